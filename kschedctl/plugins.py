@@ -16,8 +16,7 @@ from __future__ import annotations
 
 from kschedctl.api.arrays import Bools, Rows, Scores
 from kschedctl.api.objects import Struct as Args
-from kschedctl.scheduler.configuration.feature_gates import FeatureGates
-from kschedctl.scheduler.declaration import DeclaredPlugin
+from kschedctl.scheduler.event_handling.registrations import EnqueueExtensions
 from kschedctl.scheduler.framework import (
     MAX_NODE_SCORE,
     PRE_FILTER_SKIP,
@@ -45,9 +44,10 @@ from kschedctl.scheduler.framework import (
     normalize_by_max,
     offers,
 )
-from kschedctl.scheduler.leaning import Effect, Lean
-from kschedctl.scheduler.queueing.events import ActionType, ChangedObject, ClusterEventWithHint
-from kschedctl.scheduler.queueing.registrations import EnqueueExtensions
+from kschedctl.scheduler.framework.declaration import DeclaredPlugin
+from kschedctl.scheduler.framework.events import ActionType, ChangedObject, ClusterEventWithHint
+from kschedctl.scheduler.framework.feature_gates import FeatureGates
+from kschedctl.scheduler.framework.leaning import Effect, Lean
 from kschedctl.snapshot.delta import Delta
 from kschedctl.snapshot.fork import Fork as View
 from kschedctl.snapshot.pod_info import PodInfo

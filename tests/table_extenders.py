@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from kschedctl.api.objects import Pod
-from kschedctl.scheduler.configuration.extenders import Extender
-from kschedctl.scheduler.extenders.answers import ExtenderError
-from kschedctl.scheduler.extenders.extender import HTTPExtender
+from kschedctl.scheduler.engine.extenders.answers import ExtenderError
+from kschedctl.scheduler.engine.extenders.extender import HTTPExtender
+from kschedctl.scheduler.engine.extenders.settings import Extender
 
 Json = dict[str, Any]
 

@@ -30,8 +30,8 @@ from kschedctl.cli.options import Source
 from kschedctl.cli.source import load, tell_read
 from kschedctl.cluster import Cluster, namespaced
 from kschedctl.errors import UsageError
-from kschedctl.scheduler.extenders.extender import CallExtender
-from kschedctl.scheduler.sampling import SampledFrom
+from kschedctl.scheduler.engine.extenders.extender import CallExtender
+from kschedctl.scheduler.engine.sampling import SampledFrom
 from kschedctl.scheduler.scheduler import Scheduler
 from kschedctl.sources.collector import Manifest
 from kschedctl.sources.documents.place import Place

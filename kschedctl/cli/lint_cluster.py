@@ -18,7 +18,7 @@ from kschedctl.errors import InputError
 from kschedctl.lint.subject import Problem, Subject
 from kschedctl.lint.workload import TEMPLATES
 from kschedctl.lint.world import TYPED
-from kschedctl.scheduler.configuration.feature_gates import FeatureGates
+from kschedctl.scheduler.framework.feature_gates import FeatureGates
 from kschedctl.sources.builds.build import BuiltObject
 from kschedctl.sources.documents.place import Place
 from kschedctl.sources.documents.positions import LocatedObject

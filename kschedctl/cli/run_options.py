@@ -10,7 +10,7 @@ import typer
 from kschedctl.cli.answer import DOES_NOT_SCHEDULE, SCHEDULES, UNDECIDED
 from kschedctl.cli.option_groups.sampled import sampled_from
 from kschedctl.errors import UsageError
-from kschedctl.scheduler.sampling import SampledFrom
+from kschedctl.scheduler.engine.sampling import SampledFrom
 from kschedctl.studies.parallel import Workers
 
 INTERRUPTED = 130

@@ -14,11 +14,11 @@ from kschedctl.lint.subject import Path, Problem, Subject
 from kschedctl.lint.world import World
 from kschedctl.scheduler.configuration.configuration import SchedulerConfiguration
 from kschedctl.scheduler.configuration.document import API_VERSION, GROUP, KIND
-from kschedctl.scheduler.configuration.feature_gates import FeatureGates
 from kschedctl.scheduler.configuration.other_versions import OfOtherVersion
 from kschedctl.scheduler.configuration.profile import Profile, default_plugins
-from kschedctl.scheduler.registry import in_tree
-from kschedctl.scheduler.scheduler_plugins.registry import SCHEDULER_PLUGINS, registered_plugins
+from kschedctl.scheduler.framework.feature_gates import FeatureGates
+from kschedctl.scheduler.registry.in_tree import in_tree
+from kschedctl.scheduler.registry.scheduler_plugins import SCHEDULER_PLUGINS, registered_plugins
 
 PAGE = "https://kubernetes.io/docs/reference/scheduling/config/"
 TUNING = "https://kubernetes.io/docs/concepts/scheduling-eviction/scheduler-perf-tuning/"

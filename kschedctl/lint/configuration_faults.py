@@ -11,11 +11,11 @@ from kschedctl.lint.subject import Path
 from kschedctl.scheduler.configuration import other_versions
 from kschedctl.scheduler.configuration.configuration import SchedulerConfiguration, load_configuration
 from kschedctl.scheduler.configuration.document import parse_document, with_document_defaults
-from kschedctl.scheduler.configuration.feature_gates import FeatureGates
 from kschedctl.scheduler.configuration.other_versions import OfOtherVersion
-from kschedctl.scheduler.configuration.strict_decoding import steps
 from kschedctl.scheduler.configuration.validation import configuration_errors
-from kschedctl.scheduler.scheduler_plugins.registry import registered_plugins
+from kschedctl.scheduler.framework.feature_gates import FeatureGates
+from kschedctl.scheduler.framework.strict_decoding import steps
+from kschedctl.scheduler.registry.scheduler_plugins import registered_plugins
 
 Fault = tuple[Path, str]
 MOST = 100

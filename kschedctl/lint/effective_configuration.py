@@ -17,10 +17,10 @@ from kschedctl.reports.configuration import (
     EffectivePoint,
     EffectiveProfile,
 )
-from kschedctl.scheduler.configuration.feature_gates import FeatureGates
 from kschedctl.scheduler.configuration.profile import Profile
 from kschedctl.scheduler.configuration.secrets import without_secrets
-from kschedctl.scheduler.configuration.strict_decoding import GoDuration
+from kschedctl.scheduler.framework.feature_gates import FeatureGates
+from kschedctl.scheduler.framework.strict_decoding import GoDuration
 
 RUN_ORDER = (
     *("preEnqueue", "queueSort", "preFilter", "filter", "postFilter", "preScore", "score", "reserve", "permit"),

@@ -19,8 +19,8 @@ from kschedctl.api.tolerations import UNSCHEDULABLE, tolerated
 from kschedctl.cluster import Cluster
 from kschedctl.lint.cluster_workloads import pods_by_owner
 from kschedctl.lint.workload import Workload
-from kschedctl.scheduler.cycle import Cycle, run_cycle
-from kschedctl.scheduler.leaning import Effect
+from kschedctl.scheduler.engine.cycle import Cycle, run_cycle
+from kschedctl.scheduler.framework.leaning import Effect
 from kschedctl.scheduler.scheduler import Framework, Scheduler
 from kschedctl.snapshot import node_masks
 from kschedctl.snapshot.fork import Fork

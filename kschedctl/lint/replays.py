@@ -12,7 +12,7 @@ from kschedctl.api.objects import Pod
 from kschedctl.api.ownership import ADDED_LABELS
 from kschedctl.lint.facts import Facts, unencumbered
 from kschedctl.lint.workload import Workload
-from kschedctl.scheduler.cycle import Cycle
+from kschedctl.scheduler.engine.cycle import Cycle
 from kschedctl.scheduler.scheduler import Scheduler
 from kschedctl.scheduler.simulation.outcome import SCHEDULED, UNSCHEDULABLE, Outcome
 from kschedctl.scheduler.simulation.simulation import Simulation

@@ -12,7 +12,7 @@ from enum import StrEnum
 
 from kschedctl.lint.subject import Problem
 from kschedctl.lint.world import World
-from kschedctl.scheduler.version_fields import VersionedField
+from kschedctl.scheduler.configuration.version_fields import VersionedField
 
 
 class Severity(StrEnum):

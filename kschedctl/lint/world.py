@@ -32,8 +32,8 @@ from kschedctl.lint.manifests.variants import Variants
 from kschedctl.lint.subject import Located, Problem, Subject
 from kschedctl.lint.workload import InvalidFieldError, Workload, scaled_by, typed_at, workload_of
 from kschedctl.reports.findings import PassedOver
-from kschedctl.scheduler.configuration.feature_gates import FeatureGates
 from kschedctl.scheduler.configuration.validation_options import validation_options
+from kschedctl.scheduler.framework.feature_gates import FeatureGates
 
 TYPED: dict[str, type[api.Struct]] = {
     "PriorityClass": api.PriorityClass,

@@ -14,21 +14,21 @@ from kschedctl.api.objects import Pod, PodSpec
 from kschedctl.api.pod_requests import Options
 from kschedctl.cluster import Cluster
 from kschedctl.scheduler.configuration.configuration import SchedulerConfiguration, load_configuration
-from kschedctl.scheduler.configuration.feature_gates import FeatureGates
 from kschedctl.scheduler.configuration.profile import Profile
-from kschedctl.scheduler.cycle import Cycle, run_cycle
-from kschedctl.scheduler.declaration import Declaration
-from kschedctl.scheduler.extenders.extender import CallExtender, HTTPExtender
-from kschedctl.scheduler.extension_points import points_by_methods
+from kschedctl.scheduler.configuration.version_fields import group_ignored, ignored_of_cluster, ignored_of_pods
+from kschedctl.scheduler.engine.cycle import Cycle, run_cycle
+from kschedctl.scheduler.engine.extenders.extender import CallExtender, HTTPExtender
+from kschedctl.scheduler.engine.sampling import SampledFrom, Sampling
+from kschedctl.scheduler.event_handling.event_handlers import EventHandlers
+from kschedctl.scheduler.event_handling.registrations import REFUSING_POINTS, Registrations, union_of_actions
 from kschedctl.scheduler.framework import Plugin, QueueSortPlugin, offers
-from kschedctl.scheduler.kinds_read import kinds_of, needless
-from kschedctl.scheduler.leaning import DoubtfulPlugin, Unknown, not_asked, unknowns
+from kschedctl.scheduler.framework.declaration import Declaration
+from kschedctl.scheduler.framework.extension_points import points_by_methods
+from kschedctl.scheduler.framework.feature_gates import FeatureGates
+from kschedctl.scheduler.framework.kinds_read import kinds_of, needless
+from kschedctl.scheduler.framework.leaning import DoubtfulPlugin, Unknown, not_asked, unknowns
 from kschedctl.scheduler.plugins.node_ports import SIDECAR_PORTS
-from kschedctl.scheduler.queueing.event_handlers import EventHandlers
-from kschedctl.scheduler.queueing.registrations import REFUSING_POINTS, Registrations, union_of_actions
-from kschedctl.scheduler.registry import IN_TREE, in_tree
-from kschedctl.scheduler.sampling import SampledFrom, Sampling
-from kschedctl.scheduler.version_fields import group_ignored, ignored_of_cluster, ignored_of_pods
+from kschedctl.scheduler.registry.in_tree import IN_TREE, in_tree
 from kschedctl.snapshot.fork import Fork
 from kschedctl.snapshot.pod_info import PodInfo
 from kschedctl.snapshot.snapshot import Settings
@@ -228,7 +228,7 @@ def _is_ignorable(extender: Mapping[str, Any]) -> bool:
 
 def _not_in_tree(cluster: Cluster) -> Mapping[str, Declaration]:
     """The other plugins that a configuration may name."""
-    from kschedctl.scheduler.scheduler_plugins.registry import registered_plugins  # noqa: PLC0415 - for few clusters
+    from kschedctl.scheduler.registry.scheduler_plugins import registered_plugins  # noqa: PLC0415 - for few clusters
 
     return registered_plugins(other_builds=cluster.other_builds)
 

@@ -10,56 +10,53 @@ from string import Formatter
 from typing import Any, NamedTuple
 
 from kschedctl.api.kube_version import NEWEST_MINOR, OLDEST_MINOR, ByVersion
-from kschedctl.scheduler import cycle, messages, sampling
-from kschedctl.scheduler.configuration import feature_gates, plugin_args, validation
-from kschedctl.scheduler.configuration.feature_gates import SPECS, FeatureGates, Stage, stage_at
-from kschedctl.scheduler.configuration.strict_decoding import fields_of
-from kschedctl.scheduler.declaration import Declaration
-from kschedctl.scheduler.dynamic_resources import (
+from kschedctl.scheduler.configuration import validation
+from kschedctl.scheduler.engine import cycle, messages, sampling
+from kschedctl.scheduler.engine.extenders import consultation, whole_nodes
+from kschedctl.scheduler.engine.preemption import evaluator, selection
+from kschedctl.scheduler.event_handling import event_handlers, event_labels, registrations
+from kschedctl.scheduler.framework import Code, events, feature_gates
+from kschedctl.scheduler.framework.declaration import Declaration
+from kschedctl.scheduler.framework.extension_points import EXTENSION_POINTS
+from kschedctl.scheduler.framework.feature_gates import SPECS, FeatureGates, Stage, stage_at
+from kschedctl.scheduler.framework.strict_decoding import fields_of
+from kschedctl.scheduler.plugins import (
+    default_preemption,
+    image_locality,
+    node_declared_features,
+    node_ports,
+    node_unschedulable,
+    taint_toleration,
+    volume_restrictions,
+)
+from kschedctl.scheduler.plugins.dynamic_resources import (
     allocator,
     claims,
     constraints,
     devices,
-    features,
     pools,
     pre_filter,
     requests,
 )
-from kschedctl.scheduler.extenders import consultation, whole_nodes
-from kschedctl.scheduler.extension_points import EXTENSION_POINTS
-from kschedctl.scheduler.framework import Code
-from kschedctl.scheduler.plugins import (
-    default_preemption,
-    dynamic_resources,
-    image_locality,
-    node_declared_features,
-    node_ports,
-    node_resources_balanced_allocation,
-    node_resources_fit,
-    node_unschedulable,
-    node_volume_limits,
-    pod_topology_spread,
-    taint_toleration,
-    volume_binding,
-    volume_restrictions,
-)
-from kschedctl.scheduler.preemption import evaluator, selection
-from kschedctl.scheduler.queueing import (
-    backoff_queue,
-    event_handlers,
-    event_labels,
-    events,
-    pre_checks,
-    registrations,
-    requeueing,
-    scheduling_queue,
-    signature,
-)
-from kschedctl.scheduler.queueing.hints import claims as claim_hints
-from kschedctl.scheduler.queueing.hints import placed, pod_affinity, resources, topology_spread, volume_limits, volumes
-from kschedctl.scheduler.registry import IN_TREE
+from kschedctl.scheduler.plugins.dynamic_resources import hints as claim_hints
+from kschedctl.scheduler.plugins.dynamic_resources import plugin as dynamic_resources
+from kschedctl.scheduler.plugins.helper import device_features as features
+from kschedctl.scheduler.plugins.helper import placed_pods as placed
+from kschedctl.scheduler.plugins.helper.volumes import hints as volumes
+from kschedctl.scheduler.plugins.inter_pod_affinity import hints as pod_affinity
+from kschedctl.scheduler.plugins.node_resources import balanced_allocation as node_resources_balanced_allocation
+from kschedctl.scheduler.plugins.node_resources import fit as node_resources_fit
+from kschedctl.scheduler.plugins.node_resources import hints as resources
+from kschedctl.scheduler.plugins.node_volume_limits import hints as volume_limits
+from kschedctl.scheduler.plugins.node_volume_limits import plugin as node_volume_limits
+from kschedctl.scheduler.plugins.pod_topology_spread import hints as topology_spread
+from kschedctl.scheduler.plugins.pod_topology_spread import plugin as pod_topology_spread
+from kschedctl.scheduler.plugins.volume_binding import arguments as binding_arguments
+from kschedctl.scheduler.plugins.volume_binding import capacity_scoring
+from kschedctl.scheduler.plugins.volume_binding import plugin as volume_binding
+from kschedctl.scheduler.queueing import backoff_queue, pre_checks, requeueing, scheduling_queue, signature
+from kschedctl.scheduler.registry.in_tree import IN_TREE
 from kschedctl.scheduler.scheduler_plugins import coscheduling, quota_victims
-from kschedctl.scheduler.volumes import capacity_scoring
 
 RULES: Mapping[str, tuple[ByVersion[Any], ...]] = {
     "kube-scheduler": (
@@ -115,8 +112,8 @@ RULES: Mapping[str, tuple[ByVersion[Any], ...]] = {
     "VolumeBinding": (
         volume_binding.REASON_NODE_CONFLICT,
         volume_binding.NARROWS_BY_HOSTNAME,
-        plugin_args.CAPACITY_GATE,
-        plugin_args.CAPACITY_SHAPE,
+        binding_arguments.CAPACITY_GATE,
+        binding_arguments.CAPACITY_SHAPE,
         capacity_scoring.SCORES_PROVISIONING,
         volumes.HINTS_AT_DRIVERS,
     ),

@@ -18,9 +18,9 @@ from kschedctl.api.arrays import Position
 from kschedctl.api.ownership import owner_of
 from kschedctl.cluster import Cluster
 from kschedctl.reports.drain import BlockedPod, Drain, MovedPod
-from kschedctl.scheduler.extenders.extender import CallExtender
-from kschedctl.scheduler.leaning import Effect, Lean
-from kschedctl.scheduler.sampling import SampledFrom
+from kschedctl.scheduler.engine.extenders.extender import CallExtender
+from kschedctl.scheduler.engine.sampling import SampledFrom
+from kschedctl.scheduler.framework.leaning import Effect, Lean
 from kschedctl.scheduler.simulation.outcome import UNSCHEDULABLE, Outcome
 from kschedctl.scheduler.simulation.simulation import Simulation
 from kschedctl.studies.controllers.eviction import Evictions

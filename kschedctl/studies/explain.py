@@ -21,12 +21,12 @@ from kschedctl.reports.explanation import (
     StatusReport,
 )
 from kschedctl.reports.explanations import FINE, Explanations
-from kschedctl.scheduler.cycle import Cycle, run_cycle
-from kschedctl.scheduler.extenders.extender import CallExtender
-from kschedctl.scheduler.leaning import Unknown
-from kschedctl.scheduler.messages import fit_error
-from kschedctl.scheduler.post_filter import PostFilterOutcome, run_post_filter
-from kschedctl.scheduler.pre_filter import selected_by_name
+from kschedctl.scheduler.engine.cycle import Cycle, run_cycle
+from kschedctl.scheduler.engine.extenders.extender import CallExtender
+from kschedctl.scheduler.engine.messages import fit_error
+from kschedctl.scheduler.engine.post_filter import PostFilterOutcome, run_post_filter
+from kschedctl.scheduler.engine.pre_filter import selected_by_name
+from kschedctl.scheduler.framework.leaning import Unknown
 from kschedctl.scheduler.scheduler import Framework, Scheduler
 from kschedctl.snapshot.pod_info import PodInfo
 from kschedctl.studies.controllers.admission import admit

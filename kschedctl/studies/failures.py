@@ -21,8 +21,8 @@ from kschedctl.api.ownership import owner_of
 from kschedctl.cluster import Cluster
 from kschedctl.errors import UsageError
 from kschedctl.reports.failures import Failure, Failures
-from kschedctl.scheduler.extenders.extender import CallExtender
-from kschedctl.scheduler.sampling import SampledFrom
+from kschedctl.scheduler.engine.extenders.extender import CallExtender
+from kschedctl.scheduler.engine.sampling import SampledFrom
 from kschedctl.scheduler.simulation.simulation import Simulation
 from kschedctl.snapshot.fork import Fork
 from kschedctl.studies.edits.cluster_edits import returns

@@ -12,8 +12,8 @@ from kschedctl.errors import KschedctlError
 from kschedctl.reports.scenario import AddNodes
 from kschedctl.reports.simulation import UnplacedPods
 from kschedctl.reports.whatif import WhatIf
-from kschedctl.scheduler.extenders.extender import CallExtender
-from kschedctl.scheduler.sampling import SampledFrom
+from kschedctl.scheduler.engine.extenders.extender import CallExtender
+from kschedctl.scheduler.engine.sampling import SampledFrom
 from kschedctl.scheduler.scheduler import Scheduler
 from kschedctl.studies.edits.cluster_edits import with_pods
 from kschedctl.studies.scenarios.scenario import no_files

@@ -15,9 +15,9 @@ import numpy as np
 from kschedctl.api.arrays import Position
 from kschedctl.api.ownership import owner_of
 from kschedctl.reports.simulation import Spread, UnplacedPods
-from kschedctl.scheduler.cycle import Cycle
-from kschedctl.scheduler.post_filter import run_post_filter
-from kschedctl.scheduler.pre_filter import selected_by_name
+from kschedctl.scheduler.engine.cycle import Cycle
+from kschedctl.scheduler.engine.post_filter import run_post_filter
+from kschedctl.scheduler.engine.pre_filter import selected_by_name
 from kschedctl.scheduler.simulation.outcome import Outcome
 from kschedctl.scheduler.simulation.simulation import Simulation
 from kschedctl.studies.over_runs import over_runs

@@ -13,8 +13,8 @@ from kschedctl.api.objects import Pod
 from kschedctl.api.ownership import owner_of
 from kschedctl.api.resource_names import PODS
 from kschedctl.reports.simulation import EvictedPod, Headroom, PodCount, RetriedPods, UnplacedPods
+from kschedctl.scheduler.engine.permit import SOMEBODY_WAITS, run_permit
 from kschedctl.scheduler.framework import SUCCESS, Code, PermitPlugin, offers
-from kschedctl.scheduler.permit import SOMEBODY_WAITS, run_permit
 from kschedctl.scheduler.queueing.scheduling_queue import BACKOFF
 from kschedctl.scheduler.queueing.scheduling_queue import UNSCHEDULABLE as UNSCHEDULABLE_PODS
 from kschedctl.scheduler.simulation.outcome import ERROR, GATED, UNSCHEDULABLE, Outcome

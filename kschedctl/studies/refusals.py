@@ -24,8 +24,8 @@ from kschedctl.api.validation.manifests import KINDS, errors, pod_templates
 from kschedctl.api.validation.options import ValidationOptions
 from kschedctl.cluster import Cluster, describe, without_nulls
 from kschedctl.errors import InputError
-from kschedctl.scheduler.configuration.feature_gates import FeatureGates
 from kschedctl.scheduler.configuration.validation_options import validation_options
+from kschedctl.scheduler.framework.feature_gates import FeatureGates
 
 ALWAYS_THERE = ("default", "kube-system", "kube-public", "kube-node-lease")
 """The namespaces that the API server makes itself."""

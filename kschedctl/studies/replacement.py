@@ -14,7 +14,7 @@ from kschedctl.api.ownership import owner_of
 from kschedctl.reports.unknown import UnknownKind
 from kschedctl.reports.whatif import PodsElsewhere, Replacement
 from kschedctl.scheduler.framework import PluginError
-from kschedctl.scheduler.leaning import Effect, Unknown
+from kschedctl.scheduler.framework.leaning import Effect, Unknown
 from kschedctl.scheduler.scheduler import Scheduler
 from kschedctl.scheduler.simulation.placement import Placements
 from kschedctl.snapshot.fork import Fork

@@ -8,8 +8,8 @@ from typing import Any
 from kschedctl.api.arrays import NO_ROW, Position
 from kschedctl.cluster import Cluster
 from kschedctl.reports import queue_run as reports
+from kschedctl.scheduler.engine.pod_groups.cycle import MemberResult
 from kschedctl.scheduler.framework import Code
-from kschedctl.scheduler.pod_groups.cycle import MemberResult
 from kschedctl.scheduler.queueing.closed_loop import closed_loop as cycles_of_closed_loop
 from kschedctl.scheduler.queueing.pod_groups import GroupRecord, QueuedPodGroups
 from kschedctl.scheduler.queueing.scheduling_loop import CycleRecord, Failed, SchedulingLoop

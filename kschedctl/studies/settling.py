@@ -16,8 +16,8 @@ from kschedctl.api.objects import Pod
 from kschedctl.api.workloads import made_again
 from kschedctl.cluster import Cluster
 from kschedctl.reports.unknown import UnknownKind
-from kschedctl.scheduler.extenders.extender import CallExtender
-from kschedctl.scheduler.sampling import SampledFrom
+from kschedctl.scheduler.engine.extenders.extender import CallExtender
+from kschedctl.scheduler.engine.sampling import SampledFrom
 from kschedctl.scheduler.scheduler import Scheduler
 from kschedctl.scheduler.simulation.outcome import Outcome
 from kschedctl.scheduler.simulation.simulation import Simulation

@@ -8,9 +8,9 @@ from typing import Any
 
 from kschedctl.cluster import Cluster
 from kschedctl.reports.over_time.searches import SearchStart
-from kschedctl.scheduler.extenders.extender import CallExtender
+from kschedctl.scheduler.engine.extenders.extender import CallExtender
+from kschedctl.scheduler.engine.sampling import SampledFrom
 from kschedctl.scheduler.plugins.priority_sort import PrioritySort
-from kschedctl.scheduler.sampling import SampledFrom
 from kschedctl.scheduler.scheduler import Scheduler
 from kschedctl.studies.explain import not_replayed
 from kschedctl.studies.parallel import ALONE, Workers

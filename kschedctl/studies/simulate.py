@@ -12,8 +12,8 @@ from kschedctl.api.objects import Pod, Struct
 from kschedctl.cluster import Cluster
 from kschedctl.reports import simulation as reports
 from kschedctl.reports.pending import ExplainedPods
-from kschedctl.scheduler.extenders.extender import CallExtender
-from kschedctl.scheduler.sampling import SampledFrom
+from kschedctl.scheduler.engine.extenders.extender import CallExtender
+from kschedctl.scheduler.engine.sampling import SampledFrom
 from kschedctl.scheduler.scheduler import Scheduler
 from kschedctl.scheduler.simulation.outcome import Outcome
 from kschedctl.scheduler.simulation.simulation import Simulation

@@ -7,7 +7,7 @@ from typing import Any
 
 from kschedctl.cluster import Cluster
 from kschedctl.reports.unknown import UnknownKind, undecided
-from kschedctl.scheduler.leaning import EVERYTHING, Effect, Lean, Unknown
+from kschedctl.scheduler.framework.leaning import EVERYTHING, Effect, Lean, Unknown
 from kschedctl.scheduler.simulation.simulation import Simulation
 
 VERDICT, MESSAGE, SCORES, VICTIMS, REPLACEMENT = "verdict", "message", "scores", "victims", "replacement"

@@ -16,8 +16,8 @@ from kschedctl.errors import KschedctlError, UsageError
 from kschedctl.reports import scenario as parts
 from kschedctl.reports.unknown import UnknownKind
 from kschedctl.reports.whatif import StepReport, WhatIf
-from kschedctl.scheduler.extenders.extender import CallExtender
-from kschedctl.scheduler.sampling import SampledFrom
+from kschedctl.scheduler.engine.extenders.extender import CallExtender
+from kschedctl.scheduler.engine.sampling import SampledFrom
 from kschedctl.scheduler.scheduler import Scheduler
 from kschedctl.scheduler.simulation.simulation import Simulation
 from kschedctl.studies.controllers.manifests import in_files, names_of

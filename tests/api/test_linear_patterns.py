@@ -7,7 +7,7 @@ from time import process_time
 import pytest
 
 from kschedctl.api.quantity import QuantityError, parse
-from kschedctl.scheduler.configuration.strict_decoding import GoDuration
+from kschedctl.scheduler.framework.strict_decoding import GoDuration
 
 SIZE = 1_000_000
 SECONDS = 5

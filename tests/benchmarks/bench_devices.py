@@ -12,10 +12,10 @@ from __future__ import annotations
 import time
 
 from kschedctl.cluster import Cluster
-from kschedctl.scheduler.configuration.plugin_args import DynamicResourcesArgs
-from kschedctl.scheduler.dynamic_resources.features import Features
-from kschedctl.scheduler.dynamic_resources.inventory import inventory_of
-from kschedctl.scheduler.plugins.dynamic_resources import DynamicResources
+from kschedctl.scheduler.plugins.dynamic_resources.arguments import DynamicResourcesArgs
+from kschedctl.scheduler.plugins.dynamic_resources.inventory import inventory_of
+from kschedctl.scheduler.plugins.dynamic_resources.plugin import DynamicResources
+from kschedctl.scheduler.plugins.helper.device_features import Features
 from kschedctl.snapshot.delta import NO_CHANGE
 from kschedctl.snapshot.fork import Fork
 from kschedctl.snapshot.pod_info import PodInfo

@@ -24,10 +24,10 @@ import numpy as np
 
 from kschedctl.api import objects as api
 from kschedctl.cluster import Cluster
-from kschedctl.scheduler.cycle import Cycle, Filtering
-from kschedctl.scheduler.pre_filter import run_pre_filter
-from kschedctl.scheduler.preemption.dry_run import dry_run
-from kschedctl.scheduler.preemption.selection import LowerPriority
+from kschedctl.scheduler.engine.cycle import Cycle, Filtering
+from kschedctl.scheduler.engine.pre_filter import run_pre_filter
+from kschedctl.scheduler.engine.preemption.dry_run import dry_run
+from kschedctl.scheduler.engine.preemption.selection import LowerPriority
 from kschedctl.scheduler.scheduler import Scheduler
 from kschedctl.snapshot.fork import Fork
 

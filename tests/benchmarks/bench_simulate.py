@@ -22,7 +22,7 @@ from time import perf_counter
 from typing import Any
 
 from kschedctl.cluster import Cluster
-from kschedctl.scheduler.cycle import run_cycle
+from kschedctl.scheduler.engine.cycle import run_cycle
 from kschedctl.scheduler.scheduler import Scheduler
 from kschedctl.scheduler.simulation.simulation import Simulation
 from kschedctl.studies.failures import failures

@@ -18,8 +18,8 @@ from kschedctl.errors import ConfigurationError
 from kschedctl.lint.configuration import check_configuration
 from kschedctl.lint.subject import Subject, path_text
 from kschedctl.scheduler.configuration.configuration import load_configuration
-from kschedctl.scheduler.configuration.feature_gates import FeatureGates
 from kschedctl.scheduler.configuration.other_versions import of_other_versions
+from kschedctl.scheduler.framework.feature_gates import FeatureGates
 
 META = {"apiVersion": "kubescheduler.config.k8s.io/v1", "kind": "KubeSchedulerConfiguration"}
 Json = dict[str, Any]

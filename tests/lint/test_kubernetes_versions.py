@@ -18,8 +18,8 @@ from kschedctl.lint.catalogue import RULES
 from kschedctl.lint.engine import lint
 from kschedctl.lint.rule_reports import example
 from kschedctl.lint.world import World
-from kschedctl.scheduler.configuration.feature_gates import FeatureGates
-from kschedctl.scheduler.version_fields import API_GATES, FIELDS
+from kschedctl.scheduler.configuration.version_fields import API_GATES, FIELDS
+from kschedctl.scheduler.framework.feature_gates import FeatureGates
 from kschedctl.sources.kinds import VERSIONS
 
 POD = """\

@@ -17,7 +17,7 @@ from kschedctl.lint.rule import Rule
 from kschedctl.lint.rule_reports import EXAMPLES, PEERS, TABLE, example, table_text
 from kschedctl.lint.world import World
 from kschedctl.reports.findings import Findings
-from kschedctl.scheduler.configuration.feature_gates import FeatureGates
+from kschedctl.scheduler.framework.feature_gates import FeatureGates
 from kschedctl.sources.documents.positions import LocatedObject, read_manifests
 
 MARK = "# <-"

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from kschedctl.cluster import Cluster
-from kschedctl.scheduler.preemption.budgets import Budgets
+from kschedctl.scheduler.engine.preemption.budgets import Budgets
 from kschedctl.scheduler.scheduler import Scheduler
 
 

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kschedctl.cluster import Cluster
-from kschedctl.scheduler.cycle import run_cycle
+from kschedctl.scheduler.engine.cycle import run_cycle
 from kschedctl.scheduler.framework import PluginError
 from kschedctl.scheduler.scheduler import Scheduler
 from kschedctl.scheduler.simulation.simulation import Simulation

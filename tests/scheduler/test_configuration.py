@@ -10,12 +10,13 @@ import pytest
 
 from kschedctl.errors import ConfigurationError
 from kschedctl.scheduler.configuration.configuration import load_configuration
-from kschedctl.scheduler.configuration.feature_gates import FeatureGates
-from kschedctl.scheduler.configuration.plugin_args import ResourceSpec, UtilizationShapePoint
-from kschedctl.scheduler.configuration.strict_decoding import GoDuration
-from kschedctl.scheduler.declaration import Declaration
-from kschedctl.scheduler.extension_points import EXTENSION_POINTS
-from kschedctl.scheduler.registry import IN_TREE
+from kschedctl.scheduler.framework.declaration import Declaration
+from kschedctl.scheduler.framework.extension_points import EXTENSION_POINTS
+from kschedctl.scheduler.framework.feature_gates import FeatureGates
+from kschedctl.scheduler.framework.strict_decoding import GoDuration
+from kschedctl.scheduler.plugins.helper.scoring_strategy import ResourceSpec
+from kschedctl.scheduler.plugins.helper.shape import UtilizationShapePoint
+from kschedctl.scheduler.registry.in_tree import IN_TREE
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "configurations.jsonl.gz"
 META = {"apiVersion": "kubescheduler.config.k8s.io/v1", "kind": "KubeSchedulerConfiguration"}

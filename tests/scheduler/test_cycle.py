@@ -12,12 +12,12 @@ from plugin_cases import cases, pod_info, shown, snapshot
 from table_extenders import table_extenders
 
 from kschedctl.scheduler.configuration.configuration import load_configuration
-from kschedctl.scheduler.configuration.feature_gates import FeatureGates
-from kschedctl.scheduler.cycle import run_cycle
+from kschedctl.scheduler.engine.cycle import run_cycle
+from kschedctl.scheduler.engine.messages import fit_error
+from kschedctl.scheduler.engine.scoring import ScoreOutcome
 from kschedctl.scheduler.framework import Code, Status
-from kschedctl.scheduler.messages import fit_error
-from kschedctl.scheduler.registry import IN_TREE
-from kschedctl.scheduler.scoring import ScoreOutcome
+from kschedctl.scheduler.framework.feature_gates import FeatureGates
+from kschedctl.scheduler.registry.in_tree import IN_TREE
 
 ZERO_TIME = ["deleted PVC"]
 """A deletionTimestamp that is there and zero, which JSON cannot say."""

@@ -11,7 +11,7 @@ from plugin_cases import pod_info, shown, snapshot
 from small_clusters import clusters, many, selector, some_of, topology_key
 
 from kschedctl.cluster import Cluster
-from kschedctl.scheduler.cycle import run_cycle
+from kschedctl.scheduler.engine.cycle import run_cycle
 from kschedctl.scheduler.scheduler import Scheduler
 
 FRAMEWORK = Scheduler(Cluster()).framework("default-scheduler")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from kschedctl.errors import ConfigurationError
-from kschedctl.scheduler.configuration.feature_gates import DEPENDENCIES, SPECS, FeatureGates
+from kschedctl.scheduler.framework.feature_gates import DEPENDENCIES, SPECS, FeatureGates
 
 
 @pytest.mark.parametrize(

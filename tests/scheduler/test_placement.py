@@ -16,7 +16,7 @@ from test_simulation import objects
 
 from kschedctl.api.workloads import decode
 from kschedctl.cluster import Cluster
-from kschedctl.scheduler.cycle import run_cycle
+from kschedctl.scheduler.engine.cycle import run_cycle
 from kschedctl.scheduler.scheduler import Framework, Scheduler
 from kschedctl.scheduler.simulation.placement import Placements
 from kschedctl.snapshot.pod_info import PodInfo

@@ -8,7 +8,7 @@ from kschedctl.errors import ConfigurationError
 from kschedctl.lint.configuration import check_configuration
 from kschedctl.lint.subject import Subject
 from kschedctl.scheduler.configuration.configuration import load_configuration
-from kschedctl.scheduler.configuration.feature_gates import FeatureGates
+from kschedctl.scheduler.framework.feature_gates import FeatureGates
 
 META = {"apiVersion": "kubescheduler.config.k8s.io/v1", "kind": "KubeSchedulerConfiguration"}
 LIMITS = ["EBSLimits", "GCEPDLimits", "NodeVolumeLimits", "AzureDiskLimits"]

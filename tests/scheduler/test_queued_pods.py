@@ -11,9 +11,9 @@ from golden_cases import SETTINGS, Json, family_lines
 
 from kschedctl.api.arrays import Rows
 from kschedctl.cluster import Cluster
-from kschedctl.scheduler.post_filter import PostFilterOutcome
-from kschedctl.scheduler.preemption.candidates import Candidate
-from kschedctl.scheduler.preemption.evaluator import tied_candidates
+from kschedctl.scheduler.engine.post_filter import PostFilterOutcome
+from kschedctl.scheduler.engine.preemption.candidates import Candidate
+from kschedctl.scheduler.engine.preemption.evaluator import tied_candidates
 from kschedctl.scheduler.scheduler import Scheduler
 from kschedctl.scheduler.simulation.placement import Choice, Placements
 from kschedctl.scheduler.simulation.simulation import Simulation

@@ -10,7 +10,7 @@ from golden_cases import Json
 
 from kschedctl.api.kube_version import KubeVersion
 from kschedctl.cluster import Cluster
-from kschedctl.scheduler.sampling import SampledFrom, Sampling, Terms, feasible_nodes_to_find
+from kschedctl.scheduler.engine.sampling import SampledFrom, Sampling, Terms, feasible_nodes_to_find
 from kschedctl.scheduler.scheduler import Scheduler
 from kschedctl.scheduler.simulation.simulation import Simulation
 

@@ -8,9 +8,9 @@ import pytest
 from small import Json, node, pod
 
 import kschedctl
-from kschedctl.scheduler.configuration.feature_gates import FeatureGates
-from kschedctl.scheduler.facts import AnyFact
 from kschedctl.scheduler.framework import Code, Rejection
+from kschedctl.scheduler.framework.facts import AnyFact
+from kschedctl.scheduler.framework.feature_gates import FeatureGates
 from kschedctl.studies.why.words import _WORDS
 
 
@@ -231,7 +231,7 @@ class Quiet:
 
 
 def test_words_of_another_package_are_a_fact(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("kschedctl.scheduler.third_party.entry_points", lambda group: [_Point()])
+    monkeypatch.setattr("kschedctl.scheduler.registry.third_party.entry_points", lambda group: [_Point()])
     profile = {"plugins": {"multiPoint": {"enabled": [{"name": "Quiet"}]}}}
     meta = {"apiVersion": "kubescheduler.config.k8s.io/v1", "kind": "KubeSchedulerConfiguration"}
     cluster = kschedctl.Cluster.from_objects([node("n1"), pod("p")], config={**meta, "profiles": [profile]})

@@ -9,7 +9,7 @@ from small import Json, node, pod, workload
 
 from kschedctl.cluster import Cluster
 from kschedctl.reports.over_time.followed_rollout import FollowedPlacement, FollowedRollout, OverlappingBinding
-from kschedctl.scheduler.sampling import SampledFrom
+from kschedctl.scheduler.engine.sampling import SampledFrom
 from kschedctl.studies.following.rollout import RealPlacement, follow_rollout
 
 SECOND = 10**9

@@ -13,7 +13,7 @@ import kschedctl
 from kschedctl.api.kube_version import ByVersion
 from kschedctl.errors import ConfigurationError
 from kschedctl.reports.version_changes import VersionChange
-from kschedctl.scheduler.configuration.feature_gates import SPECS, stage_at
+from kschedctl.scheduler.framework.feature_gates import SPECS, stage_at
 from kschedctl.scheduler.version_changes import RULES
 from kschedctl.studies.version_changes import between, version_changes
 

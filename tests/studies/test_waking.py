@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 import kschedctl
-from kschedctl.scheduler.queueing.events import ActionType
+from kschedctl.scheduler.framework.events import ActionType
 from kschedctl.scheduler.scheduler import Scheduler
 from kschedctl.studies.waking.between import wakes_between
 from kschedctl.studies.waking.changes import changes_of

@@ -29,7 +29,7 @@ from kschedctl.lint.rule import Severity
 from kschedctl.lint.subject import Subject
 from kschedctl.reports.configuration import EffectiveConfiguration
 from kschedctl.scheduler.configuration.document import KIND
-from kschedctl.scheduler.configuration.feature_gates import FeatureGates
+from kschedctl.scheduler.framework.feature_gates import FeatureGates
 from kschedctl.sources.documents.positions import LocatedObject, read_manifests
 
 EXAMPLES = (

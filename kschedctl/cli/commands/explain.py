@@ -30,8 +30,8 @@ from kschedctl.render.page import Commands, names
 from kschedctl.reports.explanation import Explanation
 from kschedctl.reports.explanations import FINE, Explanations
 from kschedctl.reports.pending import PendingPods
-from kschedctl.scheduler.extenders.extender import CallExtender
-from kschedctl.scheduler.sampling import SampledFrom
+from kschedctl.scheduler.engine.extenders.extender import CallExtender
+from kschedctl.scheduler.engine.sampling import SampledFrom
 from kschedctl.scheduler.scheduler import Scheduler
 from kschedctl.studies.controllers.stand_in import StandIn
 from kschedctl.studies.explain import as_events, explain_stand_in, explanations

@@ -35,7 +35,7 @@ from kschedctl.lint.suppression import STDIN_NAME, baseline_text
 from kschedctl.lint.world import World
 from kschedctl.reports.findings import Findings, PassedOver
 from kschedctl.reports.lint_fixes import LintFixes
-from kschedctl.scheduler.configuration.feature_gates import FeatureGates
+from kschedctl.scheduler.framework.feature_gates import FeatureGates
 from kschedctl.sources.files import STDIN, find_files, from_here
 from kschedctl.sources.output_file import check_output_files, write_file
 from kschedctl.sources.repository import Repository, read_repository

@@ -19,7 +19,7 @@ from kschedctl.cli.try_next import STDIN, again
 from kschedctl.errors import UsageError
 from kschedctl.reports.over_time.followed_rollout import FollowedRollout
 from kschedctl.reports.simulation import SimulationReport
-from kschedctl.scheduler.extenders.extender import CallExtender
+from kschedctl.scheduler.engine.extenders.extender import CallExtender
 from kschedctl.scheduler.simulation.outcome import UNSCHEDULABLE
 from kschedctl.sources.rollout_events import read_placements
 from kschedctl.studies import simulate as study

@@ -11,7 +11,7 @@ from typing import Annotated
 import typer
 
 from kschedctl.errors import UsageError
-from kschedctl.scheduler.extenders.extender import CallExtender
+from kschedctl.scheduler.engine.extenders.extender import CallExtender
 from kschedctl.sources.output_file import check_output_files
 
 log = logging.getLogger(__name__)

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from kschedctl.errors import UsageError
-from kschedctl.scheduler.sampling import SampledFrom
+from kschedctl.scheduler.engine.sampling import SampledFrom
 
 
 @dataclass(frozen=True)

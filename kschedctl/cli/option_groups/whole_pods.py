@@ -13,7 +13,7 @@ from kschedctl.cli.inquiry import Inquiry
 from kschedctl.cli.options import Source
 from kschedctl.cli.source import connection
 from kschedctl.errors import KschedctlError
-from kschedctl.scheduler.extenders.extender import CallExtender
+from kschedctl.scheduler.engine.extenders.extender import CallExtender
 from kschedctl.sources.read import read_documents
 from kschedctl.studies.controllers.stand_in import StandIn
 

@@ -9,7 +9,7 @@ from kschedctl.lint.rule import ERROR, NOTE, WARNING, Rule
 from kschedctl.lint.subject import Problem
 from kschedctl.lint.terms import anti_affinity_terms, domains_of, pod_terms, required_terms
 from kschedctl.lint.world import World
-from kschedctl.scheduler.version_fields import AFFINITY_LABEL_KEYS
+from kschedctl.scheduler.configuration.version_fields import AFFINITY_LABEL_KEYS
 from kschedctl.snapshot.node_order import HOSTNAME
 
 LARGE_CLUSTER = 500

@@ -16,7 +16,7 @@ from kschedctl.lint.rules.spread_cluster import HardSpread, hard_spreads
 from kschedctl.lint.subject import Problem
 from kschedctl.lint.workload import Workload
 from kschedctl.lint.world import World
-from kschedctl.scheduler.version_fields import TAINTS_POLICY
+from kschedctl.scheduler.configuration.version_fields import TAINTS_POLICY
 
 MOST_PLACED = 50
 """So many replicas are placed at most to prove that some find no node."""

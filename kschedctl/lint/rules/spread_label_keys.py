@@ -13,7 +13,7 @@ from kschedctl.lint.rules.spread_fields import HARD, constraints
 from kschedctl.lint.subject import Problem
 from kschedctl.lint.workload import Workload, compiled
 from kschedctl.lint.world import World
-from kschedctl.scheduler.version_fields import SPREAD_LABEL_KEYS
+from kschedctl.scheduler.configuration.version_fields import SPREAD_LABEL_KEYS
 
 _MOST_COMPARED = 50
 

@@ -20,15 +20,15 @@ from kschedctl.scheduler.configuration.document import (
     typed_args,
     with_document_defaults,
 )
-from kschedctl.scheduler.configuration.extenders import Extender
-from kschedctl.scheduler.configuration.feature_gates import FeatureGates
 from kschedctl.scheduler.configuration.other_versions import of_other_versions
-from kschedctl.scheduler.configuration.plugin_args import PluginArgs
 from kschedctl.scheduler.configuration.profile import Plugins, Profile, build_profile, foreign_plugins
-from kschedctl.scheduler.configuration.strict_decoding import GoDuration
 from kschedctl.scheduler.configuration.validation import configuration_errors
-from kschedctl.scheduler.declaration import Declaration
-from kschedctl.scheduler.registry import in_tree
+from kschedctl.scheduler.engine.extenders.settings import Extender
+from kschedctl.scheduler.framework.arguments import PluginArgs
+from kschedctl.scheduler.framework.declaration import Declaration
+from kschedctl.scheduler.framework.feature_gates import FeatureGates
+from kschedctl.scheduler.framework.strict_decoding import GoDuration
+from kschedctl.scheduler.registry.in_tree import in_tree
 
 DEFAULT_EXTENDER_TIMEOUT = GoDuration(5)
 NO_REGISTRATIONS: Mapping[str, Declaration] = {}

@@ -15,13 +15,13 @@ import msgspec
 from kschedctl.api.kube_version import NEWEST_MINOR
 from kschedctl.api.objects import Struct
 from kschedctl.errors import ConfigurationError
-from kschedctl.scheduler.configuration.extenders import Extender
-from kschedctl.scheduler.configuration.feature_gates import FeatureGates
-from kschedctl.scheduler.configuration.plugin_args import PluginArgs
 from kschedctl.scheduler.configuration.profile import Plugins, with_default_plugins
 from kschedctl.scheduler.configuration.secrets import without_secrets
-from kschedctl.scheduler.configuration.strict_decoding import GoDuration, Int32, Int64, decode, unknown_fields
-from kschedctl.scheduler.registry import args_types
+from kschedctl.scheduler.engine.extenders.settings import Extender
+from kschedctl.scheduler.framework.arguments import PluginArgs
+from kschedctl.scheduler.framework.feature_gates import FeatureGates
+from kschedctl.scheduler.framework.strict_decoding import GoDuration, Int32, Int64, decode, unknown_fields
+from kschedctl.scheduler.registry.in_tree import args_types
 
 GROUP = "kubescheduler.config.k8s.io"
 API_VERSION = f"{GROUP}/v1"

@@ -13,8 +13,8 @@ from kschedctl.api.api_versions import fate
 from kschedctl.api.kube_version import OLDEST_MINOR
 from kschedctl.scheduler.configuration.document import KIND, KubeSchedulerConfiguration
 from kschedctl.scheduler.configuration.profile import FORMER_PLUGINS
-from kschedctl.scheduler.configuration.strict_decoding import fields_not_in, steps
-from kschedctl.scheduler.registry import IN_TREE
+from kschedctl.scheduler.framework.strict_decoding import fields_not_in, steps
+from kschedctl.scheduler.registry.in_tree import IN_TREE
 
 Path = tuple[str | int, ...]
 

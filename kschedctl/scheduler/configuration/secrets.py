@@ -46,6 +46,6 @@ def without_secrets(document: Any, secret: bool = False) -> Any:
 
 
 def _is_typed(name: str) -> bool:
-    from kschedctl.scheduler.registry import ARGS  # noqa: PLC0415 - the plugins, only where a configuration has args
+    from kschedctl.scheduler.registry.in_tree import ARGS  # noqa: PLC0415 - the plugins, only where a configuration has args
 
     return name in ARGS

@@ -16,11 +16,11 @@ from kschedctl.scheduler.configuration.document import (
     KubeSchedulerProfile,
     LeaderElection,
 )
-from kschedctl.scheduler.configuration.extenders import Extender
-from kschedctl.scheduler.configuration.feature_gates import FeatureGates
-from kschedctl.scheduler.configuration.field_errors import duplicate, invalid, qualified_name_errors, required
-from kschedctl.scheduler.configuration.plugin_args import PluginArgs
-from kschedctl.scheduler.registry import REMOVED
+from kschedctl.scheduler.engine.extenders.settings import Extender
+from kschedctl.scheduler.framework.arguments import PluginArgs
+from kschedctl.scheduler.framework.feature_gates import FeatureGates
+from kschedctl.scheduler.framework.field_errors import duplicate, invalid, qualified_name_errors, required
+from kschedctl.scheduler.registry.in_tree import REMOVED
 
 NONE_INVALID: frozenset[str] = frozenset()
 INVALID_PLUGINS = ByVersion(

@@ -6,7 +6,7 @@ Upstream: GetValidationOptionsFromPodSpecAndMeta in pkg/api/pod/util.go (v1.36).
 from __future__ import annotations
 
 from kschedctl.api.validation.options import ValidationOptions
-from kschedctl.scheduler.configuration.feature_gates import FeatureGates
+from kschedctl.scheduler.framework.feature_gates import FeatureGates
 
 
 def validation_options(gates: FeatureGates) -> ValidationOptions:

@@ -8,16 +8,24 @@ from typing import ClassVar, Self
 from kschedctl.api.arrays import Position
 from kschedctl.api.kube_version import ByVersion
 from kschedctl.api.objects import Pod
-from kschedctl.scheduler.configuration.feature_gates import FeatureGates
-from kschedctl.scheduler.configuration.plugin_args import DefaultPreemptionArgs
-from kschedctl.scheduler.cycle import Cycle
+from kschedctl.scheduler.engine.cycle import Cycle
+from kschedctl.scheduler.engine.pod_groups.of_members import not_by_itself, preempting_as
+from kschedctl.scheduler.engine.post_filter import PostFilterOutcome
+from kschedctl.scheduler.engine.preemption.evaluator import (
+    DEFAULT_PREEMPTION,
+    NEVER,
+    TERMINATING,
+    Ineligible,
+    PreemptionPlugin,
+)
+from kschedctl.scheduler.engine.preemption.selection import LowerPriority
 from kschedctl.scheduler.framework import SUCCESS, Code, Status
-from kschedctl.scheduler.leaning import Effect, Lean
-from kschedctl.scheduler.pod_groups.of_members import not_by_itself, preempting_as
-from kschedctl.scheduler.post_filter import PostFilterOutcome
-from kschedctl.scheduler.preemption.evaluator import NEVER, TERMINATING, Ineligible, PreemptionPlugin
-from kschedctl.scheduler.preemption.selection import LowerPriority
-from kschedctl.scheduler.queueing.events import POD, ActionType, ChangedObject, ClusterEventWithHint
+from kschedctl.scheduler.framework.arguments import PluginArgs
+from kschedctl.scheduler.framework.events import POD, ActionType, ChangedObject, ClusterEventWithHint
+from kschedctl.scheduler.framework.feature_gates import FeatureGates
+from kschedctl.scheduler.framework.field_errors import invalid
+from kschedctl.scheduler.framework.leaning import Effect, Lean
+from kschedctl.scheduler.framework.strict_decoding import Int32
 from kschedctl.snapshot.fork import Fork
 from kschedctl.snapshot.pod_info import PodInfo
 
@@ -26,13 +34,31 @@ GROUP_UNDER_WAY = "waiting for the preemption for this pod group to be finished"
 HEARS_OF_PODS = ByVersion("whether DefaultPreemption asks to be told of deleted pods", (("", False), ("1.34", True)))
 
 
+class DefaultPreemptionArgs(PluginArgs, frozen=True):
+    """How many candidate nodes a preemption dry-runs at least, relative and absolute."""
+
+    min_candidate_nodes_percentage: Int32 = 10
+    min_candidate_nodes_absolute: Int32 = 100
+
+    def errors(self, gates: FeatureGates) -> Iterator[str]:
+        percentage, absolute = self.min_candidate_nodes_percentage, self.min_candidate_nodes_absolute
+        if not 0 <= percentage <= 100:
+            yield invalid("minCandidateNodesPercentage", percentage, "not in valid range [0, 100]")
+        if absolute < 0:
+            yield invalid("minCandidateNodesAbsolute", absolute, "not in valid range [0, inf)")
+        if percentage == absolute == 0:
+            both = "cannot be zero at the same time as"
+            yield invalid("minCandidateNodesPercentage", percentage, f"{both} minCandidateNodesAbsolute")
+            yield invalid("minCandidateNodesAbsolute", absolute, f"{both} minCandidateNodesPercentage")
+
+
 class DefaultPreemption(PreemptionPlugin):
     """Finds nodes where the pod would fit if pods of lower priority went, and chooses the one that costs least.
 
     Upstream: pkg/scheduler/framework/plugins/defaultpreemption (v1.36).
     """
 
-    name = "DefaultPreemption"
+    name = DEFAULT_PREEMPTION
     prefix = "preemption: "
     kinds = ("PodDisruptionBudget",)
     points_since: ClassVar[Mapping[str, int]] = {"preEnqueue": 32}  # #128170: preemption without waiting for it

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from kschedctl.scheduler.configuration.feature_gates import FeatureGates
-from kschedctl.scheduler.declaration import DeclaredPlugin
+from kschedctl.scheduler.engine.pod_groups.state import find_pod_group, state_of
 from kschedctl.scheduler.framework import SUCCESS, Code, PluginError, Status
-from kschedctl.scheduler.leaning import Effect, Lean
-from kschedctl.scheduler.pod_groups.state import find_pod_group, state_of
-from kschedctl.scheduler.pod_traits import IS_GROUPED
-from kschedctl.scheduler.queueing.events import POD, ActionType, ChangedObject, ClusterEventWithHint
+from kschedctl.scheduler.framework.declaration import DeclaredPlugin
+from kschedctl.scheduler.framework.events import POD, ActionType, ChangedObject, ClusterEventWithHint
+from kschedctl.scheduler.framework.feature_gates import FeatureGates
+from kschedctl.scheduler.framework.leaning import Effect, Lean
+from kschedctl.scheduler.framework.pod_traits import IS_GROUPED
 from kschedctl.snapshot.fork import Fork
 from kschedctl.snapshot.pod_info import PodInfo
 from kschedctl.snapshot.pods import GroupKey, group_key

@@ -19,10 +19,6 @@ from kschedctl.api.node_selector import (
 )
 from kschedctl.api.objects import Node, NodeSelector, NodeSelectorTerm, PodSpec
 from kschedctl.api.objects import NodeAffinity as NodeAffinityTerms
-from kschedctl.scheduler.configuration.feature_gates import FeatureGates
-from kschedctl.scheduler.configuration.plugin_args import NodeAffinityArgs
-from kschedctl.scheduler.declaration import DeclaredPlugin
-from kschedctl.scheduler.facts import NodeAffinityUnmet, Wanted
 from kschedctl.scheduler.framework import (
     PRE_FILTER_SKIP,
     PRE_SCORE_SKIP,
@@ -36,7 +32,9 @@ from kschedctl.scheduler.framework import (
     Status,
     normalize_by_max,
 )
-from kschedctl.scheduler.queueing.events import (
+from kschedctl.scheduler.framework.arguments import PluginArgs
+from kschedctl.scheduler.framework.declaration import DeclaredPlugin
+from kschedctl.scheduler.framework.events import (
     NODE,
     ActionType,
     ChangedObject,
@@ -44,6 +42,8 @@ from kschedctl.scheduler.queueing.events import (
     node_actions,
     node_hint,
 )
+from kschedctl.scheduler.framework.facts import NodeAffinityUnmet, Wanted
+from kschedctl.scheduler.framework.feature_gates import FeatureGates
 from kschedctl.snapshot.delta import Delta
 from kschedctl.snapshot.fork import Fork
 from kschedctl.snapshot.node_masks import allowed, matching
@@ -53,6 +53,24 @@ REASON = "node(s) didn't match Pod's node affinity/selector"
 REASON_ENFORCED = "node(s) didn't match scheduler-enforced node affinity"
 REASON_CONFLICT = "pod affinity terms conflict"
 NAME_FIELD = "metadata.name"
+
+
+class NodeAffinityArgs(PluginArgs, frozen=True):
+    """A node affinity that every pod of the profile has besides its own."""
+
+    added_affinity: NodeAffinityTerms | None = None
+
+    def errors(self, gates: FeatureGates) -> Iterator[str]:
+        affinity, path = self.added_affinity or NodeAffinityTerms(), "addedAffinity"
+        if required_terms := affinity.required_during_scheduling_ignored_during_execution:
+            at = f"{path}.requiredDuringSchedulingIgnoredDuringExecution"
+            for term in compile_node_selector(required_terms, at).terms:
+                yield from term.errors
+        at = f"{path}.preferredDuringSchedulingIgnoredDuringExecution"
+        try:
+            compile_preferred_terms(affinity.preferred_during_scheduling_ignored_during_execution, at)
+        except NodeSelectorError as error:
+            yield error.what
 
 
 class NodeAffinity(DeclaredPlugin):

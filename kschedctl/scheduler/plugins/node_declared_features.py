@@ -9,11 +9,11 @@ import numpy as np
 
 from kschedctl.api.kube_version import NEWEST, ByVersion, KubeVersion
 from kschedctl.api.objects import PodSpec
-from kschedctl.scheduler.configuration.feature_gates import FeatureGates
-from kschedctl.scheduler.declaration import DeclaredPlugin
-from kschedctl.scheduler.facts import FeaturesNotDeclared
 from kschedctl.scheduler.framework import PRE_FILTER_SKIP, Code, PreFilterResult, Reads, Rejection, required_state
-from kschedctl.scheduler.queueing.events import NODE, POD, ActionType, ChangedObject, ClusterEventWithHint
+from kschedctl.scheduler.framework.declaration import DeclaredPlugin
+from kschedctl.scheduler.framework.events import NODE, POD, ActionType, ChangedObject, ClusterEventWithHint
+from kschedctl.scheduler.framework.facts import FeaturesNotDeclared
+from kschedctl.scheduler.framework.feature_gates import FeatureGates
 from kschedctl.snapshot.delta import Delta
 from kschedctl.snapshot.fork import Fork, same_pod
 from kschedctl.snapshot.pod_info import PodInfo

@@ -7,11 +7,11 @@ from typing import Any
 
 import numpy as np
 
-from kschedctl.scheduler.configuration.feature_gates import FeatureGates
-from kschedctl.scheduler.declaration import DeclaredPlugin
-from kschedctl.scheduler.facts import AnotherNodeNamed
 from kschedctl.scheduler.framework import Code, Reads, Rejection
-from kschedctl.scheduler.queueing.events import NODE, ActionType, ClusterEventWithHint, node_actions
+from kschedctl.scheduler.framework.declaration import DeclaredPlugin
+from kschedctl.scheduler.framework.events import NODE, ActionType, ClusterEventWithHint, node_actions
+from kschedctl.scheduler.framework.facts import AnotherNodeNamed
+from kschedctl.scheduler.framework.feature_gates import FeatureGates
 from kschedctl.snapshot.delta import Delta
 from kschedctl.snapshot.fork import Fork
 from kschedctl.snapshot.pod_info import PodInfo

@@ -10,12 +10,19 @@ import numpy as np
 
 from kschedctl.api.arrays import Bools, Row
 from kschedctl.api.kube_version import ByVersion
-from kschedctl.scheduler.configuration.feature_gates import FeatureGates
-from kschedctl.scheduler.declaration import DeclaredPlugin
-from kschedctl.scheduler.facts import HostPortHeld
 from kschedctl.scheduler.framework import PRE_FILTER_SKIP, Code, PreFilterResult, Rejection, required_state
-from kschedctl.scheduler.queueing.events import NODE, POD, ActionType, ChangedObject, ClusterEventWithHint, node_actions
-from kschedctl.scheduler.queueing.hints.placed import FREES_PROMISES, placed
+from kschedctl.scheduler.framework.declaration import DeclaredPlugin
+from kschedctl.scheduler.framework.events import (
+    NODE,
+    POD,
+    ActionType,
+    ChangedObject,
+    ClusterEventWithHint,
+    node_actions,
+)
+from kschedctl.scheduler.framework.facts import HostPortHeld
+from kschedctl.scheduler.framework.feature_gates import FeatureGates
+from kschedctl.scheduler.plugins.helper.placed_pods import FREES_PROMISES, placed
 from kschedctl.snapshot.delta import Delta
 from kschedctl.snapshot.fork import Fork
 from kschedctl.snapshot.pod_info import HostPort, PodInfo

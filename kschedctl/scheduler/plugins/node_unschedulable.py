@@ -8,11 +8,9 @@ from typing import Any, Self
 from kschedctl.api.kube_version import ByVersion
 from kschedctl.api.objects import PodSpec
 from kschedctl.api.tolerations import UNSCHEDULABLE, tolerated
-from kschedctl.scheduler.configuration.feature_gates import FeatureGates
-from kschedctl.scheduler.declaration import DeclaredPlugin
-from kschedctl.scheduler.facts import Cordoned
 from kschedctl.scheduler.framework import Code, Reads, Rejection
-from kschedctl.scheduler.queueing.events import (
+from kschedctl.scheduler.framework.declaration import DeclaredPlugin
+from kschedctl.scheduler.framework.events import (
     NODE,
     POD,
     QUEUEING_HINTS,
@@ -22,6 +20,8 @@ from kschedctl.scheduler.queueing.events import (
     node_actions,
     node_hint,
 )
+from kschedctl.scheduler.framework.facts import Cordoned
+from kschedctl.scheduler.framework.feature_gates import FeatureGates
 from kschedctl.snapshot.delta import Delta
 from kschedctl.snapshot.fork import Fork, same_pod
 from kschedctl.snapshot.pod_info import PodInfo

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from kschedctl.api.arrays import Scores
 from kschedctl.api.objects import PodGroup
-from kschedctl.scheduler.declaration import DeclaredPlugin
+from kschedctl.scheduler.engine.pod_groups.placement import PodGroupAssignments
+from kschedctl.scheduler.engine.pod_groups.state import state_of
 from kschedctl.scheduler.framework import MAX_NODE_SCORE, PluginError
-from kschedctl.scheduler.pod_groups.placement import PodGroupAssignments
-from kschedctl.scheduler.pod_groups.state import state_of
+from kschedctl.scheduler.framework.declaration import DeclaredPlugin
 from kschedctl.snapshot.fork import Fork
 
 NOBODY = "no pods from pod group are assigned to any of the candidate placements"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from kschedctl.scheduler.declaration import DeclaredPlugin
+from kschedctl.scheduler.framework.declaration import DeclaredPlugin
 
 
 class PrioritySort(DeclaredPlugin):

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from kschedctl.scheduler.configuration.feature_gates import FeatureGates
-from kschedctl.scheduler.declaration import DeclaredPlugin
 from kschedctl.scheduler.framework import SUCCESS, Code, Status
-from kschedctl.scheduler.queueing.events import (
+from kschedctl.scheduler.framework.declaration import DeclaredPlugin
+from kschedctl.scheduler.framework.events import (
     POD,
     UNSCHEDULABLE_POD,
     ActionType,
@@ -16,6 +15,7 @@ from kschedctl.scheduler.queueing.events import (
     pod_actions,
     pre_checked,
 )
+from kschedctl.scheduler.framework.feature_gates import FeatureGates
 from kschedctl.snapshot.fork import Fork, same_pod
 from kschedctl.snapshot.pod_info import PodInfo
 

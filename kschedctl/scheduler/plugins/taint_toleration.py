@@ -11,9 +11,6 @@ from kschedctl.api.arrays import Rows, Scores
 from kschedctl.api.kube_version import NEWEST, ByVersion, KubeVersion
 from kschedctl.api.objects import Node, Pod, Taint
 from kschedctl.api.tolerations import HARD_EFFECTS, find_untolerated, tolerated
-from kschedctl.scheduler.configuration.feature_gates import FeatureGates
-from kschedctl.scheduler.declaration import DeclaredPlugin
-from kschedctl.scheduler.facts import UntoleratedTaint
 from kschedctl.scheduler.framework import (
     Code,
     Peers,
@@ -23,7 +20,8 @@ from kschedctl.scheduler.framework import (
     normalize_by_max,
     required_state,
 )
-from kschedctl.scheduler.queueing.events import (
+from kschedctl.scheduler.framework.declaration import DeclaredPlugin
+from kschedctl.scheduler.framework.events import (
     NODE,
     POD,
     UNSCHEDULABLE_POD,
@@ -34,6 +32,8 @@ from kschedctl.scheduler.queueing.events import (
     pod_actions,
     pre_checked,
 )
+from kschedctl.scheduler.framework.facts import UntoleratedTaint
+from kschedctl.scheduler.framework.feature_gates import FeatureGates
 from kschedctl.snapshot.delta import Delta
 from kschedctl.snapshot.fork import Fork, same_pod
 from kschedctl.snapshot.node_masks import first_untolerated

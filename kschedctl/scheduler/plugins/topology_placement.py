@@ -5,11 +5,11 @@ from __future__ import annotations
 import numpy as np
 
 from kschedctl.api.objects import PodGroup
-from kschedctl.scheduler.declaration import DeclaredPlugin
+from kschedctl.scheduler.engine.pod_groups.placement import GroupPlacement
+from kschedctl.scheduler.engine.pod_groups.state import state_of
 from kschedctl.scheduler.framework import PluginError
-from kschedctl.scheduler.pod_groups.placement import GroupPlacement
-from kschedctl.scheduler.pod_groups.state import state_of
-from kschedctl.scheduler.pod_traits import IS_GROUPED
+from kschedctl.scheduler.framework.declaration import DeclaredPlugin
+from kschedctl.scheduler.framework.pod_traits import IS_GROUPED
 from kschedctl.snapshot.fork import Fork
 
 UNKNOWN = "cannot determine domain for already scheduled pods: "

@@ -11,16 +11,23 @@ import numpy.typing as npt
 from kschedctl.api.arrays import Bools
 from kschedctl.api.kube_version import NEWEST, ByVersion, KubeVersion
 from kschedctl.api.objects import Volume
-from kschedctl.scheduler.configuration.feature_gates import FeatureGates
-from kschedctl.scheduler.declaration import DeclaredPlugin
-from kschedctl.scheduler.facts import ClaimInUse, DiskMounted
 from kschedctl.scheduler.framework import PRE_FILTER_SKIP, Code, PluginError, PreFilterResult, Rejection, Status
-from kschedctl.scheduler.leaning import Lean
-from kschedctl.scheduler.pod_traits import USES_DISKS
-from kschedctl.scheduler.queueing.events import NODE, POD, ActionType, ChangedObject, ClusterEventWithHint, node_actions
-from kschedctl.scheduler.queueing.hints.volumes import after_named_claim
-from kschedctl.scheduler.volumes.claim_leans import claim_leans
-from kschedctl.scheduler.volumes.listers import READ_WRITE_ONCE_POD, Listers, NotFoundError, listers
+from kschedctl.scheduler.framework.declaration import DeclaredPlugin
+from kschedctl.scheduler.framework.events import (
+    NODE,
+    POD,
+    ActionType,
+    ChangedObject,
+    ClusterEventWithHint,
+    node_actions,
+)
+from kschedctl.scheduler.framework.facts import ClaimInUse, DiskMounted
+from kschedctl.scheduler.framework.feature_gates import FeatureGates
+from kschedctl.scheduler.framework.leaning import Lean
+from kschedctl.scheduler.framework.pod_traits import USES_DISKS
+from kschedctl.scheduler.plugins.helper.volumes.claim_leans import claim_leans
+from kschedctl.scheduler.plugins.helper.volumes.hints import after_named_claim
+from kschedctl.scheduler.plugins.helper.volumes.listers import READ_WRITE_ONCE_POD, Listers, NotFoundError, listers
 from kschedctl.snapshot.delta import Delta
 from kschedctl.snapshot.fork import Fork
 from kschedctl.snapshot.pod_info import PodInfo

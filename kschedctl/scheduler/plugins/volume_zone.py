@@ -8,17 +8,23 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from kschedctl.api.arrays import Bools
-from kschedctl.scheduler.configuration.feature_gates import FeatureGates
-from kschedctl.scheduler.declaration import DeclaredPlugin
-from kschedctl.scheduler.facts import VolumeInOtherZone
 from kschedctl.scheduler.framework import PRE_FILTER_SKIP, Code, PreFilterResult, Reads, Rejection, Status
-from kschedctl.scheduler.leaning import Lean
-from kschedctl.scheduler.pod_traits import USES_DISKS
-from kschedctl.scheduler.queueing.events import ClusterEventWithHint
-from kschedctl.scheduler.queueing.hints import volumes
-from kschedctl.scheduler.volumes.claim_leans import CLAIM_KINDS, claim_leans
-from kschedctl.scheduler.volumes.csi_migration import BETA_REGION, BETA_ZONE, REGION, ZONE, ZONE_DELIMITER
-from kschedctl.scheduler.volumes.listers import (
+from kschedctl.scheduler.framework.declaration import DeclaredPlugin
+from kschedctl.scheduler.framework.events import ClusterEventWithHint
+from kschedctl.scheduler.framework.facts import VolumeInOtherZone
+from kschedctl.scheduler.framework.feature_gates import FeatureGates
+from kschedctl.scheduler.framework.leaning import Lean
+from kschedctl.scheduler.framework.pod_traits import USES_DISKS
+from kschedctl.scheduler.plugins.helper.volumes import hints as volumes
+from kschedctl.scheduler.plugins.helper.volumes.claim_leans import CLAIM_KINDS, claim_leans
+from kschedctl.scheduler.plugins.helper.volumes.csi_migration import (
+    BETA_REGION,
+    BETA_ZONE,
+    REGION,
+    ZONE,
+    ZONE_DELIMITER,
+)
+from kschedctl.scheduler.plugins.helper.volumes.listers import (
     WAIT_FOR_FIRST_CONSUMER,
     Listers,
     NotFoundError,

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from kschedctl.scheduler.cycle import Cycle, run_cycle
+from kschedctl.scheduler.engine.cycle import Cycle, run_cycle
+from kschedctl.scheduler.engine.rejectors import NONE, Rejectors, rejectors_of
 from kschedctl.scheduler.framework import SUCCESS, PreEnqueuePlugin, Status, offers
-from kschedctl.scheduler.queueing.rejectors import NONE, Rejectors, rejectors_of
 from kschedctl.scheduler.scheduler import Framework
 from kschedctl.snapshot.fork import Fork
 from kschedctl.snapshot.pod_info import PodInfo

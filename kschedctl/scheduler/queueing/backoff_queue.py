@@ -11,9 +11,9 @@ from typing import Any, NamedTuple
 from kschedctl.api.arrays import Position
 from kschedctl.api.kube_version import ByVersion
 from kschedctl.scheduler.configuration.configuration import SchedulerConfiguration
-from kschedctl.scheduler.configuration.feature_gates import FeatureGates
+from kschedctl.scheduler.engine.queued_pod import NANOSECONDS, Clock, PodHeap, QueuedPod
+from kschedctl.scheduler.framework.feature_gates import FeatureGates
 from kschedctl.scheduler.queueing.queue_order import BY_PRIORITY, ChangingHeap, QueueOrder
-from kschedctl.scheduler.queueing.queued_pod import NANOSECONDS, Clock, PodHeap, QueuedPod
 
 COUNTS_ATTEMPTS = ByVersion(
     "whether all attempts at a pod make it back off longer, also those that ended by errors long ago",

@@ -10,7 +10,7 @@ from collections import deque
 from dataclasses import dataclass
 
 from kschedctl.api.arrays import Row
-from kschedctl.scheduler.cycle import Cycle
+from kschedctl.scheduler.engine.cycle import Cycle
 
 
 @dataclass

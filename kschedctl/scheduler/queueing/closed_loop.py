@@ -11,7 +11,7 @@ from msgspec.structs import replace
 
 from kschedctl.api.arrays import NO_ROW, Position
 from kschedctl.api.objects import Pod
-from kschedctl.scheduler.queueing.events import POD, ChangedObject
+from kschedctl.scheduler.framework.events import POD, ChangedObject
 from kschedctl.scheduler.queueing.scheduling_loop import CycleRecord, SchedulingLoop
 from kschedctl.scheduler.queueing.waiting_pods import PREEMPTED
 

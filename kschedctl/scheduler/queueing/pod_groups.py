@@ -11,20 +11,20 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from kschedctl.api.arrays import Position
-from kschedctl.scheduler.framework import Code
-from kschedctl.scheduler.permit import run_permit
-from kschedctl.scheduler.pod_groups.cycle import GroupResult, PodGroupCycle, refused_as_several
-from kschedctl.scheduler.pod_groups.of_members import preempting_as
-from kschedctl.scheduler.pod_groups.preemption import preempt_for_group
-from kschedctl.scheduler.pod_groups.state import find_pod_group, placed_in_groups, state_of
-from kschedctl.scheduler.pod_groups.submission import (
+from kschedctl.scheduler.engine.permit import run_permit
+from kschedctl.scheduler.engine.pod_groups.cycle import GroupResult, PodGroupCycle, refused_as_several
+from kschedctl.scheduler.engine.pod_groups.of_members import preempting_as
+from kschedctl.scheduler.engine.pod_groups.preemption import preempt_for_group
+from kschedctl.scheduler.engine.pod_groups.state import find_pod_group, placed_in_groups, state_of
+from kschedctl.scheduler.engine.pod_groups.submission import (
     MemberFailure,
     PodGroupCondition,
     bound_members,
     failed_members,
     written_condition,
 )
-from kschedctl.scheduler.queueing.queued_pod import QueuedPod
+from kschedctl.scheduler.engine.queued_pod import QueuedPod
+from kschedctl.scheduler.framework import Code
 from kschedctl.scheduler.queueing.scheduling_loop import CycleRecord, Failed, SchedulingLoop
 from kschedctl.scheduler.scheduler import Framework, Scheduler
 from kschedctl.snapshot.pods import GroupKey, group_key

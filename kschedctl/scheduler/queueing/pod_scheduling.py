@@ -11,14 +11,14 @@ from dataclasses import dataclass
 import numpy as np
 
 from kschedctl.api.arrays import NO_ROW, Row, Rows
-from kschedctl.scheduler.cycle import Cycle, run_cycle
-from kschedctl.scheduler.extenders.extender import Offered
+from kschedctl.scheduler.engine.cycle import Cycle, run_cycle
+from kschedctl.scheduler.engine.extenders.extender import Offered
+from kschedctl.scheduler.engine.pre_filter import selected_by_name
+from kschedctl.scheduler.engine.sampling import Sampling, Terms
+from kschedctl.scheduler.engine.scoring import run_score
 from kschedctl.scheduler.framework import PluginError
-from kschedctl.scheduler.pre_filter import selected_by_name
 from kschedctl.scheduler.queueing.batch import OpportunisticBatch
-from kschedctl.scheduler.sampling import Sampling, Terms
 from kschedctl.scheduler.scheduler import Framework
-from kschedctl.scheduler.scoring import run_score
 from kschedctl.snapshot.fork import Fork
 from kschedctl.snapshot.pod_info import PodInfo
 

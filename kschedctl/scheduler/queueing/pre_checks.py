@@ -12,10 +12,10 @@ from kschedctl.api.kube_version import ByVersion
 from kschedctl.api.node_selector import required_node_affinity
 from kschedctl.api.objects import Node, Pod
 from kschedctl.api.tolerations import find_untolerated
-from kschedctl.scheduler.configuration.feature_gates import FeatureGates
-from kschedctl.scheduler.queueing.event_handlers import Occurrence
-from kschedctl.scheduler.queueing.events import ASSIGNED_POD, NODE, ActionType, ChangedObject
-from kschedctl.scheduler.queueing.rejectors import Rejectors
+from kschedctl.scheduler.engine.rejectors import Rejectors
+from kschedctl.scheduler.event_handling.event_handlers import Occurrence
+from kschedctl.scheduler.framework.events import ASSIGNED_POD, NODE, ActionType, ChangedObject
+from kschedctl.scheduler.framework.feature_gates import FeatureGates
 from kschedctl.snapshot.demands import offered
 from kschedctl.snapshot.fork import Fork
 from kschedctl.snapshot.pod_info import PodInfo

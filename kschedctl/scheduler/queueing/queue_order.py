@@ -9,9 +9,9 @@ from collections.abc import Iterator
 from typing import Any, Protocol, runtime_checkable
 
 from kschedctl.api.arrays import Position
+from kschedctl.scheduler.engine.queued_pod import PodHeap, PodOrder, QueuedPod
 from kschedctl.scheduler.framework import Plugin, QueueSortPlugin, offers
 from kschedctl.scheduler.plugins.priority_sort import PrioritySort
-from kschedctl.scheduler.queueing.queued_pod import PodHeap, PodOrder, QueuedPod
 from kschedctl.snapshot.fork import Fork
 
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from kschedctl.api.arrays import Position
+from kschedctl.scheduler.engine.queued_pod import QueuedPod
+from kschedctl.scheduler.engine.rejectors import Rejectors
+from kschedctl.scheduler.event_handling.event_handlers import Occurrence
 from kschedctl.scheduler.framework import SUCCESS, Status
+from kschedctl.scheduler.framework.events import ClusterEvent
 from kschedctl.scheduler.queueing.attempt import gating_plugin
-from kschedctl.scheduler.queueing.event_handlers import Occurrence
-from kschedctl.scheduler.queueing.events import ClusterEvent
-from kschedctl.scheduler.queueing.queued_pod import QueuedPod
-from kschedctl.scheduler.queueing.rejectors import Rejectors
 from kschedctl.scheduler.queueing.requeueing import QueueingStrategy, hears, strategy
 from kschedctl.scheduler.scheduler import Scheduler
 from kschedctl.snapshot.fork import Fork

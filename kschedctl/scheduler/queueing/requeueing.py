@@ -10,12 +10,12 @@ from collections.abc import Mapping
 from enum import StrEnum
 
 from kschedctl.api.kube_version import ByVersion
+from kschedctl.scheduler.engine.rejectors import Rejectors
+from kschedctl.scheduler.event_handling.event_handlers import Occurrence
+from kschedctl.scheduler.event_handling.registrations import Registrations
 from kschedctl.scheduler.framework import PluginError
-from kschedctl.scheduler.queueing.event_handlers import Occurrence
-from kschedctl.scheduler.queueing.events import ClusterEvent, HintFunction, QueueingHint
+from kschedctl.scheduler.framework.events import ClusterEvent, HintFunction, QueueingHint
 from kschedctl.scheduler.queueing.pre_checks import reached, really_updated
-from kschedctl.scheduler.queueing.registrations import Registrations
-from kschedctl.scheduler.queueing.rejectors import Rejectors
 from kschedctl.snapshot.fork import Fork, same_pod
 from kschedctl.snapshot.pod_info import PodInfo
 

@@ -16,26 +16,26 @@ from msgspec.structs import replace
 
 from kschedctl.api.arrays import NO_ROW, Position, Row, positions_of
 from kschedctl.api.objects import Pod
-from kschedctl.scheduler.cycle import NO_NODES, Cycle, FrameworkLike
+from kschedctl.scheduler.engine.cycle import NO_NODES, Cycle, FrameworkLike
+from kschedctl.scheduler.engine.messages import fit_error
+from kschedctl.scheduler.engine.permit import PermitOutcome, run_permit
+from kschedctl.scheduler.engine.pod_groups.gangs import gang_plugin
+from kschedctl.scheduler.engine.post_filter import PostFilterOutcome, run_post_filter
+from kschedctl.scheduler.engine.preemption.evaluator import Preemption
+from kschedctl.scheduler.engine.preemption.promises import takes_back
+from kschedctl.scheduler.engine.queued_pod import Clock, QueuedPod
+from kschedctl.scheduler.engine.rejectors import NONE, Rejectors, rejectors_of
+from kschedctl.scheduler.engine.sampling import SampledFrom
 from kschedctl.scheduler.framework import Code, PluginError, Status
-from kschedctl.scheduler.messages import fit_error
-from kschedctl.scheduler.permit import PermitOutcome, run_permit
+from kschedctl.scheduler.framework.events import POD, ChangedObject
 from kschedctl.scheduler.plugins.default_preemption import evicted_later
-from kschedctl.scheduler.pod_groups.gangs import gang_plugin
-from kschedctl.scheduler.post_filter import PostFilterOutcome, run_post_filter
-from kschedctl.scheduler.preemption.evaluator import Preemption
-from kschedctl.scheduler.preemption.promises import takes_back
 from kschedctl.scheduler.queueing.backoff_queue import Backoff
-from kschedctl.scheduler.queueing.events import POD, ChangedObject
 from kschedctl.scheduler.queueing.pod_scheduling import PodScheduling, Scheduled
 from kschedctl.scheduler.queueing.queue_order import QueueOrder
 from kschedctl.scheduler.queueing.queue_plugins import QueuePlugins
-from kschedctl.scheduler.queueing.queued_pod import Clock, QueuedPod
-from kschedctl.scheduler.queueing.rejectors import NONE, Rejectors, rejectors_of
 from kschedctl.scheduler.queueing.scheduling_queue import ACTIVATION_LASTS, Rules, SchedulingQueue
 from kschedctl.scheduler.queueing.signature import Signer
 from kschedctl.scheduler.queueing.waiting_pods import PermitWait, PermitWaits
-from kschedctl.scheduler.sampling import SampledFrom
 from kschedctl.scheduler.scheduler import Framework, Scheduler
 from kschedctl.scheduler.simulation.simulation import Simulation
 from kschedctl.snapshot.gang_history import GangHistory

@@ -11,12 +11,12 @@ from typing import NamedTuple, Protocol
 
 from kschedctl.api.arrays import Position
 from kschedctl.api.kube_version import ByVersion
+from kschedctl.scheduler.engine.queued_pod import NANOSECONDS, Clock, QueuedPod
+from kschedctl.scheduler.engine.rejectors import Rejectors
+from kschedctl.scheduler.event_handling.event_handlers import Occurrence
+from kschedctl.scheduler.framework.events import ClusterEvent
 from kschedctl.scheduler.queueing.backoff_queue import USUAL_BACKOFF, Backoff, BackoffQueue
-from kschedctl.scheduler.queueing.event_handlers import Occurrence
-from kschedctl.scheduler.queueing.events import ClusterEvent
 from kschedctl.scheduler.queueing.queue_order import BY_PRIORITY, QueueOrder
-from kschedctl.scheduler.queueing.queued_pod import NANOSECONDS, Clock, QueuedPod
-from kschedctl.scheduler.queueing.rejectors import Rejectors
 from kschedctl.scheduler.queueing.requeueing import QueueingStrategy
 
 ACTIVE, BACKOFF, UNSCHEDULABLE = "active", "backoff", "unschedulable"

@@ -15,13 +15,13 @@ from kschedctl.api import resource_names as names
 from kschedctl.api.kube_version import ByVersion
 from kschedctl.api.objects import NodeSelectorTerm, SelectorRequirement, Volume
 from kschedctl.api.quantity import QuantityError, parse
-from kschedctl.scheduler.configuration.feature_gates import FeatureGates
-from kschedctl.scheduler.dynamic_resources.extended_resources import backed, backing_classes
 from kschedctl.scheduler.framework import Plugin
+from kschedctl.scheduler.framework.extended_resources import backed, backing_classes
+from kschedctl.scheduler.framework.feature_gates import FeatureGates
 from kschedctl.scheduler.plugins.image_locality import normalized_image_name
-from kschedctl.scheduler.plugins.inter_pod_affinity import InterPodAffinity
+from kschedctl.scheduler.plugins.inter_pod_affinity.plugin import InterPodAffinity
 from kschedctl.scheduler.plugins.node_declared_features import NodeDeclaredFeatures, required_features
-from kschedctl.scheduler.plugins.pod_topology_spread import PodTopologySpread
+from kschedctl.scheduler.plugins.pod_topology_spread.plugin import PodTopologySpread
 from kschedctl.scheduler.scheduler import Framework
 from kschedctl.snapshot.fork import Fork
 from kschedctl.snapshot.pod_info import PodInfo

@@ -13,10 +13,10 @@ from dataclasses import dataclass
 from kschedctl.api.arrays import Position, Row
 from kschedctl.api.gangs import GangKey
 from kschedctl.api.times import go_seconds
+from kschedctl.scheduler.engine.permit import TIMED_OUT, PermitOutcome, run_permit
+from kschedctl.scheduler.engine.pod_groups.gangs import gang_plugin
+from kschedctl.scheduler.engine.queued_pod import NANOSECONDS, Clock, QueuedPod
 from kschedctl.scheduler.framework import Code, Status
-from kschedctl.scheduler.permit import TIMED_OUT, PermitOutcome, run_permit
-from kschedctl.scheduler.pod_groups.gangs import gang_plugin
-from kschedctl.scheduler.queueing.queued_pod import NANOSECONDS, Clock, QueuedPod
 from kschedctl.scheduler.scheduler import Framework
 from kschedctl.snapshot.fork import Fork
 from kschedctl.snapshot.pod_info import PodInfo

@@ -6,12 +6,12 @@ from collections.abc import Iterator
 from typing import ClassVar
 
 from kschedctl.api.objects import Pod
-from kschedctl.scheduler.configuration.feature_gates import FeatureGates
-from kschedctl.scheduler.cycle import Cycle
+from kschedctl.scheduler.engine.cycle import Cycle
+from kschedctl.scheduler.engine.preemption.evaluator import NEVER, TERMINATING, Ineligible, PreemptionPlugin
 from kschedctl.scheduler.framework import Code, PreFilterResult, Status
-from kschedctl.scheduler.leaning import Effect, Lean
-from kschedctl.scheduler.preemption.evaluator import NEVER, TERMINATING, Ineligible, PreemptionPlugin
-from kschedctl.scheduler.queueing.events import POD, ActionType, ClusterEventWithHint
+from kschedctl.scheduler.framework.events import POD, ActionType, ClusterEventWithHint
+from kschedctl.scheduler.framework.feature_gates import FeatureGates
+from kschedctl.scheduler.framework.leaning import Effect, Lean
 from kschedctl.scheduler.scheduler_plugins.effective_requests import Requests, added, effective_requests
 from kschedctl.scheduler.scheduler_plugins.elastic_quotas import (
     KIND,

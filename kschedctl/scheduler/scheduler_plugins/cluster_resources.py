@@ -14,7 +14,7 @@ from kschedctl.api.objects import CoschedulingPodGroup
 from kschedctl.api.quantity import MILLI, Quantity, QuantityError, parse
 from kschedctl.api.resource_names import CPU, PODS
 from kschedctl.errors import InputError
-from kschedctl.scheduler.pod_groups.gangs import GangPods
+from kschedctl.scheduler.engine.pod_groups.gangs import GangPods
 from kschedctl.snapshot.fork import Fork
 
 

@@ -10,12 +10,14 @@ from kschedctl.api.gangs import GangKey, coscheduling_gang
 from kschedctl.api.kube_version import ByVersion, KubeVersion
 from kschedctl.api.objects import CoschedulingPodGroup, Pod
 from kschedctl.api.times import go_seconds
-from kschedctl.scheduler.configuration.feature_gates import FeatureGates
-from kschedctl.scheduler.configuration.field_errors import invalid
-from kschedctl.scheduler.configuration.plugin_args import PluginArgs
-from kschedctl.scheduler.configuration.strict_decoding import Int32, Int64
-from kschedctl.scheduler.cycle import Cycle
-from kschedctl.scheduler.declaration import DeclaredPlugin
+from kschedctl.scheduler.engine.cycle import Cycle
+from kschedctl.scheduler.engine.messages import histogram
+from kschedctl.scheduler.engine.permit import MOST_SECONDS, TIMED_OUT
+from kschedctl.scheduler.engine.pod_groups.cycle import GroupResult
+from kschedctl.scheduler.engine.pod_groups.gangs import GangPods, coscheduling_group, gang_pods
+from kschedctl.scheduler.engine.pod_groups.submission import MemberFailure, failed_members
+from kschedctl.scheduler.engine.queued_pod import QueuedPod
+from kschedctl.scheduler.engine.rejectors import Rejectors
 from kschedctl.scheduler.framework import (
     SUCCESS,
     Code,
@@ -24,15 +26,13 @@ from kschedctl.scheduler.framework import (
     Reads,
     Status,
 )
-from kschedctl.scheduler.leaning import Effect, Lean
-from kschedctl.scheduler.messages import histogram
-from kschedctl.scheduler.permit import MOST_SECONDS, TIMED_OUT
-from kschedctl.scheduler.pod_groups.cycle import GroupResult
-from kschedctl.scheduler.pod_groups.gangs import GangPods, coscheduling_group, gang_pods
-from kschedctl.scheduler.pod_groups.submission import MemberFailure, failed_members
-from kschedctl.scheduler.queueing.events import POD, ActionType, ClusterEventWithHint
-from kschedctl.scheduler.queueing.queued_pod import QueuedPod
-from kschedctl.scheduler.queueing.rejectors import Rejectors
+from kschedctl.scheduler.framework.arguments import PluginArgs
+from kschedctl.scheduler.framework.declaration import DeclaredPlugin
+from kschedctl.scheduler.framework.events import POD, ActionType, ClusterEventWithHint
+from kschedctl.scheduler.framework.feature_gates import FeatureGates
+from kschedctl.scheduler.framework.field_errors import invalid
+from kschedctl.scheduler.framework.leaning import Effect, Lean
+from kschedctl.scheduler.framework.strict_decoding import Int32, Int64
 from kschedctl.scheduler.scheduler_plugins.cluster_resources import resource_gap
 from kschedctl.scheduler.scheduler_plugins.placed_is_reserved import PlacedIsReserved
 from kschedctl.snapshot.fork import Fork

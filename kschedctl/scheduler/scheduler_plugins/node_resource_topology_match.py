@@ -12,12 +12,12 @@ from kschedctl.api.arrays import Amounts, Bools, Rows, Scores
 from kschedctl.api.gangs import coscheduling_gang
 from kschedctl.api.resource_names import CPU, MEMORY, PODS, is_native, readable
 from kschedctl.cluster import Gap
-from kschedctl.scheduler.configuration.feature_gates import FeatureGates
-from kschedctl.scheduler.configuration.plugin_args import DEFAULT_RESOURCES
-from kschedctl.scheduler.declaration import DeclaredPlugin
 from kschedctl.scheduler.framework import MAX_NODE_SCORE, Code, Peers, Reads, Rejection
-from kschedctl.scheduler.leaning import Effect, Lean, Unknown
-from kschedctl.scheduler.queueing.events import NODE, POD, ActionType, ClusterEventWithHint
+from kschedctl.scheduler.framework.declaration import DeclaredPlugin
+from kschedctl.scheduler.framework.events import NODE, POD, ActionType, ClusterEventWithHint
+from kschedctl.scheduler.framework.feature_gates import FeatureGates
+from kschedctl.scheduler.framework.leaning import Effect, Lean, Unknown
+from kschedctl.scheduler.plugins.helper.scoring_strategy import DEFAULT_RESOURCES
 from kschedctl.scheduler.scheduler_plugins.effective_requests import Requests, container_requests, effective_requests
 from kschedctl.scheduler.scheduler_plugins.least_numa import score_of_containers, score_of_pod
 from kschedctl.scheduler.scheduler_plugins.numa_cache import OverReserve

@@ -9,11 +9,12 @@ import numpy as np
 
 from kschedctl.api.arrays import Rows, Scores
 from kschedctl.api.resource_names import is_counted
-from kschedctl.scheduler.configuration.feature_gates import FeatureGates
-from kschedctl.scheduler.configuration.field_errors import invalid
-from kschedctl.scheduler.configuration.plugin_args import PluginArgs, ResourceSpec
-from kschedctl.scheduler.declaration import DeclaredPlugin
 from kschedctl.scheduler.framework import MAX_NODE_SCORE, Peers, Reads, truncating_divide
+from kschedctl.scheduler.framework.arguments import PluginArgs
+from kschedctl.scheduler.framework.declaration import DeclaredPlugin
+from kschedctl.scheduler.framework.feature_gates import FeatureGates
+from kschedctl.scheduler.framework.field_errors import invalid
+from kschedctl.scheduler.plugins.helper.scoring_strategy import ResourceSpec
 from kschedctl.snapshot.own_rows import NodeView
 from kschedctl.snapshot.pod_info import PodInfo
 

@@ -19,7 +19,7 @@ from kschedctl.api.objects import NodeResourceTopology, Pod
 from kschedctl.api.pod_table import PodTable
 from kschedctl.api.resource_names import CPU, is_native
 from kschedctl.cluster import Gap
-from kschedctl.scheduler.leaning import Effect, Lean, Unknown
+from kschedctl.scheduler.framework.leaning import Effect, Lean, Unknown
 from kschedctl.scheduler.scheduler_plugins.effective_requests import container_requests, effective_requests
 from kschedctl.scheduler.scheduler_plugins.numa_nodes import KIND, is_affine
 from kschedctl.scheduler.scheduler_plugins.pod_fingerprint import fingerprints, in_words, xxh64_of

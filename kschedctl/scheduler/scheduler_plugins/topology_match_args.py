@@ -7,10 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from kschedctl.scheduler.configuration.feature_gates import FeatureGates
-from kschedctl.scheduler.configuration.field_errors import invalid
-from kschedctl.scheduler.configuration.plugin_args import PluginArgs, ResourceSpec
-from kschedctl.scheduler.configuration.strict_decoding import Int64
+from kschedctl.scheduler.framework.arguments import PluginArgs
+from kschedctl.scheduler.framework.feature_gates import FeatureGates
+from kschedctl.scheduler.framework.field_errors import invalid
+from kschedctl.scheduler.framework.strict_decoding import Int64
+from kschedctl.scheduler.plugins.helper.scoring_strategy import ResourceSpec
 from kschedctl.scheduler.scheduler_plugins.numa_scores import STRATEGIES
 
 LEAST_NUMA_NODES = "LeastNUMANodes"

@@ -13,7 +13,9 @@ from typing import Any
 import numpy as np
 
 from kschedctl.api.arrays import Bools, Rows, Scores
-from kschedctl.scheduler.cycle import Filtering, FrameworkLike
+from kschedctl.scheduler.engine.cycle import Filtering, FrameworkLike
+from kschedctl.scheduler.engine.pre_filter import PreFilterOutcome, run_pre_filter
+from kschedctl.scheduler.engine.sampling import Sampling, Terms
 from kschedctl.scheduler.framework import (
     FilterPlugin,
     Plugin,
@@ -24,8 +26,6 @@ from kschedctl.scheduler.framework import (
     offers,
     reads_of,
 )
-from kschedctl.scheduler.pre_filter import PreFilterOutcome, run_pre_filter
-from kschedctl.scheduler.sampling import Sampling, Terms
 from kschedctl.scheduler.simulation.claim_answers import (
     ClaimAnswers,
     now_refused,

@@ -12,7 +12,8 @@ from typing import Any, NamedTuple, TypeVar
 import numpy as np
 
 from kschedctl.api.arrays import Bools, Rows, Scores
-from kschedctl.scheduler.cycle import FrameworkLike
+from kschedctl.scheduler.engine.cycle import FrameworkLike
+from kschedctl.scheduler.engine.reserve import RESERVED_KINDS
 from kschedctl.scheduler.framework import (
     Code,
     FilterPlugin,
@@ -25,7 +26,6 @@ from kschedctl.scheduler.framework import (
     offers,
     reads_of,
 )
-from kschedctl.scheduler.reserve import RESERVED_KINDS
 from kschedctl.scheduler.simulation.local_scores import union
 from kschedctl.snapshot.delta import NO_CHANGE, Delta
 from kschedctl.snapshot.fork import Fork

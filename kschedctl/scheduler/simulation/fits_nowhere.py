@@ -6,10 +6,10 @@ from collections.abc import Callable, Hashable, Iterable
 
 from kschedctl.api.arrays import Position
 from kschedctl.api.gangs import GangKey
-from kschedctl.scheduler.messages import fit_error
-from kschedctl.scheduler.permit import PermitOutcome
-from kschedctl.scheduler.post_filter import run_post_filter
-from kschedctl.scheduler.queueing.rejectors import NONE, Rejectors, rejectors_of
+from kschedctl.scheduler.engine.messages import fit_error
+from kschedctl.scheduler.engine.permit import PermitOutcome
+from kschedctl.scheduler.engine.post_filter import run_post_filter
+from kschedctl.scheduler.engine.rejectors import NONE, Rejectors, rejectors_of
 from kschedctl.scheduler.scheduler import Framework
 from kschedctl.scheduler.simulation.gangs import Gangs
 from kschedctl.scheduler.simulation.outcome import UNSCHEDULABLE, Outcome

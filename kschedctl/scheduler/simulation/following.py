@@ -15,14 +15,14 @@ from msgspec.structs import replace
 from kschedctl.api.arrays import NO_ROW, Position, Row
 from kschedctl.api.objects import Pod
 from kschedctl.api.workloads import made_again
-from kschedctl.scheduler.cycle import Cycle, run_cycle
+from kschedctl.scheduler.engine.cycle import Cycle, run_cycle
+from kschedctl.scheduler.engine.post_filter import PostFilterOutcome, run_post_filter
+from kschedctl.scheduler.engine.preemption.candidates import NO_CANDIDATES, Candidate, Candidates
+from kschedctl.scheduler.engine.preemption.evaluator import Preemption
+from kschedctl.scheduler.engine.reserve import release, reserve, reserving
+from kschedctl.scheduler.engine.sampling import SampledFrom, Sampling
 from kschedctl.scheduler.framework import PostFilterResult, ReservePlugin
-from kschedctl.scheduler.leaning import Unknown
-from kschedctl.scheduler.post_filter import PostFilterOutcome, run_post_filter
-from kschedctl.scheduler.preemption.candidates import NO_CANDIDATES, Candidate, Candidates
-from kschedctl.scheduler.preemption.evaluator import Preemption
-from kschedctl.scheduler.reserve import release, reserve, reserving
-from kschedctl.scheduler.sampling import SampledFrom, Sampling
+from kschedctl.scheduler.framework.leaning import Unknown
 from kschedctl.scheduler.scheduler import Scheduler
 from kschedctl.snapshot.pod_info import PodInfo
 

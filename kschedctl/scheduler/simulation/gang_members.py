@@ -14,14 +14,14 @@ import numpy as np
 
 from kschedctl.api.arrays import NO_ROW, Position, Row
 from kschedctl.api.objects import Pod
-from kschedctl.scheduler.cycle import FrameworkLike
+from kschedctl.scheduler.engine.cycle import FrameworkLike
+from kschedctl.scheduler.engine.permit import PermitOutcome, run_permit
+from kschedctl.scheduler.engine.pod_groups.gangs import GangPlugin, gang_plugin
+from kschedctl.scheduler.engine.post_filter import PostFilterOutcome
+from kschedctl.scheduler.engine.preemption.candidates import Candidate
+from kschedctl.scheduler.engine.rejectors import NONE, Rejectors
 from kschedctl.scheduler.framework import Code, PluginError, PreFilterResult, Status
-from kschedctl.scheduler.permit import PermitOutcome, run_permit
 from kschedctl.scheduler.plugins.default_preemption import evicted_later
-from kschedctl.scheduler.pod_groups.gangs import GangPlugin, gang_plugin
-from kschedctl.scheduler.post_filter import PostFilterOutcome
-from kschedctl.scheduler.preemption.candidates import Candidate
-from kschedctl.scheduler.queueing.rejectors import NONE, Rejectors
 from kschedctl.scheduler.queueing.waiting_pods import PREEMPTED, PermitWait
 from kschedctl.scheduler.scheduler import Framework
 from kschedctl.scheduler.simulation.gangs import Gangs, PlacedMember

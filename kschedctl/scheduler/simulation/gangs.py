@@ -14,15 +14,15 @@ from typing import NamedTuple
 
 from kschedctl.api.arrays import NO_ROW, Position, Row, Rows
 from kschedctl.api.gangs import GangKey
+from kschedctl.scheduler.engine.permit import run_permit
+from kschedctl.scheduler.engine.pod_groups.cycle import NO_FIT, GroupResult, MemberResult, PodGroupCycle
+from kschedctl.scheduler.engine.pod_groups.gangs import gang_plugin
+from kschedctl.scheduler.engine.pod_groups.preemption import group_priority, preempt_for_group
+from kschedctl.scheduler.engine.pod_groups.state import completing, find_pod_group, placed_in_groups
+from kschedctl.scheduler.engine.pod_groups.submission import MemberFailure, failed_members
+from kschedctl.scheduler.engine.rejectors import Rejectors
+from kschedctl.scheduler.engine.reserve import NOTHING_ASKED, uses_claims
 from kschedctl.scheduler.framework import Code, PluginError, PreFilterResult
-from kschedctl.scheduler.permit import run_permit
-from kschedctl.scheduler.pod_groups.cycle import NO_FIT, GroupResult, MemberResult, PodGroupCycle
-from kschedctl.scheduler.pod_groups.gangs import gang_plugin
-from kschedctl.scheduler.pod_groups.preemption import group_priority, preempt_for_group
-from kschedctl.scheduler.pod_groups.state import completing, find_pod_group, placed_in_groups
-from kschedctl.scheduler.pod_groups.submission import MemberFailure, failed_members
-from kschedctl.scheduler.queueing.rejectors import Rejectors
-from kschedctl.scheduler.reserve import NOTHING_ASKED, uses_claims
 from kschedctl.scheduler.scheduler import Framework, Scheduler
 from kschedctl.scheduler.simulation.placement import Placements
 from kschedctl.snapshot.fork import Fork

@@ -13,7 +13,8 @@ from typing import Any
 import numpy as np
 
 from kschedctl.api.arrays import Bools, Rows, Scores
-from kschedctl.scheduler.cycle import FrameworkLike
+from kschedctl.scheduler.engine.cycle import FrameworkLike
+from kschedctl.scheduler.engine.reserve import has_backed_resources
 from kschedctl.scheduler.framework import (
     Code,
     FilterPlugin,
@@ -27,7 +28,6 @@ from kschedctl.scheduler.framework import (
     offers,
     reads_of,
 )
-from kschedctl.scheduler.reserve import has_backed_resources
 from kschedctl.snapshot.delta import NO_CHANGE, Delta
 from kschedctl.snapshot.fork import Fork
 from kschedctl.snapshot.own_rows import NodeView, OwnRows

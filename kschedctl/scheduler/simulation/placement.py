@@ -15,12 +15,12 @@ from msgspec.structs import replace as renamed
 
 from kschedctl.api.arrays import NO_ROW, Position, Row, Rows
 from kschedctl.api.workloads import made_again
-from kschedctl.scheduler.cycle import Cycle, FrameworkLike, run_cycle
-from kschedctl.scheduler.extenders.extender import asks
+from kschedctl.scheduler.engine.cycle import Cycle, FrameworkLike, run_cycle
+from kschedctl.scheduler.engine.extenders.extender import asks
+from kschedctl.scheduler.engine.reserve import has_backed_resources, uses_claims
+from kschedctl.scheduler.engine.sampling import Sampling
 from kschedctl.scheduler.framework import PluginError, PreFilterResult
-from kschedctl.scheduler.leaning import Unknown
-from kschedctl.scheduler.reserve import has_backed_resources, uses_claims
-from kschedctl.scheduler.sampling import Sampling
+from kschedctl.scheduler.framework.leaning import Unknown
 from kschedctl.scheduler.simulation.alike_pods import AlikePods
 from kschedctl.scheduler.simulation.local_scores import LocalScores
 from kschedctl.snapshot.delta import NO_CHANGE

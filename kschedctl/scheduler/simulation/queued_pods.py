@@ -13,14 +13,14 @@ from msgspec.structs import replace
 
 from kschedctl.api.arrays import Position, Row
 from kschedctl.api.objects import Pod
+from kschedctl.scheduler.engine.queued_pod import Clock, QueuedPod
+from kschedctl.scheduler.engine.rejectors import Rejectors
+from kschedctl.scheduler.event_handling.event_handlers import Occurrence
+from kschedctl.scheduler.framework.events import ASSIGNED_POD, POD, ActionType, ChangedObject, ClusterEvent
 from kschedctl.scheduler.plugins.priority_sort import PrioritySort
 from kschedctl.scheduler.queueing.backoff_queue import Backoff
-from kschedctl.scheduler.queueing.event_handlers import Occurrence
-from kschedctl.scheduler.queueing.events import ASSIGNED_POD, POD, ActionType, ChangedObject, ClusterEvent
 from kschedctl.scheduler.queueing.queue_order import QueueOrder
 from kschedctl.scheduler.queueing.queue_plugins import QueuePlugins
-from kschedctl.scheduler.queueing.queued_pod import Clock, QueuedPod
-from kschedctl.scheduler.queueing.rejectors import Rejectors
 from kschedctl.scheduler.queueing.requeueing import QueueingStrategy, strategy
 from kschedctl.scheduler.queueing.scheduling_queue import (
     ACTIVATION_LASTS,

@@ -14,18 +14,18 @@ from itertools import chain
 from kschedctl.api.arrays import Position, Row
 from kschedctl.api.gangs import GangKey
 from kschedctl.api.garbage import without_garbage_collection
-from kschedctl.scheduler.cycle import Cycle
+from kschedctl.scheduler.engine.cycle import Cycle
+from kschedctl.scheduler.engine.permit import permit_refusal
+from kschedctl.scheduler.engine.pod_groups.cycle import SEVERAL_SCHEDULERS
+from kschedctl.scheduler.engine.post_filter import PostFilterOutcome, run_post_filter
+from kschedctl.scheduler.engine.preemption.budgets import budgets
+from kschedctl.scheduler.engine.preemption.candidates import Candidate
+from kschedctl.scheduler.engine.preemption.promises import takes_back
+from kschedctl.scheduler.engine.rejectors import Rejectors, rejectors_of
+from kschedctl.scheduler.engine.reserve import NOTHING_ASKED, release, reserve, reserving
+from kschedctl.scheduler.engine.sampling import SampledFrom
 from kschedctl.scheduler.framework import PluginError, PreFilterResult, ReservePlugin
-from kschedctl.scheduler.leaning import Unknown
-from kschedctl.scheduler.permit import permit_refusal
-from kschedctl.scheduler.pod_groups.cycle import SEVERAL_SCHEDULERS
-from kschedctl.scheduler.post_filter import PostFilterOutcome, run_post_filter
-from kschedctl.scheduler.preemption.budgets import budgets
-from kschedctl.scheduler.preemption.candidates import Candidate
-from kschedctl.scheduler.preemption.promises import takes_back
-from kschedctl.scheduler.queueing.rejectors import Rejectors, rejectors_of
-from kschedctl.scheduler.reserve import NOTHING_ASKED, release, reserve, reserving
-from kschedctl.scheduler.sampling import SampledFrom
+from kschedctl.scheduler.framework.leaning import Unknown
 from kschedctl.scheduler.scheduler import Framework, Scheduler
 from kschedctl.scheduler.simulation.fits_nowhere import KnownFailures
 from kschedctl.scheduler.simulation.gang_members import GangMembers

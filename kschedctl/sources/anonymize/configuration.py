@@ -10,7 +10,7 @@ import msgspec
 from kschedctl.api.objects import NodeAffinity
 from kschedctl.cluster import without_nulls
 from kschedctl.errors import shown_url
-from kschedctl.scheduler.registry import ARGS
+from kschedctl.scheduler.registry.in_tree import ARGS
 from kschedctl.sources.anonymize.rewriter import Rewriter
 
 Document = Mapping[str, Any]

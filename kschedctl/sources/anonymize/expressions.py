@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from kschedctl.api.objects import DeviceAttribute, DeviceSelector
 from kschedctl.cluster import Cluster
-from kschedctl.scheduler.volumes.csi_migration import PLUGINS
+from kschedctl.scheduler.plugins.helper.volumes.csi_migration import PLUGINS
 from kschedctl.sources.anonymize.keys import is_well_known_domain
 
 LONGEST = 10 << 10

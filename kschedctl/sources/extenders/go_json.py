@@ -9,7 +9,7 @@ import json
 import re
 from typing import Any
 
-from kschedctl.scheduler.extenders.answers import ExtenderError
+from kschedctl.scheduler.engine.extenders.answers import ExtenderError
 
 _BLANK = " \t\r\n"
 _STRINGS = re.compile(r'"(?:\\.|[^"\\])*"')

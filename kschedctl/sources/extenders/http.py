@@ -26,10 +26,10 @@ from urllib3.exceptions import (
 )
 
 from kschedctl.errors import shown_url
-from kschedctl.scheduler.configuration.extenders import Extender
-from kschedctl.scheduler.configuration.strict_decoding import decode
-from kschedctl.scheduler.extenders.answers import ExtenderError
-from kschedctl.scheduler.extenders.extender import UnheardError
+from kschedctl.scheduler.engine.extenders.answers import ExtenderError
+from kschedctl.scheduler.engine.extenders.extender import UnheardError
+from kschedctl.scheduler.engine.extenders.settings import Extender
+from kschedctl.scheduler.framework.strict_decoding import decode
 from kschedctl.sources.extenders.go_json import decoded
 from kschedctl.sources.extenders.tls import tls_context
 from kschedctl.sources.live.http import shortened

@@ -10,8 +10,8 @@ import msgspec
 
 from kschedctl.errors import InputError, shown_url
 from kschedctl.reports.extender_answers import ExtenderAnswer, ExtenderAnswers
-from kschedctl.scheduler.extenders.answers import ExtenderError
-from kschedctl.scheduler.extenders.extender import CallExtender, UnheardError
+from kschedctl.scheduler.engine.extenders.answers import ExtenderError
+from kschedctl.scheduler.engine.extenders.extender import CallExtender, UnheardError
 from kschedctl.sources.extenders.whole_pods import PodBesides, WholePods
 from kschedctl.sources.output_file import write_file
 from kschedctl.sources.read import read_documents

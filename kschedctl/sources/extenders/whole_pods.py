@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
 
-from kschedctl.scheduler.extenders.extender import CallExtender
+from kschedctl.scheduler.engine.extenders.extender import CallExtender
 
 NOT_SENT = frozenset({"kubectl.kubernetes.io/last-applied-configuration"})
 """Annotations that repeat the whole pod, its environment too."""

@@ -18,8 +18,8 @@ from kschedctl.api.objects import Pod, PodSpec
 from kschedctl.api.pod_table import PodTable
 from kschedctl.cluster import CLUSTER_SCOPED, FIELDS, NOT_LISTED, OBSERVED, Cluster, Gap, Picture, gaps_of
 from kschedctl.errors import ClusterError, ConfigurationError, without_user
-from kschedctl.scheduler.configuration.feature_gates import SPECS
-from kschedctl.scheduler.kinds_read import ALWAYS, OF_NEW_PODS
+from kschedctl.scheduler.framework.feature_gates import SPECS
+from kschedctl.scheduler.framework.kinds_read import ALWAYS, OF_NEW_PODS
 from kschedctl.scheduler.scheduler import Scheduler
 from kschedctl.sources.kinds import VERSIONS
 from kschedctl.sources.live.connection import Connection

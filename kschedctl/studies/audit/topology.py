@@ -12,7 +12,7 @@ from kschedctl.api.node_selector import required_node_affinity
 from kschedctl.api.ownership import Owner
 from kschedctl.reports.audit.topology import BrokenDomain, PlacedWorkload, SpreadPromise, TopologySection
 from kschedctl.reports.findings import Finding
-from kschedctl.scheduler.topology_spread.constraints import HARD
+from kschedctl.scheduler.plugins.pod_topology_spread.constraints import HARD
 from kschedctl.snapshot.fork import Fork
 from kschedctl.snapshot.node_masks import allowed, tolerated
 from kschedctl.snapshot.node_order import HOSTNAME, ZONE

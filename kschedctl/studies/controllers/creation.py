@@ -35,14 +35,14 @@ from kschedctl.api.pod_table import NO_PODS
 from kschedctl.api.workloads import make, number_of_pods, title
 from kschedctl.cluster import Cluster
 from kschedctl.errors import InputError
-from kschedctl.scheduler.scheduler import Scheduler
-from kschedctl.scheduler.volumes.listers import (
+from kschedctl.scheduler.plugins.helper.volumes.listers import (
     BIND_COMPLETED,
     NO_PROVISIONER,
     WAIT_FOR_FIRST_CONSUMER,
     claim_class,
     claim_key,
 )
+from kschedctl.scheduler.scheduler import Scheduler
 from kschedctl.studies.controllers.admission import admit
 
 MOST_PODS = 150_000

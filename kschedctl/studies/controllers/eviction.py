@@ -13,7 +13,7 @@ from msgspec.structs import replace
 from kschedctl.api.arrays import Position
 from kschedctl.api.objects import Pod, PodDisruptionBudget, PodDisruptionBudgetStatus
 from kschedctl.errors import InputError
-from kschedctl.scheduler.preemption.budgets import key_of, spare
+from kschedctl.scheduler.engine.preemption.budgets import key_of, spare
 from kschedctl.scheduler.simulation.simulation import Simulation
 from kschedctl.studies.controllers.rollout_limits import share
 

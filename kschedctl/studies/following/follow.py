@@ -10,9 +10,9 @@ from kschedctl.api.arrays import NO_ROW, Position, Row
 from kschedctl.cluster import Cluster
 from kschedctl.errors import UsageError
 from kschedctl.reports.over_time.following import FollowedStep, FollowingReport
-from kschedctl.scheduler.cycle import Cycle
+from kschedctl.scheduler.engine.cycle import Cycle
+from kschedctl.scheduler.engine.messages import fit_error
 from kschedctl.scheduler.framework import PluginError
-from kschedctl.scheduler.messages import fit_error
 from kschedctl.scheduler.scheduler import Scheduler
 from kschedctl.scheduler.simulation.following import Following, Tried
 from kschedctl.studies.shared_cluster import left_out

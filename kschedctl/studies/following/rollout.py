@@ -29,11 +29,11 @@ from kschedctl.reports.over_time.followed_rollout import (
     FollowedRollout,
     OverlappingBinding,
 )
-from kschedctl.scheduler.cycle import Cycle
-from kschedctl.scheduler.extenders.extender import CallExtender
+from kschedctl.scheduler.engine.cycle import Cycle
+from kschedctl.scheduler.engine.extenders.extender import CallExtender
+from kschedctl.scheduler.engine.pre_filter import selected_by_name
+from kschedctl.scheduler.engine.sampling import SampledFrom, Terms
 from kschedctl.scheduler.framework import PluginError
-from kschedctl.scheduler.pre_filter import selected_by_name
-from kschedctl.scheduler.sampling import SampledFrom, Terms
 from kschedctl.scheduler.scheduler import Scheduler
 from kschedctl.scheduler.simulation.following import Following, Tried
 from kschedctl.studies.following.nearby import MOST_IN_VAIN, MOST_WITHIN, WITHIN, Nearby, in_order, overlapping

@@ -9,10 +9,10 @@ import numpy as np
 from kschedctl.cluster import Cluster
 from kschedctl.errors import UsageError
 from kschedctl.reports.over_time.sampling import SampledPod, SamplingReport
-from kschedctl.scheduler.cycle import Cycle, run_cycle
-from kschedctl.scheduler.leaning import Unknown
-from kschedctl.scheduler.pre_filter import selected_by_name
-from kschedctl.scheduler.sampling import SampledFrom, Sampling, Terms
+from kschedctl.scheduler.engine.cycle import Cycle, run_cycle
+from kschedctl.scheduler.engine.pre_filter import selected_by_name
+from kschedctl.scheduler.engine.sampling import SampledFrom, Sampling, Terms
+from kschedctl.scheduler.framework.leaning import Unknown
 from kschedctl.scheduler.scheduler import Scheduler
 from kschedctl.snapshot.pod_info import PodInfo
 from kschedctl.studies.controllers.workload_pods import is_waiting

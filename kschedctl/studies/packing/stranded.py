@@ -17,7 +17,7 @@ import numpy.typing as npt
 from kschedctl.api.arrays import Bools, Position, Rows
 from kschedctl.api.ownership import owner_of
 from kschedctl.reports.audit.packing import StrandedRoom, TypicalPods
-from kschedctl.scheduler.cycle import Cycle
+from kschedctl.scheduler.engine.cycle import Cycle
 from kschedctl.scheduler.scheduler import Scheduler
 from kschedctl.scheduler.simulation.simulation import Simulation
 from kschedctl.snapshot.fork import Fork

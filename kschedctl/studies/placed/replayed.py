@@ -26,7 +26,7 @@ from kschedctl.scheduler.framework import (
     PreFilterPlugin,
     offers,
 )
-from kschedctl.scheduler.leaning import Unknown
+from kschedctl.scheduler.framework.leaning import Unknown
 from kschedctl.scheduler.plugins.node_ports import REASON
 from kschedctl.scheduler.scheduler import Framework, Scheduler
 from kschedctl.snapshot.delta import Delta

@@ -6,7 +6,7 @@ import numpy as np
 
 from kschedctl.api.ownership import owner_of
 from kschedctl.reports.audit.priorities import ExposedWorkload
-from kschedctl.scheduler.preemption.budgets import budgets
+from kschedctl.scheduler.engine.preemption.budgets import budgets
 from kschedctl.studies.priorities.tiers import Tiers
 
 

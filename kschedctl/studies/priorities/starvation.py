@@ -12,7 +12,7 @@ from kschedctl.api.ownership import owner_of
 from kschedctl.api.times import nanoseconds
 from kschedctl.reports.audit.priorities import StarvingPods
 from kschedctl.reports.explanation import Explanation
-from kschedctl.scheduler.preemption.dry_run import NOT_HELPFUL
+from kschedctl.scheduler.engine.preemption.dry_run import NOT_HELPFUL
 from kschedctl.studies.ages import age
 from kschedctl.studies.audit.ground import Ground
 from kschedctl.studies.priorities.tiers import Tiers

@@ -7,8 +7,8 @@ from collections.abc import Hashable, Iterable, Iterator
 import numpy as np
 
 from kschedctl.api.arrays import Ints, Row
-from kschedctl.scheduler.cycle import Cycle
-from kschedctl.scheduler.dynamic_resources.inventory import Inventory
+from kschedctl.scheduler.engine.cycle import Cycle
+from kschedctl.scheduler.plugins.dynamic_resources.inventory import Inventory
 
 MOST_LOOKS = 40
 """Nodes of more sorts of devices are told apart by how many they have, and how many of these are allocated."""

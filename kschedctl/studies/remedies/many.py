@@ -14,7 +14,7 @@ from kschedctl.api.objects import Pod
 from kschedctl.api.ownership import owner_of
 from kschedctl.cluster import Cluster
 from kschedctl.reports.remedies import ChosenRemedy, HelplessPods, RemediesOfMany
-from kschedctl.scheduler.extenders.extender import CallExtender
+from kschedctl.scheduler.engine.extenders.extender import CallExtender
 from kschedctl.scheduler.scheduler import Scheduler
 from kschedctl.studies.controllers.stand_in import StandIn
 from kschedctl.studies.explain import explain_pod

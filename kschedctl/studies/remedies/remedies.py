@@ -12,10 +12,10 @@ from kschedctl.cluster import Cluster
 from kschedctl.reports.explanation import Explanation
 from kschedctl.reports.remedies import Remedies, SearchReport
 from kschedctl.reports.unknown import UnknownKind
-from kschedctl.scheduler.extenders.extender import CallExtender
+from kschedctl.scheduler.engine.extenders.extender import CallExtender
 from kschedctl.scheduler.framework import Code
-from kschedctl.scheduler.leaning import Effect
-from kschedctl.scheduler.plugins.dynamic_resources import DynamicResources
+from kschedctl.scheduler.framework.leaning import Effect
+from kschedctl.scheduler.plugins.dynamic_resources.plugin import DynamicResources
 from kschedctl.scheduler.scheduler import Scheduler
 from kschedctl.studies.controllers.stand_in import StandIn
 from kschedctl.studies.explain import PodReference, explain_pod, stand_in_of

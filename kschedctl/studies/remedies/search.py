@@ -9,7 +9,7 @@ from itertools import combinations, islice
 
 from kschedctl.api.arrays import Row
 from kschedctl.api.objects import Struct
-from kschedctl.scheduler.facts import AnyFact, Insufficient
+from kschedctl.scheduler.framework.facts import AnyFact, Insufficient
 from kschedctl.studies.remedies.changes import Fix, ObjectKey
 from kschedctl.studies.remedies.targets import MOST_SITES_OF_TRIAL, Site, least_changes, sites
 from kschedctl.studies.remedies.trials import PREEMPTS, RemedyTrial, Trials

@@ -10,10 +10,10 @@ from typing import NamedTuple
 import numpy as np
 
 from kschedctl.api.arrays import Ints, Row
-from kschedctl.scheduler.cycle import Cycle, Verdicts
-from kschedctl.scheduler.facts import AnyFact, Insufficient, as_fact
+from kschedctl.scheduler.engine.cycle import Cycle, Verdicts
+from kschedctl.scheduler.engine.pre_filter import selected_by_name
 from kschedctl.scheduler.framework import Rejection
-from kschedctl.scheduler.pre_filter import selected_by_name
+from kschedctl.scheduler.framework.facts import AnyFact, Insufficient, as_fact
 from kschedctl.studies.remedies.claimed import claim_columns
 from kschedctl.studies.remedies.trials import RemedyTrial
 

@@ -12,11 +12,11 @@ import numpy as np
 
 from kschedctl.api.objects import Pod, Struct
 from kschedctl.cluster import FIELDS, Cluster
-from kschedctl.scheduler.cycle import Cycle, run_cycle
-from kschedctl.scheduler.leaning import Effect, Unknown
-from kschedctl.scheduler.post_filter import run_post_filter
-from kschedctl.scheduler.preemption.candidates import NO_CANDIDATES
-from kschedctl.scheduler.preemption.evaluator import Preemption
+from kschedctl.scheduler.engine.cycle import Cycle, run_cycle
+from kschedctl.scheduler.engine.post_filter import run_post_filter
+from kschedctl.scheduler.engine.preemption.candidates import NO_CANDIDATES
+from kschedctl.scheduler.engine.preemption.evaluator import Preemption
+from kschedctl.scheduler.framework.leaning import Effect, Unknown
 from kschedctl.scheduler.scheduler import Framework, Scheduler
 from kschedctl.snapshot.fork import Fork
 from kschedctl.snapshot.pod_info import PodInfo

@@ -14,8 +14,8 @@ from kschedctl.reports.audit.sampling import (
     SamplingPoint,
     SamplingSetting,
 )
-from kschedctl.scheduler.leaning import Unknown
-from kschedctl.scheduler.sampling import LEAST_NODES, SampledFrom, Terms, adaptive_percentage
+from kschedctl.scheduler.engine.sampling import LEAST_NODES, SampledFrom, Terms, adaptive_percentage
+from kschedctl.scheduler.framework.leaning import Unknown
 from kschedctl.scheduler.scheduler import Framework, Scheduler
 from kschedctl.snapshot.pod_info import PodInfo
 from kschedctl.studies.explain import not_replayed

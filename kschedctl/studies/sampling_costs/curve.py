@@ -8,10 +8,10 @@ import numpy as np
 from msgspec.structs import replace
 
 from kschedctl.reports.audit.sampling import SampledKind, SamplingPoint
-from kschedctl.scheduler.cycle import NO_NODES, Cycle, run_cycle
-from kschedctl.scheduler.every_start.searches import EveryStart, Searches
+from kschedctl.scheduler.engine.cycle import NO_NODES, Cycle, run_cycle
+from kschedctl.scheduler.engine.every_start.searches import EveryStart, Searches
+from kschedctl.scheduler.engine.sampling import SampledFrom, Terms
 from kschedctl.scheduler.framework import PluginError
-from kschedctl.scheduler.sampling import SampledFrom, Terms
 from kschedctl.scheduler.scheduler import Framework, Scheduler
 from kschedctl.snapshot.pod_info import PodInfo
 from kschedctl.studies.sampling_costs.kinds import PodKind

@@ -14,10 +14,10 @@ import numpy as np
 from kschedctl.api.arrays import Counts, Rows
 from kschedctl.api.labels import SelectorError
 from kschedctl.reports.audit.topology import BrokenDomain, SpreadPromise
-from kschedctl.scheduler.plugins.pod_topology_spread import PodTopologySpread
+from kschedctl.scheduler.plugins.pod_topology_spread.constraints import HARD, NAME, SOFT, SpreadConstraint
+from kschedctl.scheduler.plugins.pod_topology_spread.filtering import DomainCounts, count
+from kschedctl.scheduler.plugins.pod_topology_spread.plugin import PodTopologySpread
 from kschedctl.scheduler.scheduler import Scheduler
-from kschedctl.scheduler.topology_spread.constraints import HARD, NAME, SOFT, SpreadConstraint
-from kschedctl.scheduler.topology_spread.filtering import DomainCounts, count
 from kschedctl.snapshot.pod_info import PodInfo
 from kschedctl.studies.topology.domains import MOST_LOSSES
 from kschedctl.studies.topology.workloads import Workloads

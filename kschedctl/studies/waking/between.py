@@ -12,8 +12,8 @@ from msgspec.structs import replace
 
 from kschedctl.api.objects import Pod
 from kschedctl.reports.wakes import PodBetween, WakesBetween, WakingChange
-from kschedctl.scheduler.queueing.event_handlers import Occurrence
-from kschedctl.scheduler.queueing.events import POD, ChangedObject, QueueingHint
+from kschedctl.scheduler.event_handling.event_handlers import Occurrence
+from kschedctl.scheduler.framework.events import POD, ChangedObject, QueueingHint
 from kschedctl.scheduler.scheduler import Scheduler
 from kschedctl.snapshot.fork import same_pod
 from kschedctl.studies.controllers.workload_pods import is_waiting

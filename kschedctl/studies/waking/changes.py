@@ -12,7 +12,7 @@ from kschedctl.api.api_versions import kind_of
 from kschedctl.api.defaults import default_node
 from kschedctl.cluster import CLUSTER_SCOPED, FIELDS, convert, describe, flatten, namespaced
 from kschedctl.errors import InputError
-from kschedctl.scheduler.queueing.events import ChangedObject
+from kschedctl.scheduler.framework.events import ChangedObject
 from kschedctl.snapshot.demands import offered
 from kschedctl.snapshot.fork import Fork
 from kschedctl.snapshot.pod_info import PodInfo

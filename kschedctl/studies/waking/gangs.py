@@ -8,8 +8,8 @@ from typing import NamedTuple
 from kschedctl.api.gangs import GangKey, gangs_of
 from kschedctl.api.objects import Pod
 from kschedctl.reports.pod_group import MemberReport, PodGroupReport
-from kschedctl.scheduler.pod_groups.gangs import gang_plugin
-from kschedctl.scheduler.pod_groups.submission import MemberFailure
+from kschedctl.scheduler.engine.pod_groups.gangs import gang_plugin
+from kschedctl.scheduler.engine.pod_groups.submission import MemberFailure
 from kschedctl.scheduler.scheduler import Framework, Scheduler
 from kschedctl.snapshot.pods import GroupKey, group_key
 from kschedctl.studies.why.gang import TriedGang, gang_attempt

@@ -9,7 +9,7 @@ from msgspec.structs import replace
 from kschedctl.api.gangs import gangs_of
 from kschedctl.api.objects import Pod
 from kschedctl.reports.wakes import Wakes, WakesOfMany, WakeUps, WakeUpsOfMany
-from kschedctl.scheduler.queueing.events import POD, ChangedObject
+from kschedctl.scheduler.framework.events import POD, ChangedObject
 from kschedctl.scheduler.scheduler import Scheduler
 from kschedctl.snapshot.fork import same_pod
 from kschedctl.snapshot.pods import group_key

@@ -10,13 +10,13 @@ from kschedctl.cluster import Cluster
 from kschedctl.errors import UsageError
 from kschedctl.reports.pod_group import PodGroupReport
 from kschedctl.reports.wakes import EventReport, Wakes
-from kschedctl.scheduler.leaning import Unknown
-from kschedctl.scheduler.messages import fit_error
+from kschedctl.scheduler.engine.messages import fit_error
+from kschedctl.scheduler.engine.rejectors import NONE as NO_REJECTORS
+from kschedctl.scheduler.event_handling.event_handlers import Occurrence
+from kschedctl.scheduler.event_handling.registrations import Registrations
+from kschedctl.scheduler.framework.events import POD, ChangedObject
+from kschedctl.scheduler.framework.leaning import Unknown
 from kschedctl.scheduler.queueing.attempt import Attempt, attempt, gating_plugin
-from kschedctl.scheduler.queueing.event_handlers import Occurrence
-from kschedctl.scheduler.queueing.events import POD, ChangedObject
-from kschedctl.scheduler.queueing.registrations import Registrations
-from kschedctl.scheduler.queueing.rejectors import NONE as NO_REJECTORS
 from kschedctl.scheduler.queueing.requeueing import QueueingStrategy, hears, hints, strategy
 from kschedctl.scheduler.scheduler import Framework, Scheduler
 from kschedctl.snapshot.fork import Fork, same_pod

@@ -9,7 +9,7 @@ from kschedctl.api.gangs import GangProject
 from kschedctl.api.objects import Pod
 from kschedctl.reports.explanation import Advice, Cause, Explanation, PreemptionReport
 from kschedctl.reports.pod_group import PodGroupReport
-from kschedctl.scheduler.facts import Insufficient
+from kschedctl.scheduler.framework.facts import Insufficient
 from kschedctl.scheduler.scheduler import Framework, Scheduler
 from kschedctl.studies.why.group_headline import ends_deadlock
 from kschedctl.studies.why.headline import in_words

@@ -8,8 +8,8 @@ import numpy as np
 
 from kschedctl.api.node_pools import pool_of
 from kschedctl.reports.explanation import Elimination, NearestMiss, NodeGroup, NodeReport, Refusal
-from kschedctl.scheduler.cycle import Cycle
-from kschedctl.scheduler.facts import AnyFact
+from kschedctl.scheduler.engine.cycle import Cycle
+from kschedctl.scheduler.framework.facts import AnyFact
 from kschedctl.snapshot.node_order import zone_key
 from kschedctl.studies.why.reach import Distances, Obstacle, Standing, standing
 from kschedctl.studies.why.words import words

@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 
 from kschedctl.reports.explanation import ExtenderCallReport, ExtenderErrorReport, FirstFailReport
-from kschedctl.scheduler.cycle import Cycle
-from kschedctl.scheduler.extenders.extender import CallTellingMore
+from kschedctl.scheduler.engine.cycle import Cycle
+from kschedctl.scheduler.engine.extenders.extender import CallTellingMore
 from kschedctl.scheduler.scheduler import Scheduler
 
 EXTENDERS_GOT = "extenders got of pods what kube-scheduler's plugins read: no annotations, no environment"

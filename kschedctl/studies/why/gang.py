@@ -11,10 +11,9 @@ from kschedctl.api.arrays import NO_ROW, Position
 from kschedctl.api.gangs import KUEUE_GATES, GangKey, GangProject, gangs_of, volcano_task
 from kschedctl.api.objects import Pod, PodSpec, VolcanoPodGroup
 from kschedctl.reports.pod_group import GangTask, MemberReport, PodGroupReport
-from kschedctl.scheduler.framework import Code
-from kschedctl.scheduler.pod_groups.cycle import GroupResult, PodGroupCycle
-from kschedctl.scheduler.pod_groups.deadlock import deadlocked_with
-from kschedctl.scheduler.pod_groups.gangs import (
+from kschedctl.scheduler.engine.pod_groups.cycle import GroupResult, PodGroupCycle
+from kschedctl.scheduler.engine.pod_groups.deadlock import deadlocked_with
+from kschedctl.scheduler.engine.pod_groups.gangs import (
     EndedPods,
     GangTerms,
     ended_pods,
@@ -23,8 +22,9 @@ from kschedctl.scheduler.pod_groups.gangs import (
     gang_pods,
     gang_terms,
 )
-from kschedctl.scheduler.pod_groups.state import placed_in_groups
-from kschedctl.scheduler.pod_groups.submission import MemberFailure, failed_members
+from kschedctl.scheduler.engine.pod_groups.state import placed_in_groups
+from kschedctl.scheduler.engine.pod_groups.submission import MemberFailure, failed_members
+from kschedctl.scheduler.framework import Code
 from kschedctl.scheduler.scheduler import Framework, Scheduler
 from kschedctl.snapshot.fork import Fork
 from kschedctl.snapshot.pod_info import PodInfo

@@ -9,7 +9,7 @@ from msgspec.structs import replace
 from kschedctl.api.objects import Pod, Taint, Toleration
 from kschedctl.api.tolerations import HARD_EFFECTS, UNSCHEDULABLE, tolerated
 from kschedctl.reports.explanation import Advice, Explanation
-from kschedctl.scheduler.facts import Cordoned, UntoleratedTaint
+from kschedctl.scheduler.framework.facts import Cordoned, UntoleratedTaint
 from kschedctl.scheduler.scheduler import Framework, Scheduler
 
 OF_KUBERNETES = "node.kubernetes.io/"

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections import Counter
 
 from kschedctl.reports.explanation import FirstFailReport
-from kschedctl.scheduler.cycle import Cycle
+from kschedctl.scheduler.engine.cycle import Cycle
+from kschedctl.scheduler.engine.messages import histogram
+from kschedctl.scheduler.engine.permit import run_permit
+from kschedctl.scheduler.engine.pod_groups.gangs import gang_object, gang_plugin
 from kschedctl.scheduler.framework import Code
-from kschedctl.scheduler.messages import histogram
-from kschedctl.scheduler.permit import run_permit
-from kschedctl.scheduler.pod_groups.gangs import gang_object, gang_plugin
 from kschedctl.snapshot.pods import group_key
 
 REFUSED = (Code.UNSCHEDULABLE, Code.UNRESOLVABLE)

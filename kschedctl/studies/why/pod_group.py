@@ -12,12 +12,11 @@ from kschedctl.api.arrays import NO_ROW, Position
 from kschedctl.api.objects import Pod, PodGroup
 from kschedctl.reports.explanation import Explanation
 from kschedctl.reports.pod_group import MemberReport, PlacementReport, PodGroupReport
-from kschedctl.scheduler.framework import Code, PreEnqueuePlugin, Status, offers
-from kschedctl.scheduler.pod_groups.crossing import crossing
-from kschedctl.scheduler.pod_groups.cycle import GroupResult, PodGroupCycle, refused_as_several
-from kschedctl.scheduler.pod_groups.deadlock import deadlocked_with
-from kschedctl.scheduler.pod_groups.preemption import preempt_for_group
-from kschedctl.scheduler.pod_groups.state import (
+from kschedctl.scheduler.engine.pod_groups.crossing import crossing
+from kschedctl.scheduler.engine.pod_groups.cycle import GroupResult, PodGroupCycle, refused_as_several
+from kschedctl.scheduler.engine.pod_groups.deadlock import deadlocked_with
+from kschedctl.scheduler.engine.pod_groups.preemption import preempt_for_group
+from kschedctl.scheduler.engine.pod_groups.state import (
     NO_MEMBERS,
     PodGroupState,
     completing,
@@ -25,7 +24,8 @@ from kschedctl.scheduler.pod_groups.state import (
     placed_in_groups,
     state_of,
 )
-from kschedctl.scheduler.pod_groups.submission import MemberFailure, failed_members
+from kschedctl.scheduler.engine.pod_groups.submission import MemberFailure, failed_members
+from kschedctl.scheduler.framework import Code, PreEnqueuePlugin, Status, offers
 from kschedctl.scheduler.scheduler import Framework, Scheduler
 from kschedctl.snapshot.fork import Fork
 from kschedctl.snapshot.pod_info import PodInfo

@@ -9,14 +9,13 @@ import numpy as np
 from kschedctl.api.arrays import Position
 from kschedctl.api.ownership import controller_of
 from kschedctl.reports.explanation import CandidateReport, PreemptionReport, VictimReport
-from kschedctl.scheduler.configuration.plugin_args import DefaultPreemptionArgs
-from kschedctl.scheduler.cycle import Cycle
+from kschedctl.scheduler.engine.cycle import Cycle
+from kschedctl.scheduler.engine.post_filter import PostFilterOutcome
+from kschedctl.scheduler.engine.preemption.budgets import budgets
+from kschedctl.scheduler.engine.preemption.candidates import Candidate
+from kschedctl.scheduler.engine.preemption.evaluator import Preemption, PreemptionPlugin, preemption_plugins
 from kschedctl.scheduler.framework import Code, PluginError, PostFilterResult, Status
-from kschedctl.scheduler.plugins.default_preemption import DefaultPreemption
-from kschedctl.scheduler.post_filter import PostFilterOutcome
-from kschedctl.scheduler.preemption.budgets import budgets
-from kschedctl.scheduler.preemption.candidates import Candidate
-from kschedctl.scheduler.preemption.evaluator import Preemption, PreemptionPlugin, preemption_plugins
+from kschedctl.scheduler.plugins.default_preemption import DefaultPreemption, DefaultPreemptionArgs
 from kschedctl.snapshot.fork import Fork
 
 

@@ -11,11 +11,11 @@ from msgspec.structs import replace
 
 from kschedctl.api.arrays import Bools, Row
 from kschedctl.api.resource_names import is_scalar
-from kschedctl.scheduler.cycle import Cycle
-from kschedctl.scheduler.dynamic_resources.claims import CANNOT_ALLOCATE
-from kschedctl.scheduler.extenders.extender import NAME as EXTENDERS
-from kschedctl.scheduler.facts import AnyFact, Cordoned, Insufficient, Said, UntoleratedTaint, as_fact
+from kschedctl.scheduler.engine.cycle import Cycle
+from kschedctl.scheduler.engine.extenders.extender import NAME as EXTENDERS
 from kschedctl.scheduler.framework import Code, Rejection
+from kschedctl.scheduler.framework.facts import AnyFact, Cordoned, Insufficient, Said, UntoleratedTaint, as_fact
+from kschedctl.scheduler.plugins.dynamic_resources.claims import CANNOT_ALLOCATE
 
 NEAR, KEPT_AWAY, OUT_OF_REACH = 0, 1, 2
 """A node that would do if there were room; one that a taint or a cordon keeps the pod from; one that the pod's own

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 
 from kschedctl.api.objects import DeviceRequestAllocationResult
 from kschedctl.reports.explanation import DeviceReport, VolumesReport
-from kschedctl.scheduler.cycle import Cycle
+from kschedctl.scheduler.engine.cycle import Cycle
 from kschedctl.scheduler.framework import Code, Plugin, PreFilterResult, Reservation, ReservePlugin, offers
 
 Reservations = Mapping[str, Reservation]

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from kschedctl.reports.over_time.searches import SearchedNodes, SearchStart
-from kschedctl.scheduler.cycle import Cycle
-from kschedctl.scheduler.pre_filter import selected_by_name
-from kschedctl.scheduler.sampling import SampledFrom
+from kschedctl.scheduler.engine.cycle import Cycle
+from kschedctl.scheduler.engine.pre_filter import selected_by_name
+from kschedctl.scheduler.engine.sampling import SampledFrom
 
 
 def searched_nodes(cycle: Cycle, sampled: SampledFrom | None) -> SearchedNodes | None:

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from kschedctl.scheduler.cycle import Cycle, run_cycle
+from kschedctl.scheduler.engine.cycle import Cycle, run_cycle
 from kschedctl.scheduler.framework import UpstreamFault, has_upstream_fault
 from kschedctl.scheduler.scheduler import Framework
 

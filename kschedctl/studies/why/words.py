@@ -6,8 +6,8 @@ from collections.abc import Callable
 from typing import Any
 
 from kschedctl.api import resource_names as names
-from kschedctl.scheduler import facts
-from kschedctl.scheduler.facts import AnyFact, Wanted
+from kschedctl.scheduler.framework import facts
+from kschedctl.scheduler.framework.facts import AnyFact, Wanted
 
 TERMS_TOLD = 3
 EXPRESSION_TOLD = 80

@@ -14,8 +14,8 @@ from written_manifests import Json, refused
 
 from kschedctl.api.validation.manifests import KINDS
 from kschedctl.cluster import flatten
-from kschedctl.scheduler.configuration.feature_gates import FeatureGates
 from kschedctl.scheduler.configuration.validation_options import validation_options
+from kschedctl.scheduler.framework.feature_gates import FeatureGates
 
 CHARTS = sorted((Path(__file__).parents[2] / "lint" / "charts").glob("*.yaml"))
 INVENTED = {

@@ -12,12 +12,12 @@ from plugin_cases import cases, snapshot
 from kschedctl.api.objects import ResourceClaim
 from kschedctl.api.quantity import parse
 from kschedctl.cluster import convert
-from kschedctl.scheduler.dynamic_resources.allocated import AllocatedState
-from kschedctl.scheduler.dynamic_resources.allocator import InvalidPoolsError, Search
-from kschedctl.scheduler.dynamic_resources.features import Features
-from kschedctl.scheduler.dynamic_resources.inventory import Inventory
-from kschedctl.scheduler.dynamic_resources.requests import AllocationError, read_claim
-from kschedctl.scheduler.dynamic_resources.results import allocation_result
+from kschedctl.scheduler.plugins.dynamic_resources.allocated import AllocatedState
+from kschedctl.scheduler.plugins.dynamic_resources.allocator import InvalidPoolsError, Search
+from kschedctl.scheduler.plugins.dynamic_resources.inventory import Inventory
+from kschedctl.scheduler.plugins.dynamic_resources.requests import AllocationError, read_claim
+from kschedctl.scheduler.plugins.dynamic_resources.results import allocation_result
+from kschedctl.scheduler.plugins.helper.device_features import Features
 
 GATES = {
     "DRAAdminAccess": "admin_access",

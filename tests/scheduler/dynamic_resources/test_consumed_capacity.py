@@ -6,7 +6,7 @@ import pytest
 
 from kschedctl.api.objects import CapacityRequestPolicy, CapacityRequestPolicyRange, DeviceCapacity
 from kschedctl.api.quantity import parse
-from kschedctl.scheduler.dynamic_resources.capacity import consumed
+from kschedctl.scheduler.plugins.dynamic_resources.capacity import consumed
 
 STEPS = CapacityRequestPolicy(default="2", valid_range=CapacityRequestPolicyRange(min="2", step="3"))
 VALUES = CapacityRequestPolicy(default="4", valid_values=("4", "8"))

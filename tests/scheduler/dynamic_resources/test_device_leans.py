@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from kschedctl.cluster import Cluster
-from kschedctl.scheduler.dynamic_resources.claim_leans import claim_leans
-from kschedctl.scheduler.dynamic_resources.features import Features
+from kschedctl.scheduler.plugins.dynamic_resources.claim_leans import claim_leans
+from kschedctl.scheduler.plugins.helper.device_features import Features
 from kschedctl.snapshot.fork import Fork
 
 

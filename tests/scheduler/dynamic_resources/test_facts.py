@@ -6,10 +6,10 @@ import pytest
 from plugin_cases import filtered, pod_info, pre_filter, snapshot
 
 from kschedctl.errors import InputError
-from kschedctl.scheduler.configuration.plugin_args import DynamicResourcesArgs
-from kschedctl.scheduler.dynamic_resources.features import DEFAULT_FEATURES, Features
 from kschedctl.scheduler.framework import PluginVerdict
-from kschedctl.scheduler.plugins.dynamic_resources import DynamicResources
+from kschedctl.scheduler.plugins.dynamic_resources.arguments import DynamicResourcesArgs
+from kschedctl.scheduler.plugins.dynamic_resources.plugin import DynamicResources
+from kschedctl.scheduler.plugins.helper.device_features import DEFAULT_FEATURES, Features
 from kschedctl.snapshot.delta import NO_CHANGE
 from kschedctl.studies.why.words import words
 

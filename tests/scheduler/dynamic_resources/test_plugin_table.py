@@ -11,14 +11,14 @@ from plugin_cases import cases, filtered, gate, pod_info, pre_filter, scores, sh
 
 from kschedctl.api.objects import AllocationResult, ResourceClaim, ResourceClaimStatus
 from kschedctl.api.pod_requests import Options
-from kschedctl.scheduler.configuration.plugin_args import DynamicResourcesArgs
-from kschedctl.scheduler.configuration.strict_decoding import GoDuration
-from kschedctl.scheduler.cycle import FilterOutcome
-from kschedctl.scheduler.dynamic_resources.evaluation import preference
-from kschedctl.scheduler.dynamic_resources.features import DEFAULT_FEATURES, Features
+from kschedctl.scheduler.engine.cycle import FilterOutcome
+from kschedctl.scheduler.engine.pre_filter import PreFilterOutcome
 from kschedctl.scheduler.framework import PluginVerdict, Status
-from kschedctl.scheduler.plugins.dynamic_resources import DynamicResources
-from kschedctl.scheduler.pre_filter import PreFilterOutcome
+from kschedctl.scheduler.framework.strict_decoding import GoDuration
+from kschedctl.scheduler.plugins.dynamic_resources.arguments import DynamicResourcesArgs
+from kschedctl.scheduler.plugins.dynamic_resources.evaluation import preference
+from kschedctl.scheduler.plugins.dynamic_resources.plugin import DynamicResources
+from kschedctl.scheduler.plugins.helper.device_features import DEFAULT_FEATURES, Features
 from kschedctl.snapshot.delta import NO_CHANGE
 from kschedctl.snapshot.snapshot import Settings
 

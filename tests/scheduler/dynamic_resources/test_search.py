@@ -10,13 +10,13 @@ from plugin_cases import snapshot
 
 from kschedctl.api.objects import ResourceClaim
 from kschedctl.cluster import convert
-from kschedctl.scheduler.dynamic_resources.allocator import Search
-from kschedctl.scheduler.dynamic_resources.claims import PodClaims
-from kschedctl.scheduler.dynamic_resources.evaluation import Evaluation
-from kschedctl.scheduler.dynamic_resources.features import Features
-from kschedctl.scheduler.dynamic_resources.inventory import Inventory
-from kschedctl.scheduler.dynamic_resources.requests import read_claim
 from kschedctl.scheduler.framework import Code
+from kschedctl.scheduler.plugins.dynamic_resources.allocator import Search
+from kschedctl.scheduler.plugins.dynamic_resources.claims import PodClaims
+from kschedctl.scheduler.plugins.dynamic_resources.evaluation import Evaluation
+from kschedctl.scheduler.plugins.dynamic_resources.inventory import Inventory
+from kschedctl.scheduler.plugins.dynamic_resources.requests import read_claim
+from kschedctl.scheduler.plugins.helper.device_features import Features
 
 DRIVER = "dra.example.com"
 ATTRIBUTE = f"{DRIVER}/numa"

@@ -8,11 +8,11 @@ from typing import Any
 import pytest
 
 from kschedctl.cluster import Cluster
-from kschedctl.scheduler.cycle import Cycle, run_cycle
-from kschedctl.scheduler.every_start.searches import EveryStart
+from kschedctl.scheduler.engine.cycle import Cycle, run_cycle
+from kschedctl.scheduler.engine.every_start.searches import EveryStart
+from kschedctl.scheduler.engine.sampling import Sampling, Terms
 from kschedctl.scheduler.framework import Peers
-from kschedctl.scheduler.plugins.inter_pod_affinity import InterPodAffinity
-from kschedctl.scheduler.sampling import Sampling, Terms
+from kschedctl.scheduler.plugins.inter_pod_affinity.plugin import InterPodAffinity
 from kschedctl.scheduler.scheduler import Scheduler
 from kschedctl.snapshot.pod_info import PodInfo
 

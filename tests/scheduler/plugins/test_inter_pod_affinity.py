@@ -22,8 +22,7 @@ from small_clusters import (
 )
 
 from kschedctl.cluster import convert
-from kschedctl.scheduler.configuration.plugin_args import InterPodAffinityArgs
-from kschedctl.scheduler.plugins.inter_pod_affinity import InterPodAffinity
+from kschedctl.scheduler.plugins.inter_pod_affinity.plugin import InterPodAffinity, InterPodAffinityArgs
 from kschedctl.snapshot.pod_info import PodInfo
 
 

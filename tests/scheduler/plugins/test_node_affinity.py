@@ -18,8 +18,7 @@ from small_clusters import (
     wants_node,
 )
 
-from kschedctl.scheduler.configuration.plugin_args import NodeAffinityArgs
-from kschedctl.scheduler.plugins.node_affinity import NodeAffinity
+from kschedctl.scheduler.plugins.node_affinity import NodeAffinity, NodeAffinityArgs
 
 
 def plugin(case):

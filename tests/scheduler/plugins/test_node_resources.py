@@ -24,20 +24,22 @@ from small_clusters import (
 )
 
 from kschedctl.api.pod_requests import Options
-from kschedctl.scheduler.configuration.feature_gates import FeatureGates
-from kschedctl.scheduler.configuration.plugin_args import (
+from kschedctl.scheduler.framework.feature_gates import FeatureGates
+from kschedctl.scheduler.plugins.dynamic_resources.device_backed import DeviceBackedResources
+from kschedctl.scheduler.plugins.helper.resource_allocation import Usage, node_usage, pod_amounts
+from kschedctl.scheduler.plugins.helper.scoring_strategy import (
     DEFAULT_RESOURCES,
-    NodeResourcesBalancedAllocationArgs,
-    NodeResourcesFitArgs,
     RequestedToCapacityRatioParam,
     ResourceSpec,
     ScoringStrategy,
-    UtilizationShapePoint,
 )
-from kschedctl.scheduler.dynamic_resources.device_backed import DeviceBackedResources
-from kschedctl.scheduler.plugins.node_resources_balanced_allocation import NodeResourcesBalancedAllocation
-from kschedctl.scheduler.plugins.node_resources_fit import NodeResourcesFit
-from kschedctl.scheduler.resource_allocation import Usage, broken_linear, node_usage, pod_amounts
+from kschedctl.scheduler.plugins.helper.shape import UtilizationShapePoint, broken_linear
+from kschedctl.scheduler.plugins.node_resources.balanced_allocation import (
+    NodeResourcesBalancedAllocation,
+    NodeResourcesBalancedAllocationArgs,
+)
+from kschedctl.scheduler.plugins.node_resources.fit import NodeResourcesFit
+from kschedctl.scheduler.plugins.node_resources.fit_arguments import NodeResourcesFitArgs
 from kschedctl.snapshot.snapshot import Settings
 
 SIDECARS_OFF = ["not allow pod with restartable init containers if sidecar containers is disabled"]

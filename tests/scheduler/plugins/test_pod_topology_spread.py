@@ -25,8 +25,8 @@ from small_clusters import (
     wants_node,
 )
 
-from kschedctl.scheduler.configuration.plugin_args import PodTopologySpreadArgs
-from kschedctl.scheduler.plugins.pod_topology_spread import PodTopologySpread
+from kschedctl.scheduler.plugins.pod_topology_spread.arguments import PodTopologySpreadArgs
+from kschedctl.scheduler.plugins.pod_topology_spread.plugin import PodTopologySpread
 
 
 def plugin(case):

@@ -13,7 +13,7 @@ import pytest
 from group_clusters import GATES, node
 
 from kschedctl.cluster import Cluster
-from kschedctl.scheduler.pod_groups.cycle import UNSCHEDULABLE_GROUP
+from kschedctl.scheduler.engine.pod_groups.cycle import UNSCHEDULABLE_GROUP
 from kschedctl.scheduler.scheduler import Scheduler
 from kschedctl.studies.explain import explain
 from kschedctl.studies.run_queue import run_queue

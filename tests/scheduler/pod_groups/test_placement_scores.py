@@ -11,8 +11,8 @@ import pytest
 from kschedctl.api.arrays import Scores
 from kschedctl.api.objects import PodGroup
 from kschedctl.cluster import Cluster
+from kschedctl.scheduler.engine.pod_groups.placement import GroupPlacement, PodGroupAssignments, placement_scores
 from kschedctl.scheduler.framework import PluginError
-from kschedctl.scheduler.pod_groups.placement import GroupPlacement, PodGroupAssignments, placement_scores
 from kschedctl.snapshot.fork import Fork
 
 INVALID = (

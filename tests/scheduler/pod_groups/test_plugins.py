@@ -14,14 +14,14 @@ from plugin_cases import cases, pod_info, snapshot, typed_args, unbound
 from kschedctl.api.arrays import Position, Row
 from kschedctl.api.objects import Pod
 from kschedctl.cluster import convert
-from kschedctl.scheduler.configuration.plugin_args import NodeResourcesFitArgs
+from kschedctl.scheduler.engine.pod_groups.placement import GroupPlacement, PodGroupAssignments, ProposedAssignment
+from kschedctl.scheduler.engine.pod_groups.state import find_pod_group, state_of
 from kschedctl.scheduler.framework import Code, PluginError, Status
 from kschedctl.scheduler.plugins.gang_scheduling import GangScheduling
-from kschedctl.scheduler.plugins.node_resources_fit import NodeResourcesFit
+from kschedctl.scheduler.plugins.node_resources.fit import NodeResourcesFit
+from kschedctl.scheduler.plugins.node_resources.fit_arguments import NodeResourcesFitArgs
 from kschedctl.scheduler.plugins.pod_group_pods_count import PodGroupPodsCount
 from kschedctl.scheduler.plugins.topology_placement import TopologyPlacementGenerator
-from kschedctl.scheduler.pod_groups.placement import GroupPlacement, PodGroupAssignments, ProposedAssignment
-from kschedctl.scheduler.pod_groups.state import find_pod_group, state_of
 from kschedctl.snapshot.fork import Fork
 from kschedctl.snapshot.pod_info import PodInfo
 from kschedctl.snapshot.pods import group_key

@@ -6,7 +6,7 @@ import pytest
 
 from kschedctl.api.objects import Pod
 from kschedctl.cluster import convert
-from kschedctl.scheduler.pod_groups.of_members import preempting_as
+from kschedctl.scheduler.engine.pod_groups.of_members import preempting_as
 
 
 @pytest.mark.parametrize(

@@ -15,8 +15,8 @@ import numpy as np
 from go_sort import insertion_sort
 
 from kschedctl.api.objects import Pod, PodDisruptionBudget
-from kschedctl.scheduler.preemption.dry_run import dry_run
-from kschedctl.scheduler.preemption.selection import LowerPriority
+from kschedctl.scheduler.engine.preemption.dry_run import dry_run
+from kschedctl.scheduler.engine.preemption.selection import LowerPriority
 from kschedctl.scheduler.scheduler import Scheduler
 
 Json = dict[str, Any]

@@ -16,16 +16,15 @@ from table_extenders import table_extenders
 
 from kschedctl.api.kube_version import NEWEST
 from kschedctl.cluster import Cluster
-from kschedctl.scheduler.configuration.plugin_args import DefaultPreemptionArgs
-from kschedctl.scheduler.cycle import Cycle, FilterOutcome, run_cycle
-from kschedctl.scheduler.extenders.extender import NOTHING_OFFERED
+from kschedctl.scheduler.engine.cycle import Cycle, FilterOutcome, run_cycle
+from kschedctl.scheduler.engine.extenders.extender import NOTHING_OFFERED
+from kschedctl.scheduler.engine.preemption.budgets import budgets
+from kschedctl.scheduler.engine.preemption.candidates import Candidate, choose
+from kschedctl.scheduler.engine.preemption.dry_run import DryRun, dry_run
+from kschedctl.scheduler.engine.preemption.evaluator import Preemption
+from kschedctl.scheduler.engine.preemption.selection import LowerPriority
 from kschedctl.scheduler.framework import Code, PluginVerdict, Rejection
-from kschedctl.scheduler.plugins.default_preemption import DefaultPreemption
-from kschedctl.scheduler.preemption.budgets import budgets
-from kschedctl.scheduler.preemption.candidates import Candidate, choose
-from kschedctl.scheduler.preemption.dry_run import DryRun, dry_run
-from kschedctl.scheduler.preemption.evaluator import Preemption
-from kschedctl.scheduler.preemption.selection import LowerPriority
+from kschedctl.scheduler.plugins.default_preemption import DefaultPreemption, DefaultPreemptionArgs
 from kschedctl.scheduler.scheduler import Scheduler
 from kschedctl.snapshot.fork import Fork
 

@@ -13,9 +13,9 @@ import small_changes
 from small_changes import Json, added, anti_affinity, deleted, node, pod, updated
 
 import kschedctl
-from kschedctl.scheduler.queueing.event_handlers import POD_DELETED, Occurrence
-from kschedctl.scheduler.queueing.events import POD, ChangedObject
-from kschedctl.scheduler.queueing.rejectors import Rejectors
+from kschedctl.scheduler.engine.rejectors import Rejectors
+from kschedctl.scheduler.event_handling.event_handlers import POD_DELETED, Occurrence
+from kschedctl.scheduler.framework.events import POD, ChangedObject
 from kschedctl.scheduler.queueing.requeueing import hears
 from kschedctl.scheduler.scheduler import Scheduler
 

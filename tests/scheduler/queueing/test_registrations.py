@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 import kschedctl
-from kschedctl.scheduler.queueing.events import RESOURCES, ActionType, ClusterEventWithHint
+from kschedctl.scheduler.framework.events import RESOURCES, ActionType, ClusterEventWithHint
 from kschedctl.scheduler.scheduler import Scheduler
 
 WANTED = json.loads((Path(__file__).parents[2] / "golden/over_time/registrations.json").read_text())

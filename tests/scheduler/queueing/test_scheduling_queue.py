@@ -11,11 +11,11 @@ from hypothesis import strategies as st
 from kschedctl.api.arrays import Position
 from kschedctl.api.objects import ObjectMeta, Pod
 from kschedctl.cluster import Cluster
+from kschedctl.scheduler.engine.queued_pod import NANOSECONDS, Clock, QueuedPod
+from kschedctl.scheduler.engine.rejectors import NONE, Rejectors
+from kschedctl.scheduler.event_handling.event_handlers import Occurrence
+from kschedctl.scheduler.framework.events import ASSIGNED_POD, POD, ActionType, ChangedObject, ClusterEvent
 from kschedctl.scheduler.queueing.backoff_queue import Backoff
-from kschedctl.scheduler.queueing.event_handlers import Occurrence
-from kschedctl.scheduler.queueing.events import ASSIGNED_POD, POD, ActionType, ChangedObject, ClusterEvent
-from kschedctl.scheduler.queueing.queued_pod import NANOSECONDS, Clock, QueuedPod
-from kschedctl.scheduler.queueing.rejectors import NONE, Rejectors
 from kschedctl.scheduler.queueing.requeueing import QueueingStrategy
 from kschedctl.scheduler.queueing.scheduling_queue import (
     ACTIVE,

@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 
 from kschedctl.cluster import Cluster
 from kschedctl.errors import ConfigurationError, InputError
+from kschedctl.scheduler.engine.permit import run_permit
 from kschedctl.scheduler.framework import Code
-from kschedctl.scheduler.permit import run_permit
 from kschedctl.scheduler.scheduler import Scheduler
 from kschedctl.scheduler.simulation.outcome import SCHEDULED
 from kschedctl.scheduler.simulation.simulation import Simulation

@@ -17,9 +17,9 @@ from test_coscheduling import Json, cluster_of, config, group, node, pod
 from kschedctl.api.arrays import Position
 from kschedctl.cluster import Cluster
 from kschedctl.reports.queue_run import QueueRun
-from kschedctl.scheduler.pod_groups.gangs import gang_plugin
+from kschedctl.scheduler.engine.pod_groups.gangs import gang_plugin
+from kschedctl.scheduler.engine.queued_pod import QueuedPod
 from kschedctl.scheduler.queueing.queue_order import ChangingHeap
-from kschedctl.scheduler.queueing.queued_pod import QueuedPod
 from kschedctl.scheduler.scheduler import Scheduler
 from kschedctl.scheduler.scheduler_plugins.coscheduling import Coscheduling
 from kschedctl.snapshot.fork import Fork

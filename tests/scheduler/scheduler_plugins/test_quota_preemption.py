@@ -26,10 +26,10 @@ from naive_quotas import (
 )
 
 from kschedctl.cluster import Cluster
-from kschedctl.scheduler.cycle import Cycle
+from kschedctl.scheduler.engine.cycle import Cycle
+from kschedctl.scheduler.engine.preemption.dry_run import dry_run
+from kschedctl.scheduler.engine.preemption.evaluator import NEVER, TERMINATING, Preemption
 from kschedctl.scheduler.framework import Code, PostFilterResult
-from kschedctl.scheduler.preemption.dry_run import dry_run
-from kschedctl.scheduler.preemption.evaluator import NEVER, TERMINATING, Preemption
 from kschedctl.scheduler.scheduler import Scheduler
 from kschedctl.scheduler.scheduler_plugins.capacity_scheduling import NOT_ASKED, CapacityScheduling
 from kschedctl.scheduler.simulation.nominating import MOST_RETURNS, Preemptors

@@ -6,7 +6,7 @@ import pytest
 
 from kschedctl.api.objects import KINDS, PersistentVolume, Volume
 from kschedctl.cluster import convert
-from kschedctl.scheduler.volumes.csi_migration import (
+from kschedctl.scheduler.plugins.helper.volumes.csi_migration import (
     BY_NAME,
     TranslationError,
     migrated_plugins,

@@ -6,7 +6,12 @@ from __future__ import annotations
 import pytest
 from plugin_cases import answer, pod_info, pre_filter, snapshot
 
-from kschedctl.scheduler.plugins.non_csi_limits import AzureDiskLimits, CinderLimits, EBSLimits, GCEPDLimits
+from kschedctl.scheduler.plugins.node_volume_limits.non_csi_limits import (
+    AzureDiskLimits,
+    CinderLimits,
+    EBSLimits,
+    GCEPDLimits,
+)
 from kschedctl.snapshot.delta import NO_CHANGE
 from kschedctl.studies.why.words import words
 

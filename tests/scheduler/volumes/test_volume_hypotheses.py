@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from plugin_cases import filtered, pod_info, pre_filter, snapshot
 
-from kschedctl.scheduler.plugins.node_volume_limits import NodeVolumeLimits
+from kschedctl.scheduler.plugins.node_volume_limits.plugin import NodeVolumeLimits
 from kschedctl.scheduler.plugins.volume_restrictions import VolumeRestrictions
 from kschedctl.scheduler.plugins.volume_zone import VolumeZone
 from kschedctl.snapshot.delta import NO_CHANGE, Delta

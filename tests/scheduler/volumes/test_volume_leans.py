@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from kschedctl.cluster import Cluster
-from kschedctl.scheduler.volumes.claim_leans import claim_leans
-from kschedctl.scheduler.volumes.listers import listers
+from kschedctl.scheduler.plugins.helper.volumes.claim_leans import claim_leans
+from kschedctl.scheduler.plugins.helper.volumes.listers import listers
 from kschedctl.snapshot.fork import Fork
 
 NAMES_NO_CLASS: dict[str, Any] = {}

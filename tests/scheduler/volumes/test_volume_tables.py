@@ -13,15 +13,15 @@ from plugin_cases import answer, cases, filtered, gate, pod_info, pre_filter, sc
 
 from kschedctl.api.objects import Node, ObjectMeta, PersistentVolume, PersistentVolumeClaim
 from kschedctl.cluster import Cluster, without_nulls
-from kschedctl.scheduler.configuration.plugin_args import VolumeBindingArgs
-from kschedctl.scheduler.plugins.node_volume_limits import NodeVolumeLimits
-from kschedctl.scheduler.plugins.volume_binding import VolumeBinding
+from kschedctl.scheduler.plugins.helper.volumes.listers import Listers
+from kschedctl.scheduler.plugins.helper.volumes.topology import Topology
+from kschedctl.scheduler.plugins.node_volume_limits.plugin import NodeVolumeLimits
+from kschedctl.scheduler.plugins.volume_binding.arguments import VolumeBindingArgs
+from kschedctl.scheduler.plugins.volume_binding.capacity_scoring import ClassResources, capacity_score
+from kschedctl.scheduler.plugins.volume_binding.matching import MatchingError, find_matching_volume
+from kschedctl.scheduler.plugins.volume_binding.plugin import VolumeBinding
 from kschedctl.scheduler.plugins.volume_restrictions import VolumeRestrictions
 from kschedctl.scheduler.plugins.volume_zone import VolumeZone
-from kschedctl.scheduler.volumes.capacity_scoring import ClassResources, capacity_score
-from kschedctl.scheduler.volumes.listers import Listers
-from kschedctl.scheduler.volumes.matching import MatchingError, find_matching_volume
-from kschedctl.scheduler.volumes.topology import Topology
 from kschedctl.snapshot.indexes import ClusterObjects, Indexes
 from kschedctl.snapshot.nodes import AllNodes
 

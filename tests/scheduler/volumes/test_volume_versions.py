@@ -6,8 +6,8 @@ import pytest
 from plugin_cases import answer, pod_info, pre_filter, snapshot
 
 from kschedctl.api.kube_version import KubeVersion
-from kschedctl.scheduler.plugins.node_volume_limits import NodeVolumeLimits
-from kschedctl.scheduler.plugins.volume_binding import VolumeBinding
+from kschedctl.scheduler.plugins.node_volume_limits.plugin import NodeVolumeLimits
+from kschedctl.scheduler.plugins.volume_binding.plugin import VolumeBinding
 
 FULL = "node(s) exceed max volume count"
 LONG_DRIVER = "a-driver.with-a-name.too-long.to-be.a.resource"

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from kschedctl.errors import InputError
-from kschedctl.scheduler.extenders.answers import ExtenderError
-from kschedctl.scheduler.extenders.extender import UnheardError
+from kschedctl.scheduler.engine.extenders.answers import ExtenderError
+from kschedctl.scheduler.engine.extenders.extender import UnheardError
 from kschedctl.sources.extenders.recording import RecordedAnswers, Recorder
 
 Json = dict[str, Any]

@@ -11,7 +11,7 @@ from kschedctl.lint.rule import ERROR, WARNING, Rule
 from kschedctl.lint.subject import Path, Problem, Subject, path_text
 from kschedctl.lint.workload import TEMPLATES
 from kschedctl.lint.world import World
-from kschedctl.scheduler.version_fields import unread
+from kschedctl.scheduler.configuration.version_fields import unread
 
 
 def too_new(world: World) -> Iterator[Problem]:

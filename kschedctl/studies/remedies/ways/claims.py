@@ -9,8 +9,8 @@ from msgspec.structs import replace
 
 from kschedctl.api.labels import EVERYTHING, SelectorError, from_label_selector
 from kschedctl.api.objects import PersistentVolume, PersistentVolumeClaim, PhaseStatus
-from kschedctl.scheduler.facts import ClaimInUse
-from kschedctl.scheduler.volumes.listers import (
+from kschedctl.scheduler.framework.facts import ClaimInUse
+from kschedctl.scheduler.plugins.helper.volumes.listers import (
     BETA_STORAGE_CLASS,
     BIND_COMPLETED,
     READ_WRITE_ONCE_POD,
@@ -26,7 +26,7 @@ from kschedctl.scheduler.volumes.listers import (
     volume_class,
     volume_storage,
 )
-from kschedctl.scheduler.volumes.reservation import bound_claim, taken_volume
+from kschedctl.scheduler.plugins.volume_binding.reservation import bound_claim, taken_volume
 from kschedctl.studies.remedies import kubectl
 from kschedctl.studies.remedies.changes import Fix, ObjectEdit, ObjectKey
 from kschedctl.studies.remedies.targets import NodeRefusal, Site

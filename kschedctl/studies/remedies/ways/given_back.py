@@ -7,11 +7,11 @@ from collections.abc import Iterator
 from kschedctl.api.arrays import Position, Row
 from kschedctl.api.objects import Pod, ResourceClaim
 from kschedctl.api.ownership import controller_of
-from kschedctl.scheduler.dynamic_resources.reservation import released_claims, user_of
 from kschedctl.scheduler.framework import PluginError
-from kschedctl.scheduler.volumes.attachments import AttachedVolume, csi_volumes
-from kschedctl.scheduler.volumes.in_tree import disks_of_running
-from kschedctl.scheduler.volumes.listers import listers
+from kschedctl.scheduler.plugins.dynamic_resources.reservation import released_claims, user_of
+from kschedctl.scheduler.plugins.helper.volumes.listers import listers
+from kschedctl.scheduler.plugins.node_volume_limits.attachments import AttachedVolume, csi_volumes
+from kschedctl.scheduler.plugins.node_volume_limits.in_tree import disks_of_running
 from kschedctl.snapshot.fork import Fork
 from kschedctl.studies.remedies.changes import ObjectEdit, ObjectKey
 

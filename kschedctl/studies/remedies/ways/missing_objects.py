@@ -19,7 +19,7 @@ from kschedctl.api.objects import (
     VolumeResourceRequirements,
 )
 from kschedctl.scheduler.framework import PluginError
-from kschedctl.scheduler.volumes.listers import (
+from kschedctl.scheduler.plugins.helper.volumes.listers import (
     NO_PROVISIONER,
     WAIT_FOR_FIRST_CONSUMER,
     billionths,

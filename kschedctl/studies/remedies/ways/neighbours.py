@@ -11,8 +11,9 @@ from msgspec.structs import replace
 from kschedctl.api.arrays import Bools, Position, Row
 from kschedctl.api.objects import Pod
 from kschedctl.api.ownership import Owner, owner_of
-from kschedctl.scheduler.cycle import run_cycle
-from kschedctl.scheduler.facts import (
+from kschedctl.scheduler.engine.cycle import run_cycle
+from kschedctl.scheduler.engine.preemption.budgets import budgets
+from kschedctl.scheduler.framework.facts import (
     AnyFact,
     DiskMounted,
     HostPortHeld,
@@ -22,7 +23,6 @@ from kschedctl.scheduler.facts import (
     TooManyVolumes,
     TooSkewed,
 )
-from kschedctl.scheduler.preemption.budgets import budgets
 from kschedctl.snapshot.pod_info import PodInfo
 from kschedctl.studies.edits.cluster_edits import returns
 from kschedctl.studies.remedies import kubectl

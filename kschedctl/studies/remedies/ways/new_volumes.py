@@ -17,7 +17,7 @@ from kschedctl.api.objects import (
     SelectorRequirement,
     VolumeNodeAffinity,
 )
-from kschedctl.scheduler.volumes.listers import (
+from kschedctl.scheduler.plugins.helper.volumes.listers import (
     BIND_COMPLETED,
     NO_PROVISIONER,
     ClassVolumes,
@@ -26,7 +26,7 @@ from kschedctl.scheduler.volumes.listers import (
     claim_key,
     listers,
 )
-from kschedctl.scheduler.volumes.reservation import bound_claim, taken_volume
+from kschedctl.scheduler.plugins.volume_binding.reservation import bound_claim, taken_volume
 from kschedctl.studies.remedies import kubectl
 from kschedctl.studies.remedies.changes import Fix, ObjectEdit, ObjectKey
 from kschedctl.studies.remedies.targets import Site

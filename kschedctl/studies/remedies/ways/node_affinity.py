@@ -15,7 +15,7 @@ from kschedctl.api.objects import (
     PreferredSchedulingTerm,
     SelectorRequirement,
 )
-from kschedctl.scheduler.facts import NodeAffinityUnmet, Wanted
+from kschedctl.scheduler.framework.facts import NodeAffinityUnmet, Wanted
 from kschedctl.studies.remedies.changes import Fix, on_pod
 from kschedctl.studies.remedies.targets import NodeRefusal, Site
 from kschedctl.studies.remedies.ways.node_labels import (

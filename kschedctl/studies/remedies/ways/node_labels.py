@@ -8,7 +8,7 @@ from difflib import get_close_matches
 from msgspec.structs import replace
 
 from kschedctl.api.objects import Node, Pod
-from kschedctl.scheduler.facts import Wanted
+from kschedctl.scheduler.framework.facts import Wanted
 from kschedctl.studies.remedies import kubectl
 from kschedctl.studies.remedies.changes import Fix, on_node, on_pod
 from kschedctl.studies.remedies.targets import Site

@@ -16,8 +16,8 @@ from kschedctl.api.objects import (
     WeightedPodAffinityTerm,
 )
 from kschedctl.api.ownership import TEMPLATE_HASH
-from kschedctl.scheduler.facts import TopologyLabelMissing
-from kschedctl.scheduler.pod_affinity.filtering import REASON_AFFINITY, REASON_ANTI_AFFINITY
+from kschedctl.scheduler.framework.facts import TopologyLabelMissing
+from kschedctl.scheduler.plugins.inter_pod_affinity.filtering import REASON_AFFINITY, REASON_ANTI_AFFINITY
 from kschedctl.studies.remedies.changes import Fix, on_pod
 from kschedctl.studies.remedies.targets import NodeRefusal, Site
 from kschedctl.studies.remedies.ways.node_labels import label_node, near_keys

@@ -9,7 +9,7 @@ import numpy as np
 from msgspec.structs import replace
 
 from kschedctl.api.objects import LabelSelector, Namespace, PodAffinityTerm
-from kschedctl.scheduler.pod_affinity.terms import selected_pods
+from kschedctl.scheduler.plugins.inter_pod_affinity.terms import selected_pods
 from kschedctl.snapshot.fork import Fork
 from kschedctl.snapshot.pod_info import AffinityTerm
 from kschedctl.studies.remedies import kubectl

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from msgspec.structs import replace
 
 from kschedctl.api.objects import PersistentVolume, PersistentVolumeClaim, StorageClass, TopologySelectorTerm
-from kschedctl.scheduler.facts import (
+from kschedctl.scheduler.framework.facts import (
     ClaimsUnbound,
     NotEnoughStorage,
     NoVolume,
@@ -16,7 +16,7 @@ from kschedctl.scheduler.facts import (
     VolumeMissing,
     VolumeOutOfReach,
 )
-from kschedctl.scheduler.volumes.listers import (
+from kschedctl.scheduler.plugins.helper.volumes.listers import (
     NO_PROVISIONER,
     SELECTED_NODE,
     WAIT_FOR_FIRST_CONSUMER,
@@ -27,8 +27,8 @@ from kschedctl.scheduler.volumes.listers import (
     volume_class,
     volume_storage,
 )
-from kschedctl.scheduler.volumes.matching import is_bound_to
-from kschedctl.scheduler.volumes.reservation import bound_claim, taken_volume
+from kschedctl.scheduler.plugins.volume_binding.matching import is_bound_to
+from kschedctl.scheduler.plugins.volume_binding.reservation import bound_claim, taken_volume
 from kschedctl.studies.remedies import kubectl
 from kschedctl.studies.remedies.changes import Fix, ObjectEdit, ObjectKey
 from kschedctl.studies.remedies.targets import NodeRefusal, Site

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 
 from kschedctl.api.api_versions import kind_in_api
-from kschedctl.scheduler.queueing.events import (
+from kschedctl.scheduler.framework.events import (
     ASSIGNED_POD,
     NODE,
     POD,

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 
 from kschedctl.api.objects import NodeSelectorTerm, SelectorRequirement
 from kschedctl.api.tolerations import UNSCHEDULABLE
+from kschedctl.scheduler.framework.events import NODE, POD, ActionType
 from kschedctl.scheduler.plugins.node_declared_features import required_features
-from kschedctl.scheduler.queueing.events import NODE, POD, ActionType
 from kschedctl.studies.waking.ways.told import ADD, UPDATE, Told, Waiting, listed
 
 TERMS_TOLD = 3

@@ -6,11 +6,11 @@ from collections.abc import Iterator, Sequence
 
 from kschedctl.api.gangs import coscheduling_gang
 from kschedctl.api.labels import Selector
+from kschedctl.scheduler.engine.pod_groups.gangs import gang_pods, gang_terms
+from kschedctl.scheduler.engine.pod_groups.state import find_pod_group, state_of
 from kschedctl.scheduler.framework import PluginError
-from kschedctl.scheduler.pod_groups.gangs import gang_pods, gang_terms
-from kschedctl.scheduler.pod_groups.state import find_pod_group, state_of
-from kschedctl.scheduler.queueing.events import NODE, POD, ActionType, node_actions
-from kschedctl.scheduler.queueing.hints.pod_affinity import CHECKS_BOTH_WAYS, COMPARES_NODES, own_terms
+from kschedctl.scheduler.framework.events import NODE, POD, ActionType, node_actions
+from kschedctl.scheduler.plugins.inter_pod_affinity.hints import CHECKS_BOTH_WAYS, COMPARES_NODES, own_terms
 from kschedctl.snapshot.pod_info import ALL_HOST_IPS, AffinityTerm, HostPort
 from kschedctl.snapshot.pods import group_key
 from kschedctl.studies.waking.ways.told import ADD, BY_THE_PLUGIN, DELETE, UPDATE, Told, Waiting, listed

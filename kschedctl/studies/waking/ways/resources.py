@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from kschedctl.api.resource_names import is_dra_extended, readable
-from kschedctl.scheduler.queueing.events import NODE, POD, ActionType
+from kschedctl.scheduler.framework.events import NODE, POD, ActionType
 from kschedctl.studies.waking.ways.told import ADD, DELETE, UPDATE, Told, Waiting, listed
 
 EITHER = ADD | UPDATE

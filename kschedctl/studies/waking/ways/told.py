@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from kschedctl.scheduler.configuration.feature_gates import FeatureGates
-from kschedctl.scheduler.queueing.events import AS_IF_ADDED, ActionType
+from kschedctl.scheduler.framework.events import AS_IF_ADDED, ActionType
+from kschedctl.scheduler.framework.feature_gates import FeatureGates
 from kschedctl.snapshot.fork import Fork
 from kschedctl.snapshot.pod_info import PodInfo
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from kschedctl.scheduler.queueing.events import NODE, POD, ActionType
-from kschedctl.scheduler.volumes.listers import claim_volumes
+from kschedctl.scheduler.framework.events import NODE, POD, ActionType
+from kschedctl.scheduler.plugins.helper.volumes.listers import claim_volumes
 from kschedctl.studies.waking.ways.told import ADD, DELETE, UPDATE, Told, Waiting, listed
 
 EITHER = ADD | UPDATE

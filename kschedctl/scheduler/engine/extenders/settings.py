@@ -1,0 +1,48 @@
+"""An extender as a KubeSchedulerConfiguration has it.
+
+Upstream: staging/src/k8s.io/kube-scheduler/config/v1/types.go (v1.36).
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from kschedctl.api.objects import Struct
+from kschedctl.scheduler.framework.strict_decoding import GoDuration, Int64
+
+
+class ExtenderManagedResource(Struct, frozen=True):
+    """An extended resource that an extender accounts for, and whether NodeResourcesFit then ignores it."""
+
+    name: str = ""
+    ignored_by_scheduler: bool = False
+
+
+class ExtenderTLSConfig(Struct, frozen=True):
+    """How to speak TLS with an extender."""
+
+    insecure: bool = False
+    server_name: str = ""
+    cert_file: str = ""
+    key_file: str = ""
+    ca_file: str = ""
+    cert_data: bytes = b""
+    key_data: bytes = b""
+    ca_data: bytes = b""
+
+
+class Extender(Struct, frozen=True):
+    """A webhook of the scheduler; ``http_timeout`` in seconds, 0 stands for 5."""
+
+    url_prefix: str = ""
+    filter_verb: str = ""
+    preempt_verb: str = ""
+    prioritize_verb: str = ""
+    weight: Int64 = 0
+    bind_verb: str = ""
+    enable_https: bool = msgspec.field(default=False, name="enableHTTPS")
+    tls_config: ExtenderTLSConfig | None = None
+    http_timeout: GoDuration = msgspec.field(default=GoDuration(0), name="httpTimeout")
+    node_cache_capable: bool = False
+    managed_resources: tuple[ExtenderManagedResource, ...] = ()
+    ignorable: bool = False

@@ -1,0 +1,53 @@
+"""PostFilter: what could be done for a pod that fits nowhere.
+
+Upstream: RunPostFilterPlugins in pkg/scheduler/framework/runtime/framework.go (v1.36).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from kschedctl.scheduler.engine.cycle import Cycle
+from kschedctl.scheduler.framework import SUCCESS, Code, PluginError, PostFilterPlugin, PostFilterResult, Status, offers
+
+
+@dataclass(frozen=True)
+class PostFilterOutcome:
+    """The framework's answer, and what each plugin that was asked said. ``status`` is Success when there is hope.
+
+    ``plugin``: whose answer a refusal is, that of the first to refuse unless one settled it.
+    """
+
+    status: Status = SUCCESS
+    results: Mapping[str, PostFilterResult] = field(default_factory=dict)
+    plugin: str = ""
+
+    @property
+    def nominated_node(self) -> str:
+        """Where the pod has hope."""
+        return next((result.nominated_node for result in self.results.values() if result.nominated_node), "")
+
+    @property
+    def message(self) -> str:
+        """What the scheduler appends to its message."""
+        return ", ".join(self.status.reasons)
+
+
+def run_post_filter(cycle: Cycle) -> PostFilterOutcome:
+    """Ask the plugins in order until one succeeds, gives the pod up or fails. Without nodes none is asked."""
+    results: dict[str, PostFilterResult] = {}
+    plugins = cycle.framework.at("postFilter") if len(cycle.view.nodes) else []
+    for plugin in plugins:
+        if not offers(plugin, PostFilterPlugin):
+            continue
+        try:
+            result = results[plugin.name] = plugin.post_filter(cycle)
+        except PluginError as failure:
+            return PostFilterOutcome(Status(Code.ERROR, (str(failure),)), results, plugin.name)
+        if result.status.code in (Code.SUCCESS, Code.UNRESOLVABLE, Code.ERROR):
+            return PostFilterOutcome(result.status, results, "" if result.status == SUCCESS else plugin.name)
+    reasons = tuple(reason for result in results.values() for reason in result.status.reasons)
+    return PostFilterOutcome(
+        Status(Code.UNSCHEDULABLE, reasons) if results else SUCCESS, results, next(iter(results), "")
+    )

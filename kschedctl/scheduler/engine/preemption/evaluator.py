@@ -1,0 +1,165 @@
+"""What preemption could do for a pod, whichever plugin decides whom to evict.
+
+Upstream: pkg/scheduler/framework/preemption/preemption.go (v1.36).
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import ClassVar
+
+import numpy as np
+
+from kschedctl.api.arrays import Bools, Position
+from kschedctl.api.kube_version import ByVersion
+from kschedctl.api.labels import aggregate
+from kschedctl.scheduler.engine.cycle import Cycle, FrameworkLike
+from kschedctl.scheduler.engine.extenders.preemption import call_extenders
+from kschedctl.scheduler.engine.messages import histogram
+from kschedctl.scheduler.engine.preemption.candidates import NO_CANDIDATES, BestCandidates, Candidates, choose
+from kschedctl.scheduler.engine.preemption.dry_run import dry_run
+from kschedctl.scheduler.engine.preemption.selection import Selection
+from kschedctl.scheduler.framework import SUCCESS, Code, PluginError, PostFilterResult, Status
+from kschedctl.scheduler.framework.declaration import DeclaredPlugin
+
+DEFAULT_PREEMPTION = "DefaultPreemption"
+NEVER = "not eligible due to preemptionPolicy=Never."
+TERMINATING = "not eligible due to a terminating pod on the nominated node."
+NO_CANDIDATE = "no candidate node for preemption"
+DROPPED_MAY_HELP = ByVersion(
+    "whether preemption is tried on nodes that extenders left out without a word", (("", True), ("1.32", False))
+)
+
+
+@dataclass(frozen=True)
+class Ineligible:
+    """Why a pod may not preempt: ``why`` in upstream's words, and the pods that go, if it is to wait for these."""
+
+    why: str
+    leaving: tuple[Position, ...] = ()
+
+
+@dataclass(frozen=True)
+class Preemption:
+    """The plugin's account: whether the pod may preempt at all, every candidate, and the choice among them.
+
+    ``leaving``: the pods on its nominated node for which it has to wait. ``allowed``: the choice among those that
+    extenders leave, None where they leave none.
+
+    ``unhelpful``: reason -> nodes that preemption does not help. Of ``potential`` nodes upstream, which starts at a
+    random one, looks at no more than it needs for ``wanted`` candidates; here all are tried.
+    """
+
+    eligible: bool
+    why: str = ""
+    leaving: tuple[Position, ...] = ()
+    candidates: Candidates = NO_CANDIDATES
+    unhelpful: Mapping[str, int] = field(default_factory=dict)
+    choice: BestCandidates | None = None
+    allowed: BestCandidates | None = None
+    potential: int = 0
+    wanted: int = 0
+
+
+def tied_candidates(result: PostFilterResult) -> Candidates:
+    """The equally good candidates, where this is what the plugin said."""
+    report = result.report
+    return report.allowed.tied if isinstance(report, Preemption) and report.allowed is not None else NO_CANDIDATES
+
+
+class PreemptionPlugin(DeclaredPlugin, ABC):
+    """A plugin whose PostFilter preempts. ``prefix`` stands before all that it says.
+
+    ``by_priority``: whoever it evicts has a lower priority than the pod that it is for.
+    """
+
+    prefix: ClassVar[str] = ""
+    by_priority: ClassVar[bool] = True
+
+    @abstractmethod
+    def ineligible(self, cycle: Cycle) -> Ineligible | None:
+        """Why the pod may not preempt; upstream's PodEligibleToPreemptOthers."""
+
+    @abstractmethod
+    def selection(self, cycle: Cycle) -> Selection:
+        """Whom it would evict, node by node; upstream's SelectVictimsOnNode."""
+
+    def wanted(self, nodes: int) -> int:
+        """How many candidates are enough, of so many nodes that may become one."""
+        return nodes
+
+    def post_filter(self, cycle: Cycle) -> PostFilterResult:
+        found = self.before_extenders(cycle)
+        if found.status.code is not Code.SUCCESS or not isinstance(found.report, Preemption):
+            return found
+        try:
+            left = call_extenders(cycle.consultation, cycle.view, found.report.candidates)
+        except PluginError as failure:
+            return PostFilterResult(self._status(Code.ERROR, str(failure)), report=_allowing(found, None))
+        if left is found.report.candidates:
+            return found
+        if not len(left):
+            return PostFilterResult(self._status(Code.UNSCHEDULABLE, NO_CANDIDATE), report=_allowing(found, None))
+        allowed = choose(cycle.view, left)
+        return PostFilterResult(SUCCESS, _first_by_name(allowed, cycle), _allowing(found, allowed))
+
+    def before_extenders(self, cycle: Cycle) -> PostFilterResult:
+        """The answer if there were no extenders."""
+        if not_now := self.ineligible(cycle):
+            report = Preemption(eligible=False, why=not_now.why, leaving=not_now.leaving)
+            return PostFilterResult(self._status(Code.UNSCHEDULABLE, not_now.why), report=report)
+        potential = potential_nodes(cycle)
+        selection = self.selection(cycle)
+        found = dry_run(cycle, potential, selection)
+        wanted = self.wanted(int(potential.sum()))
+        helpful = found.candidates.take(np.flatnonzero(found.candidates.sizes)) if wanted else NO_CANDIDATES
+        best = choose(cycle.view, helpful) if len(helpful) else None
+        report = Preemption(
+            eligible=True,
+            candidates=helpful,
+            unhelpful=found.reason_counts(kept=bool(wanted)),
+            choice=best,
+            allowed=best,
+            potential=int(potential.sum()),
+            wanted=wanted,
+        )
+        if best is not None:
+            return PostFilterResult(SUCCESS, _first_by_name(best, cycle), report)
+        if errors := found.errors(cycle.view.nodes.names):
+            return PostFilterResult(self._status(Code.ERROR, aggregate(errors)), report=report)
+        message = histogram(len(cycle.view.nodes), found.told_counts(selection, kept=bool(wanted)))
+        return PostFilterResult(self._status(Code.UNSCHEDULABLE, message), report=report)
+
+    def _status(self, code: Code, message: str) -> Status:
+        return Status(code, (self.prefix + message,))
+
+
+def preemption_plugins(framework: FrameworkLike) -> list[PreemptionPlugin]:
+    """Those that a profile asks, in order."""
+    return [plugin for plugin in framework.at("postFilter") if isinstance(plugin, PreemptionPlugin)]
+
+
+def _allowing(found: PostFilterResult, allowed: BestCandidates | None) -> Preemption:
+    report: Preemption = found.report
+    return replace(report, allowed=allowed)
+
+
+def _first_by_name(best: BestCandidates, cycle: Cycle) -> str:
+    names = cycle.view.nodes.names
+    by_name = cycle.view.memo("rows by name", lambda: np.argsort(np.argsort(np.array(names, dtype=object))))
+    rows = best.tied.row
+    return names[int(rows[by_name[rows].argmin()])]
+
+
+def potential_nodes(cycle: Cycle) -> Bools:
+    """(N,): the nodes that fewer pods could make fit: refused as Unschedulable."""
+    refused = cycle.considered & ~cycle.filter.passing & ~cycle.filter.unresolvable
+    if cycle.absent_status().code is Code.UNSCHEDULABLE:
+        refused |= ~cycle.considered
+    if DROPPED_MAY_HELP.at(cycle.framework.release):
+        refused |= cycle.dropped
+    for row, status in cycle.told.items():
+        refused[row] = status.code is Code.UNSCHEDULABLE
+    return refused

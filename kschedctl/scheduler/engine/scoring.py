@@ -1,0 +1,115 @@
+"""The scores of the nodes that are left: PreScore, Score, NormalizeScore, and the plugins' weights.
+
+Upstream: prioritizeNodes in pkg/scheduler/schedule_one.go, pkg/scheduler/framework/runtime/framework.go (v1.36).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any, Protocol
+
+import numpy as np
+
+from kschedctl.api.arrays import Rows, Scores
+from kschedctl.api.kube_version import KubeVersion
+from kschedctl.scheduler.engine.extenders.extender import HTTPExtender, Offered
+from kschedctl.scheduler.engine.extenders.whole_nodes import Scored
+from kschedctl.scheduler.framework import (
+    MAX_NODE_SCORE,
+    Plugin,
+    PluginError,
+    PreFilterResult,
+    PreScorePlugin,
+    PreScoreResult,
+    ScorePlugin,
+    offers,
+)
+from kschedctl.snapshot.fork import Fork
+from kschedctl.snapshot.pod_info import PodInfo
+
+
+class ScoringFramework(Protocol):
+    """What scoring needs of a profile."""
+
+    @property
+    def profile(self) -> Any: ...
+
+    @property
+    def release(self) -> KubeVersion: ...
+
+    @property
+    def extenders(self) -> Sequence[HTTPExtender]: ...
+
+    def at(self, point: str) -> list[Plugin]: ...
+
+
+@dataclass(frozen=True)
+class ScoreOutcome:
+    """Scores of the F feasible rows, by plugin in order; a plugin that does not score this pod is not there.
+
+    ``extended``: URL of each extender that scores, and what it adds.
+    """
+
+    rows: Rows
+    raw: Mapping[str, Scores] = field(default_factory=dict)
+    normalized: Mapping[str, Scores] = field(default_factory=dict)
+    weighted: Mapping[str, Scores] = field(default_factory=dict)
+    base: int = 0
+    extended: Sequence[tuple[str, Scores]] = ()
+
+    @cached_property
+    def total(self) -> Scores:
+        """(F,): the weighted scores added up, from ``base``: 1 in a profile without any Score plugin."""
+        added = (scores for _, scores in self.extended)
+        total: Scores = np.sum([np.full(len(self.rows), self.base), *self.weighted.values(), *added], axis=0)
+        return total
+
+    @cached_property
+    def best(self) -> Rows:
+        """The rows that share the highest total: the scheduler picks one of them at random."""
+        return self.rows[self.top]
+
+    @property
+    def top(self) -> Rows:
+        """Which of the F these are."""
+        return np.flatnonzero(self.total == self.total.max()) if len(self.rows) else np.empty(0, np.int64)
+
+
+def run_score(
+    framework: ScoringFramework, before: Mapping[str, PreFilterResult], info: PodInfo, view: Fork, nodes: Offered
+) -> ScoreOutcome:
+    """Score the feasible nodes; ``before``: by plugin, what its PreFilter said.
+
+    Raises PluginError, also for a normalised score outside 0..100.
+    """
+    if not len(nodes.rows):
+        return ScoreOutcome(nodes.rows)
+    scored = Scored.of(view, nodes, framework.release)
+    prepared = {name: PreScoreResult(result.state) for name, result in before.items()}
+    asked = set()
+    for plugin in framework.at("preScore"):
+        if offers(plugin, PreScorePlugin):
+            asked.add(plugin.name)
+            try:
+                prepared[plugin.name] = plugin.pre_score(info, scored.view, scored.rows)
+            except PluginError as failure:
+                raise PluginError(f'running PreScore plugin "{plugin.name}": {failure}') from None
+    raw, normalized, weighted = {}, {}, {}
+    for plugin in framework.at("score"):
+        made = prepared.get(plugin.name, PreScoreResult())
+        if made.skip or not offers(plugin, ScorePlugin):
+            continue
+        name = plugin.name
+        try:
+            raw[name] = scored.by(plugin, info, made.state, by_name=name in prepared and name not in asked)
+            normalized[name] = plugin.normalize(made.state, raw[name])
+        except PluginError as failure:
+            raise PluginError(f'running Score plugins: plugin "{name}" failed with: {failure}') from None
+        for score in normalized[name][(normalized[name] < 0) | (normalized[name] > MAX_NODE_SCORE)]:
+            what = f'plugin "{name}" returns an invalid score {score}, it should in the range of [0, 100]'
+            raise PluginError(f"applying score defaultWeights on Score plugins: {what} after normalizing")
+        weighted[name] = normalized[name] * framework.profile.weights[name]
+    base = 0 if framework.at("score") or framework.extenders else 1
+    return ScoreOutcome(nodes.rows, raw, normalized, weighted, base=base)

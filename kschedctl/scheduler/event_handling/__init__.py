@@ -1,0 +1,1 @@
+"""What the scheduler makes of changes, and which plugins hear of them."""

@@ -1,0 +1,261 @@
+"""The events that the scheduler makes of an object that was added, updated or deleted, in its order.
+
+Upstream: pkg/scheduler/eventhandlers.go and pkg/scheduler/framework/events.go (v1.36).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import NamedTuple
+
+from kschedctl.api.kube_version import ByVersion
+from kschedctl.api.objects import DeviceClass, Node, Pod, ResourceSlice
+from kschedctl.api.pod_requests import Options, pod_requests, quantities
+from kschedctl.scheduler.event_handling.event_labels import NAMED_EACH, OWN_UPDATE, UNCORDONED, as_named
+from kschedctl.scheduler.framework.events import (
+    ASSIGNED_POD,
+    NODE,
+    POD,
+    QUEUEING_HINTS,
+    RESOURCES,
+    UNSCHEDULABLE_POD,
+    UPDATES_OF_PODS,
+    ActionType,
+    ChangedObject,
+    ClusterEvent,
+    pre_checked,
+)
+from kschedctl.scheduler.framework.feature_gates import FeatureGates
+from kschedctl.scheduler.plugins.helper.device_features import TAINT_RULES_GATE, Features
+
+WAIT_FOR_FIRST_CONSUMER = "WaitForFirstConsumer"
+POD_DELETED = ClusterEvent(ASSIGNED_POD, ActionType.DELETE)
+HEARS_OF_LOST_NODES = ByVersion("whether a deleted node is an event", (("", False), ("1.32", True)))
+TOLD_AS_ANY_UPDATE = ByVersion(
+    "whether resizes of pods on nodes, and with queueing hints all their updates, are told as updates of any kind",
+    (("", False), ("1.31", True), ("1.32", False)),
+)
+GIVES_UP_PROMISES = ByVersion(
+    "whether a pod that gives up the promise of a node counts as one that left it", (("", False), ("1.33", True))
+)
+
+
+class Occurrence(NamedTuple):
+    """An event, and the change of which plugins are told.
+
+    ``itself``: only the pod hears of it that the change is about. ``up_to_priority``: only pods of at most this
+    priority do.
+    """
+
+    event: ClusterEvent
+    change: ChangedObject
+    itself: bool = False
+    up_to_priority: int | None = None
+
+
+class EventHandlers:
+    """What a scheduler listens to.
+
+    ``actions``: kind -> what some plugin asked for; of nodes and pods it hears everything. ``served``: the
+    schedulerNames of its profiles. ``slices``: the devices that there are, of which rules may taint some, also by
+    ``classes``.
+    """
+
+    def __init__(
+        self,
+        actions: Mapping[str, ActionType],
+        served: frozenset[str],
+        gates: FeatureGates,
+        requests: Options,
+        *,
+        slices: Sequence[ResourceSlice] = (),
+        classes: Sequence[DeviceClass] = (),
+    ) -> None:
+        self.actions, self.served, self.gates, self.requests = actions, served, gates, requests
+        self.slices, self.classes = slices, classes
+        self.pre_checked = pre_checked(gates)
+
+    def occurrences(self, change: ChangedObject) -> list[Occurrence]:
+        """What is made of a change; nothing where the scheduler does not listen."""
+        if change.kind == POD:
+            return list(self._of_pod(change))
+        if change.kind == NODE:
+            return [Occurrence(event, change) for event in self._of_node(change)]
+        if change.kind == "DeviceTaintRule" and self.gates.enabled(TAINT_RULES_GATE.at(self.gates.release)):
+            return [found for tainted in self._tainted(change) for found in self.occurrences(tainted)]
+        action = _basic(change)
+        if not self.actions.get(change.kind, ActionType(0)) & action or self._is_passed_over(change):
+            return []
+        return [Occurrence(self._event(RESOURCES[change.kind], action), change)]
+
+    def _event(self, resource: str, action: ActionType, name: str = "") -> ClusterEvent:
+        return as_named(ClusterEvent(resource, action), self.gates.release, name)
+
+    def _is_passed_over(self, change: ChangedObject) -> bool:
+        """A new class, unless it binds once a pod needs the claim, where the queue looks at that."""
+        looks = change.kind == "StorageClass" and change.kind in self.pre_checked
+        new = change.new is not None and change.old is None
+        return looks and new and change.new.volume_binding_mode != WAIT_FOR_FIRST_CONSUMER
+
+    def _tainted(self, change: ChangedObject) -> Iterator[ChangedObject]:
+        """The slices of which a rule comes to taint other devices, or otherwise; upstream's resourceslice/tracker."""
+        from kschedctl.scheduler.plugins.dynamic_resources.devices import TaintRules  # noqa: PLC0415 - behind a gate
+
+        features = Features.of(self.gates)
+        old, new = (
+            TaintRules(() if rule is None else (rule,), self.classes, features) for rule in (change.old, change.new)
+        )
+        for piece in self.slices:
+            before, after = old.applied(piece), new.applied(piece)
+            if None not in (before, after) and before != after:
+                yield ChangedObject("ResourceSlice", before, after)
+
+    # -- nodes -----------------------------------------------------------------------------------------------------
+
+    def _of_node(self, change: ChangedObject) -> Iterator[ClusterEvent]:
+        if change.new is None and not HEARS_OF_LOST_NODES.at(self.gates.release):
+            return
+        if change.old is None or change.new is None:
+            yield self._event(NODE, _basic(change))
+            return
+        for action, differs in NODE_CHANGES:
+            gate = GATES.get(action)
+            if (gate is None or self.gates.enabled(gate)) and differs(change):
+                yield self._event(NODE, action, UNCORDONED if differs is _uncordoned else "")
+
+    # -- pods ------------------------------------------------------------------------------------------------------
+
+    def _of_pod(self, change: ChangedObject) -> Iterator[Occurrence]:
+        """Pods that ended are gone to the scheduler."""
+        old, new = (None if pod is None or pod.terminated else pod for pod in (change.old, change.new))
+        change = ChangedObject(POD, old, new, change.documents)
+        if old is None and new is not None:
+            yield from self._added(change, new)
+        elif new is None and old is not None:
+            yield from self._deleted(change, old)
+        elif old is not None and new is not None:
+            yield from self._updated(change, old, new)
+
+    def _added(self, change: ChangedObject, pod: Pod) -> Iterator[Occurrence]:
+        if pod.spec.node_name:
+            yield Occurrence(ClusterEvent(ASSIGNED_POD, ActionType.ADD), change)
+        elif self._responsible(pod) and self.gates.enabled("GangScheduling"):
+            yield Occurrence(ClusterEvent(UNSCHEDULABLE_POD, ActionType.ADD), change)
+
+    def _deleted(self, change: ChangedObject, pod: Pod) -> Iterator[Occurrence]:
+        """One that had a node promised gives it up to those that had to yield to it."""
+        if pod.spec.node_name:
+            yield Occurrence(POD_DELETED, change)
+        elif self._responsible(pod) and pod.status.nominated_node_name and GIVES_UP_PROMISES.at(self.gates.release):
+            yield Occurrence(POD_DELETED, change, up_to_priority=pod.spec.priority or 0)
+
+    def _updated(self, change: ChangedObject, old: Pod, new: Pod) -> Iterator[Occurrence]:
+        if old.spec.node_name:
+            yield from (Occurrence(self._placed_updated(action), change) for action in self.pod_actions(change))
+        elif new.spec.node_name:
+            yield from self._added(ChangedObject(POD, None, new), new)
+        elif self._responsible(old):
+            name = OWN_UPDATE if UNSCHEDULABLE_POD in self.pre_checked else ""
+            for action in self._own_actions(change):
+                yield Occurrence(self._event(UNSCHEDULABLE_POD, action, name), change, itself=True)
+            promised = old.status.nominated_node_name
+            if promised and promised != new.status.nominated_node_name:
+                yield from self._deleted(ChangedObject(POD, old, None), old)
+
+    def _responsible(self, pod: Pod) -> bool:
+        return pod.spec.scheduler_name in self.served
+
+    def pod_actions(self, change: ChangedObject) -> list[ActionType]:
+        """How a pod was updated; just ``UPDATE`` where it is nothing that has a name of its own."""
+        known = UPDATES_OF_PODS.at(self.gates.release)
+        found = [
+            action
+            for action, differs in POD_CHANGES
+            if action.label in known
+            and (action not in GATES or self.gates.enabled(GATES[action]))
+            and differs(change, self.requests)
+        ]
+        return found or [ActionType.UPDATE]
+
+    def _placed_updated(self, action: ActionType) -> ClusterEvent:
+        """That a pod on a node was updated in some way."""
+        told = TOLD_AS_ANY_UPDATE.at(self.gates.release)
+        if told and (action is ActionType.UPDATE_POD_SCALE_DOWN or self.gates.enabled(QUEUEING_HINTS)):
+            return self._event(ASSIGNED_POD, ActionType.UPDATE)._replace(broad=True)
+        return self._event(ASSIGNED_POD, action)
+
+    def _own_actions(self, change: ChangedObject) -> list[ActionType]:
+        """How a pod was updated that waits: without hints nobody looked at that before events had labels."""
+        unseen = NAMED_EACH.at(self.gates.release) and UNSCHEDULABLE_POD in self.pre_checked
+        return [ActionType.UPDATE] if unseen else self.pod_actions(change)
+
+
+def _basic(change: ChangedObject) -> ActionType:
+    if change.old is None:
+        return ActionType.ADD
+    return ActionType.DELETE if change.new is None else ActionType.UPDATE
+
+
+def _conditions(node: Node) -> dict[str, str]:
+    return {condition.type: condition.status for condition in node.status.conditions}
+
+
+def _offers_else(change: ChangedObject) -> bool:
+    old, new = (quantities(node.status.allocatable) for node in (change.old, change.new))
+    return old != new
+
+
+def _uncordoned(change: ChangedObject) -> bool:
+    return bool(change.old.spec.unschedulable) and not change.new.spec.unschedulable
+
+
+GATES: Mapping[ActionType, str] = {
+    ActionType.UPDATE_NODE_DECLARED_FEATURE: "NodeDeclaredFeatures",
+    ActionType.UPDATE_POD_GENERATED_RESOURCE_CLAIM: "DynamicResourceAllocation",
+}
+"""Changes that are looked for only with a feature gate."""
+
+NODE_CHANGES: tuple[tuple[ActionType, Callable[[ChangedObject], bool]], ...] = (
+    (ActionType.UPDATE_NODE_TAINT, _uncordoned),
+    (ActionType.UPDATE_NODE_ALLOCATABLE, _offers_else),
+    (ActionType.UPDATE_NODE_LABEL, lambda change: change.differs("metadata", "labels")),
+    (ActionType.UPDATE_NODE_TAINT, lambda change: change.differs("spec", "taints")),
+    (ActionType.UPDATE_NODE_CONDITION, lambda change: _conditions(change.old) != _conditions(change.new)),
+    (ActionType.UPDATE_NODE_ANNOTATION, lambda change: change.differs("metadata", "annotations")),
+    (ActionType.UPDATE_NODE_DECLARED_FEATURE, lambda change: change.differs("status", "declared_features")),
+)
+"""In upstream's order. A cordon that was lifted counts as a change of taints, and so does the taint that goes with it.
+"""
+
+
+def _scaled_down(change: ChangedObject, options: Options) -> bool:
+    """Whether some request became smaller or went away; what its devices give counts as none."""
+    options = options._replace(pod_level=True, dra_node_allocatable=False)
+    old, new = (pod_requests(pod, options) for pod in (change.old, change.new))
+    return any(name not in new or new[name].milli_value() < amount.milli_value() for name, amount in old.items())
+
+
+def _released(change: ChangedObject, options: Options) -> bool:
+    """Whether the last scheduling gate went away."""
+    return bool(change.old.spec.scheduling_gates) and not change.new.spec.scheduling_gates
+
+
+def _claims_generated(change: ChangedObject, options: Options) -> bool:
+    old, new = change.old.status, change.new.status
+    generated = old.resource_claim_statuses != new.resource_claim_statuses
+    return bool(generated or old.extended_resource_claim_status != new.extended_resource_claim_status)
+
+
+def _tolerates_more(change: ChangedObject, options: Options) -> bool:
+    """The API allows for no other change of tolerations."""
+    return len(change.old.spec.tolerations) != len(change.new.spec.tolerations)
+
+
+POD_CHANGES: tuple[tuple[ActionType, Callable[[ChangedObject, Options], bool]], ...] = (
+    (ActionType.UPDATE_POD_LABEL, lambda change, options: change.differs("metadata", "labels")),
+    (ActionType.UPDATE_POD_SCALE_DOWN, _scaled_down),
+    (ActionType.UPDATE_POD_SCHEDULING_GATES_ELIMINATED, _released),
+    (ActionType.UPDATE_POD_TOLERATION, _tolerates_more),
+    (ActionType.UPDATE_POD_GENERATED_RESOURCE_CLAIM, _claims_generated),
+)
+"""In upstream's order."""

@@ -1,0 +1,49 @@
+"""What kube-scheduler calls an event in its logs and metrics: resource and action, or a name of its own before 1.32.
+
+Upstream: framework/events.go and eventhandlers.go in pkg/scheduler (v1.31), internal/queue/events.go there (v1.30).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from kschedctl.api.kube_version import ByVersion, KubeVersion
+from kschedctl.scheduler.framework.events import ASSIGNED_POD, NODE, UNSCHEDULABLE_POD, ActionType, ClusterEvent
+
+NAMED_EACH = ByVersion(
+    "whether kinds of events have names of their own in logs and metrics", (("", True), ("1.32", False))
+)
+UNCORDONED, OWN_UPDATE = "NodeSpecUnschedulableChange", "PodUpdate"
+"""Of events that are told apart by their names alone."""
+_NAMES: Mapping[tuple[str, ActionType], str] = {
+    (NODE, ActionType.UPDATE_NODE_ALLOCATABLE): "NodeAllocatableChange",
+    (NODE, ActionType.UPDATE_NODE_LABEL): "NodeLabelChange",
+    (NODE, ActionType.UPDATE_NODE_TAINT): "NodeTaintChange",
+    (NODE, ActionType.UPDATE_NODE_CONDITION): "NodeConditionChange",
+    (NODE, ActionType.UPDATE_NODE_ANNOTATION): "NodeAnnotationChange",
+    (ASSIGNED_POD, ActionType.UPDATE_POD_LABEL): "PodLabelChange",
+    (UNSCHEDULABLE_POD, ActionType.UPDATE_POD_LABEL): "PodLabelChange",
+    (UNSCHEDULABLE_POD, ActionType.UPDATE_POD_SCALE_DOWN): "PodRequestScaledDown",
+    (UNSCHEDULABLE_POD, ActionType.UPDATE): "AssignedPodUpdate",
+}
+_SHORT = {"PersistentVolume": "Pv", "PersistentVolumeClaim": "Pvc"}
+
+
+def as_named(event: ClusterEvent, release: KubeVersion, name: str = "") -> ClusterEvent:
+    """The event with the label that it has in a version; ``name``: where that is not as for others like it.
+
+    >>> as_named(ClusterEvent("storage.k8s.io/CSINode", ActionType.ADD), KubeVersion.parse("1.31")).label
+    'CSINodeAdd'
+    """
+    if not NAMED_EACH.at(release):
+        return event
+    key = event.resource, event.action
+    return event._replace(custom_label=name or _NAMES.get(key) or f"{_short(event.resource)}{event.action.label}")
+
+
+def _short(resource: str) -> str:
+    """Without the API group; a resource that only plugins of other builds ask for has its plural, capitalised."""
+    if "/" not in resource and "." in resource:
+        return resource.partition(".")[0].title()
+    kind = resource.rpartition("/")[2]
+    return _SHORT.get(kind, kind)

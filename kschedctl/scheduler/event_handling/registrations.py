@@ -1,0 +1,111 @@
+"""Which plugin of a profile asked for which events.
+
+Upstream: buildQueueingHintMap in pkg/scheduler/scheduler.go and EnqueueExtensions in
+pkg/scheduler/framework/runtime/framework.go (v1.36).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Protocol, runtime_checkable
+
+from kschedctl.api.kube_version import ByVersion
+from kschedctl.scheduler.engine.extenders.extender import NAME as EXTENDERS
+from kschedctl.scheduler.framework import Plugin, offers
+from kschedctl.scheduler.framework.events import (
+    NODE,
+    QUEUEING_HINTS,
+    RESOURCES,
+    ActionType,
+    ClusterEvent,
+    ClusterEventWithHint,
+    HintFunction,
+    pre_checked,
+)
+from kschedctl.scheduler.framework.feature_gates import FeatureGates
+
+NOT_UNROLLED = {
+    **dict.fromkeys(("VolumeAttachment", "ResourceSlice"), ""),
+    **dict.fromkeys(("CoschedulingPodGroup", "ElasticQuota", "NodeResourceTopology"), ""),
+    "PodGroup": "GenericWorkload",
+}
+"""Kinds that are no part of everything, unless with a feature gate."""
+WITHOUT_HINTS = ByVersion(
+    "plugins that have no queueing hints yet",
+    (
+        (
+            "",
+            (
+                "InterPodAffinity",
+                "NodeVolumeLimits",
+                "TaintToleration",
+                "VolumeBinding",
+                "VolumeRestrictions",
+                "VolumeZone",
+            ),
+        ),
+        ("1.31", ()),
+    ),
+)
+REFUSING_POINTS = ("preEnqueue", "preFilter", "filter", "reserve", "permit")
+"""The extension points at which a plugin can refuse a pod."""
+
+
+@runtime_checkable
+class EnqueueExtensions(Plugin, Protocol):
+    def events_to_register(self, gates: FeatureGates) -> Iterable[ClusterEventWithHint]:
+        """The events that may make a pod schedulable which the plugin refused, each with its hint."""
+
+
+class Registrations:
+    """What the plugins of a profile asked for: plugin -> the events, with the hints that count.
+
+    A plugin that could refuse pods and says nothing is told of everything, and so are extenders, which cannot say.
+    ``hinted``: the hints count. ``pre_checked``: as of the function of that name.
+    """
+
+    def __init__(self, plugins: Iterable[Plugin], gates: FeatureGates, *, extended: bool = False) -> None:
+        self.gates, self.hinted, self.pre_checked = gates, gates.enabled(QUEUEING_HINTS), pre_checked(gates)
+        extenders = {EXTENDERS: tuple(everything(gates))} if extended else {}
+        self.by_plugin: Mapping[str, tuple[ClusterEventWithHint, ...]] = {
+            **extenders,
+            **{plugin.name: tuple(self._of(plugin)) for plugin in plugins},
+        }
+        self._told: dict[tuple[str, ClusterEvent], tuple[HintFunction | None, ...]] = {}
+
+    def _of(self, plugin: Plugin) -> Iterator[ClusterEventWithHint]:
+        if not offers(plugin, EnqueueExtensions):
+            yield from everything(self.gates)
+            return
+        asked = list(plugin.events_to_register(self.gates))
+        hinted = self.hinted and plugin.name not in WITHOUT_HINTS.at(self.gates.release)
+        yield from (each if hinted else each._replace(hint=None) for each in asked)
+        of_nodes = ActionType(0)
+        for each in asked:
+            of_nodes |= each.action if each.kind == NODE else ActionType(0)
+        if of_nodes & ActionType.ADD and not of_nodes & ActionType.UPDATE_NODE_TAINT:
+            yield ClusterEventWithHint(NODE, ActionType.UPDATE_NODE_TAINT)
+
+    def hints(self, plugin: str, event: ClusterEvent) -> tuple[HintFunction | None, ...]:
+        """The hints of a plugin that an event calls for; None is one that always says Queue."""
+        key = plugin, event
+        if key not in self._told:
+            asked = self.by_plugin.get(plugin, ())
+            self._told[key] = tuple(each.hint for each in asked if each.event.covers(event))
+        return self._told[key]
+
+
+def union_of_actions(several: Iterable[Registrations]) -> Mapping[str, ActionType]:
+    """Kind -> what some plugin asked for. Upstream: unionedGVKs."""
+    found: dict[str, ActionType] = {}
+    for each in (each for registrations in several for asked in registrations.by_plugin.values() for each in asked):
+        found[each.kind] = found.get(each.kind, ActionType(0)) | each.action
+    return found
+
+
+def everything(gates: FeatureGates) -> Iterator[ClusterEventWithHint]:
+    """What extenders, and plugins that do not say what they want, are told of. Upstream: UnrollWildCardResource."""
+    for kind in RESOURCES:
+        gate = NOT_UNROLLED.get(kind)
+        if gate is None or (gate and gates.enabled(gate)):
+            yield ClusterEventWithHint(kind, ActionType.ALL)

@@ -1,0 +1,379 @@
+"""What a plugin is, and what it answers: the extension points of the scheduling framework over columns of nodes.
+
+Upstream: staging/src/k8s.io/kube-scheduler/framework/interface.go (v1.36).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import IntEnum, StrEnum
+from typing import Any, NamedTuple, Protocol, TypeGuard, TypeVar, runtime_checkable
+
+import numpy as np
+import numpy.typing as npt
+
+from kschedctl.api.arrays import Bools, Position, Rows, Scores
+from kschedctl.api.objects import AllocationResult, Pod, Struct
+from kschedctl.scheduler.framework.facts import AnyFact
+from kschedctl.snapshot.delta import Delta
+from kschedctl.snapshot.fork import Fork
+from kschedctl.snapshot.pod_info import PodInfo
+
+MAX_NODE_SCORE = 100
+P = TypeVar("P")
+
+
+class Code(StrEnum):
+    """Upstream's status codes, by their names."""
+
+    SUCCESS = "Success"
+    ERROR = "Error"
+    UNSCHEDULABLE = "Unschedulable"
+    UNRESOLVABLE = "UnschedulableAndUnresolvable"
+    WAIT = "Wait"
+    SKIP = "Skip"
+    PENDING = "Pending"
+
+
+REJECTIONS = frozenset((Code.UNSCHEDULABLE, Code.UNRESOLVABLE, Code.PENDING))
+
+
+class PluginError(Exception):
+    """A plugin's answer with code Error: the cycle cannot go on. ``str()`` is upstream's wording."""
+
+
+@dataclass(frozen=True)
+class Status:
+    """A code and the reasons for it, in the scheduler's words."""
+
+    code: Code = Code.SUCCESS
+    reasons: tuple[str, ...] = ()
+
+    @property
+    def rejected(self) -> bool:
+        return self.code in REJECTIONS
+
+
+SUCCESS = Status()
+SKIP = Status(Code.SKIP)
+
+
+class Rejection(NamedTuple):
+    """Nodes that a plugin refuses for one reason.
+
+    ``mask`` (N,). A node for which a plugin yields several gets all the reasons, and the code UNRESOLVABLE if one of
+    them has it. ``fact(row)`` gives what stands behind it on that node, words alone where there is no struct for it;
+    ``distance`` (N,) how far each node is from passing, comparable between the nodes of one reason.
+    """
+
+    mask: Bools
+    code: Code
+    reason: str
+    fact: Callable[[int], AnyFact | str | None] | None = None
+    distance: npt.NDArray[np.float64] | None = None
+
+
+class Reads(IntEnum):
+    """What a plugin's answer about a node depends on besides the pod: the less, the longer the answer holds.
+
+    NODES: nodes as they are, whatever pods there are. OWN_ROW: besides that what the node's own pods request together,
+    and of the pod only what it requests. PODS: any pod, anywhere.
+    """
+
+    NODES = 0
+    OWN_ROW = 1
+    PODS = 2
+
+
+class Peers(IntEnum):
+    """What a node's score depends on besides the node: on which nodes are scored with it.
+
+    NONE: on none of them. EXTREMES: ``normalize`` looks at the least and the greatest raw score, and at no state; raw
+    scores depend on none. DOMAINS: the same, but that raw scores depend on how many domains the nodes are in, as the
+    plugin's ``among`` tells. ALL: on any of them.
+    """
+
+    NONE = 0
+    EXTREMES = 1
+    DOMAINS = 2
+    ALL = 3
+
+
+class PreFilterResult(NamedTuple):
+    """``node_names`` are the only nodes worth a look (None: all); ``state`` is handed to the plugin's Filter and
+    Reserve, and to its Score if it has no PreScore.
+
+    ``reads``: what this answer about the pod and those that follow depend on, where it is less than the plugin says of
+    itself; also its scores if it has no PreScore. ``fact`` is what stands behind a refusal, as that
+    of a Rejection. ``like``: equal for pods alike (see PodInfo.alike) of whose claims the same is said while no claim
+    changes; None where it is about the very claims.
+    """
+
+    status: Status = SUCCESS
+    node_names: frozenset[str] | None = None
+    state: Any = None
+    reads: Reads | None = None
+    fact: AnyFact | str | None = None
+    like: Hashable = None
+
+
+PRE_FILTER_SKIP = PreFilterResult(SKIP, reads=Reads.NODES)
+
+
+class PreScoreResult(NamedTuple):
+    """``state`` is handed to the plugin's Score; with ``skip`` the plugin does not score this pod at all.
+
+    ``reads``: what this answer and the scores depend on, where it is less than the plugin says of itself.
+    """
+
+    state: Any = None
+    skip: bool = False
+    reads: Reads | None = None
+
+
+PRE_SCORE_SKIP = PreScoreResult(skip=True, reads=Reads.NODES)
+
+
+class Plugin(Protocol):
+    """A plugin is a name and any of the extension points below. It holds its arguments, and no state of a cycle.
+
+    Its attribute ``reads`` says what its answers depend on, Reads.PODS where it has none: answers that do not depend on
+    pods hold under a hypothesis about them, and after they moved.
+    """
+
+    name: str
+
+
+def reads_of(plugin: Plugin, result: PreFilterResult | PreScoreResult | None = None) -> Reads:
+    """What a plugin's answers depend on, about a pod of which it said ``result``."""
+    if result is not None and result.reads is not None:
+        return result.reads
+    reads: Reads = getattr(plugin, "reads", Reads.PODS)
+    return reads
+
+
+def peers_of(plugin: Plugin) -> Peers:
+    """What a plugin's score of a node depends on; on anything, where it does not say."""
+    peers: Peers = getattr(plugin, "peers", Peers.ALL)
+    return peers
+
+
+@runtime_checkable
+class PreEnqueuePlugin(Plugin, Protocol):
+    def pre_enqueue(self, info: PodInfo, view: Fork) -> Status:
+        """Whether the pod may enter the active queue."""
+
+
+@runtime_checkable
+class PreFilterPlugin(Plugin, Protocol):
+    def pre_filter(self, info: PodInfo, view: Fork) -> PreFilterResult:
+        """What of the pod alone can be known before looking at nodes. Raises PluginError."""
+
+
+@runtime_checkable
+class FilterPlugin(Plugin, Protocol):
+    def filter(self, info: PodInfo, view: Fork, state: Any, delta: Delta) -> Iterator[Rejection]:
+        """The nodes that cannot run the pod, each node judged under its own part of the hypothesis ``delta``.
+
+        ``state`` is what ``pre_filter`` left, None where the plugin has none. Raises PluginError.
+        """
+
+
+@runtime_checkable
+class PreScorePlugin(Plugin, Protocol):
+    def pre_score(self, info: PodInfo, view: Fork, rows: Rows) -> PreScoreResult:
+        """What scoring the feasible ``rows`` (F,) needs. Raises PluginError."""
+
+
+@runtime_checkable
+class ScorePlugin(Plugin, Protocol):
+    def score(self, info: PodInfo, view: Fork, state: Any, rows: Rows) -> Scores:
+        """(F,) int64: the raw score of each feasible row.
+
+        ``state`` is what ``pre_score`` left, or ``pre_filter`` where the plugin has no PreScore. Raises PluginError.
+        """
+
+    def normalize(self, state: Any, scores: Scores) -> Scores:
+        """(F,) int64 in 0..100. Plugins without upstream's NormalizeScore return the scores unchanged."""
+
+
+_OFFERS: dict[tuple[type, type], bool] = {}
+
+
+def offers(plugin: object, point: type[P]) -> TypeGuard[P]:
+    """Whether a plugin runs at an extension point, given as its protocol. Looked up once for each class of plugins."""
+    key = type(plugin), point
+    if key not in _OFFERS:
+        _OFFERS[key] = isinstance(plugin, point)
+    return _OFFERS[key]
+
+
+@dataclass(frozen=True)
+class PostFilterResult:
+    """What a PostFilter plugin could do: with ``status`` Success the pod has hope on ``nominated_node``.
+
+    ``report`` is the plugin's own account of it, for the studies.
+    """
+
+    status: Status
+    nominated_node: str = ""
+    report: Any = None
+
+
+@runtime_checkable
+class QueueSortPlugin(Plugin, Protocol):
+    def sort_keys(self, view: Fork, positions: Sequence[Position]) -> Sequence[Any]:
+        """A key for each pod, given in the order in which they came: the smallest is tried first."""
+
+
+@runtime_checkable
+class PostFilterPlugin(Plugin, Protocol):
+    def post_filter(self, cycle: Any) -> PostFilterResult:
+        """What could be done for a pod that fits nowhere, given its finished ``Cycle``. Raises PluginError."""
+
+
+Changes = Mapping[str, Sequence[Struct]]
+"""Kind -> objects that take the place of those of their name."""
+
+
+@dataclass(frozen=True)
+class Reservation:
+    """What a plugin would reserve for a pod on one node.
+
+    ``bindings``: claim -> the PersistentVolume to bind it to; ``provisions``: the claims to make a volume for;
+    ``allocations``: ResourceClaim -> the devices that it would be allocated.
+    """
+
+    bindings: Mapping[str, str] = field(default_factory=dict)
+    provisions: tuple[str, ...] = ()
+    allocations: Mapping[str, AllocationResult] = field(default_factory=dict)
+
+
+@runtime_checkable
+class ReservePlugin(Plugin, Protocol):
+    """``state`` is what ``pre_filter`` left, None where the plugin has none or skips the pod."""
+
+    def reserve(self, info: PodInfo, pod: Pod, view: Fork, row: int, state: Any) -> Changes:
+        """The objects as they are once a pod, which asks for what ``info`` does, is on a node. Raises PluginError."""
+
+    def release(self, view: Fork, positions: Sequence[int]) -> Changes:
+        """The objects as they are once pods, by their positions, that had a node are gone."""
+
+    def reservation(self, info: PodInfo, view: Fork, row: int, state: Any) -> Reservation:
+        """What would be reserved on a node that passes."""
+
+
+@runtime_checkable
+class PermitPlugin(Plugin, Protocol):
+    def permit(self, info: PodInfo, view: Fork, row: int) -> Status:
+        """Whether a pod that gets this row may be bound there: Success, Wait or a refusal.
+
+        It waits for as many seconds as the plugin's attribute ``permit_timeout`` says, without one as upstream allows,
+        15 minutes. Of a group the pods are on their rows by now. Raises PluginError.
+        """
+
+
+@runtime_checkable
+class AssumingPlugin(ReservePlugin, Protocol):
+    """One whose Reserve leaves a part to PreBind."""
+
+    def assume(self, info: PodInfo, pod: Pod, view: Fork, row: int, state: Any) -> Changes:
+        """The objects as the plugin takes them to be between Reserve and PreBind; as ``reserve`` else."""
+
+
+class UpstreamFault(NamedTuple):
+    """A fault of upstream's own that a plugin repeats: ``text`` tells it in a line.
+
+    ``without``: the plugin as it should be; None where upstream crashes, and the answer is what it should be.
+    """
+
+    text: str
+    without: Plugin | None
+
+
+@runtime_checkable
+class FaultyPlugin(Plugin, Protocol):
+    def upstream_fault(self, cycle: Any) -> UpstreamFault | None:
+        """The fault, where it may concern the pod of a finished ``Cycle``."""
+
+
+def has_upstream_fault(plugin: object) -> TypeGuard[FaultyPlugin]:
+    """Whether the plugin repeats a fault of upstream."""
+    return offers(plugin, FaultyPlugin)
+
+
+def normalize_by_max(scores: Scores, reverse: bool = False) -> Scores:
+    """Scale so that the largest score becomes 100; reversed, so that 0 does.
+
+    Upstream: plugins/helper/normalize_score.go.
+
+    >>> normalize_by_max(np.array([0, 1, 3])).tolist(), normalize_by_max(np.array([0, 1, 3]), reverse=True).tolist()
+    ([0, 33, 100], [100, 67, 0])
+    """
+    largest = max(int(scores.max(initial=0)), 0)
+    if largest == 0:
+        return np.full_like(scores, MAX_NODE_SCORE) if reverse else scores
+    scaled = truncating_divide(MAX_NODE_SCORE * scores, largest)
+    return MAX_NODE_SCORE - scaled if reverse else scaled
+
+
+def truncating_divide(dividend: Scores, divisor: Scores | int) -> Scores:
+    """Go's integer division, which rounds towards zero.
+
+    >>> truncating_divide(np.array([7, -7]), 2).tolist()
+    [3, -3]
+    """
+    quotient = np.abs(dividend) // np.abs(divisor)
+    return np.where((dividend < 0) != (np.asarray(divisor) < 0), -quotient, quotient)
+
+
+def round_half_away(values: npt.NDArray[np.float64]) -> Scores:
+    """Go's math.Round for values that are not negative.
+
+    >>> round_half_away(np.array([0.5, 1.5, 2.49, 0.49999999999999994])).tolist()
+    [1, 2, 2, 0]
+    """
+    halves = (values + values).astype(np.int64)
+    halves += 1
+    halves >>= 1
+    return halves
+
+
+@dataclass(frozen=True)
+class PluginVerdict:
+    """What one plugin's Filter said of all nodes, (N,): whether refused, for good, or by an error; and why."""
+
+    refused: Bools
+    unresolvable: Bools
+    failed: Bools
+    rejections: tuple[Rejection, ...] = field(default=())
+
+    @classmethod
+    def of(cls, rejections: Iterator[Rejection], nodes: int) -> PluginVerdict:
+        found = tuple(r for r in rejections if r.mask.any())
+        refused = np.zeros(nodes, np.bool_)
+        unresolvable = np.zeros(nodes, np.bool_)
+        failed = np.zeros(nodes, np.bool_)
+        for rejection in found:
+            refused |= rejection.mask
+            if rejection.code is Code.UNRESOLVABLE:
+                unresolvable |= rejection.mask
+            elif rejection.code is Code.ERROR:
+                failed |= rejection.mask
+        return cls(refused, unresolvable, failed, found)
+
+    def status(self, row: int) -> Status:
+        """The plugin's status for one node."""
+        if not self.refused[row]:
+            return SUCCESS
+        code = Code.UNRESOLVABLE if self.unresolvable[row] else Code.UNSCHEDULABLE
+        code = Code.ERROR if self.failed[row] else code
+        return Status(code, tuple(r.reason for r in self.rejections if r.mask[row]))
+
+
+def required_state(state: Any, words: str) -> Any:
+    """The state, or PluginError, in upstream's words, when a profile runs a point without the one that prepares it."""
+    if state is None:
+        raise PluginError(words)
+    return state

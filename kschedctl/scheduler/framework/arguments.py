@@ -1,0 +1,25 @@
+"""The arguments of a plugin, typed: their defaults, and what kube-scheduler refuses in them.
+
+Upstream: staging/src/k8s.io/kube-scheduler/config/v1/types_pluginargs.go, pkg/scheduler/apis/config/v1/defaults.go and
+pkg/scheduler/apis/config/validation/validation_pluginargs.go (v1.36).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Self
+
+from kschedctl.api.objects import Struct
+from kschedctl.scheduler.framework.feature_gates import FeatureGates
+
+
+class PluginArgs(Struct, frozen=True):
+    """The arguments of a plugin, as its class names them in ``args_type``."""
+
+    def with_defaults(self, gates: FeatureGates) -> Self:
+        """The same with those defaults that depend on gates or on other fields."""
+        return self
+
+    def errors(self, gates: FeatureGates) -> Iterator[str]:
+        """What the scheduler refuses in defaulted arguments; the paths are relative to them."""
+        return iter(())

@@ -1,0 +1,129 @@
+"""What a plugin says of itself on its class, before one is made of it.
+
+Profiles, their arguments, what is read of a cluster and what is not replayed follow from this, for in-tree plugins and
+for those of other packages alike.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any, ClassVar, Self
+
+from kschedctl.api.kube_version import OLDEST_MINOR, ByVersion
+from kschedctl.api.objects import Struct
+from kschedctl.scheduler.framework import Peers, Plugin, Reads
+from kschedctl.scheduler.framework.extension_points import points_by_methods
+from kschedctl.scheduler.framework.feature_gates import FeatureGates
+from kschedctl.scheduler.framework.pod_traits import PodTrait
+
+NEVER = 0
+"""Of ``default_until``: a default plugin in no version."""
+
+Factory = Callable[[Any, FeatureGates], Plugin | None]
+"""Makes a plugin of its arguments in a profile and the feature gates; None where what these say is not replayed."""
+
+
+class DeclaredPlugin:
+    """A plugin that says what there is to know before it is made; what it leaves out is as below.
+
+    ``reads``: what its answers depend on; what it answers may narrow it further.
+    ``peers``: which of the nodes that are scored with a node its score depends on.
+    ``points``: the extension points at which it runs besides those whose methods it has.
+    ``default_weight``: of its scores, in a profile that says nothing of it; None where it does not score by default.
+    ``gate``: the feature gate without which it is no default plugin.
+    ``kinds``: the kinds of objects that it looks at besides nodes, pods and namespaces; those in ``gated_kinds`` only
+    with the feature gate that a version has for this; ``kinds_matter_to``: only where some pod has this trait.
+    ``args_type``: its arguments; None where it has none.
+    ``args_since``: the first minor version in which it has arguments.
+    ``replayed_since``: the first minor version of which it is replayed what it does; up to then it is but known.
+    ``since``, ``until``: the first and the last minor version of Kubernetes that has it; ``default_until``: the last
+    in which it is a default plugin, NEVER for none; ``points_since``: the first in which it runs at a point, where that
+    came later.
+    """
+
+    name: str
+    reads: Reads = Reads.PODS
+    peers: Peers = Peers.ALL
+    points: ClassVar[tuple[str, ...]] = ()
+    default_weight: ClassVar[int | None] = None
+    gate: ClassVar[str | None] = None
+    kinds: ClassVar[tuple[str, ...]] = ()
+    gated_kinds: ClassVar[Mapping[str, ByVersion[str]]] = {}
+    kinds_matter_to: ClassVar[PodTrait | None] = None
+    args_type: ClassVar[type[Struct] | None] = None
+    since: ClassVar[int] = OLDEST_MINOR
+    until: ClassVar[int | None] = None
+    default_until: ClassVar[int | None] = None
+    points_since: ClassVar[Mapping[str, int]] = {}
+    args_since: ClassVar[int] = OLDEST_MINOR
+    replayed_since: ClassVar[int] = OLDEST_MINOR
+
+    @classmethod
+    def make(cls, args: Any, gates: FeatureGates) -> Self | None:
+        """The plugin of a profile, from its arguments there (None where it has none) and the feature gates.
+
+        None where what the arguments say is not replayed.
+        """
+        return cls()
+
+
+@dataclass(frozen=True)
+class Declaration:
+    """The same of one plugin, with all its extension points. ``make`` is None for one that is not replayed."""
+
+    name: str
+    points: frozenset[str]
+    default_weight: int | None = None
+    gate: str | None = None
+    kinds: tuple[str, ...] = ()
+    gated_kinds: Mapping[str, ByVersion[str]] = field(default_factory=dict)
+    kinds_matter_to: PodTrait | None = None
+    args_type: type[Struct] | None = None
+    make: Factory | None = None
+    since: int = OLDEST_MINOR
+    until: int | None = None
+    default_until: int | None = None
+    points_since: Mapping[str, int] = field(default_factory=dict)
+    args_since: int = OLDEST_MINOR
+    replayed_since: int = OLDEST_MINOR
+
+    @classmethod
+    def of(cls, plugin: type[DeclaredPlugin]) -> Declaration:
+        return cls(
+            plugin.name,
+            points_by_methods(plugin).union(plugin.points),
+            plugin.default_weight,
+            plugin.gate,
+            plugin.kinds,
+            plugin.gated_kinds,
+            plugin.kinds_matter_to,
+            plugin.args_type,
+            plugin.make,
+            plugin.since,
+            plugin.until,
+            plugin.default_until,
+            plugin.points_since,
+            plugin.args_since,
+            plugin.replayed_since,
+        )
+
+    def at(self, minor: int) -> Declaration | None:
+        """What it is in a minor version, None in one that does not have it."""
+        if not self.since <= minor <= (self.until or minor):
+            return None
+        points = frozenset(point for point in self.points if minor >= self.points_since.get(point, minor))
+        args_type = self.args_type if minor >= self.args_since else None
+        make = self.make if minor >= self.replayed_since else None
+        same = points == self.points and args_type is self.args_type and make is self.make
+        return self if same else replace(self, points=points, args_type=args_type, make=make)
+
+    def is_default(self, gates: FeatureGates) -> bool:
+        """Whether a profile that names no plugins has it."""
+        last = gates.minor if self.default_until is None else self.default_until
+        return gates.minor <= last and (self.gate is None or gates.enabled(self.gate))
+
+    @property
+    def all_kinds(self) -> tuple[str, ...]:
+        """The kinds that it looks at when every gate is on."""
+        return (*self.kinds, *self.gated_kinds)

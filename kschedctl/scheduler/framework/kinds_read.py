@@ -1,0 +1,43 @@
+"""Which kinds of objects plugins look at: what to read of a cluster."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from kschedctl.api.objects import PodSpec
+from kschedctl.scheduler.framework.declaration import Declaration
+from kschedctl.scheduler.framework.feature_gates import FeatureGates
+
+ALWAYS = ("Node", "Pod", "Namespace", "PriorityClass")
+"""Read for every answer. Without nodes and pods there is none."""
+
+OF_NEW_PODS = ("RuntimeClass", "ResourceClaimTemplate")
+"""Read where pods may be created: what becomes a part of them then."""
+
+
+def kinds_of(plugins: Iterable[Declaration], gates: FeatureGates) -> tuple[str, ...]:
+    """The kinds that these plugins look at, those first that every answer needs."""
+    found = list(ALWAYS)
+    for plugin in plugins:
+        found += plugin.kinds
+        found += (kind for kind, gate in plugin.gated_kinds.items() if gates.enabled(gate.at(gates.release)))
+    return tuple(dict.fromkeys(found))
+
+
+def needless(plugins: Iterable[Declaration], specs: Iterable[PodSpec]) -> dict[str, str]:
+    """The kinds that no answer about these pods can lean on, in a cluster that has no others, and why that is so.
+
+    All of its pods count, also those that run: one whose place is made free may be placed somewhere else.
+    """
+    readers, distinct = list(plugins), list(specs)
+    traits = {plugin.kinds_matter_to for plugin in readers if plugin.kinds_matter_to is not None}
+    absent = {trait for trait in traits if not any(map(trait.of, distinct))}
+    needed: set[str] = set()
+    found: dict[str, str] = {}
+    for plugin in readers:
+        trait = plugin.kinds_matter_to
+        if trait in absent:
+            found.update(dict.fromkeys(plugin.all_kinds, trait.none))
+        else:
+            needed.update(plugin.all_kinds)
+    return {kind: why for kind, why in found.items() if kind not in needed}

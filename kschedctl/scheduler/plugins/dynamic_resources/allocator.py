@@ -1,0 +1,395 @@
+"""The structured allocator: devices for a pod's claims on one node, found by exhaustive search, first fit.
+
+Upstream: structured/internal/incubating/allocator_incubating.go (v1.36), which kube-scheduler runs by default; its
+older and newer siblings give the same answers for what they have in common. Upstream's order of the search is kept,
+because it decides which devices are found, and so are its slips in undoing a step, because they decide whether any are.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from kschedctl.api.kube_version import ByVersion
+from kschedctl.scheduler.plugins.dynamic_resources import capacity
+from kschedctl.scheduler.plugins.dynamic_resources.allocated import DeviceId, Quantities, add
+from kschedctl.scheduler.plugins.dynamic_resources.claims import ALL
+from kschedctl.scheduler.plugins.dynamic_resources.constraints import Constraint, make
+from kschedctl.scheduler.plugins.dynamic_resources.inventory import Inventory
+from kschedctl.scheduler.plugins.dynamic_resources.pools import Counters, Pool, PooledDevice
+from kschedctl.scheduler.plugins.dynamic_resources.requests import (
+    AT_MAX,
+    MAX_RESULTS,
+    AllocationError,
+    ClaimRequests,
+    Request,
+)
+
+MAX_STEPS = 200_000
+"""Devices tried before the search counts as timed out: upstream stops after ten seconds."""
+
+
+class InvalidPoolsError(Exception):
+    """Nothing could be allocated, perhaps for want of a pool that is invalid; ``str()`` is upstream's wording."""
+
+
+class SearchTimeoutError(Exception):
+    """The search took too long."""
+
+
+class _TooManyResultsError(Exception):
+    """More devices than one claim can hold, whatever else is tried."""
+
+
+class Result(NamedTuple):
+    """A device for a request. ``consumed``: what a shared device gives of its capacities."""
+
+    request: Request
+    device: PooledDevice
+    consumed: Quantities
+    shared: bool
+
+
+Allocation = tuple[tuple[Result, ...], ...]
+"""The devices of each claim."""
+
+
+NONE_IS_ALL = ByVersion("whether a request for all devices is met where there are none", (("", True), ("1.33", False)))
+
+NOT_ALL_TO_HAVE: ByVersion[str] = ByVersion(
+    "what follows when some of all the devices that a request wants cannot be had",
+    (
+        ("", "it does without"),
+        ("1.32", "the search ends"),
+        ("1.33", "those taken stay taken"),
+        ("1.34", "those taken are given back"),
+    ),
+)
+ALL_OF_CLASS = ByVersion(
+    "whether a request for all devices heeds the selectors of its class", (("", False), ("1.32", True))
+)
+ADMIN_TWICE = ByVersion(
+    "whether a request with adminAccess may be given one device several times", (("", True), ("1.34", False)), "#131299"
+)
+AT_INVALID_POOL = ByVersion(
+    "what ends a search with an error: a pool in which two devices share a name",
+    (("", "nothing"), ("1.32", "a device of it that would do"), ("1.33", "coming to it"), ("1.35", "nothing")),
+)
+LATER_ALTERNATIVE = ByVersion(
+    "with which alternative of a request the search goes on after the first of all devices",
+    (("", "the first"), ("1.36", "the same")),
+)
+CONSUMERS = ByVersion(
+    "devices that consume counters, while DRAPartitionableDevices is off",
+    (("", "can be allocated"), ("1.34", "cannot be")),
+)
+EACH_SHARE = ByVersion(
+    "whether each share of a device takes counters of its pool, not only the first", (("", True), ("1.35", False))
+)
+
+
+def _invalid(pool: Pool) -> AllocationError:
+    return AllocationError(f"pool {pool.id[1]} is invalid: {pool.invalid}")
+
+
+class _SearchEndedError(Exception):
+    """Nothing more is tried."""
+
+
+class At(NamedTuple):
+    """Where the search stands: the claim, its request, and which of the request's alternatives."""
+
+    claim: int
+    request: int
+    alternative: int = 0
+
+
+class Search:
+    """One search: the claims, on the node of a row, in its pools."""
+
+    def __init__(self, inventory: Inventory, row: int, claims: Sequence[ClaimRequests]) -> None:
+        self.inventory, self.features, self.state = inventory, inventory.features, inventory.state
+        self.row, self.claims = row, claims
+        self.pools = inventory.pools(row)
+        self.places = [(pool, device) for pool in self.pools for device in pool.devices]
+        self.interchangeable = not any(device.consumes for _, device in self.places)
+        self.every: dict[At, list[tuple[Pool, PooledDevice]]] = {}
+        self.constraints: list[list[Constraint]] = []
+        self.results: list[list[Result]] = [[] for _ in claims]
+        self.users: dict[DeviceId, set[int]] = {}
+        self.taken: dict[DeviceId, Quantities] = {}
+        self.counters: dict[str, Counters] = {}
+        self.available: dict[str, Counters] = {}
+        self.selectable: dict[tuple[At, DeviceId], bool] = {}
+        self.steps = 0
+        self.at_invalid = AT_INVALID_POOL.at(self.features.release)
+        self.not_all = NOT_ALL_TO_HAVE.at(self.features.release)
+        self.all_consumers = CONSUMERS.at(self.features.release) == "can be allocated"
+
+    def run(self) -> Allocation | None:
+        """The devices for all claims, None when they cannot all be had.
+
+        Raises AllocationError, InvalidPoolsError and SearchTimeoutError.
+        """
+        for index, claim in enumerate(self.claims):
+            self._prepare(index, claim)
+        sys.setrecursionlimit(max(sys.getrecursionlimit(), 1000 + 4 * MAX_RESULTS * len(self.claims)))
+        try:
+            done = not self.claims or self._request(0, 0)
+        except _TooManyResultsError:
+            raise AllocationError("allocation max size exceeded") from None
+        except _SearchEndedError:
+            return None
+        if done:
+            return tuple(map(tuple, self.results))
+        if any(pool.invalid for pool in self.pools):
+            raise InvalidPoolsError("invalid resource pools were encountered")
+        return None
+
+    def _prepare(self, index: int, claim: ClaimRequests) -> None:
+        """How many devices each request is about, and which ones where it wants all."""
+        least = 0
+        for position, alternatives in enumerate(claim.requests):
+            ats = [At(index, position, i) for i in range(len(alternatives))]
+            for at in ats:
+                if self._at(at).mode == ALL:
+                    self.every[at] = self._all_devices(at)
+            least += min(map(self._number, ats), default=0)
+        if least > MAX_RESULTS:
+            raise AllocationError(
+                f"claim {claim.key}: number of requested devices {least} exceeds the claim limit of {MAX_RESULTS}"
+            )
+        self.constraints.append([make(constraint, self.features) for constraint in claim.constraints])
+
+    def _at(self, at: At) -> Request:
+        return self.claims[at.claim].requests[at.request][at.alternative]
+
+    def _number(self, at: At) -> int:
+        return len(self.every[at]) if at in self.every else self._at(at).count
+
+    def _all_devices(self, at: At) -> list[tuple[Pool, PooledDevice]]:
+        request, found = self._at(at), []
+        for pool in self.pools:
+            if not pool.usable:
+                raise AllocationError(
+                    f"claim {self.claims[at.claim].key}, request {request.name}: asks for all devices, but resource "
+                    f"pool {pool.label} is currently {'being updated' if pool.incomplete else 'invalid'}"
+                )
+            for device in pool.devices:
+                if self.is_selectable(at, device) and self.has_capacity(request, device):
+                    found.append((pool, device))
+        return found
+
+    # -- the search: each step either finds all the rest and is true, or undoes what it did -------------------------
+
+    def _claim(self, index: int) -> bool:
+        """Too many devices in a claim is no failure of the claims before it."""
+        try:
+            return index == len(self.claims) or self._request(index, 0)
+        except _TooManyResultsError:
+            return False
+
+    def _request(self, index: int, position: int) -> bool:
+        requests = self.claims[index].requests
+        if position == len(requests):
+            return self._claim(index + 1)
+        if not requests[position][0].parent:
+            return self._devices(At(index, position))
+        exceeded = True
+        for alternative in range(len(requests[position])):
+            try:
+                if self._devices(At(index, position, alternative)):
+                    return True
+                exceeded = False
+            except _TooManyResultsError:
+                continue
+        if exceeded:
+            raise _TooManyResultsError
+        return False
+
+    def _devices(self, at: At, have: int = 0, start: int = 0) -> bool:
+        """The devices of a request from the ``have``-th on; those before place ``start`` were tried before."""
+        number, every = self._number(at), self.every.get(at)
+        if every is not None and not every and not NONE_IS_ALL.at(self.features.release):
+            return False
+        if have >= number:
+            return self._request(at.claim, at.request + 1)
+        if self._would_be_too_many(at, have, number):
+            return False
+        if every is not None:
+            return self._try(at, have, 0, *every[have])
+        return self._any_device(at, have, start)
+
+    def _would_be_too_many(self, at: At, have: int, number: int) -> bool:
+        """Whether the claim cannot hold all devices of the request. Raises _TooManyResultsError where that ends it."""
+        at_max = AT_MAX.at(self.features.release)
+        twice = have if at_max == "it is not met, and the devices that it has count twice" else 0
+        if len(self.results[at.claim]) + number - have + twice <= MAX_RESULTS:
+            return False
+        if at_max == "its next alternative is tried at once":
+            raise _TooManyResultsError
+        return True
+
+    def _any_device(self, at: At, have: int, start: int) -> bool:
+        """The first device from place ``start`` on with which all the rest is found."""
+        failed: set[object] = set()
+        for place in range(start, len(self.places)):
+            pool, device = self.places[place]
+            if pool.invalid and self.at_invalid == "coming to it":
+                raise _invalid(pool)
+            untouched = self.interchangeable and not self.users.get(device.id) and device.id not in self.taken
+            if untouched and (device.twin, self.state.mark(device.id)) in failed:
+                continue
+            if self.is_candidate(at, device):
+                if pool.invalid:
+                    raise _invalid(pool)
+                if self._try(at, have, place + (not self._again(at)), pool, device):
+                    return True
+                if untouched:
+                    failed.add((device.twin, self.state.mark(device.id)))
+        return False
+
+    def _try(self, at: At, have: int, next_place: int, pool: Pool, device: PooledDevice) -> bool:
+        self.steps += 1
+        if self.steps > MAX_STEPS:
+            raise SearchTimeoutError
+        one_of_all = at in self.every
+        if not self._allocate(at, pool, device):
+            if one_of_all and self.not_all == "the search ends":
+                raise _SearchEndedError
+            return one_of_all and self.not_all == "it does without" and self._rest_of_all(at, have)
+        done = False
+        try:
+            done = self._rest_of_all(at, have) if one_of_all else self._devices(at, have + 1, next_place)
+        finally:
+            if not done and not (one_of_all and self.not_all != "those taken are given back"):
+                self._release(at, pool, device)
+        return done
+
+    def _rest_of_all(self, at: At, have: int) -> bool:
+        """Raises AllocationError where upstream once took the end of a search for an error."""
+        same = LATER_ALTERNATIVE.at(self.features.release) == "the same"
+        done = self._devices(at if same else at._replace(alternative=0), have + 1, 0)
+        if not done and self.not_all == "it does without":
+            raise AllocationError("stop allocation")
+        return done
+
+    def _again(self, at: At) -> bool:
+        """Whether the device that was just taken can be taken once more."""
+        return bool(self._at(at).admin_access) and ADMIN_TWICE.at(self.features.release)
+
+    # -- one device ------------------------------------------------------------------------------------------------
+
+    def is_candidate(self, at: At, device: PooledDevice) -> bool:
+        """Whether the device is free, selected and big enough. Raises AllocationError."""
+        if self.in_use(at, device):
+            return False
+        return self.is_selectable(at, device) and self.has_capacity(self._at(at), device)
+
+    def in_use(self, at: At, device: PooledDevice) -> bool:
+        """Whether another claim has the device, or this one for another request."""
+        users = self.users.get(device.id, ())
+        if self._at(at).admin_access:
+            return at.claim in users and not ADMIN_TWICE.at(self.features.release)
+        return device.id in self.state.dedicated or bool(users)
+
+    def is_selectable(self, at: At, device: PooledDevice) -> bool:
+        """Whether the selectors of class and request match, and the device is for the node. Raises AllocationError."""
+        if device.device.binding_conditions and not self.features.binding_conditions:
+            return False
+        key = (at, device.id)
+        if key not in self.selectable:
+            request = self._at(at)
+            heeded = request.selectors
+            if request.mode == ALL and not ALL_OF_CLASS.at(self.features.release):
+                heeded = tuple(selector for selector in heeded if not selector.of_class)
+            selected = all(self.inventory.selects(selector, device) for selector in heeded)
+            self.selectable[key] = selected and self.inventory.on_node(device, self.row)
+        return self.selectable[key]
+
+    def has_capacity(self, request: Request, device: PooledDevice) -> bool:
+        """Whether the device has, and has left, what the request wants of its capacities."""
+        if not self.features.consumable_capacity:
+            return True
+        taken = self.state.consumed.get(device.id, {}), self.taken.get(device.id, {})
+        return capacity.fits(request.capacity, device.device.capacity, *taken)
+
+    def is_shareable(self, device: PooledDevice) -> bool:
+        return self.features.consumable_capacity and bool(device.device.allow_multiple_allocations)
+
+    def _allocate(self, at: At, pool: Pool, device: PooledDevice) -> bool:
+        """Take a selectable device, if nothing speaks against it. What upstream forgets to undo stays done."""
+        request, shareable = self._at(at), self.is_shareable(device)
+        if not (self._is_available(at, pool, device) and self._constrain(at, device)):
+            return False
+        users = self.users.setdefault(device.id, set())
+        if not shareable:
+            users.add(at.claim)
+        if not self.has_capacity(request, device):
+            return False
+        taken = capacity.consumed(request.capacity, device.device.capacity) if shareable else {}
+        if shareable:
+            add(self.taken.setdefault(device.id, {}), taken)
+        self.results[at.claim].append(Result(request, device, taken, shareable))
+        return True
+
+    def _is_available(self, at: At, pool: Pool, device: PooledDevice) -> bool:
+        """Whether the device is free, its pool has the counters for it, and the request tolerates its taints."""
+        request, shareable = self._at(at), self.is_shareable(device)
+        if not (shareable and request.admin_access) and self.in_use(at, device):
+            return False
+        if device.device.consumes_counters and not (self.features.partitionable_devices or self.all_consumers):
+            return False
+        in_share = shareable and (device.id in self.state.consumed or device.id in self.taken)
+        in_share = in_share and not EACH_SHARE.at(self.features.release)
+        if device.consumes and not in_share and not self._take_counters(pool, device):
+            return False
+        return not (self.features.device_taints and request.taint_against(device.device))
+
+    def _constrain(self, at: At, device: PooledDevice) -> bool:
+        """Whether the claim's constraints allow the device. Raises AllocationError where the request wants them all."""
+        request, constraints = self._at(at), self.constraints[at.claim]
+        for i, constraint in enumerate(constraints):
+            if not constraint.add(request, device):
+                if at in self.every:
+                    raise AllocationError(
+                        f"claim {self.claims[at.claim].key}, request {request.name}: cannot add device {device.label} "
+                        "because a claim constraint would not be satisfied"
+                    )
+                for earlier in constraints[:i]:
+                    earlier.remove(request)
+                return False
+        return True
+
+    def _release(self, at: At, pool: Pool, device: PooledDevice) -> None:
+        for constraint in self.constraints[at.claim]:
+            constraint.remove(self._at(at))
+        self.users[device.id].discard(at.claim)
+        result = self.results[at.claim].pop()
+        if not result.shared:
+            self._add_counters(pool, device, -1)
+        elif result.consumed:
+            left = self.taken[device.id]
+            for name, amount in result.consumed.items():
+                left[name] = left[name].sub(amount)
+            if not any(amount.mantissa for amount in left.values()):
+                del self.taken[device.id]
+
+    # -- counters, which upstream keeps by the pool's name, whatever its driver --------------------------------------
+
+    def _take_counters(self, pool: Pool, device: PooledDevice) -> bool:
+        if pool.id[1] not in self.available:
+            self.available[pool.id[1]] = self.inventory.available(pool)
+        available = self.available[pool.id[1]]
+        self._add_counters(pool, device, 1)
+        used = self.counters[pool.id[1]]
+        if all(amount >= used.get(counter, 0) for counter, amount in available.items()):
+            return True
+        self._add_counters(pool, device, -1)
+        return False
+
+    def _add_counters(self, pool: Pool, device: PooledDevice, sign: int) -> None:
+        used = self.counters.setdefault(pool.id[1], {})
+        for counter, amount in device.consumes.items():
+            used[counter] = used.get(counter, 0) + sign * amount

@@ -1,0 +1,170 @@
+"""The ResourceClaims of a pod: which they are, whether they exist, and whose they are.
+
+Upstream: staging/src/k8s.io/dynamic-resource-allocation/resourceclaim/resourceclaim.go and
+plugins/dynamicresources/{dynamicresources,claims}.go (v1.36).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import numpy as np
+
+from kschedctl.api.arrays import Bools
+from kschedctl.api.kube_version import ByVersion
+from kschedctl.api.objects import Condition, Pod, PodResourceClaim, ResourceClaim
+from kschedctl.api.ownership import controller_of
+from kschedctl.scheduler.plugins.helper.device_features import Features
+
+EXTENDED_RESOURCE_ANNOTATION = "resource.kubernetes.io/extended-resource-claim"
+ALL = "All"
+"""The modes of allocation."""
+NOT_CREATED_YET = "ResourceClaim not created yet"
+CANNOT_ALLOCATE = "cannot allocate all claims"
+NOT_AVAILABLE = "resourceclaim not available on the node"
+NOT_FOUND = 'could not find ResourceClaim "{}"'
+UNSUPPORTED = "none of the supported fields are set"
+
+
+NOT_OWNER = ByVersion(
+    "what is said of a claim that was made for another pod",
+    (
+        ("", "ResourceClaim {} was not created for pod {} (pod is not owner)"),
+        ("1.36", "ResourceClaim {} was not created for Pod {} (Pod is not owner)"),
+    ),
+)
+
+
+class ClaimError(Exception):
+    """Why the pod cannot be scheduled with its claims as they are, in upstream's words."""
+
+
+class PodClaims:
+    """The pod's claims in order: its own, then the one that stands for its extended resources, if there is one."""
+
+    def __init__(self, own: tuple[ResourceClaim, ...], extended: ResourceClaim | None = None) -> None:
+        self.own, self.extended = own, extended
+        self.all = own if extended is None else (*own, extended)
+
+    @property
+    def to_allocate(self) -> tuple[ResourceClaim, ...]:
+        return tuple(claim for claim in self.all if claim.status.allocation is None)
+
+
+def key(claim: ResourceClaim) -> str:
+    """``namespace/name`` as messages show it; the name alone without a namespace."""
+    namespace, name = claim.metadata.namespace, claim.metadata.name
+    return f"{namespace}/{name}" if namespace else name
+
+
+def pod_claims(
+    pod: Pod, claims: Mapping[str, ResourceClaim], features: Features
+) -> Iterator[tuple[str, ResourceClaim]]:
+    """The pod's name for each of its claims, and the claim. With workload_claims those of its group are its own too.
+
+    Claims that intentionally were not generated are left out. Raises ClaimError.
+    """
+    namespace = pod.metadata.namespace
+    for reference in pod.spec.resource_claims:
+        name = claim_name(pod, reference)
+        if name is None:
+            continue
+        claim = claims.get(f"{namespace}/{name}")
+        if claim is None:
+            raise ClaimError(NOT_FOUND.format(f"{namespace}/{name}"))
+        if claim.metadata.deletion_timestamp is not None:
+            raise ClaimError(f'resourceclaim "{name}" is being deleted')
+        if reference.resource_claim_name is None:
+            _check_owner(pod, claim, features)
+        yield reference.name, claim
+
+
+def claim_name(pod: Pod, reference: PodResourceClaim) -> str | None:
+    """The name of the claim; None where intentionally none was generated. Raises ClaimError where none is yet."""
+    if reference.resource_claim_name is not None:
+        return reference.resource_claim_name
+    if reference.resource_claim_template_name is None:
+        raise ClaimError(f'pod "{pod.key}", spec.resourceClaim "{reference.name}": {UNSUPPORTED}')
+    for status in pod.status.resource_claim_statuses:
+        if status.name == reference.name:
+            return status.resource_claim_name
+    raise ClaimError(f'pod "{pod.key}": {NOT_CREATED_YET}')
+
+
+def _check_owner(pod: Pod, claim: ResourceClaim, features: Features) -> None:
+    controller = controller_of(claim.metadata)
+    if controller is not None and controller.uid == pod.metadata.uid:
+        return
+    group = pod_group(pod)
+    if features.workload_claims and group:
+        if controller and (controller.kind, controller.name) == ("PodGroup", group):
+            return
+        whose = f"neither Pod nor PodGroup {group} is the owner"
+        raise ClaimError(f"ResourceClaim {key(claim)} was not created for Pod {pod.key} ({whose})")
+    raise ClaimError(NOT_OWNER.at(features.release).format(key(claim), pod.key))
+
+
+def pod_group(pod: Pod) -> str | None:
+    """The name of the PodGroup that a pod belongs to."""
+    return pod.spec.scheduling_group.pod_group_name if pod.spec.scheduling_group else None
+
+
+def extended_resource_claim(pod: Pod, claims: Mapping[str, ResourceClaim]) -> ResourceClaim | None:
+    """The claim for extended resources that an earlier scheduling attempt left behind."""
+    for claim in claims.values():
+        if claim.metadata.annotations.get(EXTENDED_RESOURCE_ANNOTATION) == "true":
+            for owner in claim.metadata.owner_references:
+                if owner.controller and (owner.name, owner.uid) == (pod.metadata.name, pod.metadata.uid):
+                    return claim
+    return None
+
+
+def can_be_deallocated(claim: ResourceClaim, pod: Pod) -> bool:
+    """Nobody but this pod uses it."""
+    users = claim.status.reserved_for
+    return not users or (len(users) == 1 and users[0].uid == pod.metadata.uid)
+
+
+def binding_failed(claim: ResourceClaim, timeout: float, now: datetime) -> str:
+    """Why an allocated claim's devices will not become ready, failed or ``timeout`` seconds over; empty if they may."""
+    allocation = claim.status.allocation
+    if allocation is None:
+        return ""
+    waiting = False
+    for result in allocation.devices.results:
+        if not result.binding_conditions:
+            continue
+        device = (result.driver, result.pool, result.device)
+        status = next((s for s in claim.status.devices if (s.driver, s.pool, s.device) == device), None)
+        if status is None:
+            waiting = True
+            break
+        for condition in result.binding_failure_conditions:
+            if _is_true(status.conditions, condition):
+                return f"device {'/'.join(device)} reports {condition}"
+        if not all(_is_true(status.conditions, condition) for condition in result.binding_conditions):
+            waiting = True
+            break
+    allocated = allocation.allocation_timestamp
+    if waiting and allocated and datetime.fromisoformat(allocated) + timedelta(seconds=timeout) < now.astimezone(UTC):
+        return f"waited longer than {timeout:g} s for its devices to become ready"
+    return ""
+
+
+def _is_true(conditions: tuple[Condition, ...], name: str) -> bool:
+    return any(condition.type == name and condition.status == "True" for condition in conditions)
+
+
+def where_refused(cycle: Any, name: str) -> Bools:
+    """(N,): the nodes for which the Filter of this name came to its end and refused for an allocated claim.
+
+    Upstream remembers claims that are in the way only there.
+    """
+    ended: Bools = np.zeros_like(cycle.considered)
+    for plugin, verdict, mine in cycle.filter.reported():
+        for rejection in verdict.rejections if plugin == name else ():
+            if rejection.reason == NOT_AVAILABLE:
+                ended |= rejection.mask & mine & cycle.considered
+    return ended

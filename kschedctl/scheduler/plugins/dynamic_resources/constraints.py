@@ -1,0 +1,116 @@
+"""What the devices of a claim must have in common, or must not.
+
+Upstream: structured/internal/incubating/{allocator_incubating,constraint}.go (v1.36). An attribute is looked up by its
+full name, or by the part behind the driver's own domain.
+"""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from kschedctl.api.kube_version import ByVersion
+from kschedctl.api.objects import DeviceAttribute, DeviceConstraint
+from kschedctl.scheduler.plugins.dynamic_resources.pools import PooledDevice
+from kschedctl.scheduler.plugins.dynamic_resources.requests import Request
+from kschedctl.scheduler.plugins.helper.device_features import Features
+
+Value = tuple[str, object]
+"""Type and value of an attribute; values of different types are different."""
+
+
+class Constraint(Protocol):
+    """Devices are added and removed again as the search goes; a constraint once violated stays so with more devices."""
+
+    def add(self, request: Request, device: PooledDevice) -> bool: ...
+    def remove(self, request: Request) -> None: ...
+
+
+DIFFERS = ByVersion(
+    "between which devices the values of a distinctAttribute always differ",
+    (("", "different devices"), ("1.35", "devices with different values")),
+)
+
+
+def make(constraint: DeviceConstraint, features: Features) -> Constraint:
+    if constraint.match_attribute is not None:
+        return MatchAttribute(constraint.requests, constraint.match_attribute)
+    by_device = DIFFERS.at(features.release) == "different devices"
+    return DistinctAttribute(constraint.requests, constraint.distinct_attribute or "", by_device)
+
+
+class MatchAttribute:
+    """All devices have the same value of an attribute."""
+
+    def __init__(self, requests: tuple[str, ...], attribute: str) -> None:
+        self.requests, self.attribute = requests, attribute
+        self.value: Value | None = None
+        self.devices = 0
+
+    def add(self, request: Request, device: PooledDevice) -> bool:
+        if not request.named_in(self.requests):
+            return True
+        found = lookup(device, self.attribute)
+        if found is None:
+            return False
+        if self.devices == 0:
+            self.value = found
+        elif found != self.value or found == UNKNOWN:
+            return False
+        self.devices += 1
+        return True
+
+    def remove(self, request: Request) -> None:
+        self.devices -= request.named_in(self.requests)
+
+
+class DistinctAttribute:
+    """Devices of different requests differ in an attribute.
+
+    Of the devices of one request upstream remembers the last one only, so equal ones may slip through.
+    """
+
+    def __init__(self, requests: tuple[str, ...], attribute: str, by_device: bool = False) -> None:
+        self.requests, self.attribute, self.by_device = requests, attribute, by_device
+        self.values: dict[str, Value] = {}
+        self.devices = 0
+
+    def add(self, request: Request, device: PooledDevice) -> bool:
+        if not request.named_in(self.requests):
+            return True
+        found = lookup(device, self.attribute)
+        if found is None:
+            return False
+        if self.by_device and found != UNKNOWN:
+            found = found[0], (found[1], device.id)
+        if self.devices and (found in self.values.values() or (found == UNKNOWN and self.values)):
+            return False
+        self.values[request.parent or request.name] = found
+        self.devices += 1
+        return True
+
+    def remove(self, request: Request) -> None:
+        if request.named_in(self.requests):
+            self.values.pop(request.parent or request.name, None)
+            self.devices -= 1
+
+
+UNKNOWN: Value = ("", None)
+"""An attribute without a value of a type that constraints know, such as a list."""
+
+
+def lookup(device: PooledDevice, name: str) -> Value | None:
+    """The device's value of a fully qualified attribute, None when it has no such attribute."""
+    attributes = device.device.attributes
+    domain, slash, identifier = name.partition("/")
+    found = attributes.get(name)
+    if found is None and slash and domain == device.slice.spec.driver:
+        found = attributes.get(identifier)
+    return None if found is None else _value(found)
+
+
+def _value(attribute: DeviceAttribute) -> Value:
+    for kind in ("string", "int_", "bool_", "version"):
+        value = getattr(attribute, kind)
+        if value is not None:
+            return kind, value
+    return UNKNOWN

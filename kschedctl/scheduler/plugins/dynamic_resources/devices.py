@@ -1,0 +1,211 @@
+"""The devices that ResourceSlices publish, each once, and which of them CEL selectors match.
+
+Upstream: NewAllocator and GatherPools in structured/internal/incubating, and resourceslice/tracker/tracker.go (v1.36).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from functools import cached_property
+from sys import intern
+
+import msgspec
+from msgspec.structs import replace
+
+from kschedctl.api.garbage import without_garbage_collection
+from kschedctl.api.kube_version import ByVersion
+from kschedctl.api.objects import Device, DeviceClass, DeviceSelector, DeviceTaintRule, ResourceSlice
+from kschedctl.api.quantity import QuantityError, parse
+from kschedctl.cel.errors import CompileError
+from kschedctl.errors import InputError
+from kschedctl.scheduler.plugins.dynamic_resources.allocated import DeviceId, PoolId
+from kschedctl.scheduler.plugins.dynamic_resources.allowance import Allowance
+from kschedctl.scheduler.plugins.dynamic_resources.pools import (
+    Counters,
+    IndexedSlice,
+    PooledDevice,
+    consumption,
+)
+from kschedctl.scheduler.plugins.dynamic_resources.requests import AllocationError, Expression
+from kschedctl.scheduler.plugins.helper.device_features import Features
+
+_encode = msgspec.msgpack.Encoder(order="sorted").encode
+
+
+SELECTS_BY_CEL = ByVersion(
+    "whether rules select devices to taint by a class and by CEL, too",
+    (("", True), ("1.35", False)),
+    "DeviceTaintSelector in resource/v1alpha3/types.go",
+)
+
+
+class TaintRules:
+    """DeviceTaintRules, and the classes by which they may select devices."""
+
+    def __init__(self, rules: Iterable[DeviceTaintRule], classes: Iterable[DeviceClass], features: Features) -> None:
+        self._by_cel, self._lists = SELECTS_BY_CEL.at(features.release), features.list_attributes
+        self._classes = {found.metadata.name: found.spec.selectors for found in classes} if self._by_cel else {}
+        self._rules = [(rule, self._expressions(rule)) for rule in rules]
+        self._allowance = Allowance()
+        self._verdicts: dict[tuple[str, bytes], bool] = {}
+
+    def applied(self, piece: ResourceSlice) -> ResourceSlice | None:
+        """A slice with the taints that rules put on its devices.
+
+        None where an expression does not compile, since the scheduler never comes to know the slice then. Raises
+        InputError when expressions cost too much.
+        """
+        spec = piece.spec
+        devices = list(spec.devices)
+        try:
+            for rule, expressions in self._rules:
+                for i in self._selected(rule, expressions, piece):
+                    devices[i] = replace(devices[i], taints=(*devices[i].taints, rule.spec.taint))
+        except CompileError:
+            return None
+        return replace(piece, spec=replace(spec, devices=tuple(devices)))
+
+    def _expressions(self, rule: DeviceTaintRule) -> list[str] | None:
+        """All that a device has to match, those of the class first; None where there is no such class."""
+        selector = rule.spec.device_selector
+        if selector is None or not self._by_cel:
+            return []
+        of_class: tuple[DeviceSelector, ...] | None = ()
+        if selector.device_class_name is not None:
+            of_class = self._classes.get(selector.device_class_name)
+        if of_class is None:
+            return None
+        return [found.cel.expression for found in (*of_class, *selector.selectors) if found.cel is not None]
+
+    def _selected(self, rule: DeviceTaintRule, expressions: list[str] | None, piece: ResourceSlice) -> Iterator[int]:
+        """Which devices of a slice a rule taints. Raises CompileError and InputError."""
+        selector, spec = rule.spec.device_selector, piece.spec
+        driver, pool, name = (selector.driver, selector.pool, selector.device) if selector else (None, None, None)
+        if expressions is None or driver not in (None, spec.driver) or pool not in (None, spec.pool.name):
+            return
+        for i, device in enumerate(spec.devices):
+            if name in (None, device.name) and all(self._matches(text, spec.driver, device) for text in expressions):
+                yield i
+        if self._allowance.left < 0:
+            what = "the selectors of rules that taint devices cost too much for all devices together"
+            raise InputError(what, where=f"DeviceTaintRule {rule.metadata.name}")
+
+    def _matches(self, expression: str, driver: str, device: Device) -> bool:
+        """An expression that fails for a device does not select it. It is not told that one allows multiple
+        allocations. Raises CompileError."""
+        from kschedctl.scheduler.plugins.dynamic_resources import cel  # noqa: PLC0415 - the language takes a moment
+
+        key = expression, _encode((driver, device.attributes, device.capacity))
+        if key not in self._verdicts:
+            selector = cel.compile_selector(expression, self._lists)
+            seen = replace(device, allow_multiple_allocations=None)
+            try:
+                matches = selector.matches(cel.Input.of(seen, driver, self._lists), self._allowance)
+            except cel.EvaluationError:
+                matches = False
+            self._verdicts[key] = matches
+        return self._verdicts[key]
+
+
+class Devices:
+    """What slices and taint rules say under some features, whatever is allocated."""
+
+    def __init__(self, slices: Iterable[ResourceSlice], rules: TaintRules, features: Features) -> None:
+        self.features = features
+        self._kind_ids: dict[bytes, int] = {}
+        self._twins: dict[bytes, tuple[int, int, Counters]] = {}
+        self._verdicts: dict[tuple[str, int, bool], bool | str] = {}
+        self._allowance = Allowance()
+        self._published, self._rules = slices, rules
+
+    @cached_property
+    def slices(self) -> list[IndexedSlice]:
+        """All slices, those that the features leave out aside. Raises InputError."""
+        found = self._published
+        if self.features.device_taint_rules:
+            found = [piece for piece in map(self._rules.applied, found) if piece is not None]
+        with without_garbage_collection():
+            return [IndexedSlice(i, piece, self._devices(piece)) for i, piece in enumerate(found)]
+
+    @cached_property
+    def by_pool(self) -> dict[PoolId, list[IndexedSlice]]:
+        """All slices of each pool."""
+        found: dict[PoolId, list[IndexedSlice]] = {}
+        for piece in self.slices:
+            found.setdefault(piece.pool, []).append(piece)
+        return found
+
+    @cached_property
+    def relevant(self) -> list[IndexedSlice]:
+        """Without DRAPartitionableDevices, slices that use it are left out."""
+        if self.features.partitionable_devices:
+            return self.slices
+        specs = ((piece, piece.slice.spec) for piece in self.slices)
+        return [p for p, spec in specs if spec.per_device_node_selection is None and not spec.shared_counters]
+
+    @cached_property
+    def shareable(self) -> frozenset[DeviceId]:
+        """The devices that may be allocated several times."""
+        devices = (device for piece in self.slices for device in piece.devices)
+        return frozenset(
+            device.id
+            for device in devices
+            if self.features.consumable_capacity and device.device.allow_multiple_allocations
+        )
+
+    # -- selectors -----------------------------------------------------------------------------------------------
+
+    def selects(self, expression: Expression, device: PooledDevice, shares: bool = True) -> bool:
+        """Whether a selector matches; evaluated once for all devices alike. Raises AllocationError.
+
+        Without ``shares`` it is not told that a device allows multiple allocations, which scoring forgets upstream.
+        """
+        key = (expression.text, device.kind, shares)
+        if key not in self._verdicts:
+            self._verdicts[key] = self._evaluate(expression.text, device, shares)
+        verdict = self._verdicts[key]
+        if isinstance(verdict, str):
+            raise AllocationError(f"{expression.source}: {verdict}", verdict, expression.text)
+        return verdict
+
+    def _evaluate(self, expression: str, device: PooledDevice, shares: bool) -> bool | str:
+        """The verdict, or what went wrong."""
+        from kschedctl.scheduler.plugins.dynamic_resources import cel  # noqa: PLC0415 - the language takes a moment
+
+        lists = self.features.list_attributes
+        try:
+            selector = cel.compile_selector(expression, lists)
+        except CompileError as error:
+            return f"CEL compile error: {error}"
+        seen = device.device if shares else replace(device.device, allow_multiple_allocations=None)
+        try:
+            return selector.matches(cel.Input.of(seen, device.slice.spec.driver, lists), self._allowance)
+        except cel.EvaluationError as error:
+            return f"CEL runtime error: {error}"
+
+    # -- interning -----------------------------------------------------------------------------------------------
+
+    def _devices(self, piece: ResourceSlice) -> tuple[PooledDevice, ...]:
+        """Raises InputError for a quantity that cannot be read."""
+        try:
+            return tuple(self._device(piece, device) for device in piece.spec.devices)
+        except QuantityError as error:
+            raise InputError(error.what, where=f"ResourceSlice {piece.metadata.name}", hint=error.hint) from None
+
+    def _device(self, piece: ResourceSlice, device: Device) -> PooledDevice:
+        spec = piece.spec
+        alike = _encode((spec.driver, spec.per_device_node_selection, replace(device, name="")))
+        twin = self._twins.get(alike)
+        if twin is None:
+            twin = self._twins[alike] = len(self._twins), self._kind(spec.driver, device), consumption(device)
+        number, kind, consumes = twin
+        return PooledDevice(
+            device, piece, kind, number, consumes, (intern(spec.driver), spec.pool.name, intern(device.name))
+        )
+
+    def _kind(self, driver: str, device: Device) -> int:
+        seen = _encode((driver, device.attributes, device.capacity, device.allow_multiple_allocations))
+        if seen not in self._kind_ids:
+            for capacity in device.capacity.values():
+                parse(str(capacity.value))
+        return self._kind_ids.setdefault(seen, len(self._kind_ids))

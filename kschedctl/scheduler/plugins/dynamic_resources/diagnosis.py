@@ -1,0 +1,90 @@
+"""Why a node's devices do not do: for each request, how many devices fit and what is wrong with the others."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+
+from msgspec.structs import replace
+
+from kschedctl.scheduler.framework.facts import DeviceFault, DevicesUnfit, PoolTrouble, RequestedDevices
+from kschedctl.scheduler.plugins.dynamic_resources.allocator import At, Search
+from kschedctl.scheduler.plugins.dynamic_resources.claims import ALL
+from kschedctl.scheduler.plugins.dynamic_resources.constraints import lookup
+from kschedctl.scheduler.plugins.dynamic_resources.inventory import Inventory
+from kschedctl.scheduler.plugins.dynamic_resources.pools import Pool, PooledDevice
+from kschedctl.scheduler.plugins.dynamic_resources.requests import AllocationError, ClaimRequests, Request
+
+
+def diagnose(inventory: Inventory, row: int, claims: Sequence[ClaimRequests]) -> DevicesUnfit:
+    """The requests that the node's devices cannot fill one by one; if there are none, that they cannot all at once."""
+    search = Search(inventory, row, claims)
+    faults: list[RequestedDevices] = []
+    fits: list[RequestedDevices] = []
+    for index, claim in enumerate(claims):
+        for position, alternatives in enumerate(claim.requests):
+            found = [_request(search, At(index, position, i)) for i in range(len(alternatives))]
+            short = [request for enough, request in found if not enough]
+            (faults if len(short) == len(found) else fits).extend(short if len(short) == len(found) else [found[0][1]])
+    pools = tuple(_trouble(pool) for pool in search.pools if not pool.usable)
+    if faults:
+        return DevicesUnfit(tuple(faults), pools=pools)
+    constraints = (_constraint(c.match_attribute, c.distinct_attribute) for claim in claims for c in claim.constraints)
+    return DevicesUnfit(tuple(fits), together=True, constraints=tuple(constraints), pools=pools)
+
+
+def _request(search: Search, at: At) -> tuple[bool, RequestedDevices]:
+    """Whether enough devices fit the request by itself, and how many do."""
+    claim, request = search.claims[at.claim], search.claims[at.claim].requests[at.request][at.alternative]
+    found = RequestedDevices(
+        claim.key, request.full_name, None if request.mode == ALL else request.count, len(search.places), 0
+    )
+    if not search.places:
+        return False, found
+    misfits = Counter(filter(None, (_misfit(search, request, *place) for place in search.places)))
+    fitting = [place for place in search.places if not _misfit(search, request, *place)]
+    obstacles = Counter(filter(None, (_obstacle(search, at, request, *place) for place in fitting)))
+    free = len(fitting) - obstacles.total()
+    faults = tuple(replace(fault, devices=count) for fault, count in (obstacles + misfits).most_common())
+    enough = bool(free and not obstacles) if request.mode == ALL else free >= request.count
+    return enough, replace(found, free=free, faults=faults)
+
+
+def _misfit(search: Search, request: Request, pool: Pool, device: PooledDevice) -> DeviceFault | None:
+    """Why the request is not about a device at all, None if it is."""
+    for selector in request.selectors:
+        source = selector.source.partition(":")[0]
+        try:
+            if not search.inventory.selects(selector, device):
+                return DeviceFault("NotSelected", source=source, expression=selector.text)
+        except AllocationError as error:
+            return DeviceFault("SelectorFails", error.text, source, selector.text)
+    if device.device.binding_conditions and not search.features.binding_conditions:
+        return DeviceFault("HasBindingConditions")
+    return None if search.inventory.on_node(device, search.row) else DeviceFault("OnOtherNodes")
+
+
+def _obstacle(search: Search, at: At, request: Request, pool: Pool, device: PooledDevice) -> DeviceFault | None:
+    """The first thing in the way of a device that the request is about."""
+    available = search.inventory.available(pool)
+    obstacles = {
+        DeviceFault("Allocated"): search.in_use(at, device),
+        DeviceFault("WithoutCapacity"): not search.has_capacity(request, device),
+        DeviceFault("ShortOfCounters"): any(n > available.get(counter, 0) for counter, n in device.consumes.items()),
+    }
+    taint = request.taint_against(device.device) if search.features.device_taints else None
+    if taint:
+        obstacles[DeviceFault("Tainted", str(taint))] = True
+    for constraint in search.claims[at.claim].constraints:
+        attribute = constraint.match_attribute or constraint.distinct_attribute or ""
+        missing = request.named_in(constraint.requests) and lookup(device, attribute) is None
+        obstacles[DeviceFault("WithoutAttribute", attribute)] = missing
+    return next((fault for fault, applies in obstacles.items() if applies), None)
+
+
+def _constraint(match: str | None, distinct: str | None) -> str:
+    return f"matchAttribute {match}" if match is not None else f"distinctAttribute {distinct}"
+
+
+def _trouble(pool: Pool) -> PoolTrouble:
+    return PoolTrouble(pool.label, "" if pool.incomplete else str(pool.invalid))

@@ -1,0 +1,205 @@
+"""DynamicResources: devices for the pod's ResourceClaims, and for extended resources that a DeviceClass backs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from functools import cache
+from types import ModuleType
+from typing import TYPE_CHECKING, Any, ClassVar, Self
+
+import numpy as np
+
+from kschedctl.api.arrays import Rows, Scores
+from kschedctl.api.kube_version import ByVersion
+from kschedctl.api.objects import Pod
+from kschedctl.scheduler.framework import (
+    PRE_FILTER_SKIP,
+    SUCCESS,
+    Changes,
+    Code,
+    Peers,
+    PluginError,
+    PostFilterResult,
+    PreFilterResult,
+    Reads,
+    Rejection,
+    Reservation,
+    Status,
+    normalize_by_max,
+    required_state,
+)
+from kschedctl.scheduler.framework.declaration import DeclaredPlugin
+from kschedctl.scheduler.framework.events import ClusterEventWithHint
+from kschedctl.scheduler.framework.extended_resources import IN_MEMORY_NAME
+from kschedctl.scheduler.framework.feature_gates import FeatureGates
+from kschedctl.scheduler.framework.leaning import Lean, Unknown
+from kschedctl.scheduler.framework.pod_traits import USES_DEVICES
+from kschedctl.scheduler.plugins.dynamic_resources import hints as claims
+from kschedctl.scheduler.plugins.dynamic_resources.arguments import DynamicResourcesArgs
+from kschedctl.scheduler.plugins.dynamic_resources.claims import ClaimError, can_be_deallocated, key, where_refused
+from kschedctl.scheduler.plugins.dynamic_resources.reservation import released_claims, reserved_claims, user_of
+from kschedctl.scheduler.plugins.helper.device_features import TAINT_RULES_GATE, Features
+from kschedctl.snapshot.delta import Delta
+from kschedctl.snapshot.fork import Fork
+from kschedctl.snapshot.pod_info import PodInfo
+
+if TYPE_CHECKING:
+    from kschedctl.scheduler.plugins.dynamic_resources.evaluation import Evaluation
+
+NOTHING_TO_DEALLOCATE = "no new claims to deallocate"
+DEALLOCATED = "deallocation of ResourceClaim completed"
+DELETED = "deletion of ResourceClaim completed"
+UNRESERVED = "ResourceClaim unreserved for PodGroup"
+STILL_NOT_SCHEDULABLE = "still not schedulable"
+
+SILENT_WITHOUT_CLAIMS = ByVersion(
+    "whether PostFilter says nothing of a pod without resource claims", (("", False), ("1.33", True), ("1.34", False))
+)
+
+
+class DynamicResources(DeclaredPlugin):
+    """Rejects nodes on which the pod's claims cannot be allocated, or cannot be used; prefers those with the devices
+    that a claim would rather have.
+
+    Upstream: pkg/scheduler/framework/plugins/dynamicresources (v1.36).
+    """
+
+    name = "DynamicResources"
+    peers = Peers.EXTREMES
+    points_since: ClassVar[Mapping[str, int]] = {"score": 35}  # #134711: alternatives of a request
+    points = ("preBind",)
+    default_weight = 2
+    gate = "DynamicResourceAllocation"
+    kinds = ("ResourceClaim", "DeviceClass", "ResourceSlice")
+    gated_kinds: ClassVar = {"DeviceTaintRule": TAINT_RULES_GATE}
+    kinds_matter_to = USES_DEVICES
+    args_type = DynamicResourcesArgs
+    args_since = 34
+
+    def __init__(self, args: DynamicResourcesArgs, features: Features) -> None:
+        self.binding_timeout = float(args.binding_timeout or 0)
+        self.features = features
+        self.reads = Reads.PODS if features.node_allocatable else Reads.NODES
+
+    @classmethod
+    def make(cls, args: Any, gates: FeatureGates) -> Self:
+        """Versions without arguments of it do not look at what is given as such."""
+        return cls(args if isinstance(args, DynamicResourcesArgs) else DynamicResourcesArgs(), Features.of(gates))
+
+    def leans(self, info: PodInfo, view: Fork) -> Iterator[Lean]:
+        if not view.objects.gaps:
+            return
+        from kschedctl.scheduler.plugins.dynamic_resources.claim_leans import claim_leans  # noqa: PLC0415 - for few pods
+
+        yield from claim_leans(info, view, self.features)
+
+    def doubts(self, info: PodInfo, view: Fork) -> Iterator[Unknown]:
+        """Regular expressions of selectors that cannot be run here."""
+        if info.spec.resource_claims or (self.features.extended_resource and view.objects.of("DeviceClass")):
+            from kschedctl.scheduler.plugins.dynamic_resources.claim_leans import pattern_doubts  # noqa: PLC0415 - for few pods
+
+            yield from pattern_doubts(self.name, info, view, self.features)
+
+    def events_to_register(self, gates: FeatureGates) -> Iterator[ClusterEventWithHint]:
+        return claims.events_to_register(gates, self.features)
+
+    def pre_enqueue(self, info: PodInfo, view: Fork) -> Status:
+        if not info.spec.resource_claims:
+            return SUCCESS
+        try:
+            _looked_up().claims_of(info, view, self.features)
+        except ClaimError as error:
+            return Status(Code.UNRESOLVABLE, (str(error),))
+        return SUCCESS
+
+    def pre_filter(self, info: PodInfo, view: Fork) -> PreFilterResult:
+        try:
+            evaluation = self._evaluation(info, view)
+        except ClaimError as error:
+            return PreFilterResult(Status(Code.UNRESOLVABLE, (str(error),)))
+        if evaluation is None:
+            return PRE_FILTER_SKIP
+        named = self.features.node_allocatable  # its reasons have names of claims
+        return PreFilterResult(state=evaluation, like=None if named else evaluation.like)
+
+    def filter(self, info: PodInfo, view: Fork, state: Any, delta: Delta) -> Iterator[Rejection]:
+        evaluation: Evaluation = required_state(state, "not found")
+        decided = None
+        if self.features.node_allocatable:
+            from kschedctl.scheduler.plugins.dynamic_resources import node_allocatable  # noqa: PLC0415 - behind a gate
+
+            decided = np.zeros(len(view.nodes), np.bool_)
+            for mask, outcome in node_allocatable.shared_claims(evaluation, view, delta):
+                yield Rejection(mask & ~decided, outcome.code, outcome.reason)
+                decided |= mask
+            for mask, outcome in node_allocatable.lacking(evaluation, info, view, delta):
+                yield Rejection(mask & ~decided, outcome.code, outcome.reason)
+        for mask, outcome in evaluation.refusals():
+            left = mask if decided is None else mask & ~decided
+            yield Rejection(left, outcome.code, outcome.reason, evaluation.fact)
+
+    def post_filter(self, cycle: Any) -> PostFilterResult:
+        """What upstream would do to the pod's claims when no node passes: it frees one that is in the way."""
+        if not cycle.info.spec.resource_claims and SILENT_WITHOUT_CLAIMS.at(self.features.release):
+            return PostFilterResult(Status(Code.UNSCHEDULABLE))
+        if self.name not in cycle.pre_filter.reached:
+            raise PluginError("not found")
+        evaluation: Evaluation | None = cycle.pre_filter.results[self.name].state
+        if evaluation is None:
+            return _unschedulable(NOTHING_TO_DEALLOCATE)
+        ended = where_refused(cycle, self.name)
+        own = evaluation.claims.own
+        in_the_way = [i for i, claim in evaluation.held.items() if (claim.unavailable & ended).any()]
+        if any(can_be_deallocated(own[i], cycle.info.pod) for i in in_the_way if i < len(own)):
+            return _unschedulable(DEALLOCATED)
+        extended = evaluation.claims.extended
+        if extended is not None and extended.metadata.name != IN_MEMORY_NAME:
+            return _unschedulable(DELETED)
+        if self.features.workload_claims:
+            from kschedctl.scheduler.plugins.dynamic_resources import pod_groups  # noqa: PLC0415 - behind a gate
+
+            if pod_groups.can_be_unreserved(cycle.info.pod, evaluation.inventory, cycle.view):
+                return PostFilterResult(Status(Code.UNRESOLVABLE, (UNRESERVED,)))
+        return _unschedulable(STILL_NOT_SCHEDULABLE)
+
+    def score(self, info: PodInfo, view: Fork, state: Any, rows: Rows) -> Scores:
+        evaluation: Evaluation | None = state if self.features.prioritized_list else None
+        return np.zeros(len(rows), np.int64) if evaluation is None else evaluation.scores(rows)
+
+    def normalize(self, state: Any, scores: Scores) -> Scores:
+        return normalize_by_max(scores)
+
+    def reserve(self, info: PodInfo, pod: Pod, view: Fork, row: int, state: Any) -> Changes:
+        return {"ResourceClaim": reserved_claims(state, pod, row)} if state else {}
+
+    def release(self, view: Fork, positions: Sequence[int]) -> Changes:
+        claims = view.objects.of("ResourceClaim")
+        gone = {user_of(view.pods.objects[position]) for position in positions} if claims else set()
+        return {"ResourceClaim": list(released_claims(claims, gone))}
+
+    def reservation(self, info: PodInfo, view: Fork, row: int, state: Any) -> Reservation:
+        if state is None:
+            return Reservation()
+        names = map(key, state.claims.to_allocate)
+        return Reservation(allocations=dict(zip(names, state.allocations(row), strict=False)))
+
+    def _evaluation(self, info: PodInfo, view: Fork) -> Evaluation | None:
+        """None for a pod that needs no devices. Raises ClaimError and PluginError."""
+        if not info.spec.resource_claims and not self.features.workload_claims:
+            extended = self.features.extended_resource and view.objects.of("DeviceClass")
+            if not extended:
+                return None
+        evaluation: Evaluation | None = _looked_up().evaluation_of(info, view, self.features, self.binding_timeout)
+        return evaluation
+
+
+@cache
+def _looked_up() -> ModuleType:
+    """What looks at claims; few clusters have any."""
+    from kschedctl.scheduler.plugins.dynamic_resources import pre_filter  # noqa: PLC0415 - for few clusters
+
+    return pre_filter
+
+
+def _unschedulable(reason: str) -> PostFilterResult:
+    return PostFilterResult(Status(Code.UNSCHEDULABLE, (reason,)))

@@ -1,0 +1,200 @@
+"""What a claim asks for, in one form for exact requests and for prioritised alternatives, API defaults filled in.
+
+Upstream: staging/src/k8s.io/api/resource/v1/types.go and pkg/apis/resource/v1/defaults.go (v1.36).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+
+from kschedctl.api.kube_version import ByVersion
+from kschedctl.api.objects import (
+    CapacityRequirements,
+    Device,
+    DeviceClass,
+    DeviceConstraint,
+    DeviceRequest,
+    DeviceSubRequest,
+    DeviceTaint,
+    DeviceToleration,
+    ExactDeviceRequest,
+    ResourceClaim,
+)
+from kschedctl.api.quantity import Quantity, QuantityError, parse
+from kschedctl.api.tolerations import HARD_EFFECTS
+from kschedctl.errors import InputError
+from kschedctl.scheduler.framework.extended_resources import EXACT_COUNT
+from kschedctl.scheduler.plugins.dynamic_resources.claims import ALL, key
+from kschedctl.scheduler.plugins.helper.device_features import Features
+
+MAX_RESULTS = 32
+"""Devices that one claim can hold (resource/v1 AllocationResultsMaxSize)."""
+
+AT_MAX: ByVersion[str] = ByVersion(
+    "what follows when a request would give its claim more devices than it can hold",
+    (
+        ("", "it is not met"),
+        ("1.33", "it is not met, and the devices that it has count twice"),
+        ("1.33.1", "it is not met"),
+        ("1.34", "its next alternative is tried at once"),
+    ),
+    "#131662 and #130593, structured/allocator.go",
+)
+"""Up to 1.32 a search cannot come to this: without alternatives it is known from the start how many devices it takes.
+
+With 1.33.0 a request for more than 16 devices is met on no node.
+"""
+
+
+class AllocationError(Exception):
+    """Something is wrong with a claim, class or pool: the allocation fails with upstream's code Error.
+
+    ``str()`` is upstream's wording; ``text`` the part of it that is about the CEL ``expression``, where there is one.
+    """
+
+    def __init__(self, message: str, text: str = "", expression: str = "") -> None:
+        self.text, self.expression = text or message, expression
+        super().__init__(message)
+
+
+@dataclass(frozen=True)
+class Expression:
+    """A CEL selector; ``source`` names where it stands in messages: ``class gpu: selector #0``."""
+
+    source: str
+    text: str
+    of_class: bool = False
+
+
+@dataclass(frozen=True)
+class Request:
+    """One exact request, or one alternative (``parent`` is set) of a prioritised list."""
+
+    name: str
+    parent: str
+    mode: str
+    count: int
+    selectors: tuple[Expression, ...]
+    tolerations: tuple[DeviceToleration, ...] = ()
+    admin_access: bool | None = None
+    capacity: Mapping[str, Quantity] = field(default_factory=dict)
+
+    @cached_property
+    def full_name(self) -> str:
+        return f"{self.parent}/{self.name}" if self.parent else self.name
+
+    def named_in(self, requests: tuple[str, ...]) -> bool:
+        """Whether a constraint on these requests (none: on all) is about this one."""
+        return not requests or self.full_name in requests or (self.parent or self.name) in requests
+
+    def taint_against(self, device: Device) -> DeviceTaint | None:
+        """The first taint that keeps the device from it."""
+        for taint in device.taints:
+            if taint.effect in HARD_EFFECTS and not any(_tolerates(each, taint) for each in self.tolerations):
+                return taint
+        return None
+
+
+def _tolerates(toleration: DeviceToleration, taint: DeviceTaint) -> bool:
+    """Upstream: resourceclaim/devicetoleration.go."""
+    if toleration.effect not in ("", taint.effect) or toleration.key not in ("", taint.key):
+        return False
+    return toleration.operator == "Exists" or (toleration.operator in ("", "Equal") and toleration.value == taint.value)
+
+
+@dataclass(frozen=True)
+class ClaimRequests:
+    """A claim to allocate: for each of its requests the alternatives, just one where it is exact."""
+
+    claim: ResourceClaim
+    requests: tuple[tuple[Request, ...], ...]
+    constraints: tuple[DeviceConstraint, ...]
+
+    @property
+    def key(self) -> str:
+        return key(self.claim)
+
+
+def read_claim(claim: ResourceClaim, classes: Mapping[str, DeviceClass], features: Features) -> ClaimRequests:
+    """Check a claim as the allocator does before it looks at devices. Raises AllocationError."""
+    requests = tuple(_alternatives(claim, request, classes, features) for request in claim.spec.devices.requests)
+    for i, constraint in enumerate(claim.spec.devices.constraints):
+        distinct = constraint.distinct_attribute is not None and features.newer_allocator
+        if constraint.match_attribute is None and not distinct:
+            raise AllocationError(
+                f"claim {key(claim)}, constraint #{i}: empty constraint (unsupported constraint type?)"
+            )
+    return ClaimRequests(claim, requests, claim.spec.devices.constraints)
+
+
+def _alternatives(
+    claim: ResourceClaim, request: DeviceRequest, classes: Mapping[str, DeviceClass], features: Features
+) -> tuple[Request, ...]:
+    where = f"claim {key(claim)}, request {request.name}"
+    if request.first_available and not features.prioritized_list:
+        raise AllocationError(f"{where}: has subrequests, but the DRAPrioritizedList feature is disabled")
+    subrequests = request.first_available or ((request.exactly,) if request.exactly else ())
+    parent = request.name if request.first_available else ""
+    if features.newer_allocator and not features.consumable_capacity:
+        for sub in subrequests:
+            if sub.capacity is not None:
+                what = f"subrequest {sub.name}" if isinstance(sub, DeviceSubRequest) else f"request {request.name}"
+                why = "has capacity requests, but the DRAConsumableCapacity feature is disabled"
+                raise AllocationError(f"claim {key(claim)}, {what}: {why}")
+    return tuple(_request(claim, parent or request.name, sub, classes, features) for sub in subrequests)
+
+
+def _request(
+    claim: ResourceClaim,
+    outer: str,
+    sub: ExactDeviceRequest | DeviceSubRequest,
+    classes: Mapping[str, DeviceClass],
+    features: Features,
+) -> Request:
+    """``outer`` is the name of the exact request, or of the list of which ``sub`` is one."""
+    name, parent, admin = (
+        (sub.name, outer, None) if isinstance(sub, DeviceSubRequest) else (outer, "", sub.admin_access)
+    )
+    where = f"claim {key(claim)}, request {name}"
+    for i, selector in enumerate(sub.selectors):
+        if selector.cel is None:
+            raise AllocationError(f"{where}, selector #{i}: CEL expression empty (unsupported selector type?)")
+    if admin is not None and not features.admin_access:
+        raise AllocationError(f"{where}: admin access is requested, but the feature is disabled")
+    if not sub.device_class_name:
+        raise AllocationError(f"{where}: missing device class name (unsupported request type?)")
+    device_class = classes.get(sub.device_class_name)
+    if device_class is None:
+        absent = f'deviceclass.resource.k8s.io "{sub.device_class_name}" not found'
+        raise AllocationError(f"{where}: could not retrieve device class {sub.device_class_name}: {absent}")
+    mode = sub.allocation_mode or EXACT_COUNT
+    if mode not in (EXACT_COUNT, ALL):
+        raise AllocationError(f"{where}: unsupported count mode {mode}")
+    return Request(
+        name,
+        parent,
+        mode,
+        sub.count or 1,
+        (*_expressions(f"class {sub.device_class_name}", device_class), *_expressions(f"claim {key(claim)}", sub)),
+        sub.tolerations,
+        admin,
+        _amounts(sub.capacity, where),
+    )
+
+
+def _expressions(source: str, holder: DeviceClass | ExactDeviceRequest | DeviceSubRequest) -> tuple[Expression, ...]:
+    selectors = holder.spec.selectors if isinstance(holder, DeviceClass) else holder.selectors
+    found = enumerate(selectors)
+    of_class = isinstance(holder, DeviceClass)
+    return tuple(
+        Expression(f"{source}: selector #{i}", s.cel.expression, of_class) for i, s in found if s.cel is not None
+    )
+
+
+def _amounts(capacity: CapacityRequirements | None, where: str) -> dict[str, Quantity]:
+    try:
+        return {name: parse(str(text)) for name, text in capacity.requests.items()} if capacity else {}
+    except QuantityError as error:
+        raise InputError(error.what, where=where, hint=error.hint) from None

@@ -1,0 +1,59 @@
+"""The piecewise linear function from utilization to score that arguments of several plugins have.
+
+Upstream: pkg/scheduler/framework/plugins/helper/shape_score.go and
+pkg/scheduler/apis/config/validation/validation_pluginargs.go (v1.36).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from itertools import pairwise
+
+import numpy as np
+
+from kschedctl.api.arrays import Amounts
+from kschedctl.api.objects import Struct
+from kschedctl.scheduler.framework import MAX_NODE_SCORE, truncating_divide
+from kschedctl.scheduler.framework.field_errors import invalid, required
+from kschedctl.scheduler.framework.strict_decoding import Int32
+
+MAX_CUSTOM_PRIORITY_SCORE = 10
+
+
+class UtilizationShapePoint(Struct, frozen=True):
+    """A point of a piecewise linear function from utilization (percent) to score (0 to 10)."""
+
+    utilization: Int32 = 0
+    score: Int32 = 0
+
+
+def shape_errors(points: Sequence[UtilizationShapePoint], path: str) -> Iterator[str]:
+    """What the scheduler refuses in the points."""
+    if not points:
+        yield required(path, "at least one point must be specified")
+    unsorted = [i for i in range(1, len(points)) if points[i - 1].utilization >= points[i].utilization]
+    for i in unsorted[:1]:
+        yield invalid(f"{path}[{i}].utilization", points[i].utilization, "values must be sorted in increasing order")
+    for i, point in enumerate(points):
+        if not 0 <= point.utilization <= 100:
+            yield invalid(f"{path}[{i}].utilization", point.utilization, "not in valid range [0, 100]")
+        if not 0 <= point.score <= MAX_CUSTOM_PRIORITY_SCORE:
+            yield invalid(f"{path}[{i}].score", point.score, f"not in valid range [0, {MAX_CUSTOM_PRIORITY_SCORE}]")
+
+
+def shape_points(shape: Sequence[UtilizationShapePoint]) -> list[tuple[int, int]]:
+    """The points with scores of 0 to 100."""
+    scale = MAX_NODE_SCORE // MAX_CUSTOM_PRIORITY_SCORE
+    return [(point.utilization, point.score * scale) for point in shape]
+
+
+def broken_linear(points: Sequence[tuple[int, int]], at: Amounts) -> Amounts:
+    """The function through the points (utilization, score), constant outside them, in Go's integer arithmetic.
+
+    >>> broken_linear([(0, 100), (100, 0)], np.array([-5, 0, 33, 100, 120])).tolist()
+    [100, 100, 67, 0, 0]
+    """
+    value = np.full_like(at, points[-1][1])
+    for (x0, y0), (x1, y1) in reversed(list(pairwise(points))):
+        value = np.where(at <= x1, y0 + truncating_divide((y1 - y0) * (at - x0), x1 - x0), value)
+    return np.where(at <= points[0][0], points[0][1], value)

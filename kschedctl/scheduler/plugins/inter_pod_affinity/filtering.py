@@ -1,0 +1,113 @@
+"""Which nodes required terms refuse, and the facts about them.
+
+Upstream: plugins/interpodaffinity/filtering.go (v1.36).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import cache
+
+import numpy as np
+
+from kschedctl.api.arrays import Bools
+from kschedctl.scheduler.framework import Code, Rejection
+from kschedctl.scheduler.framework.facts import (
+    AnyFact,
+    NoPodForAllTerms,
+    NoPodToJoin,
+    PodInTheWay,
+    TopologyLabelMissing,
+)
+from kschedctl.scheduler.plugins.inter_pod_affinity.topology_counts import TopologyCounts
+from kschedctl.snapshot.delta import Delta
+from kschedctl.snapshot.fork import Fork
+from kschedctl.snapshot.pod_info import AffinityTerm, PodInfo
+
+REASON_EXISTING = "node(s) didn't satisfy existing pods anti-affinity rules"
+REASON_AFFINITY = "node(s) didn't match pod affinity rules"
+REASON_ANTI_AFFINITY = "node(s) didn't match pod anti-affinity rules"
+
+
+@dataclass(frozen=True)
+class FilterState:
+    """The pod's own required terms, and what the cluster's pods add up to for them and against the pod."""
+
+    affinity_terms: tuple[AffinityTerm, ...]
+    anti_affinity_terms: tuple[AffinityTerm, ...]
+    affinity: TopologyCounts
+    anti_affinity: TopologyCounts
+    existing_anti_affinity: TopologyCounts
+
+
+def rejections(found: FilterState, info: PodInfo, view: Fork, delta: Delta) -> Iterator[Rejection]:
+    """By the pod's own affinity, its anti-affinity, and the anti-affinity of pods that run, in upstream's order."""
+    unmet = ~_affinity_met(found, info, view, delta)
+    yield Rejection(unmet, Code.UNRESOLVABLE, REASON_AFFINITY, _affinity_fact(found, view))
+    repelled = _any_positive(found.anti_affinity, view, delta) & ~unmet
+    yield Rejection(repelled, Code.UNSCHEDULABLE, REASON_ANTI_AFFINITY, _pod_fact(found.anti_affinity, view))
+    unwanted = _any_positive(found.existing_anti_affinity, view, delta) & ~unmet & ~repelled
+    fact = _pod_fact(found.existing_anti_affinity, view)
+    yield Rejection(unwanted, Code.UNSCHEDULABLE, REASON_EXISTING, fact)
+
+
+def _any_positive(counts: TopologyCounts, view: Fork, delta: Delta) -> Bools:
+    """(N,): a term was matched in some topology that the node is part of."""
+    found = np.zeros(len(view.nodes), np.bool_)
+    for key in counts.counts:
+        found |= counts.at_nodes(key, view, delta) > 0
+    return found
+
+
+def _affinity_met(state: FilterState, info: PodInfo, view: Fork, delta: Delta) -> Bools:
+    """(N,): every term has a pod in the node's topology; or the pod is the first of a group that wants itself."""
+    labelled = np.ones(len(view.nodes), np.bool_)
+    company = np.ones(len(view.nodes), np.bool_)
+    for key in state.affinity.counts:
+        labelled &= view.nodes.label(key).present
+        company &= state.affinity.at_nodes(key, view, delta) > 0
+    wants_itself = bool(state.affinity_terms) and all(
+        term.matches(info.namespace, info.labels, {}) for term in state.affinity_terms
+    )
+    if not wants_itself:
+        return labelled & company
+    return labelled & (company | state.affinity.vanishes(view, delta))
+
+
+def _affinity_fact(state: FilterState, view: Fork) -> Callable[[int], AnyFact]:
+    def fact(row: int) -> AnyFact:
+        for term in state.affinity_terms:
+            column = view.nodes.label(term.topology_key)
+            if column.codes[row] < 0:
+                return TopologyLabelMissing(term.topology_key)
+            if state.affinity.counts[term.topology_key][column.codes[row]] <= 0:
+                value = column.values[column.codes[row]]
+                selector = None if term.selector.nothing else str(term.selector)
+                return NoPodToJoin(selector, term.topology_key, value)
+        return NoPodForAllTerms()
+
+    return fact
+
+
+def _pod_fact(counts: TopologyCounts, view: Fork) -> Callable[[int], PodInTheWay]:
+    """Names one pod that stands against the incoming one, in the topology that it is in."""
+
+    @cache
+    def first_pods(key: str) -> dict[int, tuple[int, int]]:
+        """Domain -> the first pod that counts there, and how many there are."""
+        column = view.nodes.label(key)
+        pods = np.flatnonzero((view.node >= 0) & (counts.weights[key][view.pods.info] > 0))
+        domains, first, number = np.unique(column.codes[view.node[pods]], return_index=True, return_counts=True)
+        return dict(zip(domains.tolist(), zip(pods[first].tolist(), number.tolist(), strict=True), strict=True))
+
+    def fact(row: int) -> PodInTheWay:
+        for key in counts.weights:
+            column = view.nodes.label(key)
+            domain = int(column.codes[row])
+            if domain >= 0 and counts.counts[key][domain] > 0:
+                pod, number = first_pods(key)[domain]
+                return PodInTheWay(view.pods.objects[pod].key, number - 1, key, column.values[domain])
+        return PodInTheWay()
+
+    return fact

@@ -1,0 +1,76 @@
+"""InterPodAffinity: the pods and nodes that may meet a pod's terms, or stop being in its way.
+
+Upstream: plugins/interpodaffinity/plugin.go (v1.36: EventsToRegister). Terms are taken as they are written: a
+namespaceSelector counts only where it selects namespaces without labels.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from kschedctl.api.kube_version import ByVersion
+from kschedctl.api.objects import Pod
+from kschedctl.scheduler.framework import PluginError
+from kschedctl.scheduler.framework.events import ChangedObject
+from kschedctl.scheduler.plugins.helper.placed_pods import placed
+from kschedctl.snapshot.fork import Fork, same_pod
+from kschedctl.snapshot.pod_info import AffinityTerm, PodInfo
+
+COMPARES_NODES = ByVersion(
+    "whether InterPodAffinity's hint compares a node with what it was", (("", False), ("1.33", True))
+)
+CHECKS_BOTH_WAYS = ByVersion(
+    "whether InterPodAffinity's hint heeds the pod's own labels, promised nodes and the anti-affinity of pods that go",
+    (("", False), ("1.36", True)),
+)
+
+
+def after_pod_change(info: PodInfo, change: ChangedObject, view: Fork, newer: bool) -> bool:
+    """Raises PluginError for terms that cannot be read. ``newer``: as of CHECKS_BOTH_WAYS."""
+    old, new = change.old, change.new
+    if newer and old is not None and new is not None and same_pod(new, info.pod):
+        return True
+    if any(pod is not None and not placed(pod, promised=newer) for pod in (old, new)):
+        return False
+    affinity, anti_affinity = own_terms(info)
+    if new is None:
+        theirs = own_terms(PodInfo(old, view.settings.requests))[1] if newer else ()
+        return all_match(anti_affinity, old) or all_match(theirs, info.pod)
+    if old is None:
+        return all_match(affinity, new)
+    met = not all_match(affinity, old) and all_match(affinity, new)
+    return met or (all_match(anti_affinity, old) and not all_match(anti_affinity, new))
+
+
+def after_node_change(info: PodInfo, change: ChangedObject, view: Fork, compares: bool) -> bool:
+    """A node that comes into, or changes, a topology of the terms. Raises PluginError for terms that cannot be read.
+
+    ``compares``: as of COMPARES_NODES; else any node in such a topology.
+    """
+    affinity, anti_affinity = own_terms(info)
+    new = change.new.metadata.labels
+    if not compares:
+        return any(term.topology_key in new for term in (*affinity, *anti_affinity))
+    if change.old is None:
+        return bool(anti_affinity) or any(term.topology_key in new for term in affinity)
+    old = change.old.metadata.labels
+    for term in affinity:
+        if term.topology_key in new and old.get(term.topology_key) != new[term.topology_key]:
+            return True
+    return any(
+        term.topology_key in old and old[term.topology_key] != new.get(term.topology_key) for term in anti_affinity
+    )
+
+
+def own_terms(info: PodInfo) -> tuple[Sequence[AffinityTerm], Sequence[AffinityTerm]]:
+    """The required terms of affinity and of anti-affinity. Raises PluginError for those that cannot be read."""
+    for error in info.affinity_errors:
+        if error.startswith("required"):
+            raise PluginError(error)
+    return info.required_affinity, info.required_anti_affinity
+
+
+def all_match(terms: Sequence[AffinityTerm], pod: Pod) -> bool:
+    """Whether the pod is one that all of them are about; none are about no pod."""
+    metadata = pod.metadata
+    return bool(terms) and all(term.matches(metadata.namespace, metadata.labels, {}) for term in terms)

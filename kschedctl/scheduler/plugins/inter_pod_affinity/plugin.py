@@ -1,0 +1,190 @@
+"""InterPodAffinity: pods that want to be, or must not be, in one topology with others; both sides' terms count."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from functools import partial
+from typing import Any, Self
+
+from kschedctl.api.arrays import Bools, Rows, Scores
+from kschedctl.api.labels import aggregate
+from kschedctl.scheduler.framework import (
+    PRE_SCORE_SKIP,
+    SKIP,
+    Code,
+    Peers,
+    PluginError,
+    PreFilterResult,
+    PreScoreResult,
+    Reads,
+    Rejection,
+    Status,
+    UpstreamFault,
+    required_state,
+)
+from kschedctl.scheduler.framework.arguments import PluginArgs
+from kschedctl.scheduler.framework.declaration import DeclaredPlugin
+from kschedctl.scheduler.framework.events import NODE, POD, ActionType, ClusterEventWithHint, node_actions, pod_actions
+from kschedctl.scheduler.framework.feature_gates import FeatureGates
+from kschedctl.scheduler.framework.field_errors import invalid
+from kschedctl.scheduler.framework.leaning import Effect, Lean
+from kschedctl.scheduler.framework.strict_decoding import Int32
+from kschedctl.scheduler.plugins.inter_pod_affinity import hints as pod_affinity
+from kschedctl.scheduler.plugins.inter_pod_affinity.filtering import FilterState, rejections
+from kschedctl.scheduler.plugins.inter_pod_affinity.scoring import (
+    added_up,
+    normalized,
+    own_terms,
+    raw_scores,
+    terms_of_others,
+)
+from kschedctl.scheduler.plugins.inter_pod_affinity.terms import (
+    terms_against,
+    weights_of,
+    weights_of_all,
+    weights_of_each,
+)
+from kschedctl.scheduler.plugins.inter_pod_affinity.topology_counts import NAME, TopologyCounts, Weights
+from kschedctl.snapshot.delta import Delta
+from kschedctl.snapshot.fork import Fork
+from kschedctl.snapshot.pod_info import AffinityTerm, PodInfo
+
+TERMS = ("required_affinity", "required_anti_affinity", "preferred_affinity", "preferred_anti_affinity")
+EXCLUDING_SELECTOR = (
+    "kube-scheduler departs from its documentation since 1.34: a namespaceSelector of the pod's own (anti-)affinity"
+    " that only excludes (NotIn, DoesNotExist) takes the pods of every namespace"
+)
+
+
+class InterPodAffinityArgs(PluginArgs, frozen=True):
+    """The weight of existing pods' required affinity terms, and whether their preferred ones count."""
+
+    hard_pod_affinity_weight: Int32 = 1
+    ignore_preferred_terms_of_existing_pods: bool = False
+
+    def errors(self, gates: FeatureGates) -> Iterator[str]:
+        if not 0 <= self.hard_pod_affinity_weight <= 100:
+            yield invalid("hardPodAffinityWeight", self.hard_pod_affinity_weight, "not in valid range [0, 100]")
+
+
+class InterPodAffinity(DeclaredPlugin):
+    """Rejects nodes by required terms, of the pod and of the pods that run; prefers nodes by the preferred terms.
+
+    Upstream: pkg/scheduler/framework/plugins/interpodaffinity (v1.36). Since 1.34 a namespaceSelector of the pod's own
+    terms is matched against no labels at all, besides the namespaces that it selects: one that only excludes takes the
+    pods of every namespace. ``as_documented``: it takes those of the namespaces that it selects, as before.
+    """
+
+    name = NAME
+    default_weight = 2
+    peers = Peers.EXTREMES
+    args_type = InterPodAffinityArgs
+
+    def __init__(self, args: InterPodAffinityArgs, as_documented: bool = False) -> None:
+        self.args, self.as_documented = args, as_documented
+
+    @classmethod
+    def make(cls, args: InterPodAffinityArgs, gates: FeatureGates) -> Self:
+        return cls(args, as_documented=gates.minor < 34)
+
+    def leans(self, info: PodInfo, view: Fork) -> Iterator[Lean]:
+        """Terms that select namespaces by their labels: the pod's own, and those of the pods that run."""
+
+        def running(*of: str) -> Iterator[AffinityTerm]:
+            return (term for each in of for term, _ in view.pods.affinity_terms(each, info.namespace))
+
+        required = (*info.required_affinity, *info.required_anti_affinity, *running("required_anti_affinity"))
+        preferred = (*info.preferred_affinity, *info.preferred_anti_affinity)
+        if any(term.by_namespace_labels for term in required):
+            yield Lean("Namespace", Effect.EITHER)
+        others = running("required_affinity", "preferred_affinity", "preferred_anti_affinity")
+        if any(term.by_namespace_labels for term in (*preferred, *others)):
+            yield Lean("Namespace", Effect.SCORES)
+
+    def pre_filter(self, info: PodInfo, view: Fork) -> PreFilterResult:
+        if errors := info.affinity_errors:
+            return PreFilterResult(Status(Code.UNRESOLVABLE, (f"parsing pod: {aggregate(errors)}",)))
+        affinity = self._unrolled(info.required_affinity, view)
+        anti_affinity = self._unrolled(info.required_anti_affinity, view)
+
+        def against() -> dict[str, Weights]:
+            return weights_of(terms_against(info, view, "required_anti_affinity"), view)
+
+        existing = TopologyCounts.of("existing", info, view, against)
+        existing = existing.as_listed(partial(_with_terms, view, "required_anti_affinity"), view)
+        if not affinity and not anti_affinity and existing.empty:
+            return PreFilterResult(SKIP, reads=Reads.PODS if existing.counts else Reads.NODES)
+        state = FilterState(
+            affinity,
+            anti_affinity,
+            TopologyCounts.of(self._own("affinity"), info, view, lambda: weights_of_all(affinity, view)),
+            TopologyCounts.of(self._own("anti-affinity"), info, view, lambda: weights_of_each(anti_affinity, view)),
+            existing,
+        )
+        return PreFilterResult(state=state)
+
+    def filter(self, info: PodInfo, view: Fork, state: Any, delta: Delta) -> Iterator[Rejection]:
+        found: FilterState = required_state(
+            state, 'error reading "PreFilterInterPodAffinity" from cycleState: not found'
+        )
+        yield from rejections(found, info, view, delta)
+
+    def pre_score(self, info: PodInfo, view: Fork, rows: Rows) -> PreScoreResult:
+        own = (*info.preferred_affinity, *info.preferred_anti_affinity)
+        if self.args.ignore_preferred_terms_of_existing_pods and not own:
+            return PRE_SCORE_SKIP
+        if errors := info.affinity_errors:
+            raise PluginError(f"failed to parse pod: {aggregate(errors)}")
+        matches, weights = view.memo((self.name, self._own("terms")), lambda: self._score_weights(info, view), info)
+        matched = TopologyCounts.of(self._own("matches"), info, view, lambda: matches)
+        if (matched if own else matched.as_listed(partial(_with_terms, view), view)).empty:
+            return PreScoreResult(skip=True, reads=Reads.PODS if matches else Reads.NODES)
+        score = TopologyCounts.of(self._own("score"), info, view, lambda: weights)
+        return PreScoreResult(score if own else score.as_listed(partial(_with_terms, view), view))
+
+    def score(self, info: PodInfo, view: Fork, state: Any, rows: Rows) -> Scores:
+        counts: TopologyCounts = required_state(
+            state, 'failed to read "PreScoreInterPodAffinity" from cycleState: not found'
+        )
+        return raw_scores(counts, view, rows)
+
+    def normalize(self, state: Any, scores: Scores) -> Scores:
+        return normalized(scores)
+
+    def events_to_register(self, gates: FeatureGates) -> Iterator[ClusterEventWithHint]:
+        of_pods = pod_actions(ActionType.ADD | ActionType.UPDATE_POD_LABEL | ActionType.DELETE, gates)
+        newer = pod_affinity.CHECKS_BOTH_WAYS.at(gates.release)
+        yield ClusterEventWithHint(POD, of_pods, partial(pod_affinity.after_pod_change, newer=newer))
+        of_nodes = node_actions(ActionType.ADD | ActionType.UPDATE_NODE_LABEL, gates)
+        compares = pod_affinity.COMPARES_NODES.at(gates.release)
+        yield ClusterEventWithHint(NODE, of_nodes, partial(pod_affinity.after_node_change, compares=compares))
+
+    def _score_weights(self, info: PodInfo, view: Fork) -> tuple[dict[str, Weights], dict[str, Weights]]:
+        preferred = self._unrolled(info.preferred_affinity, view)
+        avoided = self._unrolled(info.preferred_anti_affinity, view)
+        others = terms_of_others(info, view, self.args.hard_pod_affinity_weight)
+        return added_up((*own_terms(preferred, 1, view), *own_terms(avoided, -1, view), *others), view)
+
+    def upstream_fault(self, cycle: Any) -> UpstreamFault | None:
+        """A namespaceSelector that only excludes takes the pods of every namespace."""
+        info: PodInfo = cycle.info
+        own = (*info.required_affinity, *info.required_anti_affinity)
+        own += (*info.preferred_affinity, *info.preferred_anti_affinity)
+        selectors = [term.namespace_selector for term in own if not term.namespace_selector.empty]
+        if self.as_documented or not any(selector.matches({}) for selector in selectors):
+            return None
+        return UpstreamFault(EXCLUDING_SELECTOR, InterPodAffinity(self.args, as_documented=True))
+
+    def _unrolled(self, terms: Iterable[AffinityTerm], view: Fork) -> tuple[AffinityTerm, ...]:
+        return tuple(term.unrolled(view.namespace_labels, replaced=self.as_documented) for term in terms)
+
+    def _own(self, what: str) -> str:
+        """The name of what depends on how the pod's own terms are read."""
+        return f"{what} as documented" if self.as_documented else what
+
+
+def _with_terms(view: Fork, *of: str) -> Bools:
+    """(T,): the pods that have such terms, or any."""
+    names = of or TERMS
+    key = _with_terms, names
+    return view.memo(key, lambda: view.pods.where(lambda info: any(getattr(info, name) for name in names)))

@@ -1,0 +1,63 @@
+"""How much the pods of each topology want a pod, and it them, by preferred terms of both sides.
+
+Upstream: plugins/interpodaffinity/scoring.go (v1.36).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+import numpy as np
+
+from kschedctl.api.arrays import Rows, Scores
+from kschedctl.scheduler.framework import MAX_NODE_SCORE
+from kschedctl.scheduler.plugins.inter_pod_affinity.terms import Infos, selected_pods, terms_against
+from kschedctl.scheduler.plugins.inter_pod_affinity.topology_counts import TopologyCounts, Weights
+from kschedctl.snapshot.fork import Fork
+from kschedctl.snapshot.pod_info import AffinityTerm, PodInfo
+
+WeightedTerm = tuple[AffinityTerm, Infos, int]
+"""A term, the infos of the pods on whose node it counts, and the weight with which it does."""
+
+
+def own_terms(terms: Iterable[AffinityTerm], sign: int, view: Fork) -> Iterator[WeightedTerm]:
+    """The incoming pod's, their namespaces unrolled: preferred ones (``sign`` 1), or those that it avoids (-1)."""
+    for term in terms:
+        yield term, selected_pods(term, view), sign * term.weight
+
+
+def terms_of_others(info: PodInfo, view: Fork, hard_weight: int) -> Iterator[WeightedTerm]:
+    """Those of the cluster's pods that are about the incoming one; their required ones count ``hard_weight``."""
+    if hard_weight > 0:
+        for term, infos in terms_against(info, view, "required_affinity"):
+            yield term, infos, hard_weight
+    for term, infos in terms_against(info, view, "preferred_affinity"):
+        yield term, infos, term.weight
+    for term, infos in terms_against(info, view, "preferred_anti_affinity"):
+        yield term, infos, -term.weight
+
+
+def added_up(terms: Iterable[WeightedTerm], view: Fork) -> tuple[dict[str, Weights], dict[str, Weights]]:
+    """Topology key -> (T,), for a pod of each info: how many terms match it, and what they add to the score."""
+    matches: dict[str, Weights] = {}
+    weights: dict[str, Weights] = {}
+    for term, infos, weight in terms:
+        for found, amount in ((matches, 1), (weights, weight)):
+            found.setdefault(term.topology_key, np.zeros(len(view.pods.infos), np.int64))[infos] += amount
+    return matches, weights
+
+
+def raw_scores(counts: TopologyCounts, view: Fork, rows: Rows) -> Scores:
+    """(F,): what the pods in each row's topologies add up to."""
+    total = np.zeros(len(rows), np.int64)
+    for key in counts.counts:
+        total += view.nodes.label(key).at_nodes(counts.counts[key])[rows]
+    return total
+
+
+def normalized(scores: Scores) -> Scores:
+    """The lowest score becomes 0, the highest 100; all 0 where they are the same."""
+    smallest, largest = int(scores.min()), int(scores.max())
+    if largest == smallest:
+        return np.zeros_like(scores)
+    return (float(MAX_NODE_SCORE) * ((scores - smallest) / float(largest - smallest))).astype(np.int64)

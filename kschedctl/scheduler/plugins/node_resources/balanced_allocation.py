@@ -1,0 +1,148 @@
+"""NodeResourcesBalancedAllocation: nodes whose resources the pod would fill evenly."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, Self
+
+import numpy as np
+from msgspec.structs import replace
+
+from kschedctl.api.arrays import Rows, Scores
+from kschedctl.api.kube_version import NEWEST, ByVersion, KubeVersion
+from kschedctl.scheduler.framework import MAX_NODE_SCORE, PRE_SCORE_SKIP, Peers, PreScoreResult, Reads, UpstreamFault
+from kschedctl.scheduler.framework.arguments import PluginArgs
+from kschedctl.scheduler.framework.declaration import DeclaredPlugin
+from kschedctl.scheduler.framework.feature_gates import FeatureGates
+from kschedctl.scheduler.framework.field_errors import duplicate, invalid
+from kschedctl.scheduler.plugins.dynamic_resources.device_backed import DeviceBackedResources
+from kschedctl.scheduler.plugins.helper.device_features import DEFAULT_FEATURES, Features
+from kschedctl.scheduler.plugins.helper.resource_allocation import Usage, node_usage, pod_amounts
+from kschedctl.scheduler.plugins.helper.scoring_strategy import ResourceSpec, with_weights
+from kschedctl.snapshot.own_rows import NodeView
+from kschedctl.snapshot.pod_info import PodInfo
+
+CRASH = (
+    "kube-scheduler 1.36 crashes when its NodeResourcesBalancedAllocation scores {}, which DeviceClass {} backs by"
+    " selectors (nil CEL cache); its scores here are what they should be"
+)
+
+FORMULA = ByVersion(
+    "what NodeResourcesBalancedAllocation scores",
+    (("", "balance with the pod"), ("1.36", "balance with the pod beside that without it")),
+    "#135573",
+)
+BEST_EFFORT = ByVersion(
+    "whether it scores pods that request none of the resources",
+    (("", True), ("1.33", False)),
+    "#130260",
+)
+
+
+class NodeResourcesBalancedAllocationArgs(PluginArgs, frozen=True):
+    """The resources whose utilizations should be alike."""
+
+    resources: tuple[ResourceSpec, ...] = ()
+
+    def with_defaults(self, gates: FeatureGates) -> Self:
+        return replace(self, resources=with_weights(self.resources))
+
+    def errors(self, gates: FeatureGates) -> Iterator[str]:
+        seen = set()
+        for i, resource in enumerate(self.resources):
+            if resource.name in seen:
+                yield duplicate(f"resources[{i}].name", resource.name)
+            seen.add(resource.name)
+            if resource.weight != 1:
+                yield invalid(f"resources[{i}].weight", resource.weight, "must be 1")
+
+
+class NodeResourcesBalancedAllocation(DeclaredPlugin):
+    """Prefers nodes on which the pod makes the utilizations of the resources more alike: 50 worse, 75 same, 100 better.
+
+    Upstream: pkg/scheduler/framework/plugins/noderesources/balanced_allocation.go (v1.36).
+    """
+
+    name = "NodeResourcesBalancedAllocation"
+    default_weight = 1
+    peers = Peers.NONE
+    args_type = NodeResourcesBalancedAllocationArgs
+    reads = Reads.OWN_ROW
+
+    def __init__(
+        self,
+        args: NodeResourcesBalancedAllocationArgs,
+        features: Features = DEFAULT_FEATURES,
+        version: KubeVersion = NEWEST,
+    ) -> None:
+        self.resources, self.features = args.resources, features
+        self.compares, self.best_effort = "without" in FORMULA.at(version), BEST_EFFORT.at(version)
+
+    @classmethod
+    def make(cls, args: NodeResourcesBalancedAllocationArgs, gates: FeatureGates) -> Self:
+        return cls(args, Features.of(gates), gates.release)
+
+    def pre_score(self, info: PodInfo, view: NodeView, rows: Rows) -> PreScoreResult:
+        requests = pod_amounts(info, self.resources, info.options)
+        return PreScoreResult(requests) if any(requests) or self.best_effort else PRE_SCORE_SKIP
+
+    def score(self, info: PodInfo, view: NodeView, state: Any, rows: Rows) -> Scores:
+        requests = pod_amounts(info, self.resources, info.options) if state is None else state
+        if not (any(requests) or self.best_effort):
+            return np.zeros(len(rows), np.int64)
+        usage = Usage(view, view.requested, view.requests)
+        devices = DeviceBackedResources(view, self.features)
+        requested, used, allocatable = node_usage(self.resources, requests, usage, rows, devices)
+        if not self.compares:
+            return _balance(requested, allocatable)
+        both = _balance(np.concatenate((requested, used)), np.concatenate((allocatable, allocatable)))
+        after, before = both[: len(rows)], both[len(rows) :]
+        half = MAX_NODE_SCORE // 2
+        return half + (half + after - before) // 2
+
+    def upstream_fault(self, cycle: Any) -> UpstreamFault | None:
+        """Upstream has no cache for the selectors of DeviceClasses here, and crashes when it looks into it."""
+        rows: Rows = cycle.feasible
+        if len(rows) < 2 or self.name not in cycle.scores.raw:  # a single node is not scored
+            return None
+        devices = DeviceBackedResources(cycle.view, self.features)
+        usage = Usage(cycle.view, cycle.view.requested, cycle.view.requests)
+        requests = pod_amounts(cycle.info, self.resources, cycle.info.options)
+        for resource, request in zip(self.resources, requests, strict=True):
+            selecting = devices.selecting_class(resource.name) if request else ""
+            if selecting and (devices.any_device()[rows] & (usage.of(resource.name).allocatable[rows] == 0)).any():
+                return UpstreamFault(CRASH.format(resource.name, selecting), None)
+        return None
+
+    def normalize(self, state: Any, scores: Scores) -> Scores:
+        return scores
+
+
+def _balance(requested: Scores, allocatable: Scores) -> Scores:
+    """(F, X) amounts -> (F,) 0..100: 100 less the standard deviation of the utilizations, in percent.
+
+    Resources that a node does not offer are left out; the sums run in the order of the resources, as upstream's do.
+    """
+    if requested.shape[1] == 2 and allocatable.all():  # the usual case, in fewer steps
+        both = np.minimum(requested / allocatable, 1.0)
+        return ((1 - np.abs((both[:, 0] - both[:, 1]) / 2)) * float(MAX_NODE_SCORE)).astype(np.int64)
+    offered = allocatable != 0
+    fraction = np.where(offered, np.minimum(requested / np.where(offered, allocatable, 1), 1.0), 0.0)
+    count = offered.sum(axis=1)
+    mean = _ordered_sum(fraction) / np.maximum(count, 1)
+    deviation = np.where(offered, fraction - mean[:, None], 0.0)
+    many = np.sqrt(_ordered_sum(deviation * deviation) / np.maximum(count, 1))
+    first = np.argmax(offered, axis=1)
+    last = offered.shape[1] - 1 - np.argmax(offered[:, ::-1], axis=1)
+    rows = np.arange(len(fraction))
+    two = np.abs((fraction[rows, first] - fraction[rows, last]) / 2)
+    std = np.where(count == 2, two, np.where(count > 2, many, 0.0))
+    return ((1 - std) * float(MAX_NODE_SCORE)).astype(np.int64)
+
+
+def _ordered_sum(values: Any) -> Any:
+    """Row sums from left to right: floating point addition depends on the order."""
+    total = np.zeros(len(values))
+    for column in values.T:
+        total = total + column
+    return total

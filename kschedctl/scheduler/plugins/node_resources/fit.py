@@ -1,0 +1,180 @@
+"""NodeResourcesFit: room for the pod's requests, and how full a node would be."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import partial
+from typing import Any, Self
+
+import numpy as np
+
+from kschedctl.api import resource_names as names
+from kschedctl.api.arrays import Rows, Scores
+from kschedctl.api.kube_version import NEWEST, ByVersion, KubeVersion
+from kschedctl.api.objects import PodGroup
+from kschedctl.scheduler.engine.pod_groups.placement import PodGroupAssignments
+from kschedctl.scheduler.framework import Code, Peers, PreFilterResult, PreScoreResult, Reads, Rejection, required_state
+from kschedctl.scheduler.framework.declaration import DeclaredPlugin
+from kschedctl.scheduler.framework.events import (
+    NODE,
+    POD,
+    ActionType,
+    ClusterEventWithHint,
+    node_actions,
+    node_hint,
+    pod_actions,
+)
+from kschedctl.scheduler.framework.facts import Insufficient, TooManyPods
+from kschedctl.scheduler.framework.feature_gates import FeatureGates
+from kschedctl.scheduler.plugins.dynamic_resources.device_backed import DeviceBackedResources
+from kschedctl.scheduler.plugins.helper.device_features import DEFAULT_FEATURES, Features
+from kschedctl.scheduler.plugins.helper.placed_pods import FREES_PROMISES
+from kschedctl.scheduler.plugins.helper.resource_allocation import (
+    STRATEGIES,
+    Usage,
+    most_allocated,
+    node_usage,
+    pod_amounts,
+)
+from kschedctl.scheduler.plugins.node_resources import hints as resources
+from kschedctl.scheduler.plugins.node_resources.fit_arguments import NodeResourcesFitArgs
+from kschedctl.snapshot.delta import Delta
+from kschedctl.snapshot.fork import Fork
+from kschedctl.snapshot.own_rows import NodeView
+from kschedctl.snapshot.pod_info import PodInfo
+
+TOO_MANY_PODS = "Too many pods"
+TOO_LARGE = ByVersion(
+    "the code for a request that is larger than the node",
+    (("", Code.UNSCHEDULABLE), ("1.34", Code.UNRESOLVABLE)),
+    "#131345",
+)
+SCORES_DEVICES = ByVersion(
+    "whether NodeResourcesFit scores extended resources that devices back", (("", False), ("1.35", True)), "#134058"
+)
+HEARS_OF_CLASSES = ByVersion("whether NodeResourcesFit asks to be told of DeviceClasses", (("", False), ("1.35", True)))
+
+
+class NodeResourcesFit(DeclaredPlugin):
+    """Rejects nodes that lack some requested resource, scores them by the profile's strategy.
+
+    Upstream: pkg/scheduler/framework/plugins/noderesources/fit.go (v1.36). A request above what the node offers when
+    empty is UnschedulableAndUnresolvable.
+    """
+
+    name = "NodeResourcesFit"
+    points = ("placementScore",)
+    default_weight = 1
+    peers = Peers.NONE
+    args_type = NodeResourcesFitArgs
+    reads = Reads.OWN_ROW
+
+    def __init__(
+        self, args: NodeResourcesFitArgs, features: Features = DEFAULT_FEATURES, version: KubeVersion = NEWEST
+    ) -> None:
+        self.args, self.features = args, features
+        self.too_large = TOO_LARGE.at(version)
+        self.scored = features._replace(extended_resource=features.extended_resource and SCORES_DEVICES.at(version))
+        self.strategy = args.scoring_strategy
+
+    @classmethod
+    def make(cls, args: NodeResourcesFitArgs, gates: FeatureGates) -> Self:
+        return cls(args, Features.of(gates), gates.release)
+
+    def pre_filter(self, info: PodInfo, view: NodeView) -> PreFilterResult:
+        return PreFilterResult(state=info.incoming_requests)
+
+    def filter(self, info: PodInfo, view: NodeView, state: Any, delta: Delta) -> Iterator[Rejection]:
+        requests: dict[str, int] = required_state(
+            state, 'error reading "PreFilterNodeResourcesFit" from cycleState: not found'
+        )
+        usage = Usage(view, view.requested, view.requests, delta)
+        if usage.leaves(requests):
+            return
+        pods = usage.of(names.PODS)
+        full = pods.used >= pods.allocatable
+        if full.any():
+            yield Rejection(
+                full,
+                Code.UNSCHEDULABLE,
+                TOO_MANY_PODS,
+                lambda row: TooManyPods(int(pods.used[row]), int(pods.allocatable[row])),
+                (pods.used + 1 - pods.allocatable).astype(np.float64),
+            )
+        devices = DeviceBackedResources(view, self.features)
+        for name, request in requests.items():
+            if request > 0 and not self._ignored(name):
+                yield from self._insufficient(name, request, usage, devices.backs(name))
+
+    def pre_score(self, info: PodInfo, view: NodeView, rows: Rows) -> PreScoreResult:
+        return PreScoreResult(self._requests(info))
+
+    def score(self, info: PodInfo, view: NodeView, state: Any, rows: Rows) -> Scores:
+        requests = self._requests(info) if state is None else state
+        usage = Usage(view, view.nonzero_requested, view.nonzero_requests)
+        devices = DeviceBackedResources(view, self.scored)
+        requested, _, allocatable = node_usage(self.strategy.resources, requests, usage, rows, devices)
+        return STRATEGIES[self.strategy.type](self.strategy, requested, allocatable)
+
+    def normalize(self, state: Any, scores: Scores) -> Scores:
+        return scores
+
+    def events_to_register(self, gates: FeatureGates) -> Iterator[ClusterEventWithHint]:
+        resizes = gates.enabled("InPlacePodVerticalScaling")
+        shrinks = pod_actions(ActionType.UPDATE_POD_SCALE_DOWN, gates) if resizes else ActionType(0)
+        promised = FREES_PROMISES.at(gates.release)
+        anyhow = resources.OWN_RESIZE_COUNTS.at(gates.release)
+        after_pod_event = partial(resources.after_pod_event, resizes=resizes, promised=promised, anyhow=anyhow)
+        yield ClusterEventWithHint(POD, ActionType.DELETE | shrinks, after_pod_event)
+        after_node_change = partial(resources.after_node_change, from_devices=self.features.extended_resource)
+        actions = node_actions(ActionType.ADD | ActionType.UPDATE_NODE_ALLOCATABLE, gates, broad=True)
+        yield ClusterEventWithHint(NODE, actions, node_hint(after_node_change, gates))
+        if self.features.extended_resource and HEARS_OF_CLASSES.at(gates.release):
+            actions = ActionType.ADD | ActionType.UPDATE
+            yield ClusterEventWithHint("DeviceClass", actions, resources.after_device_class_event)
+
+    def score_placement(self, group: PodGroup, view: Fork, proposal: PodGroupAssignments) -> int:
+        """How full the nodes of the placement would be together; devices do not count."""
+        resources = self.strategy.resources
+        wanted = np.array([self._requests(each.info) for each in proposal.assignments], np.int64)
+        wanted = wanted.reshape(-1, len(resources)).sum(axis=0)
+        usage = Usage(view, view.nonzero_requested, view.nonzero_requests)
+        devices = DeviceBackedResources(view, self.scored._replace(extended_resource=False))
+        _, used, offered = node_usage(resources, wanted.tolist(), usage, proposal.placement.rows, devices)
+        together = wanted + used.sum(axis=0)
+        return int(most_allocated(self.strategy, together[np.newaxis], offered.sum(axis=0)[np.newaxis])[0])
+
+    def normalize_placements(self, scores: Scores) -> Scores:
+        return scores
+
+    def _requests(self, info: PodInfo) -> list[int]:
+        """Upstream scores with the containers' requests alone: no pod-level resources, no status."""
+        options = info.options._replace(use_status=False, pod_level=False)
+        return pod_amounts(info, self.strategy.resources, options, nonzero=True)
+
+    def _ignored(self, name: str) -> bool:
+        if not names.is_extended(name):
+            return False
+        return name in self.args.ignored_resources or name.partition("/")[0] in self.args.ignored_resource_groups
+
+    def _insufficient(self, name: str, request: int, usage: Usage, from_devices: bool) -> Iterator[Rejection]:
+        """One rejection for the nodes that are too small, one for those that are too full.
+
+        ``from_devices``: nodes that offer none of the resource may have it as devices, which DynamicResources looks at.
+        """
+        column = usage.of(name)
+        lacking = request - (column.allocatable - column.used)
+        short = lacking > 0
+        if from_devices:
+            short &= column.allocatable > 0
+        if not short.any():
+            return
+        small = request > column.allocatable
+        largest = int(column.allocatable.max())
+
+        def fact(row: int) -> Insufficient:
+            offered = int(column.allocatable[row])
+            return Insufficient(name, request, max(offered - int(column.used[row]), 0), offered, largest)
+
+        for mask, code in ((small, self.too_large), (~small, Code.UNSCHEDULABLE)):
+            yield Rejection(mask & short, code, f"Insufficient {name}", fact, lacking.astype(np.float64))

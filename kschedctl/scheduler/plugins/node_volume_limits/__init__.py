@@ -1,0 +1,1 @@
+"""NodeVolumeLimits, and the plugins for in-tree volumes of old versions. Upstream: plugins/nodevolumelimits."""

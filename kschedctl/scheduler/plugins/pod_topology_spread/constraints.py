@@ -1,0 +1,107 @@
+"""The constraints of a pod, its own or the profile's defaults, and the nodes that they take into account.
+
+Upstream: plugins/podtopologyspread/common.go (v1.36).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+
+from kschedctl.api.arrays import Bools
+from kschedctl.api.labels import Requirement, Selector, from_label_selector, from_set, selector
+from kschedctl.api.node_selector import required_node_affinity
+from kschedctl.api.objects import TopologySpreadConstraint
+from kschedctl.scheduler.plugins.pod_topology_spread.default_selector import default_selector
+from kschedctl.snapshot.fork import Fork
+from kschedctl.snapshot.node_masks import allowed, tolerated
+from kschedctl.snapshot.node_order import HOSTNAME, ZONE
+from kschedctl.snapshot.pod_info import PodInfo
+
+NAME = "PodTopologySpread"
+HARD, SOFT = "DoNotSchedule", "ScheduleAnyway"
+
+SYSTEM_CONSTRAINTS = (
+    TopologySpreadConstraint(max_skew=3, topology_key=HOSTNAME, when_unsatisfiable=SOFT),
+    TopologySpreadConstraint(max_skew=5, topology_key=ZONE, when_unsatisfiable=SOFT),
+)
+"""What upstream applies to pods of a service or controller that have no constraints of their own."""
+
+
+class SpreadConstraint(NamedTuple):
+    """A constraint with its selector complete and its policies defaulted."""
+
+    max_skew: int
+    topology_key: str
+    selector: Selector
+    min_domains: int
+    honor_affinity: bool
+    honor_taints: bool
+
+    def selects(self, info: PodInfo) -> bool:
+        return self.selector.matches(info.labels)
+
+
+@dataclass(frozen=True)
+class SpreadSettings:
+    """What a profile and its feature gates make of constraints; ``defaults``: for pods that have none themselves.
+
+    ``system_defaulted``: the defaults are SYSTEM_CONSTRAINTS.
+    """
+
+    defaults: tuple[TopologySpreadConstraint, ...]
+    system_defaulted: bool
+    match_label_keys: bool
+    inclusion_policies: bool
+    comparison_operators: bool
+
+    def constraints(self, info: PodInfo, view: Fork, action: str) -> list[SpreadConstraint]:
+        """The pod's own constraints with this action, else the profile's defaults. Raises SelectorError."""
+        return view.memo((NAME, action), lambda: self._constraints(info, view, action), info)
+
+    def _constraints(self, info: PodInfo, view: Fork, action: str) -> list[SpreadConstraint]:
+        if info.spec.topology_spread_constraints:
+            return self._complete(info.spec.topology_spread_constraints, info, action)
+        constraints = self._complete(self.defaults, info, action)
+        if not constraints:
+            return []
+        default = default_selector(info, view.cluster)
+        return [] if default.empty else [c._replace(selector=default) for c in constraints]
+
+    def _complete(
+        self, constraints: Sequence[TopologySpreadConstraint], info: PodInfo, action: str
+    ) -> list[SpreadConstraint]:
+        policies = self.inclusion_policies
+        return [
+            SpreadConstraint(
+                c.max_skew,
+                c.topology_key,
+                self._selector(c, info),
+                1 if c.min_domains is None else c.min_domains,
+                honor_affinity=c.node_affinity_policy != "Ignore" or not policies,
+                honor_taints=c.node_taints_policy == "Honor" and policies,
+            )
+            for c in constraints
+            if c.when_unsatisfiable == action
+        ]
+
+    def _selector(self, constraint: TopologySpreadConstraint, info: PodInfo) -> Selector:
+        chosen = from_label_selector(constraint.label_selector)
+        keys = constraint.match_label_keys if self.match_label_keys else ()
+        own = {key: info.labels[key] for key in keys if key in info.labels}
+        if not own or chosen.nothing:
+            return chosen
+        requirements: tuple[Requirement, ...] = (*from_set(own).requirements, *chosen.requirements)
+        return selector(requirements)
+
+    def included(self, constraint: SpreadConstraint, info: PodInfo, view: Fork) -> Bools:
+        """(N,): the nodes that count by nodeAffinityPolicy and nodeTaintsPolicy."""
+        included = np.ones(len(view.nodes), np.bool_)
+        if constraint.honor_affinity:
+            included &= allowed(view.nodes, required_node_affinity(info.spec))
+        if constraint.honor_taints:
+            included &= tolerated(view.nodes, info.spec.tolerations, self.comparison_operators)
+        return included

@@ -1,0 +1,123 @@
+"""Which nodes would make a domain exceed a hard constraint's skew.
+
+Upstream: plugins/podtopologyspread/filtering.go (v1.36).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from kschedctl.api.arrays import Bools, Counts
+from kschedctl.scheduler.framework import Code, Rejection
+from kschedctl.scheduler.framework.facts import TooSkewed, TopologyLabelMissing
+from kschedctl.scheduler.plugins.pod_topology_spread.constraints import NAME, SpreadConstraint, SpreadSettings
+from kschedctl.scheduler.plugins.pod_topology_spread.domains import has_all_keys, limited, matching_pods
+from kschedctl.snapshot.delta import Delta
+from kschedctl.snapshot.fork import Fork
+from kschedctl.snapshot.nodes import Domains, LabelColumn
+from kschedctl.snapshot.pod_info import PodInfo
+
+REASON = "node(s) didn't match pod topology spread constraints"
+REASON_NO_LABEL = REASON + " (missing required label)"
+NO_MINIMUM = 2**31 - 1
+
+
+@dataclass(frozen=True)
+class DomainCounts:
+    """One constraint on one cluster: V domains, and of N nodes which domain each is in and whether it counts.
+
+    ``exists`` (V,): the domain has an eligible node; ``counts`` (V,): matching pods on its eligible nodes.
+    """
+
+    constraint: SpreadConstraint
+    column: LabelColumn
+    eligible: Bools
+    exists: Bools
+    counts: Counts
+
+    def matched(self, change: Counts | None) -> tuple[Counts, Counts]:
+        """(N,) each: pods in the node's domain, changed by ``change``, and the global minimum then."""
+        domain = self.column.codes
+        if not self.exists.any():
+            return np.zeros(len(domain), np.int64), self._minimum(np.full(len(domain), NO_MINIMUM))
+        smallest, runner_up, at = _two_smallest(self.counts, self.exists)
+        if change is None:
+            here = self.column.at_nodes(np.append(np.where(self.exists, self.counts, 0), 0))
+            return here, np.broadcast_to(self._minimum(np.array([smallest])), here.shape)
+        known = (domain >= 0) & self.exists[domain]
+        here = np.where(known, self.counts[domain] + change, 0)
+        elsewhere = np.where(domain == at, runner_up, smallest)
+        minimum = np.where(known, np.minimum(elsewhere, here), smallest)
+        return here, self._minimum(minimum)
+
+    def _minimum(self, minimum: Counts) -> Counts:
+        """With fewer domains than minDomains the global minimum counts as 0."""
+        return np.zeros_like(minimum) if self.exists.sum() < self.constraint.min_domains else minimum
+
+
+def count(
+    constraint: SpreadConstraint, among: Sequence[SpreadConstraint], settings: SpreadSettings, info: PodInfo, view: Fork
+) -> DomainCounts:
+    """Count the matching pods in each domain, on the nodes that the constraint's policies include."""
+    column = view.nodes.label(constraint.topology_key)
+
+    def eligible() -> tuple[Bools, Bools, Domains]:
+        nodes = has_all_keys(among, view) & settings.included(constraint, info, view)
+        domains = limited(column, nodes)
+        return nodes, column.counts(np.flatnonzero(nodes)) > 0, domains
+
+    key = (NAME, "eligible", constraint)
+    nodes, exists, domains = view.memo(key, eligible, info)
+    return DomainCounts(constraint, column, nodes, exists, matching_pods(constraint, info, view, domains, key).copy())
+
+
+def rejections(spreads: Iterable[DomainCounts], info: PodInfo, view: Fork, delta: Delta) -> Iterator[Rejection]:
+    """The nodes without a label, and those whose domain would have too many pods, one constraint after another."""
+    passing = np.ones(len(view.nodes), np.bool_)
+    for spread in spreads:
+        missing = passing & ~spread.column.present
+        if missing.any():
+            yield Rejection(missing, Code.UNRESOLVABLE, REASON_NO_LABEL, _missing_label(spread))
+            passing &= ~missing
+        here, minimum = spread.matched(_change(spread, info, view, delta))
+        skew = here + spread.constraint.selects(info) - minimum
+        uneven = passing & (skew > spread.constraint.max_skew)
+        if uneven.any():
+            excess = (skew - spread.constraint.max_skew).astype(np.float64)
+            yield Rejection(uneven, Code.UNSCHEDULABLE, REASON, _uneven(spread, here, minimum, skew), excess)
+            passing &= ~uneven
+
+
+def _change(spread: DomainCounts, info: PodInfo, view: Fork, delta: Delta) -> Counts | None:
+    """(N,): by how much the count of each node's domain changes; here upstream counts terminating pods, too."""
+    if not delta:
+        return None
+    selected = view.pods.matching(spread.constraint.selector, frozenset((info.namespace,)))
+    return np.where(spread.eligible, delta.counts(selected, len(view.nodes)), 0)
+
+
+def _two_smallest(counts: Counts, exists: Bools) -> tuple[int, int, int]:
+    """The smallest count of an existing domain, the second smallest (as many when tied), and where the first is."""
+    limited = np.where(exists, counts, NO_MINIMUM)
+    at = int(limited.argmin())
+    smallest = int(limited[at])
+    limited[at] = NO_MINIMUM
+    return smallest, int(limited.min()), at
+
+
+def _missing_label(spread: DomainCounts) -> Callable[[int], TopologyLabelMissing]:
+    fact = TopologyLabelMissing(spread.constraint.topology_key)
+    return lambda row: fact
+
+
+def _uneven(spread: DomainCounts, here: Counts, minimum: Counts, skew: Counts) -> Callable[[int], TooSkewed]:
+    key, limit, column = spread.constraint.topology_key, spread.constraint.max_skew, spread.column
+
+    def fact(row: int) -> TooSkewed:
+        domain = column.values[column.codes[row]]
+        return TooSkewed(key, domain, int(here[row]), int(minimum[row]), int(skew[row]), limit)
+
+    return fact

@@ -1,0 +1,145 @@
+"""PodTopologySpread: even spreading of like pods over zones, hosts and other topologies."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import partial
+from typing import Any, Self
+
+from kschedctl.api.arrays import Rows, Scores
+from kschedctl.api.kube_version import ByVersion
+from kschedctl.api.labels import SelectorError
+from kschedctl.scheduler.framework import (
+    PRE_FILTER_SKIP,
+    PRE_SCORE_SKIP,
+    Peers,
+    PluginError,
+    PreFilterResult,
+    PreScoreResult,
+    Rejection,
+    required_state,
+)
+from kschedctl.scheduler.framework.declaration import DeclaredPlugin
+from kschedctl.scheduler.framework.events import (
+    NODE,
+    POD,
+    QUEUEING_HINTS,
+    ActionType,
+    ChangedObject,
+    ClusterEventWithHint,
+    node_hint,
+    pod_actions,
+)
+from kschedctl.scheduler.framework.feature_gates import FeatureGates
+from kschedctl.scheduler.framework.leaning import Effect, Lean
+from kschedctl.scheduler.plugins.pod_topology_spread import hints as topology_spread
+from kschedctl.scheduler.plugins.pod_topology_spread.among import SpreadAmong
+from kschedctl.scheduler.plugins.pod_topology_spread.arguments import PodTopologySpreadArgs
+from kschedctl.scheduler.plugins.pod_topology_spread.constraints import (
+    HARD,
+    NAME,
+    SOFT,
+    SYSTEM_CONSTRAINTS,
+    SpreadConstraint,
+    SpreadSettings,
+)
+from kschedctl.scheduler.plugins.pod_topology_spread.default_selector import SELECTING_KINDS, selecting_kinds
+from kschedctl.scheduler.plugins.pod_topology_spread.filtering import count, rejections
+from kschedctl.scheduler.plugins.pod_topology_spread.scoring import normalized, raw_scores
+from kschedctl.snapshot.delta import Delta
+from kschedctl.snapshot.fork import Fork
+from kschedctl.snapshot.pod_info import PodInfo
+
+HEARS_OF_TOLERATIONS = ByVersion(
+    "whether PodTopologySpread asks to be told of the pod's tolerations", (("", False), ("1.32", True))
+)
+
+
+class PodTopologySpread(DeclaredPlugin):
+    """Rejects nodes in whose domain the pod would exceed a hard constraint's skew, prefers emptier domains.
+
+    Upstream: pkg/scheduler/framework/plugins/podtopologyspread (v1.36).
+    """
+
+    name = NAME
+    default_weight = 2
+    peers = Peers.DOMAINS
+    kinds = SELECTING_KINDS
+    args_type = PodTopologySpreadArgs
+
+    def __init__(
+        self, args: PodTopologySpreadArgs, match_label_keys: bool, inclusion_policies: bool, comparison_operators: bool
+    ) -> None:
+        system = args.defaulting_type == "System"
+        defaults = SYSTEM_CONSTRAINTS if system else args.default_constraints
+        self.settings = SpreadSettings(defaults, system, match_label_keys, inclusion_policies, comparison_operators)
+
+    @classmethod
+    def make(cls, args: PodTopologySpreadArgs, gates: FeatureGates) -> Self:
+        return cls(
+            args,
+            match_label_keys=gates.enabled("MatchLabelKeysInPodTopologySpread"),
+            inclusion_policies=gates.enabled("NodeInclusionPolicyInPodTopologySpread"),
+            comparison_operators=gates.enabled("TaintTolerationComparisonOperators"),
+        )
+
+    def leans(self, info: PodInfo, view: Fork) -> Iterator[Lean]:
+        """Default constraints count the pods that services and the owner select."""
+        if info.spec.topology_spread_constraints or not self.settings.defaults:
+            return
+        hard = any(constraint.when_unsatisfiable == HARD for constraint in self.settings.defaults)
+        for kind in selecting_kinds(info):
+            yield Lean(kind, Effect.EITHER if hard else Effect.SCORES)
+
+    def events_to_register(self, gates: FeatureGates) -> Iterator[ClusterEventWithHint]:
+        of_pods = pod_actions(ActionType.ADD | ActionType.UPDATE_POD_LABEL | ActionType.DELETE, gates)
+        if gates.enabled(QUEUEING_HINTS) and HEARS_OF_TOLERATIONS.at(gates.release):
+            of_pods |= ActionType.UPDATE_POD_TOLERATION
+        counts = topology_spread.COUNTS_PROMISED.at(gates.release), topology_spread.COUNTS_ITSELF.at(gates.release)
+        yield ClusterEventWithHint(POD, of_pods, partial(self._after_pod_change, counts=counts))
+        of_nodes = ActionType.ADD | ActionType.DELETE | ActionType.UPDATE_NODE_LABEL | ActionType.UPDATE_NODE_TAINT
+        yield ClusterEventWithHint(NODE, of_nodes, node_hint(self._after_node_change, gates))
+
+    def _after_pod_change(self, info: PodInfo, change: ChangedObject, view: Fork, counts: tuple[bool, bool]) -> bool:
+        return topology_spread.after_pod_change(info, change, self.hard_constraints(info, view), *counts)
+
+    def _after_node_change(self, info: PodInfo, change: ChangedObject, view: Fork) -> bool:
+        return topology_spread.after_node_change(change, self.hard_constraints(info, view))
+
+    def hard_constraints(self, info: PodInfo, view: Fork) -> list[SpreadConstraint]:
+        """The hard ones. Raises PluginError."""
+        try:
+            return self.settings.constraints(info, view, HARD)
+        except SelectorError as error:
+            raise PluginError(f"get constraints from pod: {error}") from None
+
+    def pre_filter(self, info: PodInfo, view: Fork) -> PreFilterResult:
+        constraints = self.hard_constraints(info, view)
+        if not constraints:
+            return PRE_FILTER_SKIP
+        return PreFilterResult(state=[count(c, constraints, self.settings, info, view) for c in constraints])
+
+    def filter(self, info: PodInfo, view: Fork, state: Any, delta: Delta) -> Iterator[Rejection]:
+        found = required_state(state, 'reading "PreFilterPodTopologySpread" from cycleState: not found')
+        yield from rejections(found, info, view, delta)
+
+    def pre_score(self, info: PodInfo, view: Fork, rows: Rows) -> PreScoreResult:
+        try:
+            constraints = self.settings.constraints(info, view, SOFT)
+        except SelectorError as error:
+            raise PluginError(f"obtaining pod's soft topology spread constraints: {error}") from None
+        if not constraints:
+            return PRE_SCORE_SKIP
+        return PreScoreResult(raw_scores(constraints, self.settings, info, view, rows))
+
+    def score(self, info: PodInfo, view: Fork, state: Any, rows: Rows) -> Scores:
+        found = required_state(state, 'error reading "PreScorePodTopologySpread" from cycleState: not found')
+        scores: Scores = found[0]
+        return scores
+
+    def normalize(self, state: Any, scores: Scores) -> Scores:
+        return normalized(scores, state[1])
+
+    def among(self, info: PodInfo, view: Fork) -> SpreadAmong:
+        """The scores among some of the nodes, for a pod that has soft constraints."""
+        return SpreadAmong(self.settings.constraints(info, view, SOFT), self.settings, info, view)

@@ -1,0 +1,1 @@
+"""VolumeBinding. Upstream: plugins/volumebinding."""

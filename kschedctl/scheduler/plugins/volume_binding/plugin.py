@@ -1,0 +1,208 @@
+"""VolumeBinding: volumes that cannot be reached from a node, and claims that nothing on it can satisfy."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from functools import cached_property
+from typing import Any, Self
+
+import numpy as np
+import numpy.typing as npt
+
+from kschedctl.api.arrays import Rows, Scores
+from kschedctl.api.kube_version import NEWEST, ByVersion, KubeVersion
+from kschedctl.api.objects import Pod
+from kschedctl.scheduler.framework import (
+    PRE_FILTER_SKIP,
+    PRE_SCORE_SKIP,
+    Changes,
+    Code,
+    Peers,
+    PluginError,
+    PreFilterResult,
+    PreScoreResult,
+    Reads,
+    Rejection,
+    Reservation,
+    Status,
+)
+from kschedctl.scheduler.framework.declaration import DeclaredPlugin
+from kschedctl.scheduler.framework.events import ClusterEventWithHint
+from kschedctl.scheduler.framework.facts import AnyFact
+from kschedctl.scheduler.framework.feature_gates import FeatureGates
+from kschedctl.scheduler.framework.leaning import Lean
+from kschedctl.scheduler.framework.pod_traits import USES_DISKS
+from kschedctl.scheduler.plugins.helper.shape import UtilizationShapePoint, shape_points
+from kschedctl.scheduler.plugins.helper.volumes import hints as volumes
+from kschedctl.scheduler.plugins.helper.volumes.claim_leans import CLAIM_KINDS, claim_leans
+from kschedctl.scheduler.plugins.helper.volumes.listers import (
+    Listers,
+    NotFoundError,
+    claim_key,
+    claim_volumes,
+    listers,
+    usable_claim,
+)
+from kschedctl.scheduler.plugins.volume_binding.arguments import CAPACITY_GATE, VolumeBindingArgs
+from kschedctl.scheduler.plugins.volume_binding.binder import (
+    PodVolumeClaims,
+    PodVolumes,
+    eligible_nodes,
+    pod_volume_claims,
+)
+from kschedctl.scheduler.plugins.volume_binding.capacity_scoring import (
+    SCORES_PROVISIONING,
+    score_by_capacity,
+)
+from kschedctl.scheduler.plugins.volume_binding.facts import (
+    bind_conflict,
+    immediate,
+    missing,
+    node_conflict,
+    not_enough_space,
+)
+from kschedctl.scheduler.plugins.volume_binding.matching import NONE
+from kschedctl.scheduler.plugins.volume_binding.reservation import assumed_volumes, bound_volumes
+from kschedctl.snapshot.delta import Delta
+from kschedctl.snapshot.fork import Fork
+from kschedctl.snapshot.pod_info import PodInfo
+
+REASON_BIND_CONFLICT = "node(s) didn't find available persistent volumes to bind"
+REASON_NODE_CONFLICT = ByVersion(
+    "the reason for a volume that a node cannot reach",
+    (
+        ("", "node(s) had volume node affinity conflict"),
+        ("1.33", "node(s) didn't match PersistentVolume's node affinity"),
+    ),
+    "#129887",
+)
+NARROWS_BY_HOSTNAME = ByVersion(
+    "whether hostnames in the affinity of bound volumes are taken for the only nodes to look at",
+    (("", True), ("1.30.7 1.31.3", False)),
+    "#125398",
+)
+REASON_NOT_ENOUGH_SPACE = "node(s) did not have enough free storage"
+REASON_MISSING = "node(s) unavailable due to one or more pvc(s) bound to non-existent pv(s)"
+REASON_IMMEDIATE = "pod has unbound immediate PersistentVolumeClaims"
+
+
+class BindingState:
+    """The pod's claims, and the search on all nodes, made when it is first asked for."""
+
+    def __init__(self, claims: PodVolumeClaims, found: Listers, attributes_class: bool) -> None:
+        self.claims, self.listers, self.attributes_class = claims, found, attributes_class
+
+    @cached_property
+    def volumes(self) -> PodVolumes:
+        return PodVolumes(self.claims, self.listers, self.attributes_class)
+
+
+class VolumeBinding(DeclaredPlugin):
+    """Rejects nodes that a pod's bound volumes cannot be reached from, and those where its unbound claims find neither
+    a PersistentVolume nor a class that could provision one. With a ``shape`` (the gate StorageCapacityScoring, or what
+    came before it) it prefers nodes by the utilization of the storage that the claims would take.
+
+    Upstream: pkg/scheduler/framework/plugins/volumebinding (v1.36). ``attributes_class``: gate VolumeAttributesClass.
+    """
+
+    name = "VolumeBinding"
+    points = ("preBind",)
+    kinds = (*CLAIM_KINDS, "CSINode", "CSIDriver", "CSIStorageCapacity")
+    kinds_matter_to = USES_DISKS
+    args_type = VolumeBindingArgs
+    reads = Reads.NODES
+    peers = Peers.NONE
+
+    def __init__(
+        self,
+        shape: Sequence[UtilizationShapePoint] | None = None,
+        attributes_class: bool = True,
+        version: KubeVersion = NEWEST,
+    ) -> None:
+        self.reason_node_conflict = REASON_NODE_CONFLICT.at(version)
+        self.scores_provisioning = SCORES_PROVISIONING.at(version)
+        self.narrows_by_hostname = NARROWS_BY_HOSTNAME.at(version)
+        self.shape = shape_points(shape or ())
+        self.attributes_class = attributes_class
+
+    @classmethod
+    def make(cls, args: VolumeBindingArgs, gates: FeatureGates) -> Self:
+        shape = args.shape if gates.enabled(CAPACITY_GATE.at(gates.release)) else None
+        return cls(shape, gates.enabled("VolumeAttributesClass"), gates.release)
+
+    def leans(self, info: PodInfo, view: Fork) -> Iterator[Lean]:
+        return claim_leans(info, listers(view))
+
+    def events_to_register(self, gates: FeatureGates) -> Iterator[ClusterEventWithHint]:
+        return volumes.volume_binding_events(gates)
+
+    def pre_filter(self, info: PodInfo, view: Fork) -> PreFilterResult:
+        found = listers(view)
+        try:
+            claims = [usable_claim(info, found, *volume[1:]) for volume in claim_volumes(info.pod)]
+        except (NotFoundError, PluginError) as problem:
+            return PreFilterResult(Status(Code.UNRESOLVABLE, (str(problem),)))
+        if not claims:
+            return PRE_FILTER_SKIP
+        sorted_claims = pod_volume_claims(claims, found)
+        if sorted_claims.immediate:
+            fact = immediate(sorted_claims.immediate, found)
+            return PreFilterResult(Status(Code.UNRESOLVABLE, (REASON_IMMEDIATE,)), fact=fact)
+        names = eligible_nodes(sorted_claims, found) if self.narrows_by_hostname else None
+        return PreFilterResult(node_names=names, state=BindingState(sorted_claims, found, self.attributes_class))
+
+    def filter(self, info: PodInfo, view: Fork, state: Any, delta: Delta) -> Iterator[Rejection]:
+        if state is None:
+            raise PluginError("not found")
+        volumes: PodVolumes = state.volumes
+        for mask, text in volumes.errors:
+            yield Rejection(mask, Code.ERROR, text)
+        ok = ~volumes.failed()
+        refusals: tuple[tuple[npt.NDArray[np.int32], str, Callable[[PodVolumes, int], AnyFact]], ...] = (
+            (volumes.node_conflict, self.reason_node_conflict, node_conflict),
+            (volumes.bind_conflict, REASON_BIND_CONFLICT, bind_conflict),
+            (volumes.not_enough_space, REASON_NOT_ENOUGH_SPACE, not_enough_space),
+            (volumes.missing, REASON_MISSING, missing),
+        )
+        for culprits, reason, fact in refusals:
+            yield Rejection(
+                ok & (culprits != NONE),
+                Code.UNRESOLVABLE,
+                reason,
+                lambda row, fact=fact: fact(volumes, row),  # type: ignore[misc]
+            )
+
+    # -- Score ---------------------------------------------------------------------------------------------------
+
+    def pre_score(self, info: PodInfo, view: Fork, rows: Rows) -> PreScoreResult:
+        if not self.shape:
+            return PRE_SCORE_SKIP
+        state = self.pre_filter(info, view).state
+        scored = self.scores_provisioning or (state and state.volumes.bound_on_any(rows))
+        return PreScoreResult(state) if scored else PRE_SCORE_SKIP
+
+    def score(self, info: PodInfo, view: Fork, state: Any, rows: Rows) -> Scores:
+        if state is None or not self.shape:
+            return np.zeros(len(rows), np.int64)
+        return score_by_capacity(self.shape, state.volumes, rows, self.scores_provisioning)
+
+    def normalize(self, state: Any, scores: Scores) -> Scores:
+        return scores
+
+    # -- Reserve -------------------------------------------------------------------------------------------------
+
+    def reserve(self, info: PodInfo, pod: Pod, view: Fork, row: int, state: Any) -> Changes:
+        return bound_volumes(state.volumes, row, view.nodes.names[row]) if state else {}
+
+    def assume(self, info: PodInfo, pod: Pod, view: Fork, row: int, state: Any) -> Changes:
+        return assumed_volumes(state.volumes, row, view.nodes.names[row]) if state else {}
+
+    def release(self, view: Fork, positions: Sequence[int]) -> Changes:
+        """Claims outlive their pods, and so do their volumes."""
+        return {}
+
+    def reservation(self, info: PodInfo, view: Fork, row: int, state: Any) -> Reservation:
+        if state is None:
+            return Reservation()
+        bound = {claim_key(claim): volume.metadata.name for claim, volume in state.volumes.bound_on(row)}
+        return Reservation(bound, tuple(map(claim_key, state.volumes.provisioned_on(row))))

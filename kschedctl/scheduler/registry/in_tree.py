@@ -1,0 +1,94 @@
+"""The plugins of kube-scheduler in the order of the default ones: the one list of what is replayed.
+
+Upstream: pkg/scheduler/framework/plugins/registry.go and pkg/scheduler/apis/config/v1/default_plugins.go (v1.36).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import cache
+
+from kschedctl.api.objects import Struct
+from kschedctl.scheduler.framework.declaration import Declaration, DeclaredPlugin
+from kschedctl.scheduler.plugins.default_preemption import DefaultPreemption
+from kschedctl.scheduler.plugins.dynamic_resources.plugin import DynamicResources
+from kschedctl.scheduler.plugins.gang_scheduling import GangScheduling
+from kschedctl.scheduler.plugins.image_locality import ImageLocality
+from kschedctl.scheduler.plugins.inter_pod_affinity.plugin import InterPodAffinity
+from kschedctl.scheduler.plugins.node_affinity import NodeAffinity
+from kschedctl.scheduler.plugins.node_declared_features import NodeDeclaredFeatures
+from kschedctl.scheduler.plugins.node_name import NodeName
+from kschedctl.scheduler.plugins.node_ports import NodePorts
+from kschedctl.scheduler.plugins.node_resources.balanced_allocation import NodeResourcesBalancedAllocation
+from kschedctl.scheduler.plugins.node_resources.fit import NodeResourcesFit
+from kschedctl.scheduler.plugins.node_unschedulable import NodeUnschedulable
+from kschedctl.scheduler.plugins.node_volume_limits.non_csi_limits import (
+    AzureDiskLimits,
+    CinderLimits,
+    EBSLimits,
+    GCEPDLimits,
+)
+from kschedctl.scheduler.plugins.node_volume_limits.plugin import NodeVolumeLimits
+from kschedctl.scheduler.plugins.pod_group_pods_count import PodGroupPodsCount
+from kschedctl.scheduler.plugins.pod_topology_spread.plugin import PodTopologySpread
+from kschedctl.scheduler.plugins.priority_sort import PrioritySort
+from kschedctl.scheduler.plugins.scheduling_gates import SchedulingGates
+from kschedctl.scheduler.plugins.taint_toleration import TaintToleration
+from kschedctl.scheduler.plugins.topology_placement import TopologyPlacementGenerator
+from kschedctl.scheduler.plugins.volume_binding.plugin import VolumeBinding
+from kschedctl.scheduler.plugins.volume_restrictions import VolumeRestrictions
+from kschedctl.scheduler.plugins.volume_zone import VolumeZone
+
+PLUGINS: tuple[type[DeclaredPlugin] | Declaration, ...] = (
+    SchedulingGates,
+    PrioritySort,
+    NodeUnschedulable,
+    NodeName,
+    TaintToleration,
+    NodeAffinity,
+    NodePorts,
+    NodeResourcesFit,
+    VolumeRestrictions,
+    EBSLimits,
+    GCEPDLimits,
+    NodeVolumeLimits,
+    AzureDiskLimits,
+    CinderLimits,
+    VolumeBinding,
+    VolumeZone,
+    PodTopologySpread,
+    InterPodAffinity,
+    DynamicResources,
+    DefaultPreemption,
+    NodeResourcesBalancedAllocation,
+    ImageLocality,
+    Declaration("DefaultBinder", frozenset({"bind"})),
+    NodeDeclaredFeatures,
+    GangScheduling,
+    TopologyPlacementGenerator,
+    PodGroupPodsCount,
+)
+"""The class of each, or what is to be known of one that is not replayed."""
+
+IN_TREE: Mapping[str, Declaration] = {
+    plugin.name: plugin if isinstance(plugin, Declaration) else Declaration.of(plugin) for plugin in PLUGINS
+}
+"""In-tree plugin of any version -> what it declares, in default order."""
+
+REMOVED = frozenset(name for name, each in IN_TREE.items() if each.until is not None)
+"""In-tree plugins that the newest version no longer has."""
+
+ARGS: Mapping[str, type[Struct]] = {name: each.args_type for name, each in IN_TREE.items() if each.args_type}
+"""In-tree plugin -> its arguments; the others have none."""
+
+
+@cache
+def args_types(minor: int) -> Mapping[str, type[Struct]]:
+    """The same in a minor version."""
+    return {name: each.args_type for name, each in in_tree(minor).items() if each.args_type}
+
+
+@cache
+def in_tree(minor: int) -> Mapping[str, Declaration]:
+    """The in-tree plugins of a minor version, in default order."""
+    return {name: found for name, each in IN_TREE.items() if (found := each.at(minor)) is not None}

@@ -1,0 +1,53 @@
+"""The plugins of scheduler-plugins; a profile that names one means a build that has it compiled in.
+
+Upstream: cmd/scheduler/main.go of kubernetes-sigs/scheduler-plugins.
+"""
+
+from __future__ import annotations
+
+from collections import ChainMap
+from collections.abc import Mapping
+
+from kschedctl.scheduler.framework.declaration import Declaration, DeclaredPlugin
+from kschedctl.scheduler.registry.third_party import third_party_plugins
+from kschedctl.scheduler.scheduler_plugins.capacity_scheduling import CapacityScheduling
+from kschedctl.scheduler.scheduler_plugins.coscheduling import Coscheduling
+from kschedctl.scheduler.scheduler_plugins.node_resource_topology_match import NodeResourceTopologyMatch
+from kschedctl.scheduler.scheduler_plugins.node_resources_allocatable import NodeResourcesAllocatable
+
+REPLAYED: tuple[type[DeclaredPlugin], ...] = (
+    CapacityScheduling,
+    Coscheduling,
+    NodeResourcesAllocatable,
+    NodeResourceTopologyMatch,
+)
+"""None of them runs in a profile that does not name it."""
+
+_POINTS = {
+    "LoadVariationRiskBalancing": "score",
+    "LowRiskOverCommitment": "preScore score",
+    "TargetLoadPacking": "score",
+    "Peaks": "score",
+    "NetworkOverhead": "preFilter filter score",
+    "TopologicalSort": "queueSort",
+    "NodeMetadata": "score",
+    "PreemptionToleration": "postFilter",
+    "SySched": "score",
+    "PodState": "score",
+    "QOSSort": "queueSort",
+}
+"""Of those that are not replayed: where they run. Some look at the load of nodes, which nobody recorded."""
+
+SCHEDULER_PLUGINS: Mapping[str, Declaration] = {
+    **{plugin.name: Declaration.of(plugin) for plugin in REPLAYED},
+    **{name: Declaration(name, frozenset(points.split())) for name, points in _POINTS.items()},
+}
+
+
+def registered_plugins(*, other_builds: bool) -> Mapping[str, Declaration]:
+    """The plugins of packages that are installed here and, with ``other_builds``, those of scheduler-plugins.
+
+    One of a package goes before one of the same name here. Raises ConfigurationError.
+    """
+    own = third_party_plugins()
+    return ChainMap(own, SCHEDULER_PLUGINS) if other_builds else own  # type: ignore[arg-type]  # nothing is written

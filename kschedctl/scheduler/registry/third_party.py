@@ -1,0 +1,314 @@
+"""Plugins that other installed packages register: made when a profile enables them, and answerable for their faults.
+
+What they may raise is what the protocols of framework.py say; all else is a ThirdPartyError that names the package.
+What they print goes to stderr, since stdout is for answers.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Collection, Iterator, Mapping
+from contextlib import redirect_stdout
+from dataclasses import replace
+from functools import partial
+from importlib.metadata import EntryPoint, entry_points
+from typing import Any, get_args
+
+import msgspec
+import numpy as np
+
+from kschedctl.api.objects import Struct
+from kschedctl.cluster import FIELDS
+from kschedctl.errors import ConfigurationError, ThirdPartyError
+from kschedctl.scheduler.engine.permit import MOST_SECONDS
+from kschedctl.scheduler.engine.reserve import RESERVED_KINDS
+from kschedctl.scheduler.framework import (
+    REJECTIONS,
+    Changes,
+    Code,
+    Peers,
+    Plugin,
+    PluginError,
+    PostFilterResult,
+    PreFilterResult,
+    PreScoreResult,
+    Reads,
+    Rejection,
+    Reservation,
+    Status,
+    peers_of,
+    reads_of,
+)
+from kschedctl.scheduler.framework.declaration import Declaration, DeclaredPlugin
+from kschedctl.scheduler.framework.events import RESOURCES, ClusterEventWithHint, HintFunction
+from kschedctl.scheduler.framework.extension_points import EXTENSION_POINTS, points_by_methods
+from kschedctl.scheduler.framework.facts import AnyFact
+from kschedctl.scheduler.framework.feature_gates import FeatureGates
+from kschedctl.scheduler.framework.leaning import Effect, Lean
+from kschedctl.scheduler.registry.in_tree import IN_TREE
+
+ENTRY_POINTS = "kschedctl.plugins"
+"""The entry-point group: name -> a class with the declarations of ``DeclaredPlugin``, derived from it or not, or a
+factory with these attributes. Without a ``make`` it is itself called with what ``make`` gets."""
+
+ANSWERS: Mapping[str, type] = {
+    "pre_enqueue": Status,
+    "pre_filter": PreFilterResult,
+    "post_filter": PostFilterResult,
+    "pre_score": PreScoreResult,
+    "reservation": Reservation,
+    "permit": Status,
+}
+"""Method of a plugin -> what it answers; ``filter`` yields Rejections, ``leans`` Leans, those of Reserve Changes."""
+FOR_GOOD_OR_NOT = frozenset({Code.UNSCHEDULABLE, Code.UNRESOLVABLE})
+"""The refusals before Permit: that a pod waits for something of its own there (Pending) is not replayed."""
+CODES: Mapping[str, frozenset[Code]] = {
+    "pre_enqueue": REJECTIONS | {Code.SUCCESS},
+    "pre_filter": FOR_GOOD_OR_NOT | {Code.SUCCESS, Code.SKIP},
+    "filter": FOR_GOOD_OR_NOT | {Code.ERROR},
+    "post_filter": REJECTIONS | {Code.SUCCESS},
+    "permit": REJECTIONS | {Code.SUCCESS, Code.WAIT},
+}
+"""Method -> the codes that its statuses, or its Rejections, may have; other failures are PluginErrors."""
+NO_ERRORS = frozenset({"", "pre_enqueue", "events_to_register", "fact", "leans", "release", "reservation"})
+"""The methods that may not raise PluginError; without a name it is the making of a plugin."""
+SCORES = {"score": 3, "normalize": 1}
+"""Method that answers with scores -> the argument that has as many entries."""
+
+
+class ThirdPartyPlugins(Mapping[str, Declaration]):
+    """The registered plugins by name. One is loaded when it is looked up, which may raise ThirdPartyError."""
+
+    def __init__(self, points: Mapping[str, EntryPoint]) -> None:
+        self._points = points
+        self._declared: dict[str, Declaration] = {}
+
+    def __getitem__(self, name: str) -> Declaration:
+        if name not in self._declared:
+            self._declared[name] = _declaration(self._points[name])
+        return self._declared[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._points)
+
+    def __len__(self) -> int:
+        return len(self._points)
+
+
+def third_party_plugins() -> ThirdPartyPlugins:
+    """The plugins that are registered on this machine.
+
+    Raises ConfigurationError for one whose name is taken, by an in-tree plugin or another package's, as
+    kube-scheduler's registry does.
+    """
+    found: dict[str, EntryPoint] = {}
+    for point in sorted(entry_points(group=ENTRY_POINTS), key=_package):
+        if point.name in IN_TREE or found.get(point.name, point) != point:
+            raise ConfigurationError(f"a plugin named {point.name} already exists", where=_package(point))
+        found[point.name] = point
+    return ThirdPartyPlugins(found)
+
+
+def _package(point: EntryPoint) -> str:
+    return f"package {point.dist.name} {point.dist.version}" if point.dist else f"module {point.module}"
+
+
+def _declaration(point: EntryPoint) -> Declaration:
+    """What the plugin says of itself; it is not made. Raises ThirdPartyError."""
+    what = f'plugin "{point.name}" of {_package(point)}'
+    loaded: tuple[Declaration, Any] = _guarded(_loaded, f"{what} cannot be loaded")(point)
+    declared, target = loaded
+
+    def make(args: Any, gates: FeatureGates) -> Plugin | None:
+        plugin = getattr(target, "make", target)(args, gates)
+        if plugin is None:
+            return None
+        if more := points_by_methods(plugin) - declared.points:
+            raise TypeError(f"it runs at {', '.join(sorted(more))}, which it does not declare")
+        return _answerable(plugin, declared, what)
+
+    replayed = any(EXTENSION_POINTS[point].methods for point in declared.points)
+    return replace(declared, make=_guarded(make, f"{what} cannot be made") if replayed else None)
+
+
+def _loaded(point: EntryPoint) -> tuple[Declaration, Any]:
+    """The declaration of what the entry point names, and that. Raises TypeError."""
+    target = point.load()
+    points = _names(target, "points", EXTENSION_POINTS) | points_by_methods(target)
+    if halves := _halves(target):
+        raise TypeError(halves)
+    if not points:
+        raise TypeError("it runs at no extension point: it has no method of one and declares no points")
+    kinds = tuple(sorted(_names(target, "kinds", FIELDS)))
+    args_type = getattr(target, "args_type", DeclaredPlugin.args_type)
+    if args_type is not None:
+        if not issubclass(args_type, msgspec.Struct):
+            raise TypeError(f"args_type is {args_type.__name__}, not a msgspec.Struct")
+        msgspec.inspect.type_info(args_type)
+    return Declaration(point.name, points, kinds=kinds, args_type=args_type), target
+
+
+def _halves(target: Any) -> str:
+    """What is wrong with a plugin that has some of the methods of an extension point, which would never be called."""
+    for name, point in EXTENSION_POINTS.items():
+        missing = [method for method in point.methods if not callable(getattr(target, method, None))]
+        if 0 < len(missing) < len(point.methods):
+            has = ", ".join(method for method in point.methods if method not in missing)
+            return f"it has {has}, but not {', '.join(missing)}: at {name} it needs {', '.join(point.methods)}"
+    return ""
+
+
+def _names(target: Any, attribute: str, known: Collection[str]) -> frozenset[str]:
+    """What it declares there. Raises TypeError for names that are not known."""
+    found = getattr(target, attribute, ())
+    if isinstance(found, str) or (unknown := sorted(set(found) - set(known))):
+        raise TypeError(f"{attribute} has unknown names: {found if isinstance(found, str) else ', '.join(unknown)}")
+    return frozenset(found)
+
+
+def _answerable(plugin: Any, declared: Declaration, what: str) -> Plugin:
+    """The plugin under the name by which it is registered, each of its methods guarded."""
+    checks: dict[str, Callable[..., Any]] = {method: _typed(method) for method in ANSWERS}
+    checks |= {method: _scores(argument) for method, argument in SCORES.items()}
+    checks |= {"leans": _leans, "reserve": _changes, "release": _changes}
+    checks |= {"events_to_register": partial(_events, what), "filter": partial(_rejections, what)}
+    members: dict[str, Any] = {
+        method: staticmethod(_guarded(_checked(getattr(plugin, method), check), f"{what} fails in {method}", method))
+        for method, check in checks.items()
+        if callable(getattr(plugin, method, None))
+    }
+    unread = [Lean(kind, Effect.EITHER) for kind in declared.kinds]
+    members.setdefault("leans", staticmethod(lambda info, view: iter(unread)))
+    members |= {"name": declared.name, "reads": Reads(reads_of(plugin))}
+    members |= {"peers": Peers.ALL if (peers := Peers(peers_of(plugin))) is Peers.DOMAINS else peers}
+    members |= {"permit_timeout": int(getattr(plugin, "permit_timeout", MOST_SECONDS))}
+    made: Plugin = type(declared.name, (), members)()
+    return made
+
+
+def _guarded(method: Callable[..., Any], what: str, name: str = "") -> Callable[..., Any]:
+    """Every fault but the PluginError that a method may raise becomes a ThirdPartyError."""
+    expected = PluginError if name not in NO_ERRORS else ThirdPartyError
+
+    def call(*arguments: Any) -> Any:
+        try:
+            with redirect_stdout(sys.stderr):
+                return method(*arguments)
+        except expected:
+            raise
+        except (Exception, SystemExit) as fault:
+            raise ThirdPartyError(f"{what}: {type(fault).__name__}: {fault}") from fault
+
+    return call
+
+
+def _checked(method: Callable[..., Any], check: Callable[..., Any]) -> Callable[..., Any]:
+    return lambda *arguments: check(method(*arguments), *arguments)
+
+
+def _typed(method: str) -> Callable[..., Any]:
+    answer = ANSWERS[method]
+
+    def check(found: Any, *_: Any) -> Any:
+        if not isinstance(found, answer):
+            raise TypeError(f"it answers with {type(found).__name__}, not with {answer.__name__}")
+        status = getattr(found, "status", found)
+        if isinstance(status, Status):
+            _said(method, status.code, status.reasons)
+        if isinstance(found, PreFilterResult) and found.node_names is not None:
+            names = found.node_names if isinstance(found.node_names, str) else frozenset(found.node_names)
+            found = found._replace(node_names=_texts(names, "node_names"))
+        return found
+
+    return check
+
+
+def _said(method: str, code: Any, reasons: Any) -> None:
+    """Raises TypeError for codes and reasons that mean nothing there."""
+    if not isinstance(code, Code) or code not in CODES[method]:
+        known = ", ".join(sorted(CODES[method]))
+        raise TypeError(f"it answers with code {code!s:.80}, not with one of {known}; to fail it raises PluginError")
+    _texts(reasons, "reasons")
+
+
+def _texts(found: Any, what: str) -> Any:
+    if isinstance(found, str) or not all(isinstance(each, str) for each in found):
+        raise TypeError(f"its {what} are {found!r:.80}, not several texts")
+    return found
+
+
+def _scores(argument: int) -> Callable[..., Any]:
+    """One whole number for each node."""
+
+    def check(found: Any, *arguments: Any) -> Any:
+        nodes = len(arguments[argument])
+        if not _is_column(found, nodes, "i"):
+            raise TypeError(f"it answers with {_shown(found)}, not with one integer for each of {nodes} nodes")
+        return found
+
+    return check
+
+
+def _rejections(what: str, found: Any, info: Any, view: Any, *_: Any) -> Iterator[Rejection]:
+    rejections, nodes = list(found or ()), len(view.nodes)
+    for each in rejections:
+        if not isinstance(each, Rejection):
+            raise TypeError(f"it yields {type(each).__name__}, not Rejection")
+        if not _is_column(each.mask, nodes, "b"):
+            raise TypeError(f"its mask is {_shown(each.mask)}, not one boolean for each of {nodes} nodes")
+        if each.distance is not None and not _is_column(each.distance, nodes, "f"):
+            raise TypeError(f"its distance is {_shown(each.distance)}, not one float for each of {nodes} nodes")
+        _said("filter", each.code, (each.reason,))
+        if each.fact is not None and not callable(each.fact):
+            raise TypeError(f"its fact is {_shown(each.fact)}, not a function of the row")
+    fails = f"{what} fails in a fact"
+    return (
+        each._replace(fact=each.fact and _guarded(_checked(each.fact, _fact), fails, "fact")) for each in rejections
+    )
+
+
+def _is_column(found: Any, nodes: int, kind: str) -> bool:
+    return isinstance(found, np.ndarray) and (found.shape, found.dtype.kind) == ((nodes,), kind)
+
+
+def _fact(found: Any, *_: Any) -> Any:
+    if not isinstance(found, (str, type(None), *get_args(AnyFact))):
+        raise TypeError(f"it answers with {type(found).__name__}, not with words")
+    return found
+
+
+def _leans(found: Any, *_: Any) -> Iterator[Lean]:
+    leans = list(found)
+    for each in leans:
+        if not isinstance(each, Lean):
+            raise TypeError(f"it yields {type(each).__name__}, not Lean")
+    return iter(leans)
+
+
+def _events(what: str, found: Any, *_: Any) -> Iterator[ClusterEventWithHint]:
+    events = list(found or ())
+    for each in events:
+        if not isinstance(each, ClusterEventWithHint) or each.kind not in RESOURCES:
+            raise TypeError(f"it asks for {each!r:.80}, not for a ClusterEventWithHint of {', '.join(RESOURCES)}")
+    return iter([each._replace(hint=each.hint and _hint(each.hint, what)) for each in events])
+
+
+def _hint(hint: HintFunction, what: str) -> HintFunction:
+    """A hint, guarded."""
+    guarded = _guarded(hint, f"{what} fails in a hint", "hint")
+    return lambda *arguments: bool(guarded(*arguments))
+
+
+def _changes(found: Any, *_: Any) -> Changes:
+    if not isinstance(found, Mapping):
+        raise TypeError(f"it answers with {_shown(found)}, not with a mapping of kinds to objects")
+    if others := sorted(map(str, found.keys() - RESERVED_KINDS)):
+        raise TypeError(f"it changes {', '.join(others)}; what is reserved is {', '.join(sorted(RESERVED_KINDS))}")
+    for each in (each for objects in found.values() for each in objects):
+        if not isinstance(each, Struct):
+            raise TypeError(f"it changes {type(each).__name__}, which is no object of kschedctl.api.objects")
+    return found
+
+
+def _shown(found: Any) -> str:
+    return f"{found.dtype} {found.shape}" if isinstance(found, np.ndarray) else type(found).__name__
