@@ -17,46 +17,13 @@ from kschedctl.scheduler.configuration.document import API_VERSION, GROUP, KIND
 from kschedctl.scheduler.configuration.other_versions import OfOtherVersion
 from kschedctl.scheduler.configuration.profile import Profile, default_plugins
 from kschedctl.scheduler.framework.feature_gates import FeatureGates
-from kschedctl.scheduler.registry.in_tree import in_tree
+from kschedctl.scheduler.registry.in_tree import IN_TREE, in_tree
 from kschedctl.scheduler.registry.scheduler_plugins import SCHEDULER_PLUGINS, registered_plugins
 
 PAGE = "https://kubernetes.io/docs/reference/scheduling/config/"
 TUNING = "https://kubernetes.io/docs/concepts/scheduling-eviction/scheduler-perf-tuning/"
 LEAST_NODES = 100
 """kube-scheduler looks for so many feasible nodes at least."""
-
-NEEDS_STATE = {
-    "filter": (
-        "preFilter",
-        frozenset(
-            {
-                *("NodePorts", "NodeResourcesFit", "PodTopologySpread", "InterPodAffinity", "VolumeRestrictions"),
-                *("VolumeBinding", "DynamicResources", "NodeDeclaredFeatures"),
-            }
-        ),
-    ),
-    "score": ("preScore", frozenset({"TaintToleration", "PodTopologySpread", "InterPodAffinity"})),
-}
-"""Point -> the point that prepares it, and the plugins that fail where only the first is enabled."""
-
-CONSEQUENCES = {
-    "SchedulingGates": "pods with scheduling gates are scheduled at once",
-    "NodeUnschedulable": "pods are placed on cordoned nodes",
-    "NodeName": "pods that name a node are placed on others, which refuse them",
-    "TaintToleration": "taints are ignored",
-    "NodeAffinity": "nodeSelector and node affinity are ignored, and kubelets refuse the pods",
-    "NodePorts": "pods with the same host port are placed together, and kubelets refuse them",
-    "NodeResourcesFit": "nodes are filled beyond their resources, and kubelets refuse the pods",
-    "VolumeRestrictions": "volumes for one node or pod are used by several",
-    "NodeVolumeLimits": "more volumes are placed on a node than it can attach",
-    "VolumeBinding": "claims that wait for their first consumer are never bound",
-    "VolumeZone": "pods are placed in other zones than their volumes",
-    "PodTopologySpread": "topologySpreadConstraints are ignored",
-    "InterPodAffinity": "affinity and anti-affinity between pods are ignored",
-    "DynamicResources": "resource claims are never allocated",
-    "DefaultPreemption": "pods of high priority evict nobody",
-}
-"""Default plugin -> what happens without it."""
 
 
 def check_configuration(
@@ -112,9 +79,10 @@ def nodes_to_find(percentage: int, nodes: int) -> int:
 
 
 def _without_state(subject: Subject, path: Path, profile: Profile) -> Iterator[Problem]:
-    for point, (before, plugins) in NEEDS_STATE.items():
-        for name in profile.plugins[point]:
-            if name in plugins and name not in profile.plugins[before]:
+    for name, declared in IN_TREE.items():
+        needs = declared.plugin.needs_state if declared.plugin else {}
+        for point, before in needs.items():
+            if name in profile.plugins[point] and name not in profile.plugins[before]:
                 message = (
                     f"{name} runs at {point} but not at {before}: it fails, and no pod that it concerns is scheduled"
                 )
@@ -123,8 +91,10 @@ def _without_state(subject: Subject, path: Path, profile: Profile) -> Iterator[P
 
 def _disabled(subject: Subject, path: Path, profile: Profile, gates: FeatureGates) -> Iterator[Problem]:
     for plugin in default_plugins(gates):
-        if plugin.name not in profile.enabled_names and plugin.name in CONSEQUENCES:
-            yield subject.problem((*path, "plugins"), f"without {plugin.name}, {CONSEQUENCES[plugin.name]}")
+        declared = IN_TREE[plugin.name].plugin
+        without = declared.without if declared else ""
+        if without and plugin.name not in profile.enabled_names:
+            yield subject.problem((*path, "plugins"), f"without {plugin.name}, {without}")
 
 
 def _weights(subject: Subject, path: Path, written: Mapping[str, Any]) -> Iterator[Problem]:

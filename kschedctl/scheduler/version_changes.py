@@ -13,154 +13,47 @@ from kschedctl.api.kube_version import NEWEST_MINOR, OLDEST_MINOR, ByVersion
 from kschedctl.scheduler.configuration import validation
 from kschedctl.scheduler.engine import cycle, messages, sampling
 from kschedctl.scheduler.engine.extenders import consultation, whole_nodes
-from kschedctl.scheduler.engine.preemption import evaluator, selection
+from kschedctl.scheduler.engine.preemption import evaluator
 from kschedctl.scheduler.event_handling import event_handlers, event_labels, registrations
 from kschedctl.scheduler.framework import Code, events, feature_gates
 from kschedctl.scheduler.framework.declaration import Declaration
 from kschedctl.scheduler.framework.extension_points import EXTENSION_POINTS
 from kschedctl.scheduler.framework.feature_gates import SPECS, FeatureGates, Stage, stage_at
 from kschedctl.scheduler.framework.strict_decoding import fields_of
-from kschedctl.scheduler.plugins import (
-    default_preemption,
-    image_locality,
-    node_declared_features,
-    node_ports,
-    node_unschedulable,
-    taint_toleration,
-    volume_restrictions,
-)
-from kschedctl.scheduler.plugins.dynamic_resources import (
-    allocator,
-    claims,
-    constraints,
-    devices,
-    pools,
-    pre_filter,
-    requests,
-)
-from kschedctl.scheduler.plugins.dynamic_resources import hints as claim_hints
-from kschedctl.scheduler.plugins.dynamic_resources import plugin as dynamic_resources
-from kschedctl.scheduler.plugins.helper import device_features as features
 from kschedctl.scheduler.plugins.helper import placed_pods as placed
-from kschedctl.scheduler.plugins.helper.volumes import hints as volumes
-from kschedctl.scheduler.plugins.inter_pod_affinity import hints as pod_affinity
-from kschedctl.scheduler.plugins.node_resources import balanced_allocation as node_resources_balanced_allocation
-from kschedctl.scheduler.plugins.node_resources import fit as node_resources_fit
-from kschedctl.scheduler.plugins.node_resources import hints as resources
-from kschedctl.scheduler.plugins.node_volume_limits import hints as volume_limits
-from kschedctl.scheduler.plugins.node_volume_limits import plugin as node_volume_limits
-from kschedctl.scheduler.plugins.pod_topology_spread import hints as topology_spread
-from kschedctl.scheduler.plugins.pod_topology_spread import plugin as pod_topology_spread
-from kschedctl.scheduler.plugins.volume_binding import arguments as binding_arguments
-from kschedctl.scheduler.plugins.volume_binding import capacity_scoring
-from kschedctl.scheduler.plugins.volume_binding import plugin as volume_binding
 from kschedctl.scheduler.queueing import backoff_queue, pre_checks, requeueing, scheduling_queue, signature
 from kschedctl.scheduler.registry.in_tree import IN_TREE
-from kschedctl.scheduler.scheduler_plugins import coscheduling, quota_victims
+from kschedctl.scheduler.registry.scheduler_plugins import SCHEDULER_PLUGINS
 
-RULES: Mapping[str, tuple[ByVersion[Any], ...]] = {
-    "kube-scheduler": (
-        cycle.LEFT_OUT,
-        cycle.NARROWING_REFUSES,
-        consultation.AGGREGATED,
-        evaluator.DROPPED_MAY_HELP,
-        whole_nodes.SCORED_AS_RETURNED,
-        messages.ABSENT_COUNT,
-        sampling.LEFT_OUT_COUNT,
-        validation.INVALID_PLUGINS,
-        feature_gates.CHECKS_DEPENDENCIES,
-        feature_gates.HOST_NETWORK_NEEDS,
-        signature.EXTENDED_RESOURCES_SIGNED,
-        events.EVERY_UPDATE,
-        events.AS_IF_ADDED,
-        events.PRE_CHECKED,
-        events.UPDATES_OF_PODS,
-        event_handlers.HEARS_OF_LOST_NODES,
-        event_handlers.TOLD_AS_ANY_UPDATE,
-        registrations.WITHOUT_HINTS,
-        requeueing.GATE_DECIDES,
-        scheduling_queue.ACTIVATION_LASTS,
-        backoff_queue.COUNTS_ATTEMPTS,
-        event_labels.NAMED_EACH,
-        pre_checks.REACHES_SPREAD,
-        pre_checks.WHILE_RESIZED,
-        event_handlers.GIVES_UP_PROMISES,
-        placed.FREES_PROMISES,
-    ),
-    "TaintToleration": (taint_toleration.REASON,),
-    "NodeUnschedulable": (node_unschedulable.HEARS_OF_TOLERATIONS,),
-    "NodePorts": (node_ports.SIDECAR_PORTS,),
-    "NodeResourcesFit": (
-        node_resources_fit.TOO_LARGE,
-        node_resources_fit.SCORES_DEVICES,
-        node_resources_fit.HEARS_OF_CLASSES,
-        resources.OWN_RESIZE_COUNTS,
-    ),
-    "VolumeRestrictions": (
-        volume_restrictions.REASON_READ_WRITE_ONCE_POD,
-        volume_restrictions.HEARS_OF_UPDATES,
-        volume_restrictions.HEARS_OF_NEW_CLAIMS,
-    ),
-    "NodeVolumeLimits": (
-        node_volume_limits.MIGRATABLE,
-        node_volume_limits.READS_NODES,
-        node_volume_limits.COUNTS_WITHOUT_PODS,
-        volume_limits.HEARS_OF_LIMITS,
-        volume_limits.HEARS_OF_ATTACHMENTS,
-        volume_limits.HINTS_AT_CLAIMS,
-    ),
-    "VolumeBinding": (
-        volume_binding.REASON_NODE_CONFLICT,
-        volume_binding.NARROWS_BY_HOSTNAME,
-        binding_arguments.CAPACITY_GATE,
-        binding_arguments.CAPACITY_SHAPE,
-        capacity_scoring.SCORES_PROVISIONING,
-        volumes.HINTS_AT_DRIVERS,
-    ),
-    "VolumeZone": (volumes.HEARS_OF_BOUND_CLAIMS,),
-    "PodTopologySpread": (
-        pod_topology_spread.HEARS_OF_TOLERATIONS,
-        topology_spread.COUNTS_PROMISED,
-        topology_spread.COUNTS_ITSELF,
-    ),
-    "InterPodAffinity": (pod_affinity.COMPARES_NODES, pod_affinity.CHECKS_BOTH_WAYS),
-    "DynamicResources": (
-        claims.NOT_OWNER,
-        pre_filter.HAS_ALTERNATIVES,
-        features.NEWER_ALLOCATOR,
-        features.CHECKS_ADMIN_ACCESS,
-        features.TAINT_RULES_GATE,
-        devices.SELECTS_BY_CEL,
-        allocator.NONE_IS_ALL,
-        allocator.NOT_ALL_TO_HAVE,
-        allocator.ALL_OF_CLASS,
-        allocator.ADMIN_TWICE,
-        allocator.LATER_ALTERNATIVE,
-        allocator.CONSUMERS,
-        allocator.EACH_SHARE,
-        allocator.AT_INVALID_POOL,
-        requests.AT_MAX,
-        constraints.DIFFERS,
-        pools.INCOMPLETE,
-        pools.NEWER_SLICES,
-        pools.CHECKS_NAMES,
-        pools.COUNTS_SHARES,
-        dynamic_resources.SILENT_WITHOUT_CLAIMS,
-        claim_hints.HEARS_OF_ALLOCATABLE,
-        claim_hints.HEARS_OF_SLICES,
-        claim_hints.SLICES_NEED_CLAIMS,
-    ),
-    "NodeResourcesBalancedAllocation": (
-        node_resources_balanced_allocation.FORMULA,
-        node_resources_balanced_allocation.BEST_EFFORT,
-    ),
-    "Coscheduling": (coscheduling.COMES_AFTER_OTHERS, coscheduling.COUNTS_GATED),
-    "ImageLocality": (image_locality.COUNTED,),
-    "DefaultPreemption": (selection.SORTED_AGAIN, default_preemption.HEARS_OF_PODS),
-    "CapacityScheduling": (quota_victims.QUOTA_VICTIMS_SORTED_AGAIN,),
-    "NodeDeclaredFeatures": (node_declared_features.REASON, node_declared_features.INFERRED),
-}
-"""The plugin, or all of it, -> its rules and texts that changed."""
+OF_SEVERAL: tuple[ByVersion[Any], ...] = (
+    cycle.LEFT_OUT,
+    cycle.NARROWING_REFUSES,
+    consultation.AGGREGATED,
+    evaluator.DROPPED_MAY_HELP,
+    whole_nodes.SCORED_AS_RETURNED,
+    messages.ABSENT_COUNT,
+    sampling.LEFT_OUT_COUNT,
+    validation.INVALID_PLUGINS,
+    feature_gates.CHECKS_DEPENDENCIES,
+    feature_gates.HOST_NETWORK_NEEDS,
+    signature.EXTENDED_RESOURCES_SIGNED,
+    events.EVERY_UPDATE,
+    events.AS_IF_ADDED,
+    events.PRE_CHECKED,
+    events.UPDATES_OF_PODS,
+    event_handlers.HEARS_OF_LOST_NODES,
+    event_handlers.TOLD_AS_ANY_UPDATE,
+    registrations.WITHOUT_HINTS,
+    requeueing.GATE_DECIDES,
+    scheduling_queue.ACTIVATION_LASTS,
+    backoff_queue.COUNTS_ATTEMPTS,
+    event_labels.NAMED_EACH,
+    pre_checks.REACHES_SPREAD,
+    pre_checks.WHILE_RESIZED,
+    event_handlers.GIVES_UP_PROMISES,
+    placed.FREES_PROMISES,
+)
+"""The rules and texts that changed and are of no single plugin."""
 
 MINORS = range(OLDEST_MINOR, NEWEST_MINOR + 1)
 NO_PLUGIN = "no such plugin"
@@ -174,10 +67,17 @@ class Varying(NamedTuple):
     values: ByVersion[str]
 
 
+def rules() -> Mapping[str, tuple[ByVersion[Any], ...]]:
+    """The plugin, or all of it, -> its rules and texts that changed."""
+    declared = {**IN_TREE, **SCHEDULER_PLUGINS}
+    of_plugins = {name: each.plugin.version_changes() for name, each in declared.items() if each.plugin}
+    return {"kube-scheduler": OF_SEVERAL, **of_plugins}
+
+
 def changes() -> Iterator[Varying]:
     """All of them, plugins and gates in their own order."""
-    for where, rules in RULES.items():
-        for rule in rules:
+    for where, changed in rules().items():
+        for rule in changed:
             steps = tuple((since, in_words(value)) for since, value in rule.steps)
             yield Varying("rule", where, ByVersion(rule.what, steps, rule.upstream))
     for plugin in IN_TREE.values():

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, NamedTuple, Self
 
 from kschedctl.api.kube_version import OLDEST_MINOR, ByVersion
 from kschedctl.api.objects import Struct
@@ -22,6 +22,13 @@ NEVER = 0
 
 Factory = Callable[[Any, FeatureGates], Plugin | None]
 """Makes a plugin of its arguments in a profile and the feature gates; None where what these say is not replayed."""
+
+
+class NextStep(NamedTuple):
+    """Where people look next when a plugin is the cause; ``{node}`` in the text is the node closest to fitting."""
+
+    kind: str
+    text: str
 
 
 class DeclaredPlugin:
@@ -40,6 +47,10 @@ class DeclaredPlugin:
     ``since``, ``until``: the first and the last minor version of Kubernetes that has it; ``default_until``: the last
     in which it is a default plugin, NEVER for none; ``points_since``: the first in which it runs at a point, where that
     came later.
+    ``needs_state``: extension point -> the one that has to run as well, as it prepares what the first looks at.
+    ``without``: what happens where a profile disables it. ``takes_less_time``: what shortens its part of an attempt.
+    ``next_step``: where to look when it refuses all nodes, ``next_step_within_reach``: only those that nothing else
+    keeps the pod from. ``changed``: its rules and texts that are not the same in all versions.
     """
 
     name: str
@@ -58,6 +69,17 @@ class DeclaredPlugin:
     points_since: ClassVar[Mapping[str, int]] = {}
     args_since: ClassVar[int] = OLDEST_MINOR
     replayed_since: ClassVar[int] = OLDEST_MINOR
+    needs_state: ClassVar[Mapping[str, str]] = {}
+    without: ClassVar[str] = ""
+    takes_less_time: ClassVar[str] = ""
+    next_step: ClassVar[NextStep | None] = None
+    next_step_within_reach: ClassVar[NextStep | None] = None
+    changed: ClassVar[tuple[ByVersion[Any], ...]] = ()
+
+    @classmethod
+    def version_changes(cls) -> tuple[ByVersion[Any], ...]:
+        """``changed``, and what stands in modules that are not loaded before they are needed."""
+        return cls.changed
 
     @classmethod
     def make(cls, args: Any, gates: FeatureGates) -> Self | None:
@@ -70,7 +92,10 @@ class DeclaredPlugin:
 
 @dataclass(frozen=True)
 class Declaration:
-    """The same of one plugin, with all its extension points. ``make`` is None for one that is not replayed."""
+    """The same of one plugin, with all its extension points. ``make`` is None for one that is not replayed.
+
+    ``plugin``: the class that says it, None where there is none.
+    """
 
     name: str
     points: frozenset[str]
@@ -87,25 +112,27 @@ class Declaration:
     points_since: Mapping[str, int] = field(default_factory=dict)
     args_since: int = OLDEST_MINOR
     replayed_since: int = OLDEST_MINOR
+    plugin: type[DeclaredPlugin] | None = None
 
     @classmethod
     def of(cls, plugin: type[DeclaredPlugin]) -> Declaration:
         return cls(
-            plugin.name,
-            points_by_methods(plugin).union(plugin.points),
-            plugin.default_weight,
-            plugin.gate,
-            plugin.kinds,
-            plugin.gated_kinds,
-            plugin.kinds_matter_to,
-            plugin.args_type,
-            plugin.make,
-            plugin.since,
-            plugin.until,
-            plugin.default_until,
-            plugin.points_since,
-            plugin.args_since,
-            plugin.replayed_since,
+            name=plugin.name,
+            points=points_by_methods(plugin).union(plugin.points),
+            default_weight=plugin.default_weight,
+            gate=plugin.gate,
+            kinds=plugin.kinds,
+            gated_kinds=plugin.gated_kinds,
+            kinds_matter_to=plugin.kinds_matter_to,
+            args_type=plugin.args_type,
+            make=plugin.make,
+            since=plugin.since,
+            until=plugin.until,
+            default_until=plugin.default_until,
+            points_since=plugin.points_since,
+            args_since=plugin.args_since,
+            replayed_since=plugin.replayed_since,
+            plugin=plugin,
         )
 
     def at(self, minor: int) -> Declaration | None:

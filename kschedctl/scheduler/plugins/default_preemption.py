@@ -18,7 +18,7 @@ from kschedctl.scheduler.engine.preemption.evaluator import (
     Ineligible,
     PreemptionPlugin,
 )
-from kschedctl.scheduler.engine.preemption.selection import LowerPriority
+from kschedctl.scheduler.engine.preemption.selection import SORTED_AGAIN, LowerPriority
 from kschedctl.scheduler.framework import SUCCESS, Code, Status
 from kschedctl.scheduler.framework.arguments import PluginArgs
 from kschedctl.scheduler.framework.events import POD, ActionType, ChangedObject, ClusterEventWithHint
@@ -59,6 +59,12 @@ class DefaultPreemption(PreemptionPlugin):
     """
 
     name = DEFAULT_PREEMPTION
+    changed = (
+        SORTED_AGAIN,
+        HEARS_OF_PODS,
+    )
+    without = "pods of high priority evict nobody"
+    takes_less_time = "spare it pods that cannot win, by preemptionPolicy: Never"
     prefix = "preemption: "
     kinds = ("PodDisruptionBudget",)
     points_since: ClassVar[Mapping[str, int]] = {"preEnqueue": 32}  # #128170: preemption without waiting for it

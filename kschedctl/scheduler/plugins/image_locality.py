@@ -31,6 +31,7 @@ class ImageLocality(DeclaredPlugin):
     """
 
     name = "ImageLocality"
+    changed = (COUNTED,)
     default_weight = 1
     peers = Peers.NONE
     reads = Reads.NODES

@@ -33,7 +33,7 @@ from kschedctl.scheduler.framework import (
     normalize_by_max,
 )
 from kschedctl.scheduler.framework.arguments import PluginArgs
-from kschedctl.scheduler.framework.declaration import DeclaredPlugin
+from kschedctl.scheduler.framework.declaration import DeclaredPlugin, NextStep
 from kschedctl.scheduler.framework.events import (
     NODE,
     ActionType,
@@ -80,6 +80,8 @@ class NodeAffinity(DeclaredPlugin):
     """
 
     name = "NodeAffinity"
+    without = "nodeSelector and node affinity are ignored, and kubelets refuse the pods"
+    next_step = NextStep("CompareLabels", "Compare its nodeSelector and required node affinity with the labels")
     default_weight = 2
     peers = Peers.EXTREMES
     args_type = NodeAffinityArgs

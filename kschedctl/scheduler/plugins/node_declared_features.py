@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Any, Self
+from collections.abc import Iterator, Mapping
+from typing import Any, ClassVar, Self
 
 import numpy as np
 
@@ -43,6 +43,11 @@ class NodeDeclaredFeatures(DeclaredPlugin):
     """
 
     name = "NodeDeclaredFeatures"
+    changed = (
+        REASON,
+        INFERRED,
+    )
+    needs_state: ClassVar[Mapping[str, str]] = {"filter": "preFilter"}
     gate = "NodeDeclaredFeatures"
     since = 35
     reads = Reads.NODES

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from kschedctl.scheduler.framework import Code, Reads, Rejection
-from kschedctl.scheduler.framework.declaration import DeclaredPlugin
+from kschedctl.scheduler.framework.declaration import DeclaredPlugin, NextStep
 from kschedctl.scheduler.framework.events import NODE, ActionType, ClusterEventWithHint, node_actions
 from kschedctl.scheduler.framework.facts import AnotherNodeNamed
 from kschedctl.scheduler.framework.feature_gates import FeatureGates
@@ -26,6 +26,8 @@ class NodeName(DeclaredPlugin):
     """
 
     name = "NodeName"
+    without = "pods that name a node are placed on others, which refuse them"
+    next_step = NextStep("CorrectNodeName", "Correct spec.nodeName, or leave the choice to the scheduler")
     reads = Reads.NODES
 
     def filter(self, info: PodInfo, view: Fork, state: Any, delta: Delta) -> Iterator[Rejection]:

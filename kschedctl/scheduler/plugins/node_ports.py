@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from functools import partial
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
 from kschedctl.api.arrays import Bools, Row
 from kschedctl.api.kube_version import ByVersion
 from kschedctl.scheduler.framework import PRE_FILTER_SKIP, Code, PreFilterResult, Rejection, required_state
-from kschedctl.scheduler.framework.declaration import DeclaredPlugin
+from kschedctl.scheduler.framework.declaration import DeclaredPlugin, NextStep
 from kschedctl.scheduler.framework.events import (
     NODE,
     POD,
@@ -43,6 +43,12 @@ class NodePorts(DeclaredPlugin):
     """
 
     name = "NodePorts"
+    changed = (SIDECAR_PORTS,)
+    without = "pods with the same host port are placed together, and kubelets refuse them"
+    needs_state: ClassVar[Mapping[str, str]] = {"filter": "preFilter"}
+    next_step = NextStep(
+        "DropHostPort", "A host port is had once on each node: does it need hostPort, and as many replicas?"
+    )
 
     def pre_filter(self, info: PodInfo, view: Fork) -> PreFilterResult:
         return PreFilterResult(state=info.host_ports) if info.host_ports else PRE_FILTER_SKIP

@@ -39,6 +39,8 @@ class NodeUnschedulable(DeclaredPlugin):
     """
 
     name = "NodeUnschedulable"
+    changed = (HEARS_OF_TOLERATIONS,)
+    without = "pods are placed on cordoned nodes"
     reads = Reads.NODES
 
     def __init__(self, comparison_operators: bool) -> None:

@@ -27,6 +27,7 @@ class SchedulingGates(DeclaredPlugin):
     """
 
     name = "SchedulingGates"
+    without = "pods with scheduling gates are scheduled at once"
 
     def pre_enqueue(self, info: PodInfo, view: Fork) -> Status:
         gates = [gate.name for gate in info.spec.scheduling_gates]

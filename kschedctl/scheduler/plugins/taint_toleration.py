@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Any, Self
+from collections.abc import Iterator, Mapping
+from typing import Any, ClassVar, Self
 
 import numpy as np
 
@@ -54,6 +54,9 @@ class TaintToleration(DeclaredPlugin):
     """
 
     name = "TaintToleration"
+    changed = (REASON,)
+    without = "taints are ignored"
+    needs_state: ClassVar[Mapping[str, str]] = {"score": "preScore"}
     default_weight = 3
     peers = Peers.EXTREMES
     reads = Reads.NODES

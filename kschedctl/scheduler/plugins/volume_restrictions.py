@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Any, NamedTuple, Self
+from collections.abc import Iterator, Mapping
+from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -12,7 +12,7 @@ from kschedctl.api.arrays import Bools
 from kschedctl.api.kube_version import NEWEST, ByVersion, KubeVersion
 from kschedctl.api.objects import Volume
 from kschedctl.scheduler.framework import PRE_FILTER_SKIP, Code, PluginError, PreFilterResult, Rejection, Status
-from kschedctl.scheduler.framework.declaration import DeclaredPlugin
+from kschedctl.scheduler.framework.declaration import DeclaredPlugin, NextStep
 from kschedctl.scheduler.framework.events import (
     NODE,
     POD,
@@ -25,7 +25,7 @@ from kschedctl.scheduler.framework.facts import ClaimInUse, DiskMounted
 from kschedctl.scheduler.framework.feature_gates import FeatureGates
 from kschedctl.scheduler.framework.leaning import Lean
 from kschedctl.scheduler.framework.pod_traits import USES_DISKS
-from kschedctl.scheduler.plugins.helper.volumes.claim_leans import claim_leans
+from kschedctl.scheduler.plugins.helper.volumes.claim_leans import LOOK_AT_CLAIM, claim_leans
 from kschedctl.scheduler.plugins.helper.volumes.hints import after_named_claim
 from kschedctl.scheduler.plugins.helper.volumes.listers import READ_WRITE_ONCE_POD, Listers, NotFoundError, listers
 from kschedctl.snapshot.delta import Delta
@@ -70,6 +70,17 @@ class VolumeRestrictions(DeclaredPlugin):
     """
 
     name = "VolumeRestrictions"
+    changed = (
+        REASON_READ_WRITE_ONCE_POD,
+        HEARS_OF_UPDATES,
+        HEARS_OF_NEW_CLAIMS,
+    )
+    without = "volumes for one node or pod are used by several"
+    needs_state: ClassVar[Mapping[str, str]] = {"filter": "preFilter"}
+    next_step_within_reach = NextStep(
+        "EndVolumeUser", "The volume is for one pod at a time: the one that holds it has to end first"
+    )
+    next_step = LOOK_AT_CLAIM
     kinds = ("PersistentVolumeClaim",)
     kinds_matter_to = USES_DISKS
 

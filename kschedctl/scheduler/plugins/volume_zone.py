@@ -15,8 +15,8 @@ from kschedctl.scheduler.framework.facts import VolumeInOtherZone
 from kschedctl.scheduler.framework.feature_gates import FeatureGates
 from kschedctl.scheduler.framework.leaning import Lean
 from kschedctl.scheduler.framework.pod_traits import USES_DISKS
-from kschedctl.scheduler.plugins.helper.volumes import hints as volumes
-from kschedctl.scheduler.plugins.helper.volumes.claim_leans import CLAIM_KINDS, claim_leans
+from kschedctl.scheduler.plugins.helper.volumes import hints
+from kschedctl.scheduler.plugins.helper.volumes.claim_leans import CLAIM_KINDS, LOOK_AT_CLAIM, claim_leans
 from kschedctl.scheduler.plugins.helper.volumes.csi_migration import (
     BETA_REGION,
     BETA_ZONE,
@@ -68,6 +68,9 @@ class VolumeZone(DeclaredPlugin):
     """
 
     name = "VolumeZone"
+    changed = (hints.HEARS_OF_BOUND_CLAIMS,)
+    without = "pods are placed in other zones than their volumes"
+    next_step = LOOK_AT_CLAIM
     kinds = CLAIM_KINDS
     kinds_matter_to = USES_DISKS
     reads = Reads.NODES
@@ -76,7 +79,7 @@ class VolumeZone(DeclaredPlugin):
         return claim_leans(info, listers(view))
 
     def events_to_register(self, gates: FeatureGates) -> Iterator[ClusterEventWithHint]:
-        return volumes.volume_zone_events(gates)
+        return hints.volume_zone_events(gates)
 
     def pre_filter(self, info: PodInfo, view: Fork) -> PreFilterResult:
         try:

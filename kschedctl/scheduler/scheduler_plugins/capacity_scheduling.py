@@ -21,7 +21,7 @@ from kschedctl.scheduler.scheduler_plugins.elastic_quotas import (
     quotas_by_namespace,
 )
 from kschedctl.scheduler.scheduler_plugins.placed_is_reserved import PlacedIsReserved
-from kschedctl.scheduler.scheduler_plugins.quota_victims import QuotaClaim, QuotaVictims
+from kschedctl.scheduler.scheduler_plugins.quota_victims import QUOTA_VICTIMS_SORTED_AGAIN, QuotaClaim, QuotaVictims
 from kschedctl.snapshot.fork import Fork, same_pod
 from kschedctl.snapshot.pod_info import PodInfo
 
@@ -38,6 +38,7 @@ class CapacityScheduling(PlacedIsReserved, PreemptionPlugin):
     """
 
     name = "CapacityScheduling"
+    changed = (QUOTA_VICTIMS_SORTED_AGAIN,)
     kinds: ClassVar[tuple[str, ...]] = (KIND, "PodDisruptionBudget")
     by_priority = False
 

@@ -109,6 +109,10 @@ class Coscheduling(PlacedIsReserved, DeclaredPlugin):
     """
 
     name = "Coscheduling"
+    changed = (
+        COMES_AFTER_OTHERS,
+        COUNTS_GATED,
+    )
     points = ("queueSort",)
     kinds: ClassVar[tuple[str, ...]] = (KIND,)
     args_type = CoschedulingArgs

@@ -6,6 +6,7 @@ from collections import defaultdict
 from collections.abc import Mapping
 from typing import NamedTuple
 
+from kschedctl.scheduler.registry.in_tree import IN_TREE
 from kschedctl.studies.latency.catalogue import ATTEMPTS, PERMIT, PLUGINS, POINTS
 from kschedctl.studies.latency.figures import BEFORE, total_time
 from kschedctl.studies.latency.measured import Measured
@@ -27,14 +28,6 @@ OF_POINTS: Mapping[str, str] = {
     "Bind": "look at the API server's latency for pods/binding, and at its webhooks",
     OUTSIDE: "look at extenders (config view), at CPU limits of the scheduler and at its cache's size",
 }
-OF_PLUGINS: Mapping[str, str] = {
-    "InterPodAffinity": "give affinity terms fewer pods to match: a namespace, exact labels; spread in place of "
-    "anti-affinity by zone",
-    "PodTopologySpread": "fewer constraints a pod, over fewer domains",
-    "VolumeBinding": "volumeBindingMode and the number of PersistentVolumes without a class decide its work",
-    "DynamicResources": "fewer requests and selectors in device claims, fewer devices that only nearly match",
-    "DefaultPreemption": "spare it pods that cannot win, by preemptionPolicy: Never",
-}
 
 
 class TimePart(NamedTuple):
@@ -55,7 +48,8 @@ class TimePart(NamedTuple):
 
     def lever(self) -> str:
         """What likely helps."""
-        known = OF_PLUGINS.get(self.plugin) if self.of_point >= 0.5 else None
+        declared = IN_TREE.get(self.plugin) if self.of_point >= 0.5 else None
+        known = declared.plugin.takes_less_time if declared and declared.plugin else ""
         return known or OF_POINTS.get(self.name, f"look at what {self.plugin or 'its plugins'} does at {self.name}")
 
 

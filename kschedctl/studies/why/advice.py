@@ -9,7 +9,11 @@ from kschedctl.api.gangs import GangProject
 from kschedctl.api.objects import Pod
 from kschedctl.reports.explanation import Advice, Cause, Explanation, PreemptionReport
 from kschedctl.reports.pod_group import PodGroupReport
+from kschedctl.scheduler.engine.extenders.extender import NAME as EXTENDER
+from kschedctl.scheduler.framework.declaration import NextStep
 from kschedctl.scheduler.framework.facts import Insufficient
+from kschedctl.scheduler.plugins.dynamic_resources.plugin import LOOK_AT_DEVICES, DynamicResources
+from kschedctl.scheduler.registry.in_tree import IN_TREE
 from kschedctl.scheduler.scheduler import Framework, Scheduler
 from kschedctl.studies.why.group_headline import ends_deadlock
 from kschedctl.studies.why.headline import in_words
@@ -22,45 +26,7 @@ ASKED_OF = {
 }
 """Where those that decide about gangs say why they wait."""
 _TOO_LARGE = Advice("AskForLess", "No node is that large: ask for less, or add nodes that are")
-_LABELS = Advice("CompareLabels", "Compare its nodeSelector and required node affinity with the labels")
-_VOLUMES = Advice("LookAtClaim", "Look at the claim and its events")
-_DEVICES = Advice("LookAtDevices", "Look at the claims and what the drivers offer")
-PLACES: dict[tuple[str, bool | None], Advice] = {
-    ("NodeResourcesFit", True): Advice("MakeRoom", "Room has to be made on {node}, or added"),
-    ("NodeResourcesFit", None): _TOO_LARGE,
-    ("NodeAffinity", None): _LABELS,
-    ("NodeName", None): Advice("CorrectNodeName", "Correct spec.nodeName, or leave the choice to the scheduler"),
-    ("NodePorts", None): Advice(
-        "DropHostPort", "A host port is had once on each node: does it need hostPort, and as many replicas?"
-    ),
-    ("InterPodAffinity", True): Advice(
-        "KeepApartLess",
-        "Only where no such pod runs is there a place: more nodes or zones, fewer replicas, or a preferred term",
-    ),
-    ("InterPodAffinity", None): Advice(
-        "CompareTerms",
-        "No such pod runs where it could go: compare labels and namespaces of its pod affinity with the pods'",
-    ),
-    ("PodTopologySpread", True): Advice(
-        "FillEmptierDomains", "The emptier domains have to take pods first: see what keeps them from it"
-    ),
-    ("PodTopologySpread", None): Advice(
-        "LabelDomains",
-        "Give the nodes the label of its topologySpreadConstraints, or another topologyKey to these",
-    ),
-    ("VolumeBinding", None): _VOLUMES,
-    ("VolumeZone", None): _VOLUMES,
-    ("VolumeRestrictions", True): Advice(
-        "EndVolumeUser", "The volume is for one pod at a time: the one that holds it has to end first"
-    ),
-    ("VolumeRestrictions", None): _VOLUMES,
-    ("NodeVolumeLimits", None): Advice(
-        "DetachVolumes", "Volumes have to be detached from {node}, or its driver's limit is wrong"
-    ),
-    ("DynamicResources", None): _DEVICES,
-    ("Extender", None): Advice("AskExtender", "An extender refuses nodes that would fit: see its log and its settings"),
-}
-"""Plugin, and whether nodes are within reach (None: either) -> where to look; ``{node}`` is the nearest."""
+_EXTENDER = NextStep("AskExtender", "An extender refuses nodes that would fit: see its log and its settings")
 
 
 def advice(report: Explanation, pod: Pod, scheduler: Scheduler, framework: Framework | None) -> Iterator[Advice]:
@@ -105,9 +71,9 @@ def _gated(report: Explanation, pod: Pod) -> Iterator[Advice]:
     if gates:
         text = f"Find the controller that removes {gates}; the scheduler does not look at the pod before"
         yield Advice("RemoveGates", text)
-    devices = report.queue.get("DynamicResources")
+    devices = report.queue.get(DynamicResources.name)
     if devices is not None and devices.reasons:
-        yield _DEVICES
+        yield Advice(LOOK_AT_DEVICES.kind, LOOK_AT_DEVICES.text)
     known = {reason for status in report.queue.values() for reason in status.reasons}
     if report.feasible:
         count = len(report.feasible)
@@ -164,7 +130,16 @@ def _look_at(cause: Cause) -> Advice | None:
     """Where what a cause is about can be looked at or changed."""
     if isinstance(cause.fact_data, Insufficient) and cause.fact_data.nowhere:
         return _TOO_LARGE
-    found = PLACES.get((cause.plugin, bool(cause.within))) or PLACES.get((cause.plugin, None))
-    if found is None or "{node}" not in found.text:
-        return found
-    return Advice(found.kind, found.text.format(node=cause.nearest), cause.nearest)
+    step = _EXTENDER if cause.plugin == EXTENDER else _next_step(cause)
+    if step is None:
+        return None
+    about_node = "{node}" in step.text
+    return Advice(step.kind, step.text.format(node=cause.nearest), cause.nearest if about_node else "")
+
+
+def _next_step(cause: Cause) -> NextStep | None:
+    """What the plugin declares."""
+    declared = IN_TREE.get(cause.plugin)
+    if declared is None or declared.plugin is None:
+        return None
+    return (cause.within and declared.plugin.next_step_within_reach) or declared.plugin.next_step

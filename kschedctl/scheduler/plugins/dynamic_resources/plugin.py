@@ -28,7 +28,7 @@ from kschedctl.scheduler.framework import (
     normalize_by_max,
     required_state,
 )
-from kschedctl.scheduler.framework.declaration import DeclaredPlugin
+from kschedctl.scheduler.framework.declaration import DeclaredPlugin, NextStep
 from kschedctl.scheduler.framework.events import ClusterEventWithHint
 from kschedctl.scheduler.framework.extended_resources import IN_MEMORY_NAME
 from kschedctl.scheduler.framework.feature_gates import FeatureGates
@@ -46,6 +46,7 @@ from kschedctl.snapshot.pod_info import PodInfo
 if TYPE_CHECKING:
     from kschedctl.scheduler.plugins.dynamic_resources.evaluation import Evaluation
 
+LOOK_AT_DEVICES = NextStep("LookAtDevices", "Look at the claims and what the drivers offer")
 NOTHING_TO_DEALLOCATE = "no new claims to deallocate"
 DEALLOCATED = "deallocation of ResourceClaim completed"
 DELETED = "deletion of ResourceClaim completed"
@@ -65,6 +66,10 @@ class DynamicResources(DeclaredPlugin):
     """
 
     name = "DynamicResources"
+    without = "resource claims are never allocated"
+    takes_less_time = "fewer requests and selectors in device claims, fewer devices that only nearly match"
+    needs_state: ClassVar[Mapping[str, str]] = {"filter": "preFilter"}
+    next_step = LOOK_AT_DEVICES
     peers = Peers.EXTREMES
     points_since: ClassVar[Mapping[str, int]] = {"score": 35}  # #134711: alternatives of a request
     points = ("preBind",)
@@ -75,6 +80,12 @@ class DynamicResources(DeclaredPlugin):
     kinds_matter_to = USES_DEVICES
     args_type = DynamicResourcesArgs
     args_since = 34
+
+    @classmethod
+    def version_changes(cls) -> tuple[ByVersion[Any], ...]:
+        from kschedctl.scheduler.plugins.dynamic_resources.version_changes import VERSION_CHANGES  # noqa: PLC0415
+
+        return (SILENT_WITHOUT_CLAIMS, *VERSION_CHANGES)
 
     def __init__(self, args: DynamicResourcesArgs, features: Features) -> None:
         self.binding_timeout = float(args.binding_timeout or 0)

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from functools import partial
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 from kschedctl.api.arrays import Bools, Rows, Scores
 from kschedctl.api.labels import aggregate
@@ -23,13 +23,13 @@ from kschedctl.scheduler.framework import (
     required_state,
 )
 from kschedctl.scheduler.framework.arguments import PluginArgs
-from kschedctl.scheduler.framework.declaration import DeclaredPlugin
+from kschedctl.scheduler.framework.declaration import DeclaredPlugin, NextStep
 from kschedctl.scheduler.framework.events import NODE, POD, ActionType, ClusterEventWithHint, node_actions, pod_actions
 from kschedctl.scheduler.framework.feature_gates import FeatureGates
 from kschedctl.scheduler.framework.field_errors import invalid
 from kschedctl.scheduler.framework.leaning import Effect, Lean
 from kschedctl.scheduler.framework.strict_decoding import Int32
-from kschedctl.scheduler.plugins.inter_pod_affinity import hints as pod_affinity
+from kschedctl.scheduler.plugins.inter_pod_affinity import hints
 from kschedctl.scheduler.plugins.inter_pod_affinity.filtering import FilterState, rejections
 from kschedctl.scheduler.plugins.inter_pod_affinity.scoring import (
     added_up,
@@ -76,6 +76,23 @@ class InterPodAffinity(DeclaredPlugin):
     """
 
     name = NAME
+    changed = (
+        hints.COMPARES_NODES,
+        hints.CHECKS_BOTH_WAYS,
+    )
+    without = "affinity and anti-affinity between pods are ignored"
+    takes_less_time = (
+        "give affinity terms fewer pods to match: a namespace, exact labels; spread in place of anti-affinity by zone"
+    )
+    needs_state: ClassVar[Mapping[str, str]] = {"filter": "preFilter", "score": "preScore"}
+    next_step_within_reach = NextStep(
+        "KeepApartLess",
+        "Only where no such pod runs is there a place: more nodes or zones, fewer replicas, or a preferred term",
+    )
+    next_step = NextStep(
+        "CompareTerms",
+        "No such pod runs where it could go: compare labels and namespaces of its pod affinity with the pods'",
+    )
     default_weight = 2
     peers = Peers.EXTREMES
     args_type = InterPodAffinityArgs
@@ -153,11 +170,11 @@ class InterPodAffinity(DeclaredPlugin):
 
     def events_to_register(self, gates: FeatureGates) -> Iterator[ClusterEventWithHint]:
         of_pods = pod_actions(ActionType.ADD | ActionType.UPDATE_POD_LABEL | ActionType.DELETE, gates)
-        newer = pod_affinity.CHECKS_BOTH_WAYS.at(gates.release)
-        yield ClusterEventWithHint(POD, of_pods, partial(pod_affinity.after_pod_change, newer=newer))
+        newer = hints.CHECKS_BOTH_WAYS.at(gates.release)
+        yield ClusterEventWithHint(POD, of_pods, partial(hints.after_pod_change, newer=newer))
         of_nodes = node_actions(ActionType.ADD | ActionType.UPDATE_NODE_LABEL, gates)
-        compares = pod_affinity.COMPARES_NODES.at(gates.release)
-        yield ClusterEventWithHint(NODE, of_nodes, partial(pod_affinity.after_node_change, compares=compares))
+        compares = hints.COMPARES_NODES.at(gates.release)
+        yield ClusterEventWithHint(NODE, of_nodes, partial(hints.after_node_change, compares=compares))
 
     def _score_weights(self, info: PodInfo, view: Fork) -> tuple[dict[str, Weights], dict[str, Weights]]:
         preferred = self._unrolled(info.preferred_affinity, view)

@@ -64,6 +64,10 @@ class NodeResourcesBalancedAllocation(DeclaredPlugin):
     """
 
     name = "NodeResourcesBalancedAllocation"
+    changed = (
+        FORMULA,
+        BEST_EFFORT,
+    )
     default_weight = 1
     peers = Peers.NONE
     args_type = NodeResourcesBalancedAllocationArgs

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from functools import partial
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 
@@ -14,7 +14,7 @@ from kschedctl.api.kube_version import NEWEST, ByVersion, KubeVersion
 from kschedctl.api.objects import PodGroup
 from kschedctl.scheduler.engine.pod_groups.placement import PodGroupAssignments
 from kschedctl.scheduler.framework import Code, Peers, PreFilterResult, PreScoreResult, Reads, Rejection, required_state
-from kschedctl.scheduler.framework.declaration import DeclaredPlugin
+from kschedctl.scheduler.framework.declaration import DeclaredPlugin, NextStep
 from kschedctl.scheduler.framework.events import (
     NODE,
     POD,
@@ -36,7 +36,7 @@ from kschedctl.scheduler.plugins.helper.resource_allocation import (
     node_usage,
     pod_amounts,
 )
-from kschedctl.scheduler.plugins.node_resources import hints as resources
+from kschedctl.scheduler.plugins.node_resources import hints
 from kschedctl.scheduler.plugins.node_resources.fit_arguments import NodeResourcesFitArgs
 from kschedctl.snapshot.delta import Delta
 from kschedctl.snapshot.fork import Fork
@@ -63,6 +63,16 @@ class NodeResourcesFit(DeclaredPlugin):
     """
 
     name = "NodeResourcesFit"
+    changed = (
+        TOO_LARGE,
+        SCORES_DEVICES,
+        HEARS_OF_CLASSES,
+        hints.OWN_RESIZE_COUNTS,
+    )
+    without = "nodes are filled beyond their resources, and kubelets refuse the pods"
+    needs_state: ClassVar[Mapping[str, str]] = {"filter": "preFilter"}
+    next_step_within_reach = NextStep("MakeRoom", "Room has to be made on {node}, or added")
+    next_step = NextStep("AskForLess", "No node is that large: ask for less, or add nodes that are")
     points = ("placementScore",)
     default_weight = 1
     peers = Peers.NONE
@@ -123,15 +133,15 @@ class NodeResourcesFit(DeclaredPlugin):
         resizes = gates.enabled("InPlacePodVerticalScaling")
         shrinks = pod_actions(ActionType.UPDATE_POD_SCALE_DOWN, gates) if resizes else ActionType(0)
         promised = FREES_PROMISES.at(gates.release)
-        anyhow = resources.OWN_RESIZE_COUNTS.at(gates.release)
-        after_pod_event = partial(resources.after_pod_event, resizes=resizes, promised=promised, anyhow=anyhow)
+        anyhow = hints.OWN_RESIZE_COUNTS.at(gates.release)
+        after_pod_event = partial(hints.after_pod_event, resizes=resizes, promised=promised, anyhow=anyhow)
         yield ClusterEventWithHint(POD, ActionType.DELETE | shrinks, after_pod_event)
-        after_node_change = partial(resources.after_node_change, from_devices=self.features.extended_resource)
+        after_node_change = partial(hints.after_node_change, from_devices=self.features.extended_resource)
         actions = node_actions(ActionType.ADD | ActionType.UPDATE_NODE_ALLOCATABLE, gates, broad=True)
         yield ClusterEventWithHint(NODE, actions, node_hint(after_node_change, gates))
         if self.features.extended_resource and HEARS_OF_CLASSES.at(gates.release):
             actions = ActionType.ADD | ActionType.UPDATE
-            yield ClusterEventWithHint("DeviceClass", actions, resources.after_device_class_event)
+            yield ClusterEventWithHint("DeviceClass", actions, hints.after_device_class_event)
 
     def score_placement(self, group: PodGroup, view: Fork, proposal: PodGroupAssignments) -> int:
         """How full the nodes of the placement would be together; devices do not count."""

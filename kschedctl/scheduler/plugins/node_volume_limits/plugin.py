@@ -12,7 +12,7 @@ from kschedctl.api.arrays import Bools, Counts
 from kschedctl.api.kube_version import NEWEST, ByVersion, KubeVersion
 from kschedctl.api.objects import Volume
 from kschedctl.scheduler.framework import PRE_FILTER_SKIP, Code, PluginError, PreFilterResult, Rejection
-from kschedctl.scheduler.framework.declaration import DeclaredPlugin
+from kschedctl.scheduler.framework.declaration import DeclaredPlugin, NextStep
 from kschedctl.scheduler.framework.events import ClusterEventWithHint
 from kschedctl.scheduler.framework.facts import DriverLimit, TooManyVolumes
 from kschedctl.scheduler.framework.feature_gates import FeatureGates
@@ -22,7 +22,7 @@ from kschedctl.scheduler.plugins.helper.volumes.claim_leans import CLAIM_KINDS, 
 from kschedctl.scheduler.plugins.helper.volumes.csi_migration import PLUGINS
 from kschedctl.scheduler.plugins.helper.volumes.csi_nodes import NO_LIMIT
 from kschedctl.scheduler.plugins.helper.volumes.listers import Listers, NotFoundError, listers
-from kschedctl.scheduler.plugins.node_volume_limits import hints as volume_limits
+from kschedctl.scheduler.plugins.node_volume_limits import hints
 from kschedctl.scheduler.plugins.node_volume_limits.attachments import (
     AttachedVolume,
     NodeAttachments,
@@ -65,6 +65,16 @@ class NodeVolumeLimits(DeclaredPlugin):
     """
 
     name = "NodeVolumeLimits"
+    changed = (
+        MIGRATABLE,
+        READS_NODES,
+        COUNTS_WITHOUT_PODS,
+        hints.HEARS_OF_LIMITS,
+        hints.HEARS_OF_ATTACHMENTS,
+        hints.HINTS_AT_CLAIMS,
+    )
+    without = "more volumes are placed on a node than it can attach"
+    next_step = NextStep("DetachVolumes", "Volumes have to be detached from {node}, or its driver's limit is wrong")
     kinds = (*CLAIM_KINDS, "CSINode", "CSIDriver", "VolumeAttachment")
     kinds_matter_to = USES_DISKS
 
@@ -90,7 +100,7 @@ class NodeVolumeLimits(DeclaredPlugin):
             yield Lean(kind, Effect.REFUSES)
 
     def events_to_register(self, gates: FeatureGates) -> Iterator[ClusterEventWithHint]:
-        return volume_limits.events_to_register(gates, self._may_attach)
+        return hints.events_to_register(gates, self._may_attach)
 
     def pre_filter(self, info: PodInfo, view: Fork) -> PreFilterResult:
         return PreFilterResult() if any(map(self._may_attach, info.spec.volumes)) else PRE_FILTER_SKIP

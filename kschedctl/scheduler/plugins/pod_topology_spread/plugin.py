@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from functools import partial
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 from kschedctl.api.arrays import Rows, Scores
 from kschedctl.api.kube_version import ByVersion
@@ -19,7 +19,7 @@ from kschedctl.scheduler.framework import (
     Rejection,
     required_state,
 )
-from kschedctl.scheduler.framework.declaration import DeclaredPlugin
+from kschedctl.scheduler.framework.declaration import DeclaredPlugin, NextStep
 from kschedctl.scheduler.framework.events import (
     NODE,
     POD,
@@ -32,7 +32,7 @@ from kschedctl.scheduler.framework.events import (
 )
 from kschedctl.scheduler.framework.feature_gates import FeatureGates
 from kschedctl.scheduler.framework.leaning import Effect, Lean
-from kschedctl.scheduler.plugins.pod_topology_spread import hints as topology_spread
+from kschedctl.scheduler.plugins.pod_topology_spread import hints
 from kschedctl.scheduler.plugins.pod_topology_spread.among import SpreadAmong
 from kschedctl.scheduler.plugins.pod_topology_spread.arguments import PodTopologySpreadArgs
 from kschedctl.scheduler.plugins.pod_topology_spread.constraints import (
@@ -62,6 +62,20 @@ class PodTopologySpread(DeclaredPlugin):
     """
 
     name = NAME
+    changed = (
+        HEARS_OF_TOLERATIONS,
+        hints.COUNTS_PROMISED,
+        hints.COUNTS_ITSELF,
+    )
+    without = "topologySpreadConstraints are ignored"
+    takes_less_time = "fewer constraints a pod, over fewer domains"
+    needs_state: ClassVar[Mapping[str, str]] = {"filter": "preFilter", "score": "preScore"}
+    next_step_within_reach = NextStep(
+        "FillEmptierDomains", "The emptier domains have to take pods first: see what keeps them from it"
+    )
+    next_step = NextStep(
+        "LabelDomains", "Give the nodes the label of its topologySpreadConstraints, or another topologyKey to these"
+    )
     default_weight = 2
     peers = Peers.DOMAINS
     kinds = SELECTING_KINDS
@@ -95,16 +109,16 @@ class PodTopologySpread(DeclaredPlugin):
         of_pods = pod_actions(ActionType.ADD | ActionType.UPDATE_POD_LABEL | ActionType.DELETE, gates)
         if gates.enabled(QUEUEING_HINTS) and HEARS_OF_TOLERATIONS.at(gates.release):
             of_pods |= ActionType.UPDATE_POD_TOLERATION
-        counts = topology_spread.COUNTS_PROMISED.at(gates.release), topology_spread.COUNTS_ITSELF.at(gates.release)
+        counts = hints.COUNTS_PROMISED.at(gates.release), hints.COUNTS_ITSELF.at(gates.release)
         yield ClusterEventWithHint(POD, of_pods, partial(self._after_pod_change, counts=counts))
         of_nodes = ActionType.ADD | ActionType.DELETE | ActionType.UPDATE_NODE_LABEL | ActionType.UPDATE_NODE_TAINT
         yield ClusterEventWithHint(NODE, of_nodes, node_hint(self._after_node_change, gates))
 
     def _after_pod_change(self, info: PodInfo, change: ChangedObject, view: Fork, counts: tuple[bool, bool]) -> bool:
-        return topology_spread.after_pod_change(info, change, self.hard_constraints(info, view), *counts)
+        return hints.after_pod_change(info, change, self.hard_constraints(info, view), *counts)
 
     def _after_node_change(self, info: PodInfo, change: ChangedObject, view: Fork) -> bool:
-        return topology_spread.after_node_change(change, self.hard_constraints(info, view))
+        return hints.after_node_change(change, self.hard_constraints(info, view))
 
     def hard_constraints(self, info: PodInfo, view: Fork) -> list[SpreadConstraint]:
         """The hard ones. Raises PluginError."""

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cached_property
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -33,8 +33,8 @@ from kschedctl.scheduler.framework.feature_gates import FeatureGates
 from kschedctl.scheduler.framework.leaning import Lean
 from kschedctl.scheduler.framework.pod_traits import USES_DISKS
 from kschedctl.scheduler.plugins.helper.shape import UtilizationShapePoint, shape_points
-from kschedctl.scheduler.plugins.helper.volumes import hints as volumes
-from kschedctl.scheduler.plugins.helper.volumes.claim_leans import CLAIM_KINDS, claim_leans
+from kschedctl.scheduler.plugins.helper.volumes import hints
+from kschedctl.scheduler.plugins.helper.volumes.claim_leans import CLAIM_KINDS, LOOK_AT_CLAIM, claim_leans
 from kschedctl.scheduler.plugins.helper.volumes.listers import (
     Listers,
     NotFoundError,
@@ -43,7 +43,7 @@ from kschedctl.scheduler.plugins.helper.volumes.listers import (
     listers,
     usable_claim,
 )
-from kschedctl.scheduler.plugins.volume_binding.arguments import CAPACITY_GATE, VolumeBindingArgs
+from kschedctl.scheduler.plugins.volume_binding.arguments import CAPACITY_GATE, CAPACITY_SHAPE, VolumeBindingArgs
 from kschedctl.scheduler.plugins.volume_binding.binder import (
     PodVolumeClaims,
     PodVolumes,
@@ -106,6 +106,18 @@ class VolumeBinding(DeclaredPlugin):
     """
 
     name = "VolumeBinding"
+    changed = (
+        REASON_NODE_CONFLICT,
+        NARROWS_BY_HOSTNAME,
+        CAPACITY_GATE,
+        CAPACITY_SHAPE,
+        SCORES_PROVISIONING,
+        hints.HINTS_AT_DRIVERS,
+    )
+    without = "claims that wait for their first consumer are never bound"
+    takes_less_time = "volumeBindingMode and the number of PersistentVolumes without a class decide its work"
+    needs_state: ClassVar[Mapping[str, str]] = {"filter": "preFilter"}
+    next_step = LOOK_AT_CLAIM
     points = ("preBind",)
     kinds = (*CLAIM_KINDS, "CSINode", "CSIDriver", "CSIStorageCapacity")
     kinds_matter_to = USES_DISKS
@@ -134,7 +146,7 @@ class VolumeBinding(DeclaredPlugin):
         return claim_leans(info, listers(view))
 
     def events_to_register(self, gates: FeatureGates) -> Iterator[ClusterEventWithHint]:
-        return volumes.volume_binding_events(gates)
+        return hints.volume_binding_events(gates)
 
     def pre_filter(self, info: PodInfo, view: Fork) -> PreFilterResult:
         found = listers(view)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from kschedctl.api.objects import PersistentVolumeClaim
+from kschedctl.scheduler.framework.declaration import NextStep
 from kschedctl.scheduler.framework.leaning import Effect, Lean
 from kschedctl.scheduler.plugins.helper.volumes.csi_migration import plugin_of
 from kschedctl.scheduler.plugins.helper.volumes.listers import (
@@ -17,6 +18,8 @@ from kschedctl.snapshot.pod_info import PodInfo
 
 CLAIM_KINDS = ("PersistentVolumeClaim", "PersistentVolume", "StorageClass")
 """The kinds through which a pod's claim leads to a volume."""
+
+LOOK_AT_CLAIM = NextStep("LookAtClaim", "Look at the claim and its events")
 
 
 def claim_leans(info: PodInfo, found: Listers) -> Iterator[Lean]:

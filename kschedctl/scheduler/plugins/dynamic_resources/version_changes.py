@@ -1,0 +1,44 @@
+"""What versions changed in allocating devices."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from kschedctl.api.kube_version import ByVersion
+from kschedctl.scheduler.plugins.dynamic_resources import (
+    allocator,
+    claims,
+    constraints,
+    devices,
+    hints,
+    pools,
+    pre_filter,
+    requests,
+)
+from kschedctl.scheduler.plugins.helper import device_features
+
+VERSION_CHANGES: tuple[ByVersion[Any], ...] = (
+    claims.NOT_OWNER,
+    pre_filter.HAS_ALTERNATIVES,
+    device_features.NEWER_ALLOCATOR,
+    device_features.CHECKS_ADMIN_ACCESS,
+    device_features.TAINT_RULES_GATE,
+    devices.SELECTS_BY_CEL,
+    allocator.NONE_IS_ALL,
+    allocator.NOT_ALL_TO_HAVE,
+    allocator.ALL_OF_CLASS,
+    allocator.ADMIN_TWICE,
+    allocator.LATER_ALTERNATIVE,
+    allocator.CONSUMERS,
+    allocator.EACH_SHARE,
+    allocator.AT_INVALID_POOL,
+    requests.AT_MAX,
+    constraints.DIFFERS,
+    pools.INCOMPLETE,
+    pools.NEWER_SLICES,
+    pools.CHECKS_NAMES,
+    pools.COUNTS_SHARES,
+    hints.HEARS_OF_ALLOCATABLE,
+    hints.HEARS_OF_SLICES,
+    hints.SLICES_NEED_CLAIMS,
+)
