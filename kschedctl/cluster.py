@@ -11,6 +11,7 @@ import msgspec
 
 from kschedctl.api import objects as api
 from kschedctl.api.api_versions import kind_of, known_as
+from kschedctl.api.decoding import from_builtins
 from kschedctl.api.defaults import DEFAULT_NAMESPACE
 from kschedctl.api.kube_version import KUBE_VERSION, KubeVersion
 from kschedctl.api.pod_table import NO_PODS, PodTable
@@ -272,7 +273,7 @@ def _is_classic(document: Mapping[str, Any], kind: str) -> bool:
 def convert(document: Mapping[str, Any], where: str = "") -> api.Struct:
     """One document as its typed struct. Raises InputError that names the object and the field."""
     try:
-        return msgspec.convert(without_nulls(document), api.KINDS[kind_of(document)])
+        return from_builtins(without_nulls(document), api.KINDS[kind_of(document)])
     except msgspec.ValidationError as error:
         raise InputError(str(error), where=where or describe(document)) from None
 

@@ -21,6 +21,10 @@ TWICE_BY_NATURE = {"Cluster", "NodeAffinity"}
 """What users get is a Cluster with ways to make one; upstream gives an object and a plugin the same name."""
 OBJECTS_AGAIN = {"api/validation/written.py"}
 """Upstream's objects once more, as manifests have them; they are called by their module."""
+DECODING = "api/decoding.py"
+"""What msgspec knows of a struct must not be filled in by two threads at once."""
+MAKING = {"msgspec.convert", "msgspec.json.Decoder", "msgspec.msgpack.Decoder"}
+TAKING_A_TYPE = {f"msgspec.{form}.decode" for form in ("json", "msgpack", "toml", "yaml")}
 MODULES = {str(path.relative_to(ROOT)): path.read_text() for path in sorted(ROOT.rglob("*.py"))}
 
 
@@ -42,6 +46,17 @@ def class_names(names: dict[str, ast.Module]) -> Counter[str]:
     return Counter(node.name for node in nodes if isinstance(node, ast.ClassDef))
 
 
+def makes_structs(tree: ast.Module) -> list[str]:
+    """The calls that have msgspec make structs, or decoders of them, and the imports of what does."""
+    calls = [node for node in ast.walk(tree) if isinstance(node, ast.Call)]
+    made = [name for call in calls if (name := ast.unparse(call.func)) in MAKING]
+    typed = (call for call in calls if {"type"} & {keyword.arg for keyword in call.keywords} or len(call.args) > 1)
+    made += [name for call in typed if (name := ast.unparse(call.func)) in TAKING_A_TYPE]
+    imports = [node for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)]
+    named = (f"{node.module}.{alias.name}" for node in imports for alias in node.names)
+    return [*made, *(name for name in named if name in MAKING | TAKING_A_TYPE | {"msgspec.json", "msgspec.msgpack"})]
+
+
 def in_order(imports: dict[str, set[str]]) -> list[str]:
     """The modules, each after those that it imports. Raises CycleError."""
     return list(TopologicalSorter(imports).static_order())
@@ -61,6 +76,13 @@ def test_modules_are_short() -> None:
 def test_a_class_name_means_one_thing() -> None:
     names = class_names({name: tree for name, tree in trees().items() if name not in OBJECTS_AGAIN})
     assert {name for name, times in names.items() if times > 1 and not name.startswith("_")} == TWICE_BY_NATURE
+
+
+def test_structs_are_decoded_in_one_place() -> None:
+    assert {name: found for name, tree in trees().items() if (found := makes_structs(tree))}.keys() == {DECODING}
+    wrong = "from msgspec import convert", "msgspec.json.Decoder(Pod)", "msgspec.json.decode(data, type=Pod)"
+    assert all(makes_structs(ast.parse(text)) for text in wrong)
+    assert makes_structs(ast.parse("msgspec.json.decode(data)")) == []
 
 
 def test_no_modules_import_each_other() -> None:

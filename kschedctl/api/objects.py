@@ -10,6 +10,8 @@ from typing import Annotated, Any
 
 import msgspec
 
+from kschedctl.api.decoding import from_builtins
+
 Int64 = Annotated[int, msgspec.Meta(ge=-(2**63), le=2**63 - 1)]
 """The largest integer of the API, and of the columns; what is narrower there is so in upstream's validation."""
 
@@ -865,7 +867,7 @@ class Device(Struct, frozen=True):
     def __post_init__(self) -> None:
         if self.basic is not None:
             capacity = {name: _capacity(found) for name, found in (self.basic.get("capacity") or {}).items()}
-            basic = msgspec.convert(self.basic | {"capacity": capacity}, Device)
+            basic = from_builtins(self.basic | {"capacity": capacity}, Device)
             for field in self.__struct_fields__[1:]:
                 msgspec.structs.force_setattr(self, field, getattr(basic, field))
 

@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-import msgspec
 from msgspec.structs import replace
 
+from kschedctl.api.decoding import from_builtins
 from kschedctl.api.defaults import DEFAULT_NAMESPACE
 from kschedctl.api.node_selector import required_node_affinity
 from kschedctl.api.objects import (
@@ -175,7 +175,7 @@ def is_not_installed(document: Mapping[str, Any]) -> bool:
 
 def decode(document: Mapping[str, object]) -> Struct:
     """One workload document, typed. Raises msgspec.ValidationError."""
-    found: Struct = msgspec.convert(document, KINDS[str(document["kind"])])
+    found: Struct = from_builtins(document, KINDS[str(document["kind"])])
     return found
 
 

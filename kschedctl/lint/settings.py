@@ -9,6 +9,7 @@ from typing import Any
 
 import msgspec
 
+from kschedctl.api.decoding import from_builtins
 from kschedctl.api.kube_version import KubeVersion
 from kschedctl.errors import ConfigurationError, InputError
 from kschedctl.lint.rule import RuleProfile, Severity
@@ -44,7 +45,7 @@ class ProjectSettings(msgspec.Struct, frozen=True, rename="kebab", forbid_unknow
 def parse_settings(document: Any, where: str) -> ProjectSettings:
     """The settings in a parsed document. Raises InputError that names the field."""
     try:
-        found = msgspec.convert(document, ProjectSettings)
+        found = from_builtins(document, ProjectSettings)
     except msgspec.ValidationError as error:
         what, _, field = str(error).replace("`", "").partition(" - at $.")
         raise InputError(what[:1].lower() + what[1:], where=f"{where}, {field}" if field else where) from None

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
+from kschedctl.api.decoding import from_builtins
 from kschedctl.errors import InputError
 from kschedctl.lint.findings.fingerprint import first_fingerprint
 from kschedctl.lint.findings.path_patterns import path_matches
@@ -98,7 +99,7 @@ def parse_baseline(document: Any, where: str) -> Counter[str]:
     if not isinstance(document, Mapping) or document.get("kind") != BASELINE_KIND:
         raise InputError(f"not a {BASELINE_KIND}", where=where, hint=hint)
     try:
-        found = msgspec.convert(document, _Baseline)
+        found = from_builtins(document, _Baseline)
     except msgspec.ValidationError as error:
         what, _, field = str(error).replace("`", "").partition(" - at $.")
         raise InputError(

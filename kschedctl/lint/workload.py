@@ -11,6 +11,7 @@ from typing import Any, TypeVar
 import msgspec
 
 from kschedctl.api import objects as api
+from kschedctl.api.decoding import from_builtins
 from kschedctl.api.field_errors import FieldError
 from kschedctl.api.labels import Selector, SelectorError, from_label_selector
 from kschedctl.api.ownership import Owner
@@ -238,7 +239,7 @@ class InvalidFieldError(Exception):
 def typed_at(at: Path, value: Any, into: type[T]) -> T:
     """The value of a field as ``into``. Raises InvalidFieldError, which names the field within."""
     try:
-        return msgspec.convert(value, into)
+        return from_builtins(value, into)
     except msgspec.ValidationError as error:
         what, _, where = str(error).partition(" - at `$")
         steps = [name or index for name, index in _STEP.findall(where.rstrip("`"))]

@@ -15,6 +15,7 @@ from typing import Any
 import msgspec
 
 from kschedctl.api.api_versions import known_as
+from kschedctl.api.decoding import json_decoder
 from kschedctl.errors import InputError
 from kschedctl.sources.collector import Collector
 from kschedctl.sources.documents.documents import decoded
@@ -35,8 +36,8 @@ _BOUNDARY = re.compile(
 )
 _SPACE = re.compile(r"\s*")
 _AFTER_ITEM = re.compile(r"\s*(?:(,)\s*|\])")
-_type_meta = msgspec.json.Decoder(TypeMeta)
-_raw_items = msgspec.json.Decoder(list[msgspec.Raw])
+_type_meta = json_decoder(TypeMeta)
+_raw_items = json_decoder(list[msgspec.Raw])
 _scan = json.JSONDecoder(parse_int=str, parse_float=str).raw_decode
 _UNDECODABLE = (msgspec.DecodeError, UnicodeDecodeError, OverflowError)
 

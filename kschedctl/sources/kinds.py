@@ -13,6 +13,7 @@ from typing import Any, Literal
 import msgspec
 
 from kschedctl.api.api_versions import fate, is_foreign, kind_in_api
+from kschedctl.api.decoding import json_decoder
 from kschedctl.api.objects import KINDS, Struct
 from kschedctl.cluster import OBSERVED
 from kschedctl.sources.documents.place import Place
@@ -71,13 +72,13 @@ def items_decoder(kind: str) -> msgspec.json.Decoder[Any]:
     Raises ValidationError when an item says that it is of another kind or of a version that is not read.
     """
     item = item_type(kind) if kind else reduce(or_, (item_type(each) for each in KINDS if kind_in_api(each) == each))
-    return msgspec.json.Decoder(GenericAlias(list, item))
+    items: Any = GenericAlias(list, item)
+    return json_decoder(items)
 
 
-@cache
 def item_decoder(kind: str) -> msgspec.json.Decoder[Any]:
     """Decodes one object of this kind."""
-    return msgspec.json.Decoder(item_type(kind))
+    return json_decoder(item_type(kind))
 
 
 @cache

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
+from kschedctl.api.decoding import from_builtins, from_json, from_msgpack
 from kschedctl.sources.files import STDIN, find_files
 
 LARGEST = 64 << 20
@@ -90,11 +91,9 @@ def in_snapshot(path: str, kind: str) -> list[Name]:
             return []
         data = members.read(member)
     if kind == "Pod":
-        return list(_of_table(msgspec.msgpack.decode(data, type=_Pods)))
+        return list(_of_table(from_msgpack(data, _Pods)))
     nodes = kind == "Node"
-    found = (
-        msgspec.msgpack.decode(data, type=_Nodes).nodes if nodes else msgspec.msgpack.decode(data, type=list[_Object])
-    )
+    found = from_msgpack(data, _Nodes).nodes if nodes else from_msgpack(data, list[_Object])
     return [Name(each.metadata.namespace, each.metadata.name) for each in found]
 
 
@@ -119,13 +118,13 @@ def _read(path: str) -> bytes:
 
 def _documents(data: bytes, file: str) -> Iterator[_Object]:
     if data.lstrip().startswith(b"{"):
-        yield msgspec.json.decode(data, type=_Object)
+        yield from_json(data, _Object)
         return
     from kschedctl.sources.documents.yaml_documents import parse_yaml  # noqa: PLC0415 - JSON needs no YAML parser
 
     for document in parse_yaml(data.decode(), file):
         if isinstance(document.value, dict):
-            yield msgspec.convert(document.value, _Object)
+            yield from_builtins(document.value, _Object)
 
 
 def _named(found: _Object, kind: str, given: str) -> Iterator[Name]:

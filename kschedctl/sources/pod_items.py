@@ -14,6 +14,7 @@ from typing import Any, NamedTuple, get_type_hints
 import msgspec
 from msgspec.structs import replace
 
+from kschedctl.api.decoding import json_decoder
 from kschedctl.api.objects import Condition, Pod, PodMeta, PodSpec, PodStatus, Struct, Volume
 from kschedctl.api.pod_columns import MOST_CHARACTERS
 from kschedctl.api.pod_table import PodRows, PodTableBuilder
@@ -212,4 +213,4 @@ def _common(item: Any) -> Pod:
 
 @cache
 def _decoder(struct: type[Struct], name: str) -> msgspec.json.Decoder[Any]:
-    return msgspec.json.Decoder(get_type_hints(struct, include_extras=True)[name])
+    return json_decoder(get_type_hints(struct, include_extras=True)[name])

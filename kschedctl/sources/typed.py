@@ -8,6 +8,7 @@ from typing import Any
 
 import msgspec
 
+from kschedctl.api.decoding import from_builtins
 from kschedctl.api.objects import KINDS, Struct
 from kschedctl.cluster import without_nulls
 from kschedctl.errors import InputError
@@ -24,7 +25,7 @@ def typed(document: Mapping[str, Any], kind: str, place: Place, structs: Mapping
     """The document as the struct of its kind. Raises InputError."""
     document = without_nulls(document)
     try:
-        found: Struct = msgspec.convert(document, structs[kind])
+        found: Struct = from_builtins(document, structs[kind])
         _encode(found)
     except msgspec.ValidationError as error:
         raise _field_error(document, str(error), place) from None

@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from kschedctl.api import objects as api
+from kschedctl.api.decoding import from_builtins
 from kschedctl.api.defaults import DEFAULT_NAMESPACE
 from kschedctl.api.field_errors import Path
 from kschedctl.api.objects import Resources, Struct
@@ -43,7 +44,7 @@ def refuse(manifest: Mapping[str, Any], cluster: Cluster) -> None:
     """Raises InputError where the API server would not create what the manifest describes; ``also`` has the rest."""
     kind, where = str(manifest["kind"]), describe(manifest)
     try:
-        found = msgspec.convert(without_nulls(manifest), {**KINDS, **around_pods.KINDS}[kind])
+        found = from_builtins(without_nulls(manifest), {**KINDS, **around_pods.KINDS}[kind])
     except msgspec.ValidationError as error:
         raise InputError(str(error), where=where) from None
     wrong = refusals(manifest, found, cluster) if kind in KINDS else invalid_around(manifest, found)

@@ -14,6 +14,7 @@ from typing import Annotated, TypeVar
 import msgspec
 from msgspec import inspect
 
+from kschedctl.api.decoding import from_builtins
 from kschedctl.cluster import without_nulls
 from kschedctl.errors import ConfigurationError
 
@@ -51,7 +52,7 @@ class GoDuration(float):
 def decode(document: object, into: type[T], path: str = "") -> T:
     """The document, found at ``path``, as ``into``. Raises ConfigurationError for a wrong type; unknown fields pass."""
     try:
-        return msgspec.convert(without_nulls(document), into, dec_hook=_decode_custom)
+        return from_builtins(without_nulls(document), into, _decode_custom)
     except msgspec.ValidationError as error:
         what, _, where = str(error).replace("`", "").replace(" | null", "").partition(" - at $")
         raise ConfigurationError(what[:1].lower() + what[1:], where=f"{path}{where}".lstrip(".")) from None

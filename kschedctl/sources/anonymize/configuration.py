@@ -7,6 +7,7 @@ from typing import Any
 
 import msgspec
 
+from kschedctl.api.decoding import from_builtins
 from kschedctl.api.objects import NodeAffinity
 from kschedctl.cluster import without_nulls
 from kschedctl.errors import shown_url
@@ -52,7 +53,7 @@ def _plugin_config(config: Document, rewriter: Rewriter) -> dict[str, Any]:
 def _node_affinity(args: Document, rewriter: Rewriter) -> dict[str, Any]:
     if not args.get("addedAffinity"):
         return dict(args)
-    affinity = rewriter.struct(msgspec.convert(args["addedAffinity"], NodeAffinity))
+    affinity = rewriter.struct(from_builtins(args["addedAffinity"], NodeAffinity))
     return {**args, "addedAffinity": msgspec.to_builtins(affinity)}
 
 

@@ -7,8 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-import msgspec
-
+from kschedctl.api.decoding import from_builtins
 from kschedctl.api.objects import NodeAffinity, Struct, Taint, Toleration
 from kschedctl.api.ownership import TEMPLATE_HASH
 from kschedctl.api.pod_table import PodTable
@@ -69,7 +68,7 @@ def added_affinities(configuration: Mapping[str, Any] | None) -> list[NodeAffini
     profiles = (configuration or {}).get("profiles") or ()
     configs = (config for profile in profiles for config in profile.get("pluginConfig") or ())
     found = ((config.get("args") or {}).get("addedAffinity") for config in configs)
-    return [msgspec.convert(without_nulls(affinity), NodeAffinity) for affinity in found if affinity]
+    return [from_builtins(without_nulls(affinity), NodeAffinity) for affinity in found if affinity]
 
 
 def composed_names(cluster: Cluster) -> dict[str, tuple[str, ...]]:

@@ -12,6 +12,7 @@ from typing import Any
 
 import msgspec
 
+from kschedctl.api.decoding import from_json
 from kschedctl.api.garbage import without_garbage_collection
 from kschedctl.api.kube_version import KubeVersion, nearest, stands_in
 from kschedctl.cluster import FIELDS, Cluster, Gap, Picture
@@ -100,13 +101,13 @@ def read_archive(path: str) -> Cluster:
 def _header(members: Archive) -> Header:
     """Raises InputError, msgspec.DecodeError, KeyError."""
     data = members.read(HEADER, LONGEST_HEADER) if HEADER in members else b"{}"
-    found = msgspec.json.decode(data, type=_Format)
+    found = from_json(data, _Format)
     if found.kind != KIND:
         raise InputError("no snapshot", hint="kschedctl snapshot save writes them; -f reads other files")
     if found.format != FORMAT:
         what = f"a snapshot of format {found.format}, written by {found.written_by or 'nobody knows what'}"
         raise InputError(what, hint=f"this kschedctl reads format {FORMAT}")
-    return msgspec.json.decode(data, type=Header)
+    return from_json(data, Header)
 
 
 def _objects(header: Header, members: Archive) -> dict[str, Any]:

@@ -7,7 +7,6 @@ which many have in common. What is read back is checked as far as the rest of th
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from functools import cache
 from types import GenericAlias
 from typing import Any
 
@@ -17,6 +16,7 @@ from msgspec.structs import replace
 
 from kschedctl.api.arrays import Ints
 from kschedctl.api.columns import LATEST, NEVER, UID_BYTES, TextColumn, Texts, Times, Uids
+from kschedctl.api.decoding import from_msgpack
 from kschedctl.api.noise import without_noise
 from kschedctl.api.objects import (
     KINDS,
@@ -166,14 +166,15 @@ def _bytes(numbers: Any) -> bytes:
 
 def unpack(kind: str, data: bytes, count: int) -> Sequence[Struct]:
     """The ``count`` objects of a section. Raises ValueError for what ``pack`` does not make of so many."""
-    found = _UNPACK.get(kind, _decoder(kind))(data)
+    unpacked = _UNPACK.get(kind)
+    found = unpacked(data) if unpacked else _others(kind, data)
     if len(found) != count:
         raise ValueError(f"{len(found):,} objects of kind {kind} instead of {count:,}")
     return found
 
 
 def _pods(data: bytes) -> PodTable:
-    record = msgspec.msgpack.decode(data, type=_PodRecord)
+    record = from_msgpack(data, _PodRecord)
     parts: tuple[Sequence[Any], ...] = (
         record.metadata,
         record.specs,
@@ -216,7 +217,7 @@ def _nothing(count: int) -> _Column:
 
 
 def _nodes(data: bytes) -> tuple[Node, ...]:
-    record = msgspec.msgpack.decode(data, type=_NodeRecord)
+    record = from_msgpack(data, _NodeRecord)
     images, counts, codes = record.images, _ints(record.counts), _ints(record.codes)
     _check_codes(codes, len(images))
     _check_codes(counts, len(codes) + 1)
@@ -229,12 +230,10 @@ def _nodes(data: bytes) -> tuple[Node, ...]:
     )
 
 
-@cache
-def _decoder(kind: str) -> Callable[[bytes], Sequence[Struct]]:
-    decode: Callable[[bytes], Sequence[Struct]] = msgspec.msgpack.Decoder(
-        GenericAlias(tuple, (KINDS[kind], ...))
-    ).decode
-    return decode
+def _others(kind: str, data: bytes) -> tuple[Struct, ...]:
+    objects: Any = GenericAlias(tuple, (KINDS[kind], ...))
+    found: tuple[Struct, ...] = from_msgpack(data, objects)
+    return found
 
 
 def _texts(column: _Column, count: int) -> Texts:

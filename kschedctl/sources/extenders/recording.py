@@ -8,6 +8,7 @@ from typing import Any
 
 import msgspec
 
+from kschedctl.api.decoding import from_builtins
 from kschedctl.errors import InputError, shown_url
 from kschedctl.reports.extender_answers import ExtenderAnswer, ExtenderAnswers
 from kschedctl.scheduler.engine.extenders.answers import ExtenderError
@@ -71,7 +72,7 @@ class RecordedAnswers:
         if len(documents) != 1 or documents[0].get("kind") != "ExtenderAnswers":
             raise InputError("no ExtenderAnswers", where=path, hint="--record-extenders writes such a file")
         try:
-            return cls(msgspec.convert(documents[0], ExtenderAnswers).answers, path)
+            return cls(from_builtins(documents[0], ExtenderAnswers).answers, path)
         except msgspec.ValidationError as error:
             raise InputError(str(error), where=path) from None
 

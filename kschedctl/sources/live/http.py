@@ -25,6 +25,7 @@ from urllib3.exceptions import (
     SSLError,
 )
 
+from kschedctl.api.decoding import from_json
 from kschedctl.errors import ClusterError, InputError
 from kschedctl.sources.live.limits import Limit, limited
 
@@ -306,7 +307,7 @@ def _pieces(response: urllib3.BaseHTTPResponse) -> Iterator[bytes]:
 def _message(body: bytes) -> str:
     """What the Status in the body says; nothing of other bodies, as a proxy's page."""
     try:
-        return shortened(msgspec.json.decode(body, type=StatusBody).message)
+        return shortened(from_json(body, StatusBody).message)
     except (ValueError, RecursionError):
         return ""
 

@@ -18,6 +18,7 @@ import msgspec
 from msgspec.structs import replace
 
 from kschedctl.api.api_versions import kind_in_api
+from kschedctl.api.decoding import from_builtins, from_json
 from kschedctl.api.noise import without_noise
 from kschedctl.api.objects import KINDS, ContainerImage, Node, Pod, Struct
 from kschedctl.api.observed.events import is_passed_over
@@ -201,7 +202,7 @@ class PodCollector:
     def add(self, body: bytes) -> int:
         """Take in a page; how many pods it has. Raises ValueError, OverflowError, RecursionError."""
         try:
-            items = _decoder(_page_type(item_type("Pod"))).decode(body).items or ()
+            items = from_json(body, _page_type(item_type("Pod"))).items or ()
             self._builder.extend(self._items.rows(items, None))
         except msgspec.ValidationError:
             items = _decoded(_page_type(Pod), body).items or ()
@@ -219,7 +220,7 @@ def key_of(obj: Struct) -> Key:
 
 
 def _head(kind: str, body: bytes) -> Head:
-    head = _head_decoder.decode(body)
+    head = from_json(body, Head)
     if head.kind != f"{kind_in_api(kind)}List":
         raise msgspec.DecodeError(f"{head.kind or 'JSON'} instead of a {kind_in_api(kind)}List")
     return head
@@ -234,12 +235,12 @@ def decode_object(kind: str, body: bytes, where: str) -> Struct:
 
 def _decoded(into: Any, body: bytes) -> Any:
     try:
-        return _decoder(into).decode(body)
+        return from_json(body, into)
     except msgspec.ValidationError:
         if b"null" not in body:
             raise
         # to the API server a null is an absent field
-        return msgspec.convert(without_nulls(msgspec.json.decode(body)), into)
+        return from_builtins(without_nulls(msgspec.json.decode(body)), into)
 
 
 @contextmanager
@@ -249,14 +250,6 @@ def _shape(what: str, where: str) -> Iterator[None]:
         yield
     except (ValueError, RecursionError, OverflowError) as error:
         raise ClusterError(f"{what} of another shape than expected: {unreadable(error)}", where=where) from None
-
-
-_head_decoder = msgspec.json.Decoder(Head)
-
-
-@cache
-def _decoder(into: Any) -> msgspec.json.Decoder[Any]:
-    return msgspec.json.Decoder(into)
 
 
 @cache

@@ -17,6 +17,7 @@ from urllib.parse import quote, urlsplit
 
 import msgspec
 
+from kschedctl.api.decoding import from_json
 from kschedctl.sources.names import Meta, Name
 
 MOST = 500
@@ -69,7 +70,7 @@ def _listed(connection: http.client.HTTPConnection, path: str, headers: Mapping[
     connection.request("GET", f"{path}{'&' if '?' in path else '?'}limit={MOST}", headers=dict(headers))
     answer = connection.getresponse()
     data = answer.read()
-    return [item.metadata for item in msgspec.json.decode(data, type=_List).items] if answer.status == 200 else []
+    return [item.metadata for item in from_json(data, _List).items] if answer.status == 200 else []
 
 
 @contextmanager

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
+from kschedctl.api.decoding import json_decoder
 from kschedctl.api.kube_version import KUBE_VERSION, KubeVersion, nearest, stands_in
 from kschedctl.cluster import SchedulerInstance
 from kschedctl.errors import InputError, shown_url
@@ -209,7 +210,7 @@ def _gates(text: str) -> Iterator[tuple[str, bool]]:
 def _get(server: Server, path: str, into: type[Any], query: Mapping[str, str] | None = None) -> Any:
     """The object at the path, None where it is not or may not be seen. Raises ClusterError."""
     try:
-        return server.decoded(path, query, msgspec.json.Decoder(into).decode)
+        return server.decoded(path, query, json_decoder(into).decode)
     except RefusedError as error:
         log.info("%s: %s", path, error.message)
         return None

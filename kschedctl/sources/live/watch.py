@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
+from kschedctl.api.decoding import from_json
 from kschedctl.api.noise import without_noise
 from kschedctl.api.objects import Struct
 from kschedctl.api.pod_table import Key
@@ -76,15 +77,15 @@ def caught_up(server: Server, kind: str, listing: Listing) -> tuple[Listing, int
 
 
 def _event(kind: str, line: bytes, where: str) -> WatchEvent:
-    event = msgspec.json.decode(line, type=_Event)
+    event = from_json(line, _Event)
     body = bytes(event.object)
     if event.type == "ERROR":
-        status = msgspec.json.decode(body, type=StatusBody)
+        status = from_json(body, StatusBody)
         gone = status.code == GONE or status.reason in ("Expired", "Gone")
         raise RefusedError(GONE, shortened(status.message)) if gone else BrokenOffError(shortened(status.message))
     if event.type not in ("ADDED", "MODIFIED", "DELETED", "BOOKMARK"):
         raise BrokenOffError(f"no event of a watch: {shortened(event.type)}")
-    version = msgspec.json.decode(body, type=_Versioned).metadata.resource_version
+    version = from_json(body, _Versioned).metadata.resource_version
     if event.type == "BOOKMARK":
         return WatchEvent(version)
     obj = decode_object(kind, body, where)

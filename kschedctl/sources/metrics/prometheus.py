@@ -14,6 +14,7 @@ from typing import Any
 
 import msgspec
 
+from kschedctl.api.decoding import from_builtins, from_json
 from kschedctl.errors import ClusterError, InputError, UsageError, shown_url
 from kschedctl.sources.live.http import shortened
 from kschedctl.sources.metrics.http import MetricsAccess
@@ -111,12 +112,12 @@ def _asked(access: MetricsAccess, url: str, query: str) -> list[_Sample]:
     where = shown_url(url)
     status, body = access.get(f"{url.rstrip('/')}/api/v1/query", {"query": query})
     try:
-        response = msgspec.json.decode(body, type=_Response)
+        response = from_json(body, _Response)
         if response.status != "success":
             raise ClusterError(f"refuses a query: {shortened(response.error)}", where=where)
         if response.data.result_type != "vector":
             raise ClusterError("answers a query with no vector", where=where)
-        return msgspec.convert(response.data.result, list[_Sample])
+        return from_builtins(response.data.result, list[_Sample])
     except (msgspec.DecodeError, msgspec.ValidationError, RecursionError):
         what = f"answers {status}, and not" if status != 200 else "does not answer"
         raise ClusterError(f"{what} as Prometheus' HTTP API", where=where, hint="name its base URL") from None

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-import msgspec
-
+from kschedctl.api.decoding import from_builtins
 from kschedctl.errors import InputError, KschedctlError, UsageError
 from kschedctl.reports.scenario import Apply, Configure, Part, Scenario, Step, scenario_schema
 from kschedctl.studies.scenarios.steps import Files
@@ -28,7 +27,7 @@ def load_scenario(document: Mapping[str, Any], where: str = "") -> Scenario:
     if error is not None:
         path = list(error.absolute_path)
         raise InputError(_words(_told(error, len(path) == 2), path, document), where=where)
-    found: Scenario = msgspec.convert(document, Scenario)
+    found: Scenario = from_builtins(document, Scenario)
     return found
 
 

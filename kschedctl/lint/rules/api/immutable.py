@@ -10,6 +10,7 @@ from typing import Any
 import msgspec
 
 from kschedctl.api import objects as api
+from kschedctl.api.decoding import from_builtins
 from kschedctl.api.field_errors import FieldError, Found, each_once, forbidden
 from kschedctl.api.labels import Selector
 from kschedctl.api.ownership import TEMPLATE_HASH, Owner, controller_of
@@ -34,7 +35,7 @@ def changed(world: World) -> Iterator[Problem]:
         if subject.kind not in STRUCTS or not is_written(subject) or _is_hook(subject):
             continue
         try:
-            found = msgspec.convert(without_nulls(subject.document), STRUCTS[subject.kind])
+            found = from_builtins(without_nulls(subject.document), STRUCTS[subject.kind])
         except msgspec.ValidationError:
             continue
         for fault in _one_a_field(_faults(subject, found, there)):
@@ -143,7 +144,7 @@ class There:
         found = {}
         for key, document in self.documents.items():
             try:
-                typed = msgspec.convert(without_nulls(document), written.Workload)
+                typed = from_builtins(without_nulls(document), written.Workload)
             except msgspec.ValidationError:
                 continue
             selector = compiled(typed.spec.selector)

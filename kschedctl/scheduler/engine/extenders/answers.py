@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
+from kschedctl.api.decoding import from_builtins
 from kschedctl.api.objects import Node
 from kschedctl.cluster import without_nulls
 
@@ -98,7 +99,7 @@ def preemption_result(body: Any) -> dict[str, MetaVictims]:
 def node_of(document: Mapping[str, Any]) -> Node:
     """A node as an extender returned it. Raises ExtenderError."""
     try:
-        return msgspec.convert(without_nulls(document), Node)
+        return from_builtins(without_nulls(document), Node)
     except msgspec.ValidationError as error:
         raise ExtenderError(f"json: cannot unmarshal into Go struct field NodeList.items: {error}") from None
 
