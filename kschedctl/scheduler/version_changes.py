@@ -21,7 +21,8 @@ from kschedctl.scheduler.framework.extension_points import EXTENSION_POINTS
 from kschedctl.scheduler.framework.feature_gates import SPECS, FeatureGates, Stage, stage_at
 from kschedctl.scheduler.framework.strict_decoding import fields_of
 from kschedctl.scheduler.plugins.helper import placed_pods as placed
-from kschedctl.scheduler.queueing import backoff_queue, pre_checks, requeueing, scheduling_queue, signature
+from kschedctl.scheduler.plugins.helper import signing
+from kschedctl.scheduler.queueing import backoff_queue, pre_checks, requeueing, scheduling_queue
 from kschedctl.scheduler.registry.in_tree import IN_TREE
 from kschedctl.scheduler.registry.scheduler_plugins import SCHEDULER_PLUGINS
 
@@ -36,7 +37,7 @@ OF_SEVERAL: tuple[ByVersion[Any], ...] = (
     validation.INVALID_PLUGINS,
     feature_gates.CHECKS_DEPENDENCIES,
     feature_gates.HOST_NETWORK_NEEDS,
-    signature.EXTENDED_RESOURCES_SIGNED,
+    signing.EXTENDED_RESOURCES_SIGNED,
     events.EVERY_UPDATE,
     events.AS_IF_ADDED,
     events.PRE_CHECKED,

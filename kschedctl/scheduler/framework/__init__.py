@@ -282,6 +282,18 @@ class AssumingPlugin(ReservePlugin, Protocol):
         """The objects as the plugin takes them to be between Reserve and PreBind; as ``reserve`` else."""
 
 
+Fragment = Mapping[str, Any]
+"""What a plugin adds to the signature of a pod."""
+
+
+@runtime_checkable
+class SignPlugin(Plugin, Protocol):
+    """One whose answers are the same for pods with the same signature."""
+
+    def sign(self, info: PodInfo, view: Fork) -> Fragment | None:
+        """What of the pod its answers depend on; None for a pod that cannot be compared with others."""
+
+
 class UpstreamFault(NamedTuple):
     """A fault of upstream's own that a plugin repeats: ``text`` tells it in a line.
 

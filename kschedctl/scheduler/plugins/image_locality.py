@@ -8,7 +8,7 @@ import numpy as np
 
 from kschedctl.api.arrays import Rows, Scores
 from kschedctl.api.kube_version import NEWEST, ByVersion, KubeVersion
-from kschedctl.scheduler.framework import MAX_NODE_SCORE, Peers, Reads
+from kschedctl.scheduler.framework import MAX_NODE_SCORE, Fragment, Peers, Reads
 from kschedctl.scheduler.framework.declaration import DeclaredPlugin
 from kschedctl.scheduler.framework.feature_gates import FeatureGates
 from kschedctl.snapshot.fork import Fork
@@ -58,6 +58,10 @@ class ImageLocality(DeclaredPlugin):
 
     def normalize(self, state: Any, scores: Scores) -> Scores:
         return scores
+
+    def sign(self, info: PodInfo, view: Fork) -> Fragment:
+        containers = (*info.spec.containers, *info.spec.init_containers)
+        return {"images": sorted({normalized_image_name(container.image) for container in containers})}
 
 
 def normalized_image_name(name: str) -> str:

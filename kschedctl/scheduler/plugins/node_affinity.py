@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Self
 
 import numpy as np
@@ -17,12 +17,13 @@ from kschedctl.api.node_selector import (
     compile_requirements,
     required_node_affinity,
 )
-from kschedctl.api.objects import Node, NodeSelector, NodeSelectorTerm, PodSpec
+from kschedctl.api.objects import Node, NodeSelector, NodeSelectorTerm, PodSpec, SelectorRequirement
 from kschedctl.api.objects import NodeAffinity as NodeAffinityTerms
 from kschedctl.scheduler.framework import (
     PRE_FILTER_SKIP,
     PRE_SCORE_SKIP,
     Code,
+    Fragment,
     Peers,
     PluginError,
     PreFilterResult,
@@ -44,6 +45,7 @@ from kschedctl.scheduler.framework.events import (
 )
 from kschedctl.scheduler.framework.facts import NodeAffinityUnmet, Wanted
 from kschedctl.scheduler.framework.feature_gates import FeatureGates
+from kschedctl.scheduler.plugins.helper.signing import encode
 from kschedctl.snapshot.delta import Delta
 from kschedctl.snapshot.fork import Fork
 from kschedctl.snapshot.node_masks import allowed, matching
@@ -149,6 +151,10 @@ class NodeAffinity(DeclaredPlugin):
         wanted = required_node_affinity(info.spec)
         return _matches(wanted, node) and (change.old is None or not _matches(wanted, change.old))
 
+    def sign(self, info: PodInfo, view: Fork) -> Fragment:
+        affinity = info.spec.affinity.node_affinity if info.spec.affinity else None
+        return {"nodeAffinity": affinity and _signed(affinity), "nodeSelector": info.spec.node_selector}
+
 
 def _matches(wanted: RequiredNodeAffinity | CompiledNodeSelector, node: Node) -> bool:
     """Raises PluginError for terms that cannot be parsed."""
@@ -203,3 +209,20 @@ def _unmet_by(term: NodeSelectorTerm, labels: Mapping[str, str], name: str) -> I
         alone = compile_node_selector(NodeSelector((NodeSelectorTerm(match_fields=(wanted,)),)))
         if not any(term.matches({}, name) for term in alone.terms):  # a faulty one matches nothing
             yield Wanted(wanted.key, wanted.operator, wanted.values or (), name, field=True)
+
+
+def _signed(affinity: NodeAffinityTerms) -> tuple[list[str], list[str]]:
+    """The required and the preferred terms, in no order."""
+    required = affinity.required_during_scheduling_ignored_during_execution
+    terms = required.node_selector_terms if required else ()
+    weighted = affinity.preferred_during_scheduling_ignored_during_execution
+    preferred = sorted(encode((each.weight, _term(each.preference))).decode() for each in weighted)
+    return sorted(encode(_term(term)).decode() for term in terms), preferred
+
+
+def _term(term: NodeSelectorTerm) -> tuple[list[str], list[str]]:
+    return _requirements(term.match_expressions), _requirements(term.match_fields)
+
+
+def _requirements(requirements: Iterable[SelectorRequirement]) -> list[str]:
+    return sorted(encode((each.key, each.operator, sorted(each.values or ()))).decode() for each in requirements)

@@ -9,7 +9,15 @@ import numpy as np
 
 from kschedctl.api.kube_version import NEWEST, ByVersion, KubeVersion
 from kschedctl.api.objects import PodSpec
-from kschedctl.scheduler.framework import PRE_FILTER_SKIP, Code, PreFilterResult, Reads, Rejection, required_state
+from kschedctl.scheduler.framework import (
+    PRE_FILTER_SKIP,
+    Code,
+    Fragment,
+    PreFilterResult,
+    Reads,
+    Rejection,
+    required_state,
+)
 from kschedctl.scheduler.framework.declaration import DeclaredPlugin
 from kschedctl.scheduler.framework.events import NODE, POD, ActionType, ChangedObject, ClusterEventWithHint
 from kschedctl.scheduler.framework.facts import FeaturesNotDeclared
@@ -91,6 +99,9 @@ class NodeDeclaredFeatures(DeclaredPlugin):
             return False
         old, new = (required_features(pod.spec) & self.inferred for pod in (change.old, change.new))
         return old != new
+
+    def sign(self, info: PodInfo, view: Fork) -> Fragment:
+        return {"features": sorted(required_features(info.spec) & self.inferred)}
 
 
 def required_features(spec: PodSpec) -> frozenset[str]:

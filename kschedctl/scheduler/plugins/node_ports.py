@@ -10,7 +10,7 @@ import numpy as np
 
 from kschedctl.api.arrays import Bools, Row
 from kschedctl.api.kube_version import ByVersion
-from kschedctl.scheduler.framework import PRE_FILTER_SKIP, Code, PreFilterResult, Rejection, required_state
+from kschedctl.scheduler.framework import PRE_FILTER_SKIP, Code, Fragment, PreFilterResult, Rejection, required_state
 from kschedctl.scheduler.framework.declaration import DeclaredPlugin, NextStep
 from kschedctl.scheduler.framework.events import (
     NODE,
@@ -66,6 +66,12 @@ class NodePorts(DeclaredPlugin):
         promised = FREES_PROMISES.at(gates.release)
         yield ClusterEventWithHint(POD, ActionType.DELETE, partial(_after_pod_deleted, promised=promised))
         yield ClusterEventWithHint(NODE, node_actions(ActionType.ADD, gates, broad=True))
+
+    def sign(self, info: PodInfo, view: Fork) -> Fragment:
+        """The numbers alone: protocols and addresses make no difference upstream."""
+        containers = (*info.spec.containers, *info.spec.init_containers)
+        ports = {port.host_port for container in containers for port in container.ports if port.host_port}
+        return {"ports": sorted(ports)}
 
 
 def _after_pod_deleted(info: PodInfo, change: ChangedObject, view: Fork, promised: bool) -> bool:

@@ -8,7 +8,7 @@ from typing import Any, Self
 from kschedctl.api.kube_version import ByVersion
 from kschedctl.api.objects import PodSpec
 from kschedctl.api.tolerations import UNSCHEDULABLE, tolerated
-from kschedctl.scheduler.framework import Code, Reads, Rejection
+from kschedctl.scheduler.framework import Code, Fragment, Reads, Rejection
 from kschedctl.scheduler.framework.declaration import DeclaredPlugin
 from kschedctl.scheduler.framework.events import (
     NODE,
@@ -22,6 +22,7 @@ from kschedctl.scheduler.framework.events import (
 )
 from kschedctl.scheduler.framework.facts import Cordoned
 from kschedctl.scheduler.framework.feature_gates import FeatureGates
+from kschedctl.scheduler.plugins.helper.signing import signed_tolerations
 from kschedctl.snapshot.delta import Delta
 from kschedctl.snapshot.fork import Fork, same_pod
 from kschedctl.snapshot.pod_info import PodInfo
@@ -71,3 +72,6 @@ class NodeUnschedulable(DeclaredPlugin):
 
     def _tolerates(self, spec: PodSpec) -> bool:
         return tolerated(spec.tolerations, UNSCHEDULABLE, comparison_operators=self.comparison_operators)
+
+    def sign(self, info: PodInfo, view: Fork) -> Fragment:
+        return signed_tolerations(info)

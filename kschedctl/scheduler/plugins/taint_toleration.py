@@ -13,6 +13,7 @@ from kschedctl.api.objects import Node, Pod, Taint
 from kschedctl.api.tolerations import HARD_EFFECTS, find_untolerated, tolerated
 from kschedctl.scheduler.framework import (
     Code,
+    Fragment,
     Peers,
     PreScoreResult,
     Reads,
@@ -34,6 +35,7 @@ from kschedctl.scheduler.framework.events import (
 )
 from kschedctl.scheduler.framework.facts import UntoleratedTaint
 from kschedctl.scheduler.framework.feature_gates import FeatureGates
+from kschedctl.scheduler.plugins.helper.signing import signed_tolerations
 from kschedctl.snapshot.delta import Delta
 from kschedctl.snapshot.fork import Fork, same_pod
 from kschedctl.snapshot.node_masks import first_untolerated
@@ -113,6 +115,9 @@ class TaintToleration(DeclaredPlugin):
 
     def _admits(self, node: Node, pod: Pod) -> bool:
         return find_untolerated(node.spec.taints, pod.spec.tolerations, HARD_EFFECTS, self.comparison_operators) is None
+
+    def sign(self, info: PodInfo, view: Fork) -> Fragment:
+        return signed_tolerations(info)
 
 
 def _fact(taint: Taint | None) -> UntoleratedTaint | None:

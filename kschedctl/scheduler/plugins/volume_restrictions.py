@@ -11,7 +11,15 @@ import numpy.typing as npt
 from kschedctl.api.arrays import Bools
 from kschedctl.api.kube_version import NEWEST, ByVersion, KubeVersion
 from kschedctl.api.objects import Volume
-from kschedctl.scheduler.framework import PRE_FILTER_SKIP, Code, PluginError, PreFilterResult, Rejection, Status
+from kschedctl.scheduler.framework import (
+    PRE_FILTER_SKIP,
+    Code,
+    Fragment,
+    PluginError,
+    PreFilterResult,
+    Rejection,
+    Status,
+)
 from kschedctl.scheduler.framework.declaration import DeclaredPlugin, NextStep
 from kschedctl.scheduler.framework.events import (
     NODE,
@@ -25,6 +33,7 @@ from kschedctl.scheduler.framework.facts import ClaimInUse, DiskMounted
 from kschedctl.scheduler.framework.feature_gates import FeatureGates
 from kschedctl.scheduler.framework.leaning import Lean
 from kschedctl.scheduler.framework.pod_traits import USES_DISKS
+from kschedctl.scheduler.plugins.helper.signing import signed_volumes
 from kschedctl.scheduler.plugins.helper.volumes.claim_leans import LOOK_AT_CLAIM, claim_leans
 from kschedctl.scheduler.plugins.helper.volumes.hints import after_named_claim
 from kschedctl.scheduler.plugins.helper.volumes.listers import READ_WRITE_ONCE_POD, Listers, NotFoundError, listers
@@ -127,6 +136,9 @@ class VolumeRestrictions(DeclaredPlugin):
         used = state.conflicts + _change(state.claims, view, delta) > 0
         reason = self.reason_in_use
         yield Rejection(used & ~mounted, Code.UNSCHEDULABLE, reason, lambda row: _user(info, state, view))
+
+    def sign(self, info: PodInfo, view: Fork) -> Fragment:
+        return signed_volumes(info)
 
 
 def _exclusive_claims(info: PodInfo, found: Listers) -> Iterator[str]:

@@ -8,13 +8,14 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from kschedctl.api.arrays import Bools
-from kschedctl.scheduler.framework import PRE_FILTER_SKIP, Code, PreFilterResult, Reads, Rejection, Status
+from kschedctl.scheduler.framework import PRE_FILTER_SKIP, Code, Fragment, PreFilterResult, Reads, Rejection, Status
 from kschedctl.scheduler.framework.declaration import DeclaredPlugin
 from kschedctl.scheduler.framework.events import ClusterEventWithHint
 from kschedctl.scheduler.framework.facts import VolumeInOtherZone
 from kschedctl.scheduler.framework.feature_gates import FeatureGates
 from kschedctl.scheduler.framework.leaning import Lean
 from kschedctl.scheduler.framework.pod_traits import USES_DISKS
+from kschedctl.scheduler.plugins.helper.signing import signed_volumes
 from kschedctl.scheduler.plugins.helper.volumes import hints
 from kschedctl.scheduler.plugins.helper.volumes.claim_leans import CLAIM_KINDS, LOOK_AT_CLAIM, claim_leans
 from kschedctl.scheduler.plugins.helper.volumes.csi_migration import (
@@ -99,6 +100,9 @@ class VolumeZone(DeclaredPlugin):
         for topology in state:
             outside |= labelled & ~_inside(topology, view.nodes)
         yield Rejection(outside, Code.UNRESOLVABLE, REASON, lambda row: _outside(state, view.nodes, row))
+
+    def sign(self, info: PodInfo, view: Fork) -> Fragment:
+        return signed_volumes(info)
 
 
 def _volume_topologies(info: PodInfo, found: Listers) -> list[VolumeTopology]:

@@ -17,6 +17,7 @@ from kschedctl.scheduler.framework import (
     SUCCESS,
     Changes,
     Code,
+    Fragment,
     Peers,
     PluginError,
     PostFilterResult,
@@ -202,6 +203,9 @@ class DynamicResources(DeclaredPlugin):
                 return None
         evaluation: Evaluation | None = _looked_up().evaluation_of(info, view, self.features, self.binding_timeout)
         return evaluation
+
+    def sign(self, info: PodInfo, view: Fork) -> Fragment | None:
+        return None if info.spec.resource_claims else {}
 
 
 @cache

@@ -12,6 +12,7 @@ from kschedctl.scheduler.framework import (
     PRE_SCORE_SKIP,
     SKIP,
     Code,
+    Fragment,
     Peers,
     PluginError,
     PreFilterResult,
@@ -198,6 +199,12 @@ class InterPodAffinity(DeclaredPlugin):
     def _own(self, what: str) -> str:
         """The name of what depends on how the pod's own terms are read."""
         return f"{what} as documented" if self.as_documented else what
+
+    def sign(self, info: PodInfo, view: Fork) -> Fragment | None:
+        affinity = info.spec.affinity
+        if affinity and (affinity.pod_affinity is not None or affinity.pod_anti_affinity is not None):
+            return None
+        return {} if self.args.ignore_preferred_terms_of_existing_pods else {"labels": info.labels}
 
 
 def _with_terms(view: Fork, *of: str) -> Bools:

@@ -10,7 +10,15 @@ from msgspec.structs import replace
 
 from kschedctl.api.arrays import Rows, Scores
 from kschedctl.api.kube_version import NEWEST, ByVersion, KubeVersion
-from kschedctl.scheduler.framework import MAX_NODE_SCORE, PRE_SCORE_SKIP, Peers, PreScoreResult, Reads, UpstreamFault
+from kschedctl.scheduler.framework import (
+    MAX_NODE_SCORE,
+    PRE_SCORE_SKIP,
+    Fragment,
+    Peers,
+    PreScoreResult,
+    Reads,
+    UpstreamFault,
+)
 from kschedctl.scheduler.framework.arguments import PluginArgs
 from kschedctl.scheduler.framework.declaration import DeclaredPlugin
 from kschedctl.scheduler.framework.feature_gates import FeatureGates
@@ -19,6 +27,8 @@ from kschedctl.scheduler.plugins.dynamic_resources.device_backed import DeviceBa
 from kschedctl.scheduler.plugins.helper.device_features import DEFAULT_FEATURES, Features
 from kschedctl.scheduler.plugins.helper.resource_allocation import Usage, node_usage, pod_amounts
 from kschedctl.scheduler.plugins.helper.scoring_strategy import ResourceSpec, with_weights
+from kschedctl.scheduler.plugins.helper.signing import signed_resources
+from kschedctl.snapshot.fork import Fork
 from kschedctl.snapshot.own_rows import NodeView
 from kschedctl.snapshot.pod_info import PodInfo
 
@@ -120,6 +130,9 @@ class NodeResourcesBalancedAllocation(DeclaredPlugin):
 
     def normalize(self, state: Any, scores: Scores) -> Scores:
         return scores
+
+    def sign(self, info: PodInfo, view: Fork) -> Fragment | None:
+        return signed_resources(info, view, self.features)
 
 
 def _balance(requested: Scores, allocatable: Scores) -> Scores:

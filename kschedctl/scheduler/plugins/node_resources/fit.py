@@ -13,7 +13,16 @@ from kschedctl.api.arrays import Rows, Scores
 from kschedctl.api.kube_version import NEWEST, ByVersion, KubeVersion
 from kschedctl.api.objects import PodGroup
 from kschedctl.scheduler.engine.pod_groups.placement import PodGroupAssignments
-from kschedctl.scheduler.framework import Code, Peers, PreFilterResult, PreScoreResult, Reads, Rejection, required_state
+from kschedctl.scheduler.framework import (
+    Code,
+    Fragment,
+    Peers,
+    PreFilterResult,
+    PreScoreResult,
+    Reads,
+    Rejection,
+    required_state,
+)
 from kschedctl.scheduler.framework.declaration import DeclaredPlugin, NextStep
 from kschedctl.scheduler.framework.events import (
     NODE,
@@ -36,6 +45,7 @@ from kschedctl.scheduler.plugins.helper.resource_allocation import (
     node_usage,
     pod_amounts,
 )
+from kschedctl.scheduler.plugins.helper.signing import signed_resources
 from kschedctl.scheduler.plugins.node_resources import hints
 from kschedctl.scheduler.plugins.node_resources.fit_arguments import NodeResourcesFitArgs
 from kschedctl.snapshot.delta import Delta
@@ -188,3 +198,6 @@ class NodeResourcesFit(DeclaredPlugin):
 
         for mask, code in ((small, self.too_large), (~small, Code.UNSCHEDULABLE)):
             yield Rejection(mask & short, code, f"Insufficient {name}", fact, lacking.astype(np.float64))
+
+    def sign(self, info: PodInfo, view: Fork) -> Fragment | None:
+        return signed_resources(info, view, self.features)

@@ -11,13 +11,14 @@ import numpy as np
 from kschedctl.api.arrays import Bools, Counts
 from kschedctl.api.kube_version import NEWEST, ByVersion, KubeVersion
 from kschedctl.api.objects import Volume
-from kschedctl.scheduler.framework import PRE_FILTER_SKIP, Code, PluginError, PreFilterResult, Rejection
+from kschedctl.scheduler.framework import PRE_FILTER_SKIP, Code, Fragment, PluginError, PreFilterResult, Rejection
 from kschedctl.scheduler.framework.declaration import DeclaredPlugin, NextStep
 from kschedctl.scheduler.framework.events import ClusterEventWithHint
 from kschedctl.scheduler.framework.facts import DriverLimit, TooManyVolumes
 from kschedctl.scheduler.framework.feature_gates import FeatureGates
 from kschedctl.scheduler.framework.leaning import Effect, Lean
 from kschedctl.scheduler.framework.pod_traits import USES_DISKS
+from kschedctl.scheduler.plugins.helper.signing import signed_volumes
 from kschedctl.scheduler.plugins.helper.volumes.claim_leans import CLAIM_KINDS, claim_leans
 from kschedctl.scheduler.plugins.helper.volumes.csi_migration import PLUGINS
 from kschedctl.scheduler.plugins.helper.volumes.csi_nodes import NO_LIMIT
@@ -172,6 +173,9 @@ class NodeVolumeLimits(DeclaredPlugin):
         if volume.persistent_volume_claim is not None or volume.ephemeral is not None:
             return True
         return any(getattr(volume, field) is not None for field in self.migratable)
+
+    def sign(self, info: PodInfo, view: Fork) -> Fragment:
+        return signed_volumes(info)
 
 
 def _limit(driver: str, limits: Counts, used: Counts, new: Counts, row: int) -> DriverLimit:

@@ -12,6 +12,7 @@ from kschedctl.api.labels import SelectorError
 from kschedctl.scheduler.framework import (
     PRE_FILTER_SKIP,
     PRE_SCORE_SKIP,
+    Fragment,
     Peers,
     PluginError,
     PreFilterResult,
@@ -157,3 +158,6 @@ class PodTopologySpread(DeclaredPlugin):
     def among(self, info: PodInfo, view: Fork) -> SpreadAmong:
         """The scores among some of the nodes, for a pod that has soft constraints."""
         return SpreadAmong(self.settings.constraints(info, view, SOFT), self.settings, info, view)
+
+    def sign(self, info: PodInfo, view: Fork) -> Fragment | None:
+        return None if info.spec.topology_spread_constraints or self.settings.defaults else {}

@@ -17,6 +17,7 @@ from kschedctl.scheduler.framework import (
     PRE_SCORE_SKIP,
     Changes,
     Code,
+    Fragment,
     Peers,
     PluginError,
     PreFilterResult,
@@ -33,6 +34,7 @@ from kschedctl.scheduler.framework.feature_gates import FeatureGates
 from kschedctl.scheduler.framework.leaning import Lean
 from kschedctl.scheduler.framework.pod_traits import USES_DISKS
 from kschedctl.scheduler.plugins.helper.shape import UtilizationShapePoint, shape_points
+from kschedctl.scheduler.plugins.helper.signing import signed_volumes
 from kschedctl.scheduler.plugins.helper.volumes import hints
 from kschedctl.scheduler.plugins.helper.volumes.claim_leans import CLAIM_KINDS, LOOK_AT_CLAIM, claim_leans
 from kschedctl.scheduler.plugins.helper.volumes.listers import (
@@ -218,3 +220,6 @@ class VolumeBinding(DeclaredPlugin):
             return Reservation()
         bound = {claim_key(claim): volume.metadata.name for claim, volume in state.volumes.bound_on(row)}
         return Reservation(bound, tuple(map(claim_key, state.volumes.provisioned_on(row))))
+
+    def sign(self, info: PodInfo, view: Fork) -> Fragment:
+        return signed_volumes(info)
