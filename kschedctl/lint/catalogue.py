@@ -8,6 +8,7 @@ from kschedctl.lint.rule import ERROR, WARNING, Rule
 from kschedctl.lint.rules import (
     affinity,
     affinity_cluster,
+    anti_affinity,
     budget_selectors,
     budgets,
     claims,
@@ -30,9 +31,19 @@ from kschedctl.lint.rules import (
     taints,
     tolerations,
 )
-from kschedctl.lint.rules.admission import quotas
+from kschedctl.lint.rules.admission import limit_ranges, quota_sums, quotas
 from kschedctl.lint.rules.api import immutable, refused, versions
-from kschedctl.lint.rules.meant import node_labels, references
+from kschedctl.lint.rules.meant import (
+    amounts,
+    namespaces,
+    node_labels,
+    node_values,
+    pod_annotations,
+    pod_labels,
+    references,
+    taint_keys,
+)
+from kschedctl.lint.rules.volumes import binding
 from kschedctl.lint.subject import Problem
 from kschedctl.lint.world import World
 
@@ -40,14 +51,14 @@ FAMILIES = {
     "What the API server refuses": (refused, immutable, versions),
     "Priority": (priority_classes, priority_use, preemption),
     "Topology spread": (spread_fields, spread_label_keys, spread_cluster, spread_domains, spread_circumstances),
-    "Affinity": (affinity, affinity_cluster),
-    "Node selection": (node_selection, node_labels, node_pools),
-    "Taints and tolerations": (tolerations, taints),
-    "Disruption budgets and drains": (budgets, budget_selectors, drains),
-    "Requests and capacity": (requests, quotas, room, room_now),
-    "Volumes, host ports, labels": (storage, claims),
+    "Affinity": (affinity, anti_affinity, pod_labels, affinity_cluster),
+    "Node selection": (node_selection, node_labels, node_values, node_pools),
+    "Taints and tolerations": (tolerations, taint_keys, taints),
+    "Disruption budgets and drains": (budgets, budget_selectors, drains, pod_annotations),
+    "Requests and capacity": (requests, amounts, quotas, quota_sums, limit_ranges, room, room_now),
+    "Volumes, host ports, labels": (storage, claims, binding),
     "Schedulers, gates, gangs, devices": (special,),
-    "Names that nothing has": (references,),
+    "Names that nothing has": (references, namespaces),
 }
 """Heading -> the modules of its rules."""
 

@@ -85,6 +85,7 @@ class LimitRangeItem(Struct, frozen=True):
     min: Resources = msgspec.field(default_factory=dict)
     default: Resources = msgspec.field(default_factory=dict)
     default_request: Resources = msgspec.field(default_factory=dict)
+    max_limit_request_ratio: Resources = msgspec.field(default_factory=dict)
 
 
 class LimitRangeSpec(Struct, frozen=True):
@@ -93,10 +94,6 @@ class LimitRangeSpec(Struct, frozen=True):
 
 class LimitRange(Struct, frozen=True):
     spec: LimitRangeSpec = LimitRangeSpec()
-
-    @property
-    def of_containers(self) -> list[LimitRangeItem]:
-        return [item for item in self.spec.limits if item.type == "Container"]
 
 
 class PoolRequirement(Struct, frozen=True):

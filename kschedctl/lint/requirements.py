@@ -8,6 +8,16 @@ from typing import NamedTuple
 
 from kschedctl.api.labels import parse_int64
 from kschedctl.api.objects import NodeSelectorTerm, PodSpec, SelectorRequirement
+from kschedctl.snapshot.node_order import BETA_REGION, BETA_ZONE, REGION, ZONE
+
+DEPRECATED = {
+    "beta.kubernetes.io/os": "kubernetes.io/os",
+    "beta.kubernetes.io/arch": "kubernetes.io/arch",
+    "beta.kubernetes.io/instance-type": "node.kubernetes.io/instance-type",
+    BETA_ZONE: ZONE,
+    BETA_REGION: REGION,
+}
+"""Label of nodes -> the one that replaced it: where a node has both, they are equal."""
 
 
 @dataclass(frozen=True)
@@ -68,14 +78,15 @@ class Values:
 
 @dataclass(frozen=True)
 class Conditions:
-    """A conjunction of requirements, by label."""
+    """A conjunction of requirements, by label; what was asked of a deprecated one is asked of its successor."""
 
     by_key: dict[str, Values] = field(default_factory=dict)
 
     def also(self, requirements: Iterable[SelectorRequirement]) -> Conditions:
         by_key = dict(self.by_key)
         for requirement in requirements:
-            by_key[requirement.key] = by_key.get(requirement.key, Values()).also(requirement)
+            key = DEPRECATED.get(requirement.key, requirement.key)
+            by_key[key] = by_key.get(key, Values()).also(requirement)
         return Conditions(by_key)
 
     @property

@@ -127,6 +127,17 @@ class Workload:
         name = self.subject.name if self.kind == "Pod" else f"{self.subject.name}-0"
         return api.Pod(api.PodMeta(name, self.namespace, labels=dict(self.labels)), self.spec)
 
+    @cached_property
+    def written(self) -> Mapping[str, Any]:
+        """The pod's spec as the manifest has it, with what scheduling does not read."""
+        spec: Any = self.subject.document
+        try:
+            for step in self.at_field():
+                spec = spec[step]
+        except (LookupError, TypeError):
+            return {}
+        return _mapping(spec)
+
     def problem(self, path: Path, message: str, fix: str = "") -> Problem:
         """At a field of the pod's spec."""
         return Problem(self.subject, self.at_field(*path), message + self.remark, fix)

@@ -237,6 +237,26 @@ class World:
             self._beside[key] = [w for w in found if self.variants.together(subject, w.subject)]
         return self._beside[key]
 
+    def names_beside(self, subject: Subject, kind: str, namespace: str = "") -> set[str]:
+        """The names of a kind that can be in one cluster with an object; of a namespace, if it is no kind without."""
+        named = self._of_kind.get((kind, namespace), ())
+        names = {other.name for other in named if self.variants.together(subject, other)}
+        known = getattr(self.cluster, FIELDS[kind], ()) if self.cluster and kind in FIELDS else ()
+        return names | {o.metadata.name for o in known if not namespace or o.metadata.namespace == namespace}
+
+    def names_anywhere(self, kind: str) -> set[str]:
+        """The names of a kind among the manifests, wherever they go."""
+        return {subject.name for (found, _), named in self._of_kind.items() if found == kind for subject in named}
+
+    @cached_property
+    def _of_kind(self) -> dict[tuple[str, str], list[Subject]]:
+        """(kind, namespace) -> the manifests; the namespace is empty for kinds without one."""
+        found = defaultdict(list)
+        for subject in self.subjects:
+            namespace = "" if subject.kind in UNSCOPED else subject.namespace or "default"
+            found[subject.kind, namespace].append(subject)
+        return found
+
     @cached_property
     def _beside(self) -> dict[tuple[Subject, str, Selector], list[Workload]]:
         return {}

@@ -48,6 +48,20 @@ def _label(problem: Problem) -> FieldEdit | None:
     return RenameField(problem.path, written[1])
 
 
+def _value(problem: Problem) -> FieldEdit | None:
+    """The value of a label of nodes that others call otherwise."""
+    written = _WRITE.fullmatch(problem.fix)
+    return SetField(problem.path, written[1]) if written is not None else None
+
+
+def _annotation(problem: Problem) -> FieldEdit | None:
+    """The annotation that was renamed, with the same value."""
+    written = _WRITE.fullmatch(problem.fix)
+    parent = _at(problem.subject.document, problem.path[:-1])
+    free = written is not None and isinstance(parent, Mapping) and written[1] not in parent
+    return RenameField(problem.path, written[1]) if written is not None and free else None
+
+
 def _version(problem: Problem) -> FieldEdit | None:
     subject = problem.subject
     written = str(subject.document.get("apiVersion"))
@@ -119,6 +133,8 @@ def _at(document: Any, path: Path) -> Any:
 _FIXES: dict[str, Callable[[Problem], FieldEdit | None]] = {
     "lb-deprecated": _label,
     "ts-wrong-hostname-key": _label,
+    "na-unknown-value": _value,
+    "an-without-effect": _annotation,
     "api-version-removed": _version,
     "api-version-deprecated": _version,
     "ts-min-domains-soft": _soft_min_domains,

@@ -3,17 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import suppress
 from typing import Any
 
 from kschedctl.api import objects as api
 from kschedctl.api.pod_requests import pod_requests, quantities
-from kschedctl.api.quantity import QuantityError
+from kschedctl.api.quantity import Quantity, QuantityError
 from kschedctl.lint.subject import Path, Problem, Subject, path_text
 from kschedctl.lint.workload import Workload
 from kschedctl.snapshot.pod_info import amounts
 
 Amounts = Iterator[tuple[Path, api.Resources]]
 """Fields of an object that hold quantities."""
+
+
+def readable(resources: api.Resources) -> dict[str, Quantity]:
+    """Those of the quantities that can be read; the others are findings of their own."""
+    found: dict[str, Quantity] = {}
+    for name, text in resources.items():
+        with suppress(QuantityError):
+            found |= quantities({name: text})
+    return found
 
 
 def unreadable_requests(workload: Workload) -> Iterator[Problem]:

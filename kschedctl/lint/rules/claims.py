@@ -17,7 +17,7 @@ def missing(world: World) -> Iterator[Problem]:
     if world.all_known("StorageClass", "PersistentVolume"):
         names = {found.metadata.name for found in world.known("StorageClass")}
         names |= {found.spec.storage_class_name for found in world.known("PersistentVolume")}
-        for subject, path, name in _class_names(world):
+        for subject, path, name in class_names(world):
             if name and name not in names:
                 yield subject.problem(path, f'storageclass.storage.k8s.io "{name}" not found')
 
@@ -34,7 +34,7 @@ def _claims(world: World) -> Iterator[Problem]:
                 yield workload.problem(path, f'persistentvolumeclaim "{source.claim_name}" not found')
 
 
-def _class_names(world: World) -> Iterator[tuple[Subject, Path, str]]:
+def class_names(world: World) -> Iterator[tuple[Subject, Path, str]]:
     """The classes that claims that are not bound yet name, and templates of claims."""
     for subject, claim in world.linted("PersistentVolumeClaim"):
         if claim.status.phase != "Bound" and not claim.spec.volume_name:

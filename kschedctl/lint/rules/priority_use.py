@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from kschedctl.api.objects import Pod
 from kschedctl.lint import documentation as doc
 from kschedctl.lint.cluster_workloads import pods_by_owner
+from kschedctl.lint.near_names import one_meant
 from kschedctl.lint.rule import ERROR, NOTE, WARNING, Rule, RuleProfile
 from kschedctl.lint.rules.priority_classes import RESERVED_PREFIX
 from kschedctl.lint.subject import Problem, Subject
@@ -24,12 +25,15 @@ def _classes_known(world: World) -> bool:
 
 
 def missing(world: World) -> Iterator[Problem]:
-    if not _classes_known(world):
-        return
+    known = _classes_known(world)
     for workload in world.workloads:
         name = workload.spec.priority_class_name
-        if name and name not in world.priority_classes:
-            yield workload.problem(("priorityClassName",), f'there is no PriorityClass "{name}"')
+        reserved = name.startswith(RESERVED_PREFIX)  # nobody can make another
+        if name and name not in world.priority_classes and (known or reserved):
+            meant = one_meant(name, world.priority_classes)
+            yield workload.problem(
+                ("priorityClassName",), f'there is no PriorityClass "{name}"', f"Write {meant}" if meant else ""
+            )
 
 
 def not_set(world: World) -> Iterator[Problem]:

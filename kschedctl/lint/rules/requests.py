@@ -6,10 +6,8 @@ from collections.abc import Iterator, Sequence
 from itertools import islice
 
 from kschedctl.api.field_errors import Key
-from kschedctl.api.objects import Container, Resources
-from kschedctl.api.pod_requests import quantities
-from kschedctl.api.quantity import QuantityError
-from kschedctl.api.resource_names import CPU, EPHEMERAL_STORAGE, MEMORY
+from kschedctl.api.objects import Container
+from kschedctl.api.resource_names import CPU, MEMORY
 from kschedctl.api.validation.resources import resource_name
 from kschedctl.lint import documentation as doc
 from kschedctl.lint.rule import ERROR, NOTE, WARNING, Rule, RuleProfile
@@ -18,15 +16,10 @@ from kschedctl.lint.workload import Workload
 from kschedctl.lint.world import World
 
 NEEDED = (CPU, MEMORY)
-IN_BYTES = (MEMORY, EPHEMERAL_STORAGE)
-LEAST_BYTES = 64 << 10
-"""Of which nothing runs."""
 _TO_AN_END = ("Job", "Workflow", "Training", "Analysis", "Experiment")
 """In the names of kinds whose pods run to an end."""
 _WITH_REQUESTS = ".k8s.elastic.co"
 """Groups whose operators give containers requests where a template has none."""
-MANY_CPUS, LEAST_BYTES_PER_CPU = 50, 32 << 20
-"""So many cores with so little memory each are none."""
 
 
 def missing(world: World) -> Iterator[Problem]:
@@ -67,34 +60,6 @@ def _missing(workload: Workload) -> Iterator[Problem]:
 def _numbered(field: str, containers: Sequence[Container | None]) -> Iterator[tuple[str, int, Container]]:
     """Those that run as long as the pod does."""
     return ((field, i, container) for i, container in enumerate(containers) if container is not None)
-
-
-def absurd(world: World) -> Iterator[Problem]:
-    for workload in world.workloads:
-        for i, container in enumerate(workload.spec.containers):
-            for part in ("requests", "limits"):
-                asked: Resources = getattr(container.resources, part)
-                for name, text in asked.items():
-                    if said := _absurdity(name, text, asked):
-                        yield workload.problem(("containers", i, "resources", part, name), said)
-
-
-def _absurdity(name: str, text: str | int | float, asked: Resources) -> str:
-    """What of an amount, among the others of its container, nobody can have meant; "" of all others."""
-    try:
-        amount = quantities(asked)
-    except QuantityError:
-        return ""
-    milli = amount[name].milli_value()
-    if name in IN_BYTES and milli % 1000:
-        return f'fractional byte value "{text}" is invalid, must be an integer'
-    if name in IN_BYTES and 0 < milli < LEAST_BYTES * 1000:
-        return f'"{text}" is {milli // 1000:,} bytes: a unit, as Mi, is missing'
-    if name == CPU and milli >= MANY_CPUS * 1000:
-        memory = amount[MEMORY].value() if MEMORY in amount else 0
-        if memory < milli // 1000 * LEAST_BYTES_PER_CPU:
-            return f'"{text}" is {milli // 1000:,} cores: an m, for thousandths, is missing'
-    return ""
 
 
 def unknown_resource(world: World) -> Iterator[Problem]:
@@ -143,16 +108,6 @@ RULES = (
         source=doc.REQUESTS,
         once=True,
         profile=RuleProfile.STRICT,
-    ),
-    Rule(
-        "rq-absurd",
-        WARNING,
-        absurd,
-        summary="An amount in a unit that nobody can have meant",
-        why="512m of memory is half a byte, and 512 are bytes: the scheduler counts them as nothing, and a limit of "
-        "that size lets nothing start. 500 of cpu are cores, which no node has.",
-        fix="Write Mi or Gi for memory, m for thousandths of a core",
-        source=f"{doc.REQUESTS}; pkg/api/pod/warnings.go (v1.36)",
     ),
     Rule(
         "rq-unknown-resource",

@@ -6,13 +6,14 @@ from collections.abc import Iterator
 
 from kschedctl.api.objects import NodeSelectorTerm, PersistentVolume
 from kschedctl.lint import documentation as doc
+from kschedctl.lint.requirements import DEPRECATED
 from kschedctl.lint.rule import ERROR, WARNING, Rule
 from kschedctl.lint.rules.spread_fields import HARD
 from kschedctl.lint.subject import Path, Problem
 from kschedctl.lint.terms import PREFERRED, REQUIRED, pod_terms
 from kschedctl.lint.workload import SERVING, Workload
 from kschedctl.lint.world import World
-from kschedctl.snapshot.node_order import BETA_REGION, BETA_ZONE, REGION, ZONE
+from kschedctl.snapshot.node_order import ZONE
 
 ZONAL_PROVISIONERS = frozenset(
     {
@@ -29,13 +30,6 @@ ZONAL_PROVISIONERS = frozenset(
 )
 """Provisioners whose volumes are in one zone."""
 
-DEPRECATED = {
-    "beta.kubernetes.io/os": "kubernetes.io/os",
-    "beta.kubernetes.io/arch": "kubernetes.io/arch",
-    "beta.kubernetes.io/instance-type": "node.kubernetes.io/instance-type",
-    BETA_ZONE: ZONE,
-    BETA_REGION: REGION,
-}
 MASTER, CONTROL_PLANE = "node-role.kubernetes.io/master", "node-role.kubernetes.io/control-plane"
 ONE_NODE = ("ReadWriteOnce", "ReadWriteOncePod")
 
@@ -138,16 +132,20 @@ def node_label_keys(workload: Workload) -> Iterator[tuple[Path, str]]:
         yield ("topologySpreadConstraints", i, "topologyKey"), constraint.topology_key
     for path, pod_term in pod_terms(workload):
         yield (*path, "topologyKey"), pod_term.topology_key
-    affinity = spec.affinity.node_affinity if spec.affinity else None
-    required = affinity.required_during_scheduling_ignored_during_execution if affinity else None
-    terms: list[tuple[Path, NodeSelectorTerm]] = []
-    for i, term in enumerate(required.node_selector_terms if required else ()):
-        terms.append(((REQUIRED, "nodeSelectorTerms", i), term))
-    for i, wish in enumerate(affinity.preferred_during_scheduling_ignored_during_execution if affinity else ()):
-        terms.append(((PREFERRED, i, "preference"), wish.preference))
-    for at, term in terms:
+    for at, term in node_terms(workload):
         for j, expression in enumerate(term.match_expressions):
-            yield ("affinity", "nodeAffinity", *at, "matchExpressions", j, "key"), expression.key
+            yield (*at, "matchExpressions", j, "key"), expression.key
+
+
+def node_terms(workload: Workload) -> Iterator[tuple[Path, NodeSelectorTerm]]:
+    """Every node selector term, required or preferred, with the field that it stands in."""
+    affinity = workload.spec.affinity.node_affinity if workload.spec.affinity else None
+    required = affinity.required_during_scheduling_ignored_during_execution if affinity else None
+    at = ("affinity", "nodeAffinity")
+    for i, term in enumerate(required.node_selector_terms if required else ()):
+        yield (*at, REQUIRED, "nodeSelectorTerms", i), term
+    for i, wish in enumerate(affinity.preferred_during_scheduling_ignored_during_execution if affinity else ()):
+        yield (*at, PREFERRED, i, "preference"), wish.preference
 
 
 RULES = (

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from difflib import get_close_matches
+from functools import lru_cache
 
 from kschedctl.api.objects import NodeSelectorTerm
 from kschedctl.lint import documentation as doc
+from kschedctl.lint.near_names import one_meant
 from kschedctl.lint.rule import NOTE, WARNING, Rule
 from kschedctl.lint.rules.node_selection import TERMS
 from kschedctl.lint.rules.spread_fields import NO_LABELS
 from kschedctl.lint.rules.storage import node_label_keys
-from kschedctl.lint.subject import Problem
+from kschedctl.lint.subject import Path, Problem, Subject
 from kschedctl.lint.world import World
 
 ARCH, OS = "kubernetes.io/arch", "kubernetes.io/os"
@@ -19,10 +20,24 @@ _NAMES = {
     "kubernetes.io": ("hostname", "os", "arch"),
     "topology.kubernetes.io": ("zone", "region", "rack", "block"),
     "node.kubernetes.io": ("instance-type", "windows-build", "exclude-from-external-load-balancers"),
+    "node-role.kubernetes.io": ("control-plane", "master"),
+    "failure-domain.beta.kubernetes.io": ("zone", "region"),
+    "beta.kubernetes.io": ("os", "arch", "instance-type"),
+    "karpenter.sh": ("nodepool", "capacity-type"),
+    "karpenter.k8s.aws": (
+        *("instance-category", "instance-family", "instance-generation", "instance-size", "instance-cpu"),
+        *("instance-memory", "instance-gpu-name", "instance-gpu-count", "instance-hypervisor", "instance-local-nvme"),
+    ),
+    "eks.amazonaws.com": ("nodegroup", "capacityType", "compute-type"),
+    "cloud.google.com": ("gke-nodepool", "gke-spot", "gke-accelerator", "gke-preemptible", "compute-class"),
+    "kubernetes.azure.com": ("agentpool", "mode", "scalesetpriority", "os-sku", "accelerator"),
 }
-"""Domain of Kubernetes -> the labels of nodes in it."""
-_NEAR, _NEAR_DOMAIN = 0.8, 0.93
-"""How much two names are alike, from 0 to 1, where one was meant for the other."""
+"""Domain -> the labels of nodes in it."""
+_ALSO_THERE = {"kubernetes.io/role", "node-role.kubernetes.io/controlplane", "node-role.kubernetes.io/masters"}
+"""Labels of distributions and installers, nearly as Kubernetes' own."""
+_HOME = {name: f"{domain}/{name}" for domain, names in list(_NAMES.items())[:3][::-1] for name in names}
+"""Name -> the label of Kubernetes' own with it, whatever the domain before it is."""
+_FAMILY = "kubernetes.io"
 _NEARLY_ALL = ((OS, "linux"), (ARCH, "amd64"))
 """Labels that nearly every node has with such a value."""
 
@@ -30,21 +45,43 @@ _NEARLY_ALL = ((OS, "linux"), (ARCH, "amd64"))
 def misspelt(world: World) -> Iterator[Problem]:
     for workload in world.workloads:
         for path, key in node_label_keys(workload):
-            if meant := _meant(key):
+            told_elsewhere = key in NO_LABELS and path[-1] == "topologyKey"  # ts-wrong-hostname-key tells of these
+            if not told_elsewhere and (meant := label_meant(key)):
                 yield workload.problem(path, f"no node has the label {key}", f"Write {meant}")
+    for subject, path, key in _of_storage(world):
+        if meant := label_meant(key):
+            yield subject.problem(path, f"no node has the label {key}", f"Write {meant}")
 
 
-def _meant(key: str) -> str:
-    """The label of nodes of which a key is nearly one, empty where it is one, or is in a domain of somebody else."""
+def _of_storage(world: World) -> Iterator[tuple[Subject, Path, str]]:
+    """What volumes and classes of storage ask of nodes."""
+    for subject, volume in world.linted("PersistentVolume"):
+        required = volume.spec.node_affinity.required if volume.spec.node_affinity else None
+        for i, term in enumerate(required.node_selector_terms if required else ()):
+            for j, expression in enumerate(term.match_expressions):
+                at: Path = ("spec", "nodeAffinity", "required", "nodeSelectorTerms", i, "matchExpressions", j, "key")
+                yield subject, at, expression.key
+    for subject, found in world.linted("StorageClass"):
+        for i, allowed in enumerate(found.allowed_topologies):
+            for j, asked in enumerate(allowed.match_label_expressions):
+                yield subject, ("allowedTopologies", i, "matchLabelExpressions", j, "key"), asked.key
+
+
+@lru_cache(maxsize=4096)
+def label_meant(key: str) -> str:
+    """The label of nodes of which a key is nearly one, empty where it is one, or may be somebody's own."""
     domain, _, name = key.rpartition("/")
-    if key in NO_LABELS:  # ts-wrong-hostname-key tells of these where topologies are named
+    if key in _ALSO_THERE or name in _NAMES.get(domain, ()):
         return ""
-    if domain not in _NAMES:
-        known = [known for known, names in _NAMES.items() if name in names]
-        near = get_close_matches(domain, known, 1, _NEAR_DOMAIN)
-        return f"{near[0]}/{name}" if near else ""
-    near = [] if name in _NAMES[domain] else get_close_matches(name, _NAMES[domain], 1, _NEAR)
-    return f"{domain}/{near[0]}" if near else ""
+    if key in NO_LABELS:
+        return NO_LABELS[key]
+    if domain in _NAMES:
+        here = one_meant(name, _NAMES[domain])
+        return f"{domain}/{here}" if here else _HOME.get(name, "") if domain.endswith(_FAMILY) else ""
+    known = [known for known, names in _NAMES.items() if name in names]
+    if near := one_meant(domain, known):
+        return f"{near}/{name}"
+    return _HOME.get(name, "") if domain.endswith("." + _FAMILY) else ""
 
 
 def ored(world: World) -> Iterator[Problem]:
@@ -75,7 +112,7 @@ RULES = (
         "lb-misspelt",
         WARNING,
         misspelt,
-        summary="A label of nodes that is nearly one of Kubernetes' own",
+        summary="A label of nodes that is nearly one of Kubernetes' own, or of a cloud's",
         why="No node has it: what is required keeps pods Pending, what is preferred does nothing.",
         fix="Write the label as Kubernetes does",
         source=doc.LABELS,

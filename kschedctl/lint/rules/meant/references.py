@@ -2,90 +2,173 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from difflib import get_close_matches
+from collections.abc import Iterator, Mapping
 
 from kschedctl.lint import documentation as doc
+from kschedctl.lint.near_names import one_meant
+from kschedctl.lint.references import Reference, misspelt
 from kschedctl.lint.rule import WARNING, Rule
+from kschedctl.lint.rules.claims import class_names
 from kschedctl.lint.subject import Problem
-from kschedctl.lint.terms import required_terms
-from kschedctl.lint.world import World
+from kschedctl.lint.world import AUTOSCALERS, World
 
-_NEAR = 0.8
-"""How much two names are alike, from 0 to 1, where one was meant for the other."""
-_DEFAULT = "default-scheduler"
+_SCHEDULERS = ("default-scheduler", "volcano", "yunikorn", "kai-scheduler", "koord-scheduler", "run-ai-scheduler")
+_QUEUE = "kueue.x-k8s.io/queue-name"
 
 
-def claim(world: World) -> Iterator[Problem]:
-    there: dict[str, set[str]] = {}
-    for item in world.linted("PersistentVolumeClaim"):
-        there.setdefault(item.subject.namespace or "default", set()).add(item.subject.name)
-    unused = {namespace: names.difference(_claimed(world, namespace)) for namespace, names in there.items()}
-    for workload in world.workloads if world.cluster is None else ():
-        free = sorted(unused.get(workload.namespace, ()))
-        for i, volume in enumerate(workload.spec.volumes if free else ()):
-            name = volume.persistent_volume_claim.claim_name if volume.persistent_volume_claim else ""
-            known = name in there[workload.namespace]
-            if name and not known and (near := get_close_matches(name, free, 1, _NEAR)):
-                path = ("volumes", i, "persistentVolumeClaim", "claimName")
-                yield workload.problem(path, f'there is no claim "{name}", and no use of claim "{near[0]}"')
+def storage(world: World) -> Iterator[Problem]:
+    if world.cluster is None:  # else vl-missing speaks
+        yield from misspelt(world, _of_storage(world))
 
 
-def _claimed(world: World, namespace: str) -> set[str]:
-    """The claims that the workloads of a namespace name."""
-    volumes = (volume for workload in world.by_namespace.get(namespace, ()) for volume in workload.spec.volumes)
-    return {v.persistent_volume_claim.claim_name for v in volumes if v.persistent_volume_claim is not None}
+def _of_storage(world: World) -> Iterator[Reference]:
+    for subject, path, name in class_names(world):
+        yield Reference(subject, path, "StorageClass", name)
+    for workload in world.workloads:
+        for i, volume in enumerate(workload.spec.volumes):
+            if volume.persistent_volume_claim is not None:
+                path = workload.at_field("volumes", i, "persistentVolumeClaim", "claimName")
+                yield Reference(
+                    workload.subject, path, "PersistentVolumeClaim", volume.persistent_volume_claim.claim_name
+                )
+    for subject, claim in world.linted("PersistentVolumeClaim"):
+        yield Reference(subject, ("spec", "volumeName"), "PersistentVolume", claim.spec.volume_name)
+
+
+_CLAIM = ("PersistentVolumeClaim",)
+
+
+def devices(world: World) -> Iterator[Problem]:
+    if world.cluster is None:  # else dra-no-device speaks
+        yield from misspelt(world, _of_devices(world))
+
+
+def _of_devices(world: World) -> Iterator[Reference]:
+    for workload in world.workloads:
+        for i, claim in enumerate(workload.spec.resource_claims):
+            template, named = claim.resource_claim_template_name or "", claim.resource_claim_name or ""
+            at = workload.at_field("resourceClaims", i)
+            yield Reference(workload.subject, (*at, "resourceClaimTemplateName"), "ResourceClaimTemplate", template)
+            yield Reference(workload.subject, (*at, "resourceClaimName"), "ResourceClaim", named)
+    for kind, spec_at in (("ResourceClaim", ("spec",)), ("ResourceClaimTemplate", ("spec", "spec"))):
+        for subject, found in world.linted(kind):
+            spec = found.spec if kind == "ResourceClaim" else found.spec.spec
+            for i, request in enumerate(spec.devices.requests):
+                path = (*spec_at, "devices", "requests", i)
+                if request.exactly is not None:
+                    at = (*path, "exactly", "deviceClassName")
+                    yield Reference(subject, at, "DeviceClass", request.exactly.device_class_name)
+                for j, one in enumerate(request.first_available):
+                    at = (*path, "firstAvailable", j, "deviceClassName")
+                    yield Reference(subject, at, "DeviceClass", one.device_class_name)
+
+
+def runtime_class(world: World) -> Iterator[Problem]:
+    yield from misspelt(world, _of_pods(world, "RuntimeClass", "runtimeClassName"))
+
+
+def service_account(world: World) -> Iterator[Problem]:
+    yield from misspelt(world, _of_pods(world, "ServiceAccount", "serviceAccountName"))
+
+
+def _of_pods(world: World, kind: str, field: str) -> Iterator[Reference]:
+    """What a field of the pods' specs names."""
+    for workload in world.workloads:
+        name = workload.written.get(field)
+        yield Reference(workload.subject, workload.at_field(field), kind, name if isinstance(name, str) else "")
+
+
+def gang(world: World) -> Iterator[Problem]:
+    yield from misspelt(world, _of_gangs(world))
+
+
+def _of_gangs(world: World) -> Iterator[Reference]:
+    for workload in world.workloads:
+        group = workload.spec.scheduling_group
+        name = (group.pod_group_name if group else "") or ""
+        yield Reference(workload.subject, workload.at_field("schedulingGroup", "podGroupName"), "PodGroup", name)
+    for subject in world.subjects:
+        metadata = subject.document.get("metadata")
+        labels = metadata.get("labels") if isinstance(metadata, Mapping) else None
+        queue = labels.get(_QUEUE) if isinstance(labels, Mapping) else None
+        if isinstance(queue, str):
+            yield Reference(subject, ("metadata", "labels", _QUEUE), "LocalQueue", queue)
 
 
 def scaled(world: World) -> Iterator[Problem]:
-    by_kind: dict[tuple[str, str], set[str]] = {}
-    for workload in world.workloads:
-        by_kind.setdefault((workload.namespace, workload.kind), set()).add(workload.subject.name)
-    autoscalers = [(subject, found.limits) for subject, found in world.linted("HorizontalPodAutoscaler")]
-    targets = {(subject.namespace or "default", limits.name) for subject, limits in autoscalers if limits}
-    for subject, limits in autoscalers:
+    autoscalers = [item for kind in AUTOSCALERS for item in world.linted(kind)]
+    targets = {(s.namespace or "default", found.limits.name) for s, found in autoscalers if found.limits}
+    for subject, found in autoscalers:
         namespace = subject.namespace or "default"
-        there = by_kind.get((namespace, limits.kind), set()) if limits else set()
-        if limits is None or limits.name in there:
+        there = _workloads(world, namespace, found.limits.kind) if found.limits else set()
+        if found.limits is None or found.limits.name in there:
             continue
-        unscaled = [name for name in sorted(there) if (namespace, name) not in targets]
-        if near := get_close_matches(limits.name, unscaled, 1, _NEAR):
-            message = f'there is no {limits.kind} "{limits.name}", and "{near[0]}" has no autoscaler'
-            yield subject.problem(("spec", "scaleTargetRef", "name"), message)
+        unscaled = [name for name in there if (namespace, name) not in targets]
+        if near := one_meant(found.limits.name, unscaled):
+            message = f'there is no {found.limits.kind} "{found.limits.name}", and "{near}" has no autoscaler'
+            yield subject.problem(("spec", "scaleTargetRef", "name"), message, f"Write {near}")
 
 
-def affinity_elsewhere(world: World) -> Iterator[Problem]:
-    for workload in world.workloads if world.cluster is None else ():
-        for term in required_terms(workload):
-            own = term.namespaces == {workload.namespace} and term.namespace_selector.nothing
-            if not own or term.selects_itself or world.selected(workload.namespace, term.selector):
-                continue
-            others = [
-                found
-                for namespace in world.by_namespace
-                for found in world.selected_beside(workload.subject, namespace, term.selector)
-            ]
-            if others and not world.others_own((workload.namespace,)):
-                message = f"speaks of pods of namespace {workload.namespace} only, not of those of {others[0].subject}"
-                yield workload.problem(term.path, message)
+def _workloads(world: World, namespace: str, kind: str) -> set[str]:
+    return {w.subject.name for w in world.by_namespace.get(namespace, ()) if w.kind == kind}
 
 
 def scheduler(world: World) -> Iterator[Problem]:
     for workload in world.workloads:
-        name = workload.spec.scheduler_name or _DEFAULT
-        if name != _DEFAULT and get_close_matches(name, [_DEFAULT], 1, _NEAR):
-            yield workload.problem(("schedulerName",), f'"{name}" is nearly {_DEFAULT}', f"Write {_DEFAULT}")
+        name = workload.spec.scheduler_name
+        if name not in _SCHEDULERS and (meant := one_meant(name, _SCHEDULERS)):
+            yield workload.problem(("schedulerName",), f'"{name}" is nearly {meant}', f"Write {meant}")
 
 
+_PENDING = "The pods stay Pending until somebody creates what they name."
+_REFUSED = "Admission refuses the pods: the controller keeps trying and nothing starts."
+_CORRECT = "Correct the name"
 RULES = (
     Rule(
         "vl-misspelt",
         WARNING,
-        claim,
-        summary="A claim that is not among the manifests, beside one that nothing uses",
-        why="The pods stay Pending until somebody creates the claim that they name.",
-        fix="Correct the name",
+        storage,
+        summary="A claim, volume or class of storage that is not among the manifests, beside one that is nearly it",
+        why=_PENDING,
+        fix=_CORRECT,
         source=doc.VOLUMES,
+    ),
+    Rule(
+        "dra-misspelt",
+        WARNING,
+        devices,
+        summary="A ResourceClaim, its template or a DeviceClass that is not among the manifests, beside one that is "
+        "nearly it",
+        why=_PENDING,
+        fix=_CORRECT,
+        source=doc.DEVICES,
+    ),
+    Rule(
+        "gg-misspelt",
+        WARNING,
+        gang,
+        summary="A PodGroup or a queue of Kueue that is not among the manifests, beside one that is nearly it",
+        why="The pods wait, gated or suspended, until somebody creates what they name.",
+        fix=_CORRECT,
+        source=f"{doc.PLUGINS}: gangscheduling; https://kueue.sigs.k8s.io/docs/concepts/local_queue/",
+    ),
+    Rule(
+        "rc-misspelt",
+        WARNING,
+        runtime_class,
+        summary="A RuntimeClass that is not among the manifests, beside one that is nearly it",
+        why=_REFUSED,
+        fix=_CORRECT,
+        source="https://kubernetes.io/docs/concepts/containers/runtime-class/",
+    ),
+    Rule(
+        "sa-misspelt",
+        WARNING,
+        service_account,
+        summary="A ServiceAccount that is not among the manifests, beside one that is nearly it",
+        why=_REFUSED,
+        fix=_CORRECT,
+        source="plugin/pkg/admission/serviceaccount (v1.36)",
     ),
     Rule(
         "hpa-misspelt",
@@ -97,21 +180,12 @@ RULES = (
         source="https://kubernetes.io/docs/tasks/run-application/horizontal-pod-autoscale/",
     ),
     Rule(
-        "af-other-namespace",
-        WARNING,
-        affinity_elsewhere,
-        summary="Required affinity to pods that are in another namespace",
-        why="A term without namespaces speaks of the pod's own namespace: no node ever matches, the pods stay Pending.",
-        fix="Add namespaces or namespaceSelector to the term",
-        source=doc.AFFINITY,
-    ),
-    Rule(
         "sc-misspelt",
         WARNING,
         scheduler,
-        summary="A schedulerName that is nearly default-scheduler",
+        summary="A schedulerName that is nearly default-scheduler, or that of another well-known one",
         why="Nobody looks at the pods: they stay Pending without a single event.",
-        fix="Write default-scheduler, or leave schedulerName out",
+        fix="Correct schedulerName, or leave it out",
         source=doc.SCHEDULERS,
     ),
 )

@@ -1,0 +1,1 @@
+"""PersistentVolumes and the claims that they are for."""
