@@ -22,16 +22,19 @@ _WORDS = frozenset(_LETTER_APART.split())
 """Of which another word is a letter away: whoever writes one of them means it."""
 _SEPARATORS = re.compile("[-._/]")
 _LEAST, _SHORT, _LONG = 3, 4, 8
-"""Letters that a word has to have to be a slip; of a word that is none, beside whatever; for two slips."""
+"""Letters that a word has to have to be a slip; of one that may be a word of its own; for two slips."""
 
 
-def one_meant(written: str, known: Iterable[str]) -> str:
-    """Which of the known names was meant; empty where it is one of them, or near none."""
-    near = [(_slips(written, name), name) for name in known]
+def one_meant(written: str, known: Iterable[str], least: int = _LEAST) -> str:
+    """Which of the known names was meant; empty where it is one of them, or near none.
+
+    ``least``: the letters that a word has to have to be a slip.
+    """
+    near = [(_slips(written, name, least), name) for name in known]
     return min(((slips, name) for slips, name in near if slips is not None), default=(0, ""))[1]
 
 
-def _slips(written: str, name: str) -> int | None:
+def _slips(written: str, name: str, least: int) -> int | None:
     """How many slips two names are apart; None where they are two names."""
     if written == name or abs(len(written) - len(name)) > 2 or _digits(written) != _digits(name):
         return None
@@ -43,7 +46,8 @@ def _slips(written: str, name: str) -> int | None:
         return None
     word, other = differing[0]
     own_word = word in _WORDS and (other in _WORDS or len(word) <= _SHORT)
-    if own_word or min(len(word), len(other)) < _LEAST:
+    code = len(word) == len(other) < _SHORT and set(word) != set(other)  # as rwo and rwx
+    if own_word or code or min(len(word), len(other)) < least:
         return None
     slips = edits(word, other)
     return slips if slips <= 1 + (min(len(word), len(other)) >= _LONG) else None

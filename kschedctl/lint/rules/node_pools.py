@@ -29,6 +29,9 @@ HEALTHY = {
 def node_pool_impossible(world: World) -> Iterator[Problem]:
     pools = world.linted("NodePool")
     for workload in world.workloads if pools else ():
+        asked = any(way.conditions.by_key for way in alternatives(workload.spec))
+        if not asked or workload.kind == "DaemonSet":  # other nodes may do; of a DaemonSet, those that it finds
+            continue
         if world.cluster is not None and world.facts.eligible(workload).any():
             continue
         if not any(_pool_fits(pool, workload) for _, pool in pools):

@@ -82,12 +82,18 @@ def decided_by_init(world: World) -> Iterator[Problem]:
                 continue
             for name, least, unit in ((CPU, _CPUS_AT_START, "cores"), (MEMORY, _GIB_AT_START << 30, "GiB")):
                 asked, running = _request(container, name), sum(_request(c, name) for c in (*spec.containers, *beside))
-                if asked >= least * 1000 and asked >= running * _TIMES:
+                if asked >= least * 1000 and asked >= running * _TIMES and not _is_absurd(container, name):
                     part = "requests" if name in container.resources.requests else "limits"
                     one = 1000 if name == CPU else 1000 << 30
                     later = f"{running / one:,.3g} {unit}" if running else "none"
                     message = f"it asks for {asked / one:,.3g} {unit}, all that runs later for {later}"
                     yield workload.problem(("initContainers", i, "resources", part, name), message)
+
+
+def _is_absurd(container: Container, name: str) -> bool:
+    """Whether another rule says more of the amount."""
+    asked = {**container.resources.limits, **container.resources.requests}
+    return bool(_absurdity(name, asked[name], asked))
 
 
 def _request(container: Container, name: str) -> int:

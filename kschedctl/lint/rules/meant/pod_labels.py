@@ -39,7 +39,7 @@ class _Labels:
         values, keys = self._values.get(key, {}), self._keys.get(value, {})
         if len(values) <= _MOST_COMPARED and (meant := one_meant(value, values)):
             return f"{key}={meant}", values[meant]
-        if not values and len(keys) <= _MOST_COMPARED and (meant := one_meant(key, keys)):
+        if not values and len(keys) <= _MOST_COMPARED and (meant := one_meant(key, keys, least=2)):
             return f"{meant}={value}", keys[meant]
         return "", []
 
