@@ -21,6 +21,8 @@ _LETTER_APART = """
 _WORDS = frozenset(_LETTER_APART.split())
 """Of which another word is a letter away: whoever writes one of them means it."""
 _SEPARATORS = re.compile("[-._/]")
+_MOST_SLIPS = 2
+"""As many letters longer or shorter, and twice as many that only one of two names has."""
 _LEAST, _SHORT, _LONG = 3, 4, 8
 """Letters that a word has to have to be a slip; of one that may be a word of its own; for two slips."""
 
@@ -30,13 +32,18 @@ def one_meant(written: str, known: Iterable[str], least: int = _LEAST) -> str:
 
     ``least``: the letters that a word has to have to be a slip.
     """
-    near = [(_slips(written, name, least), name) for name in known]
+    letters = set(written.lower())
+    near = [
+        (_slips(written, name, least), name)
+        for name in known
+        if abs(len(written) - len(name)) <= _MOST_SLIPS and len(letters ^ set(name.lower())) <= 2 * _MOST_SLIPS
+    ]
     return min(((slips, name) for slips, name in near if slips is not None), default=(0, ""))[1]
 
 
 def _slips(written: str, name: str, least: int) -> int | None:
     """How many slips two names are apart; None where they are two names."""
-    if written == name or abs(len(written) - len(name)) > 2 or _digits(written) != _digits(name):
+    if written == name or _digits(written) != _digits(name):
         return None
     ours, theirs = (_SEPARATORS.split(each.lower()) for each in (written, name))
     if "".join(ours) == "".join(theirs) or sorted(ours) == sorted(theirs):

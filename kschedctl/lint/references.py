@@ -16,9 +16,11 @@ _PROVIDED = {
     "ServiceAccount": {"default"},
 }
 """Kind -> names that clusters bring with them."""
+_MOST_COMPARED = 500
+"""Names of one kind; nobody finds a slip among more of them."""
 
 
-class Reference(NamedTuple):
+class NameReference(NamedTuple):
     """The name of an object of a kind, and the field of an object that holds it."""
 
     subject: Subject
@@ -27,7 +29,7 @@ class Reference(NamedTuple):
     name: str
 
 
-def misspelt(world: World, references: Iterable[Reference]) -> Iterator[Problem]:
+def misspelt(world: World, references: Iterable[NameReference]) -> Iterator[Problem]:
     """Names that nothing has, each beside one that was meant."""
     anywhere: dict[str, set[str]] = {}
     for subject, path, kind, name in references:
@@ -36,5 +38,5 @@ def misspelt(world: World, references: Iterable[Reference]) -> Iterator[Problem]
             continue
         namespace = "" if kind in CLUSTER_SCOPED else subject.namespace or "default"
         names = world.names_beside(subject, kind, namespace)
-        if name not in names and (meant := one_meant(name, names)):
+        if name not in names and len(names) <= _MOST_COMPARED and (meant := one_meant(name, names)):
             yield subject.problem(path, f'there is no {kind} "{name}", but "{meant}"', f"Write {meant}")

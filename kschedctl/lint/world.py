@@ -239,10 +239,25 @@ class World:
 
     def names_beside(self, subject: Subject, kind: str, namespace: str = "") -> set[str]:
         """The names of a kind that can be in one cluster with an object; of a namespace, if it is no kind without."""
+        if not self.variants:
+            return self._names(kind, namespace)
         named = self._of_kind.get((kind, namespace), ())
-        names = {other.name for other in named if self.variants.together(subject, other)}
+        beside = {other.name for other in named if self.variants.together(subject, other)}
+        return beside | self._names_in_cluster(kind, namespace)
+
+    def _names(self, kind: str, namespace: str) -> set[str]:
+        if (kind, namespace) not in self._named:
+            names = {subject.name for subject in self._of_kind.get((kind, namespace), ())}
+            self._named[kind, namespace] = names | self._names_in_cluster(kind, namespace)
+        return self._named[kind, namespace]
+
+    @cached_property
+    def _named(self) -> dict[tuple[str, str], set[str]]:
+        return {}
+
+    def _names_in_cluster(self, kind: str, namespace: str) -> set[str]:
         known = getattr(self.cluster, FIELDS[kind], ()) if self.cluster and kind in FIELDS else ()
-        return names | {o.metadata.name for o in known if not namespace or o.metadata.namespace == namespace}
+        return {o.metadata.name for o in known if not namespace or o.metadata.namespace == namespace}
 
     def names_anywhere(self, kind: str) -> set[str]:
         """The names of a kind among the manifests, wherever they go."""

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 
 from kschedctl.lint import documentation as doc
 from kschedctl.lint.near_names import one_meant
-from kschedctl.lint.references import Reference, misspelt
+from kschedctl.lint.references import NameReference, misspelt
 from kschedctl.lint.rule import WARNING, Rule
 from kschedctl.lint.rules.claims import class_names
 from kschedctl.lint.subject import Problem
@@ -21,18 +21,18 @@ def storage(world: World) -> Iterator[Problem]:
         yield from misspelt(world, _of_storage(world))
 
 
-def _of_storage(world: World) -> Iterator[Reference]:
+def _of_storage(world: World) -> Iterator[NameReference]:
     for subject, path, name in class_names(world):
-        yield Reference(subject, path, "StorageClass", name)
+        yield NameReference(subject, path, "StorageClass", name)
     for workload in world.workloads:
         for i, volume in enumerate(workload.spec.volumes):
             if volume.persistent_volume_claim is not None:
                 path = workload.at_field("volumes", i, "persistentVolumeClaim", "claimName")
-                yield Reference(
+                yield NameReference(
                     workload.subject, path, "PersistentVolumeClaim", volume.persistent_volume_claim.claim_name
                 )
     for subject, claim in world.linted("PersistentVolumeClaim"):
-        yield Reference(subject, ("spec", "volumeName"), "PersistentVolume", claim.spec.volume_name)
+        yield NameReference(subject, ("spec", "volumeName"), "PersistentVolume", claim.spec.volume_name)
 
 
 _CLAIM = ("PersistentVolumeClaim",)
@@ -43,13 +43,13 @@ def devices(world: World) -> Iterator[Problem]:
         yield from misspelt(world, _of_devices(world))
 
 
-def _of_devices(world: World) -> Iterator[Reference]:
+def _of_devices(world: World) -> Iterator[NameReference]:
     for workload in world.workloads:
         for i, claim in enumerate(workload.spec.resource_claims):
             template, named = claim.resource_claim_template_name or "", claim.resource_claim_name or ""
             at = workload.at_field("resourceClaims", i)
-            yield Reference(workload.subject, (*at, "resourceClaimTemplateName"), "ResourceClaimTemplate", template)
-            yield Reference(workload.subject, (*at, "resourceClaimName"), "ResourceClaim", named)
+            yield NameReference(workload.subject, (*at, "resourceClaimTemplateName"), "ResourceClaimTemplate", template)
+            yield NameReference(workload.subject, (*at, "resourceClaimName"), "ResourceClaim", named)
     for kind, spec_at in (("ResourceClaim", ("spec",)), ("ResourceClaimTemplate", ("spec", "spec"))):
         for subject, found in world.linted(kind):
             spec = found.spec if kind == "ResourceClaim" else found.spec.spec
@@ -57,10 +57,10 @@ def _of_devices(world: World) -> Iterator[Reference]:
                 path = (*spec_at, "devices", "requests", i)
                 if request.exactly is not None:
                     at = (*path, "exactly", "deviceClassName")
-                    yield Reference(subject, at, "DeviceClass", request.exactly.device_class_name)
+                    yield NameReference(subject, at, "DeviceClass", request.exactly.device_class_name)
                 for j, one in enumerate(request.first_available):
                     at = (*path, "firstAvailable", j, "deviceClassName")
-                    yield Reference(subject, at, "DeviceClass", one.device_class_name)
+                    yield NameReference(subject, at, "DeviceClass", one.device_class_name)
 
 
 def runtime_class(world: World) -> Iterator[Problem]:
@@ -71,28 +71,28 @@ def service_account(world: World) -> Iterator[Problem]:
     yield from misspelt(world, _of_pods(world, "ServiceAccount", "serviceAccountName"))
 
 
-def _of_pods(world: World, kind: str, field: str) -> Iterator[Reference]:
+def _of_pods(world: World, kind: str, field: str) -> Iterator[NameReference]:
     """What a field of the pods' specs names."""
     for workload in world.workloads:
         name = workload.written.get(field)
-        yield Reference(workload.subject, workload.at_field(field), kind, name if isinstance(name, str) else "")
+        yield NameReference(workload.subject, workload.at_field(field), kind, name if isinstance(name, str) else "")
 
 
 def gang(world: World) -> Iterator[Problem]:
     yield from misspelt(world, _of_gangs(world))
 
 
-def _of_gangs(world: World) -> Iterator[Reference]:
+def _of_gangs(world: World) -> Iterator[NameReference]:
     for workload in world.workloads:
         group = workload.spec.scheduling_group
         name = (group.pod_group_name if group else "") or ""
-        yield Reference(workload.subject, workload.at_field("schedulingGroup", "podGroupName"), "PodGroup", name)
+        yield NameReference(workload.subject, workload.at_field("schedulingGroup", "podGroupName"), "PodGroup", name)
     for subject in world.subjects:
         metadata = subject.document.get("metadata")
         labels = metadata.get("labels") if isinstance(metadata, Mapping) else None
         queue = labels.get(_QUEUE) if isinstance(labels, Mapping) else None
         if isinstance(queue, str):
-            yield Reference(subject, ("metadata", "labels", _QUEUE), "LocalQueue", queue)
+            yield NameReference(subject, ("metadata", "labels", _QUEUE), "LocalQueue", queue)
 
 
 def scaled(world: World) -> Iterator[Problem]:
