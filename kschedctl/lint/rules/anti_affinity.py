@@ -12,7 +12,7 @@ from kschedctl.lint.subject import Problem
 from kschedctl.lint.terms import Term, anti_affinity_terms, domains_of
 from kschedctl.lint.workload import Workload, compiled
 from kschedctl.lint.world import World
-from kschedctl.scheduler.version_fields import AFFINITY_LABEL_KEYS
+from kschedctl.scheduler.configuration.version_fields import AFFINITY_LABEL_KEYS
 from kschedctl.snapshot.node_order import HOSTNAME, REGION, ZONE
 
 MOST_DOMAINS = {ZONE: 4, REGION: 1, "kubernetes.io/os": 1, "kubernetes.io/arch": 2}
