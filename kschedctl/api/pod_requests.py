@@ -5,7 +5,7 @@ Upstream: staging/src/k8s.io/component-helpers/resource/helpers.go (v1.36).
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from kschedctl.api import resource_names
@@ -37,12 +37,15 @@ def quantities(resources: Resources) -> Quantities:
     return {name: parse(text.strip() if isinstance(text, str) else text) for name, text in resources.items()}
 
 
-def pod_requests(pod: Pod, options: Options = Options()) -> Quantities:
+def pod_requests(
+    pod: Pod, options: Options = Options(), from_devices: Sequence[Mapping[str, Quantity]] | None = None
+) -> Quantities:
     """The requests of a pod: the larger of what it needs while starting and while running.
 
+    ``from_devices``: what its devices give of node resources, claim by claim, in place of what its status says.
     Raises QuantityError for a quantity that cannot be parsed.
     """
-    requests = aggregate_container_requests(pod, options)
+    requests = aggregate_container_requests(pod, options, from_devices)
     resources = pod.spec.resources
     if options.pod_level and resources is not None:
         requests |= _pod_level(pod, resources, options)
@@ -56,7 +59,9 @@ def pod_level_requests_set(pod: Pod) -> bool:
     return pod.spec.resources is not None and any(map(resource_names.is_pod_level, pod.spec.resources.requests))
 
 
-def aggregate_container_requests(pod: Pod, options: Options = Options()) -> Quantities:
+def aggregate_container_requests(
+    pod: Pod, options: Options = Options(), from_devices: Sequence[Mapping[str, Quantity]] | None = None
+) -> Quantities:
     """The requests of all containers: the running ones together, or the greediest moment of initialisation."""
     statuses = _statuses(pod) if options.use_status else {}
     containers = (_container_requests(pod, container, statuses, options) for container in pod.spec.containers)
@@ -65,10 +70,15 @@ def aggregate_container_requests(pod: Pod, options: Options = Options()) -> Quan
         for container in pod.spec.init_containers
     )
     total = _together(containers, init_containers)
-    if options.dra_node_allocatable:
-        for claim in pod.status.node_allocatable_resource_claim_statuses:
-            _add(total, quantities(claim.resources))
+    for given in _from_devices(pod, options) if from_devices is None else from_devices:
+        _add(total, given)
     return total
+
+
+def _from_devices(pod: Pod, options: Options) -> list[Quantities]:
+    """What the pod's devices give of node resources by its status, claim by claim."""
+    claims = pod.status.node_allocatable_resource_claim_statuses if options.dra_node_allocatable else ()
+    return [quantities(claim.resources) for claim in claims]
 
 
 def container_limits(containers: Iterable[Container], init_containers: Iterable[Container]) -> Quantities:

@@ -128,10 +128,10 @@ class Quantity:
         """``amount / 10**scale`` as upstream's ScaledValue computes it, its behaviour beyond int64 included."""
         by = self.scale - scale
         if not self.big:
-            scaled = _rescale(self.mantissa, by)
+            scaled = _rescale(self.mantissa, by) if by <= _INT64_DIGITS else 0  # more would not do
             return scaled if _is_int64(scaled) else 0
-        if by >= 0:
-            return _wrap(_rescale(self.mantissa, by))
+        if by >= 0:  # what Go makes of a float beyond int64 on amd64 is the smallest int64
+            return _wrap(self.mantissa * (10**by if by <= _INT64_DIGITS else INT64_MIN))
         divisor = 10**-by
         if self.mantissa >= INT64_MAX or -by > _INT64_DIGITS:
             quotient, rest = divmod(self.mantissa, divisor)

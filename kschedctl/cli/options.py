@@ -23,6 +23,7 @@ from kschedctl.cli.answer import Answer
 from kschedctl.cli.forms import TABLE, Form, option
 from kschedctl.errors import UsageError
 from kschedctl.render.page import NO_COMMANDS, UNFOLDED, Commands, Style
+from kschedctl.scheduler.framework.feature_gates import BOOLEANS
 
 PIPED_WIDTH, LEAST_WIDTH = 120, 40
 LEVELS = (logging.WARNING, logging.INFO, logging.DEBUG)
@@ -284,16 +285,18 @@ def _options_of(group: type) -> list[inspect.Parameter]:
 
 
 def feature_gates(given: list[str]) -> dict[str, bool]:
-    """``A=true,B=false``, as kube-scheduler takes it. Raises UsageError.
+    """``A=true,B=false``, as kube-scheduler takes it, also as ``kube:A=true``. Raises UsageError.
 
-    >>> feature_gates(["A=true,B=false", "C=True"])
+    >>> feature_gates(["A=true,kube:B=0", "C=True"])
     {'A': True, 'B': False, 'C': True}
     """
     gates = {}
     for item in (item for text in given for item in text.split(",") if item.strip()):
-        name, _, value = (part.strip() for part in item.partition("="))
-        if value.lower() not in ("true", "false"):
-            problem = f'invalid value of {name or "a gate"}: "{value}"'
+        name, separator, value = (part.strip() for part in item.partition("="))
+        name = name.removeprefix("kube:").strip()
+        if value not in BOOLEANS:
+            what = f'invalid value of {name}={value}, err: strconv.ParseBool: parsing "{value}": invalid syntax'
+            problem = what if separator else f"missing bool value for {name}"
             raise UsageError(problem, where="--feature-gates", hint="A=true,B=false")
-        gates[name] = value.lower() == "true"
+        gates[name] = BOOLEANS[value]
     return gates

@@ -22,6 +22,7 @@ SUBJECTS: Mapping[str, str] = {
     "PriorityClass": "priority classes",
     "PodDisruptionBudget": "disruption budgets",
     "Extender": "extenders",
+    "Nomination": "gated pods' nominations",
 }
 """What people call the objects of a kind, where the kind says it less well."""
 

@@ -21,7 +21,7 @@ from kschedctl.scheduler.engine.extenders.extender import CallExtender, HTTPExte
 from kschedctl.scheduler.engine.sampling import SampledFrom, Sampling
 from kschedctl.scheduler.event_handling.event_handlers import EventHandlers
 from kschedctl.scheduler.event_handling.registrations import REFUSING_POINTS, Registrations, union_of_actions
-from kschedctl.scheduler.framework import Plugin, QueueSortPlugin, offers
+from kschedctl.scheduler.framework import Plugin, PreEnqueuePlugin, QueueSortPlugin, offers
 from kschedctl.scheduler.framework.declaration import Declaration
 from kschedctl.scheduler.framework.extension_points import points_by_methods
 from kschedctl.scheduler.framework.feature_gates import FeatureGates
@@ -157,7 +157,14 @@ class Scheduler:
 
     @cached_property
     def view(self) -> Fork:
-        return Fork.of(self.cluster, settings(self.gates, frozenset(self.configuration.profiles)))
+        found = settings(self.gates, frozenset(self.configuration.profiles))
+        return Fork.of(self.cluster, found._replace(held_back=self._held_back))
+
+    def _held_back(self, info: PodInfo, view: Fork) -> bool:
+        """Whether a PreEnqueue plugin of the profile that serves a pod refuses it."""
+        framework = self.framework(info.spec.scheduler_name)
+        plugins = framework.at("preEnqueue") if framework else ()
+        return any(p.pre_enqueue(info, view).rejected for p in plugins if offers(p, PreEnqueuePlugin))
 
     def ignored(self, specs: Iterable[PodSpec]) -> tuple[str, ...]:
         """What the version does not store of these pods, and of all that is no pod."""

@@ -123,7 +123,29 @@ class Fork:
 
     @cached_property
     def nominations(self) -> tuple[Rows, Rows]:
-        return self.snapshot.nominations
+        rows, positions = self.snapshot.nominations
+        return rows[~self._held_back], positions[~self._held_back]
+
+    @property
+    def unsure_nominations(self) -> tuple[Rows, Rows]:
+        """(K,) each: those of pods that do not come into the queue.
+
+        The scheduler enters a nomination when the pod comes into the queue, and with each update of a pod outside of
+        it. So one that starts now does not know of these; one that saw the pod change does.
+        Upstream: moveToActiveQ and Update in pkg/scheduler/backend/queue/scheduling_queue.go (v1.36).
+        """
+        rows, positions = self.snapshot.nominations
+        return rows[self._held_back], positions[self._held_back]
+
+    @cached_property
+    def _held_back(self) -> Bools:
+        """(M,): which of the snapshot's nominations are of such pods."""
+        held_back, pods = self.settings.held_back, self.pods
+        if held_back is None:
+            return np.zeros(len(self.snapshot.nominations[1]), np.bool_)
+        positions = self.snapshot.nominations[1].tolist()
+        infos = (pods.infos[pods.info[each]].of(self.stored(pods.objects[each])) for each in positions)
+        return np.fromiter((held_back(info, self) for info in infos), np.bool_, len(positions))
 
     @cached_property
     def resources(self) -> dict[str, int]:

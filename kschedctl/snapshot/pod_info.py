@@ -15,7 +15,7 @@ from kschedctl.api import resource_names as names
 from kschedctl.api.labels import NOTHING, Selector, SelectorError, from_label_selector
 from kschedctl.api.objects import Pod, PodAffinity, PodAffinityTerm
 from kschedctl.api.pod_requests import Options, Quantities, is_sidecar, pod_level_requests_set, pod_requests
-from kschedctl.api.quantity import INT64_MAX, Quantity, QuantityError, parse
+from kschedctl.api.quantity import Quantity, QuantityError, parse
 from kschedctl.errors import InputError
 
 DEFAULT_REQUESTS = {names.CPU: parse("100m"), names.MEMORY: parse("200Mi")}
@@ -200,21 +200,19 @@ class PodInfo:
 
 
 def amounts(requests: Quantities) -> dict[str, int]:
-    """The counted resources as integers: cpu in millicores, all others in units, rounded up. Raises QuantityError."""
+    """The counted resources as integers: cpu in millicores, all others in units, rounded up. Raises QuantityError.
+
+    Beyond 64 bits they become what upstream's do: 0, or what wraps around (see Quantity).
+    """
     result = {}
     for name, quantity in requests.items():
         if quantity.mantissa < 0:
             raise QuantityError(f"resource {name}: must be greater than or equal to 0", hint=f"got {quantity}")
-        if quantity.scale > 18 or quantity > _LARGEST:
-            raise QuantityError(f"resource {name}: larger than any node can be", hint=f"got {str(quantity)[:40]}")
         if name == names.CPU:
             result[name] = quantity.milli_value()
         elif name == names.PODS or names.is_counted(name):
             result[name] = quantity.value()
     return result
-
-
-_LARGEST = parse(str(INT64_MAX))
 
 
 def _required(affinity: PodAffinity | None) -> list[tuple[PodAffinityTerm, int]]:

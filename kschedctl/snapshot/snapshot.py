@@ -6,10 +6,10 @@ Upstream: NodeInfo in pkg/scheduler/framework/types.go and pkg/scheduler/backend
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import NamedTuple, Self
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 
@@ -28,6 +28,7 @@ from kschedctl.snapshot.indexes import Indexes
 from kschedctl.snapshot.node_order import interleave_zones
 from kschedctl.snapshot.node_subset import NodeSubset
 from kschedctl.snapshot.nodes import AllNodes, NodeColumns
+from kschedctl.snapshot.pod_info import PodInfo
 from kschedctl.snapshot.pods import PodColumns
 
 
@@ -35,6 +36,7 @@ class Settings(NamedTuple):
     """What the scheduler's configuration and feature gates mean for the snapshot.
 
     ``served``: the schedulerNames of its profiles; it knows of no nomination of other schedulers' pods.
+    ``held_back``: whether a pod of a Fork does not come into the queue, None: all do.
     """
 
     served: frozenset[str] = frozenset((DEFAULT_SCHEDULER_NAME,))
@@ -42,6 +44,7 @@ class Settings(NamedTuple):
     merge_affinity_label_keys: bool = True
     merge_spread_label_keys: bool = True
     migrates_portworx: bool = True
+    held_back: Callable[[PodInfo, Any], bool] | None = None
 
     def admitted(self, pod: Pod) -> Pod:
         """The pod with its label keys merged into its selectors, as happens when it is created."""
@@ -127,11 +130,7 @@ class Snapshot:
 
     @cached_property
     def nominations(self) -> tuple[Rows, Rows]:
-        """(M,) each: the rows that pods of this scheduler were promised, and the positions of those pods.
-
-        Those that PreEnqueue refuses count, too: a status is written after a pod has come, and that update nominates
-        it in whatever queue it is (UpdateNominatedPod); only a scheduler that started later counts it out.
-        """
+        """(M,) each: the rows that pods of this scheduler were promised, and the positions of those pods."""
         rows, positions = [], []
         for position in self.pods.nominations:
             pod = self.pods.objects[position]

@@ -41,6 +41,7 @@ from kschedctl.studies.unknown import (
     together,
     unknown_kinds,
 )
+from kschedctl.studies.why import doubts
 from kschedctl.studies.why.advice import advice
 from kschedctl.studies.why.causes import causes
 from kschedctl.studies.why.eliminations import eliminations, node_groups, node_reports
@@ -170,7 +171,8 @@ def explain_pod(scheduler: Scheduler, pod: Pod, *, nodes: bool = True) -> Explan
         report = _document(cycle, scheduler, framework, nodes)
         report = replace(report, searched=searched_nodes(cycle, scheduler.sampled))
         group = pod_group_report(scheduler, framework, pod) or gang_report(scheduler, framework, pod)
-        report = decided_elsewhere(_with_unknown(in_group(report, group), (*unknown, *cycle.consultation.unknown)))
+        leans = (*unknown, *doubts.of_cycle(cycle, framework))
+        report = decided_elsewhere(_with_unknown(in_group(report, group), leans))
     report = replace(report, headline=headline(report, pod, scheduler.configuration.profiles))
     return replace(report, advice=tuple(advice(report, pod, scheduler, framework))) if nodes else report
 

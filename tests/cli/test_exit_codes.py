@@ -25,7 +25,7 @@ from kschedctl.cli.commands import explain
         (["explain", "-f"], "requires an argument"),
         (["explain", "-f", "no-such-file.yaml"], "no-such-file.yaml: no such file or directory"),
         (["explain", "--demo", "--config", "no-such-file.yaml"], "no-such-file.yaml"),
-        (["explain", "--demo", "--feature-gates", "A"], 'invalid value of A: ""'),
+        (["explain", "--demo", "--feature-gates", "A"], "missing bool value for A"),
         (["explain", "--demo", "--feature-gates", "NoSuchGate=true"], "NoSuchGate"),
         (["explain", "--demo", "--kube-version", "1.12"], "'1.12' is not supported"),
         (["explain", "--snapshot", "none", "--kube-version", "latest"], "'latest' is not supported"),

@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from kschedctl.errors import ConfigurationError
-from kschedctl.scheduler.framework.feature_gates import DEPENDENCIES, SPECS, FeatureGates
+from kschedctl.scheduler.framework.feature_gates import DEPENDENCIES, SPECS, STAGES, FeatureGates
+from kschedctl.scheduler.framework.unread_gates import UNREAD, UNREAD_NEEDS
 
 
 @pytest.mark.parametrize(
@@ -57,7 +58,8 @@ def test_all_alpha_and_all_beta_leave_what_is_set_by_name():
     assert gates.enabled("SidecarContainers")
 
 
-BETA_NEEDED = {"NodeDeclaredFeatures": True}  # an alpha gate that AllAlpha sets depends on it
+BETA_NEEDED = {"NodeDeclaredFeatures": True, "PodLevelResources": True, "APIServerIdentity": True}
+"""Alpha gates that AllAlpha sets depend on these."""
 
 
 @pytest.mark.parametrize(
@@ -79,6 +81,21 @@ BETA_NEEDED = {"NodeDeclaredFeatures": True}  # an alpha gate that AllAlpha sets
             {"GangScheduling": True},
             "GangScheduling is enabled, but depends on features that are disabled: [GenericWorkload]",
         ),
+        ("1.35", {"MemoryManager": False}, "cannot set feature gate MemoryManager to false, feature is locked to true"),
+        ("1.36", {"MemoryManager": True}, "unrecognized feature gate: MemoryManager"),
+        ("1.36", {"ImageVolume": False}, "cannot set feature gate ImageVolume to false, feature is locked to true"),
+        (
+            "1.36",
+            {"DRAResourceClaimDeviceStatus": False, "DRADeviceBindingConditions": False},
+            "DRAResourceClaimGranularStatusAuthorization is enabled, but depends on features that are disabled: "
+            "[DRAResourceClaimDeviceStatus]",
+        ),
+        (
+            "1.35",
+            {"DeclarativeValidation": False, "DeclarativeValidationTakeover": True},
+            "DeclarativeValidationTakeover is enabled, but depends on features that are disabled: "
+            "[DeclarativeValidation]",
+        ),
         ("1.36", {"AllBeta": "true"}, "invalid value of AllBeta=true"),
         ("1.36", {"PodLevelResources": "false"}, "invalid value of PodLevelResources=false"),
     ],
@@ -89,8 +106,28 @@ def test_refusals(version, overrides, message):
     assert message in str(caught.value)
 
 
+@pytest.mark.parametrize(
+    ("version", "overrides"),
+    [
+        ("1.36", {"ImageVolume": True, "MutableCSINodeAllocatableCount": True, "WatchListClient": False}),
+        ("1.36", {"ContextualLogging": False, "LoggingAlphaOptions": True, "ComponentFlagz": True}),
+        ("1.35", {"ImageVolume": False, "MemoryManager": True, "WindowsCPUAndMemoryAffinity": True}),
+        ("1.30", {"CloudDualStackNodeIPs": True, "InformerResourceVersion": True}),
+    ],
+)
+def test_gates_that_scheduling_does_not_read_are_taken(version, overrides):
+    """As in pkg/features/kube_features.go, client-go/features and component-base of these versions."""
+    assert FeatureGates(version, overrides).enabled("PodLevelResources") == (version != "1.30")
+
+
+def test_no_gate_stands_in_both_tables():
+    assert not SPECS.keys() & UNREAD.keys()
+
+
 def test_dependencies_are_known_gates():
     assert {gate for needs in DEPENDENCIES.values() for gate in needs} | DEPENDENCIES.keys() <= SPECS.keys()
+    assert {gate for needs in UNREAD_NEEDS.values() for gate in needs} <= STAGES.keys()
+    assert UNREAD_NEEDS.keys() <= UNREAD.keys()
 
 
 def test_an_unknown_gate_is_a_mistake_of_ours():

@@ -50,7 +50,7 @@ def preemption_section(report: PreemptionReport | None, style: Style) -> Page:
 
 
 def _outcome(report: PreemptionReport) -> list[Block]:
-    if not report.candidates:
+    if not report.candidates or report.why:
         return [paragraph(Marked("does not help", Tone.WARNING), report.why)] if report.why else []
     if report.chosen is None or report.chosen not in report.candidates:
         return []

@@ -17,20 +17,7 @@ from kschedctl.api.kube_version import NEWEST_MINOR, OLDEST_MINOR
 from kschedctl.api.objects import PodSpec
 from kschedctl.cluster import FIELDS as FIELDS_OF_CLUSTER
 from kschedctl.cluster import Cluster
-from kschedctl.scheduler.framework.feature_gates import SPECS, FeatureGates, stage_of
-
-API_GATES = {
-    "ClusterTrustBundleProjection": "1.29 alpha, 1.33 beta",
-    "ContainerStopSignals": "1.33 alpha",
-    "EnvFiles": "1.34 alpha, 1.35 beta on",
-    "HostnameOverride": "1.34 alpha, 1.35 beta on",
-    "ImageVolume": "1.31 alpha, 1.33 beta, 1.35 beta on, 1.36 GA locked",
-    "PodCertificateRequest": "1.34 alpha, 1.35 beta",
-    "RecursiveReadOnlyMounts": "1.30 alpha, 1.31 beta on, 1.33 GA locked",
-    "SELinuxChangePolicy": "1.32 alpha, 1.33 beta on, 1.36 GA locked",
-    "SupplementalGroupsPolicy": "1.31 alpha, 1.33 beta on, 1.35 GA locked",
-}
-"""Gates that only the API server asks, in the form of SPECS."""
+from kschedctl.scheduler.framework.feature_gates import SPECS, FeatureGates, stage_at
 
 Path = tuple[str | int, ...]
 
@@ -84,16 +71,15 @@ class VersionedField(NamedTuple):
         return f"needs 1.{default}" + (f", or 1.{first} and {gate}" if first < default else "")
 
     def _is_on(self, gates: FeatureGates) -> bool:
-        return gates.enabled(self.gate) if self.gate in SPECS else stage_of(API_GATES[self.gate], gates.minor).on
+        return gates.enabled(self.gate) if self.gate in SPECS else stage_at(self.gate, gates.minor).on
 
     def _minors(self) -> tuple[int, int | None]:
         """The first version that can read it, and the first that does by default."""
-        stages = {minor: stage_of(_SPECS[self.gate], minor) for minor in range(self.since, NEWEST_MINOR + 1)}
+        stages = {minor: stage_at(self.gate, minor) for minor in range(self.since, NEWEST_MINOR + 1)}
         first = next(minor for minor, stage in stages.items() if stage.known)
         return first, next((minor for minor, stage in stages.items() if stage.on), None)
 
 
-_SPECS: Mapping[str, str] = {**SPECS, **API_GATES}
 _SPREAD = "spec.topologySpreadConstraints[]"
 _TERMS = tuple(
     f"spec.affinity.{part}.{term}"

@@ -336,8 +336,10 @@ def truncating_divide(dividend: Scores, divisor: Scores | int) -> Scores:
     >>> truncating_divide(np.array([7, -7]), 2).tolist()
     [3, -3]
     """
-    quotient = np.abs(dividend) // np.abs(divisor)
-    return np.where((dividend < 0) != (np.asarray(divisor) < 0), -quotient, quotient)
+    quotient = dividend // divisor
+    rounded_down = ((dividend < 0) != (np.asarray(divisor) < 0)) & (quotient * divisor != dividend)
+    towards_zero: Scores = quotient + rounded_down
+    return towards_zero
 
 
 def round_half_away(values: npt.NDArray[np.float64]) -> Scores:

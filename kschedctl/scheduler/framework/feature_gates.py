@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 from kschedctl.api.kube_version import KUBE_VERSION, NEWEST_MINOR, OLDEST_MINOR, ByVersion, KubeVersion
 from kschedctl.errors import ConfigurationError
+from kschedctl.scheduler.framework.unread_gates import UNREAD, UNREAD_NEEDS
 
 SPECS: dict[str, str] = {
     "CSIMigrationPortworx": "1.25 beta, 1.31 beta on, 1.33 GA locked, 1.36 removed",
@@ -63,6 +64,15 @@ SPECS: dict[str, str] = {
 }
 """Gate -> its stages, oldest first: ``version stage [on] [locked]``. Alpha is off, GA is on; one that was removed is
 unknown, and what it was."""
+
+STAGES: Mapping[str, str] = {**SPECS, **UNREAD}
+"""The same of all gates that a scheduler takes."""
+
+BOOLEANS = {
+    **dict.fromkeys(("1", "t", "T", "TRUE", "true", "True"), True),
+    **dict.fromkeys(("0", "f", "F", "FALSE", "false", "False"), False),
+}
+"""What Go's ParseBool takes."""
 
 DEPENDENCIES: dict[str, tuple[str, ...]] = {
     "DRAAdminAccess": ("DynamicResourceAllocation",),
@@ -140,9 +150,9 @@ class FeatureGates:
         """Where a gate that is not recognized may be known."""
         if " " in unknown:
             return ""
-        known = [minor for minor in MINORS if unknown in SPECS and stage_at(unknown, minor).known]
+        known = [minor for minor in MINORS if unknown in STAGES and stage_at(unknown, minor).known]
         if not known:
-            return "known are the gates that scheduling reads"
+            return ""
         if known[0] > self.minor:
             return f"{unknown} needs 1.{known[0]}"
         return f"{unknown} is gone since 1.{known[-1] + 1}"
@@ -163,28 +173,34 @@ class FeatureGates:
 
     @cached_property
     def _states(self) -> dict[str, bool]:
+        return self._of(SPECS)
+
+    def _of(self, specs: Mapping[str, str]) -> dict[str, bool]:
+        """Whether each of the gates is on, and each that was set."""
         overrides = dict(self.overrides or {})
         broadcast = {_BROADCASTS[name]: overrides.pop(name) for name in _BROADCASTS if name in overrides}
-        stages = {name: stage_at(name, self.minor) for name in SPECS}
+        stages = {name: stage_of(found, self.minor) for name, found in specs.items()}
         return {name: broadcast.get(stage.maturity, stage.on) for name, stage in stages.items()} | overrides
 
     def _faults(self) -> Iterator[str]:
         """Why the scheduler would refuse the overrides, in its words."""
         for name, value in sorted((self.overrides or {}).items()):
-            if name not in SPECS and name not in _BROADCASTS:
+            if name not in _BROADCASTS and name not in STAGES:
                 yield f"unrecognized feature gate: {name}"
             elif not isinstance(value, bool):
                 yield f"invalid value of {name}={value}"
-            elif name in SPECS:
+            elif name not in _BROADCASTS:
                 yield from self._stage_faults(name, value)
-        if CHECKS_DEPENDENCIES.at(self.release):
+        if CHECKS_DEPENDENCIES.at(self.release) and self.overrides:
             yield from self._dependency_faults()
 
     def _dependency_faults(self) -> Iterator[str]:
-        host_network = HOST_NETWORK_NEEDS.at(self.release)
-        for name, needs in {**DEPENDENCIES, "UserNamespacesHostNetworkSupport": host_network}.items():
-            off = [need for need in needs if not self._states[need]]
-            if self._states[name] and off:
+        states = self._of(STAGES)
+        known = {name for name in STAGES if stage_at(name, self.minor).known}
+        host_network = {"UserNamespacesHostNetworkSupport": HOST_NETWORK_NEEDS.at(self.release)}
+        for name, needs in {**DEPENDENCIES, **UNREAD_NEEDS, **host_network}.items():
+            off = [need for need in needs if need in known and not states[need]]
+            if states[name] and off:
                 yield f"{name} is enabled, but depends on features that are disabled: [{' '.join(off)}]"
 
     def _stage_faults(self, name: str, value: bool) -> Iterator[str]:
@@ -201,7 +217,7 @@ def stage_at(name: str, minor: int) -> Stage:
     >>> stage_at("DRAAdminAccess", 35)
     Stage(maturity='beta', on=True, locked=False)
     """
-    return stage_of(SPECS[name], minor)
+    return stage_of(STAGES[name], minor)
 
 
 @lru_cache(maxsize=1024)

@@ -18,7 +18,7 @@ from kschedctl.api.workloads import made_again
 from kschedctl.scheduler.engine.cycle import Cycle, run_cycle
 from kschedctl.scheduler.engine.post_filter import PostFilterOutcome, run_post_filter
 from kschedctl.scheduler.engine.preemption.candidates import NO_CANDIDATES, Candidate, Candidates
-from kschedctl.scheduler.engine.preemption.evaluator import Preemption
+from kschedctl.scheduler.engine.preemption.evaluator import Preemption, tied_candidates
 from kschedctl.scheduler.engine.reserve import release, reserve, reserving
 from kschedctl.scheduler.engine.sampling import SampledFrom, Sampling
 from kschedctl.scheduler.framework import PostFilterResult, ReservePlugin
@@ -108,7 +108,7 @@ class Following:
         """Nominate it for the first by name of the candidates that cost equally little, whose victims go."""
         assert tried.cycle is not None
         outcome = run_post_filter(tried.cycle)
-        tied = next(filter(len, map(_tied, outcome.results.values())), NO_CANDIDATES)
+        tied = next(filter(len, map(tied_candidates, outcome.results.values())), NO_CANDIDATES)
         if not tied:
             if any(_in_vain(result) for result in outcome.results.values()):
                 self.view.nominate(tried.position, NO_ROW)
@@ -143,11 +143,6 @@ class Following:
             plugin.name: plugin for framework in profiles if framework for plugin in reserving(framework, *specs)
         }
         release(plugins.values(), self.view, positions)
-
-
-def _tied(result: PostFilterResult) -> Candidates:
-    report = result.report
-    return report.choice.tied if isinstance(report, Preemption) and report.choice is not None else NO_CANDIDATES
 
 
 def _in_vain(result: PostFilterResult) -> bool:

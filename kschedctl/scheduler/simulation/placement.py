@@ -15,6 +15,7 @@ from msgspec.structs import replace as renamed
 
 from kschedctl.api.arrays import NO_ROW, Position, Row, Rows
 from kschedctl.api.workloads import made_again
+from kschedctl.scheduler.engine import unsure_nominations
 from kschedctl.scheduler.engine.cycle import Cycle, FrameworkLike, run_cycle
 from kschedctl.scheduler.engine.extenders.extender import asks
 from kschedctl.scheduler.engine.reserve import has_backed_resources, uses_claims
@@ -63,9 +64,17 @@ class Placements:
         self._asked: tuple[int, int, Cycle] | None = None
         self.unheard: dict[Unknown, None] = {}
         self._nominated = frozenset(view.snapshot.pods.nominations)
+        self._unsure = len(view.unsure_nominations[0]) > 0
 
     def choose(self, framework: FrameworkLike, position: Position) -> Choice | None:
         """Where the scheduler would put a pod now; None when it fits nowhere. Raises PluginError."""
+        choice = self._choose(framework, position)
+        if choice and self._unsure and not asks(framework.extenders, choice.info.pod):
+            leans = unsure_nominations.in_choice(choice.info, choice.row, framework, self.view)
+            self.unheard.update(dict.fromkeys(leans))
+        return choice
+
+    def _choose(self, framework: FrameworkLike, position: Position) -> Choice | None:
         number, info = int(self.view.pods.info[position]), self.arriving(position)
         row = self.view.nominated_row(position)
         if asks(framework.extenders, info.pod) or (row == NO_ROW and position in self._nominated):

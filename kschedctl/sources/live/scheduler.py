@@ -13,6 +13,7 @@ from kschedctl.api.decoding import json_decoder
 from kschedctl.api.kube_version import KUBE_VERSION, KubeVersion, nearest, stands_in
 from kschedctl.cluster import SchedulerInstance
 from kschedctl.errors import InputError, shown_url
+from kschedctl.scheduler.framework.feature_gates import BOOLEANS
 from kschedctl.sources.documents.yaml_documents import parse_yaml
 from kschedctl.sources.live.http import RefusedError, Server, segment
 
@@ -204,7 +205,7 @@ def _gates(text: str) -> Iterator[tuple[str, bool]]:
     for item in text.split(","):
         name, equals, value = item.partition("=")
         if equals:
-            yield name.strip(), value.strip().lower() == "true"
+            yield name.strip().removeprefix("kube:"), BOOLEANS.get(value.strip(), False)
 
 
 def _get(server: Server, path: str, into: type[Any], query: Mapping[str, str] | None = None) -> Any:

@@ -50,7 +50,7 @@ def of_preemption(explanation: Explanation) -> str:
         return "is not tried"
     if found.terminating:
         return f"waits for {counted(len(found.terminating), 'victim')} to go"
-    if not found.eligible:
+    if not found.eligible or found.why:
         return found.why
     if found.candidates:
         return f"makes room on {counted(len(found.candidates), 'node')}"

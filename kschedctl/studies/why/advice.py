@@ -98,8 +98,8 @@ def _unschedulable(report: Explanation) -> Iterator[Advice]:
         yield Advice("EndDeadlock", ends_deadlock(report.pod_group))
     elif preemption is not None and preemption.terminating:
         yield from _under_way(preemption)
-    elif preemption is not None and preemption.candidates and preemption.asked:
-        victims = len(preemption.candidates[preemption.chosen].victims) if preemption.chosen else 0
+    elif preemption is not None and preemption.chosen and preemption.asked:
+        victims = len(preemption.candidates[preemption.chosen].victims)
         pods = f"{victims} pod{'s' * (victims != 1)}"
         text = f"Preemption would make room on {preemption.chosen} by evicting {pods}"
         yield Advice("AwaitPreemption", text, preemption.chosen or "")

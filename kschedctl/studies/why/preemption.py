@@ -34,15 +34,16 @@ def preemption_report(outcome: PostFilterOutcome, cycle: Cycle) -> PreemptionRep
     found = result.report
     names = view.nodes.names
     going = tuple(view.pods.objects[position].key for position in found.leaving)
+    choice = found.choice
     return PreemptionReport(
         asked=bool(asked),
         plugin=plugin.name,
         eligible=found.eligible,
         why=found.why,
         candidates={names[candidate.row]: _candidate(candidate, view) for candidate in found.candidates},
-        tied=tuple(names[row] for row in found.choice.tied.row.tolist()) if found.choice else (),
-        chosen=min(names[row] for row in found.choice.tied.row.tolist()) if found.choice else None,
-        decided_by=found.choice.decided_by if found.choice else "",
+        tied=tuple(names[row] for row in choice.tied.row.tolist()) if choice else (),
+        chosen=min(names[row] for row in choice.tied.row.tolist()) if choice and found.wanted else None,
+        decided_by=choice.decided_by if choice else "",
         unhelpful=dict(found.unhelpful),
         limit=found.wanted,
         nominated=cycle.info.pod.status.nominated_node_name if going else "",

@@ -101,4 +101,4 @@ def test_identical_devices_are_not_tried_one_by_one():
     inventory = Inventory(view, Features())
     search = Search(inventory, 0, [read_claim(convert(claim_of([(1, 0)] * 10, None)), inventory.classes, Features())])
     assert search.run() is None
-    assert search.steps < 100
+    assert search.limit.tried < 100

@@ -43,8 +43,10 @@ def explained(absolute: int, nodes: int) -> Json:
 def test_a_tenth_of_few_nodes_is_none() -> None:
     found = explained(absolute=0, nodes=9)
     assert found["message"].endswith("preemption: 0/9 nodes are available: 9 Preemption is not helpful for scheduling.")
-    assert found["preemption"]["candidates"] == {}
+    assert sorted(found["preemption"]["candidates"]) == [f"n{i}" for i in range(9)]
     assert found["preemption"]["chosen"] is None
+    assert "come to 0 candidates of 9" in found["preemption"]["why"]
+    assert found["postFilter"]["status"]["code"] == "Unschedulable"
 
 
 @pytest.mark.parametrize(("absolute", "nodes"), [(0, 10), (1, 9)])

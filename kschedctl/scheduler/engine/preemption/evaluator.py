@@ -28,6 +28,7 @@ DEFAULT_PREEMPTION = "DefaultPreemption"
 NEVER = "not eligible due to preemptionPolicy=Never."
 TERMINATING = "not eligible due to a terminating pod on the nominated node."
 NO_CANDIDATE = "no candidate node for preemption"
+NONE_WANTED = "the profile's minCandidateNodes… come to 0 candidates of {}, and so many kube-scheduler keeps"
 DROPPED_MAY_HELP = ByVersion(
     "whether preemption is tried on nodes that extenders left out without a word", (("", True), ("1.32", False))
 )
@@ -46,7 +47,7 @@ class Preemption:
     """The plugin's account: whether the pod may preempt at all, every candidate, and the choice among them.
 
     ``leaving``: the pods on its nominated node for which it has to wait. ``allowed``: the choice among those that
-    extenders leave, None where they leave none.
+    extenders leave, None where they leave none, and where none is ``wanted``.
 
     ``unhelpful``: reason -> nodes that preemption does not help. Of ``potential`` nodes upstream, which starts at a
     random one, looks at no more than it needs for ``wanted`` candidates; here all are tried.
@@ -114,19 +115,21 @@ class PreemptionPlugin(DeclaredPlugin, ABC):
         selection = self.selection(cycle)
         found = dry_run(cycle, potential, selection)
         wanted = self.wanted(int(potential.sum()))
-        helpful = found.candidates.take(np.flatnonzero(found.candidates.sizes)) if wanted else NO_CANDIDATES
+        helpful = found.candidates.take(np.flatnonzero(found.candidates.sizes))
         best = choose(cycle.view, helpful) if len(helpful) else None
+        allowed = best if wanted else None
         report = Preemption(
             eligible=True,
+            why="" if wanted or best is None else NONE_WANTED.format(int(potential.sum())),
             candidates=helpful,
             unhelpful=found.reason_counts(kept=bool(wanted)),
             choice=best,
-            allowed=best,
+            allowed=allowed,
             potential=int(potential.sum()),
             wanted=wanted,
         )
-        if best is not None:
-            return PostFilterResult(SUCCESS, _first_by_name(best, cycle), report)
+        if allowed is not None:
+            return PostFilterResult(SUCCESS, _first_by_name(allowed, cycle), report)
         if errors := found.errors(cycle.view.nodes.names):
             return PostFilterResult(self._status(Code.ERROR, aggregate(errors)), report=report)
         message = histogram(len(cycle.view.nodes), found.told_counts(selection, kept=bool(wanted)))

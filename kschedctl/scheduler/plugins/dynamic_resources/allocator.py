@@ -16,8 +16,9 @@ from kschedctl.scheduler.plugins.dynamic_resources import capacity
 from kschedctl.scheduler.plugins.dynamic_resources.allocated import DeviceId, Quantities, add
 from kschedctl.scheduler.plugins.dynamic_resources.claims import ALL
 from kschedctl.scheduler.plugins.dynamic_resources.constraints import Constraint, make
+from kschedctl.scheduler.plugins.dynamic_resources.counters import TakenCounters
 from kschedctl.scheduler.plugins.dynamic_resources.inventory import Inventory
-from kschedctl.scheduler.plugins.dynamic_resources.pools import Counters, Pool, PooledDevice
+from kschedctl.scheduler.plugins.dynamic_resources.pools import Pool, PooledDevice
 from kschedctl.scheduler.plugins.dynamic_resources.requests import (
     AT_MAX,
     MAX_RESULTS,
@@ -25,34 +26,16 @@ from kschedctl.scheduler.plugins.dynamic_resources.requests import (
     ClaimRequests,
     Request,
 )
-
-MAX_STEPS = 200_000
-"""Devices tried before the search counts as timed out: upstream stops after ten seconds."""
+from kschedctl.scheduler.plugins.dynamic_resources.results import Allocation, Result
+from kschedctl.scheduler.plugins.dynamic_resources.step_limit import FILTER_SECONDS, StepLimit
 
 
 class InvalidPoolsError(Exception):
     """Nothing could be allocated, perhaps for want of a pool that is invalid; ``str()`` is upstream's wording."""
 
 
-class SearchTimeoutError(Exception):
-    """The search took too long."""
-
-
 class _TooManyResultsError(Exception):
     """More devices than one claim can hold, whatever else is tried."""
-
-
-class Result(NamedTuple):
-    """A device for a request. ``consumed``: what a shared device gives of its capacities."""
-
-    request: Request
-    device: PooledDevice
-    consumed: Quantities
-    shared: bool
-
-
-Allocation = tuple[tuple[Result, ...], ...]
-"""The devices of each claim."""
 
 
 NONE_IS_ALL = ByVersion("whether a request for all devices is met where there are none", (("", True), ("1.33", False)))
@@ -76,6 +59,10 @@ AT_INVALID_POOL = ByVersion(
     "what ends a search with an error: a pool in which two devices share a name",
     (("", "nothing"), ("1.32", "a device of it that would do"), ("1.33", "coming to it"), ("1.35", "nothing")),
 )
+SECOND_OF_ALL = ByVersion(
+    "whose selectors count for the second alternative of a request where the first wants all devices, as it does",
+    (("", "the first's"), ("1.36", "its own")),
+)
 LATER_ALTERNATIVE = ByVersion(
     "with which alternative of a request the search goes on after the first of all devices",
     (("", "the first"), ("1.36", "the same")),
@@ -87,10 +74,6 @@ CONSUMERS = ByVersion(
 EACH_SHARE = ByVersion(
     "whether each share of a device takes counters of its pool, not only the first", (("", True), ("1.35", False))
 )
-
-
-def _invalid(pool: Pool) -> AllocationError:
-    return AllocationError(f"pool {pool.id[1]} is invalid: {pool.invalid}")
 
 
 class _SearchEndedError(Exception):
@@ -108,7 +91,9 @@ class At(NamedTuple):
 class Search:
     """One search: the claims, on the node of a row, in its pools."""
 
-    def __init__(self, inventory: Inventory, row: int, claims: Sequence[ClaimRequests]) -> None:
+    def __init__(
+        self, inventory: Inventory, row: int, claims: Sequence[ClaimRequests], seconds: float = FILTER_SECONDS
+    ) -> None:
         self.inventory, self.features, self.state = inventory, inventory.features, inventory.state
         self.row, self.claims = row, claims
         self.pools = inventory.pools(row)
@@ -119,10 +104,9 @@ class Search:
         self.results: list[list[Result]] = [[] for _ in claims]
         self.users: dict[DeviceId, set[int]] = {}
         self.taken: dict[DeviceId, Quantities] = {}
-        self.counters: dict[str, Counters] = {}
-        self.available: dict[str, Counters] = {}
+        self.counters = TakenCounters(inventory.available)
         self.selectable: dict[tuple[At, DeviceId], bool] = {}
-        self.steps = 0
+        self.limit = StepLimit(seconds, self.features.release)
         self.at_invalid = AT_INVALID_POOL.at(self.features.release)
         self.not_all = NOT_ALL_TO_HAVE.at(self.features.release)
         self.all_consumers = CONSUMERS.at(self.features.release) == "can be allocated"
@@ -170,6 +154,9 @@ class Search:
 
     def _all_devices(self, at: At) -> list[tuple[Pool, PooledDevice]]:
         request, found = self._at(at), []
+        first = at._replace(alternative=0)
+        mistaken = SECOND_OF_ALL.at(self.features.release) == "the first's"
+        chooser = first if mistaken and at.alternative == 1 and first in self.every else at
         for pool in self.pools:
             if not pool.usable:
                 raise AllocationError(
@@ -177,7 +164,7 @@ class Search:
                     f"pool {pool.label} is currently {'being updated' if pool.incomplete else 'invalid'}"
                 )
             for device in pool.devices:
-                if self.is_selectable(at, device) and self.has_capacity(request, device):
+                if self.is_selectable(chooser, device) and self.has_capacity(request, device):
                     found.append((pool, device))
         return found
 
@@ -233,27 +220,27 @@ class Search:
 
     def _any_device(self, at: At, have: int, start: int) -> bool:
         """The first device from place ``start`` on with which all the rest is found."""
+        if not have and self._are_too_few(at):
+            return False
         failed: set[object] = set()
         for place in range(start, len(self.places)):
             pool, device = self.places[place]
             if pool.invalid and self.at_invalid == "coming to it":
-                raise _invalid(pool)
+                raise AllocationError(pool.fault)
             untouched = self.interchangeable and not self.users.get(device.id) and device.id not in self.taken
             if untouched and (device.twin, self.state.mark(device.id)) in failed:
                 continue
             if self.is_candidate(at, device):
                 if pool.invalid:
-                    raise _invalid(pool)
-                if self._try(at, have, place + (not self._again(at)), pool, device):
+                    raise AllocationError(pool.fault)
+                if self._try(at, have, self._next_place(at, place, device), pool, device):
                     return True
                 if untouched:
                     failed.add((device.twin, self.state.mark(device.id)))
         return False
 
     def _try(self, at: At, have: int, next_place: int, pool: Pool, device: PooledDevice) -> bool:
-        self.steps += 1
-        if self.steps > MAX_STEPS:
-            raise SearchTimeoutError
+        self.limit.step()
         one_of_all = at in self.every
         if not self._allocate(at, pool, device):
             if one_of_all and self.not_all == "the search ends":
@@ -275,9 +262,38 @@ class Search:
             raise AllocationError("stop allocation")
         return done
 
-    def _again(self, at: At) -> bool:
-        """Whether the device that was just taken can be taken once more."""
-        return bool(self._at(at).admin_access) and ADMIN_TWICE.at(self.features.release)
+    def _are_too_few(self, at: At) -> bool:
+        """Whether there are fewer devices than the request wants, which needs no search. Raises AllocationError.
+
+        Where devices take counters it matters that it is made: upstream does not give all of them back.
+        """
+        number, free = self._number(at), 0
+        if number < 2 or not self.interchangeable:
+            return False
+        for pool, device in self.places:
+            if pool.invalid or (self.limit.any_order and self._again(at, device)):
+                return False
+            free += self.is_candidate(at, device) and self._may_consume(device) and not self._is_tainted(at, device)
+            if free == number:
+                return False
+        return self.limit.refuses(free, all_tried=not self.claims[at.claim].constraints)
+
+    def _next_place(self, at: At, place: int, device: PooledDevice) -> int:
+        """From where on the next device of the request is looked for after one at a place.
+
+        Where any order is tried an earlier one is of use only to a constraint that heeds the order.
+        """
+        if not self.limit.any_order:
+            return place + 1
+        constraints = self.claims[at.claim].constraints
+        if self.features.newer_allocator and any(c.distinct_attribute is not None for c in constraints):
+            return 0
+        return place + (not self._again(at, device))
+
+    def _again(self, at: At, device: PooledDevice) -> bool:
+        """Whether a device that was just taken can be taken once more."""
+        twice = bool(self._at(at).admin_access) and ADMIN_TWICE.at(self.features.release)
+        return twice or self.is_shareable(device)
 
     # -- one device ------------------------------------------------------------------------------------------------
 
@@ -339,13 +355,19 @@ class Search:
         request, shareable = self._at(at), self.is_shareable(device)
         if not (shareable and request.admin_access) and self.in_use(at, device):
             return False
-        if device.device.consumes_counters and not (self.features.partitionable_devices or self.all_consumers):
+        if not self._may_consume(device):
             return False
         in_share = shareable and (device.id in self.state.consumed or device.id in self.taken)
         in_share = in_share and not EACH_SHARE.at(self.features.release)
-        if device.consumes and not in_share and not self._take_counters(pool, device):
+        if device.consumes and not in_share and not self.counters.take(pool, device):
             return False
-        return not (self.features.device_taints and request.taint_against(device.device))
+        return not self._is_tainted(at, device)
+
+    def _may_consume(self, device: PooledDevice) -> bool:
+        return not device.device.consumes_counters or self.features.partitionable_devices or self.all_consumers
+
+    def _is_tainted(self, at: At, device: PooledDevice) -> bool:
+        return self.features.device_taints and self._at(at).taint_against(device.device) is not None
 
     def _constrain(self, at: At, device: PooledDevice) -> bool:
         """Whether the claim's constraints allow the device. Raises AllocationError where the request wants them all."""
@@ -368,28 +390,10 @@ class Search:
         self.users[device.id].discard(at.claim)
         result = self.results[at.claim].pop()
         if not result.shared:
-            self._add_counters(pool, device, -1)
+            self.counters.give_back(pool, device)
         elif result.consumed:
             left = self.taken[device.id]
             for name, amount in result.consumed.items():
                 left[name] = left[name].sub(amount)
             if not any(amount.mantissa for amount in left.values()):
                 del self.taken[device.id]
-
-    # -- counters, which upstream keeps by the pool's name, whatever its driver --------------------------------------
-
-    def _take_counters(self, pool: Pool, device: PooledDevice) -> bool:
-        if pool.id[1] not in self.available:
-            self.available[pool.id[1]] = self.inventory.available(pool)
-        available = self.available[pool.id[1]]
-        self._add_counters(pool, device, 1)
-        used = self.counters[pool.id[1]]
-        if all(amount >= used.get(counter, 0) for counter, amount in available.items()):
-            return True
-        self._add_counters(pool, device, -1)
-        return False
-
-    def _add_counters(self, pool: Pool, device: PooledDevice, sign: int) -> None:
-        used = self.counters.setdefault(pool.id[1], {})
-        for counter, amount in device.consumes.items():
-            used[counter] = used.get(counter, 0) + sign * amount

@@ -21,6 +21,7 @@ from kschedctl.errors import InputError
 from kschedctl.scheduler.plugins.dynamic_resources.allocated import DeviceId, PoolId
 from kschedctl.scheduler.plugins.dynamic_resources.allowance import Allowance
 from kschedctl.scheduler.plugins.dynamic_resources.pools import (
+    COUNTERS_OF,
     Counters,
     IndexedSlice,
     PooledDevice,
@@ -107,6 +108,12 @@ class TaintRules:
         return self._verdicts[key]
 
 
+COUNTERS_ALONE = ByVersion(
+    "slices with shared counters, while DRAPartitionableDevices is off",
+    (("", "are like others"), ("1.33", "are left out"), ("1.34", "are like others"), ("1.35", "are left out")),
+)
+
+
 class Devices:
     """What slices and taint rules say under some features, whatever is allocated."""
 
@@ -140,8 +147,11 @@ class Devices:
         """Without DRAPartitionableDevices, slices that use it are left out."""
         if self.features.partitionable_devices:
             return self.slices
+        counters = COUNTERS_ALONE.at(self.features.release) == "are left out"
         specs = ((piece, piece.slice.spec) for piece in self.slices)
-        return [p for p, spec in specs if spec.per_device_node_selection is None and not spec.shared_counters]
+        return [
+            p for p, spec in specs if spec.per_device_node_selection is None and not (counters and spec.shared_counters)
+        ]
 
     @cached_property
     def shareable(self) -> frozenset[DeviceId]:
@@ -194,10 +204,12 @@ class Devices:
 
     def _device(self, piece: ResourceSlice, device: Device) -> PooledDevice:
         spec = piece.spec
-        alike = _encode((spec.driver, spec.per_device_node_selection, replace(device, name="")))
+        apart = device.consumes_counters and COUNTERS_OF.at(self.features.release) == "the slice"
+        own = piece.metadata.name if apart else ""
+        alike = _encode((spec.driver, spec.per_device_node_selection, own, replace(device, name="")))
         twin = self._twins.get(alike)
         if twin is None:
-            twin = self._twins[alike] = len(self._twins), self._kind(spec.driver, device), consumption(device)
+            twin = self._twins[alike] = len(self._twins), self._kind(spec.driver, device), consumption(device, own)
         number, kind, consumes = twin
         return PooledDevice(
             device, piece, kind, number, consumes, (intern(spec.driver), spec.pool.name, intern(device.name))

@@ -14,6 +14,7 @@ import numpy as np
 from msgspec.structs import replace
 
 from kschedctl.api.arrays import Bools, Rows, Scores
+from kschedctl.api.kube_version import ByVersion
 from kschedctl.api.objects import AllocationResult, DeviceClaim, Pod, ResourceClaim, ResourceClaimSpec
 from kschedctl.api.quantity import value
 from kschedctl.scheduler.framework import Code, PluginError
@@ -25,23 +26,32 @@ from kschedctl.scheduler.framework.facts import (
     ResourceNotOffered,
     UnusableClaim,
 )
-from kschedctl.scheduler.plugins.dynamic_resources.allocator import (
-    Allocation,
-    InvalidPoolsError,
-    Result,
-    Search,
-    SearchTimeoutError,
-)
+from kschedctl.scheduler.plugins.dynamic_resources.allocator import InvalidPoolsError, Search
 from kschedctl.scheduler.plugins.dynamic_resources.claims import CANNOT_ALLOCATE, NOT_AVAILABLE, PodClaims
 from kschedctl.scheduler.plugins.dynamic_resources.diagnosis import diagnose
 from kschedctl.scheduler.plugins.dynamic_resources.inventory import Inventory
 from kschedctl.scheduler.plugins.dynamic_resources.requests import AllocationError, ClaimRequests, read_claim
-from kschedctl.scheduler.plugins.dynamic_resources.results import allocation_result
+from kschedctl.scheduler.plugins.dynamic_resources.results import (
+    Allocation,
+    Result,
+    allocation_result,
+    check_node_selectors,
+)
+from kschedctl.scheduler.plugins.dynamic_resources.step_limit import FILTER_SECONDS, SearchTimeoutError
 from kschedctl.snapshot.fork import make_room
 
 OUTCOMES_KEPT = 4096
 MAX_ALTERNATIVES = 8
 """Alternatives that a request can have (resource/v1 FirstAvailableDeviceRequestMaxSize)."""
+
+
+TIMED_OUT = ByVersion(
+    "what is said of a node for which the search took too long",
+    (
+        ("", (Code.UNRESOLVABLE, "timed out trying to allocate devices")),
+        ("1.36", (Code.ERROR, "{}: timed out trying to allocate devices")),
+    ),
+)
 
 
 class DeviceVerdict(NamedTuple):
@@ -79,7 +89,7 @@ class Evaluation:
     """``held``: the claims that are allocated, by their position among all.
 
     ``resources``: the extended resources that the pod requests. ``like``: equal for pods whose claims ask for the same;
-    None where that is not known, or some are allocated already.
+    None where that is not known, or some are allocated already. ``seconds``: after which a search is ended, 0: never.
     """
 
     inventory: Inventory
@@ -88,6 +98,7 @@ class Evaluation:
     held: Mapping[int, HeldClaim]
     resources: tuple[str, ...] = ()
     like: Hashable = None
+    seconds: float = FILTER_SECONDS
 
     @property
     def outcomes(self) -> list[DeviceVerdict]:
@@ -203,20 +214,28 @@ class Evaluation:
 
     def _search(self, row: int, resources: tuple[str, ...]) -> DeviceVerdict:
         try:
-            search = Search(self.inventory, row, self._requests(resources))
+            search = Search(self.inventory, row, self._requests(resources), self.seconds)
             allocation = search.run()
+            if allocation is not None:
+                check_node_selectors(self.claims.to_allocate, allocation)
         except AllocationError as error:
             return DeviceVerdict(Code.ERROR, str(error), searched=True, expression=error.expression)
         except InvalidPoolsError as error:
             return DeviceVerdict(Code.UNRESOLVABLE, str(error), searched=True)
-        except SearchTimeoutError:
-            name = self.inventory.nodes.names[row]
-            return DeviceVerdict(Code.ERROR, f"node {name}: timed out trying to allocate devices", searched=True)
+        except SearchTimeoutError as error:
+            return self._timed_out(row, error)
         if allocation is None:
             return DeviceVerdict(Code.UNRESOLVABLE, CANNOT_ALLOCATE, searched=True)
         there = self.inventory.visible.devices_of(row)
         places = tuple([tuple([there.index(result.device) for result in results]) for results in allocation])
         return DeviceVerdict(allocation=allocation, searched=True, places=places)
+
+    def _timed_out(self, row: int, error: SearchTimeoutError) -> DeviceVerdict:
+        node = f"node {self.inventory.nodes.names[row]}"
+        if not error.upstream:
+            return DeviceVerdict(Code.ERROR, f"{node}: {error}", searched=True)
+        code, reason = TIMED_OUT.at(self.inventory.features.release)
+        return DeviceVerdict(code, reason.format(node), searched=True)
 
     def _from_devices(self, row: int) -> tuple[str, ...]:
         """The extended resources that the node gives by devices. Raises LookupError if it gives one not at all."""

@@ -5,20 +5,20 @@ Upstream: plugins/dynamicresources/nodeallocatabledynamicresources.go (v1.36).
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from operator import itemgetter
 
 import numpy as np
-from msgspec.structs import replace
 
 from kschedctl.api import resource_names as names
 from kschedctl.api.arrays import Bools
-from kschedctl.api.objects import Device, NodeAllocatableResourceClaimStatus, NodeAllocatableResourceMapping, Pod
+from kschedctl.api.objects import Device, NodeAllocatableResourceMapping, Pod
 from kschedctl.api.pod_requests import Quantities, pod_requests
 from kschedctl.api.quantity import Quantity, parse
 from kschedctl.scheduler.framework import Code
-from kschedctl.scheduler.plugins.dynamic_resources.allocator import Allocation, Result
 from kschedctl.scheduler.plugins.dynamic_resources.claims import key, pod_claims
 from kschedctl.scheduler.plugins.dynamic_resources.evaluation import DeviceVerdict, Evaluation
+from kschedctl.scheduler.plugins.dynamic_resources.results import Allocation, Result
 from kschedctl.scheduler.plugins.helper.resource_allocation import Usage
 from kschedctl.snapshot.delta import Delta
 from kschedctl.snapshot.fork import Fork
@@ -80,7 +80,7 @@ def lacking(evaluation: Evaluation, info: PodInfo, view: Fork, delta: Delta) -> 
 def _insufficient(demand: Quantities, usage: Usage) -> Refusals:
     found: Refusals = []
     for name, amount in amounts(demand).items():
-        if amount > 0 and (not names.is_scalar(name) or name.startswith(names.HUGE_PAGES_PREFIX)):
+        if name.startswith(names.HUGE_PAGES_PREFIX) or (amount > 0 and not names.is_scalar(name)):
             offered, used = usage.of(name)
             short, reason = amount > offered - used, f"Insufficient {name}"
             found.append((short & (amount > offered), DeviceVerdict(Code.UNRESOLVABLE, reason)))
@@ -105,10 +105,10 @@ def _mapped_devices(evaluation: Evaluation) -> dict[tuple[str, str], Device]:
     return {name: device for name, device in devices.items() if device.node_allocatable_resource_mappings}
 
 
-def _statuses(
+def _given_by_claims(
     evaluation: Evaluation, allocation: Allocation, mapped: Mapping[tuple[str, str], Device]
-) -> Iterator[NodeAllocatableResourceClaimStatus]:
-    """What the new devices of each claim amount to, for claims that give node resources. Raises _RefusedError."""
+) -> Iterator[tuple[str, Quantities]]:
+    """Name, and what its new devices amount to, of each claim that gives node resources. Raises _RefusedError."""
     for claim, results in zip(evaluation.claims.to_allocate, allocation, strict=True):
         total: Quantities = {}
         for result in results:
@@ -116,7 +116,7 @@ def _statuses(
             for name, more in _given(device, result, key(claim)) if device else ():
                 total[name] = total[name].add(more) if name in total else more
         if total:
-            yield NodeAllocatableResourceClaimStatus(claim.metadata.name, {n: str(q) for n, q in total.items()})
+            yield claim.metadata.name, total
 
 
 def _given(device: Device, result: Result, claim: str) -> Iterator[tuple[str, Quantity]]:
@@ -152,11 +152,11 @@ def _demand(evaluation: Evaluation, info: PodInfo, allocation: Allocation) -> Qu
     pod, mapped = evaluation.pod, _mapped_devices(evaluation)
     if not any(result.device.id[1:] in mapped for results in allocation for result in results):
         return {}
-    statuses = tuple(_statuses(evaluation, allocation, mapped))
-    _check_referenced(evaluation, statuses)
-    told = replace(pod, status=replace(pod.status, node_allocatable_resource_claim_statuses=statuses))
-    options = info.options._replace(use_status=False, dra_node_allocatable=True)
-    demand, parts = pod_requests(told, options), pod_requests(told, options._replace(pod_level=False))
+    given = sorted(_given_by_claims(evaluation, allocation, mapped), key=itemgetter(0))
+    _check_referenced(evaluation, [name for name, _ in given])
+    options, from_devices = info.options._replace(use_status=False), [amounts for _, amounts in given]
+    demand = pod_requests(pod, options, from_devices)
+    parts = pod_requests(pod, options._replace(pod_level=False), from_devices)
     if options.pod_level and pod.spec.resources is not None and pod.spec.resources.requests:
         for name in sorted(demand):
             if name in parts and parts[name] > demand[name]:
@@ -165,14 +165,14 @@ def _demand(evaluation: Evaluation, info: PodInfo, allocation: Allocation) -> Qu
     return demand
 
 
-def _check_referenced(evaluation: Evaluation, statuses: tuple[NodeAllocatableResourceClaimStatus, ...]) -> None:
-    """Some container must use each of the claims. Raises _RefusedError."""
+def _check_referenced(evaluation: Evaluation, giving: Iterable[str]) -> None:
+    """Some container must use each of these claims. Raises _RefusedError."""
     pod, inventory = evaluation.pod, evaluation.inventory
     containers = (*pod.spec.init_containers, *pod.spec.containers)
     referenced = {claim.name for container in containers for claim in container.resources.claims}
     claims = pod_claims(pod, inventory.claims, inventory.features)
     used = {claim.metadata.name for name, claim in claims if name in referenced}
-    for name in sorted(status.resource_claim_name for status in statuses):
+    for name in giving:
         if name not in used:
             what = "node-allocatable resource claim not referenced by any container within the pod"
             raise _RefusedError(Code.UNRESOLVABLE, f"claim {name}: {what}")

@@ -89,7 +89,7 @@ class DynamicResources(DeclaredPlugin):
         return (SILENT_WITHOUT_CLAIMS, *VERSION_CHANGES)
 
     def __init__(self, args: DynamicResourcesArgs, features: Features) -> None:
-        self.binding_timeout = float(args.binding_timeout or 0)
+        self.timeouts = float(args.filter_timeout or 0), float(args.binding_timeout or 0)
         self.features = features
         self.reads = Reads.PODS if features.node_allocatable else Reads.NODES
 
@@ -144,8 +144,10 @@ class DynamicResources(DeclaredPlugin):
             for mask, outcome in node_allocatable.shared_claims(evaluation, view, delta):
                 yield Rejection(mask & ~decided, outcome.code, outcome.reason)
                 decided |= mask
-            for mask, outcome in node_allocatable.lacking(evaluation, info, view, delta):
+            lacking = node_allocatable.lacking(evaluation, info, view, delta)
+            for mask, outcome in lacking:
                 yield Rejection(mask & ~decided, outcome.code, outcome.reason)
+            decided = np.logical_or.reduce([decided, *(mask for mask, _ in lacking)])
         for mask, outcome in evaluation.refusals():
             left = mask if decided is None else mask & ~decided
             yield Rejection(left, outcome.code, outcome.reason, evaluation.fact)
@@ -201,7 +203,7 @@ class DynamicResources(DeclaredPlugin):
             extended = self.features.extended_resource and view.objects.of("DeviceClass")
             if not extended:
                 return None
-        evaluation: Evaluation | None = _looked_up().evaluation_of(info, view, self.features, self.binding_timeout)
+        evaluation: Evaluation | None = _looked_up().evaluation_of(info, view, self.features, *self.timeouts)
         return evaluation
 
     def sign(self, info: PodInfo, view: Fork) -> Fragment | None:

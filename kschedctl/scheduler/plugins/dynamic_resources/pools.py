@@ -76,6 +76,10 @@ class Pool:
         return not (self.incomplete or self.invalid)
 
     @property
+    def fault(self) -> str:
+        return f"pool {self.id[1]} is invalid: {self.invalid}"
+
+    @property
     def label(self) -> str:
         return "/".join(self.id)
 
@@ -118,6 +122,12 @@ NEWER_SLICES = ByVersion(
 CHECKS_NAMES = ByVersion("whether pools in which two devices share a name are refused", (("", False), ("1.32", True)))
 
 
+COUNTERS_OF = ByVersion(
+    "for the devices of what the shared counters of a ResourceSlice are there",
+    (("", "the slice"), ("1.35", "the pool")),
+)
+
+
 def build_pool(seen: Sequence[IndexedSlice], everything: Sequence[IndexedSlice], features: Features) -> Pool | None:
     """The pool of which a node sees these slices, of ``everything`` that has been published of it.
 
@@ -128,7 +138,7 @@ def build_pool(seen: Sequence[IndexedSlice], everything: Sequence[IndexedSlice],
     if INCOMPLETE.at(features.release) == "can be allocated":
         count = len(seen) + (outdated and NEWER_SLICES.at(features.release))
         missing = count != seen[0].slice.spec.pool.resource_slice_count
-        pool = _complete(_by_name(seen), [], partitionable)
+        pool = _with_own_counters(_by_name(seen), partitionable)
         if pool.invalid:  # the search comes to its devices all the same
             devices = tuple(device for piece in _by_name(seen) for device in piece.devices)
             pool = Pool(pool.id, devices, invalid=pool.invalid if CHECKS_NAMES.at(features.release) else "")
@@ -148,6 +158,26 @@ def build_pool(seen: Sequence[IndexedSlice], everything: Sequence[IndexedSlice],
 
 def _by_name(slices: Sequence[IndexedSlice]) -> list[IndexedSlice]:
     return sorted(slices, key=lambda piece: piece.slice.metadata.name)
+
+
+def _with_own_counters(seen: Sequence[IndexedSlice], partitionable: bool) -> Pool:
+    """Slices whose counters, if any, are there for their own devices."""
+    id, devices = seen[0].pool, tuple(device for piece in seen for device in piece.devices)
+    fault = _duplicate(devices)
+    if fault or not partitionable:
+        return Pool(id, () if fault else devices, invalid=fault)
+    counters = {
+        (within(piece.slice.metadata.name, found.name), name): billionths(counter.value)
+        for piece in seen
+        for found in piece.slice.spec.shared_counters
+        for name, counter in found.counters.items()
+    }
+    return Pool(id, devices, counters, tuple(device for device in devices if device.consumes))
+
+
+def within(slice_name: str, counter_set: str) -> str:
+    """The name of a counter set that is a slice's own."""
+    return f"{slice_name}/{counter_set}"
 
 
 def _complete(seen: Sequence[IndexedSlice], others: Sequence[IndexedSlice], partitionable: bool) -> Pool:
@@ -179,7 +209,8 @@ def available(pool: Pool, state: AllocatedState, release: KubeVersion) -> Counte
     for device in pool.consumers if left else ():
         if holds(device.id):
             for counter, amount in device.consumes.items():
-                left[counter] -= amount
+                if counter in left:
+                    left[counter] -= amount
     return left
 
 
@@ -211,11 +242,12 @@ def _unknown_counter(devices: Iterable[PooledDevice], available: Counters) -> st
     return ""
 
 
-def consumption(device: Device) -> Counters:
-    """What a device takes of its pool's counters."""
+def consumption(device: Device, slice_name: str = "") -> Counters:
+    """What a device takes of its pool's counters, or of those of its slice, if that is named."""
     total: Counters = {}
     for consumed in device.consumes_counters:
+        counter_set = within(slice_name, consumed.counter_set) if slice_name else consumed.counter_set
         for name, counter in consumed.counters.items():
-            key = (consumed.counter_set, name)
+            key = (counter_set, name)
             total[key] = total.get(key, 0) + billionths(counter.value)
     return total

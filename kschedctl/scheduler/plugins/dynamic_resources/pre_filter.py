@@ -57,8 +57,10 @@ class DevicesWanted(NamedTuple):
     requested: bytes
 
 
-def evaluation_of(info: PodInfo, view: Fork, features: Features, binding_timeout: float) -> Evaluation | None:
-    """None for a pod that needs no devices. Raises ClaimError and PluginError."""
+def evaluation_of(
+    info: PodInfo, view: Fork, features: Features, filter_timeout: float, binding_timeout: float
+) -> Evaluation | None:
+    """None for a pod that needs no devices; timeouts in seconds, 0 for none. Raises ClaimError and PluginError."""
     inventory = inventory_of(view, features)
     own = inventory.claims_of(info)
     if features.workload_claims:
@@ -72,8 +74,8 @@ def evaluation_of(info: PodInfo, view: Fork, features: Features, binding_timeout
     claims = PodClaims(own, extended)
     held = {i: _held(each, inventory, binding_timeout) for i, each in enumerate(claims.all) if each.status.allocation}
     named = extended is not None and extended.metadata.name != IN_MEMORY_NAME
-    like = None if held or named else (wanted, asked)
-    return Evaluation(inventory, info.pod, claims, held, asked.resources, like)
+    like = None if held or named else (wanted, asked, filter_timeout)
+    return Evaluation(inventory, info.pod, claims, held, asked.resources, like, filter_timeout)
 
 
 def _devices_wanted(info: PodInfo, own: Iterable[ResourceClaim], inventory: Inventory) -> DevicesWanted:

@@ -6,6 +6,7 @@ Upstream: structured/internal/incubating/allocator_incubating.go, Allocate and c
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from typing import NamedTuple
 
 from kschedctl.api.objects import (
     AllocationResult,
@@ -13,11 +14,26 @@ from kschedctl.api.objects import (
     DeviceRequestAllocationResult,
     NodeSelector,
     NodeSelectorTerm,
+    ResourceClaim,
     SelectorRequirement,
 )
-from kschedctl.scheduler.plugins.dynamic_resources.allocator import Result
+from kschedctl.scheduler.plugins.dynamic_resources.allocated import Quantities
 from kschedctl.scheduler.plugins.dynamic_resources.pools import PooledDevice
+from kschedctl.scheduler.plugins.dynamic_resources.requests import AllocationError, Request
 from kschedctl.scheduler.plugins.helper.device_features import Features
+
+
+class Result(NamedTuple):
+    """A device for a request. ``consumed``: what a shared device gives of its capacities."""
+
+    request: Request
+    device: PooledDevice
+    consumed: Quantities
+    shared: bool
+
+
+Allocation = tuple[tuple[Result, ...], ...]
+"""The devices of each claim."""
 
 
 def allocation_result(
@@ -29,6 +45,26 @@ def allocation_result(
     """
     found = [_device(result, device, features) for result, device in zip(results, devices, strict=True)]
     return AllocationResult(DeviceAllocationResult(tuple(found)), _node_selector(devices, itself))
+
+
+def check_node_selectors(claims: Iterable[ResourceClaim], allocation: Allocation) -> None:
+    """Upstream cannot tell for which nodes devices are of which the slice has several terms. Raises AllocationError."""
+    for claim, results in zip(claims, allocation, strict=True):
+        for result in results:
+            name, local, selector = _holder(result.device)
+            if name is not None or local:
+                break
+            terms = len(selector.node_selector_terms) if selector else 0
+            if terms > 1:
+                what = f"unsupported ResourceSlice.NodeSelector with {terms} terms"
+                raise AllocationError(f"create NodeSelector for claim {claim.metadata.name}: {what}")
+
+
+def _holder(pooled: PooledDevice) -> tuple[str | None, bool, NodeSelector | None]:
+    """The node that a device is for by name, whether it is for the one that it is allocated on, and other nodes."""
+    spec, device = pooled.slice.spec, pooled.device
+    holder = device if spec.per_device_node_selection else spec
+    return holder.node_name, bool(device.binds_to_node), holder.node_selector
 
 
 def _device(result: Result, pooled: PooledDevice, features: Features) -> DeviceRequestAllocationResult:
@@ -53,11 +89,10 @@ def _node_selector(devices: Iterable[PooledDevice], itself: NodeSelector) -> Nod
     fields: list[SelectorRequirement] = []
     expressions: list[SelectorRequirement] = []
     for pooled in devices:
-        spec, device = pooled.slice.spec, pooled.device
-        holder = device if spec.per_device_node_selection else spec
-        if holder.node_name is not None or device.binds_to_node:
+        name, local, selector = _holder(pooled)
+        if name is not None or local:
             return itself
-        for term in holder.node_selector.node_selector_terms if holder.node_selector else ():
+        for term in selector.node_selector_terms if selector else ():
             _extend(fields, term.match_fields)
             _extend(expressions, term.match_expressions)
     if not (fields or expressions):

@@ -17,7 +17,13 @@ from kschedctl.api.node_selector import NodeSelectorError, compile_node_selector
 from kschedctl.api.objects import NodeSelector, NodeSelectorTerm, SelectorRequirement
 from kschedctl.scheduler.plugins.dynamic_resources.allocated import PoolId
 from kschedctl.scheduler.plugins.dynamic_resources.devices import Devices
-from kschedctl.scheduler.plugins.dynamic_resources.pools import IndexedSlice, Pool, PooledDevice, build_pool
+from kschedctl.scheduler.plugins.dynamic_resources.pools import (
+    COUNTERS_OF,
+    IndexedSlice,
+    Pool,
+    PooledDevice,
+    build_pool,
+)
 from kschedctl.scheduler.plugins.dynamic_resources.requests import AllocationError
 from kschedctl.snapshot.node_masks import matching
 from kschedctl.snapshot.nodes import NodeColumns
@@ -141,12 +147,16 @@ class VisibleDevices:
             self._pools[indices] = build_pool(seen, everything, self.devices.features)
         return self._pools[indices]
 
+    def _is_for_all(self, piece: IndexedSlice) -> bool:
+        """Whether a slice counts for every node, whatever it says."""
+        return bool(piece.slice.spec.shared_counters) and COUNTERS_OF.at(self.devices.features.release) == "the pool"
+
     @cached_property
     def _counter_slices(self) -> dict[PoolId, tuple[int, ...]]:
         """Slices with shared counters count for every node, whatever they are for."""
         found: dict[PoolId, tuple[int, ...]] = {}
         for piece in self.devices.relevant:
-            if piece.slice.spec.shared_counters:
+            if self._is_for_all(piece):
                 found[piece.pool] = (*found.get(piece.pool, ()), piece.index)
         return found
 
@@ -161,14 +171,14 @@ class VisibleDevices:
         found: dict[str, tuple[int, ...]] = {}
         for piece in self.devices.relevant:
             name = piece.slice.spec.node_name
-            if name and not piece.slice.spec.shared_counters:
+            if name and not self._is_for_all(piece):
                 found[name] = (*found.get(name, ()), piece.index)
         return found
 
     @cached_property
     def _shared(self) -> tuple[list[tuple[int, ...]], npt.NDArray[np.intp]]:
         """The distinct sets of slices that are not one node's own, and which of them each node sees (N,)."""
-        pieces = [p for p in self.devices.relevant if not p.slice.spec.node_name and not p.slice.spec.shared_counters]
+        pieces = [p for p in self.devices.relevant if not p.slice.spec.node_name and not self._is_for_all(p)]
         if not pieces:
             return [()], np.zeros(len(self.nodes), np.intp)
         masks = np.array([self._slice_mask(piece) for piece in pieces])

@@ -15,7 +15,7 @@ import numpy.typing as npt
 from kschedctl.api import resource_names as names
 from kschedctl.api.arrays import Amounts, Counts, Rows, Scores
 from kschedctl.api.pod_requests import Options
-from kschedctl.scheduler.framework import MAX_NODE_SCORE, round_half_away
+from kschedctl.scheduler.framework import MAX_NODE_SCORE, round_half_away, truncating_divide
 from kschedctl.scheduler.plugins.helper.scoring_strategy import ResourceSpec, ScoringStrategy
 from kschedctl.scheduler.plugins.helper.shape import broken_linear, shape_points
 from kschedctl.snapshot.delta import NO_CHANGE, Delta
@@ -134,15 +134,14 @@ def _columns(
 
 def least_allocated(strategy: ScoringStrategy, requested: Amounts, allocatable: Amounts) -> Scores:
     """(F,): the free share of each resource after the pod, weighted."""
-    capacity = np.maximum(allocatable, 1)
-    free = np.maximum(allocatable - requested, 0) * MAX_NODE_SCORE // capacity
-    return _weighted_mean(strategy, free, allocatable != 0)
+    free = np.where(requested > allocatable, 0, (allocatable - requested) * MAX_NODE_SCORE)
+    return _weighted_mean(strategy, _share(free, np.where(allocatable == 0, 1, allocatable)), allocatable != 0)
 
 
 def most_allocated(strategy: ScoringStrategy, requested: Amounts, allocatable: Amounts) -> Scores:
     """(F,): the used share of each resource after the pod, weighted."""
-    capacity = np.where(allocatable == 0, 1, allocatable)
-    return _weighted_mean(strategy, np.minimum(requested, allocatable) * MAX_NODE_SCORE // capacity, allocatable != 0)
+    used = np.minimum(requested, allocatable) * MAX_NODE_SCORE
+    return _weighted_mean(strategy, _share(used, np.where(allocatable == 0, 1, allocatable)), allocatable != 0)
 
 
 def requested_to_capacity_ratio(strategy: ScoringStrategy, requested: Amounts, allocatable: Amounts) -> Scores:
@@ -150,7 +149,7 @@ def requested_to_capacity_ratio(strategy: ScoringStrategy, requested: Amounts, a
     shape = strategy.requested_to_capacity_ratio.shape if strategy.requested_to_capacity_ratio else ()
     points = shape_points(shape)
     capacity = np.where(allocatable == 0, 1, allocatable)
-    percent = np.where((allocatable == 0) | (requested > allocatable), 100, requested * 100 // capacity)
+    percent = np.where((allocatable == 0) | (requested > allocatable), 100, _share(requested * 100, capacity))
     scores = broken_linear(points, percent)
     counted = (allocatable != 0) & (scores > 0)
     weights = np.where(counted, np.array([r.weight for r in strategy.resources], np.int64), 0)
@@ -167,10 +166,12 @@ STRATEGIES = {
 
 def _weighted_mean(strategy: ScoringStrategy, scores: Amounts, counted: npt.NDArray[np.bool_]) -> Scores:
     weight = [r.weight for r in strategy.resources]
-    mean: Scores
     if weight and counted.all():  # the usual case, in fewer steps
-        mean = scores @ np.array(weight, np.int64) // sum(weight)
-        return mean
+        return _share(scores @ np.array(weight, np.int64), sum(weight))
     weights = counted * np.array(weight, np.int64)
-    mean = (scores * weights).sum(axis=1) // np.maximum(weights.sum(axis=1), 1)
-    return mean
+    return _share((scores * weights).sum(axis=1), np.maximum(weights.sum(axis=1), 1))
+
+
+def _share(amounts: Amounts, of: Amounts | int) -> Scores:
+    """The quotient of amounts that are below zero only where they left the range of an int64."""
+    return truncating_divide(amounts, of) if (amounts < 0).any() else amounts // of

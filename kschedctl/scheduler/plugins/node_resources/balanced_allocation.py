@@ -18,6 +18,7 @@ from kschedctl.scheduler.framework import (
     PreScoreResult,
     Reads,
     UpstreamFault,
+    truncating_divide,
 )
 from kschedctl.scheduler.framework.arguments import PluginArgs
 from kschedctl.scheduler.framework.declaration import DeclaredPlugin
@@ -112,7 +113,7 @@ class NodeResourcesBalancedAllocation(DeclaredPlugin):
         both = _balance(np.concatenate((requested, used)), np.concatenate((allocatable, allocatable)))
         after, before = both[: len(rows)], both[len(rows) :]
         half = MAX_NODE_SCORE // 2
-        return half + (half + after - before) // 2
+        return half + truncating_divide(half + after - before, 2)
 
     def upstream_fault(self, cycle: Any) -> UpstreamFault | None:
         """Upstream has no cache for the selectors of DeviceClasses here, and crashes when it looks into it."""

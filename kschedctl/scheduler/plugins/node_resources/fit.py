@@ -123,7 +123,8 @@ class NodeResourcesFit(DeclaredPlugin):
             )
         devices = DeviceBackedResources(view, self.features)
         for name, request in requests.items():
-            if request > 0 and not self._ignored(name):
+            asked = request != 0 if names.is_scalar(name) else request > 0  # below zero: beyond int64
+            if asked and not self._ignored(name):
                 yield from self._insufficient(name, request, usage, devices.backs(name))
 
     def pre_score(self, info: PodInfo, view: NodeView, rows: Rows) -> PreScoreResult:
@@ -183,13 +184,13 @@ class NodeResourcesFit(DeclaredPlugin):
         ``from_devices``: nodes that offer none of the resource may have it as devices, which DynamicResources looks at.
         """
         column = usage.of(name)
-        lacking = request - (column.allocatable - column.used)
-        short = lacking > 0
+        free = column.allocatable - column.used
+        short = request > free
         if from_devices:
             short &= column.allocatable > 0
         if not short.any():
             return
-        small = request > column.allocatable
+        small, lacking = request > column.allocatable, request - free.astype(np.float64)
         largest = int(column.allocatable.max())
 
         def fact(row: int) -> Insufficient:
@@ -197,7 +198,7 @@ class NodeResourcesFit(DeclaredPlugin):
             return Insufficient(name, request, max(offered - int(column.used[row]), 0), offered, largest)
 
         for mask, code in ((small, self.too_large), (~small, Code.UNSCHEDULABLE)):
-            yield Rejection(mask & short, code, f"Insufficient {name}", fact, lacking.astype(np.float64))
+            yield Rejection(mask & short, code, f"Insufficient {name}", fact, lacking)
 
     def sign(self, info: PodInfo, view: Fork) -> Fragment | None:
         return signed_resources(info, view, self.features)

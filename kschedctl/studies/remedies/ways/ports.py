@@ -30,7 +30,7 @@ def free_ports(site: Site, refusal: NodeRefusal) -> Iterator[Fix]:
 def _held(site: Site) -> Iterator[HostPort]:
     """The ports of the node's pods, and of those that are nominated for it."""
     view = site.cycle.view
-    rows, nominated = view.snapshot.nominations
+    rows, nominated = view.nominations
     for position in (*view.pods_on(site.at), *nominated[rows == site.at].tolist()):
         yield from view.pods.infos[view.pods.info[position]].host_ports
 
