@@ -1,0 +1,140 @@
+"""Amounts near and beyond 64 bits: what Go's int64 makes of them decides.
+
+Upstream: ScaledValue in apimachinery/pkg/api/resource/quantity.go, fitsRequest in noderesources/fit.go, Resource.Add in
+pkg/scheduler/framework/types.go, leastRequestedScore in noderesources/least_allocated.go (v1.36).
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import kschedctl
+from kschedctl.scheduler.framework import truncating_divide
+from kschedctl.scheduler.plugins.helper.resource_allocation import STRATEGIES
+from kschedctl.scheduler.plugins.helper.scoring_strategy import (
+    RequestedToCapacityRatioParam,
+    ResourceSpec,
+    ScoringStrategy,
+)
+from kschedctl.scheduler.plugins.helper.shape import UtilizationShapePoint
+
+Json = dict[str, Any]
+MOST = 2**63 - 1
+GPU = "example.com/gpu"
+
+
+def node(name: str, **allocatable: str) -> Json:
+    status = {"allocatable": {"cpu": "4", "memory": "8Gi", "pods": "9", **allocatable}}
+    return {"kind": "Node", "metadata": {"name": name}, "status": status}
+
+
+def pod(name: str, node_name: str = "", **requests: str) -> Json:
+    container = {"name": "c", "resources": {"requests": requests}}
+    spec: Json = {"containers": [container]}
+    if node_name:
+        spec["nodeName"] = node_name
+    return {"kind": "Pod", "metadata": {"name": name, "namespace": "d", "uid": name}, "spec": spec}
+
+
+def refusals(*objects: Json) -> Json:
+    """What NodeResourcesFit says of each node that it refuses."""
+    found = kschedctl.explain(kschedctl.Cluster.from_objects(list(objects)), "d/p").to_dict()["filter"]
+    return {name: plugins["NodeResourcesFit"]["reasons"] for name, plugins in found.items()}
+
+
+@pytest.mark.parametrize(
+    ("memory", "refused"),
+    [
+        ("9E", True),
+        ("9223372036854775807", True),
+        ("12E", False),  # an int64 amount that leaves int64 when scaled is 0
+        ("9223372036854775808", False),  # a big decimal, of which the lowest 64 bits are -2**63, below zero
+    ],
+)
+def test_a_request_of_all_that_an_int64_holds_and_more(memory: str, refused: bool) -> None:
+    assert refusals(node("n"), pod("p", memory=memory)) == ({"n": ["Insufficient memory"]} if refused else {})
+
+
+def test_what_is_left_is_subtracted_first() -> None:
+    """8 GiB - 9E is no overflow, 9E > that; 9E - (8 GiB - 9E) would be one."""
+    objects = node("n"), pod("full", "n", memory="9E"), pod("p", memory="9E")
+    assert refusals(*objects) == {"n": ["Insufficient memory"]}
+
+
+def test_sums_of_requests_wrap_around() -> None:
+    """9E + 9E = 18 * 10**18 - 2**64 = -446744073709551616: the node seems to have more than it offers."""
+    objects = node("n"), pod("a", "n", memory="9E"), pod("b", "n", memory="9E")
+    assert refusals(*objects, pod("p", memory="100Gi")) == {}
+
+
+def test_below_zero_devices_count_and_memory_does_not() -> None:
+    """18446744073709551615 is -1 in 64 bits: too much of a device for a node with 4 - 9 = -5 left of it."""
+    minus_one = "18446744073709551615"
+    over_full = node("n", memory="4", **{GPU: "4"}), pod("full", "n", memory="9", **{GPU: "9"})
+    assert refusals(*over_full, pod("p", memory=minus_one)) == {}
+    assert refusals(*over_full, pod("p", **{GPU: minus_one})) == {"n": [f"Insufficient {GPU}"]}
+
+
+def test_a_container_of_many_petacores_asks_for_no_cpu() -> None:
+    """10P cores are 10**19 thousandths, more than int64 holds: 0."""
+    assert refusals(node("n"), pod("p", cpu="10P")) == {}
+    assert refusals(node("n"), pod("p", cpu="9P")) == {"n": ["Insufficient cpu"]}
+
+
+# -- scores, against a naive loop in Go's arithmetic ------------------------------------------------------------------
+
+
+def wrapped(number: int) -> int:
+    return (number + 2**63) % 2**64 - 2**63
+
+
+def divided(dividend: int, divisor: int) -> int:
+    return int(abs(dividend) // abs(divisor)) * (1 if (dividend < 0) == (divisor < 0) else -1)
+
+
+def least(requested: int, capacity: int) -> int:
+    return 0 if requested > capacity else divided(wrapped(wrapped(capacity - requested) * 100), capacity)
+
+
+def most(requested: int, capacity: int) -> int:
+    return divided(wrapped(min(requested, capacity) * 100), capacity)
+
+
+def ratio(requested: int, capacity: int) -> int:
+    """The function through (0, 0) and (100, 10), times 10."""
+    percent = 100 if requested > capacity else divided(wrapped(requested * 100), capacity)
+    return min(max(percent, 0), 100)
+
+
+AMOUNTS = [0, 1, 7, 10**9, 92 * 10**15, 93 * 10**15, 2 * 10**17, 5 * 10**18, MOST, -1, -(10**17)]
+
+
+@pytest.mark.parametrize(("name", "naive"), [("LeastAllocated", least), ("MostAllocated", most)])
+def test_scores_wrap_around(name: str, naive: Any) -> None:
+    strategy = ScoringStrategy(type=name, resources=(ResourceSpec("memory", 1),))
+    pairs = [(requested, capacity) for requested in AMOUNTS for capacity in AMOUNTS if capacity > 0]
+    requested, capacity = np.array(pairs, np.int64).T.reshape(2, -1, 1)
+    want = [naive(*pair) for pair in pairs]
+    assert STRATEGIES[name](strategy, requested, capacity).tolist() == want
+
+
+def test_ratios_wrap_around() -> None:
+    points = (UtilizationShapePoint(0, 0), UtilizationShapePoint(100, 10))
+    name = "RequestedToCapacityRatio"
+    strategy = ScoringStrategy(
+        type=name,
+        resources=(ResourceSpec("memory", 1),),
+        requested_to_capacity_ratio=RequestedToCapacityRatioParam(points),
+    )
+    pairs = [(requested, capacity) for requested in AMOUNTS for capacity in AMOUNTS if capacity > 0]
+    requested, capacity = np.array(pairs, np.int64).T.reshape(2, -1, 1)
+    assert STRATEGIES[name](strategy, requested, capacity).tolist() == [ratio(*pair) for pair in pairs]
+
+
+def test_division_rounds_towards_zero() -> None:
+    for dividend in (*AMOUNTS, -7, -(2**63)):
+        for divisor in (1, 2, 3, -3, 10**18):
+            assert truncating_divide(np.array([dividend]), divisor).tolist() == [divided(dividend, divisor)]

@@ -1,0 +1,80 @@
+"""A gated pod with a nominated node: a scheduler that starts now does not count it, one that saw the pod change does.
+
+Upstream: moveToActiveQ and Update in pkg/scheduler/backend/queue/scheduling_queue.go (v1.36).
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+import kschedctl
+from kschedctl.scheduler.scheduler import Scheduler
+from kschedctl.scheduler.simulation.simulation import Simulation
+from kschedctl.studies.unknown import of_simulation
+
+Json = dict[str, Any]
+GATED = {"schedulingGates": [{"name": "example.com/wait"}]}
+NOMINATED = {"nominatedNodeName": "small"}
+
+
+def node(name: str, cpu: str) -> Json:
+    return {"kind": "Node", "metadata": {"name": name}, "status": {"allocatable": {"cpu": cpu, "pods": "9"}}}
+
+
+def pod(name: str, cpu: str, status: Json | None = None, **spec: Any) -> Json:
+    container = {"name": "c", "resources": {"requests": {"cpu": cpu}}}
+    return {
+        "kind": "Pod",
+        "metadata": {"name": name, "namespace": "d", "uid": name},
+        "spec": {"containers": [container], **spec},
+        "status": status or {},
+    }
+
+
+def explained(*objects: Json) -> Json:
+    return kschedctl.explain(kschedctl.Cluster.from_objects(list(objects)), "d/p").to_dict()
+
+
+def test_one_that_is_not_gated_counts() -> None:
+    found = explained(node("small", "1"), pod("first", "1", NOMINATED), pod("p", "1"))
+    assert found["verdict"] == "Unschedulable"
+    assert found["unknown"] == []
+
+
+def test_where_it_decides_the_verdict_the_answer_is_conditional() -> None:
+    found = explained(node("small", "1"), pod("gated", "1", NOMINATED, **GATED), pod("p", "1"))
+    assert (found["verdict"], found["feasible"], found["undecided"]) == ("Schedulable", ["small"], True)
+    (unknown,) = found["unknown"]
+    assert (unknown["kind"], unknown["affects"]) == ("Nomination", "verdict")
+    assert unknown["why"].endswith("(d/gated on small)")
+
+
+def test_where_another_node_is_left_only_the_choice_is_in_doubt() -> None:
+    """The larger node would be fuller by the pod, 1 of 2, than the small one, 1 of 9, had it not to yield there."""
+    nodes = node("small", "9"), node("other", "2")
+    found = explained(*nodes, pod("gated", "9", NOMINATED, **GATED), pod("p", "1"))
+    assert (found["verdict"], found["undecided"], found["best"]) == ("Schedulable", False, ["small"])
+    assert [each["affects"] for each in found["unknown"]] == ["scores"]
+
+
+@pytest.mark.parametrize(
+    ("gated", "wanted"),
+    [
+        (pod("gated", "1", NOMINATED, priority=-1, **GATED), "1"),  # less urgent: never in the way
+        (pod("gated", "1", {"nominatedNodeName": "gone"}, **GATED), "1"),
+        (pod("gated", "500m", NOMINATED, **GATED), "500m"),  # there is room for both
+    ],
+)
+def test_where_it_makes_no_difference_nothing_is_said(gated: Json, wanted: str) -> None:
+    found = explained(node("small", "1"), gated, pod("p", wanted))
+    assert (found["verdict"], found["unknown"]) == ("Schedulable", [])
+
+
+def test_a_simulation_says_so_too() -> None:
+    cluster = kschedctl.Cluster.from_objects([node("small", "1"), pod("gated", "1", NOMINATED, **GATED), pod("p", "1")])
+    simulation = Simulation(Scheduler(cluster))
+    (placed,) = simulation.schedule([simulation.view.pods.index["d/p"]])
+    assert placed.verdict == "Scheduled"
+    assert [(each.kind, each.affects) for each in of_simulation(simulation)] == [("Nomination", "verdict")]
