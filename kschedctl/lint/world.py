@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import posixpath
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -236,6 +237,15 @@ class World:
         if key not in self._beside:
             self._beside[key] = [w for w in found if self.variants.together(subject, w.subject)]
         return self._beside[key]
+
+    def in_one_namespace(self, one: Subject, other: Subject) -> bool:
+        """Whether both go to one namespace: that which they name, or, where they name none, from folders in a line."""
+        if (one.namespace or "default") != (other.namespace or "default") or not self.variants.together(one, other):
+            return False
+        if one.place is None or other.place is None or (one.namespace and other.namespace):
+            return True
+        here, there = (f"{posixpath.dirname(each.file)}/" for each in (one.place, other.place))
+        return here.startswith(there) or there.startswith(here)
 
     def names_beside(self, subject: Subject, kind: str, namespace: str = "") -> set[str]:
         """The names of a kind that can be in one cluster with an object; of a namespace, if it is no kind without."""

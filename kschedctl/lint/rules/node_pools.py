@@ -8,7 +8,7 @@ from kschedctl.api.tolerations import HARD_EFFECTS, find_untolerated
 from kschedctl.lint import documentation as doc
 from kschedctl.lint.manifest_kinds import NodePool
 from kschedctl.lint.requirements import Conditions, alternatives, equal
-from kschedctl.lint.rule import ERROR, WARNING, Rule
+from kschedctl.lint.rule import WARNING, Rule
 from kschedctl.lint.rules.node_selection import demands, where
 from kschedctl.lint.subject import Problem, Subject
 from kschedctl.lint.workload import Workload
@@ -16,6 +16,7 @@ from kschedctl.lint.world import World
 
 WELL_KNOWN = ("kubernetes.io/", "k8s.io/", "karpenter.sh/", "karpenter.k8s.")
 """Domains of labels that a Karpenter node pool may set without declaring them."""
+_OF_KARPENTER = ("karpenter.sh/", "karpenter.k8s.")
 HEALTHY = {
     "Ready": "True",
     "MemoryPressure": "False",
@@ -28,9 +29,11 @@ HEALTHY = {
 
 def node_pool_impossible(world: World) -> Iterator[Problem]:
     pools = world.linted("NodePool")
+    of_pools = {key for _, pool in pools for key in (*pool.labels, *(r.key for r in pool.requirements))}
     for workload in world.workloads if pools else ():
-        asked = any(way.conditions.by_key for way in alternatives(workload.spec))
-        if not asked or workload.kind == "DaemonSet":  # other nodes may do; of a DaemonSet, those that it finds
+        asked = {key for way in alternatives(workload.spec) for key in way.conditions.by_key}
+        wants_pool = any(key in of_pools or key.startswith(_OF_KARPENTER) for key in asked)
+        if not wants_pool or workload.kind == "DaemonSet":  # other nodes may do; of a DaemonSet, those that it finds
             continue
         if world.cluster is not None and world.facts.eligible(workload).any():
             continue
@@ -86,10 +89,11 @@ def not_ready(world: World) -> Iterator[Problem]:
 RULES = (
     Rule(
         "na-nodepool-impossible",
-        ERROR,
+        WARNING,
         node_pool_impossible,
         summary="No Karpenter NodePool can provide the nodes that are asked for",
-        why="Karpenter makes no node, and the pods stay Pending. Checked when NodePools are among the manifests.",
+        why="Karpenter makes no node, and the pods stay Pending unless other nodes have the labels. Checked of pods that "
+        "ask for a label of the NodePools among the manifests, or of Karpenter's own.",
         fix="Correct the labels or tolerations, or let a NodePool offer them",
         source="https://karpenter.sh/docs/concepts/scheduling/",
     ),

@@ -34,8 +34,7 @@ class _Refusal(NamedTuple):
 def limits_for(world: World, subject: Subject) -> Iterator[tuple[Subject, LimitRangeItem]]:
     """The items of the LimitRanges in the namespace of an object, with the LimitRange of each."""
     for limit_range, found in world.linted("LimitRange"):
-        here = (limit_range.namespace or "default") == (subject.namespace or "default")
-        if here and world.variants.together(limit_range, subject):
+        if world.in_one_namespace(limit_range, subject):
             yield from ((limit_range, item) for item in found.spec.limits)
 
 

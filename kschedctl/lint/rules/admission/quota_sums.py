@@ -7,13 +7,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
-from functools import partial, reduce
+from functools import reduce
 
 import msgspec
 
 from kschedctl.api.objects import Container, Pod, ResourceRequirements
 from kschedctl.api.pod_requests import container_limits, pod_requests, quantities
-from kschedctl.api.quantity import Quantity, QuantityError, parse
+from kschedctl.api.quantity import Format, Quantity, QuantityError, parse
 from kschedctl.lint import documentation as doc
 from kschedctl.lint.manifests.amounts import readable
 from kschedctl.lint.rule import WARNING, Rule
@@ -54,51 +54,59 @@ def exceeded(world: World) -> Iterator[Problem]:
 
 def _objects(world: World, subject: Subject, name: str, hard: Quantity) -> str:
     """What of the objects of a kind, or of the claims for storage, is more than the quota allows."""
-    namespace = subject.namespace or "default"
     kind = _COUNTED.get(name.removeprefix("count/"), "")
-    there = len(world.names_beside(subject, kind, namespace)) if kind else 0
-    if hard < parse(there):
-        return f"there are {there:,} objects of kind {kind}"
+    there = [s for s in world.subjects if s.kind == kind and world.in_one_namespace(subject, s)]
+    if hard < parse(len(there)):
+        return f"there are {len(there):,} objects of kind {kind}"
     if name != "requests.storage":
         return ""
-    claims = [i for i in world.linted("PersistentVolumeClaim") if (i.subject.namespace or "default") == namespace]
-    sizes = (readable(claim.spec.resources.requests).get("storage") for claim in world.beside(subject, claims))
-    asked = sum_of(size for size in sizes if size is not None)
-    return f"its claims ask for {asked}" if hard < asked else ""
+    claims = [c for s, c in world.linted("PersistentVolumeClaim") if world.in_one_namespace(subject, s)]
+    sizes = (readable(claim.spec.resources.requests).get("storage") for claim in claims)
+    asked = _sum(size for size in sizes if size is not None)
+    return f"the claims ask for {_shown(asked)}" if hard < asked else ""
 
 
 def _exceeds(workloads: list[Workload], name: str, hard: Quantity) -> str:
     """What of the workloads together, or of one alone, is more than the quota allows."""
     need = {workload: amount for workload in workloads if (amount := _amount(workload, name)) is not None}
-    kept = {workload: amount for workload, amount in need.items() if workload.kind in SERVING or workload.kind == "Pod"}
-    total = partial(_sum, need)
-    if hard < total({w: w.at_least for w in kept}):
-        return f"{_names(kept)} ask for {total({w: w.at_least for w in kept})}"
-    alone = [w for w in need if hard < total({w: w.at_most})]
-    if alone:
-        return f"{alone[0].subject} asks for {total({alone[0]: alone[0].at_most})}"
-    if hard < total({w: w.at_most for w in kept}):
-        return f"{_names(kept)} ask for {total({w: w.at_most for w in kept})} once the autoscalers are at their most"
+    kept = [workload for workload in need if workload.kind in SERVING or workload.kind == "Pod"]
+    least = {workload: _times(amount, workload.at_least) for workload, amount in need.items()}
+    most = {workload: _times(amount, workload.at_most) for workload, amount in need.items()}
+    together = _sum(least[workload] for workload in kept)
+    if hard < together:
+        return f"{_ask(kept)} for {_shown(together)}"
+    if alone := [workload for workload in need if hard < most[workload]]:
+        return f"{_ask(alone[:1])} for {_shown(most[alone[0]])}"
+    if hard < (together_most := _sum(most[workload] for workload in kept)):
+        return f"{_ask(kept)} for {_shown(together_most)} once the autoscalers are at their most"
     for workload in kept:
         surge, unavailable = workload.surge()
-        if surge and not unavailable and hard < total({w: w.at_least + (w is workload) for w in kept}):
+        if surge and not unavailable and hard < together.add(need[workload]):
             return f"a rollout of {workload.subject} starts a pod before an old one goes, and there is no room for it"
     return ""
 
 
-def _sum(need: dict[Workload, Quantity], counts: dict[Workload, int]) -> Quantity:
-    amounts = (replace(need[w], mantissa=need[w].mantissa * count, written="") for w, count in counts.items())
-    return sum_of(amounts)
+def _times(amount: Quantity, count: int) -> Quantity:
+    return replace(amount, mantissa=amount.mantissa * count, written="")
 
 
-def sum_of(amounts: Iterable[Quantity]) -> Quantity:
+def _sum(amounts: Iterable[Quantity]) -> Quantity:
     return reduce(Quantity.add, amounts, parse(0))
 
 
-def _names(workloads: dict[Workload, Quantity]) -> str:
+def _shown(amount: Quantity) -> str:
+    """In whole mebibytes where it is bytes, and many."""
+    if amount.format is Format.BINARY_SI and amount.value() >= 1 << 20:
+        return f"{amount.value() >> 20:,} Mi"
+    return str(amount)
+
+
+def _ask(workloads: list[Workload]) -> str:
     names = [str(workload.subject) for workload in workloads]
     more = len(names) - _MOST_NAMED
-    return " and ".join(names[:_MOST_NAMED]) + (f" and {more:,} more" if more > 0 else "")
+    if len(names) == 1:
+        return f"{names[0]} asks"
+    return ", ".join(names[:_MOST_NAMED]) + (f" and {more:,} more" if more > 0 else "") + " ask"
 
 
 def _amount(workload: Workload, name: str) -> Quantity | None:

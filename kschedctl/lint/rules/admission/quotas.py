@@ -40,7 +40,7 @@ def quota(world: World) -> Iterator[Problem]:
 def of_namespace(world: World, subject: Subject) -> Iterator[Workload]:
     """The workloads of the namespace of an object."""
     for workload in world.by_namespace.get(subject.namespace or "default", ()):
-        if world.variants.together(subject, workload.subject):
+        if world.in_one_namespace(subject, workload.subject):
             yield workload
 
 

@@ -69,7 +69,8 @@ def _absurdity(name: str, text: str | int | float, asked: Resources) -> str:
     if name == CPU and milli >= MANY_CPUS * 1000:
         memory = amount[MEMORY].value() if MEMORY in amount else 0
         if milli > MOST_CPUS * 1000 or memory < milli // 1000 * LEAST_BYTES_PER_CPU:
-            return f'"{text}" is {milli // 1000:,} cores: an m, for thousandths, is missing'
+            missing = "no node has as many" if str(text).endswith("m") else "an m, for thousandths, is missing"
+            return f'"{text}" is {milli // 1000:,} cores: {missing}'
     return ""
 
 

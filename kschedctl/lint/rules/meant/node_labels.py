@@ -43,10 +43,12 @@ _NEARLY_ALL = ((OS, "linux"), (ARCH, "amd64"))
 
 
 def misspelt(world: World) -> Iterator[Problem]:
+    of_pools = {key for _, pool in world.linted("NodePool") for key in pool.labels}
     for workload in world.workloads:
         for path, key in node_label_keys(workload):
             told_elsewhere = key in NO_LABELS and path[-1] == "topologyKey"  # ts-wrong-hostname-key tells of these
-            if not told_elsewhere and (meant := label_meant(key)):
+            meant = label_meant(key) or ("" if key in of_pools else one_meant(key, of_pools))
+            if meant and not told_elsewhere:
                 yield workload.problem(path, f"no node has the label {key}", f"Write {meant}")
     for subject, path, key in _of_storage(world):
         if meant := label_meant(key):
@@ -112,7 +114,7 @@ RULES = (
         "lb-misspelt",
         WARNING,
         misspelt,
-        summary="A label of nodes that is nearly one of Kubernetes' own, or of a cloud's",
+        summary="A label of nodes that is nearly one of Kubernetes' own, of a cloud's or of a NodePool's",
         why="No node has it: what is required keeps pods Pending, what is preferred does nothing.",
         fix="Write the label as Kubernetes does",
         source=doc.LABELS,
