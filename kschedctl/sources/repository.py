@@ -22,9 +22,12 @@ PATCHES = "patches of Kustomize"
 _LINE = re.compile(r"line (\d+)")
 _KUBERNETES = re.compile(r"^[ \t]*+(?:apiVersion|\"apiVersion\")\s*+:", re.MULTILINE)
 _PLACEHOLDER = re.compile(r"\{\{|\$\{[A-Za-z_]|<%")
+_VARIABLE = re.compile(r"\$\([A-Za-z_]")
+_UPPER_NAME = re.compile(r"[A-Z][A-Z0-9]*(?:_[A-Z0-9]+)+")
+"""What kustomizations and scripts put something else for: ``$(replicas)`` in a field, ``PV_NAME`` for a name."""
 _TEMPLATE = re.compile(r"\{\{|\{%|\$\{[A-Za-z_]|<%|@[A-Z][A-Z0-9_]*@|\{[A-Z][A-Z0-9_]*\}")
 """What also stands for something else where it makes a file unreadable."""
-_FREE_TEXT = frozenset({"args", "command", "env", "data", "stringData", "annotations", "description"})
+_FREE_TEXT = frozenset({"args", "command", "env", "data", "stringData", "annotations", "description", "subPathExpr"})
 """Fields of an object in which placeholders may be meant for somebody else."""
 
 
@@ -106,14 +109,14 @@ class _Reading:
 
     def _documents(self, file: str, name: str, content: Content) -> None:
         """Nothing of a file is kept where one of its documents cannot be read."""
-        text, templated = Text(name, content), bool(_PLACEHOLDER.search(content.text))
+        text, templated = Text(name, content), bool(_PLACEHOLDER.search(content.text) or _VARIABLE.search(content.text))
         for document in parse_without_schemas(content):
             found = [each for each in objects_of(document, text) if _is_object(each.value)]
             where = name if document.number == 1 else f"{name}, document {document.number}"
             if not found and not _is_empty_list(document.value):
                 self._pass_over(FOREIGN, where)
             for each in found:
-                if templated and _has_placeholder(each.value):
+                if (templated and _has_placeholder(each.value)) or _is_named_later(each.value):
                     self._pass_over(TEMPLATES, where)
                 elif self._kustomizations.is_patch(file, each.value):
                     self._pass_over(PATCHES, where)
@@ -156,7 +159,16 @@ def _is_empty_list(value: Any) -> bool:
 
 def _has_placeholder(value: Any) -> bool:
     """Whether something is still to be put in where the API would read it."""
-    return any(_PLACEHOLDER.search(text) for text in _texts(value))
+    group = str(value.get("apiVersion")).rpartition("/")[0]
+    variable = None if "." in group and not group.endswith(".k8s.io") else _VARIABLE  # which others have a use for
+    return any(_PLACEHOLDER.search(text) or (variable and variable.search(text)) for text in _texts(value))
+
+
+def _is_named_later(value: Any) -> bool:
+    """Whether the name is one that no object can have, and is put in by something else."""
+    metadata = value.get("metadata")
+    name = metadata.get("name") if isinstance(metadata, dict) else None
+    return isinstance(name, str) and _UPPER_NAME.fullmatch(name) is not None
 
 
 def _texts(value: Any) -> Iterator[str]:

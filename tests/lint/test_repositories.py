@@ -72,6 +72,21 @@ def test_what_is_no_manifest_is_counted_and_the_rest_is_linted(lint: Lint) -> No
     }
 
 
+@pytest.mark.parametrize(
+    ("written", "placeholder"),
+    [("name: web}\nspec:", "name: WEB_NAME}\nspec:"), ("memory: 1Gi", "memory: $(web_memory)")],
+)
+def test_what_is_put_in_later_makes_a_template(lint: Lint, written: str, placeholder: str) -> None:
+    _, report, _ = lint({"web.yaml": WEB.replace(written, placeholder)})
+    assert (report["checked"], passed_over(report)) == (0, {"templates": ["web.yaml"]})
+
+
+def test_variables_of_the_container_are_no_placeholders(lint: Lint) -> None:
+    mounts = "volumeMounts: [{name: a, mountPath: /a, subPathExpr: $(POD_NAME)}], args: [--name=$(POD_NAME)], resources"
+    _, report, _ = lint({"web.yaml": WEB.replace("resources", mounts)}, "--select", "lb-deprecated")
+    assert (report["checked"], passed_over(report)) == (1, {})
+
+
 def test_a_broken_manifest_is_a_finding(lint: Lint) -> None:
     code, report, _ = lint({"web.yaml": WEB, "broken.yaml": WEB + "  a: [\n---\n" + BUDGET}, "--select", "ts-*")
     assert code == 1

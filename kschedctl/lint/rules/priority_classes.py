@@ -12,6 +12,7 @@ from kschedctl.lint.world import Item, World
 
 HIGHEST_USER_DEFINABLE = 1_000_000_000
 RESERVED_PREFIX = "system-"
+_NEGATIONS = ("non-", "non", "not ", "no-", "no ", "never-", "never ", "without ")
 EVICTING_WORDS = ("critical", "urgent", "preempt", "evict")
 
 
@@ -45,7 +46,8 @@ def global_default_high(world: World) -> Iterator[Problem]:
     for subject, item in world.linted("PriorityClass"):
         beside = world.beside(subject, classes) if item.global_default else []
         others = [c.value for c in beside if not c.global_default]
-        if others and item.value >= max(others):
+        placeholders = item.value <= 0 and all(value < 0 for value in others)  # pods that only keep room
+        if others and item.value >= max(others) and not placeholders:
             message = f"pods that name no class get {item.value:,}, no class gives more (the highest: {max(others):,})"
             yield subject.problem(("globalDefault",), message)
 
@@ -73,9 +75,7 @@ def no_description(world: World) -> Iterator[Problem]:
 def never_but_urgent(world: World) -> Iterator[Problem]:
     for subject, item in world.linted("PriorityClass"):
         said = f"{item.metadata.name} {item.description}".lower()
-        words = [
-            word for word in EVICTING_WORDS if word in said and f"non-{word}" not in said and f"not {word}" not in said
-        ]
+        words = [word for word in EVICTING_WORDS if word in said and not any(no + word in said for no in _NEGATIONS)]
         if item.preemption_policy == "Never" and words:
             message = f'called "{words[0]}", but preemptionPolicy Never evicts nobody: its pods wait for room'
             yield subject.problem(("preemptionPolicy",), message)

@@ -78,7 +78,12 @@ def _errors(kind: str, found: Struct, world: World) -> list[FieldError]:
 
 
 def is_written(subject: Subject) -> bool:
-    """Whether somebody wrote an object of Kubernetes' own; no controller made it, and no API server printed it."""
+    """Whether somebody wrote an object of Kubernetes' own; no controller made it, and no API server printed it.
+
+    What has a status and nothing else is what somebody waits for, and never applies.
+    """
+    if "status" in subject.document and "spec" not in subject.document:
+        return False
     metadata = subject.document.get("metadata")
     made = isinstance(metadata, dict) and (metadata.get("uid") or metadata.get("ownerReferences"))
     return not made and not is_foreign(str(subject.document.get("apiVersion") or ""))
