@@ -563,6 +563,7 @@ class PersistentVolumeSpec(Struct, frozen=True):
     capacity: Resources = {}
     access_modes: tuple[str, ...] = ()
     claim_ref: TypedObjectReference | None = None
+    persistent_volume_reclaim_policy: str = ""
     storage_class_name: str = ""
     volume_mode: str | None = None
     node_affinity: VolumeNodeAffinity | None = None

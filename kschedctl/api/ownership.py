@@ -47,6 +47,11 @@ def controller_of(metadata: ObjectMeta | PodMeta) -> OwnerReference | None:
     return None
 
 
+def in_revision(pod: Pod) -> bool:
+    """Whether the pod is of a revision of a workload, told apart by TEMPLATE_HASH."""
+    return TEMPLATE_HASH in pod.metadata.labels and controller_of(pod.metadata) is not None
+
+
 def owner_of(pod: Pod) -> Owner:
     """The workload that a pod belongs to, of a ReplicaSet the Deployment behind it; a bare pod is its own."""
     meta = pod.metadata

@@ -6,7 +6,7 @@ Upstream: NodeInfo in pkg/scheduler/framework/types.go and pkg/scheduler/backend
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, NamedTuple, Self
@@ -66,7 +66,8 @@ class Snapshot:
     """N nodes in the scheduler's order, R resources, P pods of T infos (see NodeColumns, PodColumns, Demands).
 
     Nothing here ever changes; what moves belongs to a Fork. ``node`` (P,): the row of the node that each pod was bound
-    to, -1 for none. ``kept``: the rows of all nodes of the demands that these nodes are, None for all.
+    to, -1 for none. ``kept``: the rows of all nodes of the demands that these nodes are, None for all;
+    ``resized``: the rows of those of them that offer something else.
     """
 
     cluster: Cluster
@@ -76,6 +77,7 @@ class Snapshot:
     node: Ints
     demands: Demands
     kept: Rows | None = None
+    resized: Mapping[int, Node] = field(default_factory=dict)
     indexes: Indexes = field(default_factory=Indexes)
 
     @classmethod
@@ -97,6 +99,7 @@ class Snapshot:
             nodes=nodes,
             node=row[node],
             kept=kept if self.kept is None else self.kept[kept],
+            resized={int(row[at]): found for at, found in self.resized.items() if row[at] >= 0},
         )
 
     def changed(
@@ -104,8 +107,8 @@ class Snapshot:
     ) -> Self:
         """Of a cluster, with its pods on these rows (P,): on some rows other nodes, and more, each like that of a row.
 
-        What the nodes offer stays what it was; one that is more offers what the one that it is like does. The order is
-        this one's, also where zones change.
+        What the nodes offer stays what it was; one that is more may offer something else than the one that it is like.
+        The order is this one's, also where zones change.
         """
         if not nodes and not more:
             return dataclasses.replace(self, cluster=cluster, node=node)
@@ -116,12 +119,24 @@ class Snapshot:
             nodes=ChangedNodes(self.nodes, nodes, [each for _, each in more]),
             node=node,
             kept=np.append(rows, rows[[like for like, _ in more]]),
+            resized={**self.resized, **dict(self._resized(more))},
         )
+
+    def _resized(self, more: Sequence[tuple[Row, Node]]) -> Iterator[tuple[int, Node]]:
+        """Those of the new nodes that offer something else than the ones that they are like."""
+        for at, (like, node) in enumerate(more, len(self.nodes)):
+            if node.status.allocatable != self.nodes.objects[like].status.allocatable:
+                yield at, node
 
     @cached_property
     def allocatable(self) -> Amounts:
         """(N, R): what each node offers; millicores, bytes or units."""
-        return self.demands.allocatable if self.kept is None else self.demands.allocatable[self.kept]
+        if self.kept is None:
+            return self.demands.allocatable
+        found = self.demands.allocatable[self.kept]
+        if self.resized:
+            found[list(self.resized)] = self.demands.offered_by(list(self.resized.values()))
+        return found
 
     @cached_property
     def namespace_labels(self) -> dict[str, Mapping[str, str]]:

@@ -29,7 +29,7 @@ from kschedctl.reports.remedies import ChosenRemedy, HelplessPods, Remedies, Rem
 from kschedctl.reports.unknown import VERDICT, doubt, reasons, unless
 
 TITLE = "Remedies, each replayed"
-REMEDIES_SHOWN = 10
+REMEDIES_SHOWN = 7
 
 
 def remedies_page(report: Remedies, style: Style) -> Page:

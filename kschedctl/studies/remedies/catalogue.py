@@ -8,7 +8,6 @@ from kschedctl.studies.remedies.changes import Fix
 from kschedctl.studies.remedies.targets import NodeRefusal, Site
 from kschedctl.studies.remedies.trials import PREEMPTS
 from kschedctl.studies.remedies.ways import (
-    claims,
     devices,
     extended_resources,
     neighbours,
@@ -25,26 +24,35 @@ from kschedctl.studies.remedies.ways import (
     taints,
     volume_limits,
     volumes,
+    waiting,
 )
 
 Way = Callable[[Site, NodeRefusal], Iterator[Fix]]
 
-LIMITS: Sequence[Way] = (volumes.unbound, neighbours.in_the_way, volume_limits.exceeded)
+LIMITS: Sequence[Way] = (waiting.leaving, volumes.unbound, neighbours.in_the_way, volume_limits.exceeded)
 AGAINST: Mapping[str, Sequence[Way]] = {
     "NodeUnschedulable": (taints.cordoned,),
     "TaintToleration": (taints.tainted,),
     "NodeAffinity": (node_affinity.unmet,),
-    "NodePorts": (ports.free_ports, neighbours.in_the_way),
-    "NodeResourcesFit": (requests.lower, extended_resources.backed, neighbours.in_the_way),
-    "VolumeRestrictions": (volumes.unbound, claims.shared, neighbours.in_the_way, stopped_pods.holding),
+    "NodePorts": (waiting.leaving, ports.free_ports, neighbours.in_the_way),
+    "NodeResourcesFit": (waiting.leaving, requests.lower, extended_resources.backed, neighbours.in_the_way),
+    "VolumeRestrictions": (
+        waiting.leaving,
+        volumes.unbound,
+        neighbours.in_the_way,
+        stopped_pods.holding,
+    ),
     "NodeVolumeLimits": LIMITS,
     **dict.fromkeys(("EBSLimits", "GCEPDLimits", "AzureDiskLimits", "CinderLimits"), LIMITS),
     "VolumeBinding": (volumes.unbound,),
     "VolumeZone": (volumes.unbound,),
-    "DynamicResources": (devices.unfit,),
+    "DynamicResources": (
+        waiting.leaving,
+        devices.unfit,
+    ),
     "PodTopologySpread": (spread.skewed, neighbours.in_the_way),
     "CapacityScheduling": (quotas.exceeded,),
-    "InterPodAffinity": (pod_affinity.terms, selected_pods.label_namespaces, neighbours.in_the_way),
+    "InterPodAffinity": (waiting.leaving, pod_affinity.terms, selected_pods.label_namespaces, neighbours.in_the_way),
 }
 """Plugin -> what could be done about its refusals."""
 

@@ -8,7 +8,7 @@ from typing import Any, Literal, NamedTuple
 
 from kschedctl.api.objects import Node, Pod, Struct
 from kschedctl.cluster import CLUSTER_SCOPED, FIELDS, Cluster
-from kschedctl.studies.remedies.kinds import KINDS
+from kschedctl.studies.remedies.prices import PRICES, Price
 
 By = Literal["author", "operator"]
 
@@ -47,10 +47,11 @@ class Fix:
     """One change and how much it is.
 
     ``kind`` is the word by which people choose among changes. ``target``: what, and to what; two changes of one kind
-    and target are the same. ``cost`` orders changes by how little they are. ``weakens``: the guarantee that is given
-    up, empty for none. ``commands``: how an operator makes it; what it does to the asked pod is told by its patch.
-    ``variant_of``: the best of the fixes of one kind that are variants of the same stands for all; without it a fix is
-    its own. ``where``: what tells it from the others then, the name of a node or pod.
+    and target are the same. ``price``: what it costs those whom it concerns, None for that of its kind; of one price
+    ``cost`` orders changes by how little they are. ``weakens``: the guarantee that is given up, empty for none.
+    ``commands``: how an operator makes it; what it does to the asked pod is told by its patch. ``variant_of``: the best
+    of the fixes of one kind that are variants of the same stands for all; without it a fix is its own. ``where``: what
+    tells it from the others then, the name of a node or pod.
     """
 
     kind: str
@@ -63,9 +64,15 @@ class Fix:
     commands: tuple[str, ...] = ()
     variant_of: Hashable = None
     where: str = ""
+    price: Price | None = None
 
     def __post_init__(self) -> None:
-        assert self.kind in KINDS, self.kind
+        assert self.kind in PRICES, self.kind
+
+    @property
+    def paid(self) -> Price:
+        """The price of the change."""
+        return PRICES[self.kind] if self.price is None else self.price
 
     @property
     def family(self) -> tuple[str, Hashable]:

@@ -21,7 +21,8 @@ from kschedctl.studies.explain import explain_pod
 from kschedctl.studies.remedies.changes import Edited, ObjectKey, edited, reader
 from kschedctl.studies.remedies.document import remedy_of
 from kschedctl.studies.remedies.impossible import impossible
-from kschedctl.studies.remedies.ranking import Ranked
+from kschedctl.studies.remedies.prices import Price
+from kschedctl.studies.remedies.ranking import Ranked, dearness
 from kschedctl.studies.remedies.remedies import may_help, searched, unheard
 from kschedctl.studies.remedies.rollouts import RolledOut, Rollouts
 from kschedctl.studies.remedies.search import RemedyWishes
@@ -160,10 +161,9 @@ class GreedyChoice:
         return found
 
 
-def _worth(proposal: Proposal, after: Settled) -> tuple[int, bool, float]:
-    """The fewer wait afterwards the better, then what weakens nothing, then the smaller change."""
-    fixes = proposal.remedy.trial.changes
-    return len(after.waiting), any(fix.weakens for fix in fixes), sum(fix.cost for fix in fixes)
+def _worth(proposal: Proposal, after: Settled) -> tuple[int, tuple[tuple[Price, ...], float]]:
+    """The fewer wait afterwards the better, then the cheaper change."""
+    return len(after.waiting), dearness(proposal.remedy.trial.changes)
 
 
 def edits_for_all(

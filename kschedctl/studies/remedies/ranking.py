@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Hashable, Iterable
 from typing import NamedTuple
 
+from kschedctl.studies.remedies.changes import Fix
+from kschedctl.studies.remedies.prices import Price
 from kschedctl.studies.remedies.trials import RemedyTrial
 
 
@@ -30,13 +32,21 @@ def ranked(found: Iterable[RemedyTrial]) -> list[Ranked]:
     return [Ranked(first, tuple(others)) for first, *others in alike.values()]
 
 
-def _rank(trial: RemedyTrial) -> tuple[bool, int, float, bool, int, str]:
-    """What weakens nothing comes first; then the fewer and the smaller changes, the author's, those that open more."""
+def dearness(changes: Iterable[Fix]) -> tuple[tuple[Price, ...], float]:
+    """By which sets of changes are ordered: what is paid for each, the dearest first, and how much they are."""
+    fixes = tuple(changes)
+    return tuple(sorted((fix.paid for fix in fixes), reverse=True)), sum(fix.cost for fix in fixes)
+
+
+def _rank(trial: RemedyTrial) -> tuple[tuple[Price, ...], float, bool, int, str]:
+    """The cheapest first; then the smaller changes, the author's, those that open more."""
     fixes = trial.changes
+    prices, cost = dearness(fixes)
+    if trial.loses_victims:
+        prices = (Price.LOSS, *prices)
     return (
-        any(fix.weakens for fix in fixes),
-        len(fixes),
-        sum(fix.cost for fix in fixes) + len(trial.victims),
+        prices,
+        cost + len(trial.victims),
         any(fix.by == "operator" for fix in fixes),
         -len(trial.opens),
         " ".join(fix.text for fix in fixes),

@@ -31,7 +31,7 @@ from kschedctl.studies.unknown import REMEDIES, together, unknown_kinds
 
 HELPED = ("Unschedulable", "NotResponsible")
 """The verdicts on pods that changes may help; another one says for itself why there is nothing to do."""
-SHOWN = 5
+SHOWN = 7
 """So many of the best go with an explanation."""
 
 

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from kschedctl.api.objects import Pod, Struct
+from kschedctl.api.ownership import owner_of
 from kschedctl.cluster import FIELDS, Cluster
 from kschedctl.scheduler.engine.cycle import Cycle, run_cycle
 from kschedctl.scheduler.engine.post_filter import run_post_filter
@@ -21,7 +22,7 @@ from kschedctl.scheduler.scheduler import Framework, Scheduler
 from kschedctl.snapshot.fork import Fork
 from kschedctl.snapshot.pod_info import PodInfo
 from kschedctl.studies.controllers.admission import admit
-from kschedctl.studies.edits.cluster_edits import with_pods
+from kschedctl.studies.edits.cluster_edits import is_made_again, with_pods
 from kschedctl.studies.remedies.changes import Edited, Fix, ObjectKey, edited, reader
 
 PREEMPTS = "UsePriorityClass"
@@ -33,7 +34,8 @@ class RemedyTrial:
     """What came of the changes. ``edits``: the objects that they change.
 
     ``own``: the asked pod as it is written, ``pod`` as the API server holds it. ``cycle`` is None where no profile
-    serves the pod. ``nominated``: the node on which the scheduler evicts the ``victims``, where the pod fits none.
+    serves the pod. ``nominated``: the node on which the scheduler evicts the ``victims``, where the pod fits none;
+    ``loses_victims``: nothing makes one of them again.
     ``unheard``: the extenders that might refuse it all the same.
     """
 
@@ -46,6 +48,7 @@ class RemedyTrial:
     cycle: Cycle | None
     nominated: str = ""
     victims: tuple[str, ...] = ()
+    loses_victims: bool = False
     unheard: tuple[Unknown, ...] = ()
 
     @property
@@ -127,7 +130,7 @@ class Trials:
 
 
 def with_preemption(trial: RemedyTrial, cycle: Cycle) -> RemedyTrial:
-    """The trial and whom the scheduler evicts for the pod."""
+    """The trial and whom the scheduler evicts for the pod; nobody gains where those are its own siblings."""
     if cycle.gated or cycle.error is not None or not len(cycle.view.nodes):
         return trial
     results = run_post_filter(cycle).results.values()
@@ -137,8 +140,13 @@ def with_preemption(trial: RemedyTrial, cycle: Cycle) -> RemedyTrial:
     allowed, view = result.report.allowed, cycle.view
     candidates = allowed.tied if allowed else NO_CANDIDATES
     (chosen,) = candidates.take(np.flatnonzero(candidates.row == view.nodes.index[result.nominated_node]))
-    victims = tuple(view.pods.objects[position].key for position in chosen.victims)
-    return replace(trial, nominated=result.nominated_node, victims=victims)
+    victims = [view.pods.objects[position] for position in chosen.victims]
+    own = owner_of(trial.pod)
+    if any(owner_of(victim) == own for victim in victims):
+        return trial
+    forgotten = any(not is_made_again(victim) for victim in victims)
+    keys = tuple(victim.key for victim in victims)
+    return replace(trial, nominated=result.nominated_node, victims=keys, loses_victims=forgotten)
 
 
 def is_created(pod: Pod, cluster: Cluster) -> bool:

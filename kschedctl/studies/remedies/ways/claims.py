@@ -9,11 +9,9 @@ from msgspec.structs import replace
 
 from kschedctl.api.labels import EVERYTHING, SelectorError, from_label_selector
 from kschedctl.api.objects import PersistentVolume, PersistentVolumeClaim, PhaseStatus
-from kschedctl.scheduler.framework.facts import ClaimInUse
 from kschedctl.scheduler.plugins.helper.volumes.listers import (
     BETA_STORAGE_CLASS,
     BIND_COMPLETED,
-    READ_WRITE_ONCE_POD,
     SELECTED_NODE,
     WAIT_FOR_FIRST_CONSUMER,
     Listers,
@@ -29,11 +27,12 @@ from kschedctl.scheduler.plugins.helper.volumes.listers import (
 from kschedctl.scheduler.plugins.volume_binding.reservation import bound_claim, taken_volume
 from kschedctl.studies.remedies import kubectl
 from kschedctl.studies.remedies.changes import Fix, ObjectEdit, ObjectKey
-from kschedctl.studies.remedies.targets import NodeRefusal, Site
+from kschedctl.studies.remedies.targets import Site
+from kschedctl.studies.remedies.ways.deleted_claims import deletion, is_of_stateful_set
 
 BOUND_BY_CONTROLLER = "pv.kubernetes.io/bound-by-controller"
 OF_BINDING = (BIND_COMPLETED, BOUND_BY_CONTROLLER, SELECTED_NODE)
-REMADE, SHARE = "RemakeClaim", 47
+REMADE = "RemakeClaim"
 ClaimChange = Callable[[PersistentVolumeClaim], PersistentVolumeClaim]
 
 
@@ -140,54 +139,35 @@ def given(
 
 
 def remade(
+    site: Site,
     kind: str,
-    target: Hashable,
-    text: str,
     claim: PersistentVolumeClaim,
     change: ClaimChange,
     *,
+    text: str,
     cost: int,
-    weakens: str = "",
+    target: Hashable = "",
     more: Sequence[ObjectEdit] = (),
     where: str = "",
-) -> Fix:
-    """The claim in another form. It has to be made anew for that: its commands delete it first."""
-    key = ObjectKey.of(claim)
-    commands = (kubectl.delete(key), kubectl.apply(kubectl.manifest(key, made_anew(change(claim)))))
-    text = f"make claim {claim_key(claim)} anew{text}"
-    edits = (ObjectEdit(key, change), *more)
-    name = claim_key(claim)
-    return Fix(kind, (name, target), text, "author", edits, cost, weakens, commands, name if where else None, where)
+) -> Iterator[Fix]:
+    """The claim in another form, for which it has to be deleted, unless a pod uses it.
 
-
-def shared(site: Site, refusal: NodeRefusal) -> Iterator[Fix]:
-    """A claim for one pod alone made anew for all pods of one node, its volume with it.
-
-    Reference: "Change the access mode of a PersistentVolume to ReadWriteOncePod", k8s.io/docs, the other way round.
+    What a StatefulSet makes of its template it would make again as it was.
     """
-    claim = claim_named(site, refusal.fact.claim) if isinstance(refusal.fact, ClaimInUse) else None
-    if claim is None:
+    key, new = ObjectKey.of(claim), change(claim)
+    gone = deletion(site, claim)
+    same = made_anew(new).spec == made_anew(claim).spec
+    if gone is None or (is_of_stateful_set(site.trial.pod, claim) and not same):
         return
-
-    def change(known: PersistentVolumeClaim) -> PersistentVolumeClaim:
-        return replace(known, spec=replace(known.spec, access_modes=_for_more(known.spec.access_modes)))
-
-    key, name = ObjectKey.of(claim), claim.spec.volume_name
-    volume = listers(site.cycle.view).volumes.get(name)
-    edits, commands = [ObjectEdit(key, change)], [kubectl.delete(key)]
-    if volume is not None:
-        modes = _for_more(volume.spec.access_modes)
-        edits.append(ObjectEdit(ObjectKey.of(volume), _with_modes))
-        commands.append(kubectl.patch(ObjectKey.of(volume), {"spec": {"accessModes": modes, "claimRef": {"uid": ""}}}))
-    commands.append(kubectl.apply(kubectl.manifest(key, change(claim))))
-    text = f"make claim {claim_key(claim)} anew with ReadWriteOnce instead of ReadWriteOncePod"
-    weakens = f"more than one pod may write to claim {claim_key(claim)}"
-    yield Fix("ShareClaim", key, text, "author", tuple(edits), SHARE, weakens, tuple(commands))
+    commands = (*gone.commands, kubectl.apply(kubectl.manifest(key, recreated(new))))
+    edits = (*gone.edits, ObjectEdit(key, change), *more)
+    text, name = f"recreate claim {claim_key(claim)}{text}", claim_key(claim)
+    variant = name if where else None
+    yield Fix(
+        kind, (name, target), text, "author", edits, cost, gone.weakens, commands, variant, where, price=gone.price
+    )
 
 
-def _with_modes(volume: PersistentVolume) -> PersistentVolume:
-    return replace(volume, spec=replace(volume.spec, access_modes=_for_more(volume.spec.access_modes)))
-
-
-def _for_more(modes: tuple[str, ...]) -> tuple[str, ...]:
-    return tuple(dict.fromkeys("ReadWriteOnce" if mode == READ_WRITE_ONCE_POD else mode for mode in modes))
+def recreated(claim: PersistentVolumeClaim) -> PersistentVolumeClaim:
+    """As it is applied: for the volume that it is given by hand, else for one that is found for it."""
+    return replace(made_anew(claim), spec=claim.spec)

@@ -25,6 +25,7 @@ from kschedctl.api.objects import (
 from kschedctl.api.ownership import controller_of
 from kschedctl.studies.remedies import kubectl
 from kschedctl.studies.remedies.changes import Fix, ObjectEdit, ObjectKey, on_pod
+from kschedctl.studies.remedies.prices import Price
 from kschedctl.studies.remedies.targets import Site
 from kschedctl.studies.remedies.ways.missing_objects import NEAR, owned_by
 
@@ -54,14 +55,14 @@ def _of_reference(site: Site, reference: PodResourceClaim) -> Iterator[Fix]:
     if claim is None:
         yield from _missing(site, reference, name)
     elif claim.metadata.deletion_timestamp is not None:
-        text = f"make ResourceClaim {_key(claim)} anew, which is being deleted"
-        yield _again(claim, text, _as_new)
+        text = f"recreate ResourceClaim {_key(claim)}, which is being deleted"
+        yield from _again(site, claim, text, _as_new)
     elif reference.resource_claim_name is None and not _own(site.trial.pod, claim):
         pod = site.trial.pod
         text = (
             f"delete ResourceClaim {_key(claim)}, which is not the pod's, so that one of its own is made in its place"
         )
-        yield _again(claim, text, lambda known: _as_new(known, pod))
+        yield from _again(site, claim, text, lambda known: _as_new(known, pod), Price.LOSS)
 
 
 def named(pod: Pod, reference: PodResourceClaim) -> str | None:
@@ -192,11 +193,24 @@ def _as_new(claim: ResourceClaim, owner: Pod | None = None) -> ResourceClaim:
     return replace(claim, metadata=meta, status=ResourceClaimStatus())
 
 
-def _again(claim: ResourceClaim, text: str, change: Callable[[ResourceClaim], ResourceClaim]) -> Fix:
+def used_by_others(site: Site, claim: ResourceClaim) -> bool:
+    """Whether other pods have its devices: a claim that is deleted then stays until they are gone."""
+    return any(user.uid != site.trial.pod.metadata.uid for user in claim.status.reserved_for)
+
+
+def _again(
+    site: Site,
+    claim: ResourceClaim,
+    text: str,
+    change: Callable[[ResourceClaim], ResourceClaim],
+    price: Price | None = None,
+) -> Iterator[Fix]:
+    if used_by_others(site, claim):
+        return
     key = ObjectKey.of(claim)
     edits, commands = (ObjectEdit(key, change),), (kubectl.delete(key),)
     weakens = f"ResourceClaim {_key(claim)} gives its devices back" if claim.status.allocation else ""
-    return Fix("RemakeResourceClaim", key, text, "operator", edits, REMAKE, weakens, commands)
+    yield Fix("RemakeResourceClaim", key, text, "operator", edits, REMAKE, weakens, commands, price=price)
 
 
 def asking(
@@ -210,6 +224,7 @@ def asking(
     cost: int,
     weakens: str = "",
     where: str = "",
+    price: Price | None = None,
 ) -> Fix:
     """A claim that asks for something else, and so the template that it was made of, if it was."""
     key = ObjectKey.of(claim)
@@ -225,13 +240,13 @@ def asking(
     template = _template(site, claim)
     edits: tuple[ObjectEdit, ...] = (ObjectEdit(key, anew),)
     lines: tuple[str, ...] = (kubectl.delete(key), kubectl.apply(kubectl.manifest(key, anew(claim))))
-    text = f"make ResourceClaim {_key(claim)} anew{what}"
+    text = f"recreate ResourceClaim {_key(claim)}{what}"
     if template is not None:
         own = ObjectKey.of(template)
         edits = (ObjectEdit(own, in_template), *edits)
         lines = (kubectl.delete(own), kubectl.apply(kubectl.manifest(own, in_template(template))), kubectl.delete(key))
-        text = f"make ResourceClaimTemplate {own.namespace}/{own.name} and the pod's claim anew{what}"
-    return Fix(kind, (key, target), text, "author", edits, cost, weakens, lines, key if where else None, where)
+        text = f"recreate ResourceClaimTemplate {own.namespace}/{own.name} and the pod's claim{what}"
+    return Fix(kind, (key, target), text, "author", edits, cost, weakens, lines, key if where else None, where, price)
 
 
 def _template(site: Site, claim: ResourceClaim) -> ResourceClaimTemplate | None:

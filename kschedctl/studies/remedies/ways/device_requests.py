@@ -24,6 +24,7 @@ from kschedctl.api.objects import (
 from kschedctl.scheduler.framework.facts import DeviceFault, DevicesUnfit, RequestedDevices
 from kschedctl.studies.remedies import kubectl
 from kschedctl.studies.remedies.changes import Fix, ObjectEdit, ObjectKey
+from kschedctl.studies.remedies.prices import Price
 from kschedctl.studies.remedies.targets import Site
 from kschedctl.studies.remedies.ways.device_claims import SpecChange, asking, found, named
 from kschedctl.studies.remedies.ways.missing_objects import NEAR
@@ -174,11 +175,21 @@ def _other_classes(site: Site, claim: ResourceClaim, request: str) -> Iterator[F
 
 
 def _of_class(
-    site: Site, claim: ResourceClaim, request: str, name: str, *, cost: int, kind: str = "OtherDeviceClass"
+    site: Site,
+    claim: ResourceClaim,
+    request: str,
+    name: str,
+    *,
+    cost: int,
+    kind: str = "OtherDeviceClass",
+    price: Price | None = None,
 ) -> Fix:
     what = f" with device class {name} instead of {_class_of(claim, request)} (request {request})"
     change = _in_request(request, lambda asked: replace(asked, device_class_name=name))
-    return asking(site, claim, change, kind=kind, target=(request, name), what=what, cost=cost, where=f"class {name}")
+    where = f"class {name}"
+    return asking(
+        site, claim, change, kind=kind, target=(request, name), what=what, cost=cost, where=where, price=price
+    )
 
 
 def _class_of(claim: ResourceClaim, name: str) -> str:
@@ -228,7 +239,7 @@ def _for_missing(site: Site, claim: ResourceClaim, request: str, missing: str) -
     for right in near:
         yield _of_class(site, claim, request, right, cost=CORRECT, kind="CorrectDeviceClass")
     for other in [each for each in names if each not in near][:MOST]:
-        yield _of_class(site, claim, request, other, cost=OTHER_CLASS)
+        yield _of_class(site, claim, request, other, cost=OTHER_CLASS, price=Price.CORRECTION)
     drivers = dict.fromkeys(each.spec.driver for each in site.cycle.view.cluster.resource_slices)
     for place, driver in enumerate(list(drivers)[:MOST]):
         selector = DeviceSelector(CELDeviceSelector(f'device.driver == "{driver}"'))

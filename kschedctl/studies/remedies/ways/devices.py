@@ -12,6 +12,7 @@ from kschedctl.scheduler.plugins.dynamic_resources.allocated import DeviceId, ho
 from kschedctl.scheduler.plugins.dynamic_resources.inventory import Inventory
 from kschedctl.studies.remedies import kubectl
 from kschedctl.studies.remedies.changes import Fix, ObjectEdit, ObjectKey
+from kschedctl.studies.remedies.prices import Price
 from kschedctl.studies.remedies.targets import NodeRefusal, Site
 from kschedctl.studies.remedies.ways import device_claims, device_requests, extended_resources
 from kschedctl.studies.remedies.ways.stopped_pods import stopped
@@ -70,7 +71,10 @@ def _freed(site: Site, claim: ResourceClaim) -> Iterator[Fix]:
     if not users:
         key = ObjectKey.of(claim)
         text = f"give the devices of ResourceClaim {name} back, which no pod uses"
-        edits, commands = (ObjectEdit(key, _unallocated),), (kubectl.delete(key),)
+        edits, commands = (
+            (ObjectEdit(key, _unallocated),),
+            (kubectl.delete(key), kubectl.apply(kubectl.manifest(key, claim))),
+        )
         weakens = f"ResourceClaim {name} has no devices any more"
         yield Fix("FreeDevices", key, text, "operator", edits, FREE, weakens, commands, "claim", name)
     pods = site.cycle.view.pods.index
@@ -97,10 +101,9 @@ def _allocated_anew(site: Site, key: str) -> Iterator[Fix]:
     if not others:
         own = ObjectKey.of(claim)
         anew = kubectl.apply(kubectl.manifest(own, claim))
-        text = f"make ResourceClaim {key} anew, so that it gets devices where the pod goes"
-        yield Fix(
-            "FreeDevices", own, text, "author", (ObjectEdit(own, _free_of_all),), FREE, "", (kubectl.delete(own), anew)
-        )
+        text = f"recreate ResourceClaim {key}, so that it gets devices where the pod goes"
+        edits, commands = (ObjectEdit(own, _free_of_all),), (kubectl.delete(own), anew)
+        yield Fix("FreeDevices", own, text, "author", edits, FREE, "", commands, price=Price.WISH)
 
 
 def _free_of_all(claim: ResourceClaim) -> ResourceClaim:

@@ -31,6 +31,7 @@ from kschedctl.scheduler.plugins.helper.volumes.listers import (
 )
 from kschedctl.studies.remedies import kubectl
 from kschedctl.studies.remedies.changes import Fix, ObjectEdit, ObjectKey, on_pod
+from kschedctl.studies.remedies.prices import Price
 from kschedctl.studies.remedies.targets import Site
 from kschedctl.studies.remedies.ways.claims import (
     REMADE,
@@ -43,6 +44,8 @@ from kschedctl.studies.remedies.ways.claims import (
     waits,
     with_class,
 )
+from kschedctl.studies.remedies.ways.deleted_claims import deletion
+from kschedctl.studies.remedies.ways.new_volumes import LOST, for_claim
 
 CORRECT, CREATE, CREATE_CLASS, REMAKE = 10, 20, 25, 30
 DEFAULT_CLASS = "storageclass.kubernetes.io/is-default-class"
@@ -60,11 +63,11 @@ def claims(site: Site) -> Iterator[Fix]:
         if found is None:
             yield from _missing(site, wanted)
             return
-        if found.metadata.deletion_timestamp is not None or found.status.phase == "Lost":
-            yield _again(found)
+        if found.metadata.deletion_timestamp is not None or found.status.phase == LOST:
+            yield from _again(site, found)
             return
         if wanted.ephemeral and not _own(site.trial.pod, found):
-            yield _of_pod(site, found, wanted)
+            yield from _of_pod(site, found, wanted)
             return
 
 
@@ -161,12 +164,13 @@ def _creation(new: PersistentVolumeClaim) -> ObjectEdit:
     return ObjectEdit(ObjectKey.of(new), lambda _: new)
 
 
-def _again(claim: PersistentVolumeClaim) -> Fix:
-    """A claim that is being deleted, or whose volume is gone, made anew as it was created."""
-    why = "whose volume is gone" if claim.status.phase == "Lost" else "which is being deleted"
-    kept = claim.spec.volume_name if claim.status.phase != "Lost" else ""
-    weakens = f"what is on volume {kept} stays behind" if kept else ""
-    return remade(REMADE, "", f", {why}", claim, made_anew, cost=REMAKE, weakens=weakens)
+def _again(site: Site, claim: PersistentVolumeClaim) -> Iterator[Fix]:
+    """A claim that is being deleted, or whose volume is gone, recreated as it was; before that, the volume itself."""
+    lost = claim.status.phase == LOST
+    if lost:
+        yield from for_claim(site, claim)
+    why = "whose volume is gone" if lost else "which is being deleted"
+    yield from remade(site, REMADE, claim, made_anew, text=f", {why}", cost=REMAKE)
 
 
 # -- claims that are made for a pod ----------------------------------------------------------------------------------
@@ -193,7 +197,7 @@ def _made_for_pod(site: Site, wanted: PodClaim) -> Iterator[Fix]:
     yield Fix("CreateClaim", ObjectKey.of(new), text, "operator", (_creation(new),), CREATE)
 
 
-def _of_pod(site: Site, claim: PersistentVolumeClaim, wanted: PodClaim) -> Fix:
+def _of_pod(site: Site, claim: PersistentVolumeClaim, wanted: PodClaim) -> Iterator[Fix]:
     """Another's claim of the name, in whose place one is made for the pod."""
     spec = _template(site, wanted) or claim.spec
     pod = site.trial.pod
@@ -203,10 +207,13 @@ def _of_pod(site: Site, claim: PersistentVolumeClaim, wanted: PodClaim) -> Fix:
         meta = replace(new.metadata, owner_references=(owned_by(pod),))
         return replace(new, metadata=meta, spec=replace(spec, volume_name=""))
 
-    key = ObjectKey.of(claim)
+    key, gone = ObjectKey.of(claim), deletion(site, claim)
+    if gone is None:
+        return
     text = f"delete claim {claim_key(claim)}, which is not the pod's, so that one of its own is made in its place"
-    edits, commands = (ObjectEdit(key, change),), (kubectl.delete(key),)
-    return Fix(REMADE, key, text, "operator", edits, REMAKE, f"claim {claim_key(claim)} is deleted", commands)
+    weakens = gone.weakens or f"claim {claim_key(claim)} is deleted"
+    edits = (*gone.edits, ObjectEdit(key, change))
+    yield Fix(REMADE, key, text, "operator", edits, REMAKE, weakens, gone.commands, price=Price.LOSS)
 
 
 def _template(site: Site, wanted: PodClaim) -> PersistentVolumeClaimSpec | None:
@@ -228,7 +235,7 @@ def storage_class(site: Site, claim: PersistentVolumeClaim) -> Iterator[Fix]:
     for right in get_close_matches(name, found, n=2, cutoff=NEAR):
         text = f" with class {right} instead of {name}, which does not exist"
         change = _renamed(right)
-        yield remade("CorrectStorageClass", right, text, claim, change, cost=CORRECT)
+        yield from remade(site, "CorrectStorageClass", claim, change, text=text, cost=CORRECT, target=right)
     waiting = [each for each in found.values() if each.volume_binding_mode == WAIT_FOR_FIRST_CONSUMER]
     models = {each.provisioner: each for each in waiting if each.provisioner != NO_PROVISIONER}
     for model in list(models.values())[:MOST] if name else ():

@@ -27,11 +27,12 @@ from kschedctl.snapshot.pod_info import PodInfo
 from kschedctl.studies.edits.cluster_edits import returns
 from kschedctl.studies.remedies import kubectl
 from kschedctl.studies.remedies.changes import Fix, ObjectEdit, ObjectKey
+from kschedctl.studies.remedies.prices import Price
 from kschedctl.studies.remedies.targets import NodeRefusal, Site
 from kschedctl.studies.remedies.ways.given_back import detached, gone, users_of
 from kschedctl.studies.remedies.ways.spread import counts
 
-MOVE, FEWER = 45, 65
+MOVE, FEWER = 45, 40
 MOST_MOVED, MOST_TRIED = 3, 8
 """So many pods of a node are moved or given up, of so many that are tried."""
 MOST_APART = 3
@@ -155,6 +156,7 @@ def _moved(site: Site, position: Position, free: Bools) -> Iterator[Fix]:
     if not target:
         return
     here = view.nodes.names[int(view.node[position])]
+    weakens, price = _left_behind(pod)
     yield Fix(
         "MovePod",
         (pod.key, target),
@@ -162,11 +164,22 @@ def _moved(site: Site, position: Position, free: Bools) -> Iterator[Fix]:
         "operator",
         (ObjectEdit(ObjectKey.of(pod), _placed_on(target)), *detached(view, pod)),
         MOVE,
-        f"evicts {pod.key}",
+        f"evicts {pod.key}{weakens}",
+        price=price,
         commands=(kubectl.run("cordon", here), kubectl.delete(ObjectKey.of(pod)), kubectl.run("uncordon", here)),
         variant_of="pod",
         where=pod.key,
     )
+
+
+def _left_behind(pod: Pod) -> tuple[str, Price | None]:
+    """What a pod does not take along, and what that costs; nothing of its claims is lost."""
+    volumes = pod.spec.volumes
+    if any(volume.host_path is not None for volume in volumes):
+        return ", which leaves the files of its hostPath volumes behind", Price.LOSS
+    if any(volume.empty_dir is not None and volume.empty_dir.medium != "Memory" for volume in volumes):
+        return ", and what is in its emptyDir volumes is gone", Price.GUARANTEE
+    return "", Price.GUARANTEE if owner_of(pod).kind == "StatefulSet" else None
 
 
 def _placed_on(node: str) -> Callable[[Pod], Pod]:
@@ -199,6 +212,10 @@ def one_fewer(site: Site, position: Position) -> Iterator[Fix]:
     left = _replicas_left(site, pod, owner)
     if left is None:
         return
+    weakens, price = f"{owner} runs with one replica fewer", None
+    if owner.kind == "StatefulSet":
+        weakens += "; its persistentVolumeClaimRetentionPolicy may delete the claims of that replica"
+        price = Price.LOSS
     yield Fix(
         "ScaleDown",
         pod.key,
@@ -206,7 +223,8 @@ def one_fewer(site: Site, position: Position) -> Iterator[Fix]:
         "operator",
         gone(site.cycle.view, pod),
         FEWER,
-        f"{owner} runs with one replica fewer",
+        weakens,
+        price=price,
         commands=kubectl.one_fewer(pod, owner, left),
         variant_of=owner,
         where=pod.key,

@@ -1,55 +1,110 @@
-"""More nodes: one more like one that the cluster has, of each pool."""
+"""More nodes: one more like one that the cluster has, of each pool, or a larger one."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
+import numpy as np
 from msgspec.structs import replace
 
 from kschedctl.api.node_pools import pool_of
-from kschedctl.api.objects import CSINode, Node, NodeSpec, ObjectMeta, Pod, ResourceSlice
+from kschedctl.api.objects import CSINode, Node, NodeSpec, ObjectMeta, Pod, Resources, ResourceSlice
 from kschedctl.api.ownership import owner_of
+from kschedctl.api.resource_names import CPU, EPHEMERAL_STORAGE, is_pod_level
 from kschedctl.api.tolerations import UNSCHEDULABLE
+from kschedctl.scheduler.framework import Rejection
 from kschedctl.snapshot.fork import Fork
 from kschedctl.snapshot.node_order import HOSTNAME, zone_key
 from kschedctl.studies.remedies.changes import Fix, ObjectEdit, ObjectKey
-from kschedctl.studies.remedies.targets import Site
+from kschedctl.studies.remedies.targets import Site, label_keys
+from kschedctl.studies.remedies.ways.unready_nodes import in_order
 
-ADD_NODE = 70
+ADD_NODE, OF_ANOTHER_SHAPE = 70, 75
 MOST_MODELS = 12
+OF_NODES = frozenset({"TaintToleration", "NodeAffinity"})
+"""The plugins that refuse a node for what it is, whatever runs there."""
+Amounts = dict[str, int]
 
 
 def one_more(site: Site) -> Iterator[Fix]:
-    """A node like the first of each sort, with what runs on each node: sorts differ in pool, zone, taints and size.
+    """A node like the first of each sort, with what runs on each node; where none is large enough, a larger one.
 
-    Nobody adds a node that takes no pods: like one that is cordoned the new one is in all else.
+    Sorts differ in pool, zone, taints, size, and the labels by which the pod chooses nodes. Nobody adds a node that
+    takes no pods: like one that is cordoned the new one is in all else.
     """
+    view = site.cycle.view
+    keys = sorted(label_keys(site.cycle) - {HOSTNAME})
     models: dict[object, Node] = {}
-    for node in sorted(site.cycle.view.nodes.objects, key=lambda node: node.spec.unschedulable):
-        taints = _uncordoned(node).taints
-        sort = (pool_of(node), zone_key(node), taints, tuple(sorted(node.status.allocatable.items())))
-        models.setdefault(sort, node)
-    for node in list(models.values())[:MOST_MODELS]:
-        yield more_like(site.cycle.view, node)
+    for node in sorted(view.nodes.objects, key=lambda node: node.spec.unschedulable):
+        chosen = tuple(map(node.metadata.labels.get, keys))
+        size = tuple(sorted(node.status.allocatable.items()))
+        models.setdefault((pool_of(node), zone_key(node), _empty(node).taints, size, chosen), node)
+    refused = [refusal.mask for name in OF_NODES for refusal in _rejections(site, name)]
+    fit = [node for node in models.values() if not any(mask[view.nodes.index[node.metadata.name]] for mask in refused)]
+    lacking = {node.metadata.name: _lacking(site, node) for node in fit}
+    for node in sorted(models.values(), key=lambda node: node not in fit)[:MOST_MODELS]:
+        yield more_like(view, node)
+    if lacking and all(lacking.values()):
+        for node in fit[:MOST_MODELS]:
+            yield more_like(view, node, larger=lacking[node.metadata.name])
 
 
-def more_like(view: Fork, model: Node, count: int = 1) -> Fix:
-    """So many nodes more like one that there is, with DaemonSets' pods, devices and limits of volumes like it."""
+def _rejections(site: Site, plugin: str) -> Sequence[Rejection]:
+    verdict = site.cycle.filter.verdicts.get(plugin)
+    return verdict.rejections if verdict else ()
+
+
+def _lacking(site: Site, node: Node) -> Amounts:
+    """How much of each resource an empty node has to offer, where this one has less: beside what runs on each node."""
+    view, row = site.cycle.view, site.cycle.view.nodes.index[node.metadata.name]
+    daemons = [at for at in view.pods_on(row) if owner_of(view.pods.objects[at]).kind == "DaemonSet"]
+    taken = view.requests[view.pods.info[daemons]].sum(axis=0) if daemons else np.zeros(len(view.resources), np.int64)
+    found = {}
+    for name, wanted in site.cycle.info.incoming_requests.items():
+        column = view.resources.get(name)
+        used = int(taken[column]) if column is not None else 0
+        offered = int(view.allocatable[row, column]) if column is not None else 0
+        if wanted and used + wanted > offered:
+            found[name] = used + wanted
+    return found
+
+
+def more_like(view: Fork, model: Node, count: int = 1, larger: Amounts | None = None) -> Fix:
+    """So many nodes more like one that there is, with DaemonSets' pods, devices and limits of volumes like it.
+
+    ``larger``: what they offer more of.
+    """
+    sizes: Resources = {name: _written(name, amount) for name, amount in (larger or {}).items()}
     name, pool = model.metadata.name, pool_of(model)
     numbers = (i for i in range(len(view.nodes) + count) if f"{name}-more-{i}" not in view.nodes.index)
     edits = [
-        edit for _, i in zip(range(count), numbers, strict=False) for edit in _one(view, model, f"{name}-more-{i}")
+        edit
+        for _, i in zip(range(count), numbers, strict=False)
+        for edit in _one(view, model, f"{name}-more-{i}", sizes)
     ]
     of_pool = f" (pool {pool})" if pool else ""
     text = f"add a node like {name}{of_pool}" if count == 1 else f"add {count} nodes like {name}{of_pool}"
-    where = f"like {name}"
-    return Fix("AddNode", (name, count), text, "operator", tuple(edits), ADD_NODE, variant_of="node", where=where)
+    with_more = ", ".join(f"{size} of {resource}" for resource, size in sizes.items())
+    text += f", but with {with_more}" * bool(sizes)
+    cost = OF_ANOTHER_SHAPE if sizes else ADD_NODE
+    target, where = (name, count, with_more), f"like {name}"
+    return Fix("AddNode", target, text, "operator", tuple(edits), cost, variant_of="node", where=where)
 
 
-def _one(view: Fork, model: Node, new: str) -> Iterator[ObjectEdit]:
+def _written(resource: str, amount: int) -> str:
+    """The least that people would write which is as much."""
+    if resource == CPU:
+        return str(-(-amount // 1000))
+    if is_pod_level(resource) or resource == EPHEMERAL_STORAGE:
+        return f"{-(-amount // 2**30)}Gi" if amount > 2**30 else f"{-(-amount // 2**20)}Mi"
+    return str(amount)
+
+
+def _one(view: Fork, model: Node, new: str, sizes: Resources) -> Iterator[ObjectEdit]:
     name = model.metadata.name
+    status = replace(model.status, allocatable={**model.status.allocatable, **sizes})
     labels = {**model.metadata.labels, **({HOSTNAME: new} if HOSTNAME in model.metadata.labels else {})}
-    node = replace(model, metadata=ObjectMeta(new, labels=labels), spec=_uncordoned(model))
+    node = replace(model, metadata=ObjectMeta(new, labels=labels), spec=_empty(model), status=status)
     yield ObjectEdit(ObjectKey.of(node), lambda _: node, name)
     for csi in view.cluster.csi_nodes:
         if csi.metadata.name == name:
@@ -61,8 +116,9 @@ def _one(view: Fork, model: Node, new: str) -> Iterator[ObjectEdit]:
             yield _daemon(pod, new)
 
 
-def _uncordoned(node: Node) -> NodeSpec:
-    taints = tuple(taint for taint in node.spec.taints if taint.key != UNSCHEDULABLE.key)
+def _empty(node: Node) -> NodeSpec:
+    """As it comes: neither cordoned nor with a fault."""
+    taints = tuple(taint for taint in in_order(node).spec.taints if taint.key != UNSCHEDULABLE.key)
     return replace(node.spec, unschedulable=False, taints=taints, provider_id="")
 
 

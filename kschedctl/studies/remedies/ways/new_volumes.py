@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+from msgspec.structs import replace
+
 from kschedctl.api.objects import (
     CSIPersistentVolumeSource,
     NodeSelector,
@@ -31,22 +33,22 @@ from kschedctl.studies.remedies import kubectl
 from kschedctl.studies.remedies.changes import Fix, ObjectEdit, ObjectKey
 from kschedctl.studies.remedies.targets import Site
 from kschedctl.studies.remedies.ways.claims import ClaimChange, given, made_anew
+from kschedctl.studies.remedies.ways.deleted_claims import Deletion, deletion
 
-NEW_VOLUME, BESIDE_PROVISIONER, LEFT_BEHIND = 36, 30, 25
-"""The cost of a new volume, and what is added where the class makes volumes itself, or data is left behind."""
+PROVISIONED, NEW_VOLUME, BESIDE_PROVISIONER = 5, 36, 30
+"""The cost of a volume that is on its way and of a new one, and what is added where the class makes volumes itself."""
+LOST = "Lost"
+"""The phase of a claim whose volume is gone."""
 PLACEHOLDER = "FILL-IN"
 """Stands for what only the operator knows: where the storage is."""
 
 
-def for_claim(site: Site, claim: PersistentVolumeClaim, weakens: str = "") -> Iterator[Fix]:
+def for_claim(site: Site, claim: PersistentVolumeClaim) -> Iterator[Fix]:
     """A volume as the claim asks for, within the node's reach: of the name that the claim has in mind, if it has one.
 
-    Where that one is there, the claim is made anew besides, unless its class makes volumes itself then; ``weakens``:
-    what is given up with the one that it has.
+    Where that one is there, the claim is recreated besides, unless its class makes volumes itself then.
     """
     found, named = listers(site.cycle.view), claim.spec.volume_name
-    if weakens and _beside_provisioner(claim, found):
-        return
     free = _free_name(f"{claim.metadata.name}-volume", found)
     volume = _volume(site, claim, named if named and named not in found.volumes else free, found)
     key, name = ObjectKey.of(claim), volume.metadata.name
@@ -54,13 +56,33 @@ def for_claim(site: Site, claim: PersistentVolumeClaim, weakens: str = "") -> It
         made = taken_volume(volume, claim)
         bound = BIND_COMPLETED in claim.metadata.annotations
         edits = () if bound else (ObjectEdit(key, lambda known: bound_claim(known, name)),)
+        if claim.status.phase == LOST:
+            edits = (ObjectEdit(key, _found_again),)
         yield _fix(site, claim, volume, (*edits, ObjectEdit(ObjectKey.of(made), lambda _: made)))
         return
     bind, there = given(claim, volume, found)
-    if named:
-        yield _fix(site, claim, volume, (ObjectEdit(key, _anew(bind)), there), weakens)
-    else:
+    if not named:
         yield _fix(site, claim, volume, (ObjectEdit(key, bind), there) if bind else (there,))
+    elif not _beside_provisioner(claim, found) and (gone := deletion(site, claim)) is not None:
+        yield _fix(site, claim, volume, (*gone.edits, ObjectEdit(key, _anew(bind)), there), gone)
+
+
+def awaited(site: Site, claim: PersistentVolumeClaim) -> Fix:
+    """The volume that the provisioner of the claim's class makes, taken to be within reach of all nodes."""
+    found = listers(site.cycle.view)
+    provisioner = found.classes[claim_class(claim)].provisioner
+    volume = _volume(site, claim, _free_name(f"{claim.metadata.name}-volume", found), found)
+    bind, there = given(claim, volume, found)
+    key = ObjectKey.of(claim)
+    edits = (ObjectEdit(key, bind), there) if bind else (there,)
+    text = f"wait until {provisioner} has provisioned a volume for claim {claim_key(claim)}: see its events"
+    command = kubectl.run("describe", *kubectl.named(key))
+    return Fix("Wait", key, text, "operator", edits, PROVISIONED, commands=(command,))
+
+
+def _found_again(claim: PersistentVolumeClaim) -> PersistentVolumeClaim:
+    """What the volume controller makes of a claim whose volume is there again."""
+    return replace(claim, status=PhaseStatus("Bound"))
 
 
 def _anew(bind: ClaimChange | None) -> ClaimChange:
@@ -72,7 +94,7 @@ def _fix(
     claim: PersistentVolumeClaim,
     volume: PersistentVolume,
     edits: tuple[ObjectEdit, ...],
-    weakens: str = "",
+    gone: Deletion | None = None,
 ) -> Fix:
     name, key = volume.metadata.name, ObjectKey.of(claim)
     size = str(claim.spec.resources.requests.get("storage", "any size"))
@@ -80,13 +102,13 @@ def _fix(
     reach = f" within reach of {where}" if where else ""
     text = f"create PersistentVolume {name} of {size}{reach} for claim {claim_key(claim)}"
     commands = [kubectl.apply(kubectl.manifest(ObjectKey.of(volume), volume, **_source(volume)))]
-    if weakens:
-        text += ", and make that anew"
-        commands += [kubectl.delete(key), kubectl.apply(kubectl.manifest(key, made_anew(claim)))]
-    beside = BESIDE_PROVISIONER if _beside_provisioner(claim, listers(site.cycle.view)) else 0
-    cost = NEW_VOLUME + beside + (LEFT_BEHIND if weakens else 0)
+    if gone is not None:
+        text += ", and recreate that"
+        commands += [*gone.commands, kubectl.apply(kubectl.manifest(key, made_anew(claim)))]
+    weakens, price = (gone.weakens, gone.price) if gone is not None else ("", None)
+    cost = NEW_VOLUME + (BESIDE_PROVISIONER if _beside_provisioner(claim, listers(site.cycle.view)) else 0)
     own = claim_key(claim)
-    return Fix("CreateVolume", (own, where), text, "operator", edits, cost, weakens, tuple(commands), own, where)
+    return Fix("CreateVolume", (own, where), text, "operator", edits, cost, weakens, tuple(commands), own, where, price)
 
 
 def _beside_provisioner(claim: PersistentVolumeClaim, found: Listers) -> bool:

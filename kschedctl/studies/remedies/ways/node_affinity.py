@@ -17,16 +17,19 @@ from kschedctl.api.objects import (
 )
 from kschedctl.scheduler.framework.facts import NodeAffinityUnmet, Wanted
 from kschedctl.studies.remedies.changes import Fix, on_pod
+from kschedctl.studies.remedies.prices import Price
 from kschedctl.studies.remedies.targets import NodeRefusal, Site
 from kschedctl.studies.remedies.ways.node_labels import (
     ANYWHERE,
     CORRECT,
     DROP,
-    is_typo,
+    WIDEN,
+    is_misspelt,
     label_node,
     near_keys,
     unlabel_node,
     unmet_selector,
+    without,
 )
 
 SOFTEN = 55
@@ -105,8 +108,10 @@ def _other_labels(site: Site, own: OwnRequirement, wanted: Wanted) -> Iterator[F
 def _other_value(site: Site, own: OwnRequirement, wanted: Wanted, found: str) -> Iterator[Fix]:
     """What the node has, in the place of what is probably a typo, or besides what is required."""
     nodes, values = site.cycle.view.nodes, wanted.values
-    known = nodes.names if wanted.field else nodes.label(wanted.key).values
-    near = next((v for v in values if is_typo(v, found, known)), "") if wanted.operator == "In" else ""
+    known = nodes.label(wanted.key).values
+    near = ""
+    if wanted.operator == "In" and not wanted.field:
+        near = next((v for v in values if is_misspelt(wanted.key, v, found, known)), "")
     allowed: tuple[str, ...] = ()
     match wanted.operator:
         case "In" if wanted.field:
@@ -120,18 +125,29 @@ def _other_value(site: Site, own: OwnRequirement, wanted: Wanted, found: str) ->
     if allowed:
         asked = own._replace(written=replace(own.written, values=allowed))
         edits = on_pod(site.trial.pod, _with_requirement(own, asked.written))
-        kind, cost, weakens = (
-            ("CorrectNodeAffinity", CORRECT, "") if near else ("WidenNodeAffinity", DROP - 1, ANYWHERE)
+        target, text = (
+            (own.term, wanted.key, wanted.operator, allowed),
+            f"require {asked.text} of nodes instead of {own.text}",
         )
-        text = f"require {asked.text} of nodes instead of {own.text}"
-        yield Fix(kind, (own.term, wanted.key, wanted.operator, allowed), text, "author", edits, cost, weakens)
+        if near:
+            yield Fix("CorrectNodeAffinity", target, text, "author", edits, CORRECT)
+        else:
+            weakens, price = _without(own.written)
+            yield Fix("WidenNodeAffinity", target, text, "author", edits, WIDEN, weakens, (), target[:3], found, price)
+
+
+def _without(written: SelectorRequirement) -> tuple[str, Price | None]:
+    """What is given up without the requirement, and what that costs."""
+    values = (written.values or ()) if written.operator == "In" else ()
+    return next((found for value in values if (found := without(written.key, value))[1]), (ANYWHERE, None))
 
 
 def _dropped(site: Site, own: OwnRequirement) -> Fix:
     edits = on_pod(site.trial.pod, _with_requirement(own, None))
     text = f"do not require {own.text} of nodes"
     target = (own.term, own.field, own.written.key, own.written.operator, own.written.values)
-    return Fix("DropNodeAffinity", target, text, "author", edits, DROP, ANYWHERE)
+    weakens, price = _without(own.written)
+    return Fix("DropNodeAffinity", target, text, "author", edits, DROP, weakens, price=price)
 
 
 def _softened(site: Site) -> Fix:
@@ -140,7 +156,10 @@ def _softened(site: Site) -> Fix:
         return _with_terms(pod, (), wishes)
 
     text = "prefer the nodes of its required node affinity instead of requiring them"
-    return Fix("SoftenNodeAffinity", "all", text, "author", on_pod(site.trial.pod, change), SOFTEN, ANYWHERE)
+    written = [each for term in required(site.trial.pod) for each in term.match_expressions]
+    weakens, price = next((found for each in written if (found := _without(each))[1]), (ANYWHERE, None))
+    edits = on_pod(site.trial.pod, change)
+    return Fix("SoftenNodeAffinity", "all", text, "author", edits, SOFTEN, weakens, price=price)
 
 
 def _with_requirement(own: OwnRequirement, new: SelectorRequirement | None) -> Callable[[Pod], Pod]:

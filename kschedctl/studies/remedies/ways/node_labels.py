@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Collection, Iterable, Iterator
-from difflib import get_close_matches
+from difflib import SequenceMatcher, get_close_matches
 
 from msgspec.structs import replace
 
 from kschedctl.api.objects import Node, Pod
 from kschedctl.scheduler.framework.facts import Wanted
+from kschedctl.snapshot.node_order import HOSTNAME
 from kschedctl.studies.remedies import kubectl
 from kschedctl.studies.remedies.changes import Fix, on_node, on_pod
+from kschedctl.studies.remedies.prices import Price
 from kschedctl.studies.remedies.targets import Site
 
-CORRECT, LABEL, DROP = 10, 30, 60
+CORRECT, LABEL, WIDEN, OTHER, DROP, OTHER_HOST = 10, 30, 50, 59, 60, 130
+"""Another host in the place of one keeps nothing of what was wished for: it is pinned to something else."""
 RENAMED = {
     "beta.kubernetes.io/arch": "kubernetes.io/arch",
     "beta.kubernetes.io/os": "kubernetes.io/os",
@@ -22,9 +26,18 @@ RENAMED = {
     "failure-domain.beta.kubernetes.io/region": "topology.kubernetes.io/region",
 }
 """Old label -> new. Reference: Well-Known Labels, Annotations and Taints, k8s.io/docs."""
-OWN_NAMES = ("kubernetes.io/hostname", "kubernetes.io/arch", "kubernetes.io/os", "topology.kubernetes.io/")
-"""Labels that tell how a node is: nobody gives it another."""
+OF_IMAGES = {
+    "kubernetes.io/arch": frozenset({"amd64", "arm64", "arm", "386", "ppc64le", "s390x", "riscv64", "loong64"}),
+    "kubernetes.io/os": frozenset({"linux", "windows"}),
+}
+"""What an image is built for, as nodes say it: such a value is never a typo, and no other will do."""
+SYNONYMS = {"x86_64": "amd64", "x86-64": "amd64", "x64": "amd64", "aarch64": "arm64"}
+TOPOLOGIES = ("topology.kubernetes.io/zone", HOSTNAME)
+OF_ROLES = ("", "true", "yes", "enabled")
+"""Values of labels by which operators give nodes a role; others tell how a node is."""
 ANYWHERE = "the pod may run on nodes that it was kept from"
+NUMBERED = re.compile(r"(?:[0-9]+|(?<=[-_.])[a-z0-9]{1,2})$", re.IGNORECASE)
+"""By what names end that are told apart by it: zone-a, node12."""
 
 
 def unmet_selector(site: Site, wanted: Wanted) -> Iterator[Fix]:
@@ -34,17 +47,27 @@ def unmet_selector(site: Site, wanted: Wanted) -> Iterator[Fix]:
         text = f"select nodes by the label {right} instead of {key}"
         change = _with_selector(_renamed(key, right))
         yield Fix("CorrectSelector", (key, right), text, "author", on_pod(pod, change), CORRECT)
+    weakens, price = without(key, value)
     if wanted.found is not None:
         text = f"select nodes with {key}={wanted.found} instead of {value}"
         change = _with_selector(lambda found: {**found, key: wanted.found or ""})
-        near = is_typo(value, wanted.found, site.cycle.view.nodes.label(key).values)
-        kind, cost = ("CorrectSelector", CORRECT) if near else ("OtherSelector", DROP - 1)
-        weakens = "" if near else ANYWHERE
-        yield Fix(kind, (key, wanted.found), text, "author", on_pod(pod, change), cost, weakens)
+        target, edits = (key, wanted.found), on_pod(pod, change)
+        if is_misspelt(key, value, wanted.found, site.cycle.view.nodes.label(key).values):
+            yield Fix("CorrectSelector", target, text, "author", edits, CORRECT)
+        else:
+            cost, where = OTHER_HOST if key == HOSTNAME else OTHER, f"{key}={wanted.found}"
+            yield Fix("OtherSelector", target, text, "author", edits, cost, weakens, (), key, where, price)
     yield from label_node(site, key, value)
     change = _with_selector(lambda found: {k: v for k, v in found.items() if k != key})
     text = f"do not select nodes by {key}={value}"
-    yield Fix("DropSelector", key, text, "author", on_pod(pod, change), DROP, ANYWHERE)
+    yield Fix("DropSelector", key, text, "author", on_pod(pod, change), DROP, weakens, price=price)
+
+
+def without(key: str, value: str) -> tuple[str, Price | None]:
+    """What is given up where nodes are not required to have the label, and what that costs: an image stays as it is."""
+    if value in OF_IMAGES.get(RENAMED.get(key, key), ()):
+        return f"its image is run on nodes that are not {value}: it has to be built for those, too", Price.LOSS
+    return ANYWHERE, None
 
 
 def _with_selector(change: Callable[[dict[str, str]], dict[str, str]]) -> Callable[[Pod], Pod]:
@@ -67,6 +90,15 @@ def near_keys(key: str, site: Site) -> list[str]:
     return list(dict.fromkeys(each for each in (*stable, *same, *near) if each in known))
 
 
+def other_topologies(key: str, site: Site) -> Iterator[tuple[str, Price | None]]:
+    """What is probably meant by a topology that no node has; else one that clusters have, which is another wish."""
+    near = near_keys(key, site)
+    yield from ((right, None) for right in near)
+    labels = site.cycle.view.nodes.label
+    if not near and not labels(key).present.any():
+        yield from ((each, Price.WISH) for each in TOPOLOGIES if each != key and labels(each).present.any())
+
+
 def _keys(all_labels: Iterable[dict[str, str]]) -> dict[str, None]:
     return dict.fromkeys(key for keys in dict.fromkeys(map(tuple, all_labels)) for key in keys)
 
@@ -75,57 +107,79 @@ def _name(key: str) -> str:
     return key.rpartition("/")[2].lower()
 
 
+def is_misspelt(key: str, wrong: str, right: str, known: Collection[str]) -> bool:
+    """Whether one value of a label is probably meant where another is written, which no node has."""
+    values = OF_IMAGES.get(RENAMED.get(key, key))
+    if values is not None and (wrong in values or wrong.lower() in SYNONYMS):
+        return SYNONYMS.get(wrong.lower()) == right
+    return is_typo(wrong, right, known)
+
+
 def is_typo(wrong: str, right: str, known: Collection[str]) -> bool:
-    """Whether one value is probably meant where another is written, which no node has."""
+    """Whether one word is probably meant where another is written, which is not known: none is as near.
+
+    >>> is_typo("genral", "general", ["general", "gpu"]), is_typo("zone-d", "zone-c", ["zone-c"])
+    (True, False)
+    >>> is_typo("web1", "web-a", ["web-a", "web-b"])
+    False
+    """
     if wrong in known:
         return False
-    return right in near_words(wrong, [right])
+    near = near_words(wrong, known)
+    likeness = {each: SequenceMatcher(None, wrong, each).ratio() for each in near}
+    return right in near and all(likeness[right] > likeness[each] for each in near if each != right)
 
 
 def near_words(wrong: str, known: Collection[str], cutoff: float = 0.7) -> list[str]:
     """The words that are probably meant: another case, two letters the wrong way round, or few others.
 
+    What differs in its number alone is another one.
+
     >>> near_words("wbe", ["web", "api"]), near_words("SSD", ["ssd", "hdd"]), near_words("a", ["b", "ab"])
     (['web'], ['ssd'], [])
+    >>> near_words("w99", ["w9"]), near_words("zone-d", ["zone-a", "zone-b"])
+    ([], [])
     """
     swapped = {f"{wrong[:i]}{wrong[i + 1]}{wrong[i]}{wrong[i + 2 :]}" for i in range(len(wrong) - 1)}
     sure = [each for each in known if each.lower() == wrong.lower() or (len(wrong) > 2 and each in swapped)]
-    return list(dict.fromkeys([*sure, *get_close_matches(wrong, known, n=2, cutoff=cutoff)]))
+    close = get_close_matches(wrong, known, n=2, cutoff=cutoff)
+    return list(dict.fromkeys([*sure, *(each for each in close if not _is_another(wrong, each))]))
 
 
-def is_own_name(key: str) -> bool:
-    """Whether the label tells how a node is, so that nobody gives it another."""
-    return key.startswith(OWN_NAMES) or key in RENAMED
+def _is_another(one: str, other: str) -> bool:
+    """Whether two words differ in the number, or the letter, by which they are told apart."""
+    return bool(NUMBERED.search(one) and NUMBERED.search(other)) and NUMBERED.sub("", one) == NUMBERED.sub("", other)
 
 
 def label_node(site: Site, key: str, value: str) -> Iterator[Fix]:
-    """The node of the site with a label that it lacks, or that has another value there."""
-    if is_own_name(key):
+    """The node of the site given a role by its label, as another node has it.
+
+    Another label tells how a node is: given to one that is otherwise it would lie.
+    """
+    nodes = site.cycle.view.nodes
+    node = nodes.objects[site.at]
+    if value not in OF_ROLES or key in node.metadata.labels or value not in nodes.label(key).values:
         return
-    node = site.cycle.view.nodes.objects[site.at]
     name = node.metadata.name
-    before = node.metadata.labels.get(key)
-    instead = f" instead of {before}" if before is not None else ""
     yield Fix(
         "LabelNode",
         (name, key, value),
-        f"label node {name} with {key}={value}{instead}",
+        f"label node {name} with {key}={value}",
         "operator",
         on_node(node, lambda found: _with_labels(found, {**found.metadata.labels, key: value})),
         LABEL,
-        f"node {name} is no longer one with {key}={before}" if before is not None else "",
-        commands=(kubectl.run("label", "node", name, f"{key}={value}", *["--overwrite"] * (before is not None)),),
+        commands=(kubectl.run("label", "node", name, f"{key}={value}"),),
         variant_of=(key, value),
         where=name,
     )
 
 
 def unlabel_node(site: Site, key: str) -> Iterator[Fix]:
-    """The node of the site without a label."""
-    if is_own_name(key):
-        return
+    """The node of the site without the label of a role."""
     node = site.cycle.view.nodes.objects[site.at]
     name = node.metadata.name
+    if node.metadata.labels[key] not in OF_ROLES:
+        return
     yield Fix(
         "UnlabelNode",
         (name, key),

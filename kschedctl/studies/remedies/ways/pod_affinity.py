@@ -15,12 +15,12 @@ from kschedctl.api.objects import (
     SelectorRequirement,
     WeightedPodAffinityTerm,
 )
-from kschedctl.api.ownership import TEMPLATE_HASH
+from kschedctl.api.ownership import TEMPLATE_HASH, in_revision
 from kschedctl.scheduler.framework.facts import TopologyLabelMissing
 from kschedctl.scheduler.plugins.inter_pod_affinity.filtering import REASON_AFFINITY, REASON_ANTI_AFFINITY
 from kschedctl.studies.remedies.changes import Fix, on_pod
 from kschedctl.studies.remedies.targets import NodeRefusal, Site
-from kschedctl.studies.remedies.ways.node_labels import label_node, near_keys
+from kschedctl.studies.remedies.ways.node_labels import label_node, other_topologies
 from kschedctl.studies.remedies.ways.selected_pods import other_pods
 
 CORRECT, ROLLOUT, SOFTEN = 10, 12, 55
@@ -68,10 +68,10 @@ def required(pod: Pod, field: str) -> tuple[PodAffinityTerm, ...]:
 
 
 def _other_key(site: Site, field: str, place: int, term: PodAffinityTerm) -> Iterator[Fix]:
-    for right in near_keys(term.topology_key, site):
+    for right, price in other_topologies(term.topology_key, site):
         text = f"use the topology {right} instead of {term.topology_key} in its {field.replace('_', ' ')}"
         edits = on_pod(site.trial.pod, _with_term(field, place, replace(term, topology_key=right)))
-        yield Fix("CorrectTopologyKey", (field, place, right), text, "author", edits, CORRECT)
+        yield Fix("CorrectTopologyKey", (field, place, right), text, "author", edits, CORRECT, price=price)
 
 
 def _of_revision(site: Site, place: int, term: PodAffinityTerm) -> Iterator[Fix]:
@@ -81,7 +81,12 @@ def _of_revision(site: Site, place: int, term: PodAffinityTerm) -> Iterator[Fix]
     """
     pod = site.trial.own
     revision = pod.metadata.labels.get(TEMPLATE_HASH)
-    if revision is None or TEMPLATE_HASH in term.match_label_keys or term.label_selector is None:
+    if (
+        revision is None
+        or not in_revision(pod)
+        or TEMPLATE_HASH in term.match_label_keys
+        or term.label_selector is None
+    ):
         return
     keys = replace(term, match_label_keys=(*term.match_label_keys, TEMPLATE_HASH))
     if site.trial.created and not site.cycle.view.cluster.admit:

@@ -14,9 +14,10 @@ from kschedctl.api.resource_names import CPU, is_pod_level, is_scalar
 from kschedctl.scheduler.framework.facts import Insufficient
 from kschedctl.snapshot.pod_info import PodInfo
 from kschedctl.studies.remedies.changes import Fix, on_pod
+from kschedctl.studies.remedies.prices import NEGLIGIBLE, SUBSTANTIAL, Price
 from kschedctl.studies.remedies.targets import NodeRefusal, Site
 
-LOWER, WHOLE, WITHOUT = 30, 60, 60
+LOWER, WHOLE, WITHOUT = 30, 60, 90
 """The cost of asking for a little less, what is added for asking for nothing at all, and that of doing without."""
 UNITS = (("Ti", 2**40), ("Gi", 2**30), ("Mi", 2**20), ("Ki", 2**10), ("", 1))
 
@@ -163,7 +164,14 @@ def _lowered(site: Site, asked: OwnRequest, resource: str, new: str) -> Fix:
     edits = on_pod(site.trial.pod, lambda pod: _with_request(pod, asked, resource, new))
     target = (asked.field, asked.place, resource, new)
     cost = LOWER + WHOLE * (1 - left)
-    return Fix("LowerRequest", target, text, "author", edits, cost, variant_of=target[:-1])
+    return Fix("LowerRequest", target, text, "author", edits, cost, variant_of=target[:-1], price=of_share(left))
+
+
+def of_share(left: float) -> Price | None:
+    """What it costs to be left with that share of a request."""
+    if left >= 1 - NEGLIGIBLE:
+        return Price.CORRECTION
+    return Price.GUARANTEE if left < SUBSTANTIAL else None
 
 
 def _without(site: Site, fact: Insufficient) -> Fix:

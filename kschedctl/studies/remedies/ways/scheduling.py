@@ -12,7 +12,7 @@ from kschedctl.studies.remedies.changes import Fix, on_pod
 from kschedctl.studies.remedies.targets import Site
 from kschedctl.studies.remedies.trials import PREEMPTS
 
-OTHER_SCHEDULER, RAISE = 15, 50
+OTHER_SCHEDULER, RAISE = 15, 80
 SYSTEM = "system-"
 
 

@@ -9,13 +9,14 @@ from msgspec.structs import replace
 
 from kschedctl.api.arrays import Row
 from kschedctl.api.objects import Pod, TopologySpreadConstraint
-from kschedctl.api.ownership import TEMPLATE_HASH
+from kschedctl.api.ownership import TEMPLATE_HASH, in_revision
 from kschedctl.scheduler.framework.facts import TooSkewed, TopologyLabelMissing
 from kschedctl.scheduler.plugins.pod_topology_spread.constraints import HARD
 from kschedctl.scheduler.plugins.pod_topology_spread.filtering import DomainCounts
 from kschedctl.studies.remedies.changes import Fix, on_pod
+from kschedctl.studies.remedies.prices import Price
 from kschedctl.studies.remedies.targets import NodeRefusal, Site
-from kschedctl.studies.remedies.ways.node_labels import label_node, near_keys
+from kschedctl.studies.remedies.ways.node_labels import label_node, other_topologies
 
 CORRECT, ROLLOUT, HONOUR, MIN_DOMAINS, MORE_SKEW, ANYWAY = 10, 12, 15, 40, 45, 55
 UNEVEN = "pods may be spread less evenly over {key}"
@@ -76,7 +77,7 @@ def _relaxed(site: Site, place: int, constraint: TopologySpreadConstraint, fact:
     if skew <= constraint.max_skew:
         return
     key, less = constraint.topology_key, UNEVEN.format(key=constraint.topology_key)
-    if TEMPLATE_HASH in site.trial.pod.metadata.labels and TEMPLATE_HASH not in constraint.match_label_keys:
+    if in_revision(site.trial.pod) and TEMPLATE_HASH not in constraint.match_label_keys:
         text = f"spread over {key} only with pods of its own revision (matchLabelKeys: {TEMPLATE_HASH})"
         keys = (*constraint.match_label_keys, TEMPLATE_HASH)
         yield _change(site, place, "MatchLabelKeys", text, ROLLOUT, match_label_keys=keys)
@@ -104,17 +105,27 @@ def _skew(site: Site, counted: DomainCounts, row: Row) -> int:
 def _anyway(site: Site, place: int, constraint: TopologySpreadConstraint) -> Fix:
     key = constraint.topology_key
     text = f"prefer to spread over {key} instead of requiring it (whenUnsatisfiable: ScheduleAnyway)"
-    soft = {"when_unsatisfiable": "ScheduleAnyway", "min_domains": None}
+    soft: dict[str, Any] = {"when_unsatisfiable": "ScheduleAnyway", "min_domains": None}
     return _change(site, place, "ScheduleAnyway", text, ANYWAY, weakens=UNEVEN.format(key=key), **soft)
 
 
 def _other_key(site: Site, place: int, constraint: TopologySpreadConstraint) -> Iterator[Fix]:
-    for right in near_keys(constraint.topology_key, site):
+    for right, price in other_topologies(constraint.topology_key, site):
         text = f"spread over {right} instead of {constraint.topology_key}"
-        yield _change(site, place, "CorrectTopologyKey", text, CORRECT, topology_key=right)
+        yield _change(site, place, "CorrectTopologyKey", text, CORRECT, price=price, topology_key=right)
 
 
-def _change(site: Site, place: int, kind: str, text: str, cost: int, *, weakens: str = "", **fields: Any) -> Fix:
+def _change(
+    site: Site,
+    place: int,
+    kind: str,
+    text: str,
+    cost: int,
+    *,
+    weakens: str = "",
+    price: Price | None = None,
+    **fields: Any,
+) -> Fix:
     """One constraint with other fields."""
 
     def change(pod: Pod) -> Pod:
@@ -123,4 +134,4 @@ def _change(site: Site, place: int, kind: str, text: str, cost: int, *, weakens:
         return replace(pod, spec=replace(pod.spec, topology_spread_constraints=tuple(found)))
 
     target = (place, *fields.items())
-    return Fix(kind, target, text, "author", on_pod(site.trial.pod, change), cost, weakens)
+    return Fix(kind, target, text, "author", on_pod(site.trial.pod, change), cost, weakens, price=price)

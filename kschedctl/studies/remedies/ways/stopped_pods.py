@@ -33,5 +33,5 @@ def stopped(site: Site, position: Position) -> Iterator[Fix]:
         yield from one_fewer(site, position)
         return
     text, command = f"stop pod {pod.key}", kubectl.delete(ObjectKey.of(pod))
-    evicts = f"evicts {pod.key}"
-    yield Fix("StopPod", pod.key, text, "operator", gone(view, pod), STOP, evicts, (command,), "pod", pod.key)
+    weakens = f"pod {pod.key} is gone for good: no controller owns it"
+    yield Fix("StopPod", pod.key, text, "operator", gone(view, pod), STOP, weakens, (command,), "pod", pod.key)

@@ -1,41 +1,46 @@
-"""Taints and cordons: tolerate them, take them off, let the node take pods again."""
+"""Taints and cordons: let the node take pods again, tolerate a taint, take it off.
+
+A taint that says how a node is, is no permission to ask for: such a node is got ready, not tolerated.
+"""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 
 from msgspec.structs import replace
 
 from kschedctl.api.objects import Node, Pod, Taint, Toleration
+from kschedctl.api.resource_names import is_extended
 from kschedctl.api.tolerations import HARD_EFFECTS, UNSCHEDULABLE, find_untolerated
 from kschedctl.studies.remedies import kubectl
 from kschedctl.studies.remedies.changes import Fix, on_node, on_pod
+from kschedctl.studies.remedies.prices import Price
 from kschedctl.studies.remedies.targets import NodeRefusal, Site
 from kschedctl.studies.remedies.ways.node_labels import is_typo
+from kschedctl.studies.remedies.ways.unready_nodes import is_of_condition, repaired
 
 OF_CONTROL_PLANES = ("node-role.kubernetes.io/control-plane", "node-role.kubernetes.io/master")
-SET_BY_KUBERNETES = "node.kubernetes.io/"
-"""Taints that say how a node is: one that is taken off comes back. Reference: Taints and Tolerations, k8s.io/docs."""
-IN_PROVIDERS = "node.cloudprovider.kubernetes.io/"
-TYPO, UNCORDON, TOLERATE, UNTAINT = 10, 20, 25, 35
+OF_DEVICES = re.compile(r"(?:^|[^a-z])(?:gpu|tpu|npu|fpga|accelerator)s?(?:[^a-z]|$)", re.IGNORECASE)
+"""Words by which taints keep nodes for pods that ask for their devices."""
+TYPO, UNCORDON, TOLERATE, UNTAINT = 10, 20, 45, 35
 
 
 def cordoned(site: Site, refusal: NodeRefusal) -> Iterator[Fix]:
-    """The node's own mark and the taint that comes with it."""
+    """The node's own mark and the taint that comes with it. Somebody cordoned it for a reason."""
     node = site.cycle.view.nodes.objects[site.at]
     name = node.metadata.name
     yield Fix(
         "Uncordon",
         name,
-        f"uncordon node {name}",
+        f"find out why node {name} is cordoned, and uncordon it",
         "operator",
         on_node(node, _uncordoned),
         UNCORDON,
-        commands=(kubectl.run("uncordon", name),),
+        commands=(kubectl.run("describe", "node", name), kubectl.run("uncordon", name)),
         variant_of="uncordon",
         where=name,
     )
-    yield _tolerate(site, UNSCHEDULABLE)
 
 
 def _uncordoned(node: Node) -> Node:
@@ -49,13 +54,31 @@ def tainted(site: Site, refusal: NodeRefusal) -> Iterator[Fix]:
     taint = find_untolerated(node.spec.taints, site.cycle.info.spec.tolerations, HARD_EFFECTS)
     if taint is None:
         return
-    yield from _corrected(site, taint)
     if taint.key == UNSCHEDULABLE.key:
         yield from cordoned(site, refusal)
-        return
-    yield _tolerate(site, _of_all_effects(site, taint))
-    if not taint.key.startswith((SET_BY_KUBERNETES, IN_PROVIDERS)):
-        yield _untaint(node, taint)
+    elif is_of_condition(taint):
+        yield repaired(site, node)
+    else:
+        yield from _corrected(site, taint)
+        asks = _asks_for_devices(site, node, taint)
+        if asks is not False or _chooses_nodes(site.trial.pod):
+            yield _tolerate(site, _of_all_effects(site, taint), asks)
+        if asks is None:
+            yield _untaint(node, taint)
+
+
+def _asks_for_devices(site: Site, node: Node, taint: Taint) -> bool | None:
+    """Whether the pod asks for devices of the node, None where the taint does not keep it for pods that do."""
+    offered = {name for name in node.status.allocatable if is_extended(name)}
+    if taint.key not in offered and not OF_DEVICES.search(f"{taint.key}={taint.value}"):
+        return None
+    return bool(site.trial.pod.spec.resource_claims) or not offered.isdisjoint(site.cycle.info.incoming_requests)
+
+
+def _chooses_nodes(pod: Pod) -> bool:
+    """Whether it says on which nodes it wants to run: to let it in is what its author had in mind."""
+    own = pod.spec.affinity.node_affinity if pod.spec.affinity else None
+    return bool(pod.spec.node_selector or (own and own.required_during_scheduling_ignored_during_execution))
 
 
 def _of_all_effects(site: Site, taint: Taint) -> Taint:
@@ -65,8 +88,8 @@ def _of_all_effects(site: Site, taint: Taint) -> Taint:
     return replace(taint, effect="") if alike > 1 else taint
 
 
-def _tolerate(site: Site, taint: Taint) -> Fix:
-    """The taint of its effect; of any, where it has none."""
+def _tolerate(site: Site, taint: Taint, asks: bool | None) -> Fix:
+    """The taint of its effect; of any, where it has none. ``asks``: for devices for which the node is kept."""
     operator = "Equal" if taint.value else "Exists"
     made = Toleration(taint.key, operator, taint.value, taint.effect)
 
@@ -74,18 +97,12 @@ def _tolerate(site: Site, taint: Taint) -> Fix:
         return replace(pod, spec=replace(pod.spec, tolerations=(*pod.spec.tolerations, made)))
 
     text = f"tolerate the taint {str(taint).removesuffix(':')}"
-    return Fix("Tolerate", taint, text, "author", on_pod(site.trial.pod, change), TOLERATE, weakened_by(taint))
-
-
-def weakened_by(taint: Taint) -> str:
-    """What is given up by who tolerates a taint that keeps pods away for a reason."""
-    if taint.key in OF_CONTROL_PLANES:
-        return "the pod may run on control-plane nodes"
-    if taint.key == UNSCHEDULABLE.key:
-        return "the pod may run on cordoned nodes"
-    if taint.key.startswith((SET_BY_KUBERNETES, IN_PROVIDERS)):
-        return f"the pod may run on nodes that are {taint.key.rpartition('/')[2]}"
-    return ""
+    weakens, price = "", Price.CORRECTION if asks else None
+    if asks is False:
+        weakens, price = "it takes room from pods that ask for the devices of these nodes", Price.LOSS
+    elif taint.key in OF_CONTROL_PLANES:
+        weakens, price = "the pod may run on control-plane nodes", Price.LOSS
+    return Fix("Tolerate", taint, text, "author", on_pod(site.trial.pod, change), TOLERATE, weakens, price=price)
 
 
 def _corrected(site: Site, taint: Taint) -> Iterator[Fix]:
@@ -105,7 +122,7 @@ def _corrected(site: Site, taint: Taint) -> Iterator[Fix]:
 
         text = f"let the toleration of {toleration.key} be for the taint {taint}"
         edits = on_pod(site.trial.pod, change)
-        yield Fix("Tolerate", (place, taint), text, "author", edits, TYPO, weakened_by(taint))
+        yield Fix("Tolerate", (place, taint), text, "author", edits, TYPO, price=Price.CORRECTION)
 
 
 def _untaint(node: Node, taint: Taint) -> Fix:

@@ -54,6 +54,7 @@ def _raised(site: Site, limit: DriverLimit) -> Iterator[Fix]:
         "operator",
         edits,
         RAISE,
+        "a volume too many for the machine is never attached",
         variant_of=limit.driver,
         where=name,
     )
@@ -72,6 +73,6 @@ def _unused(site: Site, limit: DriverLimit) -> Iterator[Fix]:
         text = f"detach volume {volume.metadata.name} from node {name}, where no pod uses it"
         key = ObjectKey.of(attachment)
         edits, command = (ObjectEdit(key, lambda _: None),), kubectl.delete(key)
-        yield Fix(
-            "DetachVolume", key, text, "operator", edits, DETACH, "", (command,), limit.driver, volume.metadata.name
-        )
+        weakens = "if the node still has it mounted, what is on it may be damaged"
+        name = volume.metadata.name
+        yield Fix("DetachVolume", key, text, "operator", edits, DETACH, weakens, (command,), limit.driver, name)

@@ -46,10 +46,9 @@ from kschedctl.studies.remedies.ways.claims import (
     with_class,
     with_size,
 )
+from kschedctl.studies.remedies.ways.deleted_claims import retained
 
 FORGET_NODE, RELEASE, OTHER_VOLUME, OTHER_CLASS, WAIT, TOPOLOGY = 15, 25, 30, 32, 34, 40
-LEFT_BEHIND = 25
-"""What leaving data behind adds to the cost."""
 MOST_VOLUMES, MOST_CLASSES = 6, 5
 
 
@@ -70,25 +69,24 @@ def unbound(site: Site, refusal: NodeRefusal) -> Iterator[Fix]:
             claim = claim_named(site, name)
             if claim is not None:
                 yield from other_storage(site, claim)
-        case VolumeOutOfReach(claim=name, volume=volume) | VolumeInOtherZone(claim=name, volume=volume):
+        case VolumeOutOfReach(claim=name) | VolumeInOtherZone(claim=name):
             claim = claim_named(site, name)
-            if claim is not None and not _used_by_others(site, claim):
-                yield from other_storage(site, claim, f"what is on volume {volume} stays behind")
+            if claim is not None:
+                yield from other_storage(site, claim)
         case None:
             yield from missing_objects.claims(site)
             for claim in _without_volume(site)[:1]:
                 yield from other_storage(site, claim)
 
 
-def other_storage(site: Site, claim: PersistentVolumeClaim, weakens: str = "") -> Iterator[Fix]:
-    """A claim's other volumes and classes, and new volumes. ``weakens``: what is given up with the one that it has."""
-    bound = bool(claim.spec.volume_name)
-    if bound and waits(claim_class(claim), listers(site.cycle.view)):
+def other_storage(site: Site, claim: PersistentVolumeClaim) -> Iterator[Fix]:
+    """A claim's other volumes and classes, and new volumes: with the volume that it has, what is on it is given up."""
+    if claim.spec.volume_name and waits(claim_class(claim), listers(site.cycle.view)):
         text = ", so that a volume is found or made where the pod goes"
-        yield remade(REMADE, "", text, claim, made_anew, cost=OTHER_VOLUME + _more(weakens), weakens=weakens)
-    yield from _volumes(site, claim, weakens)
-    yield from _classes(site, claim, weakens)
-    yield from new_volumes.for_claim(site, claim, weakens)
+        yield from remade(site, REMADE, claim, made_anew, text=text, cost=OTHER_VOLUME)
+    yield from _volumes(site, claim)
+    yield from _classes(site, claim)
+    yield from new_volumes.for_claim(site, claim)
 
 
 def _without_volume(site: Site) -> list[PersistentVolumeClaim]:
@@ -98,33 +96,14 @@ def _without_volume(site: Site) -> list[PersistentVolumeClaim]:
     return [claim for claim in claims if claim.spec.volume_name not in known]
 
 
-def _more(weakens: str) -> int:
-    return LEFT_BEHIND if weakens else 0
-
-
-def _used_by_others(site: Site, claim: PersistentVolumeClaim) -> bool:
-    """Whether a pod that runs has the claim: it stays as it is then."""
-    view, name = site.cycle.view, claim.metadata.name
-    kinds = view.pods.where(
-        lambda info: (
-            info.namespace == claim.metadata.namespace
-            and any(
-                volume.persistent_volume_claim is not None and volume.persistent_volume_claim.claim_name == name
-                for volume in info.spec.volumes
-            )
-        )
-    )
-    return bool(view.count_by_node(kinds).any())
-
-
 # -- volumes that are there ------------------------------------------------------------------------------------------
 
 
-def _volumes(site: Site, claim: PersistentVolumeClaim, weakens: str) -> Iterator[Fix]:
+def _volumes(site: Site, claim: PersistentVolumeClaim) -> Iterator[Fix]:
     """Those that are free, and of the claim's class those that nobody has any more, the most alike first."""
     for volume in _most_alike(site, claim):
         if volume.spec.claim_ref is None:
-            yield from _as_offered(site, claim, volume, weakens)
+            yield from _as_offered(site, claim, volume)
         elif volume_class(volume) == claim_class(claim):
             yield _released(site, claim, volume)
 
@@ -153,7 +132,7 @@ def _to_be_had(site: Site, volume: PersistentVolume) -> bool:
     return gone or volume.status.phase in ("Released", "Failed")
 
 
-def _as_offered(site: Site, claim: PersistentVolumeClaim, volume: PersistentVolume, weakens: str) -> Iterator[Fix]:
+def _as_offered(site: Site, claim: PersistentVolumeClaim, volume: PersistentVolume) -> Iterator[Fix]:
     """The claim made anew as the free volume satisfies it; where it is satisfied as it is, the volume bound to it."""
     fitting, differences = as_offered(claim, volume)
     bind, taken = given(fitting, volume, listers(site.cycle.view))
@@ -167,19 +146,8 @@ def _as_offered(site: Site, claim: PersistentVolumeClaim, volume: PersistentVolu
         return bind(new) if bind else new
 
     text = f" for volume {volume.metadata.name}{': ' * bool(differences)}{', '.join(differences)}"
-    cost = OTHER_VOLUME + 2 * len(differences) + _more(weakens)
-    more = (taken,) if bind else ()
-    yield remade(
-        "OtherVolume",
-        volume.metadata.name,
-        text,
-        claim,
-        change,
-        cost=cost,
-        weakens=weakens,
-        more=more,
-        where=volume.metadata.name,
-    )
+    cost, more, name = OTHER_VOLUME + 2 * len(differences), (taken,) if bind else (), volume.metadata.name
+    yield from remade(site, "OtherVolume", claim, change, text=text, cost=cost, target=name, more=more, where=name)
 
 
 def _binding(claim: PersistentVolumeClaim, volume: PersistentVolume) -> tuple[ObjectEdit, ...]:
@@ -206,10 +174,11 @@ def _released(site: Site, claim: PersistentVolumeClaim, volume: PersistentVolume
     name, holder = volume.metadata.name, volume.spec.claim_ref
     bind, free = given(claim, volume, listers(site.cycle.view))
     before = f"{holder.namespace}/{holder.name}" if holder else ""
-    edits = (ObjectEdit(ObjectKey.of(claim), bind), free) if bind else (free,)
-    commands = (kubectl.patch(ObjectKey.of(volume), [{"op": "remove", "path": "/spec/claimRef"}]),)
+    kept, edits = retained(volume)
+    edits = (*edits, ObjectEdit(ObjectKey.of(claim), bind), free) if bind else (*edits, free)
+    commands = (*kept, kubectl.patch(ObjectKey.of(volume), [{"op": "remove", "path": "/spec/claimRef"}]))
     text = f"release volume {name}, whose claim {before} is gone, for claim {claim_key(claim)}"
-    weakens = f"what {before} left on volume {name} is handed over"
+    weakens = f"what claim {before} left on volume {name} is handed over, and may be overwritten"
     return Fix(
         "ReleaseVolume",
         (name, claim_key(claim)),
@@ -227,14 +196,15 @@ def _released(site: Site, claim: PersistentVolumeClaim, volume: PersistentVolume
 # -- classes ---------------------------------------------------------------------------------------------------------
 
 
-def _classes(site: Site, claim: PersistentVolumeClaim, weakens: str) -> Iterator[Fix]:
+def _classes(site: Site, claim: PersistentVolumeClaim) -> Iterator[Fix]:
     """The claim made anew for a class whose volumes are made where the pod goes."""
     found = listers(site.cycle.view)
     makes = [name for name, each in sorted(found.classes.items()) if _makes(each) and waits(name, found)]
     for name in [name for name in makes if name != claim_class(claim)][:MOST_CLASSES]:
         text = f" with class {name} instead of {claim_class(claim) or 'none'}"
-        cost = OTHER_CLASS + _more(weakens)
-        yield remade("OtherStorageClass", name, text, claim, _of_class(name), cost=cost, weakens=weakens, where=name)
+        yield from remade(
+            site, "OtherStorageClass", claim, _of_class(name), text=text, cost=OTHER_CLASS, target=name, where=name
+        )
 
 
 def _of_class(name: str) -> ClaimChange:
@@ -254,7 +224,8 @@ def _immediate(site: Site, claim: PersistentVolumeClaim) -> Iterator[Fix]:
     elif found is None:
         yield from missing_objects.storage_class(site, claim)
     elif _makes(found) and found.volume_binding_mode != WAIT_FOR_FIRST_CONSUMER:
-        text = f"make StorageClass {name} anew with volumeBindingMode WaitForFirstConsumer"
+        yield new_volumes.awaited(site, claim)
+        text = f"recreate StorageClass {name} with volumeBindingMode WaitForFirstConsumer"
         yield _class_anew("WaitForFirstConsumer", found, text, _waiting, WAIT)
 
 
@@ -288,7 +259,9 @@ def _of_node(site: Site, claim: PersistentVolumeClaim, refusal: NodeRefusal) -> 
             if fact.largest:
                 size = fact.largest_size
                 text = f" with {size} instead of {fact.size}"
-                yield remade("SmallerClaim", size, text, claim, _of_size(size), cost=OTHER_VOLUME)
+                yield from remade(
+                    site, "SmallerClaim", claim, _of_size(size), text=text, cost=OTHER_VOLUME, target=size
+                )
 
 
 def _of_size(size: str) -> ClaimChange:
@@ -317,5 +290,5 @@ def _topology_allowed(site: Site, found: StorageClass) -> Fix:
     terms = (*found.allowed_topologies, TopologySelectorTerm(own)) if known else ()
     where = ", ".join(f"{each.key}={each.values[0]}" for each in own) if known else "every node"
     name = found.metadata.name
-    text = f"make StorageClass {name} anew, so that its volumes are made for {where} too"
+    text = f"recreate StorageClass {name}, so that its volumes are made for {where} too"
     return _class_anew("AllowTopology", found, text, lambda each: replace(each, allowed_topologies=terms), TOPOLOGY)

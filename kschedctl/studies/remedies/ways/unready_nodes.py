@@ -1,0 +1,42 @@
+"""Nodes that take no pods as something is wrong with them, or as they are only starting."""
+
+from __future__ import annotations
+
+from msgspec.structs import replace
+
+from kschedctl.api.objects import Node, Taint
+from kschedctl.api.tolerations import UNSCHEDULABLE
+from kschedctl.studies.remedies import kubectl
+from kschedctl.studies.remedies.changes import Fix, on_node
+from kschedctl.studies.remedies.targets import Site
+
+SET_BY_KUBERNETES, BY_PROVIDERS = "node.kubernetes.io/", "node.cloudprovider.kubernetes.io/"
+"""Taints that say how a node is: one that is taken off comes back. Reference: Taints and Tolerations, k8s.io/docs."""
+WHILE_STARTING = ("/uninitialized", "/agent-not-ready", "/unregistered", "/startup")
+"""How keys of taints end that cloud providers, CNI and CSI drivers and Karpenter take off a node once it is set up."""
+STARTS, REPAIR = 10, 15
+
+
+def is_of_condition(taint: Taint) -> bool:
+    """Whether the taint says how the node is, its cordon aside."""
+    own = taint.key.startswith((SET_BY_KUBERNETES, BY_PROVIDERS)) or taint.key.endswith(WHILE_STARTING)
+    return own and taint.key != UNSCHEDULABLE.key
+
+
+def in_order(node: Node) -> Node:
+    """The node when it is ready and set up."""
+    kept = tuple(taint for taint in node.spec.taints if not is_of_condition(taint))
+    return replace(node, spec=replace(node.spec, taints=kept))
+
+
+def repaired(site: Site, node: Node) -> Fix:
+    """The node waited for, where it is starting, or got ready again."""
+    name = node.metadata.name
+    taints = [taint for taint in node.spec.taints if is_of_condition(taint)]
+    states = dict.fromkeys(taint.key.rpartition("/")[2] for taint in taints)
+    starting = all(taint.key.endswith(WHILE_STARTING) for taint in taints)
+    what = f"wait until node {name} is set up" if starting else f"get node {name} ready again"
+    kind, cost = ("Wait", STARTS) if starting else ("RepairNode", REPAIR)
+    commands = (kubectl.run("describe", "node", name),)
+    text, edits = f"{what}: it is {', '.join(states)}", on_node(node, in_order)
+    return Fix(kind, name, text, "operator", edits, cost, commands=commands, variant_of="node", where=name)

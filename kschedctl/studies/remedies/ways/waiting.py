@@ -1,0 +1,54 @@
+"""Nothing is done: pods leave, and what they have is free then."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from kschedctl.api.objects import Pod
+from kschedctl.scheduler.facts import AnyFact, ClaimInUse, DiskMounted, HostPortHeld, PodInTheWay
+from kschedctl.studies.remedies import kubectl
+from kschedctl.studies.remedies.changes import Fix
+from kschedctl.studies.remedies.targets import NodeRefusal, Site
+from kschedctl.studies.remedies.ways.given_back import gone
+
+LEAVES = 5
+MOST_NAMED = 3
+
+
+def leaving(site: Site, refusal: NodeRefusal) -> Iterator[Fix]:
+    """The pods that are terminating on the node, or the one that the refusal is about, waited for."""
+    if site.row is None:
+        return
+    pods = _terminating(site, refusal.fact)
+    if not pods:
+        return
+    keys = tuple(sorted(pod.key for pod in pods))
+    named = ", ".join(keys[:MOST_NAMED]) + (f" and {len(keys) - MOST_NAMED} more" if len(keys) > MOST_NAMED else "")
+    what = "pod that is terminating leaves" if len(keys) == 1 else "pods that are terminating leave"
+    node = site.cycle.view.nodes.names[site.at]
+    text = f"wait until {len(keys)} {what} {node}: {named}"
+    edits = tuple(edit for pod in pods for edit in gone(site.cycle.view, pod))
+    commands = tuple(map(_awaited, _by_namespace(keys)))
+    yield Fix("Wait", keys, text, "operator", edits, LEAVES, "", commands, "pods", node)
+
+
+def _terminating(site: Site, fact: AnyFact | None) -> list[Pod]:
+    view, asked = site.cycle.view, site.trial.pod.key
+    positions = dict.fromkeys(view.pods_on(site.at))
+    match fact:
+        case PodInTheWay(pod=key) | HostPortHeld(holder=key) | DiskMounted(pod=key) | ClaimInUse(pod=key):
+            position = view.pods.position(key) if key else None
+            if position is not None and view.node[position] >= 0:
+                positions[position] = None
+    pods = (view.pods.objects[position] for position in positions)
+    return [pod for pod in pods if pod.metadata.deletion_timestamp is not None and pod.key != asked]
+
+
+def _by_namespace(keys: tuple[str, ...]) -> Iterator[list[str]]:
+    spaces = dict.fromkeys(key.partition("/")[0] for key in keys)
+    yield from ([key for key in keys if key.startswith(f"{space}/")] for space in spaces)
+
+
+def _awaited(keys: list[str]) -> str:
+    names = (key.partition("/")[2] for key in keys)
+    return kubectl.run("wait", "-n", keys[0].partition("/")[0], "--for=delete", *(f"pod/{name}" for name in names))
