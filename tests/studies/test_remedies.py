@@ -13,14 +13,14 @@ from kschedctl.studies.explain import explain_stand_in, stand_in_of
 from kschedctl.studies.remedies.remedies import with_remedies
 from kschedctl.studies.remedies.search import RemedyWishes
 
-GPU = {"key": "gpu", "value": "yes", "effect": "NoSchedule"}
+TEAM = {"key": "team", "value": "yes", "effect": "NoSchedule"}
 
 
 def tainted(*more: Json) -> list[Json]:
     """n1 is full, n2 for others, n3 cordoned: two ways for the author, two for the operator."""
     return [
         node("n1", cpu="1"),
-        node("n2", taints=[GPU]),
+        node("n2", taints=[TEAM]),
         node("n3", unschedulable=True),
         pod("p", cpu="2"),
         *more,
@@ -31,18 +31,15 @@ def kinds(documents: list[Json], key: str = "d/p", wishes: RemedyWishes = Remedy
     return [each.kinds for each in remedies(Cluster.from_objects(documents), key, wishes).remedies]
 
 
-def test_what_weakens_nothing_comes_first_and_the_smallest_change_before_others() -> None:
+def test_what_keeps_the_workload_comes_first_and_what_weakens_a_guarantee_last() -> None:
     """A node more like n1 is too small, one like n2 is for others; one like n3 is not cordoned yet."""
     assert kinds(tainted(), wishes=RemedyWishes(1)) == [
         ("Uncordon",),
-        ("Tolerate",),
-        ("LowerRequest",),
         ("AddNode",),
         ("Tolerate",),
+        ("LowerRequest",),
         ("RemoveTaint",),
     ]
-    found = remedies(Cluster.from_objects(tainted()), "d/p").remedies
-    assert [each.weakens is None for each in found] == sorted((e.weakens is None for e in found), reverse=True)
 
 
 def test_each_remedy_applied_to_the_documents_lets_the_pod_schedule_where_it_says() -> None:
@@ -57,17 +54,18 @@ def test_each_remedy_applied_to_the_documents_lets_the_pod_schedule_where_it_say
 def test_only_what_is_wished_for() -> None:
     documents = tainted()
     assert kinds(documents, wishes=RemedyWishes(1, by="operator")) == [("Uncordon",), ("AddNode",), ("RemoveTaint",)]
-    assert kinds(documents, wishes=RemedyWishes(1, only=frozenset({"Tolerate"}))) == [("Tolerate",), ("Tolerate",)]
+    assert kinds(documents, wishes=RemedyWishes(1, only=frozenset({"Tolerate"}))) == [("Tolerate",)]
     without = RemedyWishes(1, without=frozenset({"Tolerate", "Uncordon"}))
-    assert kinds(documents, wishes=without) == [("LowerRequest",), ("AddNode",), ("RemoveTaint",)]
+    assert kinds(documents, wishes=without) == [("AddNode",), ("LowerRequest",), ("RemoveTaint",)]
 
 
 def test_two_changes_where_one_is_not_enough_and_none_that_is_not_needed() -> None:
-    documents = [node("n1", cpu="1", taints=[GPU]), pod("p", cpu="2")]
+    documents = [node("n1", cpu="1", taints=[TEAM]), pod("p", cpu="2")]
     assert kinds(documents, wishes=RemedyWishes(1)) == []
     found = kinds(documents, wishes=RemedyWishes(2))
     assert {frozenset(each) for each in found} == {
         frozenset({"Tolerate", "LowerRequest"}),
+        frozenset({"Tolerate", "AddNode"}),
         frozenset({"RemoveTaint", "LowerRequest"}),
     }
 
@@ -77,10 +75,29 @@ def test_why_a_kind_of_remedy_cannot_exist() -> None:
     report = remedies(Cluster.from_objects(documents), "d/p")
     assert report.impossible == (
         "room: no node is large enough: the largest has 31.5 of the 64 cpu asked, short by 32.5",
-        "one more node: it fits on none like those of the cluster (1 sort tried)",
         "another PriorityClass: none but the system's above its priority of 0 lets pods preempt",
     )
-    assert [each.summary for each in report.remedies] == ["Ask for 31500m of cpu instead of 64 in container c"]
+    assert [each.summary for each in report.remedies] == [
+        "Add a node like n1 (pool p), but with 64 of cpu",
+        "Ask for 31500m of cpu instead of 64 in container c",
+    ]
+
+
+def test_a_larger_node_has_room_for_what_runs_on_each() -> None:
+    """3 cores, and a half for the agent's pod there: 4."""
+    agent = pod("agent-x", "n1", "500m", owner={"kind": "DaemonSet", "name": "agent"})
+    documents = [node("n1", cpu="2"), agent, pod("p", cpu="3")]
+    wishes = RemedyWishes(1, only=frozenset({"AddNode"}))
+    (found,) = remedies(Cluster.from_objects(documents), "d/p", wishes).remedies
+    assert found.summary == "Add a node like n1 (pool p), but with 4 of cpu"
+    assert explain(Cluster.from_objects(apply(found, documents)), "d/p").verdict == "Schedulable"
+
+
+def test_no_further_node_where_a_pod_of_each_node_has_the_port() -> None:
+    port = {"ports": [{"containerPort": 1, "hostPort": 9100}]}
+    agent = pod("agent-x", "n1", owner={"kind": "DaemonSet", "name": "agent"}, containers=[{"name": "c", **port}])
+    documents = [node("n1"), agent, pod("p", containers=[{"name": "c", **port}])]
+    assert kinds(documents, wishes=RemedyWishes(1)) == [("OtherHostPort",), ("DropHostPort",)]
 
 
 HIGH = {"kind": "PriorityClass", "metadata": {"name": "high"}, "value": 1000}
@@ -109,7 +126,7 @@ def test_a_manifest_is_changed_where_it_is_written(kind: str) -> None:
     manifest = workload(kind, template=template)
     if kind == "CronJob":
         manifest["spec"] = {"jobTemplate": {"spec": {"template": manifest["spec"]["template"]}}}
-    cluster = Cluster.from_objects([node("n1", taints=[GPU])])
+    cluster = Cluster.from_objects([node("n1", taints=[TEAM])])
     report = remedies(cluster, manifest, RemedyWishes(1, only=frozenset({"Tolerate"})))
     (changed,) = apply(report.remedies[0], [manifest])
     assert explain(cluster, manifest).verdict == "Unschedulable"
@@ -121,17 +138,17 @@ def test_a_bare_manifest_is_changed_as_it_is_written() -> None:
     manifest = pod("p", cpu="2")
     del manifest["metadata"]["uid"]
     del manifest["status"], manifest["spec"]["nodeName"]
-    cluster = Cluster.from_objects([node("n1", taints=[GPU])])
+    cluster = Cluster.from_objects([node("n1", taints=[TEAM])])
     for remedy in remedies(cluster, manifest, RemedyWishes(1, by="author")).remedies:
         (changed,) = apply(remedy, [manifest])
         assert explain(cluster, changed).verdict == "Schedulable"
 
 
 def test_the_command_patches_what_makes_the_pod() -> None:
-    documents = [node("n1", taints=[GPU]), replica("r")]
+    documents = [node("n1", taints=[TEAM]), replica("r")]
     found = remedies(Cluster.from_objects(documents), "d/r", RemedyWishes(1, by="author")).remedies[0]
     assert found.owner == "Deployment d/web"
-    toleration = {"key": "gpu", "operator": "Equal", "value": "yes", "effect": "NoSchedule"}
+    toleration = {"key": "team", "operator": "Equal", "value": "yes", "effect": "NoSchedule"}
     assert found.owner_patch == {"spec": {"template": {"spec": {"tolerations": [toleration]}}}}
     assert found.commands[0].startswith("kubectl patch deployment -n d web --type strategic -p '{")
 
@@ -152,7 +169,7 @@ def test_what_cannot_be_patched_in_place_is_made_anew() -> None:
         (lower,) = remedies(Cluster.from_objects(documents), "d/p", RemedyWishes(1, by="author")).remedies
         assert lower.commands[0].startswith("# ")
         assert "make it anew from its manifest" in lower.commands[0]
-    documents = [node("n1", taints=[GPU]), pod("p")]
+    documents = [node("n1", taints=[TEAM]), pod("p")]
     (tolerate,) = remedies(Cluster.from_objects(documents), "d/p", RemedyWishes(1, by="author")).remedies
     assert tolerate.commands[0].startswith("kubectl patch pod -n d p ")
 
@@ -179,7 +196,7 @@ def test_a_pod_that_no_profile_serves() -> None:
 def test_an_explanation_ends_in_the_best_of_the_smallest() -> None:
     asked = stand_in_of(Scheduler(Cluster.from_objects(tainted())), "d/p")
     report = with_remedies(explain_stand_in(asked), asked)
-    assert [each.kinds for each in report.remedies][:2] == [("Uncordon",), ("Tolerate",)]
+    assert [each.kinds for each in report.remedies][:2] == [("Uncordon",), ("AddNode",)]
     assert all(len(each.kinds) == 1 for each in report.remedies)
     assert len(report.remedies) == 5
 
@@ -187,16 +204,16 @@ def test_an_explanation_ends_in_the_best_of_the_smallest() -> None:
 def test_alternatives_are_told_once() -> None:
     documents = [
         node("n1", unschedulable=True),
-        node("n2", unschedulable=True, taints=[{**GPU, "effect": "PreferNoSchedule"}]),
+        node("n2", unschedulable=True, taints=[{**TEAM, "effect": "PreferNoSchedule"}]),
     ]
     documents.append(pod("p"))
     first = remedies(Cluster.from_objects(documents), "d/p", RemedyWishes(1)).remedies[0]
-    assert (first.summary, first.alternatives) == ("Uncordon node n1", ("n2",))
+    assert (first.summary, first.alternatives) == ("Find out why node n1 is cordoned, and uncordon it", ("n2",))
 
 
 def test_the_largest_request_that_fits_is_told_although_it_fits_fewer_nodes() -> None:
     documents = [node("n1", cpu="3"), node("n2", cpu="3"), node("n3", cpu="3010m"), pod("p", cpu="500")]
-    (found,) = remedies(Cluster.from_objects(documents), "d/p", RemedyWishes(1)).remedies
+    (found,) = remedies(Cluster.from_objects(documents), "d/p", RemedyWishes(1, by="author")).remedies
     assert (found.summary, found.opens) == ("Ask for 3010m of cpu instead of 500 in container c", ("n3",))
 
 

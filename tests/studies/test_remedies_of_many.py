@@ -10,7 +10,7 @@ from kschedctl import Cluster
 from kschedctl.studies.remedies.many import remedies_of_many
 from kschedctl.studies.settling import Settled, settle
 
-GPU = {"key": "gpu", "value": "yes", "effect": "NoSchedule"}
+TEAM = {"key": "team", "value": "yes", "effect": "NoSchedule"}
 
 
 def waiting(documents: list[Json]) -> set[str]:
@@ -29,17 +29,21 @@ def answer(documents: list[Json]) -> tuple[list[tuple[str, int]], int, int]:
 
 
 def test_each_time_what_clears_most_of_the_rest() -> None:
-    """n2 takes two of the replicas once it is uncordoned, then the pod that wants a label; one is left."""
-    documents = [node("n1", cpu="1", taints=[GPU]), node("n2", cpu="2", unschedulable=True), pod("full", "n1")]
+    """n2 takes two of the replicas once it is uncordoned, then the pod that wants a role; one is left."""
+    documents = [node("n1", "a", "1", "1", taints=[TEAM]), node("n2", cpu="2", unschedulable=True), pod("full", "n1")]
+    documents[0]["metadata"]["labels"]["edge"] = "true"
     documents += [replica(f"r{i}") for i in range(3)]
-    documents += [pod("lost", cpu="0", nodeSelector={"disk": "ssd"})]
+    documents += [pod("lost", cpu="0", nodeSelector={"edge": "true", "pool": "p"})]
     chosen, cleared, waits = answer(documents)
-    assert chosen == [("Uncordon node n2, and label node n2 with disk=ssd", 3), ("Add a node like n2 (pool p)", 1)]
+    assert chosen == [
+        ("Find out why node n2 is cordoned, and uncordon it, and label node n2 with edge=true", 3),
+        ("Add a node like n2 (pool p)", 1),
+    ]
     assert (cleared, waits) == (4, 4)
 
 
 def test_what_the_author_changes_is_changed_for_all_pods_alike() -> None:
-    documents = [node("n1", taints=[GPU]), *(replica(f"r{i}") for i in range(3))]
+    documents = [node("n1", taints=[TEAM]), *(replica(f"r{i}") for i in range(3))]
     keys = waiting(documents)
     report = remedies_of_many(Cluster.from_objects(documents), keys, "here")
     assert (report.waiting, report.cleared, report.left) == (3, 3, ())
@@ -62,7 +66,7 @@ def test_as_many_nodes_as_the_pods_need() -> None:
 
 def test_an_interrupted_simulation_decides_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     """Pods that it did not come to look as if they waited, or as if they did not."""
-    documents = [node("n1", taints=[GPU]), *(replica(f"r{i}") for i in range(3))]
+    documents = [node("n1", taints=[TEAM]), *(replica(f"r{i}") for i in range(3))]
     simulations = [settle(Cluster.from_objects(documents)), Settled(Cluster(), {}, interrupted=True)]
     monkeypatch.setattr("kschedctl.studies.remedies.many.settle", lambda _, **options: simulations.pop(0))
     report = remedies_of_many(Cluster.from_objects(documents), {"d/r0", "d/r1", "d/r2"}, "here")

@@ -161,9 +161,10 @@ class GreedyChoice:
         return found
 
 
-def _worth(proposal: Proposal, after: Settled) -> tuple[int, tuple[tuple[Price, ...], float]]:
-    """The fewer wait afterwards the better, then the cheaper change."""
-    return len(after.waiting), dearness(proposal.remedy.trial.changes)
+def _worth(proposal: Proposal, after: Settled) -> tuple[int, Price, float]:
+    """The fewer wait afterwards the better, then the cheaper the dearest of its changes, then how much they are."""
+    prices, cost = dearness(proposal.remedy.trial.changes)
+    return len(after.waiting), prices[0], cost
 
 
 def edits_for_all(

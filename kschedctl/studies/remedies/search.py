@@ -11,6 +11,7 @@ from kschedctl.api.arrays import Row
 from kschedctl.api.objects import Struct
 from kschedctl.scheduler.framework.facts import AnyFact, Insufficient
 from kschedctl.studies.remedies.changes import Fix, ObjectKey
+from kschedctl.studies.remedies.prices import Price
 from kschedctl.studies.remedies.targets import MOST_SITES_OF_TRIAL, Site, least_changes, sites
 from kschedctl.studies.remedies.trials import PREEMPTS, RemedyTrial, Trials
 
@@ -27,7 +28,7 @@ ADDS = "AddNode"
 
 @dataclass(frozen=True)
 class RemedyWishes:
-    """Sets of up to ``max_changes``; where there are ``smallest`` ones none that is larger.
+    """Sets of up to ``max_changes``; where there are ``smallest`` ones that harm nobody none that is larger.
 
     ``by``: made by this one alone, empty for anybody. ``only`` and ``without``: kinds of changes; no ``only``: all.
     """
@@ -71,7 +72,7 @@ class RemedySearch:
             self._seen: set[Where] = set()
             for site in self._starts(self.trials.base, size):
                 self._extend(site, size)
-            if self.wishes.smallest and self.found:
+            if self.wishes.smallest and any(map(harms_nobody, self.found)):
                 break
         return self.found
 
@@ -149,6 +150,11 @@ class RemedySearch:
         over = time.monotonic() > self._until or self.trials.replayed > MOST_TRIALS
         self.exhausted &= not over
         return over
+
+
+def harms_nobody(trial: RemedyTrial) -> bool:
+    """Whether nobody is evicted, and nothing is lost, for the pod."""
+    return not trial.nominated and all(fix.paid < Price.LOSS for fix in trial.changes)
 
 
 def _goes_with(change: Fix, trial: RemedyTrial) -> bool:

@@ -11,7 +11,6 @@ from typing import Any
 import numpy as np
 
 from kschedctl.api.objects import Pod, Struct
-from kschedctl.api.ownership import owner_of
 from kschedctl.cluster import FIELDS, Cluster
 from kschedctl.scheduler.engine.cycle import Cycle, run_cycle
 from kschedctl.scheduler.engine.post_filter import run_post_filter
@@ -130,7 +129,7 @@ class Trials:
 
 
 def with_preemption(trial: RemedyTrial, cycle: Cycle) -> RemedyTrial:
-    """The trial and whom the scheduler evicts for the pod; nobody gains where those are its own siblings."""
+    """The trial and whom the scheduler evicts for the pod."""
     if cycle.gated or cycle.error is not None or not len(cycle.view.nodes):
         return trial
     results = run_post_filter(cycle).results.values()
@@ -141,9 +140,6 @@ def with_preemption(trial: RemedyTrial, cycle: Cycle) -> RemedyTrial:
     candidates = allowed.tied if allowed else NO_CANDIDATES
     (chosen,) = candidates.take(np.flatnonzero(candidates.row == view.nodes.index[result.nominated_node]))
     victims = [view.pods.objects[position] for position in chosen.victims]
-    own = owner_of(trial.pod)
-    if any(owner_of(victim) == own for victim in victims):
-        return trial
     forgotten = any(not is_made_again(victim) for victim in victims)
     keys = tuple(victim.key for victim in victims)
     return replace(trial, nominated=result.nominated_node, victims=keys, loses_victims=forgotten)

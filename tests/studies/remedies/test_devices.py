@@ -38,7 +38,7 @@ N1 = [node("n1"), GPU]
 CASES: dict[str, tuple[list[Json], dict[str, str]]] = {
     "fewer devices than asked for": (
         [*N1, devices("n1", {}, {}), resource_claim("want", request(count=3))],
-        {"FewerDevices": "Make ResourceClaim d/want anew, asking for 2 devices instead of 3 (request r)"},
+        {"FewerDevices": "Recreate ResourceClaim d/want, asking for 2 devices instead of 3 (request r)"},
     ),
     "not all devices are free": (
         [
@@ -48,7 +48,7 @@ CASES: dict[str, tuple[list[Json], dict[str, str]]] = {
             allocated(resource_claim("have", request()), "n1", "gpu-0"),
         ],
         {
-            "FewerDevices": "Make ResourceClaim d/want anew, asking for 1 device instead of all (request r)",
+            "FewerDevices": "Recreate ResourceClaim d/want, asking for 1 device instead of all (request r)",
             "FreeDevices": "Give the devices of ResourceClaim d/have back, which no pod uses",
         },
     ),
@@ -75,16 +75,16 @@ CASES: dict[str, tuple[list[Json], dict[str, str]]] = {
     ),
     "the class selects others": (
         [*N1, BIG, devices("n1", SMALL), resource_claim("want", request(of="big"))],
-        {"OtherDeviceClass": "Make ResourceClaim d/want anew with device class gpu instead of big (request r)"},
+        {"OtherDeviceClass": "Recreate ResourceClaim d/want with device class gpu instead of big (request r)"},
     ),
     "the claim selects others": (
         [*N1, devices("n1", SMALL), resource_claim("want", PICKY)],
-        {"DropDeviceSelector": "Make ResourceClaim d/want anew, without the condition device.attributes["},
+        {"DropDeviceSelector": "Recreate ResourceClaim d/want, without the condition device.attributes["},
     ),
     "the device is tainted by its driver": (
         [*N1, devices("n1", BROKEN), resource_claim("want", request())],
         {
-            "TolerateDeviceTaint": "Make ResourceClaim d/want anew, tolerating the taint broken=yes:NoExecute of",
+            "TolerateDeviceTaint": "Recreate ResourceClaim d/want, tolerating the taint broken=yes:NoExecute of",
             "UntaintDevices": "Have driver gpu.example.com take the taint broken=yes:NoExecute off the devices of Res",
         },
     ),
@@ -94,11 +94,11 @@ CASES: dict[str, tuple[list[Json], dict[str, str]]] = {
             devices("n1", SMALL, attributes(model="big")),
             resource_claim("want", request("r"), request("s"), constraints=SAME),
         ],
-        {"DropDeviceConstraint": "Make ResourceClaim d/want anew, without the constraint that devices have the same"},
+        {"DropDeviceConstraint": "Recreate ResourceClaim d/want, without the constraint that devices have the same"},
     ),
     "one request of two is filled": (
         [*N1, device_class("net"), devices("n1", {}), resource_claim("want", request(), request("s"))],
-        {"DropDeviceRequest": "Make ResourceClaim d/want anew, without request "},
+        {"DropDeviceRequest": "Recreate ResourceClaim d/want, without request "},
     ),
     "the claim is allocated on another node": (
         [
@@ -106,12 +106,12 @@ CASES: dict[str, tuple[list[Json], dict[str, str]]] = {
             devices("n1", {}),
             allocated(resource_claim("want", request()), "gone", "gpu-0"),
         ],
-        {"FreeDevices": "Make ResourceClaim d/want anew, so that it gets devices where the pod goes"},
+        {"FreeDevices": "Recreate ResourceClaim d/want, so that it gets devices where the pod goes"},
     ),
     "the class is not there": (
         [*N1, devices("n1", {}), resource_claim("want", request(of="gpus"))],
         {
-            "CorrectDeviceClass": "Make ResourceClaim d/want anew with device class gpu instead of gpus (request r)",
+            "CorrectDeviceClass": "Recreate ResourceClaim d/want with device class gpu instead of gpus (request r)",
             "CreateDeviceClass": "Create DeviceClass gpus for the devices of driver gpu.example.com",
         },
     ),
@@ -125,7 +125,7 @@ CASES: dict[str, tuple[list[Json], dict[str, str]]] = {
     ),
     "the claim is being deleted": (
         [*N1, devices("n1", {}), GOING],
-        {"RemakeResourceClaim": "Make ResourceClaim d/want anew, which is being deleted"},
+        {"RemakeResourceClaim": "Recreate ResourceClaim d/want, which is being deleted"},
     ),
 }
 
@@ -146,7 +146,7 @@ def test_the_cause_is_undone(name: str) -> None:
 def test_devices_of_a_stopped_pod_are_given_back() -> None:
     documents, _ = CASES["a pod has the device"]
     stop = by_kind([*documents, ASKED])["StopPod"]
-    assert stop.weakens == "evicts d/user"
+    assert stop.weakens == "pod d/user is gone for good: no controller owns it"
     assert stop.changes == (
         {"delete": {"kind": "Pod", "namespace": "d", "name": "user"}},
         {
@@ -193,7 +193,7 @@ def test_a_template_is_made_anew_with_its_claim() -> None:
     own = resource_claim("asked-g", request(count=2), owner="asked")
     fewer = by_kind([*N1, devices("n1", {}), template, own, asked])["FewerDevices"]
     what = "asking for 1 device instead of 2 (request r)"
-    assert fewer.summary == f"Make ResourceClaimTemplate d/t and the pod's claim anew, {what}"
+    assert fewer.summary == f"Recreate ResourceClaimTemplate d/t and the pod's claim, {what}"
     assert [change["kind"] for change in fewer.changes] == ["ResourceClaimTemplate", "ResourceClaim"]
     assert fewer.commands[0] == "kubectl delete resourceclaimtemplate -n d t"
 

@@ -12,7 +12,6 @@ import pytest
 import yaml
 from golden_cases import SETTINGS, Json, family_lines
 
-import kschedctl
 from kschedctl import demo
 from kschedctl.cluster import Cluster
 from kschedctl.reports.remedies import Remedy

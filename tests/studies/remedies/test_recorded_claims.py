@@ -22,7 +22,7 @@ UNDOES = {
     "p19-csi-limit": ("RaiseVolumeLimit",),
     "p20-rwop": ("StopPod",),
     "p26-dra-none-left": ("StopPod",),
-    "p27-dra-noclass": ("CreateDeviceClass", "StopPod"),
+    "p27-dra-noclass": ("OtherDeviceClass", "AddNode"),
     "p28-dra-claim-missing": ("CreateResourceClaim", "StopPod"),
     "p33-template-claim-noclass": ("CreateResourceClaimTemplate", "StopPod"),
 }

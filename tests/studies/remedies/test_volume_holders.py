@@ -31,7 +31,7 @@ def full(*others: Json, limit: int = 1) -> list[Json]:
 def test_the_pod_that_has_the_disk_is_stopped() -> None:
     (remedy,) = (each for each in found(held()).remedies if each.kinds == ("StopPod",))
     assert remedy.summary == "Stop pod d/holder"
-    assert remedy.weakens == "evicts d/holder"
+    assert remedy.weakens == "pod d/holder is gone for good: no controller owns it"
     assert remedy.commands == ("kubectl delete pod -n d holder",)
 
 
@@ -57,15 +57,15 @@ def test_a_budget_keeps_the_pod() -> None:
     assert [each.kinds for each in found([*held(), budget]).remedies] == [("AddNode",)]
 
 
-def test_a_claim_for_one_pod_is_shared_or_given_up() -> None:
-    report = found([node("n1"), CSI, EXCLUSIVE, FOR_ONE, pod("user", "n1", **mounts("data")), ASKED])
-    by_kind = {each.kinds: each for each in report.remedies}
-    assert set(by_kind) == {("ShareClaim",), ("StopPod",)}
-    shared = by_kind["ShareClaim",]
-    assert shared.weakens == "more than one pod may write to claim d/data"
-    patched = [change["patch"] for change in shared.changes]
-    assert patched == [[{"op": "replace", "path": "/spec/accessModes/0", "value": "ReadWriteOnce"}]] * 2
-    assert by_kind["StopPod",].summary == "Stop pod d/user"
+def test_a_claim_for_one_pod_is_waited_for_or_given_up() -> None:
+    """It is not deleted while a pod uses it: it would stay in Terminating, and go with that pod."""
+    documents = [node("n1"), CSI, EXCLUSIVE, FOR_ONE, pod("user", "n1", **mounts("data")), ASKED]
+    (stop,) = found(documents).remedies
+    assert (stop.kinds, stop.summary) == (("StopPod",), "Stop pod d/user")
+    documents[-2]["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z"
+    (wait,) = (each for each in found(documents).remedies if each.kinds == ("Wait",))
+    assert wait.summary == "Wait until 1 pod that is terminating leaves n1: d/user"
+    assert wait.commands == ("kubectl wait -n d --for=delete pod/user",)
 
 
 def test_the_limit_is_raised_or_a_pod_stopped() -> None:

@@ -25,7 +25,10 @@ from claim_documents import (
     volume,
 )
 
+from kschedctl.cluster import Cluster
 from kschedctl.reports.remedies import Remedy
+from kschedctl.studies.remedies.remedies import remedies
+from kschedctl.studies.remedies.search import RemedyWishes
 
 CSI = storage_class("csi")
 ON_N1 = {HOSTNAME: ["n1"]}
@@ -54,19 +57,19 @@ CASES: dict[str, tuple[list[Json], dict[str, str]]] = {
     ),
     "the volume is too small": (
         [node("n1"), LOCAL, claim(size="500Gi"), volume("v", on=ON_N1)],
-        {"OtherVolume": "Make claim d/data anew for volume v: 10Gi instead of 500Gi"},
+        {"OtherVolume": "Recreate claim d/data for volume v: 10Gi instead of 500Gi"},
     ),
     "the volume is for another way of access": (
         [node("n1"), LOCAL, claim(accessModes=["ReadWriteMany"]), volume("v")],
-        {"OtherVolume": "Make claim d/data anew for volume v: ReadWriteOnce instead of ReadWriteMany"},
+        {"OtherVolume": "Recreate claim d/data for volume v: ReadWriteOnce instead of ReadWriteMany"},
     ),
     "the volume is a block device": (
         [node("n1"), LOCAL, claim(), volume("v", volumeMode="Block")],
-        {"OtherVolume": "Make claim d/data anew for volume v: volumeMode Block"},
+        {"OtherVolume": "Recreate claim d/data for volume v: volumeMode Block"},
     ),
     "the claim selects other volumes": (
         [node("n1"), LOCAL, claim(selector={"matchLabels": {"fast": "yes"}}), volume("v")],
-        {"OtherVolume": "Make claim d/data anew for volume v: no selector", "CreateVolume": "Create"},
+        {"OtherVolume": "Recreate claim d/data for volume v: no selector", "CreateVolume": "Create"},
     ),
     "the volume's claim is gone": (
         [node("n1"), LOCAL, claim(), volume("v", held_by="before")],
@@ -74,7 +77,7 @@ CASES: dict[str, tuple[list[Json], dict[str, str]]] = {
     ),
     "another class makes volumes": (
         [node("n1"), LOCAL, CSI, claim()],
-        {"OtherStorageClass": "Make claim d/data anew with class csi instead of local"},
+        {"OtherStorageClass": "Recreate claim d/data with class csi instead of local"},
     ),
     "a volume is to be bound by hand": (
         [node("n1"), MANUAL, claim(of="manual"), volume("v", "manual")],
@@ -82,12 +85,12 @@ CASES: dict[str, tuple[list[Json], dict[str, str]]] = {
     ),
     "a volume is not made before the pod is there": (
         [node("n1"), storage_class("csi", mode="Immediate"), claim(of="csi")],
-        {"WaitForFirstConsumer": "Make StorageClass csi anew with volumeBindingMode WaitForFirstConsumer"},
+        {"WaitForFirstConsumer": "Recreate StorageClass csi with volumeBindingMode WaitForFirstConsumer"},
     ),
     "the class is misspelt": (
         [node("n1"), CSI, claim(of="csi-")],
         {
-            "CorrectStorageClass": "Make claim d/data anew with class csi instead of csi-, which does not exist",
+            "CorrectStorageClass": "Recreate claim d/data with class csi instead of csi-, which does not exist",
             "CreateStorageClass": "Create StorageClass csi-, like csi (provisioner csi.example.com, WaitForFirst",
         },
     ),
@@ -95,7 +98,7 @@ CASES: dict[str, tuple[list[Json], dict[str, str]]] = {
         [node("n1"), CSI, DRIVER_WITH_POOLS, pool("p", "4Gi", "a"), claim(of="csi")],
         {
             "RaiseCapacity": "Add storage to pool kube-system/p of class csi: room for 10Gi instead of 4Gi",
-            "SmallerClaim": "Make claim d/data anew with 4Gi instead of 10Gi",
+            "SmallerClaim": "Recreate claim d/data with 4Gi instead of 10Gi",
         },
     ),
     "there is no pool for the zone": (
@@ -104,7 +107,7 @@ CASES: dict[str, tuple[list[Json], dict[str, str]]] = {
     ),
     "volumes are made elsewhere": (
         [node("n1"), ONE_ZONE, claim(of="csi")],
-        {"AllowTopology": "Make StorageClass csi anew, so that its volumes are made for topology.kubernetes.io/zone=a"},
+        {"AllowTopology": "Recreate StorageClass csi, so that its volumes are made for topology.kubernetes.io/zone=a"},
     ),
     "the volume is made for a node that is gone": (
         [node("n1"), CSI, SELECTED],
@@ -112,15 +115,18 @@ CASES: dict[str, tuple[list[Json], dict[str, str]]] = {
     ),
     "the volume is in another zone": (
         [node("n1"), CSI, claim(of="csi", volume="v"), csi_volume("v", "data", on=IN_B)],
-        {"RemakeClaim": "Make claim d/data anew, so that a volume is found or made where the pod goes"},
+        {"RemakeClaim": "Recreate claim d/data, so that a volume is found or made where the pod goes"},
     ),
     "the volume's label is of another zone": (
         [node("n1"), MANUAL, claim(of="manual", volume="v"), LABELLED, volume("other", "manual")],
-        {"OtherVolume": "Make claim d/data anew for volume other"},
+        {"OtherVolume": "Recreate claim d/data for volume other"},
     ),
     "the volume is not there": (
         [node("n1"), CSI, claim(of="csi", volume="gone")],
-        {"CreateVolume": "Create PersistentVolume gone of 10Gi for claim d/data", "RemakeClaim": "Make claim d/data"},
+        {
+            "CreateVolume": "Create PersistentVolume gone of 10Gi for claim d/data",
+            "RemakeClaim": "Recreate claim d/data",
+        },
     ),
     "the claim is not there": (
         [node("n1"), CSI, LOCAL, volume("v", size="3Gi"), claim("daten")],
@@ -130,8 +136,8 @@ CASES: dict[str, tuple[list[Json], dict[str, str]]] = {
         [node("n1"), CSI, claim("datas", of="csi")],
         {"CorrectClaim": "Use claim datas instead of data, which does not exist", "CreateClaim": "Create claim d/data"},
     ),
-    "the claim is being deleted": ([node("n1"), CSI, GOING], {"RemakeClaim": "Make claim d/data anew, which is being"}),
-    "the claim lost its volume": ([node("n1"), CSI, LOST], {"RemakeClaim": "Make claim d/data anew, whose volume is"}),
+    "the claim is being deleted": ([node("n1"), CSI, GOING], {"RemakeClaim": "Recreate claim d/data, which is being"}),
+    "the claim lost its volume": ([node("n1"), CSI, LOST], {"RemakeClaim": "Recreate claim d/data, whose volume is"}),
 }
 
 
@@ -155,12 +161,48 @@ def test_a_claim_for_a_free_volume() -> None:
     assert remedy.summary == "Create claim d/data of 3Gi, class local, for volume v"
 
 
-def test_what_is_left_behind_is_said() -> None:
+@pytest.mark.parametrize(
+    ("policy", "told", "first"),
+    [
+        ("Retain", "reclaim policy Retain", ()),
+        (
+            "Delete",
+            "reclaim policy Delete, so make it Retain first",
+            ('kubectl patch pv v --type=merge -p \'{"spec": {"persistentVolumeReclaimPolicy": "Retain"}}\'',),
+        ),
+    ],
+)
+def test_what_is_left_behind_is_said_and_kept(policy: str, told: str, first: tuple[str, ...]) -> None:
     documents, _ = CASES["the volume is in another zone"]
-    assert {each.weakens for each in found([*documents, ASKED]).remedies} == {"what is on volume v stays behind"}
+    documents = [*documents[:-1], csi_volume("v", "data", on=IN_B, persistentVolumeReclaimPolicy=policy), ASKED]
+    (remedy,) = found(documents).remedies
+    assert remedy.weakens == f"it starts without the data of claim d/data, which stay on volume v ({told})"
+    assert remedy.commands[:-1] == (*first, "kubectl delete pvc -n d data")
+    assert json.loads(shlex.split(remedy.commands[-1])[2])["spec"].get("volumeName") is None
     documents, _ = CASES["the volume's claim is gone"]
-    released = summaries([*documents, ASKED])["ReleaseVolume"]
-    assert released.weakens == "what d/before left on volume v is handed over"
+    gone = volume("v", held_by="before", persistentVolumeReclaimPolicy=policy)
+    released = summaries([*documents[:-1], gone, ASKED])["ReleaseVolume"]
+    assert released.weakens == "what claim d/before left on volume v is handed over, and may be overwritten"
+    assert released.commands[: len(first)] == first
+
+
+def test_what_a_stateful_set_makes_again_is_not_asked_for_otherwise() -> None:
+    """Its claim d/data-db-0 is made of its template whenever it is missing."""
+    documents, _ = CASES["another class makes volumes"]
+    one = [*documents[:-1], claim("data-db-0")]
+    owner = {"kind": "StatefulSet", "name": "db"}
+    theirs = pod("db-0", owner=owner, **mounts("data-db-0"))
+    report = remedies(Cluster.from_objects([*one, theirs]), "d/db-0", RemedyWishes(1))
+    assert "OtherStorageClass" not in {kind for each in report.remedies for kind in each.kinds}
+    bare = remedies(Cluster.from_objects([*one, pod(**mounts("data-db-0"))]), "d/asked", RemedyWishes(1))
+    assert "OtherStorageClass" in {kind for each in bare.remedies for kind in each.kinds}
+
+
+def test_a_claim_that_an_ended_pod_names_is_protected_too() -> None:
+    documents, _ = CASES["the volume is in another zone"]
+    ended = pod("ended", "far", **mounts("data"))
+    ended["status"] = {"phase": "Succeeded"}
+    assert not found([*documents, node("far", "c"), ended, ASKED]).remedies
 
 
 def test_a_claim_that_another_pod_has_stays_as_it_is() -> None:
@@ -223,7 +265,8 @@ def test_what_is_fixed_is_made_anew() -> None:
 def test_names_are_quoted() -> None:
     """A file may call an object anything."""
     name = "x'; reboot #"
-    documents = [node("n1"), LOCAL, claim(name), volume("v", held_by="before; reboot"), pod(**mounts(name))]
+    before = volume("v", held_by="before; reboot", persistentVolumeReclaimPolicy="Retain")
+    documents = [node("n1"), LOCAL, claim(name), before, pod(**mounts(name))]
     made = {remedy.kinds[0]: remedy.commands for remedy in found(documents).remedies}
     (create,) = made["CreateVolume"]
     assert json.loads(shlex.split(create)[2])["metadata"]["name"] == f"{name}-volume"

@@ -13,11 +13,9 @@ from typing import NamedTuple
 
 from msgspec.structs import replace
 
-from kschedctl.api.arrays import Position
 from kschedctl.api.objects import PersistentVolume, PersistentVolumeClaim, Pod
 from kschedctl.api.ownership import owner_of
 from kschedctl.scheduler.volumes.listers import claim_key, claim_volumes, listers
-from kschedctl.snapshot.pod_info import PodInfo
 from kschedctl.studies.remedies import kubectl
 from kschedctl.studies.remedies.changes import ObjectEdit, ObjectKey
 from kschedctl.studies.remedies.prices import Price
@@ -74,18 +72,17 @@ def _kept(volume: PersistentVolume) -> PersistentVolume:
 
 def in_use(site: Site, claim: PersistentVolumeClaim) -> bool:
     """Whether a pod on a node names the claim, be it only as one that has ended there: it is protected then."""
-    view, name, namespace = site.cycle.view, claim.metadata.name, claim.metadata.namespace
+    pods, name, namespace = site.trial.scheduler.cluster.pods, claim.metadata.name, claim.metadata.namespace
+    gone = {key for key, edit in site.trial.edits.items() if edit.after is None}
 
-    def may(info: PodInfo) -> bool:
-        volumes = info.spec.volumes if info.namespace == namespace else ()
-        return any(each.persistent_volume_claim is not None or each.ephemeral is not None for each in volumes)
+    def may(template: Pod) -> bool:
+        return template.metadata.namespace == namespace and any(claim_volumes(template))
 
-    def holds(position: Position) -> bool:
-        pod = view.pods.objects[position]
-        there = view.node[position] >= 0 or (pod.terminated and bool(pod.spec.node_name))
+    def holds(pod: Pod) -> bool:
+        there = bool(pod.spec.node_name) and ObjectKey.of(pod) not in gone
         return there and any(used == name for _, used, _ in claim_volumes(pod))
 
-    return any(holds(Position(at)) for at in view.pods.with_infos(view.pods.where(may)).tolist())
+    return any(holds(pods[row]) for row in pods.rows_where(may).tolist())
 
 
 def is_of_stateful_set(pod: Pod, claim: PersistentVolumeClaim) -> bool:

@@ -40,7 +40,9 @@ def one_more(site: Site) -> Iterator[Fix]:
         size = tuple(sorted(node.status.allocatable.items()))
         models.setdefault((pool_of(node), zone_key(node), _empty(node).taints, size, chosen), node)
     refused = [refusal.mask for name in OF_NODES for refusal in _rejections(site, name)]
-    fit = [node for node in models.values() if not any(mask[view.nodes.index[node.metadata.name]] for mask in refused)]
+    index = view.nodes.index
+    fit = [node for node in models.values() if not any(mask[index[node.metadata.name]] for mask in refused)]
+    fit = fit or list(models.values())
     lacking = {node.metadata.name: _lacking(site, node) for node in fit}
     for node in sorted(models.values(), key=lambda node: node not in fit)[:MOST_MODELS]:
         yield more_like(view, node)
@@ -86,7 +88,7 @@ def more_like(view: Fork, model: Node, count: int = 1, larger: Amounts | None = 
     text = f"add a node like {name}{of_pool}" if count == 1 else f"add {count} nodes like {name}{of_pool}"
     with_more = ", ".join(f"{size} of {resource}" for resource, size in sizes.items())
     text += f", but with {with_more}" * bool(sizes)
-    cost = OF_ANOTHER_SHAPE if sizes else ADD_NODE
+    cost = count * (OF_ANOTHER_SHAPE if sizes else ADD_NODE)
     target, where = (name, count, with_more), f"like {name}"
     return Fix("AddNode", target, text, "operator", tuple(edits), cost, variant_of="node", where=where)
 
