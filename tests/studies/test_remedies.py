@@ -208,7 +208,7 @@ def test_alternatives_are_told_once() -> None:
     ]
     documents.append(pod("p"))
     first = remedies(Cluster.from_objects(documents), "d/p", RemedyWishes(1)).remedies[0]
-    assert (first.summary, first.alternatives) == ("Find out why node n1 is cordoned, and uncordon it", ("n2",))
+    assert (first.summary, first.alternatives) == ("Uncordon node n1, after finding out why it is cordoned", ("n2",))
 
 
 def test_the_largest_request_that_fits_is_told_although_it_fits_fewer_nodes() -> None:

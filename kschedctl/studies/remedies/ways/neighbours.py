@@ -210,9 +210,11 @@ def one_fewer(site: Site, position: Position) -> Iterator[Fix]:
     pod = site.cycle.view.pods.objects[position]
     owner = owner_of(pod)
     left = _replicas_left(site, pod, owner)
-    if left is None:
-        return
-    weakens, price = f"{owner} runs with one replica fewer", None
+    if left is None or owner == owner_of(site.trial.pod):
+        return  # of its own workload it would be the one that goes
+    weakens, price = f"{owner} runs with one replica fewer", None if left else Price.LOSS
+    if not left:
+        weakens = f"{owner} does not run any more"
     if owner.kind == "StatefulSet":
         weakens += "; its persistentVolumeClaimRetentionPolicy may delete the claims of that replica"
         price = Price.LOSS

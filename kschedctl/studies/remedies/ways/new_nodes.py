@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from kschedctl.api.node_pools import pool_of
 from kschedctl.api.objects import CSINode, Node, NodeSpec, ObjectMeta, Pod, Resources, ResourceSlice
 from kschedctl.api.ownership import owner_of
-from kschedctl.api.resource_names import CPU, EPHEMERAL_STORAGE, is_pod_level
+from kschedctl.api.resource_names import CPU, EPHEMERAL_STORAGE, is_extended, is_pod_level
 from kschedctl.api.tolerations import UNSCHEDULABLE
 from kschedctl.scheduler.framework import Rejection
 from kschedctl.snapshot.fork import Fork
@@ -29,26 +29,38 @@ Amounts = dict[str, int]
 def one_more(site: Site) -> Iterator[Fix]:
     """A node like the first of each sort, with what runs on each node; where none is large enough, a larger one.
 
-    Sorts differ in pool, zone, taints, size, and the labels by which the pod chooses nodes. Nobody adds a node that
-    takes no pods: like one that is cordoned the new one is in all else.
+    Nobody adds a node that takes no pods: like one that is cordoned the new one is in all else. Nor one of another sort
+    with devices that a sort of nodes has.
     """
-    view = site.cycle.view
+    view, models = site.cycle.view, _models(site)
+    refused = [refusal.mask for name in OF_NODES for refusal in _rejections(site, name)]
+    rows = {node.metadata.name: view.nodes.index[node.metadata.name] for node in models}
+    fit = [node for node in models if not any(mask[rows[node.metadata.name]] for mask in refused)] or models
+    for node in sorted(models, key=lambda node: node not in fit)[:MOST_MODELS]:
+        yield more_like(view, node)
+    lacking = {node.metadata.name: _lacking(site, node) for node in fit}
+    if all(lacking.values()):
+        for node in fit[:MOST_MODELS]:
+            amounts = lacking[node.metadata.name]
+            if not any(is_extended(name) and _is_offered(view, name, amount) for name, amount in amounts.items()):
+                yield more_like(view, node, larger=amounts)
+
+
+def _models(site: Site) -> list[Node]:
+    """The first node of each sort: these differ in pool, zone, taints, size and the labels by which the pod chooses."""
     keys = sorted(label_keys(site.cycle) - {HOSTNAME})
-    models: dict[object, Node] = {}
-    for node in sorted(view.nodes.objects, key=lambda node: node.spec.unschedulable):
+    found: dict[object, Node] = {}
+    for node in sorted(site.cycle.view.nodes.objects, key=lambda node: node.spec.unschedulable):
         chosen = tuple(map(node.metadata.labels.get, keys))
         size = tuple(sorted(node.status.allocatable.items()))
-        models.setdefault((pool_of(node), zone_key(node), _empty(node).taints, size, chosen), node)
-    refused = [refusal.mask for name in OF_NODES for refusal in _rejections(site, name)]
-    index = view.nodes.index
-    fit = [node for node in models.values() if not any(mask[index[node.metadata.name]] for mask in refused)]
-    fit = fit or list(models.values())
-    lacking = {node.metadata.name: _lacking(site, node) for node in fit}
-    for node in sorted(models.values(), key=lambda node: node not in fit)[:MOST_MODELS]:
-        yield more_like(view, node)
-    if lacking and all(lacking.values()):
-        for node in fit[:MOST_MODELS]:
-            yield more_like(view, node, larger=lacking[node.metadata.name])
+        found.setdefault((pool_of(node), zone_key(node), _empty(node).taints, size, chosen), node)
+    return list(found.values())
+
+
+def _is_offered(view: Fork, resource: str, amount: int) -> bool:
+    """Whether a node that is there has as much when it is empty."""
+    column = view.resources.get(resource)
+    return column is not None and bool((view.allocatable[:, column] >= amount).any())
 
 
 def _rejections(site: Site, plugin: str) -> Sequence[Rejection]:

@@ -33,7 +33,7 @@ def cordoned(site: Site, refusal: NodeRefusal) -> Iterator[Fix]:
     yield Fix(
         "Uncordon",
         name,
-        f"find out why node {name} is cordoned, and uncordon it",
+        f"uncordon node {name}, after finding out why it is cordoned",
         "operator",
         on_node(node, _uncordoned),
         UNCORDON,
