@@ -15,7 +15,7 @@ from msgspec.structs import replace
 
 from kschedctl.api.objects import PersistentVolume, PersistentVolumeClaim, Pod
 from kschedctl.api.ownership import owner_of
-from kschedctl.scheduler.volumes.listers import claim_key, claim_volumes, listers
+from kschedctl.scheduler.plugins.helper.volumes.listers import claim_key, claim_volumes, listers
 from kschedctl.studies.remedies import kubectl
 from kschedctl.studies.remedies.changes import ObjectEdit, ObjectKey
 from kschedctl.studies.remedies.prices import Price

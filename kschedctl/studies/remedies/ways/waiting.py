@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from kschedctl.api.objects import Pod
-from kschedctl.scheduler.facts import AnyFact, ClaimInUse, DiskMounted, HostPortHeld, PodInTheWay
+from kschedctl.scheduler.framework.facts import AnyFact, ClaimInUse, DiskMounted, HostPortHeld, PodInTheWay
 from kschedctl.studies.remedies import kubectl
 from kschedctl.studies.remedies.changes import Fix
 from kschedctl.studies.remedies.targets import NodeRefusal, Site
