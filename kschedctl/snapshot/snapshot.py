@@ -125,7 +125,7 @@ class Snapshot:
     def _resized(self, more: Sequence[tuple[Row, Node]]) -> Iterator[tuple[int, Node]]:
         """Those of the new nodes that offer something else than the ones that they are like."""
         for at, (like, node) in enumerate(more, len(self.nodes)):
-            if node.status.allocatable != self.nodes.objects[like].status.allocatable:
+            if like in self.resized or node.status.allocatable != self.nodes.objects[like].status.allocatable:
                 yield at, node
 
     @cached_property
