@@ -11,7 +11,7 @@ from kschedctl.lint.catalogue import IGNORE_FAULTY, INVALID, RULES, UNREADABLE
 from kschedctl.lint.findings.reporting import EVERYTHING, Reporting, report_of
 from kschedctl.lint.findings.scope import ALL_OBJECTS, LintScope
 from kschedctl.lint.rule import Rule, RuleProfile
-from kschedctl.lint.subject import Problem
+from kschedctl.lint.subject import Path, Problem, Subject
 from kschedctl.lint.suppression import ANNOTATION, annotation_of, ignores, matches
 from kschedctl.lint.world import World
 from kschedctl.reports.findings import Findings
@@ -33,8 +33,33 @@ def problems_of(world: World, rules: Sequence[Rule]) -> list[tuple[Rule, Problem
     found: list[tuple[Rule, Problem]] = [(INVALID, problem) for problem in world.invalid]
     found += [(UNREADABLE, problem) for problem in world.unreadable]
     found += [(IGNORE_FAULTY, problem) for problem in faulty_ignores(world)]
-    running = _running(world, rules)
-    return found + [(rule, _advised(rule, problem, world)) for rule in running for problem in rule.check(world)]
+    for rule in _running(world, rules):
+        found += [(rule, _advised(rule, problem, world)) for problem in seen_together(rule, world)]
+    return found
+
+
+def seen_together(rule: Rule, world: World) -> Iterator[Problem]:
+    """The problems that a rule sees in the whole world and in a set of objects that are applied together.
+
+    What only the whole has, as two budgets of one pod, is in no cluster; what only a set has, as a name that nothing
+    there has, may be elsewhere.
+    """
+    problems = list(rule.check(world))
+    if len(set(world.sets.values())) < 2:
+        yield from problems
+        return
+    worlds = {id(each): each for problem in problems for each in world.sets_with(problem.subject)}
+    told: dict[tuple[Subject, Path], int] = dict.fromkeys(map(_at, problems), 0)
+    for number, each in enumerate(worlds.values(), 1):
+        for problem in rule.check(each):
+            told[_at(problem)] = told.get(_at(problem), -1) or number
+            if told[_at(problem)] == number:
+                yield problem
+    yield from (problem for problem in problems if not world.sets.get(problem.subject))
+
+
+def _at(problem: Problem) -> tuple[Subject, Path]:
+    return problem.subject, problem.path
 
 
 def findings_of(

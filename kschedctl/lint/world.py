@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import posixpath
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import chain
 from typing import Any, NamedTuple
@@ -29,7 +29,7 @@ from kschedctl.lint.manifests.amounts import (
 )
 from kschedctl.lint.manifests.custom_resources import custom_workloads, may_make_pods, may_own_in
 from kschedctl.lint.manifests.releases import release_namespaces, release_of
-from kschedctl.lint.manifests.variants import Variants
+from kschedctl.lint.manifests.variants import NO_SETS, AppliedSet, Sets, Variants
 from kschedctl.lint.subject import Located, Problem, Subject
 from kschedctl.lint.workload import InvalidFieldError, Workload, scaled_by, typed_at, workload_of
 from kschedctl.reports.findings import PassedOver
@@ -60,6 +60,41 @@ class Item(NamedTuple):
     value: Any
 
 
+@dataclass
+class _Objects:
+    """Of manifests: what of them can be read, and what is wrong with the others."""
+
+    subjects: list[Subject] = field(default_factory=list)
+    workloads: list[Workload] = field(default_factory=list)
+    items: dict[str, list[Item]] = field(default_factory=lambda: defaultdict(list))
+    invalid: list[Problem] = field(default_factory=list)
+
+    @property
+    def by_kind(self) -> dict[str, tuple[Item, ...]]:
+        return {kind: tuple(of_kind) for kind, of_kind in self.items.items()}
+
+    def read(self, subject: Subject) -> None:
+        self.subjects.append(subject)
+        try:
+            self._read(subject)
+        except InvalidFieldError as error:
+            self.invalid.append(subject.problem(error.path, str(error)))
+
+    def _read(self, subject: Subject) -> None:
+        """Raises InvalidFieldError."""
+        if (workload := workload_of(subject)) is not None:
+            self.invalid += (faulty := _faults([workload]))
+            self.workloads += [] if workload.owned or faulty or uncountable(workload) else [workload]
+        elif struct := TYPED.get(kind_of(subject.document)) or struct_of(subject.document):
+            value = typed_at((), without_nulls(subject.document), struct)
+            self.invalid += unreadable_storage(subject, value)
+            self.items[subject.kind].append(Item(subject, value))
+        else:
+            made = list(custom_workloads(subject))
+            self.invalid += (faulty := _faults(made))
+            self.workloads += [] if faulty else made
+
+
 @dataclass(frozen=True, eq=False)
 class World:
     """``items``: the linted objects by kind. ``whole``: no manifest was left out since it could not be read.
@@ -67,6 +102,7 @@ class World:
 
     ``gates``: the version of Kubernetes that the objects are linted for, and its feature gates. ``own``: the cluster is
     what the manifests describe. ``stored``: workloads that the cluster has, as its files hold them.
+    ``sets``: those in which the objects are applied, by name; ``around``: the world of which this one is such a set.
     """
 
     workloads: tuple[Workload, ...] = ()
@@ -82,6 +118,8 @@ class World:
     whole: bool = True
     own: bool = False
     stored: Mapping[Owner, Mapping[str, Any]] = field(default_factory=dict)
+    sets: Sets = field(default_factory=lambda: NO_SETS)
+    around: World | None = None
 
     @classmethod
     def of_manifests(
@@ -90,39 +128,25 @@ class World:
         cluster: Cluster | None,
         gates: FeatureGates | None = None,
         namespace: str = "",
-        together: Iterable[Iterable[str]] = (),
+        sets_of: Callable[[Located], frozenset[AppliedSet]] | None = None,
     ) -> World:
         """Manifests, and the cluster that they go to; ``gates`` where there is none.
 
         ``namespace``: where objects go that name none, if that is known; what Helm rendered goes with its release.
-        ``together``: paths that belong together.
+        ``sets_of``: the sets in which what stands there is applied; without it all is one.
         """
-        workloads: list[Workload] = []
-        items: dict[str, list[Item]] = defaultdict(list)
-        invalid: list[Problem] = []
         located = [(document, place) for document, place in manifests if document.get("kind")]
         releases = {} if namespace else release_namespaces(located)
-        subjects = [_subject(d, place, namespace or releases.get(release_of(place), "")) for d, place in located]
-        for subject in subjects:
-            try:
-                if (workload := workload_of(subject)) is not None:
-                    invalid += (faulty := _faults([workload]))
-                    workloads += [] if workload.owned or faulty or uncountable(workload) else [workload]
-                elif struct := TYPED.get(kind_of(subject.document)) or struct_of(subject.document):
-                    value = typed_at((), without_nulls(subject.document), struct)
-                    invalid += unreadable_storage(subject, value)
-                    items[subject.kind].append(Item(subject, value))
-                else:
-                    made = list(custom_workloads(subject))
-                    invalid += (faulty := _faults(made))
-                    workloads += [] if faulty else made
-            except InvalidFieldError as error:
-                invalid.append(subject.problem(error.path, str(error)))
-        variants = Variants(subjects, together)
-        scaled = tuple(_autoscaled(workloads, [item for kind in AUTOSCALERS for item in items[kind]], variants))
-        found = {kind: tuple(of_kind) for kind, of_kind in items.items()}
+        found = _Objects()
+        for document, place in located:
+            found.read(_subject(document, place, namespace or releases.get(release_of(place), "")))
+        subjects, invalid = tuple(found.subjects), tuple(found.invalid)
+        sets = {s: sets_of(s.place) for s in subjects if s.place} if sets_of else NO_SETS
+        variants = Variants(subjects, sets)
+        autoscalers = [item for kind in AUTOSCALERS for item in found.items[kind]]
+        scaled = tuple(_autoscaled(found.workloads, autoscalers, variants))
         gates = _gates_of(cluster) if cluster else gates or FeatureGates()
-        return cls(scaled, found, cluster, tuple(invalid), tuple(subjects), gates, variants=variants)
+        return cls(scaled, found.by_kind, cluster, invalid, subjects, gates, variants=variants, sets=sets)
 
     @classmethod
     def of_cluster(cls, cluster: Cluster) -> World:
@@ -134,6 +158,44 @@ class World:
             for kind in TYPED
         }
         return cls(tuple(cluster_workloads(cluster)), items, cluster, gates=_gates_of(cluster))
+
+    def sets_with(self, subject: Subject) -> Iterator[World]:
+        """The sets in which an object is applied, each as a world by itself."""
+        for each in sorted(self.sets.get(subject, ())):
+            if each not in self._worlds:
+                self._worlds[each] = self._within(each)
+            yield self._worlds[each]
+
+    @cached_property
+    def _worlds(self) -> dict[AppliedSet, World]:
+        return {}
+
+    def _within(self, applied: AppliedSet) -> World:
+        members = self._members[applied]
+        return replace(
+            self,
+            workloads=tuple(members.workloads),
+            items=members.by_kind,
+            subjects=tuple(members.subjects),
+            variants=Variants(() if applied.closed else members.subjects),
+            sets=NO_SETS,
+            around=self,
+        )
+
+    @cached_property
+    def _members(self) -> Mapping[AppliedSet, _Objects]:
+        found: dict[AppliedSet, _Objects] = defaultdict(_Objects)
+        for subject, sets in self.sets.items():
+            for each in sets:
+                found[each].subjects.append(subject)
+        for workload in self.workloads:
+            for each in self.sets.get(workload.subject, ()):
+                found[each].workloads.append(workload)
+        for kind, items in self.items.items():
+            for item in items:
+                for each in self.sets.get(item.subject, ()):
+                    found[each].items[kind].append(item)
+        return found
 
     @property
     def objects(self) -> Iterator[Subject]:
@@ -152,6 +214,8 @@ class World:
     def facts(self) -> Facts:
         """The nodes and pods. Only for rules that need a cluster."""
         assert self.cluster is not None
+        if self.around is not None:
+            return self.around.facts
         return Facts(self.cluster.with_objects({"PriorityClass": [i.value for i in self.linted("PriorityClass")]}))
 
     def linted(self, kind: str) -> tuple[Item, ...]:

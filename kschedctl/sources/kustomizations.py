@@ -6,7 +6,7 @@ Patches, and what generators and charts take, are no objects; to others a select
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import suppress
 from typing import Any
 
@@ -44,6 +44,16 @@ class Kustomizations:
             for path in self._changed_by(folder) if labels or given else ():
                 self._labels[path] = labels | self._labels.get(path, {})
                 self._given[path] = given | self._given.get(path, {})
+
+    def has(self, folder: str) -> bool:
+        """Whether a folder is one of them."""
+        return folder in self._folders
+
+    def builds(self, wanted: Collection[str] = ()) -> Iterator[tuple[str, set[str]]]:
+        """The folders that no other one builds upon, or that are wanted; with the files and folders of each build."""
+        for folder in self._folders:
+            if folder in wanted or (folder not in self._used and not _is_component(self._read[folder])):
+                yield folder, self._built_upon(folder)
 
     def is_patch(self, file: str, document: Mapping[str, Any]) -> bool:
         """Whether an object of a file changes another one, rather than being one."""

@@ -8,6 +8,10 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
 
 from kschedctl.errors import InputError
+from kschedctl.sources.applied.appliers import Applier, is_applier
+from kschedctl.sources.applied.sets import AppliedSets
+from kschedctl.sources.applied.standing_alone import Folders
+from kschedctl.sources.applied.tests import TestScripts, is_expectation, is_part
 from kschedctl.sources.builds.build import Build, BuiltObject
 from kschedctl.sources.documents.documents import Content, read_content
 from kschedctl.sources.documents.positions import LocatedObject, Text, objects_of
@@ -18,6 +22,7 @@ from kschedctl.sources.kustomizations import Kustomizations
 TEMPLATES = "templates"
 FOREIGN = "documents that are no Kubernetes objects"
 PATCHES = "patches of Kustomize"
+TESTS = "expectations and parts of objects in tests"
 
 _LINE = re.compile(r"line (\d+)")
 _KUBERNETES = re.compile(r"^[ \t]*+(?:apiVersion|\"apiVersion\")\s*+:", re.MULTILINE)
@@ -51,11 +56,15 @@ class Broken(NamedTuple):
 
 
 class Repository(NamedTuple):
-    """``passed_over``: reason -> what of the files is no manifest, as ``file`` or ``file, document 3``."""
+    """``passed_over``: reason -> what of the files is no manifest, as ``file`` or ``file, document 3``.
+
+    ``sets``: which of the files are applied together.
+    """
 
     objects: tuple[LocatedObject | BuiltObject, ...]
     broken: tuple[Broken, ...]
     passed_over: Mapping[str, tuple[str, ...]]
+    sets: AppliedSets
 
     @property
     def whole(self) -> bool:
@@ -66,13 +75,16 @@ class Repository(NamedTuple):
 class _Reading:
     """What was found so far."""
 
-    def __init__(self, kustomizations: Kustomizations) -> None:
+    def __init__(self, kustomizations: Kustomizations, folders: Folders) -> None:
         self.objects: list[LocatedObject | BuiltObject] = []
         self.broken: list[Broken] = []
         self.passed_over: dict[str, list[str]] = {}
         self.errors: list[InputError] = []
         self.readable = 0
         self.built: set[str] = set()
+        self.appliers: list[Applier] = []
+        self.tests = TestScripts()
+        self._folders = folders
         self._kustomizations = kustomizations
 
     def build(self, build: Build) -> None:
@@ -116,12 +128,33 @@ class _Reading:
             if not found and not _is_empty_list(document.value):
                 self._pass_over(FOREIGN, where)
             for each in found:
+                self._see(os.path.abspath(file), each.value)
                 if (templated and _has_placeholder(each.value)) or _is_named_later(each.value):
                     self._pass_over(TEMPLATES, where)
+                elif is_part(each.value) and self._folders.stands_alone(os.path.abspath(file)):
+                    self._pass_over(TESTS, where)
                 elif self._kustomizations.is_patch(file, each.value):
                     self._pass_over(PATCHES, where)
                 else:
                     self.objects.append(each._replace(value=self._kustomizations.completed(file, each.value)))
+
+    def _see(self, path: str, value: Mapping[str, Any]) -> None:
+        """What objects say of others."""
+        self.tests.see(path, value)
+        if is_applier(value):
+            self.appliers.append(Applier(path, value))
+
+    def leave_out_expectations(self) -> None:
+        """Of tests that stand before or after them."""
+        files = {each.file for each in self.objects if not each.build}
+        expectations = set(filter(self._is_expectation, files))
+        for file in sorted(expectations):
+            self._pass_over(TESTS, file)
+        self.objects = [each for each in self.objects if each.build or each.file not in expectations]
+
+    def _is_expectation(self, file: str) -> bool:
+        path = os.path.abspath(file)
+        return self.tests.expect(path) or (is_expectation(path) and self._folders.stands_alone(path))
 
     def _pass_over(self, why: str, where: str) -> None:
         self.passed_over.setdefault(why, []).append(where)
@@ -132,7 +165,8 @@ def read_repository(files: Collection[str], builds: Iterable[Build] = (), *, str
 
     Raises InputError where none can be read, with ``strict`` where one cannot.
     """
-    reading = _Reading(Kustomizations(files))
+    kustomizations, folders = Kustomizations(files), Folders(os.path.abspath(file) for file in files if file != STDIN)
+    reading = _Reading(kustomizations, folders)
     for build in builds:
         reading.build(build)
     for file in files:
@@ -142,8 +176,10 @@ def read_repository(files: Collection[str], builds: Iterable[Build] = (), *, str
             break
     if reading.errors and (strict or not reading.readable):
         raise reading.errors[0]
+    reading.leave_out_expectations()
     passed_over = {why: tuple(dict.fromkeys(where)) for why, where in reading.passed_over.items()}
-    return Repository(tuple(reading.objects), tuple(reading.broken), passed_over)
+    sets = AppliedSets(folders, kustomizations, reading.appliers, reading.tests.folders)
+    return Repository(tuple(reading.objects), tuple(reading.broken), passed_over, sets)
 
 
 def _is_object(value: Mapping[str, Any]) -> bool:

@@ -276,7 +276,8 @@ def _world(manifests: Repository | None, source: Source, cluster: DescribedClust
     gates = FeatureGates(source.kube_version or KUBE_VERSION, feature_gates(source.feature_gates))
     described = cluster or cluster_among(manifests.objects, gates, goes.named)
     located = ((manifest.value, manifest) for manifest in manifests.objects)
-    world = World.of_manifests(located, described.cluster, gates, goes.namespace, goes.together)
+    manifests.sets.declare(goes.together)
+    world = World.of_manifests(located, described.cluster, gates, goes.namespace, sets_of=manifests.sets.of)
     unreadable = tuple(Subject("File", "", place=each).problem((), each.what) for each in manifests.broken)
     passed_over = tuple(PassedOver(what, where) for what, where in manifests.passed_over.items())
     return replace(

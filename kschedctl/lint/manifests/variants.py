@@ -3,13 +3,15 @@
 Where two files hold the same object (kind, namespace, name), the folders in which they are, below the one that they
 share, are alternatives: nothing of the one is ever together with anything of the other. Files of one folder, and parts
 of one file, are alternatives in the same way, and so are builds of one base. Folders above or beside that hold nothing
-twice go with all of them.
+twice go with all of them. What a repository says itself of what is applied together goes before all that.
 """
 
 from __future__ import annotations
 
 import posixpath
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from types import MappingProxyType
+from typing import NamedTuple
 
 from kschedctl.lint.subject import Located, Subject
 
@@ -36,12 +38,24 @@ _RANK = {kind: rank for rank, kind in enumerate(_INSTALLED)}
 """The order in which Helm writes the kinds of a release. See InstallOrder in its kind_sorter.go."""
 
 
-class Variants:
-    """Of these objects; ``declared``: lists of paths that belong together, each list another cluster."""
+class AppliedSet(NamedTuple):
+    """Objects that are applied together. ``closed``: none of them is an alternative of another one."""
 
-    def __init__(self, subjects: Sequence[Subject], declared: Iterable[Iterable[str]] = ()) -> None:
+    name: str
+    closed: bool = False
+
+
+Sets = Mapping[Subject, frozenset[AppliedSet]]
+"""Those in which objects are; none where all is one."""
+NO_SETS: Sets = MappingProxyType({})
+
+
+class Variants:
+    """Of these objects, and the sets in which they are applied."""
+
+    def __init__(self, subjects: Sequence[Subject], sets: Sets = NO_SETS) -> None:
         self._homes = dict(_homes(subjects))
-        self._declared = [[_parts(path) for path in paths] for paths in declared]
+        self._sets = sets if len(set(sets.values())) > 1 else NO_SETS
         self._alternatives: dict[Home, dict[str, set[str]]] = {}
         holders: dict[tuple[str, ...], set[Home]] = {}
         for subject in subjects:
@@ -53,16 +67,17 @@ class Variants:
 
     def __bool__(self) -> bool:
         """Whether there is anything that is apart."""
-        return bool(self._alternatives or self._declared)
+        return bool(self._alternatives or self._sets)
 
     def together(self, one: Subject, other: Subject) -> bool:
         """Whether both can be in one cluster; what was read from a cluster is with everything."""
         here, there = self._homes.get(one), self._homes.get(other)
         if here is None or there is None or here == there:
             return True
-        ours, theirs = self._clusters(here), self._clusters(there)
-        if ours and theirs:
-            return not ours.isdisjoint(theirs)
+        if self._sets:
+            shared = self._sets[one] & self._sets[other]
+            if not shared or any(each.closed for each in shared):
+                return bool(shared)
         depth = next(i for i, (a, b) in enumerate(zip(here, there, strict=False)) if a != b)
         groups = self._alternatives.get(here[:depth], {})
         return here[depth] not in groups or there[depth] not in groups[here[depth]]
@@ -75,10 +90,6 @@ class Variants:
             kept += (s for s in subjects if s is not first and all(self.together(s, other) for other in kept))
             found = max(found, kept, key=len)
         return found if self else subjects
-
-    def _clusters(self, home: Home) -> set[int]:
-        """Of the settings' lists, those that hold the file."""
-        return {i for i, paths in enumerate(self._declared) if any(home[: len(path)] == path for path in paths)}
 
     def _set_apart(self, at: Home, children: set[str]) -> None:
         """The children of a folder (or a file) are alternatives, with all that is one of them already."""

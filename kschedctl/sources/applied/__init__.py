@@ -1,0 +1,1 @@
+"""What of a repository is applied together: a repository is not one cluster."""

@@ -1,0 +1,100 @@
+"""Tests that are written as manifests, by Chainsaw, kuttl or Kyverno: what of their files is no object by itself.
+
+What they expect is compared with objects, and what they change is only a part of one.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterator, Mapping
+from fnmatch import fnmatchcase
+from typing import Any
+
+_GROUPS = ("chainsaw.kyverno.io", "cli.kyverno.io", "kuttl.dev")
+_EXPECTATION = re.compile(r"((.*[^a-z])?assert(ions?|s)?([^a-z].*)?|(\d+-)?errors?)\.(ya?ml|json)")
+_EXPECTING = ("assert", "error")
+_EXPECTED = ("patchedResource", "patchedResources", "generatedResource", "cloneSourceResource")
+_TEMPLATES = {
+    "Pod": (),
+    "Deployment": ("template",),
+    "StatefulSet": ("template",),
+    "DaemonSet": ("template",),
+    "ReplicaSet": ("template",),
+    "ReplicationController": ("template",),
+    "Job": ("template",),
+    "CronJob": ("jobTemplate", "spec", "template"),
+}
+"""Kind -> where the template of its pods stands in its spec."""
+_SELECTING = frozenset({"Deployment", "StatefulSet", "DaemonSet", "ReplicaSet"})
+
+
+class TestScripts:
+    """The tests among files, as they are read."""
+
+    __test__ = False
+
+    def __init__(self) -> None:
+        self.folders: set[str] = set()
+        self._patterns: set[str] = set()
+
+    def see(self, path: str, value: Mapping[str, Any]) -> None:
+        """An object at an absolute path."""
+        if str(value.get("apiVersion") or "").partition("/")[0] in _GROUPS:
+            folder = os.path.dirname(path)
+            self.folders.add(folder)
+            self._patterns |= {os.path.normpath(os.path.join(folder, file)) for file in _expected(value)}
+
+    def expect(self, path: str) -> bool:
+        """Whether a file says what some test expects: as they say, or by its name beside them."""
+        if path in self._patterns or any(fnmatchcase(path, pattern) for pattern in self._globs):
+            return True
+        return is_expectation(path) and os.path.dirname(path) in self.folders
+
+    @property
+    def _globs(self) -> Iterator[str]:
+        return (pattern for pattern in self._patterns if "*" in pattern)
+
+
+def is_expectation(path: str) -> bool:
+    """Whether the file is called as those are.
+
+    >>> [is_expectation(name) for name in ("00-assert.yaml", "my-assert-1.yaml", "errors.yaml", "web-errors.yaml")]
+    [True, True, True, False]
+    """
+    return _EXPECTATION.fullmatch(os.path.basename(path).lower()) is not None
+
+
+def is_part(value: Mapping[str, Any]) -> bool:
+    """Whether pods, or what makes some, lack what nobody leaves out."""
+    kind, spec = str(value.get("kind")), value.get("spec")
+    if kind not in _TEMPLATES:
+        return False
+    if not isinstance(spec, dict):
+        return True
+    template: Any = spec
+    for step in _TEMPLATES[kind]:
+        template = template.get(step) if isinstance(template, dict) else None
+    pods = template if kind == "Pod" else template.get("spec") if isinstance(template, dict) else None
+    has_containers = isinstance(pods, dict) and bool(pods.get("containers"))
+    return not has_containers or (kind in _SELECTING and "selector" not in spec)
+
+
+def _expected(value: Any) -> Iterator[str]:
+    """The files of which a test says that it expects them."""
+    open_ = [value]
+    while open_:
+        one = open_.pop()
+        if isinstance(one, list):
+            open_ += one
+        elif isinstance(one, dict):
+            open_ += one.values()
+            for key in _EXPECTING:
+                yield from _files(one.get(key))
+            yield from (one[key] for key in _EXPECTED if isinstance(one.get(key), str))
+
+
+def _files(expectations: Any) -> Iterator[str]:
+    for each in expectations if isinstance(expectations, list) else [expectations]:
+        if isinstance(each, dict) and isinstance(each.get("file"), str):
+            yield each["file"]
