@@ -10,7 +10,7 @@ from kschedctl.reports.over_time.searches import SearchedNodes
 from kschedctl.reports.pod_group import PodGroupReport
 from kschedctl.reports.remedies import Remedy
 from kschedctl.reports.unknown import UnknownKind
-from kschedctl.scheduler.framework.facts import AnyFact
+from kschedctl.scheduler.registry.facts import AnyFact
 
 
 class StatusReport(Document, frozen=True):

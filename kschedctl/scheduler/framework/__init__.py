@@ -15,7 +15,7 @@ import numpy.typing as npt
 
 from kschedctl.api.arrays import Bools, Position, Rows, Scores
 from kschedctl.api.objects import AllocationResult, Pod, Struct
-from kschedctl.scheduler.framework.facts import AnyFact
+from kschedctl.scheduler.framework.facts import Fact
 from kschedctl.snapshot.delta import Delta
 from kschedctl.snapshot.fork import Fork
 from kschedctl.snapshot.pod_info import PodInfo
@@ -70,7 +70,7 @@ class Rejection(NamedTuple):
     mask: Bools
     code: Code
     reason: str
-    fact: Callable[[int], AnyFact | str | None] | None = None
+    fact: Callable[[int], Fact | str | None] | None = None
     distance: npt.NDArray[np.float64] | None = None
 
 
@@ -114,7 +114,7 @@ class PreFilterResult(NamedTuple):
     node_names: frozenset[str] | None = None
     state: Any = None
     reads: Reads | None = None
-    fact: AnyFact | str | None = None
+    fact: Fact | str | None = None
     like: Hashable = None
 
 

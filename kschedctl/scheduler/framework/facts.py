@@ -1,7 +1,7 @@
 """What stands behind a refusal on a node, as data: one struct for each sort of fact.
 
 Amounts are integers in base units: millicores of cpu, bytes, counts of anything else. Pods and claims are named
-``namespace/name``. The words for people are those of ``kschedctl.studies.why.words``.
+``namespace/name``. ``words()`` says it to people: a few words, exact, in one unit.
 """
 
 from __future__ import annotations
@@ -19,6 +19,14 @@ class Fact(
 
     nominated: bool = False
 
+    def words(self) -> str:
+        """What is said of it."""
+        raise NotImplementedError
+
+    def told(self) -> str:
+        """Its words, and that nominated pods were counted."""
+        return f"{self.words()}, counting the pods nominated for it" if self.nominated else self.words()
+
 
 class Detail(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True, gc=False):
     """Base of what a fact holds several of."""
@@ -29,63 +37,8 @@ class Said(Fact, frozen=True):
 
     text: str
 
-
-# -- the node itself -------------------------------------------------------------------------------------------------
-
-
-class Insufficient(Fact, frozen=True):
-    """``free`` of what the node ``offered`` is less than ``requested``; ``largest``: the most that any node offers."""
-
-    resource: str
-    requested: int
-    free: int
-    offered: int
-    largest: int
-
-    @property
-    def nowhere(self) -> bool:
-        """Whether no node has as much even when it is empty."""
-        return self.requested > self.largest
-
-
-class TooManyPods(Fact, frozen=True):
-    """As many pods as the node may have, or more, are there."""
-
-    pods: int
-    limit: int
-
-
-class Cordoned(Fact, frozen=True):
-    """The node is marked unschedulable."""
-
-
-class UntoleratedTaint(Fact, frozen=True):
-    """The first taint of the node that the pod does not tolerate."""
-
-    key: str
-    value: str
-    effect: str
-
-
-class AnotherNodeNamed(Fact, frozen=True):
-    """The pod's spec.nodeName is this other node."""
-
-    node: str
-
-
-class HostPortHeld(Fact, frozen=True):
-    """A port that the pod wants is held by another one; nothing is known of one that only a nominated pod holds."""
-
-    protocol: str = ""
-    port: int = 0
-    address: str = ""
-    holder: str = ""
-
-
-class FeaturesNotDeclared(Fact, frozen=True):
-    """Features that the pod needs and the node's kubelet does not declare."""
-
-    features: tuple[str, ...]
+    def words(self) -> str:
+        return self.text
 
 
 class Wanted(Detail, frozen=True):
@@ -97,12 +50,15 @@ class Wanted(Detail, frozen=True):
     found: str | None = None
     field: bool = False
 
+    def words(self) -> str:
+        """What is wanted and what is there."""
+        values = f" [{', '.join(self.values)}]" if self.values else ""
+        text = f"{self.key} {self.operator}{values} wanted"
+        return text if self.field else f"{text}, {self.label()} found"
 
-class NodeAffinityUnmet(Fact, frozen=True):
-    """What the node lacks of the pod's nodeSelector; where it lacks nothing of that, of each of its required terms."""
-
-    selector: tuple[Wanted, ...] = ()
-    terms: tuple[tuple[Wanted, ...], ...] = ()
+    def label(self) -> str:
+        """The value that the node has."""
+        return "no such label" if self.found is None else self.found
 
 
 class TopologyLabelMissing(Fact, frozen=True):
@@ -110,259 +66,14 @@ class TopologyLabelMissing(Fact, frozen=True):
 
     key: str
 
-
-# -- other pods ------------------------------------------------------------------------------------------------------
-
-
-class TooSkewed(Fact, frozen=True):
-    """The ``domain`` of the topology ``key`` has more matching ``pods`` than the emptiest, which has ``fewest``."""
-
-    key: str
-    domain: str
-    pods: int
-    fewest: int
-    skew: int
-    max_skew: int
+    def words(self) -> str:
+        return f"the node has no label {self.key}"
 
 
-class NoPodToJoin(Fact, frozen=True):
-    """A term of pod affinity selects no pod in the node's ``domain``.
+def words(fact: Fact | None) -> str:
+    """What is said of a fact, nothing of none.
 
-    An empty ``selector`` selects all pods, None, which is that of a term without labelSelector, no pod at all.
+    >>> words(TopologyLabelMissing("zone", nominated=True)), words(None)
+    ('the node has no label zone, counting the pods nominated for it', '')
     """
-
-    selector: str | None
-    key: str
-    domain: str
-
-
-class NoPodForAllTerms(Fact, frozen=True):
-    """Each term of pod affinity selects some pod there, and no pod is selected by all of them."""
-
-
-class PodInTheWay(Fact, frozen=True):
-    """A ``pod``, and so many ``others``, that anti-affinity keeps apart; nothing is known of one that is nominated."""
-
-    pod: str = ""
-    others: int = 0
-    key: str = ""
-    domain: str = ""
-
-
-# -- volumes ---------------------------------------------------------------------------------------------------------
-
-
-class DriverLimit(Detail, frozen=True):
-    """A CSI driver that has ``attached`` volumes, and would get as many ``more`` with the pod, over its ``limit``."""
-
-    driver: str
-    attached: int
-    limit: int
-    more: int
-
-
-class TooManyVolumes(Fact, frozen=True):
-    drivers: tuple[DriverLimit, ...]
-
-
-class UnboundClaim(Detail, frozen=True):
-    """A claim that has to be bound before a node is looked for, to its ``volume`` if it names one.
-
-    ``provisioner``: what makes volumes of its class, empty where nothing does.
-    """
-
-    claim: str
-    volume: str = ""
-    storage_class: str = ""
-    class_exists: bool = False
-    provisioner: str = ""
-
-
-class ClaimsUnbound(Fact, frozen=True):
-    claims: tuple[UnboundClaim, ...]
-
-
-class VolumeOutOfReach(Fact, frozen=True):
-    """What the required node affinity of a bound volume wants; empty where its terms match nothing."""
-
-    volume: str
-    claim: str
-    wanted: tuple[Wanted, ...]
-
-
-class ProvisionedElsewhere(Fact, frozen=True):
-    """A volume for the claim is being made for another node."""
-
-    claim: str
-    node: str
-
-
-class NoVolume(Fact, frozen=True):
-    """A claim of so many ``requested`` bytes, written ``size``, that finds no volume.
-
-    ``provisions``: its class does provision volumes, only where the ``topologies`` allow it.
-    """
-
-    claim: str
-    storage_class: str
-    size: str
-    requested: int
-    provisions: bool
-    topologies: tuple[tuple[Wanted, ...], ...] = ()
-
-
-class NotEnoughStorage(Fact, frozen=True):
-    """``largest``: the most bytes that a CSIStorageCapacity, the ``capacity``, has there; None: none is known."""
-
-    claim: str
-    storage_class: str
-    size: str
-    requested: int
-    largest_size: str = ""
-    largest: int | None = None
-    capacity: str = ""
-
-
-class VolumeMissing(Fact, frozen=True):
-    """The claim is bound to a volume that does not exist."""
-
-    claim: str
-    volume: str
-
-
-class DiskMounted(Fact, frozen=True):
-    """A ``pod`` of the node has the ``disk`` mounted; nothing is known of one that is nominated."""
-
-    disk: str = ""
-    pod: str = ""
-
-
-class ClaimInUse(Fact, frozen=True):
-    """A claim for one pod only is used by a ``pod`` on a ``node``; nothing is known of a nominated one."""
-
-    claim: str = ""
-    pod: str = ""
-    node: str = ""
-
-
-class VolumeInOtherZone(Fact, frozen=True):
-    """A volume that is in the ``values`` of a zone or region label, of which the node has ``found``."""
-
-    volume: str
-    claim: str
-    key: str
-    values: tuple[str, ...]
-    found: str | None
-
-
-# -- devices ---------------------------------------------------------------------------------------------------------
-
-
-class UnusableClaim(Detail, frozen=True):
-    """An allocated claim, and ``why`` its devices will not be ready; empty where they are ready on other nodes."""
-
-    claim: str
-    why: str = ""
-
-
-class ClaimsUnusable(Fact, frozen=True):
-    claims: tuple[UnusableClaim, ...]
-
-
-class ResourceNotOffered(Fact, frozen=True):
-    """Neither the node nor a DeviceClass offers the extended resource."""
-
-    resource: str
-
-
-class DeviceFault(Detail, frozen=True):
-    """Why so many ``devices`` of a node do not fit a request.
-
-    ``reason``: NotSelected, SelectorFails (with ``what``), HasBindingConditions, OnOtherNodes, Allocated,
-    WithoutCapacity, ShortOfCounters, Tainted (with ``what``), WithoutAttribute (``what``). ``source``: whose the CEL
-    ``expression`` of a selector is.
-    """
-
-    reason: str
-    what: str = ""
-    source: str = ""
-    expression: str = ""
-    devices: int = 0
-
-
-class RequestedDevices(Detail, frozen=True):
-    """So many devices are ``wanted``, None for all of the node's; of as many as it has ``free`` would do."""
-
-    claim: str
-    request: str
-    wanted: int | None
-    devices: int
-    free: int
-    faults: tuple[DeviceFault, ...] = ()
-
-
-class PoolTrouble(Detail, frozen=True):
-    """A pool of devices that is not used, as it is ``invalid``; else it is incomplete."""
-
-    pool: str
-    invalid: str = ""
-
-
-class DevicesUnfit(Fact, frozen=True):
-    """The ``requests`` that the node's devices cannot fill.
-
-    ``together``: each by itself they could, all at once they cannot, at least not so that the ``constraints`` are met.
-    """
-
-    requests: tuple[RequestedDevices, ...]
-    together: bool = False
-    constraints: tuple[str, ...] = ()
-    pools: tuple[PoolTrouble, ...] = ()
-
-
-class DeviceSearchFailed(Fact, frozen=True):
-    """The search for devices ends with an error, maybe in a CEL ``expression``."""
-
-    why: str
-    expression: str = ""
-
-
-AnyFact = (
-    Said
-    | Insufficient
-    | TooManyPods
-    | Cordoned
-    | UntoleratedTaint
-    | AnotherNodeNamed
-    | HostPortHeld
-    | FeaturesNotDeclared
-    | NodeAffinityUnmet
-    | TopologyLabelMissing
-    | TooSkewed
-    | NoPodToJoin
-    | NoPodForAllTerms
-    | PodInTheWay
-    | TooManyVolumes
-    | ClaimsUnbound
-    | VolumeOutOfReach
-    | ProvisionedElsewhere
-    | NoVolume
-    | NotEnoughStorage
-    | VolumeMissing
-    | DiskMounted
-    | ClaimInUse
-    | VolumeInOtherZone
-    | ClaimsUnusable
-    | ResourceNotOffered
-    | DevicesUnfit
-    | DeviceSearchFailed
-)
-
-
-def as_fact(found: AnyFact | str | None) -> AnyFact | None:
-    """What a plugin gives as fact: one of other packages may give words alone.
-
-    >>> as_fact("too loud"), as_fact(Cordoned()), as_fact("")
-    (Said(text='too loud', nominated=False), Cordoned(nominated=False), None)
-    """
-    return (Said(found) if found else None) if isinstance(found, str) else found
+    return "" if fact is None else fact.told()

@@ -43,7 +43,7 @@ from kschedctl.scheduler.framework.events import (
     node_actions,
     node_hint,
 )
-from kschedctl.scheduler.framework.facts import NodeAffinityUnmet, Wanted
+from kschedctl.scheduler.framework.facts import Fact, Wanted
 from kschedctl.scheduler.framework.feature_gates import FeatureGates
 from kschedctl.scheduler.plugins.helper.signing import encode
 from kschedctl.snapshot.delta import Delta
@@ -55,6 +55,28 @@ REASON = "node(s) didn't match Pod's node affinity/selector"
 REASON_ENFORCED = "node(s) didn't match scheduler-enforced node affinity"
 REASON_CONFLICT = "pod affinity terms conflict"
 NAME_FIELD = "metadata.name"
+TERMS_TOLD = 3
+
+
+class NodeAffinityUnmet(Fact, frozen=True):
+    """What the node lacks of the pod's nodeSelector; where it lacks nothing of that, of each of its required terms."""
+
+    selector: tuple[Wanted, ...] = ()
+    terms: tuple[tuple[Wanted, ...], ...] = ()
+
+    def words(self) -> str:
+        """
+        >>> NodeAffinityUnmet((Wanted("disk", "In", ("ssd",), "hdd"), Wanted("gpu", "In", ("yes",)))).words()
+        'disk=ssd wanted, hdd found; gpu=yes wanted, no such label found'
+        >>> NodeAffinityUnmet(terms=((Wanted("zone", "In", ("a", "b"), "c"), Wanted("pool", "Exists")),)).words()
+        'zone In [a, b] wanted, c found and pool Exists wanted, no such label found'
+        """
+        if self.selector:
+            return "; ".join(f"{each.key}={each.values[0]} wanted, {each.label()} found" for each in self.selector)
+        unmet = [" and ".join(wanted.words() for wanted in term) for term in self.terms]
+        more = f"; or one of {len(unmet) - TERMS_TOLD:,} more terms" if len(unmet) > TERMS_TOLD else ""
+        told = "; or ".join(filter(None, unmet[:TERMS_TOLD]))
+        return f"{told}{more}" if told else "no required node affinity term can match"
 
 
 class NodeAffinityArgs(PluginArgs, frozen=True):

@@ -20,7 +20,7 @@ from kschedctl.scheduler.framework import (
 )
 from kschedctl.scheduler.framework.declaration import DeclaredPlugin
 from kschedctl.scheduler.framework.events import NODE, POD, ActionType, ChangedObject, ClusterEventWithHint
-from kschedctl.scheduler.framework.facts import FeaturesNotDeclared
+from kschedctl.scheduler.framework.facts import Fact
 from kschedctl.scheduler.framework.feature_gates import FeatureGates
 from kschedctl.snapshot.delta import Delta
 from kschedctl.snapshot.fork import Fork, same_pod
@@ -42,6 +42,15 @@ INFERRED: ByVersion[frozenset[str]] = ByVersion(
     (("", frozenset({RESTART_ALL})), ("1.36", frozenset({RESTART_ALL, HOST_NETWORK}))),
     "component-helpers/nodedeclaredfeatures/features/registry.go",
 )
+
+
+class FeaturesNotDeclared(Fact, frozen=True):
+    """Features that the pod needs and the node's kubelet does not declare."""
+
+    features: tuple[str, ...]
+
+    def words(self) -> str:
+        return f"not declared: {', '.join(self.features)}"
 
 
 class NodeDeclaredFeatures(DeclaredPlugin):

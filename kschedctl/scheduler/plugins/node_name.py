@@ -10,13 +10,22 @@ import numpy as np
 from kschedctl.scheduler.framework import Code, Fragment, Reads, Rejection
 from kschedctl.scheduler.framework.declaration import DeclaredPlugin, NextStep
 from kschedctl.scheduler.framework.events import NODE, ActionType, ClusterEventWithHint, node_actions
-from kschedctl.scheduler.framework.facts import AnotherNodeNamed
+from kschedctl.scheduler.framework.facts import Fact
 from kschedctl.scheduler.framework.feature_gates import FeatureGates
 from kschedctl.snapshot.delta import Delta
 from kschedctl.snapshot.fork import Fork
 from kschedctl.snapshot.pod_info import PodInfo
 
 REASON = "node(s) didn't match the requested node name"
+
+
+class AnotherNodeNamed(Fact, frozen=True):
+    """The pod's spec.nodeName is this other node."""
+
+    node: str
+
+    def words(self) -> str:
+        return f"the pod asks for node {self.node}"
 
 
 class NodeName(DeclaredPlugin):

@@ -20,7 +20,7 @@ from kschedctl.scheduler.framework.events import (
     ClusterEventWithHint,
     node_actions,
 )
-from kschedctl.scheduler.framework.facts import HostPortHeld
+from kschedctl.scheduler.framework.facts import Fact
 from kschedctl.scheduler.framework.feature_gates import FeatureGates
 from kschedctl.scheduler.plugins.helper.placed_pods import FREES_PROMISES, placed
 from kschedctl.snapshot.delta import Delta
@@ -33,6 +33,24 @@ SIDECAR_PORTS = ByVersion(
     "#132040, brought back by #133390",
 )
 REASON = "node(s) didn't have free ports for the requested pod ports"
+
+
+class HostPortHeld(Fact, frozen=True):
+    """A port that the pod wants is held by another one; nothing is known of one that only a nominated pod holds."""
+
+    protocol: str = ""
+    port: int = 0
+    address: str = ""
+    holder: str = ""
+
+    def words(self) -> str:
+        """
+        >>> HostPortHeld("TCP", 80, "0.0.0.0", "shop/web").words()
+        'TCP port 80 is held by shop/web'
+        """
+        if not self.holder:
+            return "the port is held by a nominated pod"
+        return f"{self.protocol} port {self.port} is held by {self.holder}"
 
 
 class NodePorts(DeclaredPlugin):

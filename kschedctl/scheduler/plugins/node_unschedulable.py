@@ -20,7 +20,7 @@ from kschedctl.scheduler.framework.events import (
     node_actions,
     node_hint,
 )
-from kschedctl.scheduler.framework.facts import Cordoned
+from kschedctl.scheduler.framework.facts import Fact
 from kschedctl.scheduler.framework.feature_gates import FeatureGates
 from kschedctl.scheduler.plugins.helper.signing import signed_tolerations
 from kschedctl.snapshot.delta import Delta
@@ -31,6 +31,13 @@ REASON = "node(s) were unschedulable"
 HEARS_OF_TOLERATIONS = ByVersion(
     "whether NodeUnschedulable asks to be told of the pod's tolerations", (("", False), ("1.32", True))
 )
+
+
+class Cordoned(Fact, frozen=True):
+    """The node is marked unschedulable."""
+
+    def words(self) -> str:
+        return "cordoned"
 
 
 class NodeUnschedulable(DeclaredPlugin):

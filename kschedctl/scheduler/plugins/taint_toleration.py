@@ -33,7 +33,7 @@ from kschedctl.scheduler.framework.events import (
     pod_actions,
     pre_checked,
 )
-from kschedctl.scheduler.framework.facts import UntoleratedTaint
+from kschedctl.scheduler.framework.facts import Fact
 from kschedctl.scheduler.framework.feature_gates import FeatureGates
 from kschedctl.scheduler.plugins.helper.signing import signed_tolerations
 from kschedctl.snapshot.delta import Delta
@@ -47,6 +47,21 @@ REASON = ByVersion(
     "#134740, brought back by #135023",
 )
 SOFT_EFFECT = "PreferNoSchedule"
+
+
+class UntoleratedTaint(Fact, frozen=True):
+    """The first taint of the node that the pod does not tolerate."""
+
+    key: str
+    value: str
+    effect: str
+
+    def words(self) -> str:
+        """
+        >>> UntoleratedTaint("dedicated", "batch", "NoSchedule").words()
+        'taint dedicated=batch:NoSchedule is not tolerated'
+        """
+        return f"taint {self.key}{'=' * bool(self.value)}{self.value}:{self.effect} is not tolerated"
 
 
 class TaintToleration(DeclaredPlugin):

@@ -29,7 +29,7 @@ from kschedctl.scheduler.framework.events import (
     ClusterEventWithHint,
     node_actions,
 )
-from kschedctl.scheduler.framework.facts import ClaimInUse, DiskMounted
+from kschedctl.scheduler.framework.facts import Fact
 from kschedctl.scheduler.framework.feature_gates import FeatureGates
 from kschedctl.scheduler.framework.leaning import Lean
 from kschedctl.scheduler.framework.pod_traits import USES_DISKS
@@ -61,6 +61,37 @@ HEARS_OF_NEW_CLAIMS = ByVersion(
 HEARS_OF_UPDATES = ByVersion(
     "whether VolumeRestrictions asks for updates of nodes where queueing hints are off", (("", False), ("1.32", True))
 )
+
+
+class DiskMounted(Fact, frozen=True):
+    """A ``pod`` of the node has the ``disk`` mounted; nothing is known of one that is nominated."""
+
+    disk: str = ""
+    pod: str = ""
+
+    def words(self) -> str:
+        """
+        >>> DiskMounted("GCE disk d1", "shop/web").words(), DiskMounted().words()
+        ('GCE disk d1 is mounted by shop/web', 'the disk is mounted by a nominated pod')
+        """
+        return f"{self.disk} is mounted by {self.pod}" if self.pod else "the disk is mounted by a nominated pod"
+
+
+class ClaimInUse(Fact, frozen=True):
+    """A claim for one pod only is used by a ``pod`` on a ``node``; nothing is known of a nominated one."""
+
+    claim: str = ""
+    pod: str = ""
+    node: str = ""
+
+    def words(self) -> str:
+        """
+        >>> ClaimInUse("shop/data", "shop/db", "w1").words(), ClaimInUse().words()
+        ('claim shop/data is used by shop/db on w1', 'the claim is used by a nominated pod')
+        """
+        if not self.pod:
+            return "the claim is used by a nominated pod"
+        return f"claim {self.claim} is used by {self.pod} on {self.node}"
 
 
 class RestrictionState(NamedTuple):

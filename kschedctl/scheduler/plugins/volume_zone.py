@@ -11,7 +11,7 @@ from kschedctl.api.arrays import Bools
 from kschedctl.scheduler.framework import PRE_FILTER_SKIP, Code, Fragment, PreFilterResult, Reads, Rejection, Status
 from kschedctl.scheduler.framework.declaration import DeclaredPlugin
 from kschedctl.scheduler.framework.events import ClusterEventWithHint
-from kschedctl.scheduler.framework.facts import VolumeInOtherZone
+from kschedctl.scheduler.framework.facts import Fact
 from kschedctl.scheduler.framework.feature_gates import FeatureGates
 from kschedctl.scheduler.framework.leaning import Lean
 from kschedctl.scheduler.framework.pod_traits import USES_DISKS
@@ -47,6 +47,25 @@ REASON_NO_CLASS = "PersistentVolumeClaim had no pv name and storageClass name"
 LABELS = (BETA_ZONE, BETA_REGION, ZONE, REGION)
 STABLE = {BETA_ZONE: ZONE, BETA_REGION: REGION}
 """Old label -> the one by which it was replaced."""
+
+
+class VolumeInOtherZone(Fact, frozen=True):
+    """A volume that is in the ``values`` of a zone or region label, of which the node has ``found``."""
+
+    volume: str
+    claim: str
+    key: str
+    values: tuple[str, ...]
+    found: str | None
+
+    def words(self) -> str:
+        """
+        >>> VolumeInOtherZone("pv1", "shop/data", "zone", ("a", "b"), "c").words()
+        'PersistentVolume pv1 of claim shop/data is in zone=a or b, the node is in c'
+        """
+        place = "has no such label" if self.found is None else f"is in {self.found}"
+        wanted = f"{self.key}={' or '.join(self.values)}"
+        return f"PersistentVolume {self.volume} of claim {self.claim} is in {wanted}, the node {place}"
 
 
 class VolumeTopology(NamedTuple):

@@ -42,9 +42,9 @@ from kschedctl.scheduler.framework import (
 from kschedctl.scheduler.framework.declaration import Declaration, DeclaredPlugin
 from kschedctl.scheduler.framework.events import RESOURCES, ClusterEventWithHint, HintFunction
 from kschedctl.scheduler.framework.extension_points import EXTENSION_POINTS, points_by_methods
-from kschedctl.scheduler.framework.facts import AnyFact
 from kschedctl.scheduler.framework.feature_gates import FeatureGates
 from kschedctl.scheduler.framework.leaning import Effect, Lean
+from kschedctl.scheduler.registry.facts import AnyFact
 from kschedctl.scheduler.registry.in_tree import IN_TREE
 
 ENTRY_POINTS = "kschedctl.plugins"

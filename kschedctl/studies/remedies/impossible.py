@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from kschedctl.api.resource_names import CPU, alike, readable
-from kschedctl.scheduler.framework.facts import Insufficient
+from kschedctl.scheduler.plugins.node_resources.facts import Insufficient
 from kschedctl.studies.remedies.search import RemedySearch
 from kschedctl.studies.remedies.targets import sites
 from kschedctl.studies.remedies.trials import PREEMPTS, RemedyTrial

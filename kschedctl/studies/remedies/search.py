@@ -9,7 +9,8 @@ from itertools import combinations, islice
 
 from kschedctl.api.arrays import Row
 from kschedctl.api.objects import Struct
-from kschedctl.scheduler.framework.facts import AnyFact, Insufficient
+from kschedctl.scheduler.plugins.node_resources.facts import Insufficient
+from kschedctl.scheduler.registry.facts import AnyFact
 from kschedctl.studies.remedies.changes import Fix, ObjectKey
 from kschedctl.studies.remedies.prices import Price
 from kschedctl.studies.remedies.targets import MOST_SITES_OF_TRIAL, Site, least_changes, sites

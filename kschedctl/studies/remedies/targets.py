@@ -13,7 +13,8 @@ from kschedctl.api.arrays import Ints, Row
 from kschedctl.scheduler.engine.cycle import Cycle, Verdicts
 from kschedctl.scheduler.engine.pre_filter import selected_by_name
 from kschedctl.scheduler.framework import Rejection
-from kschedctl.scheduler.framework.facts import AnyFact, Insufficient, as_fact
+from kschedctl.scheduler.plugins.node_resources.facts import Insufficient
+from kschedctl.scheduler.registry.facts import AnyFact, as_fact
 from kschedctl.studies.remedies.claimed import claim_columns
 from kschedctl.studies.remedies.trials import RemedyTrial
 

@@ -11,8 +11,8 @@ from kschedctl.reports.explanation import Advice, Cause, Explanation, Preemption
 from kschedctl.reports.pod_group import PodGroupReport
 from kschedctl.scheduler.engine.extenders.extender import NAME as EXTENDER
 from kschedctl.scheduler.framework.declaration import NextStep
-from kschedctl.scheduler.framework.facts import Insufficient
 from kschedctl.scheduler.plugins.dynamic_resources.plugin import LOOK_AT_DEVICES, DynamicResources
+from kschedctl.scheduler.plugins.node_resources.facts import Insufficient
 from kschedctl.scheduler.registry.in_tree import IN_TREE
 from kschedctl.scheduler.scheduler import Framework, Scheduler
 from kschedctl.studies.why.group_headline import ends_deadlock

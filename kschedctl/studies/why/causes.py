@@ -9,9 +9,9 @@ import numpy as np
 from kschedctl.api.arrays import Bools
 from kschedctl.reports.explanation import Cause
 from kschedctl.scheduler.engine.cycle import Cycle
+from kschedctl.scheduler.framework.facts import words
 from kschedctl.studies.why.eliminations import by_reason, fact_of, own_distance
 from kschedctl.studies.why.reach import NEAR, OUT_OF_REACH, Obstacle, Standing, standing
-from kschedctl.studies.why.words import words
 
 CORDON, TAINT = "NodeUnschedulable", "TaintToleration"
 

@@ -9,10 +9,10 @@ import numpy as np
 from kschedctl.api.node_pools import pool_of
 from kschedctl.reports.explanation import Elimination, NearestMiss, NodeGroup, NodeReport, Refusal
 from kschedctl.scheduler.engine.cycle import Cycle
-from kschedctl.scheduler.framework.facts import AnyFact
+from kschedctl.scheduler.framework.facts import words
+from kschedctl.scheduler.registry.facts import AnyFact
 from kschedctl.snapshot.node_order import zone_key
 from kschedctl.studies.why.reach import Distances, Obstacle, Standing, standing
-from kschedctl.studies.why.words import words
 
 NAMES_TOLD = 2
 """Of a group of nodes so many are named."""

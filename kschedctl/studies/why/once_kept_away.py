@@ -9,7 +9,8 @@ from msgspec.structs import replace
 from kschedctl.api.objects import Pod, Taint, Toleration
 from kschedctl.api.tolerations import HARD_EFFECTS, UNSCHEDULABLE, tolerated
 from kschedctl.reports.explanation import Advice, Explanation
-from kschedctl.scheduler.framework.facts import Cordoned, UntoleratedTaint
+from kschedctl.scheduler.plugins.node_unschedulable import Cordoned
+from kschedctl.scheduler.plugins.taint_toleration import UntoleratedTaint
 from kschedctl.scheduler.scheduler import Framework, Scheduler
 
 OF_KUBERNETES = "node.kubernetes.io/"

@@ -14,8 +14,12 @@ from kschedctl.api.resource_names import is_scalar
 from kschedctl.scheduler.engine.cycle import Cycle
 from kschedctl.scheduler.engine.extenders.extender import NAME as EXTENDERS
 from kschedctl.scheduler.framework import Code, Rejection
-from kschedctl.scheduler.framework.facts import AnyFact, Cordoned, Insufficient, Said, UntoleratedTaint, as_fact
+from kschedctl.scheduler.framework.facts import Fact, Said
 from kschedctl.scheduler.plugins.dynamic_resources.claims import CANNOT_ALLOCATE
+from kschedctl.scheduler.plugins.node_resources.facts import Insufficient
+from kschedctl.scheduler.plugins.node_unschedulable import Cordoned
+from kschedctl.scheduler.plugins.taint_toleration import UntoleratedTaint
+from kschedctl.scheduler.registry.facts import AnyFact, as_fact
 
 NEAR, KEPT_AWAY, OUT_OF_REACH = 0, 1, 2
 """A node that would do if there were room; one that a taint or a cordon keeps the pod from; one that the pod's own
@@ -128,7 +132,7 @@ def _obstacle(cycle: Cycle, plugin: str, found: Rejection, mask: Bools, mine: Bo
     return Obstacle(plugin, found.reason, mask, level, mask & mine, _as_facts(found.fact), found.distance)
 
 
-def _as_facts(fact: Callable[[int], AnyFact | str | None] | None) -> FactOf | None:
+def _as_facts(fact: Callable[[int], Fact | str | None] | None) -> FactOf | None:
     return None if fact is None else lambda row: as_fact(fact(row))
 
 

@@ -7,11 +7,11 @@ from plugin_cases import filtered, pod_info, pre_filter, snapshot
 
 from kschedctl.errors import InputError
 from kschedctl.scheduler.framework import PluginVerdict
+from kschedctl.scheduler.framework.facts import words
 from kschedctl.scheduler.plugins.dynamic_resources.arguments import DynamicResourcesArgs
 from kschedctl.scheduler.plugins.dynamic_resources.plugin import DynamicResources
 from kschedctl.scheduler.plugins.helper.device_features import DEFAULT_FEATURES, Features
 from kschedctl.snapshot.delta import NO_CHANGE
-from kschedctl.studies.why.words import words
 
 DRIVER = "dra.example.com"
 BIG = f'device.capacity["{DRIVER}"].memory.compareTo(quantity("40Gi")) >= 0'

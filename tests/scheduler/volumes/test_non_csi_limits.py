@@ -6,6 +6,7 @@ from __future__ import annotations
 import pytest
 from plugin_cases import answer, pod_info, pre_filter, snapshot
 
+from kschedctl.scheduler.framework.facts import words
 from kschedctl.scheduler.plugins.node_volume_limits.non_csi_limits import (
     AzureDiskLimits,
     CinderLimits,
@@ -13,7 +14,6 @@ from kschedctl.scheduler.plugins.node_volume_limits.non_csi_limits import (
     GCEPDLimits,
 )
 from kschedctl.snapshot.delta import NO_CHANGE
-from kschedctl.studies.why.words import words
 
 FULL = "node(s) exceed max volume count"
 SOURCES = {

@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 from plugin_cases import filtered, pod_info, pre_filter, scores, snapshot
 
 from kschedctl.scheduler.framework import Reservation
+from kschedctl.scheduler.framework.facts import words
 from kschedctl.scheduler.plugins.helper.shape import UtilizationShapePoint
 from kschedctl.scheduler.plugins.volume_binding.plugin import VolumeBinding
-from kschedctl.studies.why.words import words
 
 ZONES = ("a", "b", "c")
 

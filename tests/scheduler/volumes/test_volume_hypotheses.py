@@ -8,11 +8,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from plugin_cases import filtered, pod_info, pre_filter, snapshot
 
+from kschedctl.scheduler.framework.facts import words
 from kschedctl.scheduler.plugins.node_volume_limits.plugin import NodeVolumeLimits
 from kschedctl.scheduler.plugins.volume_restrictions import VolumeRestrictions
 from kschedctl.scheduler.plugins.volume_zone import VolumeZone
 from kschedctl.snapshot.delta import NO_CHANGE, Delta
-from kschedctl.studies.why.words import words
 
 NODES = [{"kind": "Node", "metadata": {"name": name}} for name in ("n0", "n1", "n2")]
 DISK = "node(s) had no available disk"

@@ -7,10 +7,10 @@ from collections.abc import Sequence
 
 from msgspec.structs import replace
 
-from kschedctl.scheduler.framework.facts import DeviceFault, DevicesUnfit, PoolTrouble, RequestedDevices
 from kschedctl.scheduler.plugins.dynamic_resources.allocator import At, Search
 from kschedctl.scheduler.plugins.dynamic_resources.claims import ALL
 from kschedctl.scheduler.plugins.dynamic_resources.constraints import lookup
+from kschedctl.scheduler.plugins.dynamic_resources.facts import DeviceFault, DevicesUnfit, PoolTrouble, RequestedDevices
 from kschedctl.scheduler.plugins.dynamic_resources.inventory import Inventory
 from kschedctl.scheduler.plugins.dynamic_resources.pools import Pool, PooledDevice
 from kschedctl.scheduler.plugins.dynamic_resources.requests import AllocationError, ClaimRequests, Request

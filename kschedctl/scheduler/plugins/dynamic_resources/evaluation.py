@@ -19,16 +19,16 @@ from kschedctl.api.objects import AllocationResult, DeviceClaim, Pod, ResourceCl
 from kschedctl.api.quantity import value
 from kschedctl.scheduler.framework import Code, PluginError
 from kschedctl.scheduler.framework.extended_resources import device_requests
-from kschedctl.scheduler.framework.facts import (
-    AnyFact,
+from kschedctl.scheduler.framework.facts import Fact
+from kschedctl.scheduler.plugins.dynamic_resources.allocator import InvalidPoolsError, Search
+from kschedctl.scheduler.plugins.dynamic_resources.claims import CANNOT_ALLOCATE, NOT_AVAILABLE, PodClaims
+from kschedctl.scheduler.plugins.dynamic_resources.diagnosis import diagnose
+from kschedctl.scheduler.plugins.dynamic_resources.facts import (
     ClaimsUnusable,
     DeviceSearchFailed,
     ResourceNotOffered,
     UnusableClaim,
 )
-from kschedctl.scheduler.plugins.dynamic_resources.allocator import InvalidPoolsError, Search
-from kschedctl.scheduler.plugins.dynamic_resources.claims import CANNOT_ALLOCATE, NOT_AVAILABLE, PodClaims
-from kschedctl.scheduler.plugins.dynamic_resources.diagnosis import diagnose
 from kschedctl.scheduler.plugins.dynamic_resources.inventory import Inventory
 from kschedctl.scheduler.plugins.dynamic_resources.requests import AllocationError, ClaimRequests, read_claim
 from kschedctl.scheduler.plugins.dynamic_resources.results import (
@@ -182,7 +182,7 @@ class Evaluation:
             for claim in self.claims.all
         )
 
-    def fact(self, row: int) -> AnyFact:
+    def fact(self, row: int) -> Fact:
         """What stands behind a refusal."""
         outcome = self.outcomes[row]
         if outcome.reason == NOT_AVAILABLE:

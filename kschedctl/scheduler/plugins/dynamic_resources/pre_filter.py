@@ -20,7 +20,6 @@ from kschedctl.api.objects import DeviceRequest, Pod, PodSpec, ResourceClaim
 from kschedctl.api.resource_names import is_dra_extended
 from kschedctl.scheduler.framework import PluginError
 from kschedctl.scheduler.framework.extended_resources import IN_MEMORY_NAME, backed, empty_claim
-from kschedctl.scheduler.framework.facts import UnusableClaim
 from kschedctl.scheduler.plugins.dynamic_resources.claims import (
     ClaimError,
     PodClaims,
@@ -29,6 +28,7 @@ from kschedctl.scheduler.plugins.dynamic_resources.claims import (
     key,
 )
 from kschedctl.scheduler.plugins.dynamic_resources.evaluation import Evaluation, HeldClaim
+from kschedctl.scheduler.plugins.dynamic_resources.facts import UnusableClaim
 from kschedctl.scheduler.plugins.dynamic_resources.inventory import Inventory, inventory_of
 from kschedctl.scheduler.plugins.dynamic_resources.pod_groups import group_of
 from kschedctl.scheduler.plugins.helper.device_features import Features

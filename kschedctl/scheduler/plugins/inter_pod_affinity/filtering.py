@@ -13,13 +13,8 @@ import numpy as np
 
 from kschedctl.api.arrays import Bools
 from kschedctl.scheduler.framework import Code, Rejection
-from kschedctl.scheduler.framework.facts import (
-    AnyFact,
-    NoPodForAllTerms,
-    NoPodToJoin,
-    PodInTheWay,
-    TopologyLabelMissing,
-)
+from kschedctl.scheduler.framework.facts import Fact, TopologyLabelMissing
+from kschedctl.scheduler.plugins.inter_pod_affinity.facts import NoPodForAllTerms, NoPodToJoin, PodInTheWay
 from kschedctl.scheduler.plugins.inter_pod_affinity.topology_counts import TopologyCounts
 from kschedctl.snapshot.delta import Delta
 from kschedctl.snapshot.fork import Fork
@@ -75,8 +70,8 @@ def _affinity_met(state: FilterState, info: PodInfo, view: Fork, delta: Delta) -
     return labelled & (company | state.affinity.vanishes(view, delta))
 
 
-def _affinity_fact(state: FilterState, view: Fork) -> Callable[[int], AnyFact]:
-    def fact(row: int) -> AnyFact:
+def _affinity_fact(state: FilterState, view: Fork) -> Callable[[int], Fact]:
+    def fact(row: int) -> Fact:
         for term in state.affinity_terms:
             column = view.nodes.label(term.topology_key)
             if column.codes[row] < 0:

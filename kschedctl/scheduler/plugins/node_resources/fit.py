@@ -33,7 +33,6 @@ from kschedctl.scheduler.framework.events import (
     node_hint,
     pod_actions,
 )
-from kschedctl.scheduler.framework.facts import Insufficient, TooManyPods
 from kschedctl.scheduler.framework.feature_gates import FeatureGates
 from kschedctl.scheduler.plugins.dynamic_resources.device_backed import DeviceBackedResources
 from kschedctl.scheduler.plugins.helper.device_features import DEFAULT_FEATURES, Features
@@ -47,6 +46,7 @@ from kschedctl.scheduler.plugins.helper.resource_allocation import (
 )
 from kschedctl.scheduler.plugins.helper.signing import signed_resources
 from kschedctl.scheduler.plugins.node_resources import hints
+from kschedctl.scheduler.plugins.node_resources.facts import Insufficient, TooManyPods
 from kschedctl.scheduler.plugins.node_resources.fit_arguments import NodeResourcesFitArgs
 from kschedctl.snapshot.delta import Delta
 from kschedctl.snapshot.fork import Fork

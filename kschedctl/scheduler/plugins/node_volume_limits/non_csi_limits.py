@@ -12,7 +12,6 @@ from kschedctl.api.arrays import Bools, Counts
 from kschedctl.scheduler.framework import PRE_FILTER_SKIP, Code, PluginError, PreFilterResult, Rejection
 from kschedctl.scheduler.framework.declaration import NEVER, DeclaredPlugin
 from kschedctl.scheduler.framework.events import NODE, POD, ActionType, ClusterEventWithHint
-from kschedctl.scheduler.framework.facts import DriverLimit, TooManyVolumes
 from kschedctl.scheduler.framework.feature_gates import FeatureGates
 from kschedctl.scheduler.framework.leaning import Effect, Lean
 from kschedctl.scheduler.framework.pod_traits import USES_DISKS
@@ -20,6 +19,7 @@ from kschedctl.scheduler.plugins.helper.volumes.claim_leans import CLAIM_KINDS, 
 from kschedctl.scheduler.plugins.helper.volumes.csi_nodes import NO_LIMIT
 from kschedctl.scheduler.plugins.helper.volumes.listers import NotFoundError, listers
 from kschedctl.scheduler.plugins.node_volume_limits.attachments import AttachedVolume, node_attachments
+from kschedctl.scheduler.plugins.node_volume_limits.facts import DriverLimit, TooManyVolumes
 from kschedctl.scheduler.plugins.node_volume_limits.in_tree import (
     AZURE_DISK,
     CINDER,

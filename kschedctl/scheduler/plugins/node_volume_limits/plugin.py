@@ -14,7 +14,6 @@ from kschedctl.api.objects import Volume
 from kschedctl.scheduler.framework import PRE_FILTER_SKIP, Code, Fragment, PluginError, PreFilterResult, Rejection
 from kschedctl.scheduler.framework.declaration import DeclaredPlugin, NextStep
 from kschedctl.scheduler.framework.events import ClusterEventWithHint
-from kschedctl.scheduler.framework.facts import DriverLimit, TooManyVolumes
 from kschedctl.scheduler.framework.feature_gates import FeatureGates
 from kschedctl.scheduler.framework.leaning import Effect, Lean
 from kschedctl.scheduler.framework.pod_traits import USES_DISKS
@@ -30,6 +29,7 @@ from kschedctl.scheduler.plugins.node_volume_limits.attachments import (
     attachable_volumes,
     node_attachments,
 )
+from kschedctl.scheduler.plugins.node_volume_limits.facts import DriverLimit, TooManyVolumes
 from kschedctl.scheduler.plugins.node_volume_limits.node_limits import (
     csi_limit_resource,
     node_limits,

@@ -12,9 +12,10 @@ import numpy as np
 
 from kschedctl.api.arrays import Bools, Counts
 from kschedctl.scheduler.framework import Code, Rejection
-from kschedctl.scheduler.framework.facts import TooSkewed, TopologyLabelMissing
+from kschedctl.scheduler.framework.facts import TopologyLabelMissing
 from kschedctl.scheduler.plugins.pod_topology_spread.constraints import NAME, SpreadConstraint, SpreadSettings
 from kschedctl.scheduler.plugins.pod_topology_spread.domains import has_all_keys, limited, matching_pods
+from kschedctl.scheduler.plugins.pod_topology_spread.facts import TooSkewed
 from kschedctl.snapshot.delta import Delta
 from kschedctl.snapshot.fork import Fork
 from kschedctl.snapshot.nodes import Domains, LabelColumn

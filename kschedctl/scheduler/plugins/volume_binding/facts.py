@@ -7,16 +7,7 @@ from collections.abc import Sequence
 from msgspec.structs import replace
 
 from kschedctl.api.objects import PersistentVolumeClaim
-from kschedctl.scheduler.framework.facts import (
-    ClaimsUnbound,
-    NotEnoughStorage,
-    NoVolume,
-    ProvisionedElsewhere,
-    UnboundClaim,
-    VolumeMissing,
-    VolumeOutOfReach,
-    Wanted,
-)
+from kschedctl.scheduler.framework.facts import Detail, Fact, Wanted
 from kschedctl.scheduler.plugins.helper.volumes.csi_migration import plugin_of, translated_affinity
 from kschedctl.scheduler.plugins.helper.volumes.listers import (
     NO_PROVISIONER,
@@ -27,6 +18,135 @@ from kschedctl.scheduler.plugins.helper.volumes.listers import (
     requested_storage,
 )
 from kschedctl.scheduler.plugins.volume_binding.binder import PodVolumes
+
+
+class UnboundClaim(Detail, frozen=True):
+    """A claim that has to be bound before a node is looked for, to its ``volume`` if it names one.
+
+    ``provisioner``: what makes volumes of its class, empty where nothing does.
+    """
+
+    claim: str
+    volume: str = ""
+    storage_class: str = ""
+    class_exists: bool = False
+    provisioner: str = ""
+
+    def words(self) -> str:
+        """
+        >>> UnboundClaim("shop/data", storage_class="fast").words()
+        'claim shop/data is not bound: its class fast does not exist'
+        """
+        name = self.storage_class
+        if self.volume:
+            why = f"it waits for PersistentVolume {self.volume}"
+        elif not self.class_exists:
+            why = f"its class {name} does not exist" if name else "it has no class and waits for a PersistentVolume"
+        elif not self.provisioner:
+            why = f"it waits for a PersistentVolume of class {name}, which does not provision volumes"
+        else:
+            why = f"it waits for {self.provisioner} to provision a volume of class {name}"
+        return f"claim {self.claim} is not bound: {why}"
+
+
+class ClaimsUnbound(Fact, frozen=True):
+    claims: tuple[UnboundClaim, ...]
+
+    def words(self) -> str:
+        return "; ".join(claim.words() for claim in self.claims)
+
+
+class VolumeOutOfReach(Fact, frozen=True):
+    """What the required node affinity of a bound volume wants; empty where its terms match nothing."""
+
+    volume: str
+    claim: str
+    wanted: tuple[Wanted, ...]
+
+    def words(self) -> str:
+        """
+        >>> VolumeOutOfReach("pv1", "shop/data", (Wanted("zone", "In", ("a",), "b"),)).words()
+        'PersistentVolume pv1 of claim shop/data wants zone In [a], the node has b'
+        """
+        wanted = (f"{each.key} {each.operator} [{', '.join(each.values)}], {_has(each)}" for each in self.wanted)
+        text = "; ".join(dict.fromkeys(wanted)) or "a node that cannot exist: its terms match nothing"
+        return f"PersistentVolume {self.volume} of claim {self.claim} wants {text}"
+
+
+class ProvisionedElsewhere(Fact, frozen=True):
+    """A volume for the claim is being made for another node."""
+
+    claim: str
+    node: str
+
+    def words(self) -> str:
+        return f"claim {self.claim} is being provisioned for node {self.node}"
+
+
+class NoVolume(Fact, frozen=True):
+    """A claim of so many ``requested`` bytes, written ``size``, that finds no volume.
+
+    ``provisions``: its class does provision volumes, only where the ``topologies`` allow it.
+    """
+
+    claim: str
+    storage_class: str
+    size: str
+    requested: int
+    provisions: bool
+    topologies: tuple[tuple[Wanted, ...], ...] = ()
+
+    def words(self) -> str:
+        """
+        >>> print(NoVolume("a/d", "fast", "1Gi", 1 << 30, provisions=False).words())
+        no available PersistentVolume of class fast for claim a/d (1Gi wanted), and the class does not provision volumes
+        """
+        size = f"{self.size} " if self.size else ""
+        none = f"no available PersistentVolume of class {self.storage_class} for claim {self.claim} ({size}wanted)"
+        if not self.provisions:
+            return f"{none}, and the class does not provision volumes"
+        allowed = "; or ".join(" and ".join(map(_allowed, term)) for term in self.topologies)
+        return f"{none}, and the class provisions only where {allowed or 'no topology matches'}"
+
+
+class NotEnoughStorage(Fact, frozen=True):
+    """``largest``: the most bytes that a CSIStorageCapacity, the ``capacity``, has there; None: none is known."""
+
+    claim: str
+    storage_class: str
+    size: str
+    requested: int
+    largest_size: str = ""
+    largest: int | None = None
+    capacity: str = ""
+
+    def words(self) -> str:
+        """
+        >>> print(NotEnoughStorage("shop/data", "fast", "2Gi", 2 << 30, "1Gi", 1 << 30, "rack-1").words())
+        claim shop/data wants 2Gi of class fast, the most to be had is 1Gi (CSIStorageCapacity rack-1)
+        """
+        wanted = f"claim {self.claim} wants {self.size} of class {self.storage_class}"
+        if self.largest is None:
+            return f"{wanted}, of which no CSIStorageCapacity is known for the node"
+        return f"{wanted}, the most to be had is {self.largest_size} (CSIStorageCapacity {self.capacity})"
+
+
+class VolumeMissing(Fact, frozen=True):
+    """The claim is bound to a volume that does not exist."""
+
+    claim: str
+    volume: str
+
+    def words(self) -> str:
+        return f"claim {self.claim} is bound to PersistentVolume {self.volume}, which does not exist"
+
+
+def _allowed(wanted: Wanted) -> str:
+    return f"{wanted.key} in [{', '.join(wanted.values)}] ({_has(wanted)})"
+
+
+def _has(wanted: Wanted) -> str:
+    return "the node has no such label" if wanted.found is None else f"the node has {wanted.found}"
 
 
 def immediate(claims: Sequence[PersistentVolumeClaim], found: Listers) -> ClaimsUnbound:

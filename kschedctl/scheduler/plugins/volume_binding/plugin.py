@@ -29,7 +29,7 @@ from kschedctl.scheduler.framework import (
 )
 from kschedctl.scheduler.framework.declaration import DeclaredPlugin
 from kschedctl.scheduler.framework.events import ClusterEventWithHint
-from kschedctl.scheduler.framework.facts import AnyFact
+from kschedctl.scheduler.framework.facts import Fact
 from kschedctl.scheduler.framework.feature_gates import FeatureGates
 from kschedctl.scheduler.framework.leaning import Lean
 from kschedctl.scheduler.framework.pod_traits import USES_DISKS
@@ -172,7 +172,7 @@ class VolumeBinding(DeclaredPlugin):
         for mask, text in volumes.errors:
             yield Rejection(mask, Code.ERROR, text)
         ok = ~volumes.failed()
-        refusals: tuple[tuple[npt.NDArray[np.int32], str, Callable[[PodVolumes, int], AnyFact]], ...] = (
+        refusals: tuple[tuple[npt.NDArray[np.int32], str, Callable[[PodVolumes, int], Fact]], ...] = (
             (volumes.node_conflict, self.reason_node_conflict, node_conflict),
             (volumes.bind_conflict, REASON_BIND_CONFLICT, bind_conflict),
             (volumes.not_enough_space, REASON_NOT_ENOUGH_SPACE, not_enough_space),

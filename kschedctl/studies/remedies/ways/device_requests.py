@@ -21,7 +21,7 @@ from kschedctl.api.objects import (
     ObjectMeta,
     ResourceClaim,
 )
-from kschedctl.scheduler.framework.facts import DeviceFault, DevicesUnfit, RequestedDevices
+from kschedctl.scheduler.plugins.dynamic_resources.facts import DeviceFault, DevicesUnfit, RequestedDevices
 from kschedctl.studies.remedies import kubectl
 from kschedctl.studies.remedies.changes import Fix, ObjectEdit, ObjectKey
 from kschedctl.studies.remedies.prices import Price

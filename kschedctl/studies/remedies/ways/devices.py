@@ -7,8 +7,8 @@ from collections.abc import Callable, Iterator
 from msgspec.structs import replace
 
 from kschedctl.api.objects import Device, DeviceTaint, DeviceTaintRule, ResourceClaim, ResourceSlice
-from kschedctl.scheduler.framework.facts import ClaimsUnusable, DevicesUnfit
 from kschedctl.scheduler.plugins.dynamic_resources.allocated import DeviceId, holdings
+from kschedctl.scheduler.plugins.dynamic_resources.facts import ClaimsUnusable, DevicesUnfit
 from kschedctl.scheduler.plugins.dynamic_resources.inventory import Inventory
 from kschedctl.studies.remedies import kubectl
 from kschedctl.studies.remedies.changes import Fix, ObjectEdit, ObjectKey

@@ -9,7 +9,8 @@ from msgspec.structs import replace
 from kschedctl.api.objects import Container, DeviceClass, Pod
 from kschedctl.api.resource_names import is_dra_extended
 from kschedctl.scheduler.framework.extended_resources import IN_MEMORY_NAME
-from kschedctl.scheduler.framework.facts import DevicesUnfit, Insufficient
+from kschedctl.scheduler.plugins.dynamic_resources.facts import DevicesUnfit
+from kschedctl.scheduler.plugins.node_resources.facts import Insufficient
 from kschedctl.studies.remedies import kubectl
 from kschedctl.studies.remedies.changes import Fix, ObjectEdit, ObjectKey, on_pod
 from kschedctl.studies.remedies.targets import NodeRefusal, Site

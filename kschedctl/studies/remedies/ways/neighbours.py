@@ -13,16 +13,13 @@ from kschedctl.api.objects import Pod
 from kschedctl.api.ownership import Owner, owner_of
 from kschedctl.scheduler.engine.cycle import run_cycle
 from kschedctl.scheduler.engine.preemption.budgets import budgets
-from kschedctl.scheduler.framework.facts import (
-    AnyFact,
-    DiskMounted,
-    HostPortHeld,
-    Insufficient,
-    PodInTheWay,
-    TooManyPods,
-    TooManyVolumes,
-    TooSkewed,
-)
+from kschedctl.scheduler.plugins.inter_pod_affinity.facts import PodInTheWay
+from kschedctl.scheduler.plugins.node_ports import HostPortHeld
+from kschedctl.scheduler.plugins.node_resources.facts import Insufficient, TooManyPods
+from kschedctl.scheduler.plugins.node_volume_limits.facts import TooManyVolumes
+from kschedctl.scheduler.plugins.pod_topology_spread.facts import TooSkewed
+from kschedctl.scheduler.plugins.volume_restrictions import DiskMounted
+from kschedctl.scheduler.registry.facts import AnyFact
 from kschedctl.snapshot.pod_info import PodInfo
 from kschedctl.studies.edits.cluster_edits import returns
 from kschedctl.studies.remedies import kubectl

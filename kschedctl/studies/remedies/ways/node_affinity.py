@@ -15,7 +15,8 @@ from kschedctl.api.objects import (
     PreferredSchedulingTerm,
     SelectorRequirement,
 )
-from kschedctl.scheduler.framework.facts import NodeAffinityUnmet, Wanted
+from kschedctl.scheduler.framework.facts import Wanted
+from kschedctl.scheduler.plugins.node_affinity import NodeAffinityUnmet
 from kschedctl.studies.remedies.changes import Fix, on_pod
 from kschedctl.studies.remedies.prices import Price
 from kschedctl.studies.remedies.targets import NodeRefusal, Site

@@ -11,7 +11,7 @@ from kschedctl.api.objects import Container, Pod, ResourceRequirements, Resource
 from kschedctl.api.pod_requests import is_sidecar
 from kschedctl.api.quantity import parse
 from kschedctl.api.resource_names import CPU, is_pod_level, is_scalar
-from kschedctl.scheduler.framework.facts import Insufficient
+from kschedctl.scheduler.plugins.node_resources.facts import Insufficient
 from kschedctl.snapshot.pod_info import PodInfo
 from kschedctl.studies.remedies.changes import Fix, on_pod
 from kschedctl.studies.remedies.prices import NEGLIGIBLE, SUBSTANTIAL, Price

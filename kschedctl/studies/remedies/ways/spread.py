@@ -10,8 +10,9 @@ from msgspec.structs import replace
 from kschedctl.api.arrays import Row
 from kschedctl.api.objects import Pod, TopologySpreadConstraint
 from kschedctl.api.ownership import TEMPLATE_HASH, in_revision
-from kschedctl.scheduler.framework.facts import TooSkewed, TopologyLabelMissing
+from kschedctl.scheduler.framework.facts import TopologyLabelMissing
 from kschedctl.scheduler.plugins.pod_topology_spread.constraints import HARD
+from kschedctl.scheduler.plugins.pod_topology_spread.facts import TooSkewed
 from kschedctl.scheduler.plugins.pod_topology_spread.filtering import DomainCounts
 from kschedctl.studies.remedies.changes import Fix, on_pod
 from kschedctl.studies.remedies.prices import Price

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from kschedctl.api.arrays import Position
 from kschedctl.api.ownership import owner_of
-from kschedctl.scheduler.framework.facts import ClaimInUse, DiskMounted
+from kschedctl.scheduler.plugins.volume_restrictions import ClaimInUse, DiskMounted
 from kschedctl.studies.remedies import kubectl
 from kschedctl.studies.remedies.changes import Fix, ObjectKey
 from kschedctl.studies.remedies.targets import NodeRefusal, Site

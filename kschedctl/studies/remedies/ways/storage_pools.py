@@ -5,8 +5,8 @@ from __future__ import annotations
 from msgspec.structs import replace
 
 from kschedctl.api.objects import CSIStorageCapacity, LabelSelector, ObjectMeta, PersistentVolumeClaim
-from kschedctl.scheduler.framework.facts import NotEnoughStorage
 from kschedctl.scheduler.plugins.helper.volumes.listers import StoragePool, claim_class, listers
+from kschedctl.scheduler.plugins.volume_binding.facts import NotEnoughStorage
 from kschedctl.snapshot.node_order import HOSTNAME
 from kschedctl.studies.remedies.changes import Fix, ObjectEdit, ObjectKey
 from kschedctl.studies.remedies.targets import Site

@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from msgspec.structs import replace
 
 from kschedctl.api.objects import CSINode, CSINodeDriver, VolumeNodeResources
-from kschedctl.scheduler.framework.facts import DriverLimit, TooManyVolumes
 from kschedctl.scheduler.plugins.helper.volumes.listers import listers
+from kschedctl.scheduler.plugins.node_volume_limits.facts import DriverLimit, TooManyVolumes
 from kschedctl.studies.remedies import kubectl
 from kschedctl.studies.remedies.changes import Fix, ObjectEdit, ObjectKey
 from kschedctl.studies.remedies.targets import NodeRefusal, Site

@@ -7,15 +7,6 @@ from collections.abc import Callable, Iterator
 from msgspec.structs import replace
 
 from kschedctl.api.objects import PersistentVolume, PersistentVolumeClaim, StorageClass, TopologySelectorTerm
-from kschedctl.scheduler.framework.facts import (
-    ClaimsUnbound,
-    NotEnoughStorage,
-    NoVolume,
-    ProvisionedElsewhere,
-    VolumeInOtherZone,
-    VolumeMissing,
-    VolumeOutOfReach,
-)
 from kschedctl.scheduler.plugins.helper.volumes.listers import (
     NO_PROVISIONER,
     SELECTED_NODE,
@@ -27,8 +18,17 @@ from kschedctl.scheduler.plugins.helper.volumes.listers import (
     volume_class,
     volume_storage,
 )
+from kschedctl.scheduler.plugins.volume_binding.facts import (
+    ClaimsUnbound,
+    NotEnoughStorage,
+    NoVolume,
+    ProvisionedElsewhere,
+    VolumeMissing,
+    VolumeOutOfReach,
+)
 from kschedctl.scheduler.plugins.volume_binding.matching import is_bound_to
 from kschedctl.scheduler.plugins.volume_binding.reservation import bound_claim, taken_volume
+from kschedctl.scheduler.plugins.volume_zone import VolumeInOtherZone
 from kschedctl.studies.remedies import kubectl
 from kschedctl.studies.remedies.changes import Fix, ObjectEdit, ObjectKey
 from kschedctl.studies.remedies.targets import NodeRefusal, Site

@@ -5,7 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from kschedctl.api.objects import Pod
-from kschedctl.scheduler.framework.facts import AnyFact, ClaimInUse, DiskMounted, HostPortHeld, PodInTheWay
+from kschedctl.scheduler.plugins.inter_pod_affinity.facts import PodInTheWay
+from kschedctl.scheduler.plugins.node_ports import HostPortHeld
+from kschedctl.scheduler.plugins.volume_restrictions import ClaimInUse, DiskMounted
+from kschedctl.scheduler.registry.facts import AnyFact
 from kschedctl.studies.remedies import kubectl
 from kschedctl.studies.remedies.changes import Fix
 from kschedctl.studies.remedies.targets import NodeRefusal, Site
