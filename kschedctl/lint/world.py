@@ -8,91 +8,26 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import chain
-from typing import Any, NamedTuple
+from typing import Any
 
 from kschedctl.api import objects as api
-from kschedctl.api.api_versions import kind_of
 from kschedctl.api.labels import EQUALS, IN, Selector
 from kschedctl.api.ownership import Owner
 from kschedctl.api.priority import SYSTEM_CLASSES
 from kschedctl.api.validation.options import ValidationOptions
-from kschedctl.cluster import CLUSTER_SCOPED, FIELDS, Cluster, Gap, without_nulls
+from kschedctl.cluster import FIELDS, Cluster, Gap
 from kschedctl.lint.cluster_workloads import cluster_workloads
 from kschedctl.lint.facts import Facts
 from kschedctl.lint.makers import Makers
-from kschedctl.lint.manifest_kinds import ScalingLimits, struct_of
-from kschedctl.lint.manifests.amounts import (
-    asks_for_less_than_nothing,
-    uncountable,
-    unreadable_requests,
-    unreadable_storage,
-)
-from kschedctl.lint.manifests.custom_resources import custom_workloads, may_make_pods, may_own_in
+from kschedctl.lint.manifests.custom_resources import may_make_pods, may_own_in
+from kschedctl.lint.manifests.objects import TYPED, UNSCOPED, Item, ManifestObjects, subject_of
 from kschedctl.lint.manifests.releases import release_namespaces, release_of
 from kschedctl.lint.manifests.variants import NO_SETS, AppliedSet, Sets, Variants
 from kschedctl.lint.subject import Located, Problem, Subject
-from kschedctl.lint.workload import InvalidFieldError, Workload, scaled_by, typed_at, workload_of
+from kschedctl.lint.workload import Workload
 from kschedctl.reports.findings import PassedOver
 from kschedctl.scheduler.configuration.validation_options import validation_options
 from kschedctl.scheduler.framework.feature_gates import FeatureGates
-
-TYPED: dict[str, type[api.Struct]] = {
-    "PriorityClass": api.PriorityClass,
-    "PodDisruptionBudget": api.PodDisruptionBudget,
-    "PersistentVolume": api.PersistentVolume,
-    "PersistentVolumeClaim": api.PersistentVolumeClaim,
-    "StorageClass": api.StorageClass,
-    "ResourceClaim": api.ResourceClaim,
-    "ResourceClaimTemplate": api.ResourceClaimTemplate,
-    "DeviceClass": api.DeviceClass,
-    "PodGroup": api.PodGroup,
-}
-"""The kinds, besides workloads, of which rules read typed objects."""
-
-AUTOSCALERS = ("HorizontalPodAutoscaler", "ScaledObject")
-UNSCOPED = CLUSTER_SCOPED | {"NodePool"}
-
-
-class Item(NamedTuple):
-    """A linted object: what a problem refers to, and its fields."""
-
-    subject: Subject
-    value: Any
-
-
-@dataclass
-class _Objects:
-    """Of manifests: what of them can be read, and what is wrong with the others."""
-
-    subjects: list[Subject] = field(default_factory=list)
-    workloads: list[Workload] = field(default_factory=list)
-    items: dict[str, list[Item]] = field(default_factory=lambda: defaultdict(list))
-    invalid: list[Problem] = field(default_factory=list)
-
-    @property
-    def by_kind(self) -> dict[str, tuple[Item, ...]]:
-        return {kind: tuple(of_kind) for kind, of_kind in self.items.items()}
-
-    def read(self, subject: Subject) -> None:
-        self.subjects.append(subject)
-        try:
-            self._read(subject)
-        except InvalidFieldError as error:
-            self.invalid.append(subject.problem(error.path, str(error)))
-
-    def _read(self, subject: Subject) -> None:
-        """Raises InvalidFieldError."""
-        if (workload := workload_of(subject)) is not None:
-            self.invalid += (faulty := _faults([workload]))
-            self.workloads += [] if workload.owned or faulty or uncountable(workload) else [workload]
-        elif struct := TYPED.get(kind_of(subject.document)) or struct_of(subject.document):
-            value = typed_at((), without_nulls(subject.document), struct)
-            self.invalid += unreadable_storage(subject, value)
-            self.items[subject.kind].append(Item(subject, value))
-        else:
-            made = list(custom_workloads(subject))
-            self.invalid += (faulty := _faults(made))
-            self.workloads += [] if faulty else made
 
 
 @dataclass(frozen=True, eq=False)
@@ -137,14 +72,13 @@ class World:
         """
         located = [(document, place) for document, place in manifests if document.get("kind")]
         releases = {} if namespace else release_namespaces(located)
-        found = _Objects()
+        found = ManifestObjects()
         for document, place in located:
-            found.read(_subject(document, place, namespace or releases.get(release_of(place), "")))
+            found.read(subject_of(document, place, namespace or releases.get(release_of(place), "")))
         subjects, invalid = tuple(found.subjects), tuple(found.invalid)
         sets = {s: sets_of(s.place) for s in subjects if s.place} if sets_of else NO_SETS
         variants = Variants(subjects, sets)
-        autoscalers = [item for kind in AUTOSCALERS for item in found.items[kind]]
-        scaled = tuple(_autoscaled(found.workloads, autoscalers, variants))
+        scaled = found.scaled(variants)
         gates = _gates_of(cluster) if cluster else gates or FeatureGates()
         return cls(scaled, found.by_kind, cluster, invalid, subjects, gates, variants=variants, sets=sets)
 
@@ -183,8 +117,8 @@ class World:
         )
 
     @cached_property
-    def _members(self) -> Mapping[AppliedSet, _Objects]:
-        found: dict[AppliedSet, _Objects] = defaultdict(_Objects)
+    def _members(self) -> Mapping[AppliedSet, ManifestObjects]:
+        found: dict[AppliedSet, ManifestObjects] = defaultdict(ManifestObjects)
         for subject, sets in self.sets.items():
             for each in sets:
                 found[each].subjects.append(subject)
@@ -395,43 +329,10 @@ class World:
 
     @cached_property
     def _claims(self) -> dict[tuple[str, str], api.PersistentVolumeClaim]:
-        return {(c.metadata.namespace or "default", c.metadata.name): c for c in self.known("PersistentVolumeClaim")}
+        """Those of the cluster."""
+        claims = self.cluster.persistent_volume_claims if self.cluster else ()
+        return {(c.metadata.namespace or "default", c.metadata.name): c for c in claims}
 
 
 def _gates_of(cluster: Cluster) -> FeatureGates:
     return FeatureGates(cluster.kube_version, cluster.feature_gates)
-
-
-def _subject(document: Mapping[str, Any], place: Located, otherwise: str) -> Subject:
-    metadata = document.get("metadata")
-    metadata = metadata if isinstance(metadata, Mapping) else {}
-    kind = str(document["kind"])
-    name = str(metadata.get("name") or metadata.get("generateName") or "")
-    namespace = "" if kind in UNSCOPED else str(metadata.get("namespace") or otherwise)
-    return Subject(kind, name, namespace, document, place)
-
-
-def _faults(workloads: Iterable[Workload]) -> list[Problem]:
-    """Of what an object makes: quantities that cannot be read, else sums that cannot be counted.
-
-    What is below nothing the API server refuses in words of its own, of its own kinds.
-    """
-    found = [problem for workload in workloads for problem in unreadable_requests(workload)]
-    for workload in workloads if not found else ():
-        said = uncountable(workload)
-        if said and (workload.made_by or not asks_for_less_than_nothing(workload)):
-            found.append(workload.problem(("containers",), said))
-    return found
-
-
-def _autoscaled(workloads: Iterable[Workload], autoscalers: Iterable[Item], variants: Variants) -> Iterator[Workload]:
-    ranges: dict[tuple[str, str, str], list[tuple[Subject, int, int]]] = defaultdict(list)
-    for subject, autoscaler in autoscalers:
-        limits: ScalingLimits | None = autoscaler.limits
-        if limits is not None:
-            target = subject.namespace or "default", limits.kind, limits.name
-            ranges[target].append((subject, limits.fewest, limits.most))
-    for workload in workloads:
-        known = ranges.get((workload.namespace, workload.kind, workload.subject.name), ())
-        found = next((limits for by, *limits in known if variants.together(by, workload.subject)), None)
-        yield scaled_by(workload, *found) if found else workload

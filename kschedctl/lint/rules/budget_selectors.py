@@ -7,11 +7,12 @@ from itertools import islice
 
 from kschedctl.api.labels import EVERYTHING, Selector
 from kschedctl.lint import documentation as doc
+from kschedctl.lint.manifests.objects import Item
 from kschedctl.lint.rule import ERROR, NOTE, WARNING, Rule
 from kschedctl.lint.rules.budgets import covered
 from kschedctl.lint.subject import Problem, Subject
 from kschedctl.lint.workload import Workload, compiled
-from kschedctl.lint.world import Item, World
+from kschedctl.lint.world import World
 
 _MOST_NAMED = 5
 _MOST_COMPARED = 10

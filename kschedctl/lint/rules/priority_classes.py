@@ -6,9 +6,10 @@ from collections.abc import Iterator
 
 from kschedctl.api.priority import SYSTEM_CLASSES
 from kschedctl.lint import documentation as doc
+from kschedctl.lint.manifests.objects import Item
 from kschedctl.lint.rule import ERROR, NOTE, WARNING, Rule, RuleProfile
 from kschedctl.lint.subject import Problem
-from kschedctl.lint.world import Item, World
+from kschedctl.lint.world import World
 
 HIGHEST_USER_DEFINABLE = 1_000_000_000
 RESERVED_PREFIX = "system-"

@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from kschedctl.lint import documentation as doc
+from kschedctl.lint.manifests.objects import AUTOSCALERS
 from kschedctl.lint.near_names import one_meant
 from kschedctl.lint.references import NameReference, misspelt
 from kschedctl.lint.rule import WARNING, Rule
 from kschedctl.lint.rules.claims import class_names
 from kschedctl.lint.subject import Problem
-from kschedctl.lint.world import AUTOSCALERS, World
+from kschedctl.lint.world import World
 
 _SCHEDULERS = ("default-scheduler", "volcano", "yunikorn", "kai-scheduler", "koord-scheduler", "run-ai-scheduler")
 _QUEUE = "kueue.x-k8s.io/queue-name"
