@@ -30,5 +30,5 @@ def _remedy(number: int, remedy: Any) -> str:
 
 
 def _says_the_same(command: str) -> bool:
-    """Whether it is the command, or the sentence, that makes the owner's patch."""
-    return command.startswith("#") or " --type strategic " in command
+    """Whether it is the command that makes the owner's patch."""
+    return " --type strategic " in command

@@ -22,7 +22,8 @@ class Remedy(Document, frozen=True):
     each replayed too.
 
     ``changes``: of each object, as it was read, either ``{"kind", "namespace", "name", "patch"}`` with RFC 6902
-    operations, or ``{"create": object}``, or ``{"delete": {"kind", "namespace", "name"}}``. ``owner_patch``: what the
+    operations, or ``{"create": object}``, or ``{"delete": {"kind", "namespace", "name"}}``. ``"anew": true`` beside a
+    patch: the API server refuses it as an update, so the object is deleted and created so. ``owner_patch``: what the
     pod asks for otherwise, as strategic merge patch of the ``owner`` that makes it; empty where it stays as it is.
     """
 

@@ -14,6 +14,7 @@ from kschedctl.reports.remedies import Remedy
 from kschedctl.studies.controllers.templates import template_spec, with_template_spec
 from kschedctl.studies.remedies.api_versions import CREATED_IN
 from kschedctl.studies.remedies.changes import Edited, ObjectKey
+from kschedctl.studies.remedies.immutable import is_updated
 from kschedctl.studies.remedies.json_patch import json_patch, plain
 from kschedctl.studies.remedies.owners import OwnerPatch, owner_patch
 from kschedctl.studies.remedies.ranking import Ranked
@@ -106,4 +107,5 @@ def object_changes(edits: Mapping[ObjectKey, Edited]) -> Iterator[dict[str, Any]
             head = {"apiVersion": CREATED_IN[key.kind], "kind": key.kind}
             yield {"create": head | plain(edit.after)}
         else:
-            yield {**named, "patch": list(json_patch(plain(edit.before), plain(edit.after)))}
+            anew = {} if is_updated(edit.before, edit.after) else {"anew": True}
+            yield {**named, "patch": list(json_patch(plain(edit.before), plain(edit.after))), **anew}

@@ -1,4 +1,4 @@
-"""RFC 6902: the operations that turn one document into another, with ``add``, ``remove`` and ``replace`` alone.
+"""Patches that turn one document into another: of RFC 6902 with ``add``, ``remove`` and ``replace`` alone, of RFC 7386.
 
 They come in one fixed order, so that the same change always reads the same.
 """
@@ -27,6 +27,18 @@ def json_patch(before: Any, after: Any, path: str = "") -> Iterator[Operation]:
         yield from _items(before, after, path)
     else:
         yield {"op": "replace", "path": path, "value": after}
+
+
+def merge_patch(before: Any, after: Any) -> Any:
+    """RFC 7386: what of ``before`` becomes another in ``after``, plain data; null for what goes.
+
+    >>> merge_patch({"a": {"b": 1, "c": 2}, "d": [1]}, {"a": {"b": 3}, "d": [1]})
+    {'a': {'b': 3, 'c': None}}
+    """
+    if not isinstance(before, dict) or not isinstance(after, dict):
+        return after
+    changed = {key: merge_patch(before.get(key), value) for key, value in after.items() if before.get(key) != value}
+    return changed | {key: None for key in before if key not in after}
 
 
 def _members(before: dict[str, Any], after: dict[str, Any], path: str) -> Iterator[Operation]:

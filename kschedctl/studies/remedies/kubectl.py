@@ -12,10 +12,12 @@ from kschedctl.api.objects import Pod, Struct
 from kschedctl.api.ownership import Owner
 from kschedctl.studies.remedies.api_versions import CREATED_IN
 from kschedctl.studies.remedies.changes import ObjectKey
+from kschedctl.studies.remedies.json_patch import merge_patch, plain
 
 SHORT = {"PersistentVolumeClaim": "pvc", "PersistentVolume": "pv"}
 DELETION_COST = "controller.kubernetes.io/pod-deletion-cost"
 GIVEN_BY_THE_SERVER = ("uid", "creationTimestamp", "deletionTimestamp", "ownerReferences")
+NOT_COPIED = ("annotations", "creationTimestamp", "resourceVersion", "uid")
 Json = dict[str, Any]
 
 
@@ -50,6 +52,35 @@ def patch(key: ObjectKey, change: Json | list[Json]) -> str:
     """A merge patch, or the operations of a JSON patch."""
     sort = "json" if isinstance(change, list) else "merge"
     return run("patch", *named(key), f"--type={sort}", "-p", json.dumps(change))
+
+
+def anew(key: ObjectKey, change: Json, sort: str = "merge") -> str:
+    """The object as it is in the cluster, with all that nobody read, deleted and created with a patch applied."""
+    return f"{_patched(key, change, sort) if change else _as_it_is(key)} | kubectl replace --force -f -"
+
+
+def recreated(key: ObjectKey, before: Struct, after: Struct) -> str:
+    """The object deleted and created in another form."""
+    old, new = (plain(each) for each in (before, after))
+    for each in (old, new):
+        each.pop("status", None)
+        each["metadata"] = {name: each["metadata"].get(name, {}) for name in ("annotations", "labels")}
+    return anew(key, merge_patch(old, new))
+
+
+def copied(key: ObjectKey, name: str) -> str:
+    """Another object of that name, like the one that is there, less its annotations."""
+    return f"{_patched(key, {'metadata': {'name': name, **dict.fromkeys(NOT_COPIED)}}, 'merge')} | kubectl create -f -"
+
+
+def _patched(key: ObjectKey, change: Json, sort: str) -> str:
+    """Only kubectl applies the patch: the API server gets the result as a new object."""
+    how = (f"--type={sort}", "-p", json.dumps(change, ensure_ascii=False, separators=(",", ":")))
+    return run("patch", *named(key), *how, "--dry-run=client", "-o", "json")
+
+
+def _as_it_is(key: ObjectKey) -> str:
+    return run("get", *named(key), "-o", "json")
 
 
 def annotate(key: ObjectKey, annotation: str) -> str:

@@ -14,9 +14,10 @@ from msgspec.structs import replace
 
 from kschedctl.api.objects import Pod
 from kschedctl.api.ownership import Owner, owner_of
-from kschedctl.lint.stored_pods import as_written
+from kschedctl.lint.stored_pods import as_written, without_node_pin
 from kschedctl.studies.remedies import kubectl
 from kschedctl.studies.remedies.changes import ObjectKey
+from kschedctl.studies.remedies.immutable import is_updated
 from kschedctl.studies.remedies.json_patch import plain
 
 Json = dict[str, Any]
@@ -24,6 +25,8 @@ REPLACED = {"topologySpreadConstraints", "ports"}
 """Lists that a strategic merge patch would merge by a key, where the whole list is meant."""
 MERGED_BY_NAME = {"containers", "initContainers", "resourceClaims", "volumes"}
 SET_AT_ADMISSION = ("priority", "preemptionPolicy")
+BY_UID = ("batch.kubernetes.io/controller-uid", "controller-uid")
+"""The labels by which a Job knows its pods; they, and the selector, are made for each Job."""
 ADDED_TOLERATIONS = ("node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable")
 """What admission adds to every pod, with tolerationSeconds."""
 REPLACES_NONE = frozenset({"ReplicaSet", "ReplicationController", "StatefulSet"})
@@ -45,11 +48,10 @@ class OwnerPatch(NamedTuple):
 
     @property
     def commands(self) -> tuple[str, ...]:
-        """The command that patches, and those without which that does nothing; or what has to be done."""
-        if self.anew:
-            who = " ".join(str(self.owner).split())
-            return (f"# {who} cannot be patched in this: make it anew from its manifest with {self.text}",)
+        """The command that patches, or creates anew, and those without which that does nothing."""
         key = ObjectKey(*self.owner)
+        if self.anew:
+            return (kubectl.anew(key, _created_anew(self.patch, key.kind), "strategic"),)
         patch = kubectl.run("patch", *kubectl.named(key), "--type", "strategic", "-p", self.text)
         return (patch, *map(kubectl.delete, self.waiting))
 
@@ -58,25 +60,38 @@ class OwnerPatch(NamedTuple):
         return json.dumps(self.patch, ensure_ascii=False, separators=(",", ":"))
 
 
+def _created_anew(patch: Json, kind: str) -> Json:
+    """The patch, and without what admission and the Job controller set, which they refuse when it is another."""
+    if kind == "Job":
+        template = {**patch["spec"]["template"], "metadata": {"labels": dict.fromkeys(BY_UID)}}
+        return {"spec": {**patch["spec"], "selector": None, "template": template}}
+    if "priorityClassName" in patch["spec"]:
+        return {"spec": {**dict.fromkeys(SET_AT_ADMISSION), **patch["spec"]}}
+    return patch
+
+
 def owner_patch(before: Pod, after: Pod, waiting: Iterable[Pod] = ()) -> OwnerPatch:
     """From the pod as it was read, and as it should be; ``waiting``: those of its pods that this is for."""
     owner = owner_of(before)
-    old, new = _template(before), _template(after)
+    old, new = (_template(each, owner) for each in (before, after))
     patch: Any = _merge(old, new)
     path = () if owner.kind == "Pod" else TEMPLATES.get(owner.kind, ("spec", "template"))
     for part in reversed(path):
         patch = {part: patch}
-    only_tolerations = set(patch) == {"spec"} and set(patch["spec"]) == {"tolerations"}
-    anew = owner.kind == "Job" or (owner.kind == "Pod" and not only_tolerations)
+    anew = owner.kind == "Job" or (owner.kind == "Pod" and not is_updated(before, after))
     deleted = tuple(map(ObjectKey.of, waiting)) if owner.kind in REPLACES_NONE else ()
     return OwnerPatch(owner, patch, anew, deleted)
 
 
-def _template(pod: Pod) -> Json:
-    """What of the pod stands in its template."""
+def _template(pod: Pod, owner: Owner) -> Json:
+    """What of the pod stands in its template; of a bare one in the pod itself."""
     spec = as_written(pod)
-    written = tuple(t for t in spec.tolerations if t.key not in ADDED_TOLERATIONS or t.toleration_seconds is None)
-    found: Json = plain(replace(spec, tolerations=written))
+    if owner.kind == "DaemonSet":
+        spec = without_node_pin(spec)
+    if owner.kind != "Pod":
+        own = tuple(t for t in spec.tolerations if t.key not in ADDED_TOLERATIONS or t.toleration_seconds is None)
+        spec = replace(spec, tolerations=own)
+    found: Json = plain(spec)
     for field in SET_AT_ADMISSION if pod.spec.priority_class_name else ():
         found.pop(field, None)
     return {"spec": found}

@@ -7,7 +7,7 @@ manifest says them: those that the API server sets by default are replayed.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 from typing import NamedTuple
 
@@ -16,7 +16,16 @@ from msgspec.structs import replace
 from kschedctl.api.arrays import Position
 from kschedctl.api.objects import OwnerReference, Pod, PodSpec, PodStatus, Struct
 from kschedctl.api.ownership import REVISION, TEMPLATE_HASH, Owner, owner_of
-from kschedctl.api.workloads import NEW, DaemonSet, Deployment, StatefulSet, pinned_to
+from kschedctl.api.workloads import (
+    NEW,
+    DaemonSet,
+    Deployment,
+    DeploymentSpec,
+    RollingUpdate,
+    StatefulSet,
+    UpdateStrategy,
+    pinned_to,
+)
 from kschedctl.cluster import Cluster
 from kschedctl.errors import InputError
 from kschedctl.lint.stored_pods import as_written
@@ -25,7 +34,7 @@ from kschedctl.scheduler.simulation.simulation import Simulation
 from kschedctl.snapshot.fork import Fork
 from kschedctl.studies.controllers.changed_workloads import Existing, first_to_go
 from kschedctl.studies.controllers.creation import create
-from kschedctl.studies.controllers.one_more import ORDINAL_LABELS
+from kschedctl.studies.controllers.one_more import ORDINAL_LABELS, controls
 from kschedctl.studies.controllers.rollout import Rollout, renamed, roll_out
 from kschedctl.studies.controllers.rollout_limits import Change, set_pace, slot
 from kschedctl.studies.edits.cluster_edits import added, with_pods
@@ -37,6 +46,8 @@ from kschedctl.studies.settling import victims
 KEEPS_OTHERS = frozenset({"ReplicaSet", "ReplicationController"})
 """Kinds whose pods keep their template until they are deleted."""
 
+DESIRED, MOST = "deployment.kubernetes.io/desired-replicas", "deployment.kubernetes.io/max-replicas"
+REVISION_NUMBER = "deployment.kubernetes.io/revision"
 MOST_REFUSED = 3
 
 
@@ -99,46 +110,65 @@ def _replayed(trial: RemedyTrial, manifest: Struct | None) -> RolledOut | None:
     if not any(pod.key != trial.own.key for pod in old):
         return None
     try:
-        change, cluster = _planned(owner, trial.own, old, cluster, manifest)
+        change, cluster = _planned(owner, trial, old, cluster, manifest)
     except InputError as error:
         return RolledOut(owner, refused=f"its pods are not created: {error.what}")
     return _rolled_out(owner, change, Scheduler(cluster, trial.scheduler.call_extender))
 
 
 def _planned(
-    owner: Owner, asked: Pod, old: Sequence[Pod], cluster: Cluster, manifest: Struct | None
+    owner: Owner, trial: RemedyTrial, old: Sequence[Pod], cluster: Cluster, manifest: Struct | None
 ) -> tuple[Change, Cluster]:
     """What becomes of the pods, and the cluster in which the old and the new ones both are. Raises InputError."""
+    asked, before = trial.own, trial.edits[ObjectKey.of(trial.own)].before
+    assert isinstance(before, Pod)
     siblings = [pod for pod in old if pod.key != asked.key]
-    change = Change(str(owner))
+    change, workload = Change(str(owner)), _workload(owner, cluster, manifest)
     if owner.kind in KEEPS_OTHERS:
         change.kept, wanted = siblings, 1
     else:
         change.removed = first_to_go(siblings if owner.kind == "StatefulSet" else old)
-        wanted = _replicas(manifest) or 1 + len(siblings)
-    made = [_new(asked, pod, number) for number, pod in enumerate((asked, *siblings)[:wanted])]
+        wanted = _replicas(workload) or 1 + len(siblings)
+    made = [_new(asked, pod, number) for number, pod in enumerate((before, *siblings)[:wanted])]
     creation = create(cluster, made)
     change.new = [_with_priority(pod, asked) for pods in creation.pods.values() for pod in pods]
-    _set_pace(change, owner, manifest)
+    _set_pace(change, workload)
     gone = {(pod.metadata.namespace, pod.metadata.name): None for pod in old if pod not in change.kept}
     cluster = with_pods(creation.applied(cluster), gone)
     return change, added(cluster, (*renamed(change), *change.new))
 
 
-def _replicas(manifest: Struct | None) -> int | None:
-    spec = manifest.spec if isinstance(manifest, Deployment | StatefulSet) else None
-    return spec.replicas if spec else None
+def _workload(owner: Owner, cluster: Cluster, manifest: Struct | None) -> Struct | None:
+    """As its manifest has it, or as the Deployment controller noted it at the ReplicaSets; the rest is by default."""
+    if isinstance(manifest, Deployment | StatefulSet | DaemonSet):
+        return manifest
+    if owner.kind in (*KEEPS_OTHERS, "Job"):
+        return None
+    noted = [each.metadata.annotations for each in cluster.replica_sets if controls(owner, each)]
+    last = max((each for each in noted if each.get(DESIRED, "").isdigit()), key=_revision, default=None)
+    if last is None:
+        return {"StatefulSet": StatefulSet(), "DaemonSet": DaemonSet()}.get(owner.kind, Deployment())
+    desired, most = int(last[DESIRED]), last.get(MOST, "")
+    update = RollingUpdate(max_surge=max(int(most) - desired, 0) if most.isdigit() else None)
+    return Deployment(spec=DeploymentSpec(desired, strategy=UpdateStrategy(rolling_update=update)))
 
 
-def _set_pace(change: Change, owner: Owner, manifest: Struct | None) -> None:
-    """As the manifest says it, or as it is by default; two that wait are of a StatefulSet that makes them in parallel.
+def _replicas(workload: Struct | None) -> int | None:
+    return workload.spec.replicas if isinstance(workload, Deployment | StatefulSet) else None
+
+
+def _revision(annotations: Mapping[str, str]) -> int:
+    written = annotations.get(REVISION_NUMBER, "")
+    return int(written) if written.isdigit() else 0
+
+
+def _set_pace(change: Change, workload: Struct | None) -> None:
+    """Two that wait are of a StatefulSet that makes them in parallel.
 
     Who changes a StatefulSet deletes the pod that waits, for which it would wait for ever: that one's place is empty.
     """
-    if owner.kind in (*KEEPS_OTHERS, "Job"):
+    if workload is None:
         return
-    default = {"StatefulSet": StatefulSet(), "DaemonSet": DaemonSet()}.get(owner.kind, Deployment())
-    workload = manifest if isinstance(manifest, Deployment | StatefulSet | DaemonSet) else default
     set_pace(change, workload)
     if isinstance(workload, StatefulSet):
         parallel = any(not pod.spec.node_name for pod in change.removed)

@@ -195,7 +195,10 @@ def test_a_template_is_made_anew_with_its_claim() -> None:
     what = "asking for 1 device instead of 2 (request r)"
     assert fewer.summary == f"Recreate ResourceClaimTemplate d/t and the pod's claim, {what}"
     assert [change["kind"] for change in fewer.changes] == ["ResourceClaimTemplate", "ResourceClaim"]
-    assert fewer.commands[0] == "kubectl delete resourceclaimtemplate -n d t"
+    first, last = fewer.commands
+    assert first.startswith("kubectl patch resourceclaimtemplate -n d t --type=merge ")
+    assert first.endswith(" --dry-run=client -o json | kubectl replace --force -f -")
+    assert last == "kubectl delete resourceclaim -n d asked-g"  # its controller makes it again
 
 
 def test_a_template_that_is_not_there() -> None:

@@ -177,8 +177,8 @@ def test_what_is_left_behind_is_said_and_kept(policy: str, told: str, first: tup
     documents = [*documents[:-1], csi_volume("v", "data", on=IN_B, persistentVolumeReclaimPolicy=policy), ASKED]
     (remedy,) = found(documents).remedies
     assert remedy.weakens == f"it starts without the data of claim d/data, which stay on volume v ({told})"
-    assert remedy.commands[:-1] == (*first, "kubectl delete pvc -n d data")
-    assert json.loads(shlex.split(remedy.commands[-1])[2])["spec"].get("volumeName") is None
+    assert remedy.commands[:-1] == first
+    assert recreated(remedy.commands[-1])["spec"]["volumeName"] is None
     documents, _ = CASES["the volume's claim is gone"]
     gone = volume("v", held_by="before", persistentVolumeReclaimPolicy=policy)
     released = summaries([*documents[:-1], gone, ASKED])["ReleaseVolume"]
@@ -251,15 +251,17 @@ def test_what_is_fixed_is_made_anew() -> None:
     documents, _ = CASES["the volume is too small"]
     remedy = summaries([*documents, ASKED])["OtherVolume"]
     assert remedy.by == "author"
-    first, second = remedy.commands
-    assert first == "kubectl delete pvc -n d data"
-    words = shlex.split(second)
-    assert [*words[:2], *words[3:]] == ["printf", "%s", "|", "kubectl", "apply", "-f", "-"]
-    new = json.loads(words[2])
-    assert new["apiVersion"] == "v1"
-    assert new["metadata"] == {"name": "data", "namespace": "d"}
-    assert new["spec"]["resources"] == {"requests": {"storage": "10Gi"}}
-    assert "status" not in new
+    (command,) = remedy.commands
+    assert recreated(command) == {"spec": {"resources": {"requests": {"storage": "10Gi"}}}}
+
+
+def recreated(command: str) -> Json:
+    """The patch with which the claim d/data is deleted and created, with all that it has besides."""
+    words = shlex.split(command)
+    assert words[:7] == ["kubectl", "patch", "pvc", "-n", "d", "data", "--type=merge"]
+    assert words[9:] == ["--dry-run=client", "-o", "json", "|", "kubectl", "replace", "--force", "-f", "-"]
+    found: Json = json.loads(words[8])
+    return found
 
 
 def test_names_are_quoted() -> None:

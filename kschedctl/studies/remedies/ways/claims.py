@@ -8,7 +8,8 @@ from typing import NamedTuple
 from msgspec.structs import replace
 
 from kschedctl.api.labels import EVERYTHING, SelectorError, from_label_selector
-from kschedctl.api.objects import PersistentVolume, PersistentVolumeClaim, PhaseStatus
+from kschedctl.api.objects import EphemeralVolumeSource, PersistentVolume, PersistentVolumeClaim, PhaseStatus, Pod
+from kschedctl.api.ownership import controller_of
 from kschedctl.scheduler.plugins.helper.volumes.listers import (
     BETA_STORAGE_CLASS,
     BIND_COMPLETED,
@@ -26,7 +27,7 @@ from kschedctl.scheduler.plugins.helper.volumes.listers import (
 )
 from kschedctl.scheduler.plugins.volume_binding.reservation import bound_claim, taken_volume
 from kschedctl.studies.remedies import kubectl
-from kschedctl.studies.remedies.changes import Fix, ObjectEdit, ObjectKey
+from kschedctl.studies.remedies.changes import Fix, ObjectEdit, ObjectKey, on_pod
 from kschedctl.studies.remedies.targets import Site
 from kschedctl.studies.remedies.ways.deleted_claims import deletion, is_of_stateful_set
 
@@ -152,20 +153,43 @@ def remade(
 ) -> Iterator[Fix]:
     """The claim in another form, for which it has to be deleted, unless a pod uses it.
 
-    What a StatefulSet makes of its template it would make again as it was.
+    What is made of a template, by a StatefulSet or for the pod, would be made again as it was.
     """
-    key, new = ObjectKey.of(claim), change(claim)
-    gone = deletion(site, claim)
-    same = made_anew(new).spec == made_anew(claim).spec
-    if gone is None or (is_of_stateful_set(site.trial.pod, claim) and not same):
+    key, new, pod = ObjectKey.of(claim), change(claim), site.trial.pod
+    gone, ephemeral = deletion(site, claim), controller_of(claim.metadata) is not None
+    same, in_set = made_anew(new).spec == made_anew(claim).spec, is_of_stateful_set(pod, claim)
+    if gone is None or (in_set and not same):
         return
-    commands = (*gone.commands, kubectl.apply(kubectl.manifest(key, recreated(new))))
+    again = ephemeral or in_set
+    commands = gone.commands if again else (*gone.before, kubectl.recreated(key, claim, recreated(new)))
     edits = (*gone.edits, ObjectEdit(key, change), *more)
+    if ephemeral and not same:
+        commands, edits = gone.before, (*edits, *on_pod(pod, _with_template(claim.metadata.name, made_anew(new))))
     text, name = f"recreate claim {claim_key(claim)}{text}", claim_key(claim)
     variant = name if where else None
     yield Fix(
         kind, (name, target), text, "author", edits, cost, gone.weakens, commands, variant, where, price=gone.price
     )
+
+
+def _with_template(name: str, claim: PersistentVolumeClaim) -> Callable[[Pod], Pod]:
+    """The pod whose claim of this name is made like another."""
+
+    def change(pod: Pod) -> Pod:
+        volumes = tuple(
+            replace(volume, ephemeral=_like(volume.ephemeral, claim))
+            if volume.ephemeral and f"{pod.metadata.name}-{volume.name}" == name
+            else volume
+            for volume in pod.spec.volumes
+        )
+        return replace(pod, spec=replace(pod.spec, volumes=volumes))
+
+    return change
+
+
+def _like(source: EphemeralVolumeSource, claim: PersistentVolumeClaim) -> EphemeralVolumeSource:
+    template = source.volume_claim_template
+    return replace(source, volume_claim_template=template and replace(template, spec=claim.spec))
 
 
 def recreated(claim: PersistentVolumeClaim) -> PersistentVolumeClaim:

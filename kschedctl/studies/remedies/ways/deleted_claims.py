@@ -35,6 +35,11 @@ class Deletion(NamedTuple):
     weakens: str = ""
     price: Price | None = None
 
+    @property
+    def before(self) -> tuple[str, ...]:
+        """What has to be done before the claim is deleted, which is the last command."""
+        return self.commands[:-1]
+
 
 def deletion(site: Site, claim: PersistentVolumeClaim) -> Deletion | None:
     """None for a claim that a pod uses."""

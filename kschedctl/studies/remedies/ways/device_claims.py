@@ -52,7 +52,9 @@ def _of_reference(site: Site, reference: PodResourceClaim) -> Iterator[Fix]:
             yield from _generated(site, reference, reference.resource_claim_template_name)
         return
     claim = found(site, name)
-    if claim is None:
+    if claim is None and reference.resource_claim_template_name is not None:
+        yield from _generated(site, reference, reference.resource_claim_template_name)
+    elif claim is None:
         yield from _missing(site, reference, name)
     elif claim.metadata.deletion_timestamp is not None:
         text = f"recreate ResourceClaim {_key(claim)}, which is being deleted"
@@ -102,14 +104,12 @@ def _missing(site: Site, reference: PodResourceClaim, name: str) -> Iterator[Fix
     pod, cluster = site.trial.pod, site.cycle.view.cluster
     namespace = pod.metadata.namespace
     names = [each.metadata.name for each in cluster.in_namespace("resource_claims", namespace)]
-    if reference.resource_claim_name is not None:
-        for right in get_close_matches(name, names, n=2, cutoff=NEAR):
-            text = f"use ResourceClaim {right} instead of {name}, which does not exist"
-            edits = on_pod(pod, _with_claim(reference.name, right))
-            yield Fix("CorrectClaim", (name, right), text, "author", edits, CORRECT)
-    owners = () if reference.resource_claim_name is not None else (owned_by(pod),)
+    for right in get_close_matches(name, names, n=2, cutoff=NEAR):
+        text = f"use ResourceClaim {right} instead of {name}, which does not exist"
+        edits = on_pod(pod, _with_claim(reference.name, right))
+        yield Fix("CorrectClaim", (name, right), text, "author", edits, CORRECT)
     for place, each in enumerate(cluster.device_classes[:MOST]):
-        new = ResourceClaim(ObjectMeta(name, namespace, owner_references=owners), _one_of(each.metadata.name))
+        new = ResourceClaim(ObjectMeta(name, namespace), _one_of(each.metadata.name))
         key = ObjectKey.of(new)
         yield _creation(key, new, each.metadata.name, (ObjectEdit(key, _creating(new)),), CREATE + place)
 
@@ -208,7 +208,9 @@ def _again(
     if used_by_others(site, claim):
         return
     key = ObjectKey.of(claim)
-    edits, commands = (ObjectEdit(key, change),), (kubectl.delete(key),)
+    edits, made = (ObjectEdit(key, change),), controller_of(claim.metadata) is not None
+    again = () if made else (kubectl.apply(kubectl.manifest(key, claim)),)
+    commands = (kubectl.delete(key), *again)
     weakens = f"ResourceClaim {_key(claim)} gives its devices back" if claim.status.allocation else ""
     yield Fix("RemakeResourceClaim", key, text, "operator", edits, REMAKE, weakens, commands, price=price)
 
@@ -237,23 +239,36 @@ def asking(
         inner = replace(known.spec.spec, devices=change(known.spec.spec.devices))
         return replace(known, spec=replace(known.spec, spec=inner))
 
-    template = _template(site, claim)
+    name = _template_of(site.trial.pod, claim)
     edits: tuple[ObjectEdit, ...] = (ObjectEdit(key, anew),)
-    lines: tuple[str, ...] = (kubectl.delete(key), kubectl.apply(kubectl.manifest(key, anew(claim))))
+    lines: tuple[str, ...] = (kubectl.recreated(key, claim, anew(claim)),)
     text = f"recreate ResourceClaim {_key(claim)}{what}"
-    if template is not None:
-        own = ObjectKey.of(template)
-        edits = (ObjectEdit(own, in_template), *edits)
-        lines = (kubectl.delete(own), kubectl.apply(kubectl.manifest(own, in_template(template))), kubectl.delete(key))
-        text = f"recreate ResourceClaimTemplate {own.namespace}/{own.name} and the pod's claim{what}"
+    if name is not None:
+        own, template = ObjectKey("ResourceClaimTemplate", key.namespace, name), _template(site, name)
+        new = ResourceClaimTemplate(ObjectMeta(name, key.namespace), ResourceClaimTemplateSpec(spec=anew(claim).spec))
+        made = kubectl.recreated(own, template, in_template(template)) if template else None
+        edits = (ObjectEdit(own, in_template if template else _creating(new)), *edits)
+        lines = (made or kubectl.apply(kubectl.manifest(own, new)), kubectl.delete(key))
+        text = f"{f'recreate {own} and' if template else f'create {own} and recreate'} the pod's claim{what}"
     return Fix(kind, (key, target), text, "author", edits, cost, weakens, lines, key if where else None, where, price)
 
 
-def _template(site: Site, claim: ResourceClaim) -> ResourceClaimTemplate | None:
-    """The template of which a claim of the pod was made."""
-    pod = site.trial.pod
-    known = site.cycle.view.cluster.in_namespace("resource_claim_templates", pod.metadata.namespace)
-    for reference in pod.spec.resource_claims:
-        if reference.resource_claim_template_name is not None and named(pod, reference) == claim.metadata.name:
-            return next((t for t in known if t.metadata.name == reference.resource_claim_template_name), None)
-    return None
+def recreation(claim: ResourceClaim) -> str:
+    """The claim as it is created; one that was made for a pod, its controller makes again."""
+    key = ObjectKey.of(claim)
+    return kubectl.delete(key) if controller_of(claim.metadata) else kubectl.anew(key, {})
+
+
+def _template_of(pod: Pod, claim: ResourceClaim) -> str | None:
+    """The name of the template of which a claim of the pod was made."""
+    names = (
+        reference.resource_claim_template_name
+        for reference in pod.spec.resource_claims
+        if named(pod, reference) == claim.metadata.name
+    )
+    return next(names, None)
+
+
+def _template(site: Site, name: str) -> ResourceClaimTemplate | None:
+    known = site.cycle.view.cluster.in_namespace("resource_claim_templates", site.trial.pod.metadata.namespace)
+    return next((each for each in known if each.metadata.name == name), None)

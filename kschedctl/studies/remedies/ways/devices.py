@@ -71,10 +71,7 @@ def _freed(site: Site, claim: ResourceClaim) -> Iterator[Fix]:
     if not users:
         key = ObjectKey.of(claim)
         text = f"give the devices of ResourceClaim {name} back, which no pod uses"
-        edits, commands = (
-            (ObjectEdit(key, _unallocated),),
-            (kubectl.delete(key), kubectl.apply(kubectl.manifest(key, claim))),
-        )
+        edits, commands = (ObjectEdit(key, _unallocated),), (device_claims.recreation(claim),)
         weakens = f"ResourceClaim {name} has no devices any more"
         yield Fix("FreeDevices", key, text, "operator", edits, FREE, weakens, commands, "claim", name)
     pods = site.cycle.view.pods.index
@@ -100,9 +97,8 @@ def _allocated_anew(site: Site, key: str) -> Iterator[Fix]:
             yield from stopped(site, position)
     if not others:
         own = ObjectKey.of(claim)
-        anew = kubectl.apply(kubectl.manifest(own, claim))
         text = f"recreate ResourceClaim {key}, so that it gets devices where the pod goes"
-        edits, commands = (ObjectEdit(own, _free_of_all),), (kubectl.delete(own), anew)
+        edits, commands = (ObjectEdit(own, _free_of_all),), (device_claims.recreation(claim),)
         yield Fix("FreeDevices", own, text, "author", edits, FREE, "", commands, price=Price.WISH)
 
 

@@ -140,7 +140,8 @@ def _of_volumes(site: Site, claim: PersistentVolumeClaim) -> Iterator[Fix]:
         bind, taken = given(new, volume, found)
         key = ObjectKey.of(new)
         text = f"create claim {claim_key(new)} of {size}, class {claim_class(new) or 'none'}, for volume {name}"
-        commands = (kubectl.apply(kubectl.manifest(key, new)),)
+        held = replace(new, spec=replace(new.spec, volume_name=name))
+        commands = (kubectl.apply(kubectl.manifest(key, held)),)
         edits = (_creation(bind(new)), taken) if bind else (_creation(new),)
         yield Fix(
             "CreateClaim",
@@ -251,7 +252,7 @@ def _created(model: StorageClass, name: str) -> Fix:
     key = ObjectKey.of(new)
     like = model.metadata.name
     text = f"create StorageClass {name}, like {like} (provisioner {model.provisioner}, WaitForFirstConsumer)"
-    commands = (kubectl.apply(kubectl.manifest(key, new)),)
+    commands = (kubectl.copied(ObjectKey.of(model), name),)
     edits = (ObjectEdit(key, lambda _: new),)
     return Fix(
         "CreateStorageClass", (name, like), text, "operator", edits, CREATE_CLASS, "", commands, name, f"like {like}"

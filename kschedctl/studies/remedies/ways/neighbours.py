@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 import numpy as np
 from msgspec.structs import replace
 
-from kschedctl.api.arrays import Bools, Position, Row
+from kschedctl.api.arrays import Bools, Position, Row, positions_of
 from kschedctl.api.objects import Pod
 from kschedctl.api.ownership import Owner, owner_of
 from kschedctl.scheduler.engine.cycle import run_cycle
@@ -231,7 +231,12 @@ def one_fewer(site: Site, position: Position) -> Iterator[Fix]:
 
 
 def _replicas_left(site: Site, pod: Pod, owner: Owner) -> int | None:
-    """How many replicas there are without the pod; None where its workload would not give up this one."""
+    """How many replicas there are without the pod; None where its workload would not give up this one.
+
+    Pods that wait for a node go first, and a StatefulSet gives none up as long as one waits.
+    """
+    if _waits(site, owner):
+        return None
     if owner.kind in ("Deployment", "ReplicaSet"):
         return replicas(site, owner) - 1
     ordinal = pod.metadata.name.removeprefix(f"{owner.name}-")
@@ -241,6 +246,17 @@ def _replicas_left(site: Site, pod: Pod, owner: Owner) -> int | None:
     pods = site.cycle.view.pods
     last = all(pods.position(f"{owner.namespace}/{owner.name}-{number}") is None for number in later)
     return int(ordinal) if last else None
+
+
+def _waits(site: Site, owner: Owner) -> bool:
+    """Whether a pod of the workload has no node."""
+    view = site.trial.scheduler.view
+
+    def owners() -> frozenset[Owner]:
+        pods = (view.pods.objects[position] for position in positions_of(view.node < 0))
+        return frozenset(owner_of(pod) for pod in pods if not pod.spec.node_name)
+
+    return owner in view.memo("workloads of pods that wait", owners)
 
 
 def replicas(site: Site, owner: Owner) -> int:

@@ -101,10 +101,11 @@ def _fix(
     where = _where(volume)
     reach = f" within reach of {where}" if where else ""
     text = f"create PersistentVolume {name} of {size}{reach} for claim {claim_key(claim)}"
-    commands = [kubectl.apply(kubectl.manifest(ObjectKey.of(volume), volume, **_source(volume)))]
+    holder = {"claimRef": {"namespace": claim.metadata.namespace, "name": claim.metadata.name}}
+    commands = [kubectl.apply(kubectl.manifest(ObjectKey.of(volume), volume, **holder, **_source(volume)))]
     if gone is not None:
         text += ", and recreate that"
-        commands += [*gone.commands, kubectl.apply(kubectl.manifest(key, made_anew(claim)))]
+        commands += [*gone.before, kubectl.recreated(key, claim, made_anew(claim))]
     weakens, price = (gone.weakens, gone.price) if gone is not None else ("", None)
     cost = NEW_VOLUME + (BESIDE_PROVISIONER if _beside_provisioner(claim, listers(site.cycle.view)) else 0)
     own = claim_key(claim)

@@ -238,7 +238,7 @@ def _class_anew(
 ) -> Fix:
     """A class in another form: its fields are fixed once it is there."""
     key = ObjectKey.of(found)
-    commands = (kubectl.delete(key), kubectl.apply(kubectl.manifest(key, change(found))))
+    commands = (kubectl.recreated(key, found, change(found)),)
     return Fix(kind, found.metadata.name, text, "operator", (ObjectEdit(key, change),), cost, "", commands)
 
 

@@ -1,0 +1,112 @@
+"""What the API server refuses to change of an object that is there.
+
+Upstream: Validate*Update in pkg/apis/{core,apps,batch,storage,resource,scheduling}/validation (v1.36).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+Json = dict[str, Any]
+SYSTEM = ("name", "namespace", "uid", "creationTimestamp", "deletionTimestamp")
+OF_STATEFUL_SET = {
+    *("replicas", "template", "updateStrategy", "minReadySeconds", "ordinals", "revisionHistoryLimit"),
+    "persistentVolumeClaimRetentionPolicy",
+}
+OF_VOLUME = {
+    *("capacity", "accessModes", "claimRef", "persistentVolumeReclaimPolicy", "storageClassName", "mountOptions"),
+    "volumeAttributesClassName",
+}
+
+
+def refusal(old: Json, new: Json) -> str:
+    """Why the update is refused; empty where it is not."""
+    for name in SYSTEM:
+        if (old["metadata"].get(name) or "") != (new["metadata"].get(name) or ""):
+            return f"metadata.{name}: field is immutable"
+    return RULES.get(old["kind"], _nothing)(old, new)
+
+
+def _nothing(_old: Json, _new: Json) -> str:
+    return ""
+
+
+def _spec(document: Json) -> Json:
+    return document.get("spec") or {}
+
+
+def _less(spec: Json, names: set[str]) -> Json:
+    return {name: value for name, value in spec.items() if name not in names and value not in (None, [], {}, "")}
+
+
+def _fixed(*names: str) -> Callable[[Json, Json], str]:
+    """Fields of the object, or of its spec where they are written with a dot."""
+
+    def check(old: Json, new: Json) -> str:
+        for name in names:
+            own = name.rpartition(".")[2]
+            before, after = ((_spec(each) if "." in name else each).get(own) for each in (old, new))
+            if (before or None) != (after or None):
+                return f"{name}: Invalid value: field is immutable"
+        return ""
+
+    return check
+
+
+def _pod(old: Json, new: Json) -> str:
+    before, after = _spec(old), _spec(new)
+    mutable = {"tolerations", "activeDeadlineSeconds", "terminationGracePeriodSeconds", "schedulingGates"}
+    if _without_images(_less(before, mutable)) != _without_images(_less(after, mutable)):
+        return "spec: Forbidden: pod updates may not change fields other than image, tolerations (only additions)"
+    known, now = before.get("tolerations") or [], after.get("tolerations") or []
+    if [each for each in known if each not in now]:
+        return "spec.tolerations: Forbidden: existing toleration can not be modified except its tolerationSeconds"
+    return ""
+
+
+def _without_images(spec: Json) -> Json:
+    parts = {name: spec[name] for name in ("containers", "initContainers") if name in spec}
+    less = {name: [{**each, "image": ""} for each in found] for name, found in parts.items()}
+    return {**spec, **less}
+
+
+def _claim(old: Json, new: Json) -> str:
+    before, after = dict(_spec(old)), dict(_spec(new))
+    if not before.get("volumeName"):
+        before["volumeName"] = after.get("volumeName")
+    bound = (old.get("status") or {}).get("phase") == "Bound"
+    mutable = {"resources", "volumeAttributesClassName"} if bound else set()
+    if _less(before, mutable) != _less(after, mutable):
+        return "spec: Forbidden: spec is immutable after creation except resources.requests for bound claims"
+    return ""
+
+
+def _volume(old: Json, new: Json) -> str:
+    before, after = _spec(old), _spec(new)
+    mutable = OF_VOLUME | ({"nodeAffinity"} if not before.get("nodeAffinity") else set())
+    if _less(before, mutable) != _less(after, mutable):
+        return "spec.persistentvolumesource: Forbidden: spec.persistentvolumesource is immutable after creation"
+    return ""
+
+
+def _stateful_set(old: Json, new: Json) -> str:
+    if _less(_spec(old), OF_STATEFUL_SET) != _less(_spec(new), OF_STATEFUL_SET):
+        return "spec: Forbidden: updates to statefulset spec for fields other than 'replicas', 'template' are forbidden"
+    return ""
+
+
+RULES: dict[str, Callable[[Json, Json], str]] = {
+    "Pod": _pod,
+    "PersistentVolumeClaim": _claim,
+    "PersistentVolume": _volume,
+    "StatefulSet": _stateful_set,
+    "Deployment": _fixed("spec.selector"),
+    "ReplicaSet": _fixed("spec.selector"),
+    "DaemonSet": _fixed("spec.selector"),
+    "Job": _fixed("spec.selector", "spec.template", "spec.completionMode"),
+    "StorageClass": _fixed("provisioner", "parameters", "reclaimPolicy", "volumeBindingMode"),
+    "PriorityClass": _fixed("value", "preemptionPolicy"),
+    "ResourceClaim": _fixed("spec"),
+    "ResourceClaimTemplate": _fixed("spec"),
+}

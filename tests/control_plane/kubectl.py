@@ -1,0 +1,229 @@
+"""kubectl, as far as our command lines need it: what it does not know, and what it would refuse, is refused."""
+
+from __future__ import annotations
+
+import json
+import shlex
+from copy import deepcopy
+from typing import Any
+
+from control_plane.patches import merge_patch
+from control_plane.store import Key, RefusedError, Store, patched
+
+Json = dict[str, Any]
+KINDS = {
+    "Pod", "Node", "Namespace", "Deployment", "ReplicaSet", "StatefulSet", "DaemonSet", "Job", "PersistentVolume",
+    "PersistentVolumeClaim", "StorageClass", "VolumeAttachment", "ResourceClaim", "ResourceClaimTemplate",
+    "DeviceClass", "DeviceTaintRule", "ElasticQuota", "CSINode", "ReplicationController",
+}  # fmt: skip
+NAMES = {kind.lower(): kind for kind in KINDS} | {"pvc": "PersistentVolumeClaim", "pv": "PersistentVolume"}
+SORTS = ("json", "merge", "strategic")
+
+
+class Arguments:
+    """Words of a command line: positions, and options with values, each of which has to be used."""
+
+    def __init__(self, words: list[str], flags: tuple[str, ...] = ()) -> None:
+        self.words: list[str] = []
+        self.options: dict[str, str] = {}
+        rest = list(words)
+        while rest:
+            word = rest.pop(0)
+            if word in flags:
+                self.options[word] = ""
+            elif word.startswith("--") and "=" in word:
+                name, _, value = word.partition("=")
+                self.options[name] = value
+            elif word.startswith("-") and word != "-":
+                self.options[word] = rest.pop(0)
+            else:
+                self.words.append(word)
+
+    def option(self, *names: str, default: str = "") -> str:
+        return next((self.options.pop(name) for name in names if name in self.options), default)
+
+    def target(self) -> Key:
+        kind = NAMES.get(self.words.pop(0))
+        if kind is None:
+            raise RefusedError("error: the server doesn't have a resource type of that name")
+        namespace = self.option("-n")
+        return Key(kind, namespace, self.words.pop(0))
+
+    def finish(self) -> None:
+        if self.words or self.options:
+            raise RefusedError(f"error: unknown arguments {self.words} {self.options}")
+
+
+def run(store: Store, line: str) -> None:
+    """One line as a shell would run it. Raises RefusedError."""
+    shell = shlex.shlex(line, posix=True, punctuation_chars="|;&<>")
+    shell.whitespace_split = True
+    commands: list[list[str]] = [[]]
+    for word in shell:
+        if word == "|":
+            commands.append([])
+        elif set(word) <= set("|;&<>"):
+            raise RefusedError(f"not a pipe: {word}")
+        else:
+            commands[-1].append(word)
+    given = ""
+    for words in commands:
+        given = _command(store, words, given)
+
+
+def _command(store: Store, words: list[str], given: str) -> str:
+    match words:
+        case ["printf", "%s", text]:
+            return text
+        case ["kubectl", "apply", "-f", "-"]:
+            _apply(store, json.loads(given))
+        case ["kubectl", "replace", "--force", "-f", "-"]:
+            _replace(store, json.loads(given))
+        case ["kubectl", "create", "-f", "-"]:
+            _create(store, json.loads(given))
+        case ["kubectl", verb, *rest] if verb in VERBS and not given:
+            return VERBS[verb](store, rest) or ""
+        case _:
+            raise RefusedError(f"unknown command: {shlex.join(words)}")
+    return ""
+
+
+def _apply(store: Store, document: Json) -> None:
+    key = Key.of(document)
+    known = store.get(key)
+    if known is None:
+        store.create(document)
+    else:
+        store.update(merge_patch(known, document), "applied")
+
+
+def _replace(store: Store, document: Json) -> None:
+    store.delete(Key.of(document))
+    store.create(document)
+
+
+def _create(store: Store, document: Json) -> None:
+    if document["metadata"].get("resourceVersion"):
+        raise RefusedError("resourceVersion should not be set on objects to be created")
+    store.create(document)
+
+
+def _get(store: Store, rest: list[str]) -> str:
+    arguments = Arguments(rest)
+    key, form = arguments.target(), arguments.option("-o")
+    arguments.finish()
+    if form != "json":
+        raise RefusedError("error: only json is read on")
+    return json.dumps(store.read(key))
+
+
+def _watched(store: Store, rest: list[str]) -> None:
+    """What only looks, or waits."""
+    if not rest:
+        raise RefusedError("error: what?")
+
+
+def _patch(store: Store, rest: list[str]) -> str:
+    arguments = Arguments(rest)
+    key, sort = arguments.target(), arguments.option("--type", default="strategic")
+    change, dry, form = json.loads(arguments.option("-p")), arguments.option("--dry-run"), arguments.option("-o")
+    arguments.finish()
+    if sort not in SORTS:
+        raise RefusedError(f"error: --type must be one of {SORTS}")
+    if (dry, form) == ("client", "json"):
+        return json.dumps(patched(store.read(key), change, sort))
+    if dry or form:
+        raise RefusedError("error: half a dry run")
+    store.patch(key, change, sort)
+    return ""
+
+
+def _delete(store: Store, rest: list[str]) -> None:
+    arguments = Arguments(rest)
+    key = arguments.target()
+    arguments.finish()
+    store.delete(key)
+
+
+def _cordon(store: Store, rest: list[str]) -> None:
+    _set_cordon(store, rest, True)
+
+
+def _uncordon(store: Store, rest: list[str]) -> None:
+    _set_cordon(store, rest, False)
+
+
+def _set_cordon(store: Store, rest: list[str], cordoned: bool) -> None:
+    (name,) = rest
+    node = deepcopy(store.read(Key("Node", "", name)))
+    own = {"key": "node.kubernetes.io/unschedulable", "effect": "NoSchedule"}
+    spec = node.setdefault("spec", {})
+    spec["unschedulable"] = cordoned
+    taints = [each for each in spec.get("taints") or () if each["key"] != own["key"]]
+    spec["taints"] = [*taints, own] if cordoned else taints  # by the node lifecycle controller
+    store.update(node)
+
+
+def _label(store: Store, rest: list[str]) -> None:
+    _set_metadata(store, rest, "labels")
+
+
+def _annotate(store: Store, rest: list[str]) -> None:
+    _set_metadata(store, rest, "annotations")
+
+
+def _set_metadata(store: Store, rest: list[str], field: str) -> None:
+    arguments = Arguments(rest, flags=("--overwrite",))
+    key, overwrite = arguments.target(), "--overwrite" in arguments.options
+    arguments.option("--overwrite")
+    found = deepcopy(store.read(key))
+    known = found["metadata"].setdefault(field, {})
+    for word in arguments.words:
+        name, sign, value = word.partition("=")
+        if not sign and name.endswith("-"):
+            known.pop(name[:-1], None)
+        elif known.get(name, value) != value and not overwrite:
+            raise RefusedError(f"error: '{name}' already has a value ({known[name]}), and --overwrite is false")
+        else:
+            known[name] = value
+    arguments.words = []
+    arguments.finish()
+    store.update(found)
+
+
+def _taint(store: Store, rest: list[str]) -> None:
+    arguments = Arguments(rest)
+    key = arguments.target()
+    node = deepcopy(store.read(key))
+    for word in arguments.words:
+        name, _, effect = word.removesuffix("-").partition(":")
+        taints = node["spec"].get("taints") or []
+        left = [each for each in taints if each["key"] != name or (effect and each["effect"] != effect)]
+        if not word.endswith("-") or len(left) == len(taints):
+            raise RefusedError(f"error: taint {word} not found")
+        node["spec"]["taints"] = left
+    arguments.words = []
+    arguments.finish()
+    store.update(node)
+
+
+def _scale(store: Store, rest: list[str]) -> None:
+    arguments = Arguments(rest)
+    key, replicas = arguments.target(), int(arguments.option("--replicas"))
+    arguments.finish()
+    store.patch(key, {"spec": {"replicas": replicas}}, "merge")
+
+
+VERBS: dict[str, Any] = {
+    "get": _get,
+    "describe": _watched,
+    "wait": _watched,
+    "patch": _patch,
+    "delete": _delete,
+    "cordon": _cordon,
+    "uncordon": _uncordon,
+    "label": _label,
+    "annotate": _annotate,
+    "taint": _taint,
+    "scale": _scale,
+}

@@ -1,0 +1,206 @@
+"""The controllers of claims: made for pods, bound to volumes, given back, and attachments of volumes nobody uses.
+
+Upstream: pkg/controller/{resourceclaim,volume/persistentvolume,volume/ephemeral,volume/attachdetach} (v1.36).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from copy import deepcopy
+from typing import Any
+
+from control_plane.store import Key, Store, claims_of, reference_to
+
+Json = dict[str, Any]
+WAITS = "WaitForFirstConsumer"
+BOUND = "pv.kubernetes.io/bind-completed"
+SELECTED = "volume.kubernetes.io/selected-node"
+
+
+def reconcile(store: Store) -> None:
+    for pod in store.of_kind("Pod"):
+        _ephemeral_claims(store, pod)
+        _resource_claims(store, pod)
+    _release_devices(store)
+    _release_volumes(store)
+    for claim in store.of_kind("PersistentVolumeClaim"):
+        _bind(store, claim)
+    _detach(store)
+
+
+# -- ResourceClaims ----------------------------------------------------------------------------------------------------
+
+
+def _resource_claims(store: Store, pod: Json) -> None:
+    """One of each template that the pod names, unless it has one; one that was deleted is made again."""
+    namespace = pod["metadata"].get("namespace") or "default"
+    statuses = pod.setdefault("status", {}).setdefault("resourceClaimStatuses", [])
+    for reference in pod["spec"].get("resourceClaims") or ():
+        known = next((each for each in statuses if each["name"] == reference["name"]), None)
+        template = store.get(Key("ResourceClaimTemplate", namespace, reference.get("resourceClaimTemplateName") or ""))
+        if known is not None and Key("ResourceClaim", namespace, known["resourceClaimName"]) in store.objects:
+            continue
+        if template is None:
+            continue
+        name = f"{pod['metadata']['name']}-{reference['name']}-{next(store.numbers)}"
+        meta = {"name": name, "namespace": namespace, "ownerReferences": [reference_to(pod)]}
+        spec = deepcopy(template["spec"]["spec"])
+        store.create({"kind": "ResourceClaim", "apiVersion": "resource.k8s.io/v1", "metadata": meta, "spec": spec})
+        statuses[:] = [each for each in statuses if each is not known]
+        statuses.append({"name": reference["name"], "resourceClaimName": name})
+
+
+def _release_devices(store: Store) -> None:
+    """A pod that is gone uses nothing; what nobody uses any more is given back."""
+    uids = {pod["metadata"]["uid"] for pod in store.of_kind("Pod")}
+    for claim in store.of_kind("ResourceClaim"):
+        status = claim.get("status") or {}
+        users = status.get("reservedFor") or []
+        left = [each for each in users if each["uid"] in uids]
+        if len(left) < len(users):
+            status["reservedFor"] = left
+            if not left:
+                status.pop("allocation", None)
+
+
+# -- volumes -----------------------------------------------------------------------------------------------------------
+
+
+def _ephemeral_claims(store: Store, pod: Json) -> None:
+    for volume in pod["spec"].get("volumes") or ():
+        template = (volume.get("ephemeral") or {}).get("volumeClaimTemplate")
+        if template is None:
+            continue
+        meta = {"name": f"{pod['metadata']['name']}-{volume['name']}", "namespace": pod["metadata"].get("namespace")}
+        claim = {"kind": "PersistentVolumeClaim", "metadata": {**meta, "ownerReferences": [reference_to(pod)]}}
+        if Key.of(claim) not in store.objects:
+            store.create({**claim, "spec": deepcopy(template["spec"])})
+
+
+def _release_volumes(store: Store) -> None:
+    """Of claims that are gone: kept where they are to be retained, else deleted with what is on them."""
+    for volume in store.of_kind("PersistentVolume"):
+        holder, phase = volume["spec"].get("claimRef"), (volume.get("status") or {}).get("phase")
+        if holder is None:
+            volume["status"] = {"phase": "Available"}
+            continue
+        claim = store.get(Key("PersistentVolumeClaim", holder["namespace"], holder["name"]))
+        same = claim is not None and holder.get("uid") in ("", None, claim["metadata"]["uid"])
+        if same or phase != "Bound":
+            continue
+        if volume["spec"].get("persistentVolumeReclaimPolicy", "Retain") == "Delete":
+            del store.objects[Key.of(volume)]
+            store.log.append(f"DATA LOST with volume {volume['metadata']['name']}")
+        else:
+            volume["status"] = {"phase": "Released"}
+
+
+def _bind(store: Store, claim: Json) -> None:
+    """To the volume that names it or that it names, else, unless its class waits, to a free or a new one."""
+    spec = claim["spec"]
+    claim.setdefault("status", {"phase": "Pending"})
+    if claim["status"].get("phase") == "Bound":
+        return
+    volume = next(_reserved(store, claim), None)
+    if spec.get("volumeName"):
+        volume = store.get(Key("PersistentVolume", "", spec["volumeName"]))
+        if volume is None or not _is_for(volume, claim):
+            return
+    annotations = claim["metadata"].get("annotations") or {}
+    made_by = _class(store, claim)
+    if (
+        volume is None
+        and made_by is not None
+        and (made_by.get("volumeBindingMode") != WAITS or SELECTED in annotations)
+    ):
+        volume = next(_free(store, claim), None) or _provisioned(store, claim, made_by)
+    if volume is None and made_by is None:
+        volume = next(_free(store, claim), None)
+    if volume is not None:
+        bind(claim, volume)
+
+
+def bind(claim: Json, volume: Json) -> None:
+    meta = claim["metadata"]
+    own = {"namespace": meta.get("namespace") or "default", "name": meta["name"], "uid": meta["uid"]}
+    volume["spec"]["claimRef"], volume["status"] = own, {"phase": "Bound"}
+    claim["spec"]["volumeName"], claim["status"] = volume["metadata"]["name"], {"phase": "Bound"}
+    meta["annotations"] = {**(meta.get("annotations") or {}), BOUND: "yes"}
+
+
+def _is_for(volume: Json, claim: Json) -> bool:
+    holder, meta = volume["spec"].get("claimRef"), claim["metadata"]
+    if holder is None:
+        return True
+    named = (holder["namespace"], holder["name"]) == (meta.get("namespace") or "default", meta["name"])
+    return named and holder.get("uid") in ("", None, meta["uid"])
+
+
+def _reserved(store: Store, claim: Json) -> Iterator[Json]:
+    for volume in store.of_kind("PersistentVolume"):
+        if volume["spec"].get("claimRef") is not None and _is_for(volume, claim):
+            yield volume
+
+
+def _free(store: Store, claim: Json) -> Iterator[Json]:
+    """Volumes that match, the smallest first."""
+    free = [each for each in store.of_kind("PersistentVolume") if each["spec"].get("claimRef") is None]
+    yield from sorted((each for each in free if _matches(each, claim["spec"])), key=_size)
+
+
+def _matches(volume: Json, wanted: Json) -> bool:
+    """By class, mode, access, size and labels."""
+    own, labels = volume["spec"], volume["metadata"].get("labels") or {}
+    selected = (wanted.get("selector") or {}).get("matchLabels") or {}
+    same = (("storageClassName", ""), ("volumeMode", "Filesystem"))
+    return (
+        all((own.get(name) or default) == (wanted.get(name) or default) for name, default in same)
+        and set(wanted.get("accessModes") or ()) <= set(own.get("accessModes") or ())
+        and _size(volume) >= _bytes(((wanted.get("resources") or {}).get("requests") or {}).get("storage", "0"))
+        and selected.items() <= labels.items()
+    )
+
+
+def _size(volume: Json) -> int:
+    return _bytes((volume["spec"].get("capacity") or {}).get("storage", "0"))
+
+
+def _bytes(size: str) -> int:
+    units = {"Ti": 1 << 40, "Gi": 1 << 30, "Mi": 1 << 20}
+    unit = size[-2:]
+    return int(size[:-2]) * units[unit] if unit in units else int(size)
+
+
+def _class(store: Store, claim: Json) -> Json | None:
+    found = store.get(Key("StorageClass", "", claim["spec"].get("storageClassName") or ""))
+    return found if found and found["provisioner"] != "kubernetes.io/no-provisioner" else None
+
+
+def _provisioned(store: Store, claim: Json, made_by: Json) -> Json:
+    """A volume that can be reached from everywhere."""
+    spec = {
+        "capacity": claim["spec"]["resources"]["requests"],
+        "accessModes": claim["spec"]["accessModes"],
+        "storageClassName": made_by["metadata"]["name"],
+        "persistentVolumeReclaimPolicy": made_by.get("reclaimPolicy", "Delete"),
+    }
+    meta = {"name": f"pvc-{next(store.numbers)}"}
+    return store.create({"kind": "PersistentVolume", "apiVersion": "v1", "metadata": meta, "spec": spec})
+
+
+# -- attachments -------------------------------------------------------------------------------------------------------
+
+
+def _detach(store: Store) -> None:
+    """Attachments that some pod of the node used, and none uses any more."""
+    used = set()
+    for pod in store.of_kind("Pod"):
+        for name in claims_of(pod) if pod["spec"].get("nodeName") else ():
+            claim = store.get(Key("PersistentVolumeClaim", pod["metadata"].get("namespace") or "default", name))
+            used.add((pod["spec"]["nodeName"], (claim or {"spec": {}})["spec"].get("volumeName")))
+    for found in store.of_kind("VolumeAttachment"):
+        at = found["spec"]["nodeName"], found["spec"]["source"].get("persistentVolumeName")
+        if at in used:
+            found["metadata"].setdefault("annotations", {})["used"] = "yes"
+        elif (found["metadata"].get("annotations") or {}).get("used"):
+            del store.objects[Key.of(found)]

@@ -1,0 +1,216 @@
+"""The objects of an API server: created, updated, patched and deleted by its rules, garbage collected by owner."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from copy import deepcopy
+from itertools import count
+from typing import Any, NamedTuple
+
+from control_plane.immutability import refusal
+from control_plane.patches import json_patch, merge_patch, strategic_patch
+
+Json = dict[str, Any]
+CLUSTER_SCOPED = {
+    *("Node", "Namespace", "PriorityClass", "PersistentVolume", "StorageClass", "CSINode", "CSIDriver"),
+    *("VolumeAttachment", "DeviceClass", "ResourceSlice", "DeviceTaintRule", "RuntimeClass"),
+}
+
+REGISTERED = {"Node", "CSIStorageCapacity", "ResourceSlice"}
+"""What kubelets and drivers create, with all that they say of it."""
+
+
+class RefusedError(Exception):
+    """What the API server, or kubectl before it, answers instead of doing it."""
+
+
+class Key(NamedTuple):
+    kind: str
+    namespace: str
+    name: str
+
+    @classmethod
+    def of(cls, document: Json) -> Key:
+        kind, meta = document["kind"], document["metadata"]
+        return cls(kind, "" if kind in CLUSTER_SCOPED else meta.get("namespace") or "default", meta["name"])
+
+    def __str__(self) -> str:
+        return f"{self.kind} {self.namespace}/{self.name}"
+
+
+class Store:
+    """``numbers`` make UIDs and generated names; ``log``: what happened, for who reads a failing test."""
+
+    def __init__(self, documents: Iterable[Json]) -> None:
+        self.objects: dict[Key, Json] = {}
+        self.numbers = count(1)
+        self.log: list[str] = []
+        for each in documents:
+            found = deepcopy(each)
+            found["metadata"].setdefault("uid", f"uid-{next(self.numbers)}")
+            self.objects[Key.of(found)] = found
+
+    def copy(self) -> Store:
+        other = Store(())
+        other.objects, other.numbers = deepcopy(self.objects), count(next(self.numbers) + 1000)
+        return other
+
+    def documents(self) -> list[Json]:
+        return list(self.objects.values())
+
+    def of_kind(self, kind: str) -> list[Json]:
+        return [each for key, each in self.objects.items() if key.kind == kind]
+
+    def get(self, key: Key) -> Json | None:
+        return self.objects.get(key)
+
+    def read(self, key: Key) -> Json:
+        """Raises RefusedError where it is not there."""
+        if key not in self.objects:
+            raise RefusedError(f'Error from server (NotFound): {key.kind} "{key.name}" not found')
+        return self.objects[key]
+
+    # -- requests --------------------------------------------------------------------------------------------------
+
+    def create(self, document: Json) -> Json:
+        found = _filled_in(document)
+        key, meta = Key.of(found), found["metadata"]
+        if key in self.objects:
+            raise RefusedError(f'Error from server (AlreadyExists): {key.kind} "{key.name}" already exists')
+        for name in ("resourceVersion", "creationTimestamp", "deletionTimestamp"):
+            meta.pop(name, None)
+        meta["uid"] = f"uid-{next(self.numbers)}"
+        if key.kind not in REGISTERED:
+            found.pop("status", None)
+        if key.kind == "Pod":
+            _admit(found, self)
+        if key.kind == "Job" and found["spec"].get("selector"):
+            raise RefusedError(f"{key}: spec.selector: Invalid value: `selector` not auto-generated")
+        if key.kind == "PersistentVolume":
+            found["status"] = {"phase": "Available"}
+        self.objects[key] = found
+        self.log.append(f"created {key}")
+        return found
+
+    def update(self, document: Json, why: str = "updated") -> Json:
+        """The object replaced, less its status, which only controllers write. Raises RefusedError."""
+        key = Key.of(document)
+        old = self.read(key)
+        if reason := refusal(old, document):
+            raise RefusedError(f'The {key.kind} "{key.name}" is invalid: {reason}')
+        self.objects[key] = {**deepcopy(document), **({"status": old["status"]} if "status" in old else {})}
+        self.log.append(f"{why} {key}")
+        return self.objects[key]
+
+    def patch(self, key: Key, patch: Any, sort: str) -> Json:
+        return self.update(patched(self.read(key), patch, sort), "patched")
+
+    def delete(self, key: Key) -> None:
+        """Gone at once, with all that it owned. Raises RefusedError where finalizers keep it."""
+        found = self.read(key)
+        if keeper := next(self._keepers(found), ""):
+            raise RefusedError(f"{key} stays in Terminating: {keeper}")
+        del self.objects[key]
+        self.log.append(f"deleted {key}")
+        self.collect_garbage()
+
+    # -- what follows ----------------------------------------------------------------------------------------------
+
+    def collect_garbage(self) -> None:
+        """Objects whose controller is gone go, too."""
+        while True:
+            uids = {each["metadata"]["uid"] for each in self.objects.values()}
+            orphans = [key for key, each in self.objects.items() if (own := owner(each)) and own["uid"] not in uids]
+            if not orphans:
+                return
+            for key in orphans:
+                del self.objects[key]
+                self.log.append(f"collected {key}")
+
+    def owned(self, by: Json, kind: str = "Pod") -> list[Json]:
+        uid = by["metadata"]["uid"]
+        return [each for each in self.of_kind(kind) if (own := owner(each)) and own["uid"] == uid]
+
+    def _keepers(self, found: Json) -> Iterator[str]:
+        """Who keeps an object from going: kubernetes.io/pvc-protection, pv-protection and those of claims."""
+        meta, kind = found["metadata"], found["kind"]
+        if kind == "PersistentVolumeClaim":
+            for pod in self.of_kind("Pod"):
+                same = (pod["metadata"].get("namespace") or "default") == (meta.get("namespace") or "default")
+                if same and pod["spec"].get("nodeName") and meta["name"] in claims_of(pod):
+                    yield f"Pod {pod['metadata']['name']} uses it"
+        if kind == "PersistentVolume" and (ref := (found["spec"].get("claimRef") or {})):
+            claim = self.get(Key("PersistentVolumeClaim", ref["namespace"], ref["name"]))
+            if claim and claim["spec"].get("volumeName") == meta["name"]:
+                yield f"claim {ref['name']} is bound to it"
+        if kind == "ResourceClaim":
+            pods = {each["metadata"]["uid"]: each for each in self.of_kind("Pod")}
+            for user in (found.get("status") or {}).get("reservedFor") or ():
+                if user["uid"] in pods and pods[user["uid"]]["spec"].get("nodeName"):
+                    yield f"Pod {user['name']} uses it"
+
+
+def patched(document: Json, patch: Any, sort: str) -> Json:
+    """A copy with the patch of a sort, as kubectl calls it: json, merge or strategic."""
+    apply: Mapping[str, Any] = {"json": json_patch, "merge": merge_patch, "strategic": strategic_patch}
+    found: Json = apply[sort](document, patch)
+    return found
+
+
+def owner(document: Json) -> Json | None:
+    """The reference to the controller."""
+    references = document["metadata"].get("ownerReferences") or ()
+    return next((each for each in references if each.get("controller")), None)
+
+
+def reference_to(document: Json) -> Json:
+    named = {"kind": document["kind"], "name": document["metadata"]["name"], "uid": document["metadata"]["uid"]}
+    return {"apiVersion": document.get("apiVersion", "v1"), **named, "controller": True}
+
+
+def claims_of(pod: Json) -> list[str]:
+    """The names of its PersistentVolumeClaims."""
+    found = []
+    for volume in pod["spec"].get("volumes") or ():
+        if "persistentVolumeClaim" in volume:
+            found.append(volume["persistentVolumeClaim"]["claimName"])
+        elif "ephemeral" in volume:
+            found.append(f"{pod['metadata']['name']}-{volume['name']}")
+    return found
+
+
+def _filled_in(document: Any) -> Any:
+    """A copy, as an operator fills the blanks in."""
+    if isinstance(document, dict):
+        return {key: _filled_in(value) for key, value in document.items()}
+    if isinstance(document, list):
+        return [_filled_in(each) for each in document]
+    return "filled-in" if document == "FILL-IN" else document
+
+
+def _admit(pod: Json, store: Store) -> None:
+    """What admission and the registry make of a new pod: its priority, and label keys in its selectors."""
+    spec, labels = pod["spec"], pod["metadata"].get("labels") or {}
+    named = store.get(Key("PriorityClass", "", spec.get("priorityClassName") or ""))
+    if spec.get("priorityClassName") and named is None:
+        raise RefusedError(f"no PriorityClass with name {spec['priorityClassName']} was found")
+    value = named["value"] if named else 0
+    if spec.get("priority") not in (None, value):
+        raise RefusedError("the integer value of priority must not be provided in pod spec")
+    spec["priority"] = value
+    if named and named.get("preemptionPolicy"):
+        spec["preemptionPolicy"] = named["preemptionPolicy"]
+    for constraint in spec.get("topologySpreadConstraints") or ():
+        _merge_keys(constraint, labels)
+    for field in ("podAffinity", "podAntiAffinity"):
+        own = (spec.get("affinity") or {}).get(field) or {}
+        for term in own.get("requiredDuringSchedulingIgnoredDuringExecution") or ():
+            _merge_keys(term, labels)
+
+
+def _merge_keys(term: Json, labels: Json) -> None:
+    for key in term.get("matchLabelKeys") or ():
+        only = {"key": key, "operator": "In", "values": [labels.get(key)]}
+        expressions = term["labelSelector"].setdefault("matchExpressions", [])
+        if key in labels and only not in expressions:
+            expressions.append(only)

@@ -1,0 +1,259 @@
+"""The controllers that make pods of templates, roll new templates out and give pods up, step by step.
+
+Upstream: pkg/controller/{deployment,replicaset,statefulset,daemon,job} (v1.36). A pod is ready once it has a node.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from copy import deepcopy
+from typing import Any
+
+from control_plane.store import Key, RefusedError, Store, owner, reference_to
+
+Json = dict[str, Any]
+HASH, REVISION, COST = "pod-template-hash", "controller-revision-hash", "controller.kubernetes.io/pod-deletion-cost"
+
+
+def reconcile(store: Store) -> None:
+    """One look of each controller at each workload."""
+    for kind, control in CONTROLLERS.items():
+        for each in store.of_kind(kind):
+            if Key.of(each) in store.objects:
+                control(store, each)
+
+
+def ready(pod: Json) -> bool:
+    return bool(pod["spec"].get("nodeName"))
+
+
+def make_pod(store: Store, by: Json, template: Json, name: str, labels: Json, **spec: Any) -> None:
+    """A pod of the template, unless admission refuses it."""
+    meta = deepcopy(template.get("metadata") or {})
+    meta |= {"name": name, "namespace": by["metadata"].get("namespace") or "default"}
+    meta["labels"] = {**(meta.get("labels") or {}), **labels}
+    meta["ownerReferences"] = [reference_to(by)]
+    try:
+        store.create(
+            {"kind": "Pod", "apiVersion": "v1", "metadata": meta, "spec": {**deepcopy(template["spec"]), **spec}}
+        )
+    except RefusedError as error:
+        store.log.append(f"FailedCreate {name}: {error}")
+
+
+def remove(store: Store, pod: Json) -> None:
+    store.delete(Key.of(pod))
+
+
+# -- ReplicaSets, Jobs -------------------------------------------------------------------------------------------------
+
+
+def replicas(store: Store, found: Json) -> None:
+    """As many pods as are wanted; the surplus goes in the order of upstream's ActivePodsWithRanks."""
+    pods, wanted = store.owned(found), found["spec"].get("replicas", 1)
+    template = found["spec"]["template"]
+    for _ in range(wanted - len(pods)):
+        make_pod(store, found, template, f"{found['metadata']['name']}-{next(store.numbers)}", {})
+    together = Counter(pod["spec"].get("nodeName") for pod in pods)
+
+    def standing(pod: Json) -> tuple[Any, ...]:
+        cost = int((pod["metadata"].get("annotations") or {}).get(COST, 0))
+        return ready(pod), cost, -together[pod["spec"].get("nodeName")]
+
+    for pod in sorted(pods, key=standing)[: max(len(pods) - wanted, 0)]:
+        remove(store, pod)
+
+
+def job(store: Store, found: Json) -> None:
+    spec = found["spec"]
+    for _ in range(spec.get("parallelism", 1) - len(store.owned(found))):
+        make_pod(store, found, spec["template"], f"{found['metadata']['name']}-{next(store.numbers)}", {})
+
+
+# -- Deployments -------------------------------------------------------------------------------------------------------
+
+
+def deployment(store: Store, found: Json) -> None:
+    """One step of a rolling update: the new ReplicaSet grows, or the old ones shrink."""
+    spec, sets = found["spec"], store.owned(found, "ReplicaSet")
+    new = next((each for each in sets if _template(each) == spec["template"]), None)
+    if new is None:
+        new = _new_set(store, found)
+        sets.append(new)
+    old = [each for each in sets if each is not new]
+    rolling = (spec.get("strategy") or {}).get("rollingUpdate") or {}
+    surge = _share(rolling.get("maxSurge", "25%"), spec["replicas"], up=True)
+    unavailable = _share(rolling.get("maxUnavailable", "25%"), spec["replicas"], up=False)
+    unavailable = unavailable if surge or unavailable else 1
+    total = sum(each["spec"]["replicas"] for each in sets)
+    if not any(each["spec"]["replicas"] for each in old):
+        new["spec"]["replicas"] = spec["replicas"]
+    elif new["spec"]["replicas"] < spec["replicas"] and total < spec["replicas"] + surge:
+        more = min(spec["replicas"] + surge - total, spec["replicas"] - new["spec"]["replicas"])
+        new["spec"]["replicas"] += more
+    else:
+        _shrink(store, new, old, total, spec["replicas"] - unavailable)
+
+
+def _shrink(store: Store, new: Json, old: list[Json], total: int, least: int) -> None:
+    """Old pods that are not ready first, then as many as are ready beyond what has to be."""
+    available = {id(each): sum(map(ready, store.owned(each))) for each in (new, *old)}
+    limit = total - least - (new["spec"]["replicas"] - available[id(new)])
+    if limit <= 0:
+        return
+    for each in old:
+        fewer = min(each["spec"]["replicas"] - available[id(each)], limit)
+        each["spec"]["replicas"] -= fewer
+        limit -= fewer
+    beyond = sum(available.values()) - least
+    for each in old:
+        fewer = min(each["spec"]["replicas"], max(beyond, 0))
+        each["spec"]["replicas"] -= fewer
+        beyond -= fewer
+
+
+def _template(replica_set: Json) -> Json:
+    """As the Deployment has it."""
+    found = deepcopy(replica_set["spec"]["template"])
+    found["metadata"]["labels"].pop(HASH, None)
+    return found
+
+
+def _new_set(store: Store, found: Json) -> Json:
+    meta, hashed = found["metadata"], f"h{next(store.numbers)}"
+    template = deepcopy(found["spec"]["template"])
+    template["metadata"]["labels"][HASH] = hashed
+    named = {"name": f"{meta['name']}-{hashed}", "namespace": meta.get("namespace"), "labels": {HASH: hashed}}
+    named |= {"ownerReferences": [reference_to(found)], "annotations": noted(found)}
+    spec = {"replicas": 0, "template": template, "selector": {"matchLabels": template["metadata"]["labels"]}}
+    return store.create({"kind": "ReplicaSet", "apiVersion": "apps/v1", "metadata": named, "spec": spec})
+
+
+def noted(found: Json) -> Json:
+    """What the controller notes at each ReplicaSet."""
+    replicas = found["spec"]["replicas"]
+    rolling = (found["spec"].get("strategy") or {}).get("rollingUpdate") or {}
+    most = replicas + _share(rolling.get("maxSurge", "25%"), replicas, up=True)
+    return {
+        "deployment.kubernetes.io/desired-replicas": str(replicas),
+        "deployment.kubernetes.io/max-replicas": str(most),
+    }
+
+
+def _share(amount: int | str, of: int, up: bool) -> int:
+    if isinstance(amount, int):
+        return amount
+    percent = int(amount.rstrip("%"))
+    return -(-percent * of // 100) if up else percent * of // 100
+
+
+# -- StatefulSets ------------------------------------------------------------------------------------------------------
+
+
+def stateful_set(store: Store, found: Json) -> None:
+    """Pods in order, each once all before it are ready; then those of an old template, the last first."""
+    spec, meta = found["spec"], found["metadata"]
+    first = (spec.get("ordinals") or {}).get("start", 0)
+    parallel = spec.get("podManagementPolicy") == "Parallel"
+    pods = {pod["metadata"]["name"]: pod for pod in store.owned(found)}
+    names = [f"{meta['name']}-{number}" for number in range(first, first + spec["replicas"])]
+    for name in names:
+        if name not in pods:
+            _ordinal_pod(store, found, name)
+            return
+        _claims_of(store, found, name)
+        if not ready(pods[name]) and not parallel:
+            return
+    surplus = [pods[name] for name in pods if name not in names]
+    if surplus:
+        remove(store, max(surplus, key=lambda pod: int(pod["metadata"]["name"].rpartition("-")[2])))
+        return
+    for name in reversed(names):
+        if _outdated(store, found, pods[name]):
+            remove(store, pods[name])
+            return
+        if not ready(pods[name]):
+            return
+
+
+def _revision(store: Store, found: Json) -> str:
+    """The number of its template among all that it had."""
+    known = found.setdefault("revisions", [])
+    if found["spec"]["template"] not in known:
+        known.append(deepcopy(found["spec"]["template"]))
+    return f"r{known.index(found['spec']['template'])}"
+
+
+def _outdated(store: Store, found: Json, pod: Json) -> bool:
+    return bool(pod["metadata"]["labels"][REVISION] != _revision(store, found))
+
+
+def _claims_of(store: Store, found: Json, pod: str) -> None:
+    for each in found["spec"].get("volumeClaimTemplates") or ():
+        meta = {"name": f"{each['metadata']['name']}-{pod}", "namespace": found["metadata"].get("namespace")}
+        claim = {"kind": "PersistentVolumeClaim", "metadata": meta, "spec": deepcopy(each["spec"])}
+        if Key.of(claim) not in store.objects:
+            store.create(claim)
+
+
+def _ordinal_pod(store: Store, found: Json, name: str) -> None:
+    template, templates = found["spec"]["template"], found["spec"].get("volumeClaimTemplates") or ()
+    _claims_of(store, found, name)
+    own = [
+        {"name": t["metadata"]["name"], "persistentVolumeClaim": {"claimName": f"{t['metadata']['name']}-{name}"}}
+        for t in templates
+    ]
+    volumes = [*own, *(template["spec"].get("volumes") or ())]
+    labels = {REVISION: _revision(store, found), "statefulset.kubernetes.io/pod-name": name}
+    labels["apps.kubernetes.io/pod-index"] = name.rpartition("-")[2]
+    make_pod(store, found, template, name, labels, volumes=volumes)
+
+
+# -- DaemonSets --------------------------------------------------------------------------------------------------------
+
+
+def daemon_set(store: Store, found: Json) -> None:
+    """A pod for each node that had one; outdated ones that are not ready go at once, else one by one."""
+    pods = store.owned(found)
+    outdated = [pod for pod in pods if _outdated(store, found, pod)]
+    going = [pod for pod in outdated if not ready(pod)] or (outdated[:1] if all(map(ready, pods)) else [])
+    for pod in going:
+        remove(store, pod)
+        node = pinned_to(pod)
+        name = f"{found['metadata']['name']}-{next(store.numbers)}"
+        affinity = {**(found["spec"]["template"]["spec"].get("affinity") or {}), **_pin(node)}
+        labels = {REVISION: _revision(store, found)}
+        make_pod(store, found, found["spec"]["template"], name, labels, affinity=affinity)
+
+
+def pinned_to(pod: Json) -> str:
+    if ready(pod):
+        return str(pod["spec"]["nodeName"])
+    required = pod["spec"]["affinity"]["nodeAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"]
+    return str(required["nodeSelectorTerms"][0]["matchFields"][0]["values"][0])
+
+
+def _pin(node: str) -> Json:
+    field = {"key": "metadata.name", "operator": "In", "values": [node]}
+    terms = {"nodeSelectorTerms": [{"matchFields": [field]}]}
+    return {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": terms}}
+
+
+CONTROLLERS = {
+    "Deployment": deployment,
+    "ReplicaSet": replicas,
+    "StatefulSet": stateful_set,
+    "DaemonSet": daemon_set,
+    "Job": job,
+}
+
+
+def workload_of(store: Store, pod: Json) -> Json | None:
+    """The workload behind a pod, of a ReplicaSet its Deployment."""
+    found: Json | None = None
+    named = owner(pod)
+    while named is not None:
+        key = Key(named["kind"], pod["metadata"].get("namespace") or "default", named["name"])
+        found = store.read(key)
+        named = owner(found)
+    return found

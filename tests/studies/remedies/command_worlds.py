@@ -1,0 +1,266 @@
+"""Clusters in which remedies of every kind are made: recorded, shown, of other tests, with workloads of all kinds."""
+
+from __future__ import annotations
+
+import json
+import lzma
+from collections.abc import Iterator, Mapping
+from copy import deepcopy
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import test_devices
+import test_raised_quotas
+import test_single_remedies
+import test_volumes
+import yaml
+from claim_documents import (
+    GPU,
+    ZONE,
+    attachment,
+    claim,
+    claims,
+    csi_node,
+    csi_volume,
+    devices,
+    mounts,
+    node,
+    pod,
+    request,
+    resource_claim,
+    storage_class,
+)
+
+from kschedctl import demo
+
+Json = dict[str, Any]
+RECORDING = Path(__file__).parents[2] / "recordings" / "pending.json.xz"
+REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
+
+
+class World(NamedTuple):
+    """The pod ``asked`` about, and remedies of up to ``most`` changes."""
+
+    documents: list[Json]
+    asked: str = "d/asked"
+    most: int = 1
+    gates: Mapping[str, bool] | None = None
+    config: Json | None = None
+
+
+def worlds() -> Iterator[tuple[str, World]]:
+    with lzma.open(RECORDING, "rt", encoding="utf-8") as file:
+        recorded = json.load(file)["objects"]
+    for documents in (yaml.safe_load(demo.files()[0].read_text())["items"], recorded):
+        for each in documents:
+            if each["kind"] == "Pod" and not each["spec"].get("nodeName"):
+                name = f"{each['metadata']['namespace']}/{each['metadata']['name']}"
+                yield name, World(documents, name)
+    for cases, asked in ((test_volumes.CASES, test_volumes.ASKED), (test_devices.CASES, test_devices.ASKED)):
+        yield from ((name, World([*documents, asked])) for name, (documents, _) in cases.items())
+    for name, (_, asked, others) in test_single_remedies.CASES.items():
+        yield name, World([*others, asked])
+    yield from MADE.items()
+
+
+# -- workloads of each kind --------------------------------------------------------------------------------------------
+
+NOT_READY = {"key": "node.kubernetes.io/not-ready", "effect": "NoSchedule"}
+TEAM = {"key": "team", "value": "data", "effect": "NoSchedule"}
+
+
+def tainted(name: str, zone: str = "a") -> Json:
+    return {**node(name, zone), "spec": {"taints": [TEAM]}}
+
+
+def full(name: str) -> Json:
+    """A node with room for two pods."""
+    found = node(name)
+    found["status"]["allocatable"]["cpu"] = "2"
+    return found
+
+
+def of(kind: str, name: str, on: str = "", hashed: str = "", **spec: Any) -> Json:
+    """A pod of a workload called web; that of a Deployment has the hash of its ReplicaSet."""
+    owner = {"kind": kind, "name": "web"}
+    if kind == "Deployment":
+        owner = {"kind": "ReplicaSet", "name": f"web-{hashed or 'new'}"}
+    found = pod(name, on, None if kind == "Pod" else owner, **spec)
+    found["metadata"]["labels"] = {"app": "web"}
+    if kind == "Deployment":
+        found["metadata"]["labels"]["pod-template-hash"] = hashed or "new"
+    return found
+
+
+def pinned(node_name: str) -> Json:
+    field = {"key": "metadata.name", "operator": "In", "values": [node_name]}
+    return {"affinity": {"nodeAffinity": {REQUIRED: {"nodeSelectorTerms": [{"matchFields": [field]}]}}}}
+
+
+def no_room(kind: str) -> World:
+    """Two run on the only node that they tolerate, and the third waits."""
+    names = ["web-0", "web-1", "web-2"]
+    running = [of(kind, name, "n1") for name in names[:2]]
+    return World([full("n1"), tainted("n2"), tainted("n3", "b"), *running, of(kind, names[2])], "d/web-2")
+
+
+def daemons() -> World:
+    """One of two nodes has a taint that the DaemonSet does not tolerate any more."""
+    documents = [node("n1"), tainted("n2"), of("DaemonSet", "web-0", "n1", **pinned("n1"))]
+    return World([*documents, of("DaemonSet", "web-1", **pinned("n2"))], "d/web-1")
+
+
+# -- claims that are made for pods -------------------------------------------------------------------------------------
+
+
+def template(*requests: Json, name: str = "t") -> Json:
+    spec = {"spec": resource_claim("", *requests)["spec"]}
+    return {"kind": "ResourceClaimTemplate", "metadata": {"name": name, "namespace": "d"}, "spec": spec}
+
+
+OF_TEMPLATE = {"resourceClaims": [{"name": "g", "resourceClaimTemplateName": "t"}]}
+DEPLOYED = of("Deployment", "web-0", **OF_TEMPLATE)
+
+
+def with_claim(own: Json, *found: Json) -> World:
+    """The pod knows its claim."""
+    asked = deepcopy(own)
+    asked["status"]["resourceClaimStatuses"] = [{"name": "g", "resourceClaimName": "web-0-g"}]
+    return World([*found, asked], "d/web-0")
+
+
+def generated(*requests: Json) -> Json:
+    return resource_claim("web-0-g", *requests, owner="web-0")
+
+
+CSI = storage_class("csi", parameters={"tier": "gold"}, reclaimPolicy="Retain")
+SCRATCH = {"name": "scratch", "ephemeral": {"volumeClaimTemplate": {"spec": claim(of="csi-")["spec"]}}}
+OLD = [of("Deployment", f"web-{name}", name, "old") for name in ("n1", "n2")]
+SPREAD = {
+    "maxSkew": 1,
+    "topologyKey": ZONE,
+    "whenUnsatisfiable": "DoNotSchedule",
+    "labelSelector": {"matchLabels": {"app": "web"}},
+}
+
+
+def near(**fields: Any) -> Json:
+    term = {"labelSelector": {"matchLabels": {"app": "db"}}, "topologyKey": ZONE, **fields}
+    return {"affinity": {"podAffinity": {REQUIRED: [term]}}}
+
+
+def selecting(key: str, operator: str, *values: str) -> Json:
+    expression = {"key": key, "operator": operator, **({"values": list(values)} if values else {})}
+    return {"affinity": {"nodeAffinity": {REQUIRED: {"nodeSelectorTerms": [{"matchExpressions": [expression]}]}}}}
+
+
+MANY_BYTES = request(capacity={"requests": {"memory": "80Gi"}})
+ONE_GIGABYTE = {"capacity": {"memory": {"value": "40Gi"}}}
+RESOURCE = {"requests": {"a.b/gpu": "1"}, "limits": {"a.b/gpu": "1"}}
+BACKED: Json = pod()
+BACKED["spec"]["containers"][0]["resources"] = RESOURCE
+SHOP = {"kind": "Namespace", "metadata": {"name": "shop", "labels": {"team": "shop"}}}
+DATABASE = pod("db-1", "n1")
+DATABASE["metadata"]["namespace"] = "shop"
+QUOTAS = [
+    test_raised_quotas.NODE,
+    test_raised_quotas.quota("a", {"cpu": "3"}, {"cpu": "4"}),
+    test_raised_quotas.quota("b", {"cpu": "4"}),
+]
+
+MADE: dict[str, World] = {
+    **{f"no room for a {kind}": no_room(kind) for kind in ("Deployment", "StatefulSet", "ReplicaSet", "Job", "Pod")},
+    "no room for a DaemonSet": daemons(),
+    "a template asks for too much": with_claim(
+        DEPLOYED, node("n1"), GPU, devices("n1", {}), template(request(count=2)), generated(request(count=2))
+    ),
+    "a template and a taint": with_claim(
+        DEPLOYED, tainted("n1"), GPU, devices("n1", {}), template(request(count=2)), generated(request(count=2))
+    )._replace(most=2),
+    "a template of a bare pod": with_claim(
+        pod("web-0", **OF_TEMPLATE),
+        node("n1"),
+        GPU,
+        devices("n1", {}),
+        template(request(count=2)),
+        generated(request(count=2)),
+    ),
+    "a template that is gone": with_claim(DEPLOYED, node("n1"), GPU, devices("n1", {}), generated(request(count=2))),
+    "a generated claim that is gone": with_claim(DEPLOYED, node("n1"), GPU, devices("n1", {}), template(request())),
+    "a generated claim and its template that are gone": with_claim(DEPLOYED, node("n1"), GPU, devices("n1", {})),
+    "a template that is not there": World([node("n1"), GPU, devices("n1", {}), DEPLOYED], "d/web-0"),
+    "a template that is misspelt": World(
+        [node("n1"), GPU, devices("n1", {}), template(request(), name="tt"), DEPLOYED], "d/web-0"
+    ),
+    "the claim is another's": with_claim(
+        DEPLOYED,
+        node("n1"),
+        GPU,
+        devices("n1", {}),
+        template(request()),
+        resource_claim("web-0-g", request(), owner="before"),
+    ),
+    "no controller makes the claim": World(
+        [node("n1"), GPU, devices("n1", {}), template(request()), DEPLOYED], "d/web-0"
+    ),
+    "an ephemeral volume of a misspelt class": World(
+        [node("n1"), CSI, of("Deployment", "web-0", volumes=[SCRATCH])], "d/web-0"
+    ),
+    "a device has too little": World(
+        [node("n1"), GPU, devices("n1", ONE_GIGABYTE), resource_claim("want", MANY_BYTES), pod(**claims(g="want"))]
+    ),
+    "a resource that devices could stand for": World([node("n1"), GPU, devices("n1", {}), BACKED]),
+    "a rule taints devices": World(
+        [
+            node("n1"),
+            GPU,
+            devices("n1", {}),
+            resource_claim("want", request()),
+            test_devices.RULE,
+            pod(**claims(g="want")),
+        ],
+        gates={"DRADeviceTaintRules": True},
+    ),
+    "a volume that nobody uses is attached": World(
+        [
+            node("n1"),
+            csi_node("n1", 1),
+            CSI,
+            csi_volume("w", "theirs"),
+            claim("theirs", of="csi", volume="w"),
+            attachment("w", "n1"),
+            csi_volume("v", "data"),
+            claim(of="csi", volume="v"),
+            pod(**mounts("data")),
+        ]
+    ),
+    "a rollout that spreads over zones": World(
+        [
+            node("n1"),
+            node("n2"),
+            {**tainted("n3", "b")},
+            *OLD,
+            of("Deployment", "web-2", topologySpreadConstraints=[SPREAD]),
+        ],
+        "d/web-2",
+    ),
+    "a misspelt topology": World(
+        [node("n1"), DATABASE, SHOP, pod(**near(namespaces=["shop"], topologyKey="topology.kubernetes.io/zones"))]
+    ),
+    "a misspelt selector of namespaces": World(
+        [node("n1"), DATABASE, SHOP, pod(**near(namespaceSelector={"matchLabels": {"team": "shpo"}}))]
+    ),
+    "a misspelt label of nodes": World([node("n1", disktype="ssd"), pod(**selecting("disktyp", "In", "ssd"))]),
+    "a node that is not ready": World([{**node("n1"), "spec": {"taints": [NOT_READY]}}, pod()]),
+    "nodes without a label": World([node("n1", spot="true"), pod(**selecting("spot", "DoesNotExist"))]),
+    "a quota's max": World(
+        [*QUOTAS, test_raised_quotas.pod("a/old", {"cpu": "3"}, "n1"), test_raised_quotas.pod("a/web", {"cpu": "2"})],
+        "a/web",
+        config=test_raised_quotas.CONFIG,
+    ),
+    "a quota's min": World(
+        [*QUOTAS, test_raised_quotas.pod("b/old", {"cpu": "6"}, "n1"), test_raised_quotas.pod("a/web", {"cpu": "2"})],
+        "a/web",
+        config=test_raised_quotas.CONFIG,
+    ),
+}

@@ -1,0 +1,113 @@
+"""An operator who makes a remedy on a control plane: types its commands, or has done what only systems do."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from command_worlds import World
+from control_plane import kubectl
+from control_plane.running import run
+from control_plane.store import Json, Key, Store, patched
+from control_plane.workloads import ready, workload_of
+from control_plane.world import control_plane
+
+from kschedctl.cluster import FIELDS, Cluster
+from kschedctl.reports.remedies import Remedies, Remedy
+from kschedctl.studies.remedies.remedies import remedies
+from kschedctl.studies.remedies.search import RemedyWishes
+
+
+class Operator:
+    """Asks about a pod of a control plane in which no other pod waits; each remedy is tried on a copy of it."""
+
+    def __init__(self, world: World) -> None:
+        self.world, self.asked = world, Key("Pod", *world.asked.split("/"))
+        alone = [each for each in world.documents if not _waits(each) or Key.of(each) == self.asked]
+        self.store = control_plane(alone, world.asked)
+        self._run(self.store)
+        if ready(self.store.read(self.asked)):  # something that works here does not work in the documents
+            self.store = control_plane(alone, world.asked)
+
+    def _run(self, store: Store) -> None:
+        run(store, self.world.gates, self.world.config)
+
+    def told(self) -> Remedies:
+        read = [each for each in self.store.documents() if each["kind"] in FIELDS]
+        cluster = Cluster.from_objects(read, self.world.config, self.world.gates, other_builds=True)
+        return remedies(cluster, self.world.asked, RemedyWishes(self.world.most))
+
+    def makes(self, remedy: Remedy) -> str:
+        """What is not as it was told; empty where all is. Raises RefusedError for a command that is refused."""
+        store = self.store.copy()
+        workload = workload_of(store, store.read(self.asked))
+        before = sum(map(ready, pods_of(store, workload)))
+        for command in remedy.commands:
+            kubectl.run(store, command)
+            self._run(store)
+        if not any(_changes(command) for command in remedy.commands):
+            _published(store, remedy.changes)
+        self._run(store)
+        if lost := [line for line in store.log if "DATA LOST" in line and "lost" not in (remedy.weakens or "")]:
+            return lost[0]
+        return self._seen(store, workload, before, remedy)
+
+    def accepts(self, remedy: Remedy) -> None:
+        """Its changes, as RFC 6902 operations, made by requests to the API server. Raises RefusedError."""
+        store = self.store.copy()
+        for each in remedy.changes:
+            if "create" in each:
+                store.create(each["create"])
+            elif "delete" in each:
+                store.delete(_key(each["delete"]))
+            elif each.get("anew"):
+                new = patched(store.read(_key(each)), each["patch"], "json")
+                del store.objects[_key(each)]
+                store.create(new)
+            else:
+                store.patch(_key(each), each["patch"], "json")
+
+    def _seen(self, store: Store, workload: Json | None, before: int, remedy: Remedy) -> str:
+        """The pod, or the first that came in its place, is on one of the nodes that were named."""
+        if self.asked in store.objects:
+            node = store.read(self.asked)["spec"].get("nodeName")
+            return "" if node in remedy.opens else f"the pod is on {node}, not on {remedy.opens}"
+        pods = pods_of(store, store.get(Key.of(workload))) if workload else []
+        names = {f"bound {Key.of(pod)} to {pod['spec']['nodeName']}" for pod in pods if ready(pod)}
+        first = next((line for line in store.log if line in names), "none")
+        placed, wanted = sum(map(ready, pods)), workload["spec"].get("replicas") if workload else None
+        if placed <= before and placed != wanted:
+            return f"{placed} pods of it have a node, {before} had one"
+        return "" if first.rpartition(" ")[2] in remedy.opens else f"{first}, not {remedy.opens}"
+
+
+def _changes(command: str) -> bool:
+    """Unless it is to be looked at, or waited for."""
+    return not command.startswith(("kubectl describe ", "kubectl wait "))
+
+
+def _waits(document: Json) -> bool:
+    return document["kind"] == "Pod" and not document["spec"].get("nodeName")
+
+
+def _published(store: Store, changes: Iterable[Json]) -> None:
+    """What drivers, kubelets, controllers and providers of nodes do, whom no command tells to."""
+    for each in changes:
+        if "create" in each:
+            store.create(each["create"])
+            continue
+        if "delete" in each:
+            store.delete(_key(each["delete"]))
+        else:
+            store.objects[_key(each)] = patched(store.read(_key(each)), each["patch"], "json")
+
+
+def _key(named: Mapping[str, str]) -> Key:
+    return Key(named["kind"], named["namespace"], named["name"])
+
+
+def pods_of(store: Store, workload: Json | None) -> list[Json]:
+    """Of a Deployment those of all its ReplicaSets."""
+    if workload is None:
+        return []
+    sets = store.owned(workload, "ReplicaSet")
+    return [pod for each in (workload, *sets) for pod in store.owned(each)]

@@ -1,0 +1,26 @@
+"""Every kind of remedy made with its own commands on a control plane that refuses what is immutable and rolls out."""
+
+from __future__ import annotations
+
+import pytest
+from command_worlds import World, worlds
+from operators import Operator
+
+from kschedctl.studies.remedies.kinds import KINDS
+
+WORLDS: dict[str, World] = dict(worlds())
+
+
+@pytest.mark.parametrize("name", WORLDS)
+def test_the_commands_do_what_was_replayed(name: str) -> None:
+    operator = Operator(WORLDS[name])
+    for remedy in operator.told().remedies:
+        operator.accepts(remedy)
+        assert operator.makes(remedy) == "", (remedy.summary, remedy.commands)
+
+
+def test_every_kind_is_made_in_some_cluster() -> None:
+    made: set[str] = set()
+    for world in WORLDS.values():
+        made.update(kind for remedy in Operator(world).told().remedies for kind in remedy.kinds)
+    assert made == KINDS.keys()
