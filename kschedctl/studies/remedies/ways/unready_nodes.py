@@ -34,9 +34,9 @@ def repaired(site: Site, node: Node) -> Fix:
     name = node.metadata.name
     taints = [taint for taint in node.spec.taints if is_of_condition(taint)]
     states = dict.fromkeys(taint.key.rpartition("/")[2] for taint in taints)
-    starting = all(taint.key.endswith(WHILE_STARTING) for taint in taints)
+    starting = any(taint.key.endswith(WHILE_STARTING) for taint in taints)
     what = f"wait until node {name} is set up" if starting else f"get node {name} ready again"
     kind, cost = ("Wait", STARTS) if starting else ("RepairNode", REPAIR)
     commands = (kubectl.run("describe", "node", name),)
-    text, edits = f"{what}: it is {', '.join(states)}", on_node(node, in_order)
+    text, edits = f"{what} ({', '.join(states)})", on_node(node, in_order)
     return Fix(kind, name, text, "operator", edits, cost, commands=commands, variant_of="node", where=name)

@@ -1,0 +1,171 @@
+"""What is not offered although the scheduler would be content, and what comes before it."""
+
+from __future__ import annotations
+
+import pytest
+from small import HOSTNAME, Json, node, pod
+
+from kschedctl import Cluster, remedies
+from kschedctl.reports.remedies import Remedy
+from kschedctl.studies.remedies.kinds import KINDS
+from kschedctl.studies.remedies.prices import OF_KINDS
+from kschedctl.studies.remedies.search import RemedyWishes
+
+ARCH, OS = "kubernetes.io/arch", "kubernetes.io/os"
+TAINT = "node.kubernetes.io/"
+
+
+def offered(*documents: Json, most: int = 1) -> list[Remedy]:
+    return list(remedies(Cluster.from_objects(list(documents)), "d/p", RemedyWishes(most)).remedies)
+
+
+def kinds(*documents: Json, most: int = 1) -> list[str]:
+    return ["+".join(each.kinds) for each in offered(*documents, most=most)]
+
+
+def labelled(name: str, **labels: str) -> Json:
+    found = node(name)
+    found["metadata"]["labels"] |= labels
+    return found
+
+
+def of_arch(name: str, arch: str, os: str = "linux") -> Json:
+    found = node(name)
+    found["metadata"]["labels"] |= {ARCH: arch, OS: os}
+    return found
+
+
+def test_every_kind_has_one_price() -> None:
+    assert sorted(kind for of_price in OF_KINDS.values() for kind in of_price) == sorted(KINDS)
+
+
+@pytest.mark.parametrize(("key", "value"), [(ARCH, "arm64"), (OS, "windows")])
+def test_what_an_image_is_built_for_is_no_typo(key: str, value: str) -> None:
+    """arm64 is as near to amd64 as a typo would be."""
+    found = offered(of_arch("n1", "amd64"), pod("p", nodeSelector={key: value}))
+    assert {each.kinds for each in found} == {("OtherSelector",), ("DropSelector",)}
+    assert {each.weakens for each in found} == {
+        f"its image is run on nodes that are not {value}: it has to be built for those, too"
+    }
+    expression = {"key": key, "operator": "In", "values": [value]}
+    required = {"nodeSelectorTerms": [{"matchExpressions": [expression]}]}
+    affinity = {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": required}}
+    found = offered(of_arch("n1", "amd64"), pod("p", affinity=affinity))
+    assert {each.kinds[0] for each in found} == {"WidenNodeAffinity", "DropNodeAffinity", "SoftenNodeAffinity"}
+    assert all(each.weakens and "has to be built for those" in each.weakens for each in found)
+
+
+def test_another_name_of_the_same_architecture_is_corrected() -> None:
+    first = offered(of_arch("n1", "amd64"), of_arch("n2", "arm64"), pod("p", nodeSelector={ARCH: "x86_64"}))[0]
+    assert (first.kinds, first.opens, first.weakens) == (("CorrectSelector",), ("n1",), None)
+
+
+@pytest.mark.parametrize(
+    "state", ["not-ready", "unreachable", "out-of-service", "network-unavailable", "disk-pressure"]
+)
+def test_a_node_that_is_not_ready_is_repaired(state: str) -> None:
+    broken = node("n1", taints=[{"key": TAINT + state, "effect": "NoSchedule"}])
+    (repair, add) = offered(broken, pod("p"))
+    assert (repair.kinds, repair.summary) == (("RepairNode",), f"Get node n1 ready again ({state})")
+    assert repair.commands == ("kubectl describe node n1",)
+    assert add.kinds == ("AddNode",)
+
+
+@pytest.mark.parametrize(
+    "key",
+    ["node.cloudprovider.kubernetes.io/uninitialized", "node.cilium.io/agent-not-ready", "karpenter.sh/unregistered"],
+)
+def test_a_node_that_is_starting_is_waited_for(key: str) -> None:
+    taints = [{"key": key, "effect": "NoSchedule"}, {"key": TAINT + "not-ready", "effect": "NoSchedule"}]
+    first = offered(node("n1", taints=taints), pod("p"))[0]
+    assert (first.kinds, first.summary) == (
+        ("Wait",),
+        f"Wait until node n1 is set up ({key.partition('/')[2]}, not-ready)",
+    )
+
+
+def test_a_cordon_has_a_reason() -> None:
+    (first, add) = offered(node("n1", unschedulable=True), pod("p"))
+    assert first.summary == "Uncordon node n1, after finding out why it is cordoned"
+    assert first.commands == ("kubectl describe node n1", "kubectl uncordon n1")
+    assert add.kinds == ("AddNode",)
+
+
+def with_gpus(**spec: object) -> Json:
+    found = node("gpu", taints=[{"key": "nvidia.com/gpu", "effect": "NoSchedule"}], **spec)
+    found["status"]["allocatable"]["nvidia.com/gpu"] = "1"
+    return found
+
+
+def test_nodes_with_devices_are_for_pods_that_ask_for_them() -> None:
+    assert kinds(with_gpus(), pod("p")) == []
+    (last,) = offered(with_gpus(), pod("p", nodeSelector={HOSTNAME: "gpu"}))
+    assert (last.kinds, last.weakens) == (
+        ("Tolerate",),
+        "it takes room from pods that ask for the devices of these nodes",
+    )
+    asks = pod("p")
+    asks["spec"]["containers"][0]["resources"] = {
+        "requests": {"nvidia.com/gpu": "1"},
+        "limits": {"nvidia.com/gpu": "1"},
+    }
+    assert kinds(with_gpus(), node("n1"), asks)[0] == "Tolerate"
+    assert "RemoveTaint" not in kinds(with_gpus(), node("n1"), asks)
+
+
+def test_a_label_is_given_only_where_it_is_a_role_that_nodes_have() -> None:
+    plain, edge, disk = node("n1"), labelled("n2", edge="true"), labelled("n3", disk="ssd")
+    for each in (edge, disk):
+        each["spec"]["unschedulable"] = True
+    assert "LabelNode" in kinds(plain, edge, pod("p", nodeSelector={"edge": "true"}))
+    assert "LabelNode" not in kinds(plain, disk, pod("p", nodeSelector={"disk": "ssd"}))
+    assert "LabelNode" not in kinds(plain, disk, pod("p", nodeSelector={"disk": "floppy"}))
+    assert "LabelNode" not in kinds(plain, pod("p", nodeSelector={"edge": "true"}))
+
+
+def test_names_that_differ_in_their_number_are_no_typos() -> None:
+    assert kinds(labelled("n1", rack="k7"), pod("p", nodeSelector={"rack": "k9"})) == ["OtherSelector", "DropSelector"]
+    assert kinds(labelled("n1", pool2="blue"), pod("p", nodeSelector={"pool2": "bleu"}))[0] == "CorrectSelector"
+
+
+def with_port() -> Json:
+    return {"containers": [{"name": "c", "ports": [{"containerPort": 80, "hostPort": 80}]}]}
+
+
+def test_another_port_and_a_replica_fewer_come_after_what_keeps_the_workload() -> None:
+    owner = {"kind": "ReplicaSet", "name": "other"}
+    found = kinds(node("n1"), pod("holder", "n1", owner=owner, **with_port()), pod("p", **with_port()))
+    assert found == ["AddNode", "OtherHostPort", "DropHostPort", "ScaleDown"]
+
+
+def test_a_victim_that_leaves_is_waited_for_first() -> None:
+    leaves = pod("leaves", "n1", "4")
+    leaves["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z"
+    (first, *_) = offered(node("n1"), leaves, pod("p", cpu="2"))
+    assert (first.kinds, first.summary) == (("Wait",), "Wait until 1 pod that is terminating leaves n1: d/leaves")
+    assert first.commands == ("kubectl wait -n d --for=delete pod/leaves",)
+
+
+def test_what_a_moved_pod_leaves_behind_is_said() -> None:
+    owner = {"kind": "ReplicaSet", "name": "other"}
+    told = {}
+    for name, volume in {"nothing": None, "scratch": {"emptyDir": {}}, "files": {"hostPath": {"path": "/x"}}}.items():
+        volumes = [{"name": "v", **volume}] if volume else []
+        moved = pod("other", "n1", "3", owner=owner, volumes=volumes)
+        found = offered(node("n1"), node("n2", cpu="3"), moved, pod("p", nodeSelector={HOSTNAME: "n1"}, cpu="2"))
+        told[name] = next(each.weakens for each in found if each.kinds == ("MovePod",))
+    assert told == {
+        "nothing": "evicts d/other",
+        "scratch": "evicts d/other, and what is in its emptyDir volumes is gone",
+        "files": "evicts d/other, which leaves the files of its hostPath volumes behind",
+    }
+
+
+def test_the_last_replica_is_not_one_fewer() -> None:
+    owner = {"kind": "ReplicaSet", "name": "other"}
+    running = [pod(f"o{i}", f"n{i}", "4", owner=owner) for i in (1, 2)]
+    asked = pod("p", cpu="2", nodeSelector={HOSTNAME: "n1"})
+    one = next(each for each in offered(node("n1"), running[0], asked) if each.kinds == ("ScaleDown",))
+    assert one.weakens == "ReplicaSet d/other does not run any more"
+    two = next(each for each in offered(node("n1"), node("n2"), *running, asked) if each.kinds == ("ScaleDown",))
+    assert two.weakens == "ReplicaSet d/other runs with one replica fewer"
