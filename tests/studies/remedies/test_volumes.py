@@ -186,6 +186,16 @@ def test_what_is_left_behind_is_said_and_kept(policy: str, told: str, first: tup
     assert released.commands[: len(first)] == first
 
 
+def test_a_recreated_claim_gets_back_what_it_had() -> None:
+    """The volume is held for a claim of that name and another UID."""
+    former = volume("v", held_by="data")
+    former["spec"]["claimRef"]["uid"] = "former"
+    former["status"]["phase"] = "Released"
+    first = found([node("n1"), LOCAL, claim(), former, ASKED]).remedies[0]
+    assert first.summary == "Give claim d/data back volume v, which it had before it was recreated"
+    assert first.weakens is None
+
+
 def test_what_a_stateful_set_makes_again_is_not_asked_for_otherwise() -> None:
     """Its claim d/data-db-0 is made of its template whenever it is missing."""
     documents, _ = CASES["another class makes volumes"]
@@ -273,10 +283,10 @@ def test_names_are_quoted() -> None:
     (create,) = made["CreateVolume"]
     assert json.loads(shlex.split(create)[2])["metadata"]["name"] == f"{name}-volume"
     (release,) = made["ReleaseVolume"]
-    assert shlex.split(release) == [
-        *("kubectl", "patch", "pv", "v", "--type=json", "-p"),
-        '[{"op": "remove", "path": "/spec/claimRef"}]',
-    ]
+    *words, change = shlex.split(release)
+    assert words == ["kubectl", "patch", "pv", "v", "--type=merge", "-p"]
+    reserved = {"namespace": "d", "name": name, "uid": None, "resourceVersion": None}
+    assert json.loads(change) == {"spec": {"claimRef": reserved}}
 
 
 def test_a_new_volume_says_what_is_to_be_filled_in() -> None:

@@ -6,7 +6,14 @@ from collections.abc import Callable, Iterator
 
 from msgspec.structs import replace
 
-from kschedctl.api.objects import PersistentVolume, PersistentVolumeClaim, StorageClass, TopologySelectorTerm
+from kschedctl.api.objects import (
+    PersistentVolume,
+    PersistentVolumeClaim,
+    PhaseStatus,
+    StorageClass,
+    TopologySelectorTerm,
+    TypedObjectReference,
+)
 from kschedctl.scheduler.plugins.helper.volumes.listers import (
     NO_PROVISIONER,
     SELECTED_NODE,
@@ -31,6 +38,7 @@ from kschedctl.scheduler.plugins.volume_binding.reservation import bound_claim, 
 from kschedctl.scheduler.plugins.volume_zone import VolumeInOtherZone
 from kschedctl.studies.remedies import kubectl
 from kschedctl.studies.remedies.changes import Fix, ObjectEdit, ObjectKey
+from kschedctl.studies.remedies.prices import Price
 from kschedctl.studies.remedies.targets import NodeRefusal, Site
 from kschedctl.studies.remedies.ways import missing_objects, new_volumes, storage_pools
 from kschedctl.studies.remedies.ways.claims import (
@@ -170,27 +178,40 @@ def _bound(claim: PersistentVolumeClaim, volume: PersistentVolume, edits: tuple[
 
 
 def _released(site: Site, claim: PersistentVolumeClaim, volume: PersistentVolume) -> Fix:
-    """The volume of a claim that is gone, given to this one."""
-    name, holder = volume.metadata.name, volume.spec.claim_ref
-    bind, free = given(claim, volume, listers(site.cycle.view))
-    before = f"{holder.namespace}/{holder.name}" if holder else ""
+    """The volume of a claim that is gone, reserved for this one, which may be the same one recreated."""
+    key, name, own = ObjectKey.of(volume), volume.metadata.name, claim_key(claim)
+    before = f"{holder.namespace}/{holder.name}" if (holder := volume.spec.claim_ref) else ""
+    bind, taken = given(claim, volume, listers(site.cycle.view))
     kept, edits = retained(volume)
-    edits = (*edits, ObjectEdit(ObjectKey.of(claim), bind), free) if bind else (*edits, free)
-    commands = (*kept, kubectl.patch(ObjectKey.of(volume), [{"op": "remove", "path": "/spec/claimRef"}]))
-    text = f"release volume {name}, whose claim {before} is gone, for claim {claim_key(claim)}"
-    weakens = f"what claim {before} left on volume {name} is handed over, and may be overwritten"
+    edits = (*edits, ObjectEdit(ObjectKey.of(claim), bind), taken) if bind else (*edits, ObjectEdit(key, _for(claim)))
+    reference = {
+        "namespace": claim.metadata.namespace,
+        "name": claim.metadata.name,
+        "uid": None,
+        "resourceVersion": None,
+    }
+    commands = (*kept, kubectl.patch(key, {"spec": {"claimRef": reference}}))
+    text = f"release volume {name}, whose claim {before} is gone, for claim {own}"
+    weakens, price = f"what claim {before} left on volume {name} is handed over, and may be overwritten", None
+    if before == own:
+        text, weakens, price = (
+            f"give claim {own} back volume {name}, which it had before it was recreated",
+            "",
+            Price.ROOM,
+        )
     return Fix(
-        "ReleaseVolume",
-        (name, claim_key(claim)),
-        text,
-        "operator",
-        edits,
-        RELEASE,
-        weakens,
-        commands,
-        claim_key(claim),
-        name,
+        "ReleaseVolume", (name, own), text, "operator", edits, RELEASE, weakens, commands, own, name, price=price
     )
+
+
+def _for(claim: PersistentVolumeClaim) -> Callable[[PersistentVolume], PersistentVolume]:
+    """A volume that no other claim may have, and that is bound once the scheduler has chosen a node."""
+    reference = TypedObjectReference(name=claim.metadata.name, namespace=claim.metadata.namespace)
+
+    def change(volume: PersistentVolume) -> PersistentVolume:
+        return replace(volume, spec=replace(volume.spec, claim_ref=reference), status=PhaseStatus("Available"))
+
+    return change
 
 
 # -- classes ---------------------------------------------------------------------------------------------------------
