@@ -2,7 +2,7 @@
 
 Upstream: ScheduleOne in pkg/scheduler/schedule_one.go and pkg/scheduler/eventhandlers.go (v1.36). Time stands still,
 one pod is tried after the other, and what a cycle sets going (bindings, nominations, evictions) is done when it is
-over. In the open loop none of this is seen; in the closed one it comes back (scheduling/queueing/closed_loop.py).
+over. In the open loop none of this is seen; in the closed one it comes back (closed_loop.py).
 """
 
 from __future__ import annotations

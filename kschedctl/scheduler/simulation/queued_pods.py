@@ -327,6 +327,8 @@ class _AdviceOfAlikes(QueuePlugins):
         self._strategies: dict[tuple[int, Rejectors, int, bool], QueueingStrategy] = {}
         self._deaf: dict[int, set[int]] = {}
         """The infos to which what happens does not matter."""
+        self._told: dict[int, Occurrence] = {}
+        """By their ids, which no other object gets as long as they are kept here."""
 
     def came(self, position: Position) -> Occurrence:
         """That a pod like this one came to a node."""
@@ -358,10 +360,14 @@ class _AdviceOfAlikes(QueuePlugins):
 
     def told(self, numbers: Set[int], occurrence: Occurrence) -> list[int]:
         """The infos of which the event could put pods back into the queue, whichever plugins refused them."""
-        deaf = self._deaf.setdefault(id(occurrence), set())
+        deaf = self._deaf.setdefault(self._number(occurrence), set())
         hearing = [number for number in numbers - deaf if self._matters(number, occurrence)]
         deaf.update(numbers - set(hearing))
         return sorted(hearing)
+
+    def _number(self, occurrence: Occurrence) -> int:
+        self._told[id(occurrence)] = occurrence
+        return id(occurrence)
 
     def _matters(self, number: int, occurrence: Occurrence) -> bool:
         info = self._view.pods.infos[number]
@@ -378,7 +384,7 @@ class _AdviceOfAlikes(QueuePlugins):
         return super().hears(pod, occurrence) if pod.gating_plugin else _reaches(occurrence, pod.priority)
 
     def strategy(self, pod: QueuedPod, occurrence: Occurrence, in_flight: bool = False) -> QueueingStrategy:
-        key = int(self._view.pods.info[pod.position]), pod.rejectors, id(occurrence), in_flight
+        key = int(self._view.pods.info[pod.position]), pod.rejectors, self._number(occurrence), in_flight
         if key not in self._strategies:
             self._strategies[key] = super().strategy(pod, occurrence, in_flight)
         return self._strategies[key]

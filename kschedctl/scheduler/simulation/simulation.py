@@ -85,8 +85,8 @@ class Simulation:
         self._members: GangMembers | None = None
         self._reserving: dict[int | None, list[ReservePlugin]] = {}
         self.unknown: dict[Unknown, None] = self.placements.unheard
-        self.profiles = ServingProfiles(scheduler, self.view, self.unknown)
         """What the pods tried so far lean on that was not read."""
+        self.profiles = ServingProfiles(scheduler, self.view, self.unknown)
         self.preempted = False
         self._preemptors = Preemptors(self.view)
         self.gangs = Gangs(scheduler, self.placements, self.bind)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, TypeVar
@@ -11,6 +11,7 @@ from kschedctl.api.objects import Pod
 from kschedctl.api.times import nanoseconds
 from kschedctl.cluster import Cluster
 from kschedctl.errors import InputError
+from kschedctl.reports.unknown import VERDICT, UnknownKind
 from kschedctl.scheduler.scheduler import Scheduler
 from kschedctl.studies.audit.replay import ReplayedPods, replayed
 from kschedctl.studies.controllers.workload_pods import is_waiting
@@ -55,6 +56,12 @@ class Ground:
     @property
     def cluster(self) -> Cluster:
         return self.scheduler.cluster
+
+    def not_read(self, *kinds: str) -> Iterator[UnknownKind]:
+        """Those of the kinds that the cluster does not cover, of which a verdict leans on."""
+        for kind in kinds:
+            if gap := self.cluster.gap(kind):
+                yield UnknownKind(kind, gap.why, VERDICT)
 
     @cached_property
     def pending(self) -> tuple[Pod, ...]:

@@ -10,13 +10,13 @@ import numpy as np
 from kschedctl.api.resource_names import CPU, MEMORY
 from kschedctl.reports.audit.packing import PackingSection, PoolRoom, PoolSavings, ResourceRoom, StrandedRoom
 from kschedctl.reports.findings import Finding
-from kschedctl.reports.unknown import VERDICT, UnknownKind
+from kschedctl.scheduler.plugins.node_unschedulable import REASON as CORDONED
 from kschedctl.snapshot.fork import Fork
 from kschedctl.studies.audit.ground import Ground
 from kschedctl.studies.audit.rule import NOTE, WARNING, AuditRule, judged
 from kschedctl.studies.packing.emptying import Emptying, Limits, emptying
 from kschedctl.studies.packing.pools import Pools, amounts_of, free_of, told
-from kschedctl.studies.packing.stranded import CORDONED, Stranded, stranded
+from kschedctl.studies.packing.stranded import Stranded, stranded
 from kschedctl.studies.unknown import of_simulation, together
 
 USUAL = Limits(nodes=30, pods=600)
@@ -63,15 +63,9 @@ def packing_section(ground: Ground, limits: Limits = USUAL) -> PackingSection:
         **judged(
             (STRANDED, SPARE),
             [*_stranded_findings(rooms, room.rooms), *_spare_findings(rooms, savings, spare)],
-            together([[*_not_read(ground), *of_simulation(room.simulation), *spare.unknown]]),
+            together([[*ground.not_read("Node", "Pod"), *of_simulation(room.simulation), *spare.unknown]]),
         ),
     )
-
-
-def _not_read(ground: Ground) -> Iterator[UnknownKind]:
-    for kind in ("Node", "Pod"):
-        if gap := ground.cluster.gap(kind):
-            yield UnknownKind(kind, gap.why, VERDICT)
 
 
 def _rooms(view: Fork, pools: Pools, room: Stranded) -> Iterator[PoolRoom]:

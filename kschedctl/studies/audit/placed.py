@@ -19,7 +19,7 @@ from kschedctl.reports.audit.placed import (
     SharedDevice,
 )
 from kschedctl.reports.findings import Finding
-from kschedctl.reports.unknown import VERDICT, UnknownKind
+from kschedctl.reports.unknown import UnknownKind
 from kschedctl.snapshot.fork import Fork
 from kschedctl.studies.ages import age
 from kschedctl.studies.audit.ground import Ground
@@ -72,9 +72,7 @@ def placed_section(ground: Ground) -> PlacedSection:
 def _not_read(ground: Ground) -> Iterator[UnknownKind]:
     """What all claims lean on, and device claims where pods have some."""
     claims = any(info.spec.resource_claims for info in ground.scheduler.view.pods.infos)
-    for kind in (*ALL, *["ResourceClaim"] * claims):
-        if gap := ground.cluster.gap(kind):
-            yield UnknownKind(kind, gap.why, VERDICT)
+    yield from ground.not_read(*ALL, *["ResourceClaim"] * claims)
 
 
 def _by_workload(found: Misplaced, view: Fork) -> Iterator[MisplacedPods]:

@@ -9,7 +9,6 @@ import numpy as np
 
 from kschedctl.reports.audit.races import RaceResult, Races, RacesSection
 from kschedctl.reports.findings import Finding
-from kschedctl.reports.unknown import VERDICT, UnknownKind
 from kschedctl.snapshot.fork import Fork
 from kschedctl.studies.audit.ground import Ground
 from kschedctl.studies.audit.rule import NOTE, WARNING, AuditRule, judged
@@ -54,7 +53,7 @@ def races_section(ground: Ground) -> RacesSection:
         rivals=rivals,
         shared_nodes=len(shared),
         races=found,
-        **judged((RIVALS, SLOW), _findings(found, rivals, shared, view), _unknown(ground)),
+        **judged((RIVALS, SLOW), _findings(found, rivals, shared, view), ground.not_read("Node", "Pod")),
     )
 
 
@@ -79,12 +78,6 @@ def _simulated(ground: Ground, measures: Measures, instances: int, nodes: int) -
         "seconds": min(LEAST_SECONDS, MOST_PODS / rate),
     }
     return races(question_of(given, replace(measures, nodes=nodes, rate=rate)), ground.progress)
-
-
-def _unknown(ground: Ground) -> Iterator[UnknownKind]:
-    for kind in ("Node", "Pod"):
-        if gap := ground.cluster.gap(kind):
-            yield UnknownKind(kind, gap.why, VERDICT)
 
 
 def _of(found: Races, expiry: str) -> RaceResult:

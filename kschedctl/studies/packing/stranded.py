@@ -27,7 +27,6 @@ STAYING = ("DaemonSet", "Node")
 MOST_POOLS, MOST_TYPICAL, LEAST_TYPICAL, MOST_PENDING = 20, 40, 3, 20
 """Of the largest pools, and of pending pods: how many distinct pods are replayed, at least and at most."""
 NAMED = 3
-CORDONED = "node(s) were unschedulable"
 
 
 class Shape(NamedTuple):
