@@ -302,7 +302,7 @@ def test_among_nodes_what_cannot_be_read_is_a_finding(
     assert ("na-no-node-matches" in {f["rule"] for f in report["findings"]}) is (name != "Node")
 
 
-@pytest.mark.parametrize(("amount", "rule"), [("-1", "api-refused"), ("1e30", "doc-invalid")])
+@pytest.mark.parametrize(("amount", "rule"), [("-1", "api-refused"), ("1e30", "rq-absurd")])
 def test_what_cannot_be_counted_is_a_finding_beside_nodes_too(lint: Lint, amount: str, rule: str) -> None:
     node = "apiVersion: v1\nkind: Node\nmetadata: {name: n1}\nstatus: {allocatable: {cpu: 4}}\n"
     files = {"all.yaml": "---\n".join((node, BUDGET, WEB.replace("cpu: 1,", f"cpu: {amount},")))}

@@ -80,9 +80,9 @@ def _errors(kind: str, found: Struct, world: World) -> list[FieldError]:
 def is_written(subject: Subject) -> bool:
     """Whether somebody wrote an object of Kubernetes' own; no controller made it, and no API server printed it.
 
-    What makes pods and has no spec at all is a part of an object: what a policy or a test waits for, or a patch.
+    What has a status and nothing else is what somebody waits for, and never applies.
     """
-    if subject.kind in manifests.KINDS and not {"spec", "template"} & subject.document.keys():
+    if "status" in subject.document and "spec" not in subject.document:
         return False
     metadata = subject.document.get("metadata")
     made = isinstance(metadata, dict) and (metadata.get("uid") or metadata.get("ownerReferences"))

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from kschedctl.api.objects import Container, Resources
 from kschedctl.api.pod_requests import quantities
-from kschedctl.api.quantity import QuantityError
+from kschedctl.api.quantity import QuantityError, parse
 from kschedctl.api.resource_names import CPU, EPHEMERAL_STORAGE, MEMORY
 from kschedctl.lint import documentation as doc
 from kschedctl.lint.near_names import one_meant
@@ -20,8 +20,8 @@ LEAST_BYTES = 64 << 10
 """Of which nothing runs."""
 MANY_CPUS, LEAST_BYTES_PER_CPU = 50, 32 << 20
 """So many cores with so little memory each are none."""
-MOST_CPUS, MOST_BYTES = 2_000, 48 << 40
-"""More than any machine has."""
+_MOST = {CPU: parse("2000"), MEMORY: parse("48Ti")}
+"""No machine has more."""
 _TIMES, _CPUS_AT_START, _GIB_AT_START = 8, 8, 32
 """An init container decides alone where it asks for so many times what the pod does, and for so much."""
 _RESOURCES = (
@@ -64,12 +64,12 @@ def _absurdity(name: str, text: str | int | float, asked: Resources) -> str:
         return f'fractional byte value "{text}" is invalid, must be an integer'
     if name in IN_BYTES and 0 < milli < LEAST_BYTES * 1000:
         return f'"{text}" is {milli // 1000:,} bytes: a unit, as Mi, is missing'
-    if name == MEMORY and milli > MOST_BYTES * 1000:
-        return f'"{text}" is {milli / 1000 / 2**40:,.0f} TiB: no node has as much'
+    if name in _MOST and _MOST[name] < amount[name]:
+        return f'"{text}": no node has as much'
     if name == CPU and milli >= MANY_CPUS * 1000:
         memory = amount[MEMORY].value() if MEMORY in amount else 0
-        if milli > MOST_CPUS * 1000 or memory < milli // 1000 * LEAST_BYTES_PER_CPU:
-            missing = "no node has as many" if str(text).endswith("m") else "an m, for thousandths, is missing"
+        if memory < milli // 1000 * LEAST_BYTES_PER_CPU:
+            missing = "hardly any node has as many" if str(text).endswith("m") else "an m, for thousandths, is missing"
             return f'"{text}" is {milli // 1000:,} cores: {missing}'
     return ""
 
