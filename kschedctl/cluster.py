@@ -45,6 +45,11 @@ FIELDS = {
     "VolcanoPodGroup": "volcano_pod_groups",
     "ElasticQuota": "elastic_quotas",
     "NodeResourceTopology": "node_resource_topologies",
+    "Deployment": "deployments",
+    "DaemonSet": "daemon_sets",
+    "Job": "jobs",
+    "ResourceQuota": "resource_quotas",
+    "LimitRange": "limit_ranges",
     "Event": "events",
     "Lease": "leases",
 }
@@ -70,6 +75,9 @@ CLUSTER_SCOPED = frozenset(
 
 OBSERVED = ("Event", "Lease")
 """The kinds that tell how scheduling went: no verdict leans on them, and they change all the time."""
+
+OF_CREATION = ("Deployment", "DaemonSet", "Job", "ResourceQuota", "LimitRange")
+"""The kinds that scheduling does not read: they tell which pods are wanted, and what the API server allows of these."""
 
 
 class Gap(msgspec.Struct, frozen=True, rename="camel"):
@@ -161,6 +169,11 @@ class Cluster:
     volcano_pod_groups: tuple[api.VolcanoPodGroup, ...] = ()
     elastic_quotas: tuple[api.ElasticQuota, ...] = ()
     node_resource_topologies: tuple[api.NodeResourceTopology, ...] = ()
+    deployments: tuple[api.StoredWorkload, ...] = ()
+    daemon_sets: tuple[api.StoredWorkload, ...] = ()
+    jobs: tuple[api.StoredJob, ...] = ()
+    resource_quotas: tuple[api.ResourceQuota, ...] = ()
+    limit_ranges: tuple[api.LimitRange, ...] = ()
     events: tuple[api.Event, ...] = ()
     leases: tuple[api.Lease, ...] = ()
     configuration: Mapping[str, Any] | None = None

@@ -1,4 +1,5 @@
-"""Objects less what scheduling does not read: most annotations, and the messages and times of nodes' conditions."""
+"""Objects less what scheduling does not read: most annotations, and the messages and times of nodes' conditions,
+and the conditions of workloads but those that say that something could not be created."""
 
 from __future__ import annotations
 
@@ -6,7 +7,8 @@ from typing import TypeVar
 
 from msgspec.structs import replace
 
-from kschedctl.api.objects import Condition, Node, ObjectMeta, Struct
+from kschedctl.api.objects import Condition, Node, ObjectMeta, ReplicationController, StoredWorkload, Struct
+from kschedctl.api.observed.failed_creation import tells_of_failure
 
 KEPT_ANNOTATIONS = frozenset(
     {
@@ -32,4 +34,7 @@ def without_noise(obj: S) -> S:
     if isinstance(obj, Node):
         conditions = tuple(Condition(c.type, c.status, c.reason) for c in obj.status.conditions)
         obj = replace(obj, status=replace(obj.status, conditions=conditions))
+    if isinstance(obj, StoredWorkload | ReplicationController) and obj.status.conditions:
+        told = tuple(condition for condition in obj.status.conditions if tells_of_failure(condition))
+        obj = replace(obj, status=replace(obj.status, conditions=told))
     return obj

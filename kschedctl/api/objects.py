@@ -460,9 +460,18 @@ class ReplicationControllerSpec(Struct, frozen=True):
     template: PodTemplateSpec | None = None
 
 
+class WorkloadStatus(Struct, frozen=True):
+    """What a controller says of its pods; of a DaemonSet ``desired_number_scheduled`` is how many it wants."""
+
+    updated_replicas: Int64 | None = None
+    desired_number_scheduled: Int64 | None = None
+    conditions: tuple[Condition, ...] = ()
+
+
 class ReplicationController(Struct, frozen=True):
     metadata: ObjectMeta = ObjectMeta()
     spec: ReplicationControllerSpec = ReplicationControllerSpec()
+    status: WorkloadStatus = WorkloadStatus()
 
 
 class WorkloadSpec(Struct, frozen=True):
@@ -478,6 +487,40 @@ class StoredWorkload(Struct, frozen=True):
 
     metadata: ObjectMeta = ObjectMeta()
     spec: WorkloadSpec = WorkloadSpec()
+    status: WorkloadStatus = WorkloadStatus()
+
+
+class StoredJobSpec(Struct, frozen=True):
+    parallelism: Int64 | None = None
+    completions: Int64 | None = None
+    completion_mode: str | None = None
+    suspend: bool | None = None
+    template: PodTemplateSpec = PodTemplateSpec()
+
+
+class StoredJobStatus(Struct, frozen=True):
+    succeeded: Int64 | None = None
+    conditions: tuple[Condition, ...] = ()
+
+
+class StoredJob(Struct, frozen=True):
+    """A Job."""
+
+    metadata: ObjectMeta = ObjectMeta()
+    spec: StoredJobSpec = StoredJobSpec()
+    status: StoredJobStatus = StoredJobStatus()
+
+
+class ResourceQuota(Struct, frozen=True):
+    """That there is one."""
+
+    metadata: ObjectMeta = ObjectMeta()
+
+
+class LimitRange(Struct, frozen=True):
+    """That there is one."""
+
+    metadata: ObjectMeta = ObjectMeta()
 
 
 class PodDisruptionBudgetSpec(Struct, frozen=True):
@@ -1175,6 +1218,11 @@ KINDS: dict[str, type[Struct]] = {
     "VolcanoPodGroup": VolcanoPodGroup,
     "ElasticQuota": ElasticQuota,
     "NodeResourceTopology": NodeResourceTopology,
+    "Deployment": StoredWorkload,
+    "DaemonSet": StoredWorkload,
+    "Job": StoredJob,
+    "ResourceQuota": ResourceQuota,
+    "LimitRange": LimitRange,
     "Event": Event,
     "Lease": Lease,
 }

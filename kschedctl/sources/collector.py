@@ -13,7 +13,7 @@ from kschedctl.api.observed.events import is_passed_over
 from kschedctl.api.pod_table import Key, PodRows, PodTableBuilder
 from kschedctl.api.validation.around_pods import KINDS as AROUND_PODS
 from kschedctl.api.validation.unknown_fields import POD_HOLDERS, unknown_fields
-from kschedctl.cluster import CLUSTER_SCOPED, FIELDS, NOT_GIVEN, OBSERVED, Gap, gaps_of
+from kschedctl.cluster import CLUSTER_SCOPED, FIELDS, NOT_GIVEN, OBSERVED, OF_CREATION, Gap, gaps_of
 from kschedctl.sources.documents.place import Place
 from kschedctl.sources.kinds import is_read, without_type
 from kschedctl.sources.pod_items import PodItems
@@ -23,6 +23,8 @@ from kschedctl.sources.typed import typed
 CONFIGURATION = "KubeSchedulerConfiguration"
 MOST_TOLD = 20
 """Unknown fields of one document that are named."""
+ONLY_STORED = frozenset(OF_CREATION) & POD_HOLDERS
+"""The kinds of which a manifest is no object of the cluster: they are read for what became of them."""
 
 
 Found = tuple[str, str, Sequence[Key]]
@@ -114,6 +116,8 @@ class Collector:
             return self._items.rows(items, where)
         if kind in OBSERVED:
             return self._told(kind, [without_type(kind, item) for item in items])
+        if kind in ONLY_STORED:
+            items = [item for item in items if item.metadata.uid]
         for index, item in enumerate(items):
             _check(kind, item, partial(where, index))
         return [without_type(kind, item) for item in items]
@@ -165,6 +169,8 @@ class Collector:
             self.document({**given, **item} if isinstance(item, dict) else item, place.item(index))
 
     def _object(self, document: dict[str, Any], kind: str, place: Place) -> None:
+        if kind in ONLY_STORED and not _has_uid(document):
+            return
         obj = typed(document, kind, place)
         if kind in OBSERVED:
             if kept := self._told(kind, [obj]):

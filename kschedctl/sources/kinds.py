@@ -15,14 +15,16 @@ import msgspec
 from kschedctl.api.api_versions import fate, is_foreign, kind_in_api
 from kschedctl.api.decoding import json_decoder
 from kschedctl.api.objects import KINDS, Struct
-from kschedctl.cluster import OBSERVED
+from kschedctl.cluster import OBSERVED, OF_CREATION
 from kschedctl.sources.documents.place import Place
 from kschedctl.sources.pod_items import FIELDS as POD_FIELDS
 
 _DEVICES = ("resource.k8s.io/v1", "resource.k8s.io/v1beta2")
 _BY_VERSION: dict[tuple[str, ...], str] = {
-    ("v1",): "Pod Node Namespace Service ReplicationController PersistentVolumeClaim PersistentVolume",
-    ("apps/v1",): "ReplicaSet StatefulSet",
+    ("v1",): "Pod Node Namespace Service ReplicationController PersistentVolumeClaim PersistentVolume "
+    "ResourceQuota LimitRange",
+    ("apps/v1",): "ReplicaSet StatefulSet Deployment DaemonSet",
+    ("batch/v1",): "Job",
     ("policy/v1",): "PodDisruptionBudget",
     ("node.k8s.io/v1",): "RuntimeClass",
     ("storage.k8s.io/v1",): "StorageClass CSINode CSIDriver CSIStorageCapacity VolumeAttachment",
@@ -54,7 +56,7 @@ def is_read(kind: str, version: str, place: Place) -> bool:
     """
     if kind not in VERSIONS or (is_foreign(version) and version not in VERSIONS[kind]):
         return False
-    if version and version not in VERSIONS[kind] and kind in OBSERVED:
+    if version and version not in VERSIONS[kind] and kind in (*OBSERVED, *OF_CREATION):
         return False
     if version and version not in VERSIONS[kind]:
         wanted = " or ".join(VERSIONS[kind])

@@ -9,9 +9,18 @@ import msgspec
 from msgspec.structs import replace
 
 from kschedctl.api.noise import without_noise
-from kschedctl.api.objects import Node, ObjectMeta, Pod, PodMeta, PodStatus
+from kschedctl.api.objects import (
+    Node,
+    ObjectMeta,
+    Pod,
+    PodMeta,
+    PodStatus,
+    ReplicationController,
+    StoredWorkload,
+    WorkloadStatus,
+)
 from kschedctl.api.pod_table import PodTable
-from kschedctl.cluster import FIELDS, OBSERVED, Cluster
+from kschedctl.cluster import FIELDS, OBSERVED, OF_CREATION, Cluster
 from kschedctl.reports.archive import FieldChange, ObjectChange, SnapshotDiff
 
 _encode = msgspec.msgpack.Encoder(order="deterministic").encode
@@ -42,7 +51,7 @@ def compare(before: Cluster, after: Cluster, names: tuple[str, str]) -> Snapshot
 def differences(before: Cluster, after: Cluster) -> Iterator[Difference]:
     """The objects that are not the same in what scheduling reads, in the order of kinds and names."""
     for kind, field in FIELDS.items():
-        if kind in OBSERVED:
+        if kind in (*OBSERVED, *OF_CREATION):
             continue
         sides = getattr(before, field), getattr(after, field)
         find = _of_pods if kind == "Pod" else _of_others
@@ -99,6 +108,8 @@ def _read_part(obj: Any) -> Any:
     obj = without_noise(obj)
     if isinstance(obj, Node):
         obj = replace(obj, status=replace(obj.status, conditions=()))
+    if isinstance(obj, StoredWorkload | ReplicationController):
+        obj = replace(obj, status=WorkloadStatus())
     if isinstance(obj, Pod):
         obj = replace(obj, status=_pod_status(obj.status))
     timeless: ObjectMeta | PodMeta = replace(obj.metadata, uid="", creation_timestamp=None)

@@ -81,10 +81,10 @@ FORMS = {
 def test_forms(name: str, packed: bool, tmp_path: Path) -> None:
     path = tmp_path / (name + ".gz" * packed)
     path.write_bytes(gzip.compress(FORMS[name].encode()) if packed else FORMS[name].encode())
-    expected = Cluster.from_objects(OBJECTS[:4])
+    expected = Cluster.from_objects(OBJECTS[:5])
     for result in (read([str(path)]), read(["-"], stdin=io.BytesIO(path.read_bytes()))):
         assert same(cluster_of(result), expected)
-        assert result.skipped == {"Deployment": 1, "Service": 1}
+        assert result.skipped == {"Service": 1}
 
 
 def test_items_of_a_typed_list_need_no_kind() -> None:

@@ -11,6 +11,7 @@ from __future__ import annotations
 import re
 
 from kschedctl.api.objects import Event, Lease, Struct
+from kschedctl.api.observed.failed_creation import FAILED_CREATE, NO_REPLICA_SET
 
 SCHEDULED, FAILED_SCHEDULING, PREEMPTED, LEADER_ELECTION = (
     "Scheduled",
@@ -34,6 +35,7 @@ REASONS = REFUSALS | {
     *(SCHEDULED, FAILED_SCHEDULING, PREEMPTED, LEADER_ELECTION),
     *("BindingConditionsPending", "Evicted", "Preempting", "TaintManagerEviction"),
     *("TriggeredScaleUp", "NotTriggerScaleUp", "Nominated"),
+    *(FAILED_CREATE, NO_REPLICA_SET),
 }
 """Of the events that are read."""
 NODE_LEASES = "kube-node-lease"

@@ -9,6 +9,7 @@ from msgspec.structs import replace
 
 from kschedctl.api import objects as api
 from kschedctl.api.observed.events import OUT_OF
+from kschedctl.api.observed.failed_creation import FAILED_CREATE, JOB_ENDED, NO_REPLICA_SET, gist, tells_of_failure
 from kschedctl.sources.anonymize.rewriter import Handler, Rewriter
 
 COMPONENTS = frozenset(
@@ -49,12 +50,24 @@ def _instance(rewriter: Rewriter, value: str, obj: api.Event) -> str:
 
 def _message(rewriter: Rewriter, value: str, obj: api.Event) -> str:
     """With the names in it replaced; of any other message nobody knows what it tells, so it is left out."""
+    if obj.reason in (FAILED_CREATE, NO_REPLICA_SET):
+        return gist(value)
     if found := _LED.fullmatch(value):
         return f"{_identity(rewriter, found[1], obj)}{found[2]}"
     found = _ASSIGNED.fullmatch(value) or _PREEMPTED.fullmatch(value)
     if found is None:
         return ""
     return "".join(rewriter.name(part) if place % 2 else part for place, part in enumerate(found.groups()))
+
+
+def _workload_conditions(rewriter: Rewriter, value: tuple[api.Condition, ...], obj: Any) -> tuple[api.Condition, ...]:
+    """That something could not be created, with no other words of the API server than Kubernetes' own."""
+    return tuple(replace(each, message=gist(each.message)) for each in value if tells_of_failure(each))
+
+
+def _job_conditions(rewriter: Rewriter, value: tuple[api.Condition, ...], obj: Any) -> tuple[api.Condition, ...]:
+    """That it has ended."""
+    return tuple(api.Condition(each.type, each.status) for each in value if each.type in JOB_ENDED)
 
 
 def _lease_metadata(rewriter: Rewriter, value: api.RecordMeta, obj: Any) -> api.RecordMeta:
@@ -87,6 +100,8 @@ OBSERVED_FIELDS: dict[type, dict[str, Handler]] = {
         "note": _nothing,  # none is left once an event is read
         "reporting_controller": _nothing,
     },
+    api.WorkloadStatus: {"conditions": _workload_conditions},
+    api.StoredJobStatus: {"conditions": _job_conditions},
     api.LeaseSpec: {"holder_identity": _identity},
     api.Lease: {"metadata": _lease_metadata},
 }

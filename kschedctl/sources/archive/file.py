@@ -15,7 +15,7 @@ import msgspec
 from kschedctl.api.decoding import from_json
 from kschedctl.api.garbage import without_garbage_collection
 from kschedctl.api.kube_version import KubeVersion, nearest, stands_in
-from kschedctl.cluster import FIELDS, Cluster, Gap, Picture
+from kschedctl.cluster import FIELDS, OF_CREATION, Cluster, Gap, Picture
 from kschedctl.errors import InputError
 from kschedctl.scheduler.configuration.secrets import without_secrets
 from kschedctl.sources.archive.container import Archive, archive, open_archive
@@ -26,6 +26,7 @@ from kschedctl.version import __version__
 FORMAT = 2
 KIND = "Snapshot"
 HEADER, LONGEST_HEADER = "snapshot.json", 16 << 20
+NOT_HELD = "are not in snapshots of that version"
 
 
 class _Format(msgspec.Struct, frozen=True, rename="camel"):
@@ -37,7 +38,10 @@ class _Format(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class Header(msgspec.Struct, frozen=True, rename="camel", omit_defaults=False):
-    """What a snapshot says of itself. ``objects``: how many of each kind; ``stays``: what has no pseudonym."""
+    """What a snapshot says of itself. ``objects``: how many of each kind; ``stays``: what has no pseudonym.
+
+    ``kinds``: those that it would hold if there were objects of them; the first snapshots of this format do not say.
+    """
 
     api_version: str = "kschedctl.dev/v1"
     kind: str = KIND
@@ -53,6 +57,7 @@ class Header(msgspec.Struct, frozen=True, rename="camel", omit_defaults=False):
     gaps: dict[str, Gap] = {}
     picture: Picture | None = None
     objects: dict[str, int] = {}
+    kinds: tuple[str, ...] = ()
 
 
 # -- writing ------------------------------------------------------------------------------------------------------
@@ -76,6 +81,7 @@ def write_archive(cluster: Cluster, path: str, *, anonymized: bool = False, stay
         gaps=dict(cluster.gaps),
         picture=cluster.picture,
         objects={kind: len(objects) for kind, objects in found.items()},
+        kinds=tuple(FIELDS),
     )
     members = {HEADER: msgspec.json.encode(header)} | {_member(kind): pack(kind, found[kind]) for kind in found}
     write_file(path, [archive(members)], private=True)
@@ -124,11 +130,17 @@ def _cluster(header: Header, objects: dict[str, Any]) -> Cluster:
         feature_gates=header.feature_gates,
         kube_version=header.kube_version,
         admit=header.admit,
-        gaps=header.gaps,
+        gaps=_gaps(header),
         picture=header.picture,
         warnings=_warnings(header),
         **objects,
     )
+
+
+def _gaps(header: Header) -> dict[str, Gap]:
+    """What was not read then, and what snapshots of that version do not hold."""
+    newer = OF_CREATION if not header.kinds else [kind for kind in FIELDS if kind not in header.kinds]
+    return {kind: Gap(NOT_HELD) for kind in newer if kind not in header.objects} | header.gaps
 
 
 def _warnings(header: Header) -> tuple[str, ...]:

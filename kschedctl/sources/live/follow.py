@@ -99,7 +99,8 @@ class Follower:
             try:
                 for event in watch(self.server, kind, listing, seconds=WATCH_SECONDS):
                     failures = 0
-                    listing = Listing(Others(), event.resource_version or listing.resource_version, listing.path)
+                    version = event.resource_version or listing.resource_version
+                    listing = listing._replace(objects=Others(), resource_version=version)
                     if event.key is not None:
                         self.updates.put(Update(kind, event))
                     if self.stopped.is_set():
@@ -131,7 +132,7 @@ class Follower:
             log.warning("warning: %s cannot be watched (%s): listed every %g s", plural(kind), refused, POLL_SECONDS)
             self.stopped.wait(POLL_SECONDS)
         try:
-            fresh = read_path(self.server, kind, listing.path)
+            fresh = read_path(self.server, kind, listing.path, listing.fields)
         except (RefusedError, ClusterError) as error:
             failed = error if isinstance(error, ClusterError) else ClusterError(str(error), where=self.server.host)
             self.updates.put(Update(kind, failed))

@@ -68,22 +68,25 @@ Objects = PodTable | Others
 
 
 class Listing(NamedTuple):
-    """The objects of a kind at one moment, and the path that lists them."""
+    """The objects of a kind at one moment, and the path that lists them; ``fields``: those of a field selector alone."""
 
     objects: Objects
     resource_version: str
     path: str
+    fields: str = ""
 
 
-def read_list(server: Server, kind: str, namespace: str = "") -> Listing:
+def read_list(server: Server, kind: str, namespace: str = "", fields: str = "") -> Listing:
     """All objects of a kind, or those of a namespace, in the first version of the API that the server has.
+
+    ``fields``: a field selector.
 
     Raises RefusedError (403, or 404 when it has none of the versions), ClusterError.
     """
     refused: RefusedError | None = None
     for path in paths(kind, namespace):
         try:
-            return read_path(server, kind, path)
+            return read_path(server, kind, path, fields)
         except RefusedError as error:
             if error.code != NOT_FOUND:
                 raise
@@ -110,11 +113,11 @@ def plural(kind: str) -> str:
     return f"{name}es" if name.endswith("s") else f"{name}s"
 
 
-def read_path(server: Server, kind: str, path: str) -> Listing:
-    """All objects at a path. Raises RefusedError, ClusterError."""
+def read_path(server: Server, kind: str, path: str, fields: str = "") -> Listing:
+    """All objects at a path, or those that a field selector leaves. Raises RefusedError, ClusterError."""
     for restart in range(RESTARTS + 1):
         try:
-            return _read_pages(server, kind, path)
+            return _read_pages(server, kind, path, fields)
         except RefusedError as error:
             if error.code != GONE or restart == RESTARTS:
                 raise
@@ -122,24 +125,25 @@ def read_path(server: Server, kind: str, path: str) -> Listing:
     raise AssertionError("unreachable")
 
 
-def _read_pages(server: Server, kind: str, path: str) -> Listing:
+def _read_pages(server: Server, kind: str, path: str, fields: str) -> Listing:
     collected = PodCollector() if kind == "Pod" else KindCollector(kind)
     version, found = "", 0
-    for head, body in _pages(server, kind, path):
+    for head, body in _pages(server, kind, path, fields):
         version = version or head.metadata.resource_version
         with _shape(plural(kind), server.host):
             found += collected.add(body)
         if found > MOST_OBJECTS:
             raise ClusterError(f"more than {MOST_OBJECTS:,} {plural(kind)}: no cluster has so many", where=server.host)
-    return Listing(collected.objects(), version, path)
+    return Listing(collected.objects(), version, path, fields)
 
 
-def _pages(server: Server, kind: str, path: str) -> Iterator[tuple[Head, bytes]]:
+def _pages(server: Server, kind: str, path: str, fields: str) -> Iterator[tuple[Head, bytes]]:
     """The pages in order; the next one is fetched while the caller decodes. Raises ClusterError for endless ones."""
     end = End.after(server.list_seconds)
+    chosen = {"fieldSelector": fields} if fields else {}
     tokens = {""}
     with ThreadPoolExecutor(1, f"{kind}-pages") as ahead:
-        following: Future[tuple[Head, bytes]] | None = ahead.submit(_page, server, kind, path, "", end)
+        following: Future[tuple[Head, bytes]] | None = ahead.submit(_page, server, kind, path, chosen, end)
         while following is not None:
             head, body = following.result()
             token = head.metadata.continue_
@@ -148,15 +152,15 @@ def _pages(server: Server, kind: str, path: str) -> Iterator[tuple[Head, bytes]]
                 if token in tokens or len(tokens) == MOST_PAGES:
                     raise ClusterError(f"the list of {plural(kind)} has no end", where=server.host)
                 tokens.add(token)
-                following = ahead.submit(_page, server, kind, path, token, end)
+                following = ahead.submit(_page, server, kind, path, {**chosen, "continue": token}, end)
             yield head, body
 
 
-def _page(server: Server, kind: str, path: str, token: str, end: End) -> tuple[Head, bytes]:
-    """The page that the token leads to; of fewer objects where they are so large that the answer would be too large."""
+def _page(server: Server, kind: str, path: str, wanted: Mapping[str, str], end: End) -> tuple[Head, bytes]:
+    """The page that a token leads to, if one is ``wanted``; of fewer objects where they are so large that the answer would be too large."""
     limit = PAGE
     while True:
-        query = {"limit": str(limit)} | ({"continue": token} if token else {})
+        query = {"limit": str(limit), **wanted}
         try:
             return server.decoded(path, query, lambda body: (_head(kind, body), body), end)
         except TooLargeError:

@@ -16,7 +16,7 @@ from kschedctl.api.gangs import group_kinds
 from kschedctl.api.garbage import without_garbage_collection
 from kschedctl.api.objects import Pod, PodSpec
 from kschedctl.api.pod_table import PodTable
-from kschedctl.cluster import CLUSTER_SCOPED, FIELDS, NOT_LISTED, OBSERVED, Cluster, Gap, Picture, gaps_of
+from kschedctl.cluster import CLUSTER_SCOPED, FIELDS, NOT_LISTED, OBSERVED, OF_CREATION, Cluster, Gap, Picture, gaps_of
 from kschedctl.errors import ClusterError, ConfigurationError, without_user
 from kschedctl.scheduler.framework.feature_gates import SPECS
 from kschedctl.scheduler.framework.kinds_read import ALWAYS, OF_NEW_PODS
@@ -42,7 +42,8 @@ class Wishes:
     """What the user says of the scheduler; None where the cluster is to be asked.
 
     ``namespace``: where to look for what may not be listed in all namespaces. ``pods_alone``: only about pods that the
-    cluster has, so that what no answer about them can lean on need not be read. ``also``: those of OBSERVED to read.
+    cluster has, so that what no answer about them can lean on need not be read. ``also``: kinds to read that no plugin
+    looks at; ``event_reason``: of events only those for this reason.
     """
 
     configuration: Mapping[str, Any] | None = None
@@ -51,6 +52,7 @@ class Wishes:
     namespace: str | None = None
     pods_alone: bool = False
     also: tuple[str, ...] = ()
+    event_reason: str = ""
 
 
 @dataclass(frozen=True)
@@ -85,8 +87,10 @@ def read_live(connection: Connection, wishes: Wishes = Wishes()) -> Reading:
 def _read_kinds(connection: Connection, wishes: Wishes, threads: ThreadPoolExecutor) -> Reading:
     server, namespace = connection.server, wishes.namespace or connection.namespace
 
+    fields = {"Event": f"reason={wishes.event_reason}"} if wishes.event_reason else {}
+
     def read(kinds: Iterable[str]) -> dict[str, Future[tuple[Listing | None, Gap | None]]]:
-        return {kind: threads.submit(_read, server, kind, namespace) for kind in kinds}
+        return {kind: threads.submit(_read, server, kind, namespace, fields.get(kind, "")) for kind in kinds}
 
     lists = read((*ALWAYS, *wishes.also))
     scheduler = scheduler_of(connection, read_setup(server), wishes)
@@ -156,24 +160,24 @@ def _usable(setup: SchedulerSetup, version: str) -> tuple[Mapping[str, Any] | No
     return setup.configuration, ()
 
 
-def _read(server: Server, kind: str, namespace: str) -> tuple[Listing | None, Gap | None]:
+def _read(server: Server, kind: str, namespace: str, fields: str) -> tuple[Listing | None, Gap | None]:
     """The list, and why it is not there or not whole; neither for a custom resource that is not installed.
 
     Raises ClusterError when no answer is possible without it.
     """
     try:
-        return read_list(server, kind), None
+        return read_list(server, kind, fields=fields), None
     except RefusedError as error:
         refused = error
     except ClusterError as error:
-        if kind not in OBSERVED:
+        if kind not in (*OBSERVED, *OF_CREATION):
             raise
         return None, Gap(f"could not be read: {error.what}")
     namespace = SYSTEM if kind == "Lease" else namespace
     if refused.code == FORBIDDEN and kind not in CLUSTER_SCOPED:
         try:
             why = f"were read in namespace {namespace} alone: {refused.message}"
-            return read_list(server, kind, namespace), Gap(why, namespace)
+            return read_list(server, kind, namespace, fields), Gap(why, namespace)
         except RefusedError:
             pass
     if kind in ESSENTIAL:

@@ -52,6 +52,8 @@ def watch(
         "resourceVersion": since.resource_version,
         "timeoutSeconds": str(max(int(seconds), 1)),
     }
+    if since.fields:
+        query["fieldSelector"] = since.fields
     for line in server.lines(since.path, query, seconds, idle):
         try:
             yield _event(kind, line, server.host)
@@ -61,7 +63,7 @@ def watch(
 
 def changed(listing: Listing, changes: Changes, version: str) -> Listing:
     """The listing with changes taken in."""
-    return Listing(listing.objects.with_changes(changes), version, listing.path)
+    return listing._replace(objects=listing.objects.with_changes(changes), resource_version=version)
 
 
 def caught_up(server: Server, kind: str, listing: Listing) -> tuple[Listing, int]:

@@ -12,7 +12,7 @@ import pytest
 from api_server import Response, for_path, recorded_error, recordings, replayed, replayed_pages, serving, status
 from live_fixtures import WAITED, fixture_server_at, nobody  # noqa: F401 - fixtures
 
-from kschedctl.cluster import OBSERVED
+from kschedctl.cluster import OBSERVED, OF_CREATION
 from kschedctl.errors import ClusterError, InputError
 from kschedctl.sources.kinds import VERSIONS
 from kschedctl.sources.live import http as live_http
@@ -23,7 +23,7 @@ from kschedctl.sources.live.lists import paths, read_list
 ServerAt = Callable[..., Server]
 PODS = "/api/v1/pods"
 NOT_RECORDED = {"RuntimeClass", "DeviceTaintRule", "PodGroup", "ElasticQuota", "NodeResourceTopology"}
-NOT_RECORDED |= {"CoschedulingPodGroup", "VolcanoPodGroup", *OBSERVED}
+NOT_RECORDED |= {"CoschedulingPodGroup", "VolcanoPodGroup", *OBSERVED, *OF_CREATION}
 
 
 def page(*names: str, version: str = "7", token: str = "", kind: str = "Pod") -> Response:
