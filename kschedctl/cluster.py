@@ -76,7 +76,8 @@ CLUSTER_SCOPED = frozenset(
 OBSERVED = ("Event", "Lease")
 """The kinds that tell how scheduling went: no verdict leans on them, and they change all the time."""
 
-OF_CREATION = ("Deployment", "DaemonSet", "Job", "ResourceQuota", "LimitRange")
+LIMITS = ("ResourceQuota", "LimitRange")
+OF_CREATION = ("Deployment", "DaemonSet", "Job", *LIMITS)
 """The kinds that scheduling does not read: they tell which pods are wanted, and what the API server allows of these."""
 
 

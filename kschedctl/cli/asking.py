@@ -10,7 +10,7 @@ from kschedctl.cli.answer import Answer
 from kschedctl.cli.options import Output, Source
 from kschedctl.cli.progress import bars
 from kschedctl.cli.run_options import RunOptions, exit_code
-from kschedctl.cli.source import load
+from kschedctl.cli.source import WHAT_LIMITS, load
 from kschedctl.cluster import Cluster
 from kschedctl.studies.parallel import Progress, Workers
 from kschedctl.studies.several_clusters import ask_each
@@ -32,7 +32,7 @@ def sources(source: Source) -> dict[str, Source]:
 
 def clusters(source: Source) -> dict[str, Asked]:
     """What the options name, each snapshot by its name. Raises KschedctlError."""
-    return {name: Asked(each, load(each)) for name, each in sources(source).items()}
+    return {name: Asked(each, load(each, live=WHAT_LIMITS)) for name, each in sources(source).items()}
 
 
 def _nothing(subject: object, report: object) -> Sequence[str]:

@@ -27,8 +27,8 @@ from kschedctl.cli.manifests import (
     typed_manifest,
 )
 from kschedctl.cli.options import Source
-from kschedctl.cli.source import load, tell_read
-from kschedctl.cluster import Cluster, namespaced
+from kschedctl.cli.source import NOTHING_MORE, LiveKinds, load, tell_read
+from kschedctl.cluster import LIMITS, Cluster, namespaced
 from kschedctl.errors import UsageError
 from kschedctl.scheduler.engine.extenders.extender import CallExtender
 from kschedctl.scheduler.engine.sampling import SampledFrom
@@ -36,6 +36,7 @@ from kschedctl.scheduler.scheduler import Scheduler
 from kschedctl.sources.collector import Manifest
 from kschedctl.sources.documents.place import Place
 from kschedctl.sources.read import ReadResult, read
+from kschedctl.studies.controllers.not_created import Creations
 
 log = logging.getLogger(__name__)
 
@@ -47,7 +48,8 @@ class Inquiry:
     ``asked``: what the files ask about, of both and of the cluster's pods; ``places``: ``Pod shop/web`` -> where it
     stands; ``around``: the files describe no cluster of their own; ``written``: the manifests as documents, of which
     those that name no namespace go to ``namespace``. ``call_extender``: how extenders are asked;
-    ``sampled``: from where on nodes are looked at.
+    ``sampled``: from where on nodes are looked at; ``now``: at what time, empty where nobody asks what could not be
+    created.
     """
 
     cluster: Cluster
@@ -60,6 +62,12 @@ class Inquiry:
     namespace: str | None = None
     call_extender: CallExtender | None = None
     sampled: SampledFrom | None = None
+    now: str = ""
+
+    @cached_property
+    def creations(self) -> Creations | None:
+        """What workloads of the cluster could not create."""
+        return Creations(self.cluster, self.now) if self.now else None
 
     @cached_property
     def scheduler(self) -> Scheduler:
@@ -71,15 +79,18 @@ class Inquiry:
         return _typed(self.stored[owner], self.namespace).struct if owner in self.stored else None
 
 
-def read_inquiry(source: Source, namespace: str | None, *, pods_alone: bool = False) -> Inquiry:
+def read_inquiry(
+    source: Source, namespace: str | None, *, pods_alone: bool = False, live: LiveKinds = NOTHING_MORE
+) -> Inquiry:
     """The cluster is the files' where they hold a Node, else ``--snapshot``, ``--demo`` or the live one.
 
     Manifests are what makes pods and was not created yet; unbound pods in a file with nodes are the cluster's. What
     names no namespace is in ``namespace``, else in that of the live cluster's context. ``pods_alone``: without files,
-    nothing but pods of the cluster is asked about. Raises KschedctlError.
+    nothing but pods of the cluster is asked about. ``live``: what else to read of a live cluster; around files that is
+    always what limits the creation of pods. Raises KschedctlError.
     """
     if not source.filename:
-        return Inquiry(load(source, namespace, pods_alone=pods_alone))
+        return Inquiry(load(source, namespace, pods_alone=pods_alone, live=live))
     found = read(source.filename, recursive=source.recursive)
     tell_read(found)
     _check_something(found, source)
@@ -141,7 +152,8 @@ def _cluster(
 
 def _tell_taken_in(found: ReadResult) -> None:
     """Say what is not explained itself, but is in the cluster now."""
-    others = {kind: objects for kind, objects in found.objects.items() if kind not in POD_HOLDERS and objects}
+    unread = (*POD_HOLDERS, *LIMITS)
+    others = {kind: objects for kind, objects in found.objects.items() if kind not in unread and objects}
     if others:
         counts = ", ".join(f"{len(objects):,} {kind}" for kind, objects in others.items())
         log.warning("note: not explained, but taken into account: %s", counts)

@@ -18,7 +18,7 @@ from kschedctl.api.workloads import KINDS, CronJob, StatefulSet, is_not_installe
 from kschedctl.cli.asking import sources
 from kschedctl.cli.options import Source, feature_gates
 from kschedctl.cli.refusals import refuse_invalid, refuse_invalid_around
-from kschedctl.cli.source import load, tell_read
+from kschedctl.cli.source import WHAT_LIMITS, load, tell_read
 from kschedctl.cluster import CLUSTER_SCOPED, Cluster, describe
 from kschedctl.errors import UsageError
 from kschedctl.sources.collector import Manifest
@@ -70,7 +70,7 @@ def surroundings(source: Source, found: ReadResult, namespace: str | None) -> Su
     if found.objects.get("Node") and not (source.demo or source.snapshot):
         return Surroundings(None, namespace)
     around = replace(source, filename=[])
-    cluster = load(around, namespace)
+    cluster = load(around, namespace, live=WHAT_LIMITS)
     if around.live and cluster.picture and not namespace:
         namespace = cluster.picture.namespace
     return Surroundings(cluster, namespace)

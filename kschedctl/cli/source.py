@@ -6,14 +6,15 @@ import gc
 import logging
 from dataclasses import replace
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from kschedctl import demo
 from kschedctl.api.garbage import without_garbage_collection
 from kschedctl.api.kube_version import KUBE_VERSION
 from kschedctl.api.objects import Pod
+from kschedctl.api.observed.failed_creation import FAILED_CREATE, TOLD_BY
 from kschedctl.cli.options import Scope, Source, feature_gates
-from kschedctl.cluster import Cluster
+from kschedctl.cluster import LIMITS, OBSERVED, OF_CREATION, Cluster
 from kschedctl.errors import UsageError
 from kschedctl.sources.read import ReadResult, load_configuration_file, read
 
@@ -24,37 +25,51 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 
+class LiveKinds(NamedTuple):
+    """Kinds to read of a live cluster that no plugin looks at; of events only those for a reason, if one is named."""
+
+    kinds: tuple[str, ...] = ()
+    event_reason: str = ""
+
+
+NOTHING_MORE = LiveKinds()
+WHAT_LIMITS = LiveKinds(LIMITS)
+"""What the API server may refuse to create pods for."""
+WHAT_FAILED = LiveKinds(TOLD_BY, FAILED_CREATE)
+"""What tells of pods that could not be created."""
+EVERYTHING = LiveKinds(tuple(dict.fromkeys((*OBSERVED, *OF_CREATION, *TOLD_BY))))
+
+
 def load(
-    source: Source, namespace: str | None = None, *, pods_alone: bool = False, also: tuple[str, ...] = ()
+    source: Source, namespace: str | None = None, *, pods_alone: bool = False, live: LiveKinds = NOTHING_MORE
 ) -> Cluster:
     """The cluster that the options name; ``namespace``: where pods are asked about. Raises KschedctlError.
 
-    Of a live cluster: ``pods_alone``: only about pods that it has, for which less may be read; ``also``: the kinds of
-    OBSERVED to read.
+    Of a live cluster: ``pods_alone``: only about pods that it has, for which less may be read; ``live``: what more.
     """
     if source.demo and source.snapshot:
         raise UsageError("--demo and --snapshot are two clusters", hint="leave one of them out")
     if len(source.snapshot) > 1:
         raise UsageError("this command looks at one cluster", where="--snapshot", hint="name one snapshot")
     with without_garbage_collection():
-        cluster = _read(source, namespace, pods_alone, also)
+        cluster = _read(source, namespace, pods_alone, live)
         gc.freeze()  # what was read stays to the end: no use in looking through it for garbage
     tell(cluster)
     return cluster
 
 
-def _read(source: Source, namespace: str | None, pods_alone: bool, also: tuple[str, ...]) -> Cluster:
+def _read(source: Source, namespace: str | None, pods_alone: bool, live: LiveKinds) -> Cluster:
     if source.live:
-        return _live(source, namespace, pods_alone, also)
+        return _live(source, namespace, pods_alone, live)
     if source.snapshot:
         return _from_snapshot(source, source.snapshot[0])
     return from_files(source)[0]
 
 
-def _live(source: Source, namespace: str | None, pods_alone: bool, also: tuple[str, ...]) -> Cluster:
+def _live(source: Source, namespace: str | None, pods_alone: bool, live: LiveKinds) -> Cluster:
     from kschedctl.sources.live.reading import read_live  # noqa: PLC0415 - only live clusters need the client
 
-    reading = read_live(connection(source), wishes(source, namespace, pods_alone, also))
+    reading = read_live(connection(source), wishes(source, namespace, pods_alone, live))
     return reading.cluster()
 
 
@@ -74,7 +89,7 @@ def connection(source: Source) -> Connection:
     return connect(access)
 
 
-def wishes(source: Source, namespace: str | None, pods_alone: bool = False, also: tuple[str, ...] = ()) -> Wishes:
+def wishes(source: Source, namespace: str | None, pods_alone: bool = False, live: LiveKinds = NOTHING_MORE) -> Wishes:
     """What the options say of a live cluster's scheduler."""
     from kschedctl.sources.live.reading import Wishes  # noqa: PLC0415
 
@@ -84,7 +99,8 @@ def wishes(source: Source, namespace: str | None, pods_alone: bool = False, also
         kube_version=source.kube_version,
         namespace=namespace,
         pods_alone=pods_alone,
-        also=also,
+        also=live.kinds,
+        event_reason=live.event_reason,
     )
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from kschedctl.api.labels import parse_selector
-from kschedctl.api.objects import Pod
+from kschedctl.api.objects import Pod, PodMeta
 from kschedctl.api.ownership import Owner
 from kschedctl.cli import pods
 from kschedctl.cli.inquiry import Inquiry
@@ -19,10 +19,13 @@ from kschedctl.cli.source import lone_pod
 from kschedctl.cluster import Cluster
 from kschedctl.errors import UsageError
 from kschedctl.studies.controllers.manifests import in_files
+from kschedctl.studies.controllers.not_created import unread
+from kschedctl.studies.controllers.one_more import template_of
 from kschedctl.studies.controllers.stand_in import StandIn, created
 from kschedctl.studies.controllers.workload_pods import of_workload, pods_of, workloads
 
 Subject = Pod | Owner
+NOTHING_KNOWN = "what its pods are like is not known, so nothing is replayed"
 
 
 def named(inquiry: Inquiry, words: Sequence[str], scope: Scope, home: str) -> list[StandIn]:
@@ -77,8 +80,26 @@ def stand_ins(inquiry: Inquiry, subjects: Sequence[Subject]) -> list[StandIn]:
             elif subject in made:
                 found.append(made[subject])
             else:
-                found += of_workload(scheduler, subject, inquiry.template(subject))
+                found += _of_stored(inquiry, subject)
     return found
+
+
+def _of_stored(inquiry: Inquiry, owner: Owner) -> list[StandIn]:
+    """Those of a workload of the cluster; the first of them tells what it could not create. Raises KschedctlError."""
+    scheduler, creations, manifest = inquiry.scheduler, inquiry.creations, inquiry.template(owner)
+    if creations is None:
+        return of_workload(scheduler, owner, manifest)
+    lacking, missing = creations.of(owner), unread(inquiry.cluster, owner.kind)
+    if manifest is None and lacking and not lacking.past and owner.kind == "DaemonSet":
+        manifest = template_of(inquiry.cluster, owner)  # one of its pods that run would say nothing of those that lack
+    try:
+        first, *others = of_workload(scheduler, owner, manifest)
+    except UsageError:
+        if lacking is None or lacking.past:
+            raise
+        nobody = Pod(PodMeta(owner.name, owner.namespace))
+        return [StandIn(scheduler, nobody, NOTHING_KNOWN, not_created=lacking, unread=missing, is_known=False)]
+    return [first._replace(not_created=lacking, unread=missing), *others]
 
 
 def _key(subject: Subject) -> Owner:

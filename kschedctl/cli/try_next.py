@@ -91,9 +91,16 @@ def after_remedy(run: RunOptions, more: Iterable[str] = ()) -> Callable[[Asked, 
 
 
 def about_pending(source: Source, report: PendingPods, options: Iterable[str] = ()) -> Commands:
-    """To look at the first pod of each group; where none is pending, at those of other namespaces."""
+    """To look at the first pod of each group, and at workloads that lack pods; where none is pending, elsewhere."""
     options = list(options)
+    lacking = {each.workload: _about_workload(source, each.workload, options) for each in report.not_created}
     groups = {group.pods[0]: again(source, "explain", group.pods[0], options) for group in report.groups}
     if groups:
-        return {"": next(iter(groups.values())), **groups}
-    return {"": again(source, "explain", "-A") if report.elsewhere else ()}
+        return {"": next(iter(groups.values())), **groups, **lacking}
+    return {"": again(source, "explain", "-A") if report.elsewhere else (), **lacking}
+
+
+def _about_workload(source: Source, workload: str, options: Iterable[str]) -> tuple[str, ...]:
+    """``Deployment shop/web``: explained."""
+    kind, namespace, name = workload.replace("/", " ").split(" ")
+    return again(source, "explain", f"{kind.lower()}/{name}", "-n", namespace, options=options)

@@ -9,16 +9,19 @@ from datetime import datetime
 from kschedctl.cli.answer import Answer
 from kschedctl.cli.forms import PICTURES, TEMPLATES
 from kschedctl.cli.options import Scope, Source
-from kschedctl.cli.source import connection, tell, wishes
+from kschedctl.cli.source import NOTHING_MORE, LiveKinds, connection, tell, wishes
 from kschedctl.cluster import Cluster
 from kschedctl.errors import UsageError
 from kschedctl.reports.explanation import Explanation
+from kschedctl.reports.not_created import NotCreated
 from kschedctl.reports.pending import PendingPods
 
 DATA = ("json", "yaml", "name", "csv", *TEMPLATES)
 
 
-def watched(source: Source, scope: Scope, form: str, answer: Callable[[Cluster], Answer]) -> int:
+def watched(
+    source: Source, scope: Scope, form: str, answer: Callable[[Cluster], Answer], live: LiveKinds = NOTHING_MORE
+) -> int:
     """Print the answer each time that the verdict changes, until a single pod is bound; the last exit code.
 
     Raises KschedctlError, also when the pod that was asked about is gone.
@@ -29,7 +32,7 @@ def watched(source: Source, scope: Scope, form: str, answer: Callable[[Cluster],
         raise UsageError("only a live cluster can be watched", where="--watch")
     said: object = None
     code = 0
-    for cluster in followed(source, scope.namespace):
+    for cluster in followed(source, scope.namespace, live):
         latest = answer(cluster)
         verdict = _verdict(latest)
         if verdict != said:
@@ -40,13 +43,13 @@ def watched(source: Source, scope: Scope, form: str, answer: Callable[[Cluster],
     return code
 
 
-def followed(source: Source, namespace: str | None) -> Iterator[Cluster]:
+def followed(source: Source, namespace: str | None, live: LiveKinds = NOTHING_MORE) -> Iterator[Cluster]:
     """The live cluster, then again after each burst of changes. Raises KschedctlError."""
     from kschedctl.sources.live.follow import Follower  # noqa: PLC0415 - only live clusters need the client
     from kschedctl.sources.live.reading import read_live  # noqa: PLC0415
 
     found = connection(source)
-    follower = Follower(found.server, read_live(found, wishes(source, namespace)))
+    follower = Follower(found.server, read_live(found, wishes(source, namespace, live=live)))
     tell(follower.reading.cluster())
     yield from follower.clusters()
 
@@ -57,10 +60,16 @@ def _verdict(answer: Answer) -> object:
     if isinstance(document, Explanation):
         chosen = document.preemption.tied if document.preemption else ()
         line = document.message or document.headline  # the headline tells amounts, which change all the time
-        return document.verdict, line, document.best, chosen, document.not_replayed
+        return document.verdict, line, document.best, chosen, document.not_replayed, _lacking(document.not_created)
     if isinstance(document, PendingPods):
-        return tuple((group.verdict, group.cause, group.pods) for group in document.groups), document.elsewhere > 0
+        groups = tuple((group.verdict, group.cause, group.pods) for group in document.groups)
+        return groups, document.elsewhere > 0, tuple(map(_lacking, document.not_created))
     return answer.content()
+
+
+def _lacking(found: NotCreated | None) -> object:
+    """How many pods could not be created."""
+    return found and (found.workload, found.wanted, found.there, found.past)
 
 
 def _print(answer: Answer, again: bool) -> None:

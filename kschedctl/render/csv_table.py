@@ -16,6 +16,7 @@ from kschedctl.reports.drain import Drain
 from kschedctl.reports.explanation import Explanation
 from kschedctl.reports.explanations import Explanations
 from kschedctl.reports.failures import Failures
+from kschedctl.reports.not_created import NOT_CREATED
 from kschedctl.reports.pending import PendingPods
 from kschedctl.reports.simulation import SimulationReport
 from kschedctl.reports.whatif import WhatIf
@@ -59,7 +60,10 @@ def _cell(value: object) -> object:
 
 
 def _explanation(report: Explanation) -> Iterator[Sequence[object]]:
-    """A row a node and reason; a pod about which no node was asked has one by itself."""
+    """A row a node and reason; a pod about which no node was asked has one by itself, and what was not created, too."""
+    lacking = report.not_created
+    if lacking is not None and not lacking.past:
+        yield lacking.workload, NOT_CREATED, "", "", "", "", "", lacking.headline, ""
     for node in report.nodes:
         at = (report.pod, report.verdict, node.name, node.zone, node.pool, "" if node.total is None else node.total)
         for refusal in node.refusals:
@@ -75,6 +79,8 @@ def _explanations(report: Explanations) -> Iterator[Sequence[object]]:
 
 
 def _pending(report: PendingPods) -> Iterator[Sequence[object]]:
+    for lacking in report.not_created:
+        yield lacking.workload, NOT_CREATED, lacking.headline
     for group in report.groups:
         for pod in group.pods:
             yield pod, group.verdict, group.cause

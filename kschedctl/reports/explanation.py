@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 from kschedctl.reports.document import Document
+from kschedctl.reports.not_created import NotCreated, OnceCreated
 from kschedctl.reports.over_time.searches import SearchedNodes
 from kschedctl.reports.pod_group import PodGroupReport
 from kschedctl.reports.remedies import Remedy
@@ -208,7 +209,9 @@ class Explanation(Document, frozen=True):
     """Every field that the conformance contract names has the contract's form; the others are for people.
 
     ``verdict`` is Schedulable, Unschedulable, Gated, NotResponsible (another scheduler's, or leaving), Bound, Finished
-    (it has ended) or Error. ``stands_for``: the workload that was asked about, of which this is a pod.
+    (it has ended), Error, or NotCreated: it would be scheduled (``once_created`` says where), but its workload cannot
+    create it. ``not_created``: pods that the workload which was asked about could not create.
+    ``stands_for``: the workload that was asked about, of which this is a pod.
     ``message`` is the text of the event that kube-scheduler writes; of a pod that it holds back what that would be once
     the pod is released (the command leaves it out there, as there is no event). ``headline`` is the one-line answer;
     ``advice`` says what to look at next; ``not_replayed`` names what could change the answer but was left out,
@@ -236,6 +239,8 @@ class Explanation(Document, frozen=True):
     verdict: str
     headline: str
     stands_for: str = ""
+    not_created: NotCreated | None = None
+    once_created: OnceCreated | None = None
     message: str | None = None
     advice: tuple[Advice, ...] = ()
     not_replayed: tuple[str, ...] = ()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from kschedctl.reports.document import Document
 from kschedctl.reports.explanation import Explanation
+from kschedctl.reports.not_created import NotCreated
 from kschedctl.reports.unknown import UnknownKind
 
 
@@ -46,7 +47,7 @@ class ExplainedPods(Document, frozen=True):
 
 class PendingPods(Document, frozen=True):
     """The groups, those that do not schedule first. ``scope``: where was looked; ``elsewhere``: how many are
-    pending outside of it, where none is in it.
+    pending outside of it, where none is in it. ``not_created``: the workloads that lack pods which could not be.
 
     ``not_replayed`` names what could change an answer but was left out, ``upstream_faults`` kube-scheduler's own faults
     that decide one. ``explained``: some in full, where that was asked for.
@@ -54,6 +55,7 @@ class PendingPods(Document, frozen=True):
 
     scope: str
     groups: tuple[PendingGroup, ...] = ()
+    not_created: tuple[NotCreated, ...] = ()
     elsewhere: int = 0
     not_replayed: tuple[str, ...] = ()
     ignored: tuple[str, ...] = ()

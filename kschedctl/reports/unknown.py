@@ -31,7 +31,8 @@ class UnknownKind(msgspec.Struct, frozen=True, rename="camel"):
     """A kind of which objects may exist that were not read: ``why`` goes on from its plural.
 
     ``affects``: the most of the answer that it could change: ``verdict``, ``message``, ``scores``, ``victims``, which
-    ``remedies`` work or, of pods that run, their ``replacement``; what lint finds: ``findings``.
+    ``remedies`` work or, of pods that run, their ``replacement``; which pods could not be created: ``creation``; what
+    lint finds: ``findings``.
     """
 
     kind: str

@@ -21,6 +21,7 @@ from kschedctl.reports.explanation import (
     StatusReport,
 )
 from kschedctl.reports.explanations import FINE, Explanations
+from kschedctl.reports.not_created import NOT_CREATED, NotCreated, OnceCreated
 from kschedctl.scheduler.engine.cycle import Cycle, run_cycle
 from kschedctl.scheduler.engine.extenders.extender import CallExtender
 from kschedctl.scheduler.engine.messages import fit_error
@@ -98,8 +99,24 @@ def as_if(asked: StandIn, as_if_priority: int | None = None, as_if_priority_clas
 
 
 def explain_stand_in(asked: StandIn) -> Explanation:
-    """Explain a pod, or the one that stands for a workload."""
-    return replace(explain_pod(asked.scheduler, asked.pod), stands_for=asked.note)
+    """Explain a pod, or the one that stands for a workload, which may not be able to create it."""
+    report = explain_pod(asked.scheduler, asked.pod) if asked.is_known else _of_nothing(asked)
+    report = replace(report, stands_for=asked.note, unknown=together((report.unknown, asked.unread)))
+    return unless_not_created(report, asked.not_created)
+
+
+def unless_not_created(report: Explanation, found: NotCreated | None) -> Explanation:
+    """The explanation of a pod of a workload that could not create some: whether this one would be scheduled is
+    another question, as long as nobody creates it."""
+    if found is None or found.past or report.verdict not in (*FINE, NOT_CREATED):
+        return replace(report, not_created=found)
+    once = OnceCreated(report.verdict, report.headline) if report.headline else None
+    return replace(report, verdict=NOT_CREATED, headline=found.headline, not_created=found, once_created=once)
+
+
+def _of_nothing(asked: StandIn) -> Explanation:
+    """Of a pod of which nothing is known."""
+    return Explanation(asked.pod.key, NOT_CREATED, headline="", kube_version=asked.scheduler.cluster.kube_version)
 
 
 def explanations(reports: Sequence[Explanation]) -> Explanations:

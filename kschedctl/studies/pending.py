@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 
 from kschedctl.api.objects import Pod
 from kschedctl.api.ownership import owner_of
 from kschedctl.reports.explanation import Explanation
 from kschedctl.reports.explanations import FINE
+from kschedctl.reports.not_created import NotCreated
 from kschedctl.reports.pending import ExplainedPods, PendingGroup, PendingPod, PendingPods
 from kschedctl.reports.unknown import UnknownKind
 from kschedctl.scheduler.scheduler import Scheduler
@@ -17,8 +18,16 @@ from kschedctl.studies.unknown import VERDICT, together
 from kschedctl.studies.why.headline import shared_cause
 
 
-def pending_pods(scheduler: Scheduler, pods: Iterable[Pod], scope: str, now: str = "", in_full: int = 0) -> PendingPods:
-    """The pods by their dominant cause, those that do not schedule first.
+def pending_pods(
+    scheduler: Scheduler,
+    pods: Iterable[Pod],
+    scope: str,
+    now: str = "",
+    in_full: int = 0,
+    *,
+    not_created: Sequence[NotCreated] = (),
+) -> PendingPods:
+    """The pods by their dominant cause, those that do not schedule first; ``not_created``: what lacks pods besides.
 
     ``scope`` says where was looked; ``now``: the RFC 3339 time at which ages are taken, empty for none.
     ``in_full``: how many kinds of pods at most are explained to the single node, which takes most of the time.
@@ -34,12 +43,13 @@ def pending_pods(scheduler: Scheduler, pods: Iterable[Pod], scope: str, now: str
     return PendingPods(
         scope=scope,
         groups=_groups(pods, found, now),
+        not_created=tuple(not_created),
         not_replayed=tuple(not_replayed),
         ignored=tuple(dict.fromkeys(what for report in found.values() for what in report.ignored)),
         extended=tuple(dict.fromkeys(what for report in found.values() for what in report.extended)),
         upstream_faults=tuple(faults),
         unknown=unknown,
-        undecided=doubtful and not certain,
+        undecided=doubtful and not (certain or not_created),
         explained=_explained(found)[:in_full],
     )
 

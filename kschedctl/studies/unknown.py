@@ -11,8 +11,11 @@ from kschedctl.scheduler.framework.leaning import EVERYTHING, Effect, Lean, Unkn
 from kschedctl.scheduler.simulation.simulation import Simulation
 
 VERDICT, MESSAGE, SCORES, VICTIMS, REPLACEMENT = "verdict", "message", "scores", "victims", "replacement"
-REMEDIES = "remedies"
-WEIGHT = {affects: weight for weight, affects in enumerate((REPLACEMENT, REMEDIES, VICTIMS, SCORES, MESSAGE, VERDICT))}
+REMEDIES, CREATION = "remedies", "creation"
+WEIGHT = {
+    affects: weight
+    for weight, affects in enumerate((CREATION, REPLACEMENT, REMEDIES, VICTIMS, SCORES, MESSAGE, VERDICT))
+}
 
 WHEN_SCHEDULABLE: Mapping[Effect, str] = {
     Effect.REFUSES: VERDICT,

@@ -1,4 +1,4 @@
-"""That a controller could not create what it wants: conditions of workloads, events, and the API server's words in them.
+"""That a controller could not create what it wants: workloads' conditions, events, and the API server's words in them.
 
 Upstream: pkg/controller/controller_utils.go, pkg/controller/replicaset/replica_set_utils.go,
 pkg/controller/statefulset/stateful_pod_control.go, pkg/controller/deployment/sync.go and
@@ -14,6 +14,10 @@ from kschedctl.api.objects import Condition
 
 FAILED_CREATE, NO_REPLICA_SET = "FailedCreate", "ReplicaSetCreateError"
 """The reasons of events, and of conditions: no pod (of a CronJob no Job), and of a Deployment no ReplicaSet."""
+MAKERS = ("ReplicaSet", "ReplicationController", "StatefulSet", "Deployment", "DaemonSet", "Job")
+"""The kinds that make pods, themselves or through others."""
+TOLD_BY = (*MAKERS, "Event")
+"""The kinds that tell of pods that could not be created."""
 JOB_ENDED = frozenset({"Complete", "Failed", "SuccessCriteriaMet", "FailureTarget"})
 """The conditions of a Job after which it wants no more pods."""
 _FAILURES = {("ReplicaFailure", "True", FAILED_CREATE), ("Progressing", "False", NO_REPLICA_SET)}
@@ -59,7 +63,19 @@ def api_words(message: str) -> str:
     >>> api_words("Create Claim data-db-0 for Pod db-0 in StatefulSet db failed error: no")
     'no'
     """
-    return message[_CONTROLLERS_WORDS.match(message).end() :]  # type: ignore[union-attr]  # it matches nothing, too
+    return message[_said(message).end() :]
+
+
+def controllers_words(message: str) -> str:
+    """What its controller said before that, whether or not the event stands for several."""
+    said = _said(message)
+    return (said[2] or "") + (said[3] or "")
+
+
+def _said(message: str) -> re.Match[str]:
+    found = _CONTROLLERS_WORDS.match(message)
+    assert found is not None  # it matches nothing, too
+    return found
 
 
 def in_brief(words: str) -> str:

@@ -13,9 +13,8 @@ from kschedctl.cli.option_groups.drawn import DrawnJudged
 from kschedctl.cli.option_groups.metrics import MetricsOptions
 from kschedctl.cli.options import Source, with_options
 from kschedctl.cli.progress import bars
-from kschedctl.cli.source import connection, load
+from kschedctl.cli.source import EVERYTHING, connection, load
 from kschedctl.cli.try_next import about_findings
-from kschedctl.cluster import OBSERVED
 from kschedctl.errors import UsageError
 from kschedctl.scheduler.scheduler import Scheduler
 from kschedctl.studies.audit.audit import NEEDED, SECTIONS
@@ -53,7 +52,7 @@ def audit(
     _check(section or (), metrics)
     thresholds = Thresholds(latency=metrics.limits())
     measured = metrics.measured(lambda: connection(source)) if metrics.asked else None
-    cluster = load(source, also=OBSERVED)
+    cluster = load(source, live=EVERYTHING)
     with bars() as progress:
         ground = Ground(
             Scheduler(cluster),

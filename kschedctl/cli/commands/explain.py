@@ -22,20 +22,23 @@ from kschedctl.cli.option_groups.whole_pods import remember
 from kschedctl.cli.options import DEFAULT_NAMESPACE, Scope, Source, View, with_options
 from kschedctl.cli.references import references
 from kschedctl.cli.run_options import exit_code
-from kschedctl.cli.source import in_context, time_of
+from kschedctl.cli.source import NOTHING_MORE, WHAT_FAILED, LiveKinds, in_context, time_of
 from kschedctl.cli.try_next import about_pending
 from kschedctl.cli.watching import watched
 from kschedctl.errors import UsageError
 from kschedctl.render.page import Commands, names
 from kschedctl.reports.explanation import Explanation
 from kschedctl.reports.explanations import FINE, Explanations
+from kschedctl.reports.not_created import NotCreated
 from kschedctl.reports.pending import PendingPods
 from kschedctl.scheduler.engine.extenders.extender import CallExtender
 from kschedctl.scheduler.engine.sampling import SampledFrom
 from kschedctl.scheduler.scheduler import Scheduler
+from kschedctl.studies.controllers.not_created import Creations, unread
 from kschedctl.studies.controllers.stand_in import StandIn
 from kschedctl.studies.explain import as_events, explain_stand_in, explanations
 from kschedctl.studies.pending import pending_pods
+from kschedctl.studies.unknown import together
 
 EXAMPLES = (
     "kschedctl explain shop/web-6d4cf56db6-h8s2k",
@@ -93,9 +96,11 @@ def _ask(question: _Question, view: View, watch: bool) -> Answer | int:
         return _answer(report, view, question.following(report))
 
     if watch:
-        return watched(question.source, question.scope, view.output.name, lambda cluster: answer(Inquiry(cluster)))
+        name = view.output.name
+        return watched(question.source, question.scope, name, lambda found: answer(Inquiry(found)), question.live)
     pods_alone = all(reference.kind == "Pod" for reference in references(question.words))
-    return answer(read_inquiry(question.source, question.scope.namespace, pods_alone=pods_alone))
+    namespace = question.scope.namespace
+    return answer(read_inquiry(question.source, namespace, pods_alone=pods_alone, live=question.live))
 
 
 @dataclass(frozen=True)
@@ -112,10 +117,17 @@ class _Question:
     more: Sequence[str] = ()
     in_full: int = 0
 
+    @property
+    def live(self) -> LiveKinds:
+        """What else to read of a live cluster: of workloads, and of all that lacks pods, why these were not created."""
+        pods = [reference.kind == "Pod" for reference in references(self.words)]
+        return NOTHING_MORE if pods and all(pods) else WHAT_FAILED
+
     def report(self, inquiry: Inquiry) -> Explanation | Explanations | PendingPods:
         """What is to be said of this cluster. Raises KschedctlError."""
         cluster = found_pods.asking_for(inquiry.cluster, self.scope.scheduler_name)
-        inquiry = replace(inquiry, cluster=cluster, call_extender=self.call_extender, sampled=self.sampled)
+        now = time_of(cluster, self.source)
+        inquiry = replace(inquiry, cluster=cluster, call_extender=self.call_extender, sampled=self.sampled, now=now)
         scope = in_context(self.scope, self.source, inquiry.cluster)
         if self.words:
             found = subjects.named(inquiry, self.words, self.scope, scope.namespace or DEFAULT_NAMESPACE)
@@ -151,7 +163,7 @@ class _Question:
         """All that are pending; where none is, a pod of each workload that the files hold and that has none."""
         report = summary(inquiry.scheduler, self.source, scope, self.in_full)
         others = subjects.without_pods(inquiry, scope)
-        if others and report.groups:
+        if others and (report.groups or report.not_created):
             log.warning(
                 "note: not explained: %s: name them to have them explained",
                 names([f"{kind} {n}/{name}" for kind, n, name in others]),
@@ -163,6 +175,8 @@ class _Question:
 
 def _answer(report: Explanation | Explanations | PendingPods, view: View, commands: Commands) -> Answer:
     if view.output.name == "name":  # the names alone: what the other forms say goes to stderr
+        for lacking in _not_created(report):
+            log.warning("not created: %s: %s", lacking.workload, lacking.headline)
         for what in report.not_replayed:
             log.warning("not replayed yet: %s", what)
         if report.ignored:
@@ -170,14 +184,27 @@ def _answer(report: Explanation | Explanations | PendingPods, view: View, comman
     return view.answer(report, exit_code(fine(report), interrupted=False, undecided=report.undecided), commands)
 
 
-def fine(report: Explanation | Explanations | PendingPods) -> bool:
-    """Whether the pod, or each of the pods by itself, has a node or would get one; also when nothing is pending."""
+def _not_created(report: Explanation | Explanations | PendingPods) -> Sequence[NotCreated]:
+    """Of workloads that lack pods."""
     match report:
         case Explanation():
-            return report.verdict in FINE
+            return (report.not_created,) if report.not_created and not report.not_created.past else ()
+        case Explanations():
+            return [lacking for each in report.explanations for lacking in _not_created(each)]
+    return report.not_created
+
+
+def fine(report: Explanation | Explanations | PendingPods) -> bool:
+    """Whether the pod, or each of the pods by itself, has a node or would get one; also when nothing is pending.
+
+    Not so where a workload lacks pods that could not be created.
+    """
+    match report:
+        case Explanation():
+            return report.verdict in FINE and not _not_created(report)
         case Explanations():
             return all(map(fine, report.explanations))
-    return all(group.verdict in FINE for group in report.groups)
+    return all(group.verdict in FINE for group in report.groups) and not report.not_created
 
 
 def _asking(found: StandIn, scheduler_name: str | None) -> StandIn:
@@ -188,9 +215,12 @@ def _asking(found: StandIn, scheduler_name: str | None) -> StandIn:
 
 
 def summary(scheduler: Scheduler, source: Source, scope: Scope, in_full: int = 0) -> PendingPods:
-    """All pending pods of the scope, grouped by cause."""
-    cluster = scheduler.cluster
+    """All pending pods of the scope, grouped by cause, and the workloads of it that lack pods nobody could create."""
+    cluster, now = scheduler.cluster, time_of(scheduler.cluster, source)
     waiting = found_pods.pending(cluster, scope)
-    report = pending_pods(scheduler, waiting, found_pods.describe(scope), time_of(cluster, source), in_full)
+    namespace = None if scope.all_namespaces else scope.namespace or DEFAULT_NAMESPACE
+    lacking = () if scope.selector else Creations(cluster, now).failing(namespace)  # pods that are not have no labels
+    report = pending_pods(scheduler, waiting, found_pods.describe(scope), now, in_full, not_created=lacking)
+    report = altered(report, unknown=together((report.unknown, () if scope.selector else unread(cluster))))
     elsewhere = 0 if waiting else len(found_pods.pending(cluster, Scope(all_namespaces=True)))
     return altered(report, elsewhere=elsewhere)

@@ -11,7 +11,7 @@ from kschedctl.cli.option_groups.audit_times import Moment
 from kschedctl.cli.option_groups.judged import Judged
 from kschedctl.cli.options import Source, with_options
 from kschedctl.cli.progress import bars
-from kschedctl.cli.source import load
+from kschedctl.cli.source import LiveKinds, load
 from kschedctl.cli.try_next import about_findings
 from kschedctl.errors import UsageError
 from kschedctl.scheduler.scheduler import Scheduler
@@ -57,7 +57,7 @@ def priorities(
     if not 0 <= grow <= MOST_GROWN:
         raise UsageError(f"--grow {grow}: a number of pods, up to {MOST_GROWN:,}")
     limits = PriorityLimits(grow, tier, _seconds(starving_after))
-    cluster = load(source, also=("Event",))
+    cluster = load(source, live=LiveKinds(("Event",)))
     with bars() as progress:
         ground = Ground(
             Scheduler(cluster), time.moment(source, cluster), Thresholds(priorities=limits), progress=progress

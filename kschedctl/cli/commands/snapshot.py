@@ -12,8 +12,8 @@ from msgspec.structs import replace as altered
 
 from kschedctl.cli.answer import Answer
 from kschedctl.cli.options import Color, Source, Untabled, with_options
-from kschedctl.cli.source import load
-from kschedctl.cluster import NOT_LISTED, OBSERVED
+from kschedctl.cli.source import EVERYTHING, load
+from kschedctl.cluster import NOT_LISTED
 from kschedctl.errors import UsageError
 from kschedctl.reports.archive import SnapshotReport
 from kschedctl.sources.anonymize.cluster import anonymized
@@ -70,7 +70,7 @@ def save(
     if mapping is not None and not anonymize:
         raise UsageError("there are no pseudonyms to write down", where="--mapping", hint="it goes with --anonymize")
     check_output_files(output, mapping)
-    cluster = load(source, also=OBSERVED)
+    cluster = load(source, live=EVERYTHING)
     stays: tuple[str, ...] = ()
     if anonymize:
         cluster, originals, stays = anonymized(cluster)

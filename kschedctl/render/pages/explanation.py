@@ -21,6 +21,7 @@ from kschedctl.render.page import (
 )
 from kschedctl.render.pages.advice import advice_section
 from kschedctl.render.pages.extenders import extended_lines, extenders_section
+from kschedctl.render.pages.not_created import not_created_lines
 from kschedctl.render.pages.pod_group import pod_group_section
 from kschedctl.render.pages.preemption import preemption_section
 from kschedctl.render.pages.remedies import how_section, remedies_section
@@ -43,7 +44,9 @@ from kschedctl.reports.explanation import (
     PreFilterReport,
     Refusal,
 )
+from kschedctl.reports.not_created import NOT_CREATED
 from kschedctl.reports.unknown import VERDICT, reasons, unless
+from kschedctl.reports.unknown import doubt as doubts
 
 GROUPS_SHOWN = 10
 TOLD_BETTER = frozenset(
@@ -64,12 +67,13 @@ TOLD_BETTER = frozenset(
 )
 """The advice that says in general what remedies say exactly."""
 FOR_GOOD = "UnschedulableAndUnresolvable"
-TONES = {"Schedulable": Tone.GOOD, "Unschedulable": Tone.BAD, "Error": Tone.BAD}
+TONES = {"Schedulable": Tone.GOOD, "Unschedulable": Tone.BAD, "Error": Tone.BAD, NOT_CREATED: Tone.BAD}
 
 
 def explanation_page(report: Explanation, style: Style) -> Page:
     """All sections that have something to say."""
     return (
+        *not_created_lines(report.not_created, style),
         *_verdict(report),
         *left_out_lines(report.not_replayed, report.ignored),
         *extended_lines(report.extended),
@@ -100,6 +104,9 @@ def _told(advice: Advice, report: Explanation) -> bool:
 
 def _verdict(report: Explanation) -> Iterator[Paragraph]:
     """The answer, with what it leans on that is not known; then kube-scheduler's own words, where they are others."""
+    if report.verdict == NOT_CREATED:
+        yield from _once_created(report)
+        return
     pod = Marked(report.pod, Tone.STRONG)
     of_verdict = [each for each in report.unknown if each.affects == VERDICT]
     if of_verdict:
@@ -112,6 +119,17 @@ def _verdict(report: Explanation) -> Iterator[Paragraph]:
         yield paragraph(Marked(report.stands_for, Tone.FAINT))
     if report.verdict == "Unschedulable" and report.message not in (None, report.headline):
         yield paragraph(Marked("kube-scheduler:", Tone.FAINT), report.message or "")
+
+
+def _once_created(report: Explanation) -> Iterator[Paragraph]:
+    """What scheduling would say of the pod that stands for those that are not there."""
+    once = report.once_created
+    if once is not None:
+        doubt = doubts(report.unknown)
+        said = f"{once.verdict}: {once.headline}{doubt}" if once.verdict != "Schedulable" else f"{once.headline}{doubt}"
+        yield paragraph(Marked(report.pod, Tone.STRONG), Marked("once created:", Tone.WARNING), said)
+    if report.stands_for:
+        yield paragraph(Marked(report.stands_for, Tone.FAINT))
 
 
 def _more_remedies(report: Explanation) -> Page:

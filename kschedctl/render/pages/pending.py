@@ -23,6 +23,7 @@ from kschedctl.render.page import (
 )
 from kschedctl.render.pages.explanation import TONES
 from kschedctl.render.pages.extenders import extended_lines
+from kschedctl.render.pages.not_created import not_created_section
 from kschedctl.render.pages.sections import left_out_lines, next_section, not_known_lines, upstream_fault_lines
 from kschedctl.render.plots.plot import Plot, bars
 from kschedctl.reports.pending import PendingGroup, PendingPod, PendingPods
@@ -34,16 +35,19 @@ GROUPS_SHOWN, WORKLOADS_SHOWN, ANSWERS_SHOWN = 25, 3, 3
 def pending_page(report: PendingPods, style: Style) -> Page:
     """The table of causes, then what to type next."""
     pods = sum(len(group.pods) for group in report.groups)
+    lacking = not_created_section(report.not_created, style)
     if not pods:
         tone = Tone.WARNING if report.undecided else Tone.GOOD
         nothing = paragraph(Marked("Nothing is pending", tone), report.scope + doubt(report.unknown))
-        return (nothing, *(next_section(style, "But elsewhere") if report.elsewhere else ()))
+        elsewhere = next_section(style, "But elsewhere") if report.elsewhere else ()
+        return (*lacking, nothing, *not_known_lines(report.unknown), *elsewhere)
     title = f"{count(pods, 'pod')} pending {report.scope}, {count(len(report.groups), 'cause')}{doubt(report.unknown)}"
     table = section(title, _table(report.groups, style), *_plot(report))
     return (
         *left_out_lines(report.not_replayed, report.ignored),
         *not_known_lines(report.unknown),
         *upstream_fault_lines(report.upstream_faults),
+        *lacking,
         *table,
         *extended_lines(report.extended),
         *(_each_next(report.groups, style) if style.wide and style.width < UNFOLDED else next_section(style)),

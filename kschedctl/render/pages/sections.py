@@ -66,15 +66,16 @@ def not_known_lines(unknown: Sequence[UnknownKind]) -> Page:
     """A line for what else than the verdict could be otherwise, by what was not read."""
     beside = [each for each in unknown if each.affects != VERDICT]
     words = {
-        "message": "kube-scheduler's words and victims",
-        "scores": "the scores",
-        "victims": "the victims",
-        "remedies": "the remedies that work",
-        "replacement": "the best nodes for running pods",
+        "message": "kube-scheduler's words and victims could be others",
+        "scores": "the scores could be others",
+        "victims": "the victims could be others",
+        "remedies": "the remedies that work could be others",
+        "replacement": "the best nodes for running pods could be others",
+        "creation": "they would tell of pods that could not be created",
     }
     by_part = {affects: [each for each in beside if each.affects == affects] for affects in words}
     return tuple(
-        paragraph(Marked("not known:", Tone.WARNING), f"{reasons(found)}; {words[affects]} could be others")
+        paragraph(Marked("not known:", Tone.WARNING), f"{reasons(found)}; {words[affects]}")
         for affects, found in by_part.items()
         if found
     )

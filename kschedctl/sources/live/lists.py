@@ -68,7 +68,7 @@ Objects = PodTable | Others
 
 
 class Listing(NamedTuple):
-    """The objects of a kind at one moment, and the path that lists them; ``fields``: those of a field selector alone."""
+    """The objects of a kind at one moment, and the path that lists them; ``fields``: only those that it selects."""
 
     objects: Objects
     resource_version: str
@@ -157,7 +157,7 @@ def _pages(server: Server, kind: str, path: str, fields: str) -> Iterator[tuple[
 
 
 def _page(server: Server, kind: str, path: str, wanted: Mapping[str, str], end: End) -> tuple[Head, bytes]:
-    """The page that a token leads to, if one is ``wanted``; of fewer objects where they are so large that the answer would be too large."""
+    """The page that is ``wanted``, of fewer objects where they are so large that the answer would be too large."""
     limit = PAGE
     while True:
         query = {"limit": str(limit), **wanted}

@@ -5,7 +5,7 @@ Upstream: pkg/controller/{replicaset,statefulset} (v1.36).
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from msgspec.structs import replace
@@ -14,13 +14,19 @@ from kschedctl.api.objects import ObjectMeta, PersistentVolumeClaim, Pod, PodMet
 from kschedctl.api.ownership import Owner, controller_of
 from kschedctl.api.workloads import (
     NEW,
+    DaemonSet,
+    DaemonSetSpec,
+    Deployment,
+    DeploymentSpec,
+    Job,
+    JobSpec,
     Replicated,
     ReplicationControllerManifest,
     StatefulSet,
     StatefulSetOrdinals,
     StatefulSetSpec,
 )
-from kschedctl.cluster import Cluster
+from kschedctl.cluster import FIELDS, Cluster
 from kschedctl.scheduler.scheduler import Scheduler
 from kschedctl.studies.controllers.creation import create
 from kschedctl.studies.controllers.rollout_limits import ordinal
@@ -52,16 +58,26 @@ def one_more(scheduler: Scheduler, owner: Owner, pods: Sequence[Pod], note: str)
 def template_of(cluster: Cluster, owner: Owner) -> Struct | None:
     """What makes such pods: the youngest ReplicaSet of a Deployment, or the workload itself where it is read."""
     kind, namespace, name = owner
-    if kind == "Deployment":
-        sets = sorted((rs for rs in cluster.replica_sets if controls(owner, rs)), key=_created)
-        return Replicated(sets[-1].metadata, sets[-1].spec) if sets else None
-    if kind == "ReplicaSet" and (found := _named(cluster.replica_sets, namespace, name)):
-        return Replicated(found.metadata, found.spec)
-    if kind == "ReplicationController" and (found := _named(cluster.replication_controllers, namespace, name)):
-        return ReplicationControllerManifest(found.metadata, found.spec)
-    if kind == "StatefulSet" and (found := _named(cluster.stateful_sets, namespace, name)):
-        return StatefulSet(found.metadata, StatefulSetSpec(template=found.spec.template))
-    return None
+    sets = sorted((rs for rs in cluster.replica_sets if controls(owner, rs)), key=_created)
+    if kind == "Deployment" and sets:
+        return Replicated(sets[-1].metadata, sets[-1].spec)
+    found = _named(getattr(cluster, FIELDS[kind]), namespace, name) if kind in _AS_READ else None
+    return None if found is None else _AS_READ[kind](found)
+
+
+_AS_READ: Mapping[str, Callable[[Any], Struct]] = {
+    "ReplicaSet": lambda found: Replicated(found.metadata, found.spec),
+    "ReplicationController": lambda found: ReplicationControllerManifest(found.metadata, found.spec),
+    "StatefulSet": lambda found: StatefulSet(found.metadata, StatefulSetSpec(template=found.spec.template)),
+    "Deployment": lambda found: Deployment(
+        found.metadata, DeploymentSpec(1, found.spec.template, selector=found.spec.selector)
+    ),
+    "DaemonSet": lambda found: DaemonSet(found.metadata, DaemonSetSpec(found.spec.template)),
+    "Job": lambda found: Job(
+        found.metadata, JobSpec(completion_mode=found.spec.completion_mode, template=found.spec.template)
+    ),
+}
+"""Kind -> the workload, of one of the cluster, as far as it says what its pods are like."""
 
 
 def controls(owner: Owner, found: Any) -> bool:

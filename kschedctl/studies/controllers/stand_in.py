@@ -15,6 +15,8 @@ from kschedctl.api.objects import Pod, Struct
 from kschedctl.api.workloads import CronJob, DaemonSet, Deployment, Job, StatefulSet, identity, make, title
 from kschedctl.cluster import Cluster
 from kschedctl.errors import UsageError
+from kschedctl.reports.not_created import NotCreated
+from kschedctl.reports.unknown import UnknownKind
 from kschedctl.scheduler.scheduler import Scheduler
 from kschedctl.studies.controllers.changed_workloads import Existing, alike
 from kschedctl.studies.controllers.creation import Creation, create
@@ -26,13 +28,17 @@ class StandIn(NamedTuple):
     """A pod as the API server holds it or would hold it, and the scheduler of the cluster that it is in or comes to.
 
     ``note`` says for whom it stands; empty for a pod that was itself asked about. ``workload``: as it is written, where
-    the pod comes of a manifest; a bare pod's is the pod.
+    the pod comes of a manifest; a bare pod's is the pod. ``not_created``: of the workload, pods that could not be;
+    ``unread``: what would tell of such. ``is_known``: what its pods are like; else there is nothing to replay.
     """
 
     scheduler: Scheduler
     pod: Pod
     note: str = ""
     workload: Struct | None = None
+    not_created: NotCreated | None = None
+    unread: tuple[UnknownKind, ...] = ()
+    is_known: bool = True
 
 
 class _Reduced(NamedTuple):
@@ -68,7 +74,7 @@ def created(scheduler: Scheduler, workloads: Iterable[Struct]) -> list[StandIn]:
 
 def _with_siblings(asked: StandIn, creation: Creation) -> StandIn:
     """In a cluster to which the others of its group come as well."""
-    scheduler, pod, note, _ = asked
+    scheduler, pod, note = asked.scheduler, asked.pod, asked.note
     others = siblings(pod, chain.from_iterable(creation.pods.values()), scheduler.cluster)
     if not others:
         return asked

@@ -1,6 +1,6 @@
 """The pods of a workload that the cluster has: those that wait for a node, else one more replica.
 
-Deployments, Jobs, CronJobs and DaemonSets are not read; their pods, and ReplicaSets, tell of them.
+CronJobs are not read, Deployments, Jobs and DaemonSets not always; their pods, and ReplicaSets, tell of them.
 Upstream: metadata.ownerReferences and the label pod-template-hash (v1.36).
 """
 
@@ -9,7 +9,6 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 from difflib import get_close_matches
-from typing import Any
 
 from msgspec.structs import replace
 
@@ -21,6 +20,7 @@ from kschedctl.errors import UsageError
 from kschedctl.scheduler.scheduler import Scheduler
 from kschedctl.studies.controllers.changed_workloads import belongs
 from kschedctl.studies.controllers.one_more import controls, one_more, template_of
+from kschedctl.studies.controllers.pod_makers import objects_of
 from kschedctl.studies.controllers.rollout_limits import ordinal
 from kschedctl.studies.controllers.stand_in import StandIn, created
 from kschedctl.studies.edits.cluster_edits import pods_where
@@ -81,19 +81,10 @@ def workloads(cluster: Cluster) -> Iterator[Owner]:
         yield owner
         if owner.kind == "Job" and _cron_job(owner.name) != owner.name:
             yield Owner("CronJob", owner.namespace, _cron_job(owner.name))
-    for kind, objects in _read(cluster).items():
-        yield from (Owner(kind, found.metadata.namespace, found.metadata.name) for found in objects)
+    yield from objects_of(cluster)
     for found in cluster.replica_sets:
         if (deployment := controller_of(found.metadata)) is not None:
             yield Owner(deployment.kind, found.metadata.namespace, deployment.name)
-
-
-def _read(cluster: Cluster) -> dict[str, Sequence[Any]]:
-    return {
-        "ReplicaSet": cluster.replica_sets,
-        "StatefulSet": cluster.stateful_sets,
-        "ReplicationController": cluster.replication_controllers,
-    }
 
 
 def _cron_job(job: str) -> str:

@@ -1,0 +1,72 @@
+"""What is told of pods that could not be created: lines at the head of an explanation, a section of an overview."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from kschedctl.render.page import (
+    Cell,
+    Column,
+    Command,
+    Marked,
+    Page,
+    Paragraph,
+    Stack,
+    Style,
+    Table,
+    Tone,
+    count,
+    first_rows,
+    paragraph,
+    section,
+)
+from kschedctl.reports.not_created import CreationFailure, NotCreated
+
+WORKLOADS_SHOWN, FAILURES_SHOWN, COMMANDS_SHOWN = 25, 5, 3
+
+
+def not_created_lines(found: NotCreated | None, style: Style) -> Iterator[Paragraph]:
+    """How many pods a workload lacks and why, then who says so; of what is past a line."""
+    if found is None:
+        return
+    workload = Marked(found.workload, Tone.STRONG)
+    if found.past:
+        yield paragraph(workload, Marked("earlier:", Tone.FAINT), Marked(found.headline, Tone.FAINT))
+        return
+    yield paragraph(workload, Marked("Not created:", Tone.BAD), found.headline)
+    shown, note = first_rows(found.failures, style, FAILURES_SHOWN)
+    for number, failure in enumerate(shown):
+        more = failure.message if number else ""  # the headline has that of the first
+        yield paragraph(Marked(f"{_told(failure)}{':' if more else ''}", Tone.FAINT), more)
+    if note:
+        yield paragraph(Marked(note, Tone.FAINT))
+
+
+def not_created_section(found: Sequence[NotCreated], style: Style) -> Page:
+    """The workloads that lack pods, each with the reason of now."""
+    if not found:
+        return ()
+    shown, note = first_rows(found, style, WORKLOADS_SHOWN)
+    columns = (Column("missing", right=True), Column("age"), Column("workload and why"))
+    commands = [command for each in shown for command in style.commands.get(each.workload, ())]
+    return section(
+        f"{count(len(found), 'workload')} with pods that could not be created",
+        Table(columns, tuple(map(_row, shown)), note).without_empty_columns(),
+        *map(Command, commands if style.wide else commands[:COMMANDS_SHOWN]),
+    )
+
+
+def _row(found: NotCreated) -> tuple[Cell | Stack, ...]:
+    missing = "" if found.missing is None else f"{found.missing:,}"
+    return (
+        missing,
+        found.failures[0].age,
+        Stack((Marked(found.workload, Tone.STRONG), Marked(found.headline, Tone.BAD))),
+    )
+
+
+def _told(failure: CreationFailure) -> str:
+    """``event FailedCreate of ReplicaSet shop/web-5d5f, 12 times, last 3m ago``."""
+    times = f", {failure.times:,} times" if failure.times > 1 else ""
+    ago = f", {'last ' if times else ''}{failure.age} ago" if failure.age else ""
+    return f"{failure.by}{times}{ago}"

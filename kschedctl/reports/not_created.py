@@ -1,0 +1,47 @@
+"""Pods that a workload wants and that could not be created: no scheduler has ever seen them."""
+
+from __future__ import annotations
+
+from kschedctl.reports.document import Document
+
+
+class CreationFailure(Document, frozen=True):
+    """Why: ``message`` has the API server's words, ``by`` what tells of it (``event FailedCreate of ReplicaSet d/w``).
+
+    ``last``: when it was told last, so long (``age``) ago; ``times``: how often, as far as events tell.
+    """
+
+    message: str
+    by: str
+    last: str = ""
+    age: str = ""
+    times: int = 0
+
+
+class NotCreated(Document, frozen=True):
+    """``headline``: in a line, ``1 of 6 pods (6 wanted, 5 there): exceeded quota: …``.
+
+    ``wanted``: of the workload, pods of a rollout's surge among them; ``there``: those that have neither ended nor are
+    leaving; ``missing``: those that could not be created. Null is what is not known. ``object``: Pod, or what was to
+    make pods and could not be created itself: ReplicaSet, Job. ``past``: pods were created since, or all are there.
+    """
+
+    workload: str
+    headline: str
+    wanted: int | None
+    there: int
+    missing: int | None
+    failures: tuple[CreationFailure, ...]
+    object: str = "Pod"
+    past: bool = False
+
+
+class OnceCreated(Document, frozen=True):
+    """What scheduling would say of the pod if it were created."""
+
+    verdict: str
+    headline: str
+
+
+NOT_CREATED = "NotCreated"
+"""The verdict on a pod that would be scheduled, and cannot be created."""

@@ -1,0 +1,223 @@
+"""Workloads that want more pods than could be created, as their conditions and the events about them tell.
+
+A condition stands for the last try of its controller. An event may be of long ago: where pods were created since, or
+all are there, it is past. Upstream: pkg/controller/replicaset/replica_set_utils.go (v1.36).
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import cached_property
+from typing import NamedTuple
+
+from msgspec.structs import replace
+
+from kschedctl.api.objects import Condition, Event
+from kschedctl.api.observed.events import last_time, times_seen
+from kschedctl.api.observed.failed_creation import (
+    FAILED_CREATE,
+    MAKERS,
+    NO_REPLICA_SET,
+    TOLD_BY,
+    api_words,
+    controllers_words,
+    creation_failure,
+    in_brief,
+)
+from kschedctl.api.ownership import Owner
+from kschedctl.api.times import nanoseconds
+from kschedctl.cluster import Cluster
+from kschedctl.errors import InputError
+from kschedctl.reports.not_created import CreationFailure, NotCreated
+from kschedctl.reports.unknown import UnknownKind
+from kschedctl.studies.ages import age
+from kschedctl.studies.controllers.pod_makers import ABOVE, PodMakers, objects_of
+from kschedctl.studies.unknown import CREATION
+
+OF = {"Deployment": ("ReplicaSet", "Deployment", "Event"), "CronJob": ("Job", "Event")}
+"""Kind of a workload -> the kinds that tell it of one, where it is not that kind and Event alone."""
+NO_WORDS = "the API server's reason is not told here"
+
+
+class _Told(NamedTuple):
+    """What says that one could not create: its condition, and events."""
+
+    condition: Condition | None
+    events: Sequence[Event]
+
+
+class _Failed(NamedTuple):
+    """One that could not create ``object``, why, and whether that is past."""
+
+    owner: Owner
+    object: str
+    failures: tuple[CreationFailure, ...]
+    past: bool
+
+
+class Creations:
+    """What could not be created in a cluster; ``now``: the time at which ages are taken, empty for none."""
+
+    def __init__(self, cluster: Cluster, now: str = "") -> None:
+        self._now = now
+        self._told = _told(cluster)
+        self._makers = PodMakers(cluster, self._told)
+
+    def failing(self, namespace: str | None = None) -> tuple[NotCreated, ...]:
+        """The workloads of a namespace, or of all, that lack pods now, in order."""
+        tops = sorted({self._makers.top(each.owner) for each in self._failed if not each.past})
+        found = (self.of(top) for top in tops if namespace in (None, top.namespace))
+        return tuple(each for each in found if each is not None)
+
+    def of(self, workload: Owner) -> NotCreated | None:
+        """Of one workload; what is past only where nothing else is."""
+        mine = [each for each in self._failed if workload in (each.owner, self._makers.top(each.owner))]
+        chosen = [each for each in mine if not each.past] or mine
+        return self._not_created(workload, chosen) if chosen else None
+
+    def _not_created(self, workload: Owner, failed: Sequence[_Failed]) -> NotCreated:
+        counts = self._makers.counts(workload)
+        missing = [self._makers.counts(each.owner).missing for each in failed]
+        object_ = next((each.object for each in failed if each.object != "Pod"), "Pod")
+        found = NotCreated(
+            workload=str(workload),
+            headline="",
+            wanted=counts.wanted,
+            there=counts.there,
+            missing=None if None in missing or object_ != "Pod" else sum(each or 0 for each in missing),
+            failures=tuple(failure for each in failed for failure in each.failures),
+            object=object_,
+            past=failed[0].past,
+        )
+        return replace(found, headline=_headline(found))
+
+    @cached_property
+    def _failed(self) -> list[_Failed]:
+        judged = (self._judged(owner, told) for owner, told in self._told.items())
+        return [each for each in judged if each.failures]
+
+    def _judged(self, owner: Owner, told: _Told) -> _Failed:
+        """Whether it is so now: it lacks what it wants, and the last that it made is not younger than the failure."""
+        condition, events = told
+        makes = self._what(owner, told)
+        if condition is not None and self._lacks(owner, makes, condition):
+            return _Failed(owner, makes, tuple(self._failures(owner, condition, events)), past=False)
+        newest = self._makers.newest(owner)
+        recent = [event for event in events if not _is_before(last_time(event), newest)]
+        past = not recent or (makes == "Pod" and self._makers.counts(owner).missing == 0)
+        return _Failed(owner, makes, tuple(self._failures(owner, None, events if past else recent)), past)
+
+    def _what(self, owner: Owner, told: _Told) -> str:
+        """What it could not create. A Deployment whose ReplicaSets are not known stands for them."""
+        reasons = {event.reason for event in told.events} | {told.condition.reason if told.condition else ""}
+        return ABOVE.get(owner.kind, "Pod") if owner.kind == "CronJob" or NO_REPLICA_SET in reasons else "Pod"
+
+    def _lacks(self, owner: Owner, makes: str, condition: Condition) -> bool:
+        """Whether its condition is of now; where a Deployment's ReplicaSets are known these tell it."""
+        if makes != "Pod":
+            return True
+        found = self._makers.objects[owner]
+        if owner.kind == "Deployment" and self._makers.made(owner):
+            return False
+        counts = self._makers.counts(owner)
+        updated = found.status.updated_replicas if owner.kind == "Deployment" else None
+        return counts.missing != 0 or (updated is not None and updated < (counts.wanted or 0))
+
+    def _failures(
+        self, owner: Owner, condition: Condition | None, events: Iterable[Event]
+    ) -> Iterator[CreationFailure]:
+        """Each reason once, the newest first: what events tell, else the condition."""
+        alike: dict[str, list[Event]] = {}
+        for event in sorted(events, key=last_time, reverse=True):
+            alike.setdefault(in_brief(api_words(event.message)), []).append(event)
+        for same in alike.values():
+            last = last_time(same[0])
+            words, by = api_words(same[0].message), f"event {same[0].reason} of {owner}"
+            yield CreationFailure(words, by, last, age(last, self._now), _tries(same))
+        if condition is not None and in_brief(api_words(condition.message)) not in alike:
+            last, by = condition.last_transition_time or "", f"condition {condition.type} of {owner}"
+            yield CreationFailure(api_words(condition.message), by, last, age(last, self._now))
+
+
+def unread(cluster: Cluster, kind: str = "") -> tuple[UnknownKind, ...]:
+    """The kinds that would tell that pods could not be created, of a workload of this kind or of any."""
+    kinds = OF.get(kind, (kind, "Event")) if kind else TOLD_BY
+    return tuple(UnknownKind(each, gap.why, CREATION) for each in kinds if (gap := cluster.gap(each)))
+
+
+def _told(cluster: Cluster) -> Mapping[Owner, _Told]:
+    """Whoever could not create, now or before; not what is leaving or gone."""
+    events, found = _events(cluster), {}
+    for owner, each in objects_of(cluster).items():
+        mine = [event for event in events.pop(owner, ()) if _is_of(event, each.metadata.uid)]
+        condition = creation_failure(each.status.conditions)
+        if (mine or condition is not None) and each.metadata.deletion_timestamp is None:
+            found[owner] = _Told(condition, mine)
+    return found | {owner: _Told(None, mine) for owner, mine in events.items() if _may_be_there(owner, cluster)}
+
+
+def _may_be_there(owner: Owner, cluster: Cluster) -> bool:
+    """Whether it may exist without having been read."""
+    return owner.kind not in MAKERS or cluster.gap(owner.kind, owner.namespace) is not None
+
+
+def _events(cluster: Cluster) -> dict[Owner, list[Event]]:
+    found: dict[Owner, list[Event]] = {}
+    for event in cluster.events:
+        about = event.involved_object
+        if event.reason in (FAILED_CREATE, NO_REPLICA_SET) and about.kind in (*MAKERS, "CronJob"):
+            found.setdefault(Owner(about.kind, about.namespace, about.name), []).append(event)
+    return found
+
+
+def _tries(alike: Iterable[Event]) -> int:
+    """How often: of a StatefulSet's claim that was refused two events tell, about the claim and about its pod."""
+    by_controllers_words: Counter[str] = Counter()
+    for event in alike:
+        by_controllers_words[controllers_words(event.message)] += times_seen(event)
+    return max(by_controllers_words.values())
+
+
+def _is_of(event: Event, uid: str) -> bool:
+    """Not of an earlier object of that name."""
+    return not uid or event.involved_object.uid in ("", uid)
+
+
+def _is_before(time: str, other: str) -> bool:
+    """Whether it was in an earlier second; not so where one of the two is not known."""
+    try:
+        return bool(time and other) and nanoseconds(time) // 10**9 < nanoseconds(other) // 10**9
+    except InputError:
+        return False
+
+
+def _headline(found: NotCreated) -> str:
+    """``1 of 6 pods (6 wanted, 5 there): exceeded quota: …``."""
+    newest, *others = found.failures
+    more = f" (and {len(others):,} more reason{'s' * (len(others) != 1)})" if others else ""
+    why = f"{in_brief(newest.message) or NO_WORDS}{more}"
+    if found.past:
+        ago = f" {newest.age} ago" if newest.age else ""
+        return f"some could not be created{ago}, {_since(found)}: {why}"
+    return f"{_number(found)}: {why}"
+
+
+def _number(found: NotCreated) -> str:
+    if found.object == "Job":
+        return "its next Job"
+    if found.wanted is None:
+        return f"pods ({found.there:,} there, how many are wanted is not known)"
+    counts = f"({found.wanted:,} wanted, {found.there:,} there)"
+    if found.object != "Pod":
+        return f"its new {found.object} {counts}"
+    if not found.missing:
+        return f"pods of its new template {counts}"
+    return f"{found.missing:,} of {found.wanted:,} pod{'s' * (found.wanted != 1)} {counts}"
+
+
+def _since(found: NotCreated) -> str:
+    """Why that is past."""
+    if found.wanted is None or found.there < found.wanted:
+        return "others were created since"
+    return "all are there now"

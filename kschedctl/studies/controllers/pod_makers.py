@@ -1,0 +1,131 @@
+"""What makes pods in a cluster: whose it is itself, and how many pods it wants and has.
+
+Upstream: pkg/controller/{replicaset,statefulset,daemon,job,deployment,cronjob} (v1.36).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from functools import cached_property
+from typing import Any, NamedTuple
+
+from kschedctl.api.objects import Pod, StoredJob
+from kschedctl.api.observed.failed_creation import JOB_ENDED, MAKERS
+from kschedctl.api.ownership import Owner, controller_of, owner_of
+from kschedctl.cluster import FIELDS, Cluster
+from kschedctl.studies.edits.cluster_edits import pods_where
+
+ABOVE = {"Deployment": "ReplicaSet", "CronJob": "Job"}
+"""Kind -> what it makes in the place of pods."""
+
+
+class Counts(NamedTuple):
+    """Pods: how many are ``wanted`` (None: nobody knows) and ``there``, which have not ended and are not leaving."""
+
+    wanted: int | None
+    there: int
+
+    @property
+    def missing(self) -> int | None:
+        return None if self.wanted is None else max(self.wanted - self.there, 0)
+
+
+class PodMakers:
+    """Those of a cluster that are read; ``asked``: the ones whose pods are asked about."""
+
+    def __init__(self, cluster: Cluster, asked: Collection[Owner]) -> None:
+        self._cluster, self._asked = cluster, asked
+
+    @cached_property
+    def objects(self) -> Mapping[Owner, Any]:
+        """The objects of all that is read."""
+        return objects_of(self._cluster)
+
+    def made(self, owner: Owner) -> Sequence[Owner]:
+        """What a Deployment or CronJob has made."""
+        return self._made.get(owner, ())
+
+    def top(self, owner: Owner) -> Owner:
+        """The workload behind it, as far as that can be seen."""
+        above = self._above(owner)
+        if above is not None and above.kind in ABOVE:
+            return above
+        pods = self._pods.get(owner, ())
+        return owner_of(pods[0]) if pods and owner.kind == "ReplicaSet" else owner
+
+    def counts(self, owner: Owner) -> Counts:
+        """Of one that makes pods itself, else of all that it has made."""
+        if made := self.made(owner):
+            several = [self.counts(each) for each in made]
+            wanted = [each.wanted for each in several]
+            whole = None if None in wanted else sum(each or 0 for each in wanted)
+            return Counts(whole, sum(each.there for each in several))
+        found = self.objects.get(owner)
+        there = sum(not (p.terminated or p.metadata.deletion_timestamp) for p in self._pods.get(owner, ()))
+        return Counts(None if found is None else _wanted(owner.kind, found), there)
+
+    def newest(self, owner: Owner) -> str:
+        """When the last of what it makes was created; empty where nobody knows."""
+        if owner.kind in ABOVE and self.made(owner):
+            return max(self.objects[each].metadata.creation_timestamp or "" for each in self.made(owner))
+        return max((pod.metadata.creation_timestamp or "" for pod in self._pods.get(owner, ())), default="")
+
+    def _above(self, owner: Owner) -> Owner | None:
+        found = self.objects.get(owner)
+        above = controller_of(found.metadata) if found is not None else None
+        return None if above is None else Owner(above.kind, owner.namespace, above.name)
+
+    @cached_property
+    def _made(self) -> dict[Owner, list[Owner]]:
+        found: dict[Owner, list[Owner]] = {}
+        for owner in self.objects:
+            if (above := self._above(owner)) is not None:
+                found.setdefault(above, []).append(owner)
+        return found
+
+    @cached_property
+    def _pods(self) -> dict[Owner, list[Pod]]:
+        """By their controller, and by the workload behind it: those of all that are asked about or beside these."""
+        tops = {self._above(owner) or owner for owner in self._asked}
+        wanted = {*self._asked, *tops, *(made for top in tops for made in self.made(top))}
+        found: dict[Owner, list[Pod]] = {}
+        for pod in pods_where(self._cluster, lambda pod: not wanted.isdisjoint(_owners(pod)), ended=True):
+            for owner in wanted & _owners(pod):
+                found.setdefault(owner, []).append(pod)
+        return found
+
+
+def objects_of(cluster: Cluster) -> dict[Owner, Any]:
+    """All that makes pods and is read, by what it is."""
+    return {
+        Owner(kind, each.metadata.namespace, each.metadata.name): each
+        for kind in MAKERS
+        for each in getattr(cluster, FIELDS[kind])
+    }
+
+
+def _owners(pod: Pod) -> set[Owner]:
+    """Its controller, and the workload behind that."""
+    by, namespace = controller_of(pod.metadata), pod.metadata.namespace
+    return set() if by is None else {Owner(by.kind, namespace, by.name), owner_of(pod)}
+
+
+def _wanted(kind: str, found: Any) -> int | None:
+    """Of a DaemonSet None until its controller has said it."""
+    if kind == "DaemonSet":
+        wanted: int | None = found.status.desired_number_scheduled
+        return wanted
+    if isinstance(found, StoredJob):
+        return _wanted_by_job(found)
+    return 1 if found.spec.replicas is None else int(found.spec.replicas)
+
+
+def _wanted_by_job(job: StoredJob) -> int:
+    """Side by side, and no more than are still to complete."""
+    ended = any(each.type in JOB_ENDED and each.status == "True" for each in job.status.conditions)
+    if ended or job.spec.suspend:
+        return 0
+    side_by_side = 1 if job.spec.parallelism is None else job.spec.parallelism
+    if job.spec.completions is None:
+        return side_by_side
+    return min(side_by_side, max(job.spec.completions - (job.status.succeeded or 0), 0))

@@ -1,0 +1,131 @@
+"""Workloads whose pods a real control plane could not create, as a cluster that was read shows them.
+
+``golden/failedcreate.jsonl.gz``: conditions and events of kube-controller-manager 1.36.2, by case.
+"""
+
+from __future__ import annotations
+
+import gzip
+import json
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+Json = dict[str, Any]
+BEFORE, TIME, LATER = "2026-05-06T09:00:00Z", "2026-05-06T09:10:00Z", "2026-05-06T09:20:00Z"
+
+
+@cache
+def cases() -> tuple[Json, ...]:
+    """Each with its id, namespace, objects, workload, conditions by kind and events."""
+    file = Path(__file__).parent / "golden" / "failedcreate.jsonl.gz"
+    return tuple(json.loads(line) for line in gzip.decompress(file.read_bytes()).decode().splitlines())
+
+
+def case(number: int) -> Json:
+    return cases()[number - 1]
+
+
+def words(case: Json) -> str:
+    """The API server's, without the name of what it refused."""
+    told = next(event["message"] for event in case["events"] if event["type"] == "Warning")
+    refused = told.partition(" is forbidden: ")[2]
+    return refused or told.partition(" is invalid: ")[2]
+
+
+def objects(case: Json, *, replicas: int = 1, there: int = 0, created: str = BEFORE) -> list[Json]:
+    """Nodes, what the case created, and its workload with so many replicas, of which so many pods are there."""
+    namespace = case["namespace"]
+    workload = stored(case["workload"], case, replicas)
+    found = [
+        _node(),
+        _in(namespace, {"kind": "Namespace", "apiVersion": "v1", "metadata": {"name": namespace}}),
+        workload,
+    ]
+    found += [_in(namespace, each) for each in case["objects"]]
+    maker = workload
+    if workload["kind"] == "Deployment":
+        maker = replica_set(case, replicas)
+        found.append(maker)
+    found += [pod(maker, number, created) for number in range(there)]
+    return [*found, *map(_event(case), range(len(case["events"])))]
+
+
+def stored(document: Json, case: Json, replicas: int) -> Json:
+    """As the API server has it."""
+    spec = document["spec"] | ({"replicas": replicas} if "replicas" in document["spec"] else {"parallelism": replicas})
+    metadata = document["metadata"] | {"namespace": case["namespace"], "uid": f"uid-{document['kind']}"}
+    return {
+        **document,
+        "metadata": metadata,
+        "spec": spec,
+        "status": {"conditions": _conditions(case, document["kind"])},
+    }
+
+
+def replica_set(case: Json, replicas: int) -> Json:
+    """That of the case's Deployment."""
+    deployment = case["workload"]
+    name = next(e["involvedObject"]["name"] for e in case["events"] if e["involvedObject"]["kind"] == "ReplicaSet")
+    own = {"pod-template-hash": name.rpartition("-")[2]}
+    template = deployment["spec"]["template"]
+    labels = {**template["metadata"]["labels"], **own}
+    owner = {"apiVersion": "apps/v1", "kind": "Deployment", "name": deployment["metadata"]["name"], "controller": True}
+    spec = {
+        "replicas": replicas,
+        "selector": {"matchLabels": labels},
+        "template": {**template, "metadata": {"labels": labels}},
+    }
+    metadata = {"name": name, "namespace": case["namespace"], "uid": "uid-ReplicaSet", "ownerReferences": [owner]}
+    status = {"conditions": _conditions(case, "ReplicaSet")}
+    return {"apiVersion": "apps/v1", "kind": "ReplicaSet", "metadata": metadata, "spec": spec, "status": status}
+
+
+def pod(maker: Json, number: int, created: str, **status: Any) -> Json:
+    """One that runs."""
+    metadata = maker["metadata"]
+    template = maker["spec"]["template"]
+    owner = {"apiVersion": maker["apiVersion"], "kind": maker["kind"], "name": metadata["name"], "controller": True}
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {
+            "name": f"{metadata['name']}-{number}",
+            "namespace": metadata["namespace"],
+            "uid": f"uid-{number}",
+            "labels": template["metadata"].get("labels", {}),
+            "creationTimestamp": created,
+            "ownerReferences": [owner],
+        },
+        "spec": {**template["spec"], "nodeName": "n1"},
+        "status": {"phase": "Running", **status},
+    }
+
+
+def _node() -> Json:
+    status = {"allocatable": {"cpu": "32", "memory": "64Gi", "pods": "110"}}
+    return {"apiVersion": "v1", "kind": "Node", "metadata": {"name": "n1"}, "status": status}
+
+
+def _in(namespace: str, document: Json) -> Json:
+    return {**document, "metadata": {**document["metadata"], "namespace": namespace}}
+
+
+def _conditions(case: Json, kind: str) -> list[Json]:
+    return [{**each, "lastTransitionTime": TIME} for each in case["conditions"].get(kind, ())]
+
+
+def _event(case: Json) -> Any:
+    def made(number: int) -> Json:
+        told = case["events"][number]
+        about = {
+            **told["involvedObject"],
+            "namespace": case["namespace"],
+            "uid": f"uid-{told['involvedObject']['kind']}",
+        }
+        times = {"firstTimestamp": TIME, "lastTimestamp": TIME}
+        names = {"name": f"event-{number}", "namespace": case["namespace"]}
+        known = {key: told[key] for key in ("message", "reason", "type", "count", "source", "reportingComponent")}
+        return {"apiVersion": "v1", "kind": "Event", "metadata": names, "involvedObject": about, **known, **times}
+
+    return made
