@@ -173,8 +173,8 @@ class Cluster:
     deployments: tuple[api.StoredWorkload, ...] = ()
     daemon_sets: tuple[api.StoredWorkload, ...] = ()
     jobs: tuple[api.StoredJob, ...] = ()
-    resource_quotas: tuple[api.ResourceQuota, ...] = ()
-    limit_ranges: tuple[api.LimitRange, ...] = ()
+    resource_quotas: tuple[api.CreationLimit, ...] = ()
+    limit_ranges: tuple[api.CreationLimit, ...] = ()
     events: tuple[api.Event, ...] = ()
     leases: tuple[api.Lease, ...] = ()
     configuration: Mapping[str, Any] | None = None

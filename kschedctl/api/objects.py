@@ -511,14 +511,8 @@ class StoredJob(Struct, frozen=True):
     status: StoredJobStatus = StoredJobStatus()
 
 
-class ResourceQuota(Struct, frozen=True):
-    """That there is one."""
-
-    metadata: ObjectMeta = ObjectMeta()
-
-
-class LimitRange(Struct, frozen=True):
-    """That there is one."""
+class CreationLimit(Struct, frozen=True):
+    """A ResourceQuota or LimitRange: that there is one."""
 
     metadata: ObjectMeta = ObjectMeta()
 
@@ -1221,8 +1215,8 @@ KINDS: dict[str, type[Struct]] = {
     "Deployment": StoredWorkload,
     "DaemonSet": StoredWorkload,
     "Job": StoredJob,
-    "ResourceQuota": ResourceQuota,
-    "LimitRange": LimitRange,
+    "ResourceQuota": CreationLimit,
+    "LimitRange": CreationLimit,
     "Event": Event,
     "Lease": Lease,
 }

@@ -17,7 +17,7 @@ from kschedctl.cli.references import Reference, references
 from kschedctl.cli.refusals import refuse_invalid
 from kschedctl.cli.source import lone_pod
 from kschedctl.cluster import Cluster
-from kschedctl.errors import UsageError
+from kschedctl.errors import InputError, UsageError
 from kschedctl.studies.controllers.manifests import in_files
 from kschedctl.studies.controllers.not_created import unread
 from kschedctl.studies.controllers.one_more import template_of
@@ -25,7 +25,6 @@ from kschedctl.studies.controllers.stand_in import StandIn, created
 from kschedctl.studies.controllers.workload_pods import of_workload, pods_of, workloads
 
 Subject = Pod | Owner
-NOTHING_KNOWN = "what its pods are like is not known, so nothing is replayed"
 
 
 def named(inquiry: Inquiry, words: Sequence[str], scope: Scope, home: str) -> list[StandIn]:
@@ -94,11 +93,11 @@ def _of_stored(inquiry: Inquiry, owner: Owner) -> list[StandIn]:
         manifest = template_of(inquiry.cluster, owner)  # one of its pods that run would say nothing of those that lack
     try:
         first, *others = of_workload(scheduler, owner, manifest)
-    except UsageError:
+    except (UsageError, InputError) as error:
         if lacking is None or lacking.past:
             raise
-        nobody = Pod(PodMeta(owner.name, owner.namespace))
-        return [StandIn(scheduler, nobody, NOTHING_KNOWN, not_created=lacking, unread=missing, is_known=False)]
+        nobody, note = Pod(PodMeta(owner.name, owner.namespace)), f"scheduling is not replayed: {error.what}"
+        return [StandIn(scheduler, nobody, note, not_created=lacking, unread=missing, is_known=False)]
     return [first._replace(not_created=lacking, unread=missing), *others]
 
 

@@ -14,6 +14,7 @@ from kschedctl.api.pod_table import Key, PodRows, PodTableBuilder
 from kschedctl.api.validation.around_pods import KINDS as AROUND_PODS
 from kschedctl.api.validation.unknown_fields import POD_HOLDERS, unknown_fields
 from kschedctl.cluster import CLUSTER_SCOPED, FIELDS, NOT_GIVEN, OBSERVED, OF_CREATION, Gap, gaps_of
+from kschedctl.errors import InputError
 from kschedctl.sources.documents.place import Place
 from kschedctl.sources.kinds import is_read, without_type
 from kschedctl.sources.pod_items import PodItems
@@ -77,6 +78,7 @@ class Collector:
         self.documents = 0
         self.covered: set[str] = set()
         self._cut: set[str] = set()
+        self._faulty: set[str] = set()
         self._objects: dict[str, list[Any]] = {}
         self._pods = PodTableBuilder()
         self._items = PodItems(self._pods)
@@ -117,7 +119,7 @@ class Collector:
         if kind in OBSERVED:
             return self._told(kind, [without_type(kind, item) for item in items])
         if kind in ONLY_STORED:
-            items = [item for item in items if item.metadata.uid]
+            items = [item for item in items if item.metadata.uid and item.metadata.name]
         for index, item in enumerate(items):
             _check(kind, item, partial(where, index))
         return [without_type(kind, item) for item in items]
@@ -147,7 +149,8 @@ class Collector:
     def gaps(self) -> dict[str, Gap]:
         """The kinds of which there may be more than was read."""
         cut = Gap("were read with a limit, so only a part of them")
-        return gaps_of(self.covered, NOT_GIVEN) | {kind: cut for kind in self._cut if kind in FIELDS}
+        faulty = dict.fromkeys(self._faulty, Gap("could not all be read: some are of another shape"))
+        return gaps_of(self.covered, NOT_GIVEN) | {kind: cut for kind in self._cut if kind in FIELDS} | faulty
 
     def covers(self, kinds: Iterable[str], metadata: Any, place: Place) -> None:
         """The end of a list that holds all objects of these kinds, unless it was cut into pages: then it warns."""
@@ -169,7 +172,8 @@ class Collector:
             self.document({**given, **item} if isinstance(item, dict) else item, place.item(index))
 
     def _object(self, document: dict[str, Any], kind: str, place: Place) -> None:
-        if kind in ONLY_STORED and not _has_uid(document):
+        if kind in ONLY_STORED:
+            self._stored(document, kind, place)
             return
         obj = typed(document, kind, place)
         if kind in OBSERVED:
@@ -178,6 +182,18 @@ class Collector:
             return
         _check(kind, obj, lambda: place)
         self.add(kind, [obj], place.origin)
+
+    def _stored(self, document: dict[str, Any], kind: str, place: Place) -> None:
+        """A workload that a cluster has; where it cannot be read, that is told to whoever asks about it."""
+        if not _has_uid(document):
+            return
+        try:
+            obj = typed(document, kind, place)
+            _check(kind, obj, lambda: place)
+        except InputError:
+            self._faulty.add(kind)
+        else:
+            self.add(kind, [obj], place.origin)
 
     def _told(self, kind: str, objects: list[Any]) -> list[Any]:
         """Those that tell how scheduling went."""

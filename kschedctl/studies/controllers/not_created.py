@@ -32,7 +32,7 @@ from kschedctl.errors import InputError
 from kschedctl.reports.not_created import CreationFailure, NotCreated
 from kschedctl.reports.unknown import UnknownKind
 from kschedctl.studies.ages import age
-from kschedctl.studies.controllers.pod_makers import ABOVE, PodMakers, objects_of
+from kschedctl.studies.controllers.wanted_pods import ABOVE, WantedPods, objects_of
 from kschedctl.studies.unknown import CREATION
 
 OF = {"Deployment": ("ReplicaSet", "Deployment", "Event"), "CronJob": ("Job", "Event")}
@@ -62,7 +62,7 @@ class Creations:
     def __init__(self, cluster: Cluster, now: str = "") -> None:
         self._now = now
         self._told = _told(cluster)
-        self._makers = PodMakers(cluster, self._told)
+        self._makers = WantedPods(cluster, self._told)
 
     def failing(self, namespace: str | None = None) -> tuple[NotCreated, ...]:
         """The workloads of a namespace, or of all, that lack pods now, in order."""

@@ -20,9 +20,9 @@ from kschedctl.errors import UsageError
 from kschedctl.scheduler.scheduler import Scheduler
 from kschedctl.studies.controllers.changed_workloads import belongs
 from kschedctl.studies.controllers.one_more import controls, one_more, template_of
-from kschedctl.studies.controllers.pod_makers import objects_of
 from kschedctl.studies.controllers.rollout_limits import ordinal
 from kschedctl.studies.controllers.stand_in import StandIn, created
+from kschedctl.studies.controllers.wanted_pods import objects_of
 from kschedctl.studies.edits.cluster_edits import pods_where
 
 _OF_CRON_JOB = re.compile(r"-\d+$")

@@ -30,7 +30,7 @@ class Counts(NamedTuple):
         return None if self.wanted is None else max(self.wanted - self.there, 0)
 
 
-class PodMakers:
+class WantedPods:
     """Those of a cluster that are read; ``asked``: the ones whose pods are asked about."""
 
     def __init__(self, cluster: Cluster, asked: Collection[Owner]) -> None:
@@ -86,8 +86,10 @@ class PodMakers:
     @cached_property
     def _pods(self) -> dict[Owner, list[Pod]]:
         """By their controller, and by the workload behind it: those of all that are asked about or beside these."""
-        tops = {self._above(owner) or owner for owner in self._asked}
-        wanted = {*self._asked, *tops, *(made for top in tops for made in self.made(top))}
+        asked = frozenset(self._asked)
+        tops = {self._above(owner) or owner for owner in asked}
+        tops |= {owner_of(pod) for pod in self._cluster.pods.templates if asked & _owners(pod)}
+        wanted = {*asked, *tops, *(made for top in tops for made in self.made(top))}
         found: dict[Owner, list[Pod]] = {}
         for pod in pods_where(self._cluster, lambda pod: not wanted.isdisjoint(_owners(pod)), ended=True):
             for owner in wanted & _owners(pod):

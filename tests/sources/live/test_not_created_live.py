@@ -1,0 +1,90 @@
+"""What a live cluster tells of pods that could not be created: which lists that takes, and what one may not read."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from api_server import Answer, Response, for_path, kubeconfig, replayed, serving, status
+from failed_creations import case, objects
+from live_fixtures import nobody  # noqa: F401 - a fixture
+
+from kschedctl.api.observed.failed_creation import TOLD_BY
+from kschedctl.cli.main import main
+from kschedctl.cluster import LIMITS
+from kschedctl.sources.kinds import VERSIONS
+from kschedctl.sources.live.lists import paths, plural
+
+Json = dict[str, Any]
+QUOTA = case(1)
+RUN = ("explain", "deploy/web", "-n", "adm-rs-01")
+README = Path(__file__).parents[3] / "README.md"
+
+
+def listed(kind: str, items: list[Json]) -> Answer:
+    document = {"kind": f"{kind}List", "apiVersion": VERSIONS[kind][0], "metadata": {"resourceVersion": "7"}}
+    return for_path(next(paths(kind)), Response(body=json.dumps({**document, "items": items}).encode()))
+
+
+def cluster(**others: Answer) -> list[Answer]:
+    """The recorded one, of which these kinds are those of the case."""
+    documents = objects(QUOTA, replicas=3)
+    own = {kind: [each for each in documents if each["kind"] == kind] for kind in (*TOLD_BY, *LIMITS)}
+    return [*others.values(), *(listed(kind, items) for kind, items in own.items())]
+
+
+@pytest.fixture
+def run(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> Callable[..., tuple[int, str, list[str]]]:
+    """Exit code, standard output, and what was asked for."""
+
+    def run(*arguments: str, answers: list[Answer]) -> tuple[int, str, list[str]]:
+        with serving(*answers, replayed) as api:
+            monkeypatch.setenv("KUBECONFIG", kubeconfig(api.url, tmp_path / "config"))
+            code = main(list(arguments))
+            return code, capsys.readouterr().out, [f"{path}?{query}" for _, path, query in api.requests]
+
+    return run
+
+
+def test_workloads_and_what_is_pending_are_told_first(run: Any) -> None:
+    for arguments in (RUN, ("explain", "-n", "adm-rs-01"), ("explain", "-A")):
+        code, out, asked = run(*arguments, answers=cluster())
+        assert code == 1
+        assert "3 of 3 pods (3 wanted, 0 there): exceeded quota" in " ".join(out.split())
+        assert "not known: " not in out
+        (events,) = [each for each in asked if each.startswith("/api/v1/events?")]
+        assert "reason=FailedCreate" in events or "reason%3DFailedCreate" in events  # not all that a cluster has
+
+
+def test_of_a_pod_nothing_of_it_is_read(run: Any) -> None:
+    _, _, asked = run("explain", "lab/p01-cpu", answers=cluster())
+    assert not [each for each in asked if re.search(r"/(events|deployments|jobs|resourcequotas)\?", each)]
+
+
+@pytest.mark.parametrize("kind", ["Event", "Deployment"])
+def test_what_one_may_not_read_is_named(run: Any, kind: str) -> None:
+    refused = status(403, f"{plural(kind)} is forbidden")
+    everywhere, namespaced = next(paths(kind)), next(paths(kind, "adm-rs-01"))
+    answers = cluster(first=for_path(everywhere, refused), second=for_path(namespaced, refused))
+    code, out, _ = run(*RUN, answers=answers)
+    assert code == 1  # the ReplicaSet's condition tells it
+    assert f"{kind}s could not be read: {plural(kind)} is forbidden" in " ".join(out.split())
+
+
+def test_the_rights_in_the_readme_cover_all_that_is_read() -> None:
+    """By group and resource."""
+    (rights,) = re.findall(r"```yaml\n(apiVersion: rbac.*?)```", README.read_text(), re.DOTALL)
+    role = next(each for each in yaml.safe_load_all(rights) if each["kind"] == "ClusterRole")
+    allowed = {(g, r) for rule in role["rules"] for g in rule["apiGroups"] for r in rule["resources"]}
+    assert {(v[0].rpartition("/")[0], plural(kind)) for kind, v in VERSIONS.items()} - allowed == NOT_ALWAYS
+
+
+NOT_ALWAYS = {("topology.node.k8s.io", "noderesourcetopologies")}
+"""What only clusters with such a plugin have."""
