@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Mapping, Sequence
-from typing import TypeVar
+from typing import NoReturn, TypeVar
 
 from kschedctl.api.arrays import Amounts, Counts, Rows
 from kschedctl.snapshot.fork import Fork
@@ -25,6 +25,9 @@ class OwnRows:
         if more is not None:
             self.requested += more[:, None] * of.requests[info]
             self.nonzero_requested += more[:, None] * of.nonzero_requests[info]
+
+    def __getattr__(self, name: str) -> NoReturn:
+        raise AttributeError(f"a plugin whose reads is OWN_ROW is shown no {name}: it looks at nodes one by one")
 
     def matrix(self, rows: Sequence[Mapping[str, int]]) -> Amounts:
         return self.fork.matrix(rows)

@@ -6,16 +6,20 @@ for those of other packages alike.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any, ClassVar, NamedTuple, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple, Self
 
+from kschedctl.api.arrays import Rows, Scores
 from kschedctl.api.kube_version import OLDEST_MINOR, ByVersion
 from kschedctl.api.objects import Struct
-from kschedctl.scheduler.framework import Peers, Plugin, Reads
+from kschedctl.scheduler.framework import Peers, Plugin, Reads, Rejection
 from kschedctl.scheduler.framework.extension_points import points_by_methods
 from kschedctl.scheduler.framework.feature_gates import FeatureGates
 from kschedctl.scheduler.framework.pod_traits import PodTrait
+from kschedctl.snapshot.delta import Delta
+from kschedctl.snapshot.own_rows import NodeView
+from kschedctl.snapshot.pod_info import PodInfo
 
 NEVER = 0
 """Of ``default_until``: a default plugin in no version."""
@@ -34,7 +38,8 @@ class NextStep(NamedTuple):
 class DeclaredPlugin:
     """A plugin that says what there is to know before it is made; what it leaves out is as below.
 
-    ``reads``: what its answers depend on; what it answers may narrow it further.
+    ``reads``: what its answers depend on; what it answers may narrow it further. One of a node's own row derives from
+    OwnRowPlugin.
     ``peers``: which of the nodes that are scored with a node its score depends on.
     ``points``: the extension points at which it runs besides those whose methods it has.
     ``default_weight``: of its scores, in a profile that says nothing of it; None where it does not score by default.
@@ -54,7 +59,7 @@ class DeclaredPlugin:
     """
 
     name: str
-    reads: Reads = Reads.PODS
+    reads: Literal[Reads.NODES, Reads.PODS] = Reads.PODS
     peers: Peers = Peers.ALL
     points: ClassVar[tuple[str, ...]] = ()
     default_weight: ClassVar[int | None] = None
@@ -88,6 +93,18 @@ class DeclaredPlugin:
         None where what the arguments say is not replayed.
         """
         return cls()
+
+
+class OwnRowPlugin(DeclaredPlugin):
+    """One whose answer about a node depends on that node's row alone; it is shown some of the nodes by themselves."""
+
+    reads: Literal[Reads.OWN_ROW] = Reads.OWN_ROW  # type: ignore[assignment]  # it is shown less, and says so in its types
+
+    if TYPE_CHECKING:  # so that one which looks at a whole Fork is refused by type checkers
+
+        def filter(self, info: PodInfo, view: NodeView, state: Any, delta: Delta) -> Iterator[Rejection]: ...
+
+        def score(self, info: PodInfo, view: NodeView, state: Any, rows: Rows) -> Scores: ...
 
 
 @dataclass(frozen=True)

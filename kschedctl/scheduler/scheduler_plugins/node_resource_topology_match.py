@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from functools import partial
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
 
@@ -55,7 +55,7 @@ class NodeResourceTopologyMatch(PlacedIsReserved, DeclaredPlugin):
     """
 
     name = "NodeResourceTopologyMatch"
-    reads = Reads.NODES
+    reads: Literal[Reads.NODES, Reads.PODS] = Reads.NODES
     peers = Peers.NONE
     kinds: ClassVar[tuple[str, ...]] = (KIND,)
     args_type = NodeResourceTopologyMatchArgs

@@ -16,12 +16,11 @@ from kschedctl.scheduler.framework import (
     Fragment,
     Peers,
     PreScoreResult,
-    Reads,
     UpstreamFault,
     truncating_divide,
 )
 from kschedctl.scheduler.framework.arguments import PluginArgs
-from kschedctl.scheduler.framework.declaration import DeclaredPlugin
+from kschedctl.scheduler.framework.declaration import OwnRowPlugin
 from kschedctl.scheduler.framework.feature_gates import FeatureGates
 from kschedctl.scheduler.framework.field_errors import duplicate, invalid
 from kschedctl.scheduler.plugins.dynamic_resources.device_backed import DeviceBackedResources
@@ -68,7 +67,7 @@ class NodeResourcesBalancedAllocationArgs(PluginArgs, frozen=True):
                 yield invalid(f"resources[{i}].weight", resource.weight, "must be 1")
 
 
-class NodeResourcesBalancedAllocation(DeclaredPlugin):
+class NodeResourcesBalancedAllocation(OwnRowPlugin):
     """Prefers nodes on which the pod makes the utilizations of the resources more alike: 50 worse, 75 same, 100 better.
 
     Upstream: pkg/scheduler/framework/plugins/noderesources/balanced_allocation.go (v1.36).
@@ -82,7 +81,6 @@ class NodeResourcesBalancedAllocation(DeclaredPlugin):
     default_weight = 1
     peers = Peers.NONE
     args_type = NodeResourcesBalancedAllocationArgs
-    reads = Reads.OWN_ROW
 
     def __init__(
         self,

@@ -19,11 +19,10 @@ from kschedctl.scheduler.framework import (
     Peers,
     PreFilterResult,
     PreScoreResult,
-    Reads,
     Rejection,
     required_state,
 )
-from kschedctl.scheduler.framework.declaration import DeclaredPlugin, NextStep
+from kschedctl.scheduler.framework.declaration import NextStep, OwnRowPlugin
 from kschedctl.scheduler.framework.events import (
     NODE,
     POD,
@@ -65,7 +64,7 @@ SCORES_DEVICES = ByVersion(
 HEARS_OF_CLASSES = ByVersion("whether NodeResourcesFit asks to be told of DeviceClasses", (("", False), ("1.35", True)))
 
 
-class NodeResourcesFit(DeclaredPlugin):
+class NodeResourcesFit(OwnRowPlugin):
     """Rejects nodes that lack some requested resource, scores them by the profile's strategy.
 
     Upstream: pkg/scheduler/framework/plugins/noderesources/fit.go (v1.36). A request above what the node offers when
@@ -87,7 +86,6 @@ class NodeResourcesFit(DeclaredPlugin):
     default_weight = 1
     peers = Peers.NONE
     args_type = NodeResourcesFitArgs
-    reads = Reads.OWN_ROW
 
     def __init__(
         self, args: NodeResourcesFitArgs, features: Features = DEFAULT_FEATURES, version: KubeVersion = NEWEST

@@ -1,0 +1,27 @@
+"""What a plugin of a node's own row is shown, and what it is not."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from small import node, pod
+
+import kschedctl
+from kschedctl.scheduler.scheduler import Scheduler
+from kschedctl.snapshot.own_rows import OwnRows
+
+
+def test_some_rows_as_if_they_held_more_pods() -> None:
+    """n2 has 4 cores and no pod; as if it had two more of 1 core each, 2 are requested."""
+    cluster = kschedctl.Cluster.from_objects([node("n1"), node("n2"), pod("p", cpu="1")])
+    view = Scheduler(cluster).view
+    rows = OwnRows(view, np.array([1]), np.array([2]), int(view.pods.info[0]))
+    cpu = view.resources["cpu"]
+    assert rows.nodes.names == ("n2",)
+    assert (rows.requested[:, cpu].tolist(), rows.allocatable[:, cpu].tolist()) == ([2000], [4000])
+
+
+def test_what_is_not_shown_is_named() -> None:
+    view = Scheduler(kschedctl.Cluster.from_objects([node("n1")])).view
+    with pytest.raises(AttributeError, match="OWN_ROW is shown no count_by_node"):
+        _ = OwnRows(view, np.array([0])).count_by_node
