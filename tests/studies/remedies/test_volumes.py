@@ -38,6 +38,11 @@ LABELLED = volume("v", "manual", held_by="data")
 LABELLED["metadata"]["labels"] = {ZONE: "b"}
 GOING = claim(of="csi")
 GOING["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z"
+GOING_WITH_DATA = claim(of="csi", volume="v")
+GOING_WITH_DATA["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z"
+FORMER = volume("v", held_by="data", persistentVolumeReclaimPolicy="Delete")
+FORMER["spec"]["claimRef"]["uid"] = "former"
+FORMER["status"]["phase"] = "Released"
 LOST = claim(of="csi", volume="gone")
 LOST["status"]["phase"] = "Lost"
 SELECTED = claim(of="csi")
@@ -137,6 +142,14 @@ CASES: dict[str, tuple[list[Json], dict[str, str]]] = {
         {"CorrectClaim": "Use claim datas instead of data, which does not exist", "CreateClaim": "Create claim d/data"},
     ),
     "the claim is being deleted": ([node("n1"), CSI, GOING], {"RemakeClaim": "Recreate claim d/data, which is being"}),
+    "the claim is being deleted with its data": (
+        [node("n1"), CSI, GOING_WITH_DATA, csi_volume("v", "data", persistentVolumeReclaimPolicy="Delete")],
+        {"RemakeClaim": "Recreate claim d/data, which is being deleted"},
+    ),
+    "the claim's former volume is there": (
+        [node("n1"), LOCAL, claim(), FORMER],
+        {"ReleaseVolume": "Give claim d/data back volume v, which it had before it was recreated"},
+    ),
     "the claim lost its volume": ([node("n1"), CSI, LOST], {"RemakeClaim": "Recreate claim d/data, whose volume is"}),
 }
 
@@ -188,12 +201,23 @@ def test_what_is_left_behind_is_said_and_kept(policy: str, told: str, first: tup
 
 def test_a_recreated_claim_gets_back_what_it_had() -> None:
     """The volume is held for a claim of that name and another UID."""
-    former = volume("v", held_by="data")
-    former["spec"]["claimRef"]["uid"] = "former"
-    former["status"]["phase"] = "Released"
-    first = found([node("n1"), LOCAL, claim(), former, ASKED]).remedies[0]
-    assert first.summary == "Give claim d/data back volume v, which it had before it was recreated"
-    assert first.weakens is None
+    documents, _ = CASES["the claim's former volume is there"]
+    first = found([*documents, ASKED]).remedies[0]
+    assert (first.kinds, first.weakens) == (("ReleaseVolume",), None)
+
+
+def test_a_claim_that_is_being_deleted_keeps_its_volume() -> None:
+    """First the volume is kept, then the claim recreated for it, then the volume freed of the former claim's UID."""
+    documents, _ = CASES["the claim is being deleted with its data"]
+    (keeps, gives_up) = (each for each in found([*documents, ASKED]).remedies)
+    assert keeps.summary == "Recreate claim d/data, which is being deleted, for volume v, which has its data"
+    assert keeps.weakens is None
+    retained, recreated, freed = keeps.commands
+    assert json.loads(shlex.split(retained)[-1]) == {"spec": {"persistentVolumeReclaimPolicy": "Retain"}}
+    assert recreated.endswith("kubectl replace --force -f -")
+    assert json.loads(shlex.split(freed)[-1]) == {"spec": {"claimRef": {"uid": None, "resourceVersion": None}}}
+    assert gives_up.weakens is not None
+    assert "stay on volume v" in gives_up.weakens
 
 
 def test_what_a_stateful_set_makes_again_is_not_asked_for_otherwise() -> None:

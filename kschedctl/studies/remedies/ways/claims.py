@@ -28,6 +28,7 @@ from kschedctl.scheduler.plugins.helper.volumes.listers import (
 from kschedctl.scheduler.plugins.volume_binding.reservation import bound_claim, taken_volume
 from kschedctl.studies.remedies import kubectl
 from kschedctl.studies.remedies.changes import Fix, ObjectEdit, ObjectKey, on_pod
+from kschedctl.studies.remedies.prices import Price
 from kschedctl.studies.remedies.targets import Site
 from kschedctl.studies.remedies.ways.deleted_claims import deletion, is_of_stateful_set
 
@@ -170,6 +171,29 @@ def remade(
     yield Fix(
         kind, (name, target), text, "author", edits, cost, gone.weakens, commands, variant, where, price=gone.price
     )
+
+
+def rebound(site: Site, claim: PersistentVolumeClaim, cost: int) -> Iterator[Fix]:
+    """A claim that is being deleted, recreated for the volume that it has: nothing of its data is given up.
+
+    The volume is kept, and then freed of the UID of the claim that is gone. Reference: Persistent Volumes, "Reserving a
+    PersistentVolume" (k8s.io/docs).
+    """
+    name = claim.spec.volume_name
+    volume, gone = listers(site.cycle.view).volumes.get(name), deletion(site, claim)
+    if volume is None or gone is None or controller_of(claim.metadata) or is_of_stateful_set(site.trial.pod, claim):
+        return
+
+    def again(known: PersistentVolumeClaim) -> PersistentVolumeClaim:
+        return bound_claim(made_anew(known), name)
+
+    key, held = ObjectKey.of(claim), ObjectKey.of(volume)
+    edits = (*gone.edits, ObjectEdit(key, again), ObjectEdit(held, lambda known: taken_volume(known, again(claim))))
+    free = kubectl.patch(held, {"spec": {"claimRef": {"uid": None, "resourceVersion": None}}})
+    own = replace(made_anew(claim), spec=claim.spec)
+    commands = (*gone.before, kubectl.recreated(key, claim, own), free)
+    text = f"recreate claim {claim_key(claim)}, which is being deleted, for volume {name}, which has its data"
+    yield Fix(REMADE, (key, name), text, "author", edits, cost, "", commands, price=Price.ROOM)
 
 
 def _with_template(name: str, claim: PersistentVolumeClaim) -> Callable[[Pod], Pod]:

@@ -40,6 +40,7 @@ from kschedctl.studies.remedies.ways.claims import (
     given,
     made_anew,
     pod_claims,
+    rebound,
     remade,
     waits,
     with_class,
@@ -170,6 +171,7 @@ def _again(site: Site, claim: PersistentVolumeClaim) -> Iterator[Fix]:
     lost = claim.status.phase == LOST
     if lost:
         yield from for_claim(site, claim)
+    yield from rebound(site, claim, REMAKE)
     why = "whose volume is gone" if lost else "which is being deleted"
     yield from remade(site, REMADE, claim, made_anew, text=f", {why}", cost=REMAKE)
 
