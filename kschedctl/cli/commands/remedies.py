@@ -72,9 +72,10 @@ def remedies(
 ) -> Answer:
     """Which smallest changes would let this pod schedule? Every answer was replayed first.
 
-    Of its own manifest, of nodes, of the pods in its way: the fewest and smallest first, those last that give up a
-    guarantee. No printed set has a change that could be left out. Nothing is ever executed. Without a POD: the few
-    changes that clear most of the pending pods of the namespace (with -A of all), chosen greedily by simulation.
+    Of its own manifest, of nodes, of the pods in its way, in the order in which an operator would try them: what keeps
+    the workload as it is first, what gives up a guarantee or loses something last. No printed set has a change that
+    could be left out. Nothing is ever executed. Without a POD: the few changes that clear most of the pending pods of
+    the namespace (with -A of all), chosen greedily by simulation.
     """
     wishes = RemedyWishes(max_changes, by=by or "", only=_kinds(only, "--only"), without=_kinds(without, "--without"))
     words = tuple(pods or ())

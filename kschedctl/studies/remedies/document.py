@@ -38,7 +38,8 @@ def remedy_of(
     weakens = [*dict.fromkeys(fix.weakens for fix in fixes if fix.weakens)]
     victims = rolled.victims if rolled else trial.victims
     if victims:
-        weakens.append(f"evicts {', '.join(victims)}")
+        harm = f" ({trial.harm})" if trial.harm else ""
+        weakens.append(f"evicts {', '.join(victims)}{harm}")
     written = own in trial.edits and _is_written(trial.edits[own])
     patch = _owner_patch(trial, edits or trial.edits, own) if written else None
     return Remedy(

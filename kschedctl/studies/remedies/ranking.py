@@ -42,7 +42,7 @@ def _rank(trial: RemedyTrial) -> tuple[tuple[Price, ...], float, bool, int, str]
     """The cheapest first; then the smaller changes, the author's, those that open more."""
     fixes = trial.changes
     prices, cost = dearness(fixes)
-    if trial.loses_victims:
+    if trial.harm:
         prices = (Price.LOSS, *prices)
     return (
         prices,

@@ -34,7 +34,7 @@ class RemedyTrial:
 
     ``own``: the asked pod as it is written, ``pod`` as the API server holds it. ``cycle`` is None where no profile
     serves the pod. ``nominated``: the node on which the scheduler evicts the ``victims``, where the pod fits none;
-    ``loses_victims``: nothing makes one of them again.
+    ``harm``: what is lost by that, in words: pods that nothing makes again, a budget's guarantee; empty for none.
     ``unheard``: the extenders that might refuse it all the same.
     """
 
@@ -47,7 +47,7 @@ class RemedyTrial:
     cycle: Cycle | None
     nominated: str = ""
     victims: tuple[str, ...] = ()
-    loses_victims: bool = False
+    harm: str = ""
     unheard: tuple[Unknown, ...] = ()
 
     @property
@@ -140,9 +140,15 @@ def with_preemption(trial: RemedyTrial, cycle: Cycle) -> RemedyTrial:
     candidates = allowed.tied if allowed else NO_CANDIDATES
     (chosen,) = candidates.take(np.flatnonzero(candidates.row == view.nodes.index[result.nominated_node]))
     victims = [view.pods.objects[position] for position in chosen.victims]
-    forgotten = any(not is_made_again(victim) for victim in victims)
     keys = tuple(victim.key for victim in victims)
-    return replace(trial, nominated=result.nominated_node, victims=keys, loses_victims=forgotten)
+    return replace(trial, nominated=result.nominated_node, victims=keys, harm=_harm(victims, chosen.pdb_violations))
+
+
+def _harm(victims: Iterable[Pod], violations: int) -> str:
+    bare = [victim.key for victim in victims if not is_made_again(victim)]
+    told = [f"no controller owns {', '.join(bare)}"] * bool(bare)
+    told += [f"{violations} of them against a PodDisruptionBudget"] * bool(violations)
+    return "; ".join(told)
 
 
 def is_created(pod: Pod, cluster: Cluster) -> bool:
