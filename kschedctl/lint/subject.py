@@ -26,8 +26,12 @@ class Located(Protocol):
         """The folder of the kustomization or chart that it was built of; empty for what stands in a file as it is."""
         ...
 
+    def file_of(self, path: Path) -> str:
+        """The file in which a field got its value: that of a patch where one gave it."""
+        ...
+
     def locate(self, path: Path) -> tuple[int, int]:
-        """Line and column, from 1, of a field."""
+        """Line and column, from 1, of a field there."""
         ...
 
 

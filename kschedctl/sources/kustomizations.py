@@ -199,17 +199,27 @@ def _with(document: Mapping[str, Any], given: Mapping[str, Any]) -> Mapping[str,
     return {**document, "spec": spec | replicas | {"template": template}}
 
 
+def patch_files(folder: str) -> list[str]:
+    """The files with patches that the kustomization of a folder names."""
+    return [file for document in read_kustomization(folder) for file in _patch_files(folder, document)]
+
+
+def _patch_files(folder: str, kustomization: Mapping[str, Any]) -> Iterator[str]:
+    paths = [each.get("path") if isinstance(each, dict) else each for each in listed(kustomization, "patches")]
+    paths += listed(kustomization, "patchesStrategicMerge")
+    paths += [each.get("path") for each in listed(kustomization, "patchesJson6902") if isinstance(each, dict)]
+    for path in paths:
+        if isinstance(path, str) and os.path.isfile(file := os.path.join(folder, path.replace("\0", ""))):
+            yield file
+
+
 def _patches(folder: str, kustomization: Mapping[str, Any]) -> Iterator[Any]:
     """The patches that are objects themselves; what is broken is left out."""
     written = [each for each in listed(kustomization, "patches") if isinstance(each, dict)]
-    paths = [each.get("path") for each in written] + [
-        path for key in ("patches", "patchesStrategicMerge") for path in listed(kustomization, key)
-    ]
     texts = [text for each in written if isinstance(text := each.get("patch"), str)]
-    for path in paths:
-        if isinstance(path, str) and os.path.isfile(file := os.path.join(folder, path.replace("\0", ""))):
-            with suppress(InputError), open_file(file) as reader:
-                texts.append(read_content(reader).text)
+    for file in _patch_files(folder, kustomization):
+        with suppress(InputError), open_file(file) as reader:
+            texts.append(read_content(reader).text)
     for text in texts:
         with suppress(InputError):
             yield from [document.value for document in parse(Content(folder, text, is_json=False))]

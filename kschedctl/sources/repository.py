@@ -51,6 +51,9 @@ class Broken(NamedTuple):
     def build(self) -> str:
         return ""
 
+    def file_of(self, path: object) -> str:
+        return self.file
+
     def locate(self, path: object) -> tuple[int, int]:
         return self.line, 1
 

@@ -120,6 +120,55 @@ def test_overlays_are_linted_as_kustomize_builds_them(lint: Lint) -> None:
     assert of_base["message"].endswith("(so in 1 other build)")
 
 
+PATCH = """\
+apiVersion: apps/v1
+kind: Deployment
+metadata: {name: web}
+spec:
+  template:
+    spec:
+      nodeSelector:
+        beta.kubernetes.io/os: linux
+      containers:
+      - {name: proxy, image: proxy}
+      - {name: web, image: web:2}
+"""
+INLINE = """\
+patches:
+- target: {kind: Deployment, name: web}
+  patch: |-
+    - op: add
+      path: /spec/template/spec/nodeSelector/beta.kubernetes.io~1arch
+      value: amd64
+    - op: add
+      path: /spec/template/spec/tolerations
+      value: [{key: a, operator: Exist}]
+"""
+
+
+@pytest.mark.skipif(not (shutil.which("kustomize") or shutil.which("kubectl")), reason="no kustomize, no kubectl")
+def test_what_an_overlay_patched_is_told_of_the_overlay(lint: Lint) -> None:
+    """Of each field the file that set it: a patch, a patch in a kustomization, or the base, whatever else changed."""
+    base = WEB.replace("    spec:\n", "    spec:\n      schedulerName: defualt-scheduler\n")
+    files = {
+        "base/web.yaml": base,
+        "base/kustomization.yaml": "resources: [web.yaml]\n",
+        "mid/kustomization.yaml": "resources: [../base]\npatches: [{path: os.yaml}]\n",
+        "mid/os.yaml": PATCH,
+        "prod/kustomization.yaml": f"resources: [../mid]\nnamespace: shop\n{INLINE}",
+    }
+    _, report, _ = lint(files, "--kustomize", "--select", "lb-deprecated,sc-misspelt,rq-missing,api-refused")
+    found = {(f["rule"], f["path"].rpartition(".")[2]): (f["file"], f["line"]) for f in report["findings"]}
+    assert found == {
+        ("lb-deprecated", "io/os]"): ("mid/os.yaml", 8),
+        ("lb-deprecated", "io/arch]"): ("prod/kustomization.yaml", 7),
+        ("api-refused", "operator"): ("prod/kustomization.yaml", 11),
+        ("sc-misspelt", "schedulerName"): ("base/web.yaml", 10),
+        ("rq-missing", "containers[0]"): ("mid/os.yaml", 9),
+        ("rq-missing", "containers[1]"): ("base/web.yaml", 12),
+    }
+
+
 @pytest.mark.skipif(not (shutil.which("kustomize") or shutil.which("kubectl")), reason="no kustomize, no kubectl")
 def test_a_kustomization_that_cannot_be_built_costs_itself(lint: Lint) -> None:
     files = REPOSITORY | {"overlays/test/kustomization.yaml": "resources: [../../base, absent.yaml]\n"}

@@ -40,6 +40,9 @@ class Nowhere:
     file = ""
     source = build = ""
 
+    def file_of(self, path: tuple[str | int, ...]) -> str:
+        return ""
+
     def locate(self, path: tuple[str | int, ...]) -> tuple[int, int]:
         return 0, 0
 

@@ -82,7 +82,7 @@ def _gravest_first(f: Finding) -> tuple[object, ...]:
 def _finding(rule: Rule, severity: Severity, problem: Problem, owner: str) -> Finding:
     subject, path = problem.subject, path_text(problem.path)
     line, column = subject.place.locate(problem.path) if subject.place else (0, 0)
-    file = subject.place.file if subject.place else ""
+    file = subject.place.file_of(problem.path) if subject.place else ""
     return Finding(
         rule=rule.id,
         severity=severity,

@@ -1,13 +1,16 @@
 """Builds of Kustomize: the folders that no other one builds upon, and the file that each object of theirs comes from.
 
-Kustomize itself tells the latter, in the annotation that a kustomization asks for with ``buildMetadata:
-[originAnnotations]``; so what is built is a kustomization around the folder that asks for it.
+Kustomize itself tells the latter, and which kustomizations changed it on the way, in the annotations that one asks for
+with ``buildMetadata``; so what is built is a kustomization around the folder that asks for them.
 """
 
 from __future__ import annotations
 
 import json
 import os
+import shlex
+import stat
+import sys
 import tempfile
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -15,8 +18,12 @@ from functools import cached_property
 from typing import Any
 
 from kschedctl.errors import InputError
+from kschedctl.sources.applied.standing_alone import above
+from kschedctl.sources.builds import helm_guard
 from kschedctl.sources.builds.build import BuiltObject
+from kschedctl.sources.builds.overlays import TRANSFORMATIONS, Overlays, transforming
 from kschedctl.sources.builds.programs import output_of, program
+from kschedctl.sources.builds.smuggled import smuggled
 from kschedctl.sources.documents.positions import LocatedObject, manifests_of, read_manifests
 from kschedctl.sources.files import from_here
 from kschedctl.sources.kustomizations import (
@@ -27,6 +34,8 @@ from kschedctl.sources.kustomizations import (
 )
 
 ORIGIN = "config.kubernetes.io/origin"
+GIT = {"GIT_ALLOW_PROTOCOL": "http:https:ssh", "GIT_TERMINAL_PROMPT": "0"}
+"""What git, by which kustomize fetches remote bases, may do: read nothing of this machine, and ask nobody."""
 
 
 class BuildOrigins:
@@ -53,11 +62,12 @@ class BuildOrigins:
 
 @dataclass(frozen=True)
 class KustomizeBuild:
-    """Of one folder, by this command."""
+    """Of one folder, by this command; with ``helm``, the program, also the charts in it."""
 
     folder: str
     command: Sequence[str]
     origins: BuildOrigins
+    helm: str = ""
 
     @property
     def name(self) -> str:
@@ -79,22 +89,28 @@ class KustomizeBuild:
         return frozenset(found)
 
     def objects(self) -> Iterator[BuiltObject]:
+        top = _top(os.path.abspath(self.folder))
+        for refused in smuggled(self.folder, top, with_helm=bool(self.helm)):
+            raise refused.error
         with tempfile.TemporaryDirectory(prefix="kschedctl-") as made:
             around = os.path.realpath(made)
             inner = os.path.relpath(os.path.realpath(self.folder), around)
-            wanted = {"resources": [inner], "buildMetadata": ["originAnnotations"]}
+            wanted = {"resources": [inner], "buildMetadata": ["originAnnotations", "transformerAnnotations"]}
             with open(os.path.join(around, "kustomization.yaml"), "w", encoding="utf-8") as file:
                 json.dump(wanted, file)
-            content = output_of([*self.command, around], self.name)
+            command = [*self.command, *_guarded_helm(self.helm, around, top)]
+            content = output_of([*command, around], self.name, GIT)
             for built in manifests_of(self.name, content):
                 yield self._built(dict(built.value), around)
 
     def _built(self, value: dict[str, Any], around: str) -> BuiltObject:
-        path = _take_origin(value)
+        path, transformations = _take_annotations(value)
         folder = from_here(self.folder)
         if not path or not os.path.isfile(file := os.path.normpath(os.path.join(around, path))):
             return BuiltObject(value, folder, self.name)  # generated, or read from another repository
-        return BuiltObject(value, folder, from_here(file), origin=self.origins.of(value, from_here(file)))
+        origin = self.origins.of(value, from_here(file))
+        overlays = Overlays(transforming(transformations, around), origin.value, value) if origin else None
+        return BuiltObject(value, folder, from_here(file), origin=origin, overlays=overlays)
 
 
 def kustomize_builds(files: Collection[str], with_helm: bool = False) -> list[KustomizeBuild]:
@@ -106,21 +122,37 @@ def kustomize_builds(files: Collection[str], with_helm: bool = False) -> list[Ku
     folders = [folder for folder in folders_of(files) if kustomization_file(folder)]
     used = {path for folder in folders for path in referenced(folder)}
     roots = [folder for folder in folders if folder not in used and not is_component(folder)]
-    command, origins = (*command, *["--enable-helm"] * with_helm), BuildOrigins()
-    return [KustomizeBuild(folder, command, origins) for folder in roots]
+    helm, origins = program("--helm", ("helm",))[0] if with_helm else "", BuildOrigins()
+    return [KustomizeBuild(folder, command, origins, helm) for folder in roots]
 
 
-def _take_origin(value: dict[str, Any]) -> str:
-    """The path of the file of an object, which its annotation tells; the annotation was not there before."""
+def _guarded_helm(helm: str, folder: str, top: str) -> Iterator[str]:
+    """The options by which kustomize calls helm, through a script in this folder that looks at how it is called."""
+    if helm:
+        script = os.path.join(folder, "helm")
+        words = shlex.join([sys.executable, "-I", helm_guard.__file__, helm, top])
+        with open(script, "w", encoding="utf-8") as file:
+            file.write(f'#!/bin/sh\nexec {words} "$@"\n')
+        os.chmod(script, stat.S_IRWXU)
+        yield from ("--enable-helm", "--helm-command", script)
+
+
+def _top(folder: str) -> str:
+    """That of the repository of a folder; the folder itself where it is in none."""
+    return next((each for each in (folder, *above(folder)) if os.path.exists(os.path.join(each, ".git"))), folder)
+
+
+def _take_annotations(value: dict[str, Any]) -> tuple[str, str]:
+    """The path of the file of an object, and what changed it, which annotations tell that were not there before."""
     metadata = dict(value.get("metadata") or {})
     annotations = dict(metadata.pop("annotations", None) or {})
-    origin = annotations.pop(ORIGIN, "")
+    origin, transformations = (str(annotations.pop(each, "")) for each in (ORIGIN, TRANSFORMATIONS))
     value["metadata"] = metadata | ({"annotations": annotations} if annotations else {})
-    lines = str(origin).splitlines()
+    lines = origin.splitlines()
     if any(line.startswith("repo:") for line in lines):
-        return ""
+        return "", transformations
     paths = (line.partition(":")[2].strip() for line in lines if line.startswith(("path:", "configuredIn:")))
-    return next(paths, "")
+    return next(paths, ""), transformations
 
 
 def _name(value: Mapping[str, Any]) -> str:

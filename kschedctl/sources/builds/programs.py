@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import subprocess
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 
 from kschedctl.errors import InputError, UsageError
 from kschedctl.sources.documents.documents import LARGEST, Content, decoded
@@ -12,6 +14,7 @@ from kschedctl.sources.documents.documents import LARGEST, Content, decoded
 PATIENCE_SECONDS = 120
 """For one build; kustomize may fetch what it refers to."""
 MOST_TOLD = 500  # characters
+NOTHING_MORE: Mapping[str, str] = MappingProxyType({})
 
 
 def program(option: str, *commands: Sequence[str]) -> tuple[str, ...]:
@@ -23,11 +26,16 @@ def program(option: str, *commands: Sequence[str]) -> tuple[str, ...]:
     raise UsageError(f"{option} needs {names}, which is not on the PATH", hint=f"install {names}")
 
 
-def output_of(command: Sequence[str], name: str) -> Content:
-    """What the command prints; ``name`` is what it is about. Raises InputError."""
+def output_of(command: Sequence[str], name: str, environment: Mapping[str, str] = NOTHING_MORE) -> Content:
+    """What the command prints; ``name`` is what it is about, ``environment`` what it gets more. Raises InputError."""
     try:
         done = subprocess.run(
-            command, stdin=subprocess.DEVNULL, capture_output=True, timeout=PATIENCE_SECONDS, check=False
+            command,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            timeout=PATIENCE_SECONDS,
+            check=False,
+            env={**os.environ, **environment},
         )
     except subprocess.TimeoutExpired:
         raise InputError(f"{_called(command)} took more than {PATIENCE_SECONDS} s", where=name) from None

@@ -83,6 +83,10 @@ class LocatedObject(NamedTuple):
     def file(self) -> str:
         return self.text.file
 
+    def file_of(self, path: Path) -> str:
+        """That in which a field of the object stands."""
+        return self.file
+
     def locate(self, path: Path) -> tuple[int, int]:
         """Line and column, from 1, of a field of the object."""
         return self.text.locate(self.document, (*self.root, *path))

@@ -1,0 +1,118 @@
+"""Which kustomization changed a field of an object on its way from the file in which it was written."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Mapping, Sequence
+from functools import lru_cache
+from typing import Any, NamedTuple
+
+from kschedctl.errors import InputError
+from kschedctl.sources.documents.documents import Content, parse, read_content
+from kschedctl.sources.documents.positions import Path
+from kschedctl.sources.files import open_file
+from kschedctl.sources.kustomizations import patch_files
+
+TRANSFORMATIONS = "alpha.config.kubernetes.io/transformations"
+_NAMES = ("name", "key", "topologyKey", "containerPort")
+"""By which items of a list are known again where others were put before them."""
+
+
+class Change(NamedTuple):
+    """A file that changes a field, and the line on which it names it."""
+
+    file: str
+    line: int
+
+
+class Overlays(NamedTuple):
+    """Kustomizations that changed something of an object: their files, the inner ones first."""
+
+    files: Sequence[str]
+    written: Any
+    built: Any
+
+    def change(self, path: Path) -> Change | None:
+        """Of a field that was written otherwise, or not at all; None where it is as it was written."""
+        if not self.files or not _is_changed(self.written, self.built, path):
+            return None
+        fields = [step for step in reversed(path) if isinstance(step, str)]
+        for field in fields[:2]:
+            for kustomization in reversed(self.files):
+                for file in (*patch_files(os.path.dirname(kustomization)), kustomization):
+                    if line := _line(file, field):
+                        return Change(file, line)
+        return Change(self.files[-1], 1)
+
+    def written_path(self, path: Path) -> Path:
+        """The way to the field in the object as it was written, where items may stand at other places."""
+        written, built, way = self.written, self.built, list(path)
+        for at, step in enumerate(path):
+            if isinstance(step, int) and isinstance(built, list) and isinstance(written, list) and step < len(built):
+                item = _same(built[step], step, written)
+                way[at] = next((i for i, each in enumerate(written) if each is item), step)
+                written, built = item, built[step]
+            else:
+                written, built = _field(written, step), _field(built, step)
+        return tuple(way)
+
+
+def transforming(told: str, folder: str) -> list[str]:
+    """The files of the kustomizations that the annotation names, from a folder."""
+    found: dict[str, None] = {}
+    for each in _parsed(told):
+        path = each.get("configuredIn") if isinstance(each, dict) else None
+        if isinstance(path, str) and os.path.isfile(file := os.path.normpath(os.path.join(folder, path))):
+            found[file] = None
+    return list(found)
+
+
+def _parsed(told: str) -> list[Any]:
+    try:
+        found: list[Any] = [document.value for document in parse(Content(TRANSFORMATIONS, told, is_json=False))]
+    except InputError:
+        return []
+    return next((value for value in found if isinstance(value, list)), [])
+
+
+def _is_changed(written: Any, built: Any, path: Path) -> bool:
+    """Mappings and lists that were there count as written, whatever else is in them now."""
+    for step in path:
+        if isinstance(built, list) and isinstance(step, int):
+            item = built[step] if step < len(built) else None
+            written, built = _same(item, step, written), item
+        else:
+            written, built = _field(written, step), _field(built, step)
+    if isinstance(written, Mapping | list) and isinstance(built, Mapping | list):
+        return False
+    return bool(path) and built is not None and written != built
+
+
+def _field(value: Any, step: str | int) -> Any:
+    return value.get(step) if isinstance(value, Mapping) else None
+
+
+def _same(item: Any, index: int, written: Any) -> Any:
+    """The item of a list as it was written: that of its name, else that of its place."""
+    items = written if isinstance(written, list) else []
+    for name in _NAMES:
+        if isinstance(item, Mapping) and item.get(name) is not None:
+            return next((each for each in items if isinstance(each, Mapping) and each.get(name) == item[name]), None)
+    return items[index] if index < len(items) else None
+
+
+def _line(file: str, field: str) -> int:
+    """The first one on which a file names a field, 0 where none does."""
+    ways = "|".join(map(re.escape, (field, field.replace("/", "~1"))))  # as keys, and as RFC 6901 has them
+    word = re.compile(rf"(?<![\w.-])(?:{ways})(?![\w-])")
+    return next((number for number, line in enumerate(_lines(file), 1) if word.search(line)), 0)
+
+
+@lru_cache(maxsize=256)
+def _lines(file: str) -> list[str]:
+    try:
+        with open_file(file) as reader:
+            return read_content(reader).text.splitlines()
+    except InputError:
+        return []
