@@ -58,10 +58,11 @@ class Suppressed(Document, frozen=True):
 
 
 class PassedOver(Document, frozen=True):
-    """``what`` of the files was not linted, and ``where`` that is: files, or documents of them."""
+    """``what`` of the files was not linted, and ``where`` that is: files, or documents of them; ``hint``: what does."""
 
     what: str
     where: tuple[str, ...]
+    hint: str = ""
 
 
 class Findings(Document, frozen=True):

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from typing import Any, NamedTuple
 
 from kschedctl.errors import InputError
 from kschedctl.sources.applied.appliers import Applier, is_applier
-from kschedctl.sources.applied.sets import AppliedSets
-from kschedctl.sources.applied.standing_alone import Folders
+from kschedctl.sources.applied.sets import CHART, AppliedSets
+from kschedctl.sources.applied.standing_alone import Folders, above
 from kschedctl.sources.applied.tests import TestScripts, is_expectation, is_part
 from kschedctl.sources.builds.build import Build, BuiltObject
 from kschedctl.sources.documents.documents import Content, read_content
@@ -20,6 +20,9 @@ from kschedctl.sources.files import STDIN, open_file, shown
 from kschedctl.sources.kustomizations import Kustomizations
 
 TEMPLATES = "templates"
+CHARTS = "templates of charts"
+HINTS = {CHARTS: "--helm renders them"}
+"""What is passed over -> how it is linted nevertheless."""
 FOREIGN = "documents that are no Kubernetes objects"
 PATCHES = "patches of Kustomize"
 TESTS = "expectations and parts of objects in tests"
@@ -72,7 +75,7 @@ class Repository(NamedTuple):
     @property
     def whole(self) -> bool:
         """Whether no object of the files is missing."""
-        return not self.broken and TEMPLATES not in self.passed_over
+        return not self.broken and self.passed_over.keys().isdisjoint((TEMPLATES, CHARTS))
 
 
 class _Reading:
@@ -115,7 +118,7 @@ class _Reading:
 
     def _fault(self, name: str, text: str | None, error: InputError) -> None:
         if text is not None and _TEMPLATE.search(text):
-            self._pass_over(TEMPLATES, name)
+            self._pass_over(_of_templates(name), name)
         elif text is not None and not _KUBERNETES.search(text):
             self._pass_over(FOREIGN, name)
         else:
@@ -133,7 +136,7 @@ class _Reading:
             for each in found:
                 self._see(os.path.abspath(file), each.value)
                 if (templated and _has_placeholder(each.value)) or _is_named_later(each.value):
-                    self._pass_over(TEMPLATES, where)
+                    self._pass_over(_of_templates(name), where)
                 elif is_part(each.value) and self._folders.stands_alone(os.path.abspath(file)):
                     self._pass_over(TESTS, where)
                 elif self._kustomizations.is_patch(file, each.value):
@@ -163,16 +166,30 @@ class _Reading:
         self.passed_over.setdefault(why, []).append(where)
 
 
-def read_repository(files: Collection[str], builds: Iterable[Build] = (), *, strict: bool = False) -> Repository:
+Begin = Callable[[str, int], Callable[[int], None]]
+"""Something with so many parts begins; what is given back is told how many more of them are done."""
+
+
+def _unseen(what: str, total: int) -> Callable[[int], None]:
+    return lambda done: None
+
+
+def read_repository(
+    files: Collection[str], builds: Collection[Build] = (), *, strict: bool = False, progress: Begin = _unseen
+) -> Repository:
     """The objects of these builds, and of the files that go into none.
 
     Raises InputError where none can be read, with ``strict`` where one cannot.
     """
     kustomizations, folders = Kustomizations(files), Folders(os.path.abspath(file) for file in files if file != STDIN)
     reading = _Reading(kustomizations, folders)
+    done = progress("Building", len(builds))
     for build in builds:
         reading.build(build)
+        done(1)
+    done = progress("Reading", len(files))
     for file in files:
+        done(1)
         if file == STDIN or os.path.abspath(file) not in reading.built:
             reading.file(file)
         if strict and reading.errors:
@@ -183,6 +200,13 @@ def read_repository(files: Collection[str], builds: Iterable[Build] = (), *, str
     passed_over = {why: tuple(dict.fromkeys(where)) for why, where in reading.passed_over.items()}
     sets = AppliedSets(folders, kustomizations, reading.appliers, reading.tests.folders)
     return Repository(tuple(reading.objects), tuple(reading.broken), passed_over, sets)
+
+
+def _of_templates(file: str) -> str:
+    """What a file is that has something to be put in."""
+    folders = above(os.path.abspath(file))
+    charts = (os.path.dirname(folder) for folder in folders if os.path.basename(folder) == "templates")
+    return CHARTS if any(os.path.isfile(os.path.join(chart, CHART)) for chart in charts) else TEMPLATES
 
 
 def _is_object(value: Mapping[str, Any]) -> bool:

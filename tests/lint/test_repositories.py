@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from kschedctl.cli.main import main
+from kschedctl.sources.repository import read_repository
 
 Lint = Callable[..., tuple[int, dict[str, Any], str]]
 
@@ -256,6 +257,47 @@ def test_nothing_is_called_empty_where_files_were_not_read(lint: Lint) -> None:
     assert [f["rule"] for f in lint(files, "--select", "pdb-selects-nothing")[1]["findings"]] == ["pdb-selects-nothing"]
     templates = {"templates/other.yaml": "{{ if .Values.other }}\nkind: Deployment\n{{ end }}\n"}
     assert lint(templates, "--select", "pdb-selects-nothing")[1]["findings"] == []
+
+
+CHART = {
+    "charts/web/Chart.yaml": "apiVersion: v2\nname: web\nversion: 0.1.0\n",
+    "charts/web/values.yaml": "replicas: 3\n",
+    "charts/web/templates/web.yaml": WEB.replace("name: web}", 'name: "{{ .Release.Name }}"}'),
+    "charts/web/templates/more/budget.yaml": "{{ if .Values.replicas }}\n" + BUDGET + "{{ end }}\n",
+}
+
+
+def test_templates_of_charts_that_nobody_rendered_are_told(lint: Lint, capsys: pytest.CaptureFixture[str]) -> None:
+    code, report, _ = lint(CHART)
+    templates = {each["what"]: (each["where"], each["hint"]) for each in report["passedOver"]}["templates of charts"]
+    files = ["charts/web/templates/web.yaml", "charts/web/templates/more/budget.yaml"]
+    assert (code, report["checked"], templates) == (5, 0, (files, "--helm renders them"))
+    assert main(["lint", "charts", "-R"]) == 5
+    told = " ".join(capsys.readouterr().out.split())
+    assert "Nothing was linted (no object was found)" in told
+    assert "2 templates of charts (--helm renders them)" in told
+
+
+def test_beside_other_manifests_they_decide_nothing(lint: Lint, capsys: pytest.CaptureFixture[str]) -> None:
+    assert lint(CHART | {"web.yaml": WEB}, "--select", "ts-*")[0] == 0
+    assert main(["lint", "charts/web/templates/web.yaml"]) == 0, "files that git's hooks name"
+
+
+def test_progress_counts_files(tmp_path: Path) -> None:
+    files = []
+    for name, text in FILES.items():
+        files.append(str(tmp_path / name.replace("/", "-")))
+        Path(files[-1]).write_text(text)
+    told: list[tuple[str, int]] = []
+    begun: list[tuple[str, int]] = []
+
+    def begin(what: str, total: int) -> Callable[[int], None]:
+        begun.append((what, total))
+        return lambda done: told.append((what, done))
+
+    read_repository(files, progress=begin)
+    assert begun == [("Building", 0), ("Reading", len(files))]
+    assert told == [("Reading", 1)] * len(files)
 
 
 def test_the_table_says_what_was_passed_over(lint: Lint, capsys: pytest.CaptureFixture[str]) -> None:

@@ -15,7 +15,7 @@ from msgspec.structs import replace as altered
 
 import kschedctl
 from kschedctl.api.kube_version import KUBE_VERSION
-from kschedctl.cli.answer import Answer
+from kschedctl.cli.answer import UNDECIDED, Answer
 from kschedctl.cli.forms import TABLE, Form, option
 from kschedctl.cli.lint_builds import LintBuilds
 from kschedctl.cli.lint_cluster import DescribedCluster, cluster_among, cluster_of_files
@@ -23,6 +23,7 @@ from kschedctl.cli.lint_filters import LintFilters
 from kschedctl.cli.lint_fixes import Linted, LintFixer
 from kschedctl.cli.lint_settings import Project, find_settings, path_ignores, read_baseline, read_settings
 from kschedctl.cli.options import Color, Output, Source, feature_gates, with_options
+from kschedctl.cli.progress import bars
 from kschedctl.cli.source import load
 from kschedctl.errors import UsageError
 from kschedctl.lint.engine import chosen_rules, findings_of, problems_of, rule_named
@@ -38,7 +39,7 @@ from kschedctl.reports.lint_fixes import LintFixes
 from kschedctl.scheduler.framework.feature_gates import FeatureGates
 from kschedctl.sources.files import STDIN, find_files, from_here
 from kschedctl.sources.output_file import check_output_files, write_file
-from kschedctl.sources.repository import Repository, read_repository
+from kschedctl.sources.repository import HINTS, Repository, read_repository
 
 EXAMPLES = (
     "kschedctl lint web.yaml charts/ -R",
@@ -188,15 +189,24 @@ def lint(
     if not (source.snapshot or around.is_live(source)):
         source = replace(source, kube_version=source.kube_version or settings.kube_version)
     project = Project(settings, settings_file.parent if settings_file else Path.cwd())
-    manifests = _manifests([*source.filename, *words], source, which, project)
+    paths = [*source.filename, *words]
+    manifests = _manifests(paths, source, which, project)
     check_output_files(which.write_baseline)
     which.check_fixing(manifests)
     cluster = around.cluster(source)
-    goes = Destination(which.namespace or "", _together(project), _named([*source.filename, *words]))
+    goes = Destination(which.namespace or "", _together(project), _named(paths))
     linter = _linter(which, project, lambda linted: _world(linted, source, cluster, goes))
     if manifests is not None and (which.fix or which.diff):
         return _fixed(LintFixer(manifests, linter), which, shown, settings)
-    return _told(linter(manifests)[0], which, shown, settings)
+    report = linter(manifests)[0]
+    if _only_templates(report) and any(map(os.path.isdir, paths)):  # such files by themselves come from git's hooks
+        return shown.answer(report, UNDECIDED)
+    return _told(report, which, shown, settings)
+
+
+def _only_templates(report: Findings) -> bool:
+    """Whether nothing could be linted that something else would render."""
+    return not report.checked and not report.findings and any(each.hint for each in report.passed_over)
 
 
 def _fixed(fixer: LintFixer, which: Which, shown: Shown, settings: LintSettings) -> Answer | int:
@@ -279,7 +289,7 @@ def _world(manifests: Repository | None, source: Source, cluster: DescribedClust
     manifests.sets.declare(goes.together)
     world = World.of_manifests(located, described.cluster, gates, goes.namespace, sets_of=manifests.sets.of)
     unreadable = tuple(Subject("File", "", place=each).problem((), each.what) for each in manifests.broken)
-    passed_over = tuple(PassedOver(what, where) for what, where in manifests.passed_over.items())
+    passed_over = tuple(PassedOver(what, where, HINTS.get(what, "")) for what, where in manifests.passed_over.items())
     return replace(
         world,
         invalid=(*world.invalid, *described.faults),
@@ -297,7 +307,9 @@ def _manifests(paths: list[str], source: Source, which: Which, project: Project)
         return None
     kept = which.kept(find_files(paths, source.recursive).files, project)
     files = [file if file == STDIN else from_here(file) for file in kept]
-    return read_repository(files, which.builds(files, source.kube_version or ""), strict=which.strict)
+    builds = which.builds(files, source.kube_version or "")
+    with bars() as shown:
+        return read_repository(files, builds, strict=which.strict, progress=shown.begin)
 
 
 def _listed(given: list[str]) -> tuple[str, ...]:

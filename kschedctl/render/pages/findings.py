@@ -75,13 +75,16 @@ def _row(finding: Finding, style: Style) -> tuple[Cell, ...]:
 
 def _passed_over(report: Findings, style: Style) -> str:
     """How much of what, and where that is in a wide table."""
-    parts = (f"{len(each.where):,} {each.what}" for each in report.passed_over)
-    if style.wide:
-        parts = (f"{each.what} in {', '.join(each.where)}" for each in report.passed_over)
-    return ", ".join(parts)
+    said = []
+    for each in report.passed_over:
+        some = f"{each.what} in {', '.join(each.where)}" if style.wide else f"{len(each.where):,} {each.what}"
+        said.append(f"{some} ({each.hint})" if each.hint else some)
+    return ", ".join(said)
 
 
 def _summary(report: Findings) -> list[Cell]:
+    if not report.checked and not report.findings:
+        return [Marked("Nothing was linted", Tone.WARNING), "(no object was found)"]
     checked = f"in {count(report.checked, 'object')}"
     checked += f", by {count(report.rules_run, 'rule')}" if report.rules_run else ""
     found = [count(report.count(level), level) for level in LEVELS if report.count(level)]
