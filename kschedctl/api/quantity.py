@@ -4,7 +4,7 @@ Upstream: staging/src/k8s.io/apimachinery/pkg/api/resource/{quantity,amount,scal
 
 Upstream keeps an amount either as an int64 with a decimal scale or, where that is too small, as a big decimal that is
 rounded up to nano units. Both forms give the same answers within int64 and different ones beyond it (an overflowing
-int64 amount is 0, a big one wraps), so ``Quantity.big`` says which form upstream would hold.
+int64 amount is 0 or wraps, a big one wraps), so ``Quantity.big`` says which form upstream would hold.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from kschedctl.errors import InputError
 NANO, MILLI = -9, -3
 INT64_MIN, INT64_MAX = -(2**63), 2**63 - 1
 _INT64_DIGITS = 18  # decimal digits that always fit into an int64
+_IN_ONE_STEP = (1, 2, 3, 6, 9)  # powers of ten that upstream multiplies by at once, and then forgets that it overflowed
 _MAX_DIGITS = 1000  # upstream has no limit and would hang on 1234567890123456789e999999999
 
 
@@ -81,7 +82,9 @@ class Quantity:
         """The sum; it has this quantity's format, or the other's where this one is zero."""
         format = self.format if self.mantissa else other.format
         if not (self.mantissa and other.mantissa):
-            return replace(self if self.mantissa else other, format=format, big=self.big or other.big, written="")
+            found, big = self if self.mantissa else other, self.big or other.big
+            by = max(found.scale, 0) if big else 0  # a big zero has no positive scale, which the sum does not have then
+            return Quantity(_rescale(found.mantissa, by), found.scale - by, format, big)
         scale = min(self.scale, other.scale)
         terms = _rescale(self.mantissa, self.scale - scale), _rescale(other.mantissa, other.scale - scale)
         big = self.big or other.big or not all(map(_is_int64, (*terms, sum(terms))))
@@ -129,7 +132,7 @@ class Quantity:
         by = self.scale - scale
         if not self.big:
             scaled = _rescale(self.mantissa, by) if by <= _INT64_DIGITS else 0  # more would not do
-            return scaled if _is_int64(scaled) else 0
+            return scaled if _is_int64(scaled) else _wrap(scaled) * (by in _IN_ONE_STEP)
         if by >= 0:  # what Go makes of a float beyond int64 on amd64 is the smallest int64
             return _wrap(self.mantissa * (10**by if by <= _INT64_DIGITS else INT64_MIN))
         divisor = 10**-by

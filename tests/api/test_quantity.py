@@ -165,3 +165,29 @@ def test_wrong_suffix(text: str) -> None:
 def test_what_python_reads_as_numbers_is_not_read_here(text: str) -> None:
     with pytest.raises(QuantityError, match="must match"):
         parse(text)
+
+
+def wrapped(number: int) -> int:
+    return (number + 2**63) % 2**64 - 2**63
+
+
+@pytest.mark.parametrize(
+    ("text", "value", "milli"),
+    [
+        ("12E", 0, 0),  # 18 and 21 places one by one, until one is too many
+        ("205551579022G", wrapped(205551579022 * 10**9), 0),  # 9 places at once, 12 one by one
+        ("99000000000000000", 99 * 10**15, wrapped(99 * 10**18)),  # 3 places at once
+        ("9e6", 9 * 10**6, 9 * 10**9),
+        ("9223372036854775808", -(2**63), wrapped(2**63 * 1000)),  # a big decimal
+        ("1e400", 0, 0),
+    ],
+)
+def test_what_leaves_int64_is_lost_or_wraps(text: str, value: int, milli: int) -> None:
+    """Upstream: positiveScaleInt64 in math.go gives 0 or what wrapped around, which AsScaledInt64 does not look at."""
+    assert (parse(text).value(), parse(text).milli_value()) == (value, milli)
+
+
+def test_a_sum_with_a_big_zero_is_a_big_decimal_without_places_before_the_point() -> None:
+    assert parse("8E").milli_value() == 0
+    assert parse("0Ei").add(parse("8E")).milli_value() == wrapped(8 * 10**21)
+    assert parse("8E").add(parse("0Ei")).milli_value() == wrapped(8 * 10**21)

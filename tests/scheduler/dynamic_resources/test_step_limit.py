@@ -15,6 +15,7 @@ import kschedctl
 from kschedctl.api.kube_version import KubeVersion
 from kschedctl.scheduler.plugins.dynamic_resources import step_limit
 from kschedctl.scheduler.plugins.dynamic_resources.step_limit import SearchTimeoutError, StepLimit
+from kschedctl.scheduler.plugins.helper.device_features import Features
 
 Json = dict[str, Any]
 REFUSED, TIMED_OUT = "cannot allocate all claims", "timed out trying to allocate devices"
@@ -86,18 +87,25 @@ def test_older_versions_try_any_order(version: str, devices: int, want: str) -> 
     assert said(cluster_of(devices, devices + 1), version, feature_gates=gates) == ("Unschedulable", want)
 
 
+def test_the_older_allocator_tries_any_order_in_1_36_too() -> None:
+    """Without these features kube-scheduler takes its stable one."""
+    gates = {"DRAConsumableCapacity": False, "DRADeviceBindingConditions": False}
+    assert said(cluster_of(10, 11), feature_gates=gates) == ("Unschedulable", REFUSED)
+    assert said(cluster_of(11, 12), feature_gates=gates) == ("Error", f"node n: {TIMED_OUT}")
+
+
 @pytest.mark.parametrize("devices", range(7))
 def test_sequences_are_counted_as_they_are_tried(devices: int) -> None:
     """One for each set, or each order of each set, the empty one included: that many times allocateOne is called."""
     for version, ways in (("1.36", combinations), ("1.35", permutations)):
-        limit = StepLimit(10, KubeVersion.supported(version))
+        limit = StepLimit(10, Features(release=KubeVersion.supported(version)))
         assert limit.refuses(devices, all_tried=True)
         assert limit.in_vain == sum(1 for size in range(devices + 1) for _ in ways(range(devices), size))
 
 
 def test_a_constraint_may_end_the_search_sooner() -> None:
     """Upstream does not try all sets then, so that nothing is counted, and many devices are tried to see."""
-    limit = StepLimit(10, KubeVersion.supported("1.36"))
+    limit = StepLimit(10, Features())
     assert limit.refuses(23, all_tried=False)
     assert not limit.refuses(24, all_tried=False)
     assert limit.in_vain == 0
@@ -105,7 +113,7 @@ def test_a_constraint_may_end_the_search_sooner() -> None:
 
 def test_what_is_not_decided_here_is_said_to_be_so(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(step_limit, "MAX_STEPS", 100)
-    limit = StepLimit(0, KubeVersion.supported("1.36"))
+    limit = StepLimit(0, Features())
     for _ in range(100):
         limit.step()
     with pytest.raises(SearchTimeoutError) as caught:

@@ -106,7 +106,7 @@ class Search:
         self.taken: dict[DeviceId, Quantities] = {}
         self.counters = TakenCounters(inventory.available)
         self.selectable: dict[tuple[At, DeviceId], bool] = {}
-        self.limit = StepLimit(seconds, self.features.release)
+        self.limit = StepLimit(seconds, self.features)
         self.at_invalid = AT_INVALID_POOL.at(self.features.release)
         self.not_all = NOT_ALL_TO_HAVE.at(self.features.release)
         self.all_consumers = CONSUMERS.at(self.features.release) == "can be allocated"
@@ -320,7 +320,7 @@ class Search:
             heeded = request.selectors
             if request.mode == ALL and not ALL_OF_CLASS.at(self.features.release):
                 heeded = tuple(selector for selector in heeded if not selector.of_class)
-            selected = all(self.inventory.selects(selector, device) for selector in heeded)
+            selected = all(self.inventory.selects(each, device, self.features.newer_allocator) for each in heeded)
             self.selectable[key] = selected and self.inventory.on_node(device, self.row)
         return self.selectable[key]
 

@@ -55,7 +55,7 @@ def _misfit(search: Search, request: Request, pool: Pool, device: PooledDevice) 
     for selector in request.selectors:
         source = selector.source.partition(":")[0]
         try:
-            if not search.inventory.selects(selector, device):
+            if not search.inventory.selects(selector, device, search.features.newer_allocator):
                 return DeviceFault("NotSelected", source=source, expression=selector.text)
         except AllocationError as error:
             return DeviceFault("SelectorFails", error.text, source, selector.text)

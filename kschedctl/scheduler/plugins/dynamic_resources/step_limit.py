@@ -6,7 +6,8 @@ plugins/dynamicresources/dynamicresources.go (v1.36).
 
 from __future__ import annotations
 
-from kschedctl.api.kube_version import ByVersion, KubeVersion
+from kschedctl.api.kube_version import ByVersion
+from kschedctl.scheduler.plugins.helper.device_features import Features
 
 STEPS_A_SECOND = 1_200_000
 """Devices that upstream tries: 2**23 fit into the ten seconds that it has by default, 2**24 do not."""
@@ -17,7 +18,8 @@ FILTER_SECONDS = 10.0
 """The default of DynamicResources' filterTimeout."""
 
 SEQUENCES = ByVersion(
-    "in which order several devices of a request are tried", (("", "any"), ("1.36", "that of the devices"))
+    "in which order its newer allocator tries several devices for a request",
+    (("", "any"), ("1.36", "that of the devices")),
 )
 
 
@@ -35,9 +37,9 @@ class StepLimit:
     With 0 ``seconds`` it has no limit.
     """
 
-    def __init__(self, seconds: float, release: KubeVersion) -> None:
+    def __init__(self, seconds: float, features: Features) -> None:
         self.most = int(seconds * STEPS_A_SECOND) if seconds else None
-        self.any_order = SEQUENCES.at(release) == "any"
+        self.any_order = SEQUENCES.at(features.release) == "any" or not features.newer_allocator
         self.tried = self.in_vain = 0
 
     def step(self) -> None:
