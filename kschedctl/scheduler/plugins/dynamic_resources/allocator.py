@@ -281,12 +281,13 @@ class Search:
     def _next_place(self, at: At, place: int, device: PooledDevice) -> int:
         """From where on the next device of the request is looked for after one at a place.
 
-        Where any order is tried an earlier one is of use only to a constraint that heeds the order.
+        Where any order is tried an earlier one is of use only where the order matters: to constraints, or for counters
+        that are not given back.
         """
         if not self.limit.any_order:
             return place + 1
-        constraints = self.claims[at.claim].constraints
-        if self.features.newer_allocator and any(c.distinct_attribute is not None for c in constraints):
+        distinct = any(c.distinct_attribute is not None for c in self.claims[at.claim].constraints)
+        if not self.interchangeable or (distinct and self.features.newer_allocator):
             return 0
         return place + (not self._again(at, device))
 
