@@ -35,6 +35,7 @@ from kschedctl.lint.rules.admission import limit_ranges, quota_sums, quotas
 from kschedctl.lint.rules.api import immutable, refused, versions
 from kschedctl.lint.rules.meant import (
     amounts,
+    autoscalers,
     namespaces,
     node_labels,
     node_values,
@@ -58,7 +59,7 @@ FAMILIES = {
     "Requests and capacity": (requests, amounts, quotas, quota_sums, limit_ranges, room, room_now),
     "Volumes, host ports, labels": (storage, claims, binding),
     "Schedulers, gates, gangs, devices": (special,),
-    "Names that nothing has": (references, namespaces),
+    "Names that nothing has": (references, autoscalers, namespaces),
 }
 """Heading -> the modules of its rules."""
 

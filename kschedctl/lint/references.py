@@ -21,22 +21,48 @@ _MOST_COMPARED = 500
 
 
 class NameReference(NamedTuple):
-    """The name of an object of a kind, and the field of an object that holds it."""
+    """The name of an object of a kind, and the field of an object that holds it.
+
+    ``namespace``: that of the object with the name, unless it is that of the one with the field.
+    """
 
     subject: Subject
     path: Path
     kind: str
     name: str
+    namespace: str = ""
+
+    @property
+    def where(self) -> str:
+        """The namespace, empty for kinds without one."""
+        return "" if self.kind in CLUSTER_SCOPED else self.namespace or self.subject.namespace or "default"
 
 
 def misspelt(world: World, references: Iterable[NameReference]) -> Iterator[Problem]:
     """Names that nothing has, each beside one that was meant."""
     anywhere: dict[str, set[str]] = {}
-    for subject, path, kind, name in references:
+    for reference in references:
+        kind, name = reference.kind, reference.name
         known = anywhere.setdefault(kind, world.names_anywhere(kind))
         if not name or name in known or name in _PROVIDED.get(kind, ()):
             continue
-        namespace = "" if kind in CLUSTER_SCOPED else subject.namespace or "default"
-        names = world.names_beside(subject, kind, namespace)
+        names = world.names_beside(reference.subject, kind, reference.where)
         if name not in names and len(names) <= _MOST_COMPARED and (meant := one_meant(name, names)):
-            yield subject.problem(path, f'there is no {kind} "{name}", but "{meant}"', f"Write {meant}")
+            message = f'there is no {kind} "{name}", but "{meant}"'
+            yield reference.subject.problem(reference.path, message, f"Write {meant}")
+
+
+def elsewhere(world: World, references: Iterable[NameReference]) -> Iterator[Problem]:
+    """Names that only an object of another namespace has, which nothing there names."""
+    references = [reference for reference in references if reference.name and reference.subject.namespace]
+    named = {(reference.kind, reference.where, reference.name) for reference in references}
+    for subject, path, kind, name, _ in references:
+        homes = world.namespaces_of(kind, name)
+        free = [home for home in homes if (kind, home, name) not in named]
+        if (
+            homes == free
+            and len(free) == 1
+            and free != [subject.namespace]
+            and not world.others_own([subject.namespace])
+        ):
+            yield subject.problem(path, f'{kind} "{name}" is in namespace {free[0]}, and seen from there alone')

@@ -271,6 +271,10 @@ class World:
         """The names of a kind among the manifests, wherever they go."""
         return {subject.name for (found, _), named in self._of_kind.items() if found == kind for subject in named}
 
+    def namespaces_of(self, kind: str, name: str) -> list[str]:
+        """Those in which an object of the manifests has this kind and name."""
+        return [space for (k, space) in self._of_kind if k == kind and name in self._names(kind, space)]
+
     @cached_property
     def _of_kind(self) -> dict[tuple[str, str], list[Subject]]:
         """(kind, namespace) -> the manifests; the namespace is empty for kinds without one."""

@@ -30,15 +30,18 @@ class _Named(NamedTuple):
 
 def missing(world: World) -> Iterator[Problem]:
     made = {name for kind in _KINDS for name in world.names_anywhere(kind)}
-    for subject, path, name, needed in (*_of_objects(world), *_of_terms(world)) if made else ():
-        beside = set() if name in made or name.startswith(_PROVIDED) else world.names_beside(subject, "Namespace")
-        meant = one_meant(name, beside) if name not in beside else ""
+    for subject, path, name, needed in (*_of_objects(world), *_of_terms(world)):
+        if name in made or name.startswith(_PROVIDED):
+            continue
+        beside = world.names_beside(subject, "Namespace")
+        known = beside if beside or path == _OF_OBJECT else set(world.by_namespace)
+        meant = one_meant(name, known) if name not in known else ""
         if meant or (needed and beside and name not in beside and world.cluster is None):
-            yield subject.problem(
-                path,
-                f'nothing makes the namespace "{name}"' + f', but "{meant}"' * bool(meant),
-                f"Write {meant}" if meant else "",
-            )
+            message = f'nothing makes the namespace "{name}"' + f', but "{meant}"' * bool(meant and beside)
+            yield subject.problem(path, message, f"Write {meant}" if meant else "")
+
+
+_OF_OBJECT: Path = ("metadata", "namespace")
 
 
 def _of_objects(world: World) -> Iterator[_Named]:
@@ -52,7 +55,7 @@ def _of_objects(world: World) -> Iterator[_Named]:
         name = subject.namespace
         if name and _is_written(subject):
             alone = subject.place is not None and files.get(name) == {subject.place.file} <= making
-            yield _Named(subject, ("metadata", "namespace"), name, alone and subject.kind in TEMPLATES)
+            yield _Named(subject, _OF_OBJECT, name, alone and subject.kind in TEMPLATES)
 
 
 def _is_written(subject: Subject) -> bool:

@@ -50,19 +50,22 @@ def misspelt(world: World) -> Iterator[Problem]:
             meant = label_meant(key) or ("" if key in of_pools else one_meant(key, of_pools))
             if meant and not told_elsewhere:
                 yield workload.problem(path, f"no node has the label {key}", f"Write {meant}")
-    for subject, path, key in _of_storage(world):
+    for subject, path, key in _of_others(world):
         if meant := label_meant(key):
             yield subject.problem(path, f"no node has the label {key}", f"Write {meant}")
 
 
-def _of_storage(world: World) -> Iterator[tuple[Subject, Path, str]]:
-    """What volumes and classes of storage ask of nodes."""
+def _of_others(world: World) -> Iterator[tuple[Subject, Path, str]]:
+    """What volumes and classes of storage ask of nodes, and what NodePools say of theirs."""
     for subject, volume in world.linted("PersistentVolume"):
         required = volume.spec.node_affinity.required if volume.spec.node_affinity else None
         for i, term in enumerate(required.node_selector_terms if required else ()):
             for j, expression in enumerate(term.match_expressions):
                 at: Path = ("spec", "nodeAffinity", "required", "nodeSelectorTerms", i, "matchExpressions", j, "key")
                 yield subject, at, expression.key
+    for subject, pool in world.linted("NodePool"):
+        for i, declared in enumerate(pool.spec.template.spec.requirements):
+            yield subject, ("spec", "template", "spec", "requirements", i, "key"), declared.key
     for subject, found in world.linted("StorageClass"):
         for i, allowed in enumerate(found.allowed_topologies):
             for j, asked in enumerate(allowed.match_label_expressions):

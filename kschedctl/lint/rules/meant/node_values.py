@@ -105,18 +105,34 @@ def _of_pools(subject: Subject, asked: _Asked, pools: Iterable[str]) -> Iterator
 
 def os_mismatch(world: World) -> Iterator[Problem]:
     for workload in world.workloads:
-        system = workload.written.get("os")
-        name = system.get("name") if isinstance(system, Mapping) else None
-        if not isinstance(name, str) or name not in _SYSTEMS:
+        field, name = _system(workload)
+        if name not in _SYSTEMS:
             continue
         asked = [way.conditions.by_key.get(OS) for way in alternatives(workload.spec)]
         allowed = [values.allowed for values in asked if values is not None and values.allowed is not None]
         if allowed and not any(name in each for each in allowed):
             wanted = ", ".join(sorted({value for each in allowed for value in each}))
-            message = f"spec.os is {name}, but the pods go to {wanted} nodes only: the kubelet refuses them there"
+            message = f"{field} says {name}, but the pods go to {wanted} nodes only: the kubelet refuses them there"
             yield workload.problem(where(workload), message)
-        elif name == "windows" and not allowed and not workload.spec.node_name:
+        elif name == "windows" and field == _OS_NAME and not allowed and not workload.spec.node_name:
             yield workload.problem(("os", "name"), "the scheduler does not read it: the pods go to linux nodes too")
+
+
+_OS_NAME, _OPTIONS = "spec.os", "securityContext.windowsOptions"
+
+
+def _system(workload: Workload) -> tuple[str, str]:
+    """(field, operating system) of what the pods are for; empty where nothing says it."""
+    spec = workload.written
+    system = spec.get("os")
+    if isinstance(system, Mapping) and isinstance(system.get("name"), str):
+        return _OS_NAME, system["name"]
+    containers = spec.get("containers")
+    for each in (spec, *(containers if isinstance(containers, list) else ())):
+        context = each.get("securityContext") if isinstance(each, Mapping) else None
+        if isinstance(context, Mapping) and context.get("windowsOptions"):
+            return _OPTIONS, "windows"
+    return "", ""
 
 
 RULES = (

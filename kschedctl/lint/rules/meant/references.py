@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from kschedctl.lint import documentation as doc
-from kschedctl.lint.manifests.objects import AUTOSCALERS
 from kschedctl.lint.near_names import one_meant
-from kschedctl.lint.references import NameReference, misspelt
+from kschedctl.lint.references import NameReference, elsewhere, misspelt
 from kschedctl.lint.rule import WARNING, Rule
 from kschedctl.lint.rules.claims import class_names
 from kschedctl.lint.subject import Problem
@@ -19,7 +18,9 @@ _QUEUE = "kueue.x-k8s.io/queue-name"
 
 def storage(world: World) -> Iterator[Problem]:
     if world.cluster is None:  # else vl-missing speaks
-        yield from misspelt(world, _of_storage(world))
+        references = list(_of_storage(world))
+        yield from misspelt(world, references)
+        yield from elsewhere(world, (each for each in references if each.kind == "PersistentVolumeClaim"))
 
 
 def _of_storage(world: World) -> Iterator[NameReference]:
@@ -34,6 +35,10 @@ def _of_storage(world: World) -> Iterator[NameReference]:
                 )
     for subject, claim in world.linted("PersistentVolumeClaim"):
         yield NameReference(subject, ("spec", "volumeName"), "PersistentVolume", claim.spec.volume_name)
+    for subject, volume in world.linted("PersistentVolume"):
+        if (kept := volume.spec.claim_ref) is not None:
+            path, namespace = ("spec", "claimRef", "name"), kept.namespace or "default"
+            yield NameReference(subject, path, "PersistentVolumeClaim", kept.name, namespace)
 
 
 _CLAIM = ("PersistentVolumeClaim",)
@@ -41,7 +46,9 @@ _CLAIM = ("PersistentVolumeClaim",)
 
 def devices(world: World) -> Iterator[Problem]:
     if world.cluster is None:  # else dra-no-device speaks
-        yield from misspelt(world, _of_devices(world))
+        references = list(_of_devices(world))
+        yield from misspelt(world, references)
+        yield from elsewhere(world, (each for each in references if each.kind != "DeviceClass"))
 
 
 def _of_devices(world: World) -> Iterator[NameReference]:
@@ -96,24 +103,6 @@ def _of_gangs(world: World) -> Iterator[NameReference]:
             yield NameReference(subject, ("metadata", "labels", _QUEUE), "LocalQueue", queue)
 
 
-def scaled(world: World) -> Iterator[Problem]:
-    autoscalers = [item for kind in AUTOSCALERS for item in world.linted(kind)]
-    targets = {(s.namespace or "default", found.limits.name) for s, found in autoscalers if found.limits}
-    for subject, found in autoscalers:
-        namespace = subject.namespace or "default"
-        there = _workloads(world, namespace, found.limits.kind) if found.limits else set()
-        if found.limits is None or found.limits.name in there:
-            continue
-        unscaled = [name for name in there if (namespace, name) not in targets]
-        if near := one_meant(found.limits.name, unscaled):
-            message = f'there is no {found.limits.kind} "{found.limits.name}", and "{near}" has no autoscaler'
-            yield subject.problem(("spec", "scaleTargetRef", "name"), message, f"Write {near}")
-
-
-def _workloads(world: World, namespace: str, kind: str) -> set[str]:
-    return {w.subject.name for w in world.by_namespace.get(namespace, ()) if w.kind == kind}
-
-
 def scheduler(world: World) -> Iterator[Problem]:
     for workload in world.workloads:
         name = workload.spec.scheduler_name
@@ -129,7 +118,8 @@ RULES = (
         "vl-misspelt",
         WARNING,
         storage,
-        summary="A claim, volume or class of storage that is not among the manifests, beside one that is nearly it",
+        summary="A claim, volume or class of storage that is not among the manifests, beside one that is nearly it, or "
+        "in another namespace",
         why=_PENDING,
         fix=_CORRECT,
         source=doc.VOLUMES,
@@ -170,15 +160,6 @@ RULES = (
         why=_REFUSED,
         fix=_CORRECT,
         source="plugin/pkg/admission/serviceaccount (v1.36)",
-    ),
-    Rule(
-        "hpa-misspelt",
-        WARNING,
-        scaled,
-        summary="An autoscaler of a workload that is not among the manifests, beside one that has none",
-        why="It scales nothing: the workload stays at its replicas.",
-        fix="Correct scaleTargetRef",
-        source="https://kubernetes.io/docs/tasks/run-application/horizontal-pod-autoscale/",
     ),
     Rule(
         "sc-misspelt",

@@ -25,7 +25,8 @@ def unpinned(world: World) -> Iterator[Problem]:
     for subject, volume in world.linted("PersistentVolume"):
         spec = subject.document.get("spec")
         required = volume.spec.node_affinity.required if volume.spec.node_affinity else None
-        if isinstance(spec, Mapping) and spec.get("local") is not None and required is None:
+        terms = required.node_selector_terms if required else ()
+        if isinstance(spec, Mapping) and spec.get("local") is not None and not terms:
             message = "spec.nodeAffinity: Required value: Local volume requires node affinity"
             yield subject.problem(("spec", "local"), message)
 
