@@ -6,6 +6,7 @@ Patches, and what generators and charts take, are no objects; to others a select
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import suppress
 from typing import Any
@@ -22,6 +23,9 @@ _SELECTING = frozenset({"Deployment", "StatefulSet", "DaemonSet", "ReplicaSet"})
 """Kinds that the API takes only with a selector."""
 _APART = ("affinity", "topologySpreadConstraints")
 _BUILT_UPON = ("resources", "bases", "components")
+
+_PATCH = re.compile(r"(^|[-_.])patch(es)?[-_.]")
+"""What people call files of patches, whoever applies them."""
 
 
 class Kustomizations:
@@ -58,7 +62,7 @@ class Kustomizations:
     def is_patch(self, file: str, document: Mapping[str, Any]) -> bool:
         """Whether an object of a file changes another one, rather than being one."""
         path = os.path.abspath(file)
-        if path in self._aside:
+        if path in self._aside or _PATCH.search(os.path.basename(path)):
             return True
         spec = document.get("spec")
         if document.get("kind") not in _SELECTING or not isinstance(spec, dict) or "selector" in spec:

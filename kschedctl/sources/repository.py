@@ -32,6 +32,8 @@ _KUBERNETES = re.compile(r"^[ \t]*+(?:apiVersion|\"apiVersion\")\s*+:", re.MULTI
 _PLACEHOLDER = re.compile(r"\{\{|\$\{[A-Za-z_]|<%")
 _VARIABLE = re.compile(r"\$\([A-Za-z_]")
 _UPPER_NAME = re.compile(r"[A-Z][A-Z0-9]*(?:_[A-Z0-9]+)+")
+_UPPER_AMOUNT = re.compile(r"\b(cpu|memory|storage)[\"']?:\s*+[\"']?" + _UPPER_NAME.pattern + r"\b")
+_AMOUNTS = frozenset({"cpu", "memory", "storage", "ephemeral-storage"})
 """What kustomizations and scripts put something else for: ``$(replicas)`` in a field, ``PV_NAME`` for a name."""
 _TEMPLATE = re.compile(r"\{\{|\{%|\$\{[A-Za-z_]|<%|@[A-Z][A-Z0-9_]*@|\{[A-Z][A-Z0-9_]*\}")
 """What also stands for something else where it makes a file unreadable."""
@@ -127,7 +129,8 @@ class _Reading:
 
     def _documents(self, file: str, name: str, content: Content) -> None:
         """Nothing of a file is kept where one of its documents cannot be read."""
-        text, templated = Text(name, content), bool(_PLACEHOLDER.search(content.text) or _VARIABLE.search(content.text))
+        text = Text(name, content)
+        templated = any(found.search(content.text) for found in (_PLACEHOLDER, _VARIABLE, _UPPER_AMOUNT))
         for document in parse_without_schemas(content):
             found = [each for each in objects_of(document, text) if _is_object(each.value)]
             where = name if document.number == 1 else f"{name}, document {document.number}"
@@ -224,7 +227,18 @@ def _has_placeholder(value: Any) -> bool:
     """Whether something is still to be put in where the API would read it."""
     group = str(value.get("apiVersion")).rpartition("/")[0]
     variable = None if "." in group and not group.endswith(".k8s.io") else _VARIABLE  # which others have a use for
-    return any(_PLACEHOLDER.search(text) or (variable and variable.search(text)) for text in _texts(value))
+    later = any(_PLACEHOLDER.search(text) or (variable and variable.search(text)) for text in _texts(value))
+    return later or any(_UPPER_NAME.fullmatch(text) for text in _amounts(value))
+
+
+def _amounts(value: Any) -> Iterator[str]:
+    """What stands where an amount should."""
+    open_: list[Any] = [value]
+    while open_:
+        one = open_.pop()
+        if isinstance(one, dict):
+            yield from (inner for key, inner in one.items() if key in _AMOUNTS and isinstance(inner, str))
+        open_ += one.values() if isinstance(one, dict) else one if isinstance(one, list) else ()
 
 
 def _is_named_later(value: Any) -> bool:

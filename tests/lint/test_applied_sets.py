@@ -212,7 +212,7 @@ def test_what_tests_expect_is_no_object(lint: Callable[..., Any]) -> None:
 
 
 def test_parts_of_objects_in_tests_are_none(lint: Callable[..., Any]) -> None:
-    part = "apiVersion: v1\nkind: Pod\nmetadata: {name: a, labels: {a: b}}\n"
+    part = "apiVersion: v1\nkind: Pod\nmetadata: {name: a, labels: {a: b}}\nspec: {hostNetwork: true}\n"
     report = lint({"tests/part.yaml": part, "part.yaml": part}, "api-refused")
     assert {f["file"] for f in report["findings"]} == {"part.yaml"}
     assert [(each["what"], each["where"]) for each in report["passedOver"]] == [

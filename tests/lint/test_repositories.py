@@ -75,11 +75,23 @@ def test_what_is_no_manifest_is_counted_and_the_rest_is_linted(lint: Lint) -> No
 
 @pytest.mark.parametrize(
     ("written", "placeholder"),
-    [("name: web}\nspec:", "name: WEB_NAME}\nspec:"), ("memory: 1Gi", "memory: $(web_memory)")],
+    [
+        ("name: web}\nspec:", "name: WEB_NAME}\nspec:"),
+        ("memory: 1Gi", "memory: $(web_memory)"),
+        ("memory: 1Gi", "memory: FROM_OVERLAY"),
+    ],
 )
 def test_what_is_put_in_later_makes_a_template(lint: Lint, written: str, placeholder: str) -> None:
     _, report, _ = lint({"web.yaml": WEB.replace(written, placeholder)})
     assert (report["checked"], passed_over(report)) == (0, {"templates": ["web.yaml"]})
+
+
+@pytest.mark.parametrize("name", ["web-patch.yaml", "patch_web.yaml", "web.patch.yaml"])
+def test_what_is_called_a_patch_is_one(lint: Lint, name: str) -> None:
+    _, report, _ = lint({name: "apiVersion: v1\nkind: PersistentVolumeClaim\nmetadata: {name: a}\nspec: {}\n"})
+    assert passed_over(report) == {"patches of Kustomize": [name]}
+    _, report, _ = lint({"dispatcher.yaml": WEB}, "--select", "lb-deprecated")
+    assert report["checked"] == 1
 
 
 def test_variables_of_the_container_are_no_placeholders(lint: Lint) -> None:

@@ -80,9 +80,10 @@ def _errors(kind: str, found: Struct, world: World) -> list[FieldError]:
 def is_written(subject: Subject) -> bool:
     """Whether somebody wrote an object of Kubernetes' own; no controller made it, and no API server printed it.
 
-    What has a status and nothing else is what somebody waits for, and never applies.
+    What should make pods and has no spec at all is what somebody waits for, or removes, and never applies.
     """
-    if "status" in subject.document and "spec" not in subject.document:
+    makes_pods = subject.kind in manifests.KINDS and subject.kind != "PodTemplate"
+    if makes_pods and "spec" not in subject.document:
         return False
     metadata = subject.document.get("metadata")
     made = isinstance(metadata, dict) and (metadata.get("uid") or metadata.get("ownerReferences"))

@@ -63,7 +63,8 @@ def _absurdity(name: str, text: str | int | float, asked: Resources) -> str:
     if name in IN_BYTES and milli % 1000 and milli < LEAST_BYTES * 1000:
         return f'fractional byte value "{text}" is invalid, must be an integer'
     if name in IN_BYTES and 0 < milli < LEAST_BYTES * 1000:
-        return f'"{text}" is {milli // 1000:,} bytes: a unit, as Mi, is missing'
+        size = milli // 1000
+        return f'"{text}" is {size:,} byte{"s" * (size != 1)}: a unit, as Mi, is missing'
     if name in _MOST and _MOST[name] < amount[name]:
         return f'"{text}": no node has as much'
     if name == CPU and milli >= MANY_CPUS * 1000:
