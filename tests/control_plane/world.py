@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Mapping
 from copy import deepcopy
 from typing import Any
@@ -22,7 +23,7 @@ OF_GROUP = {"Deployment": "apps/v1", "ReplicaSet": "apps/v1", "StatefulSet": "ap
 
 def control_plane(documents: Iterable[Json], asked: str) -> Store:
     """Of documents as kubectl prints them; what the ``asked`` pod was made of is the current template."""
-    found = deepcopy([each for each in documents if each["kind"] not in ("Event", "Lease")])
+    found = json.loads(json.dumps([each for each in documents if each["kind"] not in ("Event", "Lease")]))
     for each in found:
         each["metadata"].setdefault("labels", {})
     store = Store(each for each in found if each["kind"] not in ("ReplicaSet", "StatefulSet", "Deployment"))

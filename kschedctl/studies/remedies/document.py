@@ -13,7 +13,7 @@ from kschedctl.api.workloads import identity
 from kschedctl.reports.remedies import Remedy
 from kschedctl.studies.controllers.templates import template_spec, with_template_spec
 from kschedctl.studies.remedies.api_versions import CREATED_IN
-from kschedctl.studies.remedies.changes import Edited, ObjectKey
+from kschedctl.studies.remedies.changes import Edited, Fix, ObjectKey
 from kschedctl.studies.remedies.immutable import is_updated
 from kschedctl.studies.remedies.json_patch import json_patch, plain
 from kschedctl.studies.remedies.owners import OwnerPatch, owner_patch
@@ -47,7 +47,7 @@ def remedy_of(
         by="operator" if any(fix.by == "operator" for fix in fixes) else "author",
         weakens="; ".join(weakens) or None,
         opens=trial.opens,
-        commands=(*(c for fix in fixes for c in fix.commands), *(patch.commands if patch else ())),
+        commands=(*(c for fix in _room_first(fixes, own) for c in fix.commands), *(patch.commands if patch else ())),
         changes=tuple(object_changes(edits or _as_written(trial, own, workload))),
         kinds=tuple(fix.kind for fix in fixes),
         victims=victims,
@@ -56,6 +56,11 @@ def remedy_of(
         owner=str(patch.owner) if patch else "",
         owner_patch=patch.patch if patch else {},
     )
+
+
+def _room_first(fixes: Iterable[Fix], own: ObjectKey) -> list[Fix]:
+    """Those that take other pods away before the rest, lest the pod preempts somebody meanwhile."""
+    return sorted(fixes, key=lambda fix: all(edit.key.kind != "Pod" or edit.key == own for edit in fix.edits))
 
 
 def _as_written(trial: RemedyTrial, own: ObjectKey, workload: Struct | None) -> dict[ObjectKey, Edited]:

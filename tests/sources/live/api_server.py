@@ -40,13 +40,19 @@ class Response:
 
 
 Answer = Callable[[str, dict[str, str]], Response | None]
+Write = Callable[[str, str, str, bytes], Response]
+"""Of a method, a path, a content type and a body."""
 
 
 @dataclass
 class ApiServer:
-    """``answers`` are asked in order, each with path and query; the first that gives a response is taken."""
+    """``answers`` are asked in order, each with path and query; the first that gives a response is taken.
+
+    ``write`` gets requests that change something; without it they are answered as if they read.
+    """
 
     answers: list[Answer]
+    write: Write | None = None
     requests: list[tuple[str, str, list[tuple[str, str]]]] = field(default_factory=list)
     url: str = ""
 
@@ -131,9 +137,9 @@ class _Quiet(ThreadingHTTPServer):
 
 
 @contextmanager
-def serving(*answers: Answer, tls: bool = False) -> Iterator[ApiServer]:
+def serving(*answers: Answer, tls: bool = False, write: Write | None = None) -> Iterator[ApiServer]:
     """The server, on a port of its own, until the block ends. ``tls``: with a certificate, and it asks for one."""
-    api = ApiServer(list(answers))
+    api = ApiServer(list(answers), write)
 
     class Handler(BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"
@@ -141,7 +147,13 @@ def serving(*answers: Answer, tls: bool = False) -> Iterator[ApiServer]:
         def do(self) -> None:
             api.requests.append((self.command, self.path, [(k.lower(), v) for k, v in self.headers.items()]))
             with suppress(ConnectionError):  # the other side may have heard enough
-                _send(self, api.respond(self.path))
+                _send(self, self.response())
+
+        def response(self) -> Response:
+            if api.write is None or self.command == "GET":
+                return api.respond(self.path)
+            body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
+            return api.write(self.command, self.path, self.headers.get("Content-Type") or "", body)
 
         do_GET = do_POST = do_PUT = do_PATCH = do_DELETE = do_HEAD = do_OPTIONS = do  # noqa: N815
 

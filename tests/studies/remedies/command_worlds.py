@@ -16,6 +16,7 @@ import test_volumes
 import yaml
 from claim_documents import (
     GPU,
+    HOSTNAME,
     ZONE,
     attachment,
     claim,
@@ -143,6 +144,14 @@ SPREAD = {
     "labelSelector": {"matchLabels": {"app": "web"}},
 }
 
+APART = {
+    "affinity": {
+        "podAntiAffinity": {
+            REQUIRED: [{"labelSelector": {"matchLabels": {"app": "web"}}, "topologyKey": HOSTNAME}],
+        }
+    }
+}
+
 
 def near(**fields: Any) -> Json:
     term = {"labelSelector": {"matchLabels": {"app": "db"}}, "topologyKey": ZONE, **fields}
@@ -242,6 +251,10 @@ MADE: dict[str, World] = {
             *OLD,
             of("Deployment", "web-2", topologySpreadConstraints=[SPREAD]),
         ],
+        "d/web-2",
+    ),
+    "a rollout whose pods keep apart": World(
+        [node("n1"), OLD[0], of("Deployment", "web-2", **APART)],
         "d/web-2",
     ),
     "a misspelt topology": World(

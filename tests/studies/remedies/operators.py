@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 
 from command_worlds import World
 from control_plane import kubectl
@@ -15,6 +15,9 @@ from kschedctl.cluster import FIELDS, Cluster
 from kschedctl.reports.remedies import Remedies, Remedy
 from kschedctl.studies.remedies.remedies import remedies
 from kschedctl.studies.remedies.search import RemedyWishes
+
+OF_SYSTEMS = {"Node", "CSINode", "CSIStorageCapacity", "ResourceSlice"}
+"""Kinds that kubelets and drivers write."""
 
 
 class Operator:
@@ -41,11 +44,10 @@ class Operator:
         store = self.store.copy()
         workload = workload_of(store, store.read(self.asked))
         before = sum(map(ready, pods_of(store, workload)))
+        _published(store, remedy)
         for command in remedy.commands:
             kubectl.run(store, command)
             self._run(store)
-        if not any(_changes(command) for command in remedy.commands):
-            _published(store, remedy.changes)
         self._run(store)
         if lost := [line for line in store.log if "DATA LOST" in line and "lost" not in (remedy.weakens or "")]:
             return lost[0]
@@ -80,25 +82,33 @@ class Operator:
         return "" if first.rpartition(" ")[2] in remedy.opens else f"{first}, not {remedy.opens}"
 
 
-def _changes(command: str) -> bool:
-    """Unless it is to be looked at, or waited for."""
-    return not command.startswith(("kubectl describe ", "kubectl wait "))
-
-
 def _waits(document: Json) -> bool:
     return document["kind"] == "Pod" and not document["spec"].get("nodeName")
 
 
-def _published(store: Store, changes: Iterable[Json]) -> None:
-    """What drivers, kubelets, controllers and providers of nodes do, whom no command tells to."""
-    for each in changes:
+def _published(store: Store, remedy: Remedy) -> None:
+    """What no command makes: drivers, kubelets and providers of nodes do it, or it comes about by waiting."""
+    alone = not any(_changes(command) for command in remedy.commands)
+    for each in remedy.changes:
         if "create" in each:
-            store.create(each["create"])
+            if alone or each["create"]["kind"] in OF_SYSTEMS:
+                store.create(each["create"])
             continue
-        if "delete" in each:
-            store.delete(_key(each["delete"]))
-        else:
-            store.objects[_key(each)] = patched(store.read(_key(each)), each["patch"], "json")
+        key = _key(each.get("delete", each))
+        waited = "delete" in each and key.kind == "Pod" and "deletionTimestamp" in store.read(key)["metadata"]
+        if "delete" in each and (alone or waited):
+            store.delete(key)
+        elif "patch" in each and (alone or key.kind in OF_SYSTEMS - {"Node"} or _is_repaired(key, remedy)):
+            store.objects[key] = patched(store.read(key), each["patch"], "json")
+
+
+def _is_repaired(key: Key, remedy: Remedy) -> bool:
+    return key.kind == "Node" and "RepairNode" in remedy.kinds
+
+
+def _changes(command: str) -> bool:
+    """Unless it is to be looked at, or waited for."""
+    return not command.startswith(("kubectl describe ", "kubectl wait "))
 
 
 def _key(named: Mapping[str, str]) -> Key:

@@ -19,6 +19,21 @@ def test_the_commands_do_what_was_replayed(name: str) -> None:
         assert operator.makes(remedy) == "", (remedy.summary, remedy.commands)
 
 
+TWO_CHANGES = (
+    *("lab/p15-pvc-wffc", "lab/p30-combined", "lab/p32-priority-too-low", "platform/ingress-nginx-7b4f6c9d85-wt7jd"),
+    *("two effects of one taint", "a request for the pod as a whole", "the volume is too small"),
+)
+
+
+@pytest.mark.parametrize("name", TWO_CHANGES)
+def test_two_changes_do_not_undo_each_other(name: str) -> None:
+    operator = Operator(WORLDS[name]._replace(most=2))
+    two = [remedy for remedy in operator.told().remedies if len(remedy.kinds) == 2]
+    assert two
+    for remedy in two[:8]:
+        assert operator.makes(remedy) == "", (remedy.summary, remedy.commands)
+
+
 def test_every_kind_is_made_in_some_cluster() -> None:
     made: set[str] = set()
     for world in WORLDS.values():

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import yaml
-from small import HOSTNAME, Json, budget, node, pod, replica, workload
+from small import HOSTNAME, Json, budget, node, pod, replica, spread, workload
 
 from kschedctl import Cluster, demo, remedies
 from kschedctl.reports.remedies import Remedies, Remedy
@@ -128,6 +128,18 @@ def test_the_strategy_of_a_manifest_counts() -> None:
 
 
 # -- label keys --------------------------------------------------------------------------------------------------------
+
+
+def test_pods_of_their_own_revision_alone_may_stop_a_rollout() -> None:
+    """The first new pod has zone a for itself; of the second zone a has one and zone b, which takes none, nothing."""
+    documents = [node("n1"), node("n2"), node("n3", "b", taints=[DEDICATED])]
+    documents += [replica("p", "n1"), replica("q", "n2"), replica("r", **spread())]
+    for old in documents[3:5]:
+        old["metadata"]["labels"]["pod-template-hash"] = "4e"
+        old["metadata"]["ownerReferences"][0]["name"] = "web-4e"
+    report = found(documents, "MatchLabelKeys")
+    assert report.remedies == ()
+    assert [line for line in report.impossible if "pod-template-hash" in line and "gets stuck: 1 of 3" in line]
 
 
 def test_label_keys_that_were_merged_are_not_written_into_the_template() -> None:

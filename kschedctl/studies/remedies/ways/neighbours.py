@@ -238,7 +238,7 @@ def _replicas_left(site: Site, pod: Pod, owner: Owner) -> int | None:
     if _waits(site, owner):
         return None
     if owner.kind in ("Deployment", "ReplicaSet"):
-        return replicas(site, owner) - 1
+        return replicas(site, owner) - 1 - _given_up(site, owner)
     ordinal = pod.metadata.name.removeprefix(f"{owner.name}-")
     if owner.kind != "StatefulSet" or not ordinal.isdigit():
         return None
@@ -246,6 +246,12 @@ def _replicas_left(site: Site, pod: Pod, owner: Owner) -> int | None:
     pods = site.cycle.view.pods
     last = all(pods.position(f"{owner.namespace}/{owner.name}-{number}") is None for number in later)
     return int(ordinal) if last else None
+
+
+def _given_up(site: Site, owner: Owner) -> int:
+    """How many of its pods other changes of the trial take away."""
+    gone = (edit.before for edit in site.trial.edits.values() if edit.after is None)
+    return sum(isinstance(pod, Pod) and owner_of(pod) == owner for pod in gone)
 
 
 def _waits(site: Site, owner: Owner) -> bool:
