@@ -91,7 +91,7 @@ def capacity(
 def _report(scene: Shapes, seed: int, shapes: Sequence[ShapeCapacity], interrupted: bool) -> Capacity:
     unknown = together(shape.unknown for shape in shapes)
     start = searched(scene.sampling, len(scene.cluster.nodes), seed)
-    left = left_out(scene.scheduler)
+    left = left_out(scene.scheduler, created=(pod for pods in scene.pods for pod in pods))
     return Capacity(seed, tuple(shapes), interrupted=interrupted, **start, **left, **said(unknown))
 
 

@@ -124,7 +124,7 @@ def drain_once(scene: CordonedNodes, seed: int, progress: Progress = UNSEEN) -> 
         untried=len(draining.evictable) - len(blocked),
         headroom=headroom(simulation.view, before),
         **pod_counts(simulation.view, before, simulation.view.requested),
-        **left_out(simulation.scheduler),
+        **left_out(simulation.scheduler, created=(pods[position].key for position in draining.outcomes)),
         **searched(scene.sampling, len(simulation.view.nodes), seed),
         **said(of_simulation(simulation, *draining.leans)),
         interrupted=simulation.interrupted,

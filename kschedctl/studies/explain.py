@@ -31,6 +31,7 @@ from kschedctl.scheduler.framework.leaning import Unknown
 from kschedctl.scheduler.scheduler import Framework, Scheduler
 from kschedctl.snapshot.pod_info import PodInfo
 from kschedctl.studies.controllers.admission import admit
+from kschedctl.studies.controllers.creation_limits import limits_not_looked_at
 from kschedctl.studies.controllers.manifests import sort_out
 from kschedctl.studies.controllers.stand_in import StandIn, created
 from kschedctl.studies.unknown import (
@@ -101,8 +102,18 @@ def as_if(asked: StandIn, as_if_priority: int | None = None, as_if_priority_clas
 def explain_stand_in(asked: StandIn) -> Explanation:
     """Explain a pod, or the one that stands for a workload, which may not be able to create it."""
     report = explain_pod(asked.scheduler, asked.pod) if asked.is_known else _of_nothing(asked)
-    report = replace(report, stands_for=asked.note, unknown=together((report.unknown, asked.unread)))
+    left = (*report.not_replayed, *_limits(asked))
+    unknown = together((report.unknown, asked.unread))
+    report = replace(report, stands_for=asked.note, not_replayed=left, unknown=unknown)
     return unless_not_created(report, asked.not_created)
+
+
+def _limits(asked: StandIn) -> tuple[str, ...]:
+    """What may keep a pod that is not there yet from being created."""
+    meta, cluster = asked.pod.metadata, asked.scheduler.cluster
+    if asked.workload is None and cluster.pod(meta.namespace, meta.name) is not None:
+        return ()
+    return limits_not_looked_at(cluster, [meta.namespace])
 
 
 def unless_not_created(report: Explanation, found: NotCreated | None) -> Explanation:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -12,6 +12,7 @@ from kschedctl.scheduler.engine.extenders.extender import CallExtender
 from kschedctl.scheduler.engine.sampling import SampledFrom
 from kschedctl.scheduler.plugins.priority_sort import PrioritySort
 from kschedctl.scheduler.scheduler import Scheduler
+from kschedctl.studies.controllers.creation_limits import limits_not_looked_at
 from kschedctl.studies.explain import not_replayed
 from kschedctl.studies.parallel import ALONE, Workers
 from kschedctl.studies.why.extenders import EXTENDERS_GOT
@@ -54,16 +55,22 @@ def those_who_may_ask(workers: Workers, call_extender: CallExtender | None) -> W
     return workers if call_extender is None else ALONE
 
 
-def left_out(*schedulers: Scheduler) -> dict[str, Any]:
+def left_out(*schedulers: Scheduler, created: Iterable[str] = ()) -> dict[str, Any]:
     """The fields of a report that tell what the configuration runs and no answer replays, and what is not read.
 
-    Of one that moves pods on a copy of the cluster: also what to know of the answers of extenders.
+    ``created``: pods (``namespace/name``) that somebody has to create first. Of one that moves pods on a copy of the
+    cluster: also what to know of the answers of extenders.
     """
     found = [(s, f) for s in schedulers for name in s.configuration.profiles if (f := s.framework(name))]
     missing = (line for scheduler, framework in found for line in not_replayed(scheduler, framework))
     orders = (line for scheduler in schedulers for line in _other_order(scheduler))
     ignored = (line for s in schedulers for line in s.ignored(pod.spec for pod in s.cluster.pods.templates))
-    told = {"not_replayed": tuple(dict.fromkeys((*missing, *orders))), "ignored": tuple(dict.fromkeys(ignored))}
+    namespaces = {pod.partition("/")[0] for pod in created}
+    limits = (line for scheduler in schedulers[-1:] for line in limits_not_looked_at(scheduler.cluster, namespaces))
+    told = {
+        "not_replayed": tuple(dict.fromkeys((*missing, *orders, *limits))),
+        "ignored": tuple(dict.fromkeys(ignored)),
+    }
     return {**told, "extended": extended} if (extended := of_extenders(*schedulers)) else told
 
 

@@ -124,7 +124,7 @@ def run_scene(
         tied={key: outcome.tied for key, outcome in placed.items() if outcome.tied > 1},
         waiting=waiting_at_permit(simulation, placed.values()),
         assumed=tuple(scene.assumed),
-        **left_out(scene.scheduler),
+        **left_out(scene.scheduler, created=scene.workloads),
         **searched(scene.sampling, len(names), seed),
         **said(of_simulation(simulation)),
         interrupted=simulation.interrupted,

@@ -49,6 +49,8 @@ EDITS: Mapping[str, Callable[[Any, Cluster, Files], Edit]] = {
     "configure": steps_on_pods.configure,
 }
 """A step's name -> the edit that it is. ``apply`` and ``drain`` are more than that."""
+MADE_ANEW = frozenset({"Created", "Moved", "NewlyPending"})
+"""The changes of pods that somebody has to create first."""
 
 
 @dataclass
@@ -251,6 +253,7 @@ def _report(question: Question, seed: int, before: Settled, run: Run) -> WhatIf:
     after, changes = run.rest, tuple(pod_changes(before, run.rest))
     schedulers = [Scheduler(each.cluster, question.call_extender) for each in (before, after)]
     waiting = (each.pod for each in changes if each.change == "NewlyPending")
+    created = [each.pod for each in changes if each.change in MADE_ANEW and question.scenario.steps]
     in_full = 0 if after.interrupted else question.in_full.get(seed, 0)
     return WhatIf(
         name=question.scenario.name,
@@ -261,7 +264,7 @@ def _report(question: Question, seed: int, before: Settled, run: Run) -> WhatIf:
         balance=tuple(zone_balance(before.cluster, after.cluster)),
         compared=tuple(question.settings),
         explained=explained_in_full(schedulers[1], waiting, in_full),
-        **left_out(*schedulers),
+        **left_out(*schedulers, created=created),
         **searched(question.sampling, len(question.cluster.nodes), seed),
         interrupted=after.interrupted,
         **said(together((before.unknown, run.unknown))),

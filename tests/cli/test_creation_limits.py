@@ -1,0 +1,113 @@
+"""Quotas, LimitRanges and Pod Security: whoever has pods created is told in a line that nobody looked at them."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from conftest import Json, Run, Write, node, pod
+
+BEGINS = "quotas, limits and policies, by which the API server may refuse to create the pods: "
+DEPLOYMENT = {
+    "apiVersion": "apps/v1",
+    "kind": "Deployment",
+    "metadata": {"name": "web", "namespace": "shop"},
+    "spec": {
+        "replicas": 2,
+        "selector": {"matchLabels": {"app": "web"}},
+        "template": {"metadata": {"labels": {"app": "web"}}, "spec": pod("web")["spec"]},
+    },
+}
+ASKS = {
+    "explain": lambda cluster, manifest: ("explain", "-f", manifest, "-f", cluster),
+    "simulate": lambda cluster, manifest: ("simulate", "-f", manifest, "-f", cluster),
+    "capacity": lambda cluster, manifest: ("capacity", "-f", manifest, "-f", cluster, "--max", "1"),
+    "whatif": lambda cluster, manifest: (
+        *("whatif", json.dumps({"steps": [{"apply": {"files": [manifest]}}]}), "-f", cluster),
+    ),
+    "drain": lambda cluster, manifest: ("drain", "n1", "-f", cluster),
+    "one more": lambda cluster, manifest: ("explain", "deploy/web", "-n", "shop", "-f", cluster),
+}
+
+
+def namespace(**labels: str) -> Json:
+    named = {f"pod-security.kubernetes.io/{mode}": level for mode, level in labels.items()}
+    return {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "shop", "labels": named}}
+
+
+def limit(kind: str, name: str, namespace: str = "shop") -> Json:
+    return {"apiVersion": "v1", "kind": kind, "metadata": {"name": name, "namespace": namespace}, "spec": {}}
+
+
+def running() -> Json:
+    """A pod of the Deployment, on n1."""
+    found = pod("web-5d-x", namespace="shop", uid="u", nodeName="n1")
+    owner = {"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "web-5d", "controller": True, "uid": "r"}
+    found["metadata"] |= {"labels": {"app": "web", "pod-template-hash": "5d"}, "ownerReferences": [owner]}
+    return found | {"status": {"phase": "Running"}}
+
+
+def lines(run: Run, arguments: tuple[str, ...]) -> list[str]:
+    """What the report says of it; the same stands on the page once."""
+    report = json.loads(run(*arguments, "-o", "json").out)
+    found = [line for line in report["notReplayed"] if line.startswith(BEGINS)]
+    assert " ".join(run(*arguments).out.split()).count(BEGINS) == len(found)
+    return [line.removeprefix(BEGINS) for line in found]
+
+
+@pytest.mark.parametrize("ask", ASKS.values(), ids=ASKS)
+@pytest.mark.parametrize(
+    ("besides", "told"),
+    [
+        ([limit("ResourceQuota", "gold")], ["namespace shop has ResourceQuota gold"]),
+        ([limit("LimitRange", "sizes")], ["namespace shop has LimitRange sizes"]),
+        ([namespace(enforce="restricted")], ["namespace shop has Pod Security restricted"]),
+        ([namespace(enforce="privileged", warn="restricted")], []),
+        ([limit("ResourceQuota", "gold", "elsewhere")], []),
+    ],
+    ids=["quota", "limits", "policy", "no policy", "of another namespace"],
+)
+def test_the_namespace_has_such(run: Run, write: Write, ask: Any, besides: list[Json], told: list[str]) -> None:
+    besides = [*besides, *([] if any(each["kind"] == "Namespace" for each in besides) else [namespace()])]
+    cluster = write(node("n1"), node("n2"), running(), *besides)
+    assert lines(run, ask(cluster, write(DEPLOYMENT, name="web.json"))) == told
+
+
+def test_several_are_one_line(run: Run, write: Write) -> None:
+    many = [limit("ResourceQuota", name) for name in "abcde"]
+    cluster = write(node("n1"), namespace(enforce="baseline"), *many, limit("LimitRange", "l"))
+    (told,) = lines(run, ("simulate", "-f", write(DEPLOYMENT, name="web.json"), "-f", cluster))
+    assert told == "namespace shop has ResourceQuota a, ResourceQuota b, ResourceQuota c and 4 more"
+
+
+def test_what_was_not_read_may_be_there(run: Run, write: Write) -> None:
+    cluster, manifest = write(node("n1"), namespace(), whole=False), write(DEPLOYMENT, name="web.json")
+    for command in ("simulate", "capacity", "explain"):
+        (told,) = lines(run, (command, "-f", manifest, "-f", cluster))
+        assert told == "ResourceQuotas, LimitRanges were not among the files"
+
+
+def test_of_pods_that_are_there_nothing_of_it_is_said(run: Run, write: Write) -> None:
+    cluster = write(node("n1"), running(), pod("waits", "99", "shop", uid="w"), limit("ResourceQuota", "gold"))
+    assert lines(run, ("explain", "waits", "-n", "shop", "-f", cluster)) == []
+    assert lines(run, ("explain", "-n", "shop", "-f", cluster)) == []
+    assert lines(run, ("simulate", "--pending", "-f", cluster)) == []
+    cordon = json.dumps({"steps": [{"cordon": {"nodes": ["n1"]}}]})
+    assert lines(run, ("whatif", cordon, "-f", cluster)) == []
+
+
+@pytest.mark.parametrize("command", ["explain", "simulate"])
+@pytest.mark.parametrize("kind", ["LimitRange", "ResourceQuota"])
+def test_among_manifests_they_are_read(run: Run, write: Write, command: str, kind: str) -> None:
+    """Not "left out, as kinds that scheduling does not read", nor taken into account either."""
+    cluster, manifest = write(node("n1"), namespace()), write(DEPLOYMENT, limit(kind, "l"), name="web.json")
+    arguments = (command, "-f", manifest, "--snapshot", _saved(run, cluster))
+    assert lines(run, arguments) == [f"namespace shop has {kind} l"]
+    assert kind not in run(*arguments).err
+
+
+def _saved(run: Run, cluster: str) -> str:
+    path = f"{cluster}.ksnap"
+    assert run("snapshot", "save", "-f", cluster, "-o", path).code == 0
+    return path
