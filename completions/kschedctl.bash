@@ -58,7 +58,7 @@ _kschedctl() {
         lint/--write-baseline) compopt -o filenames; COMPREPLY=($(compgen -f -- "$current")); return ;;
         lint/--settings) compopt -o filenames; COMPREPLY=($(compgen -f -- "$current")); return ;;
         lint/-o|lint/--output|config/-o|config/--output) COMPREPLY=($(compgen -W 'table wide json yaml sarif junit github markdown html jsonpath= custom-columns=' -- "$current")); return ;;
-        audit/--section) COMPREPLY=($(compgen -W 'pending queue placed races latency sampling leader priorities topology packing' -- "$current")); return ;;
+        audit/--section) COMPREPLY=($(compgen -W 'pending creation queue placed races latency sampling leader priorities topology packing' -- "$current")); return ;;
         audit/-o|audit/--output|latency/-o|latency/--output|packing/-o|packing/--output) COMPREPLY=($(compgen -W 'table wide json yaml markdown html svg png sarif junit github jsonpath= custom-columns=' -- "$current")); return ;;
         audit/--fail-on|priorities/--fail-on|latency/--fail-on|packing/--fail-on|topology/--fail-on) COMPREPLY=($(compgen -W 'error warning note never' -- "$current")); return ;;
         audit/--metrics|latency/--metrics) compopt -o filenames; COMPREPLY=($(compgen -f -- "$current")); return ;;

@@ -10,6 +10,7 @@ from kschedctl.cli.options import Source
 from kschedctl.cli.program import command_line
 from kschedctl.cli.run_options import RunOptions
 from kschedctl.render.page import Commands
+from kschedctl.reports.audit.creation import CreationSection
 from kschedctl.reports.audit.packing import PackingSection
 from kschedctl.reports.audit.priorities import PrioritiesSection
 from kschedctl.reports.audit.section import Section
@@ -32,6 +33,7 @@ def again(
 
 ALL = ("-A",)
 HELPING: Mapping[str, tuple[str, ...]] = {
+    "audit-creation-refused": ("explain",),
     "audit-pending-error": ("explain",),
     "audit-pending-gang": ("explain",),
     "audit-pending-unschedulable": ("remedies",),
@@ -67,6 +69,8 @@ def about_findings(source: Source, *sections: Section) -> Commands:
 
 def _object(found: Finding, section: Section) -> tuple[str, ...]:
     """The pod or node of a finding to look at; of a workload the pod that waits, of a pool the first node to go."""
+    if isinstance(section, CreationSection):
+        return _workload(found.object)
     kind, _, name = found.object.partition(" ")
     if isinstance(section, PrioritiesSection):
         names = [each.pods[0] for each in section.starving if each.workload == found.object]
@@ -93,14 +97,17 @@ def after_remedy(run: RunOptions, more: Iterable[str] = ()) -> Callable[[Asked, 
 def about_pending(source: Source, report: PendingPods, options: Iterable[str] = ()) -> Commands:
     """To look at the first pod of each group, and at workloads that lack pods; where none is pending, elsewhere."""
     options = list(options)
-    lacking = {each.workload: _about_workload(source, each.workload, options) for each in report.not_created}
+    lacking = {
+        each.workload: again(source, "explain", *_workload(each.workload), options=options)
+        for each in report.not_created
+    }
     groups = {group.pods[0]: again(source, "explain", group.pods[0], options) for group in report.groups}
     if groups:
         return {"": next(iter(groups.values())), **groups, **lacking}
     return {"": again(source, "explain", "-A") if report.elsewhere else (), **lacking}
 
 
-def _about_workload(source: Source, workload: str, options: Iterable[str]) -> tuple[str, ...]:
-    """``Deployment shop/web``: explained."""
-    kind, namespace, name = workload.replace("/", " ").split(" ")
-    return again(source, "explain", f"{kind.lower()}/{name}", "-n", namespace, options=options)
+def _workload(title: str) -> tuple[str, ...]:
+    """As ``explain`` takes it: ``Deployment shop/web``."""
+    kind, namespace, name = title.replace("/", " ").split(" ")
+    return (f"{kind.lower()}/{name}", "-n", namespace)

@@ -144,7 +144,7 @@ def test_parts_of_a_cluster_are_not_known_and_no_bug(
     """Of no nodes, or no pods, every section has something to say; sound is only that of all pods none waits."""
     file = write(*objects, whole=False)
     sections = json.loads(run("audit", "-f", file, "-o", "json").out)["sections"]
-    assert len(sections) == 9
+    assert len(sections) == 10
     placed = any("nodeName" in each["spec"] for each in objects)  # type: ignore[operator]
     assert [each["name"] for each in sections if each["state"] == "sound"] == ["pending", "queue"] * placed
     assert run("audit", "-f", file, "--assume-complete").code in (0, 1)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from kschedctl.reports.audit.creation import CreationSection
 from kschedctl.reports.audit.latency import LatencySection
 from kschedctl.reports.audit.leader import LeaderSection
 from kschedctl.reports.audit.packing import PackingSection
@@ -18,6 +19,7 @@ from kschedctl.reports.findings import Findings
 
 AnySection = (
     PendingSection
+    | CreationSection
     | QueueSection
     | PlacedSection
     | RacesSection

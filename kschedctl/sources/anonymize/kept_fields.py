@@ -27,7 +27,7 @@ KEPT: dict[type, str] = {
     api.PriorityClass: "preemption_policy",
     api.PersistentVolumeClaimSpec: "access_modes volume_mode",
     api.PhaseStatus: "phase",
-    api.PersistentVolumeSpec: "capacity access_modes volume_mode",
+    api.PersistentVolumeSpec: "capacity access_modes volume_mode persistent_volume_reclaim_policy",
     api.VolumeResourceRequirements: "requests",
     api.StorageClass: "volume_binding_mode",
     api.CSIStorageCapacity: "capacity maximum_volume_size",

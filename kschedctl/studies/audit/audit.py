@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from kschedctl.reports.audit.audit import AnySection, Audit
 from kschedctl.reports.audit.section import FINDINGS, SOUND, UNKNOWN
 from kschedctl.reports.findings import LEVELS
+from kschedctl.studies.audit.creation import creation_section
 from kschedctl.studies.audit.ground import Ground
 from kschedctl.studies.audit.latency import latency_section
 from kschedctl.studies.audit.leader import leader_section
@@ -27,6 +28,7 @@ from kschedctl.studies.audit.topology import topology_section
 
 SECTIONS: Mapping[str, Callable[[Ground], AnySection]] = {
     "pending": pending_section,
+    "creation": creation_section,
     "queue": queue_section,
     "placed": placed_section,
     "races": races_section,

@@ -41,6 +41,7 @@ from kschedctl.reports.unknown import reasons
 STATES = {"sound": Tone.GOOD, "findings": Tone.BAD, "unknown": Tone.WARNING}
 EVIDENCE: Mapping[str, Callable[[Any, Style], Page]] = {
     "pending": lambda section, style: (),  # all that there is to tell is what was found
+    "creation": lambda section, style: (),
     "queue": queue_blocks,
     "placed": placed_blocks,
     "races": races_blocks,

@@ -1,0 +1,57 @@
+"""What no scheduler ever sees: pods that workloads want and that the API server refuses to create."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from msgspec.structs import replace
+
+from kschedctl.reports.audit.creation import CreationSection
+from kschedctl.reports.findings import Finding
+from kschedctl.reports.not_created import NotCreated
+from kschedctl.reports.unknown import VERDICT, UnknownKind
+from kschedctl.studies.audit.ground import Ground
+from kschedctl.studies.audit.rule import ERROR, AuditRule, judged
+from kschedctl.studies.controllers.not_created import Creations, unread
+
+REFUSED = AuditRule(
+    "audit-creation-refused",
+    ERROR,
+    "A workload lacks pods that the API server refuses to create",
+    "Admission (quota, LimitRange, Pod Security, ServiceAccount, PriorityClass, a webhook) or validation refuses them: "
+    "they are not pending, and no scheduler or autoscaler ever sees them. The controller tries again ever more seldom.",
+    "Change what the message names: the pod template, or what limits the namespace",
+    "pkg/controller/replicaset/replica_set.go, manageReplicas",
+)
+RULES = (REFUSED,)
+
+
+def creation_section(ground: Ground) -> CreationSection:
+    """Of all workloads, by their conditions and the events about them."""
+    found = Creations(ground.cluster, ground.now).failing()
+    return CreationSection(
+        title="Pods that could not be created",
+        headline=_headline(found),
+        workloads=found,
+        **judged(RULES, map(_finding, found), _unknown(ground)),
+    )
+
+
+def _unknown(ground: Ground) -> Iterator[UnknownKind]:
+    """What a claim that nothing is refused leans on."""
+    for each in unread(ground.cluster):
+        yield replace(each, affects=VERDICT)
+
+
+def _finding(found: NotCreated) -> Finding:
+    namespace = found.workload.partition(" ")[2].partition("/")[0]
+    return REFUSED.finding(found.workload, found.headline, namespace=namespace)
+
+
+def _headline(found: Sequence[NotCreated]) -> str:
+    if not found:
+        return "nothing that says that a pod could not be created"
+    pods = sum(each.missing or 0 for each in found)
+    unsized = sum(each.missing is None for each in found)
+    counted = f"{pods:,} pod{'s' * (pods != 1)}" + (" and more" if unsized else "") if pods else "pods"
+    return f"{counted} of {len(found):,} workload{'s' * (len(found) != 1)} could not be created"
