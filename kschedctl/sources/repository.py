@@ -30,11 +30,12 @@ TESTS = "expectations and parts of objects in tests"
 _LINE = re.compile(r"line (\d+)")
 _KUBERNETES = re.compile(r"^[ \t]*+(?:apiVersion|\"apiVersion\")\s*+:", re.MULTILINE)
 _PLACEHOLDER = re.compile(r"\{\{|\$\{[A-Za-z_]|<%")
-_VARIABLE = re.compile(r"\$\([A-Za-z_]")
+_VARIABLE = re.compile(r"\$\([A-Za-z_]|\(\$[A-Za-z_]")
 _UPPER_NAME = re.compile(r"[A-Z][A-Z0-9]*(?:_[A-Z0-9]+)+")
+_BLANK = re.compile(r"<[a-z][\w -]*>")
 _UPPER_AMOUNT = re.compile(r"\b(cpu|memory|storage)[\"']?:\s*+[\"']?" + _UPPER_NAME.pattern + r"\b")
 _AMOUNTS = frozenset({"cpu", "memory", "storage", "ephemeral-storage"})
-"""What kustomizations and scripts put something else for: ``$(replicas)`` in a field, ``PV_NAME`` for a name."""
+"""What scripts and readers put something else for: ``$(replicas)``, ``($namespace)``, ``PV_NAME``, ``web-<node>``."""
 _TEMPLATE = re.compile(r"\{\{|\{%|\$\{[A-Za-z_]|<%|@[A-Z][A-Z0-9_]*@|\{[A-Z][A-Z0-9_]*\}")
 """What also stands for something else where it makes a file unreadable."""
 _FREE_TEXT = frozenset({"args", "command", "env", "data", "stringData", "annotations", "description", "subPathExpr"})
@@ -245,7 +246,7 @@ def _is_named_later(value: Any) -> bool:
     """Whether the name is one that no object can have, and is put in by something else."""
     metadata = value.get("metadata")
     name = metadata.get("name") if isinstance(metadata, dict) else None
-    return isinstance(name, str) and _UPPER_NAME.fullmatch(name) is not None
+    return isinstance(name, str) and bool(_UPPER_NAME.fullmatch(name) or _BLANK.search(name))
 
 
 def _texts(value: Any) -> Iterator[str]:

@@ -295,6 +295,12 @@ def test_beside_other_manifests_they_decide_nothing(lint: Lint, capsys: pytest.C
     assert main(["lint", "charts/web/templates/web.yaml"]) == 0, "files that git's hooks name"
 
 
+@pytest.mark.parametrize("name", ["($namespace)", "cleanup-<node-name>"])
+def test_names_that_a_test_or_a_reader_puts_in(lint: Lint, name: str) -> None:
+    code, report, _ = lint({"web.yaml": WEB, "x.yaml": WEB.replace("{name: web}", f"{{name: '{name}'}}")}, *API)
+    assert (code, report["checked"], passed_over(report)) == (0, 1, {"templates": ["x.yaml"]})
+
+
 def test_progress_counts_files(tmp_path: Path) -> None:
     files = []
     for name, text in FILES.items():

@@ -199,14 +199,13 @@ def lint(
     if manifests is not None and (which.fix or which.diff):
         return _fixed(LintFixer(manifests, linter), which, shown, settings)
     report = linter(manifests)[0]
-    if _only_templates(report) and any(map(os.path.isdir, paths)):  # such files by themselves come from git's hooks
-        return shown.answer(report, UNDECIDED)
-    return _told(report, which, shown, settings)
+    return shown.answer(report, UNDECIDED) if _only_templates(report, paths) else _told(report, which, shown, settings)
 
 
-def _only_templates(report: Findings) -> bool:
-    """Whether nothing could be linted that something else would render."""
-    return not report.checked and not report.findings and any(each.hint for each in report.passed_over)
+def _only_templates(report: Findings, paths: list[str]) -> bool:
+    """Whether folders hold nothing but what something else would render; git's hooks name such files themselves."""
+    nothing = not report.checked and not report.findings
+    return nothing and any(each.hint for each in report.passed_over) and any(map(os.path.isdir, paths))
 
 
 def _fixed(fixer: LintFixer, which: Which, shown: Shown, settings: LintSettings) -> Answer | int:

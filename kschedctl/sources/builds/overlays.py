@@ -19,7 +19,7 @@ _NAMES = ("name", "key", "topologyKey", "containerPort")
 """By which items of a list are known again where others were put before them."""
 
 
-class Change(NamedTuple):
+class PatchedField(NamedTuple):
     """A file that changes a field, and the line on which it names it."""
 
     file: str
@@ -33,7 +33,7 @@ class Overlays(NamedTuple):
     written: Any
     built: Any
 
-    def change(self, path: Path) -> Change | None:
+    def change(self, path: Path) -> PatchedField | None:
         """Of a field that was written otherwise, or not at all; None where it is as it was written."""
         if not self.files or not _is_changed(self.written, self.built, path):
             return None
@@ -42,8 +42,8 @@ class Overlays(NamedTuple):
             for kustomization in reversed(self.files):
                 for file in (*patch_files(os.path.dirname(kustomization)), kustomization):
                     if line := _line(file, field):
-                        return Change(file, line)
-        return Change(self.files[-1], 1)
+                        return PatchedField(file, line)
+        return PatchedField(self.files[-1], 1)
 
     def written_path(self, path: Path) -> Path:
         """The way to the field in the object as it was written, where items may stand at other places."""

@@ -28,7 +28,7 @@ _PATHS = frozenset({"name", "chartname", "version", "chartversion"})
 _FREE = frozenset({"valuesinline", "valueslocal"})
 
 
-class Refused(NamedTuple):
+class Smuggled(NamedTuple):
     """A field of a file, and what is wrong with it."""
 
     file: str
@@ -40,7 +40,7 @@ class Refused(NamedTuple):
         return InputError(f"{self.field}: {self.what}; it is not built", where=from_here(self.file))
 
 
-def smuggled(folder: str, top: str, *, with_helm: bool) -> Iterator[Refused]:
+def smuggled(folder: str, top: str, *, with_helm: bool) -> Iterator[Smuggled]:
     """Of the kustomization of a folder of the repository ``top``, and of all of this machine that it builds upon."""
     seen: set[str] = set()
     open_ = [os.path.abspath(folder)]
@@ -57,11 +57,11 @@ def smuggled(folder: str, top: str, *, with_helm: bool) -> Iterator[Refused]:
                 open_ += [inner] * os.path.exists(inner)
 
 
-def _of_document(file: str, document: Mapping[str, Any], top: str) -> Iterator[Refused]:
-    yield from (Refused(file, field, what) for field, entry in _entries(document) if (what := _remote(entry)))
+def _of_document(file: str, document: Mapping[str, Any], top: str) -> Iterator[Smuggled]:
+    yield from (Smuggled(file, field, what) for field, entry in _entries(document) if (what := _remote(entry)))
     if top:
         for field, chart in _charts(document):
-            yield from (Refused(file, field + name, what) for name, what in _of_chart(chart, file, top))
+            yield from (Smuggled(file, field + name, what) for name, what in _of_chart(chart, file, top))
 
 
 def _remote(reference: str) -> str:
