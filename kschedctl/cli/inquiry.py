@@ -27,6 +27,7 @@ from kschedctl.cli.manifests import (
     typed_manifest,
 )
 from kschedctl.cli.options import Source
+from kschedctl.cli.pods import asking_for
 from kschedctl.cli.source import NOTHING_MORE, LiveKinds, load, tell_read
 from kschedctl.cluster import LIMITS, Cluster, namespaced
 from kschedctl.errors import UsageError
@@ -49,7 +50,7 @@ class Inquiry:
     stands; ``around``: the files describe no cluster of their own; ``written``: the manifests as documents, of which
     those that name no namespace go to ``namespace``. ``call_extender``: how extenders are asked;
     ``sampled``: from where on nodes are looked at; ``now``: at what time, empty where nobody asks what could not be
-    created.
+    created; ``scheduler_name``: the one that all pods without a node ask for.
     """
 
     cluster: Cluster
@@ -63,6 +64,7 @@ class Inquiry:
     call_extender: CallExtender | None = None
     sampled: SampledFrom | None = None
     now: str = ""
+    scheduler_name: str | None = None
 
     @cached_property
     def creations(self) -> Creations | None:
@@ -73,6 +75,10 @@ class Inquiry:
     def scheduler(self) -> Scheduler:
         """The one that all answers about the cluster are taken from."""
         return Scheduler(self.cluster, self.call_extender, self.sampled)
+
+    def asking_for(self, scheduler_name: str | None) -> Inquiry:
+        """The same as if pods asked for this scheduler, if one is named."""
+        return replace(self, cluster=asking_for(self.cluster, scheduler_name), scheduler_name=scheduler_name)
 
     def template(self, owner: Owner) -> Struct | None:
         """What makes the pods of a workload of the cluster, where the files hold that. Raises InputError."""

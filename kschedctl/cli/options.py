@@ -143,6 +143,7 @@ class Source:
             "--cluster": self.cluster,
             "--user": self.user,
             "--as": self.as_user,
+            "--request-timeout": self.request_timeout,
         }
         found = [part for option, value in named.items() if value for part in (option, value)]
         complete = ["--assume-complete"] * self.assume_complete
@@ -165,6 +166,10 @@ class Scope:
         str | None,
         typer.Option("--scheduler-name", metavar="NAME", help="As if the pods asked for this scheduler."),
     ] = None
+
+    def named(self) -> list[str]:
+        """The options that say where what is named is."""
+        return (["-n", self.namespace] if self.namespace else []) + ["-A"] * self.all_namespaces
 
     def arguments(self) -> list[str]:
         """The options that ask for the same scheduler again."""

@@ -46,6 +46,11 @@ def references(words: Sequence[str]) -> Iterator[Reference]:
         yield Reference(kind, "", word) if kind and "/" not in word else _reference(word)
 
 
+def are_pods(words: Sequence[str]) -> bool:
+    """Whether no word names anything but a pod. Raises UsageError for one that names nothing."""
+    return all(reference.kind == "Pod" for reference in references(words))
+
+
 def _reference(word: str) -> Reference:
     first, slash, name = word.partition("/")
     if not word.strip("/") or "/" in name or (slash and not (first and name)):

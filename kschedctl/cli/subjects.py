@@ -7,15 +7,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from msgspec.structs import replace as altered
+
 from kschedctl.api.labels import parse_selector
 from kschedctl.api.objects import Pod, PodMeta
 from kschedctl.api.ownership import Owner
 from kschedctl.cli import pods
 from kschedctl.cli.inquiry import Inquiry
-from kschedctl.cli.options import DEFAULT_NAMESPACE, Scope
+from kschedctl.cli.options import DEFAULT_NAMESPACE, Scope, Source
 from kschedctl.cli.references import Reference, references
 from kschedctl.cli.refusals import refuse_invalid
-from kschedctl.cli.source import lone_pod
+from kschedctl.cli.source import in_context, lone_pod
 from kschedctl.cluster import Cluster
 from kschedctl.errors import InputError, UsageError
 from kschedctl.studies.controllers.manifests import in_files
@@ -27,11 +29,13 @@ from kschedctl.studies.controllers.workload_pods import of_workload, pods_of, wo
 Subject = Pod | Owner
 
 
-def named(inquiry: Inquiry, words: Sequence[str], scope: Scope, home: str) -> list[StandIn]:
-    """The pods, or those that stand for the workloads, that the words name; in ``home`` where nothing else is said.
+def named(inquiry: Inquiry, words: Sequence[str], scope: Scope, source: Source) -> list[StandIn]:
+    """The pods, or those that stand for the workloads, that the words name.
 
+    ``scope`` is as the command line has it: only a namespace that was given there keeps words of other ones out.
     Raises KschedctlError.
     """
+    home = in_context(scope, source, inquiry.cluster).namespace or DEFAULT_NAMESPACE
     found = (_meant(inquiry, reference, scope, home) for reference in references(words))
     return stand_ins(inquiry, list({_key(subject): subject for subject in found}.values()))
 
@@ -39,7 +43,8 @@ def named(inquiry: Inquiry, words: Sequence[str], scope: Scope, home: str) -> li
 def of_files(inquiry: Inquiry, scope: Scope) -> list[StandIn] | None:
     """Those that the files ask about; None where they describe a cluster. Raises KschedctlError.
 
-    Of several pods that the cluster has already nothing is said here: they are among the pending ones.
+    Of several pods that the cluster has already nothing is said here: they are among the pending ones. ``scope`` is as
+    the command line has it.
     """
     keys = list(inquiry.asked)
     there = [key for key in keys if key.kind == "Pod" and key not in inquiry.manifests]
@@ -80,7 +85,14 @@ def stand_ins(inquiry: Inquiry, subjects: Sequence[Subject]) -> list[StandIn]:
                 found.append(made[subject])
             else:
                 found += _of_stored(inquiry, subject)
-    return found
+    return [_asking(each, inquiry.scheduler_name) for each in found]
+
+
+def _asking(found: StandIn, scheduler_name: str | None) -> StandIn:
+    """The same for a pod that is not in the cluster."""
+    if scheduler_name is None or found.pod.spec.node_name:
+        return found
+    return found._replace(pod=altered(found.pod, spec=altered(found.pod.spec, scheduler_name=scheduler_name)))
 
 
 def _of_stored(inquiry: Inquiry, owner: Owner) -> list[StandIn]:

@@ -9,12 +9,14 @@ from kschedctl.cli.asking import Asked
 from kschedctl.cli.options import Source
 from kschedctl.cli.program import command_line
 from kschedctl.cli.run_options import RunOptions
+from kschedctl.cluster import Cluster
 from kschedctl.render.page import Commands
 from kschedctl.reports.audit.creation import CreationSection
 from kschedctl.reports.audit.packing import PackingSection
 from kschedctl.reports.audit.priorities import PrioritiesSection
 from kschedctl.reports.audit.section import Section
 from kschedctl.reports.drain import Drain
+from kschedctl.reports.explanation import Explanation
 from kschedctl.reports.failures import Failures
 from kschedctl.reports.findings import Finding
 from kschedctl.reports.pending import PendingPods
@@ -56,9 +58,11 @@ OF_ALL = frozenset(("sampling", "priorities"))
 
 
 def about_findings(source: Source, *sections: Section) -> Commands:
-    """The command that helps with each finding, by its fingerprint."""
+    """The command that helps with each finding, by its fingerprint; that tells more of a section, by its name."""
     commands = {}
     for section in sections:
+        if isinstance(section, PackingSection):
+            commands[section.name] = again(source, "packing", "--nodes", "0")
         for found in section.findings:
             command, *arguments = HELPING.get(found.rule, ("",))
             object_ = () if arguments or command in OF_ALL else _object(found, section)
@@ -92,6 +96,15 @@ def after_remedy(run: RunOptions, more: Iterable[str] = ()) -> Callable[[Asked, 
         return again(asked.source, "whatif", json.dumps(report.remedy, ensure_ascii=False), options)
 
     return following
+
+
+def about_explained(
+    source: Source, cluster: Cluster, explained: Iterable[Explanation], options: Iterable[str] = ()
+) -> Commands:
+    """The remedies of each of these that the cluster has."""
+    options = list(options)
+    there = (report.pod for report in explained if cluster.pod(*report.pod.split("/", 1)) is not None)
+    return {pod: again(source, "remedies", pod, options) for pod in there}
 
 
 def about_pending(source: Source, report: PendingPods, options: Iterable[str] = ()) -> Commands:

@@ -142,8 +142,8 @@ class Style:
     ``fixes``: what to do about each finding. ``patches``: how each remedy is made, also as patch. ``answer_first``: the
     answer stands first also where a terminal shows it last, above the next command line. ``template``: of
     ``-o jsonpath=`` and ``-o custom-columns=``. ``plots``: they are drawn, too; ``ascii_only``: of nothing but ASCII.
-    ``commands``: what whoever reads it can type next, about the whole under an empty name, else by the pod, cluster
-    or finding (its fingerprint) that it is about.
+    ``commands``: what whoever reads it can type next, about the whole under an empty name, else by the pod,
+    cluster, section or finding (its fingerprint) that it is about.
     """
 
     width: int = 110

@@ -20,11 +20,12 @@ from kschedctl.cli.option_groups.sampled import Sampled
 from kschedctl.cli.option_groups.supposed import Supposed
 from kschedctl.cli.option_groups.whole_pods import remember
 from kschedctl.cli.options import DEFAULT_NAMESPACE, Scope, Source, View, with_options
-from kschedctl.cli.references import references
+from kschedctl.cli.references import are_pods
 from kschedctl.cli.run_options import exit_code
 from kschedctl.cli.source import NOTHING_MORE, WHAT_FAILED, LiveKinds, in_context, time_of
-from kschedctl.cli.try_next import about_pending
+from kschedctl.cli.try_next import about_explained, about_pending, again
 from kschedctl.cli.watching import watched
+from kschedctl.cluster import Cluster
 from kschedctl.errors import UsageError
 from kschedctl.render.page import Commands, names
 from kschedctl.reports.explanation import Explanation
@@ -93,13 +94,12 @@ def explain(
 def _ask(question: _Question, view: View, watch: bool) -> Answer | int:
     def answer(inquiry: Inquiry) -> Answer:
         report = question.report(inquiry)
-        return _answer(report, view, question.following(report))
+        return _answer(report, view, question.following(report, inquiry.cluster))
 
     if watch:
         name = view.output.name
         return watched(question.source, question.scope, name, lambda found: answer(Inquiry(found)), question.live)
-    pods_alone = all(reference.kind == "Pod" for reference in references(question.words))
-    namespace = question.scope.namespace
+    pods_alone, namespace = are_pods(question.words), question.scope.namespace
     return answer(read_inquiry(question.source, namespace, pods_alone=pods_alone, live=question.live))
 
 
@@ -120,34 +120,36 @@ class _Question:
     @property
     def live(self) -> LiveKinds:
         """What else to read of a live cluster: of workloads, and of all that lacks pods, why these were not created."""
-        pods = [reference.kind == "Pod" for reference in references(self.words)]
-        return NOTHING_MORE if pods and all(pods) else WHAT_FAILED
+        return NOTHING_MORE if self.words and are_pods(self.words) else WHAT_FAILED
 
     def report(self, inquiry: Inquiry) -> Explanation | Explanations | PendingPods:
         """What is to be said of this cluster. Raises KschedctlError."""
-        cluster = found_pods.asking_for(inquiry.cluster, self.scope.scheduler_name)
-        now = time_of(cluster, self.source)
-        inquiry = replace(inquiry, cluster=cluster, call_extender=self.call_extender, sampled=self.sampled, now=now)
-        scope = in_context(self.scope, self.source, inquiry.cluster)
+        now = time_of(inquiry.cluster, self.source)
+        inquiry = replace(inquiry, call_extender=self.call_extender, sampled=self.sampled, now=now)
+        inquiry = inquiry.asking_for(self.scope.scheduler_name)
         if self.words:
-            found = subjects.named(inquiry, self.words, self.scope, scope.namespace or DEFAULT_NAMESPACE)
-            return self._explained(found, inquiry)
+            return self._explained(subjects.named(inquiry, self.words, self.scope, self.source), inquiry)
         if of_files := subjects.of_files(inquiry, self.scope):
             return self._explained(of_files, inquiry)
         if self.supposed:
             raise UsageError("--as-if, --as-if-priority and --as-if-priority-class need a POD")
-        return self._pending(inquiry, scope)
+        return self._pending(inquiry, in_context(self.scope, self.source, inquiry.cluster))
 
-    def following(self, report: Explanation | Explanations | PendingPods) -> Commands:
-        """What to try after a summary."""
-        if not isinstance(report, PendingPods):
+    def following(self, report: Explanation | Explanations | PendingPods, cluster: Cluster) -> Commands:
+        """What to try after a summary, or for more remedies than an explanation has."""
+        options = [*self.scope.arguments(), *self.more]
+        if isinstance(report, PendingPods):
+            return about_pending(self.source, report, options)
+        if self.supposed or self.sampled:
             return {}
-        return about_pending(self.source, report, [*self.scope.arguments(), *self.more])
+        explained = report.explanations if isinstance(report, Explanations) else (report,)
+        if self.words and len(explained) == 1:
+            return {explained[0].pod: again(self.source, "remedies", self.words, self.scope.named(), options)}
+        return about_explained(self.source, cluster, explained, options)
 
     def _explained(self, found: Sequence[StandIn], inquiry: Inquiry) -> Explanation | Explanations:
         remember(self.call_extender, found, inquiry, self.source)
-        name = self.scope.scheduler_name
-        reports = [self._one(_asking(each, name)) for each in found]
+        reports = [self._one(each) for each in found]
         return reports[0] if len(reports) == 1 else explanations(reports)
 
     def _one(self, asked: StandIn) -> Explanation:
@@ -205,13 +207,6 @@ def fine(report: Explanation | Explanations | PendingPods) -> bool:
         case Explanations():
             return all(map(fine, report.explanations))
     return all(group.verdict in FINE for group in report.groups) and not report.not_created
-
-
-def _asking(found: StandIn, scheduler_name: str | None) -> StandIn:
-    """The same for a pod that is not in the cluster."""
-    if scheduler_name is None or found.pod.spec.node_name:
-        return found
-    return found._replace(pod=altered(found.pod, spec=altered(found.pod.spec, scheduler_name=scheduler_name)))
 
 
 def summary(scheduler: Scheduler, source: Source, scope: Scope, in_full: int = 0) -> PendingPods:

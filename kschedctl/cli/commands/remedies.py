@@ -15,9 +15,9 @@ from kschedctl.cli.forms import TABLE, Form, option
 from kschedctl.cli.inquiry import Inquiry, read_inquiry
 from kschedctl.cli.option_groups.extending import Extending
 from kschedctl.cli.option_groups.whole_pods import remember
-from kschedctl.cli.options import DEFAULT_NAMESPACE, Output, Scope, Source, with_options
+from kschedctl.cli.options import Output, Scope, Source, with_options
 from kschedctl.cli.progress import bars
-from kschedctl.cli.references import references
+from kschedctl.cli.references import are_pods
 from kschedctl.cli.run_options import exit_code
 from kschedctl.cli.source import in_context
 from kschedctl.errors import UsageError
@@ -80,8 +80,8 @@ def remedies(
     wishes = RemedyWishes(max_changes, by=by or "", only=_kinds(only, "--only"), without=_kinds(without, "--without"))
     words = tuple(pods or ())
     with extending.calling() as call_extender:
-        inquiry = read_inquiry(source, scope.namespace, pods_alone=all(r.kind == "Pod" for r in references(words)))
-        inquiry = replace(inquiry, call_extender=call_extender)
+        inquiry = read_inquiry(source, scope.namespace, pods_alone=are_pods(words))
+        inquiry = replace(inquiry, call_extender=call_extender).asking_for(scope.scheduler_name)
         asked = _asked(inquiry, source, scope, words)
         if len(asked) == 1:
             remember(call_extender, asked, inquiry, source)
@@ -94,12 +94,11 @@ def remedies(
 
 def _asked(inquiry: Inquiry, source: Source, scope: Scope, words: tuple[str, ...]) -> list[StandIn]:
     """The pods that are asked about."""
-    scope = in_context(scope, source, inquiry.cluster)
     if words:
-        return subjects.named(inquiry, words, scope, scope.namespace or DEFAULT_NAMESPACE)
+        return subjects.named(inquiry, words, scope, source)
     if found := subjects.of_files(inquiry, scope):
         return found
-    waiting = found_pods.pending(inquiry.cluster, scope)
+    waiting = found_pods.pending(inquiry.cluster, in_context(scope, source, inquiry.cluster))
     return [StandIn(inquiry.scheduler, inquiry.scheduler.view.stored(pod)) for pod in waiting]
 
 

@@ -10,10 +10,9 @@ from kschedctl.cli import subjects
 from kschedctl.cli.answer import Answer
 from kschedctl.cli.inquiry import Inquiry, read_inquiry
 from kschedctl.cli.option_groups.drawn import DrawnUntabled
-from kschedctl.cli.options import DEFAULT_NAMESPACE, Scope, Source, with_options
+from kschedctl.cli.options import Scope, Source, with_options
 from kschedctl.cli.progress import bars
 from kschedctl.cli.run_options import exit_code
-from kschedctl.cli.source import in_context
 from kschedctl.errors import UsageError
 from kschedctl.studies.controllers.stand_in import StandIn
 from kschedctl.studies.sampling_costs.costs import MAX_LOSS, SamplingLimits, sampling_costs, usual_costs
@@ -73,6 +72,5 @@ def sampling(
 def _asked(inquiry: Inquiry, source: Source, scope: Scope, words: tuple[str, ...]) -> list[StandIn] | None:
     """The pods that are named or stand in files; None for those that the cluster has."""
     if words:
-        home = in_context(scope, source, inquiry.cluster).namespace or DEFAULT_NAMESPACE
-        return subjects.named(inquiry, words, scope, home)
+        return subjects.named(inquiry, words, scope, source)
     return subjects.of_files(inquiry, scope)

@@ -13,8 +13,8 @@ from kschedctl.cli import pods as found_pods
 from kschedctl.cli import subjects
 from kschedctl.cli.answer import Answer
 from kschedctl.cli.inquiry import Inquiry, read_inquiry
-from kschedctl.cli.options import DEFAULT_NAMESPACE, Scope, Source, Untabled, with_options
-from kschedctl.cli.references import references
+from kschedctl.cli.options import Scope, Source, Untabled, with_options
+from kschedctl.cli.references import are_pods
 from kschedctl.cli.run_options import exit_code
 from kschedctl.cli.source import in_context, load
 from kschedctl.errors import UsageError
@@ -71,18 +71,18 @@ def wakes(
         if event or source.filename or source.demo or source.snapshot:
             raise UsageError("--between names both clusters", hint="leave --event, -f, --demo and --snapshot out")
         return _between(between, source, scope, words, view)
-    inquiry = read_inquiry(source, scope.namespace, pods_alone=all(r.kind == "Pod" for r in references(words)))
+    inquiry = read_inquiry(source, scope.namespace, pods_alone=are_pods(words)).asking_for(scope.scheduler_name)
+    asked = _asked(inquiry, source, scope, words)
     scope = in_context(scope, source, inquiry.cluster)
-    asked = _asked(inquiry, scope, words)
     report = _of_event(inquiry, asked, scope, event) if event else _wake_ups(inquiry, asked, scope)
     woken = not isinstance(report, WakesOfMany) or any(answer.woken for answer in report.answers)
     return view.answer(report, exit_code(woken, interrupted=False, undecided=report.undecided))
 
 
-def _asked(inquiry: Inquiry, scope: Scope, words: tuple[str, ...]) -> list[StandIn] | None:
+def _asked(inquiry: Inquiry, source: Source, scope: Scope, words: tuple[str, ...]) -> list[StandIn] | None:
     """The pods that are named or stand in files; None for all that are pending."""
     if words:
-        return subjects.named(inquiry, words, scope, scope.namespace or DEFAULT_NAMESPACE)
+        return subjects.named(inquiry, words, scope, source)
     return subjects.of_files(inquiry, scope)
 
 
@@ -107,7 +107,8 @@ def _between(files: tuple[str, str], source: Source, scope: Scope, words: tuple[
     before, after = (Scheduler(load(replace(source, snapshot=[file]))) for file in files)
     if (moments := _moments(before, after)) and moments[0] > moments[1]:
         raise UsageError(f"{files[0]} was read at {moments[0]}, {files[1]} before", hint="name the earlier one first")
-    report = wakes_between(before, after, _keys(before, scope, words, files[0]), files, ended=bool(words))
+    keys = _keys(before, scope, words, replace(source, snapshot=[files[0]]))
+    report = wakes_between(before, after, keys, files, ended=bool(words))
     missed = any(pod.missed for pod in report.pods)
     return view.answer(report, exit_code(not missed, interrupted=False, undecided=report.undecided))
 
@@ -118,13 +119,13 @@ def _moments(*several: Scheduler) -> list[str]:
     return [picture.read_at for picture in pictures if picture and picture.read_at] if all(pictures) else []
 
 
-def _keys(before: Scheduler, scope: Scope, words: tuple[str, ...], file: str) -> frozenset[str]:
+def _keys(before: Scheduler, scope: Scope, words: tuple[str, ...], source: Source) -> frozenset[str]:
     """The pods that are meant, by their keys. Raises UsageError for one that does not wait in the first snapshot."""
-    inquiry = Inquiry(before.cluster)
+    inquiry, (file,) = Inquiry(before.cluster), source.snapshot
     if not words:
         return frozenset(pod.key for pod in found_pods.pending(before.cluster, scope))
     try:
-        named = [each.pod for each in subjects.named(inquiry, words, scope, scope.namespace or DEFAULT_NAMESPACE)]
+        named = [each.pod for each in subjects.named(inquiry, words, scope, source)]
     except UsageError as error:
         raise UsageError(error.what, where=error.where or file, hint=error.hint) from None
     for pod in named:

@@ -8,6 +8,7 @@ from itertools import islice
 from kschedctl.render.page import (
     Cell,
     Column,
+    Command,
     Marked,
     Page,
     Paragraph,
@@ -89,7 +90,7 @@ def explanation_page(report: Explanation, style: Style) -> Page:
         *reservations_section(report, style),
         *preemption_section(report.preemption, style),
         *remedies_section(report.remedies, report.impossible, style),
-        *(how_section(report.remedies, style) if style.patches else _more_remedies(report)),
+        *(how_section(report.remedies, style) if style.patches else _more_remedies(report, style)),
         *advice_section([each for each in report.advice if not _told(each, report)], report.pod),
     )
 
@@ -132,8 +133,11 @@ def _once_created(report: Explanation) -> Iterator[Paragraph]:
         yield paragraph(Marked(report.stands_for, Tone.FAINT))
 
 
-def _more_remedies(report: Explanation) -> Page:
-    return (paragraph("kschedctl remedies tells how each is made, and more of them"),) if report.remedies else ()
+def _more_remedies(report: Explanation, style: Style) -> Page:
+    if not report.remedies:
+        return ()
+    commands = style.commands.get(report.pod, ())
+    return (paragraph("How each is made, and more of them:"), *map(Command, commands)) if commands else ()
 
 
 def _held_by_group(report: Explanation) -> bool:

@@ -65,8 +65,9 @@ def _created_anew(patch: Json, kind: str) -> Json:
     if kind == "Job":
         template = {**patch["spec"]["template"], "metadata": {"labels": dict.fromkeys(BY_UID)}}
         return {"spec": {**patch["spec"], "selector": None, "template": template}}
-    if "priorityClassName" in patch["spec"]:
-        return {"spec": {**dict.fromkeys(SET_AT_ADMISSION), **patch["spec"]}}
+    spec = patch.get("spec", {})
+    if not spec or "priorityClassName" in spec:  # nothing else is another: what admission made of the class once
+        return {**patch, "spec": {**dict.fromkeys(SET_AT_ADMISSION), **spec}}
     return patch
 
 

@@ -18,6 +18,10 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
+from kschedctl.api.api_versions import kind_in_api
+from kschedctl.sources.kinds import VERSIONS
+from kschedctl.sources.live.lists import paths, plural
+
 TLS = Path(__file__).parent / "tls"
 RECORDINGS = Path(__file__).parents[2] / "recordings" / "live.jsonl.xz"
 
@@ -126,6 +130,27 @@ def for_path(wanted: str, *responses: Response, watch: bool = False) -> Answer:
     return answer
 
 
+def listing(objects: Iterable[Mapping[str, Any]]) -> Answer:
+    """The objects in the lists of their kinds, others empty; a server of 1.36.2 in which nothing changes."""
+    lists = {path: (kind_in_api(kind), list[Any]()) for kind in VERSIONS for path in paths(kind)}
+    for each in objects:
+        version = each["apiVersion"]
+        lists[f"/{'apis' if '/' in version else 'api'}/{version}/{plural(each['kind'])}"][1].append(each)
+
+    def answer(path: str, query: dict[str, str]) -> Response | None:
+        if "watch" in query:
+            return Response(chunks=())
+        if path == "/version":
+            return Response(body=json.dumps({"major": "1", "minor": "36", "gitVersion": "v1.36.2"}).encode())
+        if path not in lists:
+            return None
+        kind, items = lists[path]
+        head = {"kind": f"{kind}List", "metadata": {"resourceVersion": "1"}}
+        return Response(body=json.dumps({**head, "items": items}).encode())
+
+    return answer
+
+
 class _Quiet(ThreadingHTTPServer):
     """Its clients may leave at any moment."""
 
@@ -221,8 +246,10 @@ def dripped(text: bytes, after: int = 0) -> Iterable[bytes]:
     return (text[:after], *(bytes([byte]) for byte in text[after:]))
 
 
-def kubeconfig(url: str, path: Path, *, name: str = "here", cluster: Any = None, **user: Any) -> str:
-    """A kubeconfig with one context; its namespace is lab."""
+def kubeconfig(
+    url: str, path: Path, *, name: str = "here", cluster: Any = None, namespace: str = "lab", **user: Any
+) -> str:
+    """A kubeconfig with one context."""
     document = {
         "apiVersion": "v1",
         "kind": "Config",
@@ -230,7 +257,7 @@ def kubeconfig(url: str, path: Path, *, name: str = "here", cluster: Any = None,
         "clusters": [{"name": f"{name}-cluster", "cluster": {"server": url, **(cluster or {})}}],
         "users": [{"name": f"{name}-user", "user": user or {"token": "secret-token"}}],
         "contexts": [
-            {"name": name, "context": {"cluster": f"{name}-cluster", "user": f"{name}-user", "namespace": "lab"}}
+            {"name": name, "context": {"cluster": f"{name}-cluster", "user": f"{name}-user", "namespace": namespace}}
         ],
     }
     path.write_text(json.dumps(document))

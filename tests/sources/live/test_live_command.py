@@ -180,3 +180,24 @@ def test_only_answers_about_pods_of_the_cluster_leave_lists_out(
     run(*arguments, answers=(note, for_path("/api/v1/pods", Response(body=json.dumps(body).encode()))))
     assert (CLAIMS in asked) is all_of_it
     assert "/api/v1/services" in asked
+
+
+@pytest.mark.parametrize("command", ["explain", "remedies", "wakes", "sampling"])
+def test_a_namespace_that_only_the_context_has_keeps_nothing_out(command: str, run: Run, tmp_path: Path) -> None:
+    """Only -n says where all that is named has to be."""
+    code, _, err = run(command, "shop/p08-antiaffinity")
+    assert (code in (0, 1, 5), err) == (True, "")
+    spec = {"containers": [{"name": "c", "image": "c"}]}
+    file = tmp_path / "pod.json"
+    metadata = {"name": "x", "namespace": "shop"}
+    file.write_text(json.dumps({"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec}))
+    code, _, err = run(command, "-f", str(file))
+    assert (code in (0, 1, 5), err) == (True, "")
+    assert "is not in namespace" in run(command, "shop/p08-antiaffinity", "-n", "lab")[2]
+
+
+@pytest.mark.parametrize("command", ["remedies", "wakes"])
+def test_another_scheduler_may_be_asked_for(command: str, run: Run) -> None:
+    """By pods of the cluster; nobody serves that name."""
+    _, out, err = run(command, "lab/p01-cpu", "--scheduler-name", "volcano")
+    assert "volcano" in out + err

@@ -209,6 +209,15 @@ MADE: dict[str, World] = {
         template(request()),
         resource_claim("web-0-g", request(), owner="before"),
     ),
+    "a pod preempts less than its class now does": World(
+        [
+            full("n1"),
+            of("Deployment", "web-0", "n1"),
+            of("Deployment", "web-1", "n1"),
+            {"kind": "PriorityClass", "metadata": {"name": "high"}, "value": 1000},
+            of("Pod", "asked", priorityClassName="high", priority=1000, preemptionPolicy="Never"),
+        ]
+    ),
     "no controller makes the claim": World(
         [node("n1"), GPU, devices("n1", {}), template(request()), DEPLOYED], "d/web-0"
     ),

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from kschedctl.render.page import (
     Cell,
     Column,
+    Command,
     Marked,
     Page,
     Stack,
@@ -103,8 +104,10 @@ def _shape(pods: TypicalPods) -> tuple[Cell | Stack, ...]:
 
 def _emptied(section: PackingSection, style: Style) -> Page:
     tried = f"{section.tried:,} of {count(section.candidates, 'node')} drained in turn, those with least to move first"
-    rest = "; the others were not tried: kschedctl packing --nodes 0" if section.tried < section.candidates else ""
-    how = (paragraph(Marked("tried:", Tone.FAINT), f"{tried}{rest}"),) if section.candidates else ()
+    more = style.commands.get(section.name, ()) if section.tried < section.candidates else ()
+    rest = "; to try the others:" if more else ""
+    how: Page = (paragraph(Marked("tried:", Tone.FAINT), f"{tried}{rest}"), *map(Command, more))
+    how = how if section.candidates else ()
     if not section.savings:
         return how
     shown, note = first_rows(section.savings, style, ROWS_SHOWN)

@@ -1,0 +1,109 @@
+"""What an answer prints that can be typed: every text in it that goes on with ``kschedctl`` and one of its commands."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from dataclasses import fields, replace
+from html.parser import HTMLParser
+from typing import Any
+from xml.etree import ElementTree
+
+import typer
+import yaml
+
+from kschedctl.cli.answer import Answer
+from kschedctl.cli.main import COMMANDS, app, load
+from kschedctl.cli.options import Source, feature_gates
+from kschedctl.render.page import UNFOLDED
+
+DATA = {"json": json.loads, "sarif": json.loads, "yaml": yaml.safe_load}
+NO_TEXT = ("svg", "png")
+MENTIONED = re.compile(rf"kschedctl (?:{'|'.join(map(re.escape, COMMANDS))})\b.*")
+SOURCE = tuple(field.name for field in fields(Source))
+
+
+def asked(arguments: list[str]) -> Answer | None:
+    """The answer of a command line; none of a command that prints by itself."""
+    found = typer.main.get_command(app).main(arguments, prog_name="kschedctl", standalone_mode=False)
+    return found if isinstance(found, Answer) else None
+
+
+def forms(arguments: list[str]) -> list[str]:
+    """The values of ``-o`` that the command has."""
+    command = load(arguments[0])
+    command = getattr(command, "commands", {}).get(arguments[1], command) if len(arguments) > 1 else command
+    (output,) = (each for each in command.params if "--output" in each.opts)
+    return [name for name in output.metavar.split("|") if "=" not in name and name not in NO_TEXT]
+
+
+def printed(answer: Answer, form: str) -> set[str]:
+    """The command lines in one form of the answer."""
+    style = replace(answer.style, wide=form == "wide", width=UNFOLDED if form == "wide" else answer.style.width)
+    content = replace(answer, format=form, style=style).content()
+    assert isinstance(content, str)
+    return {found for text in _texts(content, form) for found in commands_in(text)}
+
+
+def commands_in(text: str) -> Iterator[str]:
+    for line in text.splitlines():
+        if match := MENTIONED.search(line):
+            yield match[0].strip()
+
+
+def _texts(content: str, form: str) -> Iterator[str]:
+    if form in DATA:
+        yield from _strings(DATA[form](content))
+    elif form == "html":
+        yield from _Texts.of(content)
+    elif form == "markdown":
+        yield from re.findall(r"(?<!`)`([^`]+)`(?!`)", content)
+        yield re.sub(r"(?<!`)`([^`]+)`(?!`)", "", content)
+    elif form == "junit":
+        for element in ElementTree.fromstring(content).iter():
+            yield from (element.text or "", element.get("message", ""))
+    else:
+        yield content
+
+
+def _strings(value: Any) -> Iterator[str]:
+    match value:
+        case str():
+            yield value
+        case list():
+            yield from (text for each in value for text in _strings(each))
+        case dict():
+            yield from (text for each in value.values() for text in _strings(each))
+
+
+class _Texts(HTMLParser):
+    """The texts between tags, and those of the data that the page's script shows."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.found: list[str] = []
+        self.data = False
+
+    @classmethod
+    def of(cls, page: str) -> list[str]:
+        parser = cls()
+        parser.feed(page)
+        return parser.found
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.data = tag == "script" and dict(attrs).get("type") == "application/json"
+
+    def handle_data(self, data: str) -> None:
+        self.found += _strings(json.loads(data)) if self.data and data.strip() else [data]
+        self.data = False
+
+
+def source_of(arguments: list[str]) -> Source:
+    """The cluster that a command line names, as the program itself understands it. Raises what typer raises."""
+    command, rest = load(arguments[0]), arguments[1:]
+    given = command.make_context(arguments[0], list(rest)).params
+    values = {name: given[name] for name in SOURCE if name in given}
+    source = Source(**{name: list(value) if isinstance(value, tuple) else value for name, value in values.items()})
+    gates = sorted(f"{name}={on}" for name, on in feature_gates(source.feature_gates).items())
+    return replace(source, feature_gates=gates)

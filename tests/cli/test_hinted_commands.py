@@ -1,0 +1,74 @@
+"""Every command line that an error or another text of the program names runs."""
+
+from __future__ import annotations
+
+import ast
+import shlex
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from conftest import Run
+from printed_commands import commands_in
+
+import kschedctl
+
+HINTS = {
+    "kschedctl lint rules lists them": (["lint", "--select", "no-such", "."], ["lint rules"]),
+    "kschedctl lint explain RULE; kschedctl lint rules lists them": (["lint", "explain"], ["lint rules"]),
+    "kschedctl versions {} 1.36": (["versions", "1.33"], ["versions 1.33 1.36"]),
+    "kschedctl schema lists them": (["schema", "no-such"], ["schema"]),
+    "kschedctl explain -A prints the same": (["browse", "--demo"], ["explain -A --demo"]),
+    "kschedctl topology looks at all": (["topology", "no-such", "--demo"], ["topology --demo"]),
+    "kschedctl snapshot save writes them; -f reads other files": (
+        ["snapshot", "show", "pyproject.toml"],
+        ["snapshot save -o new.ksnap --demo"],
+    ),
+    "kschedctl explain POD -o html has them": ([], ["explain shop/checkout-7d9f6c5b8-x2x4q -o html --demo"]),
+    "kschedctl config check FILE; kschedctl config view [FILE | --live]": (["config", "check"], ["config view"]),
+    "kschedctl lint": ([], ["lint rules"]),
+    "# Rules of `kschedctl lint`\n": ([], ["lint rules"]),
+    "Rules marked with ★ need to see nodes and pods. `kschedctl lint explain RULE` tells one in full.\n": (
+        [],
+        ["lint explain pdb-zero-disruptions"],
+    ),
+}
+"""A text of the program that names a command -> a command line that prints it, and those that it names."""
+
+
+def texts() -> Iterator[str]:
+    """What the program may print that names a command: its string literals, less docstrings and helps."""
+    for file in Path(kschedctl.__file__).parent.rglob("*.py"):
+        tree = ast.parse(file.read_text(encoding="utf-8"))
+        silent = {id(each.value) for each in ast.walk(tree) if isinstance(each, ast.Expr)}
+        silent |= {id(each.value) for each in ast.walk(tree) if isinstance(each, ast.keyword) and each.arg == "help"}
+        for each in ast.walk(tree):
+            if isinstance(each, ast.Assign) and "EXAMPLES" in ast.unparse(each.targets[0]):
+                silent |= {id(part) for part in ast.walk(each)}
+            if isinstance(each, ast.JoinedStr):
+                silent |= {id(part) for part in each.values}
+        for each in ast.walk(tree):
+            if id(each) not in silent and (text := _text(each)) and any(commands_in(text)):
+                yield text
+
+
+def _text(node_: ast.AST) -> str:
+    if isinstance(node_, ast.JoinedStr):
+        return "".join(str(part.value) if isinstance(part, ast.Constant) else "{}" for part in node_.values)
+    return node_.value if isinstance(node_, ast.Constant) and isinstance(node_.value, str) else ""
+
+
+def test_texts_that_name_commands_are_known() -> None:
+    assert set(texts()) == HINTS.keys()
+
+
+@pytest.mark.parametrize("text", HINTS)
+def test_commands_that_errors_name_run(text: str, run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    question, commands = HINTS[text]
+    if question:
+        outcome = run(*question)
+        assert outcome.code == 2
+        assert text.format("1.33") in outcome.err
+    monkeypatch.chdir(tmp_path)
+    for command in commands:
+        assert run(*shlex.split(command)).code in (0, 1, 5)

@@ -1,0 +1,340 @@
+"""Every command line that an answer prints runs, and asks about the same cluster as the answer did."""
+
+from __future__ import annotations
+
+import json
+import shlex
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+from conftest import NOTHING_ELSE, Json, Run, node, pod
+from metrics_texts import attempts, number, queues
+from printed_commands import asked, forms, printed, source_of
+from sources.live.api_server import kubeconfig, listing, serving
+
+import kschedctl
+from kschedctl.cli import source as cli_source
+from kschedctl.cli.browse.session import BrowseSession
+from kschedctl.cli.main import COMMANDS
+from kschedctl.cli.options import Scope, Source
+from kschedctl.cli.try_next import HELPING, OF_ALL, again
+from kschedctl.errors import UsageError
+from kschedctl.sources.archive.file import write_archive
+
+WITHOUT_ANSWER = {"browse", "completion", "help", "schema"}
+"""Commands that print what no cluster is behind; what browse copies has a test of its own."""
+SCHEDULER = {"apiVersion": "kubescheduler.config.k8s.io/v1", "kind": "KubeSchedulerConfiguration"}
+LONG_AGO = "2026-05-06T05:00:00Z"
+
+
+def owned(found: Json, kind: str, owner: str) -> Json:
+    owners = [{"apiVersion": "apps/v1", "kind": kind, "name": owner, "controller": True, "uid": owner}]
+    return found | {"metadata": found["metadata"] | {"ownerReferences": owners}}
+
+
+def old(found: Json, phase: str = "Pending") -> Json:
+    status = {"phase": phase, "startTime": LONG_AGO}
+    return found | {"metadata": found["metadata"] | {"creationTimestamp": LONG_AGO}, "status": status}
+
+
+def objects() -> list[Json]:
+    """A pod of each fate that an answer has another command for, in more than one namespace."""
+    zones = {"a1": "east", "a2": "east", "b1": "west", "b2": "west"}
+    nodes = [node(name) for name in zones]
+    for each in nodes:
+        each["metadata"]["labels"]["topology.kubernetes.io/zone"] = zones[each["metadata"]["name"]]
+    web = [
+        owned(old(pod(f"web-{i}", "1500m", "shop", f"w{i}", nodeName="a1"), "Running"), "ReplicaSet", "web-5f")
+        for i in "12"
+    ]
+    replicas: Json = {
+        "apiVersion": "apps/v1",
+        "kind": "ReplicaSet",
+        "metadata": {"name": "web-5f", "namespace": "shop"},
+    }
+    replicas["spec"] = deployment("1500m")["spec"] | {"replicas": 2}
+    urgent = {
+        "apiVersion": "scheduling.k8s.io/v1",
+        "kind": "PriorityClass",
+        "metadata": {"name": "urgent"},
+        "value": 1000,
+    }
+    pending = [
+        pod("big", "99", "fid", "big"),
+        pod("tight", "3900m", "fid", "tight", nodeSelector={"kubernetes.io/hostname": "a1"}),
+        pod("gated", "1", "shop", "gated", schedulingGates=[{"name": "example.com/wait"}]),
+        pod("odd", "1", "shop", "odd", schedulerName="volcano"),
+        pod(
+            "starving",
+            "3900m",
+            "shop",
+            "starving",
+            priorityClassName="urgent",
+            priority=1000,
+            preemptionPolicy="Never",
+            nodeSelector={"kubernetes.io/hostname": "a1"},
+        ),
+        pod("fits", "1", "shop", "fits"),
+    ]
+    others = [old(pod(f"b{i}", "3", "shop", f"b{i}", nodeName=name), "Running") for i, name in enumerate(("a2", "b1"))]
+    namespaces = [
+        {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": n}} for n in ("default", "fid", "shop")
+    ]
+    return [*namespaces, urgent, *nodes, owned(replicas, "Deployment", "web"), *web, *others, *map(old, pending)]
+
+
+Place = dict[str, str]
+"""What the questions name -> its path."""
+
+
+class Where(NamedTuple):
+    """A cluster and how a command line names it."""
+
+    options: tuple[str, ...]
+    place: Place
+    gated: bool = False
+
+
+def deployment(cpu: str) -> Json:
+    container = {"name": "c", "image": "c", "resources": {"requests": {"cpu": cpu}}}
+    template = {"metadata": {"labels": {"app": "web"}}, "spec": {"containers": [container]}}
+    spec = {"replicas": 9, "selector": {"matchLabels": {"app": "web"}}, "template": template}
+    return {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "web"}, "spec": spec}
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory: pytest.TempPathFactory) -> Place:
+    """Files with a blank in their path, which a shell would take for two."""
+    folder = tmp_path_factory.mktemp("on call")
+    written: dict[str, Any] = {
+        "web": deployment("2"),
+        "scenario": {"steps": [{"drain": {"selector": "kubernetes.io/hostname in (a1, general-a1)"}}]},
+        "config": SCHEDULER | {"profiles": [{"schedulerName": "default-scheduler"}]},
+        "state": {"apiVersion": "v1", "kind": "List", "items": [*objects(), *NOTHING_ELSE]},
+    }
+    found = {}
+    for name, document in written.items():
+        path = folder / name / f"{name}.json"
+        path.parent.mkdir()
+        path.write_text(json.dumps(document))
+        found[name] = str(path)
+    others = {"snapshot": "prod.ksnap", "copy": "copy of prod.ksnap", "metrics": "metrics"}
+    found |= {name: str(folder / file) for name, file in others.items()} | {"state": str(folder / "state")}
+    for name in ("snapshot", "copy"):
+        write_archive(kschedctl.Cluster.from_objects([*objects(), *NOTHING_ELSE]), found[name])
+    slow = attempts({0.5: 1000}) + attempts({0.5: 100}, "error") + attempts({0.5: 100}, "unschedulable")
+    Path(found["metrics"]).write_text(slow + queues(active=900, backoff=900, unschedulable=900) + number("x", 1))
+    return found
+
+
+@pytest.fixture(scope="module", params=["demo", "snapshot", "files", "live"])
+def where(request: pytest.FixtureRequest, place: Place) -> Iterator[Where]:
+    more = (
+        "--config",
+        place["config"],
+        "--kube-version",
+        "1.34",
+        "--feature-gates",
+        "NodeInclusionPolicyInPodTopologySpread=true",
+    )
+    match request.param:
+        case "demo":
+            yield Where(("--demo", *more), place)
+        case "snapshot":
+            yield Where(("--snapshot", place["snapshot"], *more), place)
+        case "files":
+            yield Where(("-f", place["state"], "-R", "--assume-complete", *more), place)
+        case _:
+            with serving(listing(objects())) as api:
+                config = Path(place["config"]).with_name("kubeconfig")
+                yield Where(
+                    (
+                        "--kubeconfig",
+                        kubeconfig(api.url, config, namespace=""),
+                        "--context",
+                        "here",
+                        "--as",
+                        "on call",
+                        "--as-group",
+                        "sre",
+                        "--request-timeout",
+                        "1m",
+                        *more,
+                    ),
+                    place,
+                )
+
+
+PODS = {"demo": ("shop/checkout-7d9f6c5b8-x2x4q", "general-a1"), "else": ("fid/big", "a1")}
+QUESTIONS = (
+    "explain -A",
+    "explain -n nobody",
+    "explain",
+    "explain {pod}",
+    "explain {pod} --scheduler-name default-scheduler",
+    "explain {pod} --as-if cpu=2",
+    "explain {name} -n {namespace}",
+    "explain deploy/web -n shop",
+    "explain -f {web} -n shop",
+    "remedies -A",
+    "remedies {pod}",
+    "wakes -A",
+    "wakes {pod}",
+    "simulate -f {web} -n shop",
+    "simulate -f {web} -n shop --rollout",
+    "simulate --pending",
+    "capacity -f {web} -n shop",
+    "drain {node}",
+    "drain {node} --seed 3 --sampling --start-index 1",
+    "failures --nodes",
+    "failures --zones",
+    "whatif {scenario}",
+    "audit --metrics {metrics}",
+    "audit --now 2026-05-06T09:12:00Z",
+    "packing --nodes 1",
+    "priorities --now 2026-05-06T09:12:00Z",
+    "sampling",
+    "sampling {pod}",
+    "topology",
+    "races --nodes 10 --duration 1s",
+)
+"""Asked about each cluster."""
+OF_NO_CLUSTER = (
+    "demo",
+    "latency --metrics {metrics}",
+    "config check {config}",
+    "config view {config}",
+    "lint {state}",
+    "lint rules",
+    "lint explain pdb-zero-disruptions",
+    "snapshot show {snapshot}",
+    "snapshot diff {snapshot} {snapshot}",
+    "simulate --pending --snapshot {snapshot} --snapshot {copy}",
+    "drain a1 --snapshot {snapshot} --snapshot {copy}",
+    "version",
+    "versions 1.33 1.36",
+)
+
+
+class Line(NamedTuple):
+    """A command line, and the one whose answer prints it."""
+
+    command: str
+    question: list[str]
+
+
+class Runs:
+    """What was asked, and what was printed there."""
+
+    def __init__(self, run: Run) -> None:
+        self.run = run
+        self.clusters: dict[str, Any] = {}
+        self.seen: set[str] = set()
+        self.faults: list[str] = []
+
+    def read(self, *about: Any) -> Any:
+        """The cluster that the options name, read once."""
+        key = repr(about)
+        if key not in self.clusters:
+            self.clusters[key] = READ(*about)
+        return self.clusters[key]
+
+    def lines(self, question: list[str]) -> Iterator[Line]:
+        answer = asked(question)
+        assert answer is not None
+        for form in forms(question):
+            with suppress(UsageError):  # of findings, where the answer is none
+                yield from (Line(command, question) for command in sorted(printed(answer, form)))
+
+    def check(self, line: Line) -> None:
+        if line.command in self.seen:
+            return
+        self.seen.add(line.command)
+        try:
+            words = shlex.split(line.command)[1:]
+        except ValueError as error:
+            self.faults.append(f"{line.command}\n  of {line.question}: {error}")
+            return
+        outcome = self.run(*words)
+        if outcome.code not in (0, 1, 5) or "error:" in outcome.err:
+            self.faults.append(f"{line.command}\n  of {line.question}: {outcome.code} {outcome.err}")
+        elif source_of(words) not in same_cluster(line.question):
+            self.faults.append(f"{line.command}\n  of {line.question}: asks about another cluster")
+
+
+READ = cli_source._read
+
+
+def same_cluster(question: list[str]) -> list[Source]:
+    """What may be named where this is asked: of several snapshots one."""
+    if question[0] == "demo":
+        return [Source(demo=True)]
+    source = source_of(question)
+    return [replace(source, snapshot=[one]) for one in source.snapshot] or [source]
+
+
+@pytest.fixture
+def runs(run: Run, monkeypatch: pytest.MonkeyPatch) -> Runs:
+    made = Runs(run)
+    monkeypatch.setattr(cli_source, "_read", made.read)
+    return made
+
+
+def test_they_run(where: Where, runs: Runs) -> None:
+    pod, node = PODS["demo" if "--demo" in where.options else "else"]
+    namespace, name = pod.split("/")
+    lines = []
+    for question in QUESTIONS:
+        words = [w.format(**where.place, pod=pod, node=node, namespace=namespace, name=name) for w in question.split()]
+        lines += list(runs.lines([*words, *where.options]))
+    assert lines
+    for line in lines:
+        runs.check(line)
+    assert not runs.faults, "\n".join(runs.faults)
+
+
+@pytest.mark.parametrize("question", OF_NO_CLUSTER)
+def test_those_of_other_answers_run(
+    question: str, place: Place, runs: Runs, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with serving(listing(objects())) as api:
+        monkeypatch.setenv("KUBECONFIG", kubeconfig(api.url, tmp_path / "kubeconfig"))
+        for line in runs.lines([word.format(**place) for word in question.split()]):
+            runs.check(line)
+    assert not runs.faults, "\n".join(runs.faults)
+
+
+def test_every_command_that_answers_is_asked() -> None:
+    questions = {question.split()[0] for question in (*QUESTIONS, *OF_NO_CLUSTER)}
+    assert questions == COMMANDS.keys() - WITHOUT_ANSWER
+
+
+def test_those_that_help_with_findings_run(where: Where, runs: Runs) -> None:
+    """Of every rule, also those of which no cluster here has a finding."""
+    pod, node = PODS["demo" if "--demo" in where.options else "else"]
+    question = ["audit", *where.options]
+    for command, *arguments in HELPING.values():
+        object_ = () if arguments or command in OF_ALL else (node if command == "drain" else pod,)
+        for told in again(source_of(question), command, *object_, arguments):
+            runs.check(Line(told, question))
+    assert not runs.faults, "\n".join(runs.faults)
+
+
+def test_what_browse_copies_runs(where: Where, runs: Runs) -> None:
+    pod, _ = PODS["demo" if "--demo" in where.options else "else"]
+    question = ["browse", *where.options]
+    session = BrowseSession(kschedctl.Cluster(), source_of(question), Scope(scheduler_name="volcano"))
+    for command, words in (("explain", ""), ("explain", "cpu=1 tolerate=gpu=a100:NoSchedule"), ("remedies", "")):
+        runs.check(Line(session.command(command, pod, words), question))
+    assert not runs.faults, "\n".join(runs.faults)
+
+
+def test_a_command_that_does_not_run_is_noticed(runs: Runs) -> None:
+    question = ["explain", "-A", "--demo"]
+    for command in ("explain shop/no-such --demo", "explain -A --no-such --demo", "explain 'a --demo", "versions"):
+        runs.check(Line(f"kschedctl {command}", question))
+    assert len(runs.faults) == 4
