@@ -218,6 +218,9 @@ class Devices:
     def _kind(self, driver: str, device: Device) -> int:
         seen = _encode((driver, device.attributes, device.capacity, device.allow_multiple_allocations))
         if seen not in self._kind_ids:
-            for capacity in device.capacity.values():
+            for name, capacity in device.capacity.items():
                 parse(str(capacity.value))
+                valid = capacity.request_policy and capacity.request_policy.valid_range
+                if valid and valid.step is not None and parse(str(valid.step)).value() <= 0:
+                    raise QuantityError(f"device {device.name}, capacity {name}: validRange.step must be above zero")
         return self._kind_ids.setdefault(seen, len(self._kind_ids))

@@ -134,14 +134,20 @@ def _columns(
 
 def least_allocated(strategy: ScoringStrategy, requested: Amounts, allocatable: Amounts) -> Scores:
     """(F,): the free share of each resource after the pod, weighted."""
-    free = np.where(requested > allocatable, 0, (allocatable - requested) * MAX_NODE_SCORE)
-    return _weighted_mean(strategy, _share(free, np.where(allocatable == 0, 1, allocatable)), allocatable != 0)
+    ordinary = _are_ordinary(requested, allocatable)
+    if ordinary:
+        free = np.maximum(allocatable - requested, 0) * MAX_NODE_SCORE // np.maximum(allocatable, 1)
+    else:
+        left = np.where(requested > allocatable, 0, (allocatable - requested) * MAX_NODE_SCORE)
+        free = truncating_divide(left, np.where(allocatable == 0, 1, allocatable))
+    return _weighted_mean(strategy, free, allocatable != 0, ordinary)
 
 
 def most_allocated(strategy: ScoringStrategy, requested: Amounts, allocatable: Amounts) -> Scores:
     """(F,): the used share of each resource after the pod, weighted."""
+    ordinary, capacity = _are_ordinary(requested, allocatable), np.where(allocatable == 0, 1, allocatable)
     used = np.minimum(requested, allocatable) * MAX_NODE_SCORE
-    return _weighted_mean(strategy, _share(used, np.where(allocatable == 0, 1, allocatable)), allocatable != 0)
+    return _weighted_mean(strategy, _share(used, capacity, ordinary), allocatable != 0, ordinary)
 
 
 def requested_to_capacity_ratio(strategy: ScoringStrategy, requested: Amounts, allocatable: Amounts) -> Scores:
@@ -149,7 +155,9 @@ def requested_to_capacity_ratio(strategy: ScoringStrategy, requested: Amounts, a
     shape = strategy.requested_to_capacity_ratio.shape if strategy.requested_to_capacity_ratio else ()
     points = shape_points(shape)
     capacity = np.where(allocatable == 0, 1, allocatable)
-    percent = np.where((allocatable == 0) | (requested > allocatable), 100, _share(requested * 100, capacity))
+    percent = np.where(
+        (allocatable == 0) | (requested > allocatable), 100, _share(requested * 100, capacity, _are_ordinary(requested))
+    )
     scores = broken_linear(points, percent)
     counted = (allocatable != 0) & (scores > 0)
     weights = np.where(counted, np.array([r.weight for r in strategy.resources], np.int64), 0)
@@ -164,14 +172,21 @@ STRATEGIES = {
 }
 
 
-def _weighted_mean(strategy: ScoringStrategy, scores: Amounts, counted: npt.NDArray[np.bool_]) -> Scores:
+def _weighted_mean(
+    strategy: ScoringStrategy, scores: Amounts, counted: npt.NDArray[np.bool_], ordinary: bool
+) -> Scores:
     weight = [r.weight for r in strategy.resources]
     if weight and counted.all():  # the usual case, in fewer steps
-        return _share(scores @ np.array(weight, np.int64), sum(weight))
+        return _share(scores @ np.array(weight, np.int64), sum(weight), ordinary)
     weights = counted * np.array(weight, np.int64)
-    return _share((scores * weights).sum(axis=1), np.maximum(weights.sum(axis=1), 1))
+    return _share((scores * weights).sum(axis=1), np.maximum(weights.sum(axis=1), 1), ordinary)
 
 
-def _share(amounts: Amounts, of: Amounts | int) -> Scores:
-    """The quotient of amounts that are below zero only where they left the range of an int64."""
-    return truncating_divide(amounts, of) if (amounts < 0).any() else amounts // of
+def _share(amounts: Amounts, of: Amounts | int, ordinary: bool) -> Scores:
+    """The quotient; what is ordinary is not below zero, where Go rounds otherwise."""
+    return amounts // of if ordinary else truncating_divide(amounts, of)
+
+
+def _are_ordinary(*amounts: Amounts) -> bool:
+    """Whether none is below zero, or leaves the range of an int64 when it is taken a hundred times."""
+    return all(0 <= int(np.bitwise_or.reduce(each, axis=None)) < 2**56 for each in amounts)

@@ -17,7 +17,6 @@ from kschedctl.scheduler.framework import (
     Peers,
     PreScoreResult,
     UpstreamFault,
-    truncating_divide,
 )
 from kschedctl.scheduler.framework.arguments import PluginArgs
 from kschedctl.scheduler.framework.declaration import OwnRowPlugin
@@ -111,7 +110,8 @@ class NodeResourcesBalancedAllocation(OwnRowPlugin):
         both = _balance(np.concatenate((requested, used)), np.concatenate((allocatable, allocatable)))
         after, before = both[: len(rows)], both[len(rows) :]
         half = MAX_NODE_SCORE // 2
-        return half + truncating_divide(half + after - before, 2)
+        twice = half + after - before
+        return half + (twice + (twice < 0)) // 2  # Go rounds towards zero
 
     def upstream_fault(self, cycle: Any) -> UpstreamFault | None:
         """Upstream has no cache for the selectors of DeviceClasses here, and crashes when it looks into it."""
