@@ -106,12 +106,13 @@ class World:
 
     def _within(self, applied: AppliedSet) -> World:
         members = self._members[applied]
+        sets = dict.fromkeys(members.subjects, frozenset({applied})) if applied.loose else NO_SETS
         return replace(
             self,
             workloads=tuple(members.workloads),
             items=members.by_kind,
             subjects=tuple(members.subjects),
-            variants=Variants(() if applied.closed else members.subjects),
+            variants=Variants(() if applied.closed else members.subjects, sets),
             sets=NO_SETS,
             around=self,
         )

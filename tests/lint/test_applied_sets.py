@@ -17,7 +17,7 @@ Files = dict[str, str]
 WEB = """\
 apiVersion: apps/v1
 kind: Deployment
-metadata: {name: web}
+metadata: {name: web, namespace: shop}
 spec:
   selector: {matchLabels: {app: web}}
   template:
@@ -27,7 +27,7 @@ spec:
 BUDGET = """\
 apiVersion: policy/v1
 kind: PodDisruptionBudget
-metadata: {name: %s}
+metadata: {name: %s, namespace: shop}
 spec: {maxUnavailable: 1, selector: {matchLabels: {app: web}}}
 """
 
@@ -129,6 +129,13 @@ def test_what_is_applied_in_one_go_is(name: str, found: Found) -> None:
     apart = {"three/budget.yaml": BUDGET % "three", "three/kustomization.yaml": "resources: [budget.yaml]\n"}
     (overlap,) = found(files | apart)
     assert overlap[1] == "pdb-overlap"
+
+
+def test_plain_folders_that_name_no_namespace_are_not_together(found: Found) -> None:
+    """Somebody puts each where they want; what lies below or above goes with them."""
+    files = {name: text.replace(", namespace: shop", "") for name, text in TWO.items()}
+    assert found(files) == []
+    assert found({"one/more/budget.yaml": files["two/budget.yaml"]}) == OVERLAP
 
 
 def test_an_application_takes_one_folder_only(found: Found) -> None:
@@ -249,7 +256,7 @@ def test_a_rule_that_knows_nothing_of_sets_speaks_within_one(found: Found) -> No
 
 
 def test_an_autoscaler_of_another_set_scales_nothing(found: Found) -> None:
-    scaler = "apiVersion: autoscaling/v2\nkind: HorizontalPodAutoscaler\nmetadata: {name: web}\n"
+    scaler = "apiVersion: autoscaling/v2\nkind: HorizontalPodAutoscaler\nmetadata: {name: web, namespace: shop}\n"
     scaler += "spec: {minReplicas: 2, maxReplicas: 9, scaleTargetRef: {kind: Deployment, name: web}}\n"
     files = {"web.yaml": WEB, "budget.yaml": BUDGET.replace("maxUnavailable: 1", "minAvailable: 2") % "one"}
     assert found(files | {"examples/scaler.yaml": scaler}, "pdb-over-hpa-min") == []

@@ -39,10 +39,15 @@ _RANK = {kind: rank for rank, kind in enumerate(_INSTALLED)}
 
 
 class AppliedSet(NamedTuple):
-    """Objects that are applied together. ``closed``: none of them is an alternative of another one."""
+    """Objects that are applied together. ``closed``: none of them is an alternative of another one.
+
+    ``loose``: nothing says that they are. There folders beside each other are together only as far as both name
+    namespaces: what names none goes where somebody puts the folder.
+    """
 
     name: str
     closed: bool = False
+    loose: bool = False
 
 
 Sets = Mapping[Subject, frozenset[AppliedSet]]
@@ -55,7 +60,11 @@ class Variants:
 
     def __init__(self, subjects: Sequence[Subject], sets: Sets = NO_SETS) -> None:
         self._homes = dict(_homes(subjects))
-        self._sets = sets if len(set(sets.values())) > 1 else NO_SETS
+        told = set(sets.values())
+        loose = (
+            any(each.loose for some in told for each in some) and len({home[:-2] for home in self._homes.values()}) > 1
+        )
+        self._sets = sets if len(told) > 1 or loose else NO_SETS
         self._alternatives: dict[Home, dict[str, set[str]]] = {}
         holders: dict[tuple[str, ...], set[Home]] = {}
         for subject in subjects:
@@ -78,6 +87,8 @@ class Variants:
             shared = self._sets[one] & self._sets[other]
             if not shared or any(each.closed for each in shared):
                 return bool(shared)
+            if all(each.loose for each in shared) and _are_apart(one, other, here[:-2], there[:-2]):
+                return False
         depth = next(i for i, (a, b) in enumerate(zip(here, there, strict=False)) if a != b)
         groups = self._alternatives.get(here[:depth], {})
         return here[depth] not in groups or there[depth] not in groups[here[depth]]
@@ -99,6 +110,12 @@ class Variants:
             return
         merged = children.union(*known)
         groups.update(dict.fromkeys(merged, merged))
+
+
+def _are_apart(one: Subject, other: Subject, here: Home, there: Home) -> bool:
+    """Whether neither folder is in the other one, and not both name a namespace."""
+    shorter = min(len(here), len(there))
+    return here[:shorter] != there[:shorter] and not (one.namespace and other.namespace)
 
 
 def _divergences(homes: set[Home]) -> Iterator[tuple[Home, set[str]]]:

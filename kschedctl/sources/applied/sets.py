@@ -19,7 +19,7 @@ from kschedctl.sources.applied.standing_alone import Folders, is_below, is_withi
 from kschedctl.sources.kustomizations import Kustomizations
 
 CHART, BUNDLE = "Chart.yaml", "fleet.yaml"
-_REST = AppliedSet("rest")
+_REST = AppliedSet("rest", loose=True)
 
 
 class AppliedSets:
