@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 from typing import Any
 
 import pytest
 from conftest import Json, Run, Write, node, pod
+
+from kschedctl.sources.archive.file import read_archive
 
 BEGINS = "quotas, limits and policies, by which the API server may refuse to create the pods: "
 DEPLOYMENT = {
@@ -111,3 +114,14 @@ def _saved(run: Run, cluster: str) -> str:
     path = f"{cluster}.ksnap"
     assert run("snapshot", "save", "-f", cluster, "-o", path).code == 0
     return path
+
+
+def test_under_pseudonyms_a_policy_is_one(run: Run, write: Write, tmp_path: Path) -> None:
+    """Whether a namespace restricts its pods at all is no secret."""
+    for level, told in (("privileged", []), ("baseline", ["Pod Security baseline"])):
+        path = str(tmp_path / f"{level}.ksnap")
+        cluster = write(node("n1"), node("n2"), running(), namespace(enforce=level))
+        assert run("snapshot", "save", "-f", cluster, "-o", path, "--anonymize").code == 0
+        (moved,) = read_archive(path).pods
+        found = lines(run, ("drain", moved.spec.node_name, "--snapshot", path))
+        assert [line.partition(" has ")[2] for line in found] == told

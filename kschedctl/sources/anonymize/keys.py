@@ -55,6 +55,9 @@ BARE = frozenset(
 KEPT_PARTS = frozenset(POOL_NAMES)
 """What stays after the slash of any domain: by these a pool is known."""
 
+KEPT_VALUES = {"pod-security.kubernetes.io/enforce": frozenset({"privileged", "baseline", "restricted"})}
+"""Key of a label -> the values of it that everybody has."""
+
 RESOURCE_PREFIXES = (DEVICE_CLASS_PREFIX, ATTACHABLE_VOLUMES_PREFIX, QUOTA_PREFIX)
 """What these begin the scheduler reads; what follows is somebody's name."""
 

@@ -13,7 +13,7 @@ from kschedctl.api.priority import SYSTEM_CLASSES
 from kschedctl.api.resource_names import NATIVE_DOMAIN, QUOTA_PREFIX
 from kschedctl.scheduler.configuration.document import DEFAULT_SCHEDULER_NAME
 from kschedctl.sources.anonymize.expressions import Expressions
-from kschedctl.sources.anonymize.keys import RESOURCE_PREFIXES
+from kschedctl.sources.anonymize.keys import KEPT_VALUES, RESOURCE_PREFIXES
 from kschedctl.sources.anonymize.labels import ZONE_DELIMITER, Numbers
 from kschedctl.sources.anonymize.pseudonyms import INVALID, Pseudonyms
 
@@ -72,6 +72,8 @@ class Rewriter:
 
     def label(self, key: str, value: str) -> str:
         """A value under a key of a label or taint."""
+        if value in KEPT_VALUES.get(key, ()):
+            return value
         rank = self.numbers.rank(key, value)
         if rank is not None:
             return rank
