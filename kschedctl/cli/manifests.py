@@ -128,7 +128,16 @@ def tell_left_out(found: ReadResult) -> None:
     kinds = ", ".join(f"{number:,} {kind}" for kind, number in found.skipped.items() if kind not in KINDS)
     if kinds:
         log.warning("note: left out, as kinds that scheduling does not read and that make no pods here: %s", kinds)
+    _tell_kustomizations(found)
     tell_hooks(found)
+
+
+def _tell_kustomizations(found: ReadResult) -> None:
+    if "Kustomization" in found.skipped:
+        log.warning(
+            "note: a Kustomization is not built here: its files are taken as they stand, without its patches; "
+            "build it with kubectl kustomize, and read that with -f -"
+        )
 
 
 def tell_hooks(found: ReadResult) -> None:

@@ -62,6 +62,18 @@ def pending(cluster: Cluster, scope: Scope) -> list[Pod]:
     ]
 
 
+def check_namespace(cluster: Cluster, scope: Scope) -> None:
+    """Raises UsageError for a namespace that the cluster does not have, where all of them were read."""
+    name = scope.namespace or DEFAULT_NAMESPACE
+    known = [each.metadata.name for each in cluster.namespaces]
+    if scope.all_namespaces or not known or "Namespace" in cluster.gaps or name in (*known, DEFAULT_NAMESPACE):
+        return
+    if any(pod.metadata.namespace == name for pod in cluster.pods):
+        return
+    near = get_close_matches(name, known, 3)
+    raise UsageError(f'namespace "{name}" not found', hint=f"did you mean {' or '.join(near)}?" if near else "")
+
+
 def describe(scope: Scope) -> str:
     """``in namespace shop with labels app=web``."""
     where = "in all namespaces" if scope.all_namespaces else f"in namespace {scope.namespace or DEFAULT_NAMESPACE}"

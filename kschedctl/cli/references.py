@@ -17,6 +17,7 @@ TYPES = {
     "Job": ("job", "jobs"),
     "CronJob": ("cronjob", "cronjobs", "cj"),
     "Node": ("node", "nodes", "no"),
+    "Service": ("service", "services", "svc"),
 }
 """Kind -> what kubectl calls it; ``deployments.apps`` is one too."""
 _KINDS = {name: kind for kind, names in TYPES.items() for name in names}

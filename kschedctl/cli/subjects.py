@@ -132,6 +132,8 @@ def _meant(inquiry: Inquiry, reference: Reference, scope: Scope, home: str) -> S
         raise UsageError(
             f'"node/{name}" is a node', hint="explain is about pods; drain says where a node's pods would go"
         )
+    if kind == "Service":
+        raise _about_service(inquiry.cluster, namespace or scope.namespace or home, name)
     if namespace and scope.namespace not in (None, namespace):
         raise UsageError(f'"{namespace}/{name}" is not in namespace "{scope.namespace}"', hint="leave -n out")
     everywhere = scope.all_namespaces and not namespace
@@ -150,3 +152,12 @@ def _meant(inquiry: Inquiry, reference: Reference, scope: Scope, home: str) -> S
         which = ", ".join(f"{k.namespace}/{name}" for k in known)
         raise UsageError(f'"{kind.lower()}/{name}" names {len(known)}: {which}', hint="say which with -n")
     return next(iter(known), Owner(kind, namespace, name))
+
+
+def _about_service(cluster: Cluster, namespace: str, name: str) -> UsageError:
+    """Its pods are chosen by labels, where it is known."""
+    kinds = "pods and what makes them: deploy/NAME, sts/NAME, ds/NAME, rs/NAME, job/NAME, cronjob/NAME"
+    found = [s for s in cluster.services if (s.metadata.namespace, s.metadata.name) == (namespace, name)]
+    labels = ",".join(f"{key}={value}" for key, value in found[0].spec.selector.items()) if found else ""
+    hint = f"its pending pods: -n {namespace} -l {labels}" if labels else f"asked about are {kinds}"
+    return UsageError(f'"svc/{name}" is a Service, not a pod', hint=hint)

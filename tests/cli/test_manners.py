@@ -115,3 +115,28 @@ def test_every_profile_that_does_not_start_is_told(run: Run, tmp_path: Path) -> 
 def test_view_is_of_one_configuration(run: Run, tmp_path: Path) -> None:
     for arguments in (["check", "c.yaml", "--live"], ["view", "c.yaml", "--live"], ["check", "--live"]):
         assert run("config", *arguments).code == 2
+
+
+@pytest.mark.parametrize("command", ["explain", "remedies", "wakes"])
+def test_a_namespace_that_is_not_there_is_named(command: str, run: Run, write: Write) -> None:
+    """Only where namespaces were read: else nobody knows."""
+    code, out, err = run(command, "-n", "shp", "--demo")
+    assert (code, out, err) == (2, "", 'error: namespace "shp" not found (did you mean shop?)\n')
+    assert run(command, "-n", "default", "--demo").code == 0
+    assert run(command, "-n", "shp", "-f", write(node("n1"), pod("a", uid="a"), whole=False)).code != 2
+
+
+def test_a_service_is_no_pod_but_has_some(run: Run) -> None:
+    code, _, err = run("explain", "svc/web", "-n", "shop", "--demo")
+    assert (code, err) == (2, 'error: "svc/web" is a Service, not a pod (its pending pods: -n shop -l app=web)\n')
+    assert run("explain", "-n", "shop", "-l", "app=web", "--demo").code in (0, 1)
+    assert "deploy/NAME" in run("remedies", "services", "nope", "--demo").err
+
+
+def test_a_kustomization_among_the_files_is_told(run: Run, tmp_path: Path) -> None:
+    (tmp_path / "kustomization.yaml").write_text(
+        "apiVersion: kustomize.config.k8s.io/v1beta1\nkind: Kustomization\nresources: [pod.json]\nnamePrefix: prod-\n"
+    )
+    (tmp_path / "pod.json").write_text(json.dumps(pod("web")))
+    for command in ("simulate", "capacity"):
+        assert "a Kustomization is not built here" in run(command, "-f", str(tmp_path), "--demo").err

@@ -172,7 +172,6 @@ def where(request: pytest.FixtureRequest, place: Place) -> Iterator[Where]:
 PODS = {"demo": ("shop/checkout-7d9f6c5b8-x2x4q", "general-a1"), "else": ("fid/big", "a1")}
 QUESTIONS = (
     "explain -A",
-    "explain -n nobody",
     "explain",
     "explain {pod}",
     "explain {pod} --scheduler-name default-scheduler",

@@ -92,3 +92,15 @@ def test_files_without_events(run: Run, state: str) -> None:
 def test_events_of_another_cluster_decide_nothing(run: Run, write: Write, events: str) -> None:
     found = run("simulate", "--follow", events, "-f", write(node("empty"), node("full")))
     assert (found.code, found.out.startswith("Nothing compared: 0 of 2 pods")) == (5, True)
+
+
+def test_a_snapshot_from_before_the_events_is_named_as_what_is_missing(run: Run, write: Write, events: str) -> None:
+    found = run("simulate", "--follow", events, "-f", write(node("empty"), name="before.json"), "-o", "json")
+    document = json.loads(found.out)
+    told = [each for each in document["unknown"] if each["kind"] == "Pod"]
+    assert (found.code, document["undecided"]) == (5, True)
+    assert [each["why"] for each in told] == [
+        "of the events are not in the cluster, 2 of 2: it may have been read before"
+    ]
+    shown = run("simulate", "--follow", events, "-f", write(node("empty"), name="before.json")).out
+    assert "Pods of the events are not in the cluster, 2 of 2" in " ".join(shown.split())

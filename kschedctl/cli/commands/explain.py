@@ -133,7 +133,10 @@ class _Question:
             return self._explained(of_files, inquiry)
         if self.supposed:
             raise UsageError("--as-if, --as-if-priority and --as-if-priority-class need a POD")
-        return self._pending(inquiry, in_context(self.scope, self.source, inquiry.cluster))
+        scope = in_context(self.scope, self.source, inquiry.cluster)
+        if not inquiry.manifests:
+            found_pods.check_namespace(inquiry.cluster, scope)
+        return self._pending(inquiry, scope)
 
     def following(self, report: Explanation | Explanations | PendingPods, cluster: Cluster) -> Commands:
         """What to try after a summary, or for more remedies than an explanation has."""

@@ -98,7 +98,9 @@ def _asked(inquiry: Inquiry, source: Source, scope: Scope, words: tuple[str, ...
         return subjects.named(inquiry, words, scope, source)
     if found := subjects.of_files(inquiry, scope):
         return found
-    waiting = found_pods.pending(inquiry.cluster, in_context(scope, source, inquiry.cluster))
+    scope = in_context(scope, source, inquiry.cluster)
+    found_pods.check_namespace(inquiry.cluster, scope)
+    waiting = found_pods.pending(inquiry.cluster, scope)
     return [StandIn(inquiry.scheduler, inquiry.scheduler.view.stored(pod)) for pod in waiting]
 
 

@@ -83,7 +83,10 @@ def _asked(inquiry: Inquiry, source: Source, scope: Scope, words: tuple[str, ...
     """The pods that are named or stand in files; None for all that are pending."""
     if words:
         return subjects.named(inquiry, words, scope, source)
-    return subjects.of_files(inquiry, scope)
+    found = subjects.of_files(inquiry, scope)
+    if found is None:
+        found_pods.check_namespace(inquiry.cluster, in_context(scope, source, inquiry.cluster))
+    return found
 
 
 def _wake_ups(inquiry: Inquiry, asked: Sequence[StandIn] | None, scope: Scope) -> WakeUps | WakeUpsOfMany:

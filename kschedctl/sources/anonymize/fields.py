@@ -159,8 +159,18 @@ def _mapped(rewriter: Rewriter, value: Mapping[str, Any], obj: Any) -> dict[str,
     return {rewriter.resource(key): rewriter.struct(item) for key, item in value.items()}
 
 
+REASONS = frozenset({"Deferred", "Infeasible", "PreemptionByScheduler", "SchedulingGated", "Unschedulable"})
+"""Those of a pod's conditions that everybody has and that something reads, or a person would miss."""
+
+
+def _reason(rewriter: Rewriter, value: str, obj: Any) -> str:
+    """Whoever writes a condition chooses the words: those that are not Kubernetes' may tell anything."""
+    return value if value in REASONS else ""
+
+
 def _node_conditions(rewriter: Rewriter, value: tuple[api.Condition, ...], obj: Any) -> tuple[api.Condition, ...]:
-    return tuple(replace(condition, message="") for condition in value if condition.type in NODE_CONDITIONS)
+    found = (condition for condition in value if condition.type in NODE_CONDITIONS)
+    return tuple(replace(each, reason="", message="") for each in found)
 
 
 def _device_conditions(rewriter: Rewriter, value: tuple[api.Condition, ...], obj: Any) -> tuple[api.Condition, ...]:
@@ -269,7 +279,7 @@ FIELDS: dict[type, dict[str, Handler]] = {
         "scheduler_name": _name,
         "overhead": _resources,
     },
-    api.Condition: {"message": _nothing},
+    api.Condition: {"reason": _reason, "message": _nothing},
     api.ContainerStatus: {"name": _name, "allocated_resources": _resources},
     api.PodResourceClaimStatus: _named("name", "resource_claim_name"),
     api.ContainerExtendedResourceRequest: {

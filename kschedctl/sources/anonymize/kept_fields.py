@@ -18,7 +18,7 @@ KEPT: dict[type, str] = {
     api.EmptyDirVolumeSource: "medium size_limit",
     api.HostPathVolumeSource: "type",
     api.PodSpec: "preemption_policy",
-    api.Condition: "type status reason last_transition_time",
+    api.Condition: "type status last_transition_time",
     api.PodStatus: "phase start_time resize",
     api.Taint: "effect",
     api.NodeStatus: "declared_features",

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
+from kschedctl.api.digits import digits
 from kschedctl.api.resource_names import CPU, MEMORY
 from kschedctl.reports.audit.packing import PackingSection, PoolRoom, PoolSavings, ResourceRoom, StrandedRoom
 from kschedctl.reports.findings import Finding
@@ -111,7 +112,7 @@ def _headline(view: Fork, pools: Pools, room: Stranded, spare: Emptying) -> str:
         column = view.resources[name]
         if useless := int(free[room.nodes, column].sum()):
             share = useless / int(free[pools.workers, column].sum())
-            parts.append(f"{share * 100:.2g} % of {name if parts else f'free {name}'}")
+            parts.append(f"{digits(share * 100, 2)} % of {name if parts else f'free {name}'}")
     lost = f"{', '.join(parts)} stranded" if parts else "no free capacity is stranded"
     tried = f"{spare.tried:,} node{'s' * (spare.tried != 1)}"
     emptied = f"{len(spare.emptied):,} of {tried} tried can go" if spare.tried else ""
@@ -128,7 +129,7 @@ def _stranded_findings(rooms: Sequence[PoolRoom], lost: Sequence[StrandedRoom]) 
             continue
         here = [each for each in lost if each.pool == pool.pool and each.reason != CORDONED]
         most = sorted(main.items(), key=lambda item: -item[1])
-        shown = " and ".join(f"{share * 100:.3g} % of its {name}" for name, share in most)
+        shown = " and ".join(f"{digits(share * 100, 3)} % of its {name}" for name, share in most)
         nodes = sum(each.nodes for each in here)
         reasons = ", ".join(dict.fromkeys(each.reason for each in here if each.reason))
         yield STRANDED.finding(

@@ -29,6 +29,7 @@ from kschedctl.reports.over_time.followed_rollout import (
     FollowedRollout,
     OverlappingBinding,
 )
+from kschedctl.reports.unknown import VERDICT, UnknownKind
 from kschedctl.scheduler.engine.cycle import Cycle
 from kschedctl.scheduler.engine.extenders.extender import CallExtender
 from kschedctl.scheduler.engine.pre_filter import selected_by_name
@@ -39,7 +40,7 @@ from kschedctl.scheduler.simulation.following import Following, Tried
 from kschedctl.studies.following.nearby import MOST_IN_VAIN, MOST_WITHIN, WITHIN, Nearby, in_order, overlapping
 from kschedctl.studies.shared_cluster import left_out, searched
 from kschedctl.studies.simulate import prepare
-from kschedctl.studies.unknown import IN_SIMULATIONS, of_cluster, said, unknown_kinds
+from kschedctl.studies.unknown import IN_SIMULATIONS, of_cluster, said, together, unknown_kinds
 
 Done = Callable[[int], None]
 MILLISECOND, SECOND = 1_000_000, 1_000_000_000
@@ -120,7 +121,7 @@ def _report(
     sampling: SampledFrom | None,
 ) -> FollowedRollout:
     following, outcomes = followed.following, Counter(each.outcome for each in found)
-    told = said(unknown_kinds((*of_cluster(following.view.cluster), *following.unknown), IN_SIMULATIONS))
+    unknown = unknown_kinds((*of_cluster(following.view.cluster), *following.unknown), IN_SIMULATIONS)
     agree = outcomes[AS_REPLAYED] + outcomes[BEST_OF_A_PART]
     otherwise = sum(outcomes[outcome] for outcome in OTHERWISE)
     return FollowedRollout(
@@ -130,8 +131,20 @@ def _report(
         assumed=assumed,
         **left_out(following.scheduler),
         **searched(sampling, len(following.view.nodes), 0),
-        **{**told, "undecided": told["undecided"] or not (agree or otherwise)},
+        **said(unknown if agree or otherwise else together(((_nothing_compared(outcomes),), unknown))),
         interrupted=interrupted,
+    )
+
+
+def _nothing_compared(outcomes: Counter[str]) -> UnknownKind:
+    """Why nothing can be said of any placement."""
+    absent, all_ = outcomes[UNKNOWN_POD], outcomes.total()
+    if not all_:
+        return UnknownKind("Event", "tell of no placement", VERDICT)
+    if not absent:
+        return UnknownKind("Pod", f"of the events could not be compared: {all_:,} of {all_:,}", VERDICT)
+    return UnknownKind(
+        "Pod", f"of the events are not in the cluster, {absent:,} of {all_:,}: it may have been read before", VERDICT
     )
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from kschedctl.api.digits import digits
+
 UNITS = ((1.0, "s"), (1e-3, "ms"), (1e-6, "µs"))
 
 
@@ -13,7 +15,7 @@ def seconds_text(seconds: float) -> str:
     """
     unit, name = next((each for each in UNITS if abs(seconds) >= each[0]), (1e-6, "µs") if seconds else UNITS[0])
     value = seconds / unit
-    return f"{value:,.0f} {name}" if abs(value) >= 1000 else f"{value:.3g} {name}"
+    return f"{digits(value, 3)} {name}"
 
 
 def number_of(count: float) -> str:
@@ -22,4 +24,4 @@ def number_of(count: float) -> str:
     >>> number_of(12345.0), number_of(0.25), number_of(3.7)
     ('12,345', '0.25', '3.7')
     """
-    return f"{count:,.0f}" if count == int(count) or abs(count) >= 100 else f"{count:.2g}"
+    return f"{count:,.0f}" if count == int(count) else digits(count, 2)

@@ -216,3 +216,15 @@ def test_nothing_tells_which_cluster_it_was() -> None:
     )
     made, _, _ = anonymized(replace(demo_cluster(), picture=picture))
     assert made.picture == Picture("", server_version="v1.36.2", read_at="2026-01-02T03:04:05Z")
+
+
+def test_words_of_conditions_that_somebody_chose_go() -> None:
+    """Those that decide how much a resized pod asks for stay."""
+    ready = {"type": "Ready", "status": "False", "reason": "AcmeSecretMissing", "message": "acme"}
+    resized = {"type": "PodResizePending", "status": "True", "reason": "Infeasible"}
+    pod = {"kind": "Pod", "metadata": {"name": "p", "namespace": "d"}, "spec": {"containers": [{"name": "c"}]}}
+    node = {"kind": "Node", "metadata": {"name": "n"}, "status": {"conditions": [ready]}}
+    documents = [pod | {"status": {"conditions": [ready, resized]}}, node]
+    made, _, _ = anonymized(kschedctl.Cluster.from_objects([{"apiVersion": "v1", **each} for each in documents]))
+    told = [(c.type, c.reason, c.message) for each in (made.pods[0], made.nodes[0]) for c in each.status.conditions]
+    assert told == [("Ready", "", ""), ("PodResizePending", "Infeasible", ""), ("Ready", "", "")]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from kschedctl.api.digits import digits
 from kschedctl.render.page import (
     Block,
     Cell,
@@ -127,11 +128,11 @@ def _numbers(title: str, found: Iterable[Number]) -> Page:
 
 
 def _rate(value: float | None) -> str:
-    return "" if value is None else f"{value:.3g}"
+    return "" if value is None else digits(value, 3)
 
 
 def _count(value: float) -> str:
-    return f"{value:,.0f}" if value == int(value) or value >= 100 else f"{value:.2g}"
+    return f"{value:,.0f}" if value == int(value) else digits(value, 2)
 
 
 def _seconds(value: float | None) -> str:
@@ -140,4 +141,4 @@ def _seconds(value: float | None) -> str:
         return ""
     unit, name = next((each for each in UNITS if abs(value) >= each[0]), UNITS[-1])
     scaled = value / unit
-    return f"{scaled:,.0f} {name}" if scaled >= 1000 else f"{scaled:.3g} {name}"
+    return f"{digits(scaled, 3)} {name}"
