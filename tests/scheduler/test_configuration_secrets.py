@@ -89,6 +89,29 @@ def test_what_is_no_secret_stays() -> None:
     }
 
 
+@pytest.mark.parametrize(
+    "value",
+    [
+        "Bearer abc",
+        "Authorization: Basic YTpi",
+        "-----BEGIN RSA PRIVATE KEY-----",
+        "eyJhbGciOiJIUzI1NiJ9.e30.x",
+        "AKIAABCDEFGHIJKLMNOP",
+        "--password=hunter2",
+        "user=me password=hunter2",
+        {"name": "API_TOKEN", "value": "hunter2"},
+        {"cookie": "hunter2"},
+        {"connectionString": "hunter2"},
+    ],
+)
+def test_values_that_look_like_secrets_go_whatever_their_key(value: Any) -> None:
+    """Of plugins whose arguments nobody here knows."""
+    made = without_secrets({"name": "Acme", "args": {"extra": [value, "plain text", "zone=a"]}})
+    assert REDACTED in str(made["args"]["extra"][0])
+    assert made["args"]["extra"][1:] == ["plain text", "zone=a"]
+    assert "hunter2" not in str(made)
+
+
 @pytest.mark.parametrize("change", [{}, {"kind": "Other"}, {"kind": ""}, {"extenders": {"keyData": SECRET}}])
 @pytest.mark.parametrize(
     "command",

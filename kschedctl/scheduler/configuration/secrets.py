@@ -16,9 +16,16 @@ REDACTED = "REDACTED"
 """Also a text in base64, so that a configuration stays one that kube-scheduler would take."""
 _SECRET = re.compile(
     r"token|passw|pwd|passphrase|secret|credential|bearer|authorization|api_?key|access_?key|private_?key"
-    r"|(key|cert|certificate|ca)_?data",
+    r"|(key|cert|certificate|ca)_?data|connection_?string|cookie|^auth$|^dsn$",
     re.IGNORECASE,
 )
+_LIKE_A_SECRET = re.compile(
+    r"\b(bearer|basic) \S|-----BEGIN |\beyJ[\w-]{8,}\.|\b(AKIA|ASIA)[0-9A-Z]{16}\b"
+    r"|\bgh[opsur]_\w{20}|\bglpat-\S|\bxox[abeprs]-"
+    r"|(token|passw(or)?d|pwd|secret|api[_-]?key)\s*[=:]\s*\S",
+    re.IGNORECASE,
+)
+"""What a value is whatever its key is called: a header, a key, a JSON web token, an option with a password."""
 
 
 def without_secrets(document: Any, secret: bool = False) -> Any:
@@ -32,17 +39,25 @@ def without_secrets(document: Any, secret: bool = False) -> Any:
     match document:
         case {"name": str(name), "args": _} if _is_typed(name):
             return document  # what they hold is typed: no secrets, and keys of labels that may be called like one
+        case {"name": str(name), "value": _} if _SECRET.search(name):
+            return {**document, "value": REDACTED}
         case Mapping():
             return {
                 key: without_secrets(value, secret or bool(_SECRET.search(str(key)))) for key, value in document.items()
             }
         case list() | tuple():
             return [without_secrets(value, secret) for value in document]
-        case str() if not secret:
-            return shown_url(document)
         case None | bool() | "":
             return document
-    return REDACTED if secret else document
+    return REDACTED if secret else _shown(document)
+
+
+def _shown(value: Any) -> Any:
+    """A single value, less what of it is a secret."""
+    if not isinstance(value, str):
+        return value
+    shown = shown_url(value)
+    return REDACTED if _LIKE_A_SECRET.search(shown) else shown
 
 
 def _is_typed(name: str) -> bool:
