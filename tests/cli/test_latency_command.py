@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 from metrics_server import MetricsServer, serving
-from metrics_texts import attempts, number, point, queues
+from metrics_texts import attempts, number, plugin, point, queues
 
 from kschedctl.cli.main import main
 
@@ -135,3 +135,13 @@ def test_an_audit_has_the_section_where_metrics_are_given(slow: str, capsys: pyt
 def test_the_section_without_metrics_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["audit", "--demo", "--section", "latency"]) == 2
     assert "--section latency needs --metrics or --prometheus" in capsys.readouterr().err
+
+
+def test_a_bound_far_below_the_mean_is_told_as_not_known(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The buckets of a plugin's time end at 22 ms: of ten runs of 14 s nobody knows the quantiles."""
+    (tmp_path / "m.txt").write_text(SOUND + plugin("Slow", "Permit", {14.0: 10}))
+    main(["latency", "--metrics", str(tmp_path / "m.txt"), "-o", "wide"])
+    line = next(each for each in capsys.readouterr().out.splitlines() if each.split()[:1] == ["Slow"])
+    assert "14 s" in line
+    assert "not known: past the last bucket, 22.2 ms" in line
+    assert "≥" not in line

@@ -87,9 +87,18 @@ def _telling(found: tuple[Timing, ...], style: Style) -> tuple[str, ...]:
 
 def _timing(each: Timing, labels: tuple[str, ...]) -> tuple[Cell, ...]:
     share = f"{each.share:.0%}" if each.share is not None else ""
-    quantiles = (("≥ " if name in each.at_least else "") + _seconds(getattr(each, name)) for name in QUANTILES)
+    quantiles = (_quantile(each, name) for name in QUANTILES)
     values = (each.labels[label] for label in labels)
     return (*values, _count(each.count), share, _seconds(each.mean), *quantiles)
+
+
+def _quantile(each: Timing, name: str) -> str:
+    """At least the bound of the last bucket, where it lies beyond; beside a mean above that it would mislead."""
+    value = getattr(each, name)
+    if name not in each.at_least:
+        return _seconds(value)
+    past = each.mean is not None and value is not None and each.mean > value
+    return f"not known: past the last bucket, {_seconds(value)}" if past else f"≥ {_seconds(value)}"
 
 
 def _more(report: LatencySection, style: Style) -> Page:
