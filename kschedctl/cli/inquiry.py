@@ -105,8 +105,9 @@ def read_inquiry(
 
 def _check_something(found: ReadResult, source: Source) -> None:
     if not (found.objects or found.manifests or found.stored or found.configuration):
-        kinds, where = ", ".join(found.skipped), ", ".join(source.filename)
-        raise UsageError(f"nothing to explain: no pod and nothing that makes pods, only {kinds}", where=where)
+        others = f", only {', '.join(found.skipped)}" if found.skipped else ""
+        where = ", ".join(source.filename)
+        raise UsageError(f"nothing to explain: no pod and nothing that makes pods{others}", where=where)
 
 
 def _world(source: Source, found: ReadResult, where: Surroundings) -> Inquiry:

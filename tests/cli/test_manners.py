@@ -140,3 +140,10 @@ def test_a_kustomization_among_the_files_is_told(run: Run, tmp_path: Path) -> No
     (tmp_path / "pod.json").write_text(json.dumps(pod("web")))
     for command in ("simulate", "capacity"):
         assert "a Kustomization is not built here" in run(command, "-f", str(tmp_path), "--demo").err
+
+
+@pytest.mark.parametrize(("text", "told"), [("List\nitems: []", ""), ("ConfigMap", ", only ConfigMap")])
+def test_files_without_anything_to_explain(text: str, told: str, run: Run, tmp_path: Path) -> None:
+    (tmp_path / "x.yaml").write_text(f"apiVersion: v1\nkind: {text}\n")
+    code, _, err = run("explain", "-f", str(tmp_path / "x.yaml"), "--demo")
+    assert (code, err.endswith(f"nothing that makes pods{told}\n")) == (2, True), err
