@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from kschedctl.api.arrays import Ints, Rows
-from kschedctl.api.times import nanoseconds
+from kschedctl.api.times import microseconds
 from kschedctl.errors import InputError
 
 UID_BYTES = 16
@@ -21,7 +21,7 @@ _TIMES = re.compile(r"(?:(?:\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ)?\n)*+", re.ASCII)
 NEVER, LATEST = -1, 253402300799
 """Seconds since 1970 that stand for no time, and those of the end of the year 9999."""
 NO_TIME = 2**63 - 1
-"""In nanoseconds: after all times."""
+"""In microseconds: after all times."""
 
 
 class TextColumn(Protocol):
@@ -113,15 +113,15 @@ def times_column(values: Sequence[str]) -> TextColumn:
     return Times(seconds) if (seconds >= 0).sum() == len(values) - values.count("") else texts_column(values)
 
 
-def nanoseconds_of(column: TextColumn, place: Callable[[int], str]) -> Rows:
-    """(P,): nanoseconds since 1970, NO_TIME for none. Raises InputError at the ``place`` of a row that is no time."""
+def microseconds_of(column: TextColumn, place: Callable[[int], str]) -> Rows:
+    """(P,): microseconds since 1970, NO_TIME for none. Raises InputError at the ``place`` of a row that is no time."""
     if isinstance(column, Times):
-        return np.where(column.seconds == NEVER, NO_TIME, column.seconds * 10**9)
+        return np.where(column.seconds == NEVER, NO_TIME, column.seconds * 10**6)
     texts = column if isinstance(column, Texts) else texts_column(column.texts())
     moments = np.full(len(texts.values), NO_TIME)
     for code, text in enumerate(texts.values):
         try:
-            moments[code] = nanoseconds(text) if text else NO_TIME
+            moments[code] = microseconds(text) if text else NO_TIME
         except InputError as error:
             row = int((texts.codes == code).argmax())
             raise InputError(error.what, where=place(row), hint=error.hint) from None

@@ -14,6 +14,7 @@ from typing import Any, TypeVar
 import msgspec
 
 T = TypeVar("T")
+_TYPES = {str: "str", bool: "bool", int: "int", float: "float", dict: "object", list: "array", type(None): "null"}
 _preparing = RLock()  # of a thread that holds it, a struct's own __post_init__ may decode another
 _json: dict[Any, msgspec.json.Decoder[Any]] = {}
 _msgpack: dict[Any, msgspec.msgpack.Decoder[Any]] = {}
@@ -49,3 +50,12 @@ def from_builtins(value: Any, into: type[T], decode_custom: Callable[[type, Any]
     """What dictionaries, lists and texts stand for. Raises msgspec.ValidationError."""
     json_decoder(into)
     return msgspec.convert(value, into, dec_hook=decode_custom)
+
+
+def type_name(value: Any) -> str:
+    """What msgspec's errors call the type of a value.
+
+    >>> type_name(None), type_name([1]), type_name({})
+    ('null', 'array', 'object')
+    """
+    return _TYPES.get(type(value), type(value).__name__)

@@ -19,8 +19,16 @@ Resources = dict[str, str | int | float]
 """A ResourceList: resource name -> quantity as printed."""
 
 
+ZERO_TIME = "0001-01-01T00:00:00Z"
+"""Go's zero time. To the API server a time that is no pointer there has not been set where it is zero."""
+
+
 class Struct(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True, gc=False):
     """Base of all API structs: camelCase in documents, immutable, not tracked by the garbage collector (no cycles)."""
+
+
+def _unset(struct: Struct, field: str) -> None:
+    msgspec.structs.force_setattr(struct, field, None)
 
 
 # -- metadata and selectors ---------------------------------------------------------------------------------------
@@ -44,6 +52,10 @@ class ObjectMeta(Struct, frozen=True):
     creation_timestamp: str | None = None
     deletion_timestamp: str | None = None
     generate_name: str = ""
+
+    def __post_init__(self) -> None:
+        if self.creation_timestamp == ZERO_TIME:
+            _unset(self, "creation_timestamp")
 
 
 class PodAnnotations(Struct, frozen=True):
@@ -71,6 +83,10 @@ class PodMeta(Struct, frozen=True):
     deletion_timestamp: str | None = None
     generate_name: str = ""
     annotations: PodAnnotations = PodAnnotations()
+
+    def __post_init__(self) -> None:
+        if self.creation_timestamp == ZERO_TIME:
+            _unset(self, "creation_timestamp")
 
 
 class SelectorRequirement(Struct, frozen=True):
@@ -333,6 +349,10 @@ class Condition(Struct, frozen=True):
     reason: str = ""
     message: str = ""
     last_transition_time: str | None = None
+
+    def __post_init__(self) -> None:
+        if self.last_transition_time == ZERO_TIME:
+            _unset(self, "last_transition_time")
 
 
 class ContainerStatus(Struct, frozen=True):
@@ -1110,6 +1130,10 @@ class RecordMeta(Struct, frozen=True):
     namespace: str = ""
     creation_timestamp: str | None = None
 
+    def __post_init__(self) -> None:
+        if self.creation_timestamp == ZERO_TIME:
+            _unset(self, "creation_timestamp")
+
 
 class ObjectReference(Struct, frozen=True):
     kind: str = ""
@@ -1157,6 +1181,9 @@ class Event(Struct, frozen=True):
             if found := getattr(self, newer):
                 msgspec.structs.force_setattr(self, field, found)
                 msgspec.structs.force_setattr(self, newer, none)
+        for field in ("event_time", "first_timestamp", "last_timestamp"):
+            if getattr(self, field) == ZERO_TIME:
+                _unset(self, field)
 
 
 _NEWER_EVENT_FIELDS: tuple[tuple[str, str, Any], ...] = (

@@ -9,30 +9,45 @@ from functools import lru_cache
 
 from kschedctl.errors import InputError
 
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
 
 @lru_cache(maxsize=65536)
-def nanoseconds(text: str) -> int:
-    """Nanoseconds since 1970 of an RFC 3339 time. Raises InputError.
+def microseconds(text: str) -> int:
+    """Microseconds since 1970 of an RFC 3339 time: of all years that have four digits they fit an int64.
 
-    >>> nanoseconds("1970-01-01T00:00:01Z"), nanoseconds("1970-01-01T01:00:00.5+01:00")
-    (1000000000, 500000000)
+    Raises InputError.
+
+    >>> microseconds("1970-01-01T00:00:01Z"), microseconds("1970-01-01T01:00:00.5+01:00")
+    (1000000, 500000)
+    >>> microseconds("0001-01-01T00:00:00+14:00")
+    -62135647200000000
     """
     try:
-        moment = datetime.fromisoformat(text)
-    except ValueError:
+        return (datetime.fromisoformat(text) - _EPOCH) // timedelta(microseconds=1)
+    except (ValueError, TypeError):  # the latter of a time without an offset
         raise InputError(f"{text[:40]!r} is not a time", hint="want RFC 3339, as 2026-01-31T12:00:00Z") from None
-    since = moment.astimezone(UTC) - datetime(1970, 1, 1, tzinfo=UTC)
-    return ((since.days * 86400 + since.seconds) * 10**6 + since.microseconds) * 1000
+
+
+def nanoseconds(text: str) -> int:
+    """Nanoseconds since 1970 of an RFC 3339 time, more than an int64 holds of years before 1678 and after 2261.
+
+    Raises InputError.
+    """
+    return microseconds(text) * 1000
 
 
 def earlier(text: str, seconds: int) -> str:
-    """The RFC 3339 time so many seconds before another one. Raises InputError.
+    """The RFC 3339 time so many seconds before another one, within the years 1 to 9999. Raises InputError.
 
-    >>> earlier("2026-05-06T11:12:00+02:00", 30)
-    '2026-05-06T09:11:30Z'
+    >>> earlier("2026-05-06T11:12:00+02:00", 30), earlier("0001-01-01T00:00:00Z", 30)
+    ('2026-05-06T09:11:30Z', '0001-01-01T00:00:00Z')
     """
-    moment = datetime(1970, 1, 1, tzinfo=UTC) + timedelta(microseconds=nanoseconds(text) // 1000)
-    return (moment - timedelta(seconds=seconds)).isoformat().replace("+00:00", "Z")
+    since = min(max(microseconds(text) - seconds * 10**6, _FIRST), _LAST)
+    return (_EPOCH + timedelta(microseconds=since)).isoformat().replace("+00:00", "Z")
+
+
+_FIRST, _LAST = microseconds("0001-01-01T00:00:00Z"), microseconds("9999-12-31T23:59:59Z")
 
 
 def go_seconds(seconds: int) -> str:

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from kschedctl.api.arrays import Bools, Ints, Position, Rows
-from kschedctl.api.columns import nanoseconds_of
+from kschedctl.api.columns import microseconds_of
 from kschedctl.api.gangs import GangKey, gangs_of
 from kschedctl.api.labels import Selector
 from kschedctl.api.objects import Pod
@@ -100,9 +100,9 @@ class PodColumns:
 
     @cached_property
     def start(self) -> npt.NDArray[np.int64]:
-        """(P,): when each pod started, in nanoseconds since 1970; NO_TIME for one that has not. Raises InputError."""
+        """(P,): when each pod started, in microseconds since 1970; NO_TIME for one that has not. Raises InputError."""
         table = self.objects.table
-        moments = nanoseconds_of(table.started, lambda row: f"Pod {table[row].key}, status.startTime")
+        moments = microseconds_of(table.started, lambda row: f"Pod {table[row].key}, status.startTime")
         return moments[self.objects.rows]
 
     @cached_property

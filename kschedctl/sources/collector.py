@@ -8,6 +8,7 @@ from functools import cached_property, partial
 from typing import Any, NamedTuple
 
 from kschedctl.api.api_versions import fate, is_foreign, kind_of, known_as
+from kschedctl.api.decoding import type_name
 from kschedctl.api.defaults import DEFAULT_NAMESPACE
 from kschedctl.api.observed.events import is_passed_over
 from kschedctl.api.pod_table import Key, PodRows, PodTableBuilder
@@ -17,6 +18,7 @@ from kschedctl.cluster import CLUSTER_SCOPED, FIELDS, NOT_GIVEN, OBSERVED, OF_CR
 from kschedctl.errors import InputError
 from kschedctl.sources.documents.place import Place
 from kschedctl.sources.kinds import is_read, without_type
+from kschedctl.sources.object_names import check_names
 from kschedctl.sources.pod_items import PodItems
 from kschedctl.sources.quantities import RESOURCES, check_quantities
 from kschedctl.sources.typed import typed
@@ -91,7 +93,7 @@ class Collector:
     def document(self, document: Any, place: Place, listed: bool = False) -> None:
         """A document, or an item of a list, as it was parsed. Raises InputError."""
         if not isinstance(document, dict):
-            raise place.error(f"expected an object, got {type(document).__name__}")
+            raise place.error(f"expected an object, got {type_name(document)}")
         kind, version = (_text(document, field, place) for field in ("kind", "apiVersion"))
         self.documents += 1
         if kind.endswith("List") and "items" in document:
@@ -163,7 +165,7 @@ class Collector:
     def _list(self, document: dict[str, Any], kind: str, version: str, place: Place) -> None:
         items = document["items"]
         if items is not None and not isinstance(items, list):
-            raise place.error(f"expected array, got {type(items).__name__}", "items")
+            raise place.error(f"expected array, got {type_name(items)}", "items")
         own = kind.removesuffix("List")
         kinds = [known_as(own, version)] if own else [kind_of(item) for item in items or () if isinstance(item, dict)]
         self.covers(kinds, document.get("metadata"), place)
@@ -219,9 +221,8 @@ class Collector:
 
 
 def _check(kind: str, obj: Any, where: Callable[[], Place]) -> None:
-    """Raises InputError for an object without a name, and for quantities that are none."""
-    if not obj.metadata.name and not (kind == "Pod" and obj.metadata.generate_name):
-        raise where().error("required", "metadata.name")
+    """Raises InputError for an object without a name that can be one, and for quantities that are none."""
+    check_names(obj.metadata, where, may_be_generated=kind == "Pod")
     if kind in RESOURCES:
         check_quantities(RESOURCES[kind](obj), where)
 
@@ -233,7 +234,7 @@ def _key(kind: str, namespace: str, name: str) -> tuple[str, str, str]:
 def _text(document: dict[str, Any], field: str, place: Place) -> str:
     value = document.get(field)
     if value is not None and not isinstance(value, str):
-        raise place.error(f"expected str, got {type(value).__name__}", field)
+        raise place.error(f"expected str, got {type_name(value)}", field)
     return value or ""
 
 

@@ -15,10 +15,11 @@ import msgspec
 from msgspec.structs import replace
 
 from kschedctl.api.decoding import json_decoder
-from kschedctl.api.objects import Condition, Pod, PodMeta, PodSpec, PodStatus, Struct, Volume
+from kschedctl.api.objects import ZERO_TIME, Condition, Pod, PodMeta, PodSpec, PodStatus, Struct, Volume
 from kschedctl.api.pod_columns import MOST_CHARACTERS
 from kschedctl.api.pod_table import PodRows, PodTableBuilder
 from kschedctl.sources.documents.place import Place
+from kschedctl.sources.object_names import check_names
 from kschedctl.sources.quantities import check_quantities, pod_resources
 
 _META = ("labels", "owner_references")
@@ -115,14 +116,15 @@ class PodItems:
         scheduled: list[str] = []
         rare: list[tuple[int, Any, _Told, list[bytes]]] = []
         for index, item in enumerate(items):
-            if where is not None and not (item.metadata.name or item.metadata.generate_name):
-                raise where(index).error("required", "metadata.name")
+            meta = item.metadata
+            if where is not None and (not meta.name or "/" in meta.name or "/" in meta.namespace):
+                check_names(meta, partial(where, index), may_be_generated=True)
             status = item.status
             pieces = _TIME.split(bytes(status.conditions))
-            key = self._key(item.metadata, item.spec, status, _NO_TIME.join(pieces[::2]))
+            key = self._key(meta, item.spec, status, _NO_TIME.join(pieces[::2]))
             number, told = self._known.get(key) or self._new(item, key, len(pieces), where and partial(where, index))
             template.append(number)
-            scheduled.append(pieces[told.scheduled].decode() if told.scheduled else "")
+            scheduled.append(_moment(pieces[told.scheduled]) if told.scheduled else "")
             if told.disrupted or told.refusal or status.message:
                 rare.append((index, status, told, pieces))
         return self._rows(items, template, scheduled, rare)
@@ -137,7 +139,7 @@ class PodItems:
         """``rare``: what few pods have, by their places."""
         disrupted, message, refusal = ([""] * len(items) for _ in range(3))
         for index, status, told, pieces in rare:
-            disrupted[index] = pieces[told.disrupted].decode() if told.disrupted else ""
+            disrupted[index] = _moment(pieces[told.disrupted]) if told.disrupted else ""
             message[index], refusal[index] = status.message[:MOST_CHARACTERS], told.refusal
         metas, namespace = [item.metadata for item in items], self._namespaces.setdefault
         texts = [  # in the order of OwnTexts
@@ -194,6 +196,12 @@ class PodItems:
         if key not in self._parts:
             self._parts[key] = _decoder(struct, name).decode(text)
         return self._parts[key]
+
+
+def _moment(piece: bytes) -> str:
+    """A time of a condition; Go's zero time is none."""
+    text = piece.decode()
+    return "" if text == ZERO_TIME else text
 
 
 def _volumes(spec: Any) -> list[Volume]:

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, BinaryIO
 
+from kschedctl.api.decoding import type_name
 from kschedctl.api.garbage import without_garbage_collection
 from kschedctl.api.objects import Struct
 from kschedctl.api.pod_table import PodTable
@@ -88,7 +89,7 @@ def load_configuration_file(path: str, stdin: BinaryIO | None = None) -> Mapping
         value, number, line = documents[0]
         if not isinstance(value, dict):
             place = Place(reader.name, number, line)
-            raise place.error(f"expected a {CONFIGURATION}, got {type(value).__name__}")
+            raise place.error(f"expected a {CONFIGURATION}, got {type_name(value)}")
         return value
 
 
@@ -98,7 +99,7 @@ def read_documents(path: str, stdin: BinaryIO | None = None) -> list[Mapping[str
     with open_file(path, stdin) as reader:
         for value, number, line in parse(read_content(reader)):
             if not isinstance(value, dict):
-                raise Place(reader.name, number, line).error(f"expected an object, got {type(value).__name__}")
+                raise Place(reader.name, number, line).error(f"expected an object, got {type_name(value)}")
             found.append(value)
     return found
 

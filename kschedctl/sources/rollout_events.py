@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from kschedctl.api.decoding import type_name
 from kschedctl.api.observed.events import assigned, first_time, reporter
 from kschedctl.api.times import nanoseconds
 from kschedctl.errors import InputError
@@ -47,7 +48,7 @@ def _items(document: Mapping[str, Any], path: str) -> Iterator[Mapping[str, Any]
         raise InputError(f"items of a {document['kind']}: expected a list", where=path)
     for item in items:
         if not isinstance(item, Mapping):
-            raise InputError(f"items: expected objects, got {type(item).__name__}", where=path)
+            raise InputError(f"items: expected objects, got {type_name(item)}", where=path)
         kind = str(document["kind"]).removesuffix("List")
         yield item if kind == "" else {"kind": kind, **item}
 

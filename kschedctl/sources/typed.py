@@ -8,7 +8,7 @@ from typing import Any
 
 import msgspec
 
-from kschedctl.api.decoding import from_builtins
+from kschedctl.api.decoding import from_builtins, type_name
 from kschedctl.api.objects import KINDS, Struct
 from kschedctl.cluster import without_nulls
 from kschedctl.errors import InputError
@@ -17,7 +17,6 @@ from kschedctl.sources.documents.place import Place
 _STEP = re.compile(r"\.([^.\[\]]+)|\[(\d+|\.\.\.)\]")
 _PROBLEM = re.compile(r"(.*?)(?: - at `\$(.*)`)?", re.DOTALL)
 _GOT = re.compile(r"got `(\w+)`")
-_NAMES = {str: "str", bool: "bool", int: "int", float: "float", dict: "object", list: "array", type(None): "null"}
 _encode = msgspec.msgpack.Encoder().encode
 
 
@@ -54,7 +53,7 @@ def _field_error(document: Mapping[str, Any], message: str, place: Place) -> Inp
 def _locate(value: Any, steps: list[str], got: str) -> str | None:
     """The path to the first value of type ``got`` at the end of the steps, of which ``[...]`` is any key of a map."""
     if not steps:
-        return "" if _NAMES.get(type(value)) == got else None
+        return "" if type_name(value) == got else None
     tried = ((at, _locate(inner, steps[1:], got)) for at, inner in _inside(value, steps[0]))
     return next((at + path for at, path in tried if path is not None), None)
 

@@ -81,7 +81,7 @@ def _models(cluster: Cluster, taken: Sequence[str], gone: bool) -> list[str]:
 def _welcome(cluster: Cluster, like: str, unplaced: Sequence[UnplacedPods]) -> bool:
     """Whether an empty node like this one would take a pod of each of the groups: one cycle each, no replay."""
     edit = add_nodes(AddNodes(like=like, name=NEW), cluster, no_files)
-    found = [cluster.pod(*group.pods[0].split("/")) for group in unplaced[:MOST_ASKED]]
+    found = [cluster.pod(*group.pods[0].split("/", 1)) for group in unplaced[:MOST_ASKED]]
     pods = [made_again(pod) for pod in found if pod is not None]
     scheduler = Scheduler(with_pods(edit.result, {(p.metadata.namespace, p.metadata.name): p for p in pods}))
     row = scheduler.view.nodes.index[f"{NEW}-0"]

@@ -199,7 +199,7 @@ def test_of_a_workload_a_pod_of_its_template_is_explained(kind: str) -> None:
     [
         ({"kind": "Service", "metadata": {"name": "s"}}, "not a Pod, nor one workload"),
         ({"kind": "ConfigMap"}, "not a Pod, nor one workload"),
-        ({}, "kind: expected str, got NoneType"),
+        ({}, "kind: expected str, got null"),
     ],
 )
 def test_what_makes_no_pods_is_an_error_of_ours(manifest: dict[str, object], words: str) -> None:

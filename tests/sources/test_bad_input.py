@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import io
+import json
 import os
 import tracemalloc
 from pathlib import Path
@@ -11,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from kschedctl.errors import InputError
+from kschedctl.sources.kinds import VERSIONS
 from kschedctl.sources.read import load_configuration_file, read
 
 POD = '{"apiVersion":"v1","kind":"Pod","metadata":{"name":"web"},"spec":{%s}}'
@@ -107,9 +109,9 @@ CASES: dict[str, tuple[str | bytes, str]] = {
         "document 1: holds half of a surrogate pair, which is no text",
     ),
     "no-kind.yaml": ("replicas: 1", "document 1: no Kubernetes object: it has no kind"),
-    "array.json": ('[{"kind":"Pod"}]', "document 1: expected an object, got list"),
+    "array.json": ('[{"kind":"Pod"}]', "document 1: expected an object, got array"),
     "kind.json": ('{"kind":5}', "document 1, kind: expected str, got int"),
-    "items.json": ('{"kind":"PodList","items":{}}', "document 1, items: expected array, got dict"),
+    "items.json": ('{"kind":"PodList","items":{}}', "document 1, items: expected array, got object"),
     "no-name.json": ('{"kind":"Node","metadata":{}}', "document 1, metadata.name: required"),
     "status.json": (
         '{"kind":"Status","status":"Failure"}',
@@ -259,3 +261,31 @@ def test_a_long_list_with_a_fault(name: str) -> None:
         read(["-"], stdin=io.BytesIO(data))
     assert said in str(raised.value)
     assert "\n" not in str(raised.value)
+
+
+@pytest.mark.parametrize("kind", ["Pod", "Node", "PriorityClass"])
+@pytest.mark.parametrize("length", [1, 20_000])
+def test_a_name_with_a_slash_is_refused(kind: str, length: int, tmp_path: Path) -> None:
+    """``namespace/name`` is one object. Long lists are read in another way."""
+    meta = {"name": "a/b", "labels": {"x": "y" * 60}}
+    items = [
+        {"kind": kind, "apiVersion": VERSIONS[kind][0], "metadata": {**meta, "name": f"a{i}"}} for i in range(length)
+    ]
+    items[-1]["metadata"] = meta
+    file = tmp_path / "list.json"
+    file.write_text(json.dumps({"kind": "List", "apiVersion": "v1", "items": items}))
+    with pytest.raises(InputError, match=rf'items\[{length - 1}\]\.metadata\.name: "a/b" may not contain "/"$'):
+        read([str(file)])
+    items[-1]["metadata"] = {"name": "b", "namespace": "a/b"}
+    file.write_text(json.dumps({"kind": "List", "apiVersion": "v1", "items": items}))
+    with pytest.raises(InputError, match=r'metadata\.namespace: "a/b" may not contain "/"$'):
+        read([str(file)])
+
+
+@pytest.mark.parametrize("kind", ["List", "PodList"])
+@pytest.mark.parametrize("items", [[None], [{"kind": "Pod", "apiVersion": "v1", "metadata": {"name": "a"}}, None]])
+def test_a_null_in_a_list_is_named(kind: str, items: list[object], tmp_path: Path) -> None:
+    file = tmp_path / "list.json"
+    file.write_text(json.dumps({"kind": kind, "apiVersion": "v1", "items": items}))
+    with pytest.raises(InputError, match=rf"items\[{len(items) - 1}\]: expected an object, got null$"):
+        read([str(file)])

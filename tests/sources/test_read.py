@@ -149,7 +149,7 @@ def test_configuration_among_the_files(tmp_path: Path) -> None:
     other = document | {"parallelism": 1}
     assert kschedctl.Cluster.from_paths([tmp_path], config=other).configuration == other
     assert load_configuration_file(str(tmp_path / "scheduler.yaml")) == document
-    for text, what in ("", "found 0 documents"), ("a: 1\n---\nb: 2", "found 2 documents"), ("- a", "got list"):
+    for text, what in ("", "found 0 documents"), ("a: 1\n---\nb: 2", "found 2 documents"), ("- a", "got array"):
         (tmp_path / "other.yaml").write_text(text)
         with pytest.raises(kschedctl.KschedctlError, match=what):
             load_configuration_file(str(tmp_path / "other.yaml"))

@@ -25,6 +25,7 @@ from kschedctl.scheduler.framework import (
     PreScoreResult,
     ScorePlugin,
     offers,
+    scores_by_pre_filter,
 )
 from kschedctl.snapshot.fork import Fork
 from kschedctl.snapshot.pod_info import PodInfo
@@ -87,7 +88,8 @@ def run_score(
     if not len(nodes.rows):
         return ScoreOutcome(nodes.rows)
     scored = Scored.of(view, nodes, framework.release)
-    prepared = {name: PreScoreResult(result.state) for name, result in before.items()}
+    found = ((plugin.name, before.get(plugin.name)) for plugin in framework.at("score") if scores_by_pre_filter(plugin))
+    prepared = {name: PreScoreResult(result.state) for name, result in found if result is not None}
     asked = set()
     for plugin in framework.at("preScore"):
         if offers(plugin, PreScorePlugin):

@@ -191,7 +191,8 @@ class ScorePlugin(Plugin, Protocol):
     def score(self, info: PodInfo, view: Fork, state: Any, rows: Rows) -> Scores:
         """(F,) int64: the raw score of each feasible row.
 
-        ``state`` is what ``pre_score`` left, or ``pre_filter`` where the plugin has no PreScore. Raises PluginError.
+        ``state`` is what ``pre_score`` left, or ``pre_filter`` where the plugin has no PreScore; None where a profile
+        disables that point. Raises PluginError.
         """
 
     def normalize(self, state: Any, scores: Scores) -> Scores:
@@ -207,6 +208,11 @@ def offers(plugin: object, point: type[P]) -> TypeGuard[P]:
     if key not in _OFFERS:
         _OFFERS[key] = isinstance(plugin, point)
     return _OFFERS[key]
+
+
+def scores_by_pre_filter(plugin: Plugin) -> bool:
+    """Whether what its PreFilter left is handed to the plugin's Score where no PreScore of it ran."""
+    return not offers(plugin, PreScorePlugin) or getattr(plugin, "one_state", False)
 
 
 @dataclass(frozen=True)

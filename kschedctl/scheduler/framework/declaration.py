@@ -53,6 +53,7 @@ class DeclaredPlugin:
     in which it is a default plugin, NEVER for none; ``points_since``: the first in which it runs at a point, where that
     came later.
     ``needs_state``: extension point -> the one that has to run as well, as it prepares what the first looks at.
+    ``one_state``: what its Score looks at is what its PreFilter left, though it has a PreScore.
     ``without``: what happens where a profile disables it. ``takes_less_time``: what shortens its part of an attempt.
     ``next_step``: where to look when it refuses all nodes, ``next_step_within_reach``: only those that nothing else
     keeps the pod from. ``changed``: its rules and texts that are not the same in all versions.
@@ -75,6 +76,7 @@ class DeclaredPlugin:
     args_since: ClassVar[int] = OLDEST_MINOR
     replayed_since: ClassVar[int] = OLDEST_MINOR
     needs_state: ClassVar[Mapping[str, str]] = {}
+    one_state: ClassVar[bool] = False
     without: ClassVar[str] = ""
     takes_less_time: ClassVar[str] = ""
     next_step: ClassVar[NextStep | None] = None

@@ -27,6 +27,7 @@ from kschedctl.scheduler.framework import (
     ScorePlugin,
     offers,
     reads_of,
+    scores_by_pre_filter,
 )
 from kschedctl.snapshot.delta import NO_CHANGE, Delta
 from kschedctl.snapshot.fork import Fork
@@ -224,9 +225,10 @@ def _scorers(framework: FrameworkLike, info: PodInfo, view: Fork) -> list[tuple[
 
 
 def preparing(framework: FrameworkLike) -> Mapping[str, Prepare]:
-    """By plugin, what is asked before its Score: its PreScore, or its PreFilter where it has none."""
+    """By plugin, what is asked before its Score: its PreScore where the profile has it, or its PreFilter."""
     found: dict[str, Prepare] = dict.fromkeys([p.name for p in framework.at("score")], _unprepared)
-    found.update({p.name: partial(_pre_filter, p) for p in framework.at("preFilter") if offers(p, PreFilterPlugin)})
+    before = (p for p in framework.at("preFilter") if scores_by_pre_filter(p))
+    found.update({p.name: partial(_pre_filter, p) for p in before if offers(p, PreFilterPlugin)})
     found.update({p.name: p.pre_score for p in framework.at("preScore") if offers(p, PreScorePlugin)})
     return found
 

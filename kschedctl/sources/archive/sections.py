@@ -32,6 +32,7 @@ from kschedctl.api.objects import (
 )
 from kschedctl.api.pod_columns import OwnColumns
 from kschedctl.api.pod_table import PodTable
+from kschedctl.sources.object_names import check_made
 
 
 class _Column(msgspec.Struct, array_like=True):
@@ -170,11 +171,15 @@ def unpack(kind: str, data: bytes, count: int) -> Sequence[Struct]:
     found = unpacked(data) if unpacked else _others(kind, data)
     if len(found) != count:
         raise ValueError(f"{len(found):,} objects of kind {kind} instead of {count:,}")
+    if kind != "Pod":
+        check_made(name for obj in found for name in (obj.metadata.namespace, obj.metadata.name))  # type: ignore[attr-defined]
     return found
 
 
 def _pods(data: bytes) -> PodTable:
     record = from_msgpack(data, _PodRecord)
+    check_made(record.names)
+    check_made(meta.namespace for meta in record.metadata)
     parts: tuple[Sequence[Any], ...] = (
         record.metadata,
         record.specs,

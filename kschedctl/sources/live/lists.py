@@ -11,6 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from functools import cache
+from itertools import chain
 from types import GenericAlias
 from typing import Any, NamedTuple
 
@@ -27,6 +28,7 @@ from kschedctl.cluster import OBSERVED, without_nulls
 from kschedctl.errors import ClusterError
 from kschedctl.sources.kinds import VERSIONS, item_type
 from kschedctl.sources.live.http import End, RefusedError, Server, TooLargeError, segment, unreadable
+from kschedctl.sources.object_names import check_made
 from kschedctl.sources.pod_items import PodItems
 
 log = logging.getLogger(__name__)
@@ -180,6 +182,7 @@ class KindCollector:
     def add(self, body: bytes) -> int:
         """Take in a page; how many objects it has. Raises ValueError, OverflowError, RecursionError."""
         objects = _decoded(_page_type(KINDS[self._kind]), body).items or ()
+        check_made(chain.from_iterable(map(key_of, objects)))
         for obj in objects:
             if self._kind in OBSERVED and is_passed_over(obj):
                 continue
@@ -207,9 +210,12 @@ class PodCollector:
         """Take in a page; how many pods it has. Raises ValueError, OverflowError, RecursionError."""
         try:
             items = from_json(body, _page_type(item_type("Pod"))).items or ()
-            self._builder.extend(self._items.rows(items, None))
+            rows = self._items.rows(items, None)
+            check_made(chain.from_iterable(rows.keys))
+            self._builder.extend(rows)
         except msgspec.ValidationError:
             items = _decoded(_page_type(Pod), body).items or ()
+            check_made(chain.from_iterable(map(key_of, items)))
             self._builder.add(items)
         return len(items)
 
@@ -234,6 +240,7 @@ def decode_object(kind: str, body: bytes, where: str) -> Struct:
     """One object. Raises ClusterError for what is not of the kind's shape."""
     with _shape(f"a {kind}", where):
         obj: Struct = _decoded(KINDS[kind], body)
+        check_made(key_of(obj))
         return obj
 
 

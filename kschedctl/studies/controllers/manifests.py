@@ -12,6 +12,7 @@ import msgspec
 from msgspec.structs import replace
 
 from kschedctl.api.api_versions import kind_of
+from kschedctl.api.decoding import type_name
 from kschedctl.api.defaults import DEFAULT_NAMESPACE
 from kschedctl.api.objects import Struct
 from kschedctl.api.validation.around_pods import KINDS as AROUND_PODS
@@ -61,7 +62,7 @@ def refuse_written(found: Sorted, cluster: Cluster) -> None:
 def _take(manifest: Mapping[str, Any] | Struct, found: Sorted) -> None:
     kind = str(manifest.get("kind", "")) if isinstance(manifest, Mapping) else ""
     if isinstance(manifest, Mapping) and not isinstance(manifest.get("kind"), str):
-        raise InputError(f"kind: expected str, got {type(manifest.get('kind')).__name__}", where=describe(manifest))
+        raise InputError(f"kind: expected str, got {type_name(manifest.get('kind'))}", where=describe(manifest))
     if not isinstance(manifest, Mapping):
         workload = _named(manifest, found.workloads)
         found.workloads[identity(workload)] = workload

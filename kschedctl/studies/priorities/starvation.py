@@ -9,7 +9,7 @@ import numpy as np
 from kschedctl.api.columns import NO_TIME
 from kschedctl.api.objects import Pod
 from kschedctl.api.ownership import owner_of
-from kschedctl.api.times import nanoseconds
+from kschedctl.api.times import microseconds
 from kschedctl.reports.audit.priorities import StarvingPods
 from kschedctl.reports.explanation import Explanation
 from kschedctl.scheduler.engine.preemption.dry_run import NOT_HELPFUL
@@ -65,7 +65,7 @@ def _report(
     seconds, oldest, explanation = waiting[0]
     created = oldest.metadata.creation_timestamp or ""
     lower, higher = tiers.running & (tiers.of_pod > tier), tiers.running & (tiers.of_pod < tier)
-    since = (tiers.pods.start > nanoseconds(created)) & (tiers.pods.start != NO_TIME)
+    since = (tiers.pods.start > microseconds(created)) & (tiers.pods.start != NO_TIME)
     return StarvingPods(
         workload=workload,
         tier=tiers.names[tier],

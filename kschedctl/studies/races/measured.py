@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from kschedctl.api.columns import NO_TIME, TextColumn, nanoseconds_of
+from kschedctl.api.columns import NO_TIME, TextColumn, microseconds_of
 from kschedctl.api.ownership import owner_of
 from kschedctl.api.resource_names import CPU, MEMORY, PODS
 from kschedctl.cluster import Cluster
@@ -14,7 +14,7 @@ from kschedctl.reports.audit.races import MeasuredLags
 from kschedctl.snapshot.fork import Fork
 from kschedctl.studies.races.latency import ENOUGH, MeasuredLatency
 
-MINUTE = 60 * 10**9
+MINUTE = 60 * 10**6
 LEAST_LOAD = 0.01
 """Less is not simulated: there is room for everybody."""
 
@@ -51,7 +51,7 @@ def _load(view: Fork) -> float:
 
 def busiest_minute(cluster: Cluster) -> float | None:
     """Pods a second in the minute in which most of the pods that there are were created; None: no times are known."""
-    created = nanoseconds_of(cluster.pods.created, lambda row: f"Pod {cluster.pods[row].key}, creationTimestamp")
+    created = microseconds_of(cluster.pods.created, lambda row: f"Pod {cluster.pods[row].key}, creationTimestamp")
     known = created[created != NO_TIME]
     if not len(known):
         return None
@@ -72,12 +72,12 @@ def lags_of(cluster: Cluster) -> MeasuredLatency | None:
     scheduled &= (bound != NO_TIME) & (started != NO_TIME)
     if scheduled.sum() < ENOUGH:
         return None
-    lags = np.maximum(started[scheduled] - bound[scheduled], 0) / 10**9
+    lags = np.maximum(started[scheduled] - bound[scheduled], 0) / 10**6
     return MeasuredLatency(np.sort(lags))
 
 
 def _moments(cluster: Cluster, column: TextColumn) -> np.typing.NDArray[np.int64]:
-    return nanoseconds_of(column, lambda row: f"Pod {cluster.pods[row].key}, status")
+    return microseconds_of(column, lambda row: f"Pod {cluster.pods[row].key}, status")
 
 
 def reported(lags: MeasuredLatency) -> MeasuredLags:

@@ -309,6 +309,7 @@ RECORDS: dict[str, Any] = {
     "a spec that is not there": {5: b"\0\0\0\0\7" + b"\0" * 15},
     "half a code": {6: b"\0\0"},
     "fewer names": {7: []},
+    "a name with a slash": {7: ["a/b"]},
     "more UIDs": {8: ["uids", b"\0" * 32]},
     "texts for nodes only": {9: ["uids", b"\0" * 16]},
     "a time after all": {10: ["times", b"\xff" * 7 + b"\x7f"]},

@@ -150,6 +150,14 @@ FAULTS: dict[str, Response] = {
 }
 
 
+@pytest.mark.parametrize("kind", ["Pod", "Node"])
+def test_names_with_a_slash_are_no_names(kind: str, server_at: ServerAt) -> None:
+    """No API server has them, and who is meant by a/b/c could not be told."""
+    answers = for_path(next(paths(kind)), page("b/c", kind=kind))
+    with serving(answers) as api, pytest.raises(ClusterError, match='the name "b/c" contains "/"'):
+        read_list(server_at(api.url), kind)
+
+
 @pytest.mark.parametrize("fault", FAULTS)
 def test_a_broken_answer_is_asked_for_again(fault: str, server_at: ServerAt) -> None:
     with serving(for_path(PODS, FAULTS[fault], page("web"))) as api:

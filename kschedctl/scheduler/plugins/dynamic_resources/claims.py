@@ -7,7 +7,7 @@ plugins/dynamicresources/{dynamicresources,claims}.go (v1.36).
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from datetime import UTC, datetime, timedelta
+from datetime import datetime
 from typing import Any
 
 import numpy as np
@@ -16,6 +16,8 @@ from kschedctl.api.arrays import Bools
 from kschedctl.api.kube_version import ByVersion
 from kschedctl.api.objects import Condition, Pod, PodResourceClaim, ResourceClaim
 from kschedctl.api.ownership import controller_of
+from kschedctl.api.times import microseconds
+from kschedctl.errors import InputError
 from kschedctl.scheduler.plugins.helper.device_features import Features
 
 EXTENDED_RESOURCE_ANNOTATION = "resource.kubernetes.io/extended-resource-claim"
@@ -147,10 +149,19 @@ def binding_failed(claim: ResourceClaim, timeout: float, now: datetime) -> str:
         if not all(_is_true(status.conditions, condition) for condition in result.binding_conditions):
             waiting = True
             break
-    allocated = allocation.allocation_timestamp
-    if waiting and allocated and datetime.fromisoformat(allocated) + timedelta(seconds=timeout) < now.astimezone(UTC):
+    if waiting and allocation.allocation_timestamp and _seconds_since_allocation(claim, now) > timeout:
         return f"waited longer than {timeout:g} s for its devices to become ready"
     return ""
+
+
+def _seconds_since_allocation(claim: ResourceClaim, now: datetime) -> float:
+    """Raises InputError."""
+    allocation = claim.status.allocation
+    try:
+        return now.timestamp() - microseconds((allocation and allocation.allocation_timestamp) or "") / 10**6
+    except InputError as error:
+        where = f"ResourceClaim {key(claim)}, status.allocation.allocationTimestamp"
+        raise InputError(error.what, where=where, hint=error.hint) from None
 
 
 def _is_true(conditions: tuple[Condition, ...], name: str) -> bool:

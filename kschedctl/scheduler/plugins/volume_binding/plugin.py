@@ -119,6 +119,7 @@ class VolumeBinding(DeclaredPlugin):
     without = "claims that wait for their first consumer are never bound"
     takes_less_time = "volumeBindingMode and the number of PersistentVolumes without a class decide its work"
     needs_state: ClassVar[Mapping[str, str]] = {"filter": "preFilter"}
+    one_state = True
     next_step = LOOK_AT_CLAIM
     points = ("preBind",)
     kinds = (*CLAIM_KINDS, "CSINode", "CSIDriver", "CSIStorageCapacity")

@@ -1,0 +1,119 @@
+"""Profiles that disable all plugins of an extension point: Score without PreScore, as upstream's plugins take it.
+
+Upstream: Score of NodeResourcesFit, NodeResourcesBalancedAllocation and NodeAffinity computes what PreScore did not
+leave; that of TaintToleration, InterPodAffinity and PodTopologySpread fails (pkg/scheduler/framework/plugins, v1.36).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+
+import kschedctl
+from kschedctl.api.arrays import Position
+from kschedctl.cluster import Cluster
+from kschedctl.errors import ConfigurationError
+from kschedctl.scheduler.framework.extension_points import points_by_methods
+from kschedctl.scheduler.registry.in_tree import IN_TREE
+from kschedctl.scheduler.scheduler import Scheduler
+from kschedctl.scheduler.simulation.outcome import Outcome
+from kschedctl.scheduler.simulation.simulation import Simulation
+
+FAILS = {
+    "TaintToleration": 'failed to read "PreScoreTaintToleration" from cycleState: not found',
+    "InterPodAffinity": 'failed to read "PreScoreInterPodAffinity" from cycleState: not found',
+    "PodTopologySpread": 'error reading "PreScorePodTopologySpread" from cycleState: not found',
+}
+LABELS = {"app": "web"}
+SELECTOR = {"matchLabels": LABELS}
+ZONES = {"a": "1", "b": "2", "c": "2"}
+
+
+def node(name: str) -> dict[str, Any]:
+    allocatable = {"cpu": "8", "memory": f"{8 * int(ZONES[name])}Gi", "pods": "110"}
+    meta = {"name": name, "labels": {"zone": ZONES[name], "kubernetes.io/hostname": name}}
+    return {"kind": "Node", "apiVersion": "v1", "metadata": meta, "status": {"allocatable": allocatable}}
+
+
+def pod(name: str, **spec: Any) -> dict[str, Any]:
+    """Every plugin has something to prepare for it."""
+    term = {"labelSelector": SELECTOR, "topologyKey": "kubernetes.io/hostname"}
+    preferred = {"weight": 5, "preference": {"matchExpressions": [{"key": "zone", "operator": "In", "values": ["2"]}]}}
+    whole = {
+        "containers": [{"name": "c", "resources": {"requests": {"cpu": "1", "memory": "1Gi"}}}],
+        "topologySpreadConstraints": [
+            {"maxSkew": 1, "topologyKey": "zone", "whenUnsatisfiable": when, "labelSelector": SELECTOR}
+            for when in ("DoNotSchedule", "ScheduleAnyway")
+        ],
+        "affinity": {
+            "podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]},
+            "nodeAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": [preferred]},
+        },
+    }
+    meta = {"name": name, "namespace": "shop", "labels": LABELS}
+    return {"kind": "Pod", "apiVersion": "v1", "metadata": meta, "spec": {**whole, **spec}}
+
+
+def cluster(disabled: dict[str, Sequence[str]]) -> Cluster:
+    points = {point: {"disabled": [{"name": name} for name in names]} for point, names in disabled.items()}
+    document = {
+        "apiVersion": "kubescheduler.config.k8s.io/v1",
+        "kind": "KubeSchedulerConfiguration",
+        "profiles": [{"schedulerName": "default-scheduler", "plugins": points}],
+    }
+    objects = [*map(node, ZONES), pod("new"), pod("there", nodeName="a")]
+    return kschedctl.Cluster.from_objects(objects, config=document)
+
+
+def scores_of(found: Cluster) -> dict[str, list[int]]:
+    """Plugin -> the raw score of each node that fits."""
+    scheduler = Scheduler(found)
+    framework = scheduler.framework("default-scheduler")
+    assert framework is not None
+    raw = scheduler.cycle(framework, found.pods[0]).scores.raw
+    return {plugin: scores.tolist() for plugin, scores in raw.items()}
+
+
+def simulated(found: Cluster) -> Outcome:
+    """What becomes of the pod that has no node, the first by name."""
+    (outcome,) = Simulation(Scheduler(found)).run([Position(0)])
+    return outcome
+
+
+@pytest.mark.parametrize("failing", FAILS)
+def test_who_needs_what_pre_score_leaves_fails(failing: str) -> None:
+    """The state of its PreFilter does not stand in for it."""
+    found = cluster({"preScore": ["*"], "score": [name for name in FAILS if name != failing]})
+    report = kschedctl.explain(found, "shop/new").to_dict()
+    message = f'running Score plugins: plugin "{failing}" failed with: {FAILS[failing]}'
+    assert (report["verdict"], report["message"]) == ("Error", message)
+    placed = simulated(found)
+    assert (placed.verdict, placed.message) == ("Error", message)
+
+
+def test_others_compute_it_themselves() -> None:
+    without = list(FAILS)
+    found, prepared = cluster({"preScore": ["*"], "score": without}), cluster({"score": without})
+    scores, expected = scores_of(found), scores_of(prepared)
+    assert scores == {**expected, "VolumeBinding": [0, 0]}  # which PreScore had left out
+    assert {"NodeResourcesFit", "NodeResourcesBalancedAllocation", "NodeAffinity"} <= expected.keys()
+    placed = simulated(found)
+    assert placed == simulated(prepared)
+    assert placed.verdict == "Scheduled"
+
+
+POINTS = sorted(set().union(*(points_by_methods(declared.plugin) for declared in IN_TREE.values() if declared.plugin)))
+
+
+@pytest.mark.parametrize("point", POINTS)
+def test_every_point_may_be_without_plugins(point: str) -> None:
+    """It is answered, or refused as the scheduler's start is."""
+    found = cluster({point: ["*"]})
+    if point == "queueSort":
+        with pytest.raises(ConfigurationError, match="only one queue sort plugin required"):
+            kschedctl.explain(found, "shop/new")
+        return
+    verdict = kschedctl.explain(found, "shop/new").verdict
+    assert simulated(found).verdict == {"Schedulable": "Scheduled"}.get(verdict, verdict)
