@@ -18,6 +18,7 @@ from kschedctl.cluster import CLUSTER_SCOPED, FIELDS, NOT_GIVEN, OBSERVED, OF_CR
 from kschedctl.errors import InputError
 from kschedctl.sources.documents.place import Place
 from kschedctl.sources.kinds import is_read, without_type
+from kschedctl.sources.newer_versions import as_known, is_newer
 from kschedctl.sources.object_names import check_names
 from kschedctl.sources.pod_items import PodItems
 from kschedctl.sources.quantities import RESOURCES, check_quantities
@@ -81,6 +82,7 @@ class Collector:
         self.covered: set[str] = set()
         self._cut: set[str] = set()
         self._faulty: set[str] = set()
+        self._newer: dict[str, str] = {}
         self._objects: dict[str, list[Any]] = {}
         self._pods = PodTableBuilder()
         self._items = PodItems(self._pods)
@@ -100,6 +102,8 @@ class Collector:
             self._list(document, kind, version, place)
         elif kind == CONFIGURATION:
             self._configure(document, place)
+        elif is_newer(known_as(kind, version), version):
+            self._newer_object(document, known_as(kind, version), version, place)
         elif self.wanted(known_as(kind, version), version, place):
             self._object(document, known_as(kind, version), place)
         else:
@@ -152,7 +156,11 @@ class Collector:
         """The kinds of which there may be more than was read."""
         cut = Gap("were read with a limit, so only a part of them")
         faulty = dict.fromkeys(self._faulty, Gap("could not all be read: some are of another shape"))
-        return gaps_of(self.covered, NOT_GIVEN) | {kind: cut for kind in self._cut if kind in FIELDS} | faulty
+        newer = {
+            kind: Gap(f"could not all be read: apiVersion {version} has fields that kschedctl does not know")
+            for kind, version in self._newer.items()
+        }
+        return gaps_of(self.covered, NOT_GIVEN) | {kind: cut for kind in self._cut if kind in FIELDS} | faulty | newer
 
     def covers(self, kinds: Iterable[str], metadata: Any, place: Place) -> None:
         """The end of a list that holds all objects of these kinds, unless it was cut into pages: then it warns."""
@@ -184,6 +192,21 @@ class Collector:
             return
         _check(kind, obj, lambda: place)
         self.add(kind, [obj], place.origin)
+
+    def _newer_object(self, document: dict[str, Any], kind: str, version: str, place: Place) -> None:
+        """One in a version that is newer than those that are read: it costs itself alone."""
+        known = as_known(kind, document)
+        if known is None:
+            if kind not in self._newer:
+                self.warnings.append(
+                    f"{place}: {kind} in apiVersion {version} is left out: it has fields that are not known"
+                )
+            self._newer[kind] = version
+            return
+        told = f"{kind} in apiVersion {version} is read as {known['apiVersion']}, whose fields it has"
+        if told not in self.warnings:
+            self.warnings.append(told)
+        self._object(known, kind, place)
 
     def _stored(self, document: dict[str, Any], kind: str, place: Place) -> None:
         """A workload that a cluster has; where it cannot be read, that is told to whoever asks about it."""

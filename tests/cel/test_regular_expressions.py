@@ -13,6 +13,7 @@ import kschedctl
 from kschedctl.cel.errors import AbortedError, CelError
 from kschedctl.cel.library import regular_expressions
 from kschedctl.cel.library.simple_patterns import simple_pattern
+from kschedctl.scheduler.plugins.dynamic_resources.cel import compile_selector
 
 CHARACTERS = st.sampled_from(
     [*"ab01-_. \n", "\u00e4", r"\d", r"\w", r"\s", r"\.", r"\\", ".", "[a-c]", "[^b]", r"[\d_]", "[-.]"]
@@ -46,7 +47,9 @@ WORDS = {
 @pytest.fixture
 def no_re2(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     monkeypatch.setattr(regular_expressions, "has_re2", lambda: False)
-    return
+    compile_selector.cache_clear()
+    yield
+    compile_selector.cache_clear()
 
 
 @pytest.mark.parametrize(("pattern", "error"), WORDS.items())

@@ -118,7 +118,7 @@ def test_work_that_takes_too_long_is_given_up() -> None:
 
 
 def test_completion_imports_nothing_heavy() -> None:
-    heavy = "numpy", "rich", "kubernetes", "urllib3", "kschedctl.api", "kschedctl.scheduler"
+    heavy = "numpy", "rich", "kubernetes", "urllib3", "kschedctl.api.objects", "kschedctl.scheduler"
     code = f"""if True:
         import sys
         from kschedctl.cli import candidates

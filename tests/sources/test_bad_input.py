@@ -59,8 +59,8 @@ CASES: dict[str, tuple[str | bytes, str]] = {
         "document 1, spec.devices[1].capacity[free].value: expected int | float | str, got array",
     ),
     "version.yaml": (
-        "apiVersion: v2\nkind: Pod\nmetadata: {name: a}",
-        "document 1: Pod in apiVersion v2 is not known (v1 is what kschedctl reads)",
+        "apiVersion: apps/v1\nkind: Pod\nmetadata: {name: a}",
+        "document 1: Pod in apiVersion apps/v1 is not known (v1 is what kschedctl reads)",
     ),
     "legacy.yaml": (
         "apiVersion: extensions/v1beta1\nkind: ReplicaSet",

@@ -362,8 +362,8 @@ def test_lists_one_after_the_other(monkeypatch: pytest.MonkeyPatch) -> None:
             "items[0].spec.priority: number out of range",
         ),
         (
-            '{"kind":"PodList","apiVersion":"v2","items":[{"metadata":{"name":"a"}}]}',
-            "Pod in apiVersion v2 is not known (v1 is what kschedctl reads)",
+            '{"kind":"PodList","apiVersion":"apps/v1","items":[{"metadata":{"name":"a"}}]}',
+            "Pod in apiVersion apps/v1 is not known (v1 is what kschedctl reads)",
         ),
         ('{"kind":"List","items":[{"metadata":{"name":"a"}}]}', "items[0]: no Kubernetes object: it has no kind"),
     ],

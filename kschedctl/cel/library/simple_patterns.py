@@ -175,7 +175,7 @@ def simple_pattern(pattern: str) -> SimplePattern | None:
     """
     try:
         part = _Translation(pattern).whole()
-        simple = SimplePattern(re.compile(part.text), part.ways, part.unbounded)
+        simple = SimplePattern(re.compile(part.text, re.ASCII), part.ways, part.unbounded)
     except (NotSimpleError, re.error, RecursionError):
         return None
     return simple if simple.takes(USUAL_TEXT) else None

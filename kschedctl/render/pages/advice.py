@@ -9,7 +9,7 @@ from kschedctl.render.page import Block, Bullets, Command, Page, section
 from kschedctl.reports.explanation import Advice
 
 SAID = {
-    "MakeRoom": "{text}: a scenario of whatif shows first what that does",
+    "MakeRoom": "{text}; try it first in a whatif scenario",
     "CorrectProfile": "Name its configuration with --config, or correct the pod's spec.schedulerName",
 }
 """The kind of an advice -> how it is said to somebody who has a command line, where that is more than its text."""

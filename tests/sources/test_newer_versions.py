@@ -1,0 +1,94 @@
+"""Kinds in a version of the API that is newer than those that are read cost themselves at most."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import kschedctl
+from kschedctl.api.api_versions import is_foreign
+from kschedctl.cluster import FIELDS
+from kschedctl.sources.kinds import VERSIONS
+from kschedctl.sources.newer_versions import is_newer
+from kschedctl.sources.read import read
+
+NODE = {"kind": "Node", "apiVersion": "v1", "metadata": {"name": "n1"}, "status": {"allocatable": {"cpu": "1"}}}
+SERVED_BY_1_37 = {
+    "DeviceTaintRule": ("resource.k8s.io/v1", {"taint": {"key": "a", "effect": "NoSchedule"}}),
+    "PodGroup": ("scheduling.k8s.io/v1beta1", {"schedulingPolicy": {"gang": {"minCount": 2}}}),
+}
+
+
+def newer(kind: str, version: str = "", **fields: Any) -> dict[str, Any]:
+    """An object that a cluster has, in version v99 of its group."""
+    group, slash, _ = VERSIONS[kind][0].rpartition("/")
+    meta = {"name": "x", "namespace": "d", "uid": "1"}
+    return {"kind": kind, "apiVersion": version or f"{group}{slash}v99", "metadata": meta, **fields}
+
+
+def files(folder: Path, form: str, *objects: dict[str, Any]) -> list[str]:
+    file = folder / f"objects.{form.partition(' ')[0]}"
+    listed = {"kind": "List", "apiVersion": "v1", "items": list(objects)}
+    texts = {
+        "yaml": "\n---\n".join(map(json.dumps, objects)),
+        "json list": json.dumps(listed),
+        "json documents": "\n".join(map(json.dumps, objects)),
+    }
+    file.write_text(texts[form])
+    return [str(file)]
+
+
+@pytest.mark.parametrize("form", ["yaml", "json list", "json documents"])
+@pytest.mark.parametrize("kind", sorted(kind for kind, (first, *_) in VERSIONS.items() if not is_foreign(first)))
+def test_any_kind_in_a_version_to_come(kind: str, form: str, tmp_path: Path) -> None:
+    cluster = kschedctl.Cluster.from_paths(files(tmp_path, form, newer(kind, madeUp={"by": "v99"}), NODE))
+    assert [node.metadata.name for node in cluster.nodes] == ["n1"]
+    assert "apiVersion" in cluster.gaps[kind].why
+
+
+@pytest.mark.parametrize("form", ["yaml", "json list", "json documents"])
+@pytest.mark.parametrize("kind", SERVED_BY_1_37)
+def test_what_1_37_serves_is_read_where_its_fields_are_known(kind: str, form: str, tmp_path: Path) -> None:
+    version, spec = SERVED_BY_1_37[kind]
+    paths = files(tmp_path, form, newer(kind, version, spec=spec), NODE)
+    cluster, warnings = kschedctl.Cluster.from_paths(paths), read(paths).warnings
+    assert [each.metadata.name for each in getattr(cluster, FIELDS[kind])] == ["x"]
+    assert any(version in warning for warning in warnings)
+    paths = files(tmp_path, form, newer(kind, version, spec={**spec, "shape": "round"}), NODE)
+    other = kschedctl.Cluster.from_paths(paths)
+    assert (list(getattr(other, FIELDS[kind])), other.gaps[kind].why) == (
+        [],
+        f"could not all be read: apiVersion {version} has fields that kschedctl does not know",
+    )
+
+
+def test_a_list_of_one_kind(tmp_path: Path) -> None:
+    version, spec = SERVED_BY_1_37["PodGroup"]
+    items = [{"metadata": {"name": f"g{i}", "namespace": "d"}, "spec": spec} for i in range(3)]
+    items[1] = {**items[1], "spec": {"shape": "round"}}
+    file = tmp_path / "list.json"
+    file.write_text(json.dumps({"kind": "PodGroupList", "apiVersion": version, "items": items}))
+    cluster = kschedctl.Cluster.from_paths([file])
+    assert [group.metadata.name for group in cluster.pod_groups] == ["g0", "g2"]
+    assert "PodGroup" in cluster.gaps
+
+
+@pytest.mark.parametrize(
+    ("kind", "version", "expected"),
+    [
+        ("PodGroup", "scheduling.k8s.io/v1beta1", True),
+        ("PodGroup", "scheduling.k8s.io/v1alpha1", False),
+        ("PodGroup", "scheduling.k8s.io/v1alpha2", False),
+        ("PodGroup", "example.com/v9", False),
+        ("DeviceTaintRule", "resource.k8s.io/v1", True),
+        ("PodDisruptionBudget", "policy/v1beta1", False),
+        ("PodDisruptionBudget", "policy/v2alpha1", True),
+        ("Pod", "v2", True),
+        ("Pod", "apps/v2", False),
+    ],
+)
+def test_which_versions_are_newer(kind: str, version: str, expected: bool) -> None:
+    assert is_newer(kind, version) is expected
