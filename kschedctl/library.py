@@ -55,7 +55,7 @@ class Cluster(cluster.Cluster):
             origins=found.origins,
             skipped=found.skipped,
             warnings=found.warnings,
-            gaps={} if assume_complete else found.gaps,
+            gaps=found.left_out if assume_complete else found.gaps,
         )
 
     @classmethod

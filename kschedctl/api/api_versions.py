@@ -7,7 +7,8 @@ that came with 1.24 or later, are not served by default (KEP-3136).
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+import re
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
 
 from kschedctl.api.kube_version import NEWEST_MINOR
@@ -129,13 +130,16 @@ KNOWN_AS: Mapping[tuple[str, str], str] = {
 _KIND = {known: kind for (_, kind), known in KNOWN_AS.items()}
 
 
+_KNOWN_IN_GROUP = {(version.rpartition("/")[0], kind): known for (version, kind), known in KNOWN_AS.items()}
+
+
 def known_as(kind: str, api_version: str) -> str:
-    """What a kind is called here.
+    """What a kind is called here, in whichever version of its group.
 
     >>> known_as("PodGroup", "scheduling.volcano.sh/v1beta1"), known_as("PodGroup", "scheduling.k8s.io/v1alpha2")
     ('VolcanoPodGroup', 'PodGroup')
     """
-    return KNOWN_AS.get((api_version, kind), kind)
+    return _KNOWN_IN_GROUP.get((api_version.rpartition("/")[0], kind), kind)
 
 
 def kind_of(document: Mapping[str, Any]) -> str:
@@ -146,6 +150,28 @@ def kind_of(document: Mapping[str, Any]) -> str:
 def kind_in_api(known: str) -> str:
     """What a kind is called in the API."""
     return _KIND.get(known, known)
+
+
+_VERSION = re.compile(r"v([1-9][0-9]{0,3})(?:(alpha|beta)([1-9][0-9]{0,3}))?")
+
+
+def is_newer(api_version: str, known: Iterable[str]) -> bool:
+    """Whether this is a version of the group of those known, and newer than all of them.
+
+    Upstream: CompareKubeAwareVersionStrings in staging/src/k8s.io/apimachinery/pkg/version (v1.36).
+
+    >>> is_newer("resource.k8s.io/v1", ["resource.k8s.io/v1beta2"]), is_newer("v1beta9", ["v1"])
+    (True, False)
+    """
+    group, _, version = api_version.rpartition("/")
+    names = [each.rpartition("/") for each in known]
+    return all(group == other for other, _, _ in names) and all(_age(version) > _age(name) for _, _, name in names)
+
+
+def _age(version: str) -> tuple[int, int, int]:
+    """The greater the newer: what is stable after all that is not, beta after alpha."""
+    found = _VERSION.fullmatch(version)
+    return (("alpha", "beta", None).index(found[2]), int(found[1]), int(found[3] or 0)) if found else (-1, 0, 0)
 
 
 def is_foreign(api_version: str) -> bool:

@@ -119,7 +119,7 @@ def cluster_of(source: Source, found: ReadResult, objects: Mapping[str, Sequence
         feature_gates=feature_gates(source.feature_gates),
         kube_version=source.kube_version or KUBE_VERSION,
         origins=found.origins,
-        gaps={} if source.assume_complete else found.gaps,
+        gaps=found.left_out if source.assume_complete else found.gaps,
     )
 
 

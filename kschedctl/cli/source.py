@@ -14,7 +14,7 @@ from kschedctl.api.kube_version import KUBE_VERSION
 from kschedctl.api.objects import Pod
 from kschedctl.api.observed.failed_creation import FAILED_CREATE, TOLD_BY
 from kschedctl.cli.options import Scope, Source, feature_gates
-from kschedctl.cluster import LIMITS, OBSERVED, OF_CREATION, Cluster
+from kschedctl.cluster import LIMITS, OBSERVED, OF_CREATION, Cluster, Gap
 from kschedctl.errors import UsageError
 from kschedctl.sources.read import ReadResult, load_configuration_file, read
 
@@ -108,16 +108,17 @@ def _from_snapshot(source: Source, path: str) -> Cluster:
     """What a snapshot holds, and what the files add to it."""
     from kschedctl.sources.archive.file import read_archive  # noqa: PLC0415
 
-    cluster = read_archive(path)
+    cluster, left_out = read_archive(path), dict[str, Gap]()
     if source.filename:
         found = read(source.filename, recursive=source.recursive)
         tell_read(found)
-        gaps = {kind: gap for kind, gap in cluster.gaps.items() if kind in found.gaps}
+        left_out = dict(found.left_out)
+        gaps = {kind: gap for kind, gap in cluster.gaps.items() if kind in found.gaps} | left_out
         cluster = replace(cluster.with_objects(found.objects), origins=found.origins, gaps=gaps)
     return replace(
         cluster,
         configuration=load_configuration_file(source.config) if source.config else cluster.configuration,
-        gaps={} if source.assume_complete else cluster.gaps,
+        gaps=left_out if source.assume_complete else cluster.gaps,
         feature_gates={**cluster.feature_gates, **feature_gates(source.feature_gates)},
         kube_version=source.kube_version or cluster.kube_version,
         warnings=() if source.kube_version else cluster.warnings,
@@ -135,7 +136,7 @@ def from_files(source: Source) -> tuple[Cluster, ReadResult]:
         feature_gates=feature_gates(source.feature_gates),
         kube_version=source.kube_version or KUBE_VERSION,
         origins=found.origins,
-        gaps={} if source.assume_complete or source.demo else found.gaps,
+        gaps=found.left_out if source.assume_complete or source.demo else found.gaps,
     )
     return cluster, found
 

@@ -14,11 +14,11 @@ from kschedctl.api.observed.events import is_passed_over
 from kschedctl.api.pod_table import Key, PodRows, PodTableBuilder
 from kschedctl.api.validation.around_pods import KINDS as AROUND_PODS
 from kschedctl.api.validation.unknown_fields import POD_HOLDERS, unknown_fields
-from kschedctl.cluster import CLUSTER_SCOPED, FIELDS, NOT_GIVEN, OBSERVED, OF_CREATION, Gap, gaps_of
+from kschedctl.cluster import CLUSTER_SCOPED, FIELDS, NOT_GIVEN, OBSERVED, OF_CREATION, Gap, gaps_of, without_nulls
 from kschedctl.errors import InputError
 from kschedctl.sources.documents.place import Place
-from kschedctl.sources.kinds import is_read, without_type
-from kschedctl.sources.newer_versions import as_known, is_newer
+from kschedctl.sources.kinds import is_newer_kind, is_read, without_type
+from kschedctl.sources.newer_versions import left_out, taken, unknown_field
 from kschedctl.sources.object_names import check_names
 from kschedctl.sources.pod_items import PodItems
 from kschedctl.sources.quantities import RESOURCES, check_quantities
@@ -82,7 +82,7 @@ class Collector:
         self.covered: set[str] = set()
         self._cut: set[str] = set()
         self._faulty: set[str] = set()
-        self._newer: dict[str, str] = {}
+        self.left_out: dict[str, Gap] = {}
         self._objects: dict[str, list[Any]] = {}
         self._pods = PodTableBuilder()
         self._items = PodItems(self._pods)
@@ -102,17 +102,16 @@ class Collector:
             self._list(document, kind, version, place)
         elif kind == CONFIGURATION:
             self._configure(document, place)
-        elif is_newer(known_as(kind, version), version):
-            self._newer_object(document, known_as(kind, version), version, place)
         elif self.wanted(known_as(kind, version), version, place):
-            self._object(document, known_as(kind, version), place)
+            newer = is_newer_kind(known_as(kind, version), version)
+            (self._newer if newer else self._object)(document, known_as(kind, version), place)
         else:
             self.skipped[kind] += 1
         if kind in POD_HOLDERS and not _has_uid(document):
             self._manifest(document, place)
         elif kind in POD_HOLDERS and kind != "Pod":
             self.stored.append(Manifest(document, place))
-        elif kind in AROUND_PODS and not _has_uid(document) and not is_foreign(version):
+        elif kind in AROUND_PODS and not (_has_uid(document) or is_foreign(version) or is_newer_kind(kind, version)):
             self.around.append(Manifest(document, place))
 
     def checked(self, kind: str, items: list[Any], where: Callable[[int], Place]) -> list[Any] | PodRows:
@@ -156,11 +155,12 @@ class Collector:
         """The kinds of which there may be more than was read."""
         cut = Gap("were read with a limit, so only a part of them")
         faulty = dict.fromkeys(self._faulty, Gap("could not all be read: some are of another shape"))
-        newer = {
-            kind: Gap(f"could not all be read: apiVersion {version} has fields that kschedctl does not know")
-            for kind, version in self._newer.items()
-        }
-        return gaps_of(self.covered, NOT_GIVEN) | {kind: cut for kind in self._cut if kind in FIELDS} | faulty | newer
+        return (
+            gaps_of(self.covered, NOT_GIVEN)
+            | {kind: cut for kind in self._cut if kind in FIELDS}
+            | faulty
+            | self.left_out
+        )
 
     def covers(self, kinds: Iterable[str], metadata: Any, place: Place) -> None:
         """The end of a list that holds all objects of these kinds, unless it was cut into pages: then it warns."""
@@ -181,6 +181,21 @@ class Collector:
         for index, item in enumerate(items or ()):
             self.document({**given, **item} if isinstance(item, dict) else item, place.item(index))
 
+    def _newer(self, document: dict[str, Any], kind: str, place: Place) -> None:
+        """Take an object of a version that came later, or leave it out; that costs no other."""
+        version, field = document["apiVersion"], unknown_field(kind, without_nulls(document))
+        why = f"{field} is not known" if field else ""
+        try:
+            if not why:
+                self._object(document, kind, place)
+        except InputError as error:
+            why = error.what
+        if why:
+            self.left_out.setdefault(kind, left_out(version, why))
+            self.skipped[kind] += 1
+        elif (said := taken(kind, version)) not in self.warnings:
+            self.warnings.append(said)
+
     def _object(self, document: dict[str, Any], kind: str, place: Place) -> None:
         if kind in ONLY_STORED:
             self._stored(document, kind, place)
@@ -192,21 +207,6 @@ class Collector:
             return
         _check(kind, obj, lambda: place)
         self.add(kind, [obj], place.origin)
-
-    def _newer_object(self, document: dict[str, Any], kind: str, version: str, place: Place) -> None:
-        """One in a version that is newer than those that are read: it costs itself alone."""
-        known = as_known(kind, document)
-        if known is None:
-            if kind not in self._newer:
-                self.warnings.append(
-                    f"{place}: {kind} in apiVersion {version} is left out: it has fields that are not known"
-                )
-            self._newer[kind] = version
-            return
-        told = f"{kind} in apiVersion {version} is read as {known['apiVersion']}, whose fields it has"
-        if told not in self.warnings:
-            self.warnings.append(told)
-        self._object(known, kind, place)
 
     def _stored(self, document: dict[str, Any], kind: str, place: Place) -> None:
         """A workload that a cluster has; where it cannot be read, that is told to whoever asks about it."""

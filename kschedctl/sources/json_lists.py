@@ -22,8 +22,7 @@ from kschedctl.sources.documents.documents import decoded
 from kschedctl.sources.documents.json_documents import parse_json, problem
 from kschedctl.sources.documents.place import Place
 from kschedctl.sources.files import Reader
-from kschedctl.sources.kinds import TypeMeta, item_decoder, items_decoder, kind_of_item
-from kschedctl.sources.newer_versions import is_newer
+from kschedctl.sources.kinds import TypeMeta, is_newer_kind, item_decoder, items_decoder, kind_of_item
 
 STEP = 128 << 10  # bytes read at a time: few enough to stay in a processor's cache
 LARGEST_ITEM = 64 << 20
@@ -53,8 +52,7 @@ class ListReader:
         self._kind = meta.get("kind", "").removesuffix("List")
         self._version = meta.get("apiVersion", "") if self._kind else ""
         self._known = known_as(self._kind, self._version)
-        self._newer = is_newer(self._known, self._version)
-        self._wanted = not self._kind or self._newer or collector.wanted(self._known, self._version, place)
+        self._wanted = not self._kind or collector.wanted(self._known, self._version, place)
         self._index = 0
         self._kinds: set[str] = set()
 
@@ -83,7 +81,7 @@ class ListReader:
             self._collector.skipped[self._kind] += skipped
             self._index += skipped
             return
-        if self._newer:
+        if is_newer_kind(self._known, self._version):
             self._each([bytes(item) for item in _raw_items.decode(array)])
             return
         try:
@@ -132,12 +130,12 @@ class ListReader:
         meta = _type_meta.decode(data)
         version = meta.api_version or self._version
         kind = known_as(meta.kind or self._kind, version)
-        if is_newer(kind, version):
-            raise msgspec.ValidationError(f"{kind} in apiVersion {version} is looked at field by field")
         if not self._collector.wanted(kind, version, place):
             self._collector.skipped[kind] += 1
             return
         self._kinds.add(kind)
+        if is_newer_kind(kind, version):
+            raise msgspec.ValidationError(version)  # it is looked at field by field
         found = self._collector.checked(kind, [item_decoder(kind).decode(data)], lambda _: place)
         self._collector.add(kind, found, place.origin)
 

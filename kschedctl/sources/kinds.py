@@ -12,7 +12,7 @@ from typing import Any, Literal
 
 import msgspec
 
-from kschedctl.api.api_versions import fate, is_foreign, kind_in_api
+from kschedctl.api.api_versions import fate, is_foreign, is_newer, kind_in_api
 from kschedctl.api.decoding import json_decoder
 from kschedctl.api.objects import KINDS, Struct
 from kschedctl.cluster import OBSERVED, OF_CREATION
@@ -52,8 +52,10 @@ class TypeMeta(Struct, frozen=True):
 def is_read(kind: str, version: str, place: Place) -> bool:
     """Whether scheduling reads such objects; kinds of that name that other vendors define do not count.
 
-    Raises InputError for another version of what is read. An item of a typed list may leave its version out.
+    Raises InputError for an older version of what is read. An item of a typed list may leave its version out.
     """
+    if is_newer_kind(kind, version):
+        return kind not in OBSERVED
     if kind not in VERSIONS or (is_foreign(version) and version not in VERSIONS[kind]):
         return False
     if version and version not in VERSIONS[kind] and kind in (*OBSERVED, *OF_CREATION):
@@ -63,6 +65,11 @@ def is_read(kind: str, version: str, place: Place) -> bool:
         said = f"{kind} in apiVersion {version} {fate(version, kind) or 'is not known'}"
         raise place.error(said, hint=f"{wanted} is what kschedctl reads")
     return True
+
+
+def is_newer_kind(kind: str, version: str) -> bool:
+    """Whether this is a version of what is read that came later than all that are known here."""
+    return kind in VERSIONS and version not in VERSIONS[kind] and is_newer(version, VERSIONS[kind])
 
 
 @cache

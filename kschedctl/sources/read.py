@@ -30,7 +30,7 @@ class ReadResult:
     ``stored``: the pod templates of workloads that a cluster has, those of long lists aside; ``around``: what somebody
     wrote that makes no pods, but is validated as they are; ``skipped``: how many objects of kinds that scheduling does
     not read; ``skipped_files``: how many files of folders are no documents;
-    ``gaps``: the kinds that no list covers.
+    ``gaps``: the kinds that no list covers; ``left_out``: those of them of which there are objects that were not read.
     """
 
     objects: Mapping[str, Sequence[Struct]]
@@ -43,6 +43,7 @@ class ReadResult:
     configuration: Mapping[str, Any] | None
     origins: Origins
     gaps: Mapping[str, Gap]
+    left_out: Mapping[str, Gap]
 
     @property
     def pods(self) -> PodTable:
@@ -77,6 +78,7 @@ def read(paths: Sequence[str], *, recursive: bool = False, stdin: BinaryIO | Non
         configuration=collector.configuration,
         origins=Origins(collector.found),
         gaps=collector.gaps,
+        left_out=dict(collector.left_out),
     )
 
 

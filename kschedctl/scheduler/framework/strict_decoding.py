@@ -89,6 +89,9 @@ def _unknown(document: object, info: inspect.Type, path: str, minor: int) -> Ite
                 yield at, None
             else:
                 yield from _unknown(document[key], fields[key], at, minor)
+    elif isinstance(info, inspect.DictType) and isinstance(document, Mapping):
+        for key in document:
+            yield from _unknown(document[key], info.value_type, f"{path}[{key}]", minor)
     elif isinstance(info, inspect.VarTupleType) and isinstance(document, list | tuple):
         for index, value in enumerate(document):
             yield from _unknown(value, info.item_type, f"{path}[{index}]", minor)
