@@ -45,9 +45,19 @@ def _field_error(document: Mapping[str, Any], message: str, place: Place) -> Inp
         steps = [name or f"[{index}]" for name, index in _STEP.findall(path)]
         path = _locate(document, steps, got[1]) or path
     what = what[:1].lower() + what[1:].replace("`", "").replace(" | null", "")
-    if what.startswith(("expected int <=", "expected int >=")):
+    if what.startswith(("expected int <=", "expected int >=")) or (
+        what == "expected int, got float" and _is_beyond(document, path)
+    ):
         what = "number out of range"
     return place.error(what, path.lstrip("."))
+
+
+def _is_beyond(document: Any, path: str) -> bool:
+    """Whether the number there takes more than 64 bits; YAML makes a float of such."""
+    value = document
+    for name, index in _STEP.findall(path):
+        value = value[int(index)] if index else value[name]
+    return isinstance(value, float) and abs(value) >= 2**63
 
 
 def _locate(value: Any, steps: list[str], got: str) -> str | None:

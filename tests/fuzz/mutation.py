@@ -126,8 +126,49 @@ def _again(rng: random.Random, holder: Any, key: Any, places: Any) -> None:
         holder.insert(key, copy.deepcopy(holder[key])) if rng.random() < 0.7 else holder.pop(key)
 
 
-_LIKELY = (_like, _like, _like, _again, _again, _delete)
-_CHANGES = (_swap_type, _swap_type, _wrap, _delete, _delete, _rename, _transplant, _number, _number)
+_TIMES = ("0001-01-01T00:00:00Z", "0000-00-00T00:00:00Z", "9999-12-31T23:59:59.999999999Z", "1970-01-01T00:00:00+23:59")
+_AMOUNTS = ("12E", "8Ei", "9223372036854775807", "9223372036854775808", "9223372036854775807m", "-9E", "1e19", "9E999")
+_OF_FIELDS: dict[str, tuple[Any, ...]] = {
+    **dict.fromkeys(("creationTimestamp", "startTime", "deletionTimestamp", "lastTransitionTime", "eventTime"), _TIMES),
+    **dict.fromkeys(("cpu", "memory", "ephemeral-storage", "pods", "nvidia.com/gpu", "storage", "value"), _AMOUNTS),
+    **dict.fromkeys(("name", "namespace", "nodeName"), ("a/b", "/", "a/", "shop/web/1", "*")),
+    "apiVersion": (
+        "v2",
+        "apps/v99",
+        "resource.k8s.io/v1",
+        "scheduling.k8s.io/v1beta1",
+        "v1alpha1",
+        "storage.k8s.io/v2beta3",
+    ),
+    **dict.fromkeys(
+        ("preEnqueue", "preFilter", "filter", "preScore", "score", "postFilter", "reserve", "permit", "multiPoint"),
+        ({"disabled": [{"name": "*"}]}, {"enabled": [{"name": "*"}]}, {"enabled": [{"name": "NodeName"}] * 3}),
+    ),
+    "plugins": ({"preScore": {"disabled": [{"name": "*"}]}}, {"multiPoint": {"disabled": [{"name": "*"}]}}),
+    "status": ({"nominatedNodeName": "n1"}, {"phase": "Pending", "nominatedNodeName": "a/b"}),
+    **dict.fromkeys(("priority", "hostPort", "replicas", "weight", "count"), (10**23, -(10**23), 2**63, 1e19, 2**31)),
+    "featureGates": ({"ImageVolume": True, "MadeUp": True}, {"MutableCSINodeAllocatableCount": "true"}),
+}
+"""Field -> values that stand there in the field's own form, and that programs of Go take or refuse in one line."""
+
+
+def _of_the_field(rng: random.Random, holder: Any, key: Any, places: Any) -> None:
+    """What is odd in this very field: zero times, amounts near 2**63, slashes, newer versions; a null among items."""
+    fitting = [(o, k) for o, k in places if k in _OF_FIELDS] if isinstance(key, int) or key not in _OF_FIELDS else []
+    holder, key = rng.choice(fitting) if fitting else (holder, key)
+    if isinstance(key, str) and key in _OF_FIELDS and key in holder:
+        holder[key] = copy.deepcopy(rng.choice(_OF_FIELDS[key]))
+    lists = [o[k] for o, k in places if isinstance(o, dict) and isinstance(o.get(k), list)]
+    if lists and rng.random() < 0.3:
+        found = rng.choice(lists)
+        found.insert(rng.randrange(len(found) + 1), None)
+    if lists and rng.random() < 0.05:
+        found = rng.choice(lists)
+        found.extend(copy.deepcopy(found[:1]) * rng.choice((1, 30, 300)))
+
+
+_LIKELY = (_like, _like, _like, _again, _again, _delete, _of_the_field, _of_the_field)
+_CHANGES = (_of_the_field, _swap_type, _swap_type, _wrap, _delete, _delete, _rename, _transplant, _number, _number)
 
 
 # -- text ---------------------------------------------------------------------------------------------------------

@@ -58,6 +58,14 @@ CASES: dict[str, tuple[str | bytes, str]] = {
         "spec: {devices: [{name: d}, {name: e, capacity: {used: {value: 1Gi}, free: {value: [1]}}}]}",
         "document 1, spec.devices[1].capacity[free].value: expected int | float | str, got array",
     ),
+    "beyond.yaml": (
+        "apiVersion: v1\nkind: Pod\nmetadata: {name: a}\nspec: {priority: 99999999999999999999999}",
+        "document 1, spec.priority: number out of range",
+    ),
+    "fraction.yaml": (
+        "apiVersion: v1\nkind: Pod\nmetadata: {name: a}\nspec: {containers: [{name: c, ports: [{hostPort: 1.5}]}]}",
+        "document 1, spec.containers[0].ports[0].hostPort: expected int, got float",
+    ),
     "version.yaml": (
         "apiVersion: apps/v1\nkind: Pod\nmetadata: {name: a}",
         "document 1: Pod in apiVersion apps/v1 is not known (v1 is what kschedctl reads)",
