@@ -1,13 +1,24 @@
 """Objects less what scheduling does not read: most annotations, and the messages and times of nodes' conditions,
-and the conditions of workloads but those that say that something could not be created."""
+the paths of hosts, and the conditions of workloads but those that say that something could not be created."""
 
 from __future__ import annotations
 
+import re
+from hashlib import blake2b
 from typing import TypeVar
 
 from msgspec.structs import replace
 
-from kschedctl.api.objects import Condition, Node, ObjectMeta, ReplicationController, StoredWorkload, Struct
+from kschedctl.api.objects import (
+    Condition,
+    Node,
+    ObjectMeta,
+    PodTemplateSpec,
+    ReplicationController,
+    StoredWorkload,
+    Struct,
+    Volume,
+)
 from kschedctl.api.observed.failed_creation import tells_of_failure
 
 KEPT_ANNOTATIONS = frozenset(
@@ -23,6 +34,7 @@ KEPT_ANNOTATIONS = frozenset(
 """The annotations that a plugin reads, or that speak to us."""
 
 S = TypeVar("S", bound=Struct)
+_DIGEST = re.compile(r"/[0-9a-f]{16}")
 
 
 def without_noise(obj: S) -> S:
@@ -37,4 +49,18 @@ def without_noise(obj: S) -> S:
     if isinstance(obj, StoredWorkload | ReplicationController) and obj.status.conditions:
         told = tuple(condition for condition in obj.status.conditions if tells_of_failure(condition))
         obj = replace(obj, status=replace(obj.status, conditions=told))
+    template = getattr(getattr(obj, "spec", None), "template", None)
+    if isinstance(template, PodTemplateSpec) and any(volume.host_path for volume in template.spec.volumes):
+        volumes = tuple(map(without_host_path, template.spec.volumes))
+        template = replace(template, spec=replace(template.spec, volumes=volumes))
+        obj = replace(obj, spec=replace(obj.spec, template=template))  # type: ignore[attr-defined]  # it has one
     return obj
+
+
+def without_host_path(volume: Volume) -> Volume:
+    """The same with a digest in place of a path of the host: scheduling asks no more than whether two are the same."""
+    host = volume.host_path
+    if host is None or _DIGEST.fullmatch(host.path):
+        return volume
+    path = f"/{blake2b(host.path.encode(), digest_size=8).hexdigest()}"
+    return replace(volume, host_path=replace(host, path=path))

@@ -17,7 +17,7 @@ from msgspec.structs import replace
 from kschedctl.api.arrays import Ints
 from kschedctl.api.columns import LATEST, NEVER, UID_BYTES, TextColumn, Texts, Times, Uids
 from kschedctl.api.decoding import from_msgpack
-from kschedctl.api.noise import without_noise
+from kschedctl.api.noise import without_host_path, without_noise
 from kschedctl.api.objects import (
     KINDS,
     Affinity,
@@ -131,7 +131,7 @@ def _parts(template: Pod) -> tuple[Any, ...]:
         template.metadata,
         replace(spec, affinity=None, volumes=()),
         spec.affinity,
-        spec.volumes,
+        tuple(map(without_host_path, spec.volumes)),
         template.status,
     )
 

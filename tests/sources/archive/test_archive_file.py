@@ -57,6 +57,30 @@ def test_the_answers_are_the_same(make: Any, tmp_path: Path) -> None:
             assert len(getattr(again, field)) == len(getattr(cluster, field)), kind
 
 
+def test_paths_of_hosts_are_not_kept_but_whether_they_are_the_same(tmp_path: Path) -> None:
+    """Of pods and of templates; a snapshot of what a snapshot held says the same."""
+
+    def volumes(*paths: str) -> dict[str, Any]:
+        return {"volumes": [{"name": f"v{i}", "hostPath": {"path": path}} for i, path in enumerate(paths)]}
+
+    def pod(name: str, *paths: str) -> dict[str, Any]:
+        return {"kind": "Pod", "metadata": {"name": name}, "spec": {"containers": [{"name": "c"}], **volumes(*paths)}}
+
+    template = {"spec": {"containers": [{"name": "c"}], **volumes("/var/secret-a")}}
+    stateful_set = {"kind": "StatefulSet", "metadata": {"name": "s", "uid": "1"}, "spec": {"template": template}}
+    objects = [pod("a", "/var/secret-a", "/var/secret-b"), pod("b", "/var/secret-a"), stateful_set]
+    cluster = kschedctl.Cluster.from_objects(objects)
+    once = through_a_file(cluster, tmp_path)
+    assert b"secret" not in (tmp_path / "snapshot").read_bytes()
+    again = through_a_file(once, tmp_path)
+    for read_again in (once, again):
+        (first, second), (shared,) = ([v.host_path.path for v in pod.spec.volumes] for pod in read_again.pods)
+        (owned,) = read_again.stateful_sets[0].spec.template.spec.volumes
+        assert first == shared == owned.host_path.path != second
+        assert "secret" not in first + second
+    assert [pod.spec.volumes for pod in once.pods] == [pod.spec.volumes for pod in again.pods]
+
+
 @pytest.mark.parametrize("family", ["volumes", "dra", "preemption", "resize", "mixed"])
 def test_golden_clusters_survive(family: str, tmp_path: Path) -> None:
     """Every fifth cluster that kube-scheduler itself was asked about."""
