@@ -68,7 +68,8 @@ def check_namespace(cluster: Cluster, scope: Scope) -> None:
     known = [each.metadata.name for each in cluster.namespaces]
     if scope.all_namespaces or not known or "Namespace" in cluster.gaps or name in (*known, DEFAULT_NAMESPACE):
         return
-    if any(pod.metadata.namespace == name for pod in cluster.pods):
+    workloads = (cluster.deployments, cluster.replica_sets, cluster.stateful_sets, cluster.daemon_sets, cluster.jobs)
+    if any(obj.metadata.namespace == name for objects in (cluster.pods, *workloads) for obj in objects):
         return
     near = get_close_matches(name, known, 3)
     raise UsageError(f'namespace "{name}" not found', hint=f"did you mean {' or '.join(near)}?" if near else "")

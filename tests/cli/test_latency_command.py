@@ -137,9 +137,12 @@ def test_the_section_without_metrics_is_refused(capsys: pytest.CaptureFixture[st
     assert "--section latency needs --metrics or --prometheus" in capsys.readouterr().err
 
 
-def test_a_bound_far_below_the_mean_is_told_as_not_known(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_bound_far_below_the_mean_is_told_as_not_known(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
     """The buckets of a plugin's time end at 22 ms: of ten runs of 14 s nobody knows the quantiles."""
     (tmp_path / "m.txt").write_text(SOUND + plugin("Slow", "Permit", {14.0: 10}))
+    monkeypatch.setenv("COLUMNS", "240")
     main(["latency", "--metrics", str(tmp_path / "m.txt"), "-o", "wide"])
     line = next(each for each in capsys.readouterr().out.splitlines() if each.split()[:1] == ["Slow"])
     assert "14 s" in line

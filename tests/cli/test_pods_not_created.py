@@ -72,7 +72,7 @@ def test_the_overview_is_of_the_namespace_and_its_command_answers(run: Run, writ
         again = run(*command.split()[1:])
         assert (again.code, " Not created: " in again.out) == (1, True)
     assert run("explain", "-n", "adm-rs-26", "-f", cluster, "-o", "csv").out.count("NotCreated") == 1
-    assert run("explain", "-n", "elsewhere", "-f", cluster).code == 0
+    assert run("explain", "-n", "elsewhere", "-f", cluster).code == 2  # the files' namespaces are known, and it is none
     assert run("explain", "-A", "-l", "app=web", "-f", cluster).code == 0  # pods that are not there have no labels
 
 

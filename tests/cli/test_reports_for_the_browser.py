@@ -19,7 +19,9 @@ IMAGE = "<img src=https://evil.example onerror=document.title='hacked'>"
 SCRIPT = "</script></style></textarea><script>document.title='hacked'</script>"
 STEERING = "\x1b[2J\u202egnp\u2028`${1}`\"'{{ 7 * 7 }}"
 EVIL = IMAGE + SCRIPT + STEERING
-NODE, POD, NAMESPACE = f"{IMAGE}{STEERING}", f"p{IMAGE.replace('/', '')}", "n<b>&amp;"
+EVIL_NAME = EVIL.replace("/", "")
+"""Names have no slash; a browser takes https:evil.example for the same address."""
+NODE, POD, NAMESPACE = f"{IMAGE}{STEERING}".replace("/", ""), f"p{IMAGE.replace('/', '')}", "n<b>&amp;"
 LONG = "x" * 1_000_000
 
 
@@ -36,7 +38,7 @@ def node(name: str, zone: str) -> dict[str, Any]:
     labels = {EVIL: EVIL, "topology.kubernetes.io/zone": zone, "kubernetes.io/hostname": name, "pool": EVIL}
     return {
         "kind": "Node", "apiVersion": "v1", "metadata": {"name": name, "uid": name, "labels": labels},
-        "spec": {"taints": [{"key": EVIL, "value": EVIL, "effect": "NoSchedule"}] if name == EVIL else []},
+        "spec": {"taints": [{"key": EVIL, "value": EVIL, "effect": "NoSchedule"}] if name == EVIL_NAME else []},
         "status": {"allocatable": {"cpu": "4", "memory": "16Gi", "pods": "20"}},
     }  # fmt: skip
 
@@ -68,13 +70,18 @@ def cluster() -> list[dict[str, Any]]:
         pod(f"{POD}6", "1", schedulingGates=[{"name": EVIL}]),
         pod(f"{POD}7", "1", schedulingGates=[{"name": LONG}]),
     ]
-    replicas = {"kind": "ReplicaSet", "apiVersion": "apps/v1", "metadata": meta(EVIL), "spec": {"selector": selector}}
+    replicas = {
+        "kind": "ReplicaSet",
+        "apiVersion": "apps/v1",
+        "metadata": meta(EVIL_NAME),
+        "spec": {"selector": selector},
+    }
     budget = {"selector": selector, "minAvailable": 3}
     return [
-        node(NODE, EVIL), node(f"{NODE}2", IMAGE), node(EVIL, EVIL), *pending, replicas,
-        *(owned(f"{EVIL}{i}", EVIL, on) for i, on in enumerate((NODE, NODE, f"{NODE}2"))),
+        node(NODE, EVIL), node(f"{NODE}2", IMAGE), node(EVIL_NAME, EVIL), *pending, replicas,
+        *(owned(f"{EVIL_NAME}{i}", EVIL_NAME, on) for i, on in enumerate((NODE, NODE, f"{NODE}2"))),
         {"kind": "PriorityClass", "apiVersion": "scheduling.k8s.io/v1", "metadata": {"name": "own"}, "value": 5},
-        {"kind": "PodDisruptionBudget", "apiVersion": "policy/v1", "metadata": meta(EVIL), "spec": budget,
+        {"kind": "PodDisruptionBudget", "apiVersion": "policy/v1", "metadata": meta(EVIL_NAME), "spec": budget,
          "status": {"disruptionsAllowed": 0}},
     ]  # fmt: skip
 

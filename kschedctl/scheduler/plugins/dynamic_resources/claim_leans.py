@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 from kschedctl.api.objects import DeviceClass, DeviceSelector, ResourceClaim
 from kschedctl.api.resource_names import is_dra_extended
 from kschedctl.cel.errors import CompileError
-from kschedctl.cel.library.regular_expressions import has_re2
+from kschedctl.cel.library import regular_expressions
 from kschedctl.cluster import Gap
 from kschedctl.scheduler.framework.extended_resources import backed, backing_classes
 from kschedctl.scheduler.framework.leaning import Effect, Lean, Unknown
@@ -71,7 +71,7 @@ def _refusing(*kinds: str) -> Iterator[Lean]:
 
 def pattern_doubts(plugin: str, info: PodInfo, view: Fork, features: Features) -> Iterator[Unknown]:
     """The kinds whose selectors have regular expressions that cannot be run here, where the pod asks for devices."""
-    if has_re2():
+    if regular_expressions.has_re2():
         return
     inventory = inventory_of(view, features)
     try:
