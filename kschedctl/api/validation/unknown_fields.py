@@ -31,6 +31,8 @@ _SAME_WORD, _LIKE = 0.8, 0.7
 """How much of two names is alike, from 0 to 1, where one was meant for the other, and where it may have been."""
 _DIRECTIVE = "$"
 """What the names of a strategic merge patch begin with that are no fields."""
+MOST_SHOWN = 200
+"""Characters of a name that are shown."""
 
 
 class UnknownField(NamedTuple):
@@ -41,7 +43,8 @@ class UnknownField(NamedTuple):
     type_name: str
 
     def __str__(self) -> str:
-        return f'unknown field "{path_text(self.path)}"'
+        shown = tuple(f"{str(step)[:MOST_SHOWN]}…" if len(str(step)) > MOST_SHOWN else step for step in self.path)
+        return f'unknown field "{path_text(shown)}"'
 
     @property
     def meant(self) -> str:

@@ -105,3 +105,8 @@ def test_a_directive_of_a_patch_is_no_field() -> None:
 
 def test_nothing_is_said_of_a_kind_that_is_not_known() -> None:
     assert told({"kind": "PodSpec", "any": 1}) == told({"kind": "Rollout", "any": 1}) == []
+
+
+def test_a_name_without_end_is_cut() -> None:
+    (field,) = unknown_fields({"kind": "Pod", "spec": {"x" * 5000: 1}})
+    assert str(field) == f'unknown field "spec.{"x" * 200}…"'
