@@ -292,6 +292,13 @@ def test_errors_name_the_file() -> None:
         whatif(Cluster.from_objects(CLUSTER), {"steps": [{"drain": {"nodes": 5}}]}, where="what.yaml")
 
 
+def test_too_many_steps_are_refused_before_any_is_replayed() -> None:
+    step = {"cordon": {"nodes": ["n1"]}}
+    assert len(load_scenario({"steps": [step] * 500}).steps) == 500
+    with pytest.raises(InputError, match="steps: 2,000 steps, of which each is replayed; at most 500 are taken"):
+        load_scenario({"steps": [step] * 2000})
+
+
 def test_a_document_of_another_kind() -> None:
     with pytest.raises(InputError, match=r"what.yaml: kind: 'Pod' is not one of"):
         load_scenario({"kind": "Pod", "steps": [{"cordon": {}}]}, where="what.yaml")

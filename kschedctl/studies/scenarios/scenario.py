@@ -11,6 +11,7 @@ from kschedctl.reports.scenario import Apply, Configure, Part, Scenario, Step, s
 from kschedctl.studies.scenarios.steps import Files
 
 STEPS = Step.__struct_encode_fields__
+MOST_STEPS = 500
 MESSAGES = {
     "minProperties": "says nothing to do",
     "maxProperties": "is more than one step: each step is an item of its own",
@@ -20,6 +21,10 @@ MESSAGES = {
 
 def load_scenario(document: Mapping[str, Any], where: str = "") -> Scenario:
     """The scenario that a document is. Raises InputError that names step and field."""
+    steps = document.get("steps")
+    if isinstance(steps, list | tuple) and len(steps) > MOST_STEPS:
+        what = f"steps: {len(steps):,} steps, of which each is replayed; at most {MOST_STEPS:,} are taken"
+        raise InputError(what, where=where, hint="a step can name many nodes and pods")
     from jsonschema import Draft202012Validator  # noqa: PLC0415 - takes longer to load than most answers
     from jsonschema.exceptions import best_match  # noqa: PLC0415
 
