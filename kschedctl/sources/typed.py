@@ -41,23 +41,21 @@ def typed(document: Mapping[str, Any], kind: str, place: Place, structs: Mapping
 def _field_error(document: Mapping[str, Any], message: str, place: Place) -> InputError:
     what, path = _PROBLEM.fullmatch(message).groups(default="")  # type: ignore[union-attr]
     got = _GOT.search(what)
+    steps = [name or f"[{index}]" for name, index in _STEP.findall(path)]
+    beyond = _is_beyond(document, steps)
     if "[...]" in path and got:
-        steps = [name or f"[{index}]" for name, index in _STEP.findall(path)]
         path = _locate(document, steps, got[1]) or path
     what = what[:1].lower() + what[1:].replace("`", "").replace(" | null", "")
-    if what.startswith(("expected int <=", "expected int >=")) or (
-        what == "expected int, got float" and _is_beyond(document, path)
-    ):
+    if what.startswith(("expected int <=", "expected int >=")) or (what == "expected int, got float" and beyond):
         what = "number out of range"
     return place.error(what, path.lstrip("."))
 
 
-def _is_beyond(document: Any, path: str) -> bool:
-    """Whether the number there takes more than 64 bits; YAML makes a float of such."""
-    value = document
-    for name, index in _STEP.findall(path):
-        value = value[int(index)] if index else value[name]
-    return isinstance(value, float) and abs(value) >= 2**63
+def _is_beyond(value: Any, steps: list[str]) -> bool:
+    """Whether a number there takes more than 64 bits; YAML makes a float of such, msgspec calls it one."""
+    if not steps:
+        return isinstance(value, int | float) and not -(2**63) <= value < 2**63
+    return any(_is_beyond(inner, steps[1:]) for _, inner in _inside(value, steps[0]))
 
 
 def _locate(value: Any, steps: list[str], got: str) -> str | None:

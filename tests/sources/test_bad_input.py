@@ -23,6 +23,16 @@ NO_QUANTITY = "quantities must match the regular expression '^([+-]?[0-9.]+)([eE
 NESTED = "broken YAML: mapping values are not allowed in this context"
 REQUEST = "document 1, spec.containers[0].resources.requests.cpu"
 
+ATTRIBUTE = """apiVersion: resource.k8s.io/v1
+kind: ResourceSlice
+metadata: {name: a}
+spec:
+  driver: d
+  nodeName: n1
+  pool: {name: p, generation: 1, resourceSliceCount: 1}
+  devices: [{name: d, attributes: {x: {int: %s}}}]
+"""
+IN_A_MAP = "document 1, spec.devices[0].attributes[x].int"
 CASES: dict[str, tuple[str | bytes, str]] = {
     "truncated.json": (
         '{"kind":"Pod","metadata":{"na',
@@ -62,6 +72,8 @@ CASES: dict[str, tuple[str | bytes, str]] = {
         "apiVersion: v1\nkind: Pod\nmetadata: {name: a}\nspec: {priority: 99999999999999999999999}",
         "document 1, spec.priority: number out of range",
     ),
+    "beyond-in-a-map.yaml": (ATTRIBUTE % "99999999999999999999999", f"{IN_A_MAP}: number out of range"),
+    "fraction-in-a-map.yaml": (ATTRIBUTE % "1.5", f"{IN_A_MAP}: expected int, got float"),
     "fraction.yaml": (
         "apiVersion: v1\nkind: Pod\nmetadata: {name: a}\nspec: {containers: [{name: c, ports: [{hostPort: 1.5}]}]}",
         "document 1, spec.containers[0].ports[0].hostPort: expected int, got float",

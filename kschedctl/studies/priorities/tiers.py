@@ -25,8 +25,9 @@ class Tiers:
     def __init__(self, view: Fork) -> None:
         self.view, self.pods = view, view.pods
         used = np.bincount(self.pods.info, minlength=len(self.pods.infos)) > 0
-        self.values = np.unique(self.pods.priority[used])[::-1]
-        self.of_info: Ints = np.searchsorted(-self.values, -self.pods.priority).astype(np.int32)
+        rising = np.unique(self.pods.priority[used])  # what is negated may be no int64 any more
+        self.values = rising[::-1]
+        self.of_info: Ints = (len(rising) - 1 - np.searchsorted(rising, self.pods.priority)).astype(np.int32)
         self.of_pod: Ints = self.of_info[self.pods.info]
         self.running: Bools = (view.node >= 0) & ~self.pods.terminating[self.pods.info]
 

@@ -334,3 +334,11 @@ def test_a_recorded_cluster() -> None:
         "Deployment batch/batch-low": 2,
         "Deployment batch/unguarded": 1,
     }
+
+
+def test_the_lowest_priority_that_there_is_has_a_tier() -> None:
+    """What is negated of it is no int64 any more."""
+    pods = [pod("low", "n1", priority=-(2**63)), pod("high", priority=5), pod("top", priority=2**63 - 1)]
+    tiers = Tiers(Scheduler(Cluster.from_objects([node("n1"), *pods])).view)
+    assert tiers.values.tolist() == [2**63 - 1, 5, -(2**63)]
+    assert tiers.values[tiers.of_pod].tolist() == tiers.pods.priority[tiers.pods.info].tolist()
