@@ -18,6 +18,7 @@ from typing import Any
 
 import yaml
 from mutation import damaged, mutated, written
+from operators import GATES, operated, without_plugins
 
 TESTS = Path(__file__).parents[1]
 PACKAGE = TESTS.parent / "kschedctl"
@@ -90,6 +91,7 @@ def configurations() -> list[Json]:
     return [document for document in (*found, *cases) if document]
 
 
+MANY_STEPS = 40
 SCENARIO = {
     "apiVersion": "kschedctl.dev/v1",
     "kind": "Scenario",
@@ -135,19 +137,28 @@ spec:
   template:
     metadata: {labels: {app: web}}
     spec:
-      priorityClassName: high
       topologySpreadConstraints:
       - {maxSkew: 1, topologyKey: zone, whenUnsatisfiable: DoNotSchedule, labelSelector: {matchLabels: {app: web}}}
-      volumes: [{name: v, ephemeral: {volumeClaimTemplate: {spec: {resources: {requests: {storage: 1Gi}}}}}}]
-      containers: [{name: c, image: a, ports: [{hostPort: 80}], resources: {requests: {cpu: 500m, memory: 1Gi}}}]
+      volumes:
+      - name: v
+        ephemeral:
+          volumeClaimTemplate: {spec: {accessModes: [ReadWriteOnce], resources: {requests: {storage: 1Gi}}}}
+      containers:
+      - {name: c, image: a, ports: [{containerPort: 80, hostPort: 80}], resources: {requests: {cpu: 500m, memory: 1Gi}}}
 ---
 apiVersion: apps/v1
 kind: StatefulSet
 metadata: {name: db}
 spec:
   replicas: 2
-  template: {metadata: {labels: {app: db}}, spec: {containers: [{name: c, resources: {requests: {cpu: 1}}}]}}
-  volumeClaimTemplates: [{metadata: {name: d}, spec: {storageClassName: s, resources: {requests: {storage: 1Gi}}}}]
+  serviceName: db
+  selector: {matchLabels: {app: db}}
+  template:
+    metadata: {labels: {app: db}}
+    spec: {containers: [{name: c, image: a, resources: {requests: {cpu: 1}}}]}
+  volumeClaimTemplates:
+  - metadata: {name: d}
+    spec: {accessModes: [ReadWriteOnce], storageClassName: s, resources: {requests: {storage: 1Gi}}}
 ---
 apiVersion: batch/v1
 kind: CronJob
@@ -159,17 +170,21 @@ spec:
       parallelism: 2
       completions: 3
       completionMode: Indexed
-      template: {spec: {containers: [{name: c, resources: {requests: {cpu: 1}}}]}}
+      template: {spec: {restartPolicy: Never, containers: [{name: c, image: a, resources: {requests: {cpu: 1}}}]}}
 ---
 apiVersion: apps/v1
 kind: DaemonSet
 metadata: {name: agent}
-spec: {template: {spec: {tolerations: [{operator: Exists}], containers: [{name: c}]}}}
+spec:
+  selector: {matchLabels: {app: agent}}
+  template:
+    metadata: {labels: {app: agent}}
+    spec: {tolerations: [{operator: Exists}], containers: [{name: c, image: a}]}
 ---
 apiVersion: autoscaling/v2
 kind: HorizontalPodAutoscaler
 metadata: {name: web, namespace: shop}
-spec: {minReplicas: 2, maxReplicas: 9, scaleTargetRef: {kind: Deployment, name: web}}
+spec: {minReplicas: 2, maxReplicas: 9, scaleTargetRef: {apiVersion: apps/v1, kind: Deployment, name: web}}
 ---
 apiVersion: policy/v1
 kind: PodDisruptionBudget
@@ -233,6 +248,10 @@ def wrong(rng: random.Random, found: list[Any], padding: bool = True) -> bytes:
     """The documents as bytes, wrong in one or both ways; now and then more than a MiB of them."""
     if padding and rng.random() < 0.04:
         return _long_list(rng, found)
+    objects = any(isinstance(document, dict) and "metadata" in document for document in found)
+    if objects and rng.random() < 0.3:
+        data = written(rng, operated(rng, found))
+        return damaged(rng, data) if rng.random() < 0.1 else data
     if rng.random() < 0.75:
         where = rng.randrange(len(found)) if found else 0
         times = rng.choice((1, 1, 1, 2, 3))
@@ -264,8 +283,8 @@ def _maybe(rng: random.Random, chance: float, *arguments: str) -> list[str]:
     return list(arguments) if rng.random() < chance else []
 
 
-def _source(rng: random.Random, snapshot: bytes, input: Input) -> None:
-    """Where the cluster comes from."""
+def _source(rng: random.Random, snapshot: bytes, input: Input) -> list[str]:
+    """Where the cluster comes from; the names of pods that it has, as long as nothing is wrong with it."""
     found, config = cluster(rng)
     if rng.random() < 0.15:
         input.arguments += ["--snapshot", "s.ksched"]
@@ -276,7 +295,10 @@ def _source(rng: random.Random, snapshot: bytes, input: Input) -> None:
         name = rng.choice(("c.json", "c.yaml", "c.txt"))
         input.arguments += ["-f", name]
         input.files[name] = wrong(rng, found) if rng.random() < 0.7 else written(rng, found)
-    if (config and rng.random() < 0.7) or rng.random() < 0.1:
+    if rng.random() < 0.1:
+        input.arguments += ["--config", "config.yaml"]
+        input.files["config.yaml"] = written(rng, [without_plugins(rng)])
+    elif (config and rng.random() < 0.7) or rng.random() < 0.1:
         input.arguments += ["--config", "config.yaml"]
         document = [config or rng.choice(configurations())]
         input.files["config.yaml"] = (
@@ -284,7 +306,9 @@ def _source(rng: random.Random, snapshot: bytes, input: Input) -> None:
         )
     input.arguments += _maybe(rng, 0.2, "--assume-complete")
     input.arguments += _maybe(rng, 0.1, "--kube-version", rng.choice(("1.30", "1.33", "1.36.2", "x", "1.99")))
-    input.arguments += _maybe(rng, 0.05, "--feature-gates", rng.choice(("A=true", "GenericWorkload=true", "=")))
+    input.arguments += _maybe(rng, 0.08, "--feature-gates", rng.choice(GATES))
+    metas = [document["metadata"] for document in found if document.get("kind") == "Pod"]
+    return [f"{meta.get('namespace', 'default')}/{meta.get('name', '')}" for meta in metas][-20:] or ["default/pod"]
 
 
 def _format(rng: random.Random) -> list[str]:
@@ -293,11 +317,11 @@ def _format(rng: random.Random) -> list[str]:
 
 def _explain(rng: random.Random, snapshot: bytes) -> Input:
     input = Input(["explain"])
-    _source(rng, snapshot, input)
+    pods = _source(rng, snapshot, input)
     input.arguments += _maybe(rng, 0.6, "-A") + _format(rng)
     if rng.random() < 0.3:
         input.arguments.append(
-            rng.choice(("p", "default/pod", "pod/web", "deploy/web", "lab/p01", "\x1b[2J", "", "a/b/c/d", "\udcff"))
+            rng.choice((*pods[:5], "p", "pod/web", "deploy/web", "lab/p01", "\x1b[2J", "", "a/b/c/d", "\udcff"))
         )
         input.arguments += _maybe(rng, 0.3, "--as-if-priority", rng.choice(("1", "-1", "9" * 30, "x")))
     if rng.random() < 0.1:
@@ -334,6 +358,8 @@ def _whatif(rng: random.Random, snapshot: bytes) -> Input:
     _source(rng, snapshot, input)
     names = [d["metadata"]["name"] for d in cluster(rng)[0] if d.get("kind") == "Node"] or ["node-1"]
     steps = rng.sample(SCENARIO["steps"], rng.choice((1, 1, 2, 3)))
+    if rng.random() < 0.03:
+        steps = rng.choices(SCENARIO["steps"][:4], k=MANY_STEPS)
     text = json.dumps({**SCENARIO, "steps": steps}).replace("node-1", rng.choice(names))
     scenario = json.loads(text)
     for step in scenario["steps"]:
@@ -342,10 +368,30 @@ def _whatif(rng: random.Random, snapshot: bytes) -> Input:
             step["apply"]["files"] = rng.choice(([], ["m.yaml"], ["/"], ["scenario.yaml"], ["\x00"]))
         if "configure" in step:
             step["configure"]["configuration"] = rng.choice(configurations())
-    input.files["scenario.yaml"] = wrong(rng, [scenario], padding=False)
+    sound = rng.random() < 0.5
+    input.files["scenario.yaml"] = json.dumps(scenario).encode() if sound else wrong(rng, [scenario], padding=False)
     input.files["m.yaml"] = wrong(rng, documents(WORKLOAD), padding=False)
     input.arguments += _format(rng)
     return input
+
+
+def _studies(rng: random.Random, snapshot: bytes) -> Input:
+    """What asks about a whole cluster, or about one pod of it."""
+    of_a_pod = rng.random() < 0.3
+    input = Input(rng.choice(OF_A_POD if of_a_pod else OF_A_CLUSTER).split())
+    pods = _source(rng, snapshot, input)
+    now = rng.choice(("2026-05-06T12:00:00Z", "0001-01-01T00:00:00Z", "9999-12-31T23:59:59Z", "x", "2026-05-06"))
+    input.arguments += [
+        *_format(rng),
+        *_maybe(rng, 0.3 * (input.arguments[0] in ("audit", "priorities")), "--now", now),
+    ]
+    input.arguments += [rng.choice((*pods, "a/b/c"))] if of_a_pod else []
+    return input
+
+
+OF_A_CLUSTER = ("audit", "wakes -A", "priorities", "packing", "topology", "races", "sampling")
+TIMED = ("audit", "priorities")
+OF_A_POD = ("remedies", "wakes")
 
 
 def _drain(rng: random.Random, snapshot: bytes) -> Input:
@@ -441,6 +487,7 @@ COMMANDS: dict[str, tuple[int, Callable[[random.Random, bytes], Input]]] = {
     "explain": (26, _explain),
     "simulate": (20, _simulate),
     "whatif": (12, _whatif),
+    "studies": (20, _studies),
     "drain": (5, _drain),
     "failures": (4, _failures),
     "lint": (15, _lint),
