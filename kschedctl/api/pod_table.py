@@ -323,6 +323,15 @@ def _key(pod: Pod) -> bytes:
         _status_fields(pod.status),
         _conditions(pod.status),
     )
+    return identity(parts)
+
+
+def identity(parts: Any) -> bytes:
+    """Equal for what is equal.
+
+    >>> identity(["1"]) == identity(["1"]) != identity([10**30]) == identity([10**30])
+    True
+    """
     try:
         return _encode(parts)
     except OverflowError:  # an amount beyond 64 bits, which quantities may be

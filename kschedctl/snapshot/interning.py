@@ -4,17 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-import msgspec
 import numpy as np
 from msgspec.structs import replace
 
 from kschedctl.api.arrays import Ints
 from kschedctl.api.objects import Pod, PodSpec
 from kschedctl.api.pod_requests import Options
-from kschedctl.api.pod_table import PodTable
+from kschedctl.api.pod_table import PodTable, identity
 from kschedctl.snapshot.pod_info import PodInfo
-
-_encode = msgspec.msgpack.Encoder().encode
 
 
 def interned(pods: PodTable, stored: Callable[[Pod], Pod], options: Options) -> tuple[Ints, list[PodInfo]]:
@@ -34,7 +31,7 @@ def interned(pods: PodTable, stored: Callable[[Pod], Pod], options: Options) -> 
     known: dict[bytes, int] = {}
     for number, row in enumerate(first[order].tolist()):
         pod = pods[row]
-        alike = known.setdefault(_encode(_unnamed(pod)), number) if pod.spec.resource_claims else number
+        alike = known.setdefault(identity(_unnamed(pod)), number) if pod.spec.resource_claims else number
         infos.append(PodInfo(stored(pod), options, number, alike))
     return numbers[inverse], infos
 

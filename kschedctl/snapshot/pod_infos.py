@@ -12,6 +12,7 @@ import numpy.typing as npt
 from kschedctl.api.arrays import Bools, Ints
 from kschedctl.api.labels import DOUBLE_EQUALS, EQUALS, IN, Selector
 from kschedctl.api.objects import Pod
+from kschedctl.api.pod_table import identity
 from kschedctl.snapshot.pod_info import AffinityTerm, PodInfo
 
 ONE_OF = (IN, EQUALS, DOUBLE_EQUALS)
@@ -161,7 +162,7 @@ def _request_parts(pod: Pod) -> tuple[object, ...]:
 def _request_key(pod: Pod) -> bytes:
     """Equal for pods that request the same resources."""
     spec, status = pod.spec, pod.status
-    return _encode(
+    return identity(
         (
             [(c.name, c.resources) for c in spec.containers],
             [(c.name, c.resources, c.restart_policy) for c in spec.init_containers],

@@ -299,6 +299,11 @@ def test_too_many_steps_are_refused_before_any_is_replayed() -> None:
         load_scenario({"steps": [step] * 2000})
 
 
+def test_what_is_no_document_is_told() -> None:
+    with pytest.raises(InputError, match=r"what\.yaml: None is not of type 'object'"):
+        load_scenario(None, where="what.yaml")  # type: ignore[arg-type]
+
+
 def test_a_document_of_another_kind() -> None:
     with pytest.raises(InputError, match=r"what.yaml: kind: 'Pod' is not one of"):
         load_scenario({"kind": "Pod", "steps": [{"cordon": {}}]}, where="what.yaml")

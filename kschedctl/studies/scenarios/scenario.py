@@ -21,7 +21,7 @@ MESSAGES = {
 
 def load_scenario(document: Mapping[str, Any], where: str = "") -> Scenario:
     """The scenario that a document is. Raises InputError that names step and field."""
-    steps = document.get("steps")
+    steps = document.get("steps") if isinstance(document, Mapping) else None
     if isinstance(steps, list | tuple) and len(steps) > MOST_STEPS:
         what = f"steps: {len(steps):,} steps, of which each is replayed; at most {MOST_STEPS:,} are taken"
         raise InputError(what, where=where, hint="a step can name many nodes and pods")

@@ -1,0 +1,22 @@
+"""Requests that are no int64: quantities may be numbers of any size."""
+
+from __future__ import annotations
+
+from small import node, pod
+
+import kschedctl
+from kschedctl.scheduler.scheduler import Scheduler
+
+
+def test_pods_are_told_apart_by_them() -> None:
+    """Their amounts wrap as Go's do: 10**30 and 10**31, as int64."""
+    pods = [pod(name) for name in "abc"]
+    for each, memory in zip(pods, (10**30, 10**30, 10**31), strict=True):
+        each["spec"]["containers"][0]["resources"] = {"requests": {"memory": memory}}
+    view = Scheduler(kschedctl.Cluster.from_objects([node("n1"), *pods])).view
+    assert view.pods.info.tolist() == [0, 0, 1]
+    assert view.requests[:, view.resources["memory"]].tolist() == [wrapped(10**30), wrapped(10**31)]
+
+
+def wrapped(number: int) -> int:
+    return (number + 2**63) % 2**64 - 2**63
