@@ -11,7 +11,7 @@ import msgspec
 
 from kschedctl.api import objects as api
 from kschedctl.api.api_versions import kind_of, known_as
-from kschedctl.api.decoding import from_builtins
+from kschedctl.api.decoding import from_builtins, type_name
 from kschedctl.api.defaults import DEFAULT_NAMESPACE
 from kschedctl.api.kube_version import KUBE_VERSION, KubeVersion
 from kschedctl.api.pod_table import NO_PODS, PodTable
@@ -310,8 +310,10 @@ def without_nulls(value: Any) -> Any:
 
 
 def flatten(documents: Iterable[Mapping[str, Any]]) -> Iterable[Mapping[str, Any]]:
-    """The documents, those of Lists one by one."""
-    for document in documents:
+    """The documents, those of Lists one by one. Raises InputError for what is no object."""
+    for index, document in enumerate(documents):
+        if not isinstance(document, Mapping):
+            raise InputError(f"items[{index}]: expected an object, got {type_name(document)}")
         items = document.get("items")
         if isinstance(items, list) and str(document.get("kind", "")).endswith("List"):
             yield from flatten(items)

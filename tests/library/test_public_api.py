@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from typing import Any
 
 import pytest
 
@@ -219,3 +220,9 @@ def test_help_shows_what_there_is() -> None:
     for words in ("from_objects(", "from_paths(", "from_live(", "from_snapshot(", "explain(cluster", "KschedctlError"):
         assert words in found.stdout, words
     assert "TYPE_CHECKING" not in found.stdout
+
+
+@pytest.mark.parametrize("objects", [[None], [{"kind": "List", "items": [None]}]])
+def test_what_is_no_object_is_an_error_of_ours(objects: list[Any]) -> None:
+    with pytest.raises(kschedctl.KschedctlError, match=r"items\[0\]: expected an object, got null"):
+        kschedctl.Cluster.from_objects(objects)
