@@ -91,3 +91,9 @@ def test_no_modules_import_each_other() -> None:
     assert len(in_order({m: graph.find_modules_directly_imported_by(m) for m in graph.modules})) > 300
     with pytest.raises(CycleError):
         in_order({"a": {"b"}, "b": {"a"}})
+
+
+def test_modules_of_tests_share_one_namespace() -> None:
+    """pytest puts their folders on one path, so that of two with a name each test might import the other's."""
+    paths = [path for path in (ROOT.parent / "tests").rglob("*.py") if path.stem not in ("__init__", "conftest")]
+    assert not [name for name, count in Counter(path.stem for path in paths).items() if count > 1]

@@ -18,7 +18,7 @@ from typing import Any
 
 import yaml
 from mutation import damaged, mutated, written
-from operators import GATES, operated, without_plugins
+from operations import GATES, operated, without_plugins
 
 TESTS = Path(__file__).parents[1]
 PACKAGE = TESTS.parent / "kschedctl"
