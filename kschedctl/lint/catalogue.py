@@ -33,7 +33,7 @@ from kschedctl.lint.rules import (
 )
 from kschedctl.lint.rules.admission import limit_ranges, quota_sums, quotas
 from kschedctl.lint.rules.api import immutable, refused, versions
-from kschedctl.lint.rules.meant import (
+from kschedctl.lint.rules.likely_mistakes import (
     amounts,
     autoscalers,
     namespaces,

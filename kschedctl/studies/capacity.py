@@ -24,11 +24,11 @@ from kschedctl.snapshot.fork import Fork
 from kschedctl.studies.controllers.creation import MOST_PODS, create
 from kschedctl.studies.controllers.manifests import refuse_written, sort_out
 from kschedctl.studies.edits.cluster_edits import added
-from kschedctl.studies.over_runs import spread
 from kschedctl.studies.parallel import ALONE, UNSEEN, Progress, Workers, run_all
-from kschedctl.studies.placements import domain_keys, headroom, nodes_of, per_domain
-from kschedctl.studies.shared_cluster import Scene, left_out, searched, those_who_may_ask
 from kschedctl.studies.unknown import of_simulation, said, together
+from kschedctl.studies.what_if.over_runs import spread
+from kschedctl.studies.what_if.placements import domain_keys, headroom, nodes_of, per_domain
+from kschedctl.studies.what_if.shared_cluster import Scene, left_out, searched, those_who_may_ask
 from kschedctl.studies.why.eliminations import eliminations
 from kschedctl.studies.why.reach import but_for_room, obstacles
 

@@ -25,13 +25,13 @@ from kschedctl.scheduler.simulation.outcome import UNSCHEDULABLE, Outcome
 from kschedctl.scheduler.simulation.simulation import Simulation
 from kschedctl.studies.controllers.eviction import Evictions
 from kschedctl.studies.edits.node_edits import cordoned, find_nodes
-from kschedctl.studies.order_of_return import in_no_order, most_in_no_order, order_of_return, unplaced_over_runs
-from kschedctl.studies.over_runs import over_runs, try_seeds
 from kschedctl.studies.parallel import ALONE, UNSEEN, Progress, Workers
-from kschedctl.studies.placements import evictions, headroom, pending_groups, pod_counts
-from kschedctl.studies.settling import come_back
-from kschedctl.studies.shared_cluster import Scene, left_out, searched, those_who_may_ask
 from kschedctl.studies.unknown import of_simulation, said, together
+from kschedctl.studies.what_if.order_of_return import in_no_order, most_in_no_order, order_of_return, unplaced_over_runs
+from kschedctl.studies.what_if.over_runs import over_runs, try_seeds
+from kschedctl.studies.what_if.placements import evictions, headroom, pending_groups, pod_counts
+from kschedctl.studies.what_if.settling import come_back
+from kschedctl.studies.what_if.shared_cluster import Scene, left_out, searched, those_who_may_ask
 
 STAYING = ("DaemonSet", "Node")
 

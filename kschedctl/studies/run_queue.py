@@ -14,8 +14,8 @@ from kschedctl.scheduler.queueing.closed_loop import closed_loop as cycles_of_cl
 from kschedctl.scheduler.queueing.pod_groups import GroupRecord, QueuedPodGroups
 from kschedctl.scheduler.queueing.scheduling_loop import CycleRecord, Failed, SchedulingLoop
 from kschedctl.scheduler.scheduler import Scheduler
-from kschedctl.studies.shared_cluster import left_out
 from kschedctl.studies.unknown import of_simulation, said
+from kschedctl.studies.what_if.shared_cluster import left_out
 
 
 def run_queue(cluster: Cluster, closed_loop: bool = False) -> reports.QueueRun:

@@ -23,10 +23,11 @@ from kschedctl.studies.controllers.manifests import refuse_written, sort_out
 from kschedctl.studies.controllers.rollout import Rollout, renamed, roll_out
 from kschedctl.studies.controllers.rollout_limits import Change
 from kschedctl.studies.edits.cluster_edits import added, with_pods
-from kschedctl.studies.over_runs import try_seeds, variation
 from kschedctl.studies.parallel import ALONE, UNSEEN, Progress, Workers
 from kschedctl.studies.pending import explained_in_full
-from kschedctl.studies.placements import (
+from kschedctl.studies.unknown import of_simulation, said, together
+from kschedctl.studies.what_if.over_runs import try_seeds, variation
+from kschedctl.studies.what_if.placements import (
     domain_keys,
     evictions,
     headroom,
@@ -37,9 +38,8 @@ from kschedctl.studies.placements import (
     retried_groups,
     waiting_at_permit,
 )
-from kschedctl.studies.settling import after, come_back, victims
-from kschedctl.studies.shared_cluster import Scene, left_out, searched, those_who_may_ask
-from kschedctl.studies.unknown import of_simulation, said, together
+from kschedctl.studies.what_if.settling import after, come_back, victims
+from kschedctl.studies.what_if.shared_cluster import Scene, left_out, searched, those_who_may_ask
 
 
 @dataclass(eq=False)

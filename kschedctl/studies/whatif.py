@@ -21,20 +21,20 @@ from kschedctl.scheduler.engine.sampling import SampledFrom
 from kschedctl.scheduler.scheduler import Scheduler
 from kschedctl.scheduler.simulation.simulation import Simulation
 from kschedctl.studies.controllers.manifests import in_files, names_of
-from kschedctl.studies.difference import message_changes, pod_changes, zone_balance
 from kschedctl.studies.drain import Draining
 from kschedctl.studies.edits import node_edits
-from kschedctl.studies.over_runs import over_runs, try_seeds
 from kschedctl.studies.parallel import ALONE, UNSEEN, Progress, Workers
 from kschedctl.studies.pending import explained_in_full
-from kschedctl.studies.replacement import replacement
 from kschedctl.studies.scenarios import steps_on_nodes, steps_on_pods
 from kschedctl.studies.scenarios.scenario import files_of, in_step, load_scenario, no_files, verb
 from kschedctl.studies.scenarios.steps import Edit, Files, chosen_nodes
-from kschedctl.studies.settling import Settled, driven_away_too, pending, run_on, settle, settled, victims
-from kschedctl.studies.shared_cluster import Scene, left_out, searched, those_who_may_ask
 from kschedctl.studies.simulate import deploy, prepare
 from kschedctl.studies.unknown import of_simulation, said, together
+from kschedctl.studies.what_if.difference import message_changes, pod_changes, zone_balance
+from kschedctl.studies.what_if.over_runs import over_runs, try_seeds
+from kschedctl.studies.what_if.replacement import replacement
+from kschedctl.studies.what_if.settling import Settled, driven_away_too, pending, run_on, settle, settled, victims
+from kschedctl.studies.what_if.shared_cluster import Scene, left_out, searched, those_who_may_ask
 
 EDITS: Mapping[str, Callable[[Any, Cluster, Files], Edit]] = {
     "cordon": steps_on_nodes.cordon,

@@ -25,7 +25,7 @@ from kschedctl.studies.remedies.catalogue import against, everywhere
 from kschedctl.studies.remedies.many import remedies_of_many
 from kschedctl.studies.remedies.search import RemedySearch, RemedyWishes
 from kschedctl.studies.remedies.trials import Trials
-from kschedctl.studies.settling import settle
+from kschedctl.studies.what_if.settling import settle
 
 ZONE, HOSTNAME, POOL = "topology.kubernetes.io/zone", "kubernetes.io/hostname", "pool"
 WORKLOADS = 400

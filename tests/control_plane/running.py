@@ -12,7 +12,7 @@ from kschedctl.cluster import FIELDS, Cluster
 from kschedctl.scheduler.scheduler import Scheduler
 from kschedctl.scheduler.simulation.simulation import Simulation
 from kschedctl.studies.remedies.json_patch import plain
-from kschedctl.studies.settling import pending
+from kschedctl.studies.what_if.settling import pending
 
 Json = dict[str, Any]
 MOST_ROUNDS = 200

@@ -14,7 +14,7 @@ from kschedctl.scheduler.engine.cycle import run_cycle
 from kschedctl.scheduler.framework import PluginError
 from kschedctl.scheduler.scheduler import Scheduler
 from kschedctl.scheduler.simulation.simulation import Simulation
-from kschedctl.studies.settling import after
+from kschedctl.studies.what_if.settling import after
 
 Json = dict[str, Any]
 DRIVER = "gpu.example.com"

@@ -18,7 +18,7 @@ from kschedctl.scheduler.scheduler import Scheduler
 from kschedctl.scheduler.simulation.placement import Choice, Placements
 from kschedctl.scheduler.simulation.simulation import Simulation
 from kschedctl.snapshot.pod_info import PodInfo
-from kschedctl.studies.settling import pending
+from kschedctl.studies.what_if.settling import pending
 
 SHARES = 4
 ZONE = "topology.kubernetes.io/zone"

@@ -13,7 +13,7 @@ from kschedctl.errors import ConfigurationError, UsageError
 from kschedctl.reports.whatif import PodsElsewhere, Replacement
 from kschedctl.scheduler.framework import PluginError
 from kschedctl.scheduler.plugins.node_ports import NodePorts
-from kschedctl.studies import replacement
+from kschedctl.studies.what_if import replacement
 from kschedctl.studies.whatif import versions, whatif
 
 TAINT = {"key": "gpu", "value": "yes", "effect": "NoSchedule"}

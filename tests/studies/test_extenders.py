@@ -9,8 +9,8 @@ from scripted_extender import ScriptedExtenders
 
 import kschedctl
 from kschedctl.reports.unknown import UnknownKind
-from kschedctl.studies.shared_cluster import EXTENDERS_KNOW
 from kschedctl.studies.simulate import simulate
+from kschedctl.studies.what_if.shared_cluster import EXTENDERS_KNOW
 
 Json = dict[str, Any]
 URL = "http://x.example"

@@ -17,7 +17,7 @@ from kschedctl.scheduler.simulation.simulation import Simulation
 from kschedctl.studies.edits.cluster_edits import returns
 from kschedctl.studies.failures import Loss, failures, lose, losses
 from kschedctl.studies.parallel import Workers
-from kschedctl.studies.shared_cluster import Scene
+from kschedctl.studies.what_if.shared_cluster import Scene
 
 
 def zones(pods: int, cpu: str = "1") -> list[Json]:

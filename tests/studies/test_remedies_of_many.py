@@ -8,7 +8,7 @@ from small import Json, node, pod, replica
 
 from kschedctl import Cluster
 from kschedctl.studies.remedies.many import remedies_of_many
-from kschedctl.studies.settling import Settled, settle
+from kschedctl.studies.what_if.settling import Settled, settle
 
 TEAM = {"key": "team", "value": "yes", "effect": "NoSchedule"}
 

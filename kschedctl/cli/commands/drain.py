@@ -19,8 +19,8 @@ from kschedctl.errors import UsageError
 from kschedctl.reports.drain import Drain
 from kschedctl.studies import drain as study
 from kschedctl.studies.edits.node_edits import find_nodes
-from kschedctl.studies.one_more_node import with_more_nodes
 from kschedctl.studies.parallel import Progress, Workers
+from kschedctl.studies.what_if.one_more_node import with_more_nodes
 
 EXAMPLES = (
     "kschedctl drain general-a1",

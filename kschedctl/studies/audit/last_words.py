@@ -9,7 +9,7 @@ from kschedctl.api.observed.events import FAILED_SCHEDULING, SCHEDULED, last_tim
 from kschedctl.reports.audit.pending import LastWords
 from kschedctl.studies.ages import age
 from kschedctl.studies.audit.ground import Ground
-from kschedctl.studies.leading.gang_schedulers import schedulers_of_gangs
+from kschedctl.studies.scheduler_instances.gang_schedulers import schedulers_of_gangs
 
 CONDITION, EVENT = "PodScheduled", "FailedScheduling"
 SERIES_LAG_SECONDS = 1800

@@ -20,8 +20,8 @@ from kschedctl.studies.audit.leader_rules import (
     TWO_SERVE,
 )
 from kschedctl.studies.audit.rule import ERROR, NOTE, WARNING, judged
-from kschedctl.studies.leading.leases import own_lease, renewed_later, scheduler_leases
-from kschedctl.studies.leading.serving import differences, served_names
+from kschedctl.studies.scheduler_instances.leases import own_lease, renewed_later, scheduler_leases
+from kschedctl.studies.scheduler_instances.serving import differences, served_names
 
 NO_TIMES = UnknownKind("Age", "are not known without the time of the reading: --now TIME", VERDICT)
 OFTEN = 3

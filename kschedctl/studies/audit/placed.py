@@ -33,9 +33,9 @@ from kschedctl.studies.audit.placed_rules import (
     rule_of,
 )
 from kschedctl.studies.audit.rule import NOTE, WARNING, judged
-from kschedctl.studies.placed.left_over import SHOWN, orphaned, refused, shared_devices
-from kschedctl.studies.placed.overcommitted import overcommitted
-from kschedctl.studies.placed.replayed import Misplaced, replayed
+from kschedctl.studies.running_pods.left_over import SHOWN, orphaned, refused, shared_devices
+from kschedctl.studies.running_pods.overcommitted import overcommitted
+from kschedctl.studies.running_pods.replayed import Misplaced, replayed
 
 ALL = ("Node", "Pod")
 

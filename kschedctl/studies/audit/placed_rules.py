@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from kschedctl.studies.audit.rule import ERROR, NOTE, WARNING, AuditRule
-from kschedctl.studies.placed.replayed import AFFINITY, NOT_WELCOME, PODS, PORTS, SPREAD, UNLESS_EVICTED, VOLUMES
+from kschedctl.studies.running_pods.replayed import AFFINITY, NOT_WELCOME, PODS, PORTS, SPREAD, UNLESS_EVICTED, VOLUMES
 
 OVERCOMMITTED = AuditRule(
     "audit-placed-overcommitted",

@@ -15,8 +15,8 @@ from kschedctl.scheduler.engine.messages import fit_error
 from kschedctl.scheduler.framework import PluginError
 from kschedctl.scheduler.scheduler import Scheduler
 from kschedctl.scheduler.simulation.following import Following, Tried
-from kschedctl.studies.shared_cluster import left_out
 from kschedctl.studies.unknown import IN_SIMULATIONS, of_cluster, said, unknown_kinds
+from kschedctl.studies.what_if.shared_cluster import left_out
 
 MOST_TRIES = 3
 Retry = Literal["now", "end"]

@@ -38,9 +38,9 @@ from kschedctl.scheduler.framework import PluginError
 from kschedctl.scheduler.scheduler import Scheduler
 from kschedctl.scheduler.simulation.following import Following, Tried
 from kschedctl.studies.following.nearby import MOST_IN_VAIN, MOST_WITHIN, WITHIN, Nearby, in_order, overlapping
-from kschedctl.studies.shared_cluster import left_out, searched
 from kschedctl.studies.simulate import prepare
 from kschedctl.studies.unknown import IN_SIMULATIONS, of_cluster, said, together, unknown_kinds
+from kschedctl.studies.what_if.shared_cluster import left_out, searched
 
 Done = Callable[[int], None]
 MILLISECOND, SECOND = 1_000_000, 1_000_000_000

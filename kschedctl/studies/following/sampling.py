@@ -17,8 +17,8 @@ from kschedctl.scheduler.scheduler import Scheduler
 from kschedctl.snapshot.pod_info import PodInfo
 from kschedctl.studies.controllers.workload_pods import is_waiting
 from kschedctl.studies.explain import find_pod
-from kschedctl.studies.shared_cluster import left_out
 from kschedctl.studies.unknown import IN_SIMULATIONS, of_cluster, said, unknown_kinds
+from kschedctl.studies.what_if.shared_cluster import left_out
 
 
 def sampling(cluster: Cluster, pods: Sequence[str], *, start: int = 0) -> SamplingReport:

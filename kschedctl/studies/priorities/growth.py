@@ -15,11 +15,11 @@ from kschedctl.reports.unknown import UnknownKind
 from kschedctl.scheduler.scheduler import Scheduler
 from kschedctl.scheduler.simulation.simulation import Simulation
 from kschedctl.snapshot.pod_info import PodInfo
-from kschedctl.studies.placements import evictions
 from kschedctl.studies.priorities.limits import PriorityLimits
 from kschedctl.studies.priorities.tiers import Tiers
-from kschedctl.studies.settling import come_back, victims
 from kschedctl.studies.unknown import of_simulation
+from kschedctl.studies.what_if.placements import evictions
+from kschedctl.studies.what_if.settling import come_back, victims
 
 NOT_GROWING = ("DaemonSet", "Node")
 """Whose pods are one a node, or a node's own."""

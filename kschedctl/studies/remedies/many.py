@@ -28,9 +28,9 @@ from kschedctl.studies.remedies.rollouts import RolledOut, Rollouts
 from kschedctl.studies.remedies.search import RemedyWishes
 from kschedctl.studies.remedies.trials import Trials, changed_cluster
 from kschedctl.studies.remedies.ways.new_nodes import more_like
-from kschedctl.studies.settling import Settled, settle
-from kschedctl.studies.shared_cluster import left_out
 from kschedctl.studies.unknown import said, together
+from kschedctl.studies.what_if.settling import Settled, settle
+from kschedctl.studies.what_if.shared_cluster import left_out
 
 TRIED_OF_EACH = 3
 GUESSED = 10

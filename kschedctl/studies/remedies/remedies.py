@@ -26,8 +26,8 @@ from kschedctl.studies.remedies.ranking import Ranked, ranked
 from kschedctl.studies.remedies.rollouts import Rollouts
 from kschedctl.studies.remedies.search import RemedySearch, RemedyWishes
 from kschedctl.studies.remedies.trials import Trials, held
-from kschedctl.studies.shared_cluster import of_extenders
 from kschedctl.studies.unknown import REMEDIES, together, unknown_kinds
+from kschedctl.studies.what_if.shared_cluster import of_extenders
 
 HELPED = ("Unschedulable", "NotResponsible")
 """The verdicts on pods that changes may help; another one says for itself why there is nothing to do."""

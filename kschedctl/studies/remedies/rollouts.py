@@ -41,7 +41,7 @@ from kschedctl.studies.edits.cluster_edits import added, with_pods
 from kschedctl.studies.remedies.changes import ObjectKey
 from kschedctl.studies.remedies.ranking import Ranked
 from kschedctl.studies.remedies.trials import RemedyTrial, changed_cluster
-from kschedctl.studies.settling import victims
+from kschedctl.studies.what_if.settling import victims
 
 KEEPS_OTHERS = frozenset({"ReplicaSet", "ReplicationController"})
 """Kinds whose pods keep their template until they are deleted."""

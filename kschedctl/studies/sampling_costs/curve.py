@@ -9,8 +9,8 @@ from msgspec.structs import replace
 
 from kschedctl.reports.audit.sampling import SampledKind, SamplingPoint
 from kschedctl.scheduler.engine.cycle import NO_NODES, Cycle, run_cycle
-from kschedctl.scheduler.engine.every_start.searches import EveryStart, Searches
 from kschedctl.scheduler.engine.sampling import SampledFrom, Terms
+from kschedctl.scheduler.engine.start_indexes.searches import EveryStart, Searches
 from kschedctl.scheduler.framework import PluginError
 from kschedctl.scheduler.scheduler import Framework, Scheduler
 from kschedctl.snapshot.pod_info import PodInfo

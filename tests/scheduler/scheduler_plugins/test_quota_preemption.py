@@ -35,7 +35,7 @@ from kschedctl.scheduler.scheduler_plugins.capacity_scheduling import NOT_ASKED,
 from kschedctl.scheduler.simulation.nominating import MOST_RETURNS, Preemptors
 from kschedctl.scheduler.simulation.simulation import Simulation
 from kschedctl.studies.run_queue import run_queue
-from kschedctl.studies.settling import settle
+from kschedctl.studies.what_if.settling import settle
 
 Json = dict[str, Any]
 NAME = CapacityScheduling.name

@@ -12,7 +12,7 @@ from kschedctl.reports.audit.placed import PlacedSection
 from kschedctl.scheduler.scheduler import Scheduler
 from kschedctl.studies.audit.ground import Ground
 from kschedctl.studies.audit.placed import placed_section
-from kschedctl.studies.placed.replayed import AFFINITY, PODS, PORTS, SPREAD, replayed
+from kschedctl.studies.running_pods.replayed import AFFINITY, PODS, PORTS, SPREAD, replayed
 
 Json = dict[str, Any]
 ZONE = "topology.kubernetes.io/zone"

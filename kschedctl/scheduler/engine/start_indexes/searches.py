@@ -14,11 +14,11 @@ import numpy.typing as npt
 
 from kschedctl.api.arrays import Bools, Counts, Scores
 from kschedctl.scheduler.engine.cycle import Cycle
-from kschedctl.scheduler.engine.every_start.scorers import Scorer, independent, needs_replay, scorers_of
-from kschedctl.scheduler.engine.every_start.windows import Best, best_in_windows, runs
 from kschedctl.scheduler.engine.extenders.extender import Offered
 from kschedctl.scheduler.engine.pre_filter import selected_by_name
 from kschedctl.scheduler.engine.scoring import run_score
+from kschedctl.scheduler.engine.start_indexes.scorers import Scorer, independent, needs_replay, scorers_of
+from kschedctl.scheduler.engine.start_indexes.windows import Best, best_in_windows, runs
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,7 @@ from kschedctl.reports.whatif import DomainBalance, MessageChange, PodChange
 from kschedctl.scheduler.scheduler import Scheduler
 from kschedctl.snapshot.fork import Fork
 from kschedctl.snapshot.node_order import ZONE
-from kschedctl.studies.settling import Settled
+from kschedctl.studies.what_if.settling import Settled
 
 
 def pod_changes(before: Settled, after: Settled) -> Iterator[PodChange]:

@@ -14,7 +14,7 @@ from kschedctl.api.observed.events import assigned, first_time, reporter
 from kschedctl.cluster import SchedulerInstance
 from kschedctl.reports.audit.leader import DifferentSetting, ServedName, WorkingInstance
 from kschedctl.studies.audit.ground import Ground
-from kschedctl.studies.leading.gang_schedulers import schedulers_of_gangs
+from kschedctl.studies.scheduler_instances.gang_schedulers import schedulers_of_gangs
 
 PROFILE, EVENTS, LEASE, POD_GROUPS = "profile", "events", "lease", "podGroups"
 

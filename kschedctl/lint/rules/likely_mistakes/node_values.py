@@ -9,7 +9,7 @@ from kschedctl.lint import documentation as doc
 from kschedctl.lint.near_names import one_meant
 from kschedctl.lint.requirements import DEPRECATED, alternatives
 from kschedctl.lint.rule import ERROR, WARNING, Rule
-from kschedctl.lint.rules.meant.node_labels import ARCH, OS
+from kschedctl.lint.rules.likely_mistakes.node_labels import ARCH, OS
 from kschedctl.lint.rules.node_selection import where
 from kschedctl.lint.rules.storage import node_terms
 from kschedctl.lint.subject import Path, Problem, Subject

@@ -20,8 +20,8 @@ from kschedctl.scheduler.simulation.placement import Placements
 from kschedctl.snapshot.fork import Fork
 from kschedctl.studies.edits.cluster_edits import returns
 from kschedctl.studies.parallel import Progress, Workers, run_all
-from kschedctl.studies.shared_cluster import Scene
 from kschedctl.studies.unknown import REPLACEMENT, together, unknown_kinds
+from kschedctl.studies.what_if.shared_cluster import Scene
 
 Nodes = tuple[str, ...]
 

@@ -20,7 +20,7 @@ from kschedctl.scheduler.engine.post_filter import run_post_filter
 from kschedctl.scheduler.engine.pre_filter import selected_by_name
 from kschedctl.scheduler.simulation.outcome import Outcome
 from kschedctl.scheduler.simulation.simulation import Simulation
-from kschedctl.studies.over_runs import over_runs
+from kschedctl.studies.what_if.over_runs import over_runs
 
 
 def order_of_return(simulation: Simulation, positions: Iterable[Position], random: Random) -> list[Position]:

@@ -15,7 +15,7 @@ import numpy.typing as npt
 
 from kschedctl.api.arrays import Bools, Ints, Rows, Scores
 from kschedctl.scheduler.engine.cycle import Cycle
-from kschedctl.scheduler.engine.every_start.windows import LOWEST, distinct, extremes
+from kschedctl.scheduler.engine.start_indexes.windows import LOWEST, distinct, extremes
 from kschedctl.scheduler.framework import Peers, ScorePlugin, peers_of
 
 HIGHEST = np.iinfo(np.int64).max
