@@ -11,6 +11,7 @@ from kschedctl.scheduler.framework.events import POD, ActionType, ChangedObject,
 from kschedctl.scheduler.framework.feature_gates import FeatureGates
 from kschedctl.scheduler.framework.leaning import Effect, Lean
 from kschedctl.scheduler.framework.pod_traits import IS_GROUPED
+from kschedctl.scheduler.framework.waking import ADD, WakeTrigger
 from kschedctl.snapshot.fork import Fork
 from kschedctl.snapshot.pod_info import PodInfo
 from kschedctl.snapshot.pods import GroupKey, group_key
@@ -38,6 +39,19 @@ class GangScheduling(DeclaredPlugin):
     def events_to_register(self, gates: FeatureGates) -> Iterator[ClusterEventWithHint]:
         yield ClusterEventWithHint(POD, ActionType.ADD, _after_pod_added)
         yield ClusterEventWithHint("PodGroup", ActionType.ADD, _after_group_added)
+
+    def waking_changes(self, info: PodInfo, view: Fork, gates: FeatureGates) -> Iterator[WakeTrigger]:
+        group = info.spec.scheduling_group
+        name = f"{info.namespace}/{group.pod_group_name}" if group else "its group"
+        key = group_key(info.pod)
+        found = find_pod_group(view, key) if key else None
+        gang = found.spec.scheduling_policy.gang if found else None
+        missing = gang.min_count - state_of(view, key).size if gang and key else 0
+        another = f"{missing:,} more pods" if missing > 1 else "another pod"
+        yield WakeTrigger(POD, ADD, f"{another} of group {name} {'are' if missing > 1 else 'is'} created")
+        yield WakeTrigger("PodGroup", ADD, f"PodGroup {name} is created")
+
+    admitting_changes = waking_changes
 
     def leans(self, info: PodInfo, view: Fork) -> Iterator[Lean]:
         key = group_key(info.pod)

@@ -45,6 +45,7 @@ from kschedctl.scheduler.framework.events import (
 )
 from kschedctl.scheduler.framework.facts import Fact, Wanted
 from kschedctl.scheduler.framework.feature_gates import FeatureGates
+from kschedctl.scheduler.framework.waking import ADD, UPDATE, WakeTrigger, changed_as_new, listed
 from kschedctl.scheduler.plugins.helper.signing import encode
 from kschedctl.snapshot.delta import Delta
 from kschedctl.snapshot.fork import Fork
@@ -56,6 +57,8 @@ REASON_ENFORCED = "node(s) didn't match scheduler-enforced node affinity"
 REASON_CONFLICT = "pod affinity terms conflict"
 NAME_FIELD = "metadata.name"
 TERMS_TOLD = 3
+TERMS_TOLD = 3
+SYMBOLS = {"In": "in", "NotIn": "not in", "Gt": ">", "Lt": "<"}
 
 
 class NodeAffinityUnmet(Fact, frozen=True):
@@ -173,6 +176,14 @@ class NodeAffinity(DeclaredPlugin):
         wanted = required_node_affinity(info.spec)
         return _matches(wanted, node) and (change.old is None or not _matches(wanted, change.old))
 
+    def waking_changes(self, info: PodInfo, view: Fork, gates: FeatureGates) -> Iterator[WakeTrigger]:
+        wanted = _demanded(info, self.added_required is not None)
+        if changed_as_new(gates):
+            yield WakeTrigger(NODE, ADD | UPDATE, f"a node is added, or changes, that has {wanted}")
+            return
+        yield WakeTrigger(NODE, ADD, f"a node is added with {wanted}")
+        yield WakeTrigger(NODE, ActionType.UPDATE_NODE_LABEL, f"a node that did not match comes to have {wanted}")
+
     def sign(self, info: PodInfo, view: Fork) -> Fragment:
         affinity = info.spec.affinity.node_affinity if info.spec.affinity else None
         return {"nodeAffinity": affinity and _signed(affinity), "nodeSelector": info.spec.node_selector}
@@ -248,3 +259,37 @@ def _term(term: NodeSelectorTerm) -> tuple[list[str], list[str]]:
 
 def _requirements(requirements: Iterable[SelectorRequirement]) -> list[str]:
     return sorted(encode((each.key, each.operator, sorted(each.values or ()))).decode() for each in requirements)
+
+
+def _demanded(info: PodInfo, added: bool) -> str:
+    """What the pod demands of its node: labels, and one of several terms.
+
+    The profile's own demands are told without their terms.
+    """
+    spec = info.spec
+    parts = [f"label {key}={value}" for key, value in spec.node_selector.items()]
+    node_affinity = spec.affinity.node_affinity if spec.affinity else None
+    required = node_affinity.required_during_scheduling_ignored_during_execution if node_affinity else None
+    if required is not None:
+        terms = [_term_in_words(term) for term in required.node_selector_terms]
+        more = [f"one of {len(terms) - TERMS_TOLD:,} more terms"] if len(terms) > TERMS_TOLD else []
+        parts.append(listed([*filter(None, terms[:TERMS_TOLD]), *more], "or") or "what no node can have")
+    if added:
+        parts.append("what the profile's addedAffinity requires")
+    return listed(parts)
+
+
+def _term_in_words(term: NodeSelectorTerm) -> str:
+    expressions = (f"label {_in_words(each)}" for each in term.match_expressions)
+    fields = (_in_words(each) for each in term.match_fields)
+    return " and ".join((*expressions, *fields))
+
+
+def _in_words(wanted: SelectorRequirement) -> str:
+    values = wanted.values or ()
+    if wanted.operator == "In" and len(values) == 1:
+        return f"{wanted.key}={values[0]}"
+    if wanted.operator in ("Gt", "Lt"):
+        return f"{wanted.key} {SYMBOLS[wanted.operator]} {', '.join(values)}"
+    listed_values = f" ({', '.join(values)})" if values else ""
+    return f"{wanted.key} {SYMBOLS.get(wanted.operator, wanted.operator)}{listed_values}"

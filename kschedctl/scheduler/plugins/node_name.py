@@ -12,6 +12,7 @@ from kschedctl.scheduler.framework.declaration import DeclaredPlugin, NextStep
 from kschedctl.scheduler.framework.events import NODE, ActionType, ClusterEventWithHint, node_actions
 from kschedctl.scheduler.framework.facts import Fact
 from kschedctl.scheduler.framework.feature_gates import FeatureGates
+from kschedctl.scheduler.framework.waking import ADD, WakeTrigger
 from kschedctl.snapshot.delta import Delta
 from kschedctl.snapshot.fork import Fork
 from kschedctl.snapshot.pod_info import PodInfo
@@ -49,6 +50,9 @@ class NodeName(DeclaredPlugin):
 
     def events_to_register(self, gates: FeatureGates) -> Iterator[ClusterEventWithHint]:
         yield ClusterEventWithHint(NODE, node_actions(ActionType.ADD, gates, broad=True))
+
+    def waking_changes(self, info: PodInfo, view: Fork, gates: FeatureGates) -> Iterator[WakeTrigger]:
+        yield WakeTrigger(NODE, ADD, f"a node is added (the pod asks for {info.spec.node_name or 'one by name'})")
 
     def sign(self, info: PodInfo, view: Fork) -> Fragment:
         return {}

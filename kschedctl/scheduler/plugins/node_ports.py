@@ -22,10 +22,11 @@ from kschedctl.scheduler.framework.events import (
 )
 from kschedctl.scheduler.framework.facts import Fact
 from kschedctl.scheduler.framework.feature_gates import FeatureGates
+from kschedctl.scheduler.framework.waking import ADD, DELETE, WakeTrigger, listed
 from kschedctl.scheduler.plugins.helper.placed_pods import FREES_PROMISES, placed
 from kschedctl.snapshot.delta import Delta
 from kschedctl.snapshot.fork import Fork
-from kschedctl.snapshot.pod_info import HostPort, PodInfo
+from kschedctl.snapshot.pod_info import ALL_HOST_IPS, HostPort, PodInfo
 
 SIDECAR_PORTS = ByVersion(
     "whether host ports of restartable init containers count",
@@ -85,6 +86,11 @@ class NodePorts(DeclaredPlugin):
         yield ClusterEventWithHint(POD, ActionType.DELETE, partial(_after_pod_deleted, promised=promised))
         yield ClusterEventWithHint(NODE, node_actions(ActionType.ADD, gates, broad=True))
 
+    def waking_changes(self, info: PodInfo, view: Fork, gates: FeatureGates) -> Iterator[WakeTrigger]:
+        ports = [f"{port.protocol} {_port(port)}" for port in info.host_ports]
+        yield WakeTrigger(POD, DELETE, f"a pod leaves a node that holds host port {listed(ports, 'or')}")
+        yield WakeTrigger(NODE, ADD, "a node is added")
+
     def sign(self, info: PodInfo, view: Fork) -> Fragment:
         """The numbers alone: protocols and addresses make no difference upstream."""
         containers = (*info.spec.containers, *info.spec.init_containers)
@@ -115,3 +121,11 @@ def _holder(wanted: tuple[HostPort, ...], view: Fork, row: Row) -> HostPortHeld:
             if any(port.conflicts(mine) for mine in wanted):
                 return HostPortHeld(port.protocol, port.port, port.ip, view.pods.objects[position].key)
     return HostPortHeld()
+
+
+def _port(port: HostPort) -> str:
+    """
+    >>> _port(HostPort("0.0.0.0", "TCP", 80)), _port(HostPort("::1", "TCP", 80))
+    ('80', '80 of ::1')
+    """
+    return str(port.port) if port.ip == ALL_HOST_IPS else f"{port.port} of {port.ip}"

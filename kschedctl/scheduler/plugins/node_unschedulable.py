@@ -22,6 +22,7 @@ from kschedctl.scheduler.framework.events import (
 )
 from kschedctl.scheduler.framework.facts import Fact
 from kschedctl.scheduler.framework.feature_gates import FeatureGates
+from kschedctl.scheduler.framework.waking import ADD, UPDATE, WakeTrigger, changed_as_new
 from kschedctl.scheduler.plugins.helper.signing import signed_tolerations
 from kschedctl.snapshot.delta import Delta
 from kschedctl.snapshot.fork import Fork, same_pod
@@ -79,6 +80,14 @@ class NodeUnschedulable(DeclaredPlugin):
 
     def _tolerates(self, spec: PodSpec) -> bool:
         return tolerated(spec.tolerations, UNSCHEDULABLE, comparison_operators=self.comparison_operators)
+
+    def waking_changes(self, info: PodInfo, view: Fork, gates: FeatureGates) -> Iterator[WakeTrigger]:
+        if changed_as_new(gates):
+            yield WakeTrigger(NODE, ADD | UPDATE, "a node is added, or changes, that is not cordoned")
+            return
+        yield WakeTrigger(NODE, ADD, "a node is added that is not cordoned")
+        yield WakeTrigger(NODE, ActionType.UPDATE_NODE_TAINT, "a node is uncordoned")
+        yield WakeTrigger(POD, ActionType.UPDATE_POD_TOLERATION, f"the pod comes to tolerate {UNSCHEDULABLE}")
 
     def sign(self, info: PodInfo, view: Fork) -> Fragment:
         return signed_tolerations(info)

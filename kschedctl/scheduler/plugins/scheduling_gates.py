@@ -16,6 +16,7 @@ from kschedctl.scheduler.framework.events import (
     pre_checked,
 )
 from kschedctl.scheduler.framework.feature_gates import FeatureGates
+from kschedctl.scheduler.framework.waking import WakeTrigger
 from kschedctl.snapshot.fork import Fork, same_pod
 from kschedctl.snapshot.pod_info import PodInfo
 
@@ -39,6 +40,13 @@ class SchedulingGates(DeclaredPlugin):
         if UNSCHEDULABLE_POD not in pre_checked(gates):
             actions = pod_actions(ActionType.UPDATE_POD_SCHEDULING_GATES_ELIMINATED, gates)
             yield ClusterEventWithHint(POD, actions, self._after_release)
+
+    def waking_changes(self, info: PodInfo, view: Fork, gates: FeatureGates) -> Iterator[WakeTrigger]:
+        names = [gate.name for gate in info.spec.scheduling_gates]
+        released = ActionType.UPDATE_POD_SCHEDULING_GATES_ELIMINATED
+        yield WakeTrigger(POD, released, f"the last of its scheduling gates is removed: {', '.join(names)}")
+
+    admitting_changes = waking_changes
 
     def _after_release(self, info: PodInfo, change: ChangedObject, view: Fork) -> bool:
         """The pod itself, once no gate is left."""

@@ -35,6 +35,7 @@ from kschedctl.scheduler.framework.events import (
 )
 from kschedctl.scheduler.framework.facts import Fact
 from kschedctl.scheduler.framework.feature_gates import FeatureGates
+from kschedctl.scheduler.framework.waking import ADD, WakeTrigger, listed
 from kschedctl.scheduler.plugins.helper.signing import signed_tolerations
 from kschedctl.snapshot.delta import Delta
 from kschedctl.snapshot.fork import Fork, same_pod
@@ -47,6 +48,8 @@ REASON = ByVersion(
     "#134740, brought back by #135023",
 )
 SOFT_EFFECT = "PreferNoSchedule"
+GIVEN_TO_ALL = ("node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable")
+"""Taints that the API server makes every pod tolerate for a while."""
 
 
 class UntoleratedTaint(Fact, frozen=True):
@@ -130,6 +133,14 @@ class TaintToleration(DeclaredPlugin):
 
     def _admits(self, node: Node, pod: Pod) -> bool:
         return find_untolerated(node.spec.taints, pod.spec.tolerations, HARD_EFFECTS, self.comparison_operators) is None
+
+    def waking_changes(self, info: PodInfo, view: Fork, gates: FeatureGates) -> Iterator[WakeTrigger]:
+        tolerations = (each for each in info.spec.tolerations if each.key not in GIVEN_TO_ALL)
+        tolerated = [each.key or "everything" for each in tolerations]
+        but = f" but such as it tolerates ({listed(tolerated)})" if tolerated else ""
+        yield WakeTrigger(NODE, ADD, f"a node is added without NoSchedule and NoExecute taints{but}")
+        yield WakeTrigger(NODE, ActionType.UPDATE_NODE_TAINT, "the last taint goes from a node that keeps the pod away")
+        yield WakeTrigger(POD, ActionType.UPDATE_POD_TOLERATION, "the pod gets another toleration")
 
     def sign(self, info: PodInfo, view: Fork) -> Fragment:
         return signed_tolerations(info)

@@ -33,9 +33,10 @@ from kschedctl.scheduler.framework.facts import Fact
 from kschedctl.scheduler.framework.feature_gates import FeatureGates
 from kschedctl.scheduler.framework.leaning import Lean
 from kschedctl.scheduler.framework.pod_traits import USES_DISKS
+from kschedctl.scheduler.framework.waking import ADD, DELETE, WakeTrigger
 from kschedctl.scheduler.plugins.helper.signing import signed_volumes
 from kschedctl.scheduler.plugins.helper.volumes.claim_leans import LOOK_AT_CLAIM, claim_leans
-from kschedctl.scheduler.plugins.helper.volumes.hints import after_named_claim
+from kschedctl.scheduler.plugins.helper.volumes.hints import after_named_claim, named_claims
 from kschedctl.scheduler.plugins.helper.volumes.listers import READ_WRITE_ONCE_POD, Listers, NotFoundError, listers
 from kschedctl.snapshot.delta import Delta
 from kschedctl.snapshot.fork import Fork
@@ -167,6 +168,14 @@ class VolumeRestrictions(DeclaredPlugin):
         used = state.conflicts + _change(state.claims, view, delta) > 0
         reason = self.reason_in_use
         yield Rejection(used & ~mounted, Code.UNSCHEDULABLE, reason, lambda row: _user(info, state, view))
+
+    def waking_changes(self, info: PodInfo, view: Fork, gates: FeatureGates) -> Iterator[WakeTrigger]:
+        claims = named_claims(info, ephemeral=False)
+        yield WakeTrigger(
+            POD, DELETE, f"a pod of namespace {info.namespace} goes that uses claim {claims} or a disk of it"
+        )
+        yield WakeTrigger("PersistentVolumeClaim", ADD, f"claim {claims} is created")
+        yield WakeTrigger(NODE, ADD, "a node is added")
 
     def sign(self, info: PodInfo, view: Fork) -> Fragment:
         return signed_volumes(info)

@@ -10,11 +10,12 @@ import numpy as np
 from kschedctl.api.arrays import Bools
 from kschedctl.scheduler.framework import PRE_FILTER_SKIP, Code, Fragment, PreFilterResult, Reads, Rejection, Status
 from kschedctl.scheduler.framework.declaration import DeclaredPlugin
-from kschedctl.scheduler.framework.events import ClusterEventWithHint
+from kschedctl.scheduler.framework.events import NODE, ActionType, ClusterEventWithHint
 from kschedctl.scheduler.framework.facts import Fact
 from kschedctl.scheduler.framework.feature_gates import FeatureGates
 from kschedctl.scheduler.framework.leaning import Lean
 from kschedctl.scheduler.framework.pod_traits import USES_DISKS
+from kschedctl.scheduler.framework.waking import ADD, EITHER, WakeTrigger
 from kschedctl.scheduler.plugins.helper.signing import signed_volumes
 from kschedctl.scheduler.plugins.helper.volumes import hints
 from kschedctl.scheduler.plugins.helper.volumes.claim_leans import CLAIM_KINDS, LOOK_AT_CLAIM, claim_leans
@@ -25,6 +26,7 @@ from kschedctl.scheduler.plugins.helper.volumes.csi_migration import (
     ZONE,
     ZONE_DELIMITER,
 )
+from kschedctl.scheduler.plugins.helper.volumes.hints import named_claims
 from kschedctl.scheduler.plugins.helper.volumes.listers import (
     WAIT_FOR_FIRST_CONSUMER,
     Listers,
@@ -119,6 +121,16 @@ class VolumeZone(DeclaredPlugin):
         for topology in state:
             outside |= labelled & ~_inside(topology, view.nodes)
         yield Rejection(outside, Code.UNRESOLVABLE, REASON, lambda row: _outside(state, view.nodes, row))
+
+    def waking_changes(self, info: PodInfo, view: Fork, gates: FeatureGates) -> Iterator[WakeTrigger]:
+        yield WakeTrigger(
+            "PersistentVolumeClaim", EITHER, f"claim {named_claims(info, ephemeral=False)} is created or changes"
+        )
+        yield WakeTrigger(
+            "PersistentVolume", EITHER, "a PersistentVolume is added, or its zone or region labels change"
+        )
+        yield WakeTrigger("StorageClass", ADD, "a StorageClass is added that binds once a pod needs the claim")
+        yield WakeTrigger(NODE, ADD | ActionType.UPDATE_NODE_LABEL, "a node is added, or its labels change")
 
     def sign(self, info: PodInfo, view: Fork) -> Fragment:
         return signed_volumes(info)

@@ -14,7 +14,7 @@ from kschedctl.scheduler.engine.cycle import Cycle
 from kschedctl.scheduler.engine.messages import histogram
 from kschedctl.scheduler.engine.permit import MOST_SECONDS, TIMED_OUT
 from kschedctl.scheduler.engine.pod_groups.cycle import GroupResult
-from kschedctl.scheduler.engine.pod_groups.gangs import GangPods, coscheduling_group, gang_pods
+from kschedctl.scheduler.engine.pod_groups.gangs import GangPods, coscheduling_group, gang_pods, gang_terms
 from kschedctl.scheduler.engine.pod_groups.submission import MemberFailure, failed_members
 from kschedctl.scheduler.engine.queued_pod import QueuedPod
 from kschedctl.scheduler.engine.rejectors import Rejectors
@@ -33,6 +33,7 @@ from kschedctl.scheduler.framework.feature_gates import FeatureGates
 from kschedctl.scheduler.framework.field_errors import invalid
 from kschedctl.scheduler.framework.leaning import Effect, Lean
 from kschedctl.scheduler.framework.strict_decoding import Int32, Int64
+from kschedctl.scheduler.framework.waking import ADD, BY_THE_PLUGIN, UPDATE, WakeTrigger
 from kschedctl.scheduler.scheduler_plugins.cluster_resources import resource_gap
 from kschedctl.scheduler.scheduler_plugins.placed_is_reserved import PlacedIsReserved
 from kschedctl.snapshot.fork import Fork
@@ -125,6 +126,21 @@ class Coscheduling(PlacedIsReserved, DeclaredPlugin):
     @classmethod
     def make(cls, args: CoschedulingArgs, gates: FeatureGates) -> Self:
         return cls(args, gates.release)
+
+    def waking_changes(self, info: PodInfo, view: Fork, gates: FeatureGates) -> Iterator[WakeTrigger]:
+        """It has no hints. A pod that is created makes no event, but being tried it may be the first to get a node."""
+        key = coscheduling_gang(info.pod)
+        if key is None:
+            return
+        pods = gang_pods(view, key)
+        missing = max((gang_terms(view, key).least or 0) - pods.size, 0)
+        yield WakeTrigger(POD, ADD, "any pod gets a node")
+        yield WakeTrigger(
+            "CoschedulingPodGroup", ADD | UPDATE, f"any PodGroup is created or changed, {key.name} or another"
+        )
+        if not len(pods.assigned) and missing + len(pods.waiting) > 1:
+            first = f"{missing:,} more of {key.name} are created and one" if missing else f"a first pod of {key.name}"
+            yield WakeTrigger(POD, BY_THE_PLUGIN, f"{first} gets a node: then the plugin has all of them tried")
 
     def events_to_register(self, gates: FeatureGates) -> Iterator[ClusterEventWithHint]:
         yield ClusterEventWithHint(POD, ActionType.ADD)

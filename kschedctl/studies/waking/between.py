@@ -14,6 +14,7 @@ from kschedctl.api.objects import Pod
 from kschedctl.reports.wakes import PodBetween, WakesBetween, WakingChange
 from kschedctl.scheduler.event_handling.event_handlers import Occurrence
 from kschedctl.scheduler.framework.events import POD, ChangedObject, QueueingHint
+from kschedctl.scheduler.framework.waking import listed
 from kschedctl.scheduler.scheduler import Scheduler
 from kschedctl.snapshot.fork import same_pod
 from kschedctl.studies.controllers.workload_pods import is_waiting
@@ -21,7 +22,6 @@ from kschedctl.studies.unknown import together
 from kschedctl.studies.waking.changes import changes_between, told
 from kschedctl.studies.waking.many import refused_pods
 from kschedctl.studies.waking.wakes import NONE, UNSCHEDULABLE, Refused, asked, asked_for, concerning, leaning, try_once
-from kschedctl.studies.waking.ways.told import listed
 
 FITS_TOLD = 3
 CHANGES_KEPT = 100

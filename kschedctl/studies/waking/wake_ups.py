@@ -6,10 +6,10 @@ from collections.abc import Iterator
 
 from kschedctl.api.objects import Pod
 from kschedctl.reports.wakes import RejectorReport, WakeUp, WakeUps
+from kschedctl.scheduler.framework.waking import listed
 from kschedctl.scheduler.scheduler import Scheduler
 from kschedctl.studies.waking.wakes import BACKOFF, UNSCHEDULABLE, Refused, leaning, try_once
-from kschedctl.studies.waking.ways.catalogue import ways
-from kschedctl.studies.waking.ways.told import Waiting, labels, listed
+from kschedctl.studies.waking.ways import Waiting, labels, ways
 from kschedctl.studies.why.eliminations import eliminations
 from kschedctl.studies.why.group_headline import told_of_gang
 from kschedctl.studies.why.reach import obstacles
@@ -67,7 +67,7 @@ def _headline(refused: Refused, number: int) -> str:
 
 def _rejector(scheduler: Scheduler, refused: Refused, plugin: str) -> RejectorReport:
     made, gated = refused.framework.plugins.get(plugin), plugin == refused.attempt.gating_plugin
-    waiting = Waiting(refused.info, plugin, made, scheduler.view, scheduler.gates, gated)
+    waiting = Waiting(refused.info, made, scheduler.view, scheduler.gates, gated)
     registered = refused.registrations.by_plugin.get(plugin, ())
     found = ways(waiting, registered, refused.registrations.hinted)
     return RejectorReport(

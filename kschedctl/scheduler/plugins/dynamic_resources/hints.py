@@ -100,3 +100,10 @@ def _claims(info: PodInfo, view: Fork, features: Features) -> tuple[ResourceClai
 def _same(claim: ResourceClaim, other: ResourceClaim) -> bool:
     a, b = claim.metadata, other.metadata
     return a.uid == b.uid if a.uid and b.uid else (a.namespace, a.name) == (b.namespace, b.name)
+
+
+def claim_names(info: PodInfo) -> list[str]:
+    """The pod's claims, as far as they have names yet."""
+    told = {status.name: status.resource_claim_name for status in info.pod.status.resource_claim_statuses}
+    names = [claim.resource_claim_name or told.get(claim.name) for claim in info.spec.resource_claims]
+    return [f"{info.namespace}/{name}" for name in names if name]

@@ -30,11 +30,12 @@ from kschedctl.scheduler.framework import (
     required_state,
 )
 from kschedctl.scheduler.framework.declaration import DeclaredPlugin, NextStep
-from kschedctl.scheduler.framework.events import ClusterEventWithHint
+from kschedctl.scheduler.framework.events import NODE, POD, ActionType, ClusterEventWithHint
 from kschedctl.scheduler.framework.extended_resources import IN_MEMORY_NAME
 from kschedctl.scheduler.framework.feature_gates import FeatureGates
 from kschedctl.scheduler.framework.leaning import Lean, Unknown
 from kschedctl.scheduler.framework.pod_traits import USES_DEVICES
+from kschedctl.scheduler.framework.waking import ADD, EITHER, WakeTrigger, listed
 from kschedctl.scheduler.plugins.dynamic_resources import hints as claims
 from kschedctl.scheduler.plugins.dynamic_resources.arguments import DynamicResourcesArgs
 from kschedctl.scheduler.plugins.dynamic_resources.claims import ClaimError, can_be_deallocated, key, where_refused
@@ -48,6 +49,7 @@ if TYPE_CHECKING:
     from kschedctl.scheduler.plugins.dynamic_resources.evaluation import Evaluation
 
 LOOK_AT_DEVICES = NextStep("LookAtDevices", "Look at the claims and what the drivers offer")
+NAMES_TOLD = "the pod is told the names of its generated claims"
 NOTHING_TO_DEALLOCATE = "no new claims to deallocate"
 DEALLOCATED = "deallocation of ResourceClaim completed"
 DELETED = "deletion of ResourceClaim completed"
@@ -205,6 +207,25 @@ class DynamicResources(DeclaredPlugin):
                 return None
         evaluation: Evaluation | None = _looked_up().evaluation_of(info, view, self.features, *self.timeouts)
         return evaluation
+
+    def waking_changes(self, info: PodInfo, view: Fork, gates: FeatureGates) -> Iterator[WakeTrigger]:
+        names = claims.claim_names(info)
+        own = f"claim {listed(names, 'or')} is created or its status changes" if names else ""
+        freed = "any claim gives its devices back"
+        yield WakeTrigger("ResourceClaim", EITHER, f"{own}, or {freed}" if own else freed)
+        yield WakeTrigger(POD, ActionType.UPDATE_POD_GENERATED_RESOURCE_CLAIM, NAMES_TOLD)
+        yield WakeTrigger("DeviceClass", EITHER, "a DeviceClass is added or changed")
+        yield WakeTrigger("ResourceSlice", EITHER, "devices are published or change (ResourceSlice)")
+        of_nodes = ADD | ActionType.UPDATE_NODE_LABEL | ActionType.UPDATE_NODE_ALLOCATABLE
+        yield WakeTrigger(NODE, of_nodes, "a node is added, or its labels or what it offers change")
+
+    def admitting_changes(self, info: PodInfo, view: Fork, gates: FeatureGates) -> Iterator[WakeTrigger]:
+        """Until all of its claims are there the pod is not tried."""
+        if names := claims.claim_names(info):
+            all_there = "" if len(info.spec.resource_claims) == 1 else ", and then all of its claims are there"
+            yield WakeTrigger("ResourceClaim", ADD, f"claim {listed(names, 'or')} is created{all_there}")
+        if any(claim.resource_claim_name is None for claim in info.spec.resource_claims):
+            yield WakeTrigger(POD, ActionType.UPDATE_POD_GENERATED_RESOURCE_CLAIM, NAMES_TOLD)
 
     def sign(self, info: PodInfo, view: Fork) -> Fragment | None:
         return None if info.spec.resource_claims else {}

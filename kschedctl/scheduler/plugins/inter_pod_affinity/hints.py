@@ -6,12 +6,14 @@ namespaceSelector counts only where it selects namespaces without labels.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from kschedctl.api.kube_version import ByVersion
 from kschedctl.api.objects import Pod
 from kschedctl.scheduler.framework import PluginError
-from kschedctl.scheduler.framework.events import ChangedObject
+from kschedctl.scheduler.framework.events import NODE, POD, ActionType, ChangedObject, node_actions
+from kschedctl.scheduler.framework.feature_gates import FeatureGates
+from kschedctl.scheduler.framework.waking import ADD, DELETE, WakeTrigger, labelled, listed
 from kschedctl.scheduler.plugins.helper.placed_pods import placed
 from kschedctl.snapshot.fork import Fork, same_pod
 from kschedctl.snapshot.pod_info import AffinityTerm, PodInfo
@@ -74,3 +76,55 @@ def all_match(terms: Sequence[AffinityTerm], pod: Pod) -> bool:
     """Whether the pod is one that all of them are about; none are about no pod."""
     metadata = pod.metadata
     return bool(terms) and all(term.matches(metadata.namespace, metadata.labels, {}) for term in terms)
+
+
+def waking_changes(info: PodInfo, gates: FeatureGates) -> Iterator[WakeTrigger]:
+    try:
+        affinity, anti_affinity = own_terms(info)
+    except PluginError as error:
+        affinity, anti_affinity = (), ()
+        yield WakeTrigger(POD, ADD, f"any pod comes, changes or goes: the pod's terms cannot be read: {error}")
+    both_ways, labels = CHECKS_BOTH_WAYS.at(gates.release), ActionType.UPDATE_POD_LABEL
+    itself = ["the pod's own labels change"] if both_ways else []
+    comes = [f"a pod on a node comes to be one {_all_of(affinity)}"] if affinity else []
+    if affinity:
+        yield WakeTrigger(POD, ADD, f"a pod {_all_of(affinity)} gets a node")
+    if comes or itself:
+        yield WakeTrigger(POD, labels, ", or ".join((*comes, *itself)))
+    leaves = [f"a pod {_all_of(anti_affinity)} leaves a node"] if anti_affinity else []
+    if both_ways:
+        whose = "whose own anti-affinity is against this pod"
+        leaves.append(f"one leaves {whose}" if leaves else f"a pod leaves a node {whose}")
+    if leaves:
+        yield WakeTrigger(POD, DELETE, ", or ".join(leaves))
+    if anti_affinity:
+        yield WakeTrigger(POD, labels, f"a pod on a node is no longer one {_all_of(anti_affinity)}")
+    yield from _of_nodes(affinity, anti_affinity, gates)
+
+
+def _of_nodes(
+    affinity: Sequence[AffinityTerm], anti_affinity: Sequence[AffinityTerm], gates: FeatureGates
+) -> Iterator[WakeTrigger]:
+    keys = [term.topology_key for term in (*affinity, *anti_affinity)]
+    if not keys:
+        return
+    of = listed(list(dict.fromkeys(keys)), "or")
+    if not COMPARES_NODES.at(gates.release):
+        changes, how = node_actions(ActionType.UPDATE_NODE_LABEL, gates), "its labels change"
+        how = "its labels or taints change" if ActionType.UPDATE_NODE_TAINT in changes else how
+        yield WakeTrigger(NODE, ADD | changes, f"a node with label {of} is added, or {how}")
+        return
+    yield WakeTrigger(NODE, ADD, "a node is added" if anti_affinity else f"a node is added with label {of}")
+    yield WakeTrigger(NODE, ActionType.UPDATE_NODE_LABEL, f"label {of} of a node changes")
+
+
+def _all_of(terms: Sequence[AffinityTerm]) -> str:
+    """The pods that all terms are about: upstream's hints look for one that meets them all."""
+    return " and ".join(dict.fromkeys(f"{labelled(term.selector)}{_where(term)}" for term in terms))
+
+
+def _where(term: AffinityTerm) -> str:
+    if term.namespace_selector.empty:
+        return " in any namespace"
+    by_labels = ["one selected by its labels"] if term.by_namespace_labels else []
+    return f" in namespace {listed([*sorted(term.namespaces), *by_labels], 'or')}"

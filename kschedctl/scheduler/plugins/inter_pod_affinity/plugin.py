@@ -30,6 +30,7 @@ from kschedctl.scheduler.framework.feature_gates import FeatureGates
 from kschedctl.scheduler.framework.field_errors import invalid
 from kschedctl.scheduler.framework.leaning import Effect, Lean
 from kschedctl.scheduler.framework.strict_decoding import Int32
+from kschedctl.scheduler.framework.waking import WakeTrigger
 from kschedctl.scheduler.plugins.inter_pod_affinity import hints
 from kschedctl.scheduler.plugins.inter_pod_affinity.filtering import FilterState, rejections
 from kschedctl.scheduler.plugins.inter_pod_affinity.scoring import (
@@ -199,6 +200,9 @@ class InterPodAffinity(DeclaredPlugin):
     def _own(self, what: str) -> str:
         """The name of what depends on how the pod's own terms are read."""
         return f"{what} as documented" if self.as_documented else what
+
+    def waking_changes(self, info: PodInfo, view: Fork, gates: FeatureGates) -> Iterator[WakeTrigger]:
+        return hints.waking_changes(info, gates)
 
     def sign(self, info: PodInfo, view: Fork) -> Fragment | None:
         affinity = info.spec.affinity

@@ -12,6 +12,7 @@ from kschedctl.api import resource_names as names
 from kschedctl.api.arrays import Rows, Scores
 from kschedctl.api.kube_version import NEWEST, ByVersion, KubeVersion
 from kschedctl.api.objects import PodGroup
+from kschedctl.api.resource_names import is_dra_extended, readable
 from kschedctl.scheduler.engine.pod_groups.placement import PodGroupAssignments
 from kschedctl.scheduler.framework import (
     Code,
@@ -33,6 +34,7 @@ from kschedctl.scheduler.framework.events import (
     pod_actions,
 )
 from kschedctl.scheduler.framework.feature_gates import FeatureGates
+from kschedctl.scheduler.framework.waking import ADD, DELETE, EITHER, UPDATE, WakeTrigger, changed_as_new, listed
 from kschedctl.scheduler.plugins.dynamic_resources.device_backed import DeviceBackedResources
 from kschedctl.scheduler.plugins.helper.device_features import DEFAULT_FEATURES, Features
 from kschedctl.scheduler.plugins.helper.placed_pods import FREES_PROMISES
@@ -197,6 +199,26 @@ class NodeResourcesFit(OwnRowPlugin):
 
         for mask, code in ((small, self.too_large), (~small, Code.UNSCHEDULABLE)):
             yield Rejection(mask & short, code, f"Insufficient {name}", fact, lacking)
+
+    def waking_changes(self, info: PodInfo, view: Fork, gates: FeatureGates) -> Iterator[WakeTrigger]:
+        requests = {name: amount for name, amount in info.incoming_requests.items() if amount > 0}
+        asked = (
+            listed([f"{readable(name, amount)} {name}" for name, amount in requests.items()]) or "room for one more pod"
+        )
+        of = listed(list(requests), "or") or "pods"
+        yield WakeTrigger(POD, DELETE, f"any pod leaves a node (this one fits where {asked} are free then)")
+        yield WakeTrigger(
+            POD, ActionType.UPDATE_POD_SCALE_DOWN, f"a pod on a node, or the pod itself, comes to ask for less {of}"
+        )
+        if changed_as_new(gates):
+            yield WakeTrigger(NODE, ADD | UPDATE, f"a node is added, or changes, that offers {asked}")
+        else:
+            yield WakeTrigger(NODE, ADD, f"a node is added that offers {asked}")
+            more = f"a node comes to offer more {of}, and then {asked} in all"
+            yield WakeTrigger(NODE, ActionType.UPDATE_NODE_ALLOCATABLE, more)
+        extended = [name for name in requests if is_dra_extended(name)]
+        if extended:
+            yield WakeTrigger("DeviceClass", EITHER, f"a DeviceClass comes to back {listed(extended, 'or')}")
 
     def sign(self, info: PodInfo, view: Fork) -> Fragment | None:
         return signed_resources(info, view, self.features)

@@ -13,14 +13,16 @@ from kschedctl.api.kube_version import NEWEST, ByVersion, KubeVersion
 from kschedctl.api.objects import Volume
 from kschedctl.scheduler.framework import PRE_FILTER_SKIP, Code, Fragment, PluginError, PreFilterResult, Rejection
 from kschedctl.scheduler.framework.declaration import DeclaredPlugin, NextStep
-from kschedctl.scheduler.framework.events import ClusterEventWithHint
+from kschedctl.scheduler.framework.events import POD, ClusterEventWithHint
 from kschedctl.scheduler.framework.feature_gates import FeatureGates
 from kschedctl.scheduler.framework.leaning import Effect, Lean
 from kschedctl.scheduler.framework.pod_traits import USES_DISKS
+from kschedctl.scheduler.framework.waking import ADD, DELETE, UPDATE, WakeTrigger
 from kschedctl.scheduler.plugins.helper.signing import signed_volumes
 from kschedctl.scheduler.plugins.helper.volumes.claim_leans import CLAIM_KINDS, claim_leans
 from kschedctl.scheduler.plugins.helper.volumes.csi_migration import PLUGINS
 from kschedctl.scheduler.plugins.helper.volumes.csi_nodes import NO_LIMIT
+from kschedctl.scheduler.plugins.helper.volumes.hints import named_claims
 from kschedctl.scheduler.plugins.helper.volumes.listers import Listers, NotFoundError, listers
 from kschedctl.scheduler.plugins.node_volume_limits import hints
 from kschedctl.scheduler.plugins.node_volume_limits.attachments import (
@@ -173,6 +175,13 @@ class NodeVolumeLimits(DeclaredPlugin):
         if volume.persistent_volume_claim is not None or volume.ephemeral is not None:
             return True
         return any(getattr(volume, field) is not None for field in self.migratable)
+
+    def waking_changes(self, info: PodInfo, view: Fork, gates: FeatureGates) -> Iterator[WakeTrigger]:
+        yield WakeTrigger(POD, DELETE, "a pod with volumes leaves a node")
+        yield WakeTrigger("CSINode", ADD, "a CSINode is added")
+        yield WakeTrigger("CSINode", UPDATE, "a driver can attach more volumes to a node than before (CSINode)")
+        yield WakeTrigger("VolumeAttachment", DELETE, "a volume is detached from a node")
+        yield WakeTrigger("PersistentVolumeClaim", ADD, f"claim {named_claims(info)} is created")
 
     def sign(self, info: PodInfo, view: Fork) -> Fragment:
         return signed_volumes(info)

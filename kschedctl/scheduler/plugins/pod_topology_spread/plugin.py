@@ -33,6 +33,7 @@ from kschedctl.scheduler.framework.events import (
 )
 from kschedctl.scheduler.framework.feature_gates import FeatureGates
 from kschedctl.scheduler.framework.leaning import Effect, Lean
+from kschedctl.scheduler.framework.waking import ADD, DELETE, WakeTrigger, changed_as_new, labelled, listed
 from kschedctl.scheduler.plugins.pod_topology_spread import hints
 from kschedctl.scheduler.plugins.pod_topology_spread.among import SpreadAmong
 from kschedctl.scheduler.plugins.pod_topology_spread.arguments import PodTopologySpreadArgs
@@ -158,6 +159,26 @@ class PodTopologySpread(DeclaredPlugin):
     def among(self, info: PodInfo, view: Fork) -> SpreadAmong:
         """The scores among some of the nodes, for a pod that has soft constraints."""
         return SpreadAmong(self.settings.constraints(info, view, SOFT), self.settings, info, view)
+
+    def waking_changes(self, info: PodInfo, view: Fork, gates: FeatureGates) -> Iterator[WakeTrigger]:
+        constraints = self.hard_constraints(info, view)
+        keys = listed(list(dict.fromkeys(constraint.topology_key for constraint in constraints)))
+        selectors = list(dict.fromkeys(labelled(constraint.selector) for constraint in constraints))
+        counted = f"a pod {listed(selectors, 'or')} in namespace {info.namespace}"
+        yield WakeTrigger(POD, ADD, f"{counted} gets a node")
+        yield WakeTrigger(POD, DELETE, f"{counted} leaves its node")
+        yield WakeTrigger(
+            POD, ActionType.UPDATE_POD_LABEL, "a pod comes to be such a one by its labels, or no longer is one"
+        )
+        if any(constraint.honor_taints for constraint in constraints):
+            yield WakeTrigger(POD, ActionType.UPDATE_POD_TOLERATION, "the pod gets another toleration")
+        if changed_as_new(gates):
+            action = ADD | ActionType.UPDATE_NODE_LABEL | ActionType.UPDATE_NODE_TAINT
+            yield WakeTrigger(NODE, action, f"a node with label {keys} is added, or its labels or taints change")
+            return
+        yield WakeTrigger(NODE, ADD | DELETE, f"a node with label {keys} is added or deleted")
+        yield WakeTrigger(NODE, ActionType.UPDATE_NODE_LABEL, f"label {keys} of a node changes")
+        yield WakeTrigger(NODE, ActionType.UPDATE_NODE_TAINT, f"taints of a node with label {keys} change")
 
     def sign(self, info: PodInfo, view: Fork) -> Fragment | None:
         return None if info.spec.topology_spread_constraints or self.settings.defaults else {}

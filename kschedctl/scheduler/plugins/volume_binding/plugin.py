@@ -28,15 +28,17 @@ from kschedctl.scheduler.framework import (
     Status,
 )
 from kschedctl.scheduler.framework.declaration import DeclaredPlugin
-from kschedctl.scheduler.framework.events import ClusterEventWithHint
+from kschedctl.scheduler.framework.events import NODE, ActionType, ClusterEventWithHint
 from kschedctl.scheduler.framework.facts import Fact
 from kschedctl.scheduler.framework.feature_gates import FeatureGates
 from kschedctl.scheduler.framework.leaning import Lean
 from kschedctl.scheduler.framework.pod_traits import USES_DISKS
+from kschedctl.scheduler.framework.waking import ADD, EITHER, UPDATE, WakeTrigger, listed
 from kschedctl.scheduler.plugins.helper.shape import UtilizationShapePoint, shape_points
 from kschedctl.scheduler.plugins.helper.signing import signed_volumes
 from kschedctl.scheduler.plugins.helper.volumes import hints
 from kschedctl.scheduler.plugins.helper.volumes.claim_leans import CLAIM_KINDS, LOOK_AT_CLAIM, claim_leans
+from kschedctl.scheduler.plugins.helper.volumes.hints import named_claims
 from kschedctl.scheduler.plugins.helper.volumes.listers import (
     Listers,
     NotFoundError,
@@ -221,6 +223,21 @@ class VolumeBinding(DeclaredPlugin):
             return Reservation()
         bound = {claim_key(claim): volume.metadata.name for claim, volume in state.volumes.bound_on(row)}
         return Reservation(bound, tuple(map(claim_key, state.volumes.provisioned_on(row))))
+
+    def waking_changes(self, info: PodInfo, view: Fork, gates: FeatureGates) -> Iterator[WakeTrigger]:
+        yield WakeTrigger(
+            "PersistentVolumeClaim", EITHER, f"claim {named_claims(info)} is created or changes, such as by being bound"
+        )
+        yield WakeTrigger("PersistentVolume", EITHER, "a PersistentVolume is added or changed")
+        yield WakeTrigger("StorageClass", EITHER, "a StorageClass is added, or allows other topologies")
+        yield WakeTrigger("CSIStorageCapacity", EITHER, "a CSIStorageCapacity is added, or has room for larger volumes")
+        yield WakeTrigger("CSINode", EITHER, "a CSINode is added, or other in-tree plugins are migrated on it")
+        drivers = [volume.csi.driver for volume in info.spec.volumes if volume.csi is not None]
+        if drivers:
+            yield WakeTrigger(
+                "CSIDriver", UPDATE, f"driver {listed(drivers, 'or')} no longer tells how much storage is free"
+            )
+        yield WakeTrigger(NODE, ADD | ActionType.UPDATE_NODE_LABEL, "a node is added, or its labels change")
 
     def sign(self, info: PodInfo, view: Fork) -> Fragment:
         return signed_volumes(info)

@@ -12,6 +12,7 @@ from kschedctl.api.kube_version import ByVersion
 from kschedctl.api.objects import CSIStorageCapacity, PersistentVolume, PersistentVolumeClaim
 from kschedctl.scheduler.framework.events import NODE, ActionType, ChangedObject, ClusterEventWithHint, node_actions
 from kschedctl.scheduler.framework.feature_gates import FeatureGates
+from kschedctl.scheduler.framework.waking import EITHER, listed
 from kschedctl.scheduler.plugins.helper.volumes.csi_migration import (
     BETA_REGION,
     BETA_ZONE,
@@ -24,7 +25,6 @@ from kschedctl.scheduler.plugins.helper.volumes.listers import WAIT_FOR_FIRST_CO
 from kschedctl.snapshot.fork import Fork
 from kschedctl.snapshot.pod_info import PodInfo
 
-ADD_OR_UPDATE = ActionType.ADD | ActionType.UPDATE
 HINTS_AT_DRIVERS = ByVersion(
     "whether VolumeBinding asks for changed CSIDrivers alone, and has a hint for them", (("", False), ("1.32", True))
 )
@@ -82,25 +82,25 @@ def after_volume_change(info: PodInfo, change: ChangedObject, view: Fork) -> boo
 
 def volume_binding_events(gates: FeatureGates) -> Iterator[ClusterEventWithHint]:
     """What VolumeBinding asks for."""
-    yield ClusterEventWithHint("StorageClass", ADD_OR_UPDATE, after_storage_class_change)
-    yield ClusterEventWithHint("PersistentVolumeClaim", ADD_OR_UPDATE, after_own_claim)
-    yield ClusterEventWithHint("PersistentVolume", ADD_OR_UPDATE)
+    yield ClusterEventWithHint("StorageClass", EITHER, after_storage_class_change)
+    yield ClusterEventWithHint("PersistentVolumeClaim", EITHER, after_own_claim)
+    yield ClusterEventWithHint("PersistentVolume", EITHER)
     yield ClusterEventWithHint(NODE, node_actions(ActionType.ADD | ActionType.UPDATE_NODE_LABEL, gates))
-    yield ClusterEventWithHint("CSINode", ADD_OR_UPDATE, after_csi_node_change)
+    yield ClusterEventWithHint("CSINode", EITHER, after_csi_node_change)
     if HINTS_AT_DRIVERS.at(gates.release):
         yield ClusterEventWithHint("CSIDriver", ActionType.UPDATE, after_csi_driver_change)
     else:
-        yield ClusterEventWithHint("CSIDriver", ADD_OR_UPDATE)
-    yield ClusterEventWithHint("CSIStorageCapacity", ADD_OR_UPDATE, after_storage_capacity_change)
+        yield ClusterEventWithHint("CSIDriver", EITHER)
+    yield ClusterEventWithHint("CSIStorageCapacity", EITHER, after_storage_capacity_change)
 
 
 def volume_zone_events(gates: FeatureGates) -> Iterator[ClusterEventWithHint]:
     """What VolumeZone asks for."""
     yield ClusterEventWithHint("StorageClass", ActionType.ADD, after_storage_class_added)
     yield ClusterEventWithHint(NODE, node_actions(ActionType.ADD | ActionType.UPDATE_NODE_LABEL, gates))
-    of_claims = ADD_OR_UPDATE if HEARS_OF_BOUND_CLAIMS.at(gates.release) else ActionType.ADD
+    of_claims = EITHER if HEARS_OF_BOUND_CLAIMS.at(gates.release) else ActionType.ADD
     yield ClusterEventWithHint("PersistentVolumeClaim", of_claims, after_named_claim)
-    yield ClusterEventWithHint("PersistentVolume", ADD_OR_UPDATE, after_volume_change)
+    yield ClusterEventWithHint("PersistentVolume", EITHER, after_volume_change)
 
 
 def _is_own(info: PodInfo, claim: PersistentVolumeClaim, ephemeral: bool) -> bool:
@@ -125,3 +125,8 @@ def _topologies(volume: PersistentVolume) -> list[tuple[str, frozenset[str]]]:
         if all(values):
             found.append((key, frozenset(values)))
     return found
+
+
+def named_claims(info: PodInfo, ephemeral: bool = True) -> str:
+    found = [each.claim_name for each in claim_volumes(info.pod) if ephemeral or not each.ephemeral]
+    return listed([f"{info.namespace}/{name}" for name in found], "or") or "of the pod"
