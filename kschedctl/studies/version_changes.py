@@ -1,14 +1,65 @@
-"""What differs between the versions of kube-scheduler: from the oldest to the newest, or between two."""
+"""What differs between the versions of kube-scheduler: from the oldest to the newest, or between two.
+
+Rules and texts stand where they are used; plugins and feature gates say themselves since when they are what they are.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from itertools import pairwise
+from string import Formatter
+from typing import Any, NamedTuple
 
-from kschedctl.api.kube_version import KubeVersion
+from kschedctl.api.kube_version import NEWEST_MINOR, OLDEST_MINOR, ByVersion, KubeVersion
 from kschedctl.reports.version_changes import VersionChange, VersionChanges
-from kschedctl.scheduler.version_changes import MINORS, Varying, changes
+from kschedctl.scheduler.configuration import validation
+from kschedctl.scheduler.engine import cycle, messages, sampling
+from kschedctl.scheduler.engine.extenders import consultation, whole_nodes
+from kschedctl.scheduler.engine.preemption import evaluator
+from kschedctl.scheduler.event_handling import event_handlers, event_labels, registrations
+from kschedctl.scheduler.framework import Code, events, feature_gates
+from kschedctl.scheduler.framework.declaration import Declaration
+from kschedctl.scheduler.framework.extension_points import EXTENSION_POINTS
+from kschedctl.scheduler.framework.feature_gates import SPECS, FeatureGates, Stage, stage_at
+from kschedctl.scheduler.framework.strict_decoding import fields_of
+from kschedctl.scheduler.plugins.helper import placed_pods as placed
+from kschedctl.scheduler.plugins.helper import signing
+from kschedctl.scheduler.queueing import backoff_queue, pre_checks, requeueing, scheduling_queue
+from kschedctl.scheduler.registry.in_tree import IN_TREE
+from kschedctl.scheduler.registry.scheduler_plugins import SCHEDULER_PLUGINS
 
+OF_SEVERAL: tuple[ByVersion[Any], ...] = (
+    cycle.LEFT_OUT,
+    cycle.NARROWING_REFUSES,
+    consultation.AGGREGATED,
+    evaluator.DROPPED_MAY_HELP,
+    whole_nodes.SCORED_AS_RETURNED,
+    messages.ABSENT_COUNT,
+    sampling.LEFT_OUT_COUNT,
+    validation.INVALID_PLUGINS,
+    feature_gates.CHECKS_DEPENDENCIES,
+    feature_gates.HOST_NETWORK_NEEDS,
+    signing.EXTENDED_RESOURCES_SIGNED,
+    events.EVERY_UPDATE,
+    events.AS_IF_ADDED,
+    events.PRE_CHECKED,
+    events.UPDATES_OF_PODS,
+    event_handlers.HEARS_OF_LOST_NODES,
+    event_handlers.TOLD_AS_ANY_UPDATE,
+    registrations.WITHOUT_HINTS,
+    requeueing.GATE_DECIDES,
+    scheduling_queue.ACTIVATION_LASTS,
+    backoff_queue.COUNTS_ATTEMPTS,
+    event_labels.NAMED_EACH,
+    pre_checks.REACHES_SPREAD,
+    pre_checks.WHILE_RESIZED,
+    event_handlers.GIVES_UP_PROMISES,
+    placed.FREES_PROMISES,
+)
+"""The rules and texts that changed and are of no single plugin."""
+
+MINORS = range(OLDEST_MINOR, NEWEST_MINOR + 1)
+NO_PLUGIN = "no such plugin"
 SORTS = ("rule", "plugin", "gate")
 
 
@@ -45,3 +96,91 @@ def _row(change: Varying, since: str, before: str, after: str) -> VersionChange:
 
 def _newest_first(rows: Iterable[VersionChange]) -> tuple[VersionChange, ...]:
     return tuple(sorted(rows, key=lambda row: (SORTS.index(row.sort), -KubeVersion.parse(row.since[-1]).minor)))
+
+
+class Varying(NamedTuple):
+    """``sort``: rule, plugin or gate; ``where``: which plugin or gate; ``values``: what holds since when, in words."""
+
+    sort: str
+    where: str
+    values: ByVersion[str]
+
+
+def rules() -> Mapping[str, tuple[ByVersion[Any], ...]]:
+    """The plugin, or all of it, -> its rules and texts that changed."""
+    declared = {**IN_TREE, **SCHEDULER_PLUGINS}
+    of_plugins = {name: each.plugin.version_changes() for name, each in declared.items() if each.plugin}
+    return {"kube-scheduler": OF_SEVERAL, **of_plugins}
+
+
+def changes() -> Iterator[Varying]:
+    """All of them, plugins and gates in their own order."""
+    for where, changed in rules().items():
+        for rule in changed:
+            steps = tuple((since, in_words(value)) for since, value in rule.steps)
+            yield Varying("rule", where, ByVersion(rule.what, steps, rule.upstream))
+    for plugin in IN_TREE.values():
+        defaults = (_membership(plugin, minor) for minor in MINORS)
+        points = (_points(plugin.at(minor)) for minor in MINORS)
+        args = (_arguments(plugin.at(minor), minor) for minor in MINORS)
+        told = {"whether it is a default plugin": defaults, "its extension points": points, "its arguments": args}
+        for what, values in told.items():
+            yield Varying("plugin", plugin.name, ByVersion(what, _steps(values)))
+    for gate in SPECS:
+        yield Varying("gate", gate, ByVersion("stage", _steps(_stage(stage_at(gate, minor)) for minor in MINORS)))
+
+
+def in_words(value: object) -> str:
+    """What a rule says in a version.
+
+    >>> in_words("taint {{{key}: {value}}} of {}"), in_words(False), in_words(())
+    ('taint {key: value} of …', 'no', 'none')
+    """
+    match value:
+        case bool():
+            return "yes" if value else "no"
+        case Code():
+            return value.value
+        case frozenset():
+            return in_words(tuple(sorted(value)))
+        case tuple():
+            return ", ".join(map(in_words, value)) or "none"
+        case str():
+            return "".join(
+                f"{words}{'' if name is None else name or '…'}" for words, name, *_ in Formatter().parse(value)
+            )
+    return str(value)
+
+
+def _steps(values: Iterator[str]) -> tuple[tuple[str, str], ...]:
+    """Of what holds in each minor version those in which it is not what it was; "" goes for what was before."""
+    steps: list[tuple[str, str]] = []
+    for minor, value in zip(MINORS, values, strict=True):
+        if not steps or (value and value != steps[-1][1]):
+            steps.append((f"1.{minor}" if steps else "", value))
+    return tuple(steps)
+
+
+def _membership(plugin: Declaration, minor: int) -> str:
+    if plugin.at(minor) is None:
+        return NO_PLUGIN
+    return "yes" if plugin.is_default(FeatureGates(f"1.{minor}")) else "no"
+
+
+def _points(plugin: Declaration | None) -> str:
+    """In upstream's order; "" where there is no such plugin."""
+    return "" if plugin is None else ", ".join(point for point in EXTENSION_POINTS if point in plugin.points)
+
+
+def _arguments(plugin: Declaration | None, minor: int) -> str:
+    """The fields of its arguments; "" where there is no such plugin."""
+    if plugin is None:
+        return ""
+    return "none" if plugin.args_type is None else ", ".join(fields_of(plugin.args_type, minor))
+
+
+def _stage(stage: Stage) -> str:
+    """``beta, on``."""
+    if stage.maturity == "pre-alpha":
+        return "unknown"
+    return ", ".join([stage.maturity, "on" if stage.on else "off", *(["locked"] if stage.locked else [])])

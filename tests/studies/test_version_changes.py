@@ -14,8 +14,7 @@ from kschedctl.api.kube_version import ByVersion
 from kschedctl.errors import ConfigurationError
 from kschedctl.reports.version_changes import VersionChange
 from kschedctl.scheduler.framework.feature_gates import SPECS, stage_at
-from kschedctl.scheduler.version_changes import rules
-from kschedctl.studies.version_changes import between, version_changes
+from kschedctl.studies.version_changes import between, rules, version_changes
 
 
 def rules_of_all_modules() -> Iterator[tuple[str, ByVersion[object]]]:

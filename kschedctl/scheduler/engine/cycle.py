@@ -11,16 +11,16 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, Protocol
 
 import numpy as np
 
 from kschedctl.api.arrays import Bools, Row, Rows
-from kschedctl.api.kube_version import ByVersion, KubeVersion
+from kschedctl.api.kube_version import ByVersion
 from kschedctl.scheduler.engine.extenders.consultation import Consultation
 from kschedctl.scheduler.engine.extenders.extender import NAME as EXTENDERS
-from kschedctl.scheduler.engine.extenders.extender import NOTHING_OFFERED, HTTPExtender, Offered
+from kschedctl.scheduler.engine.extenders.extender import NOTHING_OFFERED, Offered
 from kschedctl.scheduler.engine.pre_filter import PreFilterOutcome, run_pre_filter, selected_by_name
+from kschedctl.scheduler.engine.profile import FrameworkLike
 from kschedctl.scheduler.engine.sampling import NodeSearch, Sampling, Terms
 from kschedctl.scheduler.engine.scoring import ScoreOutcome, run_score
 from kschedctl.scheduler.framework import (
@@ -52,21 +52,6 @@ NARROWING_REFUSES = ByVersion(
     "#122251",
 )
 Verdicts = Mapping[str, PluginVerdict]
-
-
-class FrameworkLike(Protocol):
-    """What a cycle needs of a profile: its plugins at each extension point, in order."""
-
-    @property
-    def profile(self) -> Any: ...
-
-    @property
-    def release(self) -> KubeVersion: ...
-
-    @property
-    def extenders(self) -> Sequence[HTTPExtender]: ...
-
-    def at(self, point: str) -> list[Plugin]: ...
 
 
 @dataclass(frozen=True)

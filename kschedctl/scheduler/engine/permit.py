@@ -9,8 +9,8 @@ from collections import Counter
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from kschedctl.scheduler.engine.cycle import FrameworkLike
 from kschedctl.scheduler.engine.messages import histogram
+from kschedctl.scheduler.engine.profile import FrameworkLike
 from kschedctl.scheduler.framework import SUCCESS, Code, PermitPlugin, PluginError, Status, offers
 from kschedctl.snapshot.fork import Fork
 from kschedctl.snapshot.pod_info import PodInfo

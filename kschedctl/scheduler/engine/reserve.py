@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 
 from kschedctl.api.objects import Pod, PodSpec
-from kschedctl.scheduler.engine.cycle import FrameworkLike
+from kschedctl.scheduler.engine.profile import FrameworkLike
 from kschedctl.scheduler.framework import (
     AssumingPlugin,
     Changes,

@@ -7,12 +7,13 @@ Upstream: numFeasibleNodesToFind, findNodesThatFitPod and findNodesThatPassFilte
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
 from kschedctl.api.arrays import Bools, Rows
 from kschedctl.api.kube_version import ByVersion, KubeVersion
+from kschedctl.scheduler.engine.profile import ConfigurationLike, ProfileLike
 
 LEAST_NODES, LEAST_PERCENTAGE = 100, 5
 GOLDEN_RATIO = 0.6180339887498949
@@ -59,7 +60,7 @@ class Terms(NamedTuple):
     nodes: int | None = None
 
     @classmethod
-    def of(cls, profile: Any, release: KubeVersion, spoken_of: int = 0) -> Terms:
+    def of(cls, profile: ProfileLike, release: KubeVersion, spoken_of: int = 0) -> Terms:
         """Of a Profile in a version."""
         own = profile.percentage_of_nodes_to_score
         return cls(own, bool(profile.plugins["score"]), LEFT_OUT_COUNT.at(release), spoken_of)
@@ -88,7 +89,7 @@ class SampledFrom:
 
     start: int | None = None
 
-    def begin(self, configuration: Any, nodes: int, seed: int = 0) -> Sampling:
+    def begin(self, configuration: ConfigurationLike, nodes: int, seed: int = 0) -> Sampling:
         """The searches of one run with a SchedulerConfiguration.
 
         Where the start is not known it is 0, and for other seeds elsewhere.

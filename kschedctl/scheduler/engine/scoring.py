@@ -8,17 +8,15 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, Protocol
 
 import numpy as np
 
 from kschedctl.api.arrays import Rows, Scores
-from kschedctl.api.kube_version import KubeVersion
-from kschedctl.scheduler.engine.extenders.extender import HTTPExtender, Offered
+from kschedctl.scheduler.engine.extenders.extender import Offered
 from kschedctl.scheduler.engine.extenders.whole_nodes import Scored
+from kschedctl.scheduler.engine.profile import FrameworkLike
 from kschedctl.scheduler.framework import (
     MAX_NODE_SCORE,
-    Plugin,
     PluginError,
     PreFilterResult,
     PreScorePlugin,
@@ -29,21 +27,6 @@ from kschedctl.scheduler.framework import (
 )
 from kschedctl.snapshot.fork import Fork
 from kschedctl.snapshot.pod_info import PodInfo
-
-
-class ScoringFramework(Protocol):
-    """What scoring needs of a profile."""
-
-    @property
-    def profile(self) -> Any: ...
-
-    @property
-    def release(self) -> KubeVersion: ...
-
-    @property
-    def extenders(self) -> Sequence[HTTPExtender]: ...
-
-    def at(self, point: str) -> list[Plugin]: ...
 
 
 @dataclass(frozen=True)
@@ -79,7 +62,7 @@ class ScoreOutcome:
 
 
 def run_score(
-    framework: ScoringFramework, before: Mapping[str, PreFilterResult], info: PodInfo, view: Fork, nodes: Offered
+    framework: FrameworkLike, before: Mapping[str, PreFilterResult], info: PodInfo, view: Fork, nodes: Offered
 ) -> ScoreOutcome:
     """Score the feasible nodes; ``before``: by plugin, what its PreFilter said.
 

@@ -9,7 +9,8 @@ from collections.abc import Iterator
 
 from kschedctl.api.arrays import Position, Row
 from kschedctl.cluster import Gap
-from kschedctl.scheduler.engine.cycle import Cycle, FrameworkLike, run_cycle
+from kschedctl.scheduler.engine.cycle import Cycle, run_cycle
+from kschedctl.scheduler.engine.profile import FrameworkLike
 from kschedctl.scheduler.framework.leaning import Effect, Lean, Unknown
 from kschedctl.snapshot.fork import Fork
 from kschedctl.snapshot.pod_info import PodInfo

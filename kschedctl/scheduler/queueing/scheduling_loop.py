@@ -16,13 +16,14 @@ from msgspec.structs import replace
 
 from kschedctl.api.arrays import NO_ROW, Position, Row, positions_of
 from kschedctl.api.objects import Pod
-from kschedctl.scheduler.engine.cycle import NO_NODES, Cycle, FrameworkLike
+from kschedctl.scheduler.engine.cycle import NO_NODES, Cycle
 from kschedctl.scheduler.engine.messages import fit_error
 from kschedctl.scheduler.engine.permit import PermitOutcome, run_permit
 from kschedctl.scheduler.engine.pod_groups.gangs import gang_plugin
 from kschedctl.scheduler.engine.post_filter import PostFilterOutcome, run_post_filter
 from kschedctl.scheduler.engine.preemption.evaluator import Preemption
 from kschedctl.scheduler.engine.preemption.promises import takes_back
+from kschedctl.scheduler.engine.profile import FrameworkLike
 from kschedctl.scheduler.engine.queued_pod import Clock, QueuedPod
 from kschedctl.scheduler.engine.rejectors import NONE, Rejectors, rejectors_of
 from kschedctl.scheduler.engine.sampling import SampledFrom

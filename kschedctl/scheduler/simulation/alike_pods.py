@@ -13,8 +13,9 @@ from typing import Any
 import numpy as np
 
 from kschedctl.api.arrays import Bools, Rows, Scores
-from kschedctl.scheduler.engine.cycle import Filtering, FrameworkLike
+from kschedctl.scheduler.engine.cycle import Filtering
 from kschedctl.scheduler.engine.pre_filter import PreFilterOutcome, run_pre_filter
+from kschedctl.scheduler.engine.profile import FrameworkLike
 from kschedctl.scheduler.engine.sampling import Sampling, Terms
 from kschedctl.scheduler.framework import (
     FilterPlugin,

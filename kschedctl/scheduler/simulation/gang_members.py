@@ -14,11 +14,11 @@ import numpy as np
 
 from kschedctl.api.arrays import NO_ROW, Position, Row
 from kschedctl.api.objects import Pod
-from kschedctl.scheduler.engine.cycle import FrameworkLike
 from kschedctl.scheduler.engine.permit import PermitOutcome, run_permit
 from kschedctl.scheduler.engine.pod_groups.gangs import GangPlugin, gang_plugin
 from kschedctl.scheduler.engine.post_filter import PostFilterOutcome
 from kschedctl.scheduler.engine.preemption.candidates import Candidate
+from kschedctl.scheduler.engine.profile import FrameworkLike
 from kschedctl.scheduler.engine.rejectors import NONE, Rejectors
 from kschedctl.scheduler.framework import Code, PluginError, PreFilterResult, Status
 from kschedctl.scheduler.plugins.default_preemption import evicted_later

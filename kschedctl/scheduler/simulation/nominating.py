@@ -10,11 +10,11 @@ from collections.abc import Callable, Container, Mapping
 from random import Random
 
 from kschedctl.api.arrays import NO_ROW, Position, Row
-from kschedctl.scheduler.engine.cycle import FrameworkLike
 from kschedctl.scheduler.engine.pod_groups.submission import MemberFailure
 from kschedctl.scheduler.engine.post_filter import PostFilterOutcome
 from kschedctl.scheduler.engine.preemption.candidates import Candidate
 from kschedctl.scheduler.engine.preemption.evaluator import preemption_plugins, tied_candidates
+from kschedctl.scheduler.engine.profile import FrameworkLike
 from kschedctl.scheduler.framework import Code
 from kschedctl.snapshot.fork import Fork
 from kschedctl.snapshot.pod_info import PodInfo

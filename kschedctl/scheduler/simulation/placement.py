@@ -16,8 +16,9 @@ from msgspec.structs import replace as renamed
 from kschedctl.api.arrays import NO_ROW, Position, Row, Rows
 from kschedctl.api.workloads import made_again
 from kschedctl.scheduler.engine import unsure_nominations
-from kschedctl.scheduler.engine.cycle import Cycle, FrameworkLike, run_cycle
+from kschedctl.scheduler.engine.cycle import Cycle, run_cycle
 from kschedctl.scheduler.engine.extenders.extender import asks
+from kschedctl.scheduler.engine.profile import FrameworkLike
 from kschedctl.scheduler.engine.reserve import has_backed_resources, uses_claims
 from kschedctl.scheduler.engine.sampling import Sampling
 from kschedctl.scheduler.framework import PluginError, PreFilterResult

@@ -14,7 +14,7 @@ import numpy as np
 
 from kschedctl.api.arrays import NO_ROW, Bools, Position, Row, Rows, Scores
 from kschedctl.api.objects import PodGroup
-from kschedctl.scheduler.engine.cycle import Cycle, FrameworkLike, run_cycle
+from kschedctl.scheduler.engine.cycle import Cycle, run_cycle
 from kschedctl.scheduler.engine.messages import fit_error, histogram
 from kschedctl.scheduler.engine.permit import PermitOutcome, run_permit
 from kschedctl.scheduler.engine.pod_groups.placement import (
@@ -27,6 +27,7 @@ from kschedctl.scheduler.engine.pod_groups.placement import (
 from kschedctl.scheduler.engine.pod_groups.state import find_pod_group, is_unread
 from kschedctl.scheduler.engine.post_filter import PostFilterOutcome, run_post_filter
 from kschedctl.scheduler.engine.preemption.evaluator import Preemption
+from kschedctl.scheduler.engine.profile import FrameworkLike
 from kschedctl.scheduler.engine.rejectors import NONE, Rejectors, rejectors_of
 from kschedctl.scheduler.engine.reserve import reserve, reserving
 from kschedctl.scheduler.engine.sampling import Sampling

@@ -12,10 +12,10 @@ from kschedctl.api.arrays import Position, Rows
 from kschedctl.api.gangs import GROUP_KINDS, KUEUE_TOTAL_COUNT, GangKey, GangProject, gangs_of
 from kschedctl.api.objects import CoschedulingPodGroup, Pod, VolcanoPodGroup
 from kschedctl.api.pod_table import PodTable
-from kschedctl.scheduler.engine.cycle import FrameworkLike
 from kschedctl.scheduler.engine.pod_groups.cycle import GroupResult
 from kschedctl.scheduler.engine.pod_groups.state import NO_MEMBERS, has_node
 from kschedctl.scheduler.engine.pod_groups.submission import MemberFailure
+from kschedctl.scheduler.engine.profile import FrameworkLike
 from kschedctl.scheduler.framework import Plugin, offers
 from kschedctl.snapshot.fork import Fork
 from kschedctl.snapshot.pod_info import PodInfo

@@ -15,12 +15,13 @@ import numpy as np
 from kschedctl.api.arrays import Bools, Position
 from kschedctl.api.kube_version import ByVersion
 from kschedctl.api.labels import aggregate
-from kschedctl.scheduler.engine.cycle import Cycle, FrameworkLike
-from kschedctl.scheduler.engine.extenders.preemption import call_extenders
+from kschedctl.scheduler.engine.cycle import Cycle
 from kschedctl.scheduler.engine.messages import histogram
 from kschedctl.scheduler.engine.preemption.candidates import NO_CANDIDATES, BestCandidates, Candidates, choose
 from kschedctl.scheduler.engine.preemption.dry_run import dry_run
+from kschedctl.scheduler.engine.preemption.extenders import call_extenders
 from kschedctl.scheduler.engine.preemption.selection import Selection
+from kschedctl.scheduler.engine.profile import FrameworkLike
 from kschedctl.scheduler.framework import SUCCESS, Code, PluginError, PostFilterResult, Status
 from kschedctl.scheduler.framework.declaration import DeclaredPlugin
 
