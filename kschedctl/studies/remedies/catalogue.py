@@ -1,78 +1,45 @@
-"""Which changes might help against what: by plugin, and those that are tried whatever stands in the way."""
+"""Which changes might help against what: as the modules of ways say, each for the plugins that it is about."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
+from importlib import import_module
+from pkgutil import iter_modules
 
+from kschedctl.studies.remedies import ways
 from kschedctl.studies.remedies.changes import Fix
-from kschedctl.studies.remedies.targets import NodeRefusal, Site
 from kschedctl.studies.remedies.trials import PREEMPTS
-from kschedctl.studies.remedies.ways import (
-    devices,
-    extended_resources,
-    neighbours,
-    new_nodes,
-    node_affinity,
-    pod_affinity,
-    ports,
-    quotas,
-    requests,
-    scheduling,
-    selected_pods,
-    spread,
-    stopped_pods,
-    taints,
-    volume_limits,
-    volumes,
-    waiting,
-)
+from kschedctl.studies.remedies.tried_node import NO_REMEDIES, PluginRemedies, TriedNode
+from kschedctl.studies.remedies.ways import new_nodes, scheduling
 
-Way = Callable[[Site, NodeRefusal], Iterator[Fix]]
-
-LIMITS: Sequence[Way] = (waiting.leaving, volumes.unbound, neighbours.in_the_way, volume_limits.exceeded)
-AGAINST: Mapping[str, Sequence[Way]] = {
-    "NodeUnschedulable": (taints.cordoned,),
-    "TaintToleration": (taints.tainted,),
-    "NodeAffinity": (node_affinity.unmet,),
-    "NodePorts": (waiting.leaving, ports.free_ports, neighbours.in_the_way),
-    "NodeResourcesFit": (waiting.leaving, requests.lower, extended_resources.backed, neighbours.in_the_way),
-    "VolumeRestrictions": (
-        waiting.leaving,
-        volumes.unbound,
-        neighbours.in_the_way,
-        stopped_pods.holding,
-    ),
-    "NodeVolumeLimits": LIMITS,
-    **dict.fromkeys(("EBSLimits", "GCEPDLimits", "AzureDiskLimits", "CinderLimits"), LIMITS),
-    "VolumeBinding": (volumes.unbound,),
-    "VolumeZone": (volumes.unbound,),
-    "DynamicResources": (
-        waiting.leaving,
-        devices.unfit,
-    ),
-    "PodTopologySpread": (spread.skewed, neighbours.in_the_way),
-    "CapacityScheduling": (quotas.exceeded,),
-    "InterPodAffinity": (waiting.leaving, pod_affinity.terms, selected_pods.label_namespaces, neighbours.in_the_way),
+_MODULES = (import_module(f"{ways.__name__}.{module.name}") for module in iter_modules(ways.__path__))
+REMEDIES: Mapping[str, PluginRemedies] = {
+    plugin.name: remedies for module in _MODULES for plugin, remedies in getattr(module, "REMEDIES", {}).items()
 }
-"""Plugin -> what could be done about its refusals."""
+"""Plugin -> what each module in ``ways`` has as its REMEDIES, by the plugin's class."""
 
 
-def against(site: Site) -> Iterator[Fix]:
-    """What could be done about the first thing that stands against the site: the rest comes after it.
+def remedies_of(plugin: str) -> PluginRemedies:
+    """What is known of a plugin, which may be one that nothing is known of."""
+    return REMEDIES.get(plugin, NO_REMEDIES)
+
+
+def against(tried: TriedNode) -> Iterator[Fix]:
+    """What could be done about the first thing that stands against the node: the rest comes after it.
 
     About all of it where the pod is to evict others, which may be the ones that stand there first.
     """
-    refusals = site.refusals()
-    evicts = any(change.kind == PREEMPTS for change in site.trial.changes)
+    refusals = tried.refusals()
+    evicts = any(change.kind == PREEMPTS for change in tried.trial.changes)
     for refusal in refusals if evicts else refusals[:1]:
-        for way in AGAINST.get(refusal.plugin, ()):
-            yield from way(site, refusal)
+        for way in remedies_of(refusal.plugin).ways:
+            yield from way(tried, refusal)
 
 
-def everywhere(site: Site) -> Iterator[Fix]:
+def everywhere(tried: TriedNode) -> Iterator[Fix]:
     """What could be done without a look at a node."""
-    yield from against(site)
-    yield from scheduling.served(site)
-    if site.trial.cycle is not None:
-        yield from scheduling.more_important(site)
-        yield from new_nodes.one_more(site)
+    yield from against(tried)
+    yield from scheduling.served(tried)
+    if tried.trial.cycle is not None:
+        yield from scheduling.more_important(tried)
+        yield from new_nodes.one_more(tried)

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from kschedctl.api.resource_names import CPU, alike, readable
 from kschedctl.scheduler.plugins.node_resources.facts import Insufficient
 from kschedctl.studies.remedies.search import RemedySearch
-from kschedctl.studies.remedies.targets import sites
+from kschedctl.studies.remedies.targets import nodes_to_try
 from kschedctl.studies.remedies.trials import PREEMPTS, RemedyTrial
 
 
@@ -32,8 +32,8 @@ def _sorts(number: int) -> str:
 def too_large(base: RemedyTrial) -> tuple[str, ...]:
     """What is asked for and no node has, even when it is empty."""
     seen: dict[str, Insufficient] = {}
-    for site in sites(base):
-        for refusal in site.refusals():
+    for tried in nodes_to_try(base):
+        for refusal in tried.refusals():
             if isinstance(refusal.fact, Insufficient) and refusal.fact.nowhere:
                 seen.setdefault(refusal.fact.resource, refusal.fact)
     return tuple(f"room: {_short(fact)}" for fact in seen.values())

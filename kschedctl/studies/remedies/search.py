@@ -11,18 +11,18 @@ from kschedctl.api.arrays import Row
 from kschedctl.api.objects import Struct
 from kschedctl.scheduler.plugins.node_resources.facts import Insufficient
 from kschedctl.scheduler.registry.facts import AnyFact
+from kschedctl.studies.remedies.catalogue import remedies_of
 from kschedctl.studies.remedies.changes import Fix, ObjectKey
 from kschedctl.studies.remedies.prices import Price
-from kschedctl.studies.remedies.targets import MOST_SITES_OF_TRIAL, Site, least_changes, sites
+from kschedctl.studies.remedies.targets import MOST_SITES_OF_TRIAL, least_changes, nodes_to_try
 from kschedctl.studies.remedies.trials import PREEMPTS, RemedyTrial, Trials
+from kschedctl.studies.remedies.tried_node import TriedNode
 
-Ways = Callable[[Site], Iterable[Fix]]
-"""The changes that might help at a site: what they address is the first thing that stands against the node there."""
+Ways = Callable[[TriedNode], Iterable[Fix]]
+"""The changes that might help at a node: what they address is the first thing that stands against the node there."""
 Where = tuple[frozenset[Fix], Row | None]
 """A trial by its changes, and a node in it."""
 MOST_TRIALS = 2000
-TOLD_IN_FULL = frozenset({"NodeUnschedulable", "TaintToleration", "NodeAffinity", "NodePorts", "NodeResourcesFit"})
-"""The plugins of which a fact that is the same after a change tells that the change did nothing."""
 OF_A_RESOURCE = frozenset({"LowerRequest", "DropRequest"})
 ADDS = "AddNode"
 
@@ -64,47 +64,47 @@ class RemedySearch:
     found: list[RemedyTrial] = field(default_factory=list)
     exhausted: bool = True
     _options: dict[Where, tuple[Fix, ...]] = field(default_factory=dict)
-    _sites: dict[frozenset[Fix], tuple[Site, ...]] = field(default_factory=dict)
+    _sites: dict[frozenset[Fix], tuple[TriedNode, ...]] = field(default_factory=dict)
 
     def run(self) -> list[RemedyTrial]:
         """All minimal sets that are wished for."""
         self._until = time.monotonic() + self.seconds
         for size in range(1, self.wishes.max_changes + 1):
             self._seen: set[Where] = set()
-            for site in self._starts(self.trials.base, size):
-                self._extend(site, size)
+            for tried in self._starts(self.trials.base, size):
+                self._extend(tried, size)
             if self.wishes.smallest and any(map(harms_nobody, self.found)):
                 break
         return self.found
 
-    def _starts(self, trial: RemedyTrial, left: int) -> Iterator[Site]:
+    def _starts(self, trial: RemedyTrial, left: int) -> Iterator[TriedNode]:
         """The hopeful nodes; before them, where one change has to do, and else after them, what is about no node."""
         if left == 1:
-            yield Site(trial, None)
+            yield TriedNode(trial, None)
         if trial.cycle is not None:
-            hopeful = (site for site in self._sites_of(trial) if site.row is not None and _hopeful(site, left))
+            hopeful = (tried for tried in self._sites_of(trial) if tried.row is not None and _hopeful(tried, left))
             yield from islice(hopeful, MOST_SITES_OF_TRIAL)
             self.exhausted &= next(hopeful, None) is None
         if left > 1:
-            yield Site(trial, None)
+            yield TriedNode(trial, None)
 
-    def _sites_of(self, trial: RemedyTrial) -> tuple[Site, ...]:
+    def _sites_of(self, trial: RemedyTrial) -> tuple[TriedNode, ...]:
         name = frozenset(trial.changes)
         if name not in self._sites:
-            self._sites[name] = tuple(sites(trial))
+            self._sites[name] = tuple(nodes_to_try(trial))
         return self._sites[name]
 
-    def _extend(self, site: Site, left: int) -> None:
-        """Try what helps at the site, and what helps further where that is not enough."""
-        where = frozenset(site.trial.changes), site.row
+    def _extend(self, tried: TriedNode, left: int) -> None:
+        """Try what helps at the node, and what helps further where that is not enough."""
+        where = frozenset(tried.trial.changes), tried.row
         if where in self._seen:
             return
         self._seen.add(where)
-        for change in self._options_at(site, where):
-            changes = (*site.trial.changes, change)
+        for change in self._options_at(tried, where):
+            changes = (*tried.trial.changes, change)
             if any(frozenset(known.changes) <= frozenset(changes) for known in self.found):
                 continue
-            if not _may_do(change, site, left):
+            if not _may_do(change, tried, left):
                 continue
             if self._over():
                 return
@@ -113,26 +113,26 @@ class RemedySearch:
             if trial.works:
                 self._keep(trial)
             elif left > 1 and trial.cycle is not None:
-                for further in self._further(site, trial, left - 1):
+                for further in self._further(tried, trial, left - 1):
                     self._extend(further, left - 1)
 
-    def _options_at(self, site: Site, where: Where) -> tuple[Fix, ...]:
+    def _options_at(self, tried: TriedNode, where: Where) -> tuple[Fix, ...]:
         if where not in self._options:
-            found = (self.everywhere if site.row is None else self.ways)(site)
-            known = site.trial.changes
-            fitting = (each for each in found if each not in known and _goes_with(each, site.trial))
+            found = (self.everywhere if tried.row is None else self.ways)(tried)
+            known = tried.trial.changes
+            fitting = (each for each in found if each not in known and _goes_with(each, tried.trial))
             self._options[where] = tuple(dict.fromkeys(each for each in fitting if self._wanted(each)))
         return self._options[where]
 
-    def _further(self, site: Site, trial: RemedyTrial, left: int) -> Iterable[Site]:
+    def _further(self, tried: TriedNode, trial: RemedyTrial, left: int) -> Iterable[TriedNode]:
         """Where to go on: on the same node, if the change did anything there, on the one that it adds, else on all."""
-        if site.row is None and trial.changes[-1].kind != ADDS:
+        if tried.row is None and trial.changes[-1].kind != ADDS:
             return self._starts(trial, left)
         assert trial.cycle is not None
         known = len(self.trials.scheduler.view.nodes)
-        rows = [site.row] if site.row is not None else [Row(row) for row in range(known, len(trial.cycle.view.nodes))]
-        before = _first(site)
-        further = (Site(trial, row) for row in rows)
+        rows = [tried.row] if tried.row is not None else [Row(row) for row in range(known, len(trial.cycle.view.nodes))]
+        before = _first(tried)
+        further = (TriedNode(trial, row) for row in rows)
         return [each for each in further if _hopeful(each, left) and (before is None or _first(each) != before)]
 
     def _keep(self, trial: RemedyTrial) -> None:
@@ -168,16 +168,16 @@ def _goes_with(change: Fix, trial: RemedyTrial) -> bool:
     return created.isdisjoint(edit.key for edit in change.edits) and not {PREEMPTS, ADDS} <= kinds
 
 
-def _hopeful(site: Site, left: int) -> bool:
+def _hopeful(tried: TriedNode, left: int) -> bool:
     """Whether so few changes may clear the node; what else is there may have to make room for an important pod."""
-    return any(change.kind == PREEMPTS for change in site.trial.changes) or least_changes(site.refusals()) <= left
+    return any(change.kind == PREEMPTS for change in tried.trial.changes) or least_changes(tried.refusals()) <= left
 
 
-def _may_do(change: Fix, site: Site, left: int) -> bool:
+def _may_do(change: Fix, tried: TriedNode, left: int) -> bool:
     """Whether the change may be one of so many that clear the node: less of a resource is of no use to another."""
-    if change.kind not in OF_A_RESOURCE or site.row is None or PREEMPTS in {each.kind for each in site.trial.changes}:
+    if change.kind not in OF_A_RESOURCE or tried.row is None or PREEMPTS in {each.kind for each in tried.trial.changes}:
         return True
-    first, *rest = site.refusals()
+    first, *rest = tried.refusals()
     other = [r for r in rest if isinstance(r.fact, Insufficient) and r.fact != first.fact]
     return left > 1 or not other
 
@@ -187,7 +187,7 @@ def _objects(trial: RemedyTrial) -> dict[ObjectKey, Struct | None]:
     return {key: edit.after for key, edit in trial.edits.items()}
 
 
-def _first(site: Site) -> tuple[str, str, AnyFact | None] | None:
+def _first(tried: TriedNode) -> tuple[str, str, AnyFact | None] | None:
     """The first thing that stands against a node, where its fact tells all changes; None where there is no node."""
-    first = next((each[:3] for each in site.refusals()), None) if site.row is not None else None
-    return first if first is not None and first[0] in TOLD_IN_FULL else None
+    first = next((each[:3] for each in tried.refusals()), None) if tried.row is not None else None
+    return first if first is not None and remedies_of(first[0]).facts_tell_all else None

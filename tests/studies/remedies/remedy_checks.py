@@ -13,12 +13,12 @@ import kschedctl
 from kschedctl.api.arrays import Row
 from kschedctl.reports.explanation import Explanation
 from kschedctl.scheduler.scheduler import Scheduler
-from kschedctl.studies.remedies.catalogue import AGAINST, against, everywhere
+from kschedctl.studies.remedies.catalogue import against, everywhere, remedies_of
 from kschedctl.studies.remedies.changes import Fix
 from kschedctl.studies.remedies.document import object_changes
 from kschedctl.studies.remedies.search import RemedySearch, RemedyWishes
-from kschedctl.studies.remedies.targets import Site
 from kschedctl.studies.remedies.trials import PREEMPTS, RemedyTrial, Trials
+from kschedctl.studies.remedies.tried_node import TriedNode
 
 
 def trials(world: World) -> Trials:
@@ -109,17 +109,17 @@ def taking(world: World, documents: list[Json], pod: str, asked_on: str) -> tupl
 def space(asked: Trials) -> list[Fix]:
     """All that the ways offer against anything that stands anywhere in the trial without changes."""
     base = asked.base
-    offered: dict[Fix, None] = dict.fromkeys(everywhere(Site(base, None)))
+    offered: dict[Fix, None] = dict.fromkeys(everywhere(TriedNode(base, None)))
     assert base.cycle is not None
     for row in range(len(base.cycle.view.nodes)):
-        offered |= dict.fromkeys(_offered_at(Site(base, Row(row))))
+        offered |= dict.fromkeys(_offered_at(TriedNode(base, Row(row))))
     return list(offered)
 
 
-def _offered_at(site: Site) -> Iterator[Fix]:
-    for refusal in site.refusals():
-        for way in AGAINST.get(refusal.plugin, ()):
-            yield from way(site, refusal)
+def _offered_at(tried: TriedNode) -> Iterator[Fix]:
+    for refusal in tried.refusals():
+        for way in remedies_of(refusal.plugin).ways:
+            yield from way(tried, refusal)
 
 
 def assert_none_is_missed(world: World) -> bool:

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+from importlib import import_module
+from pkgutil import iter_modules
 from typing import Any
 
 import pytest
 from remedy_checks import found, trials
 from remedy_worlds import DISK, GPU, HOSTNAME, ZONE, Json, World, namespace
+
+from kschedctl.studies.remedies import ways
+from kschedctl.studies.remedies.catalogue import REMEDIES
 
 TEAM = {"key": "team", "value": "data", "effect": "NoSchedule"}
 REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
@@ -134,3 +139,9 @@ def test_what_stands_in_the_way_is_undone(case: str) -> None:
     sentence, pending, others = CASES[case]
     remedies = found(trials(World([*others, pending], admit=False)), 1)
     assert sentence in [change.text for trial in remedies for change in trial.changes]
+
+
+def test_no_two_modules_have_remedies_for_one_plugin() -> None:
+    modules = [import_module(f"{ways.__name__}.{each.name}") for each in iter_modules(ways.__path__)]
+    said = [plugin for module in modules for plugin in getattr(module, "REMEDIES", {})]
+    assert len(said) == len(set(said)) == len(REMEDIES)

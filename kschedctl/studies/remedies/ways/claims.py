@@ -29,7 +29,7 @@ from kschedctl.scheduler.plugins.volume_binding.reservation import bound_claim, 
 from kschedctl.studies.remedies import kubectl
 from kschedctl.studies.remedies.changes import Fix, ObjectEdit, ObjectKey, on_pod
 from kschedctl.studies.remedies.prices import Price
-from kschedctl.studies.remedies.targets import Site
+from kschedctl.studies.remedies.tried_node import TriedNode
 from kschedctl.studies.remedies.ways.deleted_claims import deletion, is_of_stateful_set
 
 BOUND_BY_CONTROLLER = "pv.kubernetes.io/bound-by-controller"
@@ -47,17 +47,17 @@ class PodClaim(NamedTuple):
     found: PersistentVolumeClaim | None
 
 
-def pod_claims(site: Site) -> Iterator[PodClaim]:
+def pod_claims(tried: TriedNode) -> Iterator[PodClaim]:
     """In the pod's order."""
-    pod, known = site.trial.pod, listers(site.cycle.view).claims
+    pod, known = tried.trial.pod, listers(tried.cycle.view).claims
     for volume, name, ephemeral in claim_volumes(pod):
         yield PodClaim(volume.name, name, ephemeral, known.get((pod.metadata.namespace, name)))
 
 
-def claim_named(site: Site, key: str) -> PersistentVolumeClaim | None:
+def claim_named(tried: TriedNode, key: str) -> PersistentVolumeClaim | None:
     """That of a fact, ``namespace/name``."""
     namespace, _, name = key.partition("/")
-    return listers(site.cycle.view).claims.get((namespace, name))
+    return listers(tried.cycle.view).claims.get((namespace, name))
 
 
 def made_anew(claim: PersistentVolumeClaim) -> PersistentVolumeClaim:
@@ -141,7 +141,7 @@ def given(
 
 
 def remade(
-    site: Site,
+    tried: TriedNode,
     kind: str,
     claim: PersistentVolumeClaim,
     change: ClaimChange,
@@ -156,8 +156,8 @@ def remade(
 
     What is made of a template, by a StatefulSet or for the pod, would be made again as it was.
     """
-    key, new, pod = ObjectKey.of(claim), change(claim), site.trial.pod
-    gone, ephemeral = deletion(site, claim), controller_of(claim.metadata) is not None
+    key, new, pod = ObjectKey.of(claim), change(claim), tried.trial.pod
+    gone, ephemeral = deletion(tried, claim), controller_of(claim.metadata) is not None
     same, in_set = made_anew(new).spec == made_anew(claim).spec, is_of_stateful_set(pod, claim)
     if gone is None or (in_set and not same):
         return
@@ -173,15 +173,15 @@ def remade(
     )
 
 
-def rebound(site: Site, claim: PersistentVolumeClaim, cost: int) -> Iterator[Fix]:
+def rebound(tried: TriedNode, claim: PersistentVolumeClaim, cost: int) -> Iterator[Fix]:
     """A claim that is being deleted, recreated for the volume that it has: nothing of its data is given up.
 
     The volume is kept, and then freed of the UID of the claim that is gone. Reference: Persistent Volumes, "Reserving a
     PersistentVolume" (k8s.io/docs).
     """
     name = claim.spec.volume_name
-    volume, gone = listers(site.cycle.view).volumes.get(name), deletion(site, claim)
-    if volume is None or gone is None or controller_of(claim.metadata) or is_of_stateful_set(site.trial.pod, claim):
+    volume, gone = listers(tried.cycle.view).volumes.get(name), deletion(tried, claim)
+    if volume is None or gone is None or controller_of(claim.metadata) or is_of_stateful_set(tried.trial.pod, claim):
         return
 
     def again(known: PersistentVolumeClaim) -> PersistentVolumeClaim:

@@ -19,7 +19,7 @@ from kschedctl.scheduler.plugins.helper.volumes.listers import claim_key, claim_
 from kschedctl.studies.remedies import kubectl
 from kschedctl.studies.remedies.changes import ObjectEdit, ObjectKey
 from kschedctl.studies.remedies.prices import Price
-from kschedctl.studies.remedies.targets import Site
+from kschedctl.studies.remedies.tried_node import TriedNode
 
 RETAIN = "Retain"
 
@@ -41,15 +41,15 @@ class Deletion(NamedTuple):
         return self.commands[:-1]
 
 
-def deletion(site: Site, claim: PersistentVolumeClaim) -> Deletion | None:
+def deletion(tried: TriedNode, claim: PersistentVolumeClaim) -> Deletion | None:
     """None for a claim that a pod uses."""
-    if in_use(site, claim):
+    if in_use(tried, claim):
         return None
     delete = kubectl.delete(ObjectKey.of(claim))
     name = claim.spec.volume_name
     if not name:
         return Deletion((delete,))
-    volume = listers(site.cycle.view).volumes.get(name)
+    volume = listers(tried.cycle.view).volumes.get(name)
     if volume is None:
         lost = f"nothing tells any more that the data of claim {claim_key(claim)} were on volume {name}"
         return Deletion((delete,), (), lost, Price.LOSS)
@@ -75,10 +75,10 @@ def _kept(volume: PersistentVolume) -> PersistentVolume:
     return replace(volume, spec=replace(volume.spec, persistent_volume_reclaim_policy=RETAIN))
 
 
-def in_use(site: Site, claim: PersistentVolumeClaim) -> bool:
+def in_use(tried: TriedNode, claim: PersistentVolumeClaim) -> bool:
     """Whether a pod on a node names the claim, be it only as one that has ended there: it is protected then."""
-    pods, name, namespace = site.trial.scheduler.cluster.pods, claim.metadata.name, claim.metadata.namespace
-    gone = {key for key, edit in site.trial.edits.items() if edit.after is None}
+    pods, name, namespace = tried.trial.scheduler.cluster.pods, claim.metadata.name, claim.metadata.namespace
+    gone = {key for key, edit in tried.trial.edits.items() if edit.after is None}
 
     def may(template: Pod) -> bool:
         return template.metadata.namespace == namespace and any(claim_volumes(template))

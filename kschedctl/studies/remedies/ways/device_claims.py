@@ -26,7 +26,7 @@ from kschedctl.api.ownership import controller_of
 from kschedctl.studies.remedies import kubectl
 from kschedctl.studies.remedies.changes import Fix, ObjectEdit, ObjectKey, on_pod
 from kschedctl.studies.remedies.prices import Price
-from kschedctl.studies.remedies.targets import Site
+from kschedctl.studies.remedies.tried_node import TriedNode
 from kschedctl.studies.remedies.ways.missing_objects import NEAR, owned_by
 
 CORRECT, GENERATE, CREATE, REMAKE = 10, 15, 20, 30
@@ -36,35 +36,35 @@ REQUEST = "devices"
 SpecChange = Callable[[DeviceClaim], DeviceClaim]
 
 
-def claims(site: Site) -> Iterator[Fix]:
+def claims(tried: TriedNode) -> Iterator[Fix]:
     """The first of the pod's claims that is not there, not made yet, going, or another's."""
-    for reference in site.trial.pod.spec.resource_claims:
-        fixes = list(_of_reference(site, reference))
+    for reference in tried.trial.pod.spec.resource_claims:
+        fixes = list(_of_reference(tried, reference))
         if fixes:
             yield from fixes
             return
 
 
-def _of_reference(site: Site, reference: PodResourceClaim) -> Iterator[Fix]:
-    name = named(site.trial.pod, reference)
+def _of_reference(tried: TriedNode, reference: PodResourceClaim) -> Iterator[Fix]:
+    name = named(tried.trial.pod, reference)
     if name is None:
-        if reference.resource_claim_template_name is not None and not _settled(site.trial.pod, reference):
-            yield from _generated(site, reference, reference.resource_claim_template_name)
+        if reference.resource_claim_template_name is not None and not _settled(tried.trial.pod, reference):
+            yield from _generated(tried, reference, reference.resource_claim_template_name)
         return
-    claim = found(site, name)
+    claim = found(tried, name)
     if claim is None and reference.resource_claim_template_name is not None:
-        yield from _generated(site, reference, reference.resource_claim_template_name)
+        yield from _generated(tried, reference, reference.resource_claim_template_name)
     elif claim is None:
-        yield from _missing(site, reference, name)
+        yield from _missing(tried, reference, name)
     elif claim.metadata.deletion_timestamp is not None:
         text = f"recreate ResourceClaim {_key(claim)}, which is being deleted"
-        yield from _again(site, claim, text, _as_new)
-    elif reference.resource_claim_name is None and not _own(site.trial.pod, claim):
-        pod = site.trial.pod
+        yield from _again(tried, claim, text, _as_new)
+    elif reference.resource_claim_name is None and not _own(tried.trial.pod, claim):
+        pod = tried.trial.pod
         text = (
             f"delete ResourceClaim {_key(claim)}, which is not the pod's, so that one of its own is made in its place"
         )
-        yield from _again(site, claim, text, lambda known: _as_new(known, pod), Price.LOSS)
+        yield from _again(tried, claim, text, lambda known: _as_new(known, pod), Price.LOSS)
 
 
 def named(pod: Pod, reference: PodResourceClaim) -> str | None:
@@ -80,10 +80,10 @@ def _settled(pod: Pod, reference: PodResourceClaim) -> bool:
     return any(each.name == reference.name for each in pod.status.resource_claim_statuses)
 
 
-def found(site: Site, name: str) -> ResourceClaim | None:
+def found(tried: TriedNode, name: str) -> ResourceClaim | None:
     """The claim of that name in the pod's namespace."""
-    namespace = site.trial.pod.metadata.namespace
-    known = site.cycle.view.cluster.in_namespace("resource_claims", namespace)
+    namespace = tried.trial.pod.metadata.namespace
+    known = tried.cycle.view.cluster.in_namespace("resource_claims", namespace)
     return next((each for each in known if each.metadata.name == name), None)
 
 
@@ -99,9 +99,9 @@ def _own(pod: Pod, claim: ResourceClaim) -> bool:
 # -- claims that are not there ---------------------------------------------------------------------------------------
 
 
-def _missing(site: Site, reference: PodResourceClaim, name: str) -> Iterator[Fix]:
+def _missing(tried: TriedNode, reference: PodResourceClaim, name: str) -> Iterator[Fix]:
     """Another that is meant, or the claim, for one device of each class."""
-    pod, cluster = site.trial.pod, site.cycle.view.cluster
+    pod, cluster = tried.trial.pod, tried.cycle.view.cluster
     namespace = pod.metadata.namespace
     names = [each.metadata.name for each in cluster.in_namespace("resource_claims", namespace)]
     for right in get_close_matches(name, names, n=2, cutoff=NEAR):
@@ -141,9 +141,9 @@ def _with_claim(reference: str, right: str) -> Callable[[Pod], Pod]:
     return change
 
 
-def _generated(site: Site, reference: PodResourceClaim, template: str) -> Iterator[Fix]:
+def _generated(tried: TriedNode, reference: PodResourceClaim, template: str) -> Iterator[Fix]:
     """The claim that the controller makes of a template; where there is no such template, that first."""
-    pod, cluster = site.trial.pod, site.cycle.view.cluster
+    pod, cluster = tried.trial.pod, tried.cycle.view.cluster
     namespace = pod.metadata.namespace
     known = {each.metadata.name: each for each in cluster.in_namespace("resource_claim_templates", namespace)}
     if template in known:
@@ -193,19 +193,19 @@ def _as_new(claim: ResourceClaim, owner: Pod | None = None) -> ResourceClaim:
     return replace(claim, metadata=meta, status=ResourceClaimStatus())
 
 
-def used_by_others(site: Site, claim: ResourceClaim) -> bool:
+def used_by_others(tried: TriedNode, claim: ResourceClaim) -> bool:
     """Whether other pods have its devices: a claim that is deleted then stays until they are gone."""
-    return any(user.uid != site.trial.pod.metadata.uid for user in claim.status.reserved_for)
+    return any(user.uid != tried.trial.pod.metadata.uid for user in claim.status.reserved_for)
 
 
 def _again(
-    site: Site,
+    tried: TriedNode,
     claim: ResourceClaim,
     text: str,
     change: Callable[[ResourceClaim], ResourceClaim],
     price: Price | None = None,
 ) -> Iterator[Fix]:
-    if used_by_others(site, claim):
+    if used_by_others(tried, claim):
         return
     key = ObjectKey.of(claim)
     edits, made = (ObjectEdit(key, change),), controller_of(claim.metadata) is not None
@@ -216,7 +216,7 @@ def _again(
 
 
 def asking(
-    site: Site,
+    tried: TriedNode,
     claim: ResourceClaim,
     change: SpecChange,
     *,
@@ -239,12 +239,12 @@ def asking(
         inner = replace(known.spec.spec, devices=change(known.spec.spec.devices))
         return replace(known, spec=replace(known.spec, spec=inner))
 
-    name = _template_of(site.trial.pod, claim)
+    name = _template_of(tried.trial.pod, claim)
     edits: tuple[ObjectEdit, ...] = (ObjectEdit(key, anew),)
     lines: tuple[str, ...] = (kubectl.recreated(key, claim, anew(claim)),)
     text = f"recreate ResourceClaim {_key(claim)}{what}"
     if name is not None:
-        own, template = ObjectKey("ResourceClaimTemplate", key.namespace, name), _template(site, name)
+        own, template = ObjectKey("ResourceClaimTemplate", key.namespace, name), _template(tried, name)
         new = ResourceClaimTemplate(ObjectMeta(name, key.namespace), ResourceClaimTemplateSpec(spec=anew(claim).spec))
         made = kubectl.recreated(own, template, in_template(template)) if template else None
         edits = (ObjectEdit(own, in_template if template else _creating(new)), *edits)
@@ -269,6 +269,6 @@ def _template_of(pod: Pod, claim: ResourceClaim) -> str | None:
     return next(names, None)
 
 
-def _template(site: Site, name: str) -> ResourceClaimTemplate | None:
-    known = site.cycle.view.cluster.in_namespace("resource_claim_templates", site.trial.pod.metadata.namespace)
+def _template(tried: TriedNode, name: str) -> ResourceClaimTemplate | None:
+    known = tried.cycle.view.cluster.in_namespace("resource_claim_templates", tried.trial.pod.metadata.namespace)
     return next((each for each in known if each.metadata.name == name), None)

@@ -25,7 +25,7 @@ from kschedctl.scheduler.plugins.dynamic_resources.facts import DeviceFault, Dev
 from kschedctl.studies.remedies import kubectl
 from kschedctl.studies.remedies.changes import Fix, ObjectEdit, ObjectKey
 from kschedctl.studies.remedies.prices import Price
-from kschedctl.studies.remedies.targets import Site
+from kschedctl.studies.remedies.tried_node import TriedNode
 from kschedctl.studies.remedies.ways.device_claims import SpecChange, asking, found, named
 from kschedctl.studies.remedies.ways.missing_objects import NEAR
 
@@ -37,32 +37,32 @@ Asked = ExactDeviceRequest | DeviceSubRequest
 AskedChange = Callable[[Asked], Asked]
 
 
-def fewer_or_others(site: Site, fact: DevicesUnfit) -> Iterator[Fix]:
+def fewer_or_others(tried: TriedNode, fact: DevicesUnfit) -> Iterator[Fix]:
     """What could be asked instead by the requests that the node's devices do not fill."""
     for request in fact.requests:
-        claim = _claim(site, request)
+        claim = _claim(tried, request)
         if claim is None or any(each.device_class_name for each in claim.spec.devices.requests):
             continue  # the extended resources of the pod, or a claim of resource.k8s.io/v1beta1, where fields differ
-        yield from _fewer(site, claim, request, fact.together)
+        yield from _fewer(tried, claim, request, fact.together)
         for fault in request.faults:
-            yield from _against(site, claim, request, fault)
-        yield from _other_classes(site, claim, request.request)
-        yield from _without_request(site, claim, request.request)
+            yield from _against(tried, claim, request, fault)
+        yield from _other_classes(tried, claim, request.request)
+        yield from _without_request(tried, claim, request.request)
         if fact.together:
-            yield from _without_constraints(site, claim)
+            yield from _without_constraints(tried, claim)
 
 
-def _claim(site: Site, request: RequestedDevices) -> ResourceClaim | None:
+def _claim(tried: TriedNode, request: RequestedDevices) -> ResourceClaim | None:
     """The claim of a request, if it is the pod's own."""
     name = request.claim.rpartition("/")[2]
-    names = {named(site.trial.pod, reference) for reference in site.trial.pod.spec.resource_claims}
-    return found(site, name) if name in names else None
+    names = {named(tried.trial.pod, reference) for reference in tried.trial.pod.spec.resource_claims}
+    return found(tried, name) if name in names else None
 
 
 # -- how many --------------------------------------------------------------------------------------------------------
 
 
-def _fewer(site: Site, claim: ResourceClaim, request: RequestedDevices, together: bool) -> Iterator[Fix]:
+def _fewer(tried: TriedNode, claim: ResourceClaim, request: RequestedDevices, together: bool) -> Iterator[Fix]:
     """As many as are free; where all requests together are too many, one fewer of each."""
     wanted = request.wanted
     count = request.free if wanted is None or not together else wanted - 1
@@ -70,7 +70,7 @@ def _fewer(site: Site, claim: ResourceClaim, request: RequestedDevices, together
         return
     before = "all" if wanted is None else str(wanted)
     yield asking(
-        site,
+        tried,
         claim,
         _in_request(request.request, lambda asked: replace(asked, allocation_mode="ExactCount", count=count)),
         kind="FewerDevices",
@@ -83,23 +83,23 @@ def _fewer(site: Site, claim: ResourceClaim, request: RequestedDevices, together
 # -- which -----------------------------------------------------------------------------------------------------------
 
 
-def _against(site: Site, claim: ResourceClaim, request: RequestedDevices, fault: DeviceFault) -> Iterator[Fix]:
+def _against(tried: TriedNode, claim: ResourceClaim, request: RequestedDevices, fault: DeviceFault) -> Iterator[Fix]:
     """What is asked of devices that these do not have."""
     name = request.request
     match fault.reason:
         case "NotSelected" | "SelectorFails" if fault.source.startswith(OF_CLAIM):
-            yield _unconditional(site, claim, name, fault.expression)
+            yield _unconditional(tried, claim, name, fault.expression)
         case "Tainted":
-            yield _tolerant(site, claim, name, fault.what)
+            yield _tolerant(tried, claim, name, fault.what)
         case "WithoutCapacity":
             what = f", without its capacity (request {name})"
             change = _in_request(name, lambda asked: replace(asked, capacity=None))
-            yield asking(site, claim, change, kind="DropDeviceCapacity", target=name, what=what, cost=DROP)
+            yield asking(tried, claim, change, kind="DropDeviceCapacity", target=name, what=what, cost=DROP)
         case "WithoutAttribute":
-            yield from _without_constraints(site, claim, fault.what)
+            yield from _without_constraints(tried, claim, fault.what)
 
 
-def _unconditional(site: Site, claim: ResourceClaim, name: str, expression: str) -> Fix:
+def _unconditional(tried: TriedNode, claim: ResourceClaim, name: str, expression: str) -> Fix:
     def change(asked: Asked) -> Asked:
         left = tuple(each for each in asked.selectors if each.cel is None or each.cel.expression != expression)
         return replace(asked, selectors=left)
@@ -107,18 +107,18 @@ def _unconditional(site: Site, claim: ResourceClaim, name: str, expression: str)
     what = f", without the condition {expression} (request {name})"
     target = name, expression
     return asking(
-        site, claim, _in_request(name, change), kind="DropDeviceSelector", target=target, what=what, cost=DROP
+        tried, claim, _in_request(name, change), kind="DropDeviceSelector", target=target, what=what, cost=DROP
     )
 
 
-def _tolerant(site: Site, claim: ResourceClaim, name: str, taint: str) -> Fix:
+def _tolerant(tried: TriedNode, claim: ResourceClaim, name: str, taint: str) -> Fix:
     key = taint.partition(":")[0].partition("=")[0]
 
     def change(asked: Asked) -> Asked:
         return replace(asked, tolerations=(*asked.tolerations, DeviceToleration(key, "Exists")))
 
     return asking(
-        site,
+        tried,
         claim,
         _in_request(name, change),
         kind="TolerateDeviceTaint",
@@ -129,7 +129,7 @@ def _tolerant(site: Site, claim: ResourceClaim, name: str, taint: str) -> Fix:
     )
 
 
-def _without_request(site: Site, claim: ResourceClaim, name: str) -> Iterator[Fix]:
+def _without_request(tried: TriedNode, claim: ResourceClaim, name: str) -> Iterator[Fix]:
     """A claim of several requests without this one; one that constraints name stays."""
     outer = name.partition("/")[0]
     devices = claim.spec.devices
@@ -141,7 +141,7 @@ def _without_request(site: Site, claim: ResourceClaim, name: str) -> Iterator[Fi
         return replace(known, requests=tuple(each for each in known.requests if each.name != outer))
 
     yield asking(
-        site,
+        tried,
         claim,
         change,
         kind="DropDeviceRequest",
@@ -152,7 +152,7 @@ def _without_request(site: Site, claim: ResourceClaim, name: str) -> Iterator[Fi
     )
 
 
-def _without_constraints(site: Site, claim: ResourceClaim, attribute: str = "") -> Iterator[Fix]:
+def _without_constraints(tried: TriedNode, claim: ResourceClaim, attribute: str = "") -> Iterator[Fix]:
     """One of the claim's constraints left out, those on one attribute if one is given."""
     for constraint in claim.spec.devices.constraints:
         about = constraint.match_attribute or constraint.distinct_attribute or ""
@@ -160,22 +160,22 @@ def _without_constraints(site: Site, claim: ResourceClaim, attribute: str = "") 
             alike = "the same" if constraint.match_attribute else "another"
             target, what = (about, constraint.requests), f", without the constraint that devices have {alike} {about}"
             change = _unconstrained(constraint)
-            yield asking(site, claim, change, kind="DropDeviceConstraint", target=target, what=what, cost=DROP)
+            yield asking(tried, claim, change, kind="DropDeviceConstraint", target=target, what=what, cost=DROP)
 
 
 def _unconstrained(constraint: DeviceConstraint) -> SpecChange:
     return lambda known: replace(known, constraints=tuple(each for each in known.constraints if each != constraint))
 
 
-def _other_classes(site: Site, claim: ResourceClaim, request: str) -> Iterator[Fix]:
+def _other_classes(tried: TriedNode, claim: ResourceClaim, request: str) -> Iterator[Fix]:
     own = _class_of(claim, request)
-    names = [each.metadata.name for each in site.cycle.view.cluster.device_classes]
+    names = [each.metadata.name for each in tried.cycle.view.cluster.device_classes]
     for name in [name for name in names if name != own][:MOST]:
-        yield _of_class(site, claim, request, name, cost=OTHER_CLASS)
+        yield _of_class(tried, claim, request, name, cost=OTHER_CLASS)
 
 
 def _of_class(
-    site: Site,
+    tried: TriedNode,
     claim: ResourceClaim,
     request: str,
     name: str,
@@ -188,7 +188,7 @@ def _of_class(
     change = _in_request(request, lambda asked: replace(asked, device_class_name=name))
     where = f"class {name}"
     return asking(
-        site, claim, change, kind=kind, target=(request, name), what=what, cost=cost, where=where, price=price
+        tried, claim, change, kind=kind, target=(request, name), what=what, cost=cost, where=where, price=price
     )
 
 
@@ -221,26 +221,26 @@ def _in_request(name: str, change: AskedChange) -> SpecChange:
 # -- classes that are not there --------------------------------------------------------------------------------------
 
 
-def classes(site: Site) -> Iterator[Fix]:
+def classes(tried: TriedNode) -> Iterator[Fix]:
     """The first class that a claim of the pod asks for and that is not there: another one, or the class itself."""
-    known = {each.metadata.name for each in site.cycle.view.cluster.device_classes}
-    for reference in site.trial.pod.spec.resource_claims:
-        name = named(site.trial.pod, reference)
-        claim = found(site, name) if name else None
+    known = {each.metadata.name for each in tried.cycle.view.cluster.device_classes}
+    for reference in tried.trial.pod.spec.resource_claims:
+        name = named(tried.trial.pod, reference)
+        claim = found(tried, name) if name else None
         for request, asked in _asked(claim) if claim is not None and claim.status.allocation is None else ():
             if claim is not None and asked.device_class_name not in known:
-                yield from _for_missing(site, claim, request, asked.device_class_name)
+                yield from _for_missing(tried, claim, request, asked.device_class_name)
                 return
 
 
-def _for_missing(site: Site, claim: ResourceClaim, request: str, missing: str) -> Iterator[Fix]:
-    names = [each.metadata.name for each in site.cycle.view.cluster.device_classes]
+def _for_missing(tried: TriedNode, claim: ResourceClaim, request: str, missing: str) -> Iterator[Fix]:
+    names = [each.metadata.name for each in tried.cycle.view.cluster.device_classes]
     near = get_close_matches(missing, names, n=2, cutoff=NEAR)
     for right in near:
-        yield _of_class(site, claim, request, right, cost=CORRECT, kind="CorrectDeviceClass")
+        yield _of_class(tried, claim, request, right, cost=CORRECT, kind="CorrectDeviceClass")
     for other in [each for each in names if each not in near][:MOST]:
-        yield _of_class(site, claim, request, other, cost=OTHER_CLASS, price=Price.CORRECTION)
-    drivers = dict.fromkeys(each.spec.driver for each in site.cycle.view.cluster.resource_slices)
+        yield _of_class(tried, claim, request, other, cost=OTHER_CLASS, price=Price.CORRECTION)
+    drivers = dict.fromkeys(each.spec.driver for each in tried.cycle.view.cluster.resource_slices)
     for place, driver in enumerate(list(drivers)[:MOST]):
         selector = DeviceSelector(CELDeviceSelector(f'device.driver == "{driver}"'))
         new = DeviceClass(ObjectMeta(missing), DeviceClassSpec((selector,)))

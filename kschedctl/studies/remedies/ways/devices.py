@@ -2,70 +2,76 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Hashable, Iterable, Iterator
 
+import numpy as np
 from msgspec.structs import replace
 
+from kschedctl.api.arrays import Ints, Row
 from kschedctl.api.objects import Device, DeviceTaint, DeviceTaintRule, ResourceClaim, ResourceSlice
+from kschedctl.scheduler.engine.cycle import Cycle
 from kschedctl.scheduler.plugins.dynamic_resources.allocated import DeviceId, holdings
 from kschedctl.scheduler.plugins.dynamic_resources.facts import ClaimsUnusable, DevicesUnfit
 from kschedctl.scheduler.plugins.dynamic_resources.inventory import Inventory
+from kschedctl.scheduler.plugins.dynamic_resources.plugin import DynamicResources
 from kschedctl.studies.remedies import kubectl
 from kschedctl.studies.remedies.changes import Fix, ObjectEdit, ObjectKey
 from kschedctl.studies.remedies.prices import Price
-from kschedctl.studies.remedies.targets import NodeRefusal, Site
-from kschedctl.studies.remedies.ways import device_claims, device_requests, extended_resources
+from kschedctl.studies.remedies.tried_node import NodeRefusal, PluginRemedies, TriedNode
+from kschedctl.studies.remedies.ways import device_claims, device_requests, extended_resources, waiting
 from kschedctl.studies.remedies.ways.stopped_pods import stopped
 
 UNTAINT, FREE = 40, 35
 MOST = 4
 HELD = frozenset({"Allocated", "ShortOfCounters", "WithoutCapacity"})
 """What is wrong with devices of which others have something."""
+MOST_LOOKS = 40
+"""Nodes of more sorts of devices are told apart by how many they have, and how many of these are allocated."""
 
 
-def unfit(site: Site, refusal: NodeRefusal) -> Iterator[Fix]:
+def unfit(tried: TriedNode, refusal: NodeRefusal) -> Iterator[Fix]:
     """What DynamicResources has against the node, or against the pod."""
     match refusal.fact:
         case DevicesUnfit() as fact:
-            yield from extended_resources.fewer(site, fact)
-            yield from device_requests.fewer_or_others(site, fact)
+            yield from extended_resources.fewer(tried, fact)
+            yield from device_requests.fewer_or_others(tried, fact)
             faults = [fault for request in fact.requests for fault in request.faults]
             if fact.together or any(fault.reason in HELD for fault in faults):
-                yield from _given_back(site)
+                yield from _given_back(tried)
             for what in dict.fromkeys(fault.what for fault in faults if fault.reason == "Tainted"):
-                yield from _untainted(site, what)
+                yield from _untainted(tried, what)
         case ClaimsUnusable(claims=claims):
             for unusable in claims[:1]:
-                yield from _allocated_anew(site, unusable.claim)
+                yield from _allocated_anew(tried, unusable.claim)
         case None:
-            yield from device_claims.claims(site)
-            yield from device_requests.classes(site)
+            yield from device_claims.claims(tried)
+            yield from device_requests.classes(tried)
 
 
 # -- devices that others have ----------------------------------------------------------------------------------------
 
 
-def _given_back(site: Site) -> Iterator[Fix]:
+def _given_back(tried: TriedNode) -> Iterator[Fix]:
     """The claims that hold devices of the node, those with the fewest first: freed, with the pods that use them."""
-    view = site.cycle.view
-    here = _devices(site)
+    view = tried.cycle.view
+    here = _devices(tried)
     holders: list[tuple[int, ResourceClaim]] = []
     for claim in view.objects.of("ResourceClaim"):
         held = sum(holding.device in here for holding in holdings(claim, shares=True))
         if held:
             holders.append((held, claim))
     for _, claim in sorted(holders, key=lambda each: each[0])[:MOST]:
-        yield from _freed(site, claim)
+        yield from _freed(tried, claim)
 
 
-def _devices(site: Site) -> set[DeviceId]:
+def _devices(tried: TriedNode) -> set[DeviceId]:
     """Those that the node sees."""
-    state = site.cycle.pre_filter.results["DynamicResources"].state
+    state = tried.cycle.pre_filter.results[DynamicResources.name].state
     inventory: Inventory = state.inventory
-    return {device.id for pool in inventory.pools(site.at) for device in pool.devices}
+    return {device.id for pool in inventory.pools(tried.at) for device in pool.devices}
 
 
-def _freed(site: Site, claim: ResourceClaim) -> Iterator[Fix]:
+def _freed(tried: TriedNode, claim: ResourceClaim) -> Iterator[Fix]:
     """Nobody's claim is freed; of one that pods use one of these is stopped."""
     users, name = claim.status.reserved_for, f"{claim.metadata.namespace}/{claim.metadata.name}"
     if not users:
@@ -74,27 +80,27 @@ def _freed(site: Site, claim: ResourceClaim) -> Iterator[Fix]:
         edits, commands = (ObjectEdit(key, _unallocated),), (device_claims.recreation(claim),)
         weakens = f"ResourceClaim {name} has no devices any more"
         yield Fix("FreeDevices", key, text, "operator", edits, FREE, weakens, commands, "claim", name)
-    pods = site.cycle.view.pods.index
+    pods = tried.cycle.view.pods.index
     for user in users[:MOST]:
         position = pods.get(f"{claim.metadata.namespace}/{user.name}")
-        if user.resource == "pods" and position is not None and site.cycle.view.node[position] >= 0:
-            yield from stopped(site, position)
+        if user.resource == "pods" and position is not None and tried.cycle.view.node[position] >= 0:
+            yield from stopped(tried, position)
 
 
 def _unallocated(claim: ResourceClaim) -> ResourceClaim:
     return replace(claim, status=replace(claim.status, allocation=None, devices=()))
 
 
-def _allocated_anew(site: Site, key: str) -> Iterator[Fix]:
+def _allocated_anew(tried: TriedNode, key: str) -> Iterator[Fix]:
     """A claim of the pod whose devices are of no use to it: given back, so that others are looked for."""
-    claim = device_claims.found(site, key.rpartition("/")[2])
+    claim = device_claims.found(tried, key.rpartition("/")[2])
     if claim is None:
         return
-    others = [user for user in claim.status.reserved_for if user.uid != site.trial.pod.metadata.uid]
+    others = [user for user in claim.status.reserved_for if user.uid != tried.trial.pod.metadata.uid]
     for user in others[:MOST]:
-        position = site.cycle.view.pods.index.get(f"{claim.metadata.namespace}/{user.name}")
+        position = tried.cycle.view.pods.index.get(f"{claim.metadata.namespace}/{user.name}")
         if user.resource == "pods" and position is not None:
-            yield from stopped(site, position)
+            yield from stopped(tried, position)
     if not others:
         own = ObjectKey.of(claim)
         text = f"recreate ResourceClaim {key}, so that it gets devices where the pod goes"
@@ -109,9 +115,9 @@ def _free_of_all(claim: ResourceClaim) -> ResourceClaim:
 # -- taints of devices -----------------------------------------------------------------------------------------------
 
 
-def _untainted(site: Site, what: str) -> Iterator[Fix]:
+def _untainted(tried: TriedNode, what: str) -> Iterator[Fix]:
     """The rules that taint, and the slices in which drivers say so."""
-    view = site.cycle.view
+    view = tried.cycle.view
     for rule in view.objects.of("DeviceTaintRule"):
         if _says(rule.spec.taint, what):
             key = ObjectKey.of(rule)
@@ -119,7 +125,7 @@ def _untainted(site: Site, what: str) -> Iterator[Fix]:
             weakens = f"devices are not tainted with {what} any more"
             edits, commands = (ObjectEdit(key, _none),), (kubectl.delete(key),)
             yield Fix("DeleteDeviceTaintRule", key, text, "operator", edits, UNTAINT, weakens, commands)
-    own = {device[:2] for device in _devices(site)}
+    own = {device[:2] for device in _devices(tried)}
     for each in view.objects.of("ResourceSlice"):
         if (each.spec.driver, each.spec.pool.name) in own and any(
             _tainted(device, what) for device in each.spec.devices
@@ -151,3 +157,26 @@ def _without(what: str) -> Callable[[ResourceSlice], ResourceSlice]:
         return replace(known, spec=replace(known.spec, devices=devices))
 
     return change
+
+
+def _columns(cycle: Cycle) -> Iterator[Ints]:
+    """What devices nodes have; where there are too many sorts of nodes, how many, and how many of these are free."""
+    evaluation = cycle.pre_filter.results[DynamicResources.name].state
+    rows = [Row(row) for row in range(len(cycle.view.nodes))]
+    looks = _codes(evaluation.key(row, refused=False) for row in rows)
+    yield looks if looks.max(initial=0) < MOST_LOOKS else _codes(_amounts(evaluation.inventory, row) for row in rows)
+
+
+def _codes(found: Iterable[Hashable]) -> Ints:
+    """(N,): a number for each that is another."""
+    known: dict[Hashable, int] = {}
+    return np.array([known.setdefault(each, len(known)) for each in found], np.int64)
+
+
+def _amounts(inventory: Inventory, row: Row) -> tuple[int, int]:
+    """How many devices a node has, and how many of them are allocated."""
+    devices = [device.id for pool in inventory.pools(row) for device in pool.devices]
+    return len(devices), sum(map(inventory.state.holds, devices))
+
+
+REMEDIES = {DynamicResources: PluginRemedies((waiting.leaving, unfit), columns=_columns)}

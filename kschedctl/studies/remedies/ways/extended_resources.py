@@ -13,15 +13,15 @@ from kschedctl.scheduler.plugins.dynamic_resources.facts import DevicesUnfit
 from kschedctl.scheduler.plugins.node_resources.facts import Insufficient
 from kschedctl.studies.remedies import kubectl
 from kschedctl.studies.remedies.changes import Fix, ObjectEdit, ObjectKey, on_pod
-from kschedctl.studies.remedies.targets import NodeRefusal, Site
+from kschedctl.studies.remedies.tried_node import NodeRefusal, TriedNode
 
 LOWER, BACK = 40, 42
 MOST = 4
 
 
-def fewer(site: Site, fact: DevicesUnfit) -> Iterator[Fix]:
+def fewer(tried: TriedNode, fact: DevicesUnfit) -> Iterator[Fix]:
     """As many as the node has devices free for a container's request."""
-    spec = site.trial.pod.spec
+    spec = tried.trial.pod.spec
     places = [("init_containers", i) for i in range(len(spec.init_containers))]
     places += [("containers", i) for i in range(len(spec.containers))]
     for request in fact.requests:
@@ -32,7 +32,7 @@ def fewer(site: Site, fact: DevicesUnfit) -> Iterator[Fix]:
         own: Container = getattr(spec, field)[place]
         name, count = sorted(own.resources.requests)[int(resource)], str(request.free)
         text = f"ask for {count} of {name} instead of {request.wanted} in container {own.name}"
-        edits = on_pod(site.trial.pod, _asking(field, place, name, count))
+        edits = on_pod(tried.trial.pod, _asking(field, place, name, count))
         yield Fix("LowerRequest", (field, place, name, count), text, "author", edits, LOWER)
 
 
@@ -48,12 +48,12 @@ def _asking(field: str, place: int, name: str, count: str) -> Callable[[Pod], Po
     return change
 
 
-def backed(site: Site, refusal: NodeRefusal) -> Iterator[Fix]:
+def backed(tried: TriedNode, refusal: NodeRefusal) -> Iterator[Fix]:
     """The classes of devices that stand for no resource yet, for one that no node offers."""
     fact = refusal.fact
     if not isinstance(fact, Insufficient) or fact.largest or not is_dra_extended(fact.resource):
         return
-    free = [each for each in site.cycle.view.cluster.device_classes if each.spec.extended_resource_name is None]
+    free = [each for each in tried.cycle.view.cluster.device_classes if each.spec.extended_resource_name is None]
     for each in free[:MOST]:
         key, name = ObjectKey.of(each), each.metadata.name
         text = f"let the devices of DeviceClass {name} stand for {fact.resource}"

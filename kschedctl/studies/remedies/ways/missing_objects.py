@@ -32,7 +32,7 @@ from kschedctl.scheduler.plugins.helper.volumes.listers import (
 from kschedctl.studies.remedies import kubectl
 from kschedctl.studies.remedies.changes import Fix, ObjectEdit, ObjectKey, on_pod
 from kschedctl.studies.remedies.prices import Price
-from kschedctl.studies.remedies.targets import Site
+from kschedctl.studies.remedies.tried_node import TriedNode
 from kschedctl.studies.remedies.ways.claims import (
     REMADE,
     PodClaim,
@@ -57,47 +57,47 @@ NEAR = 0.75
 """How alike two names have to be for one to be taken for the other."""
 
 
-def claims(site: Site) -> Iterator[Fix]:
+def claims(tried: TriedNode) -> Iterator[Fix]:
     """The first of the pod's claims that is not there, that is going, that lost its volume, or that is another's."""
-    for wanted in pod_claims(site):
+    for wanted in pod_claims(tried):
         found = wanted.found
         if found is None:
-            yield from _missing(site, wanted)
+            yield from _missing(tried, wanted)
             return
         if found.metadata.deletion_timestamp is not None or found.status.phase == LOST:
-            yield from _again(site, found)
+            yield from _again(tried, found)
             return
-        if wanted.ephemeral and not _own(site.trial.pod, found):
-            yield from _of_pod(site, found, wanted)
+        if wanted.ephemeral and not _own(tried.trial.pod, found):
+            yield from _of_pod(tried, found, wanted)
             return
 
 
 # -- a claim ---------------------------------------------------------------------------------------------------------
 
 
-def _missing(site: Site, wanted: PodClaim) -> Iterator[Fix]:
+def _missing(tried: TriedNode, wanted: PodClaim) -> Iterator[Fix]:
     if wanted.ephemeral:
-        yield from _made_for_pod(site, wanted)
+        yield from _made_for_pod(tried, wanted)
         return
-    names = [claim.metadata.name for claim in _neighbours(site)]
+    names = [claim.metadata.name for claim in _neighbours(tried)]
     for right in get_close_matches(wanted.name, names, n=2, cutoff=NEAR):
         text = f"use claim {right} instead of {wanted.name}, which does not exist"
-        edits = on_pod(site.trial.pod, _with_claim(wanted.name, right))
+        edits = on_pod(tried.trial.pod, _with_claim(wanted.name, right))
         yield Fix("CorrectClaim", (wanted.name, right), text, "author", edits, CORRECT)
-    meta = ObjectMeta(wanted.name, site.trial.pod.metadata.namespace)
+    meta = ObjectMeta(wanted.name, tried.trial.pod.metadata.namespace)
     spec = PersistentVolumeClaimSpec(("ReadWriteOnce",), resources=_asking(UNKNOWN_SIZE))
     claim = PersistentVolumeClaim(meta, spec, PhaseStatus("Pending"))
-    yield from _of_volumes(site, claim)
-    yield from _of_classes(site, claim)
+    yield from _of_volumes(tried, claim)
+    yield from _of_classes(tried, claim)
 
 
 def _asking(size: str) -> VolumeResourceRequirements:
     return VolumeResourceRequirements({"storage": size})
 
 
-def _neighbours(site: Site) -> list[PersistentVolumeClaim]:
-    namespace = site.trial.pod.metadata.namespace
-    return [found for (where, _), found in listers(site.cycle.view).claims.items() if where == namespace]
+def _neighbours(tried: TriedNode) -> list[PersistentVolumeClaim]:
+    namespace = tried.trial.pod.metadata.namespace
+    return [found for (where, _), found in listers(tried.cycle.view).claims.items() if where == namespace]
 
 
 def _with_claim(wrong: str, right: str) -> Callable[[Pod], Pod]:
@@ -113,9 +113,9 @@ def _with_claim(wrong: str, right: str) -> Callable[[Pod], Pod]:
     return change
 
 
-def _of_classes(site: Site, claim: PersistentVolumeClaim) -> Iterator[Fix]:
+def _of_classes(tried: TriedNode, claim: PersistentVolumeClaim) -> Iterator[Fix]:
     """The claim for a volume that is made where the pod goes, of the default class first."""
-    found = listers(site.cycle.view)
+    found = listers(tried.cycle.view)
     makes = [each for name, each in found.classes.items() if waits(name, found) and each.provisioner != NO_PROVISIONER]
     ranked = sorted(
         makes, key=lambda each: (each.metadata.annotations.get(DEFAULT_CLASS) != "true", each.metadata.name)
@@ -130,9 +130,9 @@ def _of_classes(site: Site, claim: PersistentVolumeClaim) -> Iterator[Fix]:
         yield Fix("CreateClaim", (key, name), text, "author", edits, CREATE + place, "", commands, key, f"class {name}")
 
 
-def _of_volumes(site: Site, claim: PersistentVolumeClaim) -> Iterator[Fix]:
+def _of_volumes(tried: TriedNode, claim: PersistentVolumeClaim) -> Iterator[Fix]:
     """The claim for a volume that is free, the smallest first."""
-    found = listers(site.cycle.view)
+    found = listers(tried.cycle.view)
     free = [each for each in found.volumes.values() if each.spec.claim_ref is None and each.status.phase == "Available"]
     for place, volume in enumerate(sorted(free, key=lambda each: (_size(each), each.metadata.name))[:MOST]):
         name, size = volume.metadata.name, str(volume.spec.capacity.get("storage", "0"))
@@ -166,14 +166,14 @@ def _creation(new: PersistentVolumeClaim) -> ObjectEdit:
     return ObjectEdit(ObjectKey.of(new), lambda _: new)
 
 
-def _again(site: Site, claim: PersistentVolumeClaim) -> Iterator[Fix]:
+def _again(tried: TriedNode, claim: PersistentVolumeClaim) -> Iterator[Fix]:
     """A claim that is being deleted, or whose volume is gone, recreated as it was; before that, the volume itself."""
     lost = claim.status.phase == LOST
     if lost:
-        yield from for_claim(site, claim)
-    yield from rebound(site, claim, REMAKE)
+        yield from for_claim(tried, claim)
+    yield from rebound(tried, claim, REMAKE)
     why = "whose volume is gone" if lost else "which is being deleted"
-    yield from remade(site, REMADE, claim, made_anew, text=f", {why}", cost=REMAKE)
+    yield from remade(tried, REMADE, claim, made_anew, text=f", {why}", cost=REMAKE)
 
 
 # -- claims that are made for a pod ----------------------------------------------------------------------------------
@@ -187,12 +187,12 @@ def _own(pod: Pod, claim: PersistentVolumeClaim) -> bool:
     return True
 
 
-def _made_for_pod(site: Site, wanted: PodClaim) -> Iterator[Fix]:
+def _made_for_pod(tried: TriedNode, wanted: PodClaim) -> Iterator[Fix]:
     """What the ephemeral volume controller makes."""
-    spec = _template(site, wanted)
+    spec = _template(tried, wanted)
     if spec is None:
         return
-    pod = site.trial.pod
+    pod = tried.trial.pod
     new = PersistentVolumeClaim(
         ObjectMeta(wanted.name, pod.metadata.namespace, owner_references=(owned_by(pod),)), spec, PhaseStatus("Pending")
     )
@@ -200,17 +200,17 @@ def _made_for_pod(site: Site, wanted: PodClaim) -> Iterator[Fix]:
     yield Fix("CreateClaim", ObjectKey.of(new), text, "operator", (_creation(new),), CREATE)
 
 
-def _of_pod(site: Site, claim: PersistentVolumeClaim, wanted: PodClaim) -> Iterator[Fix]:
+def _of_pod(tried: TriedNode, claim: PersistentVolumeClaim, wanted: PodClaim) -> Iterator[Fix]:
     """Another's claim of the name, in whose place one is made for the pod."""
-    spec = _template(site, wanted) or claim.spec
-    pod = site.trial.pod
+    spec = _template(tried, wanted) or claim.spec
+    pod = tried.trial.pod
 
     def change(known: PersistentVolumeClaim) -> PersistentVolumeClaim:
         new = made_anew(known)
         meta = replace(new.metadata, owner_references=(owned_by(pod),))
         return replace(new, metadata=meta, spec=replace(spec, volume_name=""))
 
-    key, gone = ObjectKey.of(claim), deletion(site, claim)
+    key, gone = ObjectKey.of(claim), deletion(tried, claim)
     if gone is None:
         return
     text = f"delete claim {claim_key(claim)}, which is not the pod's, so that one of its own is made in its place"
@@ -219,8 +219,8 @@ def _of_pod(site: Site, claim: PersistentVolumeClaim, wanted: PodClaim) -> Itera
     yield Fix(REMADE, key, text, "operator", edits, REMAKE, weakens, gone.commands, price=Price.LOSS)
 
 
-def _template(site: Site, wanted: PodClaim) -> PersistentVolumeClaimSpec | None:
-    own = next(volume.ephemeral for volume in site.trial.pod.spec.volumes if volume.name == wanted.volume)
+def _template(tried: TriedNode, wanted: PodClaim) -> PersistentVolumeClaimSpec | None:
+    own = next(volume.ephemeral for volume in tried.trial.pod.spec.volumes if volume.name == wanted.volume)
     return own.volume_claim_template.spec if own and own.volume_claim_template else None
 
 
@@ -232,13 +232,13 @@ def owned_by(pod: Pod) -> OwnerReference:
 # -- its class -------------------------------------------------------------------------------------------------------
 
 
-def storage_class(site: Site, claim: PersistentVolumeClaim) -> Iterator[Fix]:
+def storage_class(tried: TriedNode, claim: PersistentVolumeClaim) -> Iterator[Fix]:
     """The class that a claim asks for and that is not there: another name that is meant, or the class itself."""
-    found, name = listers(site.cycle.view).classes, claim_class(claim)
+    found, name = listers(tried.cycle.view).classes, claim_class(claim)
     for right in get_close_matches(name, found, n=2, cutoff=NEAR):
         text = f" with class {right} instead of {name}, which does not exist"
         change = _renamed(right)
-        yield from remade(site, "CorrectStorageClass", claim, change, text=text, cost=CORRECT, target=right)
+        yield from remade(tried, "CorrectStorageClass", claim, change, text=text, cost=CORRECT, target=right)
     waiting = [each for each in found.values() if each.volume_binding_mode == WAIT_FOR_FIRST_CONSUMER]
     models = {each.provisioner: each for each in waiting if each.provisioner != NO_PROVISIONER}
     for model in list(models.values())[:MOST] if name else ():

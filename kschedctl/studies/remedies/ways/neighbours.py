@@ -18,6 +18,8 @@ from kschedctl.scheduler.plugins.node_ports import HostPortHeld
 from kschedctl.scheduler.plugins.node_resources.facts import Insufficient, TooManyPods
 from kschedctl.scheduler.plugins.node_volume_limits.facts import TooManyVolumes
 from kschedctl.scheduler.plugins.pod_topology_spread.facts import TooSkewed
+from kschedctl.scheduler.plugins.pod_topology_spread.filtering import DomainCounts
+from kschedctl.scheduler.plugins.pod_topology_spread.plugin import PodTopologySpread
 from kschedctl.scheduler.plugins.volume_restrictions import DiskMounted
 from kschedctl.scheduler.registry.facts import AnyFact
 from kschedctl.snapshot.pod_info import PodInfo
@@ -25,9 +27,8 @@ from kschedctl.studies.edits.cluster_edits import returns
 from kschedctl.studies.remedies import kubectl
 from kschedctl.studies.remedies.changes import Fix, ObjectEdit, ObjectKey
 from kschedctl.studies.remedies.prices import Price
-from kschedctl.studies.remedies.targets import NodeRefusal, Site
+from kschedctl.studies.remedies.tried_node import NodeRefusal, TriedNode
 from kschedctl.studies.remedies.ways.given_back import detached, gone, users_of
-from kschedctl.studies.remedies.ways.spread import counts
 
 MOVE, FEWER = 45, 40
 MOST_MOVED, MOST_TRIED = 3, 8
@@ -36,67 +37,67 @@ MOST_APART = 3
 """Where more pods keep the asked one away, moving them is no small change."""
 
 
-def in_the_way(site: Site, refusal: NodeRefusal) -> Iterator[Fix]:
+def in_the_way(tried: TriedNode, refusal: NodeRefusal) -> Iterator[Fix]:
     """The pods that the refusal is about, moved to where they fit, or given up."""
-    if site.row is None:
+    if tried.row is None:
         return
     moved = fewer = 0
-    free = _free(site, refusal.fact)
-    for position in _candidates(site, refusal)[:MOST_TRIED]:
+    free = _free(tried, refusal.fact)
+    for position in _candidates(tried, refusal)[:MOST_TRIED]:
         if moved < MOST_MOVED:
-            for change in _moved(site, position, free):
+            for change in _moved(tried, position, free):
                 moved += 1
                 yield change
         if fewer < MOST_MOVED:
-            for change in one_fewer(site, position):
+            for change in one_fewer(tried, position):
                 fewer += 1
                 yield change
 
 
-def _free(site: Site, fact: AnyFact | None) -> Bools:
+def _free(tried: TriedNode, fact: AnyFact | None) -> Bools:
     """(N,): where a pod would be out of the way."""
-    nodes = site.cycle.view.nodes
+    nodes = tried.cycle.view.nodes
     free = np.ones(len(nodes), np.bool_)
     if isinstance(fact, TooSkewed | PodInTheWay) and fact.key:
         codes = nodes.label(fact.key).codes
-        free &= codes != codes[site.at]
-    free[site.at] = False
+        free &= codes != codes[tried.at]
+    free[tried.at] = False
     return free
 
 
-def _candidates(site: Site, refusal: NodeRefusal) -> list[Position]:
-    view = site.cycle.view
+def _candidates(tried: TriedNode, refusal: NodeRefusal) -> list[Position]:
+    view = tried.cycle.view
     found: list[Position] = []
     match refusal.fact:
         case Insufficient(resource=resource):
-            found = _freeing(site, resource)
+            found = _freeing(tried, resource)
         case TooManyPods():
-            found = view.pods_on(site.at)
+            found = view.pods_on(tried.at)
         case HostPortHeld(holder=pod) | DiskMounted(pod=pod) if pod:
-            found = _named(site, pod)
+            found = _named(tried, pod)
         case PodInTheWay(pod=pod, others=others) if pod and others < MOST_APART:
-            found = _named(site, pod)
+            found = _named(tried, pod)
         case TooSkewed(key=key):
-            found = _crowding(site, key)
+            found = _crowding(tried, key)
         case TooManyVolumes(drivers=(first, *_)):
-            found = users_of(view, site.at, first.driver)
-    return [position for position in found if _movable(site, position)]
+            found = users_of(view, tried.at, first.driver)
+    return [position for position in found if _movable(tried, position)]
 
 
-def _named(site: Site, key: str) -> list[Position]:
-    position = site.cycle.view.pods.position(key)
+def _named(tried: TriedNode, key: str) -> list[Position]:
+    position = tried.cycle.view.pods.position(key)
     return [] if position is None else [position]
 
 
-def _freeing(site: Site, resource: str) -> list[Position]:
+def _freeing(tried: TriedNode, resource: str) -> list[Position]:
     """The pods of the node that by themselves free enough, the smallest first; then the others, the largest first.
 
     None where as many of them as a set has changes free too little of something that the node is short of.
     """
-    view = site.cycle.view
-    facts = [refusal.fact for refusal in site.refusals() if isinstance(refusal.fact, Insufficient)]
+    view = tried.cycle.view
+    facts = [refusal.fact for refusal in tried.refusals() if isinstance(refusal.fact, Insufficient)]
     columns = [view.resources[fact.resource] for fact in facts if fact.resource in view.resources]
-    found = [position for position in view.pods_on(site.at) if _movable(site, position)]
+    found = [position for position in view.pods_on(tried.at) if _movable(tried, position)]
     if len(columns) < len(facts) or not found:
         return []
     freed = view.requests[view.pods.info[found]][:, columns]
@@ -110,14 +111,14 @@ def _freeing(site: Site, resource: str) -> list[Position]:
     return [*enough[: MOST_TRIED // 2], *less, *enough[MOST_TRIED // 2 :]]
 
 
-def _crowding(site: Site, key: str) -> list[Position]:
+def _crowding(tried: TriedNode, key: str) -> list[Position]:
     """The pods that the constraints over that label count in the node's domain, those of the same workload first."""
-    view, mine = site.cycle.view, owner_of(site.trial.pod)
+    view, mine = tried.cycle.view, owner_of(tried.trial.pod)
     found: dict[Position, None] = {}
-    for counted in counts(site):
+    for counted in counts(tried):
         if counted.constraint.topology_key == key:
-            here = counted.eligible & (counted.column.codes == counted.column.codes[site.at])
-            selected = view.pods.matching(counted.constraint.selector, frozenset((site.cycle.info.namespace,)))
+            here = counted.eligible & (counted.column.codes == counted.column.codes[tried.at])
+            selected = view.pods.matching(counted.constraint.selector, frozenset((tried.cycle.info.namespace,)))
             positions = view.pods.with_infos(selected & ~view.pods.terminating)
             node = view.node[positions]
             near = np.sort(positions[(node >= 0) & here[node]])
@@ -125,31 +126,31 @@ def _crowding(site: Site, key: str) -> list[Position]:
     return sorted(found, key=lambda position: owner_of(view.pods.objects[position]) != mine)
 
 
-def _movable(site: Site, position: Position) -> bool:
+def _movable(tried: TriedNode, position: Position) -> bool:
     """Whether somebody makes the pod anew elsewhere, and it may be evicted."""
-    return returns(site.cycle.view.pods.objects[position]) and evictable(site, position)
+    return returns(tried.cycle.view.pods.objects[position]) and evictable(tried, position)
 
 
-def evictable(site: Site, position: Position) -> bool:
+def evictable(tried: TriedNode, position: Position) -> bool:
     """Whether its budget allows for its eviction besides the others'."""
-    known = budgets(site.trial.scheduler.view)
+    known = budgets(tried.trial.scheduler.view)
     selecting = known.selecting(position)
-    return not selecting or (len(selecting) == 1 and known.allowed(selecting[0]) > _evicted(site)[selecting[0]])
+    return not selecting or (len(selecting) == 1 and known.allowed(selecting[0]) > _evicted(tried)[selecting[0]])
 
 
-def _evicted(site: Site) -> Counter[str]:
+def _evicted(tried: TriedNode) -> Counter[str]:
     """How many disruptions of each budget the changes so far take."""
-    view, asked = site.trial.scheduler.view, ObjectKey.of(site.trial.pod)
-    gone = (k for k, edit in site.trial.edits.items() if k.kind == "Pod" and k != asked and edit.before is not None)
+    view, asked = tried.trial.scheduler.view, ObjectKey.of(tried.trial.pod)
+    gone = (k for k, edit in tried.trial.edits.items() if k.kind == "Pod" and k != asked and edit.before is not None)
     positions = (view.pods.position(f"{key.namespace}/{key.name}") for key in gone)
     return Counter(name for position in positions if position is not None for name in budgets(view).selecting(position))
 
 
-def _moved(site: Site, position: Position, free: Bools) -> Iterator[Fix]:
+def _moved(tried: TriedNode, position: Position, free: Bools) -> Iterator[Fix]:
     """The pod on the best node that takes it while the asked one has the node that it leaves."""
-    view = site.cycle.view
+    view = tried.cycle.view
     pod = view.pods.objects[position]
-    target = _elsewhere(site, position, pod, free)
+    target = _elsewhere(tried, position, pod, free)
     if not target:
         return
     here = view.nodes.names[int(view.node[position])]
@@ -183,15 +184,15 @@ def _placed_on(node: str) -> Callable[[Pod], Pod]:
     return lambda found: replace(found, spec=replace(found.spec, node_name=node))
 
 
-def _elsewhere(site: Site, position: Position, pod: Pod, free: Bools) -> str:
+def _elsewhere(tried: TriedNode, position: Position, pod: Pod, free: Bools) -> str:
     """The name of the best of the ``free`` nodes for it, empty where none takes it."""
-    after = site.cycle.view.fork()
+    after = tried.cycle.view.fork()
     after.forget(position)
-    asked = after.pods.position(site.trial.pod.key)
+    asked = after.pods.position(tried.trial.pod.key)
     if asked is not None and after.node[asked] < 0:
-        after.assume(asked, site.at)
+        after.assume(asked, tried.at)
     info = PodInfo(after.stored(replace(pod, spec=replace(pod.spec, node_name=""))), after.settings.requests)
-    framework = site.trial.scheduler.framework(info.spec.scheduler_name)
+    framework = tried.trial.scheduler.framework(info.spec.scheduler_name)
     if framework is None:
         return ""
     cycle = run_cycle(framework, info, after)
@@ -202,12 +203,12 @@ def _elsewhere(site: Site, position: Position, pod: Pod, free: Bools) -> str:
     return after.nodes.names[Row(-best[1])] if best else ""
 
 
-def one_fewer(site: Site, position: Position) -> Iterator[Fix]:
+def one_fewer(tried: TriedNode, position: Position) -> Iterator[Fix]:
     """One replica fewer of its workload: this one, where its controller can be told so."""
-    pod = site.cycle.view.pods.objects[position]
+    pod = tried.cycle.view.pods.objects[position]
     owner = owner_of(pod)
-    left = _replicas_left(site, pod, owner)
-    if left is None or owner == owner_of(site.trial.pod):
+    left = _replicas_left(tried, pod, owner)
+    if left is None or owner == owner_of(tried.trial.pod):
         return  # of its own workload it would be the one that goes
     weakens, price = f"{owner} runs with one replica fewer", None if left else Price.LOSS
     if not left:
@@ -220,7 +221,7 @@ def one_fewer(site: Site, position: Position) -> Iterator[Fix]:
         pod.key,
         f"run one replica fewer of {owner}: {pod.metadata.name}",
         "operator",
-        gone(site.cycle.view, pod),
+        gone(tried.cycle.view, pod),
         FEWER,
         weakens,
         price=price,
@@ -230,33 +231,33 @@ def one_fewer(site: Site, position: Position) -> Iterator[Fix]:
     )
 
 
-def _replicas_left(site: Site, pod: Pod, owner: Owner) -> int | None:
+def _replicas_left(tried: TriedNode, pod: Pod, owner: Owner) -> int | None:
     """How many replicas there are without the pod; None where its workload would not give up this one.
 
     Pods that wait for a node go first, and a StatefulSet gives none up as long as one waits.
     """
-    if _waits(site, owner):
+    if _waits(tried, owner):
         return None
     if owner.kind in ("Deployment", "ReplicaSet"):
-        return replicas(site, owner) - 1 - _given_up(site, owner)
+        return replicas(tried, owner) - 1 - _given_up(tried, owner)
     ordinal = pod.metadata.name.removeprefix(f"{owner.name}-")
     if owner.kind != "StatefulSet" or not ordinal.isdigit():
         return None
-    later = range(int(ordinal) + 1, int(ordinal) + 1 + replicas(site, owner))
-    pods = site.cycle.view.pods
+    later = range(int(ordinal) + 1, int(ordinal) + 1 + replicas(tried, owner))
+    pods = tried.cycle.view.pods
     last = all(pods.position(f"{owner.namespace}/{owner.name}-{number}") is None for number in later)
     return int(ordinal) if last else None
 
 
-def _given_up(site: Site, owner: Owner) -> int:
+def _given_up(tried: TriedNode, owner: Owner) -> int:
     """How many of its pods other changes of the trial take away."""
-    gone = (edit.before for edit in site.trial.edits.values() if edit.after is None)
+    gone = (edit.before for edit in tried.trial.edits.values() if edit.after is None)
     return sum(isinstance(pod, Pod) and owner_of(pod) == owner for pod in gone)
 
 
-def _waits(site: Site, owner: Owner) -> bool:
+def _waits(tried: TriedNode, owner: Owner) -> bool:
     """Whether a pod of the workload has no node."""
-    view = site.trial.scheduler.view
+    view = tried.trial.scheduler.view
 
     def owners() -> frozenset[Owner]:
         pods = (view.pods.objects[position] for position in positions_of(view.node < 0))
@@ -265,9 +266,9 @@ def _waits(site: Site, owner: Owner) -> bool:
     return owner in view.memo("workloads of pods that wait", owners)
 
 
-def replicas(site: Site, owner: Owner) -> int:
+def replicas(tried: TriedNode, owner: Owner) -> int:
     """How many pods of the workload there are."""
-    base = site.trial.scheduler.view
+    base = tried.trial.scheduler.view
 
     def count() -> Counter[Owner]:
         table = base.pods.objects.table
@@ -278,3 +279,9 @@ def replicas(site: Site, owner: Owner) -> int:
         return found
 
     return base.memo("replicas of workloads", count)[owner]
+
+
+def counts(tried: TriedNode) -> list[DomainCounts]:
+    """What the pod's hard constraints count, in their order; none where PreFilter does not come so far."""
+    result = tried.cycle.pre_filter.results.get(PodTopologySpread.name)
+    return list(result.state or ()) if result is not None else []

@@ -13,32 +13,34 @@ from kschedctl.api.ownership import owner_of
 from kschedctl.api.resource_names import CPU, EPHEMERAL_STORAGE, is_extended, is_pod_level
 from kschedctl.api.tolerations import UNSCHEDULABLE
 from kschedctl.scheduler.framework import Rejection
+from kschedctl.scheduler.plugins.node_affinity import NodeAffinity
+from kschedctl.scheduler.plugins.taint_toleration import TaintToleration
 from kschedctl.snapshot.fork import Fork
 from kschedctl.snapshot.node_order import HOSTNAME, zone_key
 from kschedctl.studies.remedies.changes import Fix, ObjectEdit, ObjectKey
-from kschedctl.studies.remedies.targets import Site, label_keys
+from kschedctl.studies.remedies.tried_node import TriedNode, label_keys
 from kschedctl.studies.remedies.ways.unready_nodes import in_order
 
 ADD_NODE, OF_ANOTHER_SHAPE = 70, 75
 MOST_MODELS = 12
-OF_NODES = frozenset({"TaintToleration", "NodeAffinity"})
+OF_NODES = frozenset({TaintToleration.name, NodeAffinity.name})
 """The plugins that refuse a node for what it is, whatever runs there."""
 Amounts = dict[str, int]
 
 
-def one_more(site: Site) -> Iterator[Fix]:
+def one_more(tried: TriedNode) -> Iterator[Fix]:
     """A node like the first of each sort, with what runs on each node; where none is large enough, a larger one.
 
     Nobody adds a node that takes no pods: like one that is cordoned the new one is in all else. Nor one of another sort
     with devices that a sort of nodes has.
     """
-    view, models = site.cycle.view, _models(site)
-    refused = [refusal.mask for name in OF_NODES for refusal in _rejections(site, name)]
+    view, models = tried.cycle.view, _models(tried)
+    refused = [refusal.mask for name in OF_NODES for refusal in _rejections(tried, name)]
     rows = {node.metadata.name: view.nodes.index[node.metadata.name] for node in models}
     fit = [node for node in models if not any(mask[rows[node.metadata.name]] for mask in refused)] or models
     for node in sorted(models, key=lambda node: node not in fit)[:MOST_MODELS]:
         yield more_like(view, node)
-    lacking = {node.metadata.name: _lacking(site, node) for node in fit}
+    lacking = {node.metadata.name: _lacking(tried, node) for node in fit}
     if all(lacking.values()):
         for node in fit[:MOST_MODELS]:
             amounts = lacking[node.metadata.name]
@@ -46,11 +48,11 @@ def one_more(site: Site) -> Iterator[Fix]:
                 yield more_like(view, node, larger=amounts)
 
 
-def _models(site: Site) -> list[Node]:
+def _models(tried: TriedNode) -> list[Node]:
     """The first node of each sort: these differ in pool, zone, taints, size and the labels by which the pod chooses."""
-    keys = sorted(label_keys(site.cycle) - {HOSTNAME})
+    keys = sorted(label_keys(tried.cycle) - {HOSTNAME})
     found: dict[object, Node] = {}
-    for node in sorted(site.cycle.view.nodes.objects, key=lambda node: node.spec.unschedulable):
+    for node in sorted(tried.cycle.view.nodes.objects, key=lambda node: node.spec.unschedulable):
         chosen = tuple(map(node.metadata.labels.get, keys))
         size = tuple(sorted(node.status.allocatable.items()))
         found.setdefault((pool_of(node), zone_key(node), _empty(node).taints, size, chosen), node)
@@ -63,18 +65,18 @@ def _is_offered(view: Fork, resource: str, amount: int) -> bool:
     return column is not None and bool((view.allocatable[:, column] >= amount).any())
 
 
-def _rejections(site: Site, plugin: str) -> Sequence[Rejection]:
-    verdict = site.cycle.filter.verdicts.get(plugin)
+def _rejections(tried: TriedNode, plugin: str) -> Sequence[Rejection]:
+    verdict = tried.cycle.filter.verdicts.get(plugin)
     return verdict.rejections if verdict else ()
 
 
-def _lacking(site: Site, node: Node) -> Amounts:
+def _lacking(tried: TriedNode, node: Node) -> Amounts:
     """How much of each resource an empty node has to offer, where this one has less: beside what runs on each node."""
-    view, row = site.cycle.view, site.cycle.view.nodes.index[node.metadata.name]
+    view, row = tried.cycle.view, tried.cycle.view.nodes.index[node.metadata.name]
     daemons = [at for at in view.pods_on(row) if owner_of(view.pods.objects[at]).kind == "DaemonSet"]
     taken = view.requests[view.pods.info[daemons]].sum(axis=0) if daemons else np.zeros(len(view.resources), np.int64)
     found = {}
-    for name, wanted in site.cycle.info.incoming_requests.items():
+    for name, wanted in tried.cycle.info.incoming_requests.items():
         column = view.resources.get(name)
         used = int(taken[column]) if column is not None else 0
         offered = int(view.allocatable[row, column]) if column is not None else 0

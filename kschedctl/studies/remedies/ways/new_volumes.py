@@ -31,7 +31,7 @@ from kschedctl.scheduler.plugins.helper.volumes.listers import (
 from kschedctl.scheduler.plugins.volume_binding.reservation import bound_claim, taken_volume
 from kschedctl.studies.remedies import kubectl
 from kschedctl.studies.remedies.changes import Fix, ObjectEdit, ObjectKey
-from kschedctl.studies.remedies.targets import Site
+from kschedctl.studies.remedies.tried_node import TriedNode
 from kschedctl.studies.remedies.ways.claims import ClaimChange, given, made_anew
 from kschedctl.studies.remedies.ways.deleted_claims import Deletion, deletion
 
@@ -43,14 +43,14 @@ PLACEHOLDER = "FILL-IN"
 """Stands for what only the operator knows: where the storage is."""
 
 
-def for_claim(site: Site, claim: PersistentVolumeClaim) -> Iterator[Fix]:
+def for_claim(tried: TriedNode, claim: PersistentVolumeClaim) -> Iterator[Fix]:
     """A volume as the claim asks for, within the node's reach: of the name that the claim has in mind, if it has one.
 
     Where that one is there, the claim is recreated besides, unless its class makes volumes itself then.
     """
-    found, named = listers(site.cycle.view), claim.spec.volume_name
+    found, named = listers(tried.cycle.view), claim.spec.volume_name
     free = _free_name(f"{claim.metadata.name}-volume", found)
-    volume = _volume(site, claim, named if named and named not in found.volumes else free, found)
+    volume = _volume(tried, claim, named if named and named not in found.volumes else free, found)
     key, name = ObjectKey.of(claim), volume.metadata.name
     if name == named:
         made = taken_volume(volume, claim)
@@ -58,20 +58,20 @@ def for_claim(site: Site, claim: PersistentVolumeClaim) -> Iterator[Fix]:
         edits = () if bound else (ObjectEdit(key, lambda known: bound_claim(known, name)),)
         if claim.status.phase == LOST:
             edits = (ObjectEdit(key, _found_again),)
-        yield _fix(site, claim, volume, (*edits, ObjectEdit(ObjectKey.of(made), lambda _: made)))
+        yield _fix(tried, claim, volume, (*edits, ObjectEdit(ObjectKey.of(made), lambda _: made)))
         return
     bind, there = given(claim, volume, found)
     if not named:
-        yield _fix(site, claim, volume, (ObjectEdit(key, bind), there) if bind else (there,))
-    elif not _beside_provisioner(claim, found) and (gone := deletion(site, claim)) is not None:
-        yield _fix(site, claim, volume, (*gone.edits, ObjectEdit(key, _anew(bind)), there), gone)
+        yield _fix(tried, claim, volume, (ObjectEdit(key, bind), there) if bind else (there,))
+    elif not _beside_provisioner(claim, found) and (gone := deletion(tried, claim)) is not None:
+        yield _fix(tried, claim, volume, (*gone.edits, ObjectEdit(key, _anew(bind)), there), gone)
 
 
-def awaited(site: Site, claim: PersistentVolumeClaim) -> Fix:
+def awaited(tried: TriedNode, claim: PersistentVolumeClaim) -> Fix:
     """The volume that the provisioner of the claim's class makes, taken to be within reach of all nodes."""
-    found = listers(site.cycle.view)
+    found = listers(tried.cycle.view)
     provisioner = found.classes[claim_class(claim)].provisioner
-    volume = _volume(site, claim, _free_name(f"{claim.metadata.name}-volume", found), found)
+    volume = _volume(tried, claim, _free_name(f"{claim.metadata.name}-volume", found), found)
     bind, there = given(claim, volume, found)
     key = ObjectKey.of(claim)
     edits = (ObjectEdit(key, bind), there) if bind else (there,)
@@ -90,7 +90,7 @@ def _anew(bind: ClaimChange | None) -> ClaimChange:
 
 
 def _fix(
-    site: Site,
+    tried: TriedNode,
     claim: PersistentVolumeClaim,
     volume: PersistentVolume,
     edits: tuple[ObjectEdit, ...],
@@ -107,7 +107,7 @@ def _fix(
         text += ", and recreate that"
         commands += [*gone.before, kubectl.recreated(key, claim, made_anew(claim))]
     weakens, price = (gone.weakens, gone.price) if gone is not None else ("", None)
-    cost = NEW_VOLUME + (BESIDE_PROVISIONER if _beside_provisioner(claim, listers(site.cycle.view)) else 0)
+    cost = NEW_VOLUME + (BESIDE_PROVISIONER if _beside_provisioner(claim, listers(tried.cycle.view)) else 0)
     own = claim_key(claim)
     return Fix("CreateVolume", (own, where), text, "operator", edits, cost, weakens, tuple(commands), own, where, price)
 
@@ -118,7 +118,7 @@ def _beside_provisioner(claim: PersistentVolumeClaim, found: Listers) -> bool:
     return made_by is not None and made_by.provisioner not in ("", NO_PROVISIONER)
 
 
-def _volume(site: Site, claim: PersistentVolumeClaim, name: str, found: Listers) -> PersistentVolume:
+def _volume(tried: TriedNode, claim: PersistentVolumeClaim, name: str, found: Listers) -> PersistentVolume:
     """It is of the sort of the class's other volumes: of the same driver, and reached by nodes of the same labels."""
     spec = claim.spec
     like = next(iter(found.volumes_of_class.get(claim_class(claim), ClassVolumes()).volumes), None)
@@ -130,7 +130,7 @@ def _volume(site: Site, claim: PersistentVolumeClaim, name: str, found: Listers)
             access_modes=spec.access_modes,
             storage_class_name=claim_class(claim),
             volume_mode=spec.volume_mode,
-            node_affinity=_reach(site, like),
+            node_affinity=_reach(tried, like),
             volume_attributes_class_name=spec.volume_attributes_class_name,
             csi=CSIPersistentVolumeSource(csi.driver, name) if csi else None,
         ),
@@ -138,12 +138,12 @@ def _volume(site: Site, claim: PersistentVolumeClaim, name: str, found: Listers)
     )
 
 
-def _reach(site: Site, like: PersistentVolume | None) -> VolumeNodeAffinity | None:
+def _reach(tried: TriedNode, like: PersistentVolume | None) -> VolumeNodeAffinity | None:
     """The nodes alike this one in the labels by which the other volume is reached; all where no label decides."""
     affinity = like.spec.node_affinity if like else None
-    if site.row is None or affinity is None or affinity.required is None:
+    if tried.row is None or affinity is None or affinity.required is None:
         return None
-    labels = site.cycle.view.nodes.objects[site.row].metadata.labels
+    labels = tried.cycle.view.nodes.objects[tried.row].metadata.labels
     keys = {each.key for term in affinity.required.node_selector_terms for each in term.match_expressions}
     wanted = tuple(SelectorRequirement(key, "In", (labels[key],)) for key in sorted(keys & labels.keys()))
     return VolumeNodeAffinity(NodeSelector((NodeSelectorTerm(wanted),))) if wanted else None

@@ -16,10 +16,10 @@ from kschedctl.api.objects import (
     SelectorRequirement,
 )
 from kschedctl.scheduler.framework.facts import Wanted
-from kschedctl.scheduler.plugins.node_affinity import NodeAffinityUnmet
+from kschedctl.scheduler.plugins.node_affinity import NodeAffinity, NodeAffinityUnmet
 from kschedctl.studies.remedies.changes import Fix, on_pod
 from kschedctl.studies.remedies.prices import Price
-from kschedctl.studies.remedies.targets import NodeRefusal, Site
+from kschedctl.studies.remedies.tried_node import NodeRefusal, PluginRemedies, TriedNode
 from kschedctl.studies.remedies.ways.node_labels import (
     ANYWHERE,
     CORRECT,
@@ -56,28 +56,28 @@ class OwnRequirement(NamedTuple):
         return f"{own.key} {own.operator} {','.join(own.values or ())}"
 
 
-def unmet(site: Site, refusal: NodeRefusal) -> Iterator[Fix]:
+def unmet(tried: TriedNode, refusal: NodeRefusal) -> Iterator[Fix]:
     """What the node lacks of the selector, one label after the other; then of each of the required terms."""
     fact = refusal.fact
     if isinstance(fact, NodeAffinityUnmet):
         for wanted in fact.selector:
-            yield from unmet_selector(site, wanted)
+            yield from unmet_selector(tried, wanted)
         if not fact.selector:
-            yield from _terms(site, fact)
-            yield _softened(site)
-    elif site.row is None and required(site.trial.pod):
-        yield from _conflicting(site)
-        yield _softened(site)
+            yield from _terms(tried, fact)
+            yield _softened(tried)
+    elif tried.row is None and required(tried.trial.pod):
+        yield from _conflicting(tried)
+        yield _softened(tried)
 
 
-def _conflicting(site: Site) -> Iterator[Fix]:
+def _conflicting(tried: TriedNode) -> Iterator[Fix]:
     """Terms that name no node in common by their fields: none of these has to be."""
-    for number, term in enumerate(required(site.trial.pod)):
+    for number, term in enumerate(required(tried.trial.pod)):
         for written in term.match_fields:
-            yield _dropped(site, OwnRequirement(number, True, written))
+            yield _dropped(tried, OwnRequirement(number, True, written))
 
 
-def _terms(site: Site, fact: NodeAffinityUnmet) -> Iterator[Fix]:
+def _terms(tried: TriedNode, fact: NodeAffinityUnmet) -> Iterator[Fix]:
     """The first thing that the node lacks of each term."""
     for number, lacks in enumerate(fact.terms):
         if lacks:
@@ -85,30 +85,32 @@ def _terms(site: Site, fact: NodeAffinityUnmet) -> Iterator[Fix]:
             written = SelectorRequirement(wanted.key, wanted.operator, wanted.values or None)
             own = OwnRequirement(number, wanted.field, written)
             if not wanted.field:
-                yield from _other_labels(site, own, wanted)
+                yield from _other_labels(tried, own, wanted)
             if wanted.found is not None:
-                yield from _other_value(site, own, wanted, wanted.found)
-            yield _dropped(site, own)
+                yield from _other_value(tried, own, wanted, wanted.found)
+            yield _dropped(tried, own)
 
 
-def _other_labels(site: Site, own: OwnRequirement, wanted: Wanted) -> Iterator[Fix]:
+def _other_labels(tried: TriedNode, own: OwnRequirement, wanted: Wanted) -> Iterator[Fix]:
     """The label that is probably meant; the node's labels as they should be."""
-    for right in near_keys(wanted.key, site):
+    for right in near_keys(wanted.key, tried):
         text = f"require the label {right} instead of {wanted.key}"
-        edits = on_pod(site.trial.pod, _with_requirement(own, replace(own.written, key=right)))
+        edits = on_pod(tried.trial.pod, _with_requirement(own, replace(own.written, key=right)))
         yield Fix("CorrectNodeAffinity", (own.term, wanted.key, right), text, "author", edits, CORRECT)
     match wanted.operator:
         case "In" if wanted.values:
-            yield from label_node(site, wanted.key, wanted.values[0])
+            yield from label_node(tried, wanted.key, wanted.values[0])
         case "Exists":
-            yield from label_node(site, wanted.key, next(iter(site.cycle.view.nodes.label(wanted.key).values), "true"))
+            yield from label_node(
+                tried, wanted.key, next(iter(tried.cycle.view.nodes.label(wanted.key).values), "true")
+            )
         case "DoesNotExist":
-            yield from unlabel_node(site, wanted.key)
+            yield from unlabel_node(tried, wanted.key)
 
 
-def _other_value(site: Site, own: OwnRequirement, wanted: Wanted, found: str) -> Iterator[Fix]:
+def _other_value(tried: TriedNode, own: OwnRequirement, wanted: Wanted, found: str) -> Iterator[Fix]:
     """What the node has, in the place of what is probably a typo, or besides what is required."""
-    nodes, values = site.cycle.view.nodes, wanted.values
+    nodes, values = tried.cycle.view.nodes, wanted.values
     known = nodes.label(wanted.key).values
     near = ""
     if wanted.operator == "In" and not wanted.field:
@@ -125,7 +127,7 @@ def _other_value(site: Site, own: OwnRequirement, wanted: Wanted, found: str) ->
             allowed = (str(int(found) + (-1 if wanted.operator == "Gt" else 1)),)
     if allowed:
         asked = own._replace(written=replace(own.written, values=allowed))
-        edits = on_pod(site.trial.pod, _with_requirement(own, asked.written))
+        edits = on_pod(tried.trial.pod, _with_requirement(own, asked.written))
         target, text = (
             (own.term, wanted.key, wanted.operator, allowed),
             f"require {asked.text} of nodes instead of {own.text}",
@@ -143,23 +145,23 @@ def _without(written: SelectorRequirement) -> tuple[str, Price | None]:
     return next((found for value in values if (found := without(written.key, value))[1]), (ANYWHERE, None))
 
 
-def _dropped(site: Site, own: OwnRequirement) -> Fix:
-    edits = on_pod(site.trial.pod, _with_requirement(own, None))
+def _dropped(tried: TriedNode, own: OwnRequirement) -> Fix:
+    edits = on_pod(tried.trial.pod, _with_requirement(own, None))
     text = f"do not require {own.text} of nodes"
     target = (own.term, own.field, own.written.key, own.written.operator, own.written.values)
     weakens, price = _without(own.written)
     return Fix("DropNodeAffinity", target, text, "author", edits, DROP, weakens, price=price)
 
 
-def _softened(site: Site) -> Fix:
+def _softened(tried: TriedNode) -> Fix:
     def change(pod: Pod) -> Pod:
         wishes = [PreferredSchedulingTerm(100, term) for term in required(pod) if not term.match_fields]
         return _with_terms(pod, (), wishes)
 
     text = "prefer the nodes of its required node affinity instead of requiring them"
-    written = [each for term in required(site.trial.pod) for each in term.match_expressions]
+    written = [each for term in required(tried.trial.pod) for each in term.match_expressions]
     weakens, price = next((found for each in written if (found := _without(each))[1]), (ANYWHERE, None))
-    edits = on_pod(site.trial.pod, change)
+    edits = on_pod(tried.trial.pod, change)
     return Fix("SoftenNodeAffinity", "all", text, "author", edits, SOFTEN, weakens, price=price)
 
 
@@ -212,3 +214,6 @@ def _with_terms(pod: Pod, terms: Terms, preferred: Sequence[PreferredSchedulingT
     empty = own == type(own)()
     left: Affinity | None = replace(affinity, node_affinity=None if empty else own)
     return replace(pod, spec=replace(pod.spec, affinity=None if left == Affinity() else left))
+
+
+REMEDIES = {NodeAffinity: PluginRemedies((unmet,), facts_tell_all=True)}

@@ -14,7 +14,7 @@ from kschedctl.snapshot.node_order import HOSTNAME
 from kschedctl.studies.remedies import kubectl
 from kschedctl.studies.remedies.changes import Fix, on_node, on_pod
 from kschedctl.studies.remedies.prices import Price
-from kschedctl.studies.remedies.targets import Site
+from kschedctl.studies.remedies.tried_node import TriedNode
 
 CORRECT, LABEL, WIDEN, OTHER, DROP, OTHER_HOST = 10, 30, 50, 59, 60, 130
 """Another host in the place of one keeps nothing of what was wished for: it is pinned to something else."""
@@ -40,10 +40,10 @@ NUMBERED = re.compile(r"(?:[0-9]+|(?<=[-_.])[a-z0-9]{1,2})$", re.IGNORECASE)
 """By what names end that are told apart by it: zone-a, node12."""
 
 
-def unmet_selector(site: Site, wanted: Wanted) -> Iterator[Fix]:
+def unmet_selector(tried: TriedNode, wanted: Wanted) -> Iterator[Fix]:
     """One label of the nodeSelector: corrected, another value, given to the node, or not asked for."""
-    pod, key, value = site.trial.pod, wanted.key, wanted.values[0]
-    for right in near_keys(key, site):
+    pod, key, value = tried.trial.pod, wanted.key, wanted.values[0]
+    for right in near_keys(key, tried):
         text = f"select nodes by the label {right} instead of {key}"
         change = _with_selector(_renamed(key, right))
         yield Fix("CorrectSelector", (key, right), text, "author", on_pod(pod, change), CORRECT)
@@ -52,12 +52,12 @@ def unmet_selector(site: Site, wanted: Wanted) -> Iterator[Fix]:
         text = f"select nodes with {key}={wanted.found} instead of {value}"
         change = _with_selector(lambda found: {**found, key: wanted.found or ""})
         target, edits = (key, wanted.found), on_pod(pod, change)
-        if is_misspelt(key, value, wanted.found, site.cycle.view.nodes.label(key).values):
+        if is_misspelt(key, value, wanted.found, tried.cycle.view.nodes.label(key).values):
             yield Fix("CorrectSelector", target, text, "author", edits, CORRECT)
         else:
             cost, where = OTHER_HOST if key == HOSTNAME else OTHER, f"{key}={wanted.found}"
             yield Fix("OtherSelector", target, text, "author", edits, cost, weakens, (), key, where, price)
-    yield from label_node(site, key, value)
+    yield from label_node(tried, key, value)
     change = _with_selector(lambda found: {k: v for k, v in found.items() if k != key})
     text = f"do not select nodes by {key}={value}"
     yield Fix("DropSelector", key, text, "author", on_pod(pod, change), DROP, weakens, price=price)
@@ -78,9 +78,9 @@ def _renamed(key: str, right: str) -> Callable[[dict[str, str]], dict[str, str]]
     return lambda found: {right if k == key else k: v for k, v in found.items()}
 
 
-def near_keys(key: str, site: Site) -> list[str]:
+def near_keys(key: str, tried: TriedNode) -> list[str]:
     """The labels that nodes have and that are probably meant: a stable one, another case or prefix, a typo."""
-    view = site.trial.scheduler.view
+    view = tried.trial.scheduler.view
     known = view.memo("labels of nodes", lambda: _keys(node.metadata.labels for node in view.nodes.objects))
     if key in known:
         return []
@@ -90,11 +90,11 @@ def near_keys(key: str, site: Site) -> list[str]:
     return list(dict.fromkeys(each for each in (*stable, *same, *near) if each in known))
 
 
-def other_topologies(key: str, site: Site) -> Iterator[tuple[str, Price | None]]:
+def other_topologies(key: str, tried: TriedNode) -> Iterator[tuple[str, Price | None]]:
     """What is probably meant by a topology that no node has; else one that clusters have, which is another wish."""
-    near = near_keys(key, site)
+    near = near_keys(key, tried)
     yield from ((right, None) for right in near)
-    labels = site.cycle.view.nodes.label
+    labels = tried.cycle.view.nodes.label
     if not near and not labels(key).present.any():
         yield from ((each, Price.WISH) for each in TOPOLOGIES if each != key and labels(each).present.any())
 
@@ -151,13 +151,13 @@ def _is_another(one: str, other: str) -> bool:
     return bool(NUMBERED.search(one) and NUMBERED.search(other)) and NUMBERED.sub("", one) == NUMBERED.sub("", other)
 
 
-def label_node(site: Site, key: str, value: str) -> Iterator[Fix]:
-    """The node of the site given a role by its label, as another node has it.
+def label_node(tried: TriedNode, key: str, value: str) -> Iterator[Fix]:
+    """The node given a role by its label, as another node has it.
 
     Another label tells how a node is: given to one that is otherwise it would lie.
     """
-    nodes = site.cycle.view.nodes
-    node = nodes.objects[site.at]
+    nodes = tried.cycle.view.nodes
+    node = nodes.objects[tried.at]
     if value not in OF_ROLES or key in node.metadata.labels or value not in nodes.label(key).values:
         return
     name = node.metadata.name
@@ -174,9 +174,9 @@ def label_node(site: Site, key: str, value: str) -> Iterator[Fix]:
     )
 
 
-def unlabel_node(site: Site, key: str) -> Iterator[Fix]:
-    """The node of the site without the label of a role."""
-    node = site.cycle.view.nodes.objects[site.at]
+def unlabel_node(tried: TriedNode, key: str) -> Iterator[Fix]:
+    """The node without the label of a role."""
+    node = tried.cycle.view.nodes.objects[tried.at]
     name = node.metadata.name
     if node.metadata.labels[key] not in OF_ROLES:
         return

@@ -18,10 +18,12 @@ from kschedctl.api.objects import (
 from kschedctl.api.ownership import TEMPLATE_HASH, in_revision
 from kschedctl.scheduler.framework.facts import TopologyLabelMissing
 from kschedctl.scheduler.plugins.inter_pod_affinity.filtering import REASON_AFFINITY, REASON_ANTI_AFFINITY
+from kschedctl.scheduler.plugins.inter_pod_affinity.plugin import InterPodAffinity
 from kschedctl.studies.remedies.changes import Fix, on_pod
-from kschedctl.studies.remedies.targets import NodeRefusal, Site
+from kschedctl.studies.remedies.tried_node import NodeRefusal, PluginRemedies, TriedNode
+from kschedctl.studies.remedies.ways import neighbours, waiting
 from kschedctl.studies.remedies.ways.node_labels import label_node, other_topologies
-from kschedctl.studies.remedies.ways.selected_pods import other_pods
+from kschedctl.studies.remedies.ways.selected_pods import label_namespaces, other_pods
 
 CORRECT, ROLLOUT, SOFTEN = 10, 12, 55
 ABOUT = {REASON_AFFINITY: "pod_affinity", REASON_ANTI_AFFINITY: "pod_anti_affinity"}
@@ -37,28 +39,28 @@ WORDS = {
 }
 
 
-def terms(site: Site, refusal: NodeRefusal) -> Iterator[Fix]:
+def terms(tried: TriedNode, refusal: NodeRefusal) -> Iterator[Fix]:
     """Each required term that may be to blame: corrected, or preferred instead."""
     field = ABOUT.get(refusal.reason)
     if field is None:
         return
     kind, words, weakens = WORDS[field]
-    pod, labels = site.trial.own, site.cycle.view.nodes
+    pod, labels = tried.trial.own, tried.cycle.view.nodes
     for place, term in enumerate(required(pod, field)):
         if isinstance(refusal.fact, TopologyLabelMissing) or not labels.label(term.topology_key).present.any():
-            yield from _other_key(site, field, place, term)
+            yield from _other_key(tried, field, place, term)
         if field == "pod_affinity":
-            for kind_of_other, target, text, cost, other in other_pods(site, place, term):
+            for kind_of_other, target, text, cost, other in other_pods(tried, place, term):
                 edits = on_pod(pod, _with_term(field, place, other))
                 yield Fix(kind_of_other, (place, *target), text, "author", edits, cost)
         else:
-            yield from _of_revision(site, place, term)
+            yield from _of_revision(tried, place, term)
         text = f"prefer to {words} pods instead of requiring it (term {place + 1}, {term.topology_key})"
         edits = on_pod(pod, _softened(field, term))
         yield Fix(kind, (field, str(term)), text, "author", edits, SOFTEN, weakens)
     if isinstance(refusal.fact, TopologyLabelMissing):
         for value in labels.label(refusal.fact.key).values[:MOST_DOMAINS]:
-            yield from label_node(site, refusal.fact.key, value)
+            yield from label_node(tried, refusal.fact.key, value)
 
 
 def required(pod: Pod, field: str) -> tuple[PodAffinityTerm, ...]:
@@ -67,19 +69,19 @@ def required(pod: Pod, field: str) -> tuple[PodAffinityTerm, ...]:
     return own.required_during_scheduling_ignored_during_execution if own else ()
 
 
-def _other_key(site: Site, field: str, place: int, term: PodAffinityTerm) -> Iterator[Fix]:
-    for right, price in other_topologies(term.topology_key, site):
+def _other_key(tried: TriedNode, field: str, place: int, term: PodAffinityTerm) -> Iterator[Fix]:
+    for right, price in other_topologies(term.topology_key, tried):
         text = f"use the topology {right} instead of {term.topology_key} in its {field.replace('_', ' ')}"
-        edits = on_pod(site.trial.pod, _with_term(field, place, replace(term, topology_key=right)))
+        edits = on_pod(tried.trial.pod, _with_term(field, place, replace(term, topology_key=right)))
         yield Fix("CorrectTopologyKey", (field, place, right), text, "author", edits, CORRECT, price=price)
 
 
-def _of_revision(site: Site, place: int, term: PodAffinityTerm) -> Iterator[Fix]:
+def _of_revision(tried: TriedNode, place: int, term: PodAffinityTerm) -> Iterator[Fix]:
     """A term that speaks of pods of its own revision alone, as a rolling update needs it.
 
     The scheduler reads the selector, to which the API server adds the keys when a pod is created.
     """
-    pod = site.trial.own
+    pod = tried.trial.own
     revision = pod.metadata.labels.get(TEMPLATE_HASH)
     if (
         revision is None
@@ -89,7 +91,7 @@ def _of_revision(site: Site, place: int, term: PodAffinityTerm) -> Iterator[Fix]
     ):
         return
     keys = replace(term, match_label_keys=(*term.match_label_keys, TEMPLATE_HASH))
-    if site.trial.created and not site.cycle.view.cluster.admit:
+    if tried.trial.created and not tried.cycle.view.cluster.admit:
         only = SelectorRequirement(TEMPLATE_HASH, "In", (revision,))
         expressions = (*term.label_selector.match_expressions, only)
         keys = replace(keys, label_selector=replace(term.label_selector, match_expressions=expressions))
@@ -132,3 +134,8 @@ def _with(pod: Pod, field: str, **fields: Any) -> Pod:
     assert isinstance(affinity, Affinity)
     own = replace(getattr(affinity, field), **fields)
     return replace(pod, spec=replace(pod.spec, affinity=replace(affinity, **{field: own})))
+
+
+REMEDIES = {
+    InterPodAffinity: PluginRemedies((waiting.leaving, terms, label_namespaces, neighbours.in_the_way), indirect=True)
+}

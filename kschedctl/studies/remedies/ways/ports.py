@@ -7,45 +7,47 @@ from collections.abc import Iterator
 from msgspec.structs import replace
 
 from kschedctl.api.objects import Container, ContainerPort, Pod
+from kschedctl.scheduler.plugins.node_ports import NodePorts
 from kschedctl.snapshot.pod_info import ALL_HOST_IPS, HostPort
 from kschedctl.studies.remedies.changes import Fix, on_pod
-from kschedctl.studies.remedies.targets import NodeRefusal, Site
+from kschedctl.studies.remedies.tried_node import NodeRefusal, PluginRemedies, TriedNode
+from kschedctl.studies.remedies.ways import neighbours, waiting
 
 OTHER_PORT, NO_PORT = 20, 30
 LAST_PORT = 65535
 
 
-def free_ports(site: Site, refusal: NodeRefusal) -> Iterator[Fix]:
+def free_ports(tried: TriedNode, refusal: NodeRefusal) -> Iterator[Fix]:
     """The next port that no pod of the cluster holds, and no host port at all, for each that the node has not free."""
-    info = site.cycle.info
+    info = tried.cycle.info
     for port in dict.fromkeys(info.host_ports):
-        if any(port.conflicts(other) for other in _held(site)):
-            other = _next_free(site, port)
+        if any(port.conflicts(other) for other in _held(tried)):
+            other = _next_free(tried, port)
             if other:
-                yield _with_port(site, port, other)
+                yield _with_port(tried, port, other)
             if not info.spec.host_network:
-                yield _with_port(site, port, 0)
+                yield _with_port(tried, port, 0)
 
 
-def _held(site: Site) -> Iterator[HostPort]:
+def _held(tried: TriedNode) -> Iterator[HostPort]:
     """The ports of the node's pods, and of those that are nominated for it."""
-    view = site.cycle.view
+    view = tried.cycle.view
     rows, nominated = view.nominations
-    for position in (*view.pods_on(site.at), *nominated[rows == site.at].tolist()):
+    for position in (*view.pods_on(tried.at), *nominated[rows == tried.at].tolist()):
         yield from view.pods.infos[view.pods.info[position]].host_ports
 
 
-def _next_free(site: Site, port: HostPort) -> int:
+def _next_free(tried: TriedNode, port: HostPort) -> int:
     """The first one after it; 0 where there is none."""
-    base = site.trial.scheduler.view
+    base = tried.trial.scheduler.view
     taken = base.memo("taken ports", lambda: {each.port for info in base.pods.infos for each in info.host_ports})
-    own = {each.port for each in site.cycle.info.host_ports}
+    own = {each.port for each in tried.cycle.info.host_ports}
     return next((n for n in range(port.port + 1, LAST_PORT + 1) if n not in taken and n not in own), 0)
 
 
-def _with_port(site: Site, port: HostPort, new: int) -> Fix:
+def _with_port(tried: TriedNode, port: HostPort, new: int) -> Fix:
     """In the network of the host the program itself has to listen on the port."""
-    on_host = site.cycle.info.spec.host_network
+    on_host = tried.cycle.info.spec.host_network
 
     def in_container(container: Container) -> Container:
         ports = tuple(_other(each, new, on_host) if _is(each, port, on_host) else each for each in container.ports)
@@ -58,7 +60,7 @@ def _with_port(site: Site, port: HostPort, new: int) -> Fix:
 
     text = f"use host port {new} instead of {port.port}" if new else f"do without host port {port.port}"
     text += ", and let the program listen there" * on_host
-    edits = on_pod(site.trial.pod, change)
+    edits = on_pod(tried.trial.pod, change)
     kind = "OtherHostPort" if new else "DropHostPort"
     return Fix(kind, (port, new), text, "author", edits, OTHER_PORT if new else NO_PORT)
 
@@ -71,3 +73,6 @@ def _is(found: ContainerPort, port: HostPort, on_host: bool) -> bool:
 
 def _other(found: ContainerPort, new: int, on_host: bool) -> ContainerPort:
     return replace(found, host_port=new, container_port=new if on_host else found.container_port)
+
+
+REMEDIES = {NodePorts: PluginRemedies((waiting.leaving, free_ports, neighbours.in_the_way), facts_tell_all=True)}

@@ -10,25 +10,25 @@ from msgspec.structs import replace
 from kschedctl.api.objects import ElasticQuota
 from kschedctl.api.quantity import INT64_MAX
 from kschedctl.api.resource_names import readable
-from kschedctl.scheduler.scheduler_plugins.capacity_scheduling import quota_use
+from kschedctl.scheduler.scheduler_plugins.capacity_scheduling import CapacityScheduling, quota_use
 from kschedctl.scheduler.scheduler_plugins.effective_requests import Requests, added
 from kschedctl.scheduler.scheduler_plugins.elastic_quotas import KIND, Quota, counted_limits
 from kschedctl.scheduler.scheduler_plugins.quota_victims import QuotaClaim
 from kschedctl.studies.remedies import kubectl
 from kschedctl.studies.remedies.changes import Fix, ObjectEdit, ObjectKey
-from kschedctl.studies.remedies.targets import NodeRefusal, Site
+from kschedctl.studies.remedies.tried_node import NodeRefusal, PluginRemedies, TriedNode
 
 RAISE_MAX, RAISE_MIN = 35, 50
 Field = Literal["max", "min"]
 
 
-def exceeded(site: Site, refusal: NodeRefusal) -> Iterator[Fix]:
+def exceeded(tried: TriedNode, refusal: NodeRefusal) -> Iterator[Fix]:
     """The max of the pod's quota raised to what would be used; or its min by what all quotas together lack."""
-    use = quota_use(site.cycle.view)
-    quota = use.quotas.get(site.trial.pod.metadata.namespace)
+    use = quota_use(tried.cycle.view)
+    quota = use.quotas.get(tried.trial.pod.metadata.namespace)
     if quota is None:
         return
-    claim: QuotaClaim = site.cycle.pre_filter.results[refusal.plugin].state
+    claim: QuotaClaim = tried.cycle.pre_filter.results[refusal.plugin].state
     used, most = added(use.of(quota.namespace), claim.ours), quota.most or {}
     limits = counted_limits(claim.ours, most, INT64_MAX) if quota.most is not None else {}
     over = {name: used[name] for name, limit in limits.items() if used.get(name, 0) > limit}
@@ -67,3 +67,6 @@ def _exact(name: str, amount: int) -> str:
     """As people write it, where that is not rounded."""
     found = readable(name, amount)
     return str(amount) if "." in found else found
+
+
+REMEDIES = {CapacityScheduling: PluginRemedies((exceeded,))}

@@ -12,10 +12,12 @@ from kschedctl.api.pod_requests import is_sidecar
 from kschedctl.api.quantity import parse
 from kschedctl.api.resource_names import CPU, is_pod_level, is_scalar
 from kschedctl.scheduler.plugins.node_resources.facts import Insufficient
+from kschedctl.scheduler.plugins.node_resources.fit import NodeResourcesFit
 from kschedctl.snapshot.pod_info import PodInfo
 from kschedctl.studies.remedies.changes import Fix, on_pod
 from kschedctl.studies.remedies.prices import NEGLIGIBLE, SUBSTANTIAL, Price
-from kschedctl.studies.remedies.targets import NodeRefusal, Site
+from kschedctl.studies.remedies.tried_node import NodeRefusal, PluginRemedies, TriedNode
+from kschedctl.studies.remedies.ways import extended_resources, neighbours, waiting
 
 LOWER, WHOLE, WITHOUT = 30, 60, 90
 """The cost of asking for a little less, what is added for asking for nothing at all, and that of doing without."""
@@ -35,24 +37,24 @@ class OwnRequest(NamedTuple):
     amount: int
 
 
-def lower(site: Site, refusal: NodeRefusal) -> Iterator[Fix]:
+def lower(tried: TriedNode, refusal: NodeRefusal) -> Iterator[Fix]:
     """One request of the resource lowered by what the node is short of; or the pod does without a resource."""
     fact = refusal.fact
     if not isinstance(fact, Insufficient):
         return
-    asked = _asked(site, fact.resource)
+    asked = _asked(tried, fact.resource)
     for each in asked if fact.free > 0 else ():
-        new = _largest(site, each, fact)
+        new = _largest(tried, each, fact)
         if new:
-            yield _lowered(site, each, fact.resource, new)
+            yield _lowered(tried, each, fact.resource, new)
     if asked and is_scalar(fact.resource):
-        yield _without(site, fact)
+        yield _without(tried, fact)
 
 
-def _asked(site: Site, resource: str) -> list[OwnRequest]:
+def _asked(tried: TriedNode, resource: str) -> list[OwnRequest]:
     """The requests that count: that of the pod as a whole, where it has one, else those of its containers."""
-    pod, of_pod = site.trial.pod, site.trial.pod.spec.resources
-    counts = site.cycle.view.settings.requests.pod_level and is_pod_level(resource)
+    pod, of_pod = tried.trial.pod, tried.trial.pod.spec.resources
+    counts = tried.cycle.view.settings.requests.pod_level and is_pod_level(resource)
     if counts and of_pod is not None and resource in of_pod.requests:
         return [OwnRequest("", 0, "", of_pod, _amount(of_pod.requests[resource], resource))]
     return [
@@ -68,17 +70,17 @@ def _amount(written: str | float, resource: str) -> int:
     return quantity.milli_value() if resource == CPU else quantity.value()
 
 
-def _largest(site: Site, asked: OwnRequest, fact: Insufficient) -> str:
+def _largest(tried: TriedNode, asked: OwnRequest, fact: Insufficient) -> str:
     """The largest request in its place with which the pod fits, as people write it; empty for none.
 
     What runs at another time is not looked at: it has to be lowered besides. Where others that run at the same time
     ask for too much, too, each gives up the same share.
     """
-    pod = _alone(site.trial.pod, asked)
-    most = fact.free - _total(site, pod, asked, fact.resource, "0")
+    pod = _alone(tried.trial.pod, asked)
+    most = fact.free - _total(tried, pod, asked, fact.resource, "0")
     if most <= 0:
-        most = asked.amount * fact.free // max(_total(site, pod, asked, fact.resource, ""), 1)
-    if not _least(site, asked, fact.resource) <= most < asked.amount or most <= 0:
+        most = asked.amount * fact.free // max(_total(tried, pod, asked, fact.resource, ""), 1)
+    if not _least(tried, asked, fact.resource) <= most < asked.amount or most <= 0:
         return ""
     return written(most, fact.resource, str(asked.resources.requests[fact.resource]))
 
@@ -96,18 +98,18 @@ def _alone(pod: Pod, asked: OwnRequest) -> Pod:
     return pod
 
 
-def _total(site: Site, pod: Pod, asked: OwnRequest, resource: str, new: str) -> int:
+def _total(tried: TriedNode, pod: Pod, asked: OwnRequest, resource: str, new: str) -> int:
     """What the pod asks for with another request of the container that is asked about; with none the same one."""
     found = _with_request(pod, asked, resource, new) if new else pod
-    return PodInfo(found, site.cycle.view.settings.requests).incoming_requests.get(resource, 0)
+    return PodInfo(found, tried.cycle.view.settings.requests).incoming_requests.get(resource, 0)
 
 
-def _least(site: Site, asked: OwnRequest, resource: str) -> int:
+def _least(tried: TriedNode, asked: OwnRequest, resource: str) -> int:
     """A pod as a whole asks for no less than its containers together."""
     if asked.field:
         return 0
-    options = site.cycle.view.settings.requests._replace(use_status=False, pod_level=False, overhead=False)
-    return PodInfo(site.trial.pod, options).requests.get(resource, 0)
+    options = tried.cycle.view.settings.requests._replace(use_status=False, pod_level=False, overhead=False)
+    return PodInfo(tried.trial.pod, options).requests.get(resource, 0)
 
 
 def written(amount: int, resource: str, before: str) -> str:
@@ -156,12 +158,12 @@ def _overcommits(resource: str) -> bool:
     return not is_scalar(resource)
 
 
-def _lowered(site: Site, asked: OwnRequest, resource: str, new: str) -> Fix:
+def _lowered(tried: TriedNode, asked: OwnRequest, resource: str, new: str) -> Fix:
     before = asked.resources.requests[resource]
     left = _amount(new, resource) / asked.amount
     where = f" in container {asked.name}" if asked.field else " for the pod as a whole"
     text = f"ask for {new} of {resource} instead of {before}{where}"
-    edits = on_pod(site.trial.pod, lambda pod: _with_request(pod, asked, resource, new))
+    edits = on_pod(tried.trial.pod, lambda pod: _with_request(pod, asked, resource, new))
     target = (asked.field, asked.place, resource, new)
     cost = LOWER + WHOLE * (1 - left)
     return Fix("LowerRequest", target, text, "author", edits, cost, variant_of=target[:-1], price=of_share(left))
@@ -174,7 +176,7 @@ def of_share(left: float) -> Price | None:
     return Price.GUARANTEE if left < SUBSTANTIAL else None
 
 
-def _without(site: Site, fact: Insufficient) -> Fix:
+def _without(tried: TriedNode, fact: Insufficient) -> Fix:
     """No container asks for the resource any more."""
     resource = fact.resource
 
@@ -193,4 +195,11 @@ def _without(site: Site, fact: Insufficient) -> Fix:
     offered = "" if fact.largest else ", which no node offers"
     text = f"do without {resource}{offered}"
     weakens = f"the pod runs without {resource}"
-    return Fix("DropRequest", resource, text, "author", on_pod(site.trial.pod, change), WITHOUT, weakens)
+    return Fix("DropRequest", resource, text, "author", on_pod(tried.trial.pod, change), WITHOUT, weakens)
+
+
+REMEDIES = {
+    NodeResourcesFit: PluginRemedies(
+        (waiting.leaving, lower, extended_resources.backed, neighbours.in_the_way), facts_tell_all=True
+    )
+}

@@ -9,16 +9,16 @@ from msgspec.structs import replace
 from kschedctl.api.objects import Pod
 from kschedctl.studies.explain import with_priority_class
 from kschedctl.studies.remedies.changes import Fix, on_pod
-from kschedctl.studies.remedies.targets import Site
 from kschedctl.studies.remedies.trials import PREEMPTS
+from kschedctl.studies.remedies.tried_node import TriedNode
 
 OTHER_SCHEDULER, RAISE = 15, 80
 SYSTEM = "system-"
 
 
-def served(site: Site) -> Iterator[Fix]:
+def served(tried: TriedNode) -> Iterator[Fix]:
     """The names that this scheduler's profiles serve, for a pod that asks for another."""
-    trial = site.trial
+    trial = tried.trial
     if trial.framework is not None or trial.cycle is not None:
         return
     for name in trial.scheduler.configuration.profiles:
@@ -32,12 +32,12 @@ def _asking(name: str) -> Callable[[Pod], Pod]:
     return lambda pod: replace(pod, spec=replace(pod.spec, scheduler_name=name))
 
 
-def more_important(site: Site) -> Iterator[Fix]:
+def more_important(tried: TriedNode) -> Iterator[Fix]:
     """The classes above the pod's own, the least important first; also one that lets it preempt where its own does not.
 
     Classes of the system are left out: they are for what clusters cannot do without.
     """
-    pod, cluster = site.trial.pod, site.cycle.view.cluster
+    pod, cluster = tried.trial.pod, tried.cycle.view.cluster
     never = pod.spec.preemption_policy == "Never"
     own = pod.spec.priority or 0
     higher = [

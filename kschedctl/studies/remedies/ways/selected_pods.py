@@ -14,7 +14,7 @@ from kschedctl.snapshot.fork import Fork
 from kschedctl.snapshot.pod_info import AffinityTerm
 from kschedctl.studies.remedies import kubectl
 from kschedctl.studies.remedies.changes import Fix, ObjectEdit, ObjectKey
-from kschedctl.studies.remedies.targets import NodeRefusal, Site
+from kschedctl.studies.remedies.tried_node import NodeRefusal, TriedNode
 from kschedctl.studies.remedies.ways.node_labels import near_words
 
 CORRECT, ELSEWHERE, LABEL = 10, 20, 30
@@ -53,9 +53,9 @@ class OwnTerm(NamedTuple):
         return sorted({pods.infos[number].namespace for number in matching})[:MOST_NAMESPACES]
 
 
-def other_pods(site: Site, place: int, term: PodAffinityTerm) -> Iterator[OtherPods]:
+def other_pods(tried: TriedNode, place: int, term: PodAffinityTerm) -> Iterator[OtherPods]:
     """The term corrected, where it selects no pod at all."""
-    own = _own(site, place, term)
+    own = _own(tried, place, term)
     if own is None:
         return
     selector = term.label_selector
@@ -67,26 +67,26 @@ def other_pods(site: Site, place: int, term: PodAffinityTerm) -> Iterator[OtherP
     yield from _other_namespaces(own)
 
 
-def label_namespaces(site: Site, refusal: NodeRefusal) -> Iterator[Fix]:
+def label_namespaces(tried: TriedNode, refusal: NodeRefusal) -> Iterator[Fix]:
     """The labels by which a term looks for namespaces, given to those that have its pods."""
-    affinity = site.trial.own.spec.affinity
+    affinity = tried.trial.own.spec.affinity
     terms = (
         affinity.pod_affinity.required_during_scheduling_ignored_during_execution
         if (affinity and affinity.pod_affinity)
         else ()
     )
     for place, term in enumerate(terms):
-        own = _own(site, place, term)
+        own = _own(tried, place, term)
         if own is not None and term.namespace_selector is not None:
             wanted = _wanted(term.namespace_selector)
-            known = {each.metadata.name: each for each in site.cycle.view.cluster.namespaces}
+            known = {each.metadata.name: each for each in tried.cycle.view.cluster.namespaces}
             for name in own.where_pods_are if wanted else ():
                 if name in known and name not in own.namespaces:
                     yield _labelled(known[name], wanted)
 
 
-def _own(site: Site, place: int, term: PodAffinityTerm) -> OwnTerm | None:
-    read, view = site.cycle.info.required_affinity, site.cycle.view
+def _own(tried: TriedNode, place: int, term: PodAffinityTerm) -> OwnTerm | None:
+    read, view = tried.cycle.info.required_affinity, tried.cycle.view
     if place >= len(read):
         return None
     own = OwnTerm(term, read[place], view)

@@ -14,9 +14,12 @@ from kschedctl.scheduler.framework.facts import TopologyLabelMissing
 from kschedctl.scheduler.plugins.pod_topology_spread.constraints import HARD
 from kschedctl.scheduler.plugins.pod_topology_spread.facts import TooSkewed
 from kschedctl.scheduler.plugins.pod_topology_spread.filtering import DomainCounts
+from kschedctl.scheduler.plugins.pod_topology_spread.plugin import PodTopologySpread
 from kschedctl.studies.remedies.changes import Fix, on_pod
 from kschedctl.studies.remedies.prices import Price
-from kschedctl.studies.remedies.targets import NodeRefusal, Site
+from kschedctl.studies.remedies.tried_node import NodeRefusal, PluginRemedies, TriedNode
+from kschedctl.studies.remedies.ways import neighbours
+from kschedctl.studies.remedies.ways.neighbours import counts
 from kschedctl.studies.remedies.ways.node_labels import label_node, other_topologies
 
 CORRECT, ROLLOUT, HONOUR, MIN_DOMAINS, MORE_SKEW, ANYWAY = 10, 12, 15, 40, 45, 55
@@ -25,18 +28,18 @@ MOST_DOMAINS = 3
 """A node without the label is offered so many of its values."""
 
 
-def skewed(site: Site, refusal: NodeRefusal) -> Iterator[Fix]:
+def skewed(tried: TriedNode, refusal: NodeRefusal) -> Iterator[Fix]:
     """The constraint on the topology of the fact, in each form that lets more nodes in."""
     match refusal.fact:
         case TooSkewed(key=key) as fact:
-            for place, constraint in _hard(site.trial.pod, key):
-                yield from _relaxed(site, place, constraint, fact)
+            for place, constraint in _hard(tried.trial.pod, key):
+                yield from _relaxed(tried, place, constraint, fact)
         case TopologyLabelMissing(key=key):
-            for place, constraint in _hard(site.trial.pod, key):
-                yield from _other_key(site, place, constraint)
-                yield _anyway(site, place, constraint)
-            for value in _values(site, key):
-                yield from label_node(site, key, value)
+            for place, constraint in _hard(tried.trial.pod, key):
+                yield from _other_key(tried, place, constraint)
+                yield _anyway(tried, place, constraint)
+            for value in _values(tried, key):
+                yield from label_node(tried, key, value)
 
 
 def _hard(pod: Pod, key: str) -> list[tuple[int, TopologySpreadConstraint]]:
@@ -45,79 +48,73 @@ def _hard(pod: Pod, key: str) -> list[tuple[int, TopologySpreadConstraint]]:
     return [(i, each) for i, each in own if each.topology_key == key and each.when_unsatisfiable == HARD]
 
 
-def _values(site: Site, key: str) -> list[str]:
+def _values(tried: TriedNode, key: str) -> list[str]:
     """Values of the label that other nodes have, those of the least crowded domains first."""
-    column = site.cycle.view.nodes.label(key)
-    counted = next((each for each in counts(site) if each.column is column), None)
+    column = tried.cycle.view.nodes.label(key)
+    counted = next((each for each in counts(tried) if each.column is column), None)
     order = range(column.size) if counted is None else counted.counts.argsort(kind="stable").tolist()
     return [column.values[code] for code in order][:MOST_DOMAINS]
 
 
-def counts(site: Site) -> list[DomainCounts]:
-    """What the pod's hard constraints count, in their order; none where PreFilter does not come so far."""
-    result = site.cycle.pre_filter.results.get("PodTopologySpread")
-    return list(result.state or ()) if result is not None else []
-
-
-def _counted(site: Site, place: int) -> DomainCounts | None:
+def _counted(tried: TriedNode, place: int) -> DomainCounts | None:
     """What the constraint in that place counts."""
-    own = site.trial.pod.spec.topology_spread_constraints
+    own = tried.trial.pod.spec.topology_spread_constraints
     before = sum(each.when_unsatisfiable == HARD for each in own[:place])
-    found = counts(site)
+    found = counts(tried)
     return found[before] if before < len(found) else None
 
 
-def _relaxed(site: Site, place: int, constraint: TopologySpreadConstraint, fact: TooSkewed) -> Iterator[Fix]:
+def _relaxed(tried: TriedNode, place: int, constraint: TopologySpreadConstraint, fact: TooSkewed) -> Iterator[Fix]:
     """One that the node's domain does not violate stays as it is."""
-    counted = _counted(site, place)
+    counted = _counted(tried, place)
     if counted is None:
         return
-    skew = _skew(site, counted, site.at)
+    skew = _skew(tried, counted, tried.at)
     if fact.max_skew == constraint.max_skew:
         skew = max(skew, fact.skew)  # with those that are nominated
     if skew <= constraint.max_skew:
         return
     key, less = constraint.topology_key, UNEVEN.format(key=constraint.topology_key)
-    if in_revision(site.trial.pod) and TEMPLATE_HASH not in constraint.match_label_keys:
+    if in_revision(tried.trial.pod) and TEMPLATE_HASH not in constraint.match_label_keys:
         text = f"spread over {key} only with pods of its own revision (matchLabelKeys: {TEMPLATE_HASH})"
         keys = (*constraint.match_label_keys, TEMPLATE_HASH)
-        yield _change(site, place, "MatchLabelKeys", text, ROLLOUT, match_label_keys=keys)
+        yield _change(tried, place, "MatchLabelKeys", text, ROLLOUT, match_label_keys=keys)
     if constraint.node_taints_policy != "Honor":
         text = f"spread over {key} without counting nodes whose taints it does not tolerate (nodeTaintsPolicy: Honor)"
-        yield _change(site, place, "NodeTaintsPolicy", text, HONOUR, node_taints_policy="Honor")
+        yield _change(tried, place, "NodeTaintsPolicy", text, HONOUR, node_taints_policy="Honor")
     if constraint.node_affinity_policy == "Ignore":
         text = f"spread over {key} without counting nodes that it does not select (nodeAffinityPolicy: Honor)"
-        yield _change(site, place, "NodeAffinityPolicy", text, HONOUR, node_affinity_policy="Honor")
+        yield _change(tried, place, "NodeAffinityPolicy", text, HONOUR, node_affinity_policy="Honor")
     domains = int(counted.exists.sum())
     if (constraint.min_domains or 1) > domains:
         text = f"spread over {key} with minDomains {domains} instead of {constraint.min_domains}"
-        yield _change(site, place, "MinDomains", text, MIN_DOMAINS, weakens=less, min_domains=max(domains, 1))
+        yield _change(tried, place, "MinDomains", text, MIN_DOMAINS, weakens=less, min_domains=max(domains, 1))
     text = f"allow a skew of {skew} instead of {constraint.max_skew} over {key}"
-    yield _change(site, place, "MaxSkew", text, MORE_SKEW, weakens=less, max_skew=skew)
-    yield _anyway(site, place, constraint)
+    yield _change(tried, place, "MaxSkew", text, MORE_SKEW, weakens=less, max_skew=skew)
+    yield _anyway(tried, place, constraint)
 
 
-def _skew(site: Site, counted: DomainCounts, row: Row) -> int:
+def _skew(tried: TriedNode, counted: DomainCounts, row: Row) -> int:
     """That of the row's domain with the pod in it, those aside that are nominated."""
     here, minimum = counted.matched(None)
-    return int(here[row] + counted.constraint.selects(site.cycle.info) - minimum[row])
+    return int(here[row] + counted.constraint.selects(tried.cycle.info) - minimum[row])
 
 
-def _anyway(site: Site, place: int, constraint: TopologySpreadConstraint) -> Fix:
+def _anyway(tried: TriedNode, place: int, constraint: TopologySpreadConstraint) -> Fix:
     key = constraint.topology_key
     text = f"prefer to spread over {key} instead of requiring it (whenUnsatisfiable: ScheduleAnyway)"
     soft: dict[str, Any] = {"when_unsatisfiable": "ScheduleAnyway", "min_domains": None}
-    return _change(site, place, "ScheduleAnyway", text, ANYWAY, weakens=UNEVEN.format(key=key), **soft)
+    return _change(tried, place, "ScheduleAnyway", text, ANYWAY, weakens=UNEVEN.format(key=key), **soft)
 
 
-def _other_key(site: Site, place: int, constraint: TopologySpreadConstraint) -> Iterator[Fix]:
-    for right, price in other_topologies(constraint.topology_key, site):
+def _other_key(tried: TriedNode, place: int, constraint: TopologySpreadConstraint) -> Iterator[Fix]:
+    for right, price in other_topologies(constraint.topology_key, tried):
         text = f"spread over {right} instead of {constraint.topology_key}"
-        yield _change(site, place, "CorrectTopologyKey", text, CORRECT, price=price, topology_key=right)
+        yield _change(tried, place, "CorrectTopologyKey", text, CORRECT, price=price, topology_key=right)
 
 
 def _change(
-    site: Site,
+    tried: TriedNode,
     place: int,
     kind: str,
     text: str,
@@ -135,4 +132,7 @@ def _change(
         return replace(pod, spec=replace(pod.spec, topology_spread_constraints=tuple(found)))
 
     target = (place, *fields.items())
-    return Fix(kind, target, text, "author", on_pod(site.trial.pod, change), cost, weakens, price=price)
+    return Fix(kind, target, text, "author", on_pod(tried.trial.pod, change), cost, weakens, price=price)
+
+
+REMEDIES = {PodTopologySpread: PluginRemedies((skewed, neighbours.in_the_way), indirect=True)}

@@ -6,32 +6,40 @@ from collections.abc import Iterator
 
 from kschedctl.api.arrays import Position
 from kschedctl.api.ownership import owner_of
-from kschedctl.scheduler.plugins.volume_restrictions import ClaimInUse, DiskMounted
+from kschedctl.scheduler.plugins.volume_restrictions import ClaimInUse, DiskMounted, VolumeRestrictions
 from kschedctl.studies.remedies import kubectl
 from kschedctl.studies.remedies.changes import Fix, ObjectKey
-from kschedctl.studies.remedies.targets import NodeRefusal, Site
+from kschedctl.studies.remedies.tried_node import NodeRefusal, PluginRemedies, TriedNode
+from kschedctl.studies.remedies.ways import neighbours, volumes, waiting
 from kschedctl.studies.remedies.ways.given_back import gone
 from kschedctl.studies.remedies.ways.neighbours import evictable, one_fewer
 
 STOP = 49
 
 
-def holding(site: Site, refusal: NodeRefusal) -> Iterator[Fix]:
+def holding(tried: TriedNode, refusal: NodeRefusal) -> Iterator[Fix]:
     """The pod that has the disk mounted, or that uses the claim which is for one pod only."""
     match refusal.fact:
-        case DiskMounted(pod=pod) | ClaimInUse(pod=pod) if pod in site.cycle.view.pods.index:
-            yield from stopped(site, site.cycle.view.pods.index[pod])
+        case DiskMounted(pod=pod) | ClaimInUse(pod=pod) if pod in tried.cycle.view.pods.index:
+            yield from stopped(tried, tried.cycle.view.pods.index[pod])
 
 
-def stopped(site: Site, position: Position) -> Iterator[Fix]:
+def stopped(tried: TriedNode, position: Position) -> Iterator[Fix]:
     """The pod given up for good: a bare one, or the replica that its workload would give up."""
-    view = site.cycle.view
+    view = tried.cycle.view
     pod = view.pods.objects[position]
-    if not evictable(site, position):
+    if not evictable(tried, position):
         return
     if owner_of(pod).kind != "Pod":
-        yield from one_fewer(site, position)
+        yield from one_fewer(tried, position)
         return
     text, command = f"stop pod {pod.key}", kubectl.delete(ObjectKey.of(pod))
     weakens = f"pod {pod.key} is gone for good: no controller owns it"
     yield Fix("StopPod", pod.key, text, "operator", gone(view, pod), STOP, weakens, (command,), "pod", pod.key)
+
+
+REMEDIES = {
+    VolumeRestrictions: PluginRemedies(
+        (waiting.leaving, volumes.unbound, neighbours.in_the_way, holding), clears_with="volume"
+    )
+}

@@ -9,22 +9,22 @@ from kschedctl.scheduler.plugins.helper.volumes.listers import StoragePool, clai
 from kschedctl.scheduler.plugins.volume_binding.facts import NotEnoughStorage
 from kschedctl.snapshot.node_order import HOSTNAME
 from kschedctl.studies.remedies.changes import Fix, ObjectEdit, ObjectKey
-from kschedctl.studies.remedies.targets import Site
+from kschedctl.studies.remedies.tried_node import TriedNode
 
 ENLARGE, PUBLISH = 40, 45
 NAMESPACE = "kube-system"
 """Where a pool is published whose class has none yet: a driver publishes it where it runs, which is not known."""
 
 
-def enlarged(site: Site, claim: PersistentVolumeClaim, fact: NotEnoughStorage) -> Fix:
+def enlarged(tried: TriedNode, claim: PersistentVolumeClaim, fact: NotEnoughStorage) -> Fix:
     """The largest pool within the node's reach with room for the claim; where there is none, one for the node.
 
     There are no commands for it: the storage is added where it is, and its driver publishes what it has.
     """
     name = claim_class(claim)
-    pools = listers(site.cycle.view).pools_of_class.get(name, ())
-    largest = max((pool for pool in pools if site.at in pool.rows), key=lambda pool: pool.limit or 0, default=None)
-    return _published(site, claim, pools, fact.size) if largest is None else _larger(name, largest, fact.size)
+    pools = listers(tried.cycle.view).pools_of_class.get(name, ())
+    largest = max((pool for pool in pools if tried.at in pool.rows), key=lambda pool: pool.limit or 0, default=None)
+    return _published(tried, claim, pools, fact.size) if largest is None else _larger(name, largest, fact.size)
 
 
 def _larger(name: str, pool: StoragePool, size: str) -> Fix:
@@ -43,12 +43,14 @@ def _larger(name: str, pool: StoragePool, size: str) -> Fix:
     )
 
 
-def _published(site: Site, claim: PersistentVolumeClaim, pools: tuple[StoragePool, ...], size: str) -> Fix:
+def _published(tried: TriedNode, claim: PersistentVolumeClaim, pools: tuple[StoragePool, ...], size: str) -> Fix:
     """A pool for the topology by which the driver tells the node from others."""
-    name, node = claim_class(claim), site.cycle.view.nodes.objects[site.at]
+    name, node = claim_class(claim), tried.cycle.view.nodes.objects[tried.at]
     namespace = pools[0].capacity.metadata.namespace if pools else NAMESPACE
     labels = node.metadata.labels
-    keys = [key for key in _topology_keys(site, name) if key in labels] or [key for key in (HOSTNAME,) if key in labels]
+    keys = [key for key in _topology_keys(tried, name) if key in labels] or [
+        key for key in (HOSTNAME,) if key in labels
+    ]
     new = CSIStorageCapacity(
         ObjectMeta(f"{name}-{node.metadata.name}", namespace),
         storage_class_name=name,
@@ -61,10 +63,10 @@ def _published(site: Site, claim: PersistentVolumeClaim, pools: tuple[StoragePoo
     return Fix("RaiseCapacity", (ObjectKey.of(new), size), text, "operator", edits, PUBLISH, "", (), name, where)
 
 
-def _topology_keys(site: Site, name: str) -> tuple[str, ...]:
+def _topology_keys(tried: TriedNode, name: str) -> tuple[str, ...]:
     """The labels by which the class's driver tells nodes apart, as the node's CSINode names them."""
-    found = listers(site.cycle.view)
-    csi_node = found.csi_nodes.nodes[site.at]
+    found = listers(tried.cycle.view)
+    csi_node = found.csi_nodes.nodes[tried.at]
     provisioner = found.classes[name].provisioner
     drivers = csi_node.spec.drivers if csi_node else ()
     return next((driver.topology_keys for driver in drivers if driver.name == provisioner), ())

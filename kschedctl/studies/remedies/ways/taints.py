@@ -13,10 +13,12 @@ from msgspec.structs import replace
 from kschedctl.api.objects import Node, Pod, Taint, Toleration
 from kschedctl.api.resource_names import is_extended
 from kschedctl.api.tolerations import HARD_EFFECTS, UNSCHEDULABLE, find_untolerated
+from kschedctl.scheduler.plugins.node_unschedulable import NodeUnschedulable
+from kschedctl.scheduler.plugins.taint_toleration import TaintToleration
 from kschedctl.studies.remedies import kubectl
 from kschedctl.studies.remedies.changes import Fix, on_node, on_pod
 from kschedctl.studies.remedies.prices import Price
-from kschedctl.studies.remedies.targets import NodeRefusal, Site
+from kschedctl.studies.remedies.tried_node import NodeRefusal, PluginRemedies, TriedNode
 from kschedctl.studies.remedies.ways.node_labels import is_typo
 from kschedctl.studies.remedies.ways.unready_nodes import is_of_condition, repaired
 
@@ -26,9 +28,9 @@ OF_DEVICES = re.compile(r"(?:^|[^a-z])(?:gpu|tpu|npu|fpga|accelerator)s?(?:[^a-z
 TYPO, UNCORDON, TOLERATE, UNTAINT = 10, 20, 45, 35
 
 
-def cordoned(site: Site, refusal: NodeRefusal) -> Iterator[Fix]:
+def cordoned(tried: TriedNode, refusal: NodeRefusal) -> Iterator[Fix]:
     """The node's own mark and the taint that comes with it. Somebody cordoned it for a reason."""
-    node = site.cycle.view.nodes.objects[site.at]
+    node = tried.cycle.view.nodes.objects[tried.at]
     name = node.metadata.name
     yield Fix(
         "Uncordon",
@@ -48,31 +50,31 @@ def _uncordoned(node: Node) -> Node:
     return replace(node, spec=replace(node.spec, unschedulable=False, taints=kept))
 
 
-def tainted(site: Site, refusal: NodeRefusal) -> Iterator[Fix]:
+def tainted(tried: TriedNode, refusal: NodeRefusal) -> Iterator[Fix]:
     """The first taint that the pod does not tolerate; the next ones are seen when that one is out of the way."""
-    node = site.cycle.view.nodes.objects[site.at]
-    taint = find_untolerated(node.spec.taints, site.cycle.info.spec.tolerations, HARD_EFFECTS)
+    node = tried.cycle.view.nodes.objects[tried.at]
+    taint = find_untolerated(node.spec.taints, tried.cycle.info.spec.tolerations, HARD_EFFECTS)
     if taint is None:
         return
     if taint.key == UNSCHEDULABLE.key:
-        yield from cordoned(site, refusal)
+        yield from cordoned(tried, refusal)
     elif is_of_condition(taint):
-        yield repaired(site, node)
+        yield repaired(tried, node)
     else:
-        yield from _corrected(site, taint)
-        asks = _asks_for_devices(site, node, taint)
-        if asks is not False or _chooses_nodes(site.trial.pod):
-            yield _tolerate(site, _of_all_effects(site, taint), asks)
+        yield from _corrected(tried, taint)
+        asks = _asks_for_devices(tried, node, taint)
+        if asks is not False or _chooses_nodes(tried.trial.pod):
+            yield _tolerate(tried, _of_all_effects(tried, taint), asks)
         if asks is None:
             yield _untaint(node, taint)
 
 
-def _asks_for_devices(site: Site, node: Node, taint: Taint) -> bool | None:
+def _asks_for_devices(tried: TriedNode, node: Node, taint: Taint) -> bool | None:
     """Whether the pod asks for devices of the node, None where the taint does not keep it for pods that do."""
     offered = {name for name in node.status.allocatable if is_extended(name)}
     if taint.key not in offered and not OF_DEVICES.search(f"{taint.key}={taint.value}"):
         return None
-    return bool(site.trial.pod.spec.resource_claims) or not offered.isdisjoint(site.cycle.info.incoming_requests)
+    return bool(tried.trial.pod.spec.resource_claims) or not offered.isdisjoint(tried.cycle.info.incoming_requests)
 
 
 def _chooses_nodes(pod: Pod) -> bool:
@@ -81,14 +83,14 @@ def _chooses_nodes(pod: Pod) -> bool:
     return bool(pod.spec.node_selector or (own and own.required_during_scheduling_ignored_during_execution))
 
 
-def _of_all_effects(site: Site, taint: Taint) -> Taint:
+def _of_all_effects(tried: TriedNode, taint: Taint) -> Taint:
     """The taint without its effect where the node has another one of that key and value: people tolerate both."""
-    hard = [each for each in site.cycle.view.nodes.objects[site.at].spec.taints if each.effect in HARD_EFFECTS]
+    hard = [each for each in tried.cycle.view.nodes.objects[tried.at].spec.taints if each.effect in HARD_EFFECTS]
     alike = sum((each.key, each.value) == (taint.key, taint.value) for each in hard)
     return replace(taint, effect="") if alike > 1 else taint
 
 
-def _tolerate(site: Site, taint: Taint, asks: bool | None) -> Fix:
+def _tolerate(tried: TriedNode, taint: Taint, asks: bool | None) -> Fix:
     """The taint of its effect; of any, where it has none. ``asks``: for devices for which the node is kept."""
     operator = "Equal" if taint.value else "Exists"
     made = Toleration(taint.key, operator, taint.value, taint.effect)
@@ -102,13 +104,13 @@ def _tolerate(site: Site, taint: Taint, asks: bool | None) -> Fix:
         weakens, price = "it takes room from pods that ask for the devices of these nodes", Price.LOSS
     elif taint.key in OF_CONTROL_PLANES:
         weakens, price = "the pod may run on control-plane nodes", Price.LOSS
-    return Fix("Tolerate", taint, text, "author", on_pod(site.trial.pod, change), TOLERATE, weakens, price=price)
+    return Fix("Tolerate", taint, text, "author", on_pod(tried.trial.pod, change), TOLERATE, weakens, price=price)
 
 
-def _corrected(site: Site, taint: Taint) -> Iterator[Fix]:
+def _corrected(tried: TriedNode, taint: Taint) -> Iterator[Fix]:
     """A toleration of that key, or of one that it is probably a typo of, for another value or effect than there is."""
-    own: Sequence[Toleration] = site.cycle.info.spec.tolerations
-    known = {each.key for taints in site.cycle.view.nodes.taint_sets[0] for each in taints}
+    own: Sequence[Toleration] = tried.cycle.info.spec.tolerations
+    known = {each.key for taints in tried.cycle.view.nodes.taint_sets[0] for each in taints}
     for place, toleration in enumerate(own):
         near = toleration.key == taint.key or (toleration.key and is_typo(toleration.key, taint.key, known))
         if not near or toleration.operator in ("Gt", "Lt"):
@@ -121,7 +123,7 @@ def _corrected(site: Site, taint: Taint) -> Iterator[Fix]:
             return replace(pod, spec=replace(pod.spec, tolerations=tuple(tolerations)))
 
         text = f"let the toleration of {toleration.key} be for the taint {taint}"
-        edits = on_pod(site.trial.pod, change)
+        edits = on_pod(tried.trial.pod, change)
         yield Fix("Tolerate", (place, taint), text, "author", edits, TYPO, price=Price.CORRECTION)
 
 
@@ -144,3 +146,9 @@ def _untaint(node: Node, taint: Taint) -> Fix:
         variant_of=taint,
         where=name,
     )
+
+
+REMEDIES = {
+    NodeUnschedulable: PluginRemedies((cordoned,), clears_with="taint", facts_tell_all=True),
+    TaintToleration: PluginRemedies((tainted,), clears_with="taint", facts_tell_all=True),
+}

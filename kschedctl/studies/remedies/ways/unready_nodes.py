@@ -8,7 +8,7 @@ from kschedctl.api.objects import Node, Taint
 from kschedctl.api.tolerations import UNSCHEDULABLE
 from kschedctl.studies.remedies import kubectl
 from kschedctl.studies.remedies.changes import Fix, on_node
-from kschedctl.studies.remedies.targets import Site
+from kschedctl.studies.remedies.tried_node import TriedNode
 
 SET_BY_KUBERNETES, BY_PROVIDERS = "node.kubernetes.io/", "node.cloudprovider.kubernetes.io/"
 """Taints that say how a node is: one that is taken off comes back. Reference: Taints and Tolerations, k8s.io/docs."""
@@ -29,7 +29,7 @@ def in_order(node: Node) -> Node:
     return replace(node, spec=replace(node.spec, taints=kept))
 
 
-def repaired(site: Site, node: Node) -> Fix:
+def repaired(tried: TriedNode, node: Node) -> Fix:
     """The node waited for, where it is starting, or got ready again."""
     name = node.metadata.name
     taints = [taint for taint in node.spec.taints if is_of_condition(taint)]

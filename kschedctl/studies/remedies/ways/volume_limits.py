@@ -7,11 +7,20 @@ from collections.abc import Iterator
 from msgspec.structs import replace
 
 from kschedctl.api.objects import CSINode, CSINodeDriver, VolumeNodeResources
+from kschedctl.scheduler.framework.declaration import DeclaredPlugin
 from kschedctl.scheduler.plugins.helper.volumes.listers import listers
 from kschedctl.scheduler.plugins.node_volume_limits.facts import DriverLimit, TooManyVolumes
+from kschedctl.scheduler.plugins.node_volume_limits.non_csi_limits import (
+    AzureDiskLimits,
+    CinderLimits,
+    EBSLimits,
+    GCEPDLimits,
+)
+from kschedctl.scheduler.plugins.node_volume_limits.plugin import NodeVolumeLimits
 from kschedctl.studies.remedies import kubectl
 from kschedctl.studies.remedies.changes import Fix, ObjectEdit, ObjectKey
-from kschedctl.studies.remedies.targets import NodeRefusal, Site
+from kschedctl.studies.remedies.tried_node import NodeRefusal, PluginRemedies, TriedNode
+from kschedctl.studies.remedies.ways import neighbours, volumes, waiting
 from kschedctl.studies.remedies.ways.given_back import users_of, volumes_of
 from kschedctl.studies.remedies.ways.stopped_pods import stopped
 
@@ -19,20 +28,20 @@ RAISE, DETACH = 40, 35
 MOST = 3
 
 
-def exceeded(site: Site, refusal: NodeRefusal) -> Iterator[Fix]:
+def exceeded(tried: TriedNode, refusal: NodeRefusal) -> Iterator[Fix]:
     """The first driver whose limit the pod's volumes exceed."""
     if not isinstance(refusal.fact, TooManyVolumes):
         return
     limit = refusal.fact.drivers[0]
-    yield from _raised(site, limit)
-    yield from _unused(site, limit)
-    for position in users_of(site.cycle.view, site.at, limit.driver)[:MOST]:
-        yield from stopped(site, position)
+    yield from _raised(tried, limit)
+    yield from _unused(tried, limit)
+    for position in users_of(tried.cycle.view, tried.at, limit.driver)[:MOST]:
+        yield from stopped(tried, position)
 
 
-def _raised(site: Site, limit: DriverLimit) -> Iterator[Fix]:
+def _raised(tried: TriedNode, limit: DriverLimit) -> Iterator[Fix]:
     """What the CSINode says, raised. The driver says it to the kubelet: there is no command that holds for all."""
-    csi_node = listers(site.cycle.view).csi_nodes.nodes[site.at]
+    csi_node = listers(tried.cycle.view).csi_nodes.nodes[tried.at]
     if csi_node is None:
         return
     count, name = limit.attached + limit.more, csi_node.metadata.name
@@ -60,11 +69,11 @@ def _raised(site: Site, limit: DriverLimit) -> Iterator[Fix]:
     )
 
 
-def _unused(site: Site, limit: DriverLimit) -> Iterator[Fix]:
+def _unused(tried: TriedNode, limit: DriverLimit) -> Iterator[Fix]:
     """Volumes that are attached to the node and that none of its pods uses."""
-    view = site.cycle.view
-    found, name = listers(view), view.nodes.names[site.at]
-    used = {volume.handle for at in view.pods_on(site.at) for volume in volumes_of(view, at)}
+    view = tried.cycle.view
+    found, name = listers(view), view.nodes.names[tried.at]
+    used = {volume.handle for at in view.pods_on(tried.at) for volume in volumes_of(view, at)}
     here = [a for a in found.attachments if (a.spec.node_name, a.spec.attacher) == (name, limit.driver)]
     for attachment in here:
         volume = found.volumes.get(attachment.spec.source.persistent_volume_name or "")
@@ -76,3 +85,10 @@ def _unused(site: Site, limit: DriverLimit) -> Iterator[Fix]:
         weakens = "if the node still has it mounted, what is on it may be damaged"
         name = volume.metadata.name
         yield Fix("DetachVolume", key, text, "operator", edits, DETACH, weakens, (command,), limit.driver, name)
+
+
+WAYS = (waiting.leaving, volumes.unbound, neighbours.in_the_way, exceeded)
+REMEDIES: dict[type[DeclaredPlugin], PluginRemedies] = {
+    NodeVolumeLimits: PluginRemedies(WAYS, clears_with="volume"),
+    **dict.fromkeys((EBSLimits, GCEPDLimits, AzureDiskLimits, CinderLimits), PluginRemedies(WAYS)),
+}

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 
 from msgspec.structs import replace
 
+from kschedctl.api.arrays import Ints
 from kschedctl.api.objects import (
     PersistentVolume,
     PersistentVolumeClaim,
@@ -14,6 +15,7 @@ from kschedctl.api.objects import (
     TopologySelectorTerm,
     TypedObjectReference,
 )
+from kschedctl.scheduler.engine.cycle import Cycle
 from kschedctl.scheduler.plugins.helper.volumes.listers import (
     NO_PROVISIONER,
     SELECTED_NODE,
@@ -34,12 +36,13 @@ from kschedctl.scheduler.plugins.volume_binding.facts import (
     VolumeOutOfReach,
 )
 from kschedctl.scheduler.plugins.volume_binding.matching import is_bound_to
+from kschedctl.scheduler.plugins.volume_binding.plugin import VolumeBinding
 from kschedctl.scheduler.plugins.volume_binding.reservation import bound_claim, taken_volume
-from kschedctl.scheduler.plugins.volume_zone import VolumeInOtherZone
+from kschedctl.scheduler.plugins.volume_zone import VolumeInOtherZone, VolumeZone
 from kschedctl.studies.remedies import kubectl
 from kschedctl.studies.remedies.changes import Fix, ObjectEdit, ObjectKey
 from kschedctl.studies.remedies.prices import Price
-from kschedctl.studies.remedies.targets import NodeRefusal, Site
+from kschedctl.studies.remedies.tried_node import NodeRefusal, PluginRemedies, TriedNode
 from kschedctl.studies.remedies.ways import missing_objects, new_volumes, storage_pools
 from kschedctl.studies.remedies.ways.claims import (
     REMADE,
@@ -60,90 +63,90 @@ FORGET_NODE, RELEASE, OTHER_VOLUME, OTHER_CLASS, WAIT, TOPOLOGY = 15, 25, 30, 32
 MOST_VOLUMES, MOST_CLASSES = 6, 5
 
 
-def unbound(site: Site, refusal: NodeRefusal) -> Iterator[Fix]:
+def unbound(tried: TriedNode, refusal: NodeRefusal) -> Iterator[Fix]:
     """The claim that VolumeBinding or VolumeZone refuses the node, or the pod, for."""
     match refusal.fact:
         case ClaimsUnbound(claims=(first, *_)):
-            claim = claim_named(site, first.claim)
+            claim = claim_named(tried, first.claim)
             if claim is not None:
-                yield from _immediate(site, claim)
-                yield from other_storage(site, claim)
+                yield from _immediate(tried, claim)
+                yield from other_storage(tried, claim)
         case NoVolume(claim=name) | NotEnoughStorage(claim=name) | ProvisionedElsewhere(claim=name):
-            claim = claim_named(site, name)
+            claim = claim_named(tried, name)
             if claim is not None:
-                yield from _of_node(site, claim, refusal)
-                yield from other_storage(site, claim)
+                yield from _of_node(tried, claim, refusal)
+                yield from other_storage(tried, claim)
         case VolumeMissing(claim=name):
-            claim = claim_named(site, name)
+            claim = claim_named(tried, name)
             if claim is not None:
-                yield from other_storage(site, claim)
+                yield from other_storage(tried, claim)
         case VolumeOutOfReach(claim=name) | VolumeInOtherZone(claim=name):
-            claim = claim_named(site, name)
+            claim = claim_named(tried, name)
             if claim is not None:
-                yield from other_storage(site, claim)
+                yield from other_storage(tried, claim)
         case None:
-            yield from missing_objects.claims(site)
-            for claim in _without_volume(site)[:1]:
-                yield from other_storage(site, claim)
+            yield from missing_objects.claims(tried)
+            for claim in _without_volume(tried)[:1]:
+                yield from other_storage(tried, claim)
 
 
-def other_storage(site: Site, claim: PersistentVolumeClaim) -> Iterator[Fix]:
+def other_storage(tried: TriedNode, claim: PersistentVolumeClaim) -> Iterator[Fix]:
     """A claim's other volumes and classes, and new volumes: with the volume that it has, what is on it is given up."""
-    if claim.spec.volume_name and waits(claim_class(claim), listers(site.cycle.view)):
+    if claim.spec.volume_name and waits(claim_class(claim), listers(tried.cycle.view)):
         text = ", so that a volume is found or made where the pod goes"
-        yield from remade(site, REMADE, claim, made_anew, text=text, cost=OTHER_VOLUME)
-    yield from _volumes(site, claim)
-    yield from _classes(site, claim)
-    yield from new_volumes.for_claim(site, claim)
+        yield from remade(tried, REMADE, claim, made_anew, text=text, cost=OTHER_VOLUME)
+    yield from _volumes(tried, claim)
+    yield from _classes(tried, claim)
+    yield from new_volumes.for_claim(tried, claim)
 
 
-def _without_volume(site: Site) -> list[PersistentVolumeClaim]:
+def _without_volume(tried: TriedNode) -> list[PersistentVolumeClaim]:
     """The pod's claims that are bound to volumes that are not there."""
-    known = listers(site.cycle.view).volumes
-    claims = [each.found for each in pod_claims(site) if each.found is not None and each.found.spec.volume_name]
+    known = listers(tried.cycle.view).volumes
+    claims = [each.found for each in pod_claims(tried) if each.found is not None and each.found.spec.volume_name]
     return [claim for claim in claims if claim.spec.volume_name not in known]
 
 
 # -- volumes that are there ------------------------------------------------------------------------------------------
 
 
-def _volumes(site: Site, claim: PersistentVolumeClaim) -> Iterator[Fix]:
+def _volumes(tried: TriedNode, claim: PersistentVolumeClaim) -> Iterator[Fix]:
     """Those that are free, and of the claim's class those that nobody has any more, the most alike first."""
-    for volume in _most_alike(site, claim):
+    for volume in _most_alike(tried, claim):
         if volume.spec.claim_ref is None:
-            yield from _as_offered(site, claim, volume)
+            yield from _as_offered(tried, claim, volume)
         elif volume_class(volume) == claim_class(claim):
-            yield _released(site, claim, volume)
+            yield _released(tried, claim, volume)
 
 
-def _most_alike(site: Site, claim: PersistentVolumeClaim) -> list[PersistentVolume]:
+def _most_alike(tried: TriedNode, claim: PersistentVolumeClaim) -> list[PersistentVolume]:
     """The volumes that can be had: within reach of the node, then with the fewest differences, then the smallest."""
-    found = listers(site.cycle.view)
+    found = listers(tried.cycle.view)
     ranked = []
     for volume in found.volumes.values():
-        if volume.metadata.deletion_timestamp is not None or not _to_be_had(site, volume):
+        if volume.metadata.deletion_timestamp is not None or not _to_be_had(tried, volume):
             continue
         rows = found.topology.reach(volume.spec.node_affinity)
-        near = site.row is None or site.row in rows
+        near = tried.row is None or tried.row in rows
         differences = len(as_offered(claim, volume)[1]) + (volume.spec.claim_ref is not None)
         ranked.append((not near, differences, billionths(volume_storage(volume)), volume.metadata.name, volume))
     return [each[-1] for each in sorted(ranked)[:MOST_VOLUMES]]
 
 
-def _to_be_had(site: Site, volume: PersistentVolume) -> bool:
+def _to_be_had(tried: TriedNode, volume: PersistentVolume) -> bool:
     """Whether it is nobody's, or its claim is gone."""
     holder = volume.spec.claim_ref
     if holder is None:
         return volume.status.phase == "Available"
-    claim = claim_named(site, f"{holder.namespace}/{holder.name}")
+    claim = claim_named(tried, f"{holder.namespace}/{holder.name}")
     gone = claim is None or (bool(holder.uid) and holder.uid != claim.metadata.uid)
     return gone or volume.status.phase in ("Released", "Failed")
 
 
-def _as_offered(site: Site, claim: PersistentVolumeClaim, volume: PersistentVolume) -> Iterator[Fix]:
+def _as_offered(tried: TriedNode, claim: PersistentVolumeClaim, volume: PersistentVolume) -> Iterator[Fix]:
     """The claim made anew as the free volume satisfies it; where it is satisfied as it is, the volume bound to it."""
     fitting, differences = as_offered(claim, volume)
-    bind, taken = given(fitting, volume, listers(site.cycle.view))
+    bind, taken = given(fitting, volume, listers(tried.cycle.view))
     if not differences and not claim.spec.volume_name:
         if bind is not None:
             yield _bound(claim, volume, _binding(claim, volume))
@@ -155,7 +158,7 @@ def _as_offered(site: Site, claim: PersistentVolumeClaim, volume: PersistentVolu
 
     text = f" for volume {volume.metadata.name}{': ' * bool(differences)}{', '.join(differences)}"
     cost, more, name = OTHER_VOLUME + 2 * len(differences), (taken,) if bind else (), volume.metadata.name
-    yield from remade(site, "OtherVolume", claim, change, text=text, cost=cost, target=name, more=more, where=name)
+    yield from remade(tried, "OtherVolume", claim, change, text=text, cost=cost, target=name, more=more, where=name)
 
 
 def _binding(claim: PersistentVolumeClaim, volume: PersistentVolume) -> tuple[ObjectEdit, ...]:
@@ -177,11 +180,11 @@ def _bound(claim: PersistentVolumeClaim, volume: PersistentVolume, edits: tuple[
     )
 
 
-def _released(site: Site, claim: PersistentVolumeClaim, volume: PersistentVolume) -> Fix:
+def _released(tried: TriedNode, claim: PersistentVolumeClaim, volume: PersistentVolume) -> Fix:
     """The volume of a claim that is gone, reserved for this one, which may be the same one recreated."""
     key, name, own = ObjectKey.of(volume), volume.metadata.name, claim_key(claim)
     before = f"{holder.namespace}/{holder.name}" if (holder := volume.spec.claim_ref) else ""
-    bind, taken = given(claim, volume, listers(site.cycle.view))
+    bind, taken = given(claim, volume, listers(tried.cycle.view))
     kept, edits = retained(volume)
     edits = (*edits, ObjectEdit(ObjectKey.of(claim), bind), taken) if bind else (*edits, ObjectEdit(key, _for(claim)))
     reference = {
@@ -217,14 +220,14 @@ def _for(claim: PersistentVolumeClaim) -> Callable[[PersistentVolume], Persisten
 # -- classes ---------------------------------------------------------------------------------------------------------
 
 
-def _classes(site: Site, claim: PersistentVolumeClaim) -> Iterator[Fix]:
+def _classes(tried: TriedNode, claim: PersistentVolumeClaim) -> Iterator[Fix]:
     """The claim made anew for a class whose volumes are made where the pod goes."""
-    found = listers(site.cycle.view)
+    found = listers(tried.cycle.view)
     makes = [name for name, each in sorted(found.classes.items()) if _makes(each) and waits(name, found)]
     for name in [name for name in makes if name != claim_class(claim)][:MOST_CLASSES]:
         text = f" with class {name} instead of {claim_class(claim) or 'none'}"
         yield from remade(
-            site, "OtherStorageClass", claim, _of_class(name), text=text, cost=OTHER_CLASS, target=name, where=name
+            tried, "OtherStorageClass", claim, _of_class(name), text=text, cost=OTHER_CLASS, target=name, where=name
         )
 
 
@@ -236,16 +239,16 @@ def _makes(found: StorageClass) -> bool:
     return found.provisioner not in ("", NO_PROVISIONER)
 
 
-def _immediate(site: Site, claim: PersistentVolumeClaim) -> Iterator[Fix]:
+def _immediate(tried: TriedNode, claim: PersistentVolumeClaim) -> Iterator[Fix]:
     """The class of a claim that has to be bound before any node is looked at: made to wait, or made at all."""
-    name, volume = claim_class(claim), listers(site.cycle.view).volumes.get(claim.spec.volume_name)
-    found = listers(site.cycle.view).classes.get(name)
+    name, volume = claim_class(claim), listers(tried.cycle.view).volumes.get(claim.spec.volume_name)
+    found = listers(tried.cycle.view).classes.get(name)
     if volume is not None and (volume.spec.claim_ref is None or is_bound_to(volume, claim)):
         yield _bound(claim, volume, _binding(claim, volume))
     elif found is None:
-        yield from missing_objects.storage_class(site, claim)
+        yield from missing_objects.storage_class(tried, claim)
     elif _makes(found) and found.volume_binding_mode != WAIT_FOR_FIRST_CONSUMER:
-        yield new_volumes.awaited(site, claim)
+        yield new_volumes.awaited(tried, claim)
         text = f"recreate StorageClass {name} with volumeBindingMode WaitForFirstConsumer"
         yield _class_anew("WaitForFirstConsumer", found, text, _waiting, WAIT)
 
@@ -266,22 +269,22 @@ def _class_anew(
 # -- claims that wait for the pod ------------------------------------------------------------------------------------
 
 
-def _of_node(site: Site, claim: PersistentVolumeClaim, refusal: NodeRefusal) -> Iterator[Fix]:
+def _of_node(tried: TriedNode, claim: PersistentVolumeClaim, refusal: NodeRefusal) -> Iterator[Fix]:
     """What keeps a volume from being made for the node."""
     match refusal.fact:
         case ProvisionedElsewhere(node=node):
             yield _node_forgotten(claim, node)
         case NoVolume(provisions=True):
-            found = listers(site.cycle.view).classes.get(claim_class(claim))
+            found = listers(tried.cycle.view).classes.get(claim_class(claim))
             if found is not None:
-                yield _topology_allowed(site, found)
+                yield _topology_allowed(tried, found)
         case NotEnoughStorage() as fact:
-            yield storage_pools.enlarged(site, claim, fact)
+            yield storage_pools.enlarged(tried, claim, fact)
             if fact.largest:
                 size = fact.largest_size
                 text = f" with {size} instead of {fact.size}"
                 yield from remade(
-                    site, "SmallerClaim", claim, _of_size(size), text=text, cost=OTHER_VOLUME, target=size
+                    tried, "SmallerClaim", claim, _of_size(size), text=text, cost=OTHER_VOLUME, target=size
                 )
 
 
@@ -302,9 +305,9 @@ def _node_forgotten(claim: PersistentVolumeClaim, node: str) -> Fix:
     return Fix("ForgetSelectedNode", key, text, "operator", (ObjectEdit(key, change),), FORGET_NODE, commands=commands)
 
 
-def _topology_allowed(site: Site, found: StorageClass) -> Fix:
+def _topology_allowed(tried: TriedNode, found: StorageClass) -> Fix:
     """The class made anew, with the node's topology among those that it allows."""
-    labels = site.cycle.view.nodes.objects[site.at].metadata.labels
+    labels = tried.cycle.view.nodes.objects[tried.at].metadata.labels
     first = found.allowed_topologies[0].match_label_expressions if found.allowed_topologies else ()
     own = tuple(replace(each, values=(labels[each.key],)) for each in first if each.key in labels)
     known = bool(own) and len(own) == len(first)
@@ -313,3 +316,16 @@ def _topology_allowed(site: Site, found: StorageClass) -> Fix:
     name = found.metadata.name
     text = f"recreate StorageClass {name}, so that its volumes are made for {where} too"
     return _class_anew("AllowTopology", found, text, lambda each: replace(each, allowed_topologies=terms), TOPOLOGY)
+
+
+def _columns(cycle: Cycle) -> Iterator[Ints]:
+    """Of claims for volumes which one a node is refused for, and which find a volume."""
+    volumes = cycle.pre_filter.results[VolumeBinding.name].state.volumes
+    yield from (volumes.node_conflict, volumes.bind_conflict, volumes.not_enough_space, volumes.missing)
+    yield from (binding.chosen >= 0 for binding in volumes.bindings)
+
+
+REMEDIES = {
+    VolumeBinding: PluginRemedies((unbound,), clears_with="volume", columns=_columns),
+    VolumeZone: PluginRemedies((unbound,), clears_with="volume"),
+}

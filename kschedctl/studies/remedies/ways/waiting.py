@@ -11,33 +11,33 @@ from kschedctl.scheduler.plugins.volume_restrictions import ClaimInUse, DiskMoun
 from kschedctl.scheduler.registry.facts import AnyFact
 from kschedctl.studies.remedies import kubectl
 from kschedctl.studies.remedies.changes import Fix
-from kschedctl.studies.remedies.targets import NodeRefusal, Site
+from kschedctl.studies.remedies.tried_node import NodeRefusal, TriedNode
 from kschedctl.studies.remedies.ways.given_back import gone
 
 LEAVES = 5
 MOST_NAMED = 3
 
 
-def leaving(site: Site, refusal: NodeRefusal) -> Iterator[Fix]:
+def leaving(tried: TriedNode, refusal: NodeRefusal) -> Iterator[Fix]:
     """The pods that are terminating on the node, or the one that the refusal is about, waited for."""
-    if site.row is None:
+    if tried.row is None:
         return
-    pods = _terminating(site, refusal.fact)
+    pods = _terminating(tried, refusal.fact)
     if not pods:
         return
     keys = tuple(sorted(pod.key for pod in pods))
     named = ", ".join(keys[:MOST_NAMED]) + (f" and {len(keys) - MOST_NAMED} more" if len(keys) > MOST_NAMED else "")
     what = "pod that is terminating leaves" if len(keys) == 1 else "pods that are terminating leave"
-    node = site.cycle.view.nodes.names[site.at]
+    node = tried.cycle.view.nodes.names[tried.at]
     text = f"wait until {len(keys)} {what} {node}: {named}"
-    edits = tuple(edit for pod in pods for edit in gone(site.cycle.view, pod))
+    edits = tuple(edit for pod in pods for edit in gone(tried.cycle.view, pod))
     commands = tuple(map(_awaited, _by_namespace(keys)))
     yield Fix("Wait", keys, text, "operator", edits, LEAVES, "", commands, "pods", node)
 
 
-def _terminating(site: Site, fact: AnyFact | None) -> list[Pod]:
-    view, asked = site.cycle.view, site.trial.pod.key
-    positions = dict.fromkeys(view.pods_on(site.at))
+def _terminating(tried: TriedNode, fact: AnyFact | None) -> list[Pod]:
+    view, asked = tried.cycle.view, tried.trial.pod.key
+    positions = dict.fromkeys(view.pods_on(tried.at))
     match fact:
         case PodInTheWay(pod=key) | HostPortHeld(holder=key) | DiskMounted(pod=key) | ClaimInUse(pod=key):
             position = view.pods.position(key) if key else None
