@@ -15,9 +15,9 @@ from kschedctl.cli.options import Source
 from kschedctl.cli.source import from_files
 from kschedctl.cluster import Cluster
 from kschedctl.errors import InputError
-from kschedctl.lint.manifests.objects import TYPED
-from kschedctl.lint.subject import Problem, Subject
-from kschedctl.lint.workload import TEMPLATES
+from kschedctl.lint.objects.manifests import TYPED
+from kschedctl.lint.objects.subject import Problem, Subject
+from kschedctl.lint.objects.workload import TEMPLATES
 from kschedctl.scheduler.framework.feature_gates import FeatureGates
 from kschedctl.sources.builds.build import BuiltObject
 from kschedctl.sources.documents.place import Place

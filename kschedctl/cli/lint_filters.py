@@ -11,9 +11,9 @@ import typer
 
 from kschedctl.api.labels import parse_selector
 from kschedctl.cli.lint_settings import Project
-from kschedctl.lint.findings.path_patterns import path_matches
 from kschedctl.lint.findings.scope import LintScope
-from kschedctl.lint.rule import Severity
+from kschedctl.lint.findings.suppression import path_matches
+from kschedctl.lint.framework.rule import Severity
 from kschedctl.sources.files import STDIN
 
 

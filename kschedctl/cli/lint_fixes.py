@@ -12,8 +12,8 @@ from dataclasses import dataclass, field
 
 from kschedctl.lint.catalogue import INVALID
 from kschedctl.lint.fixes.safe_fixes import safe_fix
-from kschedctl.lint.rule import Rule
-from kschedctl.lint.subject import Problem, path_text
+from kschedctl.lint.framework.rule import Rule
+from kschedctl.lint.objects.subject import Problem, path_text
 from kschedctl.reports.findings import Finding, Findings
 from kschedctl.reports.lint_fixes import FileFixes, LintFixes
 from kschedctl.sources.documents.corrections import Correction, corrected

@@ -9,8 +9,8 @@ from typing import Any, NamedTuple
 
 from kschedctl.errors import InputError
 from kschedctl.lint.engine import check_rules_exist
+from kschedctl.lint.findings.suppression import PathIgnores, parse_baseline
 from kschedctl.lint.settings import LintSettings, parse_settings
-from kschedctl.lint.suppression import PathIgnores, parse_baseline
 from kschedctl.sources.documents.documents import SMALL, parse, read_content
 from kschedctl.sources.files import open_file, shown
 

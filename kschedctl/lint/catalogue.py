@@ -1,72 +1,46 @@
-"""The one list of rules."""
+"""The rules: those of all modules in ``kschedctl/lint/rules/``, and those that reading manifests applies."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from importlib import import_module
+from pkgutil import iter_modules
 
-from kschedctl.lint.rule import ERROR, WARNING, Rule
-from kschedctl.lint.rules import (
-    affinity,
-    affinity_cluster,
-    anti_affinity,
-    budget_selectors,
-    budgets,
-    claims,
-    drains,
-    node_pools,
-    node_selection,
-    preemption,
-    priority_classes,
-    priority_use,
-    requests,
-    room,
-    room_now,
-    special,
-    spread_circumstances,
-    spread_cluster,
-    spread_domains,
-    spread_fields,
-    spread_label_keys,
-    storage,
-    taints,
-    tolerations,
-)
-from kschedctl.lint.rules.admission import limit_ranges, quota_sums, quotas
-from kschedctl.lint.rules.api import immutable, refused, versions
-from kschedctl.lint.rules.likely_mistakes import (
-    amounts,
-    autoscalers,
-    namespaces,
-    node_labels,
-    node_values,
-    pod_annotations,
-    pod_labels,
-    references,
-    taint_keys,
-)
-from kschedctl.lint.rules.volumes import binding
-from kschedctl.lint.subject import Problem
-from kschedctl.lint.world import World
+from kschedctl.lint import rules
+from kschedctl.lint.framework.context import LintContext
+from kschedctl.lint.framework.rule import ERROR, WARNING, Rule
+from kschedctl.lint.objects.subject import Problem
 
-FAMILIES = {
-    "What the API server refuses": (refused, immutable, versions),
-    "Priority": (priority_classes, priority_use, preemption),
-    "Topology spread": (spread_fields, spread_label_keys, spread_cluster, spread_domains, spread_circumstances),
-    "Affinity": (affinity, anti_affinity, pod_labels, affinity_cluster),
-    "Node selection": (node_selection, node_labels, node_values, node_pools),
-    "Taints and tolerations": (tolerations, taint_keys, taints),
-    "Disruption budgets and drains": (budgets, budget_selectors, drains, pod_annotations),
-    "Requests and capacity": (requests, amounts, quotas, quota_sums, limit_ranges, room, room_now),
-    "Volumes, host ports, labels": (storage, claims, binding),
-    "Schedulers, gates, gangs, devices": (special,),
-    "Names that nothing has": (references, autoscalers, namespaces),
+HEADINGS = {
+    "api": "What the API server refuses",
+    "priority": "Priority",
+    "spread": "Topology spread",
+    "affinity": "Affinity",
+    "node_selection": "Node selection",
+    "taints": "Taints and tolerations",
+    "disruption": "Disruption budgets and drains",
+    "resources": "Requests and capacity",
+    "storage": "Volumes, host ports, labels",
+    "special": "Schedulers, gates, gangs, devices",
+    "names": "Names that nothing has",
 }
-"""Heading -> the modules of its rules."""
-
-RULES: tuple[Rule, ...] = tuple(rule for modules in FAMILIES.values() for module in modules for rule in module.RULES)
+"""Family -> its heading; a family is a module of rules, or a folder of such modules."""
 
 
-def _nothing(world: World) -> Iterator[Problem]:
+def _rules_of(family: str) -> Iterator[Rule]:
+    """What the module of a family has, or those of its folder, by name."""
+    module = import_module(f"{rules.__name__}.{family}")
+    names = sorted(found.name for found in iter_modules(getattr(module, "__path__", ())))
+    for part in [import_module(f"{module.__name__}.{name}") for name in names] or [module]:
+        yield from part.RULES
+
+
+FAMILIES: dict[str, tuple[Rule, ...]] = {heading: tuple(_rules_of(family)) for family, heading in HEADINGS.items()}
+"""Heading -> its rules."""
+RULES: tuple[Rule, ...] = tuple(rule for of_family in FAMILIES.values() for rule in of_family)
+
+
+def _nothing(context: LintContext) -> Iterator[Problem]:
     return iter(())
 
 

@@ -1,4 +1,4 @@
-"""Runs rules on a world."""
+"""Runs rules on what is linted."""
 
 from __future__ import annotations
 
@@ -10,80 +10,80 @@ from kschedctl.errors import UsageError
 from kschedctl.lint.catalogue import IGNORE_FAULTY, INVALID, RULES, UNREADABLE
 from kschedctl.lint.findings.reporting import EVERYTHING, Reporting, report_of
 from kschedctl.lint.findings.scope import ALL_OBJECTS, LintScope
-from kschedctl.lint.rule import Rule, RuleProfile
-from kschedctl.lint.subject import Path, Problem, Subject
-from kschedctl.lint.suppression import ANNOTATION, annotation_of, ignores, matches
-from kschedctl.lint.world import World
+from kschedctl.lint.findings.suppression import ANNOTATION, annotation_of, ignores, matches
+from kschedctl.lint.framework.context import LintContext
+from kschedctl.lint.framework.rule import Rule, RuleProfile
+from kschedctl.lint.objects.subject import Path, Problem, Subject
 from kschedctl.reports.findings import Findings
 from kschedctl.reports.unknown import UnknownKind
 
 
 def lint(
-    world: World,
+    context: LintContext,
     rules: Sequence[Rule] = RULES,
     reporting: Reporting = EVERYTHING,
     scope: LintScope = ALL_OBJECTS,
 ) -> Findings:
-    """What the rules find in the world."""
-    return findings_of(world, rules, problems_of(world, rules), reporting, scope)
+    """What the rules find."""
+    return findings_of(context, rules, problems_of(context, rules), reporting, scope)
 
 
-def problems_of(world: World, rules: Sequence[Rule]) -> list[tuple[Rule, Problem]]:
-    """The problems that the rules see in the world, each with its rule."""
-    found: list[tuple[Rule, Problem]] = [(INVALID, problem) for problem in world.invalid]
-    found += [(UNREADABLE, problem) for problem in world.unreadable]
-    found += [(IGNORE_FAULTY, problem) for problem in faulty_ignores(world)]
-    for rule in _running(world, rules):
-        found += [(rule, _advised(rule, problem, world)) for problem in seen_together(rule, world)]
-    return found
+def problems_of(context: LintContext, rules: Sequence[Rule]) -> list[tuple[Rule, Problem]]:
+    """The problems that the rules see, each with its rule."""
+    problems: list[tuple[Rule, Problem]] = [(INVALID, problem) for problem in context.invalid]
+    problems += [(UNREADABLE, problem) for problem in context.unreadable]
+    problems += [(IGNORE_FAULTY, problem) for problem in faulty_ignores(context)]
+    for rule in _running(context, rules):
+        problems += [(rule, _advised(rule, problem, context)) for problem in seen_together(rule, context)]
+    return problems
 
 
-def seen_together(rule: Rule, world: World) -> Iterator[Problem]:
-    """The problems that a rule sees in the whole world and in a set of objects that are applied together.
+def seen_together(rule: Rule, context: LintContext) -> Iterator[Problem]:
+    """The problems that a rule sees in all that is linted and in a set of objects that are applied together.
 
     What only the whole has, as two budgets of one pod, is in no cluster; what only a set has, as a name that nothing
     there has, may be elsewhere.
     """
-    problems = list(rule.check(world))
-    if len(set(world.sets.values())) < 2:
+    problems = list(rule.check(context))
+    if len(set(context.sets.values())) < 2:
         yield from problems
         return
-    worlds = {id(each): each for problem in problems for each in world.sets_with(problem.subject)}
-    told: dict[tuple[Subject, Path], int] = dict.fromkeys(map(_at, problems), 0)
-    for number, each in enumerate(worlds.values(), 1):
-        for problem in rule.check(each):
-            told[_at(problem)] = told.get(_at(problem), -1) or number
-            if told[_at(problem)] == number:
+    sets = {id(applied): applied for problem in problems for applied in context.sets_with(problem.subject)}
+    reported_by: dict[tuple[Subject, Path], int] = dict.fromkeys(map(_field_of, problems), 0)
+    for number, applied in enumerate(sets.values(), 1):
+        for problem in rule.check(applied):
+            field = _field_of(problem)
+            reported_by[field] = reported_by.get(field, -1) or number
+            if reported_by[field] == number:
                 yield problem
-    yield from (problem for problem in problems if not world.sets.get(problem.subject))
+    yield from (problem for problem in problems if not context.sets.get(problem.subject))
 
 
-def _at(problem: Problem) -> tuple[Subject, Path]:
+def _field_of(problem: Problem) -> tuple[Subject, Path]:
     return problem.subject, problem.path
 
 
 def findings_of(
-    world: World,
+    context: LintContext,
     rules: Sequence[Rule],
-    found: Iterable[tuple[Rule, Problem]],
+    problems: Iterable[tuple[Rule, Problem]],
     reporting: Reporting = EVERYTHING,
     scope: LintScope = ALL_OBJECTS,
 ) -> Findings:
-    """The document of the problems that these rules saw in the world."""
-    told = scope.of(world)
-    checked = sum(map(told, world.objects))
-    report = report_of(
-        [(rule, problem) for rule, problem in found if told(problem.subject)], checked, reporting, world.maker
-    )
-    unknown = tuple(UnknownKind(kind, gap.why, "findings") for kind, gap in world.gaps.items())
+    """The document of the problems that these rules saw."""
+    in_scope = scope.of(context)
+    checked = sum(map(in_scope, context.objects))
+    reported = [(rule, problem) for rule, problem in problems if in_scope(problem.subject)]
+    report = report_of(reported, checked, reporting, context.maker)
+    unknown = tuple(UnknownKind(kind, gap.why, "findings") for kind, gap in context.gaps.items())
     return msgspec.structs.replace(
-        report, rules_run=len(_running(world, rules)), unknown=unknown, passed_over=world.passed_over
+        report, rules_run=len(_running(context, rules)), unknown=unknown, passed_over=context.passed_over
     )
 
 
-def _running(world: World, rules: Sequence[Rule]) -> list[Rule]:
+def _running(context: LintContext, rules: Sequence[Rule]) -> list[Rule]:
     """Rules that need a cluster run only when all its nodes are known."""
-    nodes_known = world.cluster is not None and world.all_known("Node")
+    nodes_known = context.cluster is not None and context.all_known("Node")
     return [rule for rule in rules if nodes_known or not rule.needs_cluster]
 
 
@@ -120,9 +120,9 @@ def rule_named(name: str) -> Rule:
     raise UsageError(f'no rule "{name}"', hint="kschedctl lint rules lists them")
 
 
-def faulty_ignores(world: World) -> Iterator[Problem]:
+def faulty_ignores(context: LintContext) -> Iterator[Problem]:
     """Annotations that silence nothing."""
-    for subject in world.subjects:
+    for subject in context.subjects:
         path = ("metadata", "annotations", ANNOTATION)
         for ignore in ignores(annotation_of(subject)):
             if not ignore.reason:
@@ -132,9 +132,9 @@ def faulty_ignores(world: World) -> Iterator[Problem]:
                     yield subject.problem(path, f'there is no rule "{pattern}"')
 
 
-def _advised(rule: Rule, problem: Problem, world: World) -> Problem:
+def _advised(rule: Rule, problem: Problem, context: LintContext) -> Problem:
     """The problem, with a word on the version where its advice is a field that the linted one does not read."""
     field = rule.advises
-    if field is None or not (needs := field.needs(world.gates)):
+    if field is None or not (needs := field.needs(context.gates)):
         return problem
     return problem._replace(fix=f"{problem.fix or rule.fix} ({field.name} {needs})")

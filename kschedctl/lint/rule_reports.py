@@ -8,7 +8,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from kschedctl.lint.catalogue import FAMILIES, RULES
-from kschedctl.lint.rule import Rule
+from kschedctl.lint.framework.rule import Rule
 from kschedctl.reports.findings import RuleFamily, RuleList, RuleReport
 
 EXAMPLES = Path(__file__).with_name("examples")
@@ -20,10 +20,7 @@ PARTS = ("cluster", "config", "version", "bad", "good")
 
 def rule_list() -> RuleList:
     """Without the examples."""
-    families = (
-        RuleFamily(heading, tuple(_report(rule) for module in modules for rule in module.RULES))
-        for heading, modules in FAMILIES.items()
-    )
+    families = (RuleFamily(heading, tuple(map(_report, of_family))) for heading, of_family in FAMILIES.items())
     return RuleList(tuple(families))
 
 

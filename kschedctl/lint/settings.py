@@ -12,7 +12,7 @@ import msgspec
 from kschedctl.api.decoding import from_builtins
 from kschedctl.api.kube_version import KubeVersion
 from kschedctl.errors import ConfigurationError, InputError
-from kschedctl.lint.rule import RuleProfile, Severity
+from kschedctl.lint.framework.rule import RuleProfile, Severity
 
 
 class LintSettings(msgspec.Struct, frozen=True, rename="kebab", forbid_unknown_fields=True):

@@ -22,8 +22,8 @@ import yaml
 from kschedctl.cluster import Cluster
 from kschedctl.lint.catalogue import RULES
 from kschedctl.lint.engine import lint
-from kschedctl.lint.rule import Rule
-from kschedctl.lint.world import World
+from kschedctl.lint.framework.context import LintContext
+from kschedctl.lint.framework.rule import Rule
 from kschedctl.sources.documents.positions import read_manifests
 from kschedctl.sources.files import find_files
 from kschedctl.sources.read import read
@@ -139,7 +139,7 @@ def _files(folders: list[str]) -> None:
 
 def _lint_repository(files: list[Path]) -> int:
     manifests = read_repository([str(file) for file in files]).objects
-    return len(lint(World.of_manifests(((m.value, m) for m in manifests), None)).findings)
+    return len(lint(LintContext.of_manifests(((m.value, m) for m in manifests), None)).findings)
 
 
 def _load(files: list[Path]) -> int:
@@ -153,19 +153,19 @@ def _load(files: list[Path]) -> int:
 
 def _lint(files: list[Path]) -> int:
     manifests = (manifest for file in files for manifest in read_manifests(str(file)))
-    return len(lint(World.of_manifests(((m.value, m) for m in manifests), None)).findings)
+    return len(lint(LintContext.of_manifests(((m.value, m) for m in manifests), None)).findings)
 
 
 def _cluster(folder: str) -> None:
     loading, cluster = _timed(partial(_read, folder))
-    world = World.of_cluster(cluster)
+    lint_context = LintContext.of_cluster(cluster)
     total = 0.0
     for rule in RULES:
-        seconds, found = _timed(partial(_count, rule, world))
+        seconds, found = _timed(partial(_count, rule, lint_context))
         total += seconds
         if seconds > 0.2:
             print(f"  {rule.id}: {seconds:.2f} s, {found} findings")
-    sizes = f"{len(cluster.nodes)} nodes, {len(cluster.pods)} pods, {len(world.workloads)} workloads"
+    sizes = f"{len(cluster.nodes)} nodes, {len(cluster.pods)} pods, {len(lint_context.workloads)} workloads"
     print(f"{sizes}: {total:.2f} s, loading {loading:.2f} s")
 
 
@@ -173,8 +173,8 @@ def _read(folder: str) -> Cluster:
     return Cluster.of(read([folder]).objects)
 
 
-def _count(rule: Rule, world: World) -> int:
-    return len(list(rule.check(world)))
+def _count(rule: Rule, lint_context: LintContext) -> int:
+    return len(list(rule.check(lint_context)))
 
 
 def _timed(run: Callable[[], T]) -> tuple[float, T]:

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from kschedctl.lint.engine import lint
-from kschedctl.lint.world import World
+from kschedctl.lint.framework.context import LintContext
 from kschedctl.sources.documents.positions import read_manifests
 
 CHARTS = Path(__file__).parent / "charts"
@@ -76,7 +76,7 @@ JUDGED: dict[str, set[tuple[str, str]]] = {
 
 def findings(*charts: str) -> Counter[tuple[str, str]]:
     manifests = [m for chart in charts for m in read_manifests(str(CHARTS / f"{chart}.yaml"))]
-    report = lint(World.of_manifests(((m.value, m) for m in manifests), None))
+    report = lint(LintContext.of_manifests(((m.value, m) for m in manifests), None))
     return Counter((f.rule, f.object) for f in report.findings)
 
 

@@ -15,8 +15,8 @@ import pytest
 
 from kschedctl.cli.main import main
 from kschedctl.errors import ConfigurationError
-from kschedctl.lint.configuration import check_configuration
-from kschedctl.lint.subject import Subject, path_text
+from kschedctl.lint.objects.subject import Subject, path_text
+from kschedctl.lint.scheduler_configuration.checks import check_configuration
 from kschedctl.scheduler.configuration.configuration import load_configuration
 from kschedctl.scheduler.configuration.other_versions import of_other_versions
 from kschedctl.scheduler.framework.feature_gates import FeatureGates

@@ -14,11 +14,11 @@ from kschedctl.api.node_selector import required_node_affinity
 from kschedctl.api.objects import PodSpec, Toleration
 from kschedctl.api.tolerations import HARD_EFFECTS, UNSCHEDULABLE, find_untolerated
 from kschedctl.cluster import Cluster
+from kschedctl.lint.analysis.facts import ClusterFacts
 from kschedctl.lint.engine import lint
-from kschedctl.lint.facts import Facts
-from kschedctl.lint.subject import Subject
-from kschedctl.lint.workload import Workload
-from kschedctl.lint.world import World
+from kschedctl.lint.framework.context import LintContext
+from kschedctl.lint.objects.subject import Subject
+from kschedctl.lint.objects.workload import Workload
 from kschedctl.sources.documents.positions import read_manifests
 
 SOUND = """\
@@ -166,7 +166,7 @@ def test_sound_manifests(tmp_path: Path, cluster: Cluster | None, as_list: bool)
         text = yaml.safe_dump({"kind": "List", "items": list(yaml.safe_load_all(SOUND))})
     (tmp_path / "m.yaml").write_text(text)
     manifests = list(read_manifests(str(tmp_path / "m.yaml")))
-    report = lint(World.of_manifests(((m.value, m) for m in manifests), cluster))
+    report = lint(LintContext.of_manifests(((m.value, m) for m in manifests), cluster))
     assert [(f.rule, f.object, f.message) for f in report.findings] == []
 
 
@@ -200,7 +200,7 @@ def test_eligible_nodes_as_a_naive_loop_finds_them(
         }
         for i, (labels, t, cordoned) in enumerate(found)
     ]
-    facts = Facts(Cluster.from_objects(documents))
+    facts = ClusterFacts(Cluster.from_objects(documents))
     spec = PodSpec(node_selector=selector, tolerations=tuple(tolerated))
     workload = Workload(Subject("Deployment", "web"), {}, spec, 1)
     wanted = required_node_affinity(spec)

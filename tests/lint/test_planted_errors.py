@@ -9,8 +9,8 @@ import yaml
 
 from kschedctl.cluster import Cluster
 from kschedctl.lint.engine import lint
-from kschedctl.lint.rule import Severity
-from kschedctl.lint.world import World
+from kschedctl.lint.framework.context import LintContext
+from kschedctl.lint.framework.rule import Severity
 from kschedctl.sources.documents.positions import read_manifests
 
 PLANTED = Path(__file__).with_name("planted")
@@ -37,7 +37,7 @@ def test_planted_error_is_named(name: str, text: str, tmp_path: Path) -> None:
     cluster = None
     if f"## {name}\n" in (PLANTED / IN_CLUSTER).read_text():
         cluster = Cluster.from_objects(list(yaml.safe_load_all((PLANTED / "cluster.yaml").read_text())))
-    found = lint(World.of_manifests(((m.value, m) for m in manifests), cluster)).findings
+    found = lint(LintContext.of_manifests(((m.value, m) for m in manifests), cluster)).findings
     grave = [finding for finding in found if finding.severity is not Severity.NOTE]
     expected = marked(text)
     assert expected

@@ -12,8 +12,8 @@ import yaml
 import kschedctl
 from kschedctl.cluster import Cluster
 from kschedctl.lint.engine import chosen_rules, lint
+from kschedctl.lint.framework.context import LintContext
 from kschedctl.lint.rule_reports import example
-from kschedctl.lint.world import World
 from kschedctl.sources.documents.positions import read_manifests
 
 Json = dict[str, Any]
@@ -109,7 +109,7 @@ def test_what_is_said_is_what_the_replay_places(rule: str, tmp_path: Path) -> No
     (tmp_path / "m.yaml").write_text(text["bad"])
     manifests = list(read_manifests(str(tmp_path / "m.yaml")))
     cluster = Cluster.from_objects(list(yaml.safe_load_all(text["cluster"])))
-    report = lint(World.of_manifests(((m.value, m) for m in manifests), cluster), chosen_rules([rule], ()))
+    report = lint(LintContext.of_manifests(((m.value, m) for m in manifests), cluster), chosen_rules([rule], ()))
     (found,) = report.findings
     assert found.message.startswith(f"{replicas} replicas, but only {fits} usable hosts")
     assert re.search(rf": {replicas - fits} stays? Pending$", found.message)

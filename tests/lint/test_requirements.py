@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from kschedctl.api.node_selector import required_node_affinity
 from kschedctl.api.objects import Affinity, NodeAffinity, NodeSelector, NodeSelectorTerm, PodSpec, SelectorRequirement
-from kschedctl.lint.requirements import alternatives
+from kschedctl.lint.analysis.node_requirements import alternatives
 
 VALUES = ("0", "1", "2", "3", "4", "00", "01", "02", "03", "x", None)
 """What a label may be on a node, as far as the requirements below can tell it apart; None: not there."""

@@ -13,9 +13,9 @@ from kschedctl.api.kube_version import KUBE_VERSION
 from kschedctl.cluster import Cluster
 from kschedctl.lint.catalogue import RULES
 from kschedctl.lint.engine import lint
-from kschedctl.lint.rule import Rule
+from kschedctl.lint.framework.context import LintContext
+from kschedctl.lint.framework.rule import Rule
 from kschedctl.lint.rule_reports import EXAMPLES, PEERS, TABLE, example, table_text
-from kschedctl.lint.world import World
 from kschedctl.reports.findings import Findings
 from kschedctl.scheduler.framework.feature_gates import FeatureGates
 from kschedctl.sources.documents.positions import LocatedObject, read_manifests
@@ -35,7 +35,7 @@ def run(rule: Rule, part: str, tmp_path: Path) -> Findings:
     if cluster and text["config"]:
         cluster = replace(cluster, configuration=yaml.safe_load(text["config"]))
     gates = FeatureGates(text["version"].strip() or KUBE_VERSION)
-    return lint(World.of_manifests(((m.value, m) for m in manifests), cluster, gates), [rule])
+    return lint(LintContext.of_manifests(((m.value, m) for m in manifests), cluster, gates), [rule])
 
 
 @pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.id)

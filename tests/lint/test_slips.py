@@ -8,8 +8,8 @@ import pytest
 
 from kschedctl.cli.main import main
 from kschedctl.lint.engine import lint
-from kschedctl.lint.rule import Severity
-from kschedctl.lint.world import World
+from kschedctl.lint.framework.context import LintContext
+from kschedctl.lint.framework.rule import Severity
 from kschedctl.reports.findings import Finding
 from kschedctl.sources.documents.positions import read_manifests
 
@@ -53,7 +53,7 @@ def grave(text: str, folder: Path) -> list[Finding]:
     """What lint finds in manifests, but for advice."""
     (folder / "m.yaml").write_text(text)
     manifests = list(read_manifests(str(folder / "m.yaml")))
-    found = lint(World.of_manifests(((m.value, m) for m in manifests), None)).findings
+    found = lint(LintContext.of_manifests(((m.value, m) for m in manifests), None)).findings
     return [f for f in found if f.severity is not Severity.NOTE and f.rule not in UNASKED]
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from kschedctl.cli.main import main
-from kschedctl.lint.findings.path_patterns import path_matches
+from kschedctl.lint.findings.suppression import path_matches
 
 Run = Callable[..., tuple[int, str, str]]
 

@@ -22,11 +22,11 @@ from kschedctl.cli.options import (
 )
 from kschedctl.cli.source import connection, tell
 from kschedctl.errors import InputError, UsageError
-from kschedctl.lint.configuration import check_configuration
-from kschedctl.lint.effective_configuration import effective_configuration
 from kschedctl.lint.findings.reporting import report_of
-from kschedctl.lint.rule import Severity
-from kschedctl.lint.subject import Subject
+from kschedctl.lint.framework.rule import Severity
+from kschedctl.lint.objects.subject import Subject
+from kschedctl.lint.scheduler_configuration.checks import check_configuration
+from kschedctl.lint.scheduler_configuration.effective import effective_configuration
 from kschedctl.reports.configuration import EffectiveConfiguration
 from kschedctl.scheduler.configuration.document import KIND
 from kschedctl.scheduler.framework.feature_gates import FeatureGates

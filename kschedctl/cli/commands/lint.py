@@ -28,12 +28,12 @@ from kschedctl.cli.source import load
 from kschedctl.errors import UsageError
 from kschedctl.lint.engine import chosen_rules, findings_of, problems_of, rule_named
 from kschedctl.lint.findings.reporting import Reporting
-from kschedctl.lint.rule import RuleProfile, Severity
+from kschedctl.lint.findings.suppression import STDIN_NAME, baseline_text
+from kschedctl.lint.framework.context import LintContext
+from kschedctl.lint.framework.rule import RuleProfile, Severity
+from kschedctl.lint.objects.subject import Subject
 from kschedctl.lint.rule_reports import rule_list, rule_report
 from kschedctl.lint.settings import LintSettings
-from kschedctl.lint.subject import Subject
-from kschedctl.lint.suppression import STDIN_NAME, baseline_text
-from kschedctl.lint.world import World
 from kschedctl.reports.findings import Findings, PassedOver
 from kschedctl.reports.lint_fixes import LintFixes
 from kschedctl.scheduler.framework.feature_gates import FeatureGates
@@ -195,7 +195,7 @@ def lint(
     which.check_fixing(manifests)
     cluster = around.cluster(source)
     goes = Destination(which.namespace or "", _together(project), _named(paths))
-    linter = _linter(which, project, lambda linted: _world(linted, source, cluster, goes))
+    linter = _linter(which, project, lambda linted: _lint_context(linted, source, cluster, goes))
     if manifests is not None and (which.fix or which.diff):
         return _fixed(LintFixer(manifests, linter), which, shown, settings)
     report = linter(manifests)[0]
@@ -218,7 +218,7 @@ def _fixed(fixer: LintFixer, which: Which, shown: Shown, settings: LintSettings)
 
 
 def _linter(
-    which: Which, project: Project, world_of: Callable[[Repository | None], World]
+    which: Which, project: Project, context_of: Callable[[Repository | None], LintContext]
 ) -> Callable[[Repository | None], Linted]:
     """Lints manifests as was asked for; without any, the cluster."""
     settings = project.settings
@@ -236,9 +236,9 @@ def _linter(
     )
 
     def linter(manifests: Repository | None) -> Linted:
-        world = world_of(manifests)
-        found = problems_of(world, rules)
-        return signed(findings_of(world, rules, found, reporting, which.scope)), found
+        lint_context = context_of(manifests)
+        found = problems_of(lint_context, rules)
+        return signed(findings_of(lint_context, rules, found, reporting, which.scope)), found
 
     return linter
 
@@ -275,23 +275,27 @@ def _named(paths: list[str]) -> list[str]:
     return [STDIN_NAME if path == STDIN else from_here(path) for path in paths if not os.path.isdir(path)]
 
 
-def _world(manifests: Repository | None, source: Source, cluster: DescribedCluster | None, goes: Destination) -> World:
+def _lint_context(
+    manifests: Repository | None, source: Source, cluster: DescribedCluster | None, goes: Destination
+) -> LintContext:
     if manifests is None:
         if cluster is None or cluster.cluster is None:
             raise UsageError(
                 "nothing to lint", hint="give manifests with -f, or a cluster with --with-cluster or --live"
             )
-        return World.of_cluster(cluster.cluster)
+        return LintContext.of_cluster(cluster.cluster)
     gates = FeatureGates(source.kube_version or KUBE_VERSION, feature_gates(source.feature_gates))
     described = cluster or cluster_among(manifests.objects, gates, goes.named)
     located = ((manifest.value, manifest) for manifest in manifests.objects)
     manifests.sets.declare(goes.together)
-    world = World.of_manifests(located, described.cluster, gates, goes.namespace, sets_of=manifests.sets.of)
+    lint_context = LintContext.of_manifests(
+        located, described.cluster, gates, goes.namespace, sets_of=manifests.sets.of
+    )
     unreadable = tuple(Subject("File", "", place=each).problem((), each.what) for each in manifests.broken)
     passed_over = tuple(PassedOver(what, where, HINTS.get(what, "")) for what, where in manifests.passed_over.items())
     return replace(
-        world,
-        invalid=(*world.invalid, *described.faults),
+        lint_context,
+        invalid=(*lint_context.invalid, *described.faults),
         unreadable=unreadable,
         passed_over=passed_over,
         whole=manifests.whole,

@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from kschedctl.lint.subject import Path, Subject
+from kschedctl.lint.objects.subject import Path, Subject
 from kschedctl.reports.findings import Finding
 
 _OF_PODS = re.compile(r"^spec\.(jobTemplate\.spec\.)?template\.(?=spec)")

@@ -8,13 +8,13 @@ from dataclasses import dataclass
 from typing import Any
 
 from kschedctl.api.labels import Selector
-from kschedctl.lint.subject import Subject
-from kschedctl.lint.world import World
+from kschedctl.lint.framework.context import LintContext
+from kschedctl.lint.objects.subject import Subject
 
 
 @dataclass(frozen=True)
 class LintScope:
-    """The whole world is looked at; what is told is of the ``namespace``, and of objects that the selector matches.
+    """All that is linted is looked at; reported is what the ``namespace`` has, and what the selector matches.
 
     Objects without a namespace are in none.
     """
@@ -22,11 +22,11 @@ class LintScope:
     namespace: str = ""
     selector: Selector | None = None
 
-    def of(self, world: World) -> Callable[[Subject], bool]:
-        """Whether findings of an object of the world are told."""
+    def of(self, context: LintContext) -> Callable[[Subject], bool]:
+        """Whether findings of an object are reported."""
         if self.selector is None:
             return self._in_namespace
-        labels = _labels_of_pods(world)
+        labels = _labels_of_pods(context)
         return lambda subject: self._in_namespace(subject) and self._selected([_own_labels(subject), labels[subject]])
 
     def _in_namespace(self, subject: Subject) -> bool:
@@ -39,12 +39,12 @@ class LintScope:
 ALL_OBJECTS = LintScope()
 
 
-def _labels_of_pods(world: World) -> Mapping[Subject, Mapping[str, str]]:
+def _labels_of_pods(context: LintContext) -> Mapping[Subject, Mapping[str, str]]:
     """Of workloads those of their pods, of a cluster's other objects their own."""
     found: dict[Subject, Mapping[str, str]] = defaultdict(dict)
-    for item in (item for items in world.items.values() for item in items if not item.subject.document):
+    for item in (item for items in context.items.values() for item in items if not item.subject.document):
         found[item.subject] = item.value.metadata.labels
-    return found | {workload.subject: workload.labels for workload in world.workloads}
+    return found | {workload.subject: workload.labels for workload in context.workloads}
 
 
 def _own_labels(subject: Subject) -> Mapping[str, str]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from kschedctl.lint.subject import Path
+from kschedctl.lint.objects.subject import Path
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,7 @@ from typing import Any
 
 from kschedctl.api.api_versions import BY_KIND
 from kschedctl.lint.fixes.field_edits import FieldEdit, RemoveField, RenameField, SetField
-from kschedctl.lint.subject import Path, Problem, Subject
+from kschedctl.lint.objects.subject import Path, Problem, Subject
 
 SAME_FIELDS = {
     ("batch/v1beta1", "CronJob"),

@@ -5,19 +5,19 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from kschedctl.api.objects import DeviceClaim, ResourceClaimSpec
-from kschedctl.lint import documentation as doc
-from kschedctl.lint.rule import ERROR, WARNING, Rule
-from kschedctl.lint.subject import Path, Problem
-from kschedctl.lint.workload import Workload
-from kschedctl.lint.world import World
+from kschedctl.lint.framework import documentation as doc
+from kschedctl.lint.framework.context import LintContext
+from kschedctl.lint.framework.rule import ERROR, WARNING, Rule
+from kschedctl.lint.objects.subject import Path, Problem
+from kschedctl.lint.objects.workload import Workload
 
 
-def unknown_scheduler(world: World) -> Iterator[Problem]:
-    pods, served = world.facts.view.pods, set(world.facts.scheduler.configuration.profiles)
-    served |= {pods.infos[kind].spec.scheduler_name for kind in set(pods.info[world.facts.view.node >= 0].tolist())}
-    if not world.all_known("Pod"):
+def unknown_scheduler(context: LintContext) -> Iterator[Problem]:
+    pods, served = context.facts.view.pods, set(context.facts.scheduler.configuration.profiles)
+    served |= {pods.infos[kind].spec.scheduler_name for kind in set(pods.info[context.facts.view.node >= 0].tolist())}
+    if not context.all_known("Pod"):
         return
-    for workload in world.workloads:
+    for workload in context.workloads:
         name = workload.spec.scheduler_name or "default-scheduler"
         if name not in served:
             yield workload.problem(
@@ -25,59 +25,60 @@ def unknown_scheduler(world: World) -> Iterator[Problem]:
             )
 
 
-def scheduling_gates(world: World) -> Iterator[Problem]:
-    for workload in world.workloads:
+def scheduling_gates(context: LintContext) -> Iterator[Problem]:
+    for workload in context.workloads:
         for i, gate in enumerate(workload.spec.scheduling_gates):
             yield workload.problem(("schedulingGates", i), f"waits until something removes the gate {gate.name}")
 
 
-def quorum(world: World) -> Iterator[Problem]:
-    for subject, group in world.linted("PodGroup"):
+def quorum(context: LintContext) -> Iterator[Problem]:
+    for subject, group in context.linted("PodGroup"):
         gang = group.spec.scheduling_policy.gang
         namespace = subject.namespace or "default"
         members = [
             w
-            for w in world.by_namespace.get(namespace, ())
-            if world.variants.together(subject, w.subject)
+            for w in context.by_namespace.get(namespace, ())
+            if context.variants.together(subject, w.subject)
             and w.spec.scheduling_group
             and w.spec.scheduling_group.pod_group_name == subject.name
         ]
-        if gang is None or (not members and world.cluster is None):
+        if gang is None or (not members and context.cluster is None):
             continue
         wanted = gang.min_count
         count = sum(w.at_most for w in members)
-        if count < wanted and count + _running_members(world, namespace, subject.name, members) < wanted:
+        if count < wanted and count + _running_members(context, namespace, subject.name, members) < wanted:
             message = f"minCount {wanted}, but its workloads have {count} pods: none of them is ever scheduled"
             yield subject.problem(("spec", "schedulingPolicy", "gang", "minCount"), message)
 
 
-def _running_members(world: World, namespace: str, name: str, linted: list[Workload]) -> int:
+def _running_members(context: LintContext, namespace: str, name: str, linted: list[Workload]) -> int:
     """Pods of the cluster in the group that belong to no linted workload."""
-    if world.cluster is None:
+    if context.cluster is None:
         return 0
     known = {(w.kind, w.namespace, w.subject.name) for w in linted}
     return sum(
         1
-        for owner, pods in world.facts.owners.items()
+        for owner, pods in context.facts.owners.items()
         if owner not in known and owner[1] == namespace
         for pod in pods
         if pod.spec.scheduling_group and pod.spec.scheduling_group.pod_group_name == name
     )
 
 
-def no_device(world: World) -> Iterator[Problem]:
-    assert world.cluster is not None
-    if not any(workload.spec.resource_claims for workload in world.workloads):
+def no_device(context: LintContext) -> Iterator[Problem]:
+    assert context.cluster is not None
+    if not any(workload.spec.resource_claims for workload in context.workloads):
         return
-    if not world.all_known("DeviceClass", "ResourceSlice", "ResourceClaim", "ResourceClaimTemplate"):
+    if not context.all_known("DeviceClass", "ResourceSlice", "ResourceClaim", "ResourceClaimTemplate"):
         return
-    classes = {c.metadata.name for c in world.known("DeviceClass")}
-    devices = any(s.spec.devices for s in world.cluster.resource_slices)
-    claims = {(c.metadata.namespace or "default", c.metadata.name): c.spec for c in world.known("ResourceClaim")}
+    classes = {c.metadata.name for c in context.known("DeviceClass")}
+    devices = any(s.spec.devices for s in context.cluster.resource_slices)
+    claims = {(c.metadata.namespace or "default", c.metadata.name): c.spec for c in context.known("ResourceClaim")}
     templates = {
-        (c.metadata.namespace or "default", c.metadata.name): c.spec.spec for c in world.known("ResourceClaimTemplate")
+        (c.metadata.namespace or "default", c.metadata.name): c.spec.spec
+        for c in context.known("ResourceClaimTemplate")
     }
-    for workload in world.workloads:
+    for workload in context.workloads:
         fine: dict[str, ResourceClaimSpec] = {}
         for i, reference in enumerate(workload.spec.resource_claims):
             template = reference.resource_claim_template_name
@@ -91,7 +92,7 @@ def no_device(world: World) -> Iterator[Problem]:
             problems = [f"{kind} {name}: {problem}" for problem in _claim_problems(found.devices, classes, devices)]
             yield from (workload.problem(path, problem) for problem in problems)
             fine |= {} if problems else {reference.name: found}
-        if fine and len(fine) == len(workload.spec.resource_claims) and world.facts.no_devices(workload, fine):
+        if fine and len(fine) == len(workload.spec.resource_claims) and context.facts.no_devices(workload, fine):
             yield workload.problem(("resourceClaims",), "no node has devices that match its claims, were they all free")
 
 

@@ -1,20 +1,152 @@
-"""The taints of nodes, and the tolerations for them."""
+"""Tolerations, the taints of nodes, and tolerations of taints that nobody sets."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 import numpy as np
 
 from kschedctl.api.arrays import Bools
-from kschedctl.api.objects import Taint
+from kschedctl.api.objects import Taint, Toleration
+from kschedctl.api.priority import SYSTEM_CLASSES
 from kschedctl.api.resource_names import is_extended
 from kschedctl.api.tolerations import HARD_EFFECTS, tolerated, tolerates
-from kschedctl.lint import documentation as doc
-from kschedctl.lint.rule import ERROR, NOTE, Rule
-from kschedctl.lint.subject import Problem, Subject
-from kschedctl.lint.workload import Workload
-from kschedctl.lint.world import World
+from kschedctl.api.validation.tolerations import toleration_seconds
+from kschedctl.lint.analysis.near_names import one_meant
+from kschedctl.lint.framework import documentation as doc
+from kschedctl.lint.framework.context import LintContext
+from kschedctl.lint.framework.rule import ERROR, NOTE, WARNING, Rule
+from kschedctl.lint.objects.subject import Problem, Subject
+from kschedctl.lint.objects.workload import InvalidFieldError, Workload, typed_at
+
+NOT_READY = Taint("node.kubernetes.io/not-ready", "", "NoExecute")
+_SPLIT = (
+    "Set effect: NoExecute and tolerationSeconds, which is allowed with no other effect; tolerate NoSchedule in another"
+)
+_SYSTEM_CLASSES = {found.metadata.name for found in SYSTEM_CLASSES}
+UNREACHABLE = Taint("node.kubernetes.io/unreachable", "", "NoExecute")
+
+
+def tolerate_all(context: LintContext) -> Iterator[Problem]:
+    for workload in context.workloads:
+        if workload.kind == "DaemonSet" or _of_system(workload):
+            continue
+        wide = [i for i, toleration in enumerate(workload.spec.tolerations) if _everything(toleration)]
+        if wide:
+            effect = workload.spec.tolerations[wide[0]].effect if len(wide) == 1 else ""
+            message = f"tolerates every {effect} taint: it also goes to nodes that are broken or not its own"
+            yield workload.problem(("tolerations", wide[0]), " ".join(message.split()))
+
+
+def _of_system(workload: Workload) -> bool:
+    """Whether it may have to run before nodes are ready, or when they are not any more."""
+    spec = workload.spec
+    return "system" in workload.namespace or spec.host_network or spec.priority_class_name in _SYSTEM_CLASSES
+
+
+def _everything(toleration: Toleration) -> bool:
+    return not toleration.key and toleration.operator == "Exists" and toleration.effect in ("", *HARD_EFFECTS)
+
+
+def no_execute_forever(context: LintContext) -> Iterator[Problem]:
+    for workload in context.workloads:
+        if workload.kind in ("DaemonSet", "Pod"):
+            continue
+        for i, toleration in enumerate(workload.spec.tolerations):
+            said = _everything(toleration) and not _of_system(workload)
+            if (
+                toleration.toleration_seconds is None
+                and not said
+                and any(tolerates(toleration, t) for t in (NOT_READY, UNREACHABLE))
+            ):
+                message = "its pods stay on a dead node for ever and are not replaced"
+                yield workload.problem(("tolerations", i), message, "" if toleration.effect else _SPLIT)
+
+
+def empty_value(context: LintContext) -> Iterator[Problem]:
+    for workload in context.workloads:
+        for i, toleration in enumerate(workload.spec.tolerations):
+            named = toleration.key and "node-role.kubernetes.io/" not in toleration.key
+            equal = toleration.operator in (None, "", "Equal") and not toleration.value
+            if named and equal and not toleration.key.startswith("node."):
+                message = f"tolerates {toleration.key} where the taint has no value, and with no other"
+                yield workload.problem(("tolerations", i), message)
+
+
+def seconds_on_no_schedule(context: LintContext) -> Iterator[Problem]:
+    for workload in context.workloads:
+        for i, toleration in enumerate(workload.spec.tolerations):
+            yield from workload.refused(toleration_seconds(toleration, workload.at_field("tolerations", i)))
+
+
+_OF_KUBERNETES = (
+    "node-role.kubernetes.io/control-plane",
+    "node-role.kubernetes.io/master",
+    "node.kubernetes.io/not-ready",
+    "node.kubernetes.io/unreachable",
+    "node.kubernetes.io/memory-pressure",
+    "node.kubernetes.io/disk-pressure",
+    "node.kubernetes.io/pid-pressure",
+    "node.kubernetes.io/network-unavailable",
+    "node.kubernetes.io/unschedulable",
+    "node.kubernetes.io/out-of-service",
+    "node.cloudprovider.kubernetes.io/uninitialized",
+    "node.cloudprovider.kubernetes.io/shutdown",
+)
+_OF_OTHERS = (
+    *("CriticalAddonsOnly", "ToBeDeletedByClusterAutoscaler", "DeletionCandidateOfClusterAutoscaler"),
+    *("nvidia.com/gpu", "amd.com/gpu", "habana.ai/gaudi", "google.com/tpu", "aws.amazon.com/neuron"),
+    *("karpenter.sh/disrupted", "karpenter.sh/unregistered", "node.cilium.io/agent-not-ready"),
+    *("kubernetes.azure.com/scalesetpriority", "cloud.google.com/gke-spot", "eks.amazonaws.com/compute-type"),
+    *("node-role.kubernetes.io/infra", "node-role.kubernetes.io/etcd", "sandbox.gke.io/runtime"),
+)
+_ALSO_SET = frozenset({"node-role.kubernetes.io/controlplane", "node.alpha.kubernetes.io/ismaster"})
+"""Nearly Kubernetes' own, and yet somebody's: of RKE."""
+KNOWN = (*_OF_KUBERNETES, *_OF_OTHERS)
+_BY_NAME = {key.rpartition("/")[2]: key for key in _OF_KUBERNETES}
+_FAMILY = "kubernetes.io"
+
+
+def misspelt(context: LintContext) -> Iterator[Problem]:
+    declared = list(_declared(context)) if context.cluster is None else []
+    keys = [*KNOWN, *(taint.key for taint in declared)]
+    for workload in context.workloads:
+        for i, toleration in enumerate(workload.spec.tolerations):
+            if meant := _key_meant(toleration.key, keys):
+                message = f"no node has a taint {toleration.key}"
+                yield workload.problem(("tolerations", i, "key"), message, f"Write {meant}")
+            elif meant := _value_meant(toleration, declared):
+                message = f"no node has the taint {toleration.key}={toleration.value}"
+                yield workload.problem(("tolerations", i, "value"), message, f"Write {meant}")
+
+
+def _key_meant(key: str, known: Iterable[str]) -> str:
+    """The taint's key that was meant, in the domain where Kubernetes has it; empty where the key may be somebody's."""
+    if not key or key in known or key in _ALSO_SET:
+        return ""
+    domain, _, name = key.rpartition("/")
+    of_kubernetes = _BY_NAME.get(name, "") if domain == _FAMILY or domain.endswith("." + _FAMILY) else ""
+    return of_kubernetes or one_meant(key, known)
+
+
+def _value_meant(toleration: Toleration, declared: Iterable[Taint]) -> str:
+    """Of the taints with the key, where none has the value, the value that is nearly it."""
+    values = {taint.value for taint in declared if taint.key == toleration.key}
+    wanted = toleration.operator in (None, "", "Equal") and toleration.value and toleration.value not in values
+    return one_meant(toleration.value, values) if wanted else ""
+
+
+def _declared(context: LintContext) -> Iterator[Taint]:
+    """The taints of the NodePools and Nodes among the manifests."""
+    for _, pool in context.linted("NodePool"):
+        yield from pool.spec.template.spec.taints
+    for subject in context.subjects:
+        spec = subject.document.get("spec") if subject.kind == "Node" else None
+        try:
+            yield from typed_at((), spec.get("taints") or [], tuple[Taint, ...]) if isinstance(spec, dict) else ()
+        except InvalidFieldError:
+            continue
+
 
 CUSTOMARY = "CriticalAddonsOnly"
 """What add-ons tolerate on every cluster, whether its nodes have the taint or not."""
@@ -26,10 +158,10 @@ def own_taint(key: str) -> bool:
     return not key.startswith(("node.kubernetes.io/", "node.cloudprovider.kubernetes.io/")) and key not in CONTROL_PLANE
 
 
-def taint_nobody_tolerates(world: World) -> Iterator[Problem]:
-    nodes = world.facts.view.nodes
-    sets = {info.spec.tolerations for info in world.facts.view.pods.infos} | {
-        w.spec.tolerations for w in world.workloads
+def taint_nobody_tolerates(context: LintContext) -> Iterator[Problem]:
+    nodes = context.facts.view.nodes
+    sets = {info.spec.tolerations for info in context.facts.view.pods.infos} | {
+        w.spec.tolerations for w in context.workloads
     }
     specific = [tuple(t for t in tolerations if t.key) for tolerations in sets]
     where: dict[Taint, list[int]] = {}
@@ -37,16 +169,16 @@ def taint_nobody_tolerates(world: World) -> Iterator[Problem]:
         for taint in node.spec.taints:
             if taint.effect in HARD_EFFECTS and own_taint(taint.key):
                 where.setdefault(taint, []).append(row)
-    for taint, rows in where.items() if world.all_known("Pod") else ():
+    for taint, rows in where.items() if context.all_known("Pod") else ():
         if not any(tolerated(tolerations, taint) for tolerations in specific):
             message = f"no pod tolerates {taint}, which {len(rows):,} nodes have: they stay empty"
             yield Subject("Node", nodes.names[rows[0]]).problem(("spec", "taints"), message)
 
 
-def tolerate_without_attract(world: World) -> Iterator[Problem]:
-    facts = world.facts
+def tolerate_without_attract(context: LintContext) -> Iterator[Problem]:
+    facts = context.facts
     sets, which = facts.view.nodes.taint_sets
-    for workload in world.workloads:
+    for workload in context.workloads:
         if workload.kind == "DaemonSet" or any(not t.key for t in workload.spec.tolerations):
             continue
         for i, toleration in enumerate(workload.spec.tolerations):
@@ -54,7 +186,7 @@ def tolerate_without_attract(world: World) -> Iterator[Problem]:
                 any(own_taint(t.key) and t.effect in HARD_EFFECTS and tolerates(toleration, t) for t in s) for s in sets
             ]
             tainted = np.array(held, np.bool_)[which]
-            usable = facts.eligible(workload) & _offering(world, workload)
+            usable = facts.eligible(workload) & _offering(context, workload)
             elsewhere = usable & ~tainted
             if (usable & tainted).any() and elsewhere.any():
                 message = (
@@ -63,8 +195,8 @@ def tolerate_without_attract(world: World) -> Iterator[Problem]:
                 yield workload.problem(("tolerations", i), message)
 
 
-def special_hardware_untainted(world: World) -> Iterator[Problem]:
-    view = world.facts.view
+def special_hardware_untainted(context: LintContext) -> Iterator[Problem]:
+    view = context.facts.view
     repelled = np.array([any(t.effect in HARD_EFFECTS for t in s) for s in view.nodes.taint_sets[0]], np.bool_)[
         view.nodes.taint_sets[1]
     ]
@@ -77,9 +209,9 @@ def special_hardware_untainted(world: World) -> Iterator[Problem]:
             yield Subject("Node", first).problem(("spec", "taints"), message)
 
 
-def dead_toleration(world: World) -> Iterator[Problem]:
-    taints = {taint for taints in world.facts.view.nodes.taint_sets[0] for taint in taints}
-    for workload in world.workloads:
+def dead_toleration(context: LintContext) -> Iterator[Problem]:
+    taints = {taint for taints in context.facts.view.nodes.taint_sets[0] for taint in taints}
+    for workload in context.workloads:
         if workload.kind == "DaemonSet":
             continue
         for i, toleration in enumerate(workload.spec.tolerations):
@@ -93,9 +225,9 @@ def dead_toleration(world: World) -> Iterator[Problem]:
                 yield workload.problem(("tolerations", i), f"no node has a taint that it tolerates{hint}")
 
 
-def all_eligible_cordoned(world: World) -> Iterator[Problem]:
-    facts = world.facts
-    for workload in world.workloads:
+def all_eligible_cordoned(context: LintContext) -> Iterator[Problem]:
+    facts = context.facts
+    for workload in context.workloads:
         selected = facts.selected(workload)
         if workload.kind == "DaemonSet" or not selected.any() or facts.eligible(workload).any():
             continue
@@ -109,9 +241,9 @@ def all_eligible_cordoned(world: World) -> Iterator[Problem]:
             yield workload.problem((), message)
 
 
-def _offering(world: World, workload: Workload) -> Bools:
+def _offering(context: LintContext, workload: Workload) -> Bools:
     """(N,): nodes that offer all the extended resources that the workload asks for."""
-    view = world.facts.view
+    view = context.facts.view
     wanted = {
         name
         for c in workload.spec.containers
@@ -125,6 +257,51 @@ def _offering(world: World, workload: Workload) -> Bools:
 
 
 RULES = (
+    Rule(
+        "tt-tolerate-all",
+        WARNING,
+        tolerate_all,
+        summary="A toleration without key tolerates everything",
+        why="The pods go to nodes that are not ready, under pressure, dedicated to others or control planes.",
+        fix="Name the taint: key, operator and effect",
+        source=doc.TAINTS,
+    ),
+    Rule(
+        "tt-noexecute-forever",
+        WARNING,
+        no_execute_forever,
+        summary="NoExecute toleration without tolerationSeconds",
+        why="Pods that tolerate not-ready or unreachable without limit stay bound to a dead node and are not replaced.",
+        fix="Set tolerationSeconds, 300 is what pods get by default",
+        source=f"{doc.TAINTS}#taint-based-evictions",
+    ),
+    Rule(
+        "tt-empty-value",
+        NOTE,
+        empty_value,
+        summary="A toleration without a value, and without operator: Exists",
+        why="The operator is Equal by default: such a toleration matches taints with the empty value alone.",
+        fix="Set operator: Exists, or the value of the taint",
+        source=doc.TAINTS,
+    ),
+    Rule(
+        "tt-seconds-on-noschedule",
+        ERROR,
+        seconds_on_no_schedule,
+        summary="tolerationSeconds without effect NoExecute",
+        why="The API server refuses the pods: only evictions can be delayed.",
+        fix="Remove tolerationSeconds, or set effect: NoExecute",
+        source=f"{doc.TAINTS}; {doc.VALIDATION}",
+    ),
+    Rule(
+        "tt-misspelt",
+        WARNING,
+        misspelt,
+        summary="A toleration of what is nearly a well-known taint, or one of the manifests' nodes",
+        why="No node has such a taint: the toleration does nothing, and the nodes that were meant stay closed.",
+        fix="Correct the key or the value",
+        source=doc.TAINTS,
+    ),
     Rule(
         "tt-taint-nobody-tolerates",
         NOTE,

@@ -12,8 +12,8 @@ from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator
 from itertools import takewhile
 
-from kschedctl.lint.manifests.variants import AppliedSet
-from kschedctl.lint.subject import Located
+from kschedctl.lint.objects.subject import Located
+from kschedctl.lint.objects.variants import AppliedSet
 from kschedctl.sources.applied.appliers import Applied, Applier, charts_of_helmfile
 from kschedctl.sources.applied.standing_alone import Folders, is_below, is_within
 from kschedctl.sources.kustomizations import Kustomizations

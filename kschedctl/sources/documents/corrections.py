@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 from kschedctl.errors import InputError
 from kschedctl.lint.fixes.field_edits import FieldEdit, edit
-from kschedctl.lint.subject import Path
+from kschedctl.lint.objects.subject import Path
 from kschedctl.sources.documents.documents import Content, parse
 from kschedctl.sources.documents.yaml_edits import EditableText, NotEditableError, TextEdit, replaced
 

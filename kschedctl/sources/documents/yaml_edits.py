@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import yaml
 
 from kschedctl.lint.fixes.field_edits import FieldEdit, RenameField, SetField
-from kschedctl.lint.subject import Path
+from kschedctl.lint.objects.subject import Path
 from kschedctl.sources.documents.yaml_documents import LOADER, resolve
 
 _PLAIN = re.compile(r"[A-Za-z][A-Za-z0-9./_-]*")

@@ -14,7 +14,7 @@ from msgspec.structs import replace
 
 from kschedctl.api.objects import Pod
 from kschedctl.api.ownership import Owner, owner_of
-from kschedctl.lint.stored_pods import as_written, without_node_pin
+from kschedctl.lint.objects.stored_pods import as_written, without_node_pin
 from kschedctl.studies.remedies import kubectl
 from kschedctl.studies.remedies.changes import ObjectKey
 from kschedctl.studies.remedies.immutable import is_updated

@@ -28,7 +28,7 @@ from kschedctl.api.workloads import (
 )
 from kschedctl.cluster import Cluster
 from kschedctl.errors import InputError
-from kschedctl.lint.stored_pods import as_written
+from kschedctl.lint.objects.stored_pods import as_written
 from kschedctl.scheduler.scheduler import Scheduler
 from kschedctl.scheduler.simulation.simulation import Simulation
 from kschedctl.snapshot.fork import Fork

@@ -6,34 +6,34 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from kschedctl.api.api_versions import BY_KIND, ApiVersion, is_foreign, versions_of
-from kschedctl.lint import documentation as doc
-from kschedctl.lint.rule import ERROR, WARNING, Rule
-from kschedctl.lint.subject import Path, Problem, Subject, path_text
-from kschedctl.lint.workload import TEMPLATES
-from kschedctl.lint.world import World
+from kschedctl.lint.framework import documentation as doc
+from kschedctl.lint.framework.context import LintContext
+from kschedctl.lint.framework.rule import ERROR, WARNING, Rule
+from kschedctl.lint.objects.subject import Path, Problem, Subject, path_text
+from kschedctl.lint.objects.workload import TEMPLATES
 from kschedctl.scheduler.configuration.version_fields import unread
 
 
-def too_new(world: World) -> Iterator[Problem]:
-    for subject, version in _versions(world):
-        if said := _absence(version, subject.kind, world):
-            yield subject.problem(("apiVersion",), f"{version.name} {said}", _served(subject.kind, world.gates.minor))
-    for subject in world.subjects:
+def too_new(context: LintContext) -> Iterator[Problem]:
+    for subject, version in _versions(context):
+        if said := _absence(version, subject.kind, context):
+            yield subject.problem(("apiVersion",), f"{version.name} {said}", _served(subject.kind, context.gates.minor))
+    for subject in context.subjects:
         for kind, at, value in _parts(subject):
-            for path, field in unread(kind, value, world.gates):
-                yield subject.problem((*at, *path), f"{path_text(path[1:])} {field.needs(world.gates)}")
+            for path, field in unread(kind, value, context.gates):
+                yield subject.problem((*at, *path), f"{path_text(path[1:])} {field.needs(context.gates)}")
 
 
-def removed(world: World) -> Iterator[Problem]:
-    minor = world.gates.minor
-    for subject, version in _versions(world):
+def removed(context: LintContext) -> Iterator[Problem]:
+    minor = context.gates.minor
+    for subject, version in _versions(context):
         if version.is_gone(minor):
             yield subject.problem(("apiVersion",), _fate(version, minor), _served(subject.kind, minor, version.instead))
 
 
-def deprecated(world: World) -> Iterator[Problem]:
-    minor = world.gates.minor
-    for subject, version in _versions(world):
+def deprecated(context: LintContext) -> Iterator[Problem]:
+    minor = context.gates.minor
+    for subject, version in _versions(context):
         if version.fate(minor) and not version.is_gone(minor):
             yield subject.problem(("apiVersion",), _fate(version, minor), _served(subject.kind, minor, version.instead))
 
@@ -43,20 +43,20 @@ def _fate(version: ApiVersion, minor: int) -> str:
     return f"{version.name} {version.fate(minor)}{instead}"
 
 
-def _versions(world: World) -> Iterator[tuple[Subject, ApiVersion]]:
+def _versions(context: LintContext) -> Iterator[tuple[Subject, ApiVersion]]:
     """The objects in a version of the API that was not, or will not be, always there."""
-    for subject in world.subjects:
+    for subject in context.subjects:
         version = BY_KIND.get((str(subject.document.get("apiVersion")), subject.kind))
         if version is not None:
             yield subject, version
 
 
-def _absence(version: ApiVersion, kind: str, world: World) -> str:
+def _absence(version: ApiVersion, kind: str, context: LintContext) -> str:
     """Why an API server of the linted version does not serve it yet; "" where it does, and where nobody can tell."""
-    minor = world.gates.minor
+    minor = context.gates.minor
     if minor < version.since:
         return f"needs 1.{version.since}" + ("" if version.by_default else ", where it is off by default")
-    if version.by_default or version.fate(minor) or (world.gates.overrides or {}).get(version.gate):
+    if version.by_default or version.fate(minor) or (context.gates.overrides or {}).get(version.gate):
         return ""
     default = [each for each in versions_of(kind) if each.by_default]
     if any(each.is_in(minor) for each in default):

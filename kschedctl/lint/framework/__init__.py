@@ -1,0 +1,1 @@
+"""What a rule is, and the context that it looks at."""

@@ -1,0 +1,351 @@
+"""What rules look at: the objects that are linted, and the cluster that they are in or go to, where it is known."""
+
+from __future__ import annotations
+
+import posixpath
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from itertools import chain
+from typing import Any
+
+from kschedctl.api import objects as api
+from kschedctl.api.labels import EQUALS, IN, Selector
+from kschedctl.api.ownership import Owner
+from kschedctl.api.priority import SYSTEM_CLASSES
+from kschedctl.api.validation.options import ValidationOptions
+from kschedctl.cluster import FIELDS, Cluster, Gap
+from kschedctl.lint.analysis.facts import ClusterFacts
+from kschedctl.lint.objects.custom_resources import may_make_pods, may_own_in
+from kschedctl.lint.objects.manifests import (
+    TYPED,
+    UNSCOPED,
+    Item,
+    ManifestObjects,
+    release_namespaces,
+    release_of,
+    subject_of,
+)
+from kschedctl.lint.objects.owners import Makers, cluster_workloads
+from kschedctl.lint.objects.subject import Located, Problem, Subject
+from kschedctl.lint.objects.variants import NO_SETS, AppliedSet, Sets, Variants
+from kschedctl.lint.objects.workload import Workload
+from kschedctl.reports.findings import PassedOver
+from kschedctl.scheduler.configuration.validation_options import validation_options
+from kschedctl.scheduler.framework.feature_gates import FeatureGates
+
+
+@dataclass(frozen=True, eq=False)
+class LintContext:
+    """``items``: the linted objects by kind. ``whole``: no manifest was left out since it could not be read.
+    ``invalid``: fields of the wrong type, for which objects are left out.
+
+    ``gates``: the version of Kubernetes that the objects are linted for, and its feature gates. ``own``: the cluster is
+    what the manifests describe. ``stored``: workloads that the cluster has, as its files hold them.
+    ``sets``: those in which the objects are applied, by name; ``around``: the context of which this one is such a set.
+    """
+
+    workloads: tuple[Workload, ...] = ()
+    items: Mapping[str, tuple[Item, ...]] = field(default_factory=dict)
+    cluster: Cluster | None = None
+    invalid: tuple[Problem, ...] = ()
+    subjects: tuple[Subject, ...] = ()
+    gates: FeatureGates = field(default_factory=FeatureGates)
+    gaps: dict[str, Gap] = field(default_factory=dict, init=False)
+    variants: Variants = field(default_factory=lambda: Variants(()))
+    unreadable: tuple[Problem, ...] = ()
+    passed_over: tuple[PassedOver, ...] = ()
+    whole: bool = True
+    own: bool = False
+    stored: Mapping[Owner, Mapping[str, Any]] = field(default_factory=dict)
+    sets: Sets = field(default_factory=lambda: NO_SETS)
+    around: LintContext | None = None
+
+    @classmethod
+    def of_manifests(
+        cls,
+        manifests: Iterable[tuple[Mapping[str, Any], Located]],
+        cluster: Cluster | None,
+        gates: FeatureGates | None = None,
+        namespace: str = "",
+        sets_of: Callable[[Located], frozenset[AppliedSet]] | None = None,
+    ) -> LintContext:
+        """Manifests, and the cluster that they go to; ``gates`` where there is none.
+
+        ``namespace``: where objects go that name none, if that is known; what Helm rendered goes with its release.
+        ``sets_of``: the sets in which what stands there is applied; without it all is one.
+        """
+        located = [(document, place) for document, place in manifests if document.get("kind")]
+        releases = {} if namespace else release_namespaces(located)
+        found = ManifestObjects()
+        for document, place in located:
+            found.read(subject_of(document, place, namespace or releases.get(release_of(place), "")))
+        subjects, invalid = tuple(found.subjects), tuple(found.invalid)
+        sets = {s: sets_of(s.place) for s in subjects if s.place} if sets_of else NO_SETS
+        variants = Variants(subjects, sets)
+        scaled = found.scaled(variants)
+        gates = _gates_of(cluster) if cluster else gates or FeatureGates()
+        return cls(scaled, found.by_kind, cluster, invalid, subjects, gates, variants=variants, sets=sets)
+
+    @classmethod
+    def of_cluster(cls, cluster: Cluster) -> LintContext:
+        """Everything in a cluster."""
+        items = {
+            kind: tuple(
+                Item(Subject(kind, o.metadata.name, o.metadata.namespace), o) for o in getattr(cluster, FIELDS[kind])
+            )
+            for kind in TYPED
+        }
+        return cls(tuple(cluster_workloads(cluster)), items, cluster, gates=_gates_of(cluster))
+
+    def sets_with(self, subject: Subject) -> Iterator[LintContext]:
+        """The sets in which an object is applied, each as a context by itself."""
+        for each in sorted(self.sets.get(subject, ())):
+            if each not in self._set_contexts:
+                self._set_contexts[each] = self._within(each)
+            yield self._set_contexts[each]
+
+    @cached_property
+    def _set_contexts(self) -> dict[AppliedSet, LintContext]:
+        return {}
+
+    def _within(self, applied: AppliedSet) -> LintContext:
+        members = self._members[applied]
+        sets = dict.fromkeys(members.subjects, frozenset({applied})) if applied.loose else NO_SETS
+        return replace(
+            self,
+            workloads=tuple(members.workloads),
+            items=members.by_kind,
+            subjects=tuple(members.subjects),
+            variants=Variants(() if applied.closed else members.subjects, sets),
+            sets=NO_SETS,
+            around=self,
+        )
+
+    @cached_property
+    def _members(self) -> Mapping[AppliedSet, ManifestObjects]:
+        found: dict[AppliedSet, ManifestObjects] = defaultdict(ManifestObjects)
+        for subject, sets in self.sets.items():
+            for each in sets:
+                found[each].subjects.append(subject)
+        for workload in self.workloads:
+            for each in self.sets.get(workload.subject, ()):
+                found[each].workloads.append(workload)
+        for kind, items in self.items.items():
+            for item in items:
+                for each in self.sets.get(item.subject, ()):
+                    found[each].items[kind].append(item)
+        return found
+
+    @property
+    def objects(self) -> Iterator[Subject]:
+        """Whatever is linted."""
+        if self.subjects:
+            return iter(self.subjects)
+        items = (item.subject for of_kind in self.items.values() for item in of_kind)
+        return chain((workload.subject for workload in self.workloads), items)
+
+    @cached_property
+    def validation_options(self) -> ValidationOptions:
+        """What the API server validates by."""
+        return validation_options(self.gates)
+
+    @cached_property
+    def facts(self) -> ClusterFacts:
+        """The nodes and pods. Only for rules that need a cluster."""
+        assert self.cluster is not None
+        if self.around is not None:
+            return self.around.facts
+        return ClusterFacts(
+            self.cluster.with_objects({"PriorityClass": [i.value for i in self.linted("PriorityClass")]})
+        )
+
+    def linted(self, kind: str) -> tuple[Item, ...]:
+        return self.items.get(kind, ())
+
+    def known(self, kind: str) -> list[Any]:
+        """The typed objects of a kind: the linted ones, and those that the cluster has besides."""
+        linted = [item.value for item in self.linted(kind)]
+        named = {(o.metadata.namespace or "default", o.metadata.name) for o in linted}
+        others = getattr(self.cluster, FIELDS[kind]) if self.cluster else ()
+        return linted + [o for o in others if (o.metadata.namespace or "default", o.metadata.name) not in named]
+
+    def known_items(self, kind: str) -> list[Item]:
+        """The same with what they are; the cluster's stand nowhere."""
+        linted = self.linted(kind)
+        others = self.known(kind)[len(linted) :]
+        return [*linted, *(Item(Subject(kind, o.metadata.name, o.metadata.namespace), o) for o in others)]
+
+    def all_known(self, *kinds: str) -> bool:
+        """Whether what is absent of these kinds does not exist; not so where the cluster could not be read in full.
+
+        What is not known is kept in ``gaps``, for who reads the findings.
+        """
+        gaps = {kind: gap for kind in kinds if self.cluster and (gap := self.cluster.gap(kind))}
+        self.gaps.update(gaps)
+        return not gaps
+
+    def others_own(self, namespaces: Iterable[str]) -> bool:
+        """Whether pods may be there that custom resources among the manifests make, with labels that nobody knows."""
+        return any(may_own_in(maker, namespace) for namespace in namespaces for maker in self._makers)
+
+    @cached_property
+    def _makers(self) -> list[Subject]:
+        return [subject for subject in self.subjects if may_make_pods(subject)]
+
+    def maker(self, subject: Subject) -> str:
+        """What makes an object of the cluster, empty where nothing is known to."""
+        return self._controllers.maker(subject) if self._controllers else ""
+
+    @cached_property
+    def _controllers(self) -> Makers | None:
+        return Makers(self.cluster) if self.cluster else None
+
+    @cached_property
+    def priority_classes(self) -> dict[str, api.PriorityClass]:
+        """By name, the system's included."""
+        return {c.metadata.name: c for c in (*SYSTEM_CLASSES, *self.known("PriorityClass"))}
+
+    def priority(self, workload: Workload) -> int:
+        """The priority that new pods of the workload get."""
+        if workload.spec.priority is not None:
+            return workload.spec.priority
+        if workload.spec.priority_class_name:
+            found = self.priority_classes.get(workload.spec.priority_class_name)
+            return found.value if found else 0
+        return self.default_priority
+
+    @cached_property
+    def default_priority(self) -> int:
+        """That of new pods that name no class."""
+        return min((c.value for c in self.priority_classes.values() if c.global_default), default=0)
+
+    @cached_property
+    def by_namespace(self) -> dict[str, list[Workload]]:
+        """The linted workloads."""
+        found = defaultdict(list)
+        for workload in self.workloads:
+            found[workload.namespace].append(workload)
+        return found
+
+    def selected(self, namespace: str, selector: Selector) -> list[Workload]:
+        """The linted workloads of a namespace whose pods a selector matches."""
+        if (namespace, selector) not in self._selected:
+            self._selected[namespace, selector] = self._matching(namespace, selector)
+        return self._selected[namespace, selector]
+
+    def selected_beside(self, subject: Subject, namespace: str, selector: Selector) -> list[Workload]:
+        """Those that can be in one cluster with an object."""
+        found = self.selected(namespace, selector)
+        if not self.variants:
+            return found
+        key = subject, namespace, selector
+        if key not in self._beside:
+            self._beside[key] = [w for w in found if self.variants.together(subject, w.subject)]
+        return self._beside[key]
+
+    def in_one_namespace(self, one: Subject, other: Subject) -> bool:
+        """Whether both go to one namespace: that which they name, or, where they name none, from folders in a line."""
+        if (one.namespace or "default") != (other.namespace or "default") or not self.variants.together(one, other):
+            return False
+        if one.place is None or other.place is None or (one.namespace and other.namespace):
+            return True
+        here, there = (f"{posixpath.dirname(each.file)}/" for each in (one.place, other.place))
+        return here.startswith(there) or there.startswith(here)
+
+    def names_beside(self, subject: Subject, kind: str, namespace: str = "") -> set[str]:
+        """The names of a kind that can be in one cluster with an object; of a namespace, if it is no kind without."""
+        if not self.variants:
+            return self._names(kind, namespace)
+        named = self._of_kind.get((kind, namespace), ())
+        beside = {other.name for other in named if self.variants.together(subject, other)}
+        return beside | self._names_in_cluster(kind, namespace)
+
+    def _names(self, kind: str, namespace: str) -> set[str]:
+        if (kind, namespace) not in self._named:
+            names = {subject.name for subject in self._of_kind.get((kind, namespace), ())}
+            self._named[kind, namespace] = names | self._names_in_cluster(kind, namespace)
+        return self._named[kind, namespace]
+
+    @cached_property
+    def _named(self) -> dict[tuple[str, str], set[str]]:
+        return {}
+
+    def _names_in_cluster(self, kind: str, namespace: str) -> set[str]:
+        known = getattr(self.cluster, FIELDS[kind], ()) if self.cluster and kind in FIELDS else ()
+        return {o.metadata.name for o in known if not namespace or o.metadata.namespace == namespace}
+
+    def names_anywhere(self, kind: str) -> set[str]:
+        """The names of a kind among the manifests, wherever they go."""
+        return {subject.name for (found, _), named in self._of_kind.items() if found == kind for subject in named}
+
+    def namespaces_of(self, kind: str, name: str) -> list[str]:
+        """Those in which an object of the manifests has this kind and name."""
+        return [space for (k, space) in self._of_kind if k == kind and name in self._names(kind, space)]
+
+    @cached_property
+    def _of_kind(self) -> dict[tuple[str, str], list[Subject]]:
+        """(kind, namespace) -> the manifests; the namespace is empty for kinds without one."""
+        found = defaultdict(list)
+        for subject in self.subjects:
+            namespace = "" if subject.kind in UNSCOPED else subject.namespace or "default"
+            found[subject.kind, namespace].append(subject)
+        return found
+
+    @cached_property
+    def _beside(self) -> dict[tuple[Subject, str, Selector], list[Workload]]:
+        return {}
+
+    def beside(self, subject: Subject, items: Iterable[Item]) -> list[Any]:
+        """The values of those that can be in one cluster with an object."""
+        return [item.value for item in items if self.variants.together(subject, item.subject)]
+
+    @cached_property
+    def _selected(self) -> dict[tuple[str, Selector], list[Workload]]:
+        """What was looked up: many select the same."""
+        return {}
+
+    def _matching(self, namespace: str, selector: Selector) -> list[Workload]:
+        fixed = next((r for r in selector.requirements if r.operator in (EQUALS, IN)), None)
+        if fixed is None:
+            candidates = self.by_namespace.get(namespace, [])
+        else:
+            candidates = [w for value in fixed.values for w in self._by_label.get((namespace, fixed.key, value), ())]
+        return [workload for workload in candidates if selector.matches(workload.labels)]
+
+    @cached_property
+    def _by_label(self) -> dict[tuple[str, str, str], list[Workload]]:
+        found = defaultdict(list)
+        for workload in self.workloads:
+            for key, value in workload.labels.items():
+                found[workload.namespace, key, value].append(workload)
+        return found
+
+    def claims(self, workload: Workload) -> Iterator[tuple[int, api.PersistentVolumeClaim]]:
+        """(index of the volume, claim) of the claims that a workload names, as far as they are known."""
+        for i, volume in enumerate(workload.spec.volumes):
+            if volume.persistent_volume_claim is not None:
+                key = workload.namespace, volume.persistent_volume_claim.claim_name
+                linted = self._linted_claims.get(key, ())
+                beside = (i.value for i in linted if self.variants.together(i.subject, workload.subject))
+                found = next(beside, None) or self._claims.get(key)
+                if found is not None:
+                    yield i, found
+
+    @cached_property
+    def _linted_claims(self) -> dict[tuple[str, str], list[Item]]:
+        found = defaultdict(list)
+        for item in self.linted("PersistentVolumeClaim"):
+            found[item.subject.namespace or "default", item.subject.name].append(item)
+        return found
+
+    @cached_property
+    def _claims(self) -> dict[tuple[str, str], api.PersistentVolumeClaim]:
+        """Those of the cluster."""
+        claims = self.cluster.persistent_volume_claims if self.cluster else ()
+        return {(c.metadata.namespace or "default", c.metadata.name): c for c in claims}
+
+
+def _gates_of(cluster: Cluster) -> FeatureGates:
+    return FeatureGates(cluster.kube_version, cluster.feature_gates)

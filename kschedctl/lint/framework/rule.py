@@ -1,0 +1,73 @@
+"""What a rule is, and what it yields.
+
+A rule is a function from the context (what is linted, and the cluster around it, if known) to problems, and the words
+that explain it. ``needs_cluster`` rules run only where nodes are known.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from enum import StrEnum
+
+from kschedctl.lint.framework.context import LintContext
+from kschedctl.lint.objects.subject import Problem
+from kschedctl.scheduler.configuration.version_fields import VersionedField
+
+
+class Severity(StrEnum):
+    """``error``: the API refuses it, or pods stay Pending. ``warning``: likely not what was meant. ``note``: advice."""
+
+    ERROR = "error"
+    WARNING = "warning"
+    NOTE = "note"
+
+    @property
+    def rank(self) -> int:
+        """0 is the gravest."""
+        return tuple(Severity).index(self)
+
+
+ERROR, WARNING, NOTE = Severity
+
+
+class RuleProfile(StrEnum):
+    """Which rules run, each profile with those before it. In ``all`` none is held to one finding a namespace.
+
+    ``default``: what whoever writes manifests wants to know. ``strict``: also advice that many do without.
+    """
+
+    DEFAULT = "default"
+    STRICT = "strict"
+    ALL = "all"
+
+    @property
+    def rank(self) -> int:
+        """0 has the fewest rules."""
+        return tuple(RuleProfile).index(self)
+
+
+Check = Callable[[LintContext], Iterator[Problem]]
+
+
+@dataclass(frozen=True)
+class Rule:
+    """``summary``: one line. ``why``: what goes wrong. ``source``: where upstream says so.
+
+    ``advises``: a field that ``fix`` would add and that not every version reads. ``profile``: the first that has it.
+    ``once``: what it says of one object of a namespace it says of most, so it is told once a namespace.
+    ``once_an_object``: what it says of one container it says of most.
+    """
+
+    id: str
+    severity: Severity
+    check: Check
+    summary: str
+    why: str
+    fix: str
+    source: str
+    needs_cluster: bool = False
+    advises: VersionedField | None = None
+    profile: RuleProfile = RuleProfile.DEFAULT
+    once: bool = False
+    once_an_object: bool = False

@@ -1,1 +1,0 @@
-"""What manifests say together: which of them go to one cluster, and whose pods there may be."""

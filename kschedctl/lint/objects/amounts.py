@@ -1,0 +1,78 @@
+"""Quantities of manifests that cannot be read, or that nothing can count: no rule that counts may meet them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import suppress
+from typing import Any
+
+from kschedctl.api import objects as api
+from kschedctl.api.pod_requests import pod_requests, quantities
+from kschedctl.api.quantity import Quantity, QuantityError
+from kschedctl.lint.objects.subject import Path, Problem, Subject, path_text
+from kschedctl.lint.objects.workload import Workload
+from kschedctl.snapshot.pod_info import amounts
+
+Amounts = Iterator[tuple[Path, api.Resources]]
+"""Fields of an object that hold quantities."""
+
+
+def readable(resources: api.Resources) -> dict[str, Quantity]:
+    """Those of the quantities that can be read; the others are findings of their own."""
+    found: dict[str, Quantity] = {}
+    for name, text in resources.items():
+        with suppress(QuantityError):
+            found |= quantities({name: text})
+    return found
+
+
+def unreadable_requests(workload: Workload) -> Iterator[Problem]:
+    """Requests and limits that are no quantities."""
+    return _unreadable(workload.subject, _of_containers(workload))
+
+
+def unreadable_storage(subject: Subject, value: Any) -> Iterator[Problem]:
+    """What a claim asks for, or a volume has, that is no quantity."""
+    return _unreadable(subject, _of_storage(value))
+
+
+def uncountable(workload: Workload) -> str:
+    """Why a pod's readable requests cannot be counted: below nothing, or more than any node can have; else empty."""
+    try:
+        amounts(pod_requests(workload.pod))
+    except QuantityError as error:
+        return f"{path_text(workload.at_field('containers'))}: {error.what}"
+    return ""
+
+
+def asks_for_less_than_nothing(workload: Workload) -> bool:
+    """Of readable quantities."""
+    return any(amount.mantissa < 0 for _, each in _of_containers(workload) for amount in quantities(each).values())
+
+
+def _unreadable(subject: Subject, fields: Amounts) -> Iterator[Problem]:
+    for path, each in fields:
+        for name, text in each.items():
+            try:
+                quantities({name: text})
+            except QuantityError as error:
+                yield subject.problem((*path, name), f"{path_text((*path, name))}: {text}: {error.what}")
+
+
+def _of_containers(workload: Workload) -> Amounts:
+    spec = workload.spec
+    for field_name, containers in (("containers", spec.containers), ("initContainers", spec.init_containers)):
+        for i, container in enumerate(containers):
+            for part, each in (("requests", container.resources.requests), ("limits", container.resources.limits)):
+                yield workload.at_field(field_name, i, "resources", part), each
+    if spec.resources is not None:
+        yield workload.at_field("resources", "requests"), spec.resources.requests
+        yield workload.at_field("resources", "limits"), spec.resources.limits
+    yield workload.at_field("overhead"), spec.overhead
+
+
+def _of_storage(value: Any) -> Amounts:
+    if isinstance(value, api.PersistentVolumeClaim):
+        yield ("spec", "resources", "requests"), value.spec.resources.requests
+    elif isinstance(value, api.PersistentVolume):
+        yield ("spec", "capacity"), value.spec.capacity

@@ -1,0 +1,183 @@
+"""Custom resources that make pods: the templates of these, and which pods may be somebody's whom nobody here knows."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, NamedTuple
+
+from kschedctl.api import objects as api
+from kschedctl.cluster import without_nulls
+from kschedctl.lint.objects.subject import Path, Subject, mapping_at
+from kschedctl.lint.objects.workload import InvalidFieldError, Workload, typed_at
+
+ROLLOUT = "Rollout"
+_ARGO, _STRIMZI, _SPARK, _KUBEVIRT = "argoproj.io", "kafka.strimzi.io", "sparkoperator.k8s.io", "kubevirt.io"
+_KNOWN_GROUPS = frozenset(
+    {_ARGO, _STRIMZI, _SPARK, _KUBEVIRT, "jobset.x-k8s.io", "batch.volcano.sh", "ray.io", "kubeflow.org"}
+    | {"serving.knative.dev", "pool.kubevirt.io", "leaderworkerset.x-k8s.io"}
+)
+_ELASTIC = "k8s.elastic.co"
+_TEMPLATES = ("template", "podTemplate", "podTemplateSpec")
+_COUNTS = ("replicas", "count", "parallelism")
+_SCHEDULING = frozenset(
+    {"nodeSelector", "affinity", "tolerations", "topologySpreadConstraints", "priorityClassName", "schedulerName"}
+)
+"""Fields of a pod that resources without a pod template carry under the same names."""
+
+_PARTS: dict[str, tuple[Path, ...]] = {
+    _KUBEVIRT: (("spec", "template", "spec"),),
+    "pool.kubevirt.io": (("spec", "virtualMachineTemplate", "spec", "template", "spec"),),
+    _SPARK: tuple((*at, part) for at in (("spec",), ("spec", "template")) for part in ("driver", "executor")),
+    _STRIMZI: (("spec", "template", "pod"),),
+    _ARGO: (("spec",), ("spec", "workflowSpec")),
+}
+"""Group -> where such fields stand in its resources."""
+
+_WITHOUT_PODS = frozenset(
+    (
+        *("ServiceMonitor", "PodMonitor", "PrometheusRule", "Probe", "ScrapeConfig", "AlertmanagerConfig"),
+        *("Certificate", "Issuer", "ClusterIssuer", "CertificateRequest", "ExternalSecret", "ClusterExternalSecret"),
+        *(
+            "SecretStore",
+            "ClusterSecretStore",
+            "SealedSecret",
+            "VaultStaticSecret",
+            "VirtualService",
+            "DestinationRule",
+        ),
+        *("ServiceEntry", "Sidecar", "EnvoyFilter", "AuthorizationPolicy", "PeerAuthentication", "Telemetry"),
+        *(
+            "RequestAuthentication",
+            "IngressRoute",
+            "IngressRouteTCP",
+            "IngressRouteUDP",
+            "Middleware",
+            "ServersTransport",
+        ),
+        *("TLSOption", "ScaledObject", "TriggerAuthentication", "ClusterTriggerAuthentication", "NodePool"),
+        *("EC2NodeClass", "AppProject", "AnalysisTemplate", "GitRepository", "HelmRepository", "OCIRepository"),
+        *("ClusterPolicy", "Policy", "PolicyException", "CiliumNetworkPolicy", "CiliumClusterwideNetworkPolicy"),
+        *("KafkaTopic", "KafkaUser", "BackendConfig", "FrontendConfig", "ManagedCertificate", "PodMonitoring"),
+    )
+)
+_DEPLOYERS = frozenset({"HelmRelease", "HelmChart", "Application", "ApplicationSet", "Kustomization"})
+"""Kinds that install into other namespaces than their own."""
+
+
+class _Found(NamedTuple):
+    """Where something like a pod stands: its spec, what of that counts, its labels, and how many there are."""
+
+    spec_at: Path
+    spec: Mapping[str, Any]
+    metadata: Mapping[str, Any]
+    replicas: int = 1
+
+
+def group_of(subject: Subject) -> str:
+    return str(subject.document.get("apiVersion") or "").rpartition("/")[0]
+
+
+def may_make_pods(subject: Subject) -> bool:
+    """Whether it is of a kind that some controller may make pods of, for all that is known here."""
+    return _is_custom(group_of(subject)) and subject.kind not in _WITHOUT_PODS
+
+
+def _is_custom(group: str) -> bool:
+    """Whether it is no group of Kubernetes itself or of its projects, of which but one makes pods."""
+    return "." in group and (group in _KNOWN_GROUPS or not group.endswith(".k8s.io"))
+
+
+def may_own_in(subject: Subject, namespace: str) -> bool:
+    """Whether pods that it makes may be in the namespace."""
+    return subject.namespace in ("", namespace) or subject.kind in _DEPLOYERS
+
+
+def custom_workloads(subject: Subject) -> Iterator[Workload]:
+    """The workloads that a custom resource holds; what only looks like a pod is left out."""
+    group = group_of(subject)
+    spec = subject.document.get("spec")
+    if not _is_custom(group) or not isinstance(spec, Mapping) or subject.kind in _DEPLOYERS:
+        return
+    known = group in _KNOWN_GROUPS or group.endswith(_ELASTIC)
+    for found in (*_pod_templates(spec), *_pods_without_template(subject, group)):
+        written = {"metadata": without_nulls(found.metadata), "spec": without_nulls(found.spec)}
+        try:
+            typed = typed_at((), written, api.PodTemplateSpec)
+        except InvalidFieldError:
+            continue
+        yield Workload(
+            subject,
+            typed.metadata.labels,
+            typed.spec,
+            found.replicas,
+            at=found.spec_at[:-1],
+            spec_at=found.spec_at,
+            made_by=ROLLOUT if (group, subject.kind) == (_ARGO, ROLLOUT) else f"{subject.kind}.{group}",
+            remark="" if known else f" (in what looks like a pod template of a {subject.kind})",
+        )
+
+
+def _pod_templates(spec: Mapping[str, Any]) -> Iterator[_Found]:
+    """Every ``template`` with ``spec.containers``, in the order in which they stand.
+
+    Where that is in a template of something else, of which there are several, there are so many times more pods.
+    """
+    open_: list[tuple[Path, Any, int]] = [(("spec",), spec, 1)]
+    while open_:
+        at, value, times = open_.pop()
+        if isinstance(value, list):
+            open_ += [((*at, i), inner, times) for i, inner in enumerate(value)][::-1]
+        elif isinstance(value, dict):
+            for key in _TEMPLATES:
+                template = value.get(key)
+                if isinstance(template, dict) and _is_pod_template(template):
+                    metadata = template.get("metadata")
+                    labelled = metadata if isinstance(metadata, dict) else {}
+                    yield _Found((*at, key, "spec"), template["spec"], labelled, _count(value) * times)
+                elif isinstance(template, dict):
+                    times *= _count(value)
+            inside = ((key, inner) for key, inner in value.items() if isinstance(inner, dict | list))
+            open_ += [((*at, key), inner, times) for key, inner in inside][::-1]
+
+
+def _is_pod_template(value: Mapping[str, Any]) -> bool:
+    spec = value.get("spec")
+    containers = spec.get("containers") if isinstance(spec, dict) else None
+    return isinstance(containers, list) and bool(containers) and all(isinstance(c, dict) for c in containers)
+
+
+def _count(holder: Mapping[str, Any]) -> int:
+    given = (holder[key] for key in _COUNTS if type(holder.get(key)) is int)
+    return next(given, 1)
+
+
+def _pods_without_template(subject: Subject, group: str) -> Iterator[_Found]:
+    """Parts of a resource that have the fields of a pod's spec without being one."""
+    document = subject.document
+    for at in _PARTS.get(group, ()):
+        yield from _part(document, at)
+    if group == _STRIMZI:
+        for part in mapping_at(document, "spec"):
+            yield from _part(document, ("spec", str(part), "template", "pod"))
+    elif group == _ARGO:
+        for at in _PARTS[_ARGO]:
+            templates = _at(document, (*at, "templates"))
+            for index in range(len(templates) if isinstance(templates, list) else 0):
+                yield from _part(document, (*at, "templates", index))
+
+
+def _part(document: Mapping[str, Any], at: Path) -> Iterator[_Found]:
+    value = _at(document, at)
+    fields = {key: inner for key, inner in value.items() if key in _SCHEDULING} if isinstance(value, dict) else {}
+    if fields:
+        metadata = value.get("metadata")
+        yield _Found(at, fields, metadata if isinstance(metadata, dict) else {})
+
+
+def _at(value: Any, path: Iterable[str | int]) -> Any:
+    for step in path:
+        if isinstance(step, int):
+            value = value[step] if isinstance(value, list) and step < len(value) else None
+        else:
+            value = value.get(step) if isinstance(value, Mapping) else None
+    return value

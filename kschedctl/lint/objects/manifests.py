@@ -1,0 +1,147 @@
+"""Manifests as rules read them: workloads, other typed objects, and what is wrong with those that cannot be read."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+from kschedctl.api import objects as api
+from kschedctl.api.api_versions import kind_of
+from kschedctl.cluster import CLUSTER_SCOPED, without_nulls
+from kschedctl.lint.objects.amounts import (
+    asks_for_less_than_nothing,
+    uncountable,
+    unreadable_requests,
+    unreadable_storage,
+)
+from kschedctl.lint.objects.custom_resources import custom_workloads
+from kschedctl.lint.objects.kinds import ScalingLimits, struct_of
+from kschedctl.lint.objects.subject import Located, Problem, Subject
+from kschedctl.lint.objects.variants import Variants
+from kschedctl.lint.objects.workload import InvalidFieldError, Workload, scaled_by, typed_at, workload_of
+
+TYPED: dict[str, type[api.Struct]] = {
+    "PriorityClass": api.PriorityClass,
+    "PodDisruptionBudget": api.PodDisruptionBudget,
+    "PersistentVolume": api.PersistentVolume,
+    "PersistentVolumeClaim": api.PersistentVolumeClaim,
+    "StorageClass": api.StorageClass,
+    "ResourceClaim": api.ResourceClaim,
+    "ResourceClaimTemplate": api.ResourceClaimTemplate,
+    "DeviceClass": api.DeviceClass,
+    "PodGroup": api.PodGroup,
+}
+"""The kinds, besides workloads, of which rules read typed objects."""
+
+AUTOSCALERS = ("HorizontalPodAutoscaler", "ScaledObject")
+UNSCOPED = CLUSTER_SCOPED | {"NodePool"}
+
+
+class Item(NamedTuple):
+    """A linted object: what a problem refers to, and its fields."""
+
+    subject: Subject
+    value: Any
+
+
+@dataclass
+class ManifestObjects:
+    """Of manifests: what of them can be read, and what is wrong with the others."""
+
+    subjects: list[Subject] = field(default_factory=list)
+    workloads: list[Workload] = field(default_factory=list)
+    items: dict[str, list[Item]] = field(default_factory=lambda: defaultdict(list))
+    invalid: list[Problem] = field(default_factory=list)
+
+    @property
+    def by_kind(self) -> dict[str, tuple[Item, ...]]:
+        return {kind: tuple(of_kind) for kind, of_kind in self.items.items()}
+
+    def read(self, subject: Subject) -> None:
+        self.subjects.append(subject)
+        try:
+            self._read(subject)
+        except InvalidFieldError as error:
+            self.invalid.append(subject.problem(error.path, str(error)))
+
+    def _read(self, subject: Subject) -> None:
+        """Raises InvalidFieldError."""
+        if (workload := workload_of(subject)) is not None:
+            self.invalid += (faulty := _faults([workload]))
+            self.workloads += [] if workload.owned or faulty or uncountable(workload) else [workload]
+        elif struct := TYPED.get(kind_of(subject.document)) or struct_of(subject.document):
+            value = typed_at((), without_nulls(subject.document), struct)
+            self.invalid += unreadable_storage(subject, value)
+            self.items[subject.kind].append(Item(subject, value))
+        else:
+            made = list(custom_workloads(subject))
+            self.invalid += (faulty := _faults(made))
+            self.workloads += [] if faulty else made
+
+    def scaled(self, variants: Variants) -> tuple[Workload, ...]:
+        """The workloads, with the replicas that autoscalers beside them give them."""
+        autoscalers = [item for kind in AUTOSCALERS for item in self.items[kind]]
+        return tuple(_autoscaled(self.workloads, autoscalers, variants))
+
+
+def subject_of(document: Mapping[str, Any], place: Located, otherwise: str) -> Subject:
+    """What a manifest is of; ``otherwise``: its namespace where it names none."""
+    metadata = document.get("metadata")
+    metadata = metadata if isinstance(metadata, Mapping) else {}
+    kind = str(document["kind"])
+    name = str(metadata.get("name") or metadata.get("generateName") or "")
+    namespace = "" if kind in UNSCOPED else str(metadata.get("namespace") or otherwise)
+    return Subject(kind, name, namespace, document, place)
+
+
+def _faults(workloads: Iterable[Workload]) -> list[Problem]:
+    """Of what an object makes: quantities that cannot be read, else sums that cannot be counted.
+
+    What is below nothing the API server refuses in words of its own, of its own kinds.
+    """
+    found = [problem for workload in workloads for problem in unreadable_requests(workload)]
+    for workload in workloads if not found else ():
+        said = uncountable(workload)
+        if said and (workload.made_by or not asks_for_less_than_nothing(workload)):
+            found.append(workload.problem(("containers",), said))
+    return found
+
+
+def _autoscaled(workloads: Iterable[Workload], autoscalers: Iterable[Item], variants: Variants) -> Iterator[Workload]:
+    ranges: dict[tuple[str, str, str], list[tuple[Subject, int, int]]] = defaultdict(list)
+    for subject, autoscaler in autoscalers:
+        limits: ScalingLimits | None = autoscaler.limits
+        if limits is not None:
+            target = subject.namespace or "default", limits.kind, limits.name
+            ranges[target].append((subject, limits.fewest, limits.most))
+    for workload in workloads:
+        known = ranges.get((workload.namespace, workload.kind, workload.subject.name), ())
+        found = next((limits for by, *limits in known if variants.together(by, workload.subject)), None)
+        yield scaled_by(workload, *found) if found else workload
+
+
+Release = tuple[str, str]
+"""A file or a build, and the chart that was rendered to it; the chart is empty for what Helm did not write."""
+
+_INSTALLED = frozenset(
+    {"Deployment", "StatefulSet", "DaemonSet", "Job", "CronJob", "Service", "ConfigMap", "PodDisruptionBudget"}
+    | {"HorizontalPodAutoscaler", "ServiceAccount"}
+)
+"""Kinds that charts put where the release goes; roles and their bindings are made in other namespaces too."""
+
+
+def release_of(place: Located) -> Release:
+    return place.build or place.file, place.source.partition("/")[0]
+
+
+def release_namespaces(manifests: Iterable[tuple[Mapping[str, Any], Located]]) -> dict[Release, str]:
+    """The one namespace that objects of a release name; releases that name none, or several, are left out."""
+    named: dict[Release, set[str]] = defaultdict(set)
+    for document, place in manifests:
+        metadata = document.get("metadata")
+        namespace = metadata.get("namespace") if isinstance(metadata, Mapping) else None
+        if document.get("kind") in _INSTALLED and isinstance(namespace, str) and namespace and place.source:
+            named[release_of(place)].add(namespace)
+    return {release: next(iter(found)) for release, found in named.items() if len(found) == 1}

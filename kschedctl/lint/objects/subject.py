@@ -1,0 +1,105 @@
+"""What is linted, and what a rule finds at a field of it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple, Protocol
+
+Path = tuple[str | int, ...]
+"""From the root of an object to a field."""
+Document = Mapping[str, object]
+"""A manifest as it is parsed: nothing is known of its fields until they are looked at."""
+
+
+class Located(Protocol):
+    """Where an object was read."""
+
+    @property
+    def file(self) -> str: ...
+
+    @property
+    def source(self) -> str:
+        """The template from which Helm rendered it; empty where none is noted."""
+        ...
+
+    @property
+    def build(self) -> str:
+        """The folder of the kustomization or chart that it was built of; empty for what stands in a file as it is."""
+        ...
+
+    def file_of(self, path: Path) -> str:
+        """The file in which a field got its value: that of a patch where one gave it."""
+        ...
+
+    def locate(self, path: Path) -> tuple[int, int]:
+        """Line and column, from 1, of a field there."""
+        ...
+
+
+@dataclass(frozen=True, eq=False)
+class Subject:
+    """An object that is linted; ``document`` is empty and ``place`` None for one that was read from a cluster."""
+
+    kind: str
+    name: str
+    namespace: str = ""
+    document: Document = field(default_factory=dict)
+    place: Located | None = None
+
+    def __str__(self) -> str:
+        name = f"{self.namespace}/{self.name}" if self.namespace else self.name
+        return f"{self.kind} {name}".rstrip()
+
+    def problem(self, path: Path, message: str, fix: str = "") -> Problem:
+        return Problem(self, path, message, fix)
+
+
+class Problem(NamedTuple):
+    """Something wrong at a field of an object. ``fix``: better than the rule's general one, where that is known."""
+
+    subject: Subject
+    path: Path
+    message: str
+    fix: str = ""
+
+
+def value_at(value: object, path: Iterable[str | int]) -> object:
+    """The value of a field in a parsed document, None where it is absent.
+
+    >>> value_at({"spec": {"tolerations": [{"key": "gpu"}]}}, ("spec", "tolerations", 0, "key"))
+    'gpu'
+    """
+    for step in path:
+        if isinstance(step, int):
+            value = value[step] if isinstance(value, list) and step < len(value) else None
+        else:
+            value = value.get(step) if isinstance(value, Mapping) else None
+    return value
+
+
+def mapping_at(value: object, *path: str | int) -> Document:
+    """The fields of an object within a parsed document, empty where there is none."""
+    fields = value_at(value, path)
+    return fields if isinstance(fields, Mapping) else {}
+
+
+def items_at(value: object, *path: str | int) -> Sequence[object]:
+    """The items of a list within a parsed document, none where there is no list."""
+    items = value_at(value, path)
+    return items if isinstance(items, list | tuple) else ()
+
+
+def path_text(path: Path) -> str:
+    """A path as error messages of the API have it.
+
+    >>> path_text(("spec", "tolerations", 0, "nodeSelector", "kubernetes.io/os"))
+    'spec.tolerations[0].nodeSelector[kubernetes.io/os]'
+    """
+    text = ""
+    for step in path:
+        if isinstance(step, int) or not step.replace("-", "").isalnum():
+            text += f"[{step}]"
+        else:
+            text += f".{step}" if text else step
+    return text

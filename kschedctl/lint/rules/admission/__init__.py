@@ -1,1 +1,0 @@
-"""Rules about what admission plugins refuse."""

@@ -1,0 +1,1 @@
+"""Affinity to other pods, and against them."""

@@ -1,0 +1,151 @@
+"""Affinity to other pods, and against them, in the cluster that there is."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from kschedctl.lint.analysis.placement import anti_affinity_terms, domains_of, pod_terms, required_terms
+from kschedctl.lint.framework import documentation as doc
+from kschedctl.lint.framework.context import LintContext
+from kschedctl.lint.framework.rule import ERROR, NOTE, WARNING, Rule
+from kschedctl.lint.objects.subject import Problem
+from kschedctl.scheduler.configuration.version_fields import AFFINITY_LABEL_KEYS
+from kschedctl.snapshot.node_order import HOSTNAME
+
+LARGE_CLUSTER = 500
+"""Several hundred nodes."""
+
+
+def anti_affinity_over_domains(context: LintContext) -> Iterator[Problem]:
+    facts = context.facts
+    for workload in context.workloads:
+        for term in anti_affinity_terms(workload):
+            eligible = facts.eligible(workload)
+            rows = facts.one_a_domain(term.key, eligible)
+            unlabelled = (eligible & ~facts.has_label(term.key)).any()
+            if not term.selects_itself or unlabelled or not len(rows) or workload.at_most <= len(rows):
+                continue
+            if facts.full_after(workload, rows):
+                left = workload.at_most - len(rows)
+                message = f"{workload.at_most} replicas, but only {len(rows)} usable {domains_of(term.key)}: "
+                yield workload.problem(term.path, f"{message}{left} stay{'s' * (left == 1)} Pending")
+
+
+def rollout_deadlock(context: LintContext) -> Iterator[Problem]:
+    facts = context.facts
+    for workload in context.workloads:
+        surge, unavailable = workload.surge()
+        if workload.kind != "Deployment" or not workload.subject.document or unavailable or not surge:
+            continue
+        for term in anti_affinity_terms(workload):
+            eligible = facts.eligible(workload)
+            rows = facts.one_a_domain(term.key, eligible)
+            if not term.selects_itself or not term.every_version or (eligible & ~facts.has_label(term.key)).any():
+                continue
+            if len(rows) and workload.replicas == len(rows) and facts.full_after(workload, rows):
+                message = (
+                    f"all {len(rows)} usable {domains_of(term.key)} hold an old pod, none may go first: no "
+                    "rollout ever ends"
+                )
+                yield workload.problem(term.path, message)
+
+
+def target_absent(context: LintContext) -> Iterator[Problem]:
+    facts = context.facts
+    for workload in context.workloads:
+        for term in required_terms(workload):
+            namespaces = term.namespaces_in(facts.view.namespace_labels, workload.namespace)
+            if term.selects_itself or any(
+                w.selected_by(term.selector) and w.namespace in namespaces for w in context.workloads
+            ):
+                continue
+            if facts.view.pods.matching(term.selector, namespaces).any() or term.selector.nothing:
+                continue
+            if context.others_own(namespaces):
+                continue
+            if context.all_known("Pod") and len(facts) and facts.refused(workload, "InterPodAffinity").all():
+                yield workload.problem(
+                    term.path, f'no pod matches "{term.selector}" in {", ".join(sorted(namespaces)) or "any namespace"}'
+                )
+
+
+def unlabelled_nodes(context: LintContext) -> Iterator[Problem]:
+    facts = context.facts
+    for workload in context.workloads:
+        for term in anti_affinity_terms(workload):
+            eligible = facts.eligible(workload)
+            without = eligible & ~facts.has_label(term.key)
+            if without.any() and eligible.any():
+                message = (
+                    f"{without.sum():,} of {eligible.sum():,} usable nodes lack {term.key}; there the "
+                    f"term does not hold: {facts.names(without)}"
+                )
+                yield workload.problem((*term.path, "topologyKey"), message)
+
+
+def large_cluster(context: LintContext) -> Iterator[Problem]:
+    nodes = len(context.facts)
+    for workload in context.workloads:
+        first = next((path for path, term in pod_terms(workload) if term.topology_key != HOSTNAME), None)
+        if nodes > LARGE_CLUSTER and first is not None:
+            yield workload.problem(first, f"affinity between pods costs much in a cluster of {nodes:,} nodes")
+
+
+RULES = (
+    Rule(
+        "af-anti-replicas-over-domains",
+        ERROR,
+        anti_affinity_over_domains,
+        summary="Required anti-affinity with more replicas than domains",
+        why="Each domain takes one replica; the surplus stays Pending. Proved by replay with one replica in each "
+        "domain.",
+        fix="Lower replicas, add nodes, or use preferred anti-affinity or topologySpreadConstraints",
+        source=f"{doc.AFFINITY}; https://github.com/kubernetes/kubernetes/issues/116891",
+        needs_cluster=True,
+    ),
+    Rule(
+        "af-rollout-deadlock",
+        ERROR,
+        rollout_deadlock,
+        summary="Required anti-affinity and a rollout that must surge",
+        why="maxUnavailable rounds down to 0, so a new pod must start first, but every domain is taken by an old "
+        "one. Proved "
+        "by replay.",
+        fix="Set maxUnavailable: 1, or add matchLabelKeys: [pod-template-hash] to the term",
+        source="https://github.com/kubernetes/kubernetes/issues/116891",
+        needs_cluster=True,
+        advises=AFFINITY_LABEL_KEYS,
+    ),
+    Rule(
+        "af-target-absent",
+        ERROR,
+        target_absent,
+        summary="Required affinity to pods that do not exist",
+        why="Unless the pods match the term themselves, they wait until others do. Checked against the pods of the "
+        "cluster "
+        "and the linted workloads, and proved by replay.",
+        fix="Deploy the workload that it must be with, or correct the selector and namespaces",
+        source=f"{doc.PLUGINS}: interpodaffinity/filtering.go",
+        needs_cluster=True,
+    ),
+    Rule(
+        "af-unlabelled-nodes",
+        WARNING,
+        unlabelled_nodes,
+        summary="Anti-affinity over a label that some usable nodes lack",
+        why="On nodes without the label the term holds nothing apart: several such pods may share one.",
+        fix="Label all nodes",
+        source=doc.AFFINITY,
+        needs_cluster=True,
+    ),
+    Rule(
+        "af-large-cluster",
+        NOTE,
+        large_cluster,
+        summary="Affinity between pods in a cluster of more than several hundred nodes",
+        why="It is the most expensive thing that a pod can ask for and slows the scheduler down for everybody.",
+        fix="Use topologySpreadConstraints where they can say the same",
+        source=doc.AFFINITY,
+        needs_cluster=True,
+    ),
+)

@@ -1,0 +1,286 @@
+"""PodDisruptionBudgets: how many evictions they allow, and which pods they select."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import islice
+
+from kschedctl.api.labels import EVERYTHING, Selector
+from kschedctl.api.objects import PodDisruptionBudget
+from kschedctl.lint.framework import documentation as doc
+from kschedctl.lint.framework.context import LintContext
+from kschedctl.lint.framework.rule import ERROR, NOTE, WARNING, Rule, RuleProfile
+from kschedctl.lint.objects.manifests import Item
+from kschedctl.lint.objects.subject import Problem, Subject
+from kschedctl.lint.objects.workload import SERVING, Workload, compiled, scaled
+
+
+def covered(context: LintContext) -> Iterator[tuple[Subject, PodDisruptionBudget, list[Workload]]]:
+    """Every linted budget with the workloads that it selects."""
+    for subject, budget in context.linted("PodDisruptionBudget"):
+        selector = compiled(budget.spec.selector)
+        namespace = subject.namespace or "default"
+        yield subject, budget, [] if selector is None else context.selected_beside(subject, namespace, selector)
+
+
+def zero_disruptions(context: LintContext) -> Iterator[Problem]:
+    for subject, budget, workloads in covered(context):
+        spec = budget.spec
+        if spec.max_unavailable in (0, "0%"):
+            yield subject.problem(
+                ("spec", "maxUnavailable"), f"maxUnavailable {spec.max_unavailable} allows no eviction"
+            )
+        elif spec.min_available == "100%":
+            yield subject.problem(("spec", "minAvailable"), "minAvailable 100% allows no eviction")
+        elif isinstance(spec.min_available, int):
+            for workload in workloads:
+                if len(workloads) == 1 and workload.kind in SERVING and 0 < workload.at_most <= spec.min_available:
+                    message = (
+                        f"minAvailable {spec.min_available} of {workload.at_most} replicas of "
+                        f"{workload.subject} allows no eviction"
+                    )
+                    yield subject.problem(("spec", "minAvailable"), message)
+
+
+def over_autoscaler_minimum(context: LintContext) -> Iterator[Problem]:
+    for subject, budget, workloads in covered(context):
+        wanted = budget.spec.min_available
+        fewest, most = sum(w.at_least for w in workloads), sum(w.at_most for w in workloads)
+        autoscaled = any(workload.most is not None for workload in workloads)
+        if isinstance(wanted, int) and autoscaled and fewest <= wanted < most:
+            message = f"minAvailable {wanted}, but the autoscaler goes down to {fewest}: then nothing can be evicted"
+            yield subject.problem(("spec", "minAvailable"), message)
+
+
+def percent_rounding(context: LintContext) -> Iterator[Problem]:
+    for subject, budget, workloads in covered(context):
+        percent = budget.spec.min_available
+        if not isinstance(percent, str) or percent == "100%":
+            continue
+        count = sum(workload.at_least for workload in workloads)
+        if all(w.kind in SERVING for w in workloads) and count and scaled(percent, count, up=True) >= count:
+            whose = f"{workloads[0].subject}" + (f" and {len(workloads) - 1:,} more" if len(workloads) > 1 else "")
+            message = f"{percent} of {count} rounds up to {count}: no pod of {whose} may be evicted"
+            yield subject.problem(("spec", "minAvailable"), message)
+
+
+def protects_nothing(context: LintContext) -> Iterator[Problem]:
+    for subject, budget, workloads in covered(context):
+        field, number = ("maxUnavailable", budget.spec.max_unavailable)
+        if budget.spec.min_available in (0, "0%"):
+            field, number = ("minAvailable", budget.spec.min_available)
+        kept = workloads and all(workload.kind in SERVING for workload in workloads)
+        count = sum(workload.at_most for workload in workloads)
+        if field == "minAvailable" or number == "100%" or (kept and isinstance(number, int) and number >= count > 1):
+            yield subject.problem(("spec", field), f"{field} {number} lets all pods go at once")
+
+
+def unhealthy_policy(context: LintContext) -> Iterator[Problem]:
+    for subject, budget, _ in covered(context):
+        if budget.spec.unhealthy_pod_eviction_policy != "AlwaysAllow":
+            yield subject.problem(("spec",), "pods that are not ready can block a drain for ever")
+
+
+def arbitrary_controller(context: LintContext) -> Iterator[Problem]:
+    for subject, budget, workloads in covered(context):
+        bare = workloads and all(workload.kind == "Pod" for workload in workloads)
+        integer = isinstance(budget.spec.min_available, int)
+        if bare and not integer and (budget.spec.min_available or budget.spec.max_unavailable) is not None:
+            field = "minAvailable" if budget.spec.min_available is not None else "maxUnavailable"
+            yield subject.problem(("spec", field), "for pods without a controller only an integer minAvailable works")
+
+
+def no_policy(context: LintContext) -> Iterator[Problem]:
+    for subject, budget, _ in covered(context):
+        spec = budget.spec
+        if spec.min_available is None and spec.max_unavailable is None:
+            yield subject.problem(("spec",), "neither minAvailable nor maxUnavailable: no eviction is ever allowed")
+        elif spec.min_available is not None and spec.max_unavailable is not None:
+            yield subject.problem(("spec", "maxUnavailable"), "minAvailable and maxUnavailable exclude each other")
+
+
+_MOST_NAMED = 5
+_MOST_COMPARED = 10
+
+
+def overlap(context: LintContext) -> Iterator[Problem]:
+    for workload, budgets in _budgets_of(context).items():
+        names = _in_one_cluster(context, workload, budgets)
+        if len(names) > 1:
+            more = f" and {len(names) - _MOST_NAMED:,} more" if len(names) > _MOST_NAMED else ""
+            named = ", ".join(sorted(names)[:_MOST_NAMED]) + more
+            message = f"{len(names)} budgets select its pods ({named}): the eviction API refuses all of them"
+            yield Problem(workload.subject, (*workload.at, "metadata", "labels"), message)
+
+
+def selects_nothing(context: LintContext) -> Iterator[Problem]:
+    for subject, budget, workloads in covered(context):
+        namespace, selector = subject.namespace or "default", compiled(budget.spec.selector)
+        if workloads or selector is None or context.selected(namespace, selector):
+            continue
+        if not context.all_known("Pod") or not context.whole or context.others_own((namespace,)):
+            continue
+        if subject.namespace and (others := _elsewhere(context, subject, selector)):
+            message = f'"{selector}" selects {others[0].subject}, but a budget counts in its own namespace only'
+            yield subject.problem(("metadata", "namespace"), message, "Put both into one namespace")
+            continue
+        if context.cluster is None and not context.by_namespace.get(namespace):
+            continue
+        if context.cluster is None or not context.facts.view.pods.matching(selector, frozenset((namespace,))).any():
+            yield subject.problem(("spec", "selector"), f'"{selector}" selects no pod of namespace {namespace}')
+
+
+def _elsewhere(context: LintContext, subject: Subject, selector: Selector) -> list[Workload]:
+    """The workloads of other namespaces that a selector matches, if it says more than "all"."""
+    if context.cluster is not None or not selector.requirements:
+        return []
+    return [
+        found
+        for namespace in context.by_namespace
+        for found in context.selected_beside(subject, namespace, selector)
+        if found.subject.namespace
+    ]
+
+
+def whole_namespace(context: LintContext) -> Iterator[Problem]:
+    for subject, budget, workloads in covered(context):
+        if budget.spec.selector is not None and compiled(budget.spec.selector) == EVERYTHING and len(workloads) > 1:
+            message = f"the empty selector selects every pod of the namespace: {len(workloads)} workloads share it"
+            yield subject.problem(("spec", "selector"), message)
+
+
+def missing(context: LintContext) -> Iterator[Problem]:
+    protected = _budgets_of(context)
+    for workload in context.workloads if context.all_known("PodDisruptionBudget") else ():
+        if workload.serving and workload.at_least > 1 and workload not in protected:
+            message = f"no budget covers its {workload.range} replicas: drains may take all at once"
+            yield workload.subject.problem((), message)
+
+
+def _in_one_cluster(context: LintContext, workload: Workload, budgets: list[Item]) -> set[str]:
+    """The names of the most budgets that are together somewhere, with the workload."""
+    if not context.variants:
+        return {budget.subject.name for budget in budgets}
+    beside = (b.subject for b in budgets if context.variants.together(workload.subject, b.subject))
+    return {subject.name for subject in context.variants.largest(list(islice(beside, _MOST_COMPARED)))}
+
+
+def _budgets_of(context: LintContext) -> dict[Workload, list[Item]]:
+    """The workloads that are selected by known budgets, with these."""
+    found: dict[Workload, list[Item]] = {}
+    for item in context.known_items("PodDisruptionBudget"):
+        budget = item.value
+        selector = compiled(budget.spec.selector)
+        if selector is not None and not selector.nothing:
+            for workload in context.selected(budget.metadata.namespace or "default", selector):
+                found.setdefault(workload, []).append(item)
+    return found
+
+
+RULES = (
+    Rule(
+        "pdb-zero-disruptions",
+        WARNING,
+        zero_disruptions,
+        summary="Budget that never allows an eviction",
+        why="No drain of a node with such a pod ends; upgrades and scale-downs hang.",
+        fix="Allow at least one: maxUnavailable: 1",
+        source=doc.BUDGETS,
+    ),
+    Rule(
+        "pdb-over-hpa-min",
+        WARNING,
+        over_autoscaler_minimum,
+        summary="minAvailable that the autoscaler's minimum does not exceed",
+        why="At the minimum there is nothing to spare, and drains hang in quiet hours.",
+        fix="Use maxUnavailable, or raise minReplicas above minAvailable",
+        source=doc.BUDGETS,
+    ),
+    Rule(
+        "pdb-percent-rounding",
+        WARNING,
+        percent_rounding,
+        summary="A percentage that rounds up to all replicas",
+        why="Percentages are rounded up to pods: with few replicas nothing is left that may be evicted.",
+        fix="Use maxUnavailable: 1",
+        source=f"{doc.BUDGETS}#rounding-logic-when-specifying-percentages",
+    ),
+    Rule(
+        "pdb-protects-nothing",
+        WARNING,
+        protects_nothing,
+        summary="Budget that lets all its pods go at once",
+        why="A drain of several nodes takes the whole workload down, as if there were no budget.",
+        fix="Set maxUnavailable: 1, or remove the budget",
+        source=doc.BUDGETS,
+    ),
+    Rule(
+        "pdb-unhealthy-policy",
+        NOTE,
+        unhealthy_policy,
+        summary="Budget without unhealthyPodEvictionPolicy: AlwaysAllow",
+        why="By default pods that are not ready may not be evicted while the budget is not met: a crash-looping "
+        "workload "
+        "blocks drains.",
+        fix="Set unhealthyPodEvictionPolicy: AlwaysAllow",
+        source=f"{doc.BUDGETS}#unhealthy-pod-eviction-policy",
+        profile=RuleProfile.STRICT,
+        once=True,
+    ),
+    Rule(
+        "pdb-arbitrary-controller",
+        WARNING,
+        arbitrary_controller,
+        summary="maxUnavailable or a percentage for bare pods",
+        why="Without a controller that has a scale the budget cannot know how many pods there should be, and allows "
+        "none.",
+        fix="Use an integer minAvailable",
+        source=f"{doc.BUDGETS}#arbitrary-controllers-and-selectors",
+    ),
+    Rule(
+        "pdb-no-policy",
+        ERROR,
+        no_policy,
+        summary="Budget with neither, or both, of minAvailable and maxUnavailable",
+        why="With neither, no eviction is ever allowed; with both, the API server refuses it.",
+        fix="Set one of them: maxUnavailable: 1",
+        source=f"{doc.BUDGETS}; pkg/controller/disruption/disruption.go (v1.36)",
+    ),
+    Rule(
+        "pdb-overlap",
+        ERROR,
+        overlap,
+        summary="Pods that more than one budget selects",
+        why="The eviction API answers with an error for such pods, so drains never end.",
+        fix="Make the selectors disjoint",
+        source=f"{doc.BUDGETS}; https://github.com/kubernetes/kubernetes/issues/75957",
+    ),
+    Rule(
+        "pdb-selects-nothing",
+        WARNING,
+        selects_nothing,
+        summary="Budget that selects no pods",
+        why="It protects nothing. Checked against the cluster, or where the manifests have workloads in its namespace.",
+        fix="Make the selector match the labels of the pod template",
+        source=doc.BUDGETS,
+    ),
+    Rule(
+        "pdb-whole-namespace",
+        WARNING,
+        whole_namespace,
+        summary="One budget for all pods of a namespace",
+        why="The pods of all workloads, Jobs included, are counted together: one workload may lose all of its own.",
+        fix="Give each workload a budget of its own",
+        source=doc.BUDGETS,
+    ),
+    Rule(
+        "pdb-missing",
+        NOTE,
+        missing,
+        summary="Several replicas without a budget",
+        why="Drains evict all pods of a node at once; several drains together may take the whole workload down.",
+        fix="Add a PodDisruptionBudget with maxUnavailable: 1",
+        source=doc.DISRUPTIONS,
+        once=True,
+    ),
+)

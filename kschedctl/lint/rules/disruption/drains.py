@@ -1,0 +1,96 @@
+"""Whether nodes can be drained."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from kschedctl.api.arrays import Row
+from kschedctl.lint.framework import documentation as doc
+from kschedctl.lint.framework.context import LintContext
+from kschedctl.lint.framework.rule import WARNING, Rule
+from kschedctl.lint.objects.subject import Problem, Subject
+from kschedctl.lint.objects.workload import SERVING, Workload, compiled
+
+
+def no_headroom(context: LintContext) -> Iterator[Problem]:
+    facts = context.facts
+    for workload in context.workloads:
+        rows = facts.rows_of(workload)
+        if workload.kind not in SERVING or not rows or facts.selected(workload).sum() < 2:
+            continue
+        room = np.flatnonzero(facts.eligible(workload) & facts.room(workload)).tolist()
+        tight = [row for row in dict.fromkeys(rows) if not room or room == [row]]
+        if tight and _nowhere_else(context, workload, tight[0]):
+            name = facts.view.nodes.names[tight[0]]
+            message = f"a pod of it that is evicted from {name} fits on no other node"
+            yield workload.problem((), message)
+
+
+def _nowhere_else(context: LintContext, workload: Workload, row: Row) -> bool:
+    """Whether its pod that is on this node would fit on no other, by a replay without it.
+
+    One that would not come back to this node either fits nowhere at all: that is not a matter of drains.
+    """
+    view = context.facts.view.fork()
+    names = {pod.key for pod in context.facts.owners[workload.owner]}
+    position = next(p for p in view.pods_on(row) if view.pods.objects[p].key in names)
+    view.forget(position)
+    cycle = context.facts.replay(workload, view)
+    if cycle is None or cycle.error is not None:
+        return False
+    feasible = cycle.feasible.tolist()
+    return feasible == [row] or (not feasible and bool(view.nodes.unschedulable[row]))
+
+
+def order_deadlock(context: LintContext) -> Iterator[Problem]:
+    assert context.cluster is not None
+    view = context.facts.view
+    pods = view.pods
+    held: dict[int, list[str]] = {}
+    for budget in context.cluster.pod_disruption_budgets:
+        selector = compiled(budget.spec.selector)
+        if budget.status.disruptions_allowed > 0 or selector is None:
+            continue
+        selected = pods.matching(selector, frozenset((budget.metadata.namespace,)))[pods.info] & (view.node >= 0)
+        for row in np.unique(view.node[selected]).tolist():
+            held.setdefault(row, []).append(f"{budget.metadata.namespace}/{budget.metadata.name}")
+    together: dict[tuple[str, ...], list[int]] = {}
+    for row, budgets in held.items():
+        if len(budgets) > 1:
+            together.setdefault(tuple(budgets), []).append(row)
+    for sharing, rows in together.items():
+        namespace, _, name = sharing[0].partition("/")
+        node = context.facts.view.nodes.names[rows[0]]
+        message = (
+            f"it and {', '.join(sharing[1:])} allow no eviction and share {len(rows)} nodes ({node}): no "
+            "order of drains works"
+        )
+        yield Subject("PodDisruptionBudget", name, namespace).problem(("spec",), message)
+
+
+RULES = (
+    Rule(
+        "drain-no-headroom",
+        WARNING,
+        no_headroom,
+        summary="Pods that fit nowhere else once evicted",
+        why="Even where the budget permits it, a drained pod stays Pending. Proved by replay on the cluster without "
+        "it.",
+        fix="Add room, or loosen what the pods demand of their node",
+        source="https://github.com/kubernetes-sigs/descheduler/issues/1584",
+        needs_cluster=True,
+    ),
+    Rule(
+        "drain-order-deadlock",
+        WARNING,
+        order_deadlock,
+        summary="Two budgets that allow nothing share nodes",
+        why="Each waits for pods that cannot come up until the other lets go: such nodes cannot be drained in any "
+        "order.",
+        fix="Let at least one of them allow an eviction",
+        source=doc.DISRUPTIONS,
+        needs_cluster=True,
+    ),
+)

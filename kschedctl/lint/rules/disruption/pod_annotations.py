@@ -1,0 +1,103 @@
+"""Annotations about placement and eviction that nothing reads: renamed, misspelt, or in the wrong place."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from kschedctl.lint.analysis.near_names import one_meant
+from kschedctl.lint.framework import documentation as doc
+from kschedctl.lint.framework.context import LintContext
+from kschedctl.lint.framework.rule import WARNING, Rule
+from kschedctl.lint.objects.subject import Path, Problem
+from kschedctl.lint.objects.workload import Workload
+
+_EVICTION = (
+    "karpenter.sh/do-not-disrupt",
+    "cluster-autoscaler.kubernetes.io/safe-to-evict",
+    "cluster-autoscaler.kubernetes.io/safe-to-evict-local-volumes",
+    "descheduler.alpha.kubernetes.io/evict",
+)
+"""What is read of pods, and of nothing that makes them."""
+_TRUTHS = {
+    "karpenter.sh/do-not-disrupt": ("true",),
+    "cluster-autoscaler.kubernetes.io/safe-to-evict": ("true", "false"),
+}
+"""Annotation -> the values that are read; what is written otherwise in the case alone is one of them."""
+_RENAMED = {
+    "karpenter.sh/do-not-evict": "karpenter.sh/do-not-disrupt",
+    "karpenter.sh/do-not-consolidate": "karpenter.sh/do-not-disrupt",
+}
+_FIELDS = {
+    "scheduler.alpha.kubernetes.io/affinity": "affinity",
+    "scheduler.alpha.kubernetes.io/tolerations": "tolerations",
+    "scheduler.alpha.kubernetes.io/critical-pod": "priorityClassName",
+}
+"""Annotation of old -> the field that replaced it."""
+
+
+def without_effect(context: LintContext) -> Iterator[Problem]:
+    told: set[tuple[object, Path]] = set()
+    for workload in context.workloads:
+        for path, message, fix in _of(workload):
+            if (workload.subject, path) not in told:
+                told.add((workload.subject, path))
+                yield workload.subject.problem(path, message, fix)
+
+
+def _of(workload: Workload) -> Iterator[tuple[Path, str, str]]:
+    """(field, what is wrong, what to do) of what stands on the pods, and on the object that makes them."""
+    on_pods = _texts(workload.annotations)
+    at: Path = (*workload.at, "metadata", "annotations")
+    for key, value in on_pods.items():
+        if (said := _faulty(key, value, on_pods, workload)) is not None:
+            yield (*at, key), *said
+    for key in _EVICTION:
+        if key in workload.labels and key not in on_pods:
+            message = f"{key} is read as an annotation, and never as a label"
+            yield (*workload.at, "metadata", "labels", key), message, "Move it to the annotations of the pods"
+    if not workload.at or workload.made_by:
+        return
+    for key in _texts(_mapping(workload.subject.document.get("metadata")).get("annotations")):
+        if (key in _EVICTION or key in _RENAMED) and _RENAMED.get(key, key) not in on_pods:
+            message = f"{key} is read of pods, not of a {workload.subject.kind}: nothing reads it here"
+            yield ("metadata", "annotations", key), message, "Move it to the metadata of the pod template"
+
+
+def _faulty(key: str, value: str, beside: Mapping[str, str], workload: Workload) -> tuple[str, str] | None:
+    """(what is wrong with an annotation of pods, what to do), None where nothing is."""
+    if key in _RENAMED:
+        said = f"{key} is not read any more: Karpenter's v1beta1 renamed it", f"Write {_RENAMED[key]}"
+        return None if _RENAMED[key] in beside else said
+    if key in _FIELDS:
+        instead = _FIELDS[key]
+        said = f"{key} is not read any more: {instead} replaced it", f"Set {instead} of the pod's spec"
+        return None if workload.written.get(instead) else said
+    if key not in _EVICTION and (meant := one_meant(key, _EVICTION)):
+        return f"nothing reads {key}", f"Write {meant}"
+    known = _TRUTHS.get(key, ())
+    if value not in known and value.lower() in ("true", "false", "yes", "no"):
+        return (f'"{value}" is not read: the value is {" or ".join(known)}', "") if known else None
+    return None
+
+
+def _texts(annotations: Any) -> dict[str, str]:
+    return {str(key): value for key, value in _mapping(annotations).items() if isinstance(value, str)}
+
+
+def _mapping(value: Any) -> Mapping[str, Any]:
+    return value if isinstance(value, Mapping) else {}
+
+
+RULES = (
+    Rule(
+        "an-without-effect",
+        WARNING,
+        without_effect,
+        summary="An annotation against eviction, or for placement, that nothing reads",
+        why="It was renamed, is misspelt or stands on what makes the pods: they are evicted, and placed, as if it were "
+        "not there.",
+        fix="Correct the annotation",
+        source=f"https://karpenter.sh/docs/concepts/disruption/#pod-level-controls; {doc.LABELS}",
+    ),
+)

@@ -1,1 +1,0 @@
-"""Rules that see, without a cluster, that another name was meant."""

@@ -1,0 +1,343 @@
+"""Names that nothing has: of what objects refer to, of what autoscalers scale, and of namespaces."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import NamedTuple
+
+from kschedctl.cluster import CLUSTER_SCOPED
+from kschedctl.lint.analysis.near_names import one_meant
+from kschedctl.lint.analysis.placement import REQUIRED, pod_terms, storage_class_names
+from kschedctl.lint.framework import documentation as doc
+from kschedctl.lint.framework.context import LintContext
+from kschedctl.lint.framework.rule import WARNING, Rule
+from kschedctl.lint.objects.kinds import ScalingLimits
+from kschedctl.lint.objects.manifests import AUTOSCALERS
+from kschedctl.lint.objects.subject import Path, Problem, Subject
+from kschedctl.lint.objects.workload import SERVING, TEMPLATES
+
+_PROVIDED = {
+    "StorageClass": {"standard", "default", "managed", "gp2", "gp3", "local-path", "hostpath", "longhorn"},
+    "RuntimeClass": {"nvidia", "runc", "crun", "kata", "gvisor", "runsc", "spin"},
+    "ServiceAccount": {"default"},
+}
+"""Kind -> names that clusters bring with them."""
+_MOST_COMPARED = 500
+"""Names of one kind; nobody finds a slip among more of them."""
+
+
+class NameReference(NamedTuple):
+    """The name of an object of a kind, and the field of an object that holds it.
+
+    ``namespace``: that of the object with the name, unless it is that of the one with the field.
+    """
+
+    subject: Subject
+    path: Path
+    kind: str
+    name: str
+    namespace: str = ""
+
+    @property
+    def where(self) -> str:
+        """The namespace, empty for kinds without one."""
+        return "" if self.kind in CLUSTER_SCOPED else self.namespace or self.subject.namespace or "default"
+
+
+def misspelt(context: LintContext, references: Iterable[NameReference]) -> Iterator[Problem]:
+    """Names that nothing has, each beside one that was meant."""
+    anywhere: dict[str, set[str]] = {}
+    for reference in references:
+        kind, name = reference.kind, reference.name
+        known = anywhere.setdefault(kind, context.names_anywhere(kind))
+        if not name or name in known or name in _PROVIDED.get(kind, ()):
+            continue
+        names = context.names_beside(reference.subject, kind, reference.where)
+        if name not in names and len(names) <= _MOST_COMPARED and (meant := one_meant(name, names)):
+            message = f'there is no {kind} "{name}", but "{meant}"'
+            yield reference.subject.problem(reference.path, message, f"Write {meant}")
+
+
+def elsewhere(context: LintContext, references: Iterable[NameReference]) -> Iterator[Problem]:
+    """Names that only an object of another namespace has, which nothing there names."""
+    references = [reference for reference in references if reference.name and reference.subject.namespace]
+    named = {(reference.kind, reference.where, reference.name) for reference in references}
+    for subject, path, kind, name, _ in references:
+        homes = context.namespaces_of(kind, name)
+        free = [home for home in homes if (kind, home, name) not in named]
+        if (
+            homes == free
+            and len(free) == 1
+            and free != [subject.namespace]
+            and not context.others_own([subject.namespace])
+        ):
+            yield subject.problem(path, f'{kind} "{name}" is in namespace {free[0]}, and seen from there alone')
+
+
+_SCHEDULERS = ("default-scheduler", "volcano", "yunikorn", "kai-scheduler", "koord-scheduler", "run-ai-scheduler")
+_QUEUE = "kueue.x-k8s.io/queue-name"
+
+
+def storage(context: LintContext) -> Iterator[Problem]:
+    if context.cluster is None:  # else vl-missing speaks
+        references = list(_of_storage(context))
+        yield from misspelt(context, references)
+        yield from elsewhere(context, (each for each in references if each.kind == "PersistentVolumeClaim"))
+
+
+def _of_storage(context: LintContext) -> Iterator[NameReference]:
+    for subject, path, name in storage_class_names(context.linted("PersistentVolumeClaim"), context.workloads):
+        yield NameReference(subject, path, "StorageClass", name)
+    for workload in context.workloads:
+        for i, volume in enumerate(workload.spec.volumes):
+            if volume.persistent_volume_claim is not None:
+                path = workload.at_field("volumes", i, "persistentVolumeClaim", "claimName")
+                yield NameReference(
+                    workload.subject, path, "PersistentVolumeClaim", volume.persistent_volume_claim.claim_name
+                )
+    for subject, claim in context.linted("PersistentVolumeClaim"):
+        yield NameReference(subject, ("spec", "volumeName"), "PersistentVolume", claim.spec.volume_name)
+    for subject, volume in context.linted("PersistentVolume"):
+        if (kept := volume.spec.claim_ref) is not None:
+            path, namespace = ("spec", "claimRef", "name"), kept.namespace or "default"
+            yield NameReference(subject, path, "PersistentVolumeClaim", kept.name, namespace)
+
+
+_CLAIM = ("PersistentVolumeClaim",)
+
+
+def devices(context: LintContext) -> Iterator[Problem]:
+    if context.cluster is None:  # else dra-no-device speaks
+        references = list(_of_devices(context))
+        yield from misspelt(context, references)
+        yield from elsewhere(context, (each for each in references if each.kind != "DeviceClass"))
+
+
+def _of_devices(context: LintContext) -> Iterator[NameReference]:
+    for workload in context.workloads:
+        for i, claim in enumerate(workload.spec.resource_claims):
+            template, named = claim.resource_claim_template_name or "", claim.resource_claim_name or ""
+            at = workload.at_field("resourceClaims", i)
+            yield NameReference(workload.subject, (*at, "resourceClaimTemplateName"), "ResourceClaimTemplate", template)
+            yield NameReference(workload.subject, (*at, "resourceClaimName"), "ResourceClaim", named)
+    for kind, spec_at in (("ResourceClaim", ("spec",)), ("ResourceClaimTemplate", ("spec", "spec"))):
+        for subject, found in context.linted(kind):
+            spec = found.spec if kind == "ResourceClaim" else found.spec.spec
+            for i, request in enumerate(spec.devices.requests):
+                path = (*spec_at, "devices", "requests", i)
+                if request.exactly is not None:
+                    at = (*path, "exactly", "deviceClassName")
+                    yield NameReference(subject, at, "DeviceClass", request.exactly.device_class_name)
+                for j, one in enumerate(request.first_available):
+                    at = (*path, "firstAvailable", j, "deviceClassName")
+                    yield NameReference(subject, at, "DeviceClass", one.device_class_name)
+
+
+def runtime_class(context: LintContext) -> Iterator[Problem]:
+    yield from misspelt(context, _of_pods(context, "RuntimeClass", "runtimeClassName"))
+
+
+def service_account(context: LintContext) -> Iterator[Problem]:
+    yield from misspelt(context, _of_pods(context, "ServiceAccount", "serviceAccountName"))
+
+
+def _of_pods(context: LintContext, kind: str, field: str) -> Iterator[NameReference]:
+    """What a field of the pods' specs names."""
+    for workload in context.workloads:
+        name = workload.written.get(field)
+        yield NameReference(workload.subject, workload.at_field(field), kind, name if isinstance(name, str) else "")
+
+
+def gang(context: LintContext) -> Iterator[Problem]:
+    yield from misspelt(context, _of_gangs(context))
+
+
+def _of_gangs(context: LintContext) -> Iterator[NameReference]:
+    for workload in context.workloads:
+        group = workload.spec.scheduling_group
+        name = (group.pod_group_name if group else "") or ""
+        yield NameReference(workload.subject, workload.at_field("schedulingGroup", "podGroupName"), "PodGroup", name)
+    for subject in context.subjects:
+        metadata = subject.document.get("metadata")
+        labels = metadata.get("labels") if isinstance(metadata, Mapping) else None
+        queue = labels.get(_QUEUE) if isinstance(labels, Mapping) else None
+        if isinstance(queue, str):
+            yield NameReference(subject, ("metadata", "labels", _QUEUE), "LocalQueue", queue)
+
+
+def scheduler(context: LintContext) -> Iterator[Problem]:
+    for workload in context.workloads:
+        name = workload.spec.scheduler_name
+        if name not in _SCHEDULERS and (meant := one_meant(name, _SCHEDULERS)):
+            yield workload.problem(("schedulerName",), f'"{name}" is nearly {meant}', f"Write {meant}")
+
+
+_PENDING = "The pods stay Pending until somebody creates what they name."
+_REFUSED = "Admission refuses the pods: the controller keeps trying and nothing starts."
+_CORRECT = "Correct the name"
+
+
+def scaled(context: LintContext) -> Iterator[Problem]:
+    autoscalers = [(s, found.limits) for kind in AUTOSCALERS for s, found in context.linted(kind) if found.limits]
+    targets = {(subject.namespace or "default", limits.name) for subject, limits in autoscalers}
+    for subject, limits in autoscalers:
+        namespace = subject.namespace or "default"
+        if meant := one_meant(limits.kind, SERVING):
+            message = f'there is no kind "{limits.kind}": kinds are written in the case that they have'
+            yield subject.problem(("spec", "scaleTargetRef", "kind"), message, f"Write {meant}")
+            continue
+        there = _workloads(context, namespace, limits)
+        unscaled = [name for name in there if (namespace, name) not in targets]
+        if limits.name not in there and (near := one_meant(limits.name, unscaled)):
+            message = f'there is no {limits.kind} "{limits.name}", and "{near}" has no autoscaler'
+            yield subject.problem(("spec", "scaleTargetRef", "name"), message, f"Write {near}")
+
+
+def _workloads(context: LintContext, namespace: str, limits: ScalingLimits) -> set[str]:
+    return {w.subject.name for w in context.by_namespace.get(namespace, ()) if w.kind == limits.kind}
+
+
+_PROVIDED_NAMESPACES = ("kube-", "openshift-", "default")
+"""What the names begin with of namespaces that clusters bring with them."""
+_NAME = "kubernetes.io/metadata.name"
+"""The label by which every namespace can be selected."""
+_KINDS = ("Namespace", "Project", "ProjectRequest")
+
+
+class _Named(NamedTuple):
+    """A namespace that a field names; ``needed``: without it no pod is ever made, or finds a node."""
+
+    subject: Subject
+    path: Path
+    name: str
+    needed: bool
+
+
+def missing(context: LintContext) -> Iterator[Problem]:
+    made = {name for kind in _KINDS for name in context.names_anywhere(kind)}
+    for subject, path, name, needed in (*_of_objects(context), *_of_terms(context)):
+        if name in made or name.startswith(_PROVIDED_NAMESPACES):
+            continue
+        beside = context.names_beside(subject, "Namespace")
+        known = beside if beside or path == _OF_OBJECT else set(context.by_namespace)
+        meant = one_meant(name, known) if name not in known else ""
+        if meant or (needed and beside and name not in beside and context.cluster is None):
+            message = f'nothing makes the namespace "{name}"' + f', but "{meant}"' * bool(meant and beside)
+            yield subject.problem(path, message, f"Write {meant}" if meant else "")
+
+
+_OF_OBJECT: Path = ("metadata", "namespace")
+
+
+def _of_objects(context: LintContext) -> Iterator[_Named]:
+    """Needed where the file of what makes pods makes another namespace, and no object of that one is elsewhere."""
+    making = {subject.place.file for subject in context.subjects if subject.kind == "Namespace" and subject.place}
+    files: dict[str, set[str]] = {}
+    for subject in context.subjects:
+        if subject.namespace and subject.place:
+            files.setdefault(subject.namespace, set()).add(subject.place.file)
+    for subject in context.subjects:
+        name = subject.namespace
+        if name and _is_written(subject):
+            alone = subject.place is not None and files.get(name) == {subject.place.file} <= making
+            yield _Named(subject, _OF_OBJECT, name, alone and subject.kind in TEMPLATES)
+
+
+def _is_written(subject: Subject) -> bool:
+    """Whether the namespace stands in the object."""
+    metadata = subject.document.get("metadata")
+    return isinstance(metadata, dict) and bool(metadata.get("namespace"))
+
+
+def _of_terms(context: LintContext) -> Iterator[_Named]:
+    used = {subject.namespace for subject in context.subjects}
+    for workload in context.workloads:
+        for path, term in pod_terms(workload):
+            required = "podAffinity" in path and REQUIRED in path
+            for i, name in enumerate(term.namespaces):
+                at = workload.at_field(*path, "namespaces", i)
+                yield _Named(workload.subject, at, name, required and name not in used)
+            selector = term.namespace_selector.match_labels if term.namespace_selector else {}
+            if _NAME in selector:
+                at, name = workload.at_field(*path, "namespaceSelector", "matchLabels", _NAME), selector[_NAME]
+                yield _Named(workload.subject, at, name, required and name not in used)
+
+
+RULES = (
+    Rule(
+        "vl-misspelt",
+        WARNING,
+        storage,
+        summary="A claim, volume or class of storage that is not among the manifests, beside one that is nearly it, or "
+        "in another namespace",
+        why=_PENDING,
+        fix=_CORRECT,
+        source=doc.VOLUMES,
+    ),
+    Rule(
+        "dra-misspelt",
+        WARNING,
+        devices,
+        summary="A ResourceClaim, its template or a DeviceClass that is not among the manifests, beside one that is "
+        "nearly it",
+        why=_PENDING,
+        fix=_CORRECT,
+        source=doc.DEVICES,
+    ),
+    Rule(
+        "gg-misspelt",
+        WARNING,
+        gang,
+        summary="A PodGroup or a queue of Kueue that is not among the manifests, beside one that is nearly it",
+        why="The pods wait, gated or suspended, until somebody creates what they name.",
+        fix=_CORRECT,
+        source=f"{doc.PLUGINS}: gangscheduling; https://kueue.sigs.k8s.io/docs/concepts/local_queue/",
+    ),
+    Rule(
+        "rc-misspelt",
+        WARNING,
+        runtime_class,
+        summary="A RuntimeClass that is not among the manifests, beside one that is nearly it",
+        why=_REFUSED,
+        fix=_CORRECT,
+        source="https://kubernetes.io/docs/concepts/containers/runtime-class/",
+    ),
+    Rule(
+        "sa-misspelt",
+        WARNING,
+        service_account,
+        summary="A ServiceAccount that is not among the manifests, beside one that is nearly it",
+        why=_REFUSED,
+        fix=_CORRECT,
+        source="plugin/pkg/admission/serviceaccount (v1.36)",
+    ),
+    Rule(
+        "sc-misspelt",
+        WARNING,
+        scheduler,
+        summary="A schedulerName that is nearly default-scheduler, or that of another well-known one",
+        why="Nobody looks at the pods: they stay Pending without a single event.",
+        fix="Correct schedulerName, or leave it out",
+        source=doc.SCHEDULERS,
+    ),
+    Rule(
+        "hpa-misspelt",
+        WARNING,
+        scaled,
+        summary="An autoscaler of a workload that is not among the manifests, beside one that has none",
+        why="It scales nothing: the workload stays at its replicas.",
+        fix="Correct scaleTargetRef",
+        source="https://kubernetes.io/docs/tasks/run-application/horizontal-pod-autoscale/",
+    ),
+    Rule(
+        "ns-missing",
+        WARNING,
+        missing,
+        summary="A namespace that nothing makes, where the manifests make others",
+        why="The API server refuses objects of a namespace that is not there, and required affinity to its pods leaves "
+        "pods Pending. Told of names that are nearly one that is made, of such affinity, and of what makes pods in a "
+        "file that makes another namespace.",
+        fix="Correct the name, or make the namespace",
+        source="https://kubernetes.io/docs/concepts/overview/working-with-objects/namespaces/",
+    ),
+)

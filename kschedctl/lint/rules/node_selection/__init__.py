@@ -1,0 +1,1 @@
+"""nodeSelector, node affinity, and labels of nodes."""

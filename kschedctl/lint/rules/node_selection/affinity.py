@@ -1,0 +1,188 @@
+"""nodeSelector, node affinity and nodeName."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from kschedctl.api.labels import parse_int64
+from kschedctl.api.node_selector import NodeSelectorError, compile_preferred_terms
+from kschedctl.api.objects import NodeSelectorTerm
+from kschedctl.lint.analysis.node_requirements import alternatives
+from kschedctl.lint.analysis.placement import PREFERRED, REQUIRED
+from kschedctl.lint.framework import documentation as doc
+from kschedctl.lint.framework.context import LintContext
+from kschedctl.lint.framework.rule import ERROR, NOTE, WARNING, Rule
+from kschedctl.lint.objects.subject import Path, Problem
+from kschedctl.lint.objects.workload import SERVING, Workload
+from kschedctl.snapshot.node_order import HOSTNAME
+
+ISOLATION_WORDS = ("dedicated", "isolat", "tenant", "restricted", "compliance", "pci", "secure")
+RESTRICTED_PREFIX = "node-restriction.kubernetes.io/"
+TERMS: Path = ("affinity", "nodeAffinity", REQUIRED, "nodeSelectorTerms")
+
+
+def no_node_matches(context: LintContext) -> Iterator[Problem]:
+    facts = context.facts
+    for workload in context.workloads:
+        wanted = workload.kind != "DaemonSet"  # which may wait for its nodes
+        if wanted and len(facts) and not facts.selected(workload).any() and facts.never(workload, ("NodeAffinity",)):
+            yield workload.problem(where(workload), f"none of the {len(facts):,} nodes matches {demands(workload)}")
+
+
+def one_node_matches(context: LintContext) -> Iterator[Problem]:
+    facts = context.facts
+    for workload in context.workloads:
+        found = facts.selected(workload)
+        named = HOSTNAME in workload.spec.node_selector
+        if workload.kind in SERVING and len(facts) > 1 and found.sum() == 1 and not named:
+            yield workload.problem(where(workload), f"only node {facts.names(found)} matches {demands(workload)}")
+
+
+def contradiction(context: LintContext) -> Iterator[Problem]:
+    for workload in context.workloads:
+        ways = alternatives(workload.spec)
+        conflicts = [way.conditions.conflicts for way in ways]
+        if ways and all(conflicts):
+            keys = ", ".join(dict.fromkeys(key for found in conflicts for key in found))
+            yield workload.problem(where(workload), f"no node can meet all that is required of {keys}")
+
+
+def not_an_integer(context: LintContext) -> Iterator[Problem]:
+    for workload in context.workloads:
+        affinity = workload.spec.affinity.node_affinity if workload.spec.affinity else None
+        required = affinity.required_during_scheduling_ignored_during_execution if affinity else None
+        preferred = affinity.preferred_during_scheduling_ignored_during_execution if affinity else ()
+        terms: list[tuple[Path, NodeSelectorTerm]] = [
+            ((*TERMS, i), term) for i, term in enumerate(required.node_selector_terms if required else ())
+        ]
+        terms += [((*TERMS[:2], PREFERRED, i, "preference"), wish.preference) for i, wish in enumerate(preferred)]
+        for path, term in terms:
+            for j, expression in enumerate(term.match_expressions):
+                values = expression.values or ()
+                if expression.operator in ("Gt", "Lt") and len(values) == 1 and parse_int64(values[0]) is None:
+                    message = f"\"{values[0]}\": for 'Gt', 'Lt' operators, the value must be an integer"
+                    yield workload.problem((*path, "matchExpressions", j, "values"), message)
+
+
+def preferred_dead(context: LintContext) -> Iterator[Problem]:
+    facts = context.facts
+    for workload in context.workloads:
+        affinity = workload.spec.affinity.node_affinity if workload.spec.affinity else None
+        for i, term in enumerate(affinity.preferred_during_scheduling_ignored_during_execution if affinity else ()):
+            try:
+                compiled = compile_preferred_terms((term,))
+            except NodeSelectorError:
+                continue
+            scores = facts.view.nodes.evaluate(compiled.score, compiled.keys, compiled.names, int)
+            if len(facts) and not scores.any():
+                yield workload.problem(
+                    ("affinity", "nodeAffinity", PREFERRED, i), "no node matches: the preference has no effect"
+                )
+
+
+def node_name_pin(context: LintContext) -> Iterator[Problem]:
+    for workload in context.workloads:
+        spec = workload.spec
+        if spec.node_name:
+            message = f"nodeName {spec.node_name} bypasses the scheduler: no check of room, taints or volumes"
+            yield workload.problem(("nodeName",), message)
+        elif HOSTNAME in spec.node_selector and workload.kind not in ("Pod", "Job", "CronJob"):
+            yield workload.problem(
+                ("nodeSelector", HOSTNAME), f"pinned to node {spec.node_selector[HOSTNAME]}: it goes down with it"
+            )
+
+
+def kubelet_settable_label(context: LintContext) -> Iterator[Problem]:
+    for workload in context.workloads:
+        for key in workload.spec.node_selector:
+            name = key.lower()
+            if any(word in name for word in ISOLATION_WORDS) and RESTRICTED_PREFIX not in key:
+                yield workload.problem(
+                    ("nodeSelector", key), f"a compromised kubelet may give its node the label {key}"
+                )
+
+
+def where(workload: Workload) -> Path:
+    """The field that says which nodes: the first node affinity term, else nodeSelector."""
+    affinity = workload.spec.affinity.node_affinity if workload.spec.affinity else None
+    required = affinity.required_during_scheduling_ignored_during_execution if affinity else None
+    return TERMS if required is not None else ("nodeSelector",)
+
+
+def demands(workload: Workload) -> str:
+    """The labels that the workload asks for, in a few words."""
+    keys = dict.fromkeys(key for way in alternatives(workload.spec) for key in way.conditions.by_key)
+    shown = [f"{key}={workload.spec.node_selector[key]}" if key in workload.spec.node_selector else key for key in keys]
+    return ", ".join(shown) or "its node affinity"
+
+
+RULES = (
+    Rule(
+        "na-no-node-matches",
+        ERROR,
+        no_node_matches,
+        summary="nodeSelector or required node affinity that no node matches",
+        why="The pods stay Pending until such a node joins. Proved by replay.",
+        fix="Correct the labels, or add such nodes",
+        source=doc.AFFINITY,
+        needs_cluster=True,
+    ),
+    Rule(
+        "na-one-node-matches",
+        WARNING,
+        one_node_matches,
+        summary="Only one node matches",
+        why="When that node is drained or fails, the pods have nowhere to go.",
+        fix="Select a label that several nodes have",
+        source=doc.AFFINITY,
+        needs_cluster=True,
+    ),
+    Rule(
+        "na-contradiction",
+        ERROR,
+        contradiction,
+        summary="Required conditions on nodes that exclude each other",
+        why="nodeSelector and required node affinity must both hold; no node can meet both, so the pods stay Pending.",
+        fix="Remove one of the conditions",
+        source=doc.AFFINITY,
+    ),
+    Rule(
+        "na-not-integer",
+        ERROR,
+        not_an_integer,
+        summary="Gt or Lt of what is no integer",
+        why="The API server takes it, but every attempt to schedule such a pod fails.",
+        fix="Write an integer in quotes",
+        source="NewRequirement in staging/src/k8s.io/apimachinery/pkg/labels/selector.go (v1.36)",
+    ),
+    Rule(
+        "na-preferred-dead",
+        NOTE,
+        preferred_dead,
+        summary="Preferred node affinity that no node matches",
+        why="It has no effect; most often a label is misspelt.",
+        fix="Correct the label, or remove the preference",
+        source=doc.AFFINITY,
+        needs_cluster=True,
+    ),
+    Rule(
+        "na-node-name-pin",
+        WARNING,
+        node_name_pin,
+        summary="Pods pinned to one node by name",
+        why="nodeName bypasses the scheduler: pods fail on a full or tainted node, and WaitForFirstConsumer claims "
+        "never "
+        "bind. A hostname in nodeSelector ties the workload to the life of one node.",
+        fix="Select nodes by a label that several of them share",
+        source=f"{doc.AFFINITY}#nodename",
+    ),
+    Rule(
+        "na-kubelet-settable-label",
+        NOTE,
+        kubelet_settable_label,
+        summary="Isolation by a label that kubelets may set themselves",
+        why="A compromised node can label itself so that sensitive pods come to it.",
+        fix="Use labels with the prefix node-restriction.kubernetes.io/",
+        source=f"{doc.AFFINITY}#node-isolation-restriction",
+    ),
+)

@@ -1,0 +1,273 @@
+"""Labels of nodes that nobody can have meant as they are written, and values of them that no node has."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from functools import lru_cache
+from typing import NamedTuple
+
+from kschedctl.api.objects import NodeSelectorTerm
+from kschedctl.lint.analysis.near_names import one_meant
+from kschedctl.lint.analysis.node_requirements import DEPRECATED, NO_LABELS, alternatives
+from kschedctl.lint.analysis.placement import node_label_keys, node_terms
+from kschedctl.lint.framework import documentation as doc
+from kschedctl.lint.framework.context import LintContext
+from kschedctl.lint.framework.rule import ERROR, NOTE, WARNING, Rule
+from kschedctl.lint.objects.subject import Path, Problem, Subject
+from kschedctl.lint.objects.workload import Workload
+from kschedctl.lint.rules.node_selection.affinity import TERMS, where
+
+ARCH, OS = "kubernetes.io/arch", "kubernetes.io/os"
+_NAMES = {
+    "kubernetes.io": ("hostname", "os", "arch"),
+    "topology.kubernetes.io": ("zone", "region", "rack", "block"),
+    "node.kubernetes.io": ("instance-type", "windows-build", "exclude-from-external-load-balancers"),
+    "node-role.kubernetes.io": ("control-plane", "master"),
+    "failure-domain.beta.kubernetes.io": ("zone", "region"),
+    "beta.kubernetes.io": ("os", "arch", "instance-type"),
+    "karpenter.sh": ("nodepool", "capacity-type"),
+    "karpenter.k8s.aws": (
+        *("instance-category", "instance-family", "instance-generation", "instance-size", "instance-cpu"),
+        *("instance-memory", "instance-gpu-name", "instance-gpu-count", "instance-hypervisor", "instance-local-nvme"),
+    ),
+    "eks.amazonaws.com": ("nodegroup", "capacityType", "compute-type"),
+    "cloud.google.com": ("gke-nodepool", "gke-spot", "gke-accelerator", "gke-preemptible", "compute-class"),
+    "kubernetes.azure.com": ("agentpool", "mode", "scalesetpriority", "os-sku", "accelerator"),
+}
+"""Domain -> the labels of nodes in it."""
+_ALSO_THERE = {"kubernetes.io/role", "node-role.kubernetes.io/controlplane", "node-role.kubernetes.io/masters"}
+"""Labels of distributions and installers, nearly as Kubernetes' own."""
+_HOME = {name: f"{domain}/{name}" for domain, names in list(_NAMES.items())[:3][::-1] for name in names}
+"""Name -> the label of Kubernetes' own with it, whatever the domain before it is."""
+_FAMILY = "kubernetes.io"
+_NEARLY_ALL = ((OS, "linux"), (ARCH, "amd64"))
+"""Labels that nearly every node has with such a value."""
+
+
+def misspelt(context: LintContext) -> Iterator[Problem]:
+    of_pools = {key for _, pool in context.linted("NodePool") for key in pool.labels}
+    for workload in context.workloads:
+        for path, key in node_label_keys(workload):
+            told_elsewhere = key in NO_LABELS and path[-1] == "topologyKey"  # ts-wrong-hostname-key tells of these
+            meant = label_meant(key) or ("" if key in of_pools else one_meant(key, of_pools))
+            if meant and not told_elsewhere:
+                yield workload.problem(path, f"no node has the label {key}", f"Write {meant}")
+    for subject, path, key in _of_others(context):
+        if meant := label_meant(key):
+            yield subject.problem(path, f"no node has the label {key}", f"Write {meant}")
+
+
+def _of_others(context: LintContext) -> Iterator[tuple[Subject, Path, str]]:
+    """What volumes and classes of storage ask of nodes, and what NodePools say of theirs."""
+    for subject, volume in context.linted("PersistentVolume"):
+        required = volume.spec.node_affinity.required if volume.spec.node_affinity else None
+        for i, term in enumerate(required.node_selector_terms if required else ()):
+            for j, expression in enumerate(term.match_expressions):
+                at: Path = ("spec", "nodeAffinity", "required", "nodeSelectorTerms", i, "matchExpressions", j, "key")
+                yield subject, at, expression.key
+    for subject, pool in context.linted("NodePool"):
+        for i, declared in enumerate(pool.spec.template.spec.requirements):
+            yield subject, ("spec", "template", "spec", "requirements", i, "key"), declared.key
+    for subject, found in context.linted("StorageClass"):
+        for i, allowed in enumerate(found.allowed_topologies):
+            for j, asked in enumerate(allowed.match_label_expressions):
+                yield subject, ("allowedTopologies", i, "matchLabelExpressions", j, "key"), asked.key
+
+
+@lru_cache(maxsize=4096)
+def label_meant(key: str) -> str:
+    """The label of nodes of which a key is nearly one, empty where it is one, or may be somebody's own."""
+    domain, _, name = key.rpartition("/")
+    if key in _ALSO_THERE or name in _NAMES.get(domain, ()):
+        return ""
+    if key in NO_LABELS:
+        return NO_LABELS[key]
+    if domain in _NAMES:
+        here = one_meant(name, _NAMES[domain])
+        return f"{domain}/{here}" if here else _HOME.get(name, "") if domain.endswith(_FAMILY) else ""
+    known = [known for known, names in _NAMES.items() if name in names]
+    if near := one_meant(domain, known):
+        return f"{near}/{name}"
+    return _HOME.get(name, "") if domain.endswith("." + _FAMILY) else ""
+
+
+def ored(context: LintContext) -> Iterator[Problem]:
+    for workload in context.workloads:
+        affinity = workload.spec.affinity.node_affinity if workload.spec.affinity else None
+        required = affinity.required_during_scheduling_ignored_during_execution if affinity else None
+        terms = required.node_selector_terms if required else ()
+        wide = [i for i, term in enumerate(terms) if _nearly_all(term)]
+        others = [term for i, term in enumerate(terms) if i not in wide]
+        if wide and any(_keys(term).isdisjoint(_keys(terms[wide[0]])) for term in others):
+            message = "terms are alternatives: this one takes nearly every node, whatever the others ask for"
+            yield workload.problem((*TERMS, wide[0]), message)
+
+
+def _keys(term: NodeSelectorTerm) -> set[str]:
+    return {expression.key for expression in term.match_expressions}
+
+
+def _nearly_all(term: NodeSelectorTerm) -> bool:
+    """Whether it asks for nothing but what nearly every node has."""
+    asked = term.match_expressions
+    common = all(e.operator == "In" and (e.key, v) in _NEARLY_ALL for e in asked for v in (e.values or ("",))[:1])
+    return bool(asked) and common and not term.match_fields
+
+
+_ARCHITECTURES = ("amd64", "arm64", "arm", "386", "ppc64le", "ppc64", "s390x", "riscv64", "loong64", "mips64le")
+_SYSTEMS = ("linux", "windows", "darwin", "freebsd")
+"""Also of nodes that are none: virtual ones."""
+VALUES: dict[str, tuple[str, ...]] = {
+    ARCH: _ARCHITECTURES,
+    OS: _SYSTEMS,
+    "karpenter.sh/capacity-type": ("spot", "on-demand", "reserved"),
+    "eks.amazonaws.com/capacityType": ("SPOT", "ON_DEMAND", "CAPACITY_BLOCK"),
+    "kubernetes.azure.com/mode": ("system", "user"),
+    "kubernetes.azure.com/scalesetpriority": ("spot", "regular"),
+}
+"""Label -> all the values that it has. Of architectures: GOARCH of what kubelets are built for."""
+_CLOSED = (ARCH, OS)
+"""Of which no provider has values of its own."""
+_ALIASES = {
+    **dict.fromkeys(("x86_64", "x86-64", "x64", "x86", "amd", "amd_64", "intel", "intel64"), "amd64"),
+    **dict.fromkeys(("aarch64", "arm_64", "arm64v8", "arm64/v8", "armv8", "graviton"), "arm64"),
+    **dict.fromkeys(("armhf", "armv7", "armv7l", "arm32", "arm/v7"), "arm"),
+    **dict.fromkeys(("i386", "i686", "ia32"), "386"),
+    **dict.fromkeys(("win", "win32", "win64", "windows-server"), "windows"),
+    **dict.fromkeys(("ubuntu", "debian", "rhel", "bottlerocket", "al2", "al2023", "gnu/linux"), "linux"),
+    **dict.fromkeys(("ondemand", "on_demand"), "on-demand"),
+}
+"""What others call it, in lower case -> the value of the label."""
+
+
+class _Asked(NamedTuple):
+    """A requirement on a label of nodes; the paths of its values."""
+
+    key: str
+    operator: str
+    values: tuple[tuple[Path, str], ...]
+
+
+def unknown_value(context: LintContext) -> Iterator[Problem]:
+    pools = {subject.name for subject, _ in context.linted("NodePool")}
+    for workload in context.workloads:
+        for asked in _asked(workload):
+            problems = list(_of_pools(workload.subject, asked, pools) if asked.key == _POOL else _unknown(asked))
+            yield from (workload.problem(path, message, fix) for path, message, fix in problems)
+    for subject, pool in context.linted("NodePool"):
+        for i, declared in enumerate(pool.spec.template.spec.requirements):
+            at: Path = ("spec", "template", "spec", "requirements", i, "values")
+            values = tuple(((*at, j), str(value)) for j, value in enumerate(declared.values))
+            for path, message, fix in _unknown(_Asked(declared.key, declared.operator, values)):
+                yield subject.problem(path, message, fix)
+
+
+_POOL = "karpenter.sh/nodepool"
+
+
+def _asked(workload: Workload) -> Iterator[_Asked]:
+    """What a pod's spec asks of labels of nodes, be it only preferred."""
+    for key, value in workload.spec.node_selector.items():
+        yield _Asked(key, "In", ((("nodeSelector", key), value),))
+    for at, term in node_terms(workload):
+        for i, expression in enumerate(term.match_expressions):
+            path: Path = (*at, "matchExpressions", i, "values")
+            values = tuple(((*path, j), value) for j, value in enumerate(expression.values or ()))
+            yield _Asked(expression.key, expression.operator, values)
+
+
+def _unknown(asked: _Asked) -> Iterator[tuple[Path, str, str]]:
+    """(field, what is wrong, what to write) of values that no node has, where they are not beside what is meant."""
+    key = DEPRECATED.get(asked.key, asked.key)
+    known = VALUES.get(key, ())
+    written = {value for _, value in asked.values}
+    for path, value in asked.values if known and asked.operator in ("In", "NotIn") else ():
+        meant = "" if value in known else _value_meant(value, known)
+        if value in known or meant in written or (not meant and key not in _CLOSED):
+            continue
+        fix = f"Write {meant}" if meant else f"Write one of {', '.join(known[:3])}"
+        yield path, f"{asked.key} is never {value or 'empty'} on a node", fix
+
+
+def _value_meant(value: str, known: tuple[str, ...]) -> str:
+    alias = _ALIASES.get(value.lower(), "")
+    return alias if alias in known else one_meant(value, known)
+
+
+def _of_pools(subject: Subject, asked: _Asked, pools: Iterable[str]) -> Iterator[tuple[Path, str, str]]:
+    """The same of the name of a NodePool."""
+    for path, value in asked.values:
+        if meant := one_meant(value, pools) if value not in pools else "":
+            yield path, f'there is no NodePool "{value}", but "{meant}"', f"Write {meant}"
+
+
+def os_mismatch(context: LintContext) -> Iterator[Problem]:
+    for workload in context.workloads:
+        field, name = _system(workload)
+        if name not in _SYSTEMS:
+            continue
+        asked = [way.conditions.by_key.get(OS) for way in alternatives(workload.spec)]
+        allowed = [values.allowed for values in asked if values is not None and values.allowed is not None]
+        if allowed and not any(name in each for each in allowed):
+            wanted = ", ".join(sorted({value for each in allowed for value in each}))
+            message = f"{field} says {name}, but the pods go to {wanted} nodes only: the kubelet refuses them there"
+            yield workload.problem(where(workload), message)
+        elif name == "windows" and field == _OS_NAME and not allowed and not workload.spec.node_name:
+            yield workload.problem(("os", "name"), "the scheduler does not read it: the pods go to linux nodes too")
+
+
+_OS_NAME, _OPTIONS = "spec.os", "securityContext.windowsOptions"
+
+
+def _system(workload: Workload) -> tuple[str, str]:
+    """(field, operating system) of what the pods are for; empty where nothing says it."""
+    spec = workload.written
+    system = spec.get("os")
+    if isinstance(system, Mapping) and isinstance(system.get("name"), str):
+        return _OS_NAME, system["name"]
+    containers = spec.get("containers")
+    for each in (spec, *(containers if isinstance(containers, list) else ())):
+        context = each.get("securityContext") if isinstance(each, Mapping) else None
+        if isinstance(context, Mapping) and context.get("windowsOptions"):
+            return _OPTIONS, "windows"
+    return "", ""
+
+
+RULES = (
+    Rule(
+        "lb-misspelt",
+        WARNING,
+        misspelt,
+        summary="A label of nodes that is nearly one of Kubernetes' own, of a cloud's or of a NodePool's",
+        why="No node has it: what is required keeps pods Pending, what is preferred does nothing.",
+        fix="Write the label as Kubernetes does",
+        source=doc.LABELS,
+    ),
+    Rule(
+        "na-terms-ored",
+        NOTE,
+        ored,
+        summary="Node selector terms that were meant to hold together",
+        why="One of nodeSelectorTerms is enough: a term that nearly every node meets makes the others pointless.",
+        fix="Put all matchExpressions into one term",
+        source=doc.AFFINITY,
+    ),
+    Rule(
+        "na-unknown-value",
+        WARNING,
+        unknown_value,
+        summary="A value that a well-known label of nodes never has",
+        why="No node has it: what is required keeps pods Pending, what is preferred or excluded does nothing.",
+        fix="Write the value as nodes have it",
+        source=doc.LABELS,
+    ),
+    Rule(
+        "na-os-mismatch",
+        ERROR,
+        os_mismatch,
+        summary="Pods whose operating system is not that of the nodes they go to",
+        why="The scheduler does not read spec.os: it places the pods by labels alone, and the kubelet refuses them.",
+        fix="Select nodes by kubernetes.io/os with the value of spec.os.name",
+        source="https://kubernetes.io/docs/concepts/workloads/pods/#pod-os",
+    ),
+)

@@ -1,0 +1,1 @@
+"""PriorityClasses, who uses them, and who evicts whom."""

@@ -1,0 +1,151 @@
+"""PriorityClasses by themselves."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from kschedctl.api.priority import SYSTEM_CLASSES
+from kschedctl.lint.framework import documentation as doc
+from kschedctl.lint.framework.context import LintContext
+from kschedctl.lint.framework.rule import ERROR, NOTE, WARNING, Rule, RuleProfile
+from kschedctl.lint.objects.manifests import Item
+from kschedctl.lint.objects.subject import Problem
+
+HIGHEST_USER_DEFINABLE = 1_000_000_000
+RESERVED_PREFIX = "system-"
+_NEGATIONS = ("non-", "non", "not ", "no-", "no ", "never-", "never ", "without ")
+EVICTING_WORDS = ("critical", "urgent", "preempt", "evict")
+
+
+def value_over_1e9(context: LintContext) -> Iterator[Problem]:
+    for subject, item in context.linted("PriorityClass"):
+        if item.value > HIGHEST_USER_DEFINABLE and not item.metadata.name.startswith(RESERVED_PREFIX):
+            yield subject.problem(("value",), f"{item.value:,} is above 1,000,000,000")
+
+
+def system_prefix(context: LintContext) -> Iterator[Problem]:
+    system = {(c.metadata.name, c.value) for c in SYSTEM_CLASSES}
+    for subject, item in context.linted("PriorityClass"):
+        name = item.metadata.name
+        if name.startswith(RESERVED_PREFIX) and ((name, item.value) not in system or item.global_default):
+            yield subject.problem(("metadata", "name"), f"{name}: the prefix system- is reserved")
+
+
+def multiple_global_default(context: LintContext) -> Iterator[Problem]:
+    defaults = [item for item in context.known_items("PriorityClass") if item.value.global_default]
+    for subject, item in context.linted("PriorityClass"):
+        beside = context.beside(subject, defaults) if item.global_default else []
+        names = sorted({c.metadata.name for c in beside})
+        if len(names) > 1:
+            wins = min(beside, key=lambda c: c.value).metadata.name
+            message = f"{len(names)} classes are the global default ({', '.join(names)}); {wins}, the lowest, would win"
+            yield subject.problem(("globalDefault",), message)
+
+
+def global_default_high(context: LintContext) -> Iterator[Problem]:
+    classes = [i for i in context.known_items("PriorityClass") if not i.subject.name.startswith(RESERVED_PREFIX)]
+    for subject, item in context.linted("PriorityClass"):
+        beside = context.beside(subject, classes) if item.global_default else []
+        others = [c.value for c in beside if not c.global_default]
+        placeholders = item.value <= 0 and all(value < 0 for value in others)  # pods that only keep room
+        if others and item.value >= max(others) and not placeholders:
+            message = f"pods that name no class get {item.value:,}, no class gives more (the highest: {max(others):,})"
+            yield subject.problem(("globalDefault",), message)
+
+
+def duplicate_value(context: LintContext) -> Iterator[Problem]:
+    by_value: dict[int, list[Item]] = {}
+    for known in context.known_items("PriorityClass"):
+        by_value.setdefault(known.value.value, []).append(known)
+    for subject, item in context.linted("PriorityClass"):
+        same = [known for known in by_value[item.value] if context.variants.together(subject, known.subject)]
+        others = sorted({known.subject.name for known in same} - {subject.name})
+        told = any(known.subject.place and known.subject.name < subject.name for known in same)
+        if others and not told:
+            yield subject.problem(("value",), f"{item.value:,} is also the value of {', '.join(others)}")
+
+
+def no_description(context: LintContext) -> Iterator[Problem]:
+    classes = context.linted("PriorityClass")
+    recorded = any(subject.document or item.description for subject, item in classes)
+    for subject, item in classes if recorded else ():
+        if not item.description and not item.metadata.name.startswith(RESERVED_PREFIX):
+            yield subject.problem((), "no description says which pods should use it")
+
+
+def never_but_urgent(context: LintContext) -> Iterator[Problem]:
+    for subject, item in context.linted("PriorityClass"):
+        said = f"{item.metadata.name} {item.description}".lower()
+        words = [word for word in EVICTING_WORDS if word in said and not any(no + word in said for no in _NEGATIONS)]
+        if item.preemption_policy == "Never" and words:
+            message = f'called "{words[0]}", but preemptionPolicy Never evicts nobody: its pods wait for room'
+            yield subject.problem(("preemptionPolicy",), message)
+
+
+RULES = (
+    Rule(
+        "pc-value-over-1e9",
+        ERROR,
+        value_over_1e9,
+        summary="PriorityClass value above 1,000,000,000",
+        why="The API server refuses the class: higher values are kept for the system's own classes.",
+        fix="Choose a value of at most 1000000000",
+        source=doc.PRIORITY,
+    ),
+    Rule(
+        "pc-system-prefix",
+        ERROR,
+        system_prefix,
+        summary="PriorityClass name that begins with system-",
+        why="The prefix is reserved: the API server refuses every such class but its own two.",
+        fix="Give the class another name",
+        source=doc.PRIORITY,
+    ),
+    Rule(
+        "pc-multiple-global-default",
+        ERROR,
+        multiple_global_default,
+        summary="More than one PriorityClass is the global default",
+        why="Admission refuses the second one; where a race let both in, the one with the lowest value silently wins.",
+        fix="Set globalDefault: true on one class only",
+        source=f"{doc.PRIORITY}; https://github.com/kubernetes/kubernetes/issues/59987",
+    ),
+    Rule(
+        "pc-global-default-high",
+        WARNING,
+        global_default_high,
+        summary="The global default outranks all other classes",
+        why="Pods for which nobody chose a class are scheduled before, and may evict, those for which somebody did.",
+        fix="Give the global default a value below that of the classes for important pods",
+        source=doc.PRIORITY,
+    ),
+    Rule(
+        "pc-duplicate-value",
+        NOTE,
+        duplicate_value,
+        summary="Two PriorityClasses with the same value",
+        why="Two names suggest an order between their pods, but to the scheduler they are equal.",
+        fix="Give the classes different values, or keep one of them",
+        source=doc.PRIORITY,
+        profile=RuleProfile.STRICT,
+    ),
+    Rule(
+        "pc-no-description",
+        NOTE,
+        no_description,
+        summary="PriorityClass without a description",
+        why="Users of the cluster cannot tell when to use it; the field exists for that.",
+        fix="Say in description which pods should use the class",
+        source=doc.PRIORITY,
+        profile=RuleProfile.STRICT,
+    ),
+    Rule(
+        "pc-never-but-urgent",
+        NOTE,
+        never_but_urgent,
+        summary="preemptionPolicy Never on a class whose words promise eviction",
+        why="Its pods go to the head of the queue, but wait there, with growing back-off, until others leave.",
+        fix="Remove preemptionPolicy: Never, or say in name and description that the class does not preempt",
+        source=f"{doc.PRIORITY}#non-preempting-priority-class",
+    ),
+)

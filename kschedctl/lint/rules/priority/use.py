@@ -1,0 +1,193 @@
+"""How workloads use PriorityClasses."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+
+from kschedctl.api.objects import Pod
+from kschedctl.lint.analysis.near_names import one_meant
+from kschedctl.lint.framework import documentation as doc
+from kschedctl.lint.framework.context import LintContext
+from kschedctl.lint.framework.rule import ERROR, NOTE, WARNING, Rule, RuleProfile
+from kschedctl.lint.objects.owners import pods_by_owner
+from kschedctl.lint.objects.subject import Problem, Subject
+from kschedctl.lint.objects.workload import SERVING
+from kschedctl.lint.rules.priority.classes import RESERVED_PREFIX
+
+SYSTEM_NAMESPACES = ("openshift-", "kube-")
+"""What the namespaces of a distribution's own pods begin with; agents of nodes are system's wherever they are."""
+
+
+def _classes_known(context: LintContext) -> bool:
+    """Every cluster has classes: where none is known, they were not read."""
+    return bool(context.known("PriorityClass")) and context.all_known("PriorityClass")
+
+
+def missing(context: LintContext) -> Iterator[Problem]:
+    known = _classes_known(context)
+    for workload in context.workloads:
+        name = workload.spec.priority_class_name
+        reserved = name.startswith(RESERVED_PREFIX)  # nobody can make another
+        if name and name not in context.priority_classes and (known or reserved):
+            meant = one_meant(name, context.priority_classes)
+            yield workload.problem(
+                ("priorityClassName",), f'there is no PriorityClass "{name}"', f"Write {meant}" if meant else ""
+            )
+
+
+def not_set(context: LintContext) -> Iterator[Problem]:
+    classes = [c for c in context.known("PriorityClass") if not c.metadata.name.startswith(RESERVED_PREFIX)]
+    serving = [workload for workload in context.workloads if workload.kind in SERVING]
+    if not _classes_known(context) or any(c.global_default for c in classes):
+        return
+    used = {(workload.namespace, workload.spec.priority_class_name) for workload in serving}
+    pods = context.cluster.pods if context.cluster else ()
+    used |= {(pod.metadata.namespace, pod.spec.priority_class_name) for pod in pods}
+    above = {c.metadata.name for c in classes if c.value > 0}
+    namespaces = {namespace for namespace, name in used if name in above}
+    for workload in serving:
+        spec = workload.spec
+        if not spec.priority_class_name and not spec.priority and workload.namespace in namespaces:
+            yield workload.problem((), "no priorityClassName and no global default: its pods are the first victims")
+
+
+def system_critical_in_user_namespace(context: LintContext) -> Iterator[Problem]:
+    for workload in context.workloads:
+        name, namespace = workload.spec.priority_class_name, workload.subject.namespace
+        of_system = "system" in namespace or namespace.startswith(SYSTEM_NAMESPACES) or workload.kind == "DaemonSet"
+        if name.startswith(RESERVED_PREFIX) and namespace and not of_system:
+            yield workload.problem(
+                ("priorityClassName",), f"{name} in namespace {namespace}: its pods evict all others"
+            )
+
+
+def deleted_in_use(context: LintContext) -> Iterator[Problem]:
+    assert context.cluster is not None
+    if not _classes_known(context):
+        return
+    used: Counter[str] = Counter()
+    first: dict[str, Pod] = {}
+    for pod in context.cluster.pods:
+        name = pod.spec.priority_class_name
+        if pod.spec.node_name and name and name not in context.priority_classes:
+            used[name] += 1
+            first.setdefault(name, pod)
+    for name, count in used.items():
+        pod = first[name]
+        subject = Subject("Pod", pod.metadata.name, pod.metadata.namespace)
+        message = f'PriorityClass "{name}" is gone, but {count} running pods have it: new ones will be refused'
+        yield subject.problem(("spec", "priorityClassName"), message)
+
+
+def global_default_drift(context: LintContext) -> Iterator[Problem]:
+    assert context.cluster is not None
+    for (kind, namespace, name), pods in pods_by_owner(context.cluster).items():
+        found = {pod.spec.priority for pod in pods if pod.spec.priority is not None}
+        if len(found) > 1:
+            values = ", ".join(f"{value:,}" for value in sorted(found))
+            yield Subject(kind, name, namespace).problem(("spec",), f"its pods have different priorities: {values}")
+
+
+def unused(context: LintContext) -> Iterator[Problem]:
+    assert context.cluster is not None
+    used = {pod.spec.priority_class_name for pod in context.cluster.pods}
+    used |= {workload.spec.priority_class_name for workload in context.workloads}
+    for subject, item in context.linted("PriorityClass") if context.all_known("Pod") else ():
+        name = item.metadata.name
+        if name not in used and not item.global_default and not name.startswith(RESERVED_PREFIX):
+            yield subject.problem((), "no pod and no workload uses it")
+
+
+def no_quota(context: LintContext) -> Iterator[Problem]:
+    quotas = context.linted("ResourceQuota")
+    if not quotas:
+        return
+    limited = set()
+    for _, quota in quotas:
+        for expression in quota.spec.scope_selector.match_expressions:
+            if expression.scope_name == "PriorityClass":
+                limited |= set(expression.values or context.priority_classes)
+    classes = [c for c in context.known("PriorityClass") if not c.metadata.name.startswith(RESERVED_PREFIX)]
+    top = max((c.value for c in classes), default=0)
+    for subject, item in context.linted("PriorityClass"):
+        if item.value == top and item.value > 0 and item.metadata.name not in limited:
+            yield subject.problem((), "no ResourceQuota limits who may use it: every namespace may take top priority")
+
+
+RULES = (
+    Rule(
+        "pc-missing",
+        ERROR,
+        missing,
+        summary="priorityClassName of a class that does not exist",
+        why="Admission refuses the pods; the controller keeps trying and nothing starts. Checked where "
+        "some PriorityClass is known, of the cluster or among the manifests.",
+        fix="Create the PriorityClass, or correct the name",
+        source=doc.PRIORITY,
+    ),
+    Rule(
+        "pc-not-set",
+        NOTE,
+        not_set,
+        summary="No priority class where others of the namespace have one",
+        why="Pods without a class have priority 0 and are evicted first when pods of a class with a value above 0 "
+        "need room.",
+        fix="Set priorityClassName",
+        source=doc.PRIORITY,
+        once=True,
+    ),
+    Rule(
+        "pc-system-critical-in-user-ns",
+        NOTE,
+        system_critical_in_user_namespace,
+        summary="A system-*-critical class outside the system's namespaces",
+        why="With a priority of 2,000,000,000 such pods evict everything else, ingress and monitoring included.",
+        fix="Use a class of your own with a value of at most 1000000000",
+        source=doc.PRIORITY,
+        once=True,
+    ),
+    Rule(
+        "pc-deleted-in-use",
+        ERROR,
+        deleted_in_use,
+        summary="Running pods of a PriorityClass that was deleted",
+        why="Running pods keep their priority, but every new pod that names the class is refused, so nothing is "
+        "replaced.",
+        fix="Create the class again, or move the workloads to another one",
+        source=doc.PRIORITY,
+        needs_cluster=True,
+    ),
+    Rule(
+        "pc-global-default-drift",
+        WARNING,
+        global_default_drift,
+        summary="Pods of one workload with different priorities",
+        why="A new or changed (default) class only counts for new pods: old ones keep theirs, and become victims of "
+        "their own siblings.",
+        fix="Restart the workload, so that all its pods get the present priority",
+        source=f"{doc.PRIORITY}#notes-about-podpriority-and-existing-clusters",
+        needs_cluster=True,
+    ),
+    Rule(
+        "pc-unused",
+        NOTE,
+        unused,
+        summary="A PriorityClass that nothing uses",
+        why="It is dead, or a workload that should use it misspells its name.",
+        fix="Delete the class, or use it",
+        source=doc.PRIORITY,
+        needs_cluster=True,
+    ),
+    Rule(
+        "pc-no-quota",
+        NOTE,
+        no_quota,
+        summary="No ResourceQuota guards the highest class",
+        why="Anyone who may create pods may choose the highest class and evict others. Checked when ResourceQuotas are "
+        "among the manifests.",
+        fix="Limit the class by a ResourceQuota with a scopeSelector for PriorityClass in each tenant's namespace",
+        source="https://kubernetes.io/docs/concepts/policy/resource-quotas/#resource-quota-per-priorityclass",
+        profile=RuleProfile.STRICT,
+    ),
+)

@@ -1,0 +1,187 @@
+"""Who evicts whom, and who cannot although it seems so."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from kschedctl.api.arrays import Amounts, Bools
+from kschedctl.lint.analysis.placement import Term, anti_affinity_terms, required_terms
+from kschedctl.lint.framework import documentation as doc
+from kschedctl.lint.framework.context import LintContext
+from kschedctl.lint.framework.rule import NOTE, WARNING, Rule, RuleProfile
+from kschedctl.lint.objects.subject import Problem
+from kschedctl.lint.objects.workload import Workload, compiled
+from kschedctl.snapshot.node_order import HOSTNAME
+
+LONG_GRACE_SECONDS = 600
+SYSTEM = 2_000_000_000
+REQUIRED = ("affinity", "podAffinity", "requiredDuringSchedulingIgnoredDuringExecution")
+
+
+def affinity_to_lower(context: LintContext) -> Iterator[Problem]:
+    for workload in context.workloads:
+        for term in required_terms(workload):
+            found = _priorities(context, workload, term)
+            own = context.priority(workload)
+            if len(found) and not term.selects_itself and found.max() < own:
+                message = f"the pods that it must be with have priority {found.max():,} at most, its own is {own:,}"
+                yield workload.problem(term.path, message)
+
+
+def cross_node(context: LintContext) -> Iterator[Problem]:
+    facts = context.facts
+    for workload in context.workloads:
+        own = context.priority(workload)
+        for term in anti_affinity_terms(workload):
+            if term.key == HOSTNAME or own <= 0:
+                continue
+            view, mine = facts.view, _matching(context, workload, term)
+            rows = view.node[mine[view.pods.info] & (view.pods.priority[view.pods.info] < own)]
+            rows = rows[rows >= 0]
+            codes = view.nodes.label(term.key).codes
+            eligible = facts.eligible(workload)
+            occupied = np.isin(codes, codes[rows]) & (codes >= 0)
+            if not len(rows) or not eligible.any() or not occupied[eligible].all():
+                continue
+            if facts.refused(workload, "InterPodAffinity")[eligible].all():
+                message = (
+                    f"every {term.key} holds pods of lower priority that it must avoid; those on other nodes of it stay"
+                )
+                yield workload.problem(term.path, message)
+
+
+def victims_long_grace(context: LintContext) -> Iterator[Problem]:
+    highest = _highest(context)
+    for workload in context.workloads:
+        grace = workload.spec.termination_grace_period_seconds or 0
+        own = context.priority(workload)
+        if grace >= LONG_GRACE_SECONDS and own < highest:
+            message = f"pods that evict it (priority {highest:,} against {own:,}) wait up to {grace:,} s"
+            yield workload.problem(("terminationGracePeriodSeconds",), message)
+
+
+def budget_no_guarantee(context: LintContext) -> Iterator[Problem]:
+    highest = _highest(context)
+    lowest = min((info.priority for info in context.facts.view.pods.infos), default=0)
+    for subject, budget in context.linted("PodDisruptionBudget"):
+        selector = compiled(budget.spec.selector)
+        namespace = subject.namespace or "default"
+        covered = [] if selector is None else context.selected_beside(subject, namespace, selector)
+        if covered and (low := min(map(context.priority, covered))) < highest and low <= lowest:
+            message = f"its pods have the lowest priority, {low:,}: those of up to {highest:,} may evict them"
+            yield subject.problem(("spec",), message)
+
+
+def daemon_set_low(context: LintContext) -> Iterator[Problem]:
+    highest = _highest(context)
+    for workload in context.workloads:
+        if workload.kind == "DaemonSet" and context.priority(workload) <= min(context.default_priority, highest - 1):
+            message = f"priority {context.priority(workload):,} is below {highest:,} of other pods, that may evict it"
+            yield workload.problem(("priorityClassName",), message)
+
+
+def inversion(context: LintContext) -> Iterator[Problem]:
+    users: dict[tuple[str, str], list[Workload]] = {}
+    for workload in context.workloads:
+        for _, claim in context.claims(workload):
+            if claim.spec.access_modes in (("ReadWriteOnce",), ("ReadWriteOncePod",)):
+                users.setdefault((workload.namespace, claim.metadata.name), []).append(workload)
+    for (_, claim_name), sharing in users.items():
+        lowest = min(sharing, key=context.priority)
+        for workload in sharing:
+            if context.priority(workload) > context.priority(lowest):
+                i = next(i for i, c in context.claims(workload) if c.metadata.name == claim_name)
+                message = f"claim {claim_name} ties it to the node of {lowest.subject}, which has a lower priority"
+                yield workload.problem(("volumes", i), message)
+
+
+def _matching(context: LintContext, workload: Workload, term: Term) -> Bools:
+    """(T,): the distinct PodInfos of the cluster that the term is about."""
+    view = context.facts.view
+    return view.pods.matching(term.selector, term.namespaces_in(view.namespace_labels, workload.namespace))
+
+
+def _priorities(context: LintContext, workload: Workload, term: Term) -> Amounts:
+    """The priorities of the bound pods that the term is about."""
+    view = context.facts.view
+    pods = view.pods
+    chosen = _matching(context, workload, term)[pods.info] & (view.node >= 0)
+    return pods.priority[pods.info[chosen]]
+
+
+def _highest(context: LintContext) -> int:
+    """The highest priority of pods in the cluster that may evict others, those of the system aside."""
+    infos = context.facts.view.pods.infos
+    return max((i.priority for i in infos if i.priority < SYSTEM and i.spec.preemption_policy != "Never"), default=0)
+
+
+RULES = (
+    Rule(
+        "pc-affinity-to-lower",
+        WARNING,
+        affinity_to_lower,
+        summary="Required affinity to pods of lower priority",
+        why="Preemption would have to evict the very pods that this one must be with, so it refuses the node.",
+        fix="Give both workloads the same priority",
+        source=f"{doc.PRIORITY}#inter-pod-affinity-on-lower-priority-pods",
+        needs_cluster=True,
+    ),
+    Rule(
+        "pc-cross-node-preemption",
+        WARNING,
+        cross_node,
+        summary="Anti-affinity wider than a node against pods of lower priority",
+        why="Preemption only evicts pods of the node it makes room on: pods to avoid on other nodes of the zone "
+        "stay, and "
+        "the pod stays Pending in spite of its priority. Reported when the replay finds no node now.",
+        fix="Use the topologyKey kubernetes.io/hostname, or keep the two in different zones by node affinity",
+        source=f"{doc.PRIORITY}#cross-node-preemption",
+        needs_cluster=True,
+    ),
+    Rule(
+        "pc-victims-long-grace",
+        NOTE,
+        victims_long_grace,
+        summary="Long termination of pods that others may evict",
+        why="The pod that evicts them has to wait for their end, and others may take the room meanwhile.",
+        fix="Shorten terminationGracePeriodSeconds, or raise the priority so that it is nobody's victim",
+        source=f"{doc.PRIORITY}#graceful-termination-of-preemption-victims",
+        needs_cluster=True,
+    ),
+    Rule(
+        "pc-pdb-not-guarantee",
+        NOTE,
+        budget_no_guarantee,
+        summary="A disruption budget for the pods that preemption evicts first",
+        why="Preemption tries to respect budgets but breaks them when nothing else makes room, and takes the pods of "
+        "the lowest priority first.",
+        fix="Give pods that must not be evicted a higher priority",
+        source=f"{doc.PRIORITY}#poddisruptionbudget-is-supported-but-not-guaranteed",
+        needs_cluster=True,
+        profile=RuleProfile.STRICT,
+        once=True,
+    ),
+    Rule(
+        "pc-daemonset-low",
+        NOTE,
+        daemon_set_low,
+        summary="DaemonSet without a priority of its own, below other pods",
+        why="A pod of a DaemonSet that is evicted cannot go to another node: the node stays without it.",
+        fix="Give the DaemonSet a class above that of ordinary workloads, such as system-node-critical",
+        source="https://github.com/kubernetes/kubernetes/issues/141227",
+        needs_cluster=True,
+    ),
+    Rule(
+        "pc-inversion",
+        NOTE,
+        inversion,
+        summary="A claim shared with a workload of lower priority",
+        why="A volume for one node keeps its users together: where the lower one runs decides where the higher one "
+        "can.",
+        fix="Give both the same priority, or each a claim of its own",
+        source=doc.VOLUMES,
+        needs_cluster=True,
+    ),
+)

@@ -1,0 +1,1 @@
+"""Requests and limits, quotas, and the room that nodes have."""

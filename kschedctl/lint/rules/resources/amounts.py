@@ -1,0 +1,268 @@
+"""Requests and limits: missing ones, unknown ones, and those that nobody can have meant."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from itertools import islice
+
+from kschedctl.api.field_errors import Key
+from kschedctl.api.objects import Container, Resources
+from kschedctl.api.pod_requests import quantities
+from kschedctl.api.quantity import QuantityError, parse
+from kschedctl.api.resource_names import CPU, EPHEMERAL_STORAGE, MEMORY
+from kschedctl.api.validation.resources import resource_name
+from kschedctl.lint.analysis.near_names import one_meant
+from kschedctl.lint.framework import documentation as doc
+from kschedctl.lint.framework.context import LintContext
+from kschedctl.lint.framework.rule import ERROR, NOTE, WARNING, Rule, RuleProfile
+from kschedctl.lint.objects.subject import Path, Problem
+from kschedctl.lint.objects.workload import Workload
+
+NEEDED = (CPU, MEMORY)
+_TO_AN_END = ("Job", "Workflow", "Training", "Analysis", "Experiment")
+"""In the names of kinds whose pods run to an end."""
+_WITH_REQUESTS = ".k8s.elastic.co"
+"""Groups whose operators give containers requests where a template has none."""
+
+
+def missing(context: LintContext) -> Iterator[Problem]:
+    for workload in context.workloads:
+        if not _ends(workload):
+            yield from _missing(workload)
+
+
+def missing_in_jobs(context: LintContext) -> Iterator[Problem]:
+    for workload in context.workloads:
+        if _ends(workload):
+            yield from _missing(workload)
+
+
+def _ends(workload: Workload) -> bool:
+    """Whether its pods run to an end, and once, or are nobody's."""
+    kind = workload.subject.kind
+    ends = any(word in kind for word in _TO_AN_END) and kind != "CronJob"
+    return ends or kind in ("Pod", "PodTemplate")
+
+
+def _missing(workload: Workload) -> Iterator[Problem]:
+    if workload.kind.endswith(_WITH_REQUESTS):
+        return
+    pod_level = workload.spec.resources
+    given = {*pod_level.requests, *pod_level.limits} if pod_level else set()
+    beside = [c if c.restart_policy == "Always" else None for c in workload.spec.init_containers]
+    kept = [*_numbered("containers", workload.spec.containers), *_numbered("initContainers", beside)]
+    for field, i, container in kept:
+        has = given | {*container.resources.requests, *container.resources.limits}
+        lacking = [name for name in NEEDED if name not in has]
+        partial = workload.made_by and not container.image  # an operator adds its own to it
+        if lacking and not partial:
+            message = f"container {container.name} requests no {' and no '.join(lacking)}"
+            yield workload.problem((field, i), message)
+
+
+def _numbered(field: str, containers: Sequence[Container | None]) -> Iterator[tuple[str, int, Container]]:
+    """Those that run as long as the pod does."""
+    return ((field, i, container) for i, container in enumerate(containers) if container is not None)
+
+
+def unknown_resource(context: LintContext) -> Iterator[Problem]:
+    for workload in context.workloads:
+        for field, containers in (
+            ("containers", workload.spec.containers),
+            ("initContainers", workload.spec.init_containers),
+        ):
+            for i, container in enumerate(containers):
+                for part in ("requests", "limits"):
+                    for name in getattr(container.resources, part):
+                        at = workload.at_field(field, i, "resources", part, Key(name))
+                        yield from workload.refused(islice(resource_name(name, at), 1))
+
+
+def ephemeral_missing(context: LintContext) -> Iterator[Problem]:
+    for workload in context.workloads:
+        asked = any(
+            {*c.resources.requests, *c.resources.limits} & {"ephemeral-storage"} for c in workload.spec.containers
+        )
+        if workload.on_disk and not asked:
+            index, name = next(iter(workload.on_disk.items()))
+            message = f"emptyDir {name} is on the node's disk, but no container requests ephemeral-storage"
+            yield workload.problem(("volumes", index), message)
+
+
+_PACKED = "The scheduler counts it as needing nothing and packs nodes until pods are throttled, killed or evicted."
+
+
+IN_BYTES = (MEMORY, EPHEMERAL_STORAGE)
+LEAST_BYTES = 64 << 10
+"""Of which nothing runs."""
+MANY_CPUS, LEAST_BYTES_PER_CPU = 50, 32 << 20
+"""So many cores with so little memory each are none."""
+_MOST = {CPU: parse("2000"), MEMORY: parse("48Ti")}
+"""No machine has more."""
+_TIMES, _CPUS_AT_START, _GIB_AT_START = 8, 8, 32
+"""An init container decides alone where it asks for so many times what the pod does, and for so much."""
+_RESOURCES = (
+    *("nvidia.com/gpu", "amd.com/gpu", "intel.com/gpu", "gpu.intel.com/i915", "gpu.intel.com/xe", "google.com/tpu"),
+    *("aws.amazon.com/neuron", "aws.amazon.com/neuroncore", "aws.amazon.com/neurondevice", "vpc.amazonaws.com/efa"),
+    *("habana.ai/gaudi", "rdma/hca", "vpc.amazonaws.com/pod-eni"),
+    *("devices.kubevirt.io/kvm", "devices.kubevirt.io/tun", "devices.kubevirt.io/vhost-net", "smarter-devices/fuse"),
+)
+_WITHOUT_DOMAIN = {"nvidia/gpu": "nvidia.com/gpu", "amd/gpu": "amd.com/gpu", "intel/gpu": "intel.com/gpu"}
+
+
+def absurd(context: LintContext) -> Iterator[Problem]:
+    for workload in context.workloads:
+        for at, asked in _asked(workload):
+            for name, text in asked.items():
+                if said := _absurdity(name, text, asked):
+                    yield workload.problem((*at, name), said)
+
+
+def _asked(workload: Workload) -> Iterator[tuple[Path, Resources]]:
+    """All that is requested, or a limit, with the field."""
+    spec = workload.spec
+    for field, containers in (("containers", spec.containers), ("initContainers", spec.init_containers)):
+        for i, container in enumerate(containers):
+            yield (field, i, "resources", "requests"), container.resources.requests
+            yield (field, i, "resources", "limits"), container.resources.limits
+    if spec.resources is not None:
+        yield ("resources", "requests"), spec.resources.requests
+        yield ("resources", "limits"), spec.resources.limits
+
+
+def _absurdity(name: str, text: str | int | float, asked: Resources) -> str:
+    """What of an amount, among the others beside it, nobody can have meant; "" of all others."""
+    try:
+        amount = quantities(asked)
+    except QuantityError:
+        return ""
+    milli = amount[name].milli_value()
+    if name in IN_BYTES and milli % 1000 and milli < LEAST_BYTES * 1000:
+        return f'fractional byte value "{text}" is invalid, must be an integer'
+    if name in IN_BYTES and 0 < milli < LEAST_BYTES * 1000:
+        size = milli // 1000
+        return f'"{text}" is {size:,} byte{"s" * (size != 1)}: a unit, as Mi, is missing'
+    if name in _MOST and _MOST[name] < amount[name]:
+        return f'"{text}": no node has as much'
+    if name == CPU and milli >= MANY_CPUS * 1000:
+        memory = amount[MEMORY].value() if MEMORY in amount else 0
+        if memory < milli // 1000 * LEAST_BYTES_PER_CPU:
+            missing = "hardly any node has as many" if str(text).endswith("m") else "an m, for thousandths, is missing"
+            return f'"{text}" is {milli // 1000:,} cores: {missing}'
+    return ""
+
+
+def decided_by_init(context: LintContext) -> Iterator[Problem]:
+    for workload in context.workloads:
+        spec = workload.spec
+        beside = [c for c in spec.init_containers if c.restart_policy == "Always"]
+        for i, container in enumerate(spec.init_containers if spec.resources is None else ()):
+            if container.restart_policy == "Always":
+                continue
+            for name, least, unit in ((CPU, _CPUS_AT_START, "cores"), (MEMORY, _GIB_AT_START << 30, "GiB")):
+                asked, running = _request(container, name), sum(_request(c, name) for c in (*spec.containers, *beside))
+                if asked >= least * 1000 and asked >= running * _TIMES and not _is_absurd(container, name):
+                    part = "requests" if name in container.resources.requests else "limits"
+                    one = 1000 if name == CPU else 1000 << 30
+                    later = f"{running / one:,.3g} {unit}" if running else "none"
+                    message = f"it asks for {asked / one:,.3g} {unit}, all that runs later for {later}"
+                    yield workload.problem(("initContainers", i, "resources", part, name), message)
+
+
+def _is_absurd(container: Container, name: str) -> bool:
+    """Whether another rule says more of the amount."""
+    asked = {**container.resources.limits, **container.resources.requests}
+    return bool(_absurdity(name, asked[name], asked))
+
+
+def _request(container: Container, name: str) -> int:
+    """In thousandths; a limit without a request is one."""
+    asked = {**container.resources.limits, **container.resources.requests}
+    try:
+        return quantities({name: asked[name]})[name].milli_value() if name in asked else 0
+    except QuantityError:
+        return 0
+
+
+def misspelt(context: LintContext) -> Iterator[Problem]:
+    for workload in context.workloads:
+        for at, asked in _asked(workload):
+            for name in asked:
+                known = name in _RESOURCES or "/" not in name
+                meant = "" if known else _WITHOUT_DOMAIN.get(name) or one_meant(name, _RESOURCES)
+                if meant:
+                    yield workload.problem((*at, name), f"no node offers {name}", f"Write {meant}")
+
+
+RULES = (
+    Rule(
+        "rq-missing",
+        WARNING,
+        missing,
+        summary="Container, or sidecar, without cpu or memory requests",
+        why=_PACKED,
+        fix="Set resources.requests for cpu and memory",
+        source=doc.REQUESTS,
+        once_an_object=True,
+    ),
+    Rule(
+        "rq-missing-in-jobs",
+        NOTE,
+        missing_in_jobs,
+        summary="Container of a Job, or of a pod by itself, without cpu or memory requests",
+        why=_PACKED,
+        fix="Set resources.requests for cpu and memory",
+        source=doc.REQUESTS,
+        once=True,
+        profile=RuleProfile.STRICT,
+    ),
+    Rule(
+        "rq-unknown-resource",
+        ERROR,
+        unknown_resource,
+        summary="Request of a resource that no container may ask for",
+        why="The API server refuses containers with such names; the scheduler would ignore them.",
+        fix="Write the full name, such as nvidia.com/gpu",
+        source=f"{doc.REQUESTS}; {doc.VALIDATION}",
+    ),
+    Rule(
+        "rq-ephemeral-missing",
+        NOTE,
+        ephemeral_missing,
+        summary="emptyDir without a request for ephemeral-storage",
+        why="The disk is not reserved: when the node runs short, the kubelet evicts pods.",
+        fix="Request ephemeral-storage",
+        source=f"{doc.REQUESTS}#local-ephemeral-storage",
+        profile=RuleProfile.STRICT,
+        once=True,
+    ),
+    Rule(
+        "rq-absurd",
+        WARNING,
+        absurd,
+        summary="An amount in a unit that nobody can have meant",
+        why="512m of memory is half a byte, and 512 are bytes: the scheduler counts them as nothing, and a limit of "
+        "that size lets nothing start. 500 of cpu are cores, which no node has.",
+        fix="Write Mi or Gi for memory, m for thousandths of a core",
+        source=f"{doc.REQUESTS}; pkg/api/pod/warnings.go (v1.36)",
+    ),
+    Rule(
+        "rq-decided-by-init",
+        WARNING,
+        decided_by_init,
+        summary="An init container that asks for many times what the pod needs afterwards",
+        why="The scheduler reserves the larger of the two for the whole life of the pod: most of it lies idle, and few "
+        "nodes, or none, have the room.",
+        fix="Lower the request of the init container, or do its work in a Job",
+        source="https://kubernetes.io/docs/concepts/workloads/pods/init-containers/#resource-sharing-within-containers",
+    ),
+    Rule(
+        "rq-misspelt",
+        WARNING,
+        misspelt,
+        summary="A resource that is nearly the one that a well-known device plugin offers",
+        why="No node offers it: the pods stay Pending, as Insufficient.",
+        fix="Correct the name",
+        source="https://kubernetes.io/docs/concepts/extend-kubernetes/compute-storage-net/device-plugins/",
+    ),
+)

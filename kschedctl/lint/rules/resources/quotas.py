@@ -1,0 +1,317 @@
+"""What quotas and LimitRanges of a namespace refuse: the pods are never made.
+
+Upstream: pkg/quota/v1/evaluator/core/{pods,persistent_volume_claims}.go, plugin/pkg/admission/limitranger/admission.go,
+and SetDefaults_LimitRangeItem of pkg/apis/core/v1 (v1.36).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
+from functools import reduce
+from typing import NamedTuple
+
+import msgspec
+
+from kschedctl.api.objects import Container, Pod, ResourceRequirements, Resources
+from kschedctl.api.pod_requests import container_limits, pod_requests, quantities
+from kschedctl.api.quantity import Format, Quantity, QuantityError, parse
+from kschedctl.lint.framework import documentation as doc
+from kschedctl.lint.framework.context import LintContext
+from kschedctl.lint.framework.rule import ERROR, WARNING, Rule
+from kschedctl.lint.objects.amounts import readable
+from kschedctl.lint.objects.kinds import LimitRangeItem
+from kschedctl.lint.objects.subject import Path, Problem, Subject
+from kschedctl.lint.objects.workload import SERVING, Workload
+
+_DEMANDED = {
+    "cpu": ("requests", "cpu"),
+    "memory": ("requests", "memory"),
+    "requests.cpu": ("requests", "cpu"),
+    "requests.memory": ("requests", "memory"),
+    "limits.cpu": ("limits", "cpu"),
+    "limits.memory": ("limits", "memory"),
+}
+"""What a quota counts -> what each container then has to have. Upstream: podEvaluator.Constraints."""
+
+
+def lacking_for_quota(context: LintContext) -> Iterator[Problem]:
+    for subject, found in context.linted("ResourceQuota"):
+        scoped = found.spec.scopes or found.spec.scope_selector.match_expressions
+        demanded = [name for name in found.spec.hard if name in _DEMANDED]
+        for workload in () if scoped or not demanded else of_namespace(context, subject):
+            limits = [item for _, item in limits_for(context, workload.subject) if item.type == "Container"]
+            for i, container in enumerate(workload.spec.containers):
+                lacking = [name for name in demanded if not _has(workload, container, limits, *_DEMANDED[name])]
+                if lacking:
+                    message = f"must specify {', '.join(lacking)}: quota {subject.name} refuses the pods"
+                    yield workload.problem(("containers", i), message)
+
+
+def of_namespace(context: LintContext, subject: Subject) -> Iterator[Workload]:
+    """The workloads of the namespace of an object."""
+    for workload in context.by_namespace.get(subject.namespace or "default", ()):
+        if context.in_one_namespace(subject, workload.subject):
+            yield workload
+
+
+def _has(workload: Workload, container: Container, limits: list[LimitRangeItem], part: str, name: str) -> bool:
+    """Whether it has a request, or a limit, of a resource, be it by default."""
+    given = [container.resources.limits, *(limit.default for limit in limits), *(limit.max for limit in limits)]
+    if part == "requests":
+        given += [container.resources.requests, *(limit.default_request for limit in limits)]
+    pod_level = workload.spec.resources
+    given += [pod_level.requests, pod_level.limits] if pod_level else []
+    return any(name in each for each in given)
+
+
+_PODS = ("pods", "count/pods")
+_REQUESTED = ("cpu", "memory", "ephemeral-storage")
+"""What a quota counts under its name alone, as requests."""
+_COUNTED = {
+    "deployments.apps": "Deployment",
+    "statefulsets.apps": "StatefulSet",
+    "jobs.batch": "Job",
+    "cronjobs.batch": "CronJob",
+    "services": "Service",
+    "persistentvolumeclaims": "PersistentVolumeClaim",
+}
+"""What a quota counts, with ``count/`` before it or not -> the kind of the objects."""
+_MOST_NAMED = 3
+
+
+def exceeded(context: LintContext) -> Iterator[Problem]:
+    for subject, found in context.linted("ResourceQuota"):
+        if found.spec.scopes or found.spec.scope_selector.match_expressions:
+            continue
+        workloads = [w for w in of_namespace(context, subject) if w.replicas and not w.owned]
+        for name, hard in found.spec.hard.items():
+            try:
+                bound = parse(str(hard))
+                said = _exceeds(workloads, name, bound) or _objects(context, subject, name, bound)
+            except QuantityError:  # what cannot be read is no quota
+                continue
+            if said:
+                yield subject.problem(("spec", "hard", name), f"{said}: the quota refuses what is beyond {hard}")
+
+
+def _objects(context: LintContext, subject: Subject, name: str, hard: Quantity) -> str:
+    """What of the objects of a kind, or of the claims for storage, is more than the quota allows."""
+    kind = _COUNTED.get(name.removeprefix("count/"), "")
+    there = [s for s in context.subjects if s.kind == kind and context.in_one_namespace(subject, s)]
+    if hard < parse(len(there)):
+        return f"there are {len(there):,} objects of kind {kind}"
+    if name != "requests.storage":
+        return ""
+    claims = [c for s, c in context.linted("PersistentVolumeClaim") if context.in_one_namespace(subject, s)]
+    sizes = (readable(claim.spec.resources.requests).get("storage") for claim in claims)
+    asked = _sum(size for size in sizes if size is not None)
+    return f"the claims ask for {_shown(asked)}" if hard < asked else ""
+
+
+def _exceeds(workloads: list[Workload], name: str, hard: Quantity) -> str:
+    """What of the workloads together, or of one alone, is more than the quota allows."""
+    need = {workload: amount for workload in workloads if (amount := _amount(workload, name)) is not None}
+    kept = [workload for workload in need if workload.kind in SERVING or workload.kind == "Pod"]
+    least = {workload: _times(amount, workload.at_least) for workload, amount in need.items()}
+    most = {workload: _times(amount, workload.at_most) for workload, amount in need.items()}
+    together = _sum(least[workload] for workload in kept)
+    if hard < together:
+        return f"{_ask(kept)} for {_shown(together)}"
+    if alone := [workload for workload in need if hard < most[workload]]:
+        return f"{_ask(alone[:1])} for {_shown(most[alone[0]])}"
+    if hard < (together_most := _sum(most[workload] for workload in kept)):
+        return f"{_ask(kept)} for {_shown(together_most)} once the autoscalers are at their most"
+    for workload in kept:
+        surge, unavailable = workload.surge()
+        if surge and not unavailable and hard < together.add(need[workload]):
+            return f"a rollout of {workload.subject} starts a pod before an old one goes, and there is no room for it"
+    return ""
+
+
+def _times(amount: Quantity, count: int) -> Quantity:
+    return replace(amount, mantissa=amount.mantissa * count, written="")
+
+
+def _sum(amounts: Iterable[Quantity]) -> Quantity:
+    return reduce(Quantity.add, amounts, parse(0))
+
+
+def _shown(amount: Quantity) -> str:
+    """In whole mebibytes where it is bytes, and many."""
+    if amount.format is Format.BINARY_SI and amount.value() >= 1 << 20:
+        return f"{amount.value() >> 20:,} Mi"
+    return str(amount)
+
+
+def _ask(workloads: list[Workload]) -> str:
+    names = [str(workload.subject) for workload in workloads]
+    more = len(names) - _MOST_NAMED
+    if len(names) == 1:
+        return f"{names[0]} asks"
+    return ", ".join(names[:_MOST_NAMED]) + (f" and {more:,} more" if more > 0 else "") + " ask"
+
+
+def _amount(workload: Workload, name: str) -> Quantity | None:
+    """What one pod uses of a quota's resource; None where it uses none."""
+    if name in _PODS:
+        return parse(1)
+    pod = _defaulted(workload.pod)
+    part, _, resource = name.partition(".") if name.startswith(("requests.", "limits.")) else ("requests", "", name)
+    if part == "requests" and (name != resource or name in _REQUESTED or name.startswith("hugepages-")):
+        return pod_requests(pod).get(resource)
+    if part == "limits":
+        pod_level = quantities(pod.spec.resources.limits) if pod.spec.resources else {}
+        return {**container_limits(pod.spec.containers, pod.spec.init_containers), **pod_level}.get(resource)
+    return None
+
+
+def _defaulted(pod: Pod) -> Pod:
+    """With the requests that containers have since they have a limit."""
+    spec = pod.spec
+    containers, init_containers = (tuple(map(_with_requests, each)) for each in (spec.containers, spec.init_containers))
+    return msgspec.structs.replace(
+        pod, spec=msgspec.structs.replace(spec, containers=containers, init_containers=init_containers)
+    )
+
+
+def _with_requests(container: Container) -> Container:
+    given = container.resources
+    return msgspec.structs.replace(
+        container, resources=ResourceRequirements({**given.limits, **given.requests}, given.limits)
+    )
+
+
+Quantities = Mapping[str, Quantity]
+
+
+class _Refusal(NamedTuple):
+    """Of an amount; ``part`` is where it stands, ``requests`` or ``limits``."""
+
+    part: str
+    name: str
+    said: str
+
+
+def limits_for(context: LintContext, subject: Subject) -> Iterator[tuple[Subject, LimitRangeItem]]:
+    """The items of the LimitRanges in the namespace of an object, with the LimitRange of each."""
+    for limit_range, found in context.linted("LimitRange"):
+        if context.in_one_namespace(limit_range, subject):
+            yield from ((limit_range, item) for item in found.spec.limits)
+
+
+def limit_range(context: LintContext) -> Iterator[Problem]:
+    for workload in context.workloads if context.linted("LimitRange") else ():
+        limits = list(limits_for(context, workload.subject))
+        yield from _of_workload(workload, limits)
+    for subject, claim in context.linted("PersistentVolumeClaim"):
+        for by, item in limits_for(context, subject):
+            asked = readable(claim.spec.resources.requests)
+            for refusal in _refusals(item, asked, {}) if item.type == "PersistentVolumeClaim" else ():
+                path = ("spec", "resources", "requests", refusal.name)
+                yield subject.problem(path, f"{refusal.said}: LimitRange {by.name} refuses the claim")
+
+
+def _of_workload(workload: Workload, limits: list[tuple[Subject, LimitRangeItem]]) -> Iterator[Problem]:
+    spec = workload.spec
+    filled = {f: [_filled(c, limits) for c in getattr(spec, f)] for f in ("containers", "init_containers")}
+    for field, key in (("containers", "containers"), ("init_containers", "initContainers")):
+        for i, (written, container) in enumerate(zip(getattr(spec, field), filled[field], strict=True)):
+            asked, most = quantities(container.resources.requests), quantities(container.resources.limits)
+            for by, item in limits:
+                for found in (*_refusals(item, asked, most), *_over_default(item, written, asked)):
+                    there = found.name in getattr(written.resources, found.part)
+                    path: Path = (key, i, "resources", found.part, found.name) if there else (key, i)
+                    if item.type == "Container":
+                        yield workload.problem(path, f"{found.said}: LimitRange {by.name} refuses the pods")
+    pod = msgspec.structs.replace(
+        workload.pod,
+        spec=msgspec.structs.replace(
+            spec, containers=tuple(filled["containers"]), init_containers=tuple(filled["init_containers"]), overhead={}
+        ),
+    )
+    most = container_limits(pod.spec.containers, pod.spec.init_containers)
+    for by, item in limits:
+        for found in _refusals(item, pod_requests(pod), most) if item.type == "Pod" else ():
+            yield workload.problem(("containers",), f"{found.said}: LimitRange {by.name} refuses the pods")
+
+
+def _filled(container: Container, limits: list[tuple[Subject, LimitRangeItem]]) -> Container:
+    """With the requests and limits that it gets by default: first its own limits as requests, then by LimitRanges."""
+    given = container.resources
+    most, asked = dict(given.limits), {**given.limits, **given.requests}
+    for _, item in limits:
+        if item.type == "Container":
+            default = _written(item.max) | _written(item.default)
+            most = {**default, **most}
+            asked = {**_written(item.min), **default, **_written(item.default_request), **asked}
+    return msgspec.structs.replace(container, resources=ResourceRequirements(asked, most))
+
+
+def _written(bounds: Resources) -> Resources:
+    """Without what cannot be read."""
+    return {name: bounds[name] for name in readable(bounds)}
+
+
+def _refusals(item: LimitRangeItem, asked: Quantities, most: Quantities) -> Iterator[_Refusal]:
+    of = f"usage per {item.type}"
+    for name, bound in readable(item.min).items():
+        for part, amounts in (("requests", asked), ("limits", most)):
+            if name in amounts and amounts[name] < bound:
+                yield _Refusal(part, name, f"minimum {name} {of} is {bound}, but {part[:-1]} is {amounts[name]}")
+                break
+        if name not in asked and item.type == "Pod":  # containers get what they lack
+            yield _Refusal("requests", name, f"minimum {name} {of} is {bound}.  No request is specified")
+    for name, bound in readable(item.max).items():
+        for part, amounts in (("limits", most), ("requests", asked)):
+            if name in amounts and bound < amounts[name]:
+                yield _Refusal(part, name, f"maximum {name} {of} is {bound}, but {part[:-1]} is {amounts[name]}")
+                break
+        if name not in most and item.type == "Pod":
+            yield _Refusal("limits", name, f"maximum {name} {of} is {bound}.  No limit is specified")
+    for name, ratio in readable(item.max_limit_request_ratio).items():
+        least, upper = (amounts[name].milli_value() if name in amounts else 0 for amounts in (asked, most))
+        if least and upper and upper * 1000 > ratio.milli_value() * least:
+            said = f"{name} max limit to request ratio per {item.type} is {ratio}, but provided ratio is"
+            yield _Refusal("limits", name, f"{said} {upper / least:g}")
+
+
+def _over_default(item: LimitRangeItem, written: Container, asked: Quantities) -> Iterator[_Refusal]:
+    """Requests above the limit that the container gets since it has none of its own."""
+    for name, most in readable(item.default).items():
+        default = name not in written.resources.limits
+        if default and name in written.resources.requests and most < asked[name]:
+            said = f"request {name} is {asked[name]}, above the limit of {most} that a container without one gets"
+            yield _Refusal("requests", name, said)
+
+
+RULES = (
+    Rule(
+        "rq-quota",
+        WARNING,
+        lacking_for_quota,
+        summary="Containers without what a quota of their namespace counts",
+        why="Admission refuses pods whose containers do not all have it: the controller keeps trying and nothing "
+        "starts. Checked when ResourceQuotas are among the manifests.",
+        fix="Set it, or give the namespace a LimitRange with defaults",
+        source=f"{doc.QUOTAS}; pkg/quota/v1/evaluator/core/pods.go (v1.36)",
+    ),
+    Rule(
+        "rq-quota-exceeded",
+        WARNING,
+        exceeded,
+        summary="A quota that is smaller than what the workloads of its namespace ask for",
+        why="Admission refuses the pods that exceed it: the controller keeps trying, and replicas are missing.",
+        fix="Raise the quota, or lower replicas or requests",
+        source=f"{doc.QUOTAS}; pkg/quota/v1/evaluator/core/pods.go (v1.36)",
+    ),
+    Rule(
+        "rq-limit-range",
+        ERROR,
+        limit_range,
+        summary="Requests, limits or claims outside the LimitRange of their namespace",
+        why="Admission refuses the pods: the controller keeps trying and nothing starts.",
+        fix="Change the amount, or the LimitRange",
+        source="plugin/pkg/admission/limitranger/admission.go (v1.36)",
+    ),
+)

@@ -1,0 +1,249 @@
+"""Whether nodes have the room that workloads ask for, ever or now."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+import numpy as np
+
+from kschedctl.api.arrays import Amounts, Bools
+from kschedctl.api.resource_names import PODS, readable
+from kschedctl.lint.analysis.facts import ClusterFacts, Placed, holds, placed_now
+from kschedctl.lint.analysis.placement import pod_terms
+from kschedctl.lint.framework import documentation as doc
+from kschedctl.lint.framework.context import LintContext
+from kschedctl.lint.framework.rule import ERROR, NOTE, WARNING, Rule
+from kschedctl.lint.objects.subject import Problem, Subject
+from kschedctl.lint.objects.workload import SERVING, Workload
+from kschedctl.lint.rules.resources.amounts import NEEDED
+
+IDLE_SHARE = 0.2
+"""A node that is out of pods is reported when so much of its cpu and memory is free."""
+_WITH_FIT = ("NodeResourcesFit", "NodeAffinity", "TaintToleration", "NodeUnschedulable", "NodeName")
+
+
+def larger_than_any_node(context: LintContext) -> Iterator[Problem]:
+    facts = context.facts
+    for workload in context.workloads:
+        eligible = facts.eligible(workload)
+        unknown = facts.unknown_resources(workload)
+        wanted = facts.requests(workload)
+        if not eligible.any() or (eligible & facts.room(workload)).any():
+            continue
+        fits = eligible & holds(facts.view.allocatable, wanted)
+        if (unknown or not fits.any() or _tight(context, wanted, fits)) and facts.never(workload, _WITH_FIT):
+            what = f"no node offers {', '.join(unknown)}" if unknown else _largest(context, wanted, eligible)
+            yield workload.problem(("containers",), what)
+
+
+def _tight(context: LintContext, wanted: Amounts, fits: Bools) -> bool:
+    """Whether a request is so close to what the nodes offer that DaemonSets could make the difference."""
+    bare = context.facts.bare.view
+    columns = [bare.resources[name] for name in context.facts.view.resources if name in bare.resources]
+    ours = [context.facts.view.resources[name] for name in context.facts.view.resources if name in bare.resources]
+    free = (bare.allocatable - bare.requested)[:, columns]
+    return not (fits & holds(free, wanted[ours])).any()
+
+
+def _largest(context: LintContext, wanted: Amounts, eligible: Bools) -> str:
+    view = context.facts.view
+    most = view.allocatable[eligible].max(axis=0)
+    asked = {name: column for name, column in view.resources.items() if wanted[column] and name != PODS}
+    beyond = {name: column for name, column in asked.items() if wanted[column] > most[column]}
+    parts = [
+        f"{name} {readable(name, int(wanted[column]))} of at most {readable(name, int(most[column]))}"
+        for name, column in (beyond or asked).items()
+    ]
+    return f"fits on none of {eligible.sum():,} usable nodes, even without movable pods: asks for {', '.join(parts)}"
+
+
+def fragmented(context: LintContext) -> Iterator[Problem]:
+    facts = context.facts
+    for workload in context.workloads:
+        eligible = facts.eligible(workload)
+        waits = len(facts.rows_of(workload)) < workload.at_least
+        if not waits or not eligible.any() or (eligible & facts.room(workload)).any():
+            continue
+        wanted, free = facts.requests(workload), np.maximum(facts.free[eligible], 0)
+        possible = holds(facts.view.allocatable[eligible], wanted).any() and not facts.unknown_resources(workload)
+        if not possible or (free.sum(axis=0) < wanted).any():
+            continue
+        if facts.refused(workload, "NodeResourcesFit")[eligible].all():
+            short = [name for name, c in facts.view.resources.items() if wanted[c] > free[:, c].max()]
+            message = f"{', '.join(short) or 'what it asks for'} is free in sum, but on no single node"
+            yield workload.problem(("containers",), message)
+
+
+def daemon_set_overhead(context: LintContext) -> Iterator[Problem]:
+    facts = context.facts
+    for workload in context.workloads:
+        if workload.kind != "DaemonSet":
+            continue
+        wanted, there = facts.requests(workload), np.zeros(len(facts), np.bool_)
+        there[facts.rows_of(workload)] = True
+        if workload.subject.document:
+            there[:] = False
+        room = facts.free + _own(context, workload)
+        full = facts.eligible(workload) & ~there & ~holds(room, wanted)
+        if full.any():
+            message = (
+                f"no room for it on {full.sum():,} of {facts.eligible(workload).sum():,} nodes unless it "
+                f"evicts others: {facts.names(full)}"
+            )
+            yield workload.problem(("containers",), message)
+
+
+def _own(context: LintContext, workload: Workload) -> Amounts:
+    """(N, R): what the workload's present pods hold on each node."""
+    view = context.facts.view
+    held = np.zeros_like(context.facts.free)
+    pods = context.facts.owners.get(workload.owner, ())
+    for pod in pods:
+        if pod.spec.node_name in view.nodes.index:
+            held[view.nodes.index[pod.spec.node_name]] += view.requests[view.pods.info[view.pods.index[pod.key]]]
+    return held
+
+
+def max_pods(context: LintContext) -> Iterator[Problem]:
+    view, free = context.facts.view, context.facts.free
+    full = (free[:, view.resources[PODS]] <= 0) & (view.allocatable[:, view.resources[PODS]] > 0)
+    for name in NEEDED:
+        full &= free[:, view.resources[name]] > IDLE_SHARE * view.allocatable[:, view.resources[name]]
+    if full.any():
+        first = view.nodes.names[int(np.flatnonzero(full)[0])]
+        message = f"{full.sum():,} nodes take no more pods by number, with over {IDLE_SHARE:.0%} of cpu and memory free"
+        yield Subject("Node", first).problem(("status", "allocatable", PODS), message)
+
+
+AUTOSCALERS = ("cluster-autoscaler", "karpenter")
+"""In the names of pods that add nodes."""
+KARPENTER = "karpenter.sh/nodepool"
+"""A label of the nodes that it added."""
+
+
+def no_room_now(context: LintContext) -> Iterator[Problem]:
+    if _adds_nodes(context.facts):
+        return
+    said = {problem.subject for check in (larger_than_any_node, fragmented) for problem in check(context)}
+    for workload, have, placed in _short(context, lambda workload: workload.at_least):
+        if workload.subject not in said:
+            yield workload.problem((), _message(workload.at_least, have + placed.number, placed))
+
+
+def _message(wanted: int, room: int, placed: Placed) -> str:
+    """``5 replicas, but only 3 find room now: 2 stay Pending (…)``."""
+    left = wanted - room
+    find, stay, evict = ((verb + "s" * (n == 1)) for verb, n in (("find", room or 1), ("stay", left), ("evict", left)))
+    replicas = f"{wanted:,} replica{'s' * (wanted != 1)}, but {f'only {room:,}' if room else 'none'} {find} room now"
+    what = f"{stay} Pending{f' or {evict} others' if placed.evicts else ''}"
+    return f"{replicas}: {left:,} {what} (nodes that would do: {placed.lacking})"
+
+
+def autoscaler_burst(context: LintContext) -> Iterator[Problem]:
+    for workload, have, placed in _short(context, lambda workload: workload.most or 0):
+        if workload.at_least <= have + placed.number:
+            message = f"the autoscaler may ask for {workload.most:,} replicas, but only {have + placed.number:,} find"
+            yield workload.problem((), f"{message} room now (nodes that would do: {placed.lacking})")
+
+
+def _short(context: LintContext, wanted: Callable[[Workload], int]) -> Iterator[tuple[Workload, int, Placed]]:
+    """The workloads that lack room for so many replicas, with how many run and what the replay placed besides."""
+    facts = context.facts
+    have = {workload: len(facts.rows_of(workload)) for workload in context.workloads if _is_asked(facts, workload)}
+    more = {workload: wanted(workload) - there for workload, there in have.items()}
+    asked = {workload: count for workload, count in more.items() if count > 0 and not _surely(facts, workload, count)}
+    for workload, placed in placed_now(facts, asked).items():
+        if placed.lacking and placed.number < asked[workload]:
+            yield workload, have[workload], placed
+
+
+def _is_asked(facts: ClusterFacts, workload: Workload) -> bool:
+    """Whether its pods run on and on, and it is known which of them run."""
+    if workload.kind not in SERVING or workload.spec.scheduling_gates or not facts.eligible(workload).any():
+        return False
+    name = workload.subject.name
+    return bool(workload.subject.namespace) or not any(o.kind == workload.kind and o.name == name for o in facts.owners)
+
+
+def _surely(facts: ClusterFacts, workload: Workload, count: int) -> bool:
+    """Whether so many more fit by their requests, with nothing else to be asked."""
+    spec = workload.spec
+    ports = spec.host_network or any(port.host_port for container in spec.containers for port in container.ports)
+    if ports or spec.topology_spread_constraints or next(pod_terms(workload), None):
+        return False
+    wanted, eligible = facts.requests(workload), facts.eligible(workload)
+    asked = wanted > 0
+    fits = (np.maximum(facts.free[eligible][:, asked], 0) // wanted[asked]).min(axis=1).sum()
+    return not facts.unknown_resources(workload) and bool(fits >= count)
+
+
+def _adds_nodes(facts: ClusterFacts) -> bool:
+    """Whether something is seen that adds nodes for pods that wait."""
+    if facts.has_label(KARPENTER).any():
+        return True
+    return any(name in owner.name for owner in facts.owners for name in AUTOSCALERS)
+
+
+RULES = (
+    Rule(
+        "rq-larger-than-any-node",
+        ERROR,
+        larger_than_any_node,
+        summary="Requests that no usable node can ever hold",
+        why="Even with all pods gone that can move, no node has the room; preemption does not help. Proved by replay.",
+        fix="Lower the requests, or add larger nodes",
+        source=f"{doc.PLUGINS}: noderesources/fit.go",
+        needs_cluster=True,
+    ),
+    Rule(
+        "rq-fragmented",
+        WARNING,
+        fragmented,
+        summary="Enough is free in sum, but not on any one node",
+        why="The workload lacks pods, and they stay Pending although dashboards show free capacity. Proved by replay.",
+        fix="Move small pods together, or add a node",
+        source=f"{doc.PLUGINS}: noderesources/fit.go",
+        needs_cluster=True,
+    ),
+    Rule(
+        "rq-daemonset-overhead",
+        WARNING,
+        daemon_set_overhead,
+        summary="DaemonSet that does not fit on some of its nodes",
+        why="Those nodes stay without it, or ordinary pods are evicted for it.",
+        fix="Lower its requests, or give it a priority that makes room",
+        source="https://github.com/kubernetes/kubernetes/pull/32677",
+        needs_cluster=True,
+    ),
+    Rule(
+        "rq-max-pods",
+        NOTE,
+        max_pods,
+        summary="Nodes full by number of pods while cpu and memory are free",
+        why="The kubelet's limit of pods, 110 by default, is reached first: capacity is paid for and cannot be used.",
+        fix="Raise maxPods of the kubelets, or use smaller nodes",
+        source=doc.LARGE_CLUSTERS,
+        needs_cluster=True,
+    ),
+    Rule(
+        "rq-no-room-now",
+        WARNING,
+        no_room_now,
+        summary="Fewer replicas find room than there should be",
+        why="The scheduler places so many in the cluster as it is, the others stay Pending, or push others out. Not "
+        "told where a Cluster Autoscaler or Karpenter is seen. Proved by replay.",
+        fix="Lower replicas or requests, or add nodes",
+        source=f"{doc.PLUGINS}: noderesources/fit.go",
+        needs_cluster=True,
+    ),
+    Rule(
+        "rq-hpa-burst",
+        NOTE,
+        autoscaler_burst,
+        summary="Autoscaler maximum beyond the room there is",
+        why="At peak load replicas stay Pending unless nodes are added in time. Proved by replay.",
+        fix="Lower maxReplicas, or make sure that nodes are added",
+        source="https://kubernetes.io/docs/tasks/run-application/horizontal-pod-autoscale/",
+        needs_cluster=True,
+    ),
+)

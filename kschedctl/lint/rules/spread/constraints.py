@@ -1,0 +1,271 @@
+"""Topology spread constraints that are invalid, or do not say what was meant: visible in the manifest alone."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from kschedctl.api.admission import merged_label_keys
+from kschedctl.api.labels import NOTHING, Selector
+from kschedctl.api.ownership import ADDED_LABELS, TEMPLATE_HASH
+from kschedctl.api.validation.selectors import label_selector
+from kschedctl.api.validation.spread import match_label_keys, min_domains
+from kschedctl.lint.analysis.node_requirements import NO_LABELS
+from kschedctl.lint.analysis.placement import HARD, SOFT, pod_terms, spread_constraints
+from kschedctl.lint.framework import documentation as doc
+from kschedctl.lint.framework.context import LintContext
+from kschedctl.lint.framework.rule import ERROR, NOTE, WARNING, Rule, RuleProfile
+from kschedctl.lint.objects.subject import Path, Problem
+from kschedctl.lint.objects.workload import Workload, compiled
+from kschedctl.scheduler.configuration.version_fields import SPREAD_LABEL_KEYS
+from kschedctl.snapshot.node_order import ZONE
+
+_MOST_COMPARED = 50
+
+
+def no_selector(context: LintContext) -> Iterator[Problem]:
+    for workload, path, constraint in spread_constraints(context.workloads):
+        if constraint.label_selector is None and not constraint.match_label_keys:
+            yield workload.problem(path, "without labelSelector the constraint counts no pods and does nothing")
+
+
+def selector_not_self(context: LintContext) -> Iterator[Problem]:
+    for workload, path, constraint in spread_constraints(context.workloads):
+        selector = compiled(constraint.label_selector)
+        if selector is None or selector == NOTHING or workload.selected_by(selector) or not workload.labels_known:
+            continue
+        if not _elsewhere(context, workload, selector):
+            message = f'selector "{selector}" does not match the pods\' own labels: they are not counted'
+            yield workload.problem((*path, "labelSelector"), message)
+
+
+def cross_namespace(context: LintContext) -> Iterator[Problem]:
+    for workload, path, constraint in spread_constraints(context.workloads):
+        selector = compiled(constraint.label_selector)
+        if selector is None or selector == NOTHING or workload.selected_by(selector) or not workload.labels_known:
+            continue
+        if others := _elsewhere(context, workload, selector):
+            message = f"it counts pods of namespace {workload.namespace} only, not those of {others[0].subject}"
+            yield workload.problem((*path, "labelSelector"), message)
+
+
+def _elsewhere(context: LintContext, workload: Workload, selector: Selector) -> list[Workload]:
+    """Workloads of other namespaces that the selector matches while it matches none in its own."""
+    if context.selected(workload.namespace, selector):
+        return []
+    return [found for namespace in context.by_namespace for found in context.selected(namespace, selector)]
+
+
+def selector_invalid(context: LintContext) -> Iterator[Problem]:
+    for workload, path, constraint in spread_constraints(context.workloads):
+        faults = label_selector(constraint.label_selector, workload.at_field(*path, "labelSelector"))
+        yield from workload.refused(faults)
+
+
+def wrong_key(context: LintContext) -> Iterator[Problem]:
+    for workload in context.workloads:
+        keys: list[tuple[Path, str]] = [(path, term.topology_key) for path, term in pod_terms(workload)]
+        for i, constraint in enumerate(workload.spec.topology_spread_constraints):
+            keys.append((("topologySpreadConstraints", i), constraint.topology_key))
+        for path, key in keys:
+            if key in NO_LABELS:
+                yield workload.problem(
+                    (*path, "topologyKey"), f"{key} is not a label of nodes", f"Write {NO_LABELS[key]}"
+                )
+
+
+def min_domains_soft(context: LintContext) -> Iterator[Problem]:
+    for workload, path, constraint in spread_constraints(context.workloads):
+        yield from workload.refused(min_domains(constraint, workload.at_field(*path)))
+
+
+def skew_never_binds(context: LintContext) -> Iterator[Problem]:
+    for workload, path, constraint in spread_constraints(context.workloads):
+        if workload.serving and constraint.max_skew >= workload.at_most:
+            message = f"maxSkew {constraint.max_skew} allows all {workload.at_most} replicas in one domain"
+            yield workload.problem((*path, "maxSkew"), message)
+
+
+def zone_soft_only(context: LintContext) -> Iterator[Problem]:
+    for workload in context.workloads:
+        by_zone = {
+            c.when_unsatisfiable: i
+            for i, c in enumerate(workload.spec.topology_spread_constraints)
+            if c.topology_key == ZONE
+        }
+        if workload.serving and SOFT in by_zone and HARD not in by_zone:
+            path = ("topologySpreadConstraints", by_zone[SOFT], "whenUnsatisfiable")
+            yield workload.problem(path, "spread over zones is a wish only: all replicas may end up in one zone")
+
+
+_MOST_COMPARED = 50
+
+
+def label_keys_invalid(context: LintContext) -> Iterator[Problem]:
+    for workload, path, constraint in spread_constraints(context.workloads):
+        labels = dict.fromkeys(_labels(workload), "")
+        options = context.validation_options
+        created = merged_label_keys(constraint, labels) if options.selector_merge else constraint
+        yield from workload.refused(match_label_keys(created, workload.at_field(*path), options))
+
+
+def label_keys_missing(context: LintContext) -> Iterator[Problem]:
+    for workload, path, constraint in spread_constraints(context.workloads):
+        if workload.kind != "Deployment" or not workload.serving or constraint.when_unsatisfiable != HARD:
+            continue
+        if TEMPLATE_HASH not in constraint.match_label_keys and workload.strategy.type != "Recreate":
+            yield workload.problem(
+                path, "pods of the old ReplicaSet count during a rollout, and the new ones end up skewed"
+            )
+
+
+def label_key_not_on_pod(context: LintContext) -> Iterator[Problem]:
+    for workload, path, constraint in spread_constraints(context.workloads):
+        for i, key in enumerate(constraint.match_label_keys):
+            if key not in _labels(workload):
+                yield workload.problem(
+                    (*path, "matchLabelKeys", i), f"the pods have no label {key}: the key is ignored"
+                )
+
+
+def _labels(workload: Workload) -> set[str]:
+    """The keys of the labels that its pods have once they are created."""
+    return {*workload.labels, *ADDED_LABELS.get(workload.kind, ())}
+
+
+def counts_others(context: LintContext) -> Iterator[Problem]:
+    for workload, path, constraint in spread_constraints(context.workloads):
+        selector = compiled(constraint.label_selector)
+        if selector is None or constraint.when_unsatisfiable != HARD or not workload.selected_by(selector):
+            continue
+        told_apart = set(constraint.match_label_keys)
+        others = context.selected_beside(workload.subject, workload.namespace, selector)
+        for other in others[:_MOST_COMPARED]:
+            differing = _differing(workload, other)
+            same = constraint in other.spec.topology_spread_constraints  # else ts-inconsistent-group speaks
+            if len(differing) == 1 and same and not told_apart & {*differing, TEMPLATE_HASH}:
+                message = f"it counts the pods of {other.subject} too, which differ in {differing[0]} alone"
+                yield workload.problem((*path, "labelSelector"), message)
+                break
+
+
+def _differing(workload: Workload, other: Workload) -> list[str]:
+    """The labels in which two workloads of other names differ, where they have the same ones."""
+    alike = workload.labels.keys() == other.labels.keys() and str(workload.subject) != str(other.subject)
+    return [key for key in workload.labels if workload.labels[key] != other.labels[key]] if alike else []
+
+
+RULES = (
+    Rule(
+        "ts-no-selector",
+        WARNING,
+        no_selector,
+        summary="Spread constraint without labelSelector",
+        why="A missing selector matches no pods: every domain counts 0 and the constraint never refuses a node.",
+        fix="Add labelSelector with the labels of the pods",
+        source=f"{doc.SPREAD}; https://github.com/kubernetes/kubernetes/pull/117025",
+    ),
+    Rule(
+        "ts-selector-not-self",
+        WARNING,
+        selector_not_self,
+        summary="Spread constraint whose selector does not match the pods themselves",
+        why="Pods that are not counted spread over nothing: they may all go to one domain.",
+        fix="Make labelSelector match the labels of the pod template",
+        source=f"{doc.SPREAD}#implicit-conventions",
+    ),
+    Rule(
+        "ts-selector-invalid",
+        ERROR,
+        selector_invalid,
+        summary="Spread constraint with an invalid labelSelector",
+        why="The API server refuses such pods; one that is stored already makes every attempt to schedule it fail.",
+        fix="Correct the selector",
+        source="https://github.com/kubernetes/kubernetes/issues/111791",
+    ),
+    Rule(
+        "ts-wrong-hostname-key",
+        ERROR,
+        wrong_key,
+        summary="topologyKey that looks like a label of nodes but is none",
+        why="No node has the label: DoNotSchedule and required terms leave pods Pending, others do nothing.",
+        fix="Write kubernetes.io/hostname or topology.kubernetes.io/zone",
+        source=doc.LABELS,
+    ),
+    Rule(
+        "ts-min-domains-soft",
+        ERROR,
+        min_domains_soft,
+        summary="minDomains below 1, or together with ScheduleAnyway",
+        why="The API server refuses the pods.",
+        fix="Remove minDomains, or set whenUnsatisfiable: DoNotSchedule",
+        source=f"{doc.SPREAD}; {doc.VALIDATION}",
+    ),
+    Rule(
+        "ts-skew-never-binds",
+        NOTE,
+        skew_never_binds,
+        summary="maxSkew as large as the number of replicas",
+        why="Such a skew cannot be exceeded: the constraint does nothing.",
+        fix="Lower maxSkew; 1 is the usual value",
+        source=doc.SPREAD,
+    ),
+    Rule(
+        "ts-zone-soft-only",
+        NOTE,
+        zone_soft_only,
+        summary="Spread over zones only as a preference",
+        why="ScheduleAnyway is one score among others: with little room all replicas may share a zone, and fail with "
+        "it.",
+        fix="Set whenUnsatisfiable: DoNotSchedule if the workload must survive the loss of a zone",
+        source=doc.SPREAD,
+        profile=RuleProfile.STRICT,
+        once=True,
+    ),
+    Rule(
+        "ts-cross-namespace",
+        NOTE,
+        cross_namespace,
+        summary="Spread selector that only matches pods of other namespaces",
+        why="Only pods of the pod's own namespace count, so the constraint does nothing.",
+        fix="Use pod anti-affinity with namespaces, or put the workloads into one namespace",
+        source=f"{doc.SPREAD}#implicit-conventions",
+    ),
+    Rule(
+        "ts-mlk-without-selector",
+        ERROR,
+        label_keys_invalid,
+        summary="matchLabelKeys without labelSelector, or with a key that is in it or is no label",
+        why="The API server refuses the pods, where a template with the same key in both is still accepted.",
+        fix="Add a labelSelector, and leave out of it the keys in matchLabelKeys",
+        source=f"{doc.SPREAD}; {doc.VALIDATION}: ValidateMatchLabelKeysAndMismatchLabelKeys (v1.36)",
+    ),
+    Rule(
+        "ts-mlk-missing",
+        NOTE,
+        label_keys_missing,
+        summary="Hard spread of a Deployment without matchLabelKeys: [pod-template-hash]",
+        why="In a rolling update the pods of the old ReplicaSet count too; when they are gone the new ones are uneven.",
+        fix="Add matchLabelKeys: [pod-template-hash]",
+        advises=SPREAD_LABEL_KEYS,
+        source="https://github.com/kubernetes/enhancements/tree/master/keps/sig-scheduling/3243-respect-pod-topology-spread-after-rolling-upgrades",
+    ),
+    Rule(
+        "ts-mlk-key-not-on-pod",
+        WARNING,
+        label_key_not_on_pod,
+        summary="matchLabelKeys names a label that the pods do not have",
+        why="Such a key is ignored without a word.",
+        fix="Add the label to the pod template, or correct the key",
+        source=doc.SPREAD,
+    ),
+    Rule(
+        "ts-counts-others",
+        WARNING,
+        counts_others,
+        summary="Hard spread of two workloads, as blue and green, that count each other's pods",
+        why="Where the one has its pods decides where the other may go: a rollout or a scale-down of one leaves pods "
+        "of the other Pending, or all in one domain.",
+        fix="Add the label in which they differ to labelSelector, or to matchLabelKeys",
+        source=f"{doc.SPREAD}#consistency",
+    ),
+)

@@ -1,0 +1,255 @@
+"""Topology spread constraints against the nodes that there are, and the domains that these make."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import NamedTuple
+
+import msgspec
+import numpy as np
+
+from kschedctl.api.arrays import Bools
+from kschedctl.api.objects import PodSpec, TopologySpreadConstraint
+from kschedctl.lint.analysis.placement import HARD, spread_constraints
+from kschedctl.lint.framework import documentation as doc
+from kschedctl.lint.framework.context import LintContext
+from kschedctl.lint.framework.rule import ERROR, NOTE, WARNING, Rule
+from kschedctl.lint.objects.subject import Path, Problem
+from kschedctl.lint.objects.workload import Workload, compiled
+from kschedctl.scheduler.configuration.version_fields import TAINTS_POLICY
+
+_WITH_SPREAD = ("PodTopologySpread", "NodeAffinity", "TaintToleration", "NodeUnschedulable", "NodeName")
+
+
+class HardSpread(NamedTuple):
+    """A DoNotSchedule constraint that counts the workload's own pods.
+
+    ``eligible`` (N,): the nodes that the workload may use and that have all of its topology keys; ``counted`` (N,):
+    those whose domains the constraint counts.
+    """
+
+    workload: Workload
+    path: Path
+    constraint: TopologySpreadConstraint
+    eligible: Bools
+    counted: Bools
+
+    @property
+    def key(self) -> str:
+        return self.constraint.topology_key
+
+
+def hard_spreads(context: LintContext) -> Iterator[HardSpread]:
+    facts = context.facts
+    for workload, path, constraint in spread_constraints(context.workloads):
+        selector = compiled(constraint.label_selector)
+        if constraint.when_unsatisfiable != HARD or selector is None or not workload.selected_by(selector):
+            continue
+        keys = [c.topology_key for c in workload.spec.topology_spread_constraints if c.when_unsatisfiable == HARD]
+        labelled = np.logical_and.reduce([facts.has_label(key) for key in keys])
+        counted = labelled
+        if constraint.node_affinity_policy != "Ignore":
+            counted = counted & facts.selected(workload)
+        if constraint.node_taints_policy == "Honor":
+            counted = counted & facts.tolerated(workload)
+        yield HardSpread(workload, path, constraint, facts.eligible(workload) & labelled, counted)
+
+
+def key_on_no_node(context: LintContext) -> Iterator[Problem]:
+    for workload, path, constraint in spread_constraints(context.workloads):
+        eligible = context.facts.eligible(workload)
+        lacking = eligible.any() and not (eligible & context.facts.has_label(constraint.topology_key)).any()
+        if constraint.when_unsatisfiable == HARD and lacking and context.facts.never(workload, _WITH_SPREAD):
+            message = f"none of the {eligible.sum():,} nodes that it may use has the label {constraint.topology_key}"
+            yield workload.problem((*path, "topologyKey"), message)
+
+
+def key_on_some_nodes(context: LintContext) -> Iterator[Problem]:
+    for workload, path, constraint in spread_constraints(context.workloads):
+        eligible = context.facts.eligible(workload)
+        without = eligible & ~context.facts.has_label(constraint.topology_key)
+        if without.any() and without.sum() < eligible.sum() and constraint.when_unsatisfiable == HARD:
+            message = (
+                f"{without.sum():,} of {eligible.sum():,} usable nodes lack the label and are passed "
+                f"over: {context.facts.names(without)}"
+            )
+            yield workload.problem((*path, "topologyKey"), message)
+
+
+def single_domain(context: LintContext) -> Iterator[Problem]:
+    for spread in hard_spreads(context):
+        if spread.workload.serving and spread.eligible.any() and context.facts.domains(spread.key, spread.counted) == 1:
+            message = f"all usable nodes are in one {spread.key}: the constraint does nothing"
+            yield spread.workload.problem((*spread.path, "topologyKey"), message)
+
+
+MOST_PLACED = 50
+"""So many replicas are placed at most to prove that some find no node."""
+
+
+def min_domains_unsatisfiable(context: LintContext) -> Iterator[Problem]:
+    for spread in hard_spreads(context):
+        wanted, workload = spread.constraint.min_domains or 1, spread.workload
+        there = context.facts.domains(spread.key, spread.counted)
+        fits = there * spread.constraint.max_skew
+        if 0 < there < wanted and fits < workload.at_most and _stuck(context, workload, fits):
+            message = (
+                f"minDomains {wanted}, but there are {there}: at most {fits} of {workload.at_most} "
+                "replicas are scheduled"
+            )
+            yield workload.problem((*spread.path, "minDomains"), message)
+
+
+def tainted_domains(context: LintContext) -> Iterator[Problem]:
+    for spread in hard_spreads(context):
+        if spread.constraint.node_taints_policy == "Honor":
+            continue
+        usable = spread.counted & context.facts.tolerated(spread.workload)
+        yield from _unreachable(context, spread, usable, "taints or cordons keep it out of", "nodeTaintsPolicy")
+
+
+def affinity_policy(context: LintContext) -> Iterator[Problem]:
+    for spread in hard_spreads(context):
+        if spread.constraint.node_affinity_policy != "Ignore":
+            continue
+        usable = spread.counted & context.facts.selected(spread.workload)
+        yield from _unreachable(context, spread, usable, "node affinity keeps it out of", "nodeAffinityPolicy")
+
+
+def _unreachable(context: LintContext, spread: HardSpread, usable: Bools, why: str, field: str) -> Iterator[Problem]:
+    """Domains that count, always as empty, but that the pods cannot use: maxSkew pods in each other one, no more."""
+    facts, workload = context.facts, spread.workload
+    there, within = facts.domains(spread.key, spread.counted), facts.domains(spread.key, usable)
+    fits = within * spread.constraint.max_skew
+    if 0 < within < there and fits < workload.at_most and _stuck(context, workload, fits):
+        message = (
+            f"{why} {there - within} of {there} domains, which count as empty: at most {fits} of "
+            f"{workload.at_most} replicas are scheduled"
+        )
+        yield workload.problem((*spread.path, field), message)
+
+
+def conflicting(context: LintContext) -> Iterator[Problem]:
+    seen: dict[int, list[HardSpread]] = {}
+    for spread in hard_spreads(context):
+        seen.setdefault(id(spread.workload), []).append(spread)
+    for spreads in seen.values():
+        workload = spreads[0].workload
+        count = min(workload.at_most, MOST_PLACED)
+        if len(spreads) < 2 or not _uneven(context, spreads, workload.at_most):
+            continue
+        placed = context.facts.placeable(workload, count)
+        alone = [replace(workload, spec=_with_constraints(workload, (s.constraint,))) for s in spreads]
+        if placed < count and all(context.facts.placeable(w, count) == count for w in alone):
+            message = (
+                f"together the hard constraints leave room for {placed} of {workload.at_most} replicas, "
+                "each alone for all"
+            )
+            yield workload.problem(("topologySpreadConstraints",), message)
+
+
+def _uneven(context: LintContext, spreads: list[HardSpread], replicas: int) -> bool:
+    """Whether a domain of one constraint has too few domains of another one for its share of the replicas."""
+    nodes = context.facts.view.nodes
+    for outer in spreads:
+        for inner in spreads:
+            if inner is outer or not outer.eligible.any():
+                continue
+            pairs = np.unique(
+                np.stack((nodes.label(outer.key).codes, nodes.label(inner.key).codes))[:, outer.eligible], axis=1
+            )
+            rooms = np.unique(pairs[0], return_counts=True)[1] * inner.constraint.max_skew
+            if rooms.min() < replicas // len(rooms):
+                return True
+    return False
+
+
+def _with_constraints(workload: Workload, kept: tuple[TopologySpreadConstraint, ...]) -> PodSpec:
+    return msgspec.structs.replace(workload.spec, topology_spread_constraints=kept)
+
+
+def _stuck(context: LintContext, workload: Workload, fits: int) -> bool:
+    """Whether the replay too places no more than so many, and fewer than the replicas."""
+    if fits >= MOST_PLACED:
+        return False
+    return context.facts.placeable(workload, min(fits + 1, workload.at_most)) <= fits
+
+
+RULES = (
+    Rule(
+        "ts-key-on-no-node",
+        ERROR,
+        key_on_no_node,
+        summary="Hard spread over a label that no usable node has",
+        why="Nodes without the label are refused, so the pods stay Pending. Proved by replay.",
+        fix="Label the nodes, or correct topologyKey",
+        source=doc.SPREAD,
+        needs_cluster=True,
+    ),
+    Rule(
+        "ts-key-on-some-nodes",
+        WARNING,
+        key_on_some_nodes,
+        summary="Hard spread over a label that some usable nodes lack",
+        why="Those nodes get no such pods, however empty they are.",
+        fix="Label all nodes",
+        source=f"{doc.SPREAD}#implicit-conventions",
+        needs_cluster=True,
+    ),
+    Rule(
+        "ts-single-domain",
+        NOTE,
+        single_domain,
+        summary="Hard spread over a single domain",
+        why="With one domain there is no skew.",
+        fix="Spread over kubernetes.io/hostname, or add nodes in other domains",
+        source=doc.SPREAD,
+        needs_cluster=True,
+    ),
+    Rule(
+        "ts-min-domains-unsatisfiable",
+        ERROR,
+        min_domains_unsatisfiable,
+        summary="minDomains above the number of domains",
+        why="With fewer domains the global minimum counts as 0, so each takes maxSkew pods and the rest stays Pending. "
+        "Proved by replay.",
+        fix="Lower minDomains, or add nodes in further domains",
+        source=doc.SPREAD,
+        needs_cluster=True,
+    ),
+    Rule(
+        "ts-tainted-domains",
+        WARNING,
+        tainted_domains,
+        summary="Domains of tainted or cordoned nodes count as empty",
+        why="nodeTaintsPolicy is Ignore by default: domains that the pods cannot use hold the minimum at 0, and "
+        "replicas "
+        "above maxSkew in each of the others stay Pending. Proved by replay.",
+        fix="Set nodeTaintsPolicy: Honor",
+        source=f"{doc.SPREAD}; https://github.com/kubernetes/kubernetes/issues/116118",
+        needs_cluster=True,
+        advises=TAINTS_POLICY,
+    ),
+    Rule(
+        "ts-affinity-policy",
+        WARNING,
+        affinity_policy,
+        summary="nodeAffinityPolicy Ignore counts domains that the pods cannot use",
+        why="Domains outside the node affinity hold the minimum at 0, and replicas above maxSkew in each of the others "
+        "stay Pending. Proved by replay.",
+        fix="Remove nodeAffinityPolicy: Ignore",
+        source=doc.SPREAD,
+        needs_cluster=True,
+    ),
+    Rule(
+        "ts-conflicting",
+        ERROR,
+        conflicting,
+        summary="Hard constraints that no placement of all replicas meets",
+        why="Each constraint alone can be met, but not all together, so some replicas stay Pending. Proved by replay.",
+        fix="Make one of them ScheduleAnyway, or raise a maxSkew",
+        source=f"{doc.SPREAD}#example-conflicting-topologyspreadconstraints",
+        needs_cluster=True,
+    ),
+)

@@ -1,0 +1,180 @@
+"""Topology spread and what is around it: pods that run, other workloads, labels, storage and configuration."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import msgspec
+import numpy as np
+
+from kschedctl.api.labels import Selector
+from kschedctl.lint.analysis.placement import HARD, spread_constraints
+from kschedctl.lint.framework import documentation as doc
+from kschedctl.lint.framework.context import LintContext
+from kschedctl.lint.framework.rule import NOTE, WARNING, Rule
+from kschedctl.lint.objects.subject import Problem, Subject
+from kschedctl.lint.objects.workload import Workload, compiled
+from kschedctl.lint.rules.spread.domains import hard_spreads
+from kschedctl.snapshot.node_order import HOSTNAME, ZONE
+
+_encode = msgspec.json.Encoder().encode
+
+
+def builtin_default_ineffective(context: LintContext) -> Iterator[Problem]:
+    facts = context.facts
+    without = ~(facts.has_label(HOSTNAME) | facts.has_label(ZONE))
+    if without.any() and not all(w.spec.topology_spread_constraints for w in context.workloads):
+        first = Subject("Node", facts.view.nodes.names[int(np.flatnonzero(without)[0])])
+        message = (
+            f"{without.sum():,} nodes have neither a {HOSTNAME} nor a {ZONE} label: the default spread "
+            "does not score them"
+        )
+        yield first.problem(("metadata", "labels"), message)
+
+
+def default_hard_with_autoscaler(context: LintContext) -> Iterator[Problem]:
+    assert context.cluster is not None
+    autoscaler = any("cluster-autoscaler" in pod.metadata.name for pod in context.cluster.pods)
+    for i, profile in enumerate((context.cluster.configuration or {}).get("profiles") or ()):
+        for j, config in enumerate(profile.get("pluginConfig") or ()):
+            defaults = (config.get("args") or {}).get("defaultConstraints") or ()
+            if autoscaler and any(constraint.get("whenUnsatisfiable") == HARD for constraint in defaults):
+                path = ("profiles", i, "pluginConfig", j, "args", "defaultConstraints")
+                message = "hard default constraints are unknown to the Cluster Autoscaler, which then adds no nodes"
+                yield Subject("KubeSchedulerConfiguration", str(profile.get("schedulerName", ""))).problem(
+                    path, message
+                )
+
+
+def scale_from_zero(context: LintContext) -> Iterator[Problem]:
+    facts = context.facts
+    column = facts.view.nodes.label(ZONE)
+    missing = sorted(_zones_of_storage(context) - set(column.values))
+    if not missing or not column.values:
+        return
+    for spread in hard_spreads(context):
+        if spread.key == ZONE and spread.workload.serving:
+            message = f"no node is in {', '.join(missing)}, so these zones do not count until one is"
+            yield spread.workload.problem((*spread.path, "topologyKey"), message)
+
+
+def _zones_of_storage(context: LintContext) -> set[str]:
+    """The zones that StorageClasses allow: they exist even without nodes."""
+    return {
+        value
+        for storage_class in context.known("StorageClass")
+        for term in storage_class.allowed_topologies
+        for expression in term.match_label_expressions
+        if expression.key in (ZONE, "topology.ebs.csi.aws.com/zone", "topology.gke.io/zone")
+        for value in expression.values
+    }
+
+
+def inconsistent_group(context: LintContext) -> Iterator[Problem]:
+    groups: dict[tuple[str, Selector], list[Workload]] = {}
+    for workload, path, constraint in spread_constraints(context.workloads):
+        selector = compiled(constraint.label_selector)
+        if selector is None or not workload.selected_by(selector):
+            continue
+        group = workload.namespace, selector
+        if group not in groups:
+            groups[group] = _one_of_each(context.selected(*group), by_file=bool(context.variants))
+        for other in groups[group]:
+            if not context.variants.together(workload.subject, other.subject):
+                continue
+            same_key = [c for c in other.spec.topology_spread_constraints if c.topology_key == constraint.topology_key]
+            if constraint not in same_key:
+                message = (
+                    f"{other.subject} has pods that it counts, with {'another' if same_key else 'no'} "
+                    f"constraint for {constraint.topology_key}"
+                )
+                yield workload.problem(path, message)
+                break
+
+
+def _one_of_each(workloads: list[Workload], *, by_file: bool) -> list[Workload]:
+    """The first workload with each list of constraints: what is true of it is true of the others, of its file."""
+    found: dict[tuple[bytes, str], Workload] = {}
+    for workload in workloads:
+        place = workload.subject.place
+        file = place.file if by_file and place else ""
+        found.setdefault((_encode(workload.spec.topology_spread_constraints), file), workload)
+    return list(found.values())
+
+
+def already_violated(context: LintContext) -> Iterator[Problem]:
+    facts = context.facts
+    for spread in hard_spreads(context):
+        selector = compiled(spread.constraint.label_selector)
+        if selector is None or spread.constraint.match_label_keys or not spread.counted.any():
+            continue
+        pods = facts.view.pods
+        selected = pods.matching(selector, frozenset((spread.workload.namespace,))) & ~pods.terminating
+        node = facts.view.node
+        rows = node[selected[pods.info] & (node >= 0)]
+        codes = facts.view.nodes.label(spread.key).codes
+        in_domain = np.bincount(codes[rows[spread.counted[rows]]], minlength=codes.max() + 1)
+        counts = in_domain[np.unique(codes[spread.counted])]
+        skew = int(counts.max() - counts.min())
+        if skew > spread.constraint.max_skew:
+            message = (
+                f"the skew is {skew} now ({counts.min()} to {counts.max()} pods a domain), maxSkew "
+                f"{spread.constraint.max_skew}"
+            )
+            yield spread.workload.problem(spread.path, message)
+
+
+RULES = (
+    Rule(
+        "ts-builtin-default-ineffective",
+        NOTE,
+        builtin_default_ineffective,
+        summary="Nodes that the default spread does not score",
+        why="Pods without constraints are spread by hostname and zone; nodes without both labels get no score for "
+        "that.",
+        fix="Label the nodes",
+        source=f"{doc.SPREAD}#internal-default-constraints",
+        needs_cluster=True,
+    ),
+    Rule(
+        "ts-default-donotschedule-with-ca",
+        WARNING,
+        default_hard_with_autoscaler,
+        summary="Hard default constraints where a Cluster Autoscaler runs",
+        why="The autoscaler simulates with its own defaults: it sees no reason to add a node, and pods stay Pending.",
+        fix="Make the default constraints ScheduleAnyway",
+        source="https://github.com/kubernetes/autoscaler/issues/3879",
+        needs_cluster=True,
+    ),
+    Rule(
+        "ts-scale-from-zero",
+        NOTE,
+        scale_from_zero,
+        summary="Hard zone spread while a zone has no nodes",
+        why="The scheduler only knows zones of nodes that exist: a zone that could be scaled up from zero does not "
+        "count, "
+        "and pods pile up in the others.",
+        fix="Set minDomains to the number of zones, so that the autoscaler is asked for the missing ones",
+        source=f"{doc.SPREAD}#known-limitations",
+        needs_cluster=True,
+    ),
+    Rule(
+        "ts-inconsistent-group",
+        WARNING,
+        inconsistent_group,
+        summary="Pods that count each other carry different constraints",
+        why="One workload keeps the skew that the other one breaks.",
+        fix="Give both the same constraints, or narrow the selectors",
+        source=f"{doc.SPREAD}#consistency",
+    ),
+    Rule(
+        "ts-already-violated",
+        WARNING,
+        already_violated,
+        summary="Pods that run are skewed more than maxSkew",
+        why="Nothing corrects it after scale-downs or cordons, and new pods are only let into the emptiest domains.",
+        fix="Restart the workload, or let the descheduler evict the surplus",
+        source=f"{doc.SPREAD}#known-limitations",
+        needs_cluster=True,
+    ),
+)

@@ -1,0 +1,1 @@
+"""Volumes, claims and classes of storage."""

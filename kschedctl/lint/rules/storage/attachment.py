@@ -1,0 +1,166 @@
+"""Volumes that tie pods to zones or nodes, host ports, and labels that are going away."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from kschedctl.api.objects import PersistentVolume
+from kschedctl.lint.analysis.node_requirements import DEPRECATED
+from kschedctl.lint.analysis.placement import HARD, node_label_keys
+from kschedctl.lint.framework import documentation as doc
+from kschedctl.lint.framework.context import LintContext
+from kschedctl.lint.framework.rule import ERROR, WARNING, Rule
+from kschedctl.lint.objects.subject import Path, Problem
+from kschedctl.lint.objects.workload import SERVING, Workload
+from kschedctl.snapshot.node_order import ZONE
+
+ZONAL_PROVISIONERS = frozenset(
+    {
+        "ebs.csi.aws.com",
+        "pd.csi.storage.gke.io",
+        "disk.csi.azure.com",
+        "cinder.csi.openstack.org",
+        "disk.csi.aliyun.com",
+        "kubernetes.io/aws-ebs",
+        "kubernetes.io/gce-pd",
+        "kubernetes.io/azure-disk",
+        "kubernetes.io/cinder",
+    }
+)
+"""Provisioners whose volumes are in one zone."""
+
+MASTER, CONTROL_PLANE = "node-role.kubernetes.io/master", "node-role.kubernetes.io/control-plane"
+ONE_NODE = ("ReadWriteOnce", "ReadWriteOncePod")
+
+
+def immediate_multizone(context: LintContext) -> Iterator[Problem]:
+    zones = context.facts.domains(ZONE, context.facts.has_label(ZONE))
+    for subject, storage_class in context.linted("StorageClass"):
+        immediate = storage_class.volume_binding_mode in (None, "Immediate")
+        if immediate and zones > 1 and storage_class.provisioner in ZONAL_PROVISIONERS:
+            message = f"volumes are made in any of {zones} zones before it is known where the pod can run"
+            yield subject.problem(("volumeBindingMode",), message)
+
+
+def one_node_volume(context: LintContext) -> Iterator[Problem]:
+    volumes = {pv.metadata.name: pv for pv in context.known("PersistentVolume")}
+    for workload in context.workloads:
+        for i, claim in context.claims(workload):
+            path: Path = ("volumes", i)
+            modes = claim.spec.access_modes
+            if workload.serving and modes and all(mode in ONE_NODE for mode in modes):
+                one = "pod" if modes == (ONE_NODE[1],) else "node"
+                message = f"{workload.at_most} replicas share claim {claim.metadata.name}, which one {one} only can use"
+                yield workload.problem(path, message)
+            volume = volumes.get(claim.spec.volume_name)
+            hard = any(
+                c.topology_key == ZONE and c.when_unsatisfiable == HARD
+                for c in workload.spec.topology_spread_constraints
+            )
+            if volume is not None and hard and workload.serving and _in_one_zone(volume):
+                message = f"volume {volume.metadata.name} is in one zone, but the replicas must spread over zones"
+                yield workload.problem(path, message)
+
+
+def _in_one_zone(volume: PersistentVolume) -> bool:
+    required = volume.spec.node_affinity.required if volume.spec.node_affinity else None
+    terms = required.node_selector_terms if required else ()
+    return bool(terms) and all(
+        any("zone" in e.key and e.operator == "In" and len(e.values or ()) == 1 for e in term.match_expressions)
+        for term in terms
+    )
+
+
+def host_port_over_nodes(context: LintContext) -> Iterator[Problem]:
+    facts = context.facts
+    for workload in context.workloads:
+        at = _host_port(workload)
+        if at is None or workload.kind not in SERVING:
+            continue
+        rows = facts.eligible(workload).nonzero()[0]
+        surge, unavailable = workload.surge()
+        stuck = surge > 0 and not unavailable and workload.replicas == len(rows) and bool(workload.subject.document)
+        if len(rows) and (workload.at_most > len(rows) or stuck) and facts.full_after(workload, rows):
+            left = workload.at_most - len(rows)
+            what = f"{workload.at_most} replicas, but only {len(rows)} usable hosts, and each has the port once: "
+            what += f"{left} stay{'s' * (left == 1)} Pending"
+            rollout = f"all {len(rows)} usable hosts have the port in use: no room for a rollout's new pod"
+            yield workload.problem(at, rollout if stuck else what)
+
+
+def _host_port(workload: Workload) -> Path | None:
+    for i, container in enumerate(workload.spec.containers):
+        for j, port in enumerate(container.ports):
+            if port.host_port or workload.spec.host_network:
+                return ("containers", i, "ports", j)
+    return None
+
+
+def deprecated_labels(context: LintContext) -> Iterator[Problem]:
+    for workload in context.workloads:
+        for path, key in node_label_keys(workload):
+            if key in DEPRECATED:
+                yield workload.problem(path, f"{key} is deprecated", f"Write {DEPRECATED[key]}")
+            elif path == ("nodeSelector", MASTER) and not workload.namespace.startswith("openshift-"):
+                message = f"{MASTER} was replaced in 1.24: newer clusters have no node with it"
+                yield workload.problem(path, message, f"Write {CONTROL_PLANE}")
+    for subject, volume in context.linted("PersistentVolume"):
+        required = volume.spec.node_affinity.required if volume.spec.node_affinity else None
+        for i, term in enumerate(required.node_selector_terms if required else ()):
+            for j, expression in enumerate(term.match_expressions):
+                if expression.key in DEPRECATED:
+                    at: Path = (
+                        "spec",
+                        "nodeAffinity",
+                        "required",
+                        "nodeSelectorTerms",
+                        i,
+                        "matchExpressions",
+                        j,
+                        "key",
+                    )
+                    yield subject.problem(at, f"{expression.key} is deprecated", f"Write {DEPRECATED[expression.key]}")
+
+
+RULES = (
+    Rule(
+        "vl-immediate-multizone",
+        WARNING,
+        immediate_multizone,
+        summary="Immediate binding of zonal volumes in a cluster of several zones",
+        why="The volume may be made in a zone where the pod cannot run: volume node affinity conflict, for ever.",
+        fix="Set volumeBindingMode: WaitForFirstConsumer",
+        source=doc.STORAGE,
+        needs_cluster=True,
+    ),
+    Rule(
+        "vl-rwo-with-hard-spread",
+        WARNING,
+        one_node_volume,
+        summary="Replicas that share a volume which only one node or zone can use",
+        why="The replicas must be where the volume is: others stay Pending or in ContainerCreating, at the latest "
+        "after a "
+        "drain or rollout.",
+        fix="Use a StatefulSet with volumeClaimTemplates, or a ReadWriteMany volume",
+        source=f"{doc.VOLUMES}; https://github.com/kubernetes/kubernetes/issues/116629",
+    ),
+    Rule(
+        "hp-hostport-over-nodes",
+        ERROR,
+        host_port_over_nodes,
+        summary="hostPort with more replicas than usable nodes",
+        why="Each node has a port once; the surplus stays Pending. Proved by replay with one replica on each node.",
+        fix="Use a Service or a DaemonSet instead of hostPort, or lower replicas",
+        source="https://github.com/kubernetes/kubernetes/issues/91340",
+        needs_cluster=True,
+    ),
+    Rule(
+        "lb-deprecated",
+        WARNING,
+        deprecated_labels,
+        summary="Deprecated labels of nodes",
+        why="Nodes will stop having them; then nothing matches any more and pods stay Pending.",
+        fix="Write the label that replaced it",
+        source=doc.LABELS,
+    ),
+)

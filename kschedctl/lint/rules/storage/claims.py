@@ -1,0 +1,95 @@
+"""Claims, classes of storage and Services that workloads name: whether they are there, and fit how pods come and go."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from kschedctl.lint.analysis.placement import storage_class_names
+from kschedctl.lint.framework import documentation as doc
+from kschedctl.lint.framework.context import LintContext
+from kschedctl.lint.framework.rule import ERROR, WARNING, Rule
+from kschedctl.lint.objects.subject import Problem, value_at
+from kschedctl.lint.rules.storage.attachment import ONE_NODE
+
+
+def missing(context: LintContext) -> Iterator[Problem]:
+    yield from _claims(context)
+    if context.all_known("StorageClass", "PersistentVolume"):
+        names = {found.metadata.name for found in context.known("StorageClass")}
+        names |= {found.spec.storage_class_name for found in context.known("PersistentVolume")}
+        for subject, path, name in storage_class_names(context.linted("PersistentVolumeClaim"), context.workloads):
+            if name and name not in names:
+                yield subject.problem(path, f'storageclass.storage.k8s.io "{name}" not found')
+
+
+def _claims(context: LintContext) -> Iterator[Problem]:
+    if not context.all_known("PersistentVolumeClaim"):
+        return
+    there = {(c.metadata.namespace or "default", c.metadata.name) for c in context.known("PersistentVolumeClaim")}
+    for workload in context.workloads:
+        for i, volume in enumerate(workload.spec.volumes):
+            source = volume.persistent_volume_claim
+            if source is not None and source.claim_name and (workload.namespace, source.claim_name) not in there:
+                path = ("volumes", i, "persistentVolumeClaim", "claimName")
+                yield workload.problem(path, f'persistentvolumeclaim "{source.claim_name}" not found')
+
+
+def rolling(context: LintContext) -> Iterator[Problem]:
+    for workload in context.workloads:
+        surge, _ = workload.surge()
+        for i, claim in context.claims(workload) if workload.at_most == 1 and surge else ():
+            modes = claim.spec.access_modes
+            if modes and all(mode in ONE_NODE for mode in modes):
+                message = (
+                    f"claim {claim.metadata.name} is for one {'pod' if modes == (ONE_NODE[1],) else 'node'}, but an "
+                    "update starts the new pod before the old one is gone"
+                )
+                yield workload.problem(("volumes", i), message)
+
+
+def no_service(context: LintContext) -> Iterator[Problem]:
+    written = [s for s in context.subjects if s.kind == "Service"]
+    there = {(s.namespace or "default", s.name) for s in written}
+    if context.cluster is not None:
+        there |= {(s.metadata.namespace or "default", s.metadata.name) for s in context.cluster.services}
+    known = {namespace for namespace, _ in there} if context.cluster is None else None
+    for workload in context.workloads if context.all_known("Service") else ():
+        name = value_at(workload.subject.document, ("spec", "serviceName")) if workload.kind == "StatefulSet" else None
+        seen = known is None or workload.namespace in known
+        if isinstance(name, str) and name and seen and (workload.namespace, name) not in there:
+            message = f'there is no Service "{name}": its pods have no names in DNS'
+            yield workload.subject.problem(("spec", "serviceName"), message)
+
+
+RULES = (
+    Rule(
+        "vl-missing",
+        ERROR,
+        missing,
+        summary="A claim or class of storage that does not exist",
+        why="The pods stay Pending until somebody creates it.",
+        fix="Create it, or correct the name",
+        source="pkg/scheduler/framework/plugins/volumebinding (v1.36)",
+        needs_cluster=True,
+    ),
+    Rule(
+        "vl-rwo-rolling",
+        WARNING,
+        rolling,
+        summary="One replica with a volume for one node, and an update that starts another beside it",
+        why="The new pod goes to another node, where the volume cannot be attached, and the old one stays until the "
+        "new one is ready: the update never ends.",
+        fix="Set strategy.type: Recreate, or use a StatefulSet",
+        source=f"{doc.VOLUMES}; https://kubernetes.io/docs/concepts/workloads/controllers/deployment/#strategy",
+    ),
+    Rule(
+        "ss-no-service",
+        WARNING,
+        no_service,
+        summary="A StatefulSet whose Service does not exist",
+        why="Its pods get no stable names, so its members do not find each other. Checked against the cluster, or "
+        "where the manifests have Services in its namespace.",
+        fix="Create a headless Service of that name, or correct serviceName",
+        source="https://kubernetes.io/docs/concepts/workloads/controllers/statefulset/#limitations",
+    ),
+)

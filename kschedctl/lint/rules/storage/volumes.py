@@ -1,0 +1,169 @@
+"""Volumes that the API refuses, that bind where no pod can run, or that no claim can ever be bound to.
+
+Upstream: checkVolumeSatisfyClaim in pkg/controller/volume/persistentvolume/pv_controller.go (v1.36).
+"""
+
+from __future__ import annotations
+
+import posixpath
+from collections.abc import Iterator, Mapping
+
+from kschedctl.api.objects import PersistentVolume, PersistentVolumeClaim, StorageClass
+from kschedctl.lint.framework import documentation as doc
+from kschedctl.lint.framework.context import LintContext
+from kschedctl.lint.framework.rule import ERROR, WARNING, Rule
+from kschedctl.lint.objects.amounts import readable
+from kschedctl.lint.objects.subject import Path, Problem, Subject
+
+NO_PROVISIONER = "kubernetes.io/no-provisioner"
+_STATIC = ("", "manual")
+"""Names of classes that are none, as upstream's own examples write them."""
+_DEFAULT_CLASS = ("storageclass.kubernetes.io/is-default-class", "storageclass.beta.kubernetes.io/is-default-class")
+
+
+def unpinned(context: LintContext) -> Iterator[Problem]:
+    for subject, volume in context.linted("PersistentVolume"):
+        spec = subject.document.get("spec")
+        required = volume.spec.node_affinity.required if volume.spec.node_affinity else None
+        terms = required.node_selector_terms if required else ()
+        if isinstance(spec, Mapping) and spec.get("local") is not None and not terms:
+            message = "spec.nodeAffinity: Required value: Local volume requires node affinity"
+            yield subject.problem(("spec", "local"), message)
+
+
+def immediate(context: LintContext) -> Iterator[Problem]:
+    for subject, found in context.linted("StorageClass"):
+        if found.provisioner == NO_PROVISIONER and found.volume_binding_mode in (None, "Immediate"):
+            message = "claims are bound to any node's volume before it is known where the pod can run"
+            yield subject.problem(("volumeBindingMode",), message, "Write volumeBindingMode: WaitForFirstConsumer")
+
+
+def never_binds(context: LintContext) -> Iterator[Problem]:
+    volumes = context.known_items("PersistentVolume")
+    for subject, claim in context.linted("PersistentVolumeClaim") if volumes else ():
+        beside: list[PersistentVolume] = context.beside(subject, volumes)
+        if claim.status.phase == "Bound":
+            continue
+        if name := claim.spec.volume_name:
+            found = next((volume for volume in beside if volume.metadata.name == name), None)
+            if found is not None and (said := _named_mismatch(subject, claim, found)) is not None:
+                path, what = said
+                yield subject.problem(path, f"volume {name} is never bound to it: {what}")
+            continue
+        wanted = claim.spec.storage_class_name
+        of_class = [volume for volume in beside if volume.spec.storage_class_name == wanted and _is_free(volume)]
+        said_of = [_mismatch(claim, volume) for volume in of_class]
+        if said_of and all(said_of) and _is_static(context, subject, wanted) and (first := said_of[0]) is not None:
+            path, what = first
+            yield subject.problem(
+                path, f"none of the volumes of its class fits, as {of_class[0].metadata.name}: {what}"
+            )
+
+
+def _is_free(volume: PersistentVolume) -> bool:
+    return volume.spec.claim_ref is None and volume.status.phase in ("", "Available")
+
+
+def _named_mismatch(
+    subject: Subject, claim: PersistentVolumeClaim, volume: PersistentVolume
+) -> tuple[Path, str] | None:
+    """(field, what is wrong) of a claim and the volume that it names; upstream compares no more once it is reserved."""
+    reserved = volume.spec.claim_ref
+    if reserved is not None:
+        other = f"{reserved.namespace}/{reserved.name}"
+        mine = (subject.namespace or "default", subject.name)
+        return None if (reserved.namespace or "default", reserved.name) == mine else (_NAME, f"it is kept for {other}")
+    wanted = claim.spec.storage_class_name
+    if wanted is not None and wanted != volume.spec.storage_class_name:
+        named = f'"{volume.spec.storage_class_name}"'
+        return ("spec", "storageClassName"), f"storageClassName does not match, that of the volume is {named}"
+    return _mismatch(claim, volume)
+
+
+_NAME = ("spec", "volumeName")
+
+
+def _mismatch(claim: PersistentVolumeClaim, volume: PersistentVolume) -> tuple[Path, str] | None:
+    asked = readable(claim.spec.resources.requests).get("storage")
+    capacity = readable(volume.spec.capacity).get("storage")
+    if asked is not None and capacity is not None and capacity < asked:
+        return ("spec", "resources", "requests", "storage"), f"requested PV is too small, it has {capacity}"
+    if (claim.spec.volume_mode or "Filesystem") != (volume.spec.volume_mode or "Filesystem"):
+        return ("spec", "volumeMode"), f"incompatible volumeMode, it is {volume.spec.volume_mode or 'Filesystem'}"
+    lacking = [mode for mode in claim.spec.access_modes if mode not in volume.spec.access_modes]
+    if lacking:
+        has = ", ".join(volume.spec.access_modes)
+        return ("spec", "accessModes"), f"incompatible accessMode, it has {has}, and not {', '.join(lacking)}"
+    return None
+
+
+def _is_static(context: LintContext, subject: Subject, name: str | None) -> bool:
+    """Whether nothing makes volumes of the class."""
+    classes = context.beside(subject, [i for i in context.known_items("StorageClass") if i.subject.name == name])
+    if classes:
+        return all(found.provisioner == NO_PROVISIONER for found in classes)
+    return name in _STATIC and context.all_known("StorageClass")
+
+
+def no_default(context: LintContext) -> Iterator[Problem]:
+    classes, volumes = context.linted("StorageClass"), context.linted("PersistentVolume")
+    for subject, claim in context.linted("PersistentVolumeClaim") if classes and context.cluster is None else ():
+        near = [item for item in classes if _folder(item.subject) == _folder(subject)]
+        beside: list[StorageClass] = context.beside(subject, near)
+        named = claim.spec.storage_class_name is not None or claim.spec.volume_name
+        if beside and not named and not any(map(_is_default, beside)) and not context.beside(subject, volumes):
+            names = ", ".join(found.metadata.name for found in beside)
+            message = f"it names no storageClassName, and none of the classes here is the default: {names}"
+            yield subject.problem(("spec",), message)
+
+
+def _folder(subject: Subject) -> str:
+    """Where its file is: classes elsewhere in a repository may be those of another cluster."""
+    return posixpath.dirname(subject.place.file) if subject.place else ""
+
+
+def _is_default(found: StorageClass) -> bool:
+    return any(found.metadata.annotations.get(key) == "true" for key in _DEFAULT_CLASS)
+
+
+RULES = (
+    Rule(
+        "vl-local-unpinned",
+        ERROR,
+        unpinned,
+        summary="A local volume without nodeAffinity",
+        why="The API server refuses it: nothing would tell the scheduler on which node the disk is.",
+        fix="Add nodeAffinity with kubernetes.io/hostname of the node that has the disk",
+        source=f"https://kubernetes.io/docs/concepts/storage/volumes/#local; {doc.VALIDATION}",
+    ),
+    Rule(
+        "vl-local-immediate",
+        WARNING,
+        immediate,
+        summary="A class of local volumes that binds at once",
+        why="A claim is bound to some node's volume before its pod is looked at: that node may lack the room or the "
+        "labels that the pod asks for, and the pod stays Pending.",
+        fix="Set volumeBindingMode: WaitForFirstConsumer",
+        source=doc.STORAGE,
+    ),
+    Rule(
+        "vl-never-binds",
+        WARNING,
+        never_binds,
+        summary="A claim and a volume that were made for each other and do not fit",
+        why="The claim stays Pending, and so do its pods. Checked where the claim names the volume, or where nothing "
+        "makes volumes of its class.",
+        fix="Make class, size, accessModes and volumeMode of the two agree",
+        source="pkg/controller/volume/persistentvolume/pv_controller.go (v1.36)",
+    ),
+    Rule(
+        "vl-no-default",
+        WARNING,
+        no_default,
+        summary="A claim without a class, where no class is the default",
+        why="Nothing makes a volume for it: the claim and its pods stay Pending until some class is the default. "
+        "Checked where StorageClasses are in the same folder.",
+        fix="Name a class, or annotate one with storageclass.kubernetes.io/is-default-class",
+        source="https://kubernetes.io/docs/concepts/storage/storage-classes/#default-storageclass",
+    ),
+)

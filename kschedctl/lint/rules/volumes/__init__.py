@@ -1,1 +1,0 @@
-"""PersistentVolumes and the claims that they are for."""

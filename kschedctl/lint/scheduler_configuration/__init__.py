@@ -1,0 +1,1 @@
+"""Rules about a KubeSchedulerConfiguration, and what is in force by it."""
