@@ -20,9 +20,10 @@ import typer
 
 from kschedctl.api.kube_version import KubeVersion as VersionNumbers
 from kschedctl.cli.answer import Answer
-from kschedctl.cli.forms import TABLE, Form, option
+from kschedctl.cli.forms import TABLE, TEMPLATES, Form, option
 from kschedctl.errors import UsageError
 from kschedctl.render.page import NO_COMMANDS, UNFOLDED, Commands, Style
+from kschedctl.reports.document import Document
 from kschedctl.scheduler.framework.feature_gates import BOOLEANS
 
 PIPED_WIDTH, LEAST_WIDTH = 120, 40
@@ -190,6 +191,10 @@ class Output:
     ] = Color.AUTO
     verbose: Annotated[int, typer.Option("-v", "--verbose", count=True, help="Say more on stderr; -vv: all.")] = 0
     quiet: Annotated[bool, typer.Option("-q", "--quiet", help="Say nothing but errors on stderr.")] = False
+    brief: Annotated[bool, typer.Option("--brief", help="At most 12 lines: why, closest node, best fix.")] = False
+    summary: Annotated[
+        bool, typer.Option("--summary", help="With -o json or yaml: what decides, in at most 12 KB.")
+    ] = False
 
     def answer(self, document: Any, exit_code: int = 0, commands: Commands = NO_COMMANDS) -> Answer:
         """The document, shown as was asked for; to people with what they can type next."""
@@ -204,7 +209,16 @@ class Output:
             ascii_only=not _unicode(),
             commands=commands,
         )
-        return Answer(document, self.output.name, style, exit_code)
+        if self.summary:
+            document = self._summary(document, style)
+        return Answer(document, "brief" if self.brief else self.output.name, style, exit_code)
+
+    def _summary(self, document: Document, style: Style) -> Document:
+        if self.brief or self.output.name not in ("json", "yaml", *TEMPLATES):
+            raise UsageError("--summary shortens data", hint="with -o json or yaml; --brief shortens what people read")
+        from kschedctl.render.summaries import summary_of  # noqa: PLC0415 - few answers are summarized
+
+        return summary_of(document, style)
 
     @property
     def in_full(self) -> int:

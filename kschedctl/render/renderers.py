@@ -89,6 +89,10 @@ def _doubt(document: Document) -> str:
     return f"This holds{leaning}" if leaning else "Undecided: not all that decides was read or asked"
 
 
+def _brief(document: Document, style: Style) -> str:
+    return str(_load("brief:to_brief")(document, style))
+
+
 def _of_findings(write: str) -> Callable[[Any, Style], str]:
     def show(document: Any, style: Style) -> str:
         if not isinstance(document, WithFindings):
@@ -113,6 +117,7 @@ def _load(reference: str) -> Callable[..., Any]:
 
 RENDERERS: dict[str, Callable[[Document, Style], str | bytes]] = {
     "table": _paged("terminal:show"),
+    "brief": _brief,
     "wide": _paged("terminal:show"),
     "json": _data("data:to_json"),
     "yaml": _data("data:to_yaml"),

@@ -26,6 +26,7 @@ from kschedctl.reports.pending import PendingPods
 from kschedctl.reports.queue_run import QueueRun
 from kschedctl.reports.remedies import Remedies, RemediesOfMany
 from kschedctl.reports.simulation import SimulationReport
+from kschedctl.reports.summary import Summary
 from kschedctl.reports.version import Version
 from kschedctl.reports.version_changes import VersionChanges
 from kschedctl.reports.wakes import Wakes, WakesBetween, WakesOfMany, WakeUps, WakeUpsOfMany
@@ -62,6 +63,7 @@ DOCUMENTS: dict[str, Any] = {
     "answers": Answers,
     "extender-answers": ExtenderAnswers,
     "races": Races,
+    "summary": Summary,
     "version": Version,
     "version-changes": VersionChanges,
 }

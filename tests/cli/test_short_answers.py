@@ -1,0 +1,85 @@
+"""`--brief` and `--summary`: the answer to every question in 12 lines, or in 12 KB of JSON."""
+
+from __future__ import annotations
+
+import json
+
+import jsonschema
+import pytest
+from conftest import Run
+
+from kschedctl.render.page import Style
+from kschedctl.render.summaries import MOST_BYTES, summary_of
+from kschedctl.reports.explanation import Cause, Explanation, NodeGroup, Refusal
+from kschedctl.reports.remedies import Remedy
+from kschedctl.reports.schema import schema_of
+from kschedctl.reports.summary import Summary
+
+QUESTIONS = (
+    "explain shop/cart-5f7b8c9d4-zr5mt",
+    "explain shop/web-6d4cf56db6-h8s2k",
+    "explain deploy/cart -n shop",
+    "explain -A",
+    "remedies shop/cart-5f7b8c9d4-zr5mt",
+    "remedies -A",
+    "simulate --pending",
+    "capacity -f tests/lint/charts/web-app.yaml",
+    "drain general-a1",
+    "failures",
+    "audit",
+    "packing",
+    "topology",
+)
+
+
+@pytest.mark.parametrize("question", QUESTIONS)
+def test_brief_fits_on_a_phone(run: Run, monkeypatch: pytest.MonkeyPatch, question: str) -> None:
+    monkeypatch.setenv("COLUMNS", "45")
+    lines = run(*question.split(), "--demo", "--brief").out.splitlines()
+    assert 0 < len(lines) <= 12
+    assert all(len(line) <= 45 for line in lines if "kschedctl" not in line and "kubectl" not in line)
+
+
+@pytest.mark.parametrize("question", QUESTIONS)
+def test_a_summary_is_a_document(run: Run, question: str) -> None:
+    full, short = (run(*question.split(), "--demo", "-o", "json", *more) for more in ((), ("--summary",)))
+    summary = json.loads(short.out)
+    jsonschema.validate(summary, schema_of(Summary))
+    assert (short.code, summary["summarizes"]) == (full.code, json.loads(full.out)["kind"])
+    assert summary["headline"]
+
+
+def test_brief_has_cause_fix_and_command(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "120")
+    text = run("explain", "shop/checkout-7d9f6c5b8-x2x4q", "--demo", "--brief").out
+    assert "checkout-7d9f6c5b8-x2x4q Unschedulable\n" in text
+    assert "7 of 7 eligible nodes: Insufficient cpu" in text  # 12 nodes less one cordoned and four tainted
+    assert "closest: general-b2: cpu: 1500m requested, 1200m free of 3900m" in text
+    assert "  kubectl uncordon general-c2\n" in text
+
+
+def test_what_preemption_would_do_is_in_the_first_line(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "120")
+    priority = ("--as-if-priority-class", "shop-critical")
+    text = run("explain", "shop/checkout-7d9f6c5b8-x2x4q", "--demo", "--brief", *priority).out
+    assert text.splitlines()[0].endswith("Unschedulable: would preempt 1 pod on general-b2")
+
+
+def test_a_summary_of_thousands_of_nodes_is_short() -> None:
+    refusals = tuple(Refusal(f"Plugin{i}", "a reason " * 90, "a fact " * 120) for i in range(9))
+    groups = tuple(NodeGroup(1, ("pool",) * 40, (f"node-{i}" * 25,), refusals) for i in range(5_000))
+    causes = tuple(Cause("NodeResourcesFit", "Insufficient cpu " * 50, 1, 5_000) for _ in range(50))
+    fix = Remedy(
+        "Fix it " * 99, "operator", "but " * 99, ("n" * 253,) * 5_000, ("kubectl patch " + "x" * 5_000,) * 9, ()
+    )
+    report = Explanation("d/p", "Unschedulable", "words " * 9_999, causes=causes, groups=groups, remedies=(fix,) * 30)
+    summary = summary_of(report, Style())
+    assert len(json.dumps(summary.to_dict()).encode()) <= MOST_BYTES * 1.1  # json.dumps puts blanks between entries
+    assert summary.causes
+    assert summary.left_out["closest"] + len(summary.closest) == 5_000
+
+
+def test_summary_is_for_data(run: Run) -> None:
+    wrong = run("explain", "-A", "--demo", "--summary")
+    assert (wrong.code, wrong.out) == (2, "")
+    assert "--brief shortens what people read" in wrong.err
