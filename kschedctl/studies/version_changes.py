@@ -16,7 +16,7 @@ from kschedctl.scheduler.configuration import validation
 from kschedctl.scheduler.engine import cycle, messages, sampling
 from kschedctl.scheduler.engine.extenders import consultation, whole_nodes
 from kschedctl.scheduler.engine.preemption import evaluator
-from kschedctl.scheduler.event_handling import event_handlers, event_labels, registrations
+from kschedctl.scheduler.event_handling import event_handlers, event_labels
 from kschedctl.scheduler.framework import Code, events, feature_gates
 from kschedctl.scheduler.framework.declaration import Declaration
 from kschedctl.scheduler.framework.extension_points import EXTENSION_POINTS
@@ -28,6 +28,13 @@ from kschedctl.scheduler.queueing import backoff_queue, pre_checks, requeueing, 
 from kschedctl.scheduler.registry.in_tree import IN_TREE
 from kschedctl.scheduler.registry.scheduler_plugins import SCHEDULER_PLUGINS
 
+WITHOUT_HINTS = ByVersion(
+    "plugins that have no queueing hints yet",
+    (
+        ("", tuple(sorted(name for name, each in IN_TREE.items() if each.plugin and each.plugin.hints_since == 31))),
+        ("1.31", ()),
+    ),
+)
 OF_SEVERAL: tuple[ByVersion[Any], ...] = (
     cycle.LEFT_OUT,
     cycle.NARROWING_REFUSES,
@@ -46,7 +53,7 @@ OF_SEVERAL: tuple[ByVersion[Any], ...] = (
     events.UPDATES_OF_PODS,
     event_handlers.HEARS_OF_LOST_NODES,
     event_handlers.TOLD_AS_ANY_UPDATE,
-    registrations.WITHOUT_HINTS,
+    WITHOUT_HINTS,
     requeueing.GATE_DECIDES,
     scheduling_queue.ACTIVATION_LASTS,
     backoff_queue.COUNTS_ATTEMPTS,

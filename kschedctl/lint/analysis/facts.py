@@ -21,7 +21,14 @@ from kschedctl.cluster import Cluster
 from kschedctl.lint.objects.owners import pods_by_owner
 from kschedctl.lint.objects.workload import Workload
 from kschedctl.scheduler.engine.cycle import Cycle, run_cycle
+from kschedctl.scheduler.framework.declaration import DeclaredPlugin
 from kschedctl.scheduler.framework.leaning import Effect
+from kschedctl.scheduler.plugins.dynamic_resources.plugin import DynamicResources
+from kschedctl.scheduler.plugins.node_affinity import NodeAffinity
+from kschedctl.scheduler.plugins.node_name import NodeName
+from kschedctl.scheduler.plugins.node_resources.fit import NodeResourcesFit
+from kschedctl.scheduler.plugins.node_unschedulable import NodeUnschedulable
+from kschedctl.scheduler.plugins.taint_toleration import TaintToleration
 from kschedctl.scheduler.scheduler import Framework, Scheduler
 from kschedctl.scheduler.simulation.outcome import SCHEDULED, Outcome
 from kschedctl.scheduler.simulation.outcome import UNSCHEDULABLE as NO_NODE
@@ -30,6 +37,8 @@ from kschedctl.snapshot import node_masks
 from kschedctl.snapshot.fork import Fork
 from kschedctl.snapshot.pod_info import PodInfo
 
+OF_NODES = (NodeAffinity, TaintToleration, NodeUnschedulable, NodeName)
+"""The plugins that refuse a node for what it is, whatever runs there."""
 _encode = msgspec.msgpack.Encoder().encode
 
 
@@ -166,13 +175,13 @@ class ClusterFacts:
         framework, view = self.framework(workload), view or self.view
         return None if framework is None else run_cycle(framework, self._info(workload, view), view)
 
-    def refused(self, workload: Workload, plugin: str) -> Bools:
+    def refused(self, workload: Workload, plugin: type[DeclaredPlugin]) -> Bools:
         """The nodes that a plugin refuses one of its pods in the cluster as it is; none where the replay fails."""
         cycle = self.replay(workload)
-        verdict = cycle.filter.verdicts.get(plugin) if cycle is not None and cycle.error is None else None
+        verdict = cycle.filter.verdicts.get(plugin.name) if cycle is not None and cycle.error is None else None
         return verdict.refused if verdict is not None else np.zeros(len(self), np.bool_)
 
-    def never(self, workload: Workload, plugins: Iterable[str] = ()) -> bool:
+    def never(self, workload: Workload, plugins: Iterable[type[DeclaredPlugin]] = ()) -> bool:
         """Whether not one of its pods would fit even if every pod that can move went away, by these plugins' word.
 
         True only when the replay ends without a feasible node and each node is refused by one of the plugins.
@@ -180,12 +189,11 @@ class ClusterFacts:
         cycle = self.replay(workload, self.bare.view)
         if cycle is None or cycle.error is not None or len(cycle.feasible):
             return False
-        refused = cycle.pre_filter.plugin in plugins
+        names = {plugin.name for plugin in plugins}
         by_these = np.zeros(len(self), np.bool_)
-        for name in plugins:
-            if name in cycle.filter.verdicts:
-                by_these |= cycle.filter.verdicts[name].refused
-        return refused or bool(by_these.all())
+        for name in names & cycle.filter.verdicts.keys():
+            by_these |= cycle.filter.verdicts[name].refused
+        return cycle.pre_filter.plugin in names or bool(by_these.all())
 
     def no_devices(self, workload: Workload, specs: Mapping[str, ResourceClaimSpec]) -> bool:
         """Whether no node has the devices that the workload's claims (by their names in the pod) ask for.
@@ -204,7 +212,7 @@ class ClusterFacts:
         view = Fork.of(cluster, self.view.settings)
         pod = Pod(PodMeta(workload.pod.metadata.name, namespace), spec)
         cycle = run_cycle(framework, PodInfo(view.admitted(view.stored(pod)), view.settings.requests), view)
-        verdict = cycle.filter.verdicts.get("DynamicResources")
+        verdict = cycle.filter.verdicts.get(DynamicResources.name)
         return cycle.error is None and verdict is not None and bool(verdict.refused.all())
 
     def full_after(self, workload: Workload, rows: Rows) -> bool:
@@ -266,7 +274,6 @@ def unencumbered(pod: Pod) -> Pod:
 
 MOST_PLACED = 1000
 """Of a workload no more pods are placed; one that has room for so many has room."""
-FIT = "NodeResourcesFit"
 
 
 class Placed(NamedTuple):
@@ -327,10 +334,10 @@ def _stopped(simulation: Simulation, position: Position, count: int) -> Placed:
 def _lacking(cycle: Cycle) -> str:
     """``4 Insufficient cpu, 1 Too many pods``: of the nodes that have nothing but requests against the pod."""
     verdicts = cycle.filter.verdicts
-    if FIT not in verdicts or cycle.pre_filter.status.rejected:
+    if NodeResourcesFit.name not in verdicts or cycle.pre_filter.status.rejected:
         return ""
-    near = verdicts[FIT].refused & cycle.considered
+    near = verdicts[NodeResourcesFit.name].refused & cycle.considered
     for name, verdict in verdicts.items():
-        near = near if name == FIT else near & ~verdict.refused
+        near = near if name == NodeResourcesFit.name else near & ~verdict.refused
     counts = cycle.filter.reason_counts(near).most_common()
     return ", ".join(f"{nodes:,} {reason}" for reason, nodes in counts)

@@ -18,6 +18,9 @@ from kschedctl.lint.framework.context import LintContext
 from kschedctl.lint.framework.rule import ERROR, NOTE, WARNING, Rule
 from kschedctl.lint.objects.subject import Problem, Subject
 from kschedctl.lint.objects.workload import InvalidFieldError, Workload, typed_at
+from kschedctl.scheduler.plugins.node_affinity import NodeAffinity
+from kschedctl.scheduler.plugins.node_unschedulable import NodeUnschedulable
+from kschedctl.scheduler.plugins.taint_toleration import TaintToleration
 
 NOT_READY = Taint("node.kubernetes.io/not-ready", "", "NoExecute")
 _SPLIT = (
@@ -231,7 +234,7 @@ def all_eligible_cordoned(context: LintContext) -> Iterator[Problem]:
         selected = facts.selected(workload)
         if workload.kind == "DaemonSet" or not selected.any() or facts.eligible(workload).any():
             continue
-        if facts.never(workload, ("NodeAffinity", "TaintToleration", "NodeUnschedulable")):
+        if facts.never(workload, (NodeAffinity, TaintToleration, NodeUnschedulable)):
             cordoned = int((selected & facts.view.nodes.unschedulable).sum())
             several = selected.sum() > 1
             nodes = (

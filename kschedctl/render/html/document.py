@@ -62,7 +62,7 @@ def _title(document: Document) -> str:
 def humps(name: str) -> list[str]:
     """The words of a name.
 
-    >>> humps("NodeResourcesFit")
+    >>> humps("ImageLocality")
     ['Node', 'Resources', 'Fit']
     """
     return _HUMP.split(name)

@@ -28,6 +28,7 @@ from kschedctl.scheduler.framework.arguments import PluginArgs
 from kschedctl.scheduler.framework.declaration import Declaration
 from kschedctl.scheduler.framework.feature_gates import FeatureGates
 from kschedctl.scheduler.framework.strict_decoding import GoDuration
+from kschedctl.scheduler.plugins.node_resources.fit import NodeResourcesFit
 from kschedctl.scheduler.registry.in_tree import in_tree
 
 DEFAULT_EXTENDER_TIMEOUT = GoDuration(5)
@@ -111,13 +112,13 @@ def _profile(
 ) -> Profile:
     args = {config.name: config.args for config in profile.plugin_config}
     if ignored:
-        if "NodeResourcesFit" not in args:
+        if NodeResourcesFit.name not in args:
             raise ConfigurationError("couldn't build extenders: can't find NodeResourcesFitArgs in plugin config")
-        args["NodeResourcesFit"] = msgspec.structs.replace(args["NodeResourcesFit"], ignored_resources=ignored)
+        args[NodeResourcesFit.name] = msgspec.structs.replace(args[NodeResourcesFit.name], ignored_resources=ignored)
     where = f"creating profile for scheduler name {profile.scheduler_name}"
-    enabled = "NodeResourcesFit" in profile.plugins.enabled_names
-    if enabled and (errors := list(args["NodeResourcesFit"].errors(gates))):
-        raise ConfigurationError(f'initializing plugin "NodeResourcesFit": {aggregate(errors)}', where=where)
+    enabled = NodeResourcesFit.name in profile.plugins.enabled_names
+    if enabled and (errors := list(args[NodeResourcesFit.name].errors(gates))):
+        raise ConfigurationError(f'initializing plugin "{NodeResourcesFit.name}": {aggregate(errors)}', where=where)
     others = {name: registered[name] for name in sorted(profile.plugins.enabled_names & registered.keys())}
     registry = {name: declared.points for name, declared in {**in_tree(gates.minor), **others}.items()}
     args |= {name: _typed(name, args.get(name), declared.args_type, gates) for name, declared in others.items()}

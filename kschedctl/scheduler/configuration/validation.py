@@ -20,6 +20,7 @@ from kschedctl.scheduler.engine.extenders.settings import Extender
 from kschedctl.scheduler.framework.arguments import PluginArgs
 from kschedctl.scheduler.framework.feature_gates import FeatureGates
 from kschedctl.scheduler.framework.field_errors import duplicate, invalid, qualified_name_errors, required
+from kschedctl.scheduler.plugins.node_resources.fit import NodeResourcesFit
 from kschedctl.scheduler.registry.in_tree import REMOVED
 
 NONE_INVALID: frozenset[str] = frozenset()
@@ -108,7 +109,7 @@ def _plugin_config(path: str, profile: KubeSchedulerProfile, gates: FeatureGates
             yield _was_invalid(at, config.name)
         elif config.name == "NodeResourcesFitArgs":  # upstream validates by this name, so the plugin's own passes here
             yield invalid(f"{at}.args", config.args, "has to match plugin args")
-        elif config.name != "NodeResourcesFit" and isinstance(config.args, PluginArgs):
+        elif config.name != NodeResourcesFit.name and isinstance(config.args, PluginArgs):
             yield from (f"{at}.args.{error}" for error in config.args.errors(gates))
 
 

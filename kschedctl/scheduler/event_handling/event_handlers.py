@@ -26,7 +26,9 @@ from kschedctl.scheduler.framework.events import (
     pre_checked,
 )
 from kschedctl.scheduler.framework.feature_gates import FeatureGates
+from kschedctl.scheduler.plugins.gang_scheduling import GangScheduling
 from kschedctl.scheduler.plugins.helper.device_features import TAINT_RULES_GATE, Features
+from kschedctl.scheduler.plugins.node_declared_features import NodeDeclaredFeatures
 
 WAIT_FOR_FIRST_CONSUMER = "WaitForFirstConsumer"
 POD_DELETED = ClusterEvent(ASSIGNED_POD, ActionType.DELETE)
@@ -139,7 +141,7 @@ class EventHandlers:
     def _added(self, change: ChangedObject, pod: Pod) -> Iterator[Occurrence]:
         if pod.spec.node_name:
             yield Occurrence(ClusterEvent(ASSIGNED_POD, ActionType.ADD), change)
-        elif self._responsible(pod) and self.gates.enabled("GangScheduling"):
+        elif self._responsible(pod) and self.gates.enabled(GangScheduling.gate):
             yield Occurrence(ClusterEvent(UNSCHEDULABLE_POD, ActionType.ADD), change)
 
     def _deleted(self, change: ChangedObject, pod: Pod) -> Iterator[Occurrence]:
@@ -210,7 +212,7 @@ def _uncordoned(change: ChangedObject) -> bool:
 
 
 GATES: Mapping[ActionType, str] = {
-    ActionType.UPDATE_NODE_DECLARED_FEATURE: "NodeDeclaredFeatures",
+    ActionType.UPDATE_NODE_DECLARED_FEATURE: NodeDeclaredFeatures.gate,
     ActionType.UPDATE_POD_GENERATED_RESOURCE_CLAIM: "DynamicResourceAllocation",
 }
 """Changes that are looked for only with a feature gate."""

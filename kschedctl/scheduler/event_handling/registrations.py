@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Protocol, runtime_checkable
 
-from kschedctl.api.kube_version import ByVersion
 from kschedctl.scheduler.engine.extenders.extender import NAME as EXTENDERS
 from kschedctl.scheduler.framework import Plugin, offers
 from kschedctl.scheduler.framework.events import (
@@ -30,23 +29,6 @@ NOT_UNROLLED = {
     "PodGroup": "GenericWorkload",
 }
 """Kinds that are no part of everything, unless with a feature gate."""
-WITHOUT_HINTS = ByVersion(
-    "plugins that have no queueing hints yet",
-    (
-        (
-            "",
-            (
-                "InterPodAffinity",
-                "NodeVolumeLimits",
-                "TaintToleration",
-                "VolumeBinding",
-                "VolumeRestrictions",
-                "VolumeZone",
-            ),
-        ),
-        ("1.31", ()),
-    ),
-)
 REFUSING_POINTS = ("preEnqueue", "preFilter", "filter", "reserve", "permit")
 """The extension points at which a plugin can refuse a pod."""
 
@@ -78,7 +60,7 @@ class Registrations:
             yield from everything(self.gates)
             return
         asked = list(plugin.events_to_register(self.gates))
-        hinted = self.hinted and plugin.name not in WITHOUT_HINTS.at(self.gates.release)
+        hinted = self.hinted and self.gates.minor >= getattr(plugin, "hints_since", 0)
         yield from (each if hinted else each._replace(hint=None) for each in asked)
         of_nodes = ActionType(0)
         for each in asked:

@@ -52,6 +52,7 @@ class DeclaredPlugin:
     ``since``, ``until``: the first and the last minor version of Kubernetes that has it; ``default_until``: the last
     in which it is a default plugin, NEVER for none; ``points_since``: the first in which it runs at a point, where that
     came later.
+    ``hints_since``: the first in which its queueing hints count.
     ``needs_state``: extension point -> the one that has to run as well, as it prepares what the first looks at.
     ``one_state``: what its Score looks at is what its PreFilter left, though it has a PreScore.
     ``without``: what happens where a profile disables it. ``takes_less_time``: what shortens its part of an attempt.
@@ -75,6 +76,7 @@ class DeclaredPlugin:
     points_since: ClassVar[Mapping[str, int]] = {}
     args_since: ClassVar[int] = OLDEST_MINOR
     replayed_since: ClassVar[int] = OLDEST_MINOR
+    hints_since: ClassVar[int] = OLDEST_MINOR
     needs_state: ClassVar[Mapping[str, str]] = {}
     one_state: ClassVar[bool] = False
     without: ClassVar[str] = ""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 
@@ -33,7 +33,7 @@ from kschedctl.scheduler.framework import (
     Status,
     normalize_by_max,
 )
-from kschedctl.scheduler.framework.arguments import PluginArgs
+from kschedctl.scheduler.framework.arguments import Naming, PluginArgs
 from kschedctl.scheduler.framework.declaration import DeclaredPlugin, NextStep
 from kschedctl.scheduler.framework.events import (
     NODE,
@@ -85,6 +85,7 @@ class NodeAffinityUnmet(Fact, frozen=True):
 class NodeAffinityArgs(PluginArgs, frozen=True):
     """A node affinity that every pod of the profile has besides its own."""
 
+    naming: ClassVar[Mapping[str, Naming]] = {"addedAffinity": NodeAffinityTerms}
     added_affinity: NodeAffinityTerms | None = None
 
     def errors(self, gates: FeatureGates) -> Iterator[str]:

@@ -75,6 +75,7 @@ class TaintToleration(DeclaredPlugin):
 
     name = "TaintToleration"
     changed = (REASON,)
+    hints_since = 31
     without = "taints are ignored"
     needs_state: ClassVar[Mapping[str, str]] = {"score": "preScore"}
     default_weight = 3

@@ -116,6 +116,7 @@ class VolumeRestrictions(DeclaredPlugin):
         HEARS_OF_UPDATES,
         HEARS_OF_NEW_CLAIMS,
     )
+    hints_since = 31
     without = "volumes for one node or pod are used by several"
     needs_state: ClassVar[Mapping[str, str]] = {"filter": "preFilter"}
     next_step_within_reach = NextStep(

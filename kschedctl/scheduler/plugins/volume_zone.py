@@ -91,6 +91,7 @@ class VolumeZone(DeclaredPlugin):
 
     name = "VolumeZone"
     changed = (hints.HEARS_OF_BOUND_CLAIMS,)
+    hints_since = 31
     without = "pods are placed in other zones than their volumes"
     next_step = LOOK_AT_CLAIM
     kinds = CLAIM_KINDS

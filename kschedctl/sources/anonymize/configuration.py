@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import msgspec
 
 from kschedctl.api.decoding import from_builtins
-from kschedctl.api.objects import NodeAffinity
 from kschedctl.cluster import without_nulls
 from kschedctl.errors import shown_url
+from kschedctl.scheduler.framework.arguments import Naming
 from kschedctl.scheduler.registry.in_tree import ARGS
 from kschedctl.sources.anonymize.rewriter import Rewriter
 
@@ -47,39 +47,20 @@ def _plugin_config(config: Document, rewriter: Rewriter) -> dict[str, Any]:
     name, args = config.get("name", ""), config.get("args")
     if name not in ARGS:
         return {"name": name}
-    return {**config, "args": _ARGS[name](args, rewriter)} if args and name in _ARGS else dict(config)
+    naming = getattr(ARGS[name], "naming", {})
+    return {**config, "args": _renamed(args, naming, rewriter)} if args and naming else dict(config)
 
 
-def _node_affinity(args: Document, rewriter: Rewriter) -> dict[str, Any]:
-    if not args.get("addedAffinity"):
-        return dict(args)
-    affinity = rewriter.struct(from_builtins(args["addedAffinity"], NodeAffinity))
-    return {**args, "addedAffinity": msgspec.to_builtins(affinity)}
-
-
-def _pod_topology_spread(args: Document, rewriter: Rewriter) -> dict[str, Any]:
-    constraints = [
-        {key: rewriter.key(value) if key == "topologyKey" else value for key, value in constraint.items()}
-        for constraint in args.get("defaultConstraints", ())
-    ]
-    return {**args, **({"defaultConstraints": constraints} if constraints else {})}
-
-
-def _node_resources_fit(args: Document, rewriter: Rewriter) -> dict[str, Any]:
-    made = dict(args)
-    if "ignoredResources" in made:
-        made["ignoredResources"] = [rewriter.resource(name) for name in made["ignoredResources"]]
-    if "ignoredResourceGroups" in made:
-        made["ignoredResourceGroups"] = [rewriter.domain(group) for group in made["ignoredResourceGroups"]]
-    if "scoringStrategy" in made:
-        made["scoringStrategy"] = _with_resources(made["scoringStrategy"], rewriter)
-    return made
-
-
-def _with_resources(args: Document, rewriter: Rewriter, field: str = "resources") -> dict[str, Any]:
-    if field not in args:
-        return dict(args)
-    return {**args, field: [{**spec, "name": rewriter.resource(spec.get("name", ""))} for spec in args[field]]}
+def _renamed(value: Any, naming: Mapping[str, Naming], rewriter: Rewriter, field: str = "") -> Any:
+    """A field of a plugin's arguments, or all of them, under pseudonyms where they name something."""
+    names = naming.get(field)
+    if isinstance(names, type):
+        return msgspec.to_builtins(rewriter.struct(from_builtins(value, names)))
+    if isinstance(value, Mapping):
+        return {key: _renamed(inner, naming, rewriter, key) for key, inner in value.items()}
+    if isinstance(value, list):
+        return [_renamed(inner, naming, rewriter, field) for inner in value]
+    return getattr(rewriter, names)(value) if names else value
 
 
 def _extender(extender: Document, rewriter: Rewriter) -> dict[str, Any]:
@@ -89,13 +70,6 @@ def _extender(extender: Document, rewriter: Rewriter) -> dict[str, Any]:
     for field, verb in _VERBS.items():
         if made.get(field) not in (None, "", verb):
             made[field] = rewriter.name(made[field])
-    return _with_resources(made, rewriter, "managedResources")
-
-
-_ARGS: Mapping[str, Callable[[Document, Rewriter], dict[str, Any]]] = {
-    "NodeAffinity": _node_affinity,
-    "PodTopologySpread": _pod_topology_spread,
-    "NodeResourcesFit": _node_resources_fit,
-    "NodeResourcesBalancedAllocation": _with_resources,
-}
-"""Plugin -> its arguments under pseudonyms; those of the others name nothing."""
+    if "managedResources" in made:
+        made["managedResources"] = _renamed(made["managedResources"], {"name": "resource"}, rewriter)
+    return made

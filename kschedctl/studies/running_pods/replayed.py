@@ -27,7 +27,13 @@ from kschedctl.scheduler.framework import (
     offers,
 )
 from kschedctl.scheduler.framework.leaning import Unknown
-from kschedctl.scheduler.plugins.node_ports import REASON
+from kschedctl.scheduler.plugins.inter_pod_affinity.plugin import InterPodAffinity
+from kschedctl.scheduler.plugins.node_affinity import NodeAffinity
+from kschedctl.scheduler.plugins.node_ports import REASON, NodePorts
+from kschedctl.scheduler.plugins.pod_topology_spread.plugin import PodTopologySpread
+from kschedctl.scheduler.plugins.volume_binding.plugin import VolumeBinding
+from kschedctl.scheduler.plugins.volume_restrictions import VolumeRestrictions
+from kschedctl.scheduler.plugins.volume_zone import VolumeZone
 from kschedctl.scheduler.scheduler import Framework, Scheduler
 from kschedctl.snapshot.delta import Delta
 from kschedctl.snapshot.fork import Fork
@@ -35,8 +41,8 @@ from kschedctl.snapshot.pod_info import HostPort, PodInfo
 from kschedctl.studies.parallel import UNSEEN, Progress
 from kschedctl.studies.unknown import WHEN_SCHEDULABLE, unknown_kinds
 
-AFFINITY, PORTS, SPREAD, PODS = "NodeAffinity", "NodePorts", "PodTopologySpread", "InterPodAffinity"
-VOLUMES = ("VolumeRestrictions", "VolumeZone", "VolumeBinding")
+AFFINITY, PORTS, SPREAD, PODS = NodeAffinity.name, NodePorts.name, PodTopologySpread.name, InterPodAffinity.name
+VOLUMES = (VolumeRestrictions.name, VolumeZone.name, VolumeBinding.name)
 UNLESS_EVICTED, NOT_WELCOME = "NoExecute", "NoSchedule"
 STATES = ("node.kubernetes.io/", "node.cloudprovider.kubernetes.io/")
 """What controllers taint nodes with while something is the matter with them: no rule of anybody's about pods."""

@@ -18,6 +18,8 @@ from kschedctl.reports.simulation import Spread, UnplacedPods
 from kschedctl.scheduler.engine.cycle import Cycle
 from kschedctl.scheduler.engine.post_filter import run_post_filter
 from kschedctl.scheduler.engine.pre_filter import selected_by_name
+from kschedctl.scheduler.plugins.inter_pod_affinity.plugin import InterPodAffinity
+from kschedctl.scheduler.plugins.pod_topology_spread.plugin import PodTopologySpread
 from kschedctl.scheduler.simulation.outcome import Outcome
 from kschedctl.scheduler.simulation.simulation import Simulation
 from kschedctl.studies.what_if.over_runs import over_runs
@@ -59,7 +61,7 @@ def in_no_order(emptied: Simulation, outcomes: Iterable[Outcome]) -> dict[str, i
 
 def _refused_for_good(cycle: Cycle) -> bool:
     """Whether every node is refused by a plugin to which no pod more could be of help."""
-    lifted = {"PodTopologySpread"} | ({"InterPodAffinity"} if cycle.info.required_affinity else set())
+    lifted = {PodTopologySpread.name} | ({InterPodAffinity.name} if cycle.info.required_affinity else set())
     before = cycle.pre_filter
     if cycle.gated or cycle.error is not None or cycle.schedulable or run_post_filter(cycle).nominated_node:
         return False

@@ -10,10 +10,10 @@ from kschedctl.api.arrays import Bools
 from kschedctl.reports.explanation import Cause
 from kschedctl.scheduler.engine.cycle import Cycle
 from kschedctl.scheduler.framework.facts import words
+from kschedctl.scheduler.plugins.node_unschedulable import NodeUnschedulable
+from kschedctl.scheduler.plugins.taint_toleration import TaintToleration
 from kschedctl.studies.why.eliminations import by_reason, fact_of, own_distance
 from kschedctl.studies.why.reach import NEAR, OUT_OF_REACH, Obstacle, Standing, standing
-
-CORDON, TAINT = "NodeUnschedulable", "TaintToleration"
 
 
 def causes(found: Sequence[Obstacle], cycle: Cycle) -> tuple[Cause, ...]:
@@ -42,9 +42,9 @@ def causes(found: Sequence[Obstacle], cycle: Cycle) -> tuple[Cause, ...]:
 def _mask(same: Sequence[Obstacle], found: Sequence[Obstacle], least: int) -> Bools:
     """(N,): the nodes that a reason stands against at such a level; a cordon is told once, not as a taint again."""
     mask: Bools = np.logical_or.reduce([obstacle.mask & (obstacle.level >= least) for obstacle in same])
-    if same[0].plugin == TAINT:
+    if same[0].plugin == TaintToleration.name:
         for obstacle in found:
-            if obstacle.plugin == CORDON:
+            if obstacle.plugin == NodeUnschedulable.name:
                 mask = mask & ~obstacle.mask
     return mask
 

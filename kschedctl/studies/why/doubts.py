@@ -8,6 +8,7 @@ from kschedctl.cluster import Gap
 from kschedctl.scheduler.engine import unsure_nominations
 from kschedctl.scheduler.engine.cycle import Cycle
 from kschedctl.scheduler.framework.leaning import Effect, Lean, Unknown
+from kschedctl.scheduler.plugins.dynamic_resources.plugin import DynamicResources
 from kschedctl.scheduler.plugins.dynamic_resources.step_limit import MAX_STEPS, UNDECIDED
 from kschedctl.scheduler.scheduler import Framework
 
@@ -18,7 +19,7 @@ def of_cycle(cycle: Cycle, framework: Framework) -> Iterator[Unknown]:
     """What extenders did not say, which nominations count, and whether devices that were not found could be."""
     yield from cycle.consultation.unknown
     yield from unsure_nominations.in_cycle(cycle, framework.unasked())
-    verdict = cycle.filter.verdicts.get("DynamicResources")
+    verdict = cycle.filter.verdicts.get(DynamicResources.name)
     for rejection in verdict.rejections if verdict else ():
         if rejection.reason.endswith(UNDECIDED):
             node = cycle.view.nodes.names[int(rejection.mask.argmax())]

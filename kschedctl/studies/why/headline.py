@@ -54,7 +54,7 @@ def in_words(found: Sequence[Cause], nodes: int) -> str:
 def told(cause: Cause, nodes: int) -> str:
     """What of ``nodes`` nodes a cause is about, and the fact behind it.
 
-    >>> told(Cause("NodeResourcesFit", "Insufficient cpu", 9, 9, "w4", "cpu: 6 requested, 2 free of 8"), 12)
+    >>> told(Cause("", "Insufficient cpu", 9, 9, "w4", "cpu: 6 requested, 2 free of 8"), 12)
     'all 9 nodes within reach, nearest w4: cpu: 6 requested, 2 free of 8'
     """
     if not cause.nearest:

@@ -26,6 +26,7 @@ from kschedctl.scheduler.engine.pod_groups.state import (
 )
 from kschedctl.scheduler.engine.pod_groups.submission import MemberFailure, failed_members
 from kschedctl.scheduler.framework import Code, PreEnqueuePlugin, Status, offers
+from kschedctl.scheduler.plugins.gang_scheduling import GangScheduling
 from kschedctl.scheduler.scheduler import Framework, Scheduler
 from kschedctl.snapshot.fork import Fork
 from kschedctl.snapshot.pod_info import PodInfo
@@ -92,7 +93,7 @@ def _members(framework: Framework, view: Fork, infos: Mapping[Position, PodInfo]
 
 def _last_to_come(scheduler: Scheduler, key: GroupKey) -> Position | None:
     """The pod that completed a gang: those before it were kept out of the queue."""
-    if not scheduler.gates.enabled("GangScheduling"):
+    if not scheduler.gates.enabled(GangScheduling.gate):
         return None
     pods = scheduler.view.pods
     came = pods.by_group.get(key, NO_MEMBERS).tolist()

@@ -16,7 +16,9 @@ from kschedctl.scheduler.engine.extenders.extender import NAME as EXTENDERS
 from kschedctl.scheduler.framework import Code, Rejection
 from kschedctl.scheduler.framework.facts import Fact, Said
 from kschedctl.scheduler.plugins.dynamic_resources.claims import CANNOT_ALLOCATE
+from kschedctl.scheduler.plugins.dynamic_resources.plugin import DynamicResources
 from kschedctl.scheduler.plugins.node_resources.facts import Insufficient
+from kschedctl.scheduler.plugins.node_resources.fit import NodeResourcesFit
 from kschedctl.scheduler.plugins.node_unschedulable import Cordoned
 from kschedctl.scheduler.plugins.taint_toleration import UntoleratedTaint
 from kschedctl.scheduler.registry.facts import AnyFact, as_fact
@@ -25,7 +27,6 @@ NEAR, KEPT_AWAY, OUT_OF_REACH = 0, 1, 2
 """A node that would do if there were room; one that a taint or a cordon keeps the pod from; one that the pod's own
 constraints, its volumes or its devices leave out, or that offers none of a resource that it needs."""
 NO_REASON, LEFT_OUT = "no reason given", "left out by an extender without a word"
-FIT, DEVICES = "NodeResourcesFit", "DynamicResources"
 
 Levels = npt.NDArray[np.int8]
 Distances = npt.NDArray[np.float64]
@@ -138,7 +139,7 @@ def _as_facts(fact: Callable[[int], Fact | str | None] | None) -> FactOf | None:
 
 def _level(cycle: Cycle, plugin: str, found: Rejection) -> Levels:
     nodes = len(found.mask)
-    if plugin == DEVICES and found.reason == CANNOT_ALLOCATE:
+    if plugin == DynamicResources.name and found.reason == CANNOT_ALLOCATE:
         return np.where(_without_devices(cycle, found.mask), OUT_OF_REACH, NEAR).astype(np.int8)
     match found.fact(int(found.mask.argmax())) if found.fact else None:
         case Cordoned() | UntoleratedTaint():
@@ -159,7 +160,7 @@ def _offers_none(cycle: Cycle, resource: str, mask: Bools) -> Bools:
 def _without_devices(cycle: Cycle, mask: Bools) -> Bools:
     """(N,): those of the nodes that no device is for."""
     found = np.zeros(len(mask), np.bool_)
-    state = cycle.pre_filter.results[DEVICES].state
+    state = cycle.pre_filter.results[DynamicResources.name].state
     for row in np.flatnonzero(mask).tolist():
         found[row] = not any(pool.devices for pool in state.inventory.pools(row))
     return found
@@ -169,7 +170,7 @@ def but_for_room(cycle: Cycle) -> Bools:
     """(N,): the nodes that would take the pod if they had room: nothing but the resources that are left refuses it."""
     free = cycle.considered.copy()
     for plugin, verdict in cycle.filter.verdicts.items():
-        if plugin != FIT:
+        if plugin != NodeResourcesFit.name:
             free &= ~verdict.refused
     return free
 

@@ -10,6 +10,7 @@ from kschedctl.lint.framework.context import LintContext
 from kschedctl.lint.framework.rule import ERROR, NOTE, WARNING, Rule
 from kschedctl.lint.objects.subject import Problem
 from kschedctl.scheduler.configuration.version_fields import AFFINITY_LABEL_KEYS
+from kschedctl.scheduler.plugins.inter_pod_affinity.plugin import InterPodAffinity
 from kschedctl.snapshot.node_order import HOSTNAME
 
 LARGE_CLUSTER = 500
@@ -63,7 +64,7 @@ def target_absent(context: LintContext) -> Iterator[Problem]:
                 continue
             if context.others_own(namespaces):
                 continue
-            if context.all_known("Pod") and len(facts) and facts.refused(workload, "InterPodAffinity").all():
+            if context.all_known("Pod") and len(facts) and facts.refused(workload, InterPodAffinity).all():
                 yield workload.problem(
                     term.path, f'no pod matches "{term.selector}" in {", ".join(sorted(namespaces)) or "any namespace"}'
                 )

@@ -14,6 +14,7 @@ from kschedctl.lint.framework.context import LintContext
 from kschedctl.lint.framework.rule import ERROR, NOTE, WARNING, Rule
 from kschedctl.lint.objects.subject import Path, Problem
 from kschedctl.lint.objects.workload import SERVING, Workload
+from kschedctl.scheduler.plugins.node_affinity import NodeAffinity
 from kschedctl.snapshot.node_order import HOSTNAME
 
 ISOLATION_WORDS = ("dedicated", "isolat", "tenant", "restricted", "compliance", "pci", "secure")
@@ -25,7 +26,7 @@ def no_node_matches(context: LintContext) -> Iterator[Problem]:
     facts = context.facts
     for workload in context.workloads:
         wanted = workload.kind != "DaemonSet"  # which may wait for its nodes
-        if wanted and len(facts) and not facts.selected(workload).any() and facts.never(workload, ("NodeAffinity",)):
+        if wanted and len(facts) and not facts.selected(workload).any() and facts.never(workload, (NodeAffinity,)):
             yield workload.problem(where(workload), f"none of the {len(facts):,} nodes matches {demands(workload)}")
 
 

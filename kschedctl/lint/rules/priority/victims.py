@@ -13,6 +13,7 @@ from kschedctl.lint.framework.context import LintContext
 from kschedctl.lint.framework.rule import NOTE, WARNING, Rule, RuleProfile
 from kschedctl.lint.objects.subject import Problem
 from kschedctl.lint.objects.workload import Workload, compiled
+from kschedctl.scheduler.plugins.inter_pod_affinity.plugin import InterPodAffinity
 from kschedctl.snapshot.node_order import HOSTNAME
 
 LONG_GRACE_SECONDS = 600
@@ -45,7 +46,7 @@ def cross_node(context: LintContext) -> Iterator[Problem]:
             occupied = np.isin(codes, codes[rows]) & (codes >= 0)
             if not len(rows) or not eligible.any() or not occupied[eligible].all():
                 continue
-            if facts.refused(workload, "InterPodAffinity")[eligible].all():
+            if facts.refused(workload, InterPodAffinity)[eligible].all():
                 message = (
                     f"every {term.key} holds pods of lower priority that it must avoid; those on other nodes of it stay"
                 )

@@ -8,7 +8,7 @@ import numpy as np
 
 from kschedctl.api.arrays import Amounts, Bools
 from kschedctl.api.resource_names import PODS, readable
-from kschedctl.lint.analysis.facts import ClusterFacts, Placed, holds, placed_now
+from kschedctl.lint.analysis.facts import OF_NODES, ClusterFacts, Placed, holds, placed_now
 from kschedctl.lint.analysis.placement import pod_terms
 from kschedctl.lint.framework import documentation as doc
 from kschedctl.lint.framework.context import LintContext
@@ -16,10 +16,10 @@ from kschedctl.lint.framework.rule import ERROR, NOTE, WARNING, Rule
 from kschedctl.lint.objects.subject import Problem, Subject
 from kschedctl.lint.objects.workload import SERVING, Workload
 from kschedctl.lint.rules.resources.amounts import NEEDED
+from kschedctl.scheduler.plugins.node_resources.fit import NodeResourcesFit
 
 IDLE_SHARE = 0.2
 """A node that is out of pods is reported when so much of its cpu and memory is free."""
-_WITH_FIT = ("NodeResourcesFit", "NodeAffinity", "TaintToleration", "NodeUnschedulable", "NodeName")
 
 
 def larger_than_any_node(context: LintContext) -> Iterator[Problem]:
@@ -31,7 +31,9 @@ def larger_than_any_node(context: LintContext) -> Iterator[Problem]:
         if not eligible.any() or (eligible & facts.room(workload)).any():
             continue
         fits = eligible & holds(facts.view.allocatable, wanted)
-        if (unknown or not fits.any() or _tight(context, wanted, fits)) and facts.never(workload, _WITH_FIT):
+        if (unknown or not fits.any() or _tight(context, wanted, fits)) and facts.never(
+            workload, (NodeResourcesFit, *OF_NODES)
+        ):
             what = f"no node offers {', '.join(unknown)}" if unknown else _largest(context, wanted, eligible)
             yield workload.problem(("containers",), what)
 
@@ -68,7 +70,7 @@ def fragmented(context: LintContext) -> Iterator[Problem]:
         possible = holds(facts.view.allocatable[eligible], wanted).any() and not facts.unknown_resources(workload)
         if not possible or (free.sum(axis=0) < wanted).any():
             continue
-        if facts.refused(workload, "NodeResourcesFit")[eligible].all():
+        if facts.refused(workload, NodeResourcesFit)[eligible].all():
             short = [name for name, c in facts.view.resources.items() if wanted[c] > free[:, c].max()]
             message = f"{', '.join(short) or 'what it asks for'} is free in sum, but on no single node"
             yield workload.problem(("containers",), message)

@@ -11,6 +11,7 @@ import numpy as np
 
 from kschedctl.api.arrays import Bools
 from kschedctl.api.objects import PodSpec, TopologySpreadConstraint
+from kschedctl.lint.analysis.facts import OF_NODES
 from kschedctl.lint.analysis.placement import HARD, spread_constraints
 from kschedctl.lint.framework import documentation as doc
 from kschedctl.lint.framework.context import LintContext
@@ -18,8 +19,7 @@ from kschedctl.lint.framework.rule import ERROR, NOTE, WARNING, Rule
 from kschedctl.lint.objects.subject import Path, Problem
 from kschedctl.lint.objects.workload import Workload, compiled
 from kschedctl.scheduler.configuration.version_fields import TAINTS_POLICY
-
-_WITH_SPREAD = ("PodTopologySpread", "NodeAffinity", "TaintToleration", "NodeUnschedulable", "NodeName")
+from kschedctl.scheduler.plugins.pod_topology_spread.plugin import PodTopologySpread
 
 
 class HardSpread(NamedTuple):
@@ -60,7 +60,11 @@ def key_on_no_node(context: LintContext) -> Iterator[Problem]:
     for workload, path, constraint in spread_constraints(context.workloads):
         eligible = context.facts.eligible(workload)
         lacking = eligible.any() and not (eligible & context.facts.has_label(constraint.topology_key)).any()
-        if constraint.when_unsatisfiable == HARD and lacking and context.facts.never(workload, _WITH_SPREAD):
+        if (
+            constraint.when_unsatisfiable == HARD
+            and lacking
+            and context.facts.never(workload, (PodTopologySpread, *OF_NODES))
+        ):
             message = f"none of the {eligible.sum():,} nodes that it may use has the label {constraint.topology_key}"
             yield workload.problem((*path, "topologyKey"), message)
 

@@ -82,6 +82,7 @@ class InterPodAffinity(DeclaredPlugin):
         hints.COMPARES_NODES,
         hints.CHECKS_BOTH_WAYS,
     )
+    hints_since = 31
     without = "affinity and anti-affinity between pods are ignored"
     takes_less_time = (
         "give affinity terms fewer pods to match: a namespace, exact labels; spread in place of anti-affinity by zone"

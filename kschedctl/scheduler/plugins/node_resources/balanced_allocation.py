@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Any, Self
+from collections.abc import Iterator, Mapping
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from msgspec.structs import replace
@@ -18,7 +18,7 @@ from kschedctl.scheduler.framework import (
     PreScoreResult,
     UpstreamFault,
 )
-from kschedctl.scheduler.framework.arguments import PluginArgs
+from kschedctl.scheduler.framework.arguments import Naming, PluginArgs
 from kschedctl.scheduler.framework.declaration import OwnRowPlugin
 from kschedctl.scheduler.framework.feature_gates import FeatureGates
 from kschedctl.scheduler.framework.field_errors import duplicate, invalid
@@ -51,6 +51,7 @@ BEST_EFFORT = ByVersion(
 class NodeResourcesBalancedAllocationArgs(PluginArgs, frozen=True):
     """The resources whose utilizations should be alike."""
 
+    naming: ClassVar[Mapping[str, Naming]] = {"name": "resource"}
     resources: tuple[ResourceSpec, ...] = ()
 
     def with_defaults(self, gates: FeatureGates) -> Self:

@@ -6,12 +6,12 @@ pkg/scheduler/apis/config/validation/validation_pluginargs.go (v1.36).
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Self
+from collections.abc import Iterator, Mapping
+from typing import ClassVar, Self
 
 from msgspec.structs import replace
 
-from kschedctl.scheduler.framework.arguments import PluginArgs
+from kschedctl.scheduler.framework.arguments import Naming, PluginArgs
 from kschedctl.scheduler.framework.feature_gates import FeatureGates
 from kschedctl.scheduler.framework.field_errors import (
     forbidden,
@@ -29,6 +29,11 @@ SCORING_STRATEGIES = ("LeastAllocated", "MostAllocated", "RequestedToCapacityRat
 class NodeResourcesFitArgs(PluginArgs, frozen=True):
     """Extended resources (or whole groups, the part before the slash) that Filter ignores, and how nodes are scored."""
 
+    naming: ClassVar[Mapping[str, Naming]] = {
+        "name": "resource",
+        "ignoredResources": "resource",
+        "ignoredResourceGroups": "domain",
+    }
     ignored_resources: tuple[str, ...] = ()
     ignored_resource_groups: tuple[str, ...] = ()
     scoring_strategy: ScoringStrategy = ScoringStrategy("LeastAllocated", DEFAULT_RESOURCES)

@@ -76,6 +76,7 @@ class NodeVolumeLimits(DeclaredPlugin):
         hints.HEARS_OF_ATTACHMENTS,
         hints.HINTS_AT_CLAIMS,
     )
+    hints_since = 31
     without = "more volumes are placed on a node than it can attach"
     next_step = NextStep("DetachVolumes", "Volumes have to be detached from {node}, or its driver's limit is wrong")
     kinds = (*CLAIM_KINDS, "CSINode", "CSIDriver", "VolumeAttachment")

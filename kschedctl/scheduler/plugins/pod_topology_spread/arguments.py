@@ -6,13 +6,13 @@ pkg/scheduler/apis/config/validation/validation_pluginargs.go (v1.36).
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Self
+from collections.abc import Iterator, Mapping
+from typing import ClassVar, Self
 
 from msgspec.structs import replace
 
 from kschedctl.api.objects import TopologySpreadConstraint
-from kschedctl.scheduler.framework.arguments import PluginArgs
+from kschedctl.scheduler.framework.arguments import Naming, PluginArgs
 from kschedctl.scheduler.framework.feature_gates import FeatureGates
 from kschedctl.scheduler.framework.field_errors import (
     duplicate,
@@ -27,6 +27,7 @@ from kschedctl.scheduler.framework.field_errors import (
 class PodTopologySpreadArgs(PluginArgs, frozen=True):
     """Constraints for pods that have none: the given ones (``List``) or the scheduler's own (``System``)."""
 
+    naming: ClassVar[Mapping[str, Naming]] = {"topologyKey": "key"}
     default_constraints: tuple[TopologySpreadConstraint, ...] = ()
     defaulting_type: str = "System"
 

@@ -118,6 +118,7 @@ class VolumeBinding(DeclaredPlugin):
         SCORES_PROVISIONING,
         hints.HINTS_AT_DRIVERS,
     )
+    hints_since = 31
     without = "claims that wait for their first consumer are never bound"
     takes_less_time = "volumeBindingMode and the number of PersistentVolumes without a class decide its work"
     needs_state: ClassVar[Mapping[str, str]] = {"filter": "preFilter"}
