@@ -13,6 +13,7 @@ from kschedctl.api import objects as api
 from kschedctl.api.api_versions import kind_of, known_as
 from kschedctl.api.decoding import from_builtins, type_name
 from kschedctl.api.defaults import DEFAULT_NAMESPACE
+from kschedctl.api.json_values import JsonObject, object_at
 from kschedctl.api.kube_version import KUBE_VERSION, KubeVersion
 from kschedctl.api.pod_table import NO_PODS, PodTable
 from kschedctl.errors import InputError
@@ -177,7 +178,7 @@ class Cluster:
     limit_ranges: tuple[api.CreationLimit, ...] = ()
     events: tuple[api.Event, ...] = ()
     leases: tuple[api.Lease, ...] = ()
-    configuration: Mapping[str, Any] | None = None
+    configuration: JsonObject | None = None
     feature_gates: Mapping[str, bool] = field(default_factory=dict)
     kube_version: str = KUBE_VERSION
     admit: bool = False
@@ -202,8 +203,8 @@ class Cluster:
     @classmethod
     def from_objects(
         cls,
-        objects: Iterable[Mapping[str, Any]],
-        config: Mapping[str, Any] | None = None,
+        objects: Iterable[JsonObject],
+        config: JsonObject | None = None,
         feature_gates: Mapping[str, bool] | None = None,
         admit: bool = False,
         other_builds: bool = False,
@@ -275,16 +276,14 @@ class Cluster:
         return replace(self, pods=self.pods.with_pods(_pods(objects.get("Pod", ()))), **changed)
 
 
-def _is_classic(document: Mapping[str, Any], kind: str) -> bool:
+def _is_classic(document: JsonObject, kind: str) -> bool:
     """Whether a claim, or the template of one, is what a driver's controller allocates, up to 1.31."""
-    spec = document.get("spec")
-    if kind == "ResourceClaimTemplate" and isinstance(spec, Mapping):
-        spec = spec.get("spec")
-    of_claims = kind in ("ResourceClaim", "ResourceClaimTemplate") and isinstance(spec, Mapping)
-    return of_claims and bool(spec.get("resourceClassName") or spec.get("controller"))  # type: ignore[union-attr]
+    path = {"ResourceClaim": ("spec",), "ResourceClaimTemplate": ("spec", "spec")}.get(kind)
+    spec = object_at(document, *path) if path else {}
+    return bool(spec.get("resourceClassName") or spec.get("controller"))
 
 
-def convert(document: Mapping[str, Any], where: str = "") -> api.Struct:
+def convert(document: JsonObject, where: str = "") -> api.Struct:
     """One document as its typed struct. Raises InputError that names the object and the field."""
     try:
         return from_builtins(without_nulls(document), api.KINDS[kind_of(document)])
@@ -292,10 +291,9 @@ def convert(document: Mapping[str, Any], where: str = "") -> api.Struct:
         raise InputError(str(error), where=where or describe(document)) from None
 
 
-def describe(document: Mapping[str, Any]) -> str:
+def describe(document: JsonObject) -> str:
     """``Pod shop/web``: an object as an error message names it, whatever shape it has."""
-    metadata = document.get("metadata")
-    metadata = metadata if isinstance(metadata, Mapping) else {}
+    metadata = object_at(document, "metadata")
     name = "/".join(str(metadata[part]) for part in ("namespace", "name") if metadata.get(part))
     return f"{document.get('kind', 'object')} {name}".strip()
 
@@ -309,7 +307,7 @@ def without_nulls(value: Any) -> Any:
     return value
 
 
-def flatten(documents: Iterable[Mapping[str, Any]]) -> Iterable[Mapping[str, Any]]:
+def flatten(documents: Iterable[JsonObject]) -> Iterable[JsonObject]:
     """The documents, those of Lists one by one. Raises InputError for what is no object."""
     for index, document in enumerate(documents):
         if not isinstance(document, Mapping):
@@ -321,7 +319,7 @@ def flatten(documents: Iterable[Mapping[str, Any]]) -> Iterable[Mapping[str, Any
             yield document
 
 
-def _listed(documents: Iterable[Mapping[str, Any]]) -> Iterator[str]:
+def _listed(documents: Iterable[JsonObject]) -> Iterator[str]:
     """The kinds that these Lists cover: a typed one its own, kubectl's List those of its items."""
     for document in documents:
         kind = str(document.get("kind", ""))

@@ -10,6 +10,7 @@ from copy import copy
 from functools import cached_property
 from typing import Any
 
+from kschedctl.api.json_values import objects_at
 from kschedctl.api.objects import Pod, PodSpec
 from kschedctl.api.pod_requests import Options
 from kschedctl.cluster import Cluster
@@ -143,7 +144,7 @@ class Scheduler:
     @cached_property
     def extenders(self) -> tuple[HTTPExtender, ...]:
         """Those of the configuration, in the order in which they are called."""
-        written = sorted((self.cluster.configuration or {}).get("extenders") or (), key=_is_ignorable)
+        written = sorted(objects_at(self.cluster.configuration, "extenders"), key=_is_ignorable)
         settings = self.configuration.extenders
         return tuple(HTTPExtender(*each, self.call_extender) for each in zip(settings, written, strict=True))
 

@@ -10,6 +10,7 @@ import msgspec
 from kschedctl.api import objects as api
 from kschedctl.api.api_versions import kind_of
 from kschedctl.api.defaults import default_node
+from kschedctl.api.json_values import object_at
 from kschedctl.cluster import CLUSTER_SCOPED, FIELDS, convert, describe, flatten, namespaced
 from kschedctl.errors import InputError
 from kschedctl.scheduler.framework.events import ChangedObject
@@ -64,8 +65,8 @@ def changes_of(documents: Sequence[Mapping[str, Any]], view: Fork, where: str = 
             places = (where, f"document {number}" * bool(where), error.where)
             raise InputError(error.what, where=", ".join(filter(None, places)), hint=error.hint) from None
         if change is None:
-            kind = describe(document.get("new") or document.get("old") or document.get("object") or document)
-            raise InputError(f"{kind}: scheduling does not read this kind", where=where)
+            named = next(filter(None, (object_at(document, key) for key in ("new", "old", "object"))), document)
+            raise InputError(f"{describe(named)}: scheduling does not read this kind", where=where)
         found.append(change)
     if not found:
         raise InputError("no event and no object", where=where)

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 import msgspec
 import numpy as np
 
+from kschedctl.api.json_values import objects_at
 from kschedctl.api.labels import Selector
 from kschedctl.lint.analysis.placement import HARD, spread_constraints
 from kschedctl.lint.framework import documentation as doc
@@ -35,9 +36,9 @@ def builtin_default_ineffective(context: LintContext) -> Iterator[Problem]:
 def default_hard_with_autoscaler(context: LintContext) -> Iterator[Problem]:
     assert context.cluster is not None
     autoscaler = any("cluster-autoscaler" in pod.metadata.name for pod in context.cluster.pods)
-    for i, profile in enumerate((context.cluster.configuration or {}).get("profiles") or ()):
-        for j, config in enumerate(profile.get("pluginConfig") or ()):
-            defaults = (config.get("args") or {}).get("defaultConstraints") or ()
+    for i, profile in enumerate(objects_at(context.cluster.configuration, "profiles")):
+        for j, config in enumerate(objects_at(profile, "pluginConfig")):
+            defaults = objects_at(config, "args", "defaultConstraints")
             if autoscaler and any(constraint.get("whenUnsatisfiable") == HARD for constraint in defaults):
                 path = ("profiles", i, "pluginConfig", j, "args", "defaultConstraints")
                 message = "hard default constraints are unknown to the Cluster Autoscaler, which then adds no nodes"
