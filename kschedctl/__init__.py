@@ -23,11 +23,11 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from kschedctl.errors import KschedctlError
-from kschedctl.version import __version__
 
 if TYPE_CHECKING:
     from kschedctl.library import Cluster, explain, follow, remedies, run_queue, sampling, wakes
 
+__version__ = "0.1.0"
 __all__ = [
     "Cluster",
     "KschedctlError",

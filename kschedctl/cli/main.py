@@ -21,7 +21,8 @@ from typer.core import TyperGroup
 import kschedctl
 from kschedctl.cli import streams
 from kschedctl.cli.program import program
-from kschedctl.errors import KschedctlError, without_user
+from kschedctl.errors import KschedctlError
+from kschedctl.errors.urls import without_user
 
 COMMANDS = {
     "explain": "Why is this pod Pending? Or: why are these?",

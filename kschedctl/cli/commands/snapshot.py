@@ -10,6 +10,7 @@ from typing import Annotated
 import typer
 from msgspec.structs import replace as altered
 
+import kschedctl
 from kschedctl.cli.answer import Answer
 from kschedctl.cli.options import Color, Source, Untabled, with_options
 from kschedctl.cli.source import EVERYTHING, load
@@ -76,7 +77,9 @@ def save(
         cluster, originals, stays = anonymized(cluster)
         if mapping is not None:
             write_file(mapping, [json.dumps(originals, indent=1, ensure_ascii=False).encode()], private=True)
-    header = write_archive(cluster, output, anonymized=anonymize, stays=stays)
+    header = write_archive(
+        cluster, output, written_by=f"kschedctl {kschedctl.__version__}", anonymized=anonymize, stays=stays
+    )
     if STDOUT in (output, mapping):
         return SAME
     return Untabled(color=talk.color).answer(_report(header, output))

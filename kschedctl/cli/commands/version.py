@@ -10,7 +10,8 @@ from kschedctl.api.kube_version import KUBE_VERSION, NEWEST_MINOR, OLDEST_MINOR
 from kschedctl.cli.answer import Answer
 from kschedctl.cli.options import Source, Untabled, with_options
 from kschedctl.cli.source import connection
-from kschedctl.errors import ClusterError, without_user
+from kschedctl.errors import ClusterError
+from kschedctl.errors.urls import without_user
 from kschedctl.reports.version import ClusterVersion, Version
 
 EXAMPLES = (

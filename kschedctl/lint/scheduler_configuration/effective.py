@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 import msgspec
 
-from kschedctl.errors import shown_url
+from kschedctl.errors.urls import shown_url
 from kschedctl.lint.objects.subject import Document, items_at, mapping_at, path_text
 from kschedctl.lint.scheduler_configuration.faults import load, of_other_versions
 from kschedctl.reports.configuration import (

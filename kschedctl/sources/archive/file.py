@@ -21,7 +21,6 @@ from kschedctl.scheduler.configuration.secrets import without_secrets
 from kschedctl.sources.archive.container import Archive, archive, open_archive
 from kschedctl.sources.archive.sections import pack, unpack
 from kschedctl.sources.output_file import write_file
-from kschedctl.version import __version__
 
 FORMAT = 2
 KIND = "Snapshot"
@@ -63,14 +62,16 @@ class Header(msgspec.Struct, frozen=True, rename="camel", omit_defaults=False):
 # -- writing ------------------------------------------------------------------------------------------------------
 
 
-def write_archive(cluster: Cluster, path: str, *, anonymized: bool = False, stays: tuple[str, ...] = ()) -> Header:
+def write_archive(
+    cluster: Cluster, path: str, *, written_by: str = "", anonymized: bool = False, stays: tuple[str, ...] = ()
+) -> Header:
     """Write the file, ``-`` for standard output; ``stays``: what has no pseudonym if it is ``anonymized``.
 
     Raises InputError where it cannot be written.
     """
     found = {kind: getattr(cluster, field) for kind, field in FIELDS.items() if getattr(cluster, field)}
     header = Header(
-        written_by=f"kschedctl {__version__}",
+        written_by=written_by,
         written_at=datetime.now(UTC).isoformat(timespec="seconds"),
         anonymized=anonymized,
         stays=stays,

@@ -25,7 +25,7 @@ from urllib3.exceptions import (
     SSLError,
 )
 
-from kschedctl.errors import shown_url
+from kschedctl.errors.urls import shown_url
 from kschedctl.scheduler.engine.extenders.answers import ExtenderError
 from kschedctl.scheduler.engine.extenders.extender import UnheardError
 from kschedctl.scheduler.engine.extenders.settings import Extender

@@ -9,7 +9,8 @@ from typing import Any
 import msgspec
 
 from kschedctl.api.decoding import from_builtins
-from kschedctl.errors import InputError, shown_url
+from kschedctl.errors import InputError
+from kschedctl.errors.urls import shown_url
 from kschedctl.reports.extender_answers import ExtenderAnswer, ExtenderAnswers
 from kschedctl.scheduler.engine.extenders.answers import ExtenderError
 from kschedctl.scheduler.engine.extenders.extender import CallExtender, UnheardError

@@ -17,7 +17,8 @@ from kschedctl.api.garbage import without_garbage_collection
 from kschedctl.api.objects import Pod, PodSpec
 from kschedctl.api.pod_table import PodTable
 from kschedctl.cluster import CLUSTER_SCOPED, FIELDS, NOT_LISTED, OBSERVED, OF_CREATION, Cluster, Gap, Picture, gaps_of
-from kschedctl.errors import ClusterError, ConfigurationError, without_user
+from kschedctl.errors import ClusterError, ConfigurationError
+from kschedctl.errors.urls import without_user
 from kschedctl.scheduler.framework.feature_gates import SPECS
 from kschedctl.scheduler.framework.kinds_read import ALWAYS, OF_NEW_PODS
 from kschedctl.scheduler.scheduler import Scheduler

@@ -20,7 +20,8 @@ from urllib.parse import unquote, urlencode, urlsplit
 import urllib3
 from urllib3.exceptions import HTTPError, InsecureRequestWarning, LocationValueError, SSLError
 
-from kschedctl.errors import ClusterError, InputError, UsageError, shown_url
+from kschedctl.errors import ClusterError, InputError, UsageError
+from kschedctl.errors.urls import shown_url
 from kschedctl.sources.live.http import RefusedError, shortened
 from kschedctl.sources.live.limits import Limit, limited, with_limits
 

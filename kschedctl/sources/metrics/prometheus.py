@@ -15,7 +15,8 @@ from typing import Any
 import msgspec
 
 from kschedctl.api.decoding import from_builtins, from_json
-from kschedctl.errors import ClusterError, InputError, UsageError, shown_url
+from kschedctl.errors import ClusterError, InputError, UsageError
+from kschedctl.errors.urls import shown_url
 from kschedctl.sources.live.http import shortened
 from kschedctl.sources.metrics.http import MetricsAccess
 from kschedctl.studies.latency.catalogue import BUCKET_LABEL, METRICS, Kind, Metric

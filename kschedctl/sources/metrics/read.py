@@ -5,7 +5,8 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 
-from kschedctl.errors import ClusterError, InputError, UsageError, shown_url
+from kschedctl.errors import ClusterError, InputError, UsageError
+from kschedctl.errors.urls import shown_url
 from kschedctl.sources.files import open_file, shown
 from kschedctl.sources.metrics.http import MetricsAccess
 from kschedctl.sources.metrics.text import MOST_BYTES, read_text

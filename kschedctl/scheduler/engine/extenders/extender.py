@@ -14,7 +14,7 @@ import numpy as np
 from kschedctl.api.arrays import NO_ROW, Rows
 from kschedctl.api.objects import Pod
 from kschedctl.cluster import Gap
-from kschedctl.errors import shown_url
+from kschedctl.errors.urls import shown_url
 from kschedctl.scheduler.engine.extenders.answers import (
     ExtenderError,
     MetaVictims,

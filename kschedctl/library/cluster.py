@@ -1,4 +1,4 @@
-"""The public Python API: ``kschedctl.Cluster`` and the functions that answer questions about it."""
+"""What users of the library get as a Cluster: one with ways to read it."""
 
 from __future__ import annotations
 
@@ -9,14 +9,6 @@ from typing import Any, Self
 
 from kschedctl import cluster
 from kschedctl.api.kube_version import KUBE_VERSION, KubeVersion
-from kschedctl.studies.explain import explain
-from kschedctl.studies.following.follow import follow
-from kschedctl.studies.following.sampling import sampling
-from kschedctl.studies.remedies.remedies import remedies
-from kschedctl.studies.run_queue import run_queue
-from kschedctl.studies.waking.wakes import wakes
-
-__all__ = ["Cluster", "explain", "follow", "remedies", "run_queue", "sampling", "wakes"]
 
 
 class Cluster(cluster.Cluster):

@@ -1,0 +1,13 @@
+"""The public Python API: ``kschedctl.Cluster`` and the functions that answer questions about it."""
+
+from __future__ import annotations
+
+from kschedctl.library.cluster import Cluster
+from kschedctl.studies.explain import explain
+from kschedctl.studies.following.follow import follow
+from kschedctl.studies.following.sampling import sampling
+from kschedctl.studies.remedies.remedies import remedies
+from kschedctl.studies.run_queue import run_queue
+from kschedctl.studies.waking.wakes import wakes
+
+__all__ = ["Cluster", "explain", "follow", "remedies", "run_queue", "sampling", "wakes"]
