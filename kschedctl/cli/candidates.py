@@ -1,4 +1,4 @@
-"""Names for Tab: ``kschedctl __complete KIND WORD…``, from the sources that the words name, at once or not at all.
+"""Names for Tab, from the sources that the words before it name, at once or not at all.
 
 The names are looked for in a process of its own, which is given up when it takes too long, whatever it does just then.
 """
@@ -8,7 +8,6 @@ from __future__ import annotations
 import os
 import re
 import select
-import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -70,12 +69,11 @@ class Line:
         return self.kubeconfig[-1:] or [os.path.expanduser(path) for path in listed.split(os.pathsep) if path]
 
 
-def complete(arguments: Sequence[str]) -> int:
-    """Print a name a line. What is wrong is not for a shell that waits for names, so nothing is said of it."""
+def names_in_time(kind: str, words: Sequence[str]) -> list[str]:
+    """What is wrong is not for a shell that waits for names, so nothing is said of it."""
     if not hasattr(os, "fork"):
-        return 0
-    sys.stdout.write(within(SECONDS, lambda: "".join(f"{name}\n" for name in candidates(arguments[0], arguments[1:]))))
-    return 0
+        return []
+    return within(SECONDS, lambda: "\n".join(candidates(kind, words))).splitlines()
 
 
 def within(seconds: float, work: Callable[[], str]) -> str:

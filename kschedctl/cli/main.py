@@ -221,7 +221,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def _run(arguments: Sequence[str] | None) -> int:
     arguments = sys.argv[1:] if arguments is None else list(arguments)
     if arguments[:1] == [COMPLETE]:
-        return int(import_module("kschedctl.cli.candidates").complete(arguments[1:]))
+        return int(import_module("kschedctl.cli.completing").complete(arguments[1:]))
     answer = typer.main.get_command(app).main(arguments, prog_name=program(), standalone_mode=False)
     if answer is None or isinstance(answer, int):
         return answer or 0

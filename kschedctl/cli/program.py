@@ -7,8 +7,6 @@ import shlex
 import sys
 from collections.abc import Iterable
 
-PROGRAMS = ("kschedctl", "kubectl-ksched")
-
 
 def program() -> str:
     """``kschedctl``, or ``kubectl ksched`` when kubectl ran it as its plugin."""

@@ -1,64 +1,158 @@
-"""The scripts in ``completions/`` are those that the program prints, and bash's completes."""
+"""What stands at the cursor is completed in every shell, from options that are known without loading their commands."""
 
 from __future__ import annotations
 
+import json
+import os
 import shutil
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 from conftest import Run
 
-FOLDER = Path(__file__).parents[2] / "completions"
-FILES = {
-    "bash": "kschedctl.bash",
-    "zsh": "_kschedctl",
-    "fish": "kschedctl.fish",
-    "kubectl": "kubectl_complete-ksched",
-}
+from kschedctl.cli.commands.completion import FILES, SCRIPTS
+
+ROOT = Path(__file__).parents[2]
+CASES = [
+    (["ex"], {"explain"}),
+    (["de"], {"demo"}),
+    (["explain", "--all"], {"--all-namespaces"}),
+    (["explain", "-o", "ja"], set()),
+    (["explain", "-o", "j"], {"json", "jsonpath="}),
+    (["explain", "-o", "na"], {"name"}),
+    (["explain", "-o", "c"], {"csv", "custom-columns="}),
+    (["races", "--expiry", ""], {"adaptive", "never"}),
+    (["lint", "-o", "s"], {"sarif"}),
+    (["lint", "ex"], {"explain"}),
+    (["lint", "README."], {"README.md"}),
+    (["whatif", "pypro"], {"pyproject.toml"}),
+    (["config", "check", "pypro"], {"pyproject.toml"}),
+    (["snapshot", "show", "pypro"], {"pyproject.toml"}),
+    (["whatif", "--compare-config", "pypro"], {"pyproject.toml"}),
+    (["completion", "z"], {"zsh"}),
+]
+NAMES = [
+    ["explain", "--demo", "we"],
+    ["explain", "-n", ""],
+    ["lint", "explain", "pd"],
+]
+
+
+@pytest.fixture(scope="session")
+def real(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+    """An environment in which the shells find this program by both its names."""
+    return _programs(tmp_path_factory.mktemp("bin"), f'exec {sys.executable} -m kschedctl "$@"')
+
+
+@pytest.fixture
+def scripted(tmp_path: Path) -> dict[str, str]:
+    """One in which the program prints what it is called with, and names in an order of their own."""
+    return _programs(tmp_path, r"""shift; printf '%s|' "$@"; printf '\na\tthe first: one\n:36\n'""")
+
+
+def _programs(folder: Path, line: str) -> dict[str, str]:
+    for program in ("kschedctl", "kubectl-ksched"):
+        (folder / program).write_text(f"#!/bin/sh\n{line}\n")
+        (folder / program).chmod(0o755)
+    return {**os.environ, "PATH": f"{folder}:{os.environ['PATH']}", "PYTHONPATH": str(ROOT)}
+
+
+def bash(words: list[str]) -> list[str]:
+    quoted = " ".join(f"'{word}'" for word in ("kschedctl", *words))
+    return [
+        *("bash", "-c"),
+        f"""
+        source {SCRIPTS / "kschedctl.bash"}
+        COMP_WORDS=({quoted}); COMP_CWORD={len(words)}
+        _kschedctl
+        printf '%s\\n' "${{COMPREPLY[@]}}"
+        """,
+    ]
+
+
+def zsh(words: list[str]) -> list[str]:
+    """Outside of its line editor zsh has no candidates to show, so what shows them prints them."""
+    quoted = " ".join(f"'{word}'" for word in ("kschedctl", *words))
+    return [
+        *("zsh", "-f", "-c"),
+        f"""
+        compdef() {{ : }}
+        _describe() {{ print -l -- "${{(@P)3}}" }}
+        _files() {{ print -l -- $PREFIX*(N) }}
+        source {SCRIPTS / "_kschedctl"}
+        words=({quoted}) CURRENT={len(words) + 1} PREFIX='{words[-1]}'
+        _kschedctl
+        """,
+    ]
+
+
+def fish(words: list[str]) -> list[str]:
+    return ["fish", "-N", "-c", f"source {SCRIPTS / 'kschedctl.fish'}; complete -C 'kschedctl {' '.join(words)}'"]
+
+
+def kubectl(words: list[str]) -> list[str]:
+    return ["sh", str(SCRIPTS / "kubectl_complete-ksched"), *words]
+
+
+SHELLS = [
+    pytest.param(shell, marks=pytest.mark.skipif(not shutil.which(shell.__name__), reason=f"needs {shell.__name__}"))
+    for shell in (bash, zsh, fish)
+]
+
+
+def output(command: list[str], environment: dict[str, str]) -> list[str]:
+    done = subprocess.run(command, capture_output=True, text=True, check=True, env=environment, cwd=ROOT)
+    return [line for line in done.stdout.splitlines() if line]
 
 
 @pytest.mark.parametrize(("shell", "file"), FILES.items())
-def test_scripts_in_the_repository_are_up_to_date(run: Run, shell: str, file: str) -> None:
+def test_scripts_are_those_that_are_installed(run: Run, shell: str, file: str) -> None:
     script = run("completion", shell).out
-    assert (FOLDER / file).read_text() == script, f"run: kschedctl completion {shell} > completions/{file}"
-    assert "kubectl-ksched" in script or shell == "kubectl"
+    assert (SCRIPTS / file).read_text() == script
+    assert "kubectl-ksched" in script
+    assert len(script.splitlines()) <= 60
+    assert f'"{(SCRIPTS / file).relative_to(ROOT)}" = ' in (ROOT / "pyproject.toml").read_text()
+    assert shell != "kubectl" or (SCRIPTS / file).stat().st_mode & 0o111
 
 
-@pytest.mark.skipif(not shutil.which("bash"), reason="needs bash")
-@pytest.mark.parametrize(
-    ("words", "expected"),
-    [
-        (["kschedctl", "ex"], {"explain"}),
-        (["kubectl-ksched", "de"], {"demo"}),
-        (["kschedctl", "explain", "--all"], {"--all-namespaces"}),
-        (["kschedctl", "explain", "-o", "ja"], set()),
-        (["kschedctl", "explain", "-o", "j"], {"json", "jsonpath="}),
-        (["kschedctl", "explain", "-o", "na"], {"name"}),
-        (["kschedctl", "explain", "-o", "c"], {"csv", "custom-columns="}),
-        (["kschedctl", "lint", "-o", "s"], {"sarif"}),
-        (["kschedctl", "lint", "ex"], {"explain"}),
-        (["kschedctl", "lint", "README."], {"README.md"}),
-        (["kschedctl", "whatif", "pypro"], {"pyproject.toml"}),
-        (["kschedctl", "config", "check", "pypro"], {"pyproject.toml"}),
-        (["kschedctl", "snapshot", "show", "pypro"], {"pyproject.toml"}),
-        (["kschedctl", "whatif", "--compare-config", "pypro"], {"pyproject.toml"}),
-        (["kschedctl", "completion", "z"], {"zsh"}),
-    ],
-)
-def test_bash_completes(words: list[str], expected: set[str]) -> None:
-    quoted = " ".join(f"'{word}'" for word in words)
-    script = f"""
-        source {FOLDER / "kschedctl.bash"}
-        COMP_WORDS=({quoted}); COMP_CWORD={len(words) - 1}
-        _kschedctl
-        printf '%s\\n' "${{COMPREPLY[@]}}"
-    """
-    done = subprocess.run(["bash", "-c", script], capture_output=True, text=True, check=True, cwd=FOLDER.parent)
-    assert set(done.stdout.split()) == expected
+@pytest.mark.parametrize(("words", "expected"), CASES)
+def test_words_at_the_cursor(run: Run, words: list[str], expected: set[str]) -> None:
+    *candidates, directive = run("__complete", *words).out.splitlines()
+    files = {"README.md", "pyproject.toml"} & expected
+    assert {line.partition("\t")[0] for line in candidates} == expected - files
+    assert directive == ":0" if files else directive in (":0", ":4")
 
 
-@pytest.mark.skipif(not shutil.which("sh"), reason="needs sh")
+@pytest.mark.parametrize("shell", SHELLS)
+@pytest.mark.parametrize(("words", "expected"), [CASES[0], CASES[2], CASES[4], CASES[11]])
+def test_shells_complete(shell: object, words: list[str], expected: set[str], real: dict[str, str]) -> None:
+    assert callable(shell)
+    shown = {line.partition("\t")[0].split(":")[0] for line in output(shell(words), real)}
+    assert shown == expected
+
+
+@pytest.mark.parametrize("shell", SHELLS)
+@pytest.mark.parametrize("words", NAMES)
+def test_shells_ask_with_all_words(shell: object, words: list[str], scripted: dict[str, str]) -> None:
+    """Fish shows of all lines those that begin as the word does."""
+    assert callable(shell)
+    if shell is fish:
+        words = [*words[:-1], ""]
+    asked, first = output(shell(words), scripted)
+    assert asked == "".join(f"{word}|" for word in words)
+    assert first == {bash: "a", zsh: "a:the first: one", fish: "a\tthe first: one"}[shell]
+
+
+def test_an_option_and_its_value_in_one_word(run: Run) -> None:
+    """Bash makes three words of it, and replaces the last one."""
+    assert run("__complete", "explain", "--color=n").out == "--color=never\n:4\n"
+    assert run("__complete", "explain", "--color", "=", "n").out == "never\n:4\n"
+    assert run("__complete", "explain", "--color", "=").out == "auto\nalways\nnever\n:4\n"
+    assert run("__complete", "explain", "--demo", "--namespace=sh").out == "--namespace=shop\n:36\n"
+
+
 @pytest.mark.parametrize(
     ("words", "expected"),
     [
@@ -70,8 +164,32 @@ def test_bash_completes(words: list[str], expected: set[str]) -> None:
         (["drain", "--dem"], ["--demo", ":4"]),
     ],
 )
-def test_kubectl_completes_its_plugin(words: list[str], expected: list[str]) -> None:
-    program = FOLDER / "kubectl_complete-ksched"
-    assert program.stat().st_mode & 0o111
-    done = subprocess.run(["sh", program, *words], capture_output=True, text=True, check=True)
-    assert done.stdout.split() == expected
+def test_kubectl_completes_its_plugin(words: list[str], expected: list[str], real: dict[str, str]) -> None:
+    assert output(kubectl(words), real) == expected
+
+
+def test_kubectl_asks_with_all_words(scripted: dict[str, str]) -> None:
+    """Directive 36: no files besides, and in this order."""
+    assert output(kubectl(["explain", "-n", ""]), scripted) == ["explain|-n||", "a", ":36"]
+
+
+def test_options_are_known_without_loading_what_answers() -> None:
+    """Nothing heavy is imported for it, what is read of each command is as when loaded; it can be loaded after that."""
+    code = """if True:
+        import json, sys
+        from kschedctl.cli.main import COMMANDS, load
+        from kschedctl.cli.outline import outlined
+
+        def spelt(name):
+            commands = load(name), *getattr(load(name), "commands", {}).values()
+            return [[p.opts, p.metavar, getattr(p, "help", None)] for each in commands for p in each.params]
+
+        with outlined():
+            outlines = {name: spelt(name) for name in COMMANDS}
+            heavy = [name for name in ("numpy", "rich", "textual") if hasattr(sys.modules.get(name), "__version__")]
+        print(json.dumps([outlines, heavy, {name: spelt(name) for name in COMMANDS}]))
+    """
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=ROOT)
+    outlines, heavy, whole = json.loads(done.stdout)
+    assert heavy == []
+    assert outlines == whole

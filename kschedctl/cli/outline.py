@@ -1,0 +1,96 @@
+"""Commands in outline: with all their options, and without anything that answers them.
+
+To load a command is to load the scheduler, which takes longer than anybody waits for Tab. What its options are called,
+take and say stands in the modules of this package and a few others; the rest is imported hollow.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Container, Iterator, Sequence
+from contextlib import contextmanager
+from importlib.abc import Loader, MetaPathFinder
+from importlib.machinery import ModuleSpec
+from types import ModuleType
+from typing import Any
+
+SPELT = (
+    "kschedctl.cli",
+    "kschedctl.errors",
+    "kschedctl.version",
+    "kschedctl.lint.framework.rule",
+    "kschedctl.studies.audit.audit",
+    "kschedctl.studies.audit.packing",
+    "kschedctl.studies.browsing.supposing",
+    "kschedctl.studies.packing.emptying",
+    "kschedctl.studies.races.expiry",
+)
+"""The modules that options' choices and helps are made of."""
+
+
+class _HollowType(type):
+    """A name of a hollow module can be annotated with, derived from and called; nothing comes of it."""
+
+    def __getattr__(cls, name: str) -> Any:
+        return _of_hollow(name)
+
+    def __call__(cls, *arguments: object, **named: object) -> Any:
+        return cls
+
+    def __or__(cls, other: object) -> Any:
+        return cls
+
+    __ror__ = __getitem__ = __or__
+
+    def __iter__(cls) -> Iterator[Any]:
+        return iter(())
+
+
+class Hollow(metaclass=_HollowType):
+    """What every name of a hollow module stands for."""
+
+
+def _of_hollow(name: str) -> type[Hollow]:
+    if name.startswith("__"):
+        raise AttributeError(name)
+    return Hollow
+
+
+class _HollowModules(MetaPathFinder, Loader):
+    """Imports hollow what is ours and spells no option, and other packages that nobody has imported yet."""
+
+    def __init__(self, imported: Container[str]) -> None:
+        self._imported = imported
+
+    def find_spec(self, fullname: str, path: Sequence[str] | None, target: object = None) -> ModuleSpec | None:
+        package = fullname.partition(".")[0]
+        if package != "kschedctl":
+            real = package in sys.stdlib_module_names or package in self._imported
+        else:
+            real = any(f"{name}.".startswith(f"{fullname}.") or fullname.startswith(f"{name}.") for name in SPELT)
+        return None if real else ModuleSpec(fullname, self, is_package=True)
+
+    def create_module(self, spec: ModuleSpec) -> ModuleType:
+        module = ModuleType(spec.name)
+        module.__getattr__ = _of_hollow  # type: ignore[method-assign]
+        return module
+
+    def exec_module(self, module: ModuleType) -> None:
+        """There is nothing in it."""
+
+
+@contextmanager
+def outlined() -> Iterator[None]:
+    """Within the block modules are imported hollow where no option is spelt in them; after it none of that is left."""
+    before = dict(sys.modules)
+    hollow = _HollowModules(before)
+    sys.meta_path.insert(0, hollow)
+    try:
+        yield
+    finally:
+        sys.meta_path.remove(hollow)
+        for name in [name for name in sys.modules if name not in before]:
+            if name.startswith("kschedctl.") or sys.modules[name].__loader__ is hollow:
+                module, (parent, _, child) = sys.modules.pop(name), name.rpartition(".")
+                if vars(before.get(parent, module)).get(child) is module:
+                    delattr(before[parent], child)
