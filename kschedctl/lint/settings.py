@@ -5,8 +5,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import msgspec
 
 from kschedctl.api.decoding import from_builtins
@@ -42,7 +40,7 @@ class ProjectSettings(msgspec.Struct, frozen=True, rename="kebab", forbid_unknow
     lint: LintSettings = LintSettings()
 
 
-def parse_settings(document: Any, where: str) -> ProjectSettings:
+def parse_settings(document: object, where: str) -> ProjectSettings:
     """The settings in a parsed document. Raises InputError that names the field."""
     try:
         found = from_builtins(document, ProjectSettings)
@@ -57,6 +55,6 @@ def parse_settings(document: Any, where: str) -> ProjectSettings:
     return found
 
 
-def settings_schema() -> dict[str, Any]:
+def settings_schema() -> dict[str, object]:
     """The JSON Schema (2020-12) of .kschedctl.yaml."""
     return {"$schema": "https://json-schema.org/draft/2020-12/schema", **msgspec.json.schema(ProjectSettings)}

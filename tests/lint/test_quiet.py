@@ -6,6 +6,7 @@ from typing import Any
 
 import yaml
 
+from kschedctl.api.objects import PriorityClass
 from kschedctl.cluster import Cluster
 from kschedctl.lint.engine import lint
 from kschedctl.lint.framework.context import LintContext
@@ -63,7 +64,7 @@ def test_numbers_are_what_they_are_in_json() -> None:
     assert yaml.safe_load(text)["value"] == "1e+06"
     manifests = manifests_of("m.yaml", Content("m.yaml", text, is_json=False))
     lint_context = LintContext.of_manifests(((m.value, m) for m in manifests), None)
-    assert [item.value.value for item in lint_context.linted("PriorityClass")] == [1_000_000]
+    assert [item.value.value for item in lint_context.linted(PriorityClass)] == [1_000_000]
     assert lint(lint_context).findings == ()
 
 

@@ -6,9 +6,15 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import NamedTuple
 
 from kschedctl.api.labels import EVERYTHING, NOTHING, Selector
-from kschedctl.api.objects import NodeSelectorTerm, PodAffinity, PodAffinityTerm, TopologySpreadConstraint
+from kschedctl.api.objects import (
+    NodeSelectorTerm,
+    PersistentVolumeClaim,
+    PodAffinity,
+    PodAffinityTerm,
+    TopologySpreadConstraint,
+)
 from kschedctl.api.ownership import ADDED_LABELS
-from kschedctl.lint.objects.manifests import Item
+from kschedctl.lint.objects.manifests import TypedObject
 from kschedctl.lint.objects.subject import Path, Subject, value_at
 from kschedctl.lint.objects.workload import Workload, compiled
 from kschedctl.snapshot.node_order import HOSTNAME, REGION, ZONE
@@ -122,7 +128,9 @@ def node_terms(workload: Workload) -> Iterator[tuple[Path, NodeSelectorTerm]]:
         yield (*at, PREFERRED, i, "preference"), wish.preference
 
 
-def storage_class_names(claims: Iterable[Item], workloads: Iterable[Workload]) -> Iterator[tuple[Subject, Path, str]]:
+def storage_class_names(
+    claims: Iterable[TypedObject[PersistentVolumeClaim]], workloads: Iterable[Workload]
+) -> Iterator[tuple[Subject, Path, str]]:
     """The classes that claims that are not bound yet name, and templates of claims."""
     for subject, claim in claims:
         if claim.status.phase != "Bound" and not claim.spec.volume_name:

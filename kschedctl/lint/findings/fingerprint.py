@@ -9,9 +9,8 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Iterator, Mapping
-from typing import Any
 
-from kschedctl.lint.objects.subject import Path, Subject
+from kschedctl.lint.objects.subject import Path, Subject, value_at
 from kschedctl.reports.findings import Finding
 
 _OF_PODS = re.compile(r"^spec\.(jobTemplate\.spec\.)?template\.(?=spec)")
@@ -30,19 +29,15 @@ def first_fingerprint(finding: Finding) -> str:
     return _digest(finding.rule, finding.file, finding.object, path)
 
 
-def _names(document: Any, path: Path) -> Iterator[str]:
+def _names(document: object, path: Path) -> Iterator[str]:
     """The steps of a path, an item of a list by its name, or as ``[]`` where it has none."""
     value = document
     for step in path:
-        if isinstance(step, int):
-            value = value[step] if isinstance(value, list) and step < len(value) else None
-            yield f"[{_name(value)}]"
-        else:
-            value = value.get(step) if isinstance(value, Mapping) else None
-            yield step
+        value = value_at(value, (step,))
+        yield f"[{_name(value)}]" if isinstance(step, int) else step
 
 
-def _name(item: Any) -> str:
+def _name(item: object) -> str:
     if isinstance(item, Mapping):
         return next((f"{key}={item[key]}" for key in NAMES if item.get(key) is not None), "")
     return item if isinstance(item, str) else ""

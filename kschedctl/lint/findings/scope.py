@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any
 
 from kschedctl.api.labels import Selector
 from kschedctl.lint.framework.context import LintContext
-from kschedctl.lint.objects.subject import Subject
+from kschedctl.lint.objects.subject import Subject, mapping_at
 
 
 @dataclass(frozen=True)
@@ -48,8 +47,6 @@ def _labels_of_pods(context: LintContext) -> Mapping[Subject, Mapping[str, str]]
 
 
 def _own_labels(subject: Subject) -> Mapping[str, str]:
-    """Those of its manifest that are text, as all are that the API takes."""
-    found: Any = subject.document
-    for step in ("metadata", "labels"):
-        found = found.get(step) if isinstance(found, Mapping) else None
-    return {k: v for k, v in found.items() if isinstance(v, str)} if isinstance(found, Mapping) else {}
+    """The labels of its manifest that are text, as all are that the API takes."""
+    labels = mapping_at(subject.document, "metadata", "labels")
+    return {key: value for key, value in labels.items() if isinstance(value, str)}

@@ -7,14 +7,14 @@ import os
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from fnmatch import fnmatchcase
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import msgspec
 
 from kschedctl.api.decoding import from_builtins
 from kschedctl.errors import InputError
 from kschedctl.lint.findings.fingerprint import first_fingerprint
-from kschedctl.lint.objects.subject import Subject
+from kschedctl.lint.objects.subject import Subject, mapping_at
 from kschedctl.reports.findings import Finding
 
 ANNOTATION = "kschedctl/ignore"
@@ -51,9 +51,7 @@ def ignores(annotation: str) -> Iterator[Ignore]:
 
 def annotation_of(subject: Subject) -> str:
     """What the object's annotation says, empty when it has none."""
-    metadata = subject.document.get("metadata")
-    annotations = metadata.get("annotations") if isinstance(metadata, Mapping) else None
-    return str(annotations.get(ANNOTATION, "")) if isinstance(annotations, Mapping) else ""
+    return str(mapping_at(subject.document, "metadata", "annotations").get(ANNOTATION, ""))
 
 
 def reason_to_ignore(rule: str, subject: Subject) -> str:
@@ -93,7 +91,7 @@ class _Baseline(msgspec.Struct, tag_field="kind", tag=BASELINE_KIND):
     findings: list[_Entry] = []
 
 
-def parse_baseline(document: Any, where: str) -> Counter[str]:
+def parse_baseline(document: object, where: str) -> Counter[str]:
     """How often each fingerprint is in a parsed baseline. Raises InputError that names the field."""
     hint = "write one with --write-baseline FILE"
     if not isinstance(document, Mapping) or document.get("kind") != BASELINE_KIND:

@@ -8,11 +8,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
-from typing import Any
 
 from kschedctl.api.api_versions import BY_KIND
 from kschedctl.lint.fixes.field_edits import FieldEdit, RemoveField, RenameField, SetField
-from kschedctl.lint.objects.subject import Path, Problem, Subject
+from kschedctl.lint.objects.subject import Problem, Subject, mapping_at, value_at
 
 SAME_FIELDS = {
     ("batch/v1beta1", "CronJob"),
@@ -57,7 +56,7 @@ def _value(problem: Problem) -> FieldEdit | None:
 def _annotation(problem: Problem) -> FieldEdit | None:
     """The annotation that was renamed, with the same value."""
     written = _WRITE.fullmatch(problem.fix)
-    parent = _at(problem.subject.document, problem.path[:-1])
+    parent = value_at(problem.subject.document, problem.path[:-1])
     free = written is not None and isinstance(parent, Mapping) and written[1] not in parent
     return RenameField(problem.path, written[1]) if written is not None and free else None
 
@@ -75,14 +74,13 @@ def _version(problem: Problem) -> FieldEdit | None:
 def _selects_otherwise(subject: Subject) -> bool:
     """An empty selector of a budget selects nothing in policy/v1beta1, and everything in policy/v1."""
     return subject.kind == "PodDisruptionBudget" and not any(
-        _at(subject.document, ("spec", "selector", part)) for part in ("matchLabels", "matchExpressions")
+        value_at(subject.document, ("spec", "selector", part)) for part in ("matchLabels", "matchExpressions")
     )
 
 
 def _soft_min_domains(problem: Problem) -> FieldEdit | None:
     """A preference has no use for minDomains; a value below 1 may stand for any other."""
-    constraint = _at(problem.subject.document, problem.path[:-1])
-    soft = isinstance(constraint, Mapping) and constraint.get("whenUnsatisfiable") == "ScheduleAnyway"
+    soft = mapping_at(problem.subject.document, *problem.path[:-1]).get("whenUnsatisfiable") == "ScheduleAnyway"
     return RemoveField(problem.path) if soft and problem.path[-1] == "minDomains" else None
 
 
@@ -92,13 +90,13 @@ def _misspelt(problem: Problem) -> FieldEdit | None:
     name = str(problem.path[-1])
     if meant is None or meant[1].lower().removesuffix("s") != name.lower().removesuffix("s"):
         return None
-    parent = _at(problem.subject.document, problem.path[:-1])
+    parent = mapping_at(problem.subject.document, *problem.path[:-1])
     return RenameField(problem.path, meant[1]) if meant[1] not in parent else None
 
 
 def _refused(problem: Problem) -> FieldEdit | None:
     """A word in the wrong case; a count of pods in quotes."""
-    value = _at(problem.subject.document, problem.path)
+    value = value_at(problem.subject.document, problem.path)
     if not isinstance(value, str):
         return None
     if problem.path[-1] in _COUNTS and _is_count(value):
@@ -110,7 +108,7 @@ def _refused(problem: Problem) -> FieldEdit | None:
 
 def _ill_typed(problem: Problem) -> FieldEdit | None:
     """A number in quotes."""
-    value = _at(problem.subject.document, problem.path)
+    value = value_at(problem.subject.document, problem.path)
     if isinstance(value, str) and _is_count(value) and ": expected int" in problem.message:
         return SetField(problem.path, int(value))
     return None
@@ -118,16 +116,6 @@ def _ill_typed(problem: Problem) -> FieldEdit | None:
 
 def _is_count(text: str) -> bool:
     return re.fullmatch("0|[1-9][0-9]{0,8}", text) is not None
-
-
-def _at(document: Any, path: Path) -> Any:
-    """The value of a field, None where it is absent."""
-    for step in path:
-        try:
-            document = document[step]
-        except (LookupError, TypeError):
-            return None
-    return document
 
 
 _FIXES: dict[str, Callable[[Problem], FieldEdit | None]] = {

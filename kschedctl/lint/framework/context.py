@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import chain
-from typing import Any
+from typing import Protocol, TypeVar
 
 from kschedctl.api import objects as api
 from kschedctl.api.labels import EQUALS, IN, Selector
@@ -21,19 +21,32 @@ from kschedctl.lint.objects.custom_resources import may_make_pods, may_own_in
 from kschedctl.lint.objects.manifests import (
     TYPED,
     UNSCOPED,
-    Item,
     ManifestObjects,
+    ObjectsByKind,
+    TypedObject,
     release_namespaces,
     release_of,
     subject_of,
 )
 from kschedctl.lint.objects.owners import Makers, cluster_workloads
-from kschedctl.lint.objects.subject import Located, Problem, Subject
+from kschedctl.lint.objects.subject import Document, Located, Problem, Subject
 from kschedctl.lint.objects.variants import NO_SETS, AppliedSet, Sets, Variants
 from kschedctl.lint.objects.workload import Workload
 from kschedctl.reports.findings import PassedOver
 from kschedctl.scheduler.configuration.validation_options import validation_options
 from kschedctl.scheduler.framework.feature_gates import FeatureGates
+
+T = TypeVar("T")
+
+
+class Named(Protocol):
+    """An object with metadata."""
+
+    @property
+    def metadata(self) -> api.ObjectMeta: ...
+
+
+N = TypeVar("N", bound=Named)
 
 
 @dataclass(frozen=True, eq=False)
@@ -47,7 +60,7 @@ class LintContext:
     """
 
     workloads: tuple[Workload, ...] = ()
-    items: Mapping[str, tuple[Item, ...]] = field(default_factory=dict)
+    items: ObjectsByKind = field(default_factory=dict)
     cluster: Cluster | None = None
     invalid: tuple[Problem, ...] = ()
     subjects: tuple[Subject, ...] = ()
@@ -58,14 +71,14 @@ class LintContext:
     passed_over: tuple[PassedOver, ...] = ()
     whole: bool = True
     own: bool = False
-    stored: Mapping[Owner, Mapping[str, Any]] = field(default_factory=dict)
+    stored: Mapping[Owner, Document] = field(default_factory=dict)
     sets: Sets = field(default_factory=lambda: NO_SETS)
     around: LintContext | None = None
 
     @classmethod
     def of_manifests(
         cls,
-        manifests: Iterable[tuple[Mapping[str, Any], Located]],
+        manifests: Iterable[tuple[Document, Located]],
         cluster: Cluster | None,
         gates: FeatureGates | None = None,
         namespace: str = "",
@@ -91,12 +104,7 @@ class LintContext:
     @classmethod
     def of_cluster(cls, cluster: Cluster) -> LintContext:
         """Everything in a cluster."""
-        items = {
-            kind: tuple(
-                Item(Subject(kind, o.metadata.name, o.metadata.namespace), o) for o in getattr(cluster, FIELDS[kind])
-            )
-            for kind in TYPED
-        }
+        items = {struct: tuple(map(_of_cluster, getattr(cluster, FIELDS[kind]))) for kind, struct in TYPED.items()}
         return cls(tuple(cluster_workloads(cluster)), items, cluster, gates=_gates_of(cluster))
 
     def sets_with(self, subject: Subject) -> Iterator[LintContext]:
@@ -135,7 +143,7 @@ class LintContext:
         for kind, items in self.items.items():
             for item in items:
                 for each in self.sets.get(item.subject, ()):
-                    found[each].items[kind].append(item)
+                    found[each].typed[kind].append(item)
         return found
 
     @property
@@ -158,24 +166,24 @@ class LintContext:
         if self.around is not None:
             return self.around.facts
         return ClusterFacts(
-            self.cluster.with_objects({"PriorityClass": [i.value for i in self.linted("PriorityClass")]})
+            self.cluster.with_objects({"PriorityClass": [i.value for i in self.linted(api.PriorityClass)]})
         )
 
-    def linted(self, kind: str) -> tuple[Item, ...]:
+    def linted(self, kind: type[T]) -> tuple[TypedObject[T], ...]:
+        """The linted objects of a kind."""
         return self.items.get(kind, ())
 
-    def known(self, kind: str) -> list[Any]:
-        """The typed objects of a kind: the linted ones, and those that the cluster has besides."""
+    def known(self, kind: type[N]) -> list[N]:
+        """The objects of a kind: the linted ones, and those that the cluster has besides."""
         linted = [item.value for item in self.linted(kind)]
         named = {(o.metadata.namespace or "default", o.metadata.name) for o in linted}
-        others = getattr(self.cluster, FIELDS[kind]) if self.cluster else ()
+        others: Iterable[N] = getattr(self.cluster, FIELDS[kind.__name__]) if self.cluster else ()
         return linted + [o for o in others if (o.metadata.namespace or "default", o.metadata.name) not in named]
 
-    def known_items(self, kind: str) -> list[Item]:
-        """The same with what they are; the cluster's stand nowhere."""
+    def known_items(self, kind: type[N]) -> list[TypedObject[N]]:
+        """The objects of a kind as linted ones are; those of the cluster stand in no file."""
         linted = self.linted(kind)
-        others = self.known(kind)[len(linted) :]
-        return [*linted, *(Item(Subject(kind, o.metadata.name, o.metadata.namespace), o) for o in others)]
+        return [*linted, *map(_of_cluster, self.known(kind)[len(linted) :])]
 
     def all_known(self, *kinds: str) -> bool:
         """Whether what is absent of these kinds does not exist; not so where the cluster could not be read in full.
@@ -205,7 +213,7 @@ class LintContext:
     @cached_property
     def priority_classes(self) -> dict[str, api.PriorityClass]:
         """By name, the system's included."""
-        return {c.metadata.name: c for c in (*SYSTEM_CLASSES, *self.known("PriorityClass"))}
+        return {c.metadata.name: c for c in (*SYSTEM_CLASSES, *self.known(api.PriorityClass))}
 
     def priority(self, workload: Workload) -> int:
         """The priority that new pods of the workload get."""
@@ -297,7 +305,7 @@ class LintContext:
     def _beside(self) -> dict[tuple[Subject, str, Selector], list[Workload]]:
         return {}
 
-    def beside(self, subject: Subject, items: Iterable[Item]) -> list[Any]:
+    def beside(self, subject: Subject, items: Iterable[TypedObject[T]]) -> list[T]:
         """The values of those that can be in one cluster with an object."""
         return [item.value for item in items if self.variants.together(subject, item.subject)]
 
@@ -334,9 +342,9 @@ class LintContext:
                     yield i, found
 
     @cached_property
-    def _linted_claims(self) -> dict[tuple[str, str], list[Item]]:
+    def _linted_claims(self) -> dict[tuple[str, str], list[TypedObject[api.PersistentVolumeClaim]]]:
         found = defaultdict(list)
-        for item in self.linted("PersistentVolumeClaim"):
+        for item in self.linted(api.PersistentVolumeClaim):
             found[item.subject.namespace or "default", item.subject.name].append(item)
         return found
 
@@ -345,6 +353,10 @@ class LintContext:
         """Those of the cluster."""
         claims = self.cluster.persistent_volume_claims if self.cluster else ()
         return {(c.metadata.namespace or "default", c.metadata.name): c for c in claims}
+
+
+def _of_cluster(value: N) -> TypedObject[N]:
+    return TypedObject(Subject(type(value).__name__, value.metadata.name, value.metadata.namespace), value)
 
 
 def _gates_of(cluster: Cluster) -> FeatureGates:

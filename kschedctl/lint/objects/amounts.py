@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import suppress
-from typing import Any
 
 from kschedctl.api import objects as api
 from kschedctl.api.pod_requests import pod_requests, quantities
@@ -31,7 +30,7 @@ def unreadable_requests(workload: Workload) -> Iterator[Problem]:
     return _unreadable(workload.subject, _of_containers(workload))
 
 
-def unreadable_storage(subject: Subject, value: Any) -> Iterator[Problem]:
+def unreadable_storage(subject: Subject, value: object) -> Iterator[Problem]:
     """What a claim asks for, or a volume has, that is no quantity."""
     return _unreadable(subject, _of_storage(value))
 
@@ -71,7 +70,7 @@ def _of_containers(workload: Workload) -> Amounts:
     yield workload.at_field("overhead"), spec.overhead
 
 
-def _of_storage(value: Any) -> Amounts:
+def _of_storage(value: object) -> Amounts:
     if isinstance(value, api.PersistentVolumeClaim):
         yield ("spec", "resources", "requests"), value.spec.resources.requests
     elif isinstance(value, api.PersistentVolume):

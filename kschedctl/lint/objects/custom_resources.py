@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
-from typing import Any, NamedTuple
+from collections.abc import Iterator, Mapping
+from typing import NamedTuple
 
 from kschedctl.api import objects as api
 from kschedctl.cluster import without_nulls
-from kschedctl.lint.objects.subject import Path, Subject, mapping_at
+from kschedctl.lint.objects.subject import Document, Path, Subject, items_at, mapping_at
 from kschedctl.lint.objects.workload import InvalidFieldError, Workload, typed_at
 
 ROLLOUT = "Rollout"
@@ -64,12 +64,12 @@ _DEPLOYERS = frozenset({"HelmRelease", "HelmChart", "Application", "ApplicationS
 """Kinds that install into other namespaces than their own."""
 
 
-class _Found(NamedTuple):
+class _PodFields(NamedTuple):
     """Where something like a pod stands: its spec, what of that counts, its labels, and how many there are."""
 
     spec_at: Path
-    spec: Mapping[str, Any]
-    metadata: Mapping[str, Any]
+    spec: Document
+    metadata: Document
     replicas: int = 1
 
 
@@ -99,8 +99,8 @@ def custom_workloads(subject: Subject) -> Iterator[Workload]:
     if not _is_custom(group) or not isinstance(spec, Mapping) or subject.kind in _DEPLOYERS:
         return
     known = group in _KNOWN_GROUPS or group.endswith(_ELASTIC)
-    for found in (*_pod_templates(spec), *_pods_without_template(subject, group)):
-        written = {"metadata": without_nulls(found.metadata), "spec": without_nulls(found.spec)}
+    for pods in (*_pod_templates(spec), *_pods_without_template(subject, group)):
+        written = {"metadata": without_nulls(pods.metadata), "spec": without_nulls(pods.spec)}
         try:
             typed = typed_at((), written, api.PodTemplateSpec)
         except InvalidFieldError:
@@ -109,49 +109,47 @@ def custom_workloads(subject: Subject) -> Iterator[Workload]:
             subject,
             typed.metadata.labels,
             typed.spec,
-            found.replicas,
-            at=found.spec_at[:-1],
-            spec_at=found.spec_at,
+            pods.replicas,
+            at=pods.spec_at[:-1],
+            spec_at=pods.spec_at,
             made_by=ROLLOUT if (group, subject.kind) == (_ARGO, ROLLOUT) else f"{subject.kind}.{group}",
             remark="" if known else f" (in what looks like a pod template of a {subject.kind})",
         )
 
 
-def _pod_templates(spec: Mapping[str, Any]) -> Iterator[_Found]:
+def _pod_templates(spec: Document) -> Iterator[_PodFields]:
     """Every ``template`` with ``spec.containers``, in the order in which they stand.
 
     Where that is in a template of something else, of which there are several, there are so many times more pods.
     """
-    open_: list[tuple[Path, Any, int]] = [(("spec",), spec, 1)]
-    while open_:
-        at, value, times = open_.pop()
+    unvisited: list[tuple[Path, object, int]] = [(("spec",), spec, 1)]
+    while unvisited:
+        at, value, times = unvisited.pop()
         if isinstance(value, list):
-            open_ += [((*at, i), inner, times) for i, inner in enumerate(value)][::-1]
+            unvisited += [((*at, i), inner, times) for i, inner in enumerate(value)][::-1]
         elif isinstance(value, dict):
             for key in _TEMPLATES:
                 template = value.get(key)
                 if isinstance(template, dict) and _is_pod_template(template):
-                    metadata = template.get("metadata")
-                    labelled = metadata if isinstance(metadata, dict) else {}
-                    yield _Found((*at, key, "spec"), template["spec"], labelled, _count(value) * times)
+                    metadata = mapping_at(template, "metadata")
+                    yield _PodFields((*at, key, "spec"), template["spec"], metadata, _count(value) * times)
                 elif isinstance(template, dict):
                     times *= _count(value)
             inside = ((key, inner) for key, inner in value.items() if isinstance(inner, dict | list))
-            open_ += [((*at, key), inner, times) for key, inner in inside][::-1]
+            unvisited += [((*at, key), inner, times) for key, inner in inside][::-1]
 
 
-def _is_pod_template(value: Mapping[str, Any]) -> bool:
-    spec = value.get("spec")
-    containers = spec.get("containers") if isinstance(spec, dict) else None
-    return isinstance(containers, list) and bool(containers) and all(isinstance(c, dict) for c in containers)
+def _is_pod_template(value: Document) -> bool:
+    containers = items_at(value, "spec", "containers")
+    return bool(containers) and all(isinstance(container, dict) for container in containers)
 
 
-def _count(holder: Mapping[str, Any]) -> int:
-    given = (holder[key] for key in _COUNTS if type(holder.get(key)) is int)
-    return next(given, 1)
+def _count(holder: Document) -> int:
+    counts = (holder.get(key) for key in _COUNTS)
+    return next((count for count in counts if isinstance(count, int) and not isinstance(count, bool)), 1)
 
 
-def _pods_without_template(subject: Subject, group: str) -> Iterator[_Found]:
+def _pods_without_template(subject: Subject, group: str) -> Iterator[_PodFields]:
     """Parts of a resource that have the fields of a pod's spec without being one."""
     document = subject.document
     for at in _PARTS.get(group, ()):
@@ -161,23 +159,12 @@ def _pods_without_template(subject: Subject, group: str) -> Iterator[_Found]:
             yield from _part(document, ("spec", str(part), "template", "pod"))
     elif group == _ARGO:
         for at in _PARTS[_ARGO]:
-            templates = _at(document, (*at, "templates"))
-            for index in range(len(templates) if isinstance(templates, list) else 0):
+            for index in range(len(items_at(document, *at, "templates"))):
                 yield from _part(document, (*at, "templates", index))
 
 
-def _part(document: Mapping[str, Any], at: Path) -> Iterator[_Found]:
-    value = _at(document, at)
-    fields = {key: inner for key, inner in value.items() if key in _SCHEDULING} if isinstance(value, dict) else {}
+def _part(document: Document, at: Path) -> Iterator[_PodFields]:
+    part = mapping_at(document, *at)
+    fields = {key: value for key, value in part.items() if key in _SCHEDULING}
     if fields:
-        metadata = value.get("metadata")
-        yield _Found(at, fields, metadata if isinstance(metadata, dict) else {})
-
-
-def _at(value: Any, path: Iterable[str | int]) -> Any:
-    for step in path:
-        if isinstance(step, int):
-            value = value[step] if isinstance(value, list) and step < len(value) else None
-        else:
-            value = value.get(step) if isinstance(value, Mapping) else None
-    return value
+        yield _PodFields(at, fields, mapping_at(part, "metadata"))

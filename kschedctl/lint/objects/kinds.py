@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import msgspec
 
 from kschedctl.api.objects import Resources, SelectorRequirement, Struct, Taint
+from kschedctl.lint.objects.subject import Document
 
 Scalar = str | int | float | bool
 
@@ -32,12 +32,20 @@ class ScalingLimits(NamedTuple):
     most: int
 
 
-class HorizontalPodAutoscaler(Struct, frozen=True):
-    spec: AutoscalerSpec = AutoscalerSpec()
+class Autoscaler(Struct, frozen=True):
+    """What scales workloads."""
 
     @property
     def limits(self) -> ScalingLimits | None:
         """None where the API would refuse it."""
+        raise NotImplementedError
+
+
+class HorizontalPodAutoscaler(Autoscaler, frozen=True):
+    spec: AutoscalerSpec = AutoscalerSpec()
+
+    @property
+    def limits(self) -> ScalingLimits | None:
         target, most = self.spec.scale_target_ref, self.spec.max_replicas
         return None if most is None else ScalingLimits(target.kind, target.name, self.spec.min_replicas, most)
 
@@ -48,7 +56,7 @@ class ScaledObjectSpec(Struct, frozen=True):
     scale_target_ref: ScaleTarget = ScaleTarget()
 
 
-class ScaledObject(Struct, frozen=True):
+class ScaledObject(Autoscaler, frozen=True):
     """Of KEDA, which scales to none at all only when nothing is to be done: then there is nothing to evict either."""
 
     spec: ScaledObjectSpec = ScaledObjectSpec()
@@ -135,6 +143,8 @@ class NodePool(Struct, frozen=True):
         return [SelectorRequirement(r.key, r.operator, tuple(map(str, r.values))) for r in declared if r.operator]
 
 
+AUTOSCALERS: tuple[type[Autoscaler], ...] = (HorizontalPodAutoscaler, ScaledObject)
+
 _KINDS: dict[str, tuple[str, type[Struct]]] = {
     "ScaledObject": ("keda.sh", ScaledObject),
     "HorizontalPodAutoscaler": ("autoscaling", HorizontalPodAutoscaler),
@@ -144,7 +154,7 @@ _KINDS: dict[str, tuple[str, type[Struct]]] = {
 }
 
 
-def struct_of(document: Mapping[str, Any]) -> type[Struct] | None:
+def struct_of(document: Document) -> type[Struct] | None:
     """What a document is read as, if it is of one of these kinds; other groups of the API may use their names too."""
     group, struct = _KINDS.get(str(document.get("kind")), ("", None))
     version = str(document.get("apiVersion") or "")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import Any, Generic, NamedTuple, TypeVar
 
 from kschedctl.api import objects as api
 from kschedctl.api.api_versions import kind_of
@@ -17,8 +17,8 @@ from kschedctl.lint.objects.amounts import (
     unreadable_storage,
 )
 from kschedctl.lint.objects.custom_resources import custom_workloads
-from kschedctl.lint.objects.kinds import ScalingLimits, struct_of
-from kschedctl.lint.objects.subject import Located, Problem, Subject
+from kschedctl.lint.objects.kinds import AUTOSCALERS, Autoscaler, struct_of
+from kschedctl.lint.objects.subject import Document, Located, Problem, Subject, mapping_at, value_at
 from kschedctl.lint.objects.variants import Variants
 from kschedctl.lint.objects.workload import InvalidFieldError, Workload, scaled_by, typed_at, workload_of
 
@@ -35,15 +35,19 @@ TYPED: dict[str, type[api.Struct]] = {
 }
 """The kinds, besides workloads, of which rules read typed objects."""
 
-AUTOSCALERS = ("HorizontalPodAutoscaler", "ScaledObject")
+T = TypeVar("T")
 UNSCOPED = CLUSTER_SCOPED | {"NodePool"}
 
 
-class Item(NamedTuple):
+class TypedObject(NamedTuple, Generic[T]):
     """A linted object: what a problem refers to, and its fields."""
 
     subject: Subject
-    value: Any
+    value: T
+
+
+ObjectsByKind = Mapping[type, tuple[TypedObject[Any], ...]]
+"""Struct -> the objects that were read as it."""
 
 
 @dataclass
@@ -52,12 +56,12 @@ class ManifestObjects:
 
     subjects: list[Subject] = field(default_factory=list)
     workloads: list[Workload] = field(default_factory=list)
-    items: dict[str, list[Item]] = field(default_factory=lambda: defaultdict(list))
+    typed: dict[type, list[TypedObject[Any]]] = field(default_factory=lambda: defaultdict(list))
     invalid: list[Problem] = field(default_factory=list)
 
     @property
-    def by_kind(self) -> dict[str, tuple[Item, ...]]:
-        return {kind: tuple(of_kind) for kind, of_kind in self.items.items()}
+    def by_kind(self) -> ObjectsByKind:
+        return {kind: tuple(of_kind) for kind, of_kind in self.typed.items()}
 
     def read(self, subject: Subject) -> None:
         self.subjects.append(subject)
@@ -74,7 +78,7 @@ class ManifestObjects:
         elif struct := TYPED.get(kind_of(subject.document)) or struct_of(subject.document):
             value = typed_at((), without_nulls(subject.document), struct)
             self.invalid += unreadable_storage(subject, value)
-            self.items[subject.kind].append(Item(subject, value))
+            self.typed[struct].append(TypedObject(subject, value))
         else:
             made = list(custom_workloads(subject))
             self.invalid += (faulty := _faults(made))
@@ -82,14 +86,13 @@ class ManifestObjects:
 
     def scaled(self, variants: Variants) -> tuple[Workload, ...]:
         """The workloads, with the replicas that autoscalers beside them give them."""
-        autoscalers = [item for kind in AUTOSCALERS for item in self.items[kind]]
+        autoscalers = (scaler for kind in AUTOSCALERS for scaler in self.typed[kind])
         return tuple(_autoscaled(self.workloads, autoscalers, variants))
 
 
-def subject_of(document: Mapping[str, Any], place: Located, otherwise: str) -> Subject:
+def subject_of(document: Document, place: Located, otherwise: str) -> Subject:
     """What a manifest is of; ``otherwise``: its namespace where it names none."""
-    metadata = document.get("metadata")
-    metadata = metadata if isinstance(metadata, Mapping) else {}
+    metadata = mapping_at(document, "metadata")
     kind = str(document["kind"])
     name = str(metadata.get("name") or metadata.get("generateName") or "")
     namespace = "" if kind in UNSCOPED else str(metadata.get("namespace") or otherwise)
@@ -109,11 +112,12 @@ def _faults(workloads: Iterable[Workload]) -> list[Problem]:
     return found
 
 
-def _autoscaled(workloads: Iterable[Workload], autoscalers: Iterable[Item], variants: Variants) -> Iterator[Workload]:
+def _autoscaled(
+    workloads: Iterable[Workload], autoscalers: Iterable[TypedObject[Autoscaler]], variants: Variants
+) -> Iterator[Workload]:
     ranges: dict[tuple[str, str, str], list[tuple[Subject, int, int]]] = defaultdict(list)
     for subject, autoscaler in autoscalers:
-        limits: ScalingLimits | None = autoscaler.limits
-        if limits is not None:
+        if (limits := autoscaler.limits) is not None:
             target = subject.namespace or "default", limits.kind, limits.name
             ranges[target].append((subject, limits.fewest, limits.most))
     for workload in workloads:
@@ -136,12 +140,11 @@ def release_of(place: Located) -> Release:
     return place.build or place.file, place.source.partition("/")[0]
 
 
-def release_namespaces(manifests: Iterable[tuple[Mapping[str, Any], Located]]) -> dict[Release, str]:
+def release_namespaces(manifests: Iterable[tuple[Document, Located]]) -> dict[Release, str]:
     """The one namespace that objects of a release name; releases that name none, or several, are left out."""
     named: dict[Release, set[str]] = defaultdict(set)
     for document, place in manifests:
-        metadata = document.get("metadata")
-        namespace = metadata.get("namespace") if isinstance(metadata, Mapping) else None
+        namespace = value_at(document, ("metadata", "namespace"))
         if document.get("kind") in _INSTALLED and isinstance(namespace, str) and namespace and place.source:
             named[release_of(place)].add(namespace)
     return {release: next(iter(found)) for release, found in named.items() if len(found) == 1}

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import msgspec
 
@@ -18,7 +18,7 @@ from kschedctl.api.ownership import Owner
 from kschedctl.api.workloads import UpdateStrategy
 from kschedctl.cluster import without_nulls
 from kschedctl.lint.objects.stored_pods import as_written
-from kschedctl.lint.objects.subject import Path, Problem, Subject, path_text
+from kschedctl.lint.objects.subject import Document, Path, Problem, Subject, mapping_at, path_text, value_at
 
 T = TypeVar("T")
 _STEP = re.compile(r"\.([^.\[]+)|\[(\d+|\.\.\.)\]")
@@ -75,7 +75,7 @@ class Workload:
     most: int | None = None
     fewest: int | None = None
     at: Path = ()
-    annotations: Mapping[str, str] = field(default_factory=dict)
+    annotations: Document = field(default_factory=dict)
     owned: bool = False
     on_disk: Mapping[int, str] = field(default_factory=dict)
     strategy: UpdateStrategy = field(default_factory=UpdateStrategy)
@@ -128,15 +128,9 @@ class Workload:
         return api.Pod(api.PodMeta(name, self.namespace, labels=dict(self.labels)), self.spec)
 
     @cached_property
-    def written(self) -> Mapping[str, Any]:
+    def written(self) -> Document:
         """The pod's spec as the manifest has it, with what scheduling does not read."""
-        spec: Any = self.subject.document
-        try:
-            for step in self.at_field():
-                spec = spec[step]
-        except (LookupError, TypeError):
-            return {}
-        return _mapping(spec)
+        return mapping_at(self.subject.document, *self.at_field())
 
     def problem(self, path: Path, message: str, fix: str = "") -> Problem:
         """At a field of the pod's spec."""
@@ -167,7 +161,7 @@ class Workload:
         return (surge, unavailable) if surge or unavailable else (0, 1)
 
 
-def scaled(value: Any, total: int, *, up: bool) -> int:
+def scaled(value: object, total: int, *, up: bool) -> int:
     """An IntOrString of a total.
 
     >>> scaled("50%", 7, up=True), scaled("25%", 3, up=False), scaled(2, 7, up=True)
@@ -184,10 +178,8 @@ def workload_of(subject: Subject) -> Workload | None:
     at = TEMPLATES.get(subject.kind)
     if at is None or not in_core_group(subject):
         return None
-    template = subject.document
-    for step in at:
-        template = _mapping(template.get(str(step)))
-    metadata = _mapping(template.get("metadata"))
+    template = mapping_at(subject.document, *at)
+    metadata = mapping_at(template, "metadata")
     written = {"metadata": without_nulls(metadata), "spec": without_nulls(template.get("spec") or {})}
     typed = typed_at(at, written, api.PodTemplateSpec)
     stored = subject.kind == "Pod" and "status" in subject.document
@@ -198,20 +190,20 @@ def workload_of(subject: Subject) -> Workload | None:
         spec,
         _replicas(subject),
         at=at,
-        annotations=_mapping(metadata.get("annotations")),
+        annotations=mapping_at(metadata, "annotations"),
         owned=any(owner.controller for owner in _owners(subject)),
         on_disk=_on_disk((*at, "spec"), written["spec"]),
         strategy=_strategy(subject),
     )
 
 
-def _on_disk(at: Path, spec: Any) -> dict[int, str]:
+def _on_disk(at: Path, spec: object) -> dict[int, str]:
     volumes = typed_at(at, spec, _Volumes).volumes
     return {i: v.name for i, v in enumerate(volumes) if v.empty_dir is not None and v.empty_dir.medium != "Memory"}
 
 
 def _strategy(subject: Subject) -> UpdateStrategy:
-    written = _mapping(subject.document.get("spec")).get("strategy") if subject.kind == "Deployment" else None
+    written = value_at(subject.document, ("spec", "strategy")) if subject.kind == "Deployment" else None
     return typed_at(("spec", "strategy"), without_nulls(written or {}), UpdateStrategy)
 
 
@@ -227,15 +219,13 @@ def _replicas(subject: Subject) -> int | None:
     if subject.kind in ("Pod", "PodTemplate"):
         return 1
     path: Path = ("spec", "jobTemplate", "spec") if subject.kind == "CronJob" else ("spec",)
-    spec = subject.document
-    for step in path:
-        spec = _mapping(spec.get(str(step)))
+    spec = mapping_at(subject.document, *path)
     key = "parallelism" if subject.kind in ("Job", "CronJob") else "replicas"
     return 1 if spec.get(key) is None else typed_at((*path, key), spec[key], int)
 
 
 def _owners(subject: Subject) -> tuple[api.OwnerReference, ...]:
-    owners = _mapping(subject.document.get("metadata")).get("ownerReferences") or ()
+    owners = value_at(subject.document, ("metadata", "ownerReferences")) or ()
     return typed_at(("metadata", "ownerReferences"), without_nulls(owners), tuple[api.OwnerReference, ...])
 
 
@@ -247,7 +237,7 @@ class InvalidFieldError(Exception):
         self.path, self.what = path, what
 
 
-def typed_at(at: Path, value: Any, into: type[T]) -> T:
+def typed_at(at: Path, value: object, into: type[T]) -> T:
     """The value of a field as ``into``. Raises InvalidFieldError, which names the field within."""
     try:
         return from_builtins(value, into)
@@ -262,11 +252,11 @@ def typed_at(at: Path, value: Any, into: type[T]) -> T:
         raise InvalidFieldError((*at, *path), what.replace("`", "").lower()) from None
 
 
-def _first_wrong(value: Any, steps: Sequence[str], got: str) -> Path | None:
+def _first_wrong(value: object, steps: Sequence[str], got: str) -> Path | None:
     """The path of the first value of the type ``got`` that the steps lead to, of which ANY_KEY is any key of a map."""
     if not steps:
         return () if _TYPE_NAMES.get(type(value)) == got else None
-    inner: Iterable[tuple[str | int, Any]] = ()
+    inner: Iterable[tuple[str | int, object]] = ()
     if isinstance(value, Mapping):
         inner = value.items() if steps[0] == ANY_KEY else [(steps[0], value.get(steps[0]))]
     elif isinstance(value, list | tuple) and steps[0].isdecimal() and int(steps[0]) < len(value):
@@ -286,7 +276,3 @@ def compiled(selector: api.LabelSelector | None) -> Selector | None:
         return from_label_selector(selector)
     except SelectorError:
         return None
-
-
-def _mapping(value: Any) -> Mapping[str, Any]:
-    return value if isinstance(value, Mapping) else {}

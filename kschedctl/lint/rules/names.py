@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
+from kschedctl.api.objects import (
+    PersistentVolume,
+    PersistentVolumeClaim,
+    ResourceClaim,
+    ResourceClaimSpec,
+    ResourceClaimTemplate,
+)
 from kschedctl.cluster import CLUSTER_SCOPED
 from kschedctl.lint.analysis.near_names import one_meant
 from kschedctl.lint.analysis.placement import REQUIRED, pod_terms, storage_class_names
 from kschedctl.lint.framework import documentation as doc
 from kschedctl.lint.framework.context import LintContext
 from kschedctl.lint.framework.rule import WARNING, Rule
-from kschedctl.lint.objects.kinds import ScalingLimits
-from kschedctl.lint.objects.manifests import AUTOSCALERS
-from kschedctl.lint.objects.subject import Path, Problem, Subject
+from kschedctl.lint.objects.kinds import AUTOSCALERS, ScalingLimits
+from kschedctl.lint.objects.subject import Path, Problem, Subject, value_at
 from kschedctl.lint.objects.workload import SERVING, TEMPLATES
 
 _PROVIDED = {
@@ -86,7 +92,7 @@ def storage(context: LintContext) -> Iterator[Problem]:
 
 
 def _of_storage(context: LintContext) -> Iterator[NameReference]:
-    for subject, path, name in storage_class_names(context.linted("PersistentVolumeClaim"), context.workloads):
+    for subject, path, name in storage_class_names(context.linted(PersistentVolumeClaim), context.workloads):
         yield NameReference(subject, path, "StorageClass", name)
     for workload in context.workloads:
         for i, volume in enumerate(workload.spec.volumes):
@@ -95,10 +101,10 @@ def _of_storage(context: LintContext) -> Iterator[NameReference]:
                 yield NameReference(
                     workload.subject, path, "PersistentVolumeClaim", volume.persistent_volume_claim.claim_name
                 )
-    for subject, claim in context.linted("PersistentVolumeClaim"):
+    for subject, claim in context.linted(PersistentVolumeClaim):
         yield NameReference(subject, ("spec", "volumeName"), "PersistentVolume", claim.spec.volume_name)
-    for subject, volume in context.linted("PersistentVolume"):
-        if (kept := volume.spec.claim_ref) is not None:
+    for subject, persistent_volume in context.linted(PersistentVolume):
+        if (kept := persistent_volume.spec.claim_ref) is not None:
             path, namespace = ("spec", "claimRef", "name"), kept.namespace or "default"
             yield NameReference(subject, path, "PersistentVolumeClaim", kept.name, namespace)
 
@@ -115,22 +121,27 @@ def devices(context: LintContext) -> Iterator[Problem]:
 
 def _of_devices(context: LintContext) -> Iterator[NameReference]:
     for workload in context.workloads:
-        for i, claim in enumerate(workload.spec.resource_claims):
-            template, named = claim.resource_claim_template_name or "", claim.resource_claim_name or ""
+        for i, reference in enumerate(workload.spec.resource_claims):
+            template, named = reference.resource_claim_template_name or "", reference.resource_claim_name or ""
             at = workload.at_field("resourceClaims", i)
             yield NameReference(workload.subject, (*at, "resourceClaimTemplateName"), "ResourceClaimTemplate", template)
             yield NameReference(workload.subject, (*at, "resourceClaimName"), "ResourceClaim", named)
-    for kind, spec_at in (("ResourceClaim", ("spec",)), ("ResourceClaimTemplate", ("spec", "spec"))):
-        for subject, found in context.linted(kind):
-            spec = found.spec if kind == "ResourceClaim" else found.spec.spec
-            for i, request in enumerate(spec.devices.requests):
-                path = (*spec_at, "devices", "requests", i)
-                if request.exactly is not None:
-                    at = (*path, "exactly", "deviceClassName")
-                    yield NameReference(subject, at, "DeviceClass", request.exactly.device_class_name)
-                for j, one in enumerate(request.first_available):
-                    at = (*path, "firstAvailable", j, "deviceClassName")
-                    yield NameReference(subject, at, "DeviceClass", one.device_class_name)
+    for subject, claim in context.linted(ResourceClaim):
+        yield from _device_classes(subject, ("spec",), claim.spec)
+    for subject, claim_template in context.linted(ResourceClaimTemplate):
+        yield from _device_classes(subject, ("spec", "spec"), claim_template.spec.spec)
+
+
+def _device_classes(subject: Subject, spec_at: Path, spec: ResourceClaimSpec) -> Iterator[NameReference]:
+    """The classes that requests for devices name."""
+    for i, request in enumerate(spec.devices.requests):
+        path = (*spec_at, "devices", "requests", i)
+        if request.exactly is not None:
+            at = (*path, "exactly", "deviceClassName")
+            yield NameReference(subject, at, "DeviceClass", request.exactly.device_class_name)
+        for j, alternative in enumerate(request.first_available):
+            at = (*path, "firstAvailable", j, "deviceClassName")
+            yield NameReference(subject, at, "DeviceClass", alternative.device_class_name)
 
 
 def runtime_class(context: LintContext) -> Iterator[Problem]:
@@ -158,9 +169,7 @@ def _of_gangs(context: LintContext) -> Iterator[NameReference]:
         name = (group.pod_group_name if group else "") or ""
         yield NameReference(workload.subject, workload.at_field("schedulingGroup", "podGroupName"), "PodGroup", name)
     for subject in context.subjects:
-        metadata = subject.document.get("metadata")
-        labels = metadata.get("labels") if isinstance(metadata, Mapping) else None
-        queue = labels.get(_QUEUE) if isinstance(labels, Mapping) else None
+        queue = value_at(subject.document, ("metadata", "labels", _QUEUE))
         if isinstance(queue, str):
             yield NameReference(subject, ("metadata", "labels", _QUEUE), "LocalQueue", queue)
 
@@ -178,7 +187,8 @@ _CORRECT = "Correct the name"
 
 
 def scaled(context: LintContext) -> Iterator[Problem]:
-    autoscalers = [(s, found.limits) for kind in AUTOSCALERS for s, found in context.linted(kind) if found.limits]
+    scalers = [scaler for kind in AUTOSCALERS for scaler in context.linted(kind)]
+    autoscalers = [(subject, limits) for subject, scaler in scalers if (limits := scaler.limits)]
     targets = {(subject.namespace or "default", limits.name) for subject, limits in autoscalers}
     for subject, limits in autoscalers:
         namespace = subject.namespace or "default"
@@ -245,8 +255,7 @@ def _of_objects(context: LintContext) -> Iterator[_Named]:
 
 def _is_written(subject: Subject) -> bool:
     """Whether the namespace stands in the object."""
-    metadata = subject.document.get("metadata")
-    return isinstance(metadata, dict) and bool(metadata.get("namespace"))
+    return bool(value_at(subject.document, ("metadata", "namespace")))
 
 
 def _of_terms(context: LintContext) -> Iterator[_Named]:

@@ -4,7 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from kschedctl.api.objects import DeviceClaim, ResourceClaimSpec
+from kschedctl.api.objects import (
+    DeviceClaim,
+    DeviceClass,
+    PodGroup,
+    ResourceClaim,
+    ResourceClaimSpec,
+    ResourceClaimTemplate,
+)
 from kschedctl.lint.framework import documentation as doc
 from kschedctl.lint.framework.context import LintContext
 from kschedctl.lint.framework.rule import ERROR, WARNING, Rule
@@ -32,7 +39,7 @@ def scheduling_gates(context: LintContext) -> Iterator[Problem]:
 
 
 def quorum(context: LintContext) -> Iterator[Problem]:
-    for subject, group in context.linted("PodGroup"):
+    for subject, group in context.linted(PodGroup):
         gang = group.spec.scheduling_policy.gang
         namespace = subject.namespace or "default"
         members = [
@@ -71,12 +78,11 @@ def no_device(context: LintContext) -> Iterator[Problem]:
         return
     if not context.all_known("DeviceClass", "ResourceSlice", "ResourceClaim", "ResourceClaimTemplate"):
         return
-    classes = {c.metadata.name for c in context.known("DeviceClass")}
+    classes = {c.metadata.name for c in context.known(DeviceClass)}
     devices = any(s.spec.devices for s in context.cluster.resource_slices)
-    claims = {(c.metadata.namespace or "default", c.metadata.name): c.spec for c in context.known("ResourceClaim")}
+    claims = {(c.metadata.namespace or "default", c.metadata.name): c.spec for c in context.known(ResourceClaim)}
     templates = {
-        (c.metadata.namespace or "default", c.metadata.name): c.spec.spec
-        for c in context.known("ResourceClaimTemplate")
+        (c.metadata.namespace or "default", c.metadata.name): c.spec.spec for c in context.known(ResourceClaimTemplate)
     }
     for workload in context.workloads:
         fine: dict[str, ResourceClaimSpec] = {}

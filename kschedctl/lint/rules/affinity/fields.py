@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Any
+from collections.abc import Iterable, Iterator
 
 from kschedctl.api.labels import EVERYTHING, Selector
+from kschedctl.api.objects import PreferredSchedulingTerm, WeightedPodAffinityTerm
 from kschedctl.api.validation.node_affinity import weight
 from kschedctl.lint.analysis.placement import (
     HARD,
@@ -23,6 +23,8 @@ from kschedctl.lint.objects.subject import Problem
 from kschedctl.lint.objects.workload import Workload, compiled
 from kschedctl.scheduler.configuration.version_fields import AFFINITY_LABEL_KEYS
 from kschedctl.snapshot.node_order import HOSTNAME, REGION, ZONE
+
+_Preference = PreferredSchedulingTerm | WeightedPodAffinityTerm
 
 
 def spread_missing(context: LintContext) -> Iterator[Problem]:
@@ -112,7 +114,7 @@ def weight_range(context: LintContext) -> Iterator[Problem]:
             ("podAntiAffinity", affinity.pod_anti_affinity if affinity else None),
         )
         for name, part in parts:
-            preferred: tuple[Any, ...] = part.preferred_during_scheduling_ignored_during_execution if part else ()
+            preferred: Iterable[_Preference] = part.preferred_during_scheduling_ignored_during_execution if part else ()
             for i, term in enumerate(preferred):
                 at = workload.at_field("affinity", name, PREFERRED, i, "weight")
                 yield from workload.refused(weight(term.weight, at))

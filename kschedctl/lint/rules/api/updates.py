@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
 
 import msgspec
 
@@ -16,10 +15,10 @@ from kschedctl.api.labels import Selector
 from kschedctl.api.ownership import TEMPLATE_HASH, Owner, controller_of
 from kschedctl.api.quantity import QuantityError, parse
 from kschedctl.api.validation import around_pods, manifests, updates, written
-from kschedctl.cluster import FIELDS, without_nulls
-from kschedctl.lint.framework.context import LintContext
+from kschedctl.cluster import Cluster, without_nulls
+from kschedctl.lint.framework.context import LintContext, N
 from kschedctl.lint.framework.rule import ERROR, Rule
-from kschedctl.lint.objects.subject import Problem, Subject
+from kschedctl.lint.objects.subject import Document, Problem, Subject, mapping_at, value_at
 from kschedctl.lint.objects.workload import compiled
 from kschedctl.lint.rules.api.creation import is_written
 
@@ -30,73 +29,89 @@ HOOKS = ("helm.sh/hook", "argocd.argoproj.io/hook")
 
 
 def changed(context: LintContext) -> Iterator[Problem]:
-    there = There(context)
+    deployed = _Deployed(context)
     for subject in context.subjects if context.cluster is not None and not context.own else ():
         if subject.kind not in STRUCTS or not is_written(subject) or _is_hook(subject):
             continue
         try:
-            found = from_builtins(without_nulls(subject.document), STRUCTS[subject.kind])
+            new = from_builtins(without_nulls(subject.document), STRUCTS[subject.kind])
         except msgspec.ValidationError:
             continue
-        for fault in _one_a_field(_faults(subject, found, there)):
+        for fault in _first_of_each_field(_faults(subject, new, deployed)):
             yield subject.problem(fault.field, str(fault))
 
 
-def _faults(subject: Subject, found: Any, there: There) -> Found:
-    key = Owner(subject.kind, subject.namespace or "default", subject.name)
-    document = there.documents.get(key)
-    new = without_nulls(subject.document).get("spec") or {}
-    old = document.get("spec") if document else None
-    match subject.kind:
-        case "PriorityClass" | "StorageClass" | "PersistentVolumeClaim" as kind:
-            yield from there.changed(kind, key, found)
-        case "Job" if isinstance(old, Mapping):
-            yield from updates.job(new, old)
-        case kind if kind in SELECTING and found.spec.selector is not None:
-            yield from there.selected_otherwise(key, found.spec.selector)
-    if subject.kind == "StatefulSet":
-        yield from there.claimed_otherwise(key, found.spec.volume_claim_templates)
+def _faults(subject: Subject, new: api.Struct, deployed: _Deployed) -> Found:
+    owner = Owner(subject.kind, subject.namespace or "default", subject.name)
+    if isinstance(new, api.PriorityClass) and (priority_class := deployed.priority_classes.get(("", owner.name))):
+        yield from updates.priority_class(new, priority_class)
+    elif isinstance(new, api.StorageClass) and (storage_class := deployed.storage_classes.get(("", owner.name))):
+        yield from updates.storage_class(new, storage_class)
+    elif isinstance(new, api.PersistentVolumeClaim) and (claim := deployed.claims.get(owner[1:])):
+        yield from updates.claim(new.spec, claim.spec)
+    elif isinstance(new, written.Workload):
+        yield from _workload_faults(owner, new, without_nulls(mapping_at(subject.document, "spec")), deployed)
+
+
+def _workload_faults(owner: Owner, new: written.Workload, spec: Document, deployed: _Deployed) -> Found:
+    old = value_at(deployed.documents.get(owner), ("spec",))
+    if owner.kind == "Job" and isinstance(old, Mapping):
+        yield from updates.job(spec, old)
+    elif owner.kind in SELECTING and new.spec.selector is not None:
+        yield from deployed.selected_otherwise(owner, new.spec.selector)
+    if owner.kind == "StatefulSet":
+        yield from deployed.claimed_otherwise(owner, new.spec.volume_claim_templates)
         if isinstance(old, Mapping):
-            yield from updates.stateful_set(new, old)
+            yield from updates.stateful_set(spec, old)
 
 
 @dataclass(frozen=True)
-class There:
+class _Deployed:
     """What the cluster has of what is to be applied: its objects, its pods, and manifests that its files hold."""
 
     context: LintContext
 
     @property
-    def documents(self) -> Mapping[Owner, Mapping[str, Any]]:
+    def documents(self) -> Mapping[Owner, Document]:
         return self.context.stored
 
-    def changed(self, kind: str, key: Owner, new: Any) -> Found:
-        """Of what makes no pods."""
-        scoped = kind == "PersistentVolumeClaim"
-        old = self._objects.get((kind, key.namespace if scoped else "", key.name))
-        if old is None:
-            return
-        if kind == "PriorityClass":
-            yield from updates.priority_class(new, old)
-        elif kind == "StorageClass":
-            yield from updates.storage_class(new, old)
-        else:
-            yield from updates.claim(new.spec, old.spec)
+    @property
+    def cluster(self) -> Cluster:
+        assert self.context.cluster is not None
+        return self.context.cluster
 
-    def selected_otherwise(self, key: Owner, new: api.LabelSelector) -> Found:
+    @cached_property
+    def priority_classes(self) -> dict[tuple[str, str], api.PriorityClass]:
+        return _by_name(self.cluster.priority_classes)
+
+    @cached_property
+    def storage_classes(self) -> dict[tuple[str, str], api.StorageClass]:
+        return _by_name(self.cluster.storage_classes)
+
+    @cached_property
+    def claims(self) -> dict[tuple[str, str], api.PersistentVolumeClaim]:
+        return _by_name(self.cluster.persistent_volume_claims)
+
+    @cached_property
+    def stateful_sets(self) -> dict[tuple[str, str], api.StoredWorkload]:
+        return _by_name(self.cluster.stateful_sets)
+
+    def selected_otherwise(self, owner: Owner, new: api.LabelSelector) -> Found:
         """A selector that is not what it was, or that pods do not match which were made by the one that is there."""
-        check = updates.stateful_set_selector if key.kind == "StatefulSet" else updates.selector
-        old, mine = self._selectors.get(key), compiled(new)
+        check = updates.stateful_set_selector if owner.kind == "StatefulSet" else updates.selector
+        old, wanted = self._selectors.get(owner), compiled(new)
         if old is not None:
             yield from check(new, old)
-        elif mine and any(not mine.matches(pod.metadata.labels) for pod in self.context.facts.owners.get(key, ())):
+        elif wanted and any(
+            not wanted.matches(pod.metadata.labels) for pod in self.context.facts.owners.get(owner, ())
+        ):
             yield updates.immutable_selector(new)
 
-    def claimed_otherwise(self, key: Owner, templates: tuple[api.PersistentVolumeClaim, ...]) -> Found:
+    def claimed_otherwise(self, owner: Owner, templates: tuple[api.PersistentVolumeClaim, ...]) -> Found:
         """Templates of claims that the pods do not have, or that the claims were not made of."""
         at = ("spec", "volumeClaimTemplates")
         names = {template.metadata.name for template in templates}
-        for pod in self.context.facts.owners.get(key, ())[:1]:
+        for pod in self.context.facts.owners.get(owner, ())[:1]:
             claims = {
                 v.name: v.persistent_volume_claim.claim_name for v in pod.spec.volumes if v.persistent_volume_claim
             }
@@ -104,53 +119,52 @@ class There:
             if own != names and (own or not claims):
                 yield forbidden(("spec",), updates.STATEFUL_SET)._replace(at=at)
         for i, template in enumerate(templates):
-            for claim in self._claims_of(key, template.metadata.name):
+            for claim in self._claims_of(owner, template.metadata.name):
                 if _is_other(template.spec, claim.spec):
                     yield forbidden(("spec",), updates.STATEFUL_SET)._replace(at=(*at, i))
 
-    def _claims_of(self, key: Owner, template: str) -> Iterator[api.PersistentVolumeClaim]:
-        """Those that were made since the StatefulSet is there: of its template, which cannot have changed."""
-        made = self._objects.get(tuple(key))
-        since: str = (made.metadata.creation_timestamp or "") if made else ""
-        for pod in self.context.facts.owners.get(key, ()) if since else ():
-            claim = self._objects.get(("PersistentVolumeClaim", key.namespace, f"{template}-{pod.metadata.name}"))
+    def _claims_of(self, owner: Owner, template: str) -> Iterator[api.PersistentVolumeClaim]:
+        """The claims made since the StatefulSet is there: of its template, which cannot have changed."""
+        stateful_set = self.stateful_sets.get(owner[1:])
+        since = (stateful_set.metadata.creation_timestamp or "") if stateful_set else ""
+        for pod in self.context.facts.owners.get(owner, ()) if since else ():
+            claim = self.claims.get((owner.namespace, f"{template}-{pod.metadata.name}"))
             if claim is not None and (claim.metadata.creation_timestamp or "") >= since:
                 yield claim
 
     @cached_property
-    def _objects(self) -> dict[tuple[str, ...], Any]:
-        kinds = ("PriorityClass", "StorageClass", "PersistentVolumeClaim", "StatefulSet")
-        objects = ((kind, each) for kind in kinds for each in getattr(self.context.cluster, FIELDS[kind]))
-        return {(kind, each.metadata.namespace, each.metadata.name): each for kind, each in objects}
-
-    @cached_property
     def _selectors(self) -> dict[Owner, Selector]:
-        """Of the workloads that are read; of a Deployment that of its ReplicaSets, less what it adds to them."""
-        found: dict[Owner, Selector] = {}
-        for kind in ("ReplicaSet", "StatefulSet"):
-            for each in getattr(self.context.cluster, FIELDS[kind]):
-                selector = compiled(each.spec.selector)
-                if selector is None or each.spec.selector is None:
-                    continue
-                found[Owner(kind, each.metadata.namespace, each.metadata.name)] = selector
-                controller = controller_of(each.metadata)
-                if controller is not None and controller.kind == "Deployment":
-                    kept = tuple(r for r in selector.requirements if r.key != TEMPLATE_HASH)
-                    found[Owner("Deployment", each.metadata.namespace, controller.name)] = Selector(kept)
-        return found | self._written_selectors
+        """The selectors of workloads; that of a Deployment is its ReplicaSets', less what it adds to them."""
+        selectors: dict[Owner, Selector] = {}
+        sets = [("ReplicaSet", stored) for stored in self.cluster.replica_sets]
+        sets += [("StatefulSet", stored) for stored in self.cluster.stateful_sets]
+        for kind, stored in sets:
+            metadata, selector = stored.metadata, compiled(stored.spec.selector)
+            if selector is None or stored.spec.selector is None:
+                continue
+            selectors[Owner(kind, metadata.namespace, metadata.name)] = selector
+            controller = controller_of(metadata)
+            if controller is not None and controller.kind == "Deployment":
+                kept = tuple(r for r in selector.requirements if r.key != TEMPLATE_HASH)
+                selectors[Owner("Deployment", metadata.namespace, controller.name)] = Selector(kept)
+        return selectors | self._written_selectors
 
     @property
     def _written_selectors(self) -> dict[Owner, Selector]:
-        found = {}
-        for key, document in self.documents.items():
+        selectors = {}
+        for owner, document in self.documents.items():
             try:
                 typed = from_builtins(without_nulls(document), written.Workload)
             except msgspec.ValidationError:
                 continue
             selector = compiled(typed.spec.selector)
-            if key.kind in SELECTING and selector is not None and typed.spec.selector is not None:
-                found[key] = selector
-        return found
+            if owner.kind in SELECTING and selector is not None and typed.spec.selector is not None:
+                selectors[owner] = selector
+        return selectors
+
+
+def _by_name(objects: Iterable[N]) -> dict[tuple[str, str], N]:
+    return {(known.metadata.namespace, known.metadata.name): known for known in objects}
 
 
 def _is_other(template: api.PersistentVolumeClaimSpec, claim: api.PersistentVolumeClaimSpec) -> bool:
@@ -158,24 +172,23 @@ def _is_other(template: api.PersistentVolumeClaimSpec, claim: api.PersistentVolu
     if next(updates.claim(template, claim), None) is not None:
         return True
     try:
-        asked, held = (parse(each.resources.requests.get("storage", 0)) for each in (template, claim))
+        asked, held = (parse(spec.resources.requests.get("storage", 0)) for spec in (template, claim))
     except QuantityError:
         return False
     return asked.cmp(held) > 0
 
 
-def _one_a_field(faults: Found) -> Iterator[FieldError]:
-    said = set()
+def _first_of_each_field(faults: Found) -> Iterator[FieldError]:
+    fields = set()
     for fault in each_once(faults):
-        if fault.field not in said:
-            said.add(fault.field)
+        if fault.field not in fields:
+            fields.add(fault.field)
             yield fault
 
 
 def _is_hook(subject: Subject) -> bool:
-    metadata = subject.document.get("metadata")
-    annotations = metadata.get("annotations") if isinstance(metadata, Mapping) else None
-    return isinstance(annotations, Mapping) and any(name in annotations for name in HOOKS)
+    annotations = mapping_at(subject.document, "metadata", "annotations")
+    return any(name in annotations for name in HOOKS)
 
 
 RULES = (

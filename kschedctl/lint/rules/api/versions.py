@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Any
 
 from kschedctl.api.api_versions import BY_KIND, ApiVersion, is_foreign, versions_of
 from kschedctl.lint.framework import documentation as doc
 from kschedctl.lint.framework.context import LintContext
 from kschedctl.lint.framework.rule import ERROR, WARNING, Rule
-from kschedctl.lint.objects.subject import Path, Problem, Subject, path_text
+from kschedctl.lint.objects.subject import Document, Path, Problem, Subject, path_text, value_at
 from kschedctl.lint.objects.workload import TEMPLATES
 from kschedctl.scheduler.configuration.version_fields import unread
 
@@ -75,7 +74,7 @@ def _served(kind: str, minor: int, instead: str = "") -> str:
     return f"Write apiVersion: {name}" + (", which is off by default" if off else "") if name else ""
 
 
-def _parts(subject: Subject) -> Iterator[tuple[str, Path, Mapping[str, Any]]]:
+def _parts(subject: Subject) -> Iterator[tuple[str, Path, Document]]:
     """(kind, where it stands, its fields) of an object, and of the pod or claim of which it is the template."""
     if is_foreign(str(subject.document.get("apiVersion") or "")):
         return
@@ -83,11 +82,9 @@ def _parts(subject: Subject) -> Iterator[tuple[str, Path, Mapping[str, Any]]]:
     kind, at = ("Pod", TEMPLATES.get(subject.kind, ()))
     if subject.kind == "ResourceClaimTemplate":
         kind, at = "ResourceClaim", ("spec",)
-    value: Any = subject.document
-    for step in at:
-        value = value.get(step) if isinstance(value, Mapping) else None
-    if at and isinstance(value, Mapping):
-        yield kind, at, value
+    template = value_at(subject.document, at)
+    if at and isinstance(template, Mapping):
+        yield kind, at, template
 
 
 RULES = (

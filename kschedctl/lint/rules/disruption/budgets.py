@@ -10,14 +10,14 @@ from kschedctl.api.objects import PodDisruptionBudget
 from kschedctl.lint.framework import documentation as doc
 from kschedctl.lint.framework.context import LintContext
 from kschedctl.lint.framework.rule import ERROR, NOTE, WARNING, Rule, RuleProfile
-from kschedctl.lint.objects.manifests import Item
+from kschedctl.lint.objects.manifests import TypedObject
 from kschedctl.lint.objects.subject import Problem, Subject
 from kschedctl.lint.objects.workload import SERVING, Workload, compiled, scaled
 
 
 def covered(context: LintContext) -> Iterator[tuple[Subject, PodDisruptionBudget, list[Workload]]]:
     """Every linted budget with the workloads that it selects."""
-    for subject, budget in context.linted("PodDisruptionBudget"):
+    for subject, budget in context.linted(PodDisruptionBudget):
         selector = compiled(budget.spec.selector)
         namespace = subject.namespace or "default"
         yield subject, budget, [] if selector is None else context.selected_beside(subject, namespace, selector)
@@ -157,7 +157,9 @@ def missing(context: LintContext) -> Iterator[Problem]:
             yield workload.subject.problem((), message)
 
 
-def _in_one_cluster(context: LintContext, workload: Workload, budgets: list[Item]) -> set[str]:
+def _in_one_cluster(
+    context: LintContext, workload: Workload, budgets: list[TypedObject[PodDisruptionBudget]]
+) -> set[str]:
     """The names of the most budgets that are together somewhere, with the workload."""
     if not context.variants:
         return {budget.subject.name for budget in budgets}
@@ -165,10 +167,10 @@ def _in_one_cluster(context: LintContext, workload: Workload, budgets: list[Item
     return {subject.name for subject in context.variants.largest(list(islice(beside, _MOST_COMPARED)))}
 
 
-def _budgets_of(context: LintContext) -> dict[Workload, list[Item]]:
+def _budgets_of(context: LintContext) -> dict[Workload, list[TypedObject[PodDisruptionBudget]]]:
     """The workloads that are selected by known budgets, with these."""
-    found: dict[Workload, list[Item]] = {}
-    for item in context.known_items("PodDisruptionBudget"):
+    found: dict[Workload, list[TypedObject[PodDisruptionBudget]]] = {}
+    for item in context.known_items(PodDisruptionBudget):
         budget = item.value
         selector = compiled(budget.spec.selector)
         if selector is not None and not selector.nothing:

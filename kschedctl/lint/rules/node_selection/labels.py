@@ -6,13 +6,14 @@ from collections.abc import Iterable, Iterator, Mapping
 from functools import lru_cache
 from typing import NamedTuple
 
-from kschedctl.api.objects import NodeSelectorTerm
+from kschedctl.api.objects import NodeSelectorTerm, PersistentVolume, StorageClass
 from kschedctl.lint.analysis.near_names import one_meant
 from kschedctl.lint.analysis.node_requirements import DEPRECATED, NO_LABELS, alternatives
 from kschedctl.lint.analysis.placement import node_label_keys, node_terms
 from kschedctl.lint.framework import documentation as doc
 from kschedctl.lint.framework.context import LintContext
 from kschedctl.lint.framework.rule import ERROR, NOTE, WARNING, Rule
+from kschedctl.lint.objects.kinds import NodePool
 from kschedctl.lint.objects.subject import Path, Problem, Subject
 from kschedctl.lint.objects.workload import Workload
 from kschedctl.lint.rules.node_selection.affinity import TERMS, where
@@ -45,7 +46,7 @@ _NEARLY_ALL = ((OS, "linux"), (ARCH, "amd64"))
 
 
 def misspelt(context: LintContext) -> Iterator[Problem]:
-    of_pools = {key for _, pool in context.linted("NodePool") for key in pool.labels}
+    of_pools = {key for _, pool in context.linted(NodePool) for key in pool.labels}
     for workload in context.workloads:
         for path, key in node_label_keys(workload):
             told_elsewhere = key in NO_LABELS and path[-1] == "topologyKey"  # ts-wrong-hostname-key tells of these
@@ -59,16 +60,16 @@ def misspelt(context: LintContext) -> Iterator[Problem]:
 
 def _of_others(context: LintContext) -> Iterator[tuple[Subject, Path, str]]:
     """What volumes and classes of storage ask of nodes, and what NodePools say of theirs."""
-    for subject, volume in context.linted("PersistentVolume"):
+    for subject, volume in context.linted(PersistentVolume):
         required = volume.spec.node_affinity.required if volume.spec.node_affinity else None
         for i, term in enumerate(required.node_selector_terms if required else ()):
             for j, expression in enumerate(term.match_expressions):
                 at: Path = ("spec", "nodeAffinity", "required", "nodeSelectorTerms", i, "matchExpressions", j, "key")
                 yield subject, at, expression.key
-    for subject, pool in context.linted("NodePool"):
+    for subject, pool in context.linted(NodePool):
         for i, declared in enumerate(pool.spec.template.spec.requirements):
             yield subject, ("spec", "template", "spec", "requirements", i, "key"), declared.key
-    for subject, found in context.linted("StorageClass"):
+    for subject, found in context.linted(StorageClass):
         for i, allowed in enumerate(found.allowed_topologies):
             for j, asked in enumerate(allowed.match_label_expressions):
                 yield subject, ("allowedTopologies", i, "matchLabelExpressions", j, "key"), asked.key
@@ -149,12 +150,12 @@ class _Asked(NamedTuple):
 
 
 def unknown_value(context: LintContext) -> Iterator[Problem]:
-    pools = {subject.name for subject, _ in context.linted("NodePool")}
+    pools = {subject.name for subject, _ in context.linted(NodePool)}
     for workload in context.workloads:
         for asked in _asked(workload):
             problems = list(_of_pools(workload.subject, asked, pools) if asked.key == _POOL else _unknown(asked))
             yield from (workload.problem(path, message, fix) for path, message, fix in problems)
-    for subject, pool in context.linted("NodePool"):
+    for subject, pool in context.linted(NodePool):
         for i, declared in enumerate(pool.spec.template.spec.requirements):
             at: Path = ("spec", "template", "spec", "requirements", i, "values")
             values = tuple(((*at, j), str(value)) for j, value in enumerate(declared.values))

@@ -28,7 +28,7 @@ HEALTHY = {
 
 
 def node_pool_impossible(context: LintContext) -> Iterator[Problem]:
-    pools = context.linted("NodePool")
+    pools = context.linted(NodePool)
     of_pools = {key for _, pool in pools for key in (*pool.labels, *(r.key for r in pool.requirements))}
     for workload in context.workloads if pools else ():
         asked = {key for way in alternatives(workload.spec) for key in way.conditions.by_key}

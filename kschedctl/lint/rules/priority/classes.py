@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from kschedctl.api.objects import PriorityClass
 from kschedctl.api.priority import SYSTEM_CLASSES
 from kschedctl.lint.framework import documentation as doc
 from kschedctl.lint.framework.context import LintContext
 from kschedctl.lint.framework.rule import ERROR, NOTE, WARNING, Rule, RuleProfile
-from kschedctl.lint.objects.manifests import Item
+from kschedctl.lint.objects.manifests import TypedObject
 from kschedctl.lint.objects.subject import Problem
 
 HIGHEST_USER_DEFINABLE = 1_000_000_000
@@ -18,22 +19,22 @@ EVICTING_WORDS = ("critical", "urgent", "preempt", "evict")
 
 
 def value_over_1e9(context: LintContext) -> Iterator[Problem]:
-    for subject, item in context.linted("PriorityClass"):
+    for subject, item in context.linted(PriorityClass):
         if item.value > HIGHEST_USER_DEFINABLE and not item.metadata.name.startswith(RESERVED_PREFIX):
             yield subject.problem(("value",), f"{item.value:,} is above 1,000,000,000")
 
 
 def system_prefix(context: LintContext) -> Iterator[Problem]:
     system = {(c.metadata.name, c.value) for c in SYSTEM_CLASSES}
-    for subject, item in context.linted("PriorityClass"):
+    for subject, item in context.linted(PriorityClass):
         name = item.metadata.name
         if name.startswith(RESERVED_PREFIX) and ((name, item.value) not in system or item.global_default):
             yield subject.problem(("metadata", "name"), f"{name}: the prefix system- is reserved")
 
 
 def multiple_global_default(context: LintContext) -> Iterator[Problem]:
-    defaults = [item for item in context.known_items("PriorityClass") if item.value.global_default]
-    for subject, item in context.linted("PriorityClass"):
+    defaults = [item for item in context.known_items(PriorityClass) if item.value.global_default]
+    for subject, item in context.linted(PriorityClass):
         beside = context.beside(subject, defaults) if item.global_default else []
         names = sorted({c.metadata.name for c in beside})
         if len(names) > 1:
@@ -43,8 +44,8 @@ def multiple_global_default(context: LintContext) -> Iterator[Problem]:
 
 
 def global_default_high(context: LintContext) -> Iterator[Problem]:
-    classes = [i for i in context.known_items("PriorityClass") if not i.subject.name.startswith(RESERVED_PREFIX)]
-    for subject, item in context.linted("PriorityClass"):
+    classes = [i for i in context.known_items(PriorityClass) if not i.subject.name.startswith(RESERVED_PREFIX)]
+    for subject, item in context.linted(PriorityClass):
         beside = context.beside(subject, classes) if item.global_default else []
         others = [c.value for c in beside if not c.global_default]
         placeholders = item.value <= 0 and all(value < 0 for value in others)  # pods that only keep room
@@ -54,10 +55,10 @@ def global_default_high(context: LintContext) -> Iterator[Problem]:
 
 
 def duplicate_value(context: LintContext) -> Iterator[Problem]:
-    by_value: dict[int, list[Item]] = {}
-    for known in context.known_items("PriorityClass"):
+    by_value: dict[int, list[TypedObject[PriorityClass]]] = {}
+    for known in context.known_items(PriorityClass):
         by_value.setdefault(known.value.value, []).append(known)
-    for subject, item in context.linted("PriorityClass"):
+    for subject, item in context.linted(PriorityClass):
         same = [known for known in by_value[item.value] if context.variants.together(subject, known.subject)]
         others = sorted({known.subject.name for known in same} - {subject.name})
         told = any(known.subject.place and known.subject.name < subject.name for known in same)
@@ -66,7 +67,7 @@ def duplicate_value(context: LintContext) -> Iterator[Problem]:
 
 
 def no_description(context: LintContext) -> Iterator[Problem]:
-    classes = context.linted("PriorityClass")
+    classes = context.linted(PriorityClass)
     recorded = any(subject.document or item.description for subject, item in classes)
     for subject, item in classes if recorded else ():
         if not item.description and not item.metadata.name.startswith(RESERVED_PREFIX):
@@ -74,7 +75,7 @@ def no_description(context: LintContext) -> Iterator[Problem]:
 
 
 def never_but_urgent(context: LintContext) -> Iterator[Problem]:
-    for subject, item in context.linted("PriorityClass"):
+    for subject, item in context.linted(PriorityClass):
         said = f"{item.metadata.name} {item.description}".lower()
         words = [word for word in EVICTING_WORDS if word in said and not any(no + word in said for no in _NEGATIONS)]
         if item.preemption_policy == "Never" and words:

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 
-from kschedctl.api.objects import Pod
+from kschedctl.api.objects import Pod, PriorityClass
 from kschedctl.lint.analysis.near_names import one_meant
 from kschedctl.lint.framework import documentation as doc
 from kschedctl.lint.framework.context import LintContext
 from kschedctl.lint.framework.rule import ERROR, NOTE, WARNING, Rule, RuleProfile
+from kschedctl.lint.objects.kinds import ResourceQuota
 from kschedctl.lint.objects.owners import pods_by_owner
 from kschedctl.lint.objects.subject import Problem, Subject
 from kschedctl.lint.objects.workload import SERVING
@@ -21,7 +22,7 @@ SYSTEM_NAMESPACES = ("openshift-", "kube-")
 
 def _classes_known(context: LintContext) -> bool:
     """Every cluster has classes: where none is known, they were not read."""
-    return bool(context.known("PriorityClass")) and context.all_known("PriorityClass")
+    return bool(context.known(PriorityClass)) and context.all_known("PriorityClass")
 
 
 def missing(context: LintContext) -> Iterator[Problem]:
@@ -37,7 +38,7 @@ def missing(context: LintContext) -> Iterator[Problem]:
 
 
 def not_set(context: LintContext) -> Iterator[Problem]:
-    classes = [c for c in context.known("PriorityClass") if not c.metadata.name.startswith(RESERVED_PREFIX)]
+    classes = [c for c in context.known(PriorityClass) if not c.metadata.name.startswith(RESERVED_PREFIX)]
     serving = [workload for workload in context.workloads if workload.kind in SERVING]
     if not _classes_known(context) or any(c.global_default for c in classes):
         return
@@ -93,14 +94,14 @@ def unused(context: LintContext) -> Iterator[Problem]:
     assert context.cluster is not None
     used = {pod.spec.priority_class_name for pod in context.cluster.pods}
     used |= {workload.spec.priority_class_name for workload in context.workloads}
-    for subject, item in context.linted("PriorityClass") if context.all_known("Pod") else ():
+    for subject, item in context.linted(PriorityClass) if context.all_known("Pod") else ():
         name = item.metadata.name
         if name not in used and not item.global_default and not name.startswith(RESERVED_PREFIX):
             yield subject.problem((), "no pod and no workload uses it")
 
 
 def no_quota(context: LintContext) -> Iterator[Problem]:
-    quotas = context.linted("ResourceQuota")
+    quotas = context.linted(ResourceQuota)
     if not quotas:
         return
     limited = set()
@@ -108,9 +109,9 @@ def no_quota(context: LintContext) -> Iterator[Problem]:
         for expression in quota.spec.scope_selector.match_expressions:
             if expression.scope_name == "PriorityClass":
                 limited |= set(expression.values or context.priority_classes)
-    classes = [c for c in context.known("PriorityClass") if not c.metadata.name.startswith(RESERVED_PREFIX)]
+    classes = [c for c in context.known(PriorityClass) if not c.metadata.name.startswith(RESERVED_PREFIX)]
     top = max((c.value for c in classes), default=0)
-    for subject, item in context.linted("PriorityClass"):
+    for subject, item in context.linted(PriorityClass):
         if item.value == top and item.value > 0 and item.metadata.name not in limited:
             yield subject.problem((), "no ResourceQuota limits who may use it: every namespace may take top priority")
 

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from kschedctl.api.arrays import Amounts, Bools
+from kschedctl.api.objects import PodDisruptionBudget
 from kschedctl.lint.analysis.placement import Term, anti_affinity_terms, required_terms
 from kschedctl.lint.framework import documentation as doc
 from kschedctl.lint.framework.context import LintContext
@@ -66,7 +67,7 @@ def victims_long_grace(context: LintContext) -> Iterator[Problem]:
 def budget_no_guarantee(context: LintContext) -> Iterator[Problem]:
     highest = _highest(context)
     lowest = min((info.priority for info in context.facts.view.pods.infos), default=0)
-    for subject, budget in context.linted("PodDisruptionBudget"):
+    for subject, budget in context.linted(PodDisruptionBudget):
         selector = compiled(budget.spec.selector)
         namespace = subject.namespace or "default"
         covered = [] if selector is None else context.selected_beside(subject, namespace, selector)

@@ -13,14 +13,14 @@ from typing import NamedTuple
 
 import msgspec
 
-from kschedctl.api.objects import Container, Pod, ResourceRequirements, Resources
+from kschedctl.api.objects import Container, PersistentVolumeClaim, Pod, ResourceRequirements, Resources
 from kschedctl.api.pod_requests import container_limits, pod_requests, quantities
 from kschedctl.api.quantity import Format, Quantity, QuantityError, parse
 from kschedctl.lint.framework import documentation as doc
 from kschedctl.lint.framework.context import LintContext
 from kschedctl.lint.framework.rule import ERROR, WARNING, Rule
 from kschedctl.lint.objects.amounts import readable
-from kschedctl.lint.objects.kinds import LimitRangeItem
+from kschedctl.lint.objects.kinds import LimitRange, LimitRangeItem, ResourceQuota
 from kschedctl.lint.objects.subject import Path, Problem, Subject
 from kschedctl.lint.objects.workload import SERVING, Workload
 
@@ -36,7 +36,7 @@ _DEMANDED = {
 
 
 def lacking_for_quota(context: LintContext) -> Iterator[Problem]:
-    for subject, found in context.linted("ResourceQuota"):
+    for subject, found in context.linted(ResourceQuota):
         scoped = found.spec.scopes or found.spec.scope_selector.match_expressions
         demanded = [name for name in found.spec.hard if name in _DEMANDED]
         for workload in () if scoped or not demanded else of_namespace(context, subject):
@@ -81,7 +81,7 @@ _MOST_NAMED = 3
 
 
 def exceeded(context: LintContext) -> Iterator[Problem]:
-    for subject, found in context.linted("ResourceQuota"):
+    for subject, found in context.linted(ResourceQuota):
         if found.spec.scopes or found.spec.scope_selector.match_expressions:
             continue
         workloads = [w for w in of_namespace(context, subject) if w.replicas and not w.owned]
@@ -103,7 +103,7 @@ def _objects(context: LintContext, subject: Subject, name: str, hard: Quantity) 
         return f"there are {len(there):,} objects of kind {kind}"
     if name != "requests.storage":
         return ""
-    claims = [c for s, c in context.linted("PersistentVolumeClaim") if context.in_one_namespace(subject, s)]
+    claims = [c for s, c in context.linted(PersistentVolumeClaim) if context.in_one_namespace(subject, s)]
     sizes = (readable(claim.spec.resources.requests).get("storage") for claim in claims)
     asked = _sum(size for size in sizes if size is not None)
     return f"the claims ask for {_shown(asked)}" if hard < asked else ""
@@ -195,16 +195,16 @@ class _Refusal(NamedTuple):
 
 def limits_for(context: LintContext, subject: Subject) -> Iterator[tuple[Subject, LimitRangeItem]]:
     """The items of the LimitRanges in the namespace of an object, with the LimitRange of each."""
-    for limit_range, found in context.linted("LimitRange"):
+    for limit_range, found in context.linted(LimitRange):
         if context.in_one_namespace(limit_range, subject):
             yield from ((limit_range, item) for item in found.spec.limits)
 
 
 def limit_range(context: LintContext) -> Iterator[Problem]:
-    for workload in context.workloads if context.linted("LimitRange") else ():
+    for workload in context.workloads if context.linted(LimitRange) else ():
         limits = list(limits_for(context, workload.subject))
         yield from _of_workload(workload, limits)
-    for subject, claim in context.linted("PersistentVolumeClaim"):
+    for subject, claim in context.linted(PersistentVolumeClaim):
         for by, item in limits_for(context, subject):
             asked = readable(claim.spec.resources.requests)
             for refusal in _refusals(item, asked, {}) if item.type == "PersistentVolumeClaim" else ():

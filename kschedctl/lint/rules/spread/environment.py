@@ -9,6 +9,7 @@ import numpy as np
 
 from kschedctl.api.json_values import objects_at
 from kschedctl.api.labels import Selector
+from kschedctl.api.objects import StorageClass
 from kschedctl.lint.analysis.placement import HARD, spread_constraints
 from kschedctl.lint.framework import documentation as doc
 from kschedctl.lint.framework.context import LintContext
@@ -63,7 +64,7 @@ def _zones_of_storage(context: LintContext) -> set[str]:
     """The zones that StorageClasses allow: they exist even without nodes."""
     return {
         value
-        for storage_class in context.known("StorageClass")
+        for storage_class in context.known(StorageClass)
         for term in storage_class.allowed_topologies
         for expression in term.match_label_expressions
         if expression.key in (ZONE, "topology.ebs.csi.aws.com/zone", "topology.gke.io/zone")

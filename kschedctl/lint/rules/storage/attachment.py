@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from kschedctl.api.objects import PersistentVolume
+from kschedctl.api.objects import PersistentVolume, StorageClass
 from kschedctl.lint.analysis.node_requirements import DEPRECATED
 from kschedctl.lint.analysis.placement import HARD, node_label_keys
 from kschedctl.lint.framework import documentation as doc
@@ -35,7 +35,7 @@ ONE_NODE = ("ReadWriteOnce", "ReadWriteOncePod")
 
 def immediate_multizone(context: LintContext) -> Iterator[Problem]:
     zones = context.facts.domains(ZONE, context.facts.has_label(ZONE))
-    for subject, storage_class in context.linted("StorageClass"):
+    for subject, storage_class in context.linted(StorageClass):
         immediate = storage_class.volume_binding_mode in (None, "Immediate")
         if immediate and zones > 1 and storage_class.provisioner in ZONAL_PROVISIONERS:
             message = f"volumes are made in any of {zones} zones before it is known where the pod can run"
@@ -43,7 +43,7 @@ def immediate_multizone(context: LintContext) -> Iterator[Problem]:
 
 
 def one_node_volume(context: LintContext) -> Iterator[Problem]:
-    volumes = {pv.metadata.name: pv for pv in context.known("PersistentVolume")}
+    volumes = {pv.metadata.name: pv for pv in context.known(PersistentVolume)}
     for workload in context.workloads:
         for i, claim in context.claims(workload):
             path: Path = ("volumes", i)
@@ -104,7 +104,7 @@ def deprecated_labels(context: LintContext) -> Iterator[Problem]:
             elif path == ("nodeSelector", MASTER) and not workload.namespace.startswith("openshift-"):
                 message = f"{MASTER} was replaced in 1.24: newer clusters have no node with it"
                 yield workload.problem(path, message, f"Write {CONTROL_PLANE}")
-    for subject, volume in context.linted("PersistentVolume"):
+    for subject, volume in context.linted(PersistentVolume):
         required = volume.spec.node_affinity.required if volume.spec.node_affinity else None
         for i, term in enumerate(required.node_selector_terms if required else ()):
             for j, expression in enumerate(term.match_expressions):

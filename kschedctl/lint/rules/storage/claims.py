@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from kschedctl.api.objects import PersistentVolume, PersistentVolumeClaim, StorageClass
 from kschedctl.lint.analysis.placement import storage_class_names
 from kschedctl.lint.framework import documentation as doc
 from kschedctl.lint.framework.context import LintContext
@@ -15,9 +16,9 @@ from kschedctl.lint.rules.storage.attachment import ONE_NODE
 def missing(context: LintContext) -> Iterator[Problem]:
     yield from _claims(context)
     if context.all_known("StorageClass", "PersistentVolume"):
-        names = {found.metadata.name for found in context.known("StorageClass")}
-        names |= {found.spec.storage_class_name for found in context.known("PersistentVolume")}
-        for subject, path, name in storage_class_names(context.linted("PersistentVolumeClaim"), context.workloads):
+        names = {found.metadata.name for found in context.known(StorageClass)}
+        names |= {found.spec.storage_class_name for found in context.known(PersistentVolume)}
+        for subject, path, name in storage_class_names(context.linted(PersistentVolumeClaim), context.workloads):
             if name and name not in names:
                 yield subject.problem(path, f'storageclass.storage.k8s.io "{name}" not found')
 
@@ -25,7 +26,7 @@ def missing(context: LintContext) -> Iterator[Problem]:
 def _claims(context: LintContext) -> Iterator[Problem]:
     if not context.all_known("PersistentVolumeClaim"):
         return
-    there = {(c.metadata.namespace or "default", c.metadata.name) for c in context.known("PersistentVolumeClaim")}
+    there = {(c.metadata.namespace or "default", c.metadata.name) for c in context.known(PersistentVolumeClaim)}
     for workload in context.workloads:
         for i, volume in enumerate(workload.spec.volumes):
             source = volume.persistent_volume_claim

@@ -22,7 +22,7 @@ _DEFAULT_CLASS = ("storageclass.kubernetes.io/is-default-class", "storageclass.b
 
 
 def unpinned(context: LintContext) -> Iterator[Problem]:
-    for subject, volume in context.linted("PersistentVolume"):
+    for subject, volume in context.linted(PersistentVolume):
         spec = subject.document.get("spec")
         required = volume.spec.node_affinity.required if volume.spec.node_affinity else None
         terms = required.node_selector_terms if required else ()
@@ -32,15 +32,15 @@ def unpinned(context: LintContext) -> Iterator[Problem]:
 
 
 def immediate(context: LintContext) -> Iterator[Problem]:
-    for subject, found in context.linted("StorageClass"):
+    for subject, found in context.linted(StorageClass):
         if found.provisioner == NO_PROVISIONER and found.volume_binding_mode in (None, "Immediate"):
             message = "claims are bound to any node's volume before it is known where the pod can run"
             yield subject.problem(("volumeBindingMode",), message, "Write volumeBindingMode: WaitForFirstConsumer")
 
 
 def never_binds(context: LintContext) -> Iterator[Problem]:
-    volumes = context.known_items("PersistentVolume")
-    for subject, claim in context.linted("PersistentVolumeClaim") if volumes else ():
+    volumes = context.known_items(PersistentVolume)
+    for subject, claim in context.linted(PersistentVolumeClaim) if volumes else ():
         beside: list[PersistentVolume] = context.beside(subject, volumes)
         if claim.status.phase == "Bound":
             continue
@@ -99,15 +99,15 @@ def _mismatch(claim: PersistentVolumeClaim, volume: PersistentVolume) -> tuple[P
 
 def _is_static(context: LintContext, subject: Subject, name: str | None) -> bool:
     """Whether nothing makes volumes of the class."""
-    classes = context.beside(subject, [i for i in context.known_items("StorageClass") if i.subject.name == name])
+    classes = context.beside(subject, [i for i in context.known_items(StorageClass) if i.subject.name == name])
     if classes:
         return all(found.provisioner == NO_PROVISIONER for found in classes)
     return name in _STATIC and context.all_known("StorageClass")
 
 
 def no_default(context: LintContext) -> Iterator[Problem]:
-    classes, volumes = context.linted("StorageClass"), context.linted("PersistentVolume")
-    for subject, claim in context.linted("PersistentVolumeClaim") if classes and context.cluster is None else ():
+    classes, volumes = context.linted(StorageClass), context.linted(PersistentVolume)
+    for subject, claim in context.linted(PersistentVolumeClaim) if classes and context.cluster is None else ():
         near = [item for item in classes if _folder(item.subject) == _folder(subject)]
         beside: list[StorageClass] = context.beside(subject, near)
         named = claim.spec.storage_class_name is not None or claim.spec.volume_name
