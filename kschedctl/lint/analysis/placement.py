@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from typing import NamedTuple
 
+from kschedctl.api.json_values import array_at, text_at
 from kschedctl.api.labels import EVERYTHING, NOTHING, Selector
 from kschedctl.api.objects import (
     NodeSelectorTerm,
@@ -15,7 +16,7 @@ from kschedctl.api.objects import (
 )
 from kschedctl.api.ownership import ADDED_LABELS
 from kschedctl.lint.objects.manifests import TypedObject
-from kschedctl.lint.objects.subject import Path, Subject, value_at
+from kschedctl.lint.objects.subject import Path, Subject
 from kschedctl.lint.objects.workload import Workload, compiled
 from kschedctl.snapshot.node_order import HOSTNAME, REGION, ZONE
 
@@ -142,7 +143,6 @@ def storage_class_names(
                 inner = ("volumes", i, "ephemeral", "volumeClaimTemplate", "spec", "storageClassName")
                 yield workload.subject, workload.at_field(*inner), template.spec.storage_class_name or ""
         if workload.kind == "StatefulSet":
-            templates = value_at(workload.subject.document, ("spec", "volumeClaimTemplates"))
-            for i, claim in enumerate(templates if isinstance(templates, list) else ()):
-                name, path = value_at(claim, ("spec", "storageClassName")), ("spec", "volumeClaimTemplates", i, "spec")
-                yield workload.subject, (*path, "storageClassName"), name if isinstance(name, str) else ""
+            for i, claim_template in enumerate(array_at(workload.subject.document, "spec", "volumeClaimTemplates")):
+                path = ("spec", "volumeClaimTemplates", i, "spec", "storageClassName")
+                yield workload.subject, path, text_at(claim_template, "spec", "storageClassName")

@@ -10,7 +10,8 @@ import hashlib
 import re
 from collections.abc import Iterator, Mapping
 
-from kschedctl.lint.objects.subject import Path, Subject, value_at
+from kschedctl.api.json_values import field_at
+from kschedctl.lint.objects.subject import Path, Subject
 from kschedctl.reports.findings import Finding
 
 _OF_PODS = re.compile(r"^spec\.(jobTemplate\.spec\.)?template\.(?=spec)")
@@ -33,7 +34,7 @@ def _names(document: object, path: Path) -> Iterator[str]:
     """The steps of a path, an item of a list by its name, or as ``[]`` where it has none."""
     value = document
     for step in path:
-        value = value_at(value, (step,))
+        value = field_at(value, step)
         yield f"[{_name(value)}]" if isinstance(step, int) else step
 
 

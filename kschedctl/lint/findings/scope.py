@@ -6,9 +6,10 @@ from collections import defaultdict
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
+from kschedctl.api.json_values import object_at
 from kschedctl.api.labels import Selector
 from kschedctl.lint.framework.context import LintContext
-from kschedctl.lint.objects.subject import Subject, mapping_at
+from kschedctl.lint.objects.subject import Subject
 
 
 @dataclass(frozen=True)
@@ -48,5 +49,5 @@ def _labels_of_pods(context: LintContext) -> Mapping[Subject, Mapping[str, str]]
 
 def _own_labels(subject: Subject) -> Mapping[str, str]:
     """The labels of its manifest that are text, as all are that the API takes."""
-    labels = mapping_at(subject.document, "metadata", "labels")
+    labels = object_at(subject.document, "metadata", "labels")
     return {key: value for key, value in labels.items() if isinstance(value, str)}

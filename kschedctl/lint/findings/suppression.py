@@ -12,9 +12,10 @@ from typing import NamedTuple
 import msgspec
 
 from kschedctl.api.decoding import from_builtins
+from kschedctl.api.json_values import object_at
 from kschedctl.errors import InputError
 from kschedctl.lint.findings.fingerprint import first_fingerprint
-from kschedctl.lint.objects.subject import Subject, mapping_at
+from kschedctl.lint.objects.subject import Subject
 from kschedctl.reports.findings import Finding
 
 ANNOTATION = "kschedctl/ignore"
@@ -51,7 +52,7 @@ def ignores(annotation: str) -> Iterator[Ignore]:
 
 def annotation_of(subject: Subject) -> str:
     """What the object's annotation says, empty when it has none."""
-    return str(mapping_at(subject.document, "metadata", "annotations").get(ANNOTATION, ""))
+    return str(object_at(subject.document, "metadata", "annotations").get(ANNOTATION, ""))
 
 
 def reason_to_ignore(rule: str, subject: Subject) -> str:

@@ -10,8 +10,9 @@ import re
 from collections.abc import Callable, Mapping
 
 from kschedctl.api.api_versions import BY_KIND
+from kschedctl.api.json_values import field_at, object_at
 from kschedctl.lint.fixes.field_edits import FieldEdit, RemoveField, RenameField, SetField
-from kschedctl.lint.objects.subject import Problem, Subject, mapping_at, value_at
+from kschedctl.lint.objects.subject import Problem, Subject
 
 SAME_FIELDS = {
     ("batch/v1beta1", "CronJob"),
@@ -56,7 +57,7 @@ def _value(problem: Problem) -> FieldEdit | None:
 def _annotation(problem: Problem) -> FieldEdit | None:
     """The annotation that was renamed, with the same value."""
     written = _WRITE.fullmatch(problem.fix)
-    parent = value_at(problem.subject.document, problem.path[:-1])
+    parent = field_at(problem.subject.document, *problem.path[:-1])
     free = written is not None and isinstance(parent, Mapping) and written[1] not in parent
     return RenameField(problem.path, written[1]) if written is not None and free else None
 
@@ -74,13 +75,13 @@ def _version(problem: Problem) -> FieldEdit | None:
 def _selects_otherwise(subject: Subject) -> bool:
     """An empty selector of a budget selects nothing in policy/v1beta1, and everything in policy/v1."""
     return subject.kind == "PodDisruptionBudget" and not any(
-        value_at(subject.document, ("spec", "selector", part)) for part in ("matchLabels", "matchExpressions")
+        field_at(subject.document, "spec", "selector", part) for part in ("matchLabels", "matchExpressions")
     )
 
 
 def _soft_min_domains(problem: Problem) -> FieldEdit | None:
     """A preference has no use for minDomains; a value below 1 may stand for any other."""
-    soft = mapping_at(problem.subject.document, *problem.path[:-1]).get("whenUnsatisfiable") == "ScheduleAnyway"
+    soft = object_at(problem.subject.document, *problem.path[:-1]).get("whenUnsatisfiable") == "ScheduleAnyway"
     return RemoveField(problem.path) if soft and problem.path[-1] == "minDomains" else None
 
 
@@ -90,13 +91,13 @@ def _misspelt(problem: Problem) -> FieldEdit | None:
     name = str(problem.path[-1])
     if meant is None or meant[1].lower().removesuffix("s") != name.lower().removesuffix("s"):
         return None
-    parent = mapping_at(problem.subject.document, *problem.path[:-1])
+    parent = object_at(problem.subject.document, *problem.path[:-1])
     return RenameField(problem.path, meant[1]) if meant[1] not in parent else None
 
 
 def _refused(problem: Problem) -> FieldEdit | None:
     """A word in the wrong case; a count of pods in quotes."""
-    value = value_at(problem.subject.document, problem.path)
+    value = field_at(problem.subject.document, *problem.path)
     if not isinstance(value, str):
         return None
     if problem.path[-1] in _COUNTS and _is_count(value):
@@ -108,7 +109,7 @@ def _refused(problem: Problem) -> FieldEdit | None:
 
 def _ill_typed(problem: Problem) -> FieldEdit | None:
     """A number in quotes."""
-    value = value_at(problem.subject.document, problem.path)
+    value = field_at(problem.subject.document, *problem.path)
     if isinstance(value, str) and _is_count(value) and ": expected int" in problem.message:
         return SetField(problem.path, int(value))
     return None

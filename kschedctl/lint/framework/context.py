@@ -11,6 +11,7 @@ from itertools import chain
 from typing import Protocol, TypeVar
 
 from kschedctl.api import objects as api
+from kschedctl.api.json_values import JsonObject
 from kschedctl.api.labels import EQUALS, IN, Selector
 from kschedctl.api.ownership import Owner
 from kschedctl.api.priority import SYSTEM_CLASSES
@@ -29,7 +30,7 @@ from kschedctl.lint.objects.manifests import (
     subject_of,
 )
 from kschedctl.lint.objects.owners import Makers, cluster_workloads
-from kschedctl.lint.objects.subject import Document, Located, Problem, Subject
+from kschedctl.lint.objects.subject import Located, Problem, Subject
 from kschedctl.lint.objects.variants import NO_SETS, AppliedSet, Sets, Variants
 from kschedctl.lint.objects.workload import Workload
 from kschedctl.reports.findings import PassedOver
@@ -39,14 +40,14 @@ from kschedctl.scheduler.framework.feature_gates import FeatureGates
 T = TypeVar("T")
 
 
-class Named(Protocol):
+class WithMetadata(Protocol):
     """An object with metadata."""
 
     @property
     def metadata(self) -> api.ObjectMeta: ...
 
 
-N = TypeVar("N", bound=Named)
+N = TypeVar("N", bound=WithMetadata)
 
 
 @dataclass(frozen=True, eq=False)
@@ -71,14 +72,14 @@ class LintContext:
     passed_over: tuple[PassedOver, ...] = ()
     whole: bool = True
     own: bool = False
-    stored: Mapping[Owner, Document] = field(default_factory=dict)
+    stored: Mapping[Owner, JsonObject] = field(default_factory=dict)
     sets: Sets = field(default_factory=lambda: NO_SETS)
     around: LintContext | None = None
 
     @classmethod
     def of_manifests(
         cls,
-        manifests: Iterable[tuple[Document, Located]],
+        manifests: Iterable[tuple[JsonObject, Located]],
         cluster: Cluster | None,
         gates: FeatureGates | None = None,
         namespace: str = "",

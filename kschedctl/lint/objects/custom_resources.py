@@ -6,8 +6,9 @@ from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
 from kschedctl.api import objects as api
+from kschedctl.api.json_values import JsonObject, array_at, object_at
 from kschedctl.cluster import without_nulls
-from kschedctl.lint.objects.subject import Document, Path, Subject, items_at, mapping_at
+from kschedctl.lint.objects.subject import Path, Subject
 from kschedctl.lint.objects.workload import InvalidFieldError, Workload, typed_at
 
 ROLLOUT = "Rollout"
@@ -68,8 +69,8 @@ class _PodFields(NamedTuple):
     """Where something like a pod stands: its spec, what of that counts, its labels, and how many there are."""
 
     spec_at: Path
-    spec: Document
-    metadata: Document
+    spec: JsonObject
+    metadata: JsonObject
     replicas: int = 1
 
 
@@ -117,7 +118,7 @@ def custom_workloads(subject: Subject) -> Iterator[Workload]:
         )
 
 
-def _pod_templates(spec: Document) -> Iterator[_PodFields]:
+def _pod_templates(spec: JsonObject) -> Iterator[_PodFields]:
     """Every ``template`` with ``spec.containers``, in the order in which they stand.
 
     Where that is in a template of something else, of which there are several, there are so many times more pods.
@@ -131,7 +132,7 @@ def _pod_templates(spec: Document) -> Iterator[_PodFields]:
             for key in _TEMPLATES:
                 template = value.get(key)
                 if isinstance(template, dict) and _is_pod_template(template):
-                    metadata = mapping_at(template, "metadata")
+                    metadata = object_at(template, "metadata")
                     yield _PodFields((*at, key, "spec"), template["spec"], metadata, _count(value) * times)
                 elif isinstance(template, dict):
                     times *= _count(value)
@@ -139,12 +140,12 @@ def _pod_templates(spec: Document) -> Iterator[_PodFields]:
             unvisited += [((*at, key), inner, times) for key, inner in inside][::-1]
 
 
-def _is_pod_template(value: Document) -> bool:
-    containers = items_at(value, "spec", "containers")
+def _is_pod_template(value: JsonObject) -> bool:
+    containers = array_at(value, "spec", "containers")
     return bool(containers) and all(isinstance(container, dict) for container in containers)
 
 
-def _count(holder: Document) -> int:
+def _count(holder: JsonObject) -> int:
     counts = (holder.get(key) for key in _COUNTS)
     return next((count for count in counts if isinstance(count, int) and not isinstance(count, bool)), 1)
 
@@ -155,16 +156,16 @@ def _pods_without_template(subject: Subject, group: str) -> Iterator[_PodFields]
     for at in _PARTS.get(group, ()):
         yield from _part(document, at)
     if group == _STRIMZI:
-        for part in mapping_at(document, "spec"):
+        for part in object_at(document, "spec"):
             yield from _part(document, ("spec", str(part), "template", "pod"))
     elif group == _ARGO:
         for at in _PARTS[_ARGO]:
-            for index in range(len(items_at(document, *at, "templates"))):
+            for index in range(len(array_at(document, *at, "templates"))):
                 yield from _part(document, (*at, "templates", index))
 
 
-def _part(document: Document, at: Path) -> Iterator[_PodFields]:
-    part = mapping_at(document, *at)
+def _part(document: JsonObject, at: Path) -> Iterator[_PodFields]:
+    part = object_at(document, *at)
     fields = {key: value for key, value in part.items() if key in _SCHEDULING}
     if fields:
-        yield _PodFields(at, fields, mapping_at(part, "metadata"))
+        yield _PodFields(at, fields, object_at(part, "metadata"))

@@ -6,8 +6,8 @@ from typing import NamedTuple
 
 import msgspec
 
+from kschedctl.api.json_values import JsonObject
 from kschedctl.api.objects import Resources, SelectorRequirement, Struct, Taint
-from kschedctl.lint.objects.subject import Document
 
 Scalar = str | int | float | bool
 
@@ -32,7 +32,7 @@ class ScalingLimits(NamedTuple):
     most: int
 
 
-class Autoscaler(Struct, frozen=True):
+class Scaler(Struct, frozen=True):
     """What scales workloads."""
 
     @property
@@ -41,7 +41,7 @@ class Autoscaler(Struct, frozen=True):
         raise NotImplementedError
 
 
-class HorizontalPodAutoscaler(Autoscaler, frozen=True):
+class HorizontalPodAutoscaler(Scaler, frozen=True):
     spec: AutoscalerSpec = AutoscalerSpec()
 
     @property
@@ -56,7 +56,7 @@ class ScaledObjectSpec(Struct, frozen=True):
     scale_target_ref: ScaleTarget = ScaleTarget()
 
 
-class ScaledObject(Autoscaler, frozen=True):
+class ScaledObject(Scaler, frozen=True):
     """Of KEDA, which scales to none at all only when nothing is to be done: then there is nothing to evict either."""
 
     spec: ScaledObjectSpec = ScaledObjectSpec()
@@ -143,7 +143,7 @@ class NodePool(Struct, frozen=True):
         return [SelectorRequirement(r.key, r.operator, tuple(map(str, r.values))) for r in declared if r.operator]
 
 
-AUTOSCALERS: tuple[type[Autoscaler], ...] = (HorizontalPodAutoscaler, ScaledObject)
+AUTOSCALERS: tuple[type[Scaler], ...] = (HorizontalPodAutoscaler, ScaledObject)
 
 _KINDS: dict[str, tuple[str, type[Struct]]] = {
     "ScaledObject": ("keda.sh", ScaledObject),
@@ -154,7 +154,7 @@ _KINDS: dict[str, tuple[str, type[Struct]]] = {
 }
 
 
-def struct_of(document: Document) -> type[Struct] | None:
+def struct_of(document: JsonObject) -> type[Struct] | None:
     """What a document is read as, if it is of one of these kinds; other groups of the API may use their names too."""
     group, struct = _KINDS.get(str(document.get("kind")), ("", None))
     version = str(document.get("apiVersion") or "")

@@ -9,6 +9,7 @@ from typing import Any, Generic, NamedTuple, TypeVar
 
 from kschedctl.api import objects as api
 from kschedctl.api.api_versions import kind_of
+from kschedctl.api.json_values import JsonObject, field_at, object_at
 from kschedctl.cluster import CLUSTER_SCOPED, without_nulls
 from kschedctl.lint.objects.amounts import (
     asks_for_less_than_nothing,
@@ -17,8 +18,8 @@ from kschedctl.lint.objects.amounts import (
     unreadable_storage,
 )
 from kschedctl.lint.objects.custom_resources import custom_workloads
-from kschedctl.lint.objects.kinds import AUTOSCALERS, Autoscaler, struct_of
-from kschedctl.lint.objects.subject import Document, Located, Problem, Subject, mapping_at, value_at
+from kschedctl.lint.objects.kinds import AUTOSCALERS, Scaler, struct_of
+from kschedctl.lint.objects.subject import Located, Problem, Subject
 from kschedctl.lint.objects.variants import Variants
 from kschedctl.lint.objects.workload import InvalidFieldError, Workload, scaled_by, typed_at, workload_of
 
@@ -90,9 +91,9 @@ class ManifestObjects:
         return tuple(_autoscaled(self.workloads, autoscalers, variants))
 
 
-def subject_of(document: Document, place: Located, otherwise: str) -> Subject:
+def subject_of(document: JsonObject, place: Located, otherwise: str) -> Subject:
     """What a manifest is of; ``otherwise``: its namespace where it names none."""
-    metadata = mapping_at(document, "metadata")
+    metadata = object_at(document, "metadata")
     kind = str(document["kind"])
     name = str(metadata.get("name") or metadata.get("generateName") or "")
     namespace = "" if kind in UNSCOPED else str(metadata.get("namespace") or otherwise)
@@ -113,7 +114,7 @@ def _faults(workloads: Iterable[Workload]) -> list[Problem]:
 
 
 def _autoscaled(
-    workloads: Iterable[Workload], autoscalers: Iterable[TypedObject[Autoscaler]], variants: Variants
+    workloads: Iterable[Workload], autoscalers: Iterable[TypedObject[Scaler]], variants: Variants
 ) -> Iterator[Workload]:
     ranges: dict[tuple[str, str, str], list[tuple[Subject, int, int]]] = defaultdict(list)
     for subject, autoscaler in autoscalers:
@@ -140,11 +141,11 @@ def release_of(place: Located) -> Release:
     return place.build or place.file, place.source.partition("/")[0]
 
 
-def release_namespaces(manifests: Iterable[tuple[Document, Located]]) -> dict[Release, str]:
+def release_namespaces(manifests: Iterable[tuple[JsonObject, Located]]) -> dict[Release, str]:
     """The one namespace that objects of a release name; releases that name none, or several, are left out."""
     named: dict[Release, set[str]] = defaultdict(set)
     for document, place in manifests:
-        namespace = value_at(document, ("metadata", "namespace"))
+        namespace = field_at(document, "metadata", "namespace")
         if document.get("kind") in _INSTALLED and isinstance(namespace, str) and namespace and place.source:
             named[release_of(place)].add(namespace)
     return {release: next(iter(found)) for release, found in named.items() if len(found) == 1}

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple, Protocol
 
+from kschedctl.api.json_values import JsonObject
+
 Path = tuple[str | int, ...]
 """From the root of an object to a field."""
-Document = Mapping[str, object]
-"""A manifest as it is parsed: nothing is known of its fields until they are looked at."""
 
 
 class Located(Protocol):
@@ -44,7 +43,7 @@ class Subject:
     kind: str
     name: str
     namespace: str = ""
-    document: Document = field(default_factory=dict)
+    document: JsonObject = field(default_factory=dict)
     place: Located | None = None
 
     def __str__(self) -> str:
@@ -62,32 +61,6 @@ class Problem(NamedTuple):
     path: Path
     message: str
     fix: str = ""
-
-
-def value_at(value: object, path: Iterable[str | int]) -> object:
-    """The value of a field in a parsed document, None where it is absent.
-
-    >>> value_at({"spec": {"tolerations": [{"key": "gpu"}]}}, ("spec", "tolerations", 0, "key"))
-    'gpu'
-    """
-    for step in path:
-        if isinstance(step, int):
-            value = value[step] if isinstance(value, list) and step < len(value) else None
-        else:
-            value = value.get(step) if isinstance(value, Mapping) else None
-    return value
-
-
-def mapping_at(value: object, *path: str | int) -> Document:
-    """The fields of an object within a parsed document, empty where there is none."""
-    fields = value_at(value, path)
-    return fields if isinstance(fields, Mapping) else {}
-
-
-def items_at(value: object, *path: str | int) -> Sequence[object]:
-    """The items of a list within a parsed document, none where there is no list."""
-    items = value_at(value, path)
-    return items if isinstance(items, list | tuple) else ()
 
 
 def path_text(path: Path) -> str:

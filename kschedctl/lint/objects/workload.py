@@ -13,12 +13,13 @@ import msgspec
 from kschedctl.api import objects as api
 from kschedctl.api.decoding import from_builtins
 from kschedctl.api.field_errors import FieldError
+from kschedctl.api.json_values import JsonObject, field_at, object_at
 from kschedctl.api.labels import Selector, SelectorError, from_label_selector
 from kschedctl.api.ownership import Owner
 from kschedctl.api.workloads import UpdateStrategy
 from kschedctl.cluster import without_nulls
 from kschedctl.lint.objects.stored_pods import as_written
-from kschedctl.lint.objects.subject import Document, Path, Problem, Subject, mapping_at, path_text, value_at
+from kschedctl.lint.objects.subject import Path, Problem, Subject, path_text
 
 T = TypeVar("T")
 _STEP = re.compile(r"\.([^.\[]+)|\[(\d+|\.\.\.)\]")
@@ -75,7 +76,7 @@ class Workload:
     most: int | None = None
     fewest: int | None = None
     at: Path = ()
-    annotations: Document = field(default_factory=dict)
+    annotations: JsonObject = field(default_factory=dict)
     owned: bool = False
     on_disk: Mapping[int, str] = field(default_factory=dict)
     strategy: UpdateStrategy = field(default_factory=UpdateStrategy)
@@ -128,9 +129,9 @@ class Workload:
         return api.Pod(api.PodMeta(name, self.namespace, labels=dict(self.labels)), self.spec)
 
     @cached_property
-    def written(self) -> Document:
+    def written(self) -> JsonObject:
         """The pod's spec as the manifest has it, with what scheduling does not read."""
-        return mapping_at(self.subject.document, *self.at_field())
+        return object_at(self.subject.document, *self.at_field())
 
     def problem(self, path: Path, message: str, fix: str = "") -> Problem:
         """At a field of the pod's spec."""
@@ -178,8 +179,8 @@ def workload_of(subject: Subject) -> Workload | None:
     at = TEMPLATES.get(subject.kind)
     if at is None or not in_core_group(subject):
         return None
-    template = mapping_at(subject.document, *at)
-    metadata = mapping_at(template, "metadata")
+    template = object_at(subject.document, *at)
+    metadata = object_at(template, "metadata")
     written = {"metadata": without_nulls(metadata), "spec": without_nulls(template.get("spec") or {})}
     typed = typed_at(at, written, api.PodTemplateSpec)
     stored = subject.kind == "Pod" and "status" in subject.document
@@ -190,7 +191,7 @@ def workload_of(subject: Subject) -> Workload | None:
         spec,
         _replicas(subject),
         at=at,
-        annotations=mapping_at(metadata, "annotations"),
+        annotations=object_at(metadata, "annotations"),
         owned=any(owner.controller for owner in _owners(subject)),
         on_disk=_on_disk((*at, "spec"), written["spec"]),
         strategy=_strategy(subject),
@@ -203,7 +204,7 @@ def _on_disk(at: Path, spec: object) -> dict[int, str]:
 
 
 def _strategy(subject: Subject) -> UpdateStrategy:
-    written = value_at(subject.document, ("spec", "strategy")) if subject.kind == "Deployment" else None
+    written = field_at(subject.document, "spec", "strategy") if subject.kind == "Deployment" else None
     return typed_at(("spec", "strategy"), without_nulls(written or {}), UpdateStrategy)
 
 
@@ -219,13 +220,13 @@ def _replicas(subject: Subject) -> int | None:
     if subject.kind in ("Pod", "PodTemplate"):
         return 1
     path: Path = ("spec", "jobTemplate", "spec") if subject.kind == "CronJob" else ("spec",)
-    spec = mapping_at(subject.document, *path)
+    spec = object_at(subject.document, *path)
     key = "parallelism" if subject.kind in ("Job", "CronJob") else "replicas"
     return 1 if spec.get(key) is None else typed_at((*path, key), spec[key], int)
 
 
 def _owners(subject: Subject) -> tuple[api.OwnerReference, ...]:
-    owners = value_at(subject.document, ("metadata", "ownerReferences")) or ()
+    owners = field_at(subject.document, "metadata", "ownerReferences") or ()
     return typed_at(("metadata", "ownerReferences"), without_nulls(owners), tuple[api.OwnerReference, ...])
 
 

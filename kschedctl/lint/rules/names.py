@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
+from kschedctl.api.json_values import field_at, text_at
 from kschedctl.api.objects import (
     PersistentVolume,
     PersistentVolumeClaim,
@@ -19,7 +20,7 @@ from kschedctl.lint.framework import documentation as doc
 from kschedctl.lint.framework.context import LintContext
 from kschedctl.lint.framework.rule import WARNING, Rule
 from kschedctl.lint.objects.kinds import AUTOSCALERS, ScalingLimits
-from kschedctl.lint.objects.subject import Path, Problem, Subject, value_at
+from kschedctl.lint.objects.subject import Path, Problem, Subject
 from kschedctl.lint.objects.workload import SERVING, TEMPLATES
 
 _PROVIDED = {
@@ -155,8 +156,7 @@ def service_account(context: LintContext) -> Iterator[Problem]:
 def _of_pods(context: LintContext, kind: str, field: str) -> Iterator[NameReference]:
     """What a field of the pods' specs names."""
     for workload in context.workloads:
-        name = workload.written.get(field)
-        yield NameReference(workload.subject, workload.at_field(field), kind, name if isinstance(name, str) else "")
+        yield NameReference(workload.subject, workload.at_field(field), kind, text_at(workload.written, field))
 
 
 def gang(context: LintContext) -> Iterator[Problem]:
@@ -169,8 +169,7 @@ def _of_gangs(context: LintContext) -> Iterator[NameReference]:
         name = (group.pod_group_name if group else "") or ""
         yield NameReference(workload.subject, workload.at_field("schedulingGroup", "podGroupName"), "PodGroup", name)
     for subject in context.subjects:
-        queue = value_at(subject.document, ("metadata", "labels", _QUEUE))
-        if isinstance(queue, str):
+        if queue := text_at(subject.document, "metadata", "labels", _QUEUE):
             yield NameReference(subject, ("metadata", "labels", _QUEUE), "LocalQueue", queue)
 
 
@@ -255,7 +254,7 @@ def _of_objects(context: LintContext) -> Iterator[_Named]:
 
 def _is_written(subject: Subject) -> bool:
     """Whether the namespace stands in the object."""
-    return bool(value_at(subject.document, ("metadata", "namespace")))
+    return bool(field_at(subject.document, "metadata", "namespace"))
 
 
 def _of_terms(context: LintContext) -> Iterator[_Named]:

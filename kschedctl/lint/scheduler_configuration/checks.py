@@ -6,10 +6,11 @@ from collections.abc import Iterable, Iterator, Sequence
 from difflib import get_close_matches
 
 from kschedctl.api.api_versions import fate
+from kschedctl.api.json_values import JsonObject, array_at, object_at
 from kschedctl.errors import ConfigurationError
 from kschedctl.lint.framework.context import LintContext
 from kschedctl.lint.framework.rule import ERROR, NOTE, WARNING, Rule, Severity
-from kschedctl.lint.objects.subject import Document, Path, Problem, Subject, items_at, mapping_at
+from kschedctl.lint.objects.subject import Path, Problem, Subject
 from kschedctl.lint.scheduler_configuration.faults import faults, load, of_other_versions, path_of, without_hint
 from kschedctl.scheduler.configuration.configuration import SchedulerConfiguration
 from kschedctl.scheduler.configuration.document import API_VERSION, GROUP, KIND
@@ -42,9 +43,9 @@ def check_configuration(
         found = faults(document, gates) or [(path_of(str(error)), without_hint(error))]
         yield from ((INVALID, subject.problem(*_with_version(path, message, others))) for path, message in found)
         return
-    profiles = items_at(document, "profiles") or ({},)
+    profiles = array_at(document, "profiles") or ({},)
     for i, (profile, as_written) in enumerate(zip(configuration.profiles.values(), profiles, strict=False)):
-        written = mapping_at(as_written)
+        written = object_at(as_written)
         path: Path = ("profiles", i)
         yield from ((WITHOUT_STATE, p) for p in _without_state(subject, path, profile))
         yield from ((DISABLED, p) for p in _disabled(subject, path, profile, gates))
@@ -96,21 +97,21 @@ def _disabled(subject: Subject, path: Path, profile: Profile, gates: FeatureGate
             yield subject.problem((*path, "plugins"), f"without {plugin.name}, {without}")
 
 
-def _weights(subject: Subject, path: Path, written: Document) -> Iterator[Problem]:
+def _weights(subject: Subject, path: Path, written: JsonObject) -> Iterator[Problem]:
     for point in ("multiPoint", "score"):
-        for i, plugin in enumerate(items_at(written, "plugins", point, "enabled")):
-            if mapping_at(plugin).get("weight") == 0:
-                message = f"weight 0 of {mapping_at(plugin).get('name')} counts as 1"
+        for i, plugin in enumerate(array_at(written, "plugins", point, "enabled")):
+            if object_at(plugin).get("weight") == 0:
+                message = f"weight 0 of {object_at(plugin).get('name')} counts as 1"
                 yield subject.problem((*path, "plugins", point, "enabled", i, "weight"), message)
 
 
 def _unknown(
-    subject: Subject, path: Path, written: Document, gates: FeatureGates, others: Sequence[OfOtherVersion]
+    subject: Subject, path: Path, written: JsonObject, gates: FeatureGates, others: Sequence[OfOtherVersion]
 ) -> Iterator[Problem]:
     known = {*in_tree(gates.minor), *registered_plugins(other_builds=True), "*"}
-    for point in mapping_at(written, "plugins"):
-        for i, plugin in enumerate(items_at(written, "plugins", point, "disabled")):
-            name = mapping_at(plugin).get("name")
+    for point in object_at(written, "plugins"):
+        for i, plugin in enumerate(array_at(written, "plugins", point, "disabled")):
+            name = object_at(plugin).get("name")
             if name not in known:
                 at = (*path, "plugins", point, "disabled", i)
                 said = f"there is no plugin {name} to disable"
@@ -118,12 +119,12 @@ def _unknown(
 
 
 def _foreign(
-    subject: Subject, path: Path, profile: Profile, written: Document, gates: FeatureGates
+    subject: Subject, path: Path, profile: Profile, written: JsonObject, gates: FeatureGates
 ) -> Iterator[Problem]:
     others = SCHEDULER_PLUGINS.keys() - registered_plugins(other_builds=False).keys()
-    for point in mapping_at(written, "plugins"):
-        for i, plugin in enumerate(items_at(written, "plugins", point, "enabled")):
-            name = str(mapping_at(plugin).get("name"))
+    for point in object_at(written, "plugins"):
+        for i, plugin in enumerate(array_at(written, "plugins", point, "enabled")):
+            name = str(object_at(plugin).get("name"))
             if name in others:
                 message = f"{name} is of kubernetes-sigs/scheduler-plugins: kube-scheduler does not start with it"
                 yield subject.problem((*path, "plugins", point, "enabled", i, "name"), message)
@@ -137,14 +138,14 @@ def _unused_args(
     subject: Subject,
     path: Path,
     profile: Profile,
-    written: Document,
+    written: JsonObject,
     *,
     gates: FeatureGates,
     others: Sequence[OfOtherVersion],
 ) -> Iterator[Problem]:
     running = profile.enabled_names.union(profile.foreign)
-    for i, config in enumerate(items_at(written, "pluginConfig")):
-        name, at = str(mapping_at(config).get("name")), (*path, "pluginConfig", i)
+    for i, config in enumerate(array_at(written, "pluginConfig")):
+        name, at = str(object_at(config).get("name")), (*path, "pluginConfig", i)
         here = [other for other in others if other.path[: len(at)] == at]
         if name not in running:
             known = "is not enabled" if name in in_tree(gates.minor) else "is not known, and not enabled"

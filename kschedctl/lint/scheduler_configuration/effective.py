@@ -6,8 +6,9 @@ from collections.abc import Mapping
 
 import msgspec
 
+from kschedctl.api.json_values import JsonObject, array_at, object_at
 from kschedctl.errors.urls import shown_url
-from kschedctl.lint.objects.subject import Document, items_at, mapping_at, path_text
+from kschedctl.lint.objects.subject import path_text
 from kschedctl.lint.scheduler_configuration.faults import load, of_other_versions
 from kschedctl.reports.configuration import (
     EffectiveArgs,
@@ -28,13 +29,13 @@ RUN_ORDER = (
 """The extension points in the order in which a pod comes to them."""
 
 
-def effective_configuration(document: Document | None, gates: FeatureGates) -> EffectiveConfiguration:
+def effective_configuration(document: JsonObject | None, gates: FeatureGates) -> EffectiveConfiguration:
     """``document`` is what was written, None for nothing: it tells which arguments are somebody's own.
 
     Raises ConfigurationError, ThirdPartyError.
     """
     configuration = load(document, gates)
-    written = items_at(document, "profiles") or ({},)
+    written = array_at(document, "profiles") or ({},)
     profiles = (
         _profile(profile, own, configuration.percentage_of_nodes_to_score)
         for profile, own in zip(configuration.profiles.values(), written, strict=True)
@@ -51,7 +52,7 @@ def effective_configuration(document: Document | None, gates: FeatureGates) -> E
 
 
 def _profile(profile: Profile, written: object, percentage: int) -> EffectiveProfile:
-    own = {str(mapping_at(config).get("name")) for config in items_at(written, "pluginConfig")}
+    own = {str(object_at(config).get("name")) for config in array_at(written, "pluginConfig")}
     args = (
         EffectiveArgs(name, "pluginConfig" if name in own else "default", _plain(value))
         for name, value in sorted(profile.args.items())

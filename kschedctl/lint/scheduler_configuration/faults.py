@@ -6,8 +6,9 @@ import re
 from collections.abc import Iterator
 from copy import deepcopy
 
+from kschedctl.api.json_values import JsonObject, array_at, field_at
 from kschedctl.errors import ConfigurationError
-from kschedctl.lint.objects.subject import Document, Path, items_at, value_at
+from kschedctl.lint.objects.subject import Path
 from kschedctl.scheduler.configuration import other_versions
 from kschedctl.scheduler.configuration.configuration import SchedulerConfiguration, load_configuration
 from kschedctl.scheduler.configuration.document import parse_document, with_document_defaults
@@ -24,18 +25,18 @@ _UNKNOWN = re.compile(r'(?:decoding \.(\S+): [^"]*?)?unknown field "([^"]*)"')
 _STRICT = "strict decoding error"
 
 
-def load(document: Document | None, gates: FeatureGates) -> SchedulerConfiguration:
+def load(document: JsonObject | None, gates: FeatureGates) -> SchedulerConfiguration:
     """The configuration, with registered plugins. Raises ConfigurationError, ThirdPartyError."""
     return load_configuration(document, gates, registered_plugins(other_builds=True), other_builds=True)
 
 
-def of_other_versions(document: Document | None, gates: FeatureGates) -> list[OfOtherVersion]:
+def of_other_versions(document: JsonObject | None, gates: FeatureGates) -> list[OfOtherVersion]:
     """What other versions have that this one does not know; a plugin that a package registers is not meant."""
     registered = registered_plugins(other_builds=True)
     return [each for each in other_versions.of_other_versions(document, gates.minor) if each.name not in registered]
 
 
-def faults(document: Document, gates: FeatureGates) -> list[Fault]:
+def faults(document: JsonObject, gates: FeatureGates) -> list[Fault]:
     """Fields of wrong types and unknown ones, then wrong values of the others, else what keeps a profile from starting.
 
     Raises ThirdPartyError.
@@ -83,27 +84,27 @@ def _of_decoding(error: ConfigurationError) -> Iterator[Fault]:
         yield steps(path), f'{_STRICT}: unknown field "{path}"'
 
 
-def _of_profiles(document: Document, gates: FeatureGates) -> Iterator[Fault]:
+def _of_profiles(document: JsonObject, gates: FeatureGates) -> Iterator[Fault]:
     """Profiles that do not start, each by itself, as the first of them ends kube-scheduler."""
-    for i, profile in enumerate(items_at(document, "profiles")):
+    for i, profile in enumerate(array_at(document, "profiles")):
         try:
             load({**document, "profiles": [profile]}, gates)
         except ConfigurationError as error:
             yield ("profiles", i), without_hint(error)
 
 
-def _without_all(document: Document, paths: list[Path]) -> Document:
+def _without_all(document: JsonObject, paths: list[Path]) -> JsonObject:
     for path in sorted(paths, key=str, reverse=True):  # later items of a list first
         document = _without(document, path) or document
     return document
 
 
-def _without(document: Document, path: Path) -> Document:
+def _without(document: JsonObject, path: Path) -> JsonObject:
     """A copy of the document less the field at a path; an item of a list becomes empty, so that the others stay."""
     copied = deepcopy(document)
-    parent = value_at(copied, path[:-1])
+    parent = field_at(copied, *path[:-1])
     if path and isinstance(parent, dict):
         parent.pop(path[-1], None)
-    elif isinstance(parent, list) and value_at(parent, path[-1:]) is not None:
+    elif isinstance(parent, list) and field_at(parent, *path[-1:]) is not None:
         parent[int(path[-1])] = {}
     return copied

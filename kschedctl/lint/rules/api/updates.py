@@ -11,6 +11,7 @@ import msgspec
 from kschedctl.api import objects as api
 from kschedctl.api.decoding import from_builtins
 from kschedctl.api.field_errors import FieldError, Found, each_once, forbidden
+from kschedctl.api.json_values import JsonObject, field_at, object_at
 from kschedctl.api.labels import Selector
 from kschedctl.api.ownership import TEMPLATE_HASH, Owner, controller_of
 from kschedctl.api.quantity import QuantityError, parse
@@ -18,7 +19,7 @@ from kschedctl.api.validation import around_pods, manifests, updates, written
 from kschedctl.cluster import Cluster, without_nulls
 from kschedctl.lint.framework.context import LintContext, N
 from kschedctl.lint.framework.rule import ERROR, Rule
-from kschedctl.lint.objects.subject import Document, Problem, Subject, mapping_at, value_at
+from kschedctl.lint.objects.subject import Problem, Subject
 from kschedctl.lint.objects.workload import compiled
 from kschedctl.lint.rules.api.creation import is_written
 
@@ -50,11 +51,11 @@ def _faults(subject: Subject, new: api.Struct, deployed: _Deployed) -> Found:
     elif isinstance(new, api.PersistentVolumeClaim) and (claim := deployed.claims.get(owner[1:])):
         yield from updates.claim(new.spec, claim.spec)
     elif isinstance(new, written.Workload):
-        yield from _workload_faults(owner, new, without_nulls(mapping_at(subject.document, "spec")), deployed)
+        yield from _workload_faults(owner, new, without_nulls(object_at(subject.document, "spec")), deployed)
 
 
-def _workload_faults(owner: Owner, new: written.Workload, spec: Document, deployed: _Deployed) -> Found:
-    old = value_at(deployed.documents.get(owner), ("spec",))
+def _workload_faults(owner: Owner, new: written.Workload, spec: JsonObject, deployed: _Deployed) -> Found:
+    old = field_at(deployed.documents.get(owner), "spec")
     if owner.kind == "Job" and isinstance(old, Mapping):
         yield from updates.job(spec, old)
     elif owner.kind in SELECTING and new.spec.selector is not None:
@@ -72,7 +73,7 @@ class _Deployed:
     context: LintContext
 
     @property
-    def documents(self) -> Mapping[Owner, Document]:
+    def documents(self) -> Mapping[Owner, JsonObject]:
         return self.context.stored
 
     @property
@@ -187,7 +188,7 @@ def _first_of_each_field(faults: Found) -> Iterator[FieldError]:
 
 
 def _is_hook(subject: Subject) -> bool:
-    annotations = mapping_at(subject.document, "metadata", "annotations")
+    annotations = object_at(subject.document, "metadata", "annotations")
     return any(name in annotations for name in HOOKS)
 
 

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from kschedctl.api.api_versions import BY_KIND, ApiVersion, is_foreign, versions_of
+from kschedctl.api.json_values import JsonObject, field_at
 from kschedctl.lint.framework import documentation as doc
 from kschedctl.lint.framework.context import LintContext
 from kschedctl.lint.framework.rule import ERROR, WARNING, Rule
-from kschedctl.lint.objects.subject import Document, Path, Problem, Subject, path_text, value_at
+from kschedctl.lint.objects.subject import Path, Problem, Subject, path_text
 from kschedctl.lint.objects.workload import TEMPLATES
 from kschedctl.scheduler.configuration.version_fields import unread
 
@@ -74,7 +75,7 @@ def _served(kind: str, minor: int, instead: str = "") -> str:
     return f"Write apiVersion: {name}" + (", which is off by default" if off else "") if name else ""
 
 
-def _parts(subject: Subject) -> Iterator[tuple[str, Path, Document]]:
+def _parts(subject: Subject) -> Iterator[tuple[str, Path, JsonObject]]:
     """(kind, where it stands, its fields) of an object, and of the pod or claim of which it is the template."""
     if is_foreign(str(subject.document.get("apiVersion") or "")):
         return
@@ -82,7 +83,7 @@ def _parts(subject: Subject) -> Iterator[tuple[str, Path, Document]]:
     kind, at = ("Pod", TEMPLATES.get(subject.kind, ()))
     if subject.kind == "ResourceClaimTemplate":
         kind, at = "ResourceClaim", ("spec",)
-    template = value_at(subject.document, at)
+    template = field_at(subject.document, *at)
     if at and isinstance(template, Mapping):
         yield kind, at, template
 

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
+from kschedctl.api.json_values import JsonObject, object_at
 from kschedctl.lint.analysis.near_names import one_meant
 from kschedctl.lint.framework import documentation as doc
 from kschedctl.lint.framework.context import LintContext
 from kschedctl.lint.framework.rule import WARNING, Rule
-from kschedctl.lint.objects.subject import Document, Path, Problem, mapping_at
+from kschedctl.lint.objects.subject import Path, Problem
 from kschedctl.lint.objects.workload import Workload
 
 _EVICTION = (
@@ -57,7 +58,7 @@ def _of(workload: Workload) -> Iterator[tuple[Path, str, str]]:
             yield (*workload.at, "metadata", "labels", key), message, "Move it to the annotations of the pods"
     if not workload.at or workload.made_by:
         return
-    for key in _texts(mapping_at(workload.subject.document, "metadata", "annotations")):
+    for key in _texts(object_at(workload.subject.document, "metadata", "annotations")):
         if (key in _EVICTION or key in _RENAMED) and _RENAMED.get(key, key) not in on_pods:
             message = f"{key} is read of pods, not of a {workload.subject.kind}: nothing reads it here"
             yield ("metadata", "annotations", key), message, "Move it to the metadata of the pod template"
@@ -80,7 +81,7 @@ def _faulty(key: str, value: str, beside: Mapping[str, str], workload: Workload)
     return None
 
 
-def _texts(annotations: Document) -> dict[str, str]:
+def _texts(annotations: JsonObject) -> dict[str, str]:
     return {str(key): value for key, value in annotations.items() if isinstance(value, str)}
 
 

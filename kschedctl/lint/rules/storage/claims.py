@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from kschedctl.api.json_values import text_at
 from kschedctl.api.objects import PersistentVolume, PersistentVolumeClaim, StorageClass
 from kschedctl.lint.analysis.placement import storage_class_names
 from kschedctl.lint.framework import documentation as doc
 from kschedctl.lint.framework.context import LintContext
 from kschedctl.lint.framework.rule import ERROR, WARNING, Rule
-from kschedctl.lint.objects.subject import Problem, value_at
+from kschedctl.lint.objects.subject import Problem
 from kschedctl.lint.rules.storage.attachment import ONE_NODE
 
 
@@ -55,9 +56,9 @@ def no_service(context: LintContext) -> Iterator[Problem]:
         there |= {(s.metadata.namespace or "default", s.metadata.name) for s in context.cluster.services}
     known = {namespace for namespace, _ in there} if context.cluster is None else None
     for workload in context.workloads if context.all_known("Service") else ():
-        name = value_at(workload.subject.document, ("spec", "serviceName")) if workload.kind == "StatefulSet" else None
+        name = text_at(workload.subject.document, "spec", "serviceName") if workload.kind == "StatefulSet" else ""
         seen = known is None or workload.namespace in known
-        if isinstance(name, str) and name and seen and (workload.namespace, name) not in there:
+        if name and seen and (workload.namespace, name) not in there:
             message = f'there is no Service "{name}": its pods have no names in DNS'
             yield workload.subject.problem(("spec", "serviceName"), message)
 
