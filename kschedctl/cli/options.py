@@ -18,7 +18,7 @@ from typing import Annotated, Any, TypeVar, get_type_hints
 
 import typer
 
-from kschedctl.api.kube_version import KubeVersion as VersionNumbers
+from kschedctl.api.kube_version import KubeVersion
 from kschedctl.cli.answer import Answer
 from kschedctl.cli.forms import TABLE, TEMPLATES, Form, option
 from kschedctl.errors import UsageError
@@ -54,7 +54,7 @@ def set_verbosity(verbose: int, quiet: bool) -> None:
 def _replayed(version: str | None) -> str | None:
     """Raises ConfigurationError for a version that is not replayed."""
     if version is not None:
-        VersionNumbers.supported(version)
+        KubeVersion.supported(version)
     return version
 
 
@@ -62,7 +62,7 @@ GatesGiven = Annotated[
     list[str],
     typer.Option("--feature-gates", metavar="GATE=BOOL,…", help="Gates as kube-scheduler was started with."),
 ]
-KubeVersion = Annotated[
+VersionGiven = Annotated[
     str | None,
     typer.Option(
         "--kube-version",
@@ -100,7 +100,7 @@ class Source:
         str | None, typer.Option("--config", metavar="FILE", help="KubeSchedulerConfiguration of the scheduler.")
     ] = None
     feature_gates: GatesGiven = field(default_factory=list)
-    kube_version: KubeVersion = None
+    kube_version: VersionGiven = None
     snapshot: Annotated[
         list[str],
         typer.Option(

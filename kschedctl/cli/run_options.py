@@ -8,7 +8,6 @@ from typing import Annotated, Any
 import typer
 
 from kschedctl.cli.answer import DOES_NOT_SCHEDULE, SCHEDULES, UNDECIDED
-from kschedctl.cli.option_groups.sampled import sampled_from
 from kschedctl.errors import UsageError
 from kschedctl.scheduler.engine.sampling import SampledFrom
 from kschedctl.studies.parallel import Workers
@@ -26,7 +25,31 @@ def exit_code(good: bool, interrupted: bool, undecided: bool = False) -> int:
 
 
 @dataclass(frozen=True)
-class RunOptions:
+class Sampled:
+    """Which nodes are looked at."""
+
+    sampling: Annotated[
+        bool, typer.Option("--sampling", help="Look at as many nodes as kube-scheduler does, not at all of them.")
+    ] = False
+    start_index: Annotated[
+        int | None,
+        typer.Option("--start-index", metavar="NUMBER", help="With --sampling: where the first search begins."),
+    ] = None
+
+    @property
+    def sampled_from(self) -> SampledFrom | None:
+        """None: all nodes are looked at. Raises UsageError."""
+        if self.start_index is None:
+            return SampledFrom() if self.sampling else None
+        if not self.sampling:
+            raise UsageError("--start-index needs --sampling")
+        if self.start_index < 0:
+            raise UsageError(f"--start-index {self.start_index}: 0 or more")
+        return SampledFrom(self.start_index)
+
+
+@dataclass(frozen=True)
+class RunOptions(Sampled):
     """How to run it, how often, and who does."""
 
     seed: Annotated[int, typer.Option("--seed", metavar="NUMBER", help="Decides between nodes that are equal.")] = 0
@@ -36,13 +59,6 @@ class RunOptions:
     dask: Annotated[
         str, typer.Option("--dask", metavar="ADDRESS", help="Spread them over the Dask cluster of this scheduler.")
     ] = ""
-    sampling: Annotated[
-        bool, typer.Option("--sampling", help="Look at as many nodes as kube-scheduler does, not at all of them.")
-    ] = False
-    start_index: Annotated[
-        int | None,
-        typer.Option("--start-index", metavar="NUMBER", help="With --sampling: where the first search begins."),
-    ] = None
     runs: Annotated[
         int, typer.Option("--runs", metavar="NUMBER", help="Try as many seeds, and tell how the results differ.")
     ] = 1
@@ -53,11 +69,6 @@ class RunOptions:
         if self.jobs < 0:
             raise UsageError(f"--jobs {self.jobs}: a number of processes, or 0")
         return Workers(self.jobs, self.dask)
-
-    @property
-    def sampled_from(self) -> SampledFrom | None:
-        """Raises UsageError."""
-        return sampled_from(self.sampling, self.start_index)
 
     def options(self) -> dict[str, Any]:
         """As the studies take them. Raises UsageError."""

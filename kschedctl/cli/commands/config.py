@@ -15,8 +15,8 @@ from kschedctl.cli.options import (
     Context,
     GatesGiven,
     Kubeconfig,
-    KubeVersion,
     Source,
+    VersionGiven,
     feature_gates,
     with_options,
 )
@@ -44,7 +44,7 @@ class SchedulerOptions:
     """How kube-scheduler is started besides its configuration."""
 
     feature_gates: GatesGiven = field(default_factory=list)
-    kube_version: KubeVersion = None
+    kube_version: VersionGiven = None
 
     def gates(self) -> FeatureGates:
         return FeatureGates(self.kube_version or KUBE_VERSION, feature_gates(self.feature_gates))

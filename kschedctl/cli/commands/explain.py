@@ -16,12 +16,11 @@ from kschedctl.cli.answer import Answer
 from kschedctl.cli.inquiry import Inquiry, read_inquiry
 from kschedctl.cli.option_groups.drawn import DrawnView
 from kschedctl.cli.option_groups.extending import Extending
-from kschedctl.cli.option_groups.sampled import Sampled
 from kschedctl.cli.option_groups.supposed import Supposed
 from kschedctl.cli.option_groups.whole_pods import remember
 from kschedctl.cli.options import DEFAULT_NAMESPACE, Scope, Source, View, with_options
 from kschedctl.cli.references import are_pods
-from kschedctl.cli.run_options import exit_code
+from kschedctl.cli.run_options import Sampled, exit_code
 from kschedctl.cli.source import NOTHING_MORE, WHAT_FAILED, LiveKinds, in_context, time_of
 from kschedctl.cli.try_next import about_explained, about_pending, again
 from kschedctl.cli.watching import watched
@@ -86,7 +85,7 @@ def explain(
     if pods and scope.selector:
         raise UsageError("-l chooses among many pods, POD is one", hint="leave one of them out")
     with extending.calling() as call_extender:
-        started, more, kinds = sampled.sampled_from(), extending.arguments(), view.in_full
+        started, more, kinds = sampled.sampled_from, extending.arguments(), view.in_full
         question = _Question(source, scope, pods or (), supposed, not no_remedies, call_extender, started, more, kinds)
         return _ask(question, view, watch)
 
