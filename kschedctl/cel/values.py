@@ -11,15 +11,15 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeAlias
 
 from kschedctl.cel.errors import NO_SUCH_OVERLOAD, CelError
 from kschedctl.cel.meter import spend
 
 INT_MIN, INT_MAX, UINT_MAX = -(2**63), 2**63 - 1, 2**64 - 1
-MISSING: Any = object()
-
-Value = Any
+Value: TypeAlias = Any
+"""What an expression computes with: its type is known when it is evaluated, as in cel-go, and looked at by then."""
+MISSING: Value = object()
 
 
 class Uint(int):
@@ -28,7 +28,7 @@ class Uint(int):
     __slots__ = ()
 
 
-class Growing(list[Any]):
+class Growing(list[Value]):
     """The list that a comprehension makes, to which its steps append in place."""
 
 
@@ -81,7 +81,7 @@ class Opaque:
     """
 
     type_name: str
-    held: Any
+    held: Value
     computed: bool = False
 
 
@@ -228,7 +228,7 @@ def _same_map(left: Map, right: Value) -> bool:
     return True
 
 
-_EQUAL: Mapping[type, Callable[[Any, Value], bool]] = {
+_EQUAL: Mapping[type, Callable[[Value, Value], bool]] = {
     **dict.fromkeys(NUMBERS, _same_number),
     **dict.fromkeys([list, Growing], _same_list),
     **dict.fromkeys([Map, DefaultMap, GrowingMap], _same_map),

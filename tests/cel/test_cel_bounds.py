@@ -7,7 +7,7 @@ import time
 
 import pytest
 
-from kschedctl.cel.compiler import compile
+from kschedctl.cel.compilation.compiler import compile
 from kschedctl.cel.errors import AbortedError, CelError, CompileError
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import pytest
 
-from kschedctl.cel.compiler import compile
+from kschedctl.cel.compilation.compiler import compile
 from kschedctl.cel.errors import CostLimitError
 
 COSTS = {

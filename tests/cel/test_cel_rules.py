@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from kschedctl.cel.compiler import compile
+from kschedctl.cel.compilation.compiler import compile
 from kschedctl.cel.errors import AbortedError, CelError, CompileError
 from kschedctl.cel.types import ANY, STRING, parse_type
 from kschedctl.cel.values import DefaultMap, Map

@@ -10,7 +10,6 @@ import math
 import re
 from collections.abc import Callable, Mapping
 from decimal import Decimal
-from typing import Any
 
 from kschedctl.cel.errors import CelError
 from kschedctl.cel.library import times
@@ -169,7 +168,7 @@ def _decoded(value: bytes) -> str:
         raise CelError("invalid UTF-8 in bytes, cannot convert to string") from None
 
 
-_STRINGS: Mapping[type, Callable[[Any], str]] = {
+_STRINGS: Mapping[type, Callable[[Value], str]] = {
     bool: lambda value: str(value).lower(),
     bytes: _decoded,
     float: go_float,

@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from kschedctl.cel.errors import CelError, CostLimitError
 from kschedctl.cel.library.conversions import seconds, to_string
@@ -183,7 +183,7 @@ def _escaped(character: str) -> str:
     return f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"
 
 
-_LITERALS: Mapping[type, Callable[[Any], str]] = {
+_LITERALS: Mapping[type, Callable[[Value], str]] = {
     str: _quoted,
     bytes: lambda value: f"b{_quoted(to_string(value))}",
     float: lambda value: f"{value:.6f}" if math.isfinite(value) else f'"{to_string(value)}"',

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from typing import Any
 
 from kschedctl.cel.errors import NO_SUCH_OVERLOAD, CelError
 from kschedctl.cel.meter import spend
@@ -56,7 +55,7 @@ def subtract(left: Value, right: Value) -> Value:
     return _found(_DIFFERENCES, left, right)(left, right)
 
 
-_Operation = Callable[[Any, Any], Value]
+_Operation = Callable[[Value, Value], Value]
 
 
 def _found(operations: Mapping[tuple[type, type], _Operation], left: Value, right: Value) -> _Operation:

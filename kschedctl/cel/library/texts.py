@@ -8,7 +8,6 @@ has no such bound, but a text beyond it costs too much to look at.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any
 
 from kschedctl.cel.errors import CelError, CostLimitError
 from kschedctl.cel.library.formatting import MAX_TEXT, format
@@ -67,7 +66,7 @@ def replace(text: str, old: str, new: str, count: int = -1) -> str:
     return text.replace(old, new, max(count, -1))
 
 
-def join(parts: list[Any], separator: str = "") -> str:
+def join(parts: list[Value], separator: str = "") -> str:
     """Texts put together."""
     for part in parts:
         if not isinstance(part, str):

@@ -1,15 +1,119 @@
-"""Semantic versions.
+"""Semantic versions, as device attributes and expressions use them.
 
-Upstream: staging/src/k8s.io/apiserver/pkg/cel/library/semverlib.go (v1.36).
+Upstream: github.com/blang/semver/v4 and staging/src/k8s.io/apiserver/pkg/cel/library/semverlib.go (v1.36).
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
+from typing import NamedTuple
 
 from kschedctl.cel.errors import CelError
-from kschedctl.cel.semver import SemanticVersion, parse
 from kschedctl.cel.values import INT_MAX, Opaque, Value
+
+_IDENTIFIER = re.compile(r"[0-9A-Za-z-]+")
+
+
+class PreRelease(NamedTuple):
+    """One identifier of a pre-release; numbers sort below texts."""
+
+    number: int | None
+    text: str
+
+    @property
+    def rank(self) -> tuple[bool, int, str]:
+        """Smaller for what comes before."""
+        return (True, 0, self.text) if self.number is None else (False, self.number, "")
+
+
+class SemanticVersion(NamedTuple):
+    """A version without its build metadata, which no comparison looks at."""
+
+    major: int
+    minor: int
+    patch: int
+    pre: tuple[PreRelease, ...] = ()
+
+    def compare(self, other: SemanticVersion) -> int:
+        """-1, 0 or 1; a pre-release comes before its release."""
+        mine, theirs = self[:3], other[:3]
+        if mine != theirs:
+            return 1 if mine > theirs else -1
+        if bool(self.pre) != bool(other.pre):
+            return -1 if self.pre else 1
+        ranks, others = [p.rank for p in self.pre], [p.rank for p in other.pre]
+        return (ranks > others) - (ranks < others)
+
+    def __str__(self) -> str:
+        pre = ".".join(p.text for p in self.pre)
+        return f"{self.major}.{self.minor}.{self.patch}{'-' if pre else ''}{pre}"
+
+
+def parse(text: str, normalize: bool = False) -> SemanticVersion:
+    """The version that a text stands for. ``normalize`` accepts ``v1.02``. Raises ValueError.
+
+    >>> str(parse("1.2.3-rc.1+build")), str(parse("v1.02", normalize=True))
+    ('1.2.3-rc.1', '1.2.0')
+    """
+    parts = (_normalized(text) if normalize else text).split(".", 2)
+    if len(parts) != 3:
+        raise ValueError("No Major.Minor.Patch elements found" if text else "Version string empty")
+    patch, _, build = parts[2].partition("+")
+    patch, dash, pre = patch.partition("-")
+    if "+" in parts[2]:
+        for identifier in build.split("."):
+            _check(identifier, "Build meta data")
+    return SemanticVersion(
+        _number(parts[0], "major"),
+        _number(parts[1], "minor"),
+        _number(patch, "patch"),
+        tuple(map(_pre_release, pre.split("."))) if dash else (),
+    )
+
+
+def _normalized(text: str) -> str:
+    parts = text.removeprefix("v").split(".", 2)
+    for i, part in enumerate(parts):
+        if len(part) > 1:
+            stripped = part.lstrip("0")
+            parts[i] = stripped if stripped[:1].isdigit() else f"0{stripped}"
+    if len(parts) < 3 and re.search(r"[+-]", parts[-1]):
+        raise ValueError("short version cannot contain PreRelease/Build meta data")
+    return ".".join(parts + ["0"] * (3 - len(parts)))
+
+
+def _number(text: str, which: str) -> int:
+    if not text:
+        raise ValueError('strconv.ParseUint: parsing "": invalid syntax')
+    if not (text.isascii() and text.isdigit()):
+        raise ValueError(f'Invalid character(s) found in {which} number "{text}"')
+    if len(text) > 1 and text[0] == "0":
+        raise ValueError(f'{which.capitalize()} number must not contain leading zeroes "{text}"')
+    return _uint64(text)
+
+
+def _uint64(text: str) -> int:
+    if len(text) > 20 or int(text) > 2**64 - 1:
+        raise ValueError(f'strconv.ParseUint: parsing "{text[:100]}": value out of range')
+    return int(text)
+
+
+def _pre_release(text: str) -> PreRelease:
+    _check(text, "Prerelease")
+    if not text.isdigit():
+        return PreRelease(None, text)
+    if len(text) > 1 and text[0] == "0":
+        raise ValueError(f'Numeric PreRelease version must not contain leading zeroes "{text}"')
+    return PreRelease(_uint64(text), text)
+
+
+def _check(identifier: str, what: str) -> None:
+    if not identifier:
+        raise ValueError(f"{what} is empty")
+    if not _IDENTIFIER.fullmatch(identifier):
+        raise ValueError(f'Invalid character(s) found in {what.lower()} "{identifier}"')
+
 
 SEMVER = "kubernetes.Semver"
 

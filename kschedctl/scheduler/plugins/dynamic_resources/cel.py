@@ -11,7 +11,7 @@ from functools import lru_cache
 from typing import Any
 
 from kschedctl.api.objects import Device, DeviceAttribute
-from kschedctl.cel import compiler
+from kschedctl.cel.compilation import compiler
 from kschedctl.cel.errors import AbortedError, CelError, CompileError
 from kschedctl.cel.library.quantities import quantity
 from kschedctl.cel.library.versions import version

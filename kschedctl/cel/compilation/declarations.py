@@ -6,7 +6,6 @@ import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cache
-from typing import Any
 
 from kschedctl.cel.library import (
     addresses,
@@ -23,6 +22,7 @@ from kschedctl.cel.library import (
     versions,
 )
 from kschedctl.cel.types import Type, parse_type
+from kschedctl.cel.values import Value
 
 _LIBRARIES = (
     operators,
@@ -67,7 +67,7 @@ class Overload:
     parameters: tuple[Type, ...]
     result: Type
     member: bool
-    implementation: Callable[..., Any] | None
+    implementation: Callable[..., Value] | None
 
 
 Functions = Mapping[str, tuple[Overload, ...]]
@@ -76,7 +76,7 @@ Functions = Mapping[str, tuple[Overload, ...]]
 @cache
 def functions() -> Functions:
     """All functions."""
-    table: dict[str, Callable[..., Any] | None] = dict.fromkeys(_PLANNED)
+    table: dict[str, Callable[..., Value] | None] = dict.fromkeys(_PLANNED)
     for library in _LIBRARIES:
         table.update(library.FUNCTIONS)
     found: dict[str, list[Overload]] = {}
@@ -86,7 +86,7 @@ def functions() -> Functions:
     return {name: tuple(overloads) for name, overloads in found.items()}
 
 
-def _overload(signature: str, implementation: Callable[..., Any] | None) -> tuple[str, Overload]:
+def _overload(signature: str, implementation: Callable[..., Value] | None) -> tuple[str, Overload]:
     match = _SIGNATURE.fullmatch(signature)
     assert match is not None, signature
     receiver, name, arguments, result = match.groups()

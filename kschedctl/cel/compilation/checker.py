@@ -7,11 +7,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
 
-from kschedctl.cel.declarations import Functions, Overload
+from kschedctl.cel.compilation.declarations import Functions, Overload
 from kschedctl.cel.library.messages import MESSAGES, TYPES
-from kschedctl.cel.syntax import Call, Fold, Ident, ListOf, Literal, MapOf, Message, Select, SyntaxNode
+from kschedctl.cel.parsing.syntax import Call, Fold, Ident, ListOf, Literal, MapOf, Message, Select, SyntaxNode
 from kschedctl.cel.types import (
     BOOL,
     BYTES,
@@ -94,8 +93,7 @@ class Checker:
     def _type(self, node: SyntaxNode) -> Type:
         if isinstance(node, Literal):
             return _LITERALS[type(node.value)]
-        check: Callable[[Checker, Any], Type] = _CHECKS[type(node)]
-        return check(self, node)
+        return _CHECKS[type(node)](self, node)
 
     def _fault(self, at: int, message: str) -> Type:
         self.faults.append((at, message))

@@ -7,12 +7,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
-from kschedctl.cel.checker import Checked
+from kschedctl.cel.compilation.checker import Checked
 from kschedctl.cel.errors import CelError
 from kschedctl.cel.library import regular_expressions, times
 from kschedctl.cel.library.conversions import to_timestamp
 from kschedctl.cel.library.formatting import ACCEPTED, Clause, clauses, unfit
-from kschedctl.cel.syntax import Call, ListOf, Literal, MapOf, SyntaxNode, children
+from kschedctl.cel.parsing.syntax import Call, ListOf, Literal, MapOf, SyntaxNode, children
 from kschedctl.cel.types import Type, without_optional
 from kschedctl.cel.values import Value
 

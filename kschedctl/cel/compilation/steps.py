@@ -1,25 +1,134 @@
 """The smallest pieces of a program: how parts are computed, with their cost counted.
 
-Upstream: github.com/google/cel-go/interpreter/{interpretable,decorators,runtimecost}.go (v0.26).
+A frame holds the cost so far and then the variables. Errors are exceptions; only where an operator can absorb one is it
+caught. Whether values have the types that an overload takes is looked at where the checker could not tell, in the first
+element of a container.
 
-A frame holds the cost so far and then the variables. Errors are exceptions; only where an
-operator can absorb one is it caught.
+Upstream: github.com/google/cel-go/interpreter/{interpretable,decorators,runtimecost,attributes}.go and
+common/{decls/decls,types/types}.go (v0.26).
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
 
-from kschedctl.cel import costs
-from kschedctl.cel.declarations import Overload
+from kschedctl.cel.compilation import costs
+from kschedctl.cel.compilation.declarations import Overload
 from kschedctl.cel.errors import NO_SUCH_OVERLOAD, AbortedError, CelError, CompileError, CostLimitError
 from kschedctl.cel.library import lists, operators
-from kschedctl.cel.qualifiers import present
-from kschedctl.cel.values import Opaque, Optional, Uint, Value
+from kschedctl.cel.types import Type
+from kschedctl.cel.values import (
+    MISSING,
+    NONE,
+    Duration,
+    Map,
+    Opaque,
+    Optional,
+    Timestamp,
+    TypeValue,
+    Uint,
+    Value,
+    type_name,
+)
 
-Frame = list[Any]
+
+def qualified(value: Value, index: Value, optional: bool = False) -> Value:
+    """What an index selects. ``optional``, or from something optional: something optional. Raises CelError."""
+    if type(value) is Optional:
+        if not value:
+            return NONE
+        value, optional = value.value, True
+    found = _find(value, index)
+    if optional:
+        return NONE if found is MISSING else Optional(found)
+    if found is MISSING:
+        raise CelError(f"{'index out of bounds' if isinstance(value, list) else 'no such key'}: {_shown(index)}")
+    return found
+
+
+def present(value: Value, name: str) -> bool:
+    """Whether a field is there. Raises CelError."""
+    if type(value) is Optional:
+        if not value:
+            return False
+        value = value.value
+    return _find(value, name) is not MISSING
+
+
+def _find(value: Value, index: Value) -> Value:
+    if isinstance(value, Map):
+        return value.find(index)
+    if isinstance(value, list):
+        at = _position(index)
+        return value[at] if 0 <= at < len(value) else MISSING
+    return MISSING
+
+
+def _position(index: Value) -> int:
+    if type(index) in (int, Uint) or (type(index) is float and math.isfinite(index)):
+        if int(index) == index:
+            return int(index)
+        raise CelError(f"unsupported index value {index} in list")
+    raise CelError(f"unsupported index type '{type_name(index)}' in list")
+
+
+def _shown(index: Value) -> str:
+    return str(index).lower() if isinstance(index, bool) else str(index)
+
+
+Guard = Callable[[Value], bool]
+
+_CLASSES: dict[str, type] = {
+    "bool": bool,
+    "int": int,
+    "uint": Uint,
+    "double": float,
+    "string": str,
+    "bytes": bytes,
+    "null": type(None),
+    "duration": Duration,
+    "timestamp": Timestamp,
+    "type": TypeValue,
+}
+
+
+def guard(parameters: tuple[Type, ...], given: list[Type]) -> Callable[..., bool] | None:
+    """A test of all arguments, None where the checker knows that they fit."""
+    if all(_is_certain(wanted, t) for wanted, t in zip(parameters, given, strict=True)):
+        return None
+    guards = [(i, _guard(t)) for i, t in enumerate(parameters) if t.kind not in ("dyn", "param")]
+    return lambda *values: all(fits(values[i]) for i, fits in guards)
+
+
+def _is_certain(wanted: Type, given: Type) -> bool:
+    if wanted.kind in ("dyn", "param"):
+        return True
+    if wanted.kind != given.kind or wanted.name != given.name:
+        return False
+    return all(map(_is_certain, wanted.parameters, given.parameters))
+
+
+def _guard(t: Type) -> Guard:
+    if t.kind in _CLASSES:
+        wanted = _CLASSES[t.kind]
+        return lambda value: type(value) is wanted
+    if t.kind == "list":
+        element = _guard(t.parameters[0])
+        return lambda value: isinstance(value, list) and (not value or element(value[0]))
+    if t.kind == "map":
+        key, held = map(_guard, t.parameters)
+        return lambda value: isinstance(value, Map) and all(key(k) and held(value.own(k)) for k in list(value)[:1])
+    if t.name == "optional_type":
+        inner = _guard(t.parameters[0])
+        return lambda value: type(value) is Optional and (not value or inner(value.value))
+    if t.kind in ("struct", "opaque"):
+        return lambda value: isinstance(value, Opaque) and value.type_name == t.name
+    return lambda value: True
+
+
+Frame = list[Value]
 Run = Callable[[Frame], Value]
 
 COST, FIRST = 0, 1
@@ -53,7 +162,7 @@ def computed(step: Computation) -> Computation:
         raise CompileError(f"program instantiation failed: {error}") from None
 
 
-def charge(frame: Frame, cost: costs.Cost, values: Any) -> None:
+def charge(frame: Frame, cost: costs.Cost, values: Value) -> None:
     """Count a call before it is made. Raises CostLimitError."""
     try:
         frame[COST] += cost(*values)

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any
+
+from kschedctl.cel.values import Value
 
 ACCUMULATOR = "@result"
 UNUSED = "#unused"
@@ -21,7 +22,7 @@ class SyntaxNode:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Literal(SyntaxNode):
-    value: Any
+    value: Value
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -79,8 +80,7 @@ class Fold(SyntaxNode):
 
 def children(node: SyntaxNode) -> tuple[SyntaxNode, ...]:
     """The parts of a part, in source order."""
-    parts: Callable[[Any], tuple[SyntaxNode, ...]] = _CHILDREN[type(node)]
-    return parts(node)
+    return _CHILDREN[type(node)](node)
 
 
 _CHILDREN: Mapping[type[SyntaxNode], Callable[..., tuple[SyntaxNode, ...]]] = {

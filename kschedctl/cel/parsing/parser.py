@@ -12,9 +12,9 @@ from collections.abc import Callable
 from typing import TypeVar
 
 from kschedctl.cel.errors import CompileError, at_place
-from kschedctl.cel.lexer import END, Token, literal, tokens
-from kschedctl.cel.macros import expand
-from kschedctl.cel.syntax import Call, Ident, ListOf, Literal, MapOf, Message, Select, SyntaxNode
+from kschedctl.cel.parsing.lexer import END, Token, literal, tokens
+from kschedctl.cel.parsing.macros import expand
+from kschedctl.cel.parsing.syntax import Call, Ident, ListOf, Literal, MapOf, Message, Select, SyntaxNode
 
 T = TypeVar("T")
 

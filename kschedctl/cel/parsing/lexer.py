@@ -6,10 +6,10 @@ Upstream: github.com/google/cel-go/parser/gen/CEL.g4 and parser/unescape.go (v0.
 from __future__ import annotations
 
 import re
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from kschedctl.cel.errors import at_place
-from kschedctl.cel.values import INT_MAX, INT_MIN, UINT_MAX, Uint
+from kschedctl.cel.values import INT_MAX, INT_MIN, UINT_MAX, Uint, Value
 
 
 class Token(NamedTuple):
@@ -63,7 +63,7 @@ def tokens(source: str) -> list[Token]:
     return [*found, Token(END, END, len(source))]
 
 
-def literal(token: Token, negative: bool = False) -> Any:
+def literal(token: Token, negative: bool = False) -> Value:
     """The value of a token that is one. Raises ValueError."""
     sign = "-" if negative else ""
     match token.kind:

@@ -9,15 +9,15 @@ from collections.abc import Mapping
 from contextlib import nullcontext
 from dataclasses import dataclass
 
-from kschedctl.cel.checker import Checker, Structs
-from kschedctl.cel.declarations import functions
+from kschedctl.cel.compilation.checker import Checker, Structs
+from kschedctl.cel.compilation.declarations import functions
+from kschedctl.cel.compilation.program import Planner
+from kschedctl.cel.compilation.steps import COST, FIRST, Run
+from kschedctl.cel.compilation.validation import validate
 from kschedctl.cel.errors import AbortedError, CelError, CompileError, at_place, deep_recursion
 from kschedctl.cel.meter import begin, spent
-from kschedctl.cel.parser import parse
-from kschedctl.cel.program import Planner
-from kschedctl.cel.steps import COST, FIRST, Run
+from kschedctl.cel.parsing.parser import parse
 from kschedctl.cel.types import Type
-from kschedctl.cel.validation import validate
 from kschedctl.cel.values import Value
 
 MAX_LENGTH = 100_000

@@ -7,19 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
 
-from kschedctl.cel import costs
-from kschedctl.cel.checker import Checked, Resolution
-from kschedctl.cel.errors import NO_SUCH_OVERLOAD, CelError, CompileError
-from kschedctl.cel.folds import Deferred, Loop, bound, looped
-from kschedctl.cel.guards import guard
-from kschedctl.cel.library import regular_expressions
-from kschedctl.cel.library.conversions import CONVERSIONS
-from kschedctl.cel.library.messages import MESSAGES
-from kschedctl.cel.meter import CHARACTERS, spend
-from kschedctl.cel.qualifiers import qualified
-from kschedctl.cel.steps import (
+from kschedctl.cel.compilation import costs
+from kschedctl.cel.compilation.checker import Checked, Resolution
+from kschedctl.cel.compilation.folds import Deferred, Loop, bound, looped
+from kschedctl.cel.compilation.steps import (
     COST,
     TEXTS,
     Computation,
@@ -30,14 +22,21 @@ from kschedctl.cel.steps import (
     computed,
     constant,
     dispatched,
+    guard,
     held,
     in_constants,
     is_there,
     logical,
     or_value,
+    qualified,
     tested,
 )
-from kschedctl.cel.syntax import UNUSED, Call, Fold, Ident, ListOf, Literal, MapOf, Message, Select, SyntaxNode
+from kschedctl.cel.errors import NO_SUCH_OVERLOAD, CelError, CompileError
+from kschedctl.cel.library import regular_expressions
+from kschedctl.cel.library.conversions import CONVERSIONS
+from kschedctl.cel.library.messages import MESSAGES
+from kschedctl.cel.meter import CHARACTERS, spend
+from kschedctl.cel.parsing.syntax import UNUSED, Call, Fold, Ident, ListOf, Literal, MapOf, Message, Select, SyntaxNode
 from kschedctl.cel.values import MISSING, Map, Value, equal
 
 
@@ -67,8 +66,7 @@ class Planner:
         named = self.checked.named_types.get(node)
         if named is not None and not isinstance(node, Message):
             return constant(named)
-        plan: Callable[[Planner, Any], Computation] = _PLANS[type(node)]
-        return plan(self, node)
+        return _PLANS[type(node)](self, node)
 
     def _literal(self, node: Literal) -> Computation:
         return constant(node.value)

@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from kschedctl.cel.costs import LIMIT
+from kschedctl.cel.compilation.costs import LIMIT
+from kschedctl.cel.compilation.steps import COST, Frame, Run
 from kschedctl.cel.errors import CelError, CostLimitError
-from kschedctl.cel.steps import COST, Frame, Run
 from kschedctl.cel.values import Growing, GrowingMap, Map, Value, type_name
 
 

@@ -10,7 +10,18 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from kschedctl.cel.errors import CompileError
-from kschedctl.cel.syntax import ACCUMULATOR, UNUSED, Call, Fold, Ident, ListOf, Literal, MapOf, Select, SyntaxNode
+from kschedctl.cel.parsing.syntax import (
+    ACCUMULATOR,
+    UNUSED,
+    Call,
+    Fold,
+    Ident,
+    ListOf,
+    Literal,
+    MapOf,
+    Select,
+    SyntaxNode,
+)
 
 _Maker = Callable[[Call], SyntaxNode | None]
 
