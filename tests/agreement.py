@@ -1,7 +1,7 @@
 """How many cases of each family, and of each version of kube-scheduler, are answered as that scheduler answered them.
 
 ``python tests/agreement.py [FOLDER]`` runs the cases of ``tests/golden``, or of another folder of that form, and prints
-the table of the README; exits with 1 when a case differs.
+the table of ``kschedctl help versions``; exits with 1 when a case differs.
 """
 
 from __future__ import annotations

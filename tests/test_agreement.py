@@ -1,4 +1,4 @@
-"""The table of agreement in the README: that it counts the cases that there are, and shows where they differ."""
+"""The table of agreement of ``kschedctl help versions`` counts the cases that there are, and shows what differs."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from pathlib import Path
 from agreement import markdown
 from golden_cases import FAMILIES, VERSIONS, family_lines
 
-README = Path(__file__).parent.parent / "README.md"
+VERSIONS_TOPIC = Path(__file__).parent.parent / "kschedctl/cli/topics/versions.md"
 
 
-def test_the_readme_counts_the_cases_that_there_are() -> None:
+def test_the_table_counts_the_cases_that_there_are() -> None:
     newest = sum(len(family_lines(family)) for family in FAMILIES)
     older = [len(family_lines(version)) for version in reversed(VERSIONS)]
     row = " | ".join(["| **all**", *(f"{number:,}" for number in (newest, *older))])
-    assert f"{row} |\n" in README.read_text()
+    assert f"{row} |\n" in VERSIONS_TOPIC.read_text()
 
 
 def test_cases_that_differ_are_seen() -> None:

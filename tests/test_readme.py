@@ -1,12 +1,17 @@
-"""What the README shows is what the program prints."""
+"""What the README and the topics of ``kschedctl help`` show is what the program prints, and takes."""
 
 from __future__ import annotations
 
 import re
+import shlex
 from pathlib import Path
 
 import pytest
-from readme import README, examples, run
+from documents import COLUMNS, README, TOPICS, command_lines, examples, run
+
+from kschedctl.cli.main import load
+
+MOST_LINES = 220
 
 
 @pytest.mark.parametrize(("command", "printed"), examples(), ids=lambda value: value.split("\n")[0][:60])
@@ -14,12 +19,30 @@ def test_example(command: str, printed: str) -> None:
     assert run(command) == printed
 
 
-def test_there_are_examples() -> None:
-    assert len(examples()) >= 4
+@pytest.mark.parametrize("line", dict.fromkeys(command_lines()))
+def test_shell_lines_parse(line: str) -> None:
+    command, *arguments = shlex.split(line)[1:]
+    found = load(command)
+    if hasattr(found, "commands"):
+        found, arguments = found.commands[arguments[0]], arguments[1:]
+    found.make_context(command, arguments)  # a usage error would be raised
+
+
+def test_the_readme_is_short_and_names_every_topic() -> None:
+    text = README.read_text()
+    assert text.count("\n") <= MOST_LINES
+    assert f"at {COLUMNS} columns" in text
+    assert set(re.findall(r"\]\(kschedctl/cli/topics/(.+)\.md\)", text)) == set(TOPICS)
+
+
+def test_links_lead_somewhere() -> None:
+    links = re.findall(r"\]\((?!http)([^)#]+)\)", README.read_text())
+    assert links
+    assert not [link for link in links if not (README.parent / link).exists()]
 
 
 def test_the_scenario_runs(tmp_path: Path) -> None:
-    (scenario,) = re.findall(r"```yaml\n(steps:\n.*?)```", README.read_text(), re.DOTALL)
+    (scenario,) = re.findall(r"```yaml\n(steps:\n.*?)```", TOPICS["what-if"].read_text(), re.DOTALL)
     file = tmp_path / "scenario.yaml"
     file.write_text(scenario)
     assert "Pods are affected" in run(f"kschedctl whatif {file} --demo")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from importlib.resources import files
 from typing import Annotated
 
@@ -9,25 +10,41 @@ import typer
 
 from kschedctl.errors import UsageError
 
-EXAMPLES = ("kschedctl help plugins", "kschedctl help explain")
-TOPICS = {"plugins": "Scheduler plugins of one's own: a Filter, a Score and a Permit plugin that work."}
+EXAMPLES = ("kschedctl help", "kschedctl help rights", "kschedctl help explain")
+SUFFIX = ".md"
 
 
 def help(
     context: typer.Context,
-    topic: Annotated[str, typer.Argument(metavar="[COMMAND|TOPIC]", help="A command, or a topic: plugins.")] = "",
+    topic: Annotated[str, typer.Argument(metavar="[COMMAND|TOPIC]", help="A command or a topic; none lists all.")] = "",
 ) -> int:
-    """The help of a command, or about a topic: plugins, on scheduler plugins of one's own."""
+    """The help of a command, or about a topic: sources, output, rights, ci …"""
     root = context.find_root()
-    if topic in TOPICS:
-        typer.echo(files("kschedctl.cli.topics").joinpath(f"{topic}.md").read_text(encoding="utf-8"), nl=False)
+    if topic in (known := topics()):
+        _show(known[topic])
     elif not topic:
-        typer.echo(root.get_help())
+        titles = (f"  {name:<12}  {text.partition(chr(10))[0].lstrip('# ')}" for name, text in known.items())
+        typer.echo("\n".join((root.get_help(), "", "Topics (kschedctl help TOPIC):", *titles)))
     else:
         found = root.command.get_command(root, topic)  # type: ignore[attr-defined]
         if found is None:
-            raise UsageError(
-                f'no command or topic "{topic}"', hint=f"topics: {', '.join(TOPICS)}; see kschedctl --help"
-            )
+            raise UsageError(f'no command or topic "{topic}"', hint=f"topics: {', '.join(known)}; see kschedctl --help")
         typer.echo(found.get_help(typer.Context(found, info_name=topic, parent=root)))
     return 0
+
+
+def topics() -> dict[str, str]:
+    """Markdown by name, the title in its first line."""
+    found = (path for path in files("kschedctl.cli.topics").iterdir() if path.name.endswith(SUFFIX))
+    return {path.name.removesuffix(SUFFIX): path.read_text("utf-8") for path in sorted(found, key=lambda p: p.name)}
+
+
+def _show(text: str) -> None:
+    """Laid out on a terminal, else as it stands."""
+    if not sys.stdout.isatty():
+        typer.echo(text, nl=False)
+        return
+    from rich.console import Console  # noqa: PLC0415 - most of the help is plain text
+    from rich.markdown import Markdown  # noqa: PLC0415
+
+    Console().print(Markdown(text))

@@ -87,7 +87,7 @@ def test_the_sides_stand_one_above_the_other_where_there_is_no_room() -> None:
     drive(demo(), steps)
 
 
-def test_the_screen_that_the_readme_shows_is_one_of_them() -> None:
+def test_the_screen_that_help_shows_is_one_of_them() -> None:
     lines = (SCREENS / "as-if-80x24.txt").read_text().splitlines()
-    readme = Path(__file__).parents[3] / "README.md"
-    assert "".join(f"{line.rstrip()}\n" for line in lines) in readme.read_text()
+    topic = Path(__file__).parents[3] / "kschedctl/cli/topics/output.md"
+    assert "".join(f"{line.rstrip()}\n" for line in lines) in topic.read_text()

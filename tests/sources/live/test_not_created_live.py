@@ -23,7 +23,7 @@ from kschedctl.sources.live.lists import paths, plural
 Json = dict[str, Any]
 QUOTA = case(1)
 RUN = ("explain", "deploy/web", "-n", "adm-rs-01")
-README = Path(__file__).parents[3] / "README.md"
+RIGHTS = Path(__file__).parents[3] / "kschedctl/cli/topics/rights.md"
 
 
 def listed(kind: str, items: list[Json]) -> Answer:
@@ -78,9 +78,9 @@ def test_what_one_may_not_read_is_named(run: Any, kind: str) -> None:
     assert f"{kind}s could not be read: {plural(kind)} is forbidden" in " ".join(out.split())
 
 
-def test_the_rights_in_the_readme_cover_all_that_is_read() -> None:
+def test_the_rights_that_are_told_cover_all_that_is_read() -> None:
     """By group and resource."""
-    (rights,) = re.findall(r"```yaml\n(apiVersion: rbac.*?)```", README.read_text(), re.DOTALL)
+    (rights,) = re.findall(r"```yaml\n(apiVersion: rbac.*?)```", RIGHTS.read_text(), re.DOTALL)
     role = next(each for each in yaml.safe_load_all(rights) if each["kind"] == "ClusterRole")
     allowed = {(g, r) for rule in role["rules"] for g in rule["apiGroups"] for r in rule["resources"]}
     assert {(v[0].rpartition("/")[0], plural(kind)) for kind, v in VERSIONS.items()} - allowed == NOT_ALWAYS

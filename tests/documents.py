@@ -1,0 +1,68 @@
+"""The console examples of the README and of the help topics: each is run and must print what stands there.
+
+``python tests/documents.py`` writes the current output into these files.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+ROOT = Path(__file__).parent.parent
+README = ROOT / "README.md"
+TOPICS = {path.stem: path for path in sorted((ROOT / "kschedctl" / "cli" / "topics").glob("*.md"))}
+DOCUMENTS = (README, *TOPICS.values())
+BLOCK = re.compile(r"```console\n(.*?)```", re.DOTALL)
+EXAMPLE = re.compile(r"^\$ (?P<command>.+)\n(?P<output>(?:(?!\$ ).*\n)*)", re.MULTILINE)
+SHELL = re.compile(r"```sh\n(.*?)```", re.DOTALL)
+COLUMNS = 100
+
+
+def run(command: str) -> str:
+    """What a command prints on a pipe, with this interpreter's kschedctl."""
+    program, *arguments = shlex.split(command)
+    assert program == "kschedctl", command
+    environment = {**os.environ, "NO_COLOR": "1", "COLUMNS": str(COLUMNS)}
+    done = subprocess.run(
+        [sys.executable, "-m", "kschedctl", *arguments],
+        capture_output=True,
+        text=True,
+        check=False,
+        env=environment,
+        cwd=ROOT,
+    )
+    assert done.returncode in (0, 1, 5), done.stderr
+    return "".join(f"{line.rstrip()}\n" for line in done.stdout.splitlines())
+
+
+def examples() -> list[tuple[str, str]]:
+    """(command, output as printed in a document)"""
+    blocks = (block for document in DOCUMENTS for block in BLOCK.findall(document.read_text()))
+    return [(match["command"], match["output"]) for block in blocks for match in EXAMPLE.finditer(block)]
+
+
+def command_lines() -> Iterator[str]:
+    """The kschedctl commands among the shell lines of the documents, without what is piped in, and comments."""
+    for document in DOCUMENTS:
+        for block in SHELL.findall(document.read_text()):
+            for line in block.splitlines():
+                yield from (found.strip() for found in re.findall(r"(?:^|\| |<\()(kschedctl [^|>)#&]*)", line))
+
+
+def refreshed(text: str) -> str:
+    """A document with the current output of every example."""
+
+    def example(found: re.Match[str]) -> str:
+        return f"$ {found['command']}\n{run(found['command'])}"
+
+    return BLOCK.sub(lambda block: f"```console\n{EXAMPLE.sub(example, block[1])}```", text)
+
+
+if __name__ == "__main__":
+    for path in DOCUMENTS:
+        path.write_text(refreshed(path.read_text()))
