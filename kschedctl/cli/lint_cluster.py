@@ -9,7 +9,7 @@ from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from kschedctl.api.api_versions import is_foreign
-from kschedctl.api.objects import KINDS
+from kschedctl.api.kinds import KINDS
 from kschedctl.api.ownership import Owner
 from kschedctl.cli.options import Source
 from kschedctl.cli.source import from_files
@@ -106,7 +106,7 @@ def _cluster_of(manifests: Iterable[Read], gates: FeatureGates) -> DescribedClus
 def _fault(manifest: Read, kind: str) -> str:
     """``field: what is wrong with it``; empty for what can be read."""
     try:
-        found = typed(manifest.value, kind, _NOWHERE)
+        found = typed(manifest.value, KINDS[kind].struct, _NOWHERE)
         if kind in RESOURCES:
             check_quantities(RESOURCES[kind](found), lambda: _NOWHERE)
     except InputError as error:

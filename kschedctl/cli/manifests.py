@@ -150,7 +150,7 @@ def tell_hooks(found: ReadResult) -> None:
 def typed_manifest(manifest: Manifest) -> Struct:
     """What makes pods, as somebody wrote it. Raises InputError that names file, document and field."""
     document, place = manifest
-    workload: Any = typed_document(document, str(document["kind"]), place, KINDS)
+    workload: Any = typed_document(document, KINDS[str(document["kind"])], place)
     if not (workload.metadata.name or workload.metadata.generate_name):
         raise place.error("required", "metadata.name")
     check_quantities(_quantities(workload), lambda: place)

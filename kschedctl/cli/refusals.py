@@ -21,7 +21,7 @@ def refuse_invalid(manifests: Iterable[Manifest], cluster: Cluster, namespace: s
     """
     told = []
     for document, place in manifests:
-        found = typed(document, str(document["kind"]), place, KINDS)
+        found = typed(document, KINDS[str(document["kind"])], place)
         for refusal in refusals(document, found, cluster, namespace or ""):
             told.append(at_field(place, refusal.path).error(refusal.message, hint=refusal.hint))
     raise_all(told)
@@ -31,6 +31,6 @@ def refuse_invalid_around(manifests: Iterable[Manifest]) -> None:
     """The same for budgets, classes, claims and autoscalers, of files that describe a cluster too."""
     told = []
     for document, place in manifests:
-        found = typed(document, str(document["kind"]), place, around_pods.KINDS)
+        found = typed(document, around_pods.KINDS[str(document["kind"])], place)
         told += [at_field(place, each.path).error(each.message) for each in invalid_around(document, found)]
     raise_all(told)

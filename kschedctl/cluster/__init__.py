@@ -10,75 +10,29 @@ from typing import Any, Self
 import msgspec
 
 from kschedctl.api import objects as api
-from kschedctl.api.api_versions import kind_of, known_as
 from kschedctl.api.decoding import from_builtins, type_name
 from kschedctl.api.defaults import DEFAULT_NAMESPACE
 from kschedctl.api.json_values import JsonObject, object_at
+from kschedctl.api.kinds import KINDS, Objects, ReadFor, kind_of, known_as
 from kschedctl.api.kube_version import KUBE_VERSION, KubeVersion
-from kschedctl.api.pod_table import NO_PODS, PodTable
+from kschedctl.api.pod_table import PodTable
 from kschedctl.errors import InputError
 
-FIELDS = {
-    "Pod": "pods",
-    "Node": "nodes",
-    "Namespace": "namespaces",
-    "Service": "services",
-    "ReplicationController": "replication_controllers",
-    "ReplicaSet": "replica_sets",
-    "StatefulSet": "stateful_sets",
-    "PodDisruptionBudget": "pod_disruption_budgets",
-    "PriorityClass": "priority_classes",
-    "RuntimeClass": "runtime_classes",
-    "PersistentVolumeClaim": "persistent_volume_claims",
-    "PersistentVolume": "persistent_volumes",
-    "StorageClass": "storage_classes",
-    "CSINode": "csi_nodes",
-    "CSIDriver": "csi_drivers",
-    "CSIStorageCapacity": "csi_storage_capacities",
-    "VolumeAttachment": "volume_attachments",
-    "ResourceClaim": "resource_claims",
-    "ResourceClaimTemplate": "resource_claim_templates",
-    "DeviceClass": "device_classes",
-    "ResourceSlice": "resource_slices",
-    "DeviceTaintRule": "device_taint_rules",
-    "PodGroup": "pod_groups",
-    "CoschedulingPodGroup": "coscheduling_pod_groups",
-    "VolcanoPodGroup": "volcano_pod_groups",
-    "ElasticQuota": "elastic_quotas",
-    "NodeResourceTopology": "node_resource_topologies",
-    "Deployment": "deployments",
-    "DaemonSet": "daemon_sets",
-    "Job": "jobs",
-    "ResourceQuota": "resource_quotas",
-    "LimitRange": "limit_ranges",
-    "Event": "events",
-    "Lease": "leases",
-}
+FIELDS = {kind.name: kind.field for kind in KINDS.values()}
 """The attribute of a Cluster that holds the objects of a kind."""
 
-CLUSTER_SCOPED = frozenset(
-    {
-        "Node",
-        "Namespace",
-        "PriorityClass",
-        "RuntimeClass",
-        "PersistentVolume",
-        "StorageClass",
-        "CSINode",
-        "CSIDriver",
-        "VolumeAttachment",
-        "DeviceClass",
-        "ResourceSlice",
-        "DeviceTaintRule",
-        "NodeResourceTopology",
-    }
-)
+CLUSTER_SCOPED = frozenset(kind.name for kind in KINDS.values() if not kind.namespaced)
 
-OBSERVED = ("Event", "Lease")
+
+def _read_for(*purposes: ReadFor) -> tuple[str, ...]:
+    return tuple(kind.name for kind in KINDS.values() if kind.read_for in purposes)
+
+
+OBSERVED = _read_for(ReadFor.HISTORY)
 """The kinds that tell how scheduling went: no verdict leans on them, and they change all the time."""
 
-LIMITS = ("ResourceQuota", "LimitRange")
-OF_CREATION = ("Deployment", "DaemonSet", "Job", *LIMITS)
+LIMITS = _read_for(ReadFor.LIMITS)
+OF_CREATION = _read_for(ReadFor.CREATION, ReadFor.LIMITS)
 """The kinds that scheduling does not read: they tell which pods are wanted, and what the API server allows of these."""
 
 
@@ -131,7 +85,7 @@ class Picture(msgspec.Struct, frozen=True, rename="camel"):
 
 
 @dataclass(frozen=True, repr=False)
-class Cluster:
+class Cluster(Objects):
     """Objects by kind, sorted by namespace and name; no two of a kind share both. Other ``pods`` are made a table.
 
     ``configuration`` is a KubeSchedulerConfiguration document or None for the default; ``feature_gates`` holds those
@@ -144,40 +98,6 @@ class Cluster:
     the scheduler, and named as not replayed; else it is refused, as kube-scheduler refuses it as it is released.
     """
 
-    pods: PodTable = NO_PODS
-    nodes: tuple[api.Node, ...] = ()
-    namespaces: tuple[api.Namespace, ...] = ()
-    services: tuple[api.Service, ...] = ()
-    replication_controllers: tuple[api.ReplicationController, ...] = ()
-    replica_sets: tuple[api.StoredWorkload, ...] = ()
-    stateful_sets: tuple[api.StoredWorkload, ...] = ()
-    pod_disruption_budgets: tuple[api.PodDisruptionBudget, ...] = ()
-    priority_classes: tuple[api.PriorityClass, ...] = ()
-    runtime_classes: tuple[api.RuntimeClass, ...] = ()
-    persistent_volume_claims: tuple[api.PersistentVolumeClaim, ...] = ()
-    persistent_volumes: tuple[api.PersistentVolume, ...] = ()
-    storage_classes: tuple[api.StorageClass, ...] = ()
-    csi_nodes: tuple[api.CSINode, ...] = ()
-    csi_drivers: tuple[api.CSIDriver, ...] = ()
-    csi_storage_capacities: tuple[api.CSIStorageCapacity, ...] = ()
-    volume_attachments: tuple[api.VolumeAttachment, ...] = ()
-    resource_claims: tuple[api.ResourceClaim, ...] = ()
-    resource_claim_templates: tuple[api.ResourceClaimTemplate, ...] = ()
-    device_classes: tuple[api.DeviceClass, ...] = ()
-    resource_slices: tuple[api.ResourceSlice, ...] = ()
-    device_taint_rules: tuple[api.DeviceTaintRule, ...] = ()
-    pod_groups: tuple[api.PodGroup, ...] = ()
-    coscheduling_pod_groups: tuple[api.CoschedulingPodGroup, ...] = ()
-    volcano_pod_groups: tuple[api.VolcanoPodGroup, ...] = ()
-    elastic_quotas: tuple[api.ElasticQuota, ...] = ()
-    node_resource_topologies: tuple[api.NodeResourceTopology, ...] = ()
-    deployments: tuple[api.StoredWorkload, ...] = ()
-    daemon_sets: tuple[api.StoredWorkload, ...] = ()
-    jobs: tuple[api.StoredJob, ...] = ()
-    resource_quotas: tuple[api.CreationLimit, ...] = ()
-    limit_ranges: tuple[api.CreationLimit, ...] = ()
-    events: tuple[api.Event, ...] = ()
-    leases: tuple[api.Lease, ...] = ()
     configuration: JsonObject | None = None
     feature_gates: Mapping[str, bool] = field(default_factory=dict)
     kube_version: str = KUBE_VERSION
@@ -286,7 +206,7 @@ def _is_classic(document: JsonObject, kind: str) -> bool:
 def convert(document: JsonObject, where: str = "") -> api.Struct:
     """One document as its typed struct. Raises InputError that names the object and the field."""
     try:
-        return from_builtins(without_nulls(document), api.KINDS[kind_of(document)])
+        return from_builtins(without_nulls(document), KINDS[kind_of(document)].struct)
     except msgspec.ValidationError as error:
         raise InputError(str(error), where=where or describe(document)) from None
 

@@ -6,6 +6,8 @@ from collections.abc import Iterable, Mapping
 
 import msgspec
 
+from kschedctl.api.kinds import plural
+
 VERDICT = "verdict"
 SUBJECTS: Mapping[str, str] = {
     "Node": "other nodes",
@@ -64,14 +66,3 @@ def doubt(unknown: Iterable[UnknownKind]) -> str:
     """``, unless claims say otherwise (PersistentVolumeClaims were not among the files)``; empty without any."""
     of_verdict = [each for each in unknown if each.affects == VERDICT]
     return f", {unless(of_verdict)} ({reasons(of_verdict)})" if of_verdict else ""
-
-
-def plural(kind: str) -> str:
-    """The objects of a kind: StorageClasses, PodDisruptionBudgets.
-
-    >>> plural("StorageClass"), plural("CSIStorageCapacity"), plural("Node")
-    ('StorageClasses', 'CSIStorageCapacities', 'Nodes')
-    """
-    if kind.endswith("y"):
-        return f"{kind[:-1]}ies"
-    return f"{kind}es" if kind.endswith("s") else f"{kind}s"

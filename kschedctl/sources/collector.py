@@ -7,9 +7,10 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property, partial
 from typing import Any, NamedTuple
 
-from kschedctl.api.api_versions import fate, is_foreign, kind_of, known_as
+from kschedctl.api.api_versions import is_foreign
 from kschedctl.api.decoding import type_name
 from kschedctl.api.defaults import DEFAULT_NAMESPACE
+from kschedctl.api.kinds import KINDS, fate, is_newer_kind, is_read, kind_of, known_as
 from kschedctl.api.observed.events import is_passed_over
 from kschedctl.api.pod_table import Key, PodRows, PodTableBuilder
 from kschedctl.api.validation.around_pods import KINDS as AROUND_PODS
@@ -17,7 +18,7 @@ from kschedctl.api.validation.unknown_fields import POD_HOLDERS, unknown_fields
 from kschedctl.cluster import CLUSTER_SCOPED, FIELDS, NOT_GIVEN, OBSERVED, OF_CREATION, Gap, gaps_of, without_nulls
 from kschedctl.errors import InputError
 from kschedctl.sources.documents.place import Place
-from kschedctl.sources.kinds import is_newer_kind, is_read, without_type
+from kschedctl.sources.kinds import without_type
 from kschedctl.sources.newer_versions import left_out, taken, unknown_field
 from kschedctl.sources.object_names import check_names
 from kschedctl.sources.pod_items import PodItems
@@ -148,7 +149,7 @@ class Collector:
             raise place.error("no Kubernetes object: it has no kind")
         if kind in ("Table", "Status"):
             raise place.error(f"a {kind} is no object of a cluster", hint="print the objects with -o json or -o yaml")
-        return is_read(kind, version, place)
+        return is_read(kind, version, place.error)
 
     @property
     def gaps(self) -> dict[str, Gap]:
@@ -200,7 +201,7 @@ class Collector:
         if kind in ONLY_STORED:
             self._stored(document, kind, place)
             return
-        obj = typed(document, kind, place)
+        obj = typed(document, KINDS[kind].struct, place)
         if kind in OBSERVED:
             if kept := self._told(kind, [obj]):
                 self.add(kind, kept, place.origin)
@@ -213,7 +214,7 @@ class Collector:
         if not _has_uid(document):
             return
         try:
-            obj = typed(document, kind, place)
+            obj = typed(document, KINDS[kind].struct, place)
             _check(kind, obj, lambda: place)
         except InputError:
             self._faulty.add(kind)

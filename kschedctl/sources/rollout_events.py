@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from kschedctl.api.decoding import type_name
+from kschedctl.api.objects import Event
 from kschedctl.api.observed.events import assigned, first_time, reporter
 from kschedctl.api.times import nanoseconds
 from kschedctl.errors import InputError
@@ -61,7 +62,7 @@ def _placement(document: Mapping[str, Any], path: str) -> RealPlacement | None:
 
 def _of_event(document: Mapping[str, Any], path: str) -> RealPlacement | None:
     """None for events of others with the same reason."""
-    event: Any = typed(document, "Event", Place(path))
+    event = typed(document, Event, Place(path))
     names = assigned(event)
     if names is None:
         return None

@@ -4,27 +4,27 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
 
 from kschedctl.api.decoding import from_builtins, type_name
-from kschedctl.api.objects import KINDS, Struct
 from kschedctl.cluster import without_nulls
 from kschedctl.errors import InputError
 from kschedctl.sources.documents.place import Place
 
+T = TypeVar("T")
 _STEP = re.compile(r"\.([^.\[\]]+)|\[(\d+|\.\.\.)\]")
 _PROBLEM = re.compile(r"(.*?)(?: - at `\$(.*)`)?", re.DOTALL)
 _GOT = re.compile(r"got `(\w+)`")
 _encode = msgspec.msgpack.Encoder().encode
 
 
-def typed(document: Mapping[str, Any], kind: str, place: Place, structs: Mapping[str, type[Struct]] = KINDS) -> Struct:
-    """The document as the struct of its kind. Raises InputError."""
+def typed(document: Mapping[str, Any], struct: type[T], place: Place) -> T:
+    """The document as this struct. Raises InputError."""
     document = without_nulls(document)
     try:
-        found: Struct = from_builtins(document, structs[kind])
+        found = from_builtins(document, struct)
         _encode(found)
     except msgspec.ValidationError as error:
         raise _field_error(document, str(error), place) from None

@@ -24,8 +24,8 @@ from urllib.parse import parse_qs, urlsplit
 
 import msgspec
 
-from kschedctl.sources.kinds import VERSIONS
-from kschedctl.sources.live.lists import paths, plural
+from kschedctl.api.kinds import KINDS
+from kschedctl.sources.live.lists import paths
 
 SCRIPTS = Path(sys.executable).parent
 CLIENT = """
@@ -64,7 +64,7 @@ class Pages:
             if items:
                 kind = msgspec.json.decode(items[0], type=Kind).kind
                 found = items[:: share if kind in ("Pod", "Node") else 1]
-                self.lists[f"/{plural(kind)}"] = kind, [msgspec.Raw(bytes(item)) for item in found]
+                self.lists[f"/{KINDS[kind].plural}"] = kind, [msgspec.Raw(bytes(item)) for item in found]
 
     def respond(self, target: str) -> bytes:
         parts = urlsplit(target)
@@ -77,11 +77,15 @@ class Pages:
         start, limit = int(query.get("continue", 0)), int(query.get("limit", len(items) or 1))
         end = start + limit
         metadata = {"resourceVersion": "1"} | ({"continue": str(end)} if end < len(items) else {})
-        document = {"kind": f"{kind or KINDS.get(parts.path, '')}List", "metadata": metadata, "items": items[start:end]}
+        document = {
+            "kind": f"{kind or KIND_AT.get(parts.path, '')}List",
+            "metadata": metadata,
+            "items": items[start:end],
+        }
         return msgspec.json.encode(document)
 
 
-KINDS = {path: kind for kind in VERSIONS for path in paths(kind)}
+KIND_AT = {path: kind for kind in KINDS for path in paths(kind)}
 
 
 def serve(pages: Pages) -> None:

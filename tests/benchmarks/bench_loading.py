@@ -33,10 +33,10 @@ WAYS = {
     ),
     "json.load": ("import json", "kept = [json.loads(file.read_bytes()) for file in files]"),
     "typed decoder": (
-        "import gc, msgspec; from kschedctl.api.objects import KINDS; gc.disable()\n"
+        "import gc, msgspec; from kschedctl.api.kinds import KINDS; gc.disable()\n"
         "kinds = {f'{kind.lower()}{s}': kind for kind in KINDS for s in ('s', 'es')}",
         "kept = [msgspec.json.decode(file.read_bytes(), type=msgspec.defstruct('List', [('items', "
-        "list[KINDS[kinds[file.stem]]])])) for file in files if file.stem in kinds]",
+        "list[KINDS[kinds[file.stem]].struct])])) for file in files if file.stem in kinds]",
     ),
 }
 """What is imported before, and what is measured. The decoder decodes whole files to the structs that are read."""

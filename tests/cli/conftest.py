@@ -9,12 +9,14 @@ from typing import Any, NamedTuple
 
 import pytest
 
+from kschedctl.api.kinds import KINDS
 from kschedctl.cli.main import main
 from kschedctl.cluster import FIELDS
-from kschedctl.sources.kinds import VERSIONS
 
 Json = dict[str, Any]
-NOTHING_ELSE: list[Json] = [{"apiVersion": VERSIONS[kind][0], "kind": f"{kind}List", "items": []} for kind in FIELDS]
+NOTHING_ELSE: list[Json] = [
+    {"apiVersion": KINDS[kind].versions[0], "kind": f"{kind}List", "items": []} for kind in FIELDS
+]
 
 
 class Outcome(NamedTuple):

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 import yaml
 
-from kschedctl.api.api_versions import API_VERSIONS
+from kschedctl.api.kinds import BY_KIND, KINDS
 from kschedctl.api.validation.known_fields import fields_by_type
 from kschedctl.cli.main import main
 from kschedctl.cluster import Cluster
@@ -20,7 +20,6 @@ from kschedctl.lint.framework.context import LintContext
 from kschedctl.lint.rule_reports import example
 from kschedctl.scheduler.configuration.version_fields import FIELDS
 from kschedctl.scheduler.framework.feature_gates import STAGES, FeatureGates
-from kschedctl.sources.kinds import VERSIONS
 
 POD = """\
 apiVersion: v1
@@ -106,9 +105,9 @@ def test_a_version_of_the_api_that_was_switched_on() -> None:
 
 
 def test_what_is_written_instead_is_there() -> None:
-    newest = {version for versions in VERSIONS.values() for version in versions} | {"autoscaling/v2", "batch/v1"}
-    newest |= {version.name for version in API_VERSIONS if version.removed is None or version.removed > 36}
-    assert {each.instead for each in API_VERSIONS} <= newest | {"", "kubescheduler.config.k8s.io/v1"}
+    newest = {version for kind in KINDS.values() for version in kind.versions} | {"autoscaling/v2", "batch/v1"}
+    newest |= {version.name for version in BY_KIND.values() if version.removed is None or version.removed > 36}
+    assert {each.instead for each in BY_KIND.values()} <= newest | {"", "kubescheduler.config.k8s.io/v1"}
 
 
 @pytest.mark.parametrize(

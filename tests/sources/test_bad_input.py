@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
+from kschedctl.api.kinds import KINDS
 from kschedctl.errors import InputError
-from kschedctl.sources.kinds import VERSIONS
 from kschedctl.sources.read import load_configuration_file, read
 
 POD = '{"apiVersion":"v1","kind":"Pod","metadata":{"name":"web"},"spec":{%s}}'
@@ -289,7 +289,8 @@ def test_a_name_with_a_slash_is_refused(kind: str, length: int, tmp_path: Path) 
     """``namespace/name`` is one object. Long lists are read in another way."""
     meta = {"name": "a/b", "labels": {"x": "y" * 60}}
     items = [
-        {"kind": kind, "apiVersion": VERSIONS[kind][0], "metadata": {**meta, "name": f"a{i}"}} for i in range(length)
+        {"kind": kind, "apiVersion": KINDS[kind].versions[0], "metadata": {**meta, "name": f"a{i}"}}
+        for i in range(length)
     ]
     items[-1]["metadata"] = meta
     file = tmp_path / "list.json"

@@ -10,8 +10,8 @@ import pytest
 
 import kschedctl
 from kschedctl.api.api_versions import is_foreign
+from kschedctl.api.kinds import KINDS, is_newer_kind
 from kschedctl.cluster import FIELDS, OBSERVED
-from kschedctl.sources.kinds import VERSIONS, is_newer_kind
 from kschedctl.sources.read import read
 
 NODE = {"kind": "Node", "apiVersion": "v1", "metadata": {"name": "n1"}, "status": {"allocatable": {"cpu": "1"}}}
@@ -23,7 +23,7 @@ SERVED_BY_1_37 = {
 
 def newer(kind: str, version: str = "", **fields: Any) -> dict[str, Any]:
     """An object that a cluster has, in version v99 of its group."""
-    group, slash, _ = VERSIONS[kind][0].rpartition("/")
+    group, slash, _ = KINDS[kind].versions[0].rpartition("/")
     meta = {"name": "x", "namespace": "d", "uid": "1"}
     return {"kind": kind, "apiVersion": version or f"{group}{slash}v99", "metadata": meta, **fields}
 
@@ -41,7 +41,7 @@ def files(folder: Path, form: str, *objects: dict[str, Any]) -> list[str]:
 
 
 @pytest.mark.parametrize("form", ["yaml", "json list", "json documents"])
-@pytest.mark.parametrize("kind", sorted(kind for kind, (first, *_) in VERSIONS.items() if not is_foreign(first)))
+@pytest.mark.parametrize("kind", sorted(each.name for each in KINDS.values() if not is_foreign(each.versions[0])))
 def test_any_kind_in_a_version_to_come(kind: str, form: str, tmp_path: Path) -> None:
     cluster = kschedctl.Cluster.from_paths(files(tmp_path, form, newer(kind, madeUp={"by": "v99"}), NODE))
     assert [node.metadata.name for node in cluster.nodes] == ["n1"]

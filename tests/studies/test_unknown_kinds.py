@@ -14,8 +14,8 @@ from golden_cases import SETTINGS, family_lines
 from unknown_kinds import check_not_another
 
 import kschedctl
+from kschedctl.api.kinds import KINDS
 from kschedctl.cluster import FIELDS, NOT_GIVEN, Gap
-from kschedctl.sources.kinds import VERSIONS
 from kschedctl.studies.drain import drain
 from kschedctl.studies.failures import failures
 
@@ -31,7 +31,7 @@ def typed_lists(objects: list[Json], without: str = "") -> list[Json]:
     for each in objects:
         by_kind[each["kind"]].append(each)
     return [
-        {"apiVersion": VERSIONS[kind][0], "kind": f"{kind}List", "metadata": {}, "items": by_kind[kind]}
+        {"apiVersion": KINDS[kind].versions[0], "kind": f"{kind}List", "metadata": {}, "items": by_kind[kind]}
         for kind in FIELDS
         if kind != without
     ]

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re
 
-from kschedctl.api.objects import Event, Lease, Struct
+from kschedctl.api.objects import Event, Struct
 from kschedctl.api.observed.failed_creation import FAILED_CREATE, NO_REPLICA_SET
 
 SCHEDULED, FAILED_SCHEDULING, PREEMPTED, LEADER_ELECTION = (
@@ -53,7 +53,7 @@ def is_passed_over(obj: Struct) -> bool:
         return True
     if isinstance(obj, Event):
         return obj.reason not in REASONS and not is_refusal(obj.reason)
-    return isinstance(obj, Lease) and obj.metadata.namespace == NODE_LEASES
+    return bool(obj.metadata.namespace == NODE_LEASES)  # type: ignore[attr-defined]
 
 
 def first_time(event: Event) -> str:

@@ -9,8 +9,8 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping
 
-from kschedctl.api.api_versions import BY_KIND
 from kschedctl.api.json_values import field_at, object_at
+from kschedctl.api.kinds import BY_KIND
 from kschedctl.lint.fixes.field_edits import FieldEdit, RemoveField, RenameField, SetField
 from kschedctl.lint.objects.subject import Problem, Subject
 

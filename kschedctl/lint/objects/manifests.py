@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 from typing import Any, Generic, NamedTuple, TypeVar
 
 from kschedctl.api import objects as api
-from kschedctl.api.api_versions import kind_of
 from kschedctl.api.json_values import JsonObject, field_at, object_at
+from kschedctl.api.kinds import kind_of
 from kschedctl.cluster import CLUSTER_SCOPED, without_nulls
 from kschedctl.lint.objects.amounts import (
     asks_for_less_than_nothing,

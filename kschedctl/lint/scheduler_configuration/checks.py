@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from difflib import get_close_matches
 
-from kschedctl.api.api_versions import fate
 from kschedctl.api.json_values import JsonObject, array_at, object_at
+from kschedctl.api.kinds import fate
 from kschedctl.errors import ConfigurationError
 from kschedctl.lint.framework.context import LintContext
 from kschedctl.lint.framework.rule import ERROR, NOTE, WARNING, Rule, Severity

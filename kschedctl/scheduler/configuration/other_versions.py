@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
-from kschedctl.api.api_versions import fate
+from kschedctl.api.kinds import fate
 from kschedctl.api.kube_version import OLDEST_MINOR
 from kschedctl.scheduler.configuration.document import KIND, KubeSchedulerConfiguration
 from kschedctl.scheduler.configuration.profile import FORMER_PLUGINS

@@ -12,7 +12,7 @@ from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from functools import cache
 from typing import Any, NamedTuple
 
-from kschedctl.api.api_versions import first_minor
+from kschedctl.api.kinds import first_minor
 from kschedctl.api.kube_version import NEWEST_MINOR, OLDEST_MINOR
 from kschedctl.api.objects import PodSpec
 from kschedctl.cluster import FIELDS as FIELDS_OF_CLUSTER

@@ -10,6 +10,7 @@ from enum import IntFlag, StrEnum
 from functools import cache, partial
 from typing import Any, NamedTuple
 
+from kschedctl.api.kinds import KINDS
 from kschedctl.api.kube_version import ByVersion
 from kschedctl.scheduler.framework.feature_gates import FeatureGates
 from kschedctl.snapshot.fork import Fork
@@ -55,24 +56,7 @@ NODE = "Node"
 POD_RESOURCES = (ASSIGNED_POD, UNSCHEDULABLE_POD)
 """What happens to pods is told apart by whether they have a node; plugins ask for both at once."""
 
-RESOURCES: Mapping[str, str] = {
-    POD: POD,
-    NODE: NODE,
-    "PersistentVolume": "PersistentVolume",
-    "PersistentVolumeClaim": "PersistentVolumeClaim",
-    "CSINode": "storage.k8s.io/CSINode",
-    "CSIDriver": "storage.k8s.io/CSIDriver",
-    "CSIStorageCapacity": "storage.k8s.io/CSIStorageCapacity",
-    "StorageClass": "storage.k8s.io/StorageClass",
-    "VolumeAttachment": "storage.k8s.io/VolumeAttachment",
-    "ResourceClaim": "resource.k8s.io/ResourceClaim",
-    "ResourceSlice": "resource.k8s.io/ResourceSlice",
-    "DeviceClass": "resource.k8s.io/DeviceClass",
-    "PodGroup": "scheduling.k8s.io/PodGroup",
-    "CoschedulingPodGroup": "podgroups.v1alpha1.scheduling.x-k8s.io",
-    "ElasticQuota": "elasticquotas.v1alpha1.scheduling.x-k8s.io",
-    "NodeResourceTopology": "noderesourcetopologies.v1alpha2.topology.node.k8s.io",
-}
+RESOURCES: Mapping[str, str] = {kind.name: kind.event_resource for kind in KINDS.values() if kind.heard}
 """Kind -> the name under which plugins ask for it. Of other kinds the scheduler hears nothing."""
 
 

@@ -8,6 +8,7 @@ from typing import Any
 from msgspec.structs import replace
 
 from kschedctl.api import objects as api
+from kschedctl.api.kinds import LEASE
 from kschedctl.api.observed.events import OUT_OF
 from kschedctl.api.observed.failed_creation import FAILED_CREATE, JOB_ENDED, NO_REPLICA_SET, gist, tells_of_failure
 from kschedctl.sources.anonymize.rewriter import Handler, Rewriter
@@ -70,14 +71,14 @@ def _job_conditions(rewriter: Rewriter, value: tuple[api.Condition, ...], obj: A
     return tuple(api.Condition(each.type, each.status) for each in value if each.type in JOB_ENDED)
 
 
-def _lease_metadata(rewriter: Rewriter, value: api.RecordMeta, obj: Any) -> api.RecordMeta:
-    made: api.RecordMeta = rewriter.struct(value)
-    return replace(made, name=value.name) if value.name in COMPONENTS else made
+def _record_name(rewriter: Rewriter, value: str, obj: Any) -> str:
+    """Leases of schedulers are called as they are."""
+    return value if value in COMPONENTS else rewriter.own_name(value)
 
 
 def _referred(rewriter: Rewriter, value: str, obj: api.ObjectReference) -> str:
     """As the object of that name is called."""
-    return value if obj.kind == "Lease" and value in COMPONENTS else rewriter.own_name(value)
+    return value if obj.kind == LEASE and value in COMPONENTS else rewriter.own_name(value)
 
 
 def _name(rewriter: Rewriter, value: str, obj: Any) -> str:
@@ -89,7 +90,7 @@ def _nothing(rewriter: Rewriter, value: Any, obj: Any) -> str:
 
 
 OBSERVED_FIELDS: dict[type, dict[str, Handler]] = {
-    api.RecordMeta: {"name": _name, "namespace": _name},
+    api.RecordMeta: {"name": _record_name, "namespace": _name},
     api.ObjectReference: {"namespace": _name, "name": _referred, "uid": _name},
     api.EventSource: {"component": _component, "host": _name},
     api.Event: {
@@ -103,6 +104,5 @@ OBSERVED_FIELDS: dict[type, dict[str, Handler]] = {
     api.WorkloadStatus: {"conditions": _workload_conditions},
     api.StoredJobStatus: {"conditions": _job_conditions},
     api.LeaseSpec: {"holder_identity": _identity},
-    api.Lease: {"metadata": _lease_metadata},
 }
 """Struct -> its fields that are put under pseudonyms, or left out."""

@@ -17,9 +17,9 @@ from msgspec.structs import replace
 from kschedctl.api.arrays import Ints
 from kschedctl.api.columns import LATEST, NEVER, UID_BYTES, TextColumn, Texts, Times, Uids
 from kschedctl.api.decoding import from_msgpack
+from kschedctl.api.kinds import KINDS
 from kschedctl.api.noise import without_host_path, without_noise
 from kschedctl.api.objects import (
-    KINDS,
     Affinity,
     ContainerImage,
     Node,
@@ -236,7 +236,7 @@ def _nodes(data: bytes) -> tuple[Node, ...]:
 
 
 def _others(kind: str, data: bytes) -> tuple[Struct, ...]:
-    objects: Any = GenericAlias(tuple, (KINDS[kind], ...))
+    objects: Any = GenericAlias(tuple, (KINDS[kind].struct, ...))
     found: tuple[Struct, ...] = from_msgpack(data, objects)
     return found
 

@@ -9,10 +9,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from queue import Empty, Queue
 
+from kschedctl.api.kinds import KINDS
 from kschedctl.cluster import Cluster
 from kschedctl.errors import ClusterError
 from kschedctl.sources.live.http import BrokenOffError, RefusedError, Server
-from kschedctl.sources.live.lists import GONE, Listing, Others, plural, read_path
+from kschedctl.sources.live.lists import GONE, Listing, Others, read_path
 from kschedctl.sources.live.reading import Reading
 from kschedctl.sources.live.watch import WatchEvent, changed, watch
 
@@ -120,7 +121,7 @@ class Follower:
                 if failures > MOST_FAILURES:
                     self.updates.put(Update(kind, ClusterError(str(error), where=self.server.host)))
                     return
-                log.info("the watch of %s broke off: %s", plural(kind), error)
+                log.info("the watch of %s broke off: %s", KINDS[kind].plural, error)
                 self.stopped.wait(min(FIRST_WAIT * 2**failures, LONGEST_WAIT))
             except ClusterError as error:
                 self.updates.put(Update(kind, error))
@@ -129,7 +130,9 @@ class Follower:
     def _listed(self, kind: str, listing: Listing, refused: RefusedError) -> Listing | None:
         """The list anew: at once when the watch came too late, else every now and then, for want of a watch."""
         if refused.code != GONE:
-            log.warning("warning: %s cannot be watched (%s): listed every %g s", plural(kind), refused, POLL_SECONDS)
+            log.warning(
+                "warning: %s cannot be watched (%s): listed every %g s", KINDS[kind].plural, refused, POLL_SECONDS
+            )
             self.stopped.wait(POLL_SECONDS)
         try:
             fresh = read_path(self.server, kind, listing.path, listing.fields)

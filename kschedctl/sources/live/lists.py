@@ -18,15 +18,15 @@ from typing import Any, NamedTuple
 import msgspec
 from msgspec.structs import replace
 
-from kschedctl.api.api_versions import kind_in_api
 from kschedctl.api.decoding import from_builtins, from_json
+from kschedctl.api.kinds import KINDS, kind_in_api
 from kschedctl.api.noise import without_noise
-from kschedctl.api.objects import KINDS, ContainerImage, Node, Pod, Struct
+from kschedctl.api.objects import ContainerImage, Node, Pod, Struct
 from kschedctl.api.observed.events import is_passed_over
 from kschedctl.api.pod_table import Key, PodTable, PodTableBuilder
 from kschedctl.cluster import OBSERVED, without_nulls
 from kschedctl.errors import ClusterError
-from kschedctl.sources.kinds import VERSIONS, item_type
+from kschedctl.sources.kinds import item_type
 from kschedctl.sources.live.http import End, RefusedError, Server, TooLargeError, segment, unreadable
 from kschedctl.sources.object_names import check_made
 from kschedctl.sources.pod_items import PodItems
@@ -103,8 +103,8 @@ def paths(kind: str, namespace: str = "") -> Iterator[str]:
     (['/api/v1/namespaces/shop/pods'], ['/apis/storage.k8s.io/v1/storageclasses'])
     """
     within = f"namespaces/{segment(namespace)}/" if namespace else ""
-    for version in VERSIONS[kind]:
-        yield f"{'/apis' if '/' in version else '/api'}/{version}/{within}{plural(kind)}"
+    for version in KINDS[kind].versions:
+        yield f"{'/apis' if '/' in version else '/api'}/{version}/{within}{KINDS[kind].plural}"
 
 
 def plural(kind: str) -> str:
@@ -123,7 +123,7 @@ def read_path(server: Server, kind: str, path: str, fields: str = "") -> Listing
         except RefusedError as error:
             if error.code != GONE or restart == RESTARTS:
                 raise
-            log.info("%s changed too fast to be listed in one go: starting anew", plural(kind))
+            log.info("%s changed too fast to be listed in one go: starting anew", KINDS[kind].plural)
     raise AssertionError("unreachable")
 
 
@@ -132,10 +132,12 @@ def _read_pages(server: Server, kind: str, path: str, fields: str) -> Listing:
     version, found = "", 0
     for head, body in _pages(server, kind, path, fields):
         version = version or head.metadata.resource_version
-        with _shape(plural(kind), server.host):
+        with _shape(KINDS[kind].plural, server.host):
             found += collected.add(body)
         if found > MOST_OBJECTS:
-            raise ClusterError(f"more than {MOST_OBJECTS:,} {plural(kind)}: no cluster has so many", where=server.host)
+            raise ClusterError(
+                f"more than {MOST_OBJECTS:,} {KINDS[kind].plural}: no cluster has so many", where=server.host
+            )
     return Listing(collected.objects(), version, path, fields)
 
 
@@ -152,7 +154,7 @@ def _pages(server: Server, kind: str, path: str, fields: str) -> Iterator[tuple[
             following = None
             if token:
                 if token in tokens or len(tokens) == MOST_PAGES:
-                    raise ClusterError(f"the list of {plural(kind)} has no end", where=server.host)
+                    raise ClusterError(f"the list of {KINDS[kind].plural} has no end", where=server.host)
                 tokens.add(token)
                 following = ahead.submit(_page, server, kind, path, {**chosen, "continue": token}, end)
             yield head, body
@@ -181,7 +183,7 @@ class KindCollector:
 
     def add(self, body: bytes) -> int:
         """Take in a page; how many objects it has. Raises ValueError, OverflowError, RecursionError."""
-        objects = _decoded(_page_type(KINDS[self._kind]), body).items or ()
+        objects = _decoded(_page_type(KINDS[self._kind].struct), body).items or ()
         check_made(chain.from_iterable(map(key_of, objects)))
         for obj in objects:
             if self._kind in OBSERVED and is_passed_over(obj):
@@ -239,7 +241,7 @@ def _head(kind: str, body: bytes) -> Head:
 def decode_object(kind: str, body: bytes, where: str) -> Struct:
     """One object. Raises ClusterError for what is not of the kind's shape."""
     with _shape(f"a {kind}", where):
-        obj: Struct = _decoded(KINDS[kind], body)
+        obj: Struct = _decoded(KINDS[kind].struct, body)
         check_made(key_of(obj))
         return obj
 

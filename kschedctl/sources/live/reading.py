@@ -14,6 +14,7 @@ from msgspec.structs import replace as altered
 from kschedctl.api.api_versions import is_foreign
 from kschedctl.api.gangs import group_kinds
 from kschedctl.api.garbage import without_garbage_collection
+from kschedctl.api.kinds import KINDS
 from kschedctl.api.objects import Pod, PodSpec
 from kschedctl.api.pod_table import PodTable
 from kschedctl.cluster import CLUSTER_SCOPED, FIELDS, NOT_LISTED, OBSERVED, OF_CREATION, Cluster, Gap, Picture, gaps_of
@@ -22,10 +23,9 @@ from kschedctl.errors.urls import without_user
 from kschedctl.scheduler.framework.feature_gates import SPECS
 from kschedctl.scheduler.framework.kinds_read import ALWAYS, OF_NEW_PODS
 from kschedctl.scheduler.scheduler import Scheduler
-from kschedctl.sources.kinds import VERSIONS
 from kschedctl.sources.live.connection import Connection
 from kschedctl.sources.live.http import BrokenOffError, RefusedError, Server
-from kschedctl.sources.live.lists import FORBIDDEN, NOT_FOUND, Listing, plural, read_list
+from kschedctl.sources.live.lists import FORBIDDEN, NOT_FOUND, Listing, read_list
 from kschedctl.sources.live.scheduler import SchedulerSetup, read_setup
 from kschedctl.sources.live.watch import caught_up
 
@@ -33,8 +33,6 @@ log = logging.getLogger(__name__)
 
 SIDE_BY_SIDE = 8
 ESSENTIAL = ("Node", "Pod")
-SYSTEM = "kube-system"
-"""Where kube-scheduler's instances keep their lease, unless they are told otherwise."""
 RIGHTS = "kschedctl needs to get, list and watch them: see Rights in the README"
 
 
@@ -174,7 +172,7 @@ def _read(server: Server, kind: str, namespace: str, fields: str) -> tuple[Listi
         if kind not in (*OBSERVED, *OF_CREATION):
             raise
         return None, Gap(f"could not be read: {error.what}")
-    namespace = SYSTEM if kind == "Lease" else namespace
+    namespace = KINDS[kind].home or namespace
     if refused.code == FORBIDDEN and kind not in CLUSTER_SCOPED:
         try:
             why = f"were read in namespace {namespace} alone: {refused.message}"
@@ -183,9 +181,9 @@ def _read(server: Server, kind: str, namespace: str, fields: str) -> tuple[Listi
             pass
     if kind in ESSENTIAL:
         raise ClusterError(refused.message, where=server.host, hint=RIGHTS)
-    if refused.code == NOT_FOUND and is_foreign(VERSIONS[kind][0]):
+    if refused.code == NOT_FOUND and is_foreign(KINDS[kind].versions[0]):
         return None, None  # nobody can have created one
-    no_api = f"are not served in {' or '.join(VERSIONS[kind])}"
+    no_api = f"are not served in {' or '.join(KINDS[kind].versions)}"
     return None, Gap(no_api if refused.code == NOT_FOUND else f"could not be read: {refused.message}")
 
 
@@ -197,7 +195,7 @@ def _one_picture(
         return dict(listings), {}, ()
     futures = {kind: threads.submit(_caught_up, server, kind, listing) for kind, listing in listings.items()}
     found = {kind: future.result() for kind, future in futures.items()}
-    unknown = [plural(kind) for kind, (_, number) in found.items() if number is None]
+    unknown = [KINDS[kind].plural for kind, (_, number) in found.items() if number is None]
     warning = f"what changed while the cluster was read is not known of {', '.join(unknown)}"
     changed = {kind: number for kind, (_, number) in found.items() if number}
     return {kind: listing for kind, (listing, _) in found.items()}, changed, (warning,) if unknown else ()
@@ -207,5 +205,5 @@ def _caught_up(server: Server, kind: str, listing: Listing) -> tuple[Listing, in
     try:
         return caught_up(server, kind, listing)
     except (RefusedError, BrokenOffError, ClusterError) as error:
-        log.info("%s: %s", plural(kind), error)
+        log.info("%s: %s", KINDS[kind].plural, error)
         return listing, None

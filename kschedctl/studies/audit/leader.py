@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from kschedctl.api.kinds import LEASE
 from kschedctl.reports.audit.leader import DifferentSetting, LeaderSection, SchedulerLease, ServedName
 from kschedctl.reports.findings import Finding
 from kschedctl.reports.unknown import VERDICT, UnknownKind
@@ -56,13 +57,13 @@ def _unknown(leases: Sequence[SchedulerLease], ground: Ground) -> Iterator[Unkno
     """What a claim that all is well leans on."""
     own = own_lease(ground.cluster)
     for kind, gap in (
-        ("Lease", ground.cluster.gap("Lease", own.namespace if own else "")),
+        (LEASE, ground.cluster.gap(LEASE, own.namespace if own else "")),
         *((kind, ground.cluster.gap(kind)) for kind in ("Event", "Pod")),
     ):
         if gap:
             yield UnknownKind(kind, gap.why, VERDICT)
     if any(each.holder and not each.renewed for each in leases):
-        yield UnknownKind("Lease", "that are held say nothing of when they were renewed", VERDICT)
+        yield UnknownKind(LEASE, "that are held say nothing of when they were renewed", VERDICT)
     if leases and not ground.now and not any(_others_later(each, ground) for each in leases):
         yield NO_TIMES
 
@@ -82,21 +83,21 @@ def _of_leases(leases: Sequence[SchedulerLease], ground: Ground) -> Iterator[Fin
             yield _of_other(each, ground)
         yield from _of_changes(each, ground)
     known = {each.lease for each in leases}
-    if own and str(own) not in known and not ground.cluster.gap("Lease", own.namespace):
-        yield NO_LEASE.finding(f"Lease {own}", "there is none of that name", namespace=own.namespace)
+    if own and str(own) not in known and not ground.cluster.gap(LEASE, own.namespace):
+        yield NO_LEASE.finding(f"{LEASE} {own}", "there is none of that name", namespace=own.namespace)
 
 
 def _of_own(lease: SchedulerLease, ground: Ground) -> Iterator[Finding]:
     namespace = lease.lease.partition("/")[0]
     if not lease.holder:
         told = f"given up{_ago(lease)}, and nobody took it"
-        yield STALE.finding(f"Lease {lease.lease}", told, namespace=namespace)
+        yield STALE.finding(f"{LEASE} {lease.lease}", told, namespace=namespace)
     elif lease.stale:
         certain = _others_later(lease, ground)
         told = f"held by {lease.holder}, renewed last at {lease.renewed}{_ago(lease)}; it lasts {lease.seconds} s"
         doubt = "" if certain else ", and no other lease was renewed since: the time of the reading may be another"
         yield STALE.finding(
-            f"Lease {lease.lease}", told + doubt, namespace=namespace, severity=ERROR if certain else WARNING
+            f"{LEASE} {lease.lease}", told + doubt, namespace=namespace, severity=ERROR if certain else WARNING
         )
 
 
@@ -106,7 +107,9 @@ def _of_other(lease: SchedulerLease, ground: Ground) -> Finding:
     recent = silent is None or silent < DAY
     told = f"held by {lease.holder or 'nobody'}, renewed last at {lease.renewed or 'no known time'}{_ago(lease)}"
     namespace = lease.lease.partition("/")[0]
-    return LEFT_BEHIND.finding(f"Lease {lease.lease}", told, namespace=namespace, severity=WARNING if recent else NOTE)
+    return LEFT_BEHIND.finding(
+        f"{LEASE} {lease.lease}", told, namespace=namespace, severity=WARNING if recent else NOTE
+    )
 
 
 def _ago(lease: SchedulerLease) -> str:
@@ -118,12 +121,12 @@ def _of_changes(lease: SchedulerLease, ground: Ground) -> Iterator[Finding]:
     namespace = lease.lease.partition("/")[0]
     if lease.elections >= OFTEN:
         told = f"{lease.elections:,} times somebody began to lead, within the hour for which events are kept"
-        yield FREQUENT.finding(f"Lease {lease.lease}", told, namespace=namespace)
+        yield FREQUENT.finding(f"{LEASE} {lease.lease}", told, namespace=namespace)
         return
     before = _transitions_before(lease, ground)
     if before is not None and lease.transitions - before >= OFTEN:
         told = f"it changed hands {lease.transitions - before:,} times since the earlier snapshot"
-        yield FREQUENT.finding(f"Lease {lease.lease}", told, namespace=namespace)
+        yield FREQUENT.finding(f"{LEASE} {lease.lease}", told, namespace=namespace)
 
 
 def _transitions_before(lease: SchedulerLease, ground: Ground) -> int | None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 
+from kschedctl.api.kinds import LEASE
 from kschedctl.api.ownership import owner_of
 from kschedctl.reports.audit.pending import PendingSection, WaitingPods
 from kschedctl.reports.findings import Finding
@@ -122,7 +123,7 @@ def _of_stuck(waiting: Sequence[WaitingPod], ground: Ground) -> Iterator[Unknown
 
 def _unread_schedulers(ground: Ground) -> list[UnknownKind]:
     """What would tell of other schedulers, where it was not read."""
-    gaps = {kind: ground.cluster.gap(kind) for kind in ("Lease", "Event")}
+    gaps = {kind: ground.cluster.gap(kind) for kind in (LEASE, "Event")}
     return [UnknownKind(kind, gap.why, VERDICT) for kind, gap in gaps.items() if gap]
 
 

@@ -7,12 +7,12 @@ from typing import Any
 
 from msgspec.structs import replace
 
+from kschedctl.api.kinds import KINDS
 from kschedctl.api.objects import Pod, Struct
 from kschedctl.api.ownership import owner_of
 from kschedctl.api.workloads import identity
 from kschedctl.reports.remedies import Remedy
 from kschedctl.studies.controllers.templates import template_spec, with_template_spec
-from kschedctl.studies.remedies.api_versions import CREATED_IN
 from kschedctl.studies.remedies.changes import Edited, Fix, ObjectKey
 from kschedctl.studies.remedies.immutable import is_updated
 from kschedctl.studies.remedies.json_patch import json_patch, plain
@@ -110,7 +110,7 @@ def object_changes(edits: Mapping[ObjectKey, Edited]) -> Iterator[dict[str, Any]
         if edit.after is None:
             yield {"delete": named}
         elif edit.before is None:
-            head = {"apiVersion": CREATED_IN[key.kind], "kind": key.kind}
+            head = {"apiVersion": KINDS[key.kind].versions[0], "kind": key.kind}
             yield {"create": head | plain(edit.after)}
         else:
             anew = {} if is_updated(edit.before, edit.after) else {"anew": True}

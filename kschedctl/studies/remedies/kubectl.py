@@ -8,9 +8,9 @@ from typing import Any
 
 from msgspec import to_builtins
 
+from kschedctl.api.kinds import KINDS
 from kschedctl.api.objects import Pod, Struct
 from kschedctl.api.ownership import Owner
-from kschedctl.studies.remedies.api_versions import CREATED_IN
 from kschedctl.studies.remedies.changes import ObjectKey
 from kschedctl.studies.remedies.json_patch import merge_patch, plain
 
@@ -36,7 +36,7 @@ def manifest(key: ObjectKey, found: Struct, **more: Any) -> Json:
     document.pop("status", None)
     meta = {name: value for name, value in document["metadata"].items() if name not in GIVEN_BY_THE_SERVER}
     spec = {"spec": {**document.get("spec", {}), **more}} if more else {}
-    return {"apiVersion": CREATED_IN[key.kind], "kind": key.kind, **document, "metadata": meta, **spec}
+    return {"apiVersion": KINDS[key.kind].versions[0], "kind": key.kind, **document, "metadata": meta, **spec}
 
 
 def apply(document: Json) -> str:

@@ -8,9 +8,9 @@ from typing import Any
 import msgspec
 
 from kschedctl.api import objects as api
-from kschedctl.api.api_versions import kind_of
 from kschedctl.api.defaults import default_node
 from kschedctl.api.json_values import object_at
+from kschedctl.api.kinds import KINDS, kind_of
 from kschedctl.cluster import CLUSTER_SCOPED, FIELDS, convert, describe, flatten, namespaced
 from kschedctl.errors import InputError
 from kschedctl.scheduler.framework.events import ChangedObject
@@ -42,7 +42,7 @@ def change_of(event: Mapping[str, Any], view: Fork) -> ChangedObject | None:
     if len(kinds) != 1 or "" in kinds:
         raise InputError("expected an object with a kind, the same in old and new", where="event")
     kind = kinds.pop()
-    if kind not in api.KINDS:
+    if kind not in KINDS:
         return None
     old, new = (stored(kind, convert(documents[s]), view) if s in documents else None for s in ("old", "new"))
     if old is not None and new is not None and _name(old) != _name(new):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Sequence
 from typing import NamedTuple
 
-from kschedctl.api.api_versions import kind_in_api
+from kschedctl.api.kinds import kind_in_api
 from kschedctl.scheduler.framework import Plugin, offers
 from kschedctl.scheduler.framework.events import (
     ASSIGNED_POD,

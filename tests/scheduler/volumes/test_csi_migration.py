@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from kschedctl.api.objects import KINDS, PersistentVolume, Volume
+from kschedctl.api.objects import PersistentVolume, Volume
 from kschedctl.cluster import convert
 from kschedctl.scheduler.plugins.helper.volumes.csi_migration import (
     BY_NAME,
@@ -28,7 +28,7 @@ def persistent_volume(source, labels=None, terms=None) -> PersistentVolume:
         spec["nodeAffinity"] = {"required": {"nodeSelectorTerms": [{"matchExpressions": e} for e in expressions]}}
     document = {"kind": "PersistentVolume", "metadata": {"name": "pv", "labels": labels or {}}, "spec": spec}
     found = convert(document)
-    assert isinstance(found, KINDS["PersistentVolume"])
+    assert isinstance(found, PersistentVolume)
     return found
 
 

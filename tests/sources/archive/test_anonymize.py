@@ -15,7 +15,7 @@ from test_archive_file import demo_cluster, recorded_cluster, unpacked
 
 import kschedctl
 from kschedctl.api import objects as api
-from kschedctl.cluster import FIELDS as KINDS
+from kschedctl.api.kinds import KINDS
 from kschedctl.cluster import Cluster, Picture
 from kschedctl.sources.anonymize.cluster import anonymized
 from kschedctl.sources.anonymize.fields import FIELDS
@@ -61,7 +61,7 @@ def test_no_original_is_left_in_the_file(make: Any, tmp_path: Path) -> None:
     made, _, stays = anonymized(cluster)
     write_archive(made, str(tmp_path / "s"), anonymized=True, stays=stays)
     everything = unpacked(tmp_path / "s").decode("utf-8", "replace").replace("".join(stays), "")
-    found = {text for field in KINDS.values() for obj in getattr(cluster, field) for text in texts(obj)}
+    found = {text for kind in KINDS.values() for obj in getattr(cluster, kind.field) for text in texts(obj)}
     words = set(re.findall(r"[\w./-]+", everything))
     left = {text for text in found & words if not is_well_known(text)}
     assert left <= API_WORDS, left - API_WORDS
@@ -135,7 +135,7 @@ def without_positions(value: Any) -> Any:
 
 def test_every_text_of_every_struct_is_decided_upon() -> None:
     """A new field must say whether it holds a name."""
-    structs, waiting = set[type](), [*api.KINDS.values()]
+    structs, waiting = set[type](), [kind.struct for kind in KINDS.values()]
     while waiting:
         struct = waiting.pop()
         if struct not in structs:

@@ -12,9 +12,9 @@ import pytest
 from api_server import Response, for_path, recorded_error, recordings, replayed, replayed_pages, serving, status
 from live_fixtures import WAITED, fixture_server_at, nobody  # noqa: F401 - fixtures
 
+from kschedctl.api.kinds import KINDS
 from kschedctl.cluster import OBSERVED, OF_CREATION
 from kschedctl.errors import ClusterError, InputError
-from kschedctl.sources.kinds import VERSIONS
 from kschedctl.sources.live import http as live_http
 from kschedctl.sources.live import lists as live_lists
 from kschedctl.sources.live.http import RefusedError, Server
@@ -36,7 +36,7 @@ def names(listing: live_lists.Listing) -> list[str]:
     return [obj.metadata.name for obj in listing.objects]  # type: ignore[attr-defined]
 
 
-@pytest.mark.parametrize("kind", [kind for kind in VERSIONS if kind not in NOT_RECORDED])
+@pytest.mark.parametrize("kind", [kind for kind in KINDS if kind not in NOT_RECORDED])
 def test_recorded_lists(kind: str, server_at: ServerAt) -> None:
     path = next(paths(kind))
     recorded = json.loads(next(r["body"] for r in recordings() if r["request"] == path))

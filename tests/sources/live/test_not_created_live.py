@@ -14,11 +14,11 @@ from api_server import Answer, Response, for_path, kubeconfig, replayed, serving
 from failed_creations import case, objects
 from live_fixtures import nobody  # noqa: F401 - a fixture
 
+from kschedctl.api.kinds import KINDS
 from kschedctl.api.observed.failed_creation import TOLD_BY
 from kschedctl.cli.main import main
 from kschedctl.cluster import LIMITS
-from kschedctl.sources.kinds import VERSIONS
-from kschedctl.sources.live.lists import paths, plural
+from kschedctl.sources.live.lists import paths
 
 Json = dict[str, Any]
 QUOTA = case(1)
@@ -27,7 +27,7 @@ RIGHTS = Path(__file__).parents[3] / "kschedctl/cli/topics/rights.md"
 
 
 def listed(kind: str, items: list[Json]) -> Answer:
-    document = {"kind": f"{kind}List", "apiVersion": VERSIONS[kind][0], "metadata": {"resourceVersion": "7"}}
+    document = {"kind": f"{kind}List", "apiVersion": KINDS[kind].versions[0], "metadata": {"resourceVersion": "7"}}
     return for_path(next(paths(kind)), Response(body=json.dumps({**document, "items": items}).encode()))
 
 
@@ -70,12 +70,12 @@ def test_of_a_pod_nothing_of_it_is_read(run: Any) -> None:
 
 @pytest.mark.parametrize("kind", ["Event", "Deployment"])
 def test_what_one_may_not_read_is_named(run: Any, kind: str) -> None:
-    refused = status(403, f"{plural(kind)} is forbidden")
+    refused = status(403, f"{KINDS[kind].plural} is forbidden")
     everywhere, namespaced = next(paths(kind)), next(paths(kind, "adm-rs-01"))
     answers = cluster(first=for_path(everywhere, refused), second=for_path(namespaced, refused))
     code, out, _ = run(*RUN, answers=answers)
     assert code == 1  # the ReplicaSet's condition tells it
-    assert f"{kind}s could not be read: {plural(kind)} is forbidden" in " ".join(out.split())
+    assert f"{kind}s could not be read: {KINDS[kind].plural} is forbidden" in " ".join(out.split())
 
 
 def test_the_rights_that_are_told_cover_all_that_is_read() -> None:
@@ -83,7 +83,7 @@ def test_the_rights_that_are_told_cover_all_that_is_read() -> None:
     (rights,) = re.findall(r"```yaml\n(apiVersion: rbac.*?)```", RIGHTS.read_text(), re.DOTALL)
     role = next(each for each in yaml.safe_load_all(rights) if each["kind"] == "ClusterRole")
     allowed = {(g, r) for rule in role["rules"] for g in rule["apiGroups"] for r in rule["resources"]}
-    assert {(v[0].rpartition("/")[0], plural(kind)) for kind, v in VERSIONS.items()} - allowed == NOT_ALWAYS
+    assert {(kind.versions[0].rpartition("/")[0], kind.plural) for kind in KINDS.values()} - allowed == NOT_ALWAYS
 
 
 NOT_ALWAYS = {("topology.node.k8s.io", "noderesourcetopologies")}

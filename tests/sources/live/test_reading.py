@@ -16,13 +16,13 @@ from live_fixtures import fixture_server_at, nobody  # noqa: F401 - fixtures
 from unknown_kinds import check_not_another
 
 import kschedctl
+from kschedctl.api.kinds import KINDS
 from kschedctl.cluster import FIELDS, Cluster, Gap
 from kschedctl.errors import ClusterError
 from kschedctl.reports.explanation import Explanation
 from kschedctl.reports.unknown import UnknownKind
 from kschedctl.sources.live.connection import Connection
 from kschedctl.sources.live.http import Server
-from kschedctl.sources.live.lists import plural
 from kschedctl.sources.live.reading import Wishes, read_live
 
 ServerAt = Callable[..., Server]
@@ -95,7 +95,7 @@ def test_a_forbidden_kind_never_makes_another_definite_answer(
     server_at: ServerAt, of_the_whole: dict[str, Explanation], kind: str
 ) -> None:
     def refused(path: str, query: dict[str, str]) -> Response | None:
-        return FORBIDDEN if path.rpartition("/")[2] == plural(kind) else None
+        return FORBIDDEN if path.rpartition("/")[2] == KINDS[kind].plural else None
 
     part, _ = read(server_at, refused)
     for pod, whole in of_the_whole.items():

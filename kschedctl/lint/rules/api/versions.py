@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from kschedctl.api.api_versions import BY_KIND, ApiVersion, is_foreign, versions_of
+from kschedctl.api.api_versions import ApiVersion, is_foreign
 from kschedctl.api.json_values import JsonObject, field_at
+from kschedctl.api.kinds import BY_KIND, versions_of
 from kschedctl.lint.framework import documentation as doc
 from kschedctl.lint.framework.context import LintContext
 from kschedctl.lint.framework.rule import ERROR, WARNING, Rule

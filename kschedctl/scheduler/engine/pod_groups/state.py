@@ -10,8 +10,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from kschedctl.api.api_versions import first_minor
 from kschedctl.api.arrays import Bools, Position, Rows
+from kschedctl.api.kinds import first_minor
 from kschedctl.api.objects import PodGroup
 from kschedctl.scheduler.framework.feature_gates import FeatureGates
 from kschedctl.snapshot.fork import Fork

@@ -1,0 +1,319 @@
+"""The kinds of objects that are read, a line each: struct, versions of the API, scope, what they are read for.
+
+What else depends on the kind follows from that: the fields of a Cluster, lists of a live server, files, snapshots.
+Upstream: the versions that kube-scheduler's informers list (v1.36); resource.k8s.io/v1beta2 has the fields of v1.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, fields
+from enum import Enum
+from typing import Any, NamedTuple
+
+from kschedctl.api import objects as api
+from kschedctl.api.api_versions import ApiVersion, group_of, is_foreign, is_newer
+from kschedctl.api.pod_table import NO_PODS, PodTable
+from kschedctl.errors import InputError
+
+
+class ReadFor(Enum):
+    """``CREATION``: which pods are wanted. ``LIMITS``: what the API server allows of these. ``HISTORY``: how scheduling
+    went: no verdict leans on it, and it changes all the time."""
+
+    SCHEDULING = "scheduling"
+    CREATION = "creation"
+    LIMITS = "limits"
+    HISTORY = "history"
+
+
+class ApiKind(NamedTuple):
+    """``name``: what it is called here, where ``kind`` in the API may be that of another group.
+
+    ``field``: of a Cluster. ``lifecycle``: the versions that come and go, oldest first. ``versions``: those that are
+    read, the first the one to ask for. ``home``: the namespace where to look for those of the scheduler, where not all
+    may be listed. ``heard``: whether the scheduler hears of their changes.
+    """
+
+    name: str
+    kind: str
+    field: str
+    struct: type[api.Struct]
+    lifecycle: tuple[ApiVersion, ...]
+    versions: tuple[str, ...]
+    namespaced: bool
+    read_for: ReadFor
+    home: str
+    heard: bool
+
+    @property
+    def plural(self) -> str:
+        """The resource: its name in paths and RBAC rules."""
+        return plural(self.kind).lower()
+
+    @property
+    def event_resource(self) -> str:
+        """The name under which plugins of the scheduler ask for its events."""
+        group, _, version = self.versions[0].rpartition("/")
+        if is_foreign(self.versions[0]):
+            return f"{self.plural}.{version}.{group}"
+        return f"{group}/{self.kind}" if group else self.kind
+
+
+def plural(kind: str) -> str:
+    """The objects of a kind: StorageClasses, PodDisruptionBudgets.
+
+    >>> plural("StorageClass"), plural("CSIStorageCapacity"), plural("Node")
+    ('StorageClasses', 'CSIStorageCapacities', 'Nodes')
+    """
+    if kind.endswith("y"):
+        return f"{kind[:-1]}ies"
+    return f"{kind}es" if kind.endswith("s") else f"{kind}s"
+
+
+_KIND = "kind"
+
+
+def _read(
+    struct: type[api.Struct],
+    *versions: str | ApiVersion,
+    name: str = "",
+    kind: str = "",
+    namespaced: bool = True,
+    read_for: ReadFor = ReadFor.SCHEDULING,
+    home: str = "",
+    heard: bool = False,
+) -> Any:
+    """A field of Objects. ``versions``: oldest first; one that all releases serve, and go on serving, is its name."""
+    name = name or struct.__name__
+    lifecycle = tuple(version for version in versions if isinstance(version, ApiVersion))
+    names = [v if isinstance(v, str) else v.name for v in reversed(versions) if isinstance(v, str) or v.is_read]
+    made = ApiKind(name, kind or name, "", struct, lifecycle, tuple(names), namespaced, read_for, home, heard)
+    return field(default=NO_PODS if struct is api.Pod else (), metadata={_KIND: made})
+
+
+_CORE, _APPS, _STORAGE, _DEVICES = "v1", "apps/v1", "storage.k8s.io/v1", "resource.k8s.io/v1"
+_PRIORITIES, _COSCHEDULING = "scheduling.k8s.io/v1", "scheduling.x-k8s.io/v1alpha1"
+_DRA, _GROUPS = "DynamicResourceAllocation", "GenericWorkload"
+_STORAGE_BETA, _ATTACHMENT_ALPHA = (
+    ApiVersion("storage.k8s.io/v1beta1", 14, 19, 22, _STORAGE),
+    ApiVersion("storage.k8s.io/v1alpha1", 9, 21, 24, _STORAGE),
+)
+_OLD_WORKLOADS = (
+    ApiVersion("extensions/v1beta1", 1, 8, 16, _APPS),
+    ApiVersion("apps/v1beta1", 6, 8, 16, _APPS),
+    ApiVersion("apps/v1beta2", 8, 9, 16, _APPS),
+)
+_IN_EXTENSIONS, _IN_BETA1, _IN_BETA2 = _OLD_WORKLOADS
+_CLASSIC = ApiVersion("resource.k8s.io/v1alpha2", 27, None, 31, _DEVICES, same_fields=False)
+_DRA_VERSIONS = (
+    ApiVersion("resource.k8s.io/v1alpha3", 31, None, 34, _DEVICES, _DRA, same_fields=False),
+    ApiVersion("resource.k8s.io/v1beta1", 32, 35, 38, _DEVICES, _DRA, same_fields=False),
+    ApiVersion("resource.k8s.io/v1beta2", 33, 36, 39, _DEVICES, _DRA),
+    ApiVersion(_DEVICES, 34, gate=_DRA),
+)
+_TAINT_RULES = (
+    ApiVersion("resource.k8s.io/v1alpha3", 33, 36, 39, "resource.k8s.io/v1beta2", "DRADeviceTaints"),
+    ApiVersion("resource.k8s.io/v1beta2", 36, gate="DRADeviceTaintRules"),
+)
+_POD_GROUPS = ApiVersion("scheduling.k8s.io/v1alpha2", 36, gate=_GROUPS)
+
+
+@dataclass(frozen=True, repr=False)
+class Objects:
+    """What is read of a cluster, by kind; a kind more is a line more."""
+
+    pods: PodTable = _read(api.Pod, _CORE, heard=True)
+    nodes: tuple[api.Node, ...] = _read(api.Node, _CORE, namespaced=False, heard=True)
+    namespaces: tuple[api.Namespace, ...] = _read(api.Namespace, _CORE, namespaced=False)
+    services: tuple[api.Service, ...] = _read(api.Service, _CORE)
+    replication_controllers: tuple[api.ReplicationController, ...] = _read(api.ReplicationController, _CORE)
+    replica_sets: tuple[api.StoredWorkload, ...] = _read(
+        api.StoredWorkload, _IN_EXTENSIONS, _IN_BETA2, _APPS, name="ReplicaSet"
+    )
+    stateful_sets: tuple[api.StoredWorkload, ...] = _read(
+        api.StoredWorkload, _IN_BETA1, _IN_BETA2, _APPS, name="StatefulSet"
+    )
+    pod_disruption_budgets: tuple[api.PodDisruptionBudget, ...] = _read(
+        api.PodDisruptionBudget, ApiVersion("policy/v1beta1", 5, 21, 25, "policy/v1"), "policy/v1"
+    )
+    priority_classes: tuple[api.PriorityClass, ...] = _read(
+        api.PriorityClass,
+        ApiVersion("scheduling.k8s.io/v1beta1", 11, 14, 22, _PRIORITIES),
+        _PRIORITIES,
+        namespaced=False,
+    )
+    runtime_classes: tuple[api.RuntimeClass, ...] = _read(
+        api.RuntimeClass,
+        ApiVersion("node.k8s.io/v1beta1", 13, 22, 25, "node.k8s.io/v1"),
+        "node.k8s.io/v1",
+        namespaced=False,
+    )
+    persistent_volume_claims: tuple[api.PersistentVolumeClaim, ...] = _read(
+        api.PersistentVolumeClaim, _CORE, heard=True
+    )
+    persistent_volumes: tuple[api.PersistentVolume, ...] = _read(
+        api.PersistentVolume, _CORE, namespaced=False, heard=True
+    )
+    storage_classes: tuple[api.StorageClass, ...] = _read(
+        api.StorageClass, _STORAGE_BETA, _STORAGE, namespaced=False, heard=True
+    )
+    csi_nodes: tuple[api.CSINode, ...] = _read(
+        api.CSINode, _STORAGE_BETA._replace(deprecated=17), _STORAGE, namespaced=False, heard=True
+    )
+    csi_drivers: tuple[api.CSIDriver, ...] = _read(api.CSIDriver, _STORAGE_BETA, _STORAGE, namespaced=False, heard=True)
+    csi_storage_capacities: tuple[api.CSIStorageCapacity, ...] = _read(
+        api.CSIStorageCapacity,
+        _ATTACHMENT_ALPHA._replace(since=19),
+        ApiVersion("storage.k8s.io/v1beta1", 21, 24, 27, _STORAGE),
+        _STORAGE,
+        heard=True,
+    )
+    volume_attachments: tuple[api.VolumeAttachment, ...] = _read(
+        api.VolumeAttachment, _ATTACHMENT_ALPHA, _STORAGE_BETA, _STORAGE, namespaced=False, heard=True
+    )
+    resource_claims: tuple[api.ResourceClaim, ...] = _read(api.ResourceClaim, _CLASSIC, *_DRA_VERSIONS, heard=True)
+    resource_claim_templates: tuple[api.ResourceClaimTemplate, ...] = _read(
+        api.ResourceClaimTemplate, _CLASSIC, *_DRA_VERSIONS
+    )
+    device_classes: tuple[api.DeviceClass, ...] = _read(api.DeviceClass, *_DRA_VERSIONS, namespaced=False, heard=True)
+    resource_slices: tuple[api.ResourceSlice, ...] = _read(
+        api.ResourceSlice, *_DRA_VERSIONS, namespaced=False, heard=True
+    )
+    device_taint_rules: tuple[api.DeviceTaintRule, ...] = _read(api.DeviceTaintRule, *_TAINT_RULES, namespaced=False)
+    pod_groups: tuple[api.PodGroup, ...] = _read(api.PodGroup, _POD_GROUPS, heard=True)
+    coscheduling_pod_groups: tuple[api.CoschedulingPodGroup, ...] = _read(
+        api.CoschedulingPodGroup, _COSCHEDULING, kind="PodGroup", heard=True
+    )
+    volcano_pod_groups: tuple[api.VolcanoPodGroup, ...] = _read(
+        api.VolcanoPodGroup, "scheduling.volcano.sh/v1beta1", kind="PodGroup"
+    )
+    elastic_quotas: tuple[api.ElasticQuota, ...] = _read(api.ElasticQuota, _COSCHEDULING, heard=True)
+    node_resource_topologies: tuple[api.NodeResourceTopology, ...] = _read(
+        api.NodeResourceTopology, "topology.node.k8s.io/v1alpha2", namespaced=False, heard=True
+    )
+    deployments: tuple[api.StoredWorkload, ...] = _read(
+        api.StoredWorkload, *_OLD_WORKLOADS, _APPS, name="Deployment", read_for=ReadFor.CREATION
+    )
+    daemon_sets: tuple[api.StoredWorkload, ...] = _read(
+        api.StoredWorkload, _IN_EXTENSIONS, _IN_BETA2, _APPS, name="DaemonSet", read_for=ReadFor.CREATION
+    )
+    jobs: tuple[api.StoredJob, ...] = _read(api.StoredJob, "batch/v1", name="Job", read_for=ReadFor.CREATION)
+    resource_quotas: tuple[api.CreationLimit, ...] = _read(
+        api.CreationLimit, _CORE, name="ResourceQuota", read_for=ReadFor.LIMITS
+    )
+    limit_ranges: tuple[api.CreationLimit, ...] = _read(
+        api.CreationLimit, _CORE, name="LimitRange", read_for=ReadFor.LIMITS
+    )
+    events: tuple[api.Event, ...] = _read(api.Event, "events.k8s.io/v1", _CORE, read_for=ReadFor.HISTORY)
+    leases: tuple[api.Lease, ...] = _read(
+        api.Lease, "coordination.k8s.io/v1", read_for=ReadFor.HISTORY, home="kube-system"
+    )
+
+
+KINDS: Mapping[str, ApiKind] = {
+    made.name: made for made in (each.metadata[_KIND]._replace(field=each.name) for each in fields(Objects))
+}
+"""All that are read, by what they are called here."""
+
+LEASE = "Lease"
+"""Read for who leads among schedulers."""
+
+OTHERS: Mapping[str, tuple[ApiVersion, ...]] = {
+    "CronJob": (ApiVersion("batch/v1beta1", 8, 21, 25, "batch/v1"),),
+    "HorizontalPodAutoscaler": (
+        ApiVersion("autoscaling/v2beta1", 8, 22, 25, "autoscaling/v2"),
+        ApiVersion("autoscaling/v2beta2", 12, 23, 26, "autoscaling/v2"),
+    ),
+    "VolumeAttributesClass": (
+        ApiVersion("storage.k8s.io/v1alpha1", 29, 32, 35, _STORAGE),
+        ApiVersion("storage.k8s.io/v1beta1", 31, 34, 37, _STORAGE),
+        ApiVersion(_STORAGE, 34, gate="VolumeAttributesClass"),
+    ),
+    "ResourceClass": (ApiVersion("resource.k8s.io/v1alpha2", 27, None, 31),),
+    "PodSchedulingContext": (
+        ApiVersion("resource.k8s.io/v1alpha2", 27, None, 31),
+        ApiVersion("resource.k8s.io/v1alpha3", 31, None, 32),
+    ),
+    "Workload": (
+        ApiVersion("scheduling.k8s.io/v1alpha1", 35, None, 36, "scheduling.k8s.io/v1alpha2", _GROUPS),
+        _POD_GROUPS,
+    ),
+    "KubeSchedulerConfiguration": tuple(
+        ApiVersion(f"kubescheduler.config.k8s.io/{name}", since, None, removed, "kubescheduler.config.k8s.io/v1")
+        for name, since, removed in (("v1beta1", 19, 23), ("v1beta2", 22, 28), ("v1beta3", 23, 29))
+    ),
+}
+"""The versions that come and go of kinds that are not read, oldest first."""
+
+BY_KIND: Mapping[tuple[str, str], ApiVersion] = {
+    (version.name, kind): version
+    for kind, versions in {**{each.name: each.lifecycle for each in KINDS.values()}, **OTHERS}.items()
+    for version in versions
+}
+"""(apiVersion, kind) -> what is known of it."""
+
+
+def versions_of(kind: str) -> list[ApiVersion]:
+    """Those of a kind that come and go, oldest first."""
+    return list(KINDS[kind].lifecycle if kind in KINDS else OTHERS.get(kind, ()))
+
+
+def first_minor(kind: str) -> int:
+    """The first minor version that has a kind at all, of those whose every version comes and goes."""
+    return min(version.since for version in versions_of(kind))
+
+
+def fate(api_version: str, kind: str) -> str:
+    """``was removed in 1.25``, or since when it is deprecated, in the newest version; "" where neither is so.
+
+    >>> fate("policy/v1beta1", "PodDisruptionBudget"), fate("policy/v1", "PodDisruptionBudget")
+    ('was removed in 1.25', '')
+    """
+    known = BY_KIND.get((api_version, kind))
+    return known.fate() if known else ""
+
+
+_RENAMED = {(group_of(each.versions[0]), each.kind): each.name for each in KINDS.values() if each.kind != each.name}
+
+
+def known_as(kind: str, api_version: str) -> str:
+    """What a kind is called here, in whichever version of its group.
+
+    >>> known_as("PodGroup", "scheduling.volcano.sh/v1beta1"), known_as("PodGroup", "scheduling.k8s.io/v1alpha2")
+    ('VolcanoPodGroup', 'PodGroup')
+    """
+    return _RENAMED.get((group_of(api_version), kind), kind)
+
+
+def kind_of(document: Mapping[str, Any]) -> str:
+    """The kind of a document, as it is called here; empty for one that names none."""
+    return known_as(str(document.get("kind", "")), str(document.get("apiVersion", "")))
+
+
+def kind_in_api(known: str) -> str:
+    """What a kind is called in the API."""
+    return KINDS[known].kind if known in KINDS else known
+
+
+def is_read(kind: str, version: str, error: Callable[..., InputError]) -> bool:
+    """Whether scheduling reads such objects; kinds of that name that other vendors define do not count.
+
+    An item of a typed list may leave its version out. Raises the ``error`` for an older version of what is read.
+    """
+    found = KINDS.get(kind)
+    if found is None:
+        return False
+    if not version or version in found.versions:
+        return True
+    if is_newer_kind(kind, version):
+        return found.read_for is not ReadFor.HISTORY
+    if is_foreign(version) or found.read_for is not ReadFor.SCHEDULING:
+        return False
+    said = f"{kind} in apiVersion {version} {fate(version, kind) or 'is not known'}"
+    raise error(said, hint=f"{' or '.join(found.versions)} is what kschedctl reads")
+
+
+def is_newer_kind(kind: str, version: str) -> bool:
+    """Whether this is a version of what is read that came later than all that are known here."""
+    return kind in KINDS and version not in KINDS[kind].versions and is_newer(version, KINDS[kind].versions)
