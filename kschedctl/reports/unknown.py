@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from typing import TypedDict
 
 import msgspec
 
@@ -40,6 +41,26 @@ class UnknownKind(msgspec.Struct, frozen=True, rename="camel"):
     kind: str
     why: str
     affects: str
+
+
+class Unread(TypedDict):
+    """The fields of a report that tell what was not read, and whether its verdict hangs on that."""
+
+    unknown: tuple[UnknownKind, ...]
+    undecided: bool
+
+
+class Basis(Unread):
+    """The fields that tell all that an answer rests on: ``not_replayed``, what plugins and the like it leaves out."""
+
+    not_replayed: tuple[str, ...]
+
+
+class ClusterBasis(Basis):
+    """The same of an answer about many pods: what of them is ``ignored``, and what was ``extended`` by extenders."""
+
+    ignored: tuple[str, ...]
+    extended: tuple[str, ...]
 
 
 def undecided(unknown: Iterable[UnknownKind]) -> bool:

@@ -25,10 +25,10 @@ from kschedctl.studies.controllers.creation import MOST_PODS, create
 from kschedctl.studies.controllers.manifests import refuse_written, sort_out
 from kschedctl.studies.edits.cluster_edits import added
 from kschedctl.studies.parallel import ALONE, UNSEEN, Progress, Workers, run_all
-from kschedctl.studies.unknown import of_simulation, said, together
+from kschedctl.studies.unknown import of_simulation, together
 from kschedctl.studies.what_if.over_runs import spread
 from kschedctl.studies.what_if.placements import domain_keys, headroom, nodes_of, per_domain
-from kschedctl.studies.what_if.shared_cluster import Scene, left_out, searched, those_who_may_ask
+from kschedctl.studies.what_if.shared_cluster import Scene, cluster_basis, search_start, those_who_may_ask
 from kschedctl.studies.why.eliminations import eliminations
 from kschedctl.studies.why.reach import but_for_room, obstacles
 
@@ -90,9 +90,9 @@ def capacity(
 
 def _report(scene: Shapes, seed: int, shapes: Sequence[ShapeCapacity], interrupted: bool) -> Capacity:
     unknown = together(shape.unknown for shape in shapes)
-    start = searched(scene.sampling, len(scene.cluster.nodes), seed)
-    left = left_out(scene.scheduler, created=(pod for pods in scene.pods for pod in pods))
-    return Capacity(seed, tuple(shapes), interrupted=interrupted, **start, **left, **said(unknown))
+    start = search_start(scene.sampling, len(scene.cluster.nodes), seed)
+    basis = cluster_basis(unknown, scene.scheduler, created=(pod for pods in scene.pods for pod in pods))
+    return Capacity(seed, tuple(shapes), interrupted=interrupted, search_start=start, **basis)
 
 
 def _over_runs(found: Sequence[ShapeCapacity]) -> ShapeCapacity:

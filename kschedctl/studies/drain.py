@@ -26,12 +26,12 @@ from kschedctl.scheduler.simulation.simulation import Simulation
 from kschedctl.studies.controllers.eviction import Evictions
 from kschedctl.studies.edits.node_edits import cordoned, find_nodes
 from kschedctl.studies.parallel import ALONE, UNSEEN, Progress, Workers
-from kschedctl.studies.unknown import of_simulation, said, together
+from kschedctl.studies.unknown import of_simulation, together, unread
 from kschedctl.studies.what_if.order_of_return import in_no_order, most_in_no_order, order_of_return, unplaced_over_runs
 from kschedctl.studies.what_if.over_runs import over_runs, try_seeds
 from kschedctl.studies.what_if.placements import evictions, headroom, pending_groups, pod_counts
 from kschedctl.studies.what_if.settling import come_back
-from kschedctl.studies.what_if.shared_cluster import Scene, left_out, searched, those_who_may_ask
+from kschedctl.studies.what_if.shared_cluster import Scene, cluster_basis, search_start, those_who_may_ask
 
 STAYING = ("DaemonSet", "Node")
 
@@ -79,7 +79,7 @@ def drain(
         unplaced_over_runs=unplaced_over_runs([report.unplaced for report in found]),
         in_no_order=most_in_no_order(report.in_no_order for report in found),
         interrupted=interrupted,
-        **said(together(report.unknown for report in found)),
+        **unread(together(report.unknown for report in found)),
     )
 
 
@@ -124,9 +124,12 @@ def drain_once(scene: CordonedNodes, seed: int, progress: Progress = UNSEEN) -> 
         untried=len(draining.evictable) - len(blocked),
         headroom=headroom(simulation.view, before),
         **pod_counts(simulation.view, before, simulation.view.requested),
-        **left_out(simulation.scheduler, created=(pods[position].key for position in draining.outcomes)),
-        **searched(scene.sampling, len(simulation.view.nodes), seed),
-        **said(of_simulation(simulation, *draining.leans)),
+        search_start=search_start(scene.sampling, len(simulation.view.nodes), seed),
+        **cluster_basis(
+            of_simulation(simulation, *draining.leans),
+            simulation.scheduler,
+            created=(pods[position].key for position in draining.outcomes),
+        ),
         interrupted=simulation.interrupted,
     )
 

@@ -3,22 +3,28 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TypedDict
 
 import numpy as np
 from msgspec.structs import replace
 
 from kschedctl.api.arrays import Scores
+from kschedctl.api.json_values import JsonObject
 from kschedctl.api.objects import Pod
 from kschedctl.api.priority import priority_class
 from kschedctl.cluster import Cluster, convert, describe, namespaced
 from kschedctl.errors import InputError, UsageError
 from kschedctl.reports.explanation import (
+    DeviceReport,
+    Elimination,
     Explanation,
     FirstFailReport,
+    NodeGroup,
+    NodeReport,
     PostFilterReport,
     PreFilterReport,
     StatusReport,
+    VolumesReport,
 )
 from kschedctl.reports.explanations import FINE, Explanations
 from kschedctl.reports.not_created import NOT_CREATED, NotCreated, OnceCreated
@@ -39,9 +45,9 @@ from kschedctl.studies.unknown import (
     WHEN_GATED,
     WHEN_SCHEDULABLE,
     WHEN_UNSCHEDULABLE,
-    said,
     together,
     unknown_kinds,
+    unread,
 )
 from kschedctl.studies.why import doubts
 from kschedctl.studies.why.advice import advice
@@ -58,7 +64,7 @@ from kschedctl.studies.why.reservations import devices_by_node, reservations, vo
 from kschedctl.studies.why.searches import searched_nodes
 from kschedctl.studies.why.upstream_faults import upstream_faults
 
-PodReference = str | Mapping[str, Any] | Pod
+PodReference = str | JsonObject | Pod
 
 
 def explain(
@@ -144,7 +150,7 @@ def explanations(reports: Sequence[Explanation]) -> Explanations:
     )
 
 
-def _of_manifest(scheduler: Scheduler, document: Mapping[str, Any]) -> StandIn:
+def _of_manifest(scheduler: Scheduler, document: JsonObject) -> StandIn:
     """A pod of a workload that is not in the cluster yet. Raises InputError for what makes no pods."""
     workloads = list(sort_out([document]).workloads.values())
     if len(workloads) != 1:
@@ -166,7 +172,7 @@ def find_pod(scheduler: Scheduler, pod: PodReference) -> Pod:
     return scheduler.view.admitted(scheduler.view.stored(incoming))
 
 
-def _typed(pod: Mapping[str, Any] | Pod) -> Pod:
+def _typed(pod: JsonObject | Pod) -> Pod:
     found: Pod = namespaced(pod if isinstance(pod, Pod) else convert(pod))
     return found
 
@@ -191,7 +197,9 @@ def explain_pod(scheduler: Scheduler, pod: Pod, *, nodes: bool = True) -> Explan
     framework, unknown = scheduler.framework_for(info, scheduler.view)
     settled = _settled(pod, framework)
     if settled or framework is None:
-        report = Explanation(pod=pod.key, verdict=settled, headline="", **_common(scheduler, pod))
+        version = scheduler.cluster.kube_version
+        profile = pod.spec.scheduler_name
+        report = Explanation(pod=pod.key, verdict=settled, headline="", scheduler_name=profile, kube_version=version)
         if framework is None and settled == "NotResponsible" and not info.terminating:
             report = decided_elsewhere(replace(report, pod_group=gang_report(scheduler, None, pod)))
     else:
@@ -225,11 +233,7 @@ def _with_unknown(report: Explanation, found: tuple[Unknown, ...]) -> Explanatio
     affected = {"Schedulable": WHEN_SCHEDULABLE, "Gated": WHEN_GATED}.get(report.verdict, WHEN_UNSCHEDULABLE)
     if not (report.preemption and report.preemption.candidates):
         affected = {effect: affects for effect, affects in affected.items() if affects != VICTIMS}
-    return replace(report, **said(unknown_kinds(found, affected)))
-
-
-def _common(scheduler: Scheduler, pod: Pod) -> dict[str, Any]:
-    return {"scheduler_name": pod.spec.scheduler_name, "kube_version": scheduler.cluster.kube_version}
+    return replace(report, **unread(unknown_kinds(found, affected)))
 
 
 def _settled(pod: Pod, framework: Framework | None) -> str:
@@ -265,17 +269,38 @@ def _document(cycle: Cycle, scheduler: Scheduler, framework: Framework, nodes: b
         best=_best(cycle),
         causes=causes(found, cycle) if stuck else (),
         preemption=preemption_report(post_filter, cycle) if stuck and cycle.view.nodes.names else None,
-        **_before_filter(cycle),
-        **(_of_nodes(cycle, framework, found) if nodes else {}),
+        queue={name: StatusReport(s.code, s.reasons) for name, s in cycle.queue.items()},
+        pre_filter=_pre_filter(cycle),
+        unschedulable_plugins=tuple(sorted(cycle.unschedulable_plugins)),
+        **(_of_nodes(cycle, framework, found) if nodes else NodeFields()),
         **extended(cycle, scheduler),
         post_filter=_post_filter(post_filter),
-        **_common(scheduler, cycle.info.pod),
+        scheduler_name=cycle.info.spec.scheduler_name,
+        kube_version=scheduler.cluster.kube_version,
     )
 
 
-def _of_nodes(cycle: Cycle, framework: Framework, found: Sequence[Obstacle]) -> dict[str, Any]:
-    """What is told of single nodes."""
+class NodeFields(TypedDict, total=False):
+    """The fields of an Explanation that are about single nodes."""
+
+    eliminations: tuple[Elimination, ...]
+    nodes: tuple[NodeReport, ...]
+    groups: tuple[NodeGroup, ...]
+    volumes: dict[str, VolumesReport]
+    allocations: dict[str, dict[str, tuple[DeviceReport, ...]]]
+    filter: dict[str, dict[str, StatusReport]]
+    first_fail: dict[str, FirstFailReport]
+    score: dict[str, dict[str, int]]
+    normalized: dict[str, dict[str, int]]
+    weighted: dict[str, dict[str, int]]
+    weights: dict[str, int]
+    total: dict[str, int]
+
+
+def _of_nodes(cycle: Cycle, framework: Framework, found: Sequence[Obstacle]) -> NodeFields:
+    """The scores are those of the feasible nodes; all in the form of the conformance contract."""
     nodes, reserved = node_reports(found, cycle), reservations(cycle)
+    scores, names = cycle.scores, cycle.passed.names
     return {
         "eliminations": eliminations(found, cycle),
         "nodes": nodes,
@@ -284,33 +309,20 @@ def _of_nodes(cycle: Cycle, framework: Framework, found: Sequence[Obstacle]) -> 
         "allocations": devices_by_node(reserved),
         "filter": _filter(cycle),
         "first_fail": _first_fail(cycle),
-        **_scored(cycle, framework),
-    }
-
-
-def _before_filter(cycle: Cycle) -> dict[str, Any]:
-    """What the plugins answered of the pod alone, in the form of the conformance contract."""
-    return {
-        "queue": {name: StatusReport(s.code, s.reasons) for name, s in cycle.queue.items()},
-        "pre_filter": {
-            name: PreFilterReport(
-                r.status.code, r.status.reasons, None if r.node_names is None else tuple(sorted(r.node_names))
-            )
-            for name, r in cycle.pre_filter.results.items()
-        },
-        "unschedulable_plugins": tuple(sorted(cycle.unschedulable_plugins)),
-    }
-
-
-def _scored(cycle: Cycle, framework: Framework) -> dict[str, Any]:
-    """The scores of the feasible nodes, in the form of the conformance contract."""
-    scores, names = cycle.scores, cycle.passed.names
-    return {
         "score": _scores(cycle, scores.raw),
         "normalized": _scores(cycle, scores.normalized),
         "weighted": _scores(cycle, scores.weighted),
         "weights": {name: framework.profile.weights[name] for name in scores.raw},
         "total": dict(zip(names, scores.total.tolist(), strict=True)) if len(scores.rows) else {},
+    }
+
+
+def _pre_filter(cycle: Cycle) -> dict[str, PreFilterReport]:
+    return {
+        name: PreFilterReport(
+            r.status.code, r.status.reasons, None if r.node_names is None else tuple(sorted(r.node_names))
+        )
+        for name, r in cycle.pre_filter.results.items()
     }
 
 

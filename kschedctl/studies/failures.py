@@ -28,12 +28,12 @@ from kschedctl.snapshot.fork import Fork
 from kschedctl.studies.edits.cluster_edits import returns
 from kschedctl.studies.edits.node_edits import by_group, zone_of
 from kschedctl.studies.parallel import ALONE, UNSEEN, Progress, Workers, run_all
-from kschedctl.studies.unknown import of_simulation, said, together
+from kschedctl.studies.unknown import of_simulation, together
 from kschedctl.studies.what_if.order_of_return import in_no_order, most_in_no_order, order_of_return, unplaced_over_runs
 from kschedctl.studies.what_if.over_runs import over_runs
 from kschedctl.studies.what_if.placements import pending_groups, pod_counts
 from kschedctl.studies.what_if.settling import run_on, victims
-from kschedctl.studies.what_if.shared_cluster import Scene, left_out, searched, those_who_may_ask
+from kschedctl.studies.what_if.shared_cluster import Scene, cluster_basis, search_start, those_who_may_ask
 
 UNITS: Mapping[str, Callable[[Cluster], Mapping[str, Sequence[str]]]] = {
     "node": lambda cluster: {node.metadata.name: [node.metadata.name] for node in cluster.nodes},
@@ -100,9 +100,8 @@ def failures(
         seed=seed,
         failures=tuple(worst),
         outside=tuple(node.metadata.name for node in cluster.nodes if node.metadata.name not in lost),
-        **left_out(scene.scheduler),
-        **searched(sampling, len(cluster.nodes), seed),
-        **said(together(failure.unknown for failure in worst)),
+        search_start=search_start(sampling, len(cluster.nodes), seed),
+        **cluster_basis(together(failure.unknown for failure in worst), scene.scheduler),
         interrupted=results.interrupted,
         runs=runs,
     )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import TypedDict
 
 from kschedctl.api.arrays import NO_ROW, Position
 from kschedctl.cluster import Cluster
@@ -14,8 +14,8 @@ from kschedctl.scheduler.queueing.closed_loop import closed_loop as cycles_of_cl
 from kschedctl.scheduler.queueing.pod_groups import GroupRecord, QueuedPodGroups
 from kschedctl.scheduler.queueing.scheduling_loop import CycleRecord, Failed, SchedulingLoop
 from kschedctl.scheduler.scheduler import Scheduler
-from kschedctl.studies.unknown import of_simulation, said
-from kschedctl.studies.what_if.shared_cluster import left_out
+from kschedctl.studies.unknown import of_simulation
+from kschedctl.studies.what_if.shared_cluster import cluster_basis
 
 
 def run_queue(cluster: Cluster, closed_loop: bool = False) -> reports.QueueRun:
@@ -35,15 +35,17 @@ def run_queue(cluster: Cluster, closed_loop: bool = False) -> reports.QueueRun:
     loop.fill()
     gated = _gated(loop)
     records = list(cycles_of_closed_loop(loop) if closed_loop else loop.open_loop())
-    key = _keys(loop)
+    key, basis = _keys(loop), cluster_basis(of_simulation(loop.simulation), scheduler)
     return reports.QueueRun(
         cycles=tuple(_cycle(loop, record) for record in records),
         gated=gated,
         queue_after={key(pod.position): place for pod, place in loop.queue},
         waiting_on_permit={key(p): loop.view.nodes.names[each.row] for p, each in loop.waiting.pods.items()},
         closed_loop=closed_loop,
-        **left_out(scheduler),
-        **said(of_simulation(loop.simulation)),
+        not_replayed=basis["not_replayed"],
+        ignored=basis["ignored"],
+        unknown=basis["unknown"],
+        undecided=basis["undecided"],
     )
 
 
@@ -74,7 +76,16 @@ def _cycle(loop: SchedulingLoop, record: CycleRecord) -> reports.QueueCycle:
     )
 
 
-def _of_group(loop: SchedulingLoop, record: GroupRecord | None) -> dict[str, Any]:
+class _GroupFields(TypedDict, total=False):
+    group: str
+    order: tuple[str, ...]
+    status: reports.GroupStatus
+    waiting_on_preemption: bool
+    pods: tuple[reports.TriedMember, ...]
+    condition: reports.GroupCondition | None
+
+
+def _of_group(loop: SchedulingLoop, record: GroupRecord | None) -> _GroupFields:
     """What a cycle tells of a pod group, nothing in the cycle of a single pod."""
     if record is None:
         return {}

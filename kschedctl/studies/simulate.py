@@ -25,7 +25,7 @@ from kschedctl.studies.controllers.rollout_limits import Change
 from kschedctl.studies.edits.cluster_edits import added, with_pods
 from kschedctl.studies.parallel import ALONE, UNSEEN, Progress, Workers
 from kschedctl.studies.pending import explained_in_full
-from kschedctl.studies.unknown import of_simulation, said, together
+from kschedctl.studies.unknown import of_simulation, together, unread
 from kschedctl.studies.what_if.over_runs import try_seeds, variation
 from kschedctl.studies.what_if.placements import (
     domain_keys,
@@ -39,7 +39,7 @@ from kschedctl.studies.what_if.placements import (
     waiting_at_permit,
 )
 from kschedctl.studies.what_if.settling import after, come_back, victims
-from kschedctl.studies.what_if.shared_cluster import Scene, left_out, searched, those_who_may_ask
+from kschedctl.studies.what_if.shared_cluster import Scene, cluster_basis, search_start, those_who_may_ask
 
 
 @dataclass(eq=False)
@@ -89,7 +89,7 @@ def simulate(
     if not found:
         return reports.SimulationReport(seed, sampling is not None, placed=0, unplaced=0, interrupted=True)
     unknown = together(report.unknown for report in found)
-    return replace(found[0], variation=variation(found), interrupted=results.interrupted, **said(unknown))
+    return replace(found[0], variation=variation(found), interrupted=results.interrupted, **unread(unknown))
 
 
 def run_scene(
@@ -124,9 +124,8 @@ def run_scene(
         tied={key: outcome.tied for key, outcome in placed.items() if outcome.tied > 1},
         waiting=waiting_at_permit(simulation, placed.values()),
         assumed=tuple(scene.assumed),
-        **left_out(scene.scheduler, created=scene.workloads),
-        **searched(scene.sampling, len(names), seed),
-        **said(of_simulation(simulation)),
+        search_start=search_start(scene.sampling, len(names), seed),
+        **cluster_basis(of_simulation(simulation), scene.scheduler, created=scene.workloads),
         interrupted=simulation.interrupted,
     )
 

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Any
 
 from kschedctl.cluster import Cluster
-from kschedctl.reports.unknown import UnknownKind, undecided
+from kschedctl.reports.unknown import UnknownKind, Unread, undecided
 from kschedctl.scheduler.framework.leaning import EVERYTHING, Effect, Lean, Unknown
 from kschedctl.scheduler.simulation.simulation import Simulation
 
@@ -68,7 +67,7 @@ def of_simulation(simulation: Simulation, *leans: Lean) -> tuple[UnknownKind, ..
     return unknown_kinds(found, {**IN_SIMULATIONS, **victims})
 
 
-def said(unknown: tuple[UnknownKind, ...]) -> dict[str, Any]:
+def unread(unknown: tuple[UnknownKind, ...]) -> Unread:
     """The fields of a report that tell it."""
     return {"unknown": unknown, "undecided": undecided(unknown)}
 

@@ -29,12 +29,12 @@ from kschedctl.studies.scenarios import steps_on_nodes, steps_on_pods
 from kschedctl.studies.scenarios.scenario import files_of, in_step, load_scenario, no_files, verb
 from kschedctl.studies.scenarios.steps import Edit, Files, chosen_nodes
 from kschedctl.studies.simulate import deploy, prepare
-from kschedctl.studies.unknown import of_simulation, said, together
+from kschedctl.studies.unknown import of_simulation, together, unread
 from kschedctl.studies.what_if.difference import message_changes, pod_changes, zone_balance
 from kschedctl.studies.what_if.over_runs import over_runs, try_seeds
 from kschedctl.studies.what_if.replacement import replacement
 from kschedctl.studies.what_if.settling import Settled, driven_away_too, pending, run_on, settle, settled, victims
-from kschedctl.studies.what_if.shared_cluster import Scene, left_out, searched, those_who_may_ask
+from kschedctl.studies.what_if.shared_cluster import Scene, cluster_basis, search_start, those_who_may_ask
 
 EDITS: Mapping[str, Callable[[Any, Cluster, Files], Edit]] = {
     "cordon": steps_on_nodes.cordon,
@@ -210,8 +210,8 @@ def whatif(
         return report
     before, after = (Scene(each, call_extender=call_extender) for each in question.clusters())
     found = replacement(before, after, workers, progress)
-    unknown = said(together((report.unknown, found.unknown)))
-    return replace(report, replacement=found.report, interrupted=found.interrupted, **unknown)
+    unknown = together((report.unknown, found.unknown))
+    return replace(report, replacement=found.report, interrupted=found.interrupted, **unread(unknown))
 
 
 def _over(question: Question, seed: int, runs: int, workers: Workers, progress: Progress) -> WhatIf:
@@ -224,7 +224,7 @@ def _over(question: Question, seed: int, runs: int, workers: Workers, progress: 
     numbers = [Counter(change.change for change in report.changes) for report in found]
     unknown = together(report.unknown for report in found)
     return replace(
-        found[0], runs=len(found), over_runs=over_runs(numbers), interrupted=results.interrupted, **said(unknown)
+        found[0], runs=len(found), over_runs=over_runs(numbers), interrupted=results.interrupted, **unread(unknown)
     )
 
 
@@ -264,8 +264,7 @@ def _report(question: Question, seed: int, before: Settled, run: Run) -> WhatIf:
         balance=tuple(zone_balance(before.cluster, after.cluster)),
         compared=tuple(question.settings),
         explained=explained_in_full(schedulers[1], waiting, in_full),
-        **left_out(*schedulers, created=created),
-        **searched(question.sampling, len(question.cluster.nodes), seed),
+        search_start=search_start(question.sampling, len(question.cluster.nodes), seed),
         interrupted=after.interrupted,
-        **said(together((before.unknown, run.unknown))),
+        **cluster_basis(together((before.unknown, run.unknown)), *schedulers, created=created),
     )

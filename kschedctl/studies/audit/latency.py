@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Any
+from functools import partial
 
 from kschedctl.reports.audit.latency import LatencySection, LatencyVerdict
 from kschedctl.reports.audit.section import FINDINGS, SOUND, UNKNOWN
@@ -55,6 +55,7 @@ def latency_section(ground: Ground) -> LatencySection:
 def measured_section(measured: Measured, limits: LatencyLimits, nodes: int | None = None) -> LatencySection:
     """What was measured, with a verdict about each thing; ``nodes``: how many the cluster has, where it was read."""
     found = (*verdicts(measured, limits), *_of_nodes(measured, nodes))
+    timings = partial(durations, measured)
     return LatencySection(
         title=TITLE,
         headline=_headline(measured, found),
@@ -66,33 +67,26 @@ def measured_section(measured: Measured, limits: LatencyLimits, nodes: int | Non
         target=limits.target,
         verdicts=tuple(map(_verdict, found)),
         missing=measured.missing(),
-        **_durations(measured),
+        attempts=timings(ATTEMPTS),
+        algorithm=timings(ALGORITHM),
+        extension_points=timings(POINTS),
+        plugins=timings(PLUGINS),
+        permit_waits=timings(PERMIT),
+        api_calls=timings(API_CALLS),
+        client_waits=timings(THROTTLING),
+        client_requests=timings(REQUESTS),
+        pod_scheduling_sli=timings(SLI),
+        hints=timings(HINTS),
         attempt_curves=curves(measured, ATTEMPTS),
         results=numbers(measured, RESULTS),
         queues=numbers(measured, QUEUES),
         in_flight_events=numbers(measured, IN_FLIGHT),
         cache=numbers(measured, CACHE),
         preemption_attempts=only(numbers(measured, PREEMPTIONS)),
-        preemption_victims=next(iter(durations(measured, VICTIMS)), None),
+        preemption_victims=next(iter(timings(VICTIMS)), None),
         scheduled_after_flush=only(numbers(measured, FLUSHED)),
         **judged(RULES, _findings(found) if measured.leads is not False else (), _unknown(measured, found)),
     )
-
-
-def _durations(measured: Measured) -> dict[str, Any]:
-    metrics = {
-        "attempts": ATTEMPTS,
-        "algorithm": ALGORITHM,
-        "extension_points": POINTS,
-        "plugins": PLUGINS,
-        "permit_waits": PERMIT,
-        "api_calls": API_CALLS,
-        "client_waits": THROTTLING,
-        "client_requests": REQUESTS,
-        "pod_scheduling_sli": SLI,
-        "hints": HINTS,
-    }
-    return {field: durations(measured, metric) for field, metric in metrics.items()}
 
 
 def _unknown(measured: Measured, found: Sequence[Verdict]) -> Iterator[UnknownKind]:

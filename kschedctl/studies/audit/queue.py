@@ -6,8 +6,8 @@ the scheduler alone remembers: told is what its events tell, else that it is not
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Iterable, Iterator, Sequence
+from typing import NamedTuple
 
 from msgspec.structs import replace
 
@@ -15,18 +15,17 @@ from kschedctl.api.times import earlier
 from kschedctl.cluster import Cluster
 from kschedctl.reports.audit.queue import PodsInQueue, QueueSection
 from kschedctl.reports.findings import Finding
-from kschedctl.reports.unknown import UnknownKind
+from kschedctl.reports.unknown import Basis, UnknownKind
 from kschedctl.reports.wakes import PodBetween, WakesBetween, WakeUps
 from kschedctl.studies.ages import age
 from kschedctl.studies.audit.ground import Ground
 from kschedctl.studies.audit.last_words import was_refused
 from kschedctl.studies.audit.rule import ERROR, WARNING, AuditRule, judged
 from kschedctl.studies.audit.waiting import WaitingPod, is_left_alone, unread_pods, waiting_pods
-from kschedctl.studies.unknown import together
 from kschedctl.studies.waking.between import wakes_between
 from kschedctl.studies.waking.many import refused_pods
 from kschedctl.studies.waking.wake_ups import wake_ups_of
-from kschedctl.studies.waking.wakes import Refused, leaning
+from kschedctl.studies.waking.wakes import Refused, basis_of, basis_of_many
 
 QUEUES = {
     "unknown": "fitting (queue not known)",
@@ -81,7 +80,7 @@ def queue_section(ground: Ground) -> QueueSection:
     """Every pending pod by its queue; what lies between the earlier moment and this one, where there is one."""
     queued = list(_queued(ground))
     between = _between(ground)
-    leans = _leans(queued, ground)
+    basis = _basis(queued, ground)
     found = tuple(_fitting(between, ground)) if between else ()
     told = tuple(_shortened(pod, waiting) for pod, waiting in found)
     return QueueSection(
@@ -92,8 +91,8 @@ def queue_section(ground: Ground) -> QueueSection:
         changes=between.changes if between else 0,
         unheard=between.unheard if between else 0,
         between=told,
-        not_replayed=tuple(dict.fromkeys(what for each in leans for what in each["not_replayed"])),
-        **judged((MISSED, IN_VAIN), _findings(found, between, ground), _unknown(leans, between, ground)),
+        not_replayed=basis["not_replayed"],
+        **judged((MISSED, IN_VAIN), _findings(found, between, ground), _unknown(basis, between, ground)),
     )
 
 
@@ -168,15 +167,15 @@ def _why(first: InQueue, found: WakeUps | None) -> str:
     return found.headline if found else first.waiting.reason
 
 
-def _leans(queued: Iterable[InQueue], ground: Ground) -> list[dict[str, Any]]:
+def _basis(queued: Iterable[InQueue], ground: Ground) -> Basis:
     refused = {id(each.refused): each.refused for each in queued if each.refused}
-    return [leaning(ground.scheduler, each) for each in refused.values()]
+    return basis_of_many([basis_of(ground.scheduler, each) for each in refused.values()])
 
 
-def _unknown(leans: Sequence[Mapping[str, Any]], between: WakesBetween | None, ground: Ground) -> Iterator[UnknownKind]:
+def _unknown(basis: Basis, between: WakesBetween | None, ground: Ground) -> Iterator[UnknownKind]:
     """What the queues lean on."""
     yield from unread_pods(ground)
-    yield from together(each["unknown"] for each in leans)
+    yield from basis["unknown"]
     if between is not None:
         yield from between.unknown
 

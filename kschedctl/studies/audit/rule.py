@@ -5,12 +5,11 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from kschedctl.reports.audit.section import FINDINGS, SOUND, UNKNOWN
 from kschedctl.reports.findings import LEVELS, Finding, FoundRule
-from kschedctl.reports.unknown import UnknownKind, undecided
-from kschedctl.studies.unknown import together
+from kschedctl.reports.unknown import UnknownKind, Unread, undecided
+from kschedctl.studies.unknown import together, unread
 
 ERROR, WARNING, NOTE = LEVELS
 
@@ -49,9 +48,15 @@ class AuditRule:
         return FoundRule(self.id, self.severity, self.summary, self.why, self.fix, self.source)
 
 
-def judged(
-    rules: Sequence[AuditRule], findings: Iterable[Finding], unknown: Iterable[UnknownKind] = ()
-) -> dict[str, Any]:
+class Judgement(Unread):
+    """The fields of a Section that say what was found, and whether it is sound."""
+
+    state: str
+    findings: tuple[Finding, ...]
+    rules: tuple[FoundRule, ...]
+
+
+def judged(rules: Sequence[AuditRule], findings: Iterable[Finding], unknown: Iterable[UnknownKind] = ()) -> Judgement:
     """The fields of a Section that say what was found by its rules, and whether it is sound.
 
     ``unknown``: what its claims lean on and was not read; what ``affects`` the verdict takes its grounds.
@@ -63,8 +68,7 @@ def judged(
         "state": _state(found, undecided(missing)),
         "findings": tuple(found),
         "rules": tuple(rule.described() for rule in rules if rule.id in spoke),
-        "unknown": missing,
-        "undecided": undecided(missing),
+        **unread(missing),
     }
 
 

@@ -15,8 +15,8 @@ from kschedctl.scheduler.engine.messages import fit_error
 from kschedctl.scheduler.framework import PluginError
 from kschedctl.scheduler.scheduler import Scheduler
 from kschedctl.scheduler.simulation.following import Following, Tried
-from kschedctl.studies.unknown import IN_SIMULATIONS, of_cluster, said, unknown_kinds
-from kschedctl.studies.what_if.shared_cluster import left_out
+from kschedctl.studies.unknown import IN_SIMULATIONS, of_cluster, unknown_kinds
+from kschedctl.studies.what_if.shared_cluster import cluster_basis
 
 MOST_TRIES = 3
 Retry = Literal["now", "end"]
@@ -44,8 +44,8 @@ def follow(
             raise UsageError(f'pod "{pod}" not found')
     steps = tuple(_steps(following, deque(view.pods.index[pod] for pod in pods), choices, retry))
     unknown = (*of_cluster(cluster), *following.unknown)
-    left = left_out(following.scheduler)["not_replayed"]
-    return FollowingReport(steps, left, **said(unknown_kinds(unknown, IN_SIMULATIONS)))
+    basis = cluster_basis(unknown_kinds(unknown, IN_SIMULATIONS), following.scheduler)
+    return FollowingReport(steps, basis["not_replayed"], basis["unknown"], basis["undecided"])
 
 
 def _steps(

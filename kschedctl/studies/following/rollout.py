@@ -39,8 +39,8 @@ from kschedctl.scheduler.scheduler import Scheduler
 from kschedctl.scheduler.simulation.following import Following, Tried
 from kschedctl.studies.following.nearby import MOST_IN_VAIN, MOST_WITHIN, WITHIN, Nearby, in_order, overlapping
 from kschedctl.studies.simulate import prepare
-from kschedctl.studies.unknown import IN_SIMULATIONS, of_cluster, said, together, unknown_kinds
-from kschedctl.studies.what_if.shared_cluster import left_out, searched
+from kschedctl.studies.unknown import IN_SIMULATIONS, of_cluster, together, unknown_kinds
+from kschedctl.studies.what_if.shared_cluster import cluster_basis, search_start
 
 Done = Callable[[int], None]
 MILLISECOND, SECOND = 1_000_000, 1_000_000_000
@@ -124,14 +124,15 @@ def _report(
     unknown = unknown_kinds((*of_cluster(following.view.cluster), *following.unknown), IN_SIMULATIONS)
     agree = outcomes[AS_REPLAYED] + outcomes[BEST_OF_A_PART]
     otherwise = sum(outcomes[outcome] for outcome in OTHERWISE)
+    if not (agree or otherwise):
+        unknown = together(((_nothing_compared(outcomes),), unknown))
     return FollowedRollout(
         agree=agree,
         otherwise=otherwise,
         placements=tuple(found),
         assumed=assumed,
-        **left_out(following.scheduler),
-        **searched(sampling, len(following.view.nodes), 0),
-        **said(unknown if agree or otherwise else together(((_nothing_compared(outcomes),), unknown))),
+        search_start=search_start(sampling, len(following.view.nodes), 0),
+        **cluster_basis(unknown, following.scheduler),
         interrupted=interrupted,
     )
 

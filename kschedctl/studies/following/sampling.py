@@ -17,8 +17,8 @@ from kschedctl.scheduler.scheduler import Scheduler
 from kschedctl.snapshot.pod_info import PodInfo
 from kschedctl.studies.controllers.workload_pods import is_waiting
 from kschedctl.studies.explain import find_pod
-from kschedctl.studies.unknown import IN_SIMULATIONS, of_cluster, said, unknown_kinds
-from kschedctl.studies.what_if.shared_cluster import left_out
+from kschedctl.studies.unknown import IN_SIMULATIONS, of_cluster, unknown_kinds
+from kschedctl.studies.what_if.shared_cluster import cluster_basis
 
 
 def sampling(cluster: Cluster, pods: Sequence[str], *, start: int = 0) -> SamplingReport:
@@ -36,8 +36,9 @@ def sampling(cluster: Cluster, pods: Sequence[str], *, start: int = 0) -> Sampli
     searches = SampledFrom(start).begin(scheduler.configuration, len(view.nodes))
     unknown: dict[Unknown, None] = dict.fromkeys(of_cluster(cluster))
     steps = [_step(scheduler, pod, searches, unknown) for pod in pods]
-    left = left_out(scheduler)["not_replayed"]
-    return SamplingReport(tuple(view.nodes.names), tuple(steps), left, **said(unknown_kinds(unknown, IN_SIMULATIONS)))
+    basis = cluster_basis(unknown_kinds(unknown, IN_SIMULATIONS), scheduler)
+    nodes = tuple(view.nodes.names)
+    return SamplingReport(nodes, tuple(steps), basis["not_replayed"], basis["unknown"], basis["undecided"])
 
 
 def check_start(start: int) -> None:

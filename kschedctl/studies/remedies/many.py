@@ -28,9 +28,9 @@ from kschedctl.studies.remedies.rollouts import RolledOut, Rollouts
 from kschedctl.studies.remedies.search import RemedyWishes
 from kschedctl.studies.remedies.trials import Trials, changed_cluster
 from kschedctl.studies.remedies.ways.new_nodes import more_like
-from kschedctl.studies.unknown import said, together
+from kschedctl.studies.unknown import together
 from kschedctl.studies.what_if.settling import Settled, settle
-from kschedctl.studies.what_if.shared_cluster import left_out
+from kschedctl.studies.what_if.shared_cluster import cluster_basis
 
 TRIED_OF_EACH = 3
 GUESSED = 10
@@ -209,6 +209,7 @@ def remedies_of_many(
     choice = GreedyChoice(cluster, proposals_of(helped), first, progress, call_extender)
     choice.run(wishes.max_changes, SIMULATED)
     waiting = [key for key in first.waiting if key in keys]
+    unknown = together((first.unknown, choice.rest.unknown, unheard(each.remedy for each, _ in choice.chosen)))
     return RemediesOfMany(
         scope=scope,
         waiting=len(waiting),
@@ -219,9 +220,8 @@ def remedies_of_many(
         ),
         left=tuple(_left([*helped, *groups[len(helped) :]], choice.rest)),
         complete=choice.complete and len(helped) == len(groups),
-        **left_out(scheduler),
         interrupted=first.interrupted or choice.interrupted,
-        **said(together((first.unknown, choice.rest.unknown, unheard(each.remedy for each, _ in choice.chosen)))),
+        **cluster_basis(unknown, scheduler),
     )
 
 

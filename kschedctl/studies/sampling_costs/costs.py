@@ -22,7 +22,7 @@ from kschedctl.studies.explain import not_replayed
 from kschedctl.studies.parallel import UNSEEN, Progress
 from kschedctl.studies.sampling_costs.curve import Done, measured, together
 from kschedctl.studies.sampling_costs.kinds import PodKind, usual_kinds
-from kschedctl.studies.unknown import IN_SIMULATIONS, of_cluster, said, unknown_kinds
+from kschedctl.studies.unknown import IN_SIMULATIONS, of_cluster, unknown_kinds, unread
 
 PERCENTAGES = tuple(range(5, 101, 5))
 MAX_LOSS = 5.0
@@ -89,7 +89,7 @@ def sampling_costs(
         asked=asked,
         profiles=tuple(profiles),
         not_replayed=tuple(missing),
-        **said(unknown_kinds(unknown, IN_SIMULATIONS)),
+        **unread(unknown_kinds(unknown, IN_SIMULATIONS)),
     )
 
 

@@ -18,10 +18,19 @@ from kschedctl.scheduler.framework.waking import listed
 from kschedctl.scheduler.scheduler import Scheduler
 from kschedctl.snapshot.fork import same_pod
 from kschedctl.studies.controllers.workload_pods import is_waiting
-from kschedctl.studies.unknown import together
 from kschedctl.studies.waking.changes import changes_between, told
 from kschedctl.studies.waking.many import refused_pods
-from kschedctl.studies.waking.wakes import NONE, UNSCHEDULABLE, Refused, asked, asked_for, concerning, leaning, try_once
+from kschedctl.studies.waking.wakes import (
+    NONE,
+    UNSCHEDULABLE,
+    Refused,
+    asked,
+    asked_for,
+    basis_of,
+    basis_of_many,
+    concerning,
+    try_once,
+)
 
 FITS_TOLD = 3
 CHANGES_KEPT = 100
@@ -71,9 +80,8 @@ def wakes_between(
     groups = list(refused_pods(before, waiting))
     told = [each for refused, alike in groups for each in _pods(refused, alike, moments, enough)]
     found = sorted((each for each, _ in told), key=lambda pod: not pod.missed)
-    leans = [leaning(before, refused) for refused, _ in groups]
-    leans += [leaning(after, tried) for tried in {id(tried): tried for _, tried in told if tried}.values()]
-    unknown = together(each["unknown"] for each in leans)
+    bases = [basis_of(before, refused) for refused, _ in groups]
+    bases += [basis_of(after, tried) for tried in {id(tried): tried for _, tried in told if tried}.values()]
     return WakesBetween(
         before=names[0],
         after=names[1],
@@ -81,9 +89,7 @@ def wakes_between(
         unheard=moments.unheard,
         pods=tuple(found),
         kube_version=before.cluster.kube_version,
-        not_replayed=tuple(dict.fromkeys(what for each in leans for what in each["not_replayed"])),
-        unknown=unknown,
-        undecided=any(each["undecided"] for each in leans),
+        **basis_of_many(bases),
     )
 
 

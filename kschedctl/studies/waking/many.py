@@ -17,7 +17,7 @@ from kschedctl.studies.unknown import together
 from kschedctl.studies.waking.changes import told, view_after
 from kschedctl.studies.waking.gangs import TriedGroups
 from kschedctl.studies.waking.wake_ups import wake_ups_of
-from kschedctl.studies.waking.wakes import NONE, Refused, leaning, try_once, woken
+from kschedctl.studies.waking.wakes import NONE, Refused, basis_of, basis_of_many, try_once, woken
 
 
 def wakes_of_many(
@@ -66,7 +66,6 @@ def _document(
     unserved: tuple[str, ...] = (),
 ) -> WakesOfMany:
     answers = tuple(_answers(scheduler, groups, changes))
-    leans = [leaning(scheduler, refused) for refused, _ in groups]
     return WakesOfMany(
         scope=scope,
         changes=tuple(map(told, changes)),
@@ -75,10 +74,8 @@ def _document(
         unheard=tuple(told(change) for change in changes if not scheduler.event_handlers.occurrences(change)),
         unserved=unserved,
         kube_version=scheduler.cluster.kube_version,
-        not_replayed=tuple(dict.fromkeys(what for each in leans for what in each["not_replayed"])),
         ignored=scheduler.ignored([refused.info.spec for refused, _ in groups]),
-        unknown=together(each["unknown"] for each in leans),
-        undecided=any(each["undecided"] for each in leans),
+        **basis_of_many([basis_of(scheduler, refused) for refused, _ in groups]),
     )
 
 

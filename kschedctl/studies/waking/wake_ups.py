@@ -8,7 +8,7 @@ from kschedctl.api.objects import Pod
 from kschedctl.reports.wakes import RejectorReport, WakeUp, WakeUps
 from kschedctl.scheduler.framework.waking import listed
 from kschedctl.scheduler.scheduler import Scheduler
-from kschedctl.studies.waking.wakes import BACKOFF, UNSCHEDULABLE, Refused, leaning, try_once
+from kschedctl.studies.waking.wakes import BACKOFF, UNSCHEDULABLE, Refused, basis_of, try_once
 from kschedctl.studies.waking.ways import Waiting, labels, ways
 from kschedctl.studies.why.eliminations import eliminations
 from kschedctl.studies.why.group_headline import told_of_gang
@@ -37,7 +37,7 @@ def wake_ups_of(scheduler: Scheduler, refused: Refused) -> WakeUps:
         kube_version=scheduler.cluster.kube_version,
         ignored=scheduler.ignored((pod.spec,)),
         pod_group=refused.gang.report if refused.gang else refused.pod_group,
-        **leaning(scheduler, refused),
+        **basis_of(scheduler, refused),
     )
 
 

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from kschedctl.api.objects import Pod
 from kschedctl.cluster import Cluster
 from kschedctl.errors import UsageError
 from kschedctl.reports.pod_group import PodGroupReport
+from kschedctl.reports.unknown import Basis
 from kschedctl.reports.wakes import EventReport, Wakes
 from kschedctl.scheduler.engine.messages import fit_error
 from kschedctl.scheduler.engine.rejectors import NONE as NO_REJECTORS
@@ -23,7 +24,7 @@ from kschedctl.snapshot.fork import Fork, same_pod
 from kschedctl.snapshot.pod_info import PodInfo
 from kschedctl.studies.controllers.workload_pods import is_waiting
 from kschedctl.studies.explain import PodReference, find_pod, not_replayed
-from kschedctl.studies.unknown import VERDICT, WHEN_SCHEDULABLE, WHEN_WOKEN, said, unknown_kinds
+from kschedctl.studies.unknown import VERDICT, WHEN_SCHEDULABLE, WHEN_WOKEN, together, unknown_kinds, unread
 from kschedctl.studies.waking.changes import change_of, told, view_after
 from kschedctl.studies.waking.gangs import TriedGroups, WithGang, is_placed, member_of, with_gang, with_group
 
@@ -152,7 +153,7 @@ def woken(scheduler: Scheduler, refused: Refused, change: ChangedObject | None, 
         gating_plugin=refused.attempt.gating_plugin,
         events=events,
         kube_version=scheduler.cluster.kube_version,
-        **leaning(scheduler, refused),
+        **basis_of(scheduler, refused),
     )
 
 
@@ -163,11 +164,20 @@ def _takes_away(change: ChangedObject, pod: Pod) -> bool:
     return change.new is None or bool(change.new.spec.node_name or change.new.terminated)
 
 
-def leaning(scheduler: Scheduler, refused: Refused) -> dict[str, Any]:
-    """The fields of a report that tell what an answer leans on that was not read, or is not replayed."""
+def basis_of(scheduler: Scheduler, refused: Refused) -> Basis:
+    """What an answer about a refused pod rests on."""
     affected = WHEN_FITTING if refused.queue == NONE else WHEN_WOKEN
-    fields = said(unknown_kinds(refused.unknown, affected))
-    return {"not_replayed": not_replayed(scheduler, refused.framework), **fields}
+    unknown = unknown_kinds(refused.unknown, affected)
+    return {"not_replayed": not_replayed(scheduler, refused.framework), **unread(unknown)}
+
+
+def basis_of_many(bases: Sequence[Basis]) -> Basis:
+    """What several answers rest on together."""
+    return {
+        "not_replayed": tuple(dict.fromkeys(line for basis in bases for line in basis["not_replayed"])),
+        "unknown": together(basis["unknown"] for basis in bases),
+        "undecided": any(basis["undecided"] for basis in bases),
+    }
 
 
 def concerning(occurrences: Iterable[Occurrence], info: PodInfo) -> list[Occurrence]:

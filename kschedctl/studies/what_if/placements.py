@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from typing import Any, NamedTuple
+from typing import NamedTuple, TypedDict
 
 import numpy as np
 
@@ -176,8 +176,15 @@ def headroom(view: Fork, before: Amounts, among: Bools | None = None) -> tuple[H
     return tuple(sorted(found, key=lambda resource: resource.resource == PODS))
 
 
-def pod_counts(view: Fork, before: Amounts, after: Amounts) -> dict[str, Any]:
-    """``zones`` and ``nodes_changed`` of a report: the pods of places by what is requested, (N, R) each."""
+class PodCounts(TypedDict):
+    """The fields of a report that tell how many pods are in each zone, and on nodes where that changed."""
+
+    zones: tuple[PodCount, ...]
+    nodes_changed: tuple[PodCount, ...]
+
+
+def pod_counts(view: Fork, before: Amounts, after: Amounts) -> PodCounts:
+    """The pods of places by what is requested, (N, R) each."""
     column = view.resources[PODS]
     then, now = before[:, column], after[:, column]
     zones = view.nodes.label(ZONE)

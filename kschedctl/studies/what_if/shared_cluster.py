@@ -8,6 +8,7 @@ from typing import Any
 
 from kschedctl.cluster import Cluster
 from kschedctl.reports.over_time.searches import SearchStart
+from kschedctl.reports.unknown import ClusterBasis, UnknownKind
 from kschedctl.scheduler.engine.extenders.extender import CallExtender
 from kschedctl.scheduler.engine.sampling import SampledFrom
 from kschedctl.scheduler.plugins.priority_sort import PrioritySort
@@ -15,6 +16,7 @@ from kschedctl.scheduler.scheduler import Scheduler
 from kschedctl.studies.controllers.creation_limits import limits_not_looked_at
 from kschedctl.studies.explain import not_replayed
 from kschedctl.studies.parallel import ALONE, Workers
+from kschedctl.studies.unknown import unread
 from kschedctl.studies.why.extenders import EXTENDERS_GOT
 
 EXTENDERS_KNOW = "extenders answer for the cluster as they know it, not as it is here"
@@ -43,11 +45,9 @@ class Scene:
         return found
 
 
-def searched(sampling: SampledFrom | None, nodes: int, seed: int) -> dict[str, Any]:
-    """The field of a report that tells where the first search for nodes begins, if only a part is looked at."""
-    if sampling is None:
-        return {}
-    return {"search_start": SearchStart(sampling.index(nodes, seed), known=sampling.start is not None)}
+def search_start(sampling: SampledFrom | None, nodes: int, seed: int) -> SearchStart | None:
+    """Where the first search for nodes begins, if only a part is looked at."""
+    return SearchStart(sampling.index(nodes, seed), known=sampling.start is not None) if sampling else None
 
 
 def those_who_may_ask(workers: Workers, call_extender: CallExtender | None) -> Workers:
@@ -55,8 +55,10 @@ def those_who_may_ask(workers: Workers, call_extender: CallExtender | None) -> W
     return workers if call_extender is None else ALONE
 
 
-def left_out(*schedulers: Scheduler, created: Iterable[str] = ()) -> dict[str, Any]:
-    """The fields of a report that tell what the configuration runs and no answer replays, and what is not read.
+def cluster_basis(
+    unknown: tuple[UnknownKind, ...], *schedulers: Scheduler, created: Iterable[str] = ()
+) -> ClusterBasis:
+    """What a report rests on: also what the configuration runs and no answer replays.
 
     ``created``: pods (``namespace/name``) that somebody has to create first. Of one that moves pods on a copy of the
     cluster: also what to know of the answers of extenders.
@@ -67,11 +69,12 @@ def left_out(*schedulers: Scheduler, created: Iterable[str] = ()) -> dict[str, A
     ignored = (line for s in schedulers for line in s.ignored(pod.spec for pod in s.cluster.pods.templates))
     namespaces = {pod.partition("/")[0] for pod in created}
     limits = (line for scheduler in schedulers[-1:] for line in limits_not_looked_at(scheduler.cluster, namespaces))
-    told = {
+    return {
         "not_replayed": tuple(dict.fromkeys((*missing, *orders, *limits))),
         "ignored": tuple(dict.fromkeys(ignored)),
+        "extended": of_extenders(*schedulers),
+        **unread(unknown),
     }
-    return {**told, "extended": extended} if (extended := of_extenders(*schedulers)) else told
 
 
 def _other_order(scheduler: Scheduler) -> Iterator[str]:

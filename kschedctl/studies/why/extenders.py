@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TypedDict
 
 import numpy as np
 
@@ -15,8 +15,21 @@ EXTENDERS_GOT = "extenders got of pods what kube-scheduler's plugins read: no an
 EXTENDERS_GOT_MORE = "extenders got the pod without its environment and what else is for kubelets alone"
 
 
-def extended(cycle: Cycle, scheduler: Scheduler) -> dict[str, Any]:
-    """The fields of an Explanation that are about extenders, where the configuration has any."""
+class ExtenderFields(TypedDict, total=False):
+    """The fields of an Explanation that are about extenders."""
+
+    extended: tuple[str, ...]
+    extender_order: tuple[str, ...]
+    binder: str
+    calls: tuple[ExtenderCallReport, ...]
+    extender_errors: tuple[ExtenderErrorReport, ...]
+    extender_refusals: dict[str, dict[str, str]]
+    diagnosis: dict[str, FirstFailReport]
+    extender_scores: dict[str, dict[str, int]]
+
+
+def extended(cycle: Cycle, scheduler: Scheduler) -> ExtenderFields:
+    """None where the configuration has no extenders."""
     if not scheduler.extenders:
         return {}
     calls = cycle.consultation.calls

@@ -36,6 +36,7 @@ from kschedctl.studies.why.pod_group import (
     PLACED,
     UNSCHEDULABLE,
     WAITS,
+    OtherGroups,
     by_age,
     crossed,
     gate_of,
@@ -116,7 +117,7 @@ def gang_attempt(scheduler: Scheduler, framework: Framework | None, pod: Pod) ->
         return TriedGang(found, failures)
     own_groups = placed_in_groups(scheduler.gates)
     others = deadlocked_with(cycle, lambda other: _fits(scheduler.view, gang, other), own_groups=own_groups)
-    waits = crossed(cycle, result, own_groups=own_groups) if gang.bound_together else {}
+    waits = crossed(cycle, result, own_groups=own_groups) if gang.bound_together else OtherGroups()
     return TriedGang(replace(found, deadlocked_with=in_words(others), **waits), failures)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from functools import partial
-from typing import Any, NamedTuple
+from typing import NamedTuple, TypedDict
 
 from msgspec.structs import replace
 
@@ -67,8 +67,14 @@ def pod_group_report(scheduler: Scheduler, framework: Framework, pod: Pod) -> Po
     return replace(report(result), deadlocked_with=in_words(others), **crossed(cycle, result, own_groups=True))
 
 
-def crossed(cycle: PodGroupCycle, result: GroupResult, *, own_groups: bool) -> dict[str, tuple[str, ...]]:
+class OtherGroups(TypedDict, total=False):
     """The fields of a report that tell of other groups of the pods."""
+
+    waits_for: tuple[str, ...]
+    apart: tuple[str, ...]
+
+
+def crossed(cycle: PodGroupCycle, result: GroupResult, *, own_groups: bool) -> OtherGroups:
     found = crossing(cycle, result, own_groups=own_groups)
     return {"waits_for": in_words(found.awaited), "apart": in_words(found.apart)}
 
@@ -122,7 +128,7 @@ def _report(
     return PodGroupReport(
         name="/".join(key),
         verdict=_verdict(result),
-        **_of_object(group, state, topology_aware),
+        **_policy_of(group, state, topology_aware),
         pods=state.size,
         scheduled=len(state.scheduled),
         message=result.message if result else "",
@@ -132,7 +138,14 @@ def _report(
     )
 
 
-def _of_object(group: PodGroup | None, state: PodGroupState, topology_aware: bool) -> dict[str, Any]:
+class _Policy(TypedDict, total=False):
+    policy: str
+    min_count: int
+    missing: int
+    topology: str
+
+
+def _policy_of(group: PodGroup | None, state: PodGroupState, topology_aware: bool) -> _Policy:
     if group is None:
         return {}
     policy, constraints = group.spec.scheduling_policy, group.spec.scheduling_constraints
