@@ -14,7 +14,6 @@ from kschedctl.render.page import (
     Stack,
     Style,
     Table,
-    Tone,
     Verbatim,
     Worded,
     marked,
@@ -22,6 +21,7 @@ from kschedctl.render.page import (
     without_plots,
 )
 from kschedctl.render.printable import printable
+from kschedctl.reports.columns import Tone
 
 _PLAIN = re.compile(r"(?!.*(?://|www\.))[A-Za-z0-9(…★][A-Za-z0-9 ,.;:()/'\"%=+→×–—…-]*")
 """Text that means nothing to Markdown or GitHub; anything else becomes a code span."""

@@ -4,23 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from enum import Enum, auto
 from itertools import takewhile
 from typing import NamedTuple, TypeVar
 
 from kschedctl.render.plots.plot import Plot
-
-
-class Tone(Enum):
-    """What a piece of text means; each way of showing it chooses a colour or a mark for that."""
-
-    PLAIN = auto()
-    STRONG = auto()
-    GOOD = auto()
-    BAD = auto()
-    WARNING = auto()
-    FAINT = auto()
-    CODE = auto()
+from kschedctl.reports.columns import Column, Tone
 
 
 class Marked(NamedTuple):
@@ -75,21 +63,6 @@ class Verbatim:
 @dataclass(frozen=True)
 class Bullets:
     items: tuple[Cell, ...]
-
-
-@dataclass(frozen=True)
-class Column:
-    """``name``: lower case, or a name as it is. ``right``: numbers. ``keep``: a name, better left in one piece.
-
-    ``beneath``: the word before a cell that has to stand beneath the one at its left, where it needs one.
-    ``verbatim``: ``name`` is somebody's own, in whatever case.
-    """
-
-    name: str
-    right: bool = False
-    keep: bool = False
-    beneath: str = ""
-    verbatim: bool = False
 
 
 @dataclass(frozen=True)
@@ -227,7 +200,7 @@ def shown_first(
     return tuple(rows[:limit]), f"… {len(rows) - limit:,} more, {how}"
 
 
-def first_rows(rows: Sequence[Row], style: Style, limit: int) -> tuple[tuple[Row, ...], str]:
+def first_rows(rows: Sequence[Row], style: Style, limit: int | None) -> tuple[tuple[Row, ...], str]:
     """The same for tables of which ``-o wide`` shows all rows."""
     return shown_first(rows, None if style.wide else limit, "-o wide shows all")
 

@@ -31,7 +31,6 @@ from kschedctl.render.page import (
     Stack,
     Style,
     Table,
-    Tone,
     Verbatim,
     stacked,
     without_plots,
@@ -39,6 +38,7 @@ from kschedctl.render.page import (
 from kschedctl.render.plots.characters import drawn
 from kschedctl.render.plots.plot import Plot
 from kschedctl.render.printable import printable
+from kschedctl.reports.columns import Tone
 
 LOOKS = {
     Tone.PLAIN: Look.null(),

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Annotated, Any
 
 import msgspec
 
+from kschedctl.reports.columns import Column
 from kschedctl.reports.document import Document
 from kschedctl.reports.over_time.searches import SearchStart
 from kschedctl.reports.simulation import EvictedPod, Headroom, PodCount, Spread, UnplacedPods
@@ -15,20 +16,20 @@ from kschedctl.reports.unknown import UnknownKind
 class MovedPod(Document, frozen=True):
     """A pod that gets another node; ``tied``: how many nodes were equally good."""
 
-    pod: str
+    pod: Annotated[str, Column(keep=True)]
     workload: str
-    source: str
-    target: str
-    tied: int = 1
+    source: Annotated[str, Column("from", keep=True, beneath="from")]
+    target: Annotated[str, Column("to", keep=True, beneath="to")]
+    tied: Annotated[int, Column("equally good", above=1, form="")] = 1
 
 
 class BlockedPod(Document, frozen=True):
     """A pod that cannot be evicted, and why."""
 
-    pod: str
+    pod: Annotated[str, Column(keep=True)]
     workload: str
-    node: str
-    why: str
+    node: Annotated[str, Column(keep=True)]
+    why: Annotated[str, Column()]
     budgets: tuple[str, ...] = ()
 
 

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from typing import Annotated
+
 import msgspec
 
+from kschedctl.reports.columns import Column
 from kschedctl.reports.document import Document
 from kschedctl.reports.over_time.searches import SearchStart
 from kschedctl.reports.pending import ExplainedPods
@@ -14,12 +17,12 @@ from kschedctl.reports.unknown import UnknownKind
 class StepReport(Document, frozen=True):
     """One step: how many pods lost their node by it, got one after it, and wait when the queue came to rest."""
 
-    step: str
-    displaced: int
-    placed: int
-    pending: int
-    evicted: int
-    notes: tuple[str, ...] = ()
+    step: Annotated[str, Column("what", keep=True)]
+    displaced: Annotated[int, Column(above=0)]
+    placed: Annotated[int, Column(above=0)]
+    pending: Annotated[int, Column(above=0, place=1)]
+    evicted: Annotated[int, Column(above=0)]
+    notes: Annotated[tuple[str, ...], Column("note", lines=True, place=1)] = ()
 
 
 class PodChange(Document, frozen=True):
@@ -28,12 +31,12 @@ class PodChange(Document, frozen=True):
     ``before`` and ``after`` are nodes, empty for none; ``message`` is why it waits.
     """
 
-    pod: str
+    pod: Annotated[str, Column(keep=True)]
     workload: str
-    change: str
-    before: str = ""
-    after: str = ""
-    message: str = ""
+    change: Annotated[str, Column()]
+    before: Annotated[str, Column(keep=True)] = ""
+    after: Annotated[str, Column(keep=True, beneath="→")] = ""
+    message: Annotated[str, Column(csv_only=True)] = ""
 
 
 class DomainBalance(Document, frozen=True):
@@ -48,18 +51,18 @@ class DomainBalance(Document, frozen=True):
 class MessageChange(Document, frozen=True):
     """What kube-scheduler says of pods that wait before and after, where it is not the same."""
 
-    before: str
-    after: str
-    pods: tuple[str, ...]
+    before: Annotated[str, Column()]
+    after: Annotated[str, Column(beneath="→")]
+    pods: Annotated[tuple[str, ...], Column(counted=True, place=-1)]
 
 
 class PodsElsewhere(Document, frozen=True):
     """Running pods of a workload that would go elsewhere: the equally good nodes before and after, none: it waits."""
 
-    workload: str
-    pods: tuple[str, ...]
-    before: tuple[str, ...]
-    after: tuple[str, ...]
+    workload: Annotated[str, Column()]
+    pods: Annotated[tuple[str, ...], Column(counted=True, place=-1)]
+    before: Annotated[tuple[str, ...], Column("best before")]
+    after: Annotated[tuple[str, ...], Column("best after", beneath="→")]
 
 
 class Replacement(Document, frozen=True):

@@ -11,10 +11,11 @@ import pytest
 from kschedctl.cli.option_groups.drawn import Drawn
 from kschedctl.errors import UsageError
 from kschedctl.render import markdown
-from kschedctl.render.page import UNFOLDED, Column, Heading, Page, Style, Table
+from kschedctl.render.page import UNFOLDED, Heading, Page, Style, Table
 from kschedctl.render.plots.axes import scale, ticks
 from kschedctl.render.plots.plot import Axis, Plot, PlotKind, Point, Series, bars, described, joined, shortened
 from kschedctl.render.terminal import show
+from kschedctl.reports.columns import Column
 
 TWO = (Series("mean", ((0, 0), (100, 10))), Series("max", ((0, 10), (100, 10))))
 PLOT = Plot("Losses", Axis("nodes"), Axis("lost"), TWO)

@@ -11,21 +11,9 @@ from hypothesis import strategies as st
 from rich.cells import cell_len
 
 from kschedctl.render.columns import broken
-from kschedctl.render.page import (
-    UNFOLDED,
-    Block,
-    Bullets,
-    Column,
-    Command,
-    Heading,
-    Marked,
-    Paragraph,
-    Stack,
-    Style,
-    Table,
-    Tone,
-)
+from kschedctl.render.page import UNFOLDED, Block, Bullets, Command, Heading, Marked, Paragraph, Stack, Style, Table
 from kschedctl.render.terminal import show
+from kschedctl.reports.columns import Column, Tone
 
 TEXTS = st.text(st.sampled_from("ab -/=.é漢"), max_size=60)
 COLUMNS = st.builds(Column, st.sampled_from(["node", "also refused by", "ImageLocality"]), st.booleans(), st.booleans())

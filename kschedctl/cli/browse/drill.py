@@ -9,7 +9,7 @@ from kschedctl.cli.browse.lines import NODE, POD, WARNING, Layout, ListLine, Ope
 from kschedctl.cli.browse.listing import FAINT, HEADING, of_workload
 from kschedctl.cli.browse.session import BrowseSession
 from kschedctl.render.page import count
-from kschedctl.render.pages.sections import rounded
+from kschedctl.render.tables import rounded
 from kschedctl.reports.browsing.contents import NodeContents, PodOfWorkload, WorkloadPods
 
 MOST_FITTING = 20

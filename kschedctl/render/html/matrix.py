@@ -14,9 +14,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from kschedctl.render.html.sections import LAID_OUT, Grid, GridColumn, HtmlSection, Words, cut, words
-from kschedctl.render.page import Marked, Tone, count
+from kschedctl.render.page import Marked, count
 from kschedctl.render.pages.explanation import TONES
 from kschedctl.render.printable import printable
+from kschedctl.reports.columns import Tone
 from kschedctl.reports.explanation import Explanation, NodeReport
 
 FITS = "fits"

@@ -17,13 +17,13 @@ from kschedctl.render.page import (
     Paragraph,
     Stack,
     Table,
-    Tone,
     Verbatim,
     marked,
     stacked,
 )
 from kschedctl.render.plots.plot import Plot
 from kschedctl.render.printable import printable
+from kschedctl.reports.columns import Tone
 
 LAID_OUT = 50
 """Rows of a table that are there without the script; it lays out more when they are asked for."""

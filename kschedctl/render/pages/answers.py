@@ -4,23 +4,11 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from kschedctl.render.page import (
-    Block,
-    Column,
-    Marked,
-    Page,
-    Paragraph,
-    Style,
-    Table,
-    Tone,
-    below,
-    count,
-    marked,
-    paragraph,
-)
+from kschedctl.render.page import Block, Marked, Page, Paragraph, Style, Table, below, count, marked, paragraph
 from kschedctl.render.plots.plot import Plot
 from kschedctl.render.renderers import page_of
 from kschedctl.reports.answers import Answers
+from kschedctl.reports.columns import Column, Tone
 
 
 def answers_page(report: Answers, style: Style) -> Page:

@@ -5,21 +5,9 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 
-from kschedctl.render.page import (
-    Bullets,
-    Cell,
-    Column,
-    Marked,
-    Page,
-    Style,
-    Table,
-    Tone,
-    count,
-    first_rows,
-    paragraph,
-    section,
-)
+from kschedctl.render.page import Bullets, Cell, Marked, Page, Style, Table, count, first_rows, paragraph, section
 from kschedctl.reports.archive import FieldChange, ObjectChange, SnapshotDiff, SnapshotReport
+from kschedctl.reports.columns import Column, Tone
 
 CHANGES_SHOWN, LONGEST_VALUE, AROUND = 30, 60, 12
 TONES = {"added": Tone.GOOD, "removed": Tone.BAD}

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 from kschedctl.render.page import (
     Block,
-    Column,
     Marked,
     Page,
     Style,
     Table,
-    Tone,
     below,
     count,
     names,
@@ -30,6 +28,7 @@ from kschedctl.render.pages.sections import (
     search_lines,
 )
 from kschedctl.reports.capacity import Capacity, ShapeCapacity
+from kschedctl.reports.columns import Column, Tone
 from kschedctl.reports.unknown import doubt
 
 NODES_SHOWN = 10

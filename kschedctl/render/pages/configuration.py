@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 
-from kschedctl.render.page import Block, Column, Marked, Page, Style, Table, Tone, paragraph, section
+from kschedctl.render.page import Block, Marked, Page, Style, Table, paragraph, section
+from kschedctl.reports.columns import Column, Tone
 from kschedctl.reports.configuration import EffectiveConfiguration, EffectiveProfile
 
 

@@ -2,22 +2,7 @@
 
 from __future__ import annotations
 
-from kschedctl.render.page import (
-    Bullets,
-    Cell,
-    Column,
-    Marked,
-    Page,
-    Paragraph,
-    Style,
-    Table,
-    Tone,
-    count,
-    first_rows,
-    names,
-    paragraph,
-    section,
-)
+from kschedctl.render.page import Bullets, Marked, Page, Paragraph, Style, count, first_rows, names, paragraph, section
 from kschedctl.render.pages.extenders import extended_lines
 from kschedctl.render.pages.over_runs import order_section, over_runs_section
 from kschedctl.render.pages.plotted.places import before_and_after
@@ -33,7 +18,9 @@ from kschedctl.render.pages.sections import (
     search_lines,
     unplaced_section,
 )
-from kschedctl.reports.drain import BlockedPod, Drain, MovedPod
+from kschedctl.render.tables import listed
+from kschedctl.reports.columns import Tone
+from kschedctl.reports.drain import Drain
 from kschedctl.reports.unknown import doubt
 
 WORDS = {
@@ -55,10 +42,10 @@ def drain_page(report: Drain, style: Style) -> Page:
         *not_known_lines(report.unknown),
         *search_lines(report.search_start),
         *_lost(report.lost, style),
-        *_blocked(report.blocked, style),
+        *listed(report.blocked, style, title="Cannot be evicted"),
         *unplaced_section(report.unplaced, style),
         *evicted_section(report.evicted, style),
-        *_moved(report.moved, style),
+        *listed(report.moved, style, title="Moved", full=False),
         *headroom_section(report.headroom),
         *before_and_after(report.zones, report.nodes_changed),
         *over_runs_section(report.runs, report.over_runs, WORDS),
@@ -95,28 +82,3 @@ def _lost(lost: tuple[str, ...], style: Style) -> Page:
     shown, note = first_rows(lost, style, ROWS_SHOWN)
     bullets = Bullets((*shown, *([note] if note else ())))
     return section("Lost: no controller makes them again, and kubectl evicts them with --force only", bullets)
-
-
-def _blocked(blocked: tuple[BlockedPod, ...], style: Style) -> Page:
-    if not blocked:
-        return ()
-    shown, note = first_rows(blocked, style, ROWS_SHOWN)
-    rows = tuple((pod.pod, pod.node, pod.why) for pod in shown)
-    columns = (Column("pod", keep=True), Column("node", keep=True), Column("why"))
-    return section("Cannot be evicted", Table(columns, rows, note))
-
-
-def _moved(moved: tuple[MovedPod, ...], style: Style) -> Page:
-    if not moved:
-        return ()
-    shown, note = first_rows(moved, style, ROWS_SHOWN)
-    rows: tuple[tuple[Cell, ...], ...] = tuple(
-        (pod.pod, pod.source, pod.target, f"{pod.tied}" if pod.tied > 1 else "") for pod in shown
-    )
-    columns = (
-        Column("pod", keep=True),
-        Column("from", keep=True, beneath="from"),
-        Column("to", keep=True, beneath="to"),
-    )
-    tied = Column("equally good", right=True)
-    return section("Moved", Table((*columns, tied), rows, note).without_empty_columns())

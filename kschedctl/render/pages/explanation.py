@@ -7,7 +7,6 @@ from itertools import islice
 
 from kschedctl.render.page import (
     Cell,
-    Column,
     Command,
     Marked,
     Page,
@@ -15,7 +14,6 @@ from kschedctl.render.page import (
     Stack,
     Style,
     Table,
-    Tone,
     paragraph,
     section,
     shown_first,
@@ -36,6 +34,7 @@ from kschedctl.render.pages.sections import (
     upstream_fault_lines,
 )
 from kschedctl.render.plots.plot import Plot, bars
+from kschedctl.reports.columns import Column, Tone
 from kschedctl.reports.explanation import (
     Advice,
     Elimination,

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from kschedctl.render.page import Cell, Column, Marked, Page, Style, Table, Tone, below, paragraph
+from kschedctl.render.page import Cell, Marked, Page, Style, Table, below, paragraph
 from kschedctl.render.pages.explanation import TONES, explanation_page
 from kschedctl.render.pages.extenders import extended_lines
 from kschedctl.render.pages.sections import left_out_lines
+from kschedctl.reports.columns import Column, Tone
 from kschedctl.reports.explanation import Explanation
 from kschedctl.reports.explanations import FINE, Explanations
 from kschedctl.reports.unknown import doubt

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from kschedctl.render.page import Cell, Column, Marked, Page, Stack, Style, Table, Tone, count, paragraph, section
+from kschedctl.render.page import Cell, Marked, Page, Stack, Style, Table, count, paragraph, section
+from kschedctl.reports.columns import Column, Tone
 from kschedctl.reports.explanation import Explanation, ExtenderCallReport
 
 NAMED = 3

@@ -2,21 +2,7 @@
 
 from __future__ import annotations
 
-from kschedctl.render.page import (
-    Cell,
-    Column,
-    Marked,
-    Page,
-    Style,
-    Table,
-    Tone,
-    below,
-    count,
-    first_rows,
-    names,
-    paragraph,
-    section,
-)
+from kschedctl.render.page import Cell, Marked, Page, Style, Table, below, count, first_rows, names, paragraph, section
 from kschedctl.render.pages.extenders import extended_lines
 from kschedctl.render.pages.over_runs import order_section, spread_text
 from kschedctl.render.pages.plotted.places import before_and_after, losses_plot
@@ -28,6 +14,7 @@ from kschedctl.render.pages.sections import (
     search_lines,
     unplaced_section,
 )
+from kschedctl.reports.columns import Column, Tone
 from kschedctl.reports.failures import Failure, Failures
 from kschedctl.reports.unknown import doubt
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections import Counter
 from typing import TypeVar
 
-from kschedctl.render.page import Block, Cell, Column, Marked, Page, Style, Table, Tone, count, paragraph, section
+from kschedctl.render.page import Block, Cell, Marked, Page, Style, Table, count, paragraph, section
+from kschedctl.reports.columns import Column, Tone
 from kschedctl.reports.findings import LEVELS, Finding, Findings
 from kschedctl.reports.unknown import reasons
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from kschedctl.render.page import Block, Bullets, Column, Marked, Page, Style, Table, Tone, Verbatim, paragraph, section
+from kschedctl.render.page import Block, Bullets, Marked, Page, Style, Table, Verbatim, paragraph, section
 from kschedctl.render.pages.findings import TONES
+from kschedctl.reports.columns import Column, Tone
 from kschedctl.reports.findings import RuleList, RuleReport
 
 

@@ -6,7 +6,6 @@ from collections.abc import Iterator, Sequence
 
 from kschedctl.render.page import (
     Cell,
-    Column,
     Command,
     Marked,
     Page,
@@ -14,12 +13,12 @@ from kschedctl.render.page import (
     Stack,
     Style,
     Table,
-    Tone,
     count,
     first_rows,
     paragraph,
     section,
 )
+from kschedctl.reports.columns import Column, Tone
 from kschedctl.reports.not_created import CreationFailure, NotCreated
 
 WORKLOADS_SHOWN, FAILURES_SHOWN, COMMANDS_SHOWN = 25, 5, 3

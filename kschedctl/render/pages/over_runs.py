@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from kschedctl.render.page import Column, Page, Table, count, section
+from kschedctl.render.page import Page, Table, count, section
+from kschedctl.reports.columns import Column
 from kschedctl.reports.simulation import Spread, Variation
 
 

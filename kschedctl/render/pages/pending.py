@@ -7,14 +7,12 @@ from collections.abc import Iterator
 from kschedctl.render.page import (
     UNFOLDED,
     Cell,
-    Column,
     Command,
     Marked,
     Page,
     Stack,
     Style,
     Table,
-    Tone,
     count,
     first_rows,
     names,
@@ -26,6 +24,7 @@ from kschedctl.render.pages.extenders import extended_lines
 from kschedctl.render.pages.not_created import not_created_section
 from kschedctl.render.pages.sections import left_out_lines, next_section, not_known_lines, upstream_fault_lines
 from kschedctl.render.plots.plot import Plot, bars
+from kschedctl.reports.columns import Column, Tone
 from kschedctl.reports.pending import PendingGroup, PendingPod, PendingPods
 from kschedctl.reports.unknown import doubt
 

@@ -7,19 +7,18 @@ from collections.abc import Iterator
 from kschedctl.render.page import (
     Block,
     Cell,
-    Column,
     Marked,
     Page,
     Stack,
     Style,
     Table,
-    Tone,
     count,
     names,
     paragraph,
     section,
     shown_first,
 )
+from kschedctl.reports.columns import Column, Tone
 from kschedctl.reports.pod_group import MemberReport, PlacementReport, PodGroupReport
 
 SHOWN = 10

@@ -6,13 +6,11 @@ from kschedctl.render.page import (
     Block,
     Bullets,
     Cell,
-    Column,
     Marked,
     Page,
     Stack,
     Style,
     Table,
-    Tone,
     count,
     marked,
     names,
@@ -20,6 +18,7 @@ from kschedctl.render.page import (
     section,
     shown_first,
 )
+from kschedctl.reports.columns import Column, Tone
 from kschedctl.reports.explanation import CandidateReport, PreemptionReport, VictimReport
 
 DEFAULT = "DefaultPreemption"

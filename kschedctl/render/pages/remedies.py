@@ -8,14 +8,12 @@ from kschedctl.render.page import (
     Block,
     Bullets,
     Cell,
-    Column,
     Command,
     Marked,
     Page,
     Stack,
     Style,
     Table,
-    Tone,
     Verbatim,
     count,
     first_rows,
@@ -25,6 +23,7 @@ from kschedctl.render.page import (
 )
 from kschedctl.render.pages.extenders import extended_lines
 from kschedctl.render.pages.sections import ROWS_SHOWN, in_brief, interruption, left_out_lines, not_known_lines
+from kschedctl.reports.columns import Column, Tone
 from kschedctl.reports.remedies import ChosenRemedy, HelplessPods, Remedies, RemediesOfMany, Remedy
 from kschedctl.reports.unknown import VERDICT, doubt, reasons, unless
 

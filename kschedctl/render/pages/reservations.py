@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from kschedctl.render.page import Cell, Column, Page, Style, Table, section, shown_first
+from kschedctl.render.page import Cell, Page, Style, Table, section, shown_first
+from kschedctl.reports.columns import Column
 from kschedctl.reports.explanation import DeviceReport, Explanation
 
 NODES_SHOWN = 3

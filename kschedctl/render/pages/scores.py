@@ -4,21 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from kschedctl.render.page import (
-    Cell,
-    Column,
-    Marked,
-    Page,
-    Paragraph,
-    Style,
-    Table,
-    Tone,
-    count,
-    paragraph,
-    section,
-    shown_first,
-)
+from kschedctl.render.page import Cell, Marked, Page, Paragraph, Style, Table, count, paragraph, section, shown_first
 from kschedctl.render.plots.plot import MOST_PLACES, Plot, bars
+from kschedctl.reports.columns import Column, Tone
 from kschedctl.reports.explanation import Explanation
 
 NODES_SHOWN = 10

@@ -5,23 +5,22 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Sequence
 
-from kschedctl.api.resource_names import CPU, readable
 from kschedctl.render.page import (
     Cell,
-    Column,
     Command,
     Marked,
     Page,
     Stack,
     Style,
     Table,
-    Tone,
     count,
     first_rows,
     names,
     paragraph,
     section,
 )
+from kschedctl.render.tables import rounded
+from kschedctl.reports.columns import Column, Tone
 from kschedctl.reports.over_time.searches import SearchedNodes, SearchStart
 from kschedctl.reports.simulation import EvictedPod, Headroom, RetriedPods, UnplacedPods
 from kschedctl.reports.unknown import VERDICT, UnknownKind, reasons
@@ -206,25 +205,3 @@ def _resource(found: Headroom) -> tuple[Cell, ...]:
     total, before, after, free = (rounded(found.resource, amount) for amount in amounts)
     parts = (f"{100 * amount / found.allocatable:.1f} %" for amount in amounts[1:3])
     return (found.resource, total, *(f"{a} ({p})" for a, p in zip((before, after), parts, strict=True)), free)
-
-
-def rounded(name: str, amount: int) -> str:
-    """Large amounts to two digits or more, as they are sums of many; smaller ones in the largest unit that is exact.
-
-    Of cpu always cores, so that amounts in a column can be compared.
-
-    >>> rounded("memory", 105 << 30), rounded("memory", 2560 << 20), rounded("memory", 1064 << 20)
-    ('105Gi', '2.5Gi', '1,064Mi')
-    >>> rounded("cpu", 7500), rounded("cpu", 12_000), rounded("cpu", 34_250), rounded("cpu", 1_234_567)
-    ('7.5', '12', '34.25', '1,234')
-    """
-    if name == CPU:
-        return f"{amount // 1000:,}" if amount >= 1_000_000 else f"{amount / 1000:.3f}".rstrip("0").rstrip(".")
-    shifts = ((50, "Pi"), (40, "Ti"), (30, "Gi"), (20, "Mi"))
-    for shift, unit in shifts if readable(name, 1 << 40).endswith("Ti") else ():
-        if amount >= 10 << shift:
-            return f"{amount >> shift:,}{unit}"
-        if amount >= 1 << shift and not amount * 10 % (1 << shift):
-            return f"{amount / (1 << shift):g}{unit}"
-    text = readable(name, amount)
-    return f"{int(text):,}" if text.isdecimal() else text

@@ -7,14 +7,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from kschedctl.render.page import (
     Bullets,
     Cell,
-    Column,
     Marked,
     Page,
     Paragraph,
     Stack,
     Style,
     Table,
-    Tone,
     count,
     first_rows,
     names,
@@ -36,6 +34,7 @@ from kschedctl.render.pages.sections import (
     search_lines,
     unplaced_section,
 )
+from kschedctl.reports.columns import Column, Tone
 from kschedctl.reports.simulation import SimulationReport, WorkloadPlacement
 from kschedctl.reports.unknown import doubt
 

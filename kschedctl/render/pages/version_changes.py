@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from kschedctl.render.page import Cell, Column, Marked, Page, Paragraph, Stack, Style, Table, Tone, paragraph, section
+from kschedctl.render.page import Cell, Marked, Page, Paragraph, Stack, Style, Table, paragraph, section
+from kschedctl.reports.columns import Column, Tone
 from kschedctl.reports.version_changes import VersionChange, VersionChanges
 
 HEADINGS = {"rule": "Rules and texts", "plugin": "Plugins", "gate": "Feature gates"}

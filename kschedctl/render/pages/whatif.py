@@ -5,22 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Sequence
 
-from kschedctl.render.page import (
-    Cell,
-    Column,
-    Marked,
-    Page,
-    Paragraph,
-    Stack,
-    Style,
-    Table,
-    Tone,
-    count,
-    first_rows,
-    names,
-    paragraph,
-    section,
-)
+from kschedctl.render.page import Cell, Marked, Page, Paragraph, Stack, Style, Table, count, names, paragraph, section
 from kschedctl.render.pages.extenders import extended_lines
 from kschedctl.render.pages.over_runs import over_runs_section
 from kschedctl.render.pages.plotted.places import moves_plot, zones_plot
@@ -31,9 +16,11 @@ from kschedctl.render.pages.sections import (
     search_lines,
     unplaced_section,
 )
+from kschedctl.render.tables import listed
+from kschedctl.reports.columns import Column, Tone
 from kschedctl.reports.simulation import PodCount, UnplacedPods
 from kschedctl.reports.unknown import doubt
-from kschedctl.reports.whatif import DomainBalance, MessageChange, PodChange, Replacement, StepReport, WhatIf
+from kschedctl.reports.whatif import DomainBalance, MessageChange, PodChange, Replacement, WhatIf
 
 CHANGES_SHOWN = 30
 WORDS = {
@@ -55,7 +42,7 @@ def whatif_page(report: WhatIf, style: Style) -> Page:
         *extended_lines(report.extended),
         *not_known_lines(report.unknown),
         *search_lines(report.search_start),
-        *_steps(report.steps),
+        *listed(report.steps, style, limit=None, numbered="step", title="Steps", full=False),
         *_changes(report.changes, style),
         *_messages(report.messages, style),
         *_replacement(report.replacement, style),
@@ -77,47 +64,20 @@ def _summary(report: WhatIf) -> Iterator[Paragraph]:
         yield paragraph(f"before: under {before}; after: under {after}")
 
 
-def _steps(steps: Sequence[StepReport]) -> Page:
-    if not steps:
-        return ()
-    rows = tuple(
-        (f"{number}", step.step, *_numbers(step), Stack(tuple(step.notes))) for number, step in enumerate(steps, 1)
-    )
-    columns = [Column("step", right=True), Column("what", keep=True)]
-    columns += [Column(name, right=True) for name in ("displaced", "placed", "evicted", "pending")]
-    return section("Steps", Table((*columns, Column("note")), rows).without_empty_columns())
-
-
-def _numbers(step: StepReport) -> Iterator[Cell]:
-    for number in (step.displaced, step.placed, step.evicted, step.pending):
-        yield f"{number:,}" if number else ""
-
-
 def _changes(changes: Sequence[PodChange], style: Style) -> Page:
     if not changes:
         return ()
     order = list(WORDS)
     first = sorted(changes, key=lambda change: order.index(change.change))
-    shown, note = first_rows(first, style, CHANGES_SHOWN)
-    columns = (
-        Column("pod", keep=True),
-        Column("change"),
-        Column("before", keep=True),
-        Column("after", keep=True, beneath="→"),
-    )
-    rows = tuple((c.pod, Marked(*WORDS[c.change]), c.before, c.after) for c in shown)
-    table = Table(columns, rows, note).without_empty_columns()
-    return (*_waiting(changes, style), *section("Pods", table, *moves_plot(changes)))
+    words = {"change": lambda each: Marked(*WORDS[each.change])}
+    table = listed(first, style, words, title="Pods", limit=CHANGES_SHOWN, full=False)
+    return (*_waiting(changes, style), *table, *moves_plot(changes))
 
 
 def _messages(messages: Sequence[MessageChange], style: Style) -> Page:
     """What is said in other words of pods that wait all the same."""
-    if not messages:
-        return ()
-    shown, note = first_rows(messages, style, CHANGES_SHOWN)
-    columns = (Column("pods", right=True), Column("before"), Column("after", beneath="→"))
-    rows = tuple((f"{len(m.pods):,}", Stack((m.before, Marked(names(m.pods), Tone.FAINT))), m.after) for m in shown)
-    return section("Messages of pods that wait", Table(columns, rows, note))
+    before = {"before": lambda each: Stack((each.before, Marked(names(each.pods), Tone.FAINT)))}
+    return listed(messages, style, before, title="Messages of pods that wait", limit=CHANGES_SHOWN)
 
 
 def _replacement(found: Replacement | None, style: Style) -> Page:
@@ -132,10 +92,7 @@ def _replacement(found: Replacement | None, style: Style) -> Page:
     if not number:
         return section("Running pods", summary, *doubtful)
     groups = sorted(found.elsewhere, key=lambda group: -len(group.pods))
-    shown, note = first_rows(groups, style, CHANGES_SHOWN)
-    columns = (Column("pods", right=True), Column("workload"), Column("best before"), Column("best after", beneath="→"))
-    rows = tuple((f"{len(g.pods):,}", g.workload, names(g.before), names(g.after)) for g in shown)
-    return section("Running pods", summary, *doubtful, Table(columns, rows, note))
+    return section("Running pods", summary, *doubtful, *listed(groups, style, limit=CHANGES_SHOWN))
 
 
 def _waiting(changes: Sequence[PodChange], style: Style) -> Page:

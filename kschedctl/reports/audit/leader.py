@@ -2,8 +2,19 @@
 
 from __future__ import annotations
 
+from typing import Annotated
+
 from kschedctl.reports.audit.section import Section
+from kschedctl.reports.columns import Column, Tone
 from kschedctl.reports.document import Document
+
+KNOWN_BY = {
+    "profile": "this configuration",
+    "events": "events of it",
+    "lease": "its lease",
+    "podGroups": "its PodGroups",
+    "": "nobody known",
+}
 
 
 class SchedulerLease(Document, frozen=True, kw_only=True):
@@ -14,15 +25,15 @@ class SchedulerLease(Document, frozen=True, kw_only=True):
     ``elections``: how often somebody began to lead, by the events that are left.
     """
 
-    lease: str
-    holder: str
+    lease: Annotated[str, Column(keep=True)]
+    holder: Annotated[str, Column("leader", words={"": "nobody"}, tones={"": Tone.BAD})]
     since: str = ""
     renewed: str = ""
-    leads_for: str = ""
-    silent_for: str = ""
+    leads_for: Annotated[str, Column(beneath="leads for")] = ""
+    silent_for: Annotated[str, Column("renewed", beneath="renewed")] = ""
     seconds: int = 0
-    transitions: int = 0
-    elections: int = 0
+    transitions: Annotated[int, Column("changes")] = 0
+    elections: Annotated[int, Column("lately")] = 0
     stale: bool = False
 
 
@@ -42,12 +53,12 @@ class ServedName(Document, frozen=True, kw_only=True):
     nothing. ``turns``: how often one instance placed a pod after another one had.
     """
 
-    name: str
-    served: str
-    waiting: int = 0
-    bound: int = 0
+    name: Annotated[str, Column("schedulerName", keep=True)]
+    served: Annotated[str, Column("known by", words=KNOWN_BY, tones={"": Tone.WARNING})]
+    waiting: Annotated[int, Column()] = 0
+    bound: Annotated[int, Column()] = 0
     turns: int = 0
-    instances: tuple[WorkingInstance, ...] = ()
+    instances: Annotated[tuple[WorkingInstance, ...], Column("instances, by events")] = ()
 
 
 class DifferentSetting(Document, frozen=True, kw_only=True):

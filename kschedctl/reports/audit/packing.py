@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+from typing import Annotated
+
 from kschedctl.reports.audit.section import Section
+from kschedctl.reports.columns import Column
 from kschedctl.reports.document import Document
+
+NO_POOL = {"": "(none)"}
 
 
 class ResourceRoom(Document, frozen=True):
@@ -30,23 +35,23 @@ class TypicalPods(Document, frozen=True, kw_only=True):
     ``fits_on``: how many nodes would take one of them now.
     """
 
-    pool: str
-    pods: int
+    pool: Annotated[str, Column("pods of", keep=True)]
+    pods: Annotated[int, Column()]
     workloads: int
-    examples: tuple[str, ...]
-    requests: dict[str, int]
-    fits_on: int
+    examples: Annotated[tuple[str, ...], Column("workloads", place=1)]
+    requests: Annotated[dict[str, int], Column("request")]
+    fits_on: Annotated[int, Column("fit on")]
     pending: bool = False
 
 
 class StrandedRoom(Document, frozen=True, kw_only=True):
     """What is ``free`` on ``nodes`` of a pool that take none of the pods, most of them for this ``reason``."""
 
-    pool: str
-    reason: str
-    nodes: int
-    examples: tuple[str, ...]
-    free: dict[str, int]
+    pool: Annotated[str, Column(keep=True, place=-1, words=NO_POOL)]
+    reason: Annotated[str, Column("keeps pods away")]
+    nodes: Annotated[int, Column(place=-1)]
+    examples: Annotated[tuple[str, ...], Column("such as", beneath="such as", place=1)]
+    free: Annotated[dict[str, int], Column("free there", beneath="free")]
 
 
 class EmptiedNode(Document, frozen=True):
@@ -61,18 +66,18 @@ class EmptiedNode(Document, frozen=True):
 class KeptNode(Document, frozen=True):
     """A node that cannot be emptied, and the first reason."""
 
-    node: str
-    pool: str
-    why: str
+    node: Annotated[str, Column("cannot be emptied", keep=True)]
+    pool: Annotated[str, Column(keep=True, beneath="of pool", words=NO_POOL)]
+    why: Annotated[str, Column("as")]
 
 
 class PoolSavings(Document, frozen=True):
     """``nodes`` of a pool could go, ``empty`` of them without a pod that moves."""
 
-    pool: str
-    nodes: int
-    empty: int
-    saves: dict[str, int]
+    pool: Annotated[str, Column(keep=True, words=NO_POOL)]
+    nodes: Annotated[int, Column("could go")]
+    empty: Annotated[int, Column("empty now")]
+    saves: Annotated[dict[str, int], Column()]
 
 
 class PackingSection(Section, frozen=True, kw_only=True, tag="packing"):

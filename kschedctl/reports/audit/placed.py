@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from typing import Annotated
+
 from kschedctl.reports.audit.section import Section
+from kschedctl.reports.columns import Column
 from kschedctl.reports.document import Document
 
 
@@ -12,11 +15,11 @@ class MisplacedPods(Document, frozen=True, kw_only=True):
     ``reason``: in the scheduler's words. ``examples``: some of them, each with its node.
     """
 
-    refuses: str
-    reason: str
-    workload: str
-    pods: int
-    examples: tuple[str, ...]
+    refuses: Annotated[str, Column("refused by")]
+    reason: Annotated[str, Column("as")]
+    workload: Annotated[str, Column("pods of", keep=True, place=-1)]
+    pods: Annotated[int, Column(place=-1)]
+    examples: Annotated[tuple[str, ...], Column("such as", beneath="such as")]
 
 
 class Arrival(Document, frozen=True, kw_only=True):
@@ -56,12 +59,12 @@ class RefusedPods(Document, frozen=True, kw_only=True):
     ``message``: what was said of that one.
     """
 
-    reason: str
-    pods: int
-    gone: int = 0
-    nodes: tuple[str, ...] = ()
+    reason: Annotated[str, Column("kubelets said", keep=True)]
+    pods: Annotated[int, Column("failed")]
+    gone: Annotated[int, Column()] = 0
+    nodes: Annotated[tuple[str, ...], Column("on", beneath="on")] = ()
     examples: tuple[str, ...] = ()
-    last: str = ""
+    last: Annotated[str, Column("last at", beneath="last at")] = ""
     message: str = ""
 
 

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from typing import Annotated
+
 from kschedctl.reports.audit.section import Section
+from kschedctl.reports.columns import Column, Tone
 from kschedctl.reports.document import Document
 from kschedctl.reports.simulation import EvictedPod
 
@@ -56,17 +59,17 @@ class StarvingPods(Document, frozen=True, kw_only=True):
     the pods of higher tiers that did.
     """
 
-    workload: str
-    tier: str
+    workload: Annotated[str, Column(keep=True)]
+    tier: Annotated[str, Column(keep=True, beneath="tier")]
     priority: int
-    pods: tuple[str, ...]
+    pods: Annotated[tuple[str, ...], Column(counted=True)]
     seconds: float
-    age: str
+    age: Annotated[str, Column("waits", right=True)]
     why: str
     preemption: str
-    lower_pods: int
-    lower_started: int
-    higher_started: int
+    lower_pods: Annotated[int, Column("below run")]
+    lower_started: Annotated[int, Column("came")]
+    higher_started: Annotated[int, Column("above came")]
 
 
 class PreemptedWorkload(Document, frozen=True, kw_only=True):
@@ -75,11 +78,11 @@ class PreemptedWorkload(Document, frozen=True, kw_only=True):
     ``last``: when that was, empty where nobody says.
     """
 
-    workload: str
-    times: int
-    pods: int
+    workload: Annotated[str, Column(keep=True)]
+    times: Annotated[int, Column()]
+    pods: Annotated[int, Column("pods now")]
     victims: tuple[str, ...]
-    last: str = ""
+    last: Annotated[str, Column()] = ""
 
 
 class ExposedWorkload(Document, frozen=True, kw_only=True):
@@ -87,15 +90,17 @@ class ExposedWorkload(Document, frozen=True, kw_only=True):
     aside. ``jobs_above``: how many of these are of Jobs. ``budgets``: the PodDisruptionBudgets, which preemption breaks
     where nothing else helps."""
 
-    workload: str
-    tier: str
+    workload: Annotated[str, Column(keep=True)]
+    tier: Annotated[str, Column(keep=True, beneath="tier")]
     priority: int
-    pods: int
-    services: tuple[str, ...]
-    tiers_above: tuple[str, ...]
-    pods_above: int
+    pods: Annotated[int, Column()]
+    services: Annotated[tuple[str, ...], Column("behind", every=True)]
+    tiers_above: Annotated[tuple[str, ...], Column(beneath="below", every=True)]
+    pods_above: Annotated[int, Column("their pods")]
     jobs_above: int
-    budgets: tuple[str, ...] = ()
+    budgets: Annotated[
+        tuple[str, ...], Column(beneath="budgets", every=True, words={"": "none"}, tones={"": Tone.WARNING})
+    ] = ()
 
 
 class PrioritiesSection(Section, frozen=True, kw_only=True, tag="priorities"):

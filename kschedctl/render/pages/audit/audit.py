@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from kschedctl.render.page import UNFOLDED, Column, Marked, Page, Style, Table, Tone, below, count, paragraph
+from kschedctl.render.page import UNFOLDED, Marked, Page, Style, Table, below, count, paragraph
 from kschedctl.render.pages.audit.section import STATES, blocks_in_brief, blocks_of
 from kschedctl.reports.audit.audit import Audit
 from kschedctl.reports.audit.section import FINDINGS, Section
+from kschedctl.reports.columns import Column, Tone
 from kschedctl.reports.findings import LEVELS
 
 FEW = 2

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from kschedctl.render.page import Cell, Marked, Style, Tone
+from kschedctl.render.page import Cell, Marked, Style
+from kschedctl.reports.columns import Tone
 from kschedctl.reports.findings import Finding
 
 SEVERITIES = {"error": Tone.BAD, "warning": Tone.WARNING, "note": Tone.FAINT}

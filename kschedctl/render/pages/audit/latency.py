@@ -5,21 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from kschedctl.api.digits import digits
-from kschedctl.render.page import (
-    Block,
-    Cell,
-    Column,
-    Marked,
-    Page,
-    Style,
-    Table,
-    Tone,
-    first_rows,
-    paragraph,
-    section,
-)
+from kschedctl.render.page import Block, Cell, Marked, Page, Style, Table, first_rows, paragraph, section
 from kschedctl.render.plots.plot import Axis, Plot, Series
 from kschedctl.reports.audit.latency import LatencySection, LatencyVerdict, Number, Timing
+from kschedctl.reports.columns import Column, Tone
 
 TONES = {"sound": Tone.GOOD, "findings": Tone.BAD, "unknown": Tone.FAINT}
 PLUGINS_SHOWN = 5

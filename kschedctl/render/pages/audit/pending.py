@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from functools import partial
 
-from kschedctl.render.page import Cell, Column, Marked, Page, Stack, Style, Table, Tone, first_rows, names
+from kschedctl.render.page import Cell, Marked, Page, Stack, Style, Table, first_rows, names
 from kschedctl.render.pages.audit.findings import severity_of, what_to_do
 from kschedctl.reports.audit.pending import LastWords, PendingSection, WaitingPods
+from kschedctl.reports.columns import Column, Tone
 from kschedctl.reports.findings import LEVELS, Finding
 
 TONES = {

@@ -6,20 +6,10 @@ from collections.abc import Sequence
 from itertools import groupby
 
 from kschedctl.api.times import shown_duration
-from kschedctl.render.page import (
-    Cell,
-    Column,
-    Marked,
-    Page,
-    Style,
-    Table,
-    Tone,
-    count,
-    paragraph,
-    section,
-)
+from kschedctl.render.page import Cell, Marked, Page, Style, Table, count, paragraph, section
 from kschedctl.render.plots.plot import Axis, Plot, Series
 from kschedctl.reports.audit.races import RaceAssumptions, RaceResult, Races, RacesSection
+from kschedctl.reports.columns import Column, Tone
 
 FEW = 0.01
 """Up to this share of double-booked pods it is a warning."""

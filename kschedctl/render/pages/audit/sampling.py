@@ -2,21 +2,7 @@
 
 from __future__ import annotations
 
-from kschedctl.render.page import (
-    Block,
-    Cell,
-    Column,
-    Heading,
-    Marked,
-    Page,
-    Stack,
-    Style,
-    Table,
-    Tone,
-    below,
-    count,
-    paragraph,
-)
+from kschedctl.render.page import Block, Cell, Heading, Marked, Page, Stack, Style, Table, below, count, paragraph
 from kschedctl.render.pages.sections import left_out_lines
 from kschedctl.render.plots.plot import Axis, Plot, Series
 from kschedctl.reports.audit.sampling import (
@@ -27,6 +13,7 @@ from kschedctl.reports.audit.sampling import (
     SamplingSection,
     SamplingSetting,
 )
+from kschedctl.reports.columns import Column, Tone
 from kschedctl.reports.unknown import doubt
 
 OF_1_13, ALL_BELOW = 50, 100

@@ -8,7 +8,6 @@ from typing import Any
 
 from kschedctl.render.page import (
     Cell,
-    Column,
     Command,
     Heading,
     Marked,
@@ -16,25 +15,27 @@ from kschedctl.render.page import (
     Stack,
     Style,
     Table,
-    Tone,
     first_rows,
     paragraph,
     plots_of,
 )
+from kschedctl.render.pages.audit.evidence import (
+    leader_blocks,
+    packing_blocks,
+    placed_blocks,
+    priorities_blocks,
+    queue_blocks,
+    topology_blocks,
+)
 from kschedctl.render.pages.audit.findings import severity_of, what_to_do
 from kschedctl.render.pages.audit.latency import latency_blocks
-from kschedctl.render.pages.audit.leader import leader_blocks
-from kschedctl.render.pages.audit.packing import packing_blocks
 from kschedctl.render.pages.audit.pending import waiting_table
-from kschedctl.render.pages.audit.placed import placed_blocks
-from kschedctl.render.pages.audit.priorities import priorities_blocks
-from kschedctl.render.pages.audit.queue import queue_blocks
 from kschedctl.render.pages.audit.races import races_blocks
 from kschedctl.render.pages.audit.sampling import sampling_blocks
-from kschedctl.render.pages.audit.topology import topology_blocks
 from kschedctl.render.pages.sections import ROWS_SHOWN, left_out_lines
 from kschedctl.reports.audit.pending import PendingSection
 from kschedctl.reports.audit.section import SOUND, Section
+from kschedctl.reports.columns import Column, Tone
 from kschedctl.reports.findings import Finding
 from kschedctl.reports.unknown import reasons
 

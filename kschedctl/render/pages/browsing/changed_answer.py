@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from kschedctl.render.page import Column, Page, Table, names, paragraph, section
+from kschedctl.render.page import Page, Table, names, paragraph, section
 from kschedctl.reports.browsing.changed_answer import ChangedAnswer
+from kschedctl.reports.columns import Column
 
 SAME = "Nothing is another: as many nodes fit, and the others are refused for the same reasons"
 

@@ -6,14 +6,12 @@ from collections.abc import Iterator, Sequence
 
 from kschedctl.render.page import (
     Bullets,
-    Column,
     Marked,
     Page,
     Paragraph,
     Stack,
     Style,
     Table,
-    Tone,
     count,
     first_rows,
     names,
@@ -22,6 +20,7 @@ from kschedctl.render.page import (
 )
 from kschedctl.render.pages.extenders import extended_lines
 from kschedctl.render.pages.sections import ROWS_SHOWN, interruption, left_out_lines, not_known_lines, search_lines
+from kschedctl.reports.columns import Column, Tone
 from kschedctl.reports.over_time.followed_rollout import (
     BEST_OF_A_PART,
     NOT_BEST,

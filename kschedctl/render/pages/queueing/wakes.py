@@ -7,13 +7,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from kschedctl.render.page import (
     Bullets,
     Cell,
-    Column,
     Marked,
     Page,
     Stack,
     Style,
     Table,
-    Tone,
     count,
     first_rows,
     names,
@@ -22,6 +20,7 @@ from kschedctl.render.page import (
 )
 from kschedctl.render.pages.pod_group import pod_group_section
 from kschedctl.render.pages.sections import ROWS_SHOWN, left_out_lines, not_known_lines
+from kschedctl.reports.columns import Column, Tone
 from kschedctl.reports.unknown import doubt
 from kschedctl.reports.wakes import PodBetween, RejectorReport, Wakes, WakesBetween, WakesOfMany, WakeUps, WakeUpsOfMany
 
