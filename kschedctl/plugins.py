@@ -18,7 +18,6 @@ from kschedctl.api.arrays import Bools, Rows, Scores
 from kschedctl.api.objects import Struct as Args
 from kschedctl.scheduler.event_handling.registrations import EnqueueExtensions
 from kschedctl.scheduler.framework import (
-    MAX_NODE_SCORE,
     PRE_FILTER_SKIP,
     PRE_SCORE_SKIP,
     SUCCESS,
@@ -41,13 +40,13 @@ from kschedctl.scheduler.framework import (
     ReservePlugin,
     ScorePlugin,
     Status,
-    normalize_by_max,
     offers,
 )
 from kschedctl.scheduler.framework.declaration import DeclaredPlugin
 from kschedctl.scheduler.framework.events import ActionType, ChangedObject, ClusterEventWithHint
 from kschedctl.scheduler.framework.feature_gates import FeatureGates
 from kschedctl.scheduler.framework.leaning import Effect, Lean
+from kschedctl.scheduler.framework.scores import MAX_NODE_SCORE, normalize_by_max
 from kschedctl.snapshot.delta import Delta
 from kschedctl.snapshot.fork import Fork as View
 from kschedctl.snapshot.pod_info import PodInfo

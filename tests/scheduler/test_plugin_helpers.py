@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from plugin_cases import cases, pod_info, snapshot
 
-from kschedctl.scheduler.framework import normalize_by_max
+from kschedctl.scheduler.framework.scores import normalize_by_max
 from kschedctl.scheduler.plugins.pod_topology_spread.default_selector import default_selector, pod_services
 
 

@@ -21,7 +21,7 @@ from kschedctl.cluster import Cluster
 from kschedctl.lint.objects.owners import pods_by_owner
 from kschedctl.lint.objects.workload import Workload
 from kschedctl.scheduler.engine.cycle import Cycle, run_cycle
-from kschedctl.scheduler.framework.declaration import DeclaredPlugin
+from kschedctl.scheduler.framework.declaration import PluginClass
 from kschedctl.scheduler.framework.leaning import Effect
 from kschedctl.scheduler.plugins.dynamic_resources.plugin import DynamicResources
 from kschedctl.scheduler.plugins.node_affinity import NodeAffinity
@@ -175,13 +175,13 @@ class ClusterFacts:
         framework, view = self.framework(workload), view or self.view
         return None if framework is None else run_cycle(framework, self._info(workload, view), view)
 
-    def refused(self, workload: Workload, plugin: type[DeclaredPlugin]) -> Bools:
+    def refused(self, workload: Workload, plugin: PluginClass) -> Bools:
         """The nodes that a plugin refuses one of its pods in the cluster as it is; none where the replay fails."""
         cycle = self.replay(workload)
         verdict = cycle.filter.verdicts.get(plugin.name) if cycle is not None and cycle.error is None else None
         return verdict.refused if verdict is not None else np.zeros(len(self), np.bool_)
 
-    def never(self, workload: Workload, plugins: Iterable[type[DeclaredPlugin]] = ()) -> bool:
+    def never(self, workload: Workload, plugins: Iterable[PluginClass] = ()) -> bool:
         """Whether not one of its pods would fit even if every pod that can move went away, by these plugins' word.
 
         True only when the replay ends without a feasible node and each node is refused by one of the plugins.

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from typing import Any, TypeVar, cast
 
 import numpy as np
 
@@ -21,8 +22,11 @@ from kschedctl.scheduler.framework import (
     Status,
     offers,
 )
+from kschedctl.scheduler.framework.declaration import DeclaredPlugin
 from kschedctl.snapshot.fork import Fork
 from kschedctl.snapshot.pod_info import PodInfo
+
+Left = TypeVar("Left")
 
 
 @dataclass(frozen=True)
@@ -40,6 +44,11 @@ class PreFilterOutcome:
     reached: tuple[str, ...] = ()
     node_names: frozenset[str] | None = None
     narrowed_by: tuple[str, ...] = ()
+
+    def state_of(self, plugin: type[DeclaredPlugin[Left, Any]]) -> Left | None:
+        """What a plugin left to its Filter; None where it was not asked, or has nothing to say of the pod."""
+        result = self.results.get(plugin.name)
+        return None if result is None else cast("Left | None", result.state)
 
 
 def run_pre_filter(plugins: Iterable[Plugin], info: PodInfo, view: Fork) -> PreFilterOutcome:

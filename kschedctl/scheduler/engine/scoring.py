@@ -16,7 +16,6 @@ from kschedctl.scheduler.engine.extenders.extender import Offered
 from kschedctl.scheduler.engine.extenders.whole_nodes import Scored
 from kschedctl.scheduler.engine.profile import FrameworkLike
 from kschedctl.scheduler.framework import (
-    MAX_NODE_SCORE,
     PluginError,
     PreFilterResult,
     PreScorePlugin,
@@ -25,6 +24,7 @@ from kschedctl.scheduler.framework import (
     offers,
     scores_by_pre_filter,
 )
+from kschedctl.scheduler.framework.scores import MAX_NODE_SCORE
 from kschedctl.snapshot.fork import Fork
 from kschedctl.snapshot.pod_info import PodInfo
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import IntEnum, StrEnum
-from typing import Any, NamedTuple, Protocol, TypeGuard, TypeVar, runtime_checkable
+from typing import TYPE_CHECKING, Any, Generic, NamedTuple, Never, Protocol, TypeGuard, TypeVar, runtime_checkable
 
 import numpy as np
 import numpy.typing as npt
@@ -20,8 +20,18 @@ from kschedctl.snapshot.delta import Delta
 from kschedctl.snapshot.fork import Fork
 from kschedctl.snapshot.pod_info import PodInfo
 
-MAX_NODE_SCORE = 100
 P = TypeVar("P")
+Left = TypeVar("Left")
+if TYPE_CHECKING:
+    import typing_extensions as typed  # type variables with defaults: in typing since Python 3.13
+
+    State_co = typed.TypeVar("State_co", covariant=True, default=object)
+    Given_contra = typed.TypeVar("Given_contra", contravariant=True, default=Any)
+    Cycle_contra = typed.TypeVar("Cycle_contra", contravariant=True, default=Any)
+else:
+    State_co = TypeVar("State_co", covariant=True)
+    Given_contra = TypeVar("Given_contra", contravariant=True)
+    Cycle_contra = TypeVar("Cycle_contra", contravariant=True)
 
 
 class Code(StrEnum):
@@ -100,7 +110,7 @@ class Peers(IntEnum):
     ALL = 3
 
 
-class PreFilterResult(NamedTuple):
+class PreFilterResult(NamedTuple, Generic[State_co]):
     """``node_names`` are the only nodes worth a look (None: all); ``state`` is handed to the plugin's Filter and
     Reserve, and to its Score if it has no PreScore.
 
@@ -112,27 +122,27 @@ class PreFilterResult(NamedTuple):
 
     status: Status = SUCCESS
     node_names: frozenset[str] | None = None
-    state: Any = None
+    state: State_co | None = None
     reads: Reads | None = None
     fact: Fact | str | None = None
     like: Hashable = None
 
 
-PRE_FILTER_SKIP = PreFilterResult(SKIP, reads=Reads.NODES)
+PRE_FILTER_SKIP: PreFilterResult[Never] = PreFilterResult(SKIP, reads=Reads.NODES)
 
 
-class PreScoreResult(NamedTuple):
+class PreScoreResult(NamedTuple, Generic[State_co]):
     """``state`` is handed to the plugin's Score; with ``skip`` the plugin does not score this pod at all.
 
     ``reads``: what this answer and the scores depend on, where it is less than the plugin says of itself.
     """
 
-    state: Any = None
+    state: State_co | None = None
     skip: bool = False
     reads: Reads | None = None
 
 
-PRE_SCORE_SKIP = PreScoreResult(skip=True, reads=Reads.NODES)
+PRE_SCORE_SKIP: PreScoreResult[Never] = PreScoreResult(skip=True, reads=Reads.NODES)
 
 
 class Plugin(Protocol):
@@ -166,14 +176,14 @@ class PreEnqueuePlugin(Plugin, Protocol):
 
 
 @runtime_checkable
-class PreFilterPlugin(Plugin, Protocol):
-    def pre_filter(self, info: PodInfo, view: Fork) -> PreFilterResult:
+class PreFilterPlugin(Plugin, Protocol[State_co]):
+    def pre_filter(self, info: PodInfo, view: Fork) -> PreFilterResult[State_co]:
         """What of the pod alone can be known before looking at nodes. Raises PluginError."""
 
 
 @runtime_checkable
-class FilterPlugin(Plugin, Protocol):
-    def filter(self, info: PodInfo, view: Fork, state: Any, delta: Delta) -> Iterator[Rejection]:
+class FilterPlugin(Plugin, Protocol[Given_contra]):
+    def filter(self, info: PodInfo, view: Fork, state: Given_contra | None, delta: Delta) -> Iterator[Rejection]:
         """The nodes that cannot run the pod, each node judged under its own part of the hypothesis ``delta``.
 
         ``state`` is what ``pre_filter`` left, None where the plugin has none. Raises PluginError.
@@ -181,21 +191,21 @@ class FilterPlugin(Plugin, Protocol):
 
 
 @runtime_checkable
-class PreScorePlugin(Plugin, Protocol):
-    def pre_score(self, info: PodInfo, view: Fork, rows: Rows) -> PreScoreResult:
+class PreScorePlugin(Plugin, Protocol[State_co]):
+    def pre_score(self, info: PodInfo, view: Fork, rows: Rows) -> PreScoreResult[State_co]:
         """What scoring the feasible ``rows`` (F,) needs. Raises PluginError."""
 
 
 @runtime_checkable
-class ScorePlugin(Plugin, Protocol):
-    def score(self, info: PodInfo, view: Fork, state: Any, rows: Rows) -> Scores:
+class ScorePlugin(Plugin, Protocol[Given_contra]):
+    def score(self, info: PodInfo, view: Fork, state: Given_contra | None, rows: Rows) -> Scores:
         """(F,) int64: the raw score of each feasible row.
 
         ``state`` is what ``pre_score`` left, or ``pre_filter`` where the plugin has no PreScore; None where a profile
         disables that point. Raises PluginError.
         """
 
-    def normalize(self, state: Any, scores: Scores) -> Scores:
+    def normalize(self, state: Given_contra | None, scores: Scores) -> Scores:
         """(F,) int64 in 0..100. Plugins without upstream's NormalizeScore return the scores unchanged."""
 
 
@@ -224,18 +234,22 @@ class PostFilterResult:
 
     status: Status
     nominated_node: str = ""
-    report: Any = None
+    report: object = None
+
+
+class Sortable(Protocol):
+    def __lt__(self, other: Never, /) -> bool: ...
 
 
 @runtime_checkable
 class QueueSortPlugin(Plugin, Protocol):
-    def sort_keys(self, view: Fork, positions: Sequence[Position]) -> Sequence[Any]:
+    def sort_keys(self, view: Fork, positions: Sequence[Position]) -> Sequence[Sortable]:
         """A key for each pod, given in the order in which they came: the smallest is tried first."""
 
 
 @runtime_checkable
-class PostFilterPlugin(Plugin, Protocol):
-    def post_filter(self, cycle: Any) -> PostFilterResult:
+class PostFilterPlugin(Plugin, Protocol[Cycle_contra]):
+    def post_filter(self, cycle: Cycle_contra) -> PostFilterResult:
         """What could be done for a pod that fits nowhere, given its finished ``Cycle``. Raises PluginError."""
 
 
@@ -257,16 +271,16 @@ class Reservation:
 
 
 @runtime_checkable
-class ReservePlugin(Plugin, Protocol):
+class ReservePlugin(Plugin, Protocol[Given_contra]):
     """``state`` is what ``pre_filter`` left, None where the plugin has none or skips the pod."""
 
-    def reserve(self, info: PodInfo, pod: Pod, view: Fork, row: int, state: Any) -> Changes:
+    def reserve(self, info: PodInfo, pod: Pod, view: Fork, row: int, state: Given_contra | None) -> Changes:
         """The objects as they are once a pod, which asks for what ``info`` does, is on a node. Raises PluginError."""
 
     def release(self, view: Fork, positions: Sequence[int]) -> Changes:
         """The objects as they are once pods, by their positions, that had a node are gone."""
 
-    def reservation(self, info: PodInfo, view: Fork, row: int, state: Any) -> Reservation:
+    def reservation(self, info: PodInfo, view: Fork, row: int, state: Given_contra | None) -> Reservation:
         """What would be reserved on a node that passes."""
 
 
@@ -281,14 +295,14 @@ class PermitPlugin(Plugin, Protocol):
 
 
 @runtime_checkable
-class AssumingPlugin(ReservePlugin, Protocol):
+class AssumingPlugin(ReservePlugin[Given_contra], Protocol[Given_contra]):
     """One whose Reserve leaves a part to PreBind."""
 
-    def assume(self, info: PodInfo, pod: Pod, view: Fork, row: int, state: Any) -> Changes:
+    def assume(self, info: PodInfo, pod: Pod, view: Fork, row: int, state: Given_contra | None) -> Changes:
         """The objects as the plugin takes them to be between Reserve and PreBind; as ``reserve`` else."""
 
 
-Fragment = Mapping[str, Any]
+Fragment = Mapping[str, object]
 """What a plugin adds to the signature of a pod."""
 
 
@@ -311,53 +325,14 @@ class UpstreamFault(NamedTuple):
 
 
 @runtime_checkable
-class FaultyPlugin(Plugin, Protocol):
-    def upstream_fault(self, cycle: Any) -> UpstreamFault | None:
+class FaultyPlugin(Plugin, Protocol[Cycle_contra]):
+    def upstream_fault(self, cycle: Cycle_contra) -> UpstreamFault | None:
         """The fault, where it may concern the pod of a finished ``Cycle``."""
 
 
 def has_upstream_fault(plugin: object) -> TypeGuard[FaultyPlugin]:
     """Whether the plugin repeats a fault of upstream."""
     return offers(plugin, FaultyPlugin)
-
-
-def normalize_by_max(scores: Scores, reverse: bool = False) -> Scores:
-    """Scale so that the largest score becomes 100; reversed, so that 0 does.
-
-    Upstream: plugins/helper/normalize_score.go.
-
-    >>> normalize_by_max(np.array([0, 1, 3])).tolist(), normalize_by_max(np.array([0, 1, 3]), reverse=True).tolist()
-    ([0, 33, 100], [100, 67, 0])
-    """
-    largest = max(int(scores.max(initial=0)), 0)
-    if largest == 0:
-        return np.full_like(scores, MAX_NODE_SCORE) if reverse else scores
-    scaled = truncating_divide(MAX_NODE_SCORE * scores, largest)
-    return MAX_NODE_SCORE - scaled if reverse else scaled
-
-
-def truncating_divide(dividend: Scores, divisor: Scores | int) -> Scores:
-    """Go's integer division, which rounds towards zero.
-
-    >>> truncating_divide(np.array([7, -7]), 2).tolist()
-    [3, -3]
-    """
-    quotient = dividend // divisor
-    rounded_down = ((dividend < 0) != (np.asarray(divisor) < 0)) & (quotient * divisor != dividend)
-    towards_zero: Scores = quotient + rounded_down
-    return towards_zero
-
-
-def round_half_away(values: npt.NDArray[np.float64]) -> Scores:
-    """Go's math.Round for values that are not negative.
-
-    >>> round_half_away(np.array([0.5, 1.5, 2.49, 0.49999999999999994])).tolist()
-    [1, 2, 2, 0]
-    """
-    halves = (values + values).astype(np.int64)
-    halves += 1
-    halves >>= 1
-    return halves
 
 
 @dataclass(frozen=True)
@@ -392,7 +367,7 @@ class PluginVerdict:
         return Status(code, tuple(r.reason for r in self.rejections if r.mask[row]))
 
 
-def required_state(state: Any, words: str) -> Any:
+def required_state(state: Left | None, words: str) -> Left:
     """The state, or PluginError, in upstream's words, when a profile runs a point without the one that prepares it."""
     if state is None:
         raise PluginError(words)

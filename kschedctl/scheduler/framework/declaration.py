@@ -8,16 +8,26 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal, NamedTuple, Self, TypeVar
 
 from kschedctl.api.arrays import Rows, Scores
 from kschedctl.api.kube_version import OLDEST_MINOR, ByVersion
-from kschedctl.api.objects import Struct
-from kschedctl.scheduler.framework import Peers, Plugin, Reads, Rejection
+from kschedctl.api.objects import Pod, Struct
+from kschedctl.scheduler.framework import (
+    Changes,
+    Peers,
+    Plugin,
+    PreFilterResult,
+    PreScoreResult,
+    Reads,
+    Rejection,
+    Reservation,
+)
 from kschedctl.scheduler.framework.extension_points import points_by_methods
 from kschedctl.scheduler.framework.feature_gates import FeatureGates
 from kschedctl.scheduler.framework.pod_traits import PodTrait
 from kschedctl.snapshot.delta import Delta
+from kschedctl.snapshot.fork import Fork
 from kschedctl.snapshot.own_rows import NodeView
 from kschedctl.snapshot.pod_info import PodInfo
 
@@ -35,8 +45,21 @@ class NextStep(NamedTuple):
     text: str
 
 
-class DeclaredPlugin:
+if TYPE_CHECKING:
+    import typing_extensions as typed  # type variables with defaults: in typing since Python 3.13
+
+    ForFilter = typed.TypeVar("ForFilter", default=None)
+    ForScore = typed.TypeVar("ForScore", default=None)
+else:
+    ForFilter = TypeVar("ForFilter")
+    ForScore = TypeVar("ForScore")
+
+
+class DeclaredPlugin(Generic[ForFilter, ForScore]):
     """A plugin that says what there is to know before it is made; what it leaves out is as below.
+
+    ``ForFilter``: the state that its PreFilter leaves to its Filter and Reserve; ``ForScore``: what its Score gets,
+    from its PreScore or, where it has none, its PreFilter. Both are None where they are not given: no such state.
 
     ``reads``: what its answers depend on; what it answers may narrow it further. One of a node's own row derives from
     OwnRowPlugin.
@@ -98,17 +121,44 @@ class DeclaredPlugin:
         """
         return cls()
 
+    if TYPE_CHECKING:  # so that type checkers see that what one point leaves is what the others get
 
-class OwnRowPlugin(DeclaredPlugin):
+        def pre_filter(self, info: PodInfo, view: Fork) -> PreFilterResult[ForFilter]: ...
+
+        def filter(self, info: PodInfo, view: Fork, state: ForFilter | None, delta: Delta) -> Iterator[Rejection]: ...
+
+        def pre_score(self, info: PodInfo, view: Fork, rows: Rows) -> PreScoreResult[ForScore]: ...
+
+        def score(self, info: PodInfo, view: Fork, state: ForScore | None, rows: Rows) -> Scores: ...
+
+        def normalize(self, state: ForScore | None, scores: Scores) -> Scores: ...
+
+        def reserve(self, info: PodInfo, pod: Pod, view: Fork, row: int, state: ForFilter | None) -> Changes: ...
+
+        def assume(self, info: PodInfo, pod: Pod, view: Fork, row: int, state: ForFilter | None) -> Changes: ...
+
+        def reservation(self, info: PodInfo, view: Fork, row: int, state: ForFilter | None) -> Reservation: ...
+
+
+PluginClass = type[DeclaredPlugin[Any, Any]]
+
+
+class OwnRowPlugin(DeclaredPlugin[ForFilter, ForScore]):
     """One whose answer about a node depends on that node's row alone; it is shown some of the nodes by themselves."""
 
     reads: Literal[Reads.OWN_ROW] = Reads.OWN_ROW  # type: ignore[assignment]  # it is shown less, and says so in its types
 
     if TYPE_CHECKING:  # so that one which looks at a whole Fork is refused by type checkers
 
-        def filter(self, info: PodInfo, view: NodeView, state: Any, delta: Delta) -> Iterator[Rejection]: ...
+        def pre_filter(self, info: PodInfo, view: NodeView) -> PreFilterResult[ForFilter]: ...
 
-        def score(self, info: PodInfo, view: NodeView, state: Any, rows: Rows) -> Scores: ...
+        def filter(
+            self, info: PodInfo, view: NodeView, state: ForFilter | None, delta: Delta
+        ) -> Iterator[Rejection]: ...
+
+        def pre_score(self, info: PodInfo, view: NodeView, rows: Rows) -> PreScoreResult[ForScore]: ...
+
+        def score(self, info: PodInfo, view: NodeView, state: ForScore | None, rows: Rows) -> Scores: ...
 
 
 @dataclass(frozen=True)
@@ -133,10 +183,10 @@ class Declaration:
     points_since: Mapping[str, int] = field(default_factory=dict)
     args_since: int = OLDEST_MINOR
     replayed_since: int = OLDEST_MINOR
-    plugin: type[DeclaredPlugin] | None = None
+    plugin: PluginClass | None = None
 
     @classmethod
-    def of(cls, plugin: type[DeclaredPlugin]) -> Declaration:
+    def of(cls, plugin: PluginClass) -> Declaration:
         return cls(
             name=plugin.name,
             points=points_by_methods(plugin).union(plugin.points),

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any, Self
+from typing import Self
 
 import numpy as np
 
 from kschedctl.api.arrays import Rows, Scores
 from kschedctl.api.kube_version import NEWEST, ByVersion, KubeVersion
-from kschedctl.scheduler.framework import MAX_NODE_SCORE, Fragment, Peers, Reads
+from kschedctl.scheduler.framework import Fragment, Peers, Reads
 from kschedctl.scheduler.framework.declaration import DeclaredPlugin
 from kschedctl.scheduler.framework.feature_gates import FeatureGates
+from kschedctl.scheduler.framework.scores import MAX_NODE_SCORE
 from kschedctl.snapshot.fork import Fork
 from kschedctl.snapshot.pod_info import PodInfo
 
@@ -43,7 +44,7 @@ class ImageLocality(DeclaredPlugin):
     def make(cls, args: None, gates: FeatureGates) -> Self:
         return cls(gates.release)
 
-    def score(self, info: PodInfo, view: Fork, state: Any, rows: Rows) -> Scores:
+    def score(self, info: PodInfo, view: Fork, state: None, rows: Rows) -> Scores:
         containers = (*info.spec.init_containers, *info.spec.containers)
         volumes = info.spec.volumes if self.with_volumes else ()
         images = [c.image for c in containers] + [v.image.reference for v in volumes if v.image]
@@ -56,7 +57,7 @@ class ImageLocality(DeclaredPlugin):
         bounded = np.minimum(np.maximum(held[rows], MIN_THRESHOLD), max(most, MIN_THRESHOLD))
         return MAX_NODE_SCORE * (bounded - MIN_THRESHOLD) // (most - MIN_THRESHOLD)
 
-    def normalize(self, state: Any, scores: Scores) -> Scores:
+    def normalize(self, state: None, scores: Scores) -> Scores:
         return scores
 
     def sign(self, info: PodInfo, view: Fork) -> Fragment:

@@ -10,6 +10,7 @@ import numpy as np
 from kschedctl.api.arrays import Rows, Scores
 from kschedctl.api.node_selector import (
     CompiledNodeSelector,
+    CompiledPreferredTerms,
     NodeSelectorError,
     RequiredNodeAffinity,
     compile_node_selector,
@@ -31,7 +32,6 @@ from kschedctl.scheduler.framework import (
     Reads,
     Rejection,
     Status,
-    normalize_by_max,
 )
 from kschedctl.scheduler.framework.arguments import Naming, PluginArgs
 from kschedctl.scheduler.framework.declaration import DeclaredPlugin, NextStep
@@ -45,6 +45,7 @@ from kschedctl.scheduler.framework.events import (
 )
 from kschedctl.scheduler.framework.facts import Fact, Wanted
 from kschedctl.scheduler.framework.feature_gates import FeatureGates
+from kschedctl.scheduler.framework.scores import normalize_by_max
 from kschedctl.scheduler.framework.waking import ADD, UPDATE, WakeTrigger, changed_as_new, listed
 from kschedctl.scheduler.plugins.helper.signing import encode
 from kschedctl.snapshot.delta import Delta
@@ -101,7 +102,7 @@ class NodeAffinityArgs(PluginArgs, frozen=True):
             yield error.what
 
 
-class NodeAffinity(DeclaredPlugin):
+class NodeAffinity(DeclaredPlugin[RequiredNodeAffinity, CompiledPreferredTerms]):
     """Rejects nodes that the required terms do not match, prefers those with the largest sum of matching weights.
 
     Upstream: pkg/scheduler/framework/plugins/nodeaffinity (v1.36). ``added`` is the profile's addedAffinity.
@@ -125,7 +126,7 @@ class NodeAffinity(DeclaredPlugin):
     def make(cls, args: NodeAffinityArgs, gates: FeatureGates) -> Self:
         return cls(args.added_affinity)
 
-    def pre_filter(self, info: PodInfo, view: Fork) -> PreFilterResult:
+    def pre_filter(self, info: PodInfo, view: Fork) -> PreFilterResult[RequiredNodeAffinity]:
         terms = _required_terms(info.spec)
         if terms is None and self.added_required is None and not info.spec.node_selector:
             return PRE_FILTER_SKIP
@@ -135,7 +136,9 @@ class NodeAffinity(DeclaredPlugin):
             return PreFilterResult(Status(Code.UNRESOLVABLE, (REASON_CONFLICT,)))
         return PreFilterResult(node_names=names, state=state)
 
-    def filter(self, info: PodInfo, view: Fork, state: Any, delta: Delta) -> Iterator[Rejection]:
+    def filter(
+        self, info: PodInfo, view: Fork, state: RequiredNodeAffinity | None, delta: Delta
+    ) -> Iterator[Rejection]:
         enforced = np.ones(len(view.nodes), np.bool_)
         if self.added_required is not None:
             enforced = matching(view.nodes, self.added_required)
@@ -144,7 +147,7 @@ class NodeAffinity(DeclaredPlugin):
         matched = allowed(view.nodes, required)
         yield Rejection(enforced & ~matched, Code.UNRESOLVABLE, REASON, lambda row: _unmet(info.spec, view, row))
 
-    def pre_score(self, info: PodInfo, view: Fork, rows: Rows) -> PreScoreResult:
+    def pre_score(self, info: PodInfo, view: Fork, rows: Rows) -> PreScoreResult[CompiledPreferredTerms]:
         preferred = _preferred_terms(info.spec)
         if not preferred and self.added_preferred is None:
             return PRE_SCORE_SKIP
@@ -153,7 +156,7 @@ class NodeAffinity(DeclaredPlugin):
         except NodeSelectorError as error:
             raise PluginError(str(error)) from None
 
-    def score(self, info: PodInfo, view: Fork, state: Any, rows: Rows) -> Scores:
+    def score(self, info: PodInfo, view: Fork, state: CompiledPreferredTerms | None, rows: Rows) -> Scores:
         if state is None:
             state = self.pre_score(info, view, rows).state
         total = np.zeros(len(rows), np.int64)
@@ -162,7 +165,7 @@ class NodeAffinity(DeclaredPlugin):
                 total += view.nodes.evaluate(terms.score, terms.keys, terms.names, np.int64).astype(np.int64)[rows]
         return total
 
-    def normalize(self, state: Any, scores: Scores) -> Scores:
+    def normalize(self, state: CompiledPreferredTerms | None, scores: Scores) -> Scores:
         return normalize_by_max(scores)
 
     def events_to_register(self, gates: FeatureGates) -> Iterator[ClusterEventWithHint]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Any, ClassVar, Self
+from typing import ClassVar, Self
 
 import numpy as np
 
@@ -54,7 +54,7 @@ class FeaturesNotDeclared(Fact, frozen=True):
         return f"not declared: {', '.join(self.features)}"
 
 
-class NodeDeclaredFeatures(DeclaredPlugin):
+class NodeDeclaredFeatures(DeclaredPlugin[frozenset[str], None]):
     """Rejects nodes that do not declare a feature which the pod's spec needs.
 
     Upstream: pkg/scheduler/framework/plugins/nodedeclaredfeatures and component-helpers/nodedeclaredfeatures (v1.36).
@@ -78,11 +78,11 @@ class NodeDeclaredFeatures(DeclaredPlugin):
     def make(cls, args: None, gates: FeatureGates) -> Self:
         return cls(gates.enabled("NodeDeclaredFeatures"), gates.release)
 
-    def pre_filter(self, info: PodInfo, view: Fork) -> PreFilterResult:
+    def pre_filter(self, info: PodInfo, view: Fork) -> PreFilterResult[frozenset[str]]:
         needed = required_features(info.spec) & self.inferred
         return PreFilterResult(state=needed) if self.enabled and needed else PRE_FILTER_SKIP
 
-    def filter(self, info: PodInfo, view: Fork, state: Any, delta: Delta) -> Iterator[Rejection]:
+    def filter(self, info: PodInfo, view: Fork, state: frozenset[str] | None, delta: Delta) -> Iterator[Rejection]:
         if not self.enabled:
             return
         needed = required_state(state, 'error reading "PreFilterNodeDeclaredFeatures" from cycle-state: not found')

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
 
 import numpy as np
 
@@ -40,7 +39,7 @@ class NodeName(DeclaredPlugin):
     next_step = NextStep("CorrectNodeName", "Correct spec.nodeName, or leave the choice to the scheduler")
     reads = Reads.NODES
 
-    def filter(self, info: PodInfo, view: Fork, state: Any, delta: Delta) -> Iterator[Rejection]:
+    def filter(self, info: PodInfo, view: Fork, state: None, delta: Delta) -> Iterator[Rejection]:
         wanted = info.spec.node_name
         if wanted:
             others = np.ones(len(view.nodes), np.bool_)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from functools import partial
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 
@@ -54,7 +54,7 @@ class HostPortHeld(Fact, frozen=True):
         return f"{self.protocol} port {self.port} is held by {self.holder}"
 
 
-class NodePorts(DeclaredPlugin):
+class NodePorts(DeclaredPlugin[tuple[HostPort, ...], None]):
     """Rejects nodes where a host port that the pod wants is taken, on the same or on all addresses.
 
     Upstream: pkg/scheduler/framework/plugins/nodeports and HostPortInfo in framework/types.go (v1.36). Like there,
@@ -69,10 +69,12 @@ class NodePorts(DeclaredPlugin):
         "DropHostPort", "A host port is had once on each node: does it need hostPort, and as many replicas?"
     )
 
-    def pre_filter(self, info: PodInfo, view: Fork) -> PreFilterResult:
+    def pre_filter(self, info: PodInfo, view: Fork) -> PreFilterResult[tuple[HostPort, ...]]:
         return PreFilterResult(state=info.host_ports) if info.host_ports else PRE_FILTER_SKIP
 
-    def filter(self, info: PodInfo, view: Fork, state: Any, delta: Delta) -> Iterator[Rejection]:
+    def filter(
+        self, info: PodInfo, view: Fork, state: tuple[HostPort, ...] | None, delta: Delta
+    ) -> Iterator[Rejection]:
         wanted = required_state(state, 'reading "PreFilterNodePorts" from cycleState: not found')
         held = view.memo(self.name, lambda: {port for other in view.pods.infos for port in other.host_ports})
         refused = np.zeros(len(view.nodes), np.bool_)

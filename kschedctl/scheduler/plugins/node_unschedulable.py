@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any, Self
+from typing import Self
 
 from kschedctl.api.kube_version import ByVersion
 from kschedctl.api.objects import PodSpec
@@ -59,7 +59,7 @@ class NodeUnschedulable(DeclaredPlugin):
     def make(cls, args: None, gates: FeatureGates) -> Self:
         return cls(gates.enabled("TaintTolerationComparisonOperators"))
 
-    def filter(self, info: PodInfo, view: Fork, state: Any, delta: Delta) -> Iterator[Rejection]:
+    def filter(self, info: PodInfo, view: Fork, state: None, delta: Delta) -> Iterator[Rejection]:
         if not self._tolerates(info.spec):
             yield Rejection(view.nodes.unschedulable, Code.UNRESOLVABLE, REASON, lambda row: Cordoned())
 

@@ -6,8 +6,9 @@ from kschedctl.api.arrays import Scores
 from kschedctl.api.objects import PodGroup
 from kschedctl.scheduler.engine.pod_groups.placement import PodGroupAssignments
 from kschedctl.scheduler.engine.pod_groups.state import state_of
-from kschedctl.scheduler.framework import MAX_NODE_SCORE, PluginError
+from kschedctl.scheduler.framework import PluginError
 from kschedctl.scheduler.framework.declaration import DeclaredPlugin
+from kschedctl.scheduler.framework.scores import MAX_NODE_SCORE
 from kschedctl.snapshot.fork import Fork
 
 NOBODY = "no pods from pod group are assigned to any of the candidate placements"

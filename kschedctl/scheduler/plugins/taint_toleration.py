@@ -3,24 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Any, ClassVar, Self
+from typing import ClassVar, Self
 
 import numpy as np
 
 from kschedctl.api.arrays import Rows, Scores
 from kschedctl.api.kube_version import NEWEST, ByVersion, KubeVersion
-from kschedctl.api.objects import Node, Pod, Taint
+from kschedctl.api.objects import Node, Pod, Taint, Toleration
 from kschedctl.api.tolerations import HARD_EFFECTS, find_untolerated, tolerated
-from kschedctl.scheduler.framework import (
-    Code,
-    Fragment,
-    Peers,
-    PreScoreResult,
-    Reads,
-    Rejection,
-    normalize_by_max,
-    required_state,
-)
+from kschedctl.scheduler.framework import Code, Fragment, Peers, PreScoreResult, Reads, Rejection, required_state
 from kschedctl.scheduler.framework.declaration import DeclaredPlugin
 from kschedctl.scheduler.framework.events import (
     NODE,
@@ -35,6 +26,7 @@ from kschedctl.scheduler.framework.events import (
 )
 from kschedctl.scheduler.framework.facts import Fact
 from kschedctl.scheduler.framework.feature_gates import FeatureGates
+from kschedctl.scheduler.framework.scores import normalize_by_max
 from kschedctl.scheduler.framework.waking import ADD, WakeTrigger, listed
 from kschedctl.scheduler.plugins.helper.signing import signed_tolerations
 from kschedctl.snapshot.delta import Delta
@@ -67,7 +59,7 @@ class UntoleratedTaint(Fact, frozen=True):
         return f"taint {self.key}{'=' * bool(self.value)}{self.value}:{self.effect} is not tolerated"
 
 
-class TaintToleration(DeclaredPlugin):
+class TaintToleration(DeclaredPlugin[None, list[Toleration]]):
     """Rejects nodes with an untolerated NoSchedule or NoExecute taint, prefers those with few PreferNoSchedule ones.
 
     Upstream: pkg/scheduler/framework/plugins/tainttoleration (v1.36).
@@ -89,17 +81,17 @@ class TaintToleration(DeclaredPlugin):
     def make(cls, args: None, gates: FeatureGates) -> Self:
         return cls(gates.enabled("TaintTolerationComparisonOperators"), gates.release)
 
-    def filter(self, info: PodInfo, view: Fork, state: Any, delta: Delta) -> Iterator[Rejection]:
+    def filter(self, info: PodInfo, view: Fork, state: None, delta: Delta) -> Iterator[Rejection]:
         untolerated, taint_set = first_untolerated(view.nodes, info.spec.tolerations, self.comparison_operators)
         reasons = [self.reason.format(key=t.key, value=t.value) if t else "" for t in untolerated]
         for reason in dict.fromkeys(filter(None, reasons)):
             refused = np.array([each == reason for each in reasons], np.bool_)[taint_set]
             yield Rejection(refused, Code.UNRESOLVABLE, reason, lambda row: _fact(untolerated[taint_set[row]]))
 
-    def pre_score(self, info: PodInfo, view: Fork, rows: Rows) -> PreScoreResult:
+    def pre_score(self, info: PodInfo, view: Fork, rows: Rows) -> PreScoreResult[list[Toleration]]:
         return PreScoreResult([t for t in info.spec.tolerations if t.effect in ("", SOFT_EFFECT)])
 
-    def score(self, info: PodInfo, view: Fork, state: Any, rows: Rows) -> Scores:
+    def score(self, info: PodInfo, view: Fork, state: list[Toleration] | None, rows: Rows) -> Scores:
         tolerations = required_state(state, 'failed to read "PreScoreTaintToleration" from cycleState: not found')
         taint_sets, taint_set = view.nodes.taint_sets
         counts = [
@@ -112,7 +104,7 @@ class TaintToleration(DeclaredPlugin):
         ]
         return np.array(counts, np.int64)[taint_set[rows]]
 
-    def normalize(self, state: Any, scores: Scores) -> Scores:
+    def normalize(self, state: list[Toleration] | None, scores: Scores) -> Scores:
         return normalize_by_max(scores, reverse=True)
 
     def events_to_register(self, gates: FeatureGates) -> Iterator[ClusterEventWithHint]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Any, ClassVar, NamedTuple, Self
+from typing import ClassVar, NamedTuple, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -102,7 +102,7 @@ class RestrictionState(NamedTuple):
     conflicts: int
 
 
-class VolumeRestrictions(DeclaredPlugin):
+class VolumeRestrictions(DeclaredPlugin[RestrictionState, None]):
     """Rejects nodes that have the pod's in-line disk mounted in a way that does not allow for another mount, and all
     nodes while another pod uses its ReadWriteOncePod claim.
 
@@ -150,7 +150,7 @@ class VolumeRestrictions(DeclaredPlugin):
             return False
         return _conflict(info, gone) is not None or not set(_claim_names(info)).isdisjoint(_claim_names(gone))
 
-    def pre_filter(self, info: PodInfo, view: Fork) -> PreFilterResult:
+    def pre_filter(self, info: PodInfo, view: Fork) -> PreFilterResult[RestrictionState]:
         try:
             claims = frozenset(_exclusive_claims(info, listers(view)))
         except NotFoundError as missing:
@@ -160,7 +160,7 @@ class VolumeRestrictions(DeclaredPlugin):
             return PRE_FILTER_SKIP
         return PreFilterResult(state=RestrictionState(claims, conflicts))
 
-    def filter(self, info: PodInfo, view: Fork, state: Any, delta: Delta) -> Iterator[Rejection]:
+    def filter(self, info: PodInfo, view: Fork, state: RestrictionState | None, delta: Delta) -> Iterator[Rejection]:
         holders = _holders(info, view)
         mounted = view.count_by_node(holders) + delta.counts(holders, len(view.nodes)) > 0
         yield Rejection(mounted, Code.UNSCHEDULABLE, REASON_DISK, lambda row: _mounted(info, view, row))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -83,7 +83,7 @@ class UnboundError(Exception):
     """A claim without a volume that should have one."""
 
 
-class VolumeZone(DeclaredPlugin):
+class VolumeZone(DeclaredPlugin[list[VolumeTopology], None]):
     """Rejects labelled nodes that are not in the zones and regions of the pod's bound volumes.
 
     Upstream: pkg/scheduler/framework/plugins/volumezone (v1.36). Ephemeral volumes are not looked at, as there.
@@ -104,19 +104,21 @@ class VolumeZone(DeclaredPlugin):
     def events_to_register(self, gates: FeatureGates) -> Iterator[ClusterEventWithHint]:
         return hints.volume_zone_events(gates)
 
-    def pre_filter(self, info: PodInfo, view: Fork) -> PreFilterResult:
+    def pre_filter(self, info: PodInfo, view: Fork) -> PreFilterResult[list[VolumeTopology]]:
         try:
             found = _volume_topologies(info, listers(view))
         except (NotFoundError, UnboundError) as problem:
             return PreFilterResult(Status(Code.UNRESOLVABLE, (str(problem),)))
         return PreFilterResult(state=found) if found else PRE_FILTER_SKIP
 
-    def filter(self, info: PodInfo, view: Fork, state: Any, delta: Delta) -> Iterator[Rejection]:
+    def filter(
+        self, info: PodInfo, view: Fork, state: list[VolumeTopology] | None, delta: Delta
+    ) -> Iterator[Rejection]:
         if state is None:  # without PreFilter the volumes are looked up here
             result = self.pre_filter(info, view)
             for reason in result.status.reasons:
                 yield Rejection(np.ones(len(view.nodes), np.bool_), Code.UNRESOLVABLE, reason)
-            state = result.state or ()
+            state = result.state or []
         labelled = np.logical_or.reduce([view.nodes.label(key).present for key in LABELS])
         outside = np.zeros(len(view.nodes), np.bool_)
         for topology in state:

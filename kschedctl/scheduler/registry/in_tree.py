@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from functools import cache
 
 from kschedctl.api.objects import Struct
-from kschedctl.scheduler.framework.declaration import Declaration, DeclaredPlugin
+from kschedctl.scheduler.framework.declaration import Declaration, PluginClass
 from kschedctl.scheduler.plugins.default_preemption import DefaultPreemption
 from kschedctl.scheduler.plugins.dynamic_resources.plugin import DynamicResources
 from kschedctl.scheduler.plugins.gang_scheduling import GangScheduling
@@ -39,7 +39,7 @@ from kschedctl.scheduler.plugins.volume_binding.plugin import VolumeBinding
 from kschedctl.scheduler.plugins.volume_restrictions import VolumeRestrictions
 from kschedctl.scheduler.plugins.volume_zone import VolumeZone
 
-PLUGINS: tuple[type[DeclaredPlugin] | Declaration, ...] = (
+PLUGINS: tuple[PluginClass | Declaration, ...] = (
     SchedulingGates,
     PrioritySort,
     NodeUnschedulable,

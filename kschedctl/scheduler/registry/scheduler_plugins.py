@@ -8,14 +8,14 @@ from __future__ import annotations
 from collections import ChainMap
 from collections.abc import Mapping
 
-from kschedctl.scheduler.framework.declaration import Declaration, DeclaredPlugin
+from kschedctl.scheduler.framework.declaration import Declaration, PluginClass
 from kschedctl.scheduler.registry.third_party import third_party_plugins
 from kschedctl.scheduler.scheduler_plugins.capacity_scheduling import CapacityScheduling
 from kschedctl.scheduler.scheduler_plugins.coscheduling import Coscheduling
 from kschedctl.scheduler.scheduler_plugins.node_resource_topology_match import NodeResourceTopologyMatch
 from kschedctl.scheduler.scheduler_plugins.node_resources_allocatable import NodeResourcesAllocatable
 
-REPLAYED: tuple[type[DeclaredPlugin], ...] = (
+REPLAYED: tuple[PluginClass, ...] = (
     CapacityScheduling,
     Coscheduling,
     NodeResourcesAllocatable,

@@ -8,7 +8,7 @@ from typing import ClassVar
 from kschedctl.api.objects import Pod
 from kschedctl.scheduler.engine.cycle import Cycle
 from kschedctl.scheduler.engine.preemption.evaluator import NEVER, TERMINATING, Ineligible, PreemptionPlugin
-from kschedctl.scheduler.framework import Code, PreFilterResult, Status
+from kschedctl.scheduler.framework import Code, PreFilterResult, Status, required_state
 from kschedctl.scheduler.framework.events import POD, ActionType, ClusterEventWithHint
 from kschedctl.scheduler.framework.feature_gates import FeatureGates
 from kschedctl.scheduler.framework.leaning import Effect, Lean
@@ -28,7 +28,7 @@ from kschedctl.snapshot.pod_info import PodInfo
 NOT_ASKED = "not eligible due to failed to read from cycleState"
 
 
-class CapacityScheduling(PlacedIsReserved, PreemptionPlugin):
+class CapacityScheduling(PlacedIsReserved, PreemptionPlugin[QuotaClaim, None]):
     """Refuses a pod with which its namespace would use more than its quota's max, or all quotas more than their mins.
 
     Pods of namespaces without a quota pass. What others borrow of the min of a pod's quota it gets back by evicting
@@ -42,7 +42,7 @@ class CapacityScheduling(PlacedIsReserved, PreemptionPlugin):
     kinds: ClassVar[tuple[str, ...]] = (KIND, "PodDisruptionBudget")
     by_priority = False
 
-    def pre_filter(self, info: PodInfo, view: Fork) -> PreFilterResult:
+    def pre_filter(self, info: PodInfo, view: Fork) -> PreFilterResult[QuotaClaim]:
         use, own = quota_use(view), effective_requests(info.pod)
         quota = use.quotas.get(info.namespace)
         if quota is None:
@@ -76,7 +76,7 @@ class CapacityScheduling(PlacedIsReserved, PreemptionPlugin):
         return Ineligible(TERMINATING, leaving) if leaving else None
 
     def selection(self, cycle: Cycle) -> QuotaVictims:
-        claim: QuotaClaim = cycle.pre_filter.results[self.name].state
+        claim = required_state(cycle.pre_filter.state_of(CapacityScheduling), NOT_ASKED)
         return QuotaVictims(cycle.info, cycle.view, quota_use(cycle.view), claim)
 
     def leans(self, info: PodInfo, view: Fork) -> Iterator[Lean]:
@@ -93,7 +93,7 @@ def quota_use(view: Fork) -> QuotaUse:
     return QuotaUse(view, view.objects.index(KIND, quotas_by_namespace, KIND))
 
 
-def _refused(info: PodInfo, claim: QuotaClaim, why: str, fact: str) -> PreFilterResult:
+def _refused(info: PodInfo, claim: QuotaClaim, why: str, fact: str) -> PreFilterResult[QuotaClaim]:
     reason = f"Pod {info.namespace}/{info.pod.metadata.name} is rejected in PreFilter because {why}"
     return PreFilterResult(Status(Code.UNSCHEDULABLE, (reason,)), state=claim, fact=fact)
 

@@ -209,7 +209,7 @@ class Coscheduling(PlacedIsReserved, DeclaredPlugin):
             return NOT_SAID
         return own or self.args.permit_waiting_time_seconds
 
-    def pre_filter(self, info: PodInfo, view: Fork) -> PreFilterResult:
+    def pre_filter(self, info: PodInfo, view: Fork) -> PreFilterResult[None]:
         found = _found(info.pod, view)
         if found is None:
             return PreFilterResult(reads=Reads.NODES)

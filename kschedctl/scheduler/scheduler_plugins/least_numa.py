@@ -14,7 +14,8 @@ from typing import NamedTuple
 import numpy as np
 
 from kschedctl.api.arrays import Amounts, Bools, Counts, Scores
-from kschedctl.scheduler.framework import MAX_NODE_SCORE, PluginError
+from kschedctl.scheduler.framework import PluginError
+from kschedctl.scheduler.framework.scores import MAX_NODE_SCORE
 from kschedctl.scheduler.scheduler_plugins.effective_requests import Requests
 from kschedctl.scheduler.scheduler_plugins.numa_nodes import FAR, NumaList
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from functools import partial
-from typing import Any, ClassVar, Literal, Self
+from typing import ClassVar, Literal, Self
 
 import numpy as np
 
@@ -12,11 +12,12 @@ from kschedctl.api.arrays import Amounts, Bools, Rows, Scores
 from kschedctl.api.gangs import coscheduling_gang
 from kschedctl.api.resource_names import CPU, MEMORY, PODS, is_native, readable
 from kschedctl.cluster import Gap
-from kschedctl.scheduler.framework import MAX_NODE_SCORE, Code, Peers, Reads, Rejection
+from kschedctl.scheduler.framework import Code, Peers, Reads, Rejection
 from kschedctl.scheduler.framework.declaration import DeclaredPlugin
 from kschedctl.scheduler.framework.events import NODE, POD, ActionType, ClusterEventWithHint
 from kschedctl.scheduler.framework.feature_gates import FeatureGates
 from kschedctl.scheduler.framework.leaning import Effect, Lean, Unknown
+from kschedctl.scheduler.framework.scores import MAX_NODE_SCORE
 from kschedctl.scheduler.plugins.helper.scoring_strategy import DEFAULT_RESOURCES
 from kschedctl.scheduler.scheduler_plugins.effective_requests import Requests, container_requests, effective_requests
 from kschedctl.scheduler.scheduler_plugins.least_numa import score_of_containers, score_of_pod
@@ -100,7 +101,7 @@ class NodeResourceTopologyMatch(PlacedIsReserved, DeclaredPlugin):
     def _rejection(self, refused: Bools, reason: str, requests: Requests, numa: NumaNodes) -> Rejection:
         return Rejection(refused, Code.UNSCHEDULABLE, reason, partial(_most_available, requests, numa))
 
-    def score(self, info: PodInfo, view: Fork, state: Any, rows: Rows) -> Scores:
+    def score(self, info: PodInfo, view: Fork, state: None, rows: Rows) -> Scores:
         if quality_of_service(info.pod) is not QualityOfService.GUARANTEED:
             return np.full(len(rows), MAX_NODE_SCORE, np.int64)
         if self.strategy == LEAST_NUMA_NODES:
@@ -132,7 +133,7 @@ class NodeResourceTopologyMatch(PlacedIsReserved, DeclaredPlugin):
             return True
         return not all(is_native(name) for _, each in _asked(info) for name in each)
 
-    def normalize(self, state: Any, scores: Scores) -> Scores:
+    def normalize(self, state: None, scores: Scores) -> Scores:
         return scores
 
     def leans(self, info: PodInfo, view: Fork) -> Iterator[Lean]:

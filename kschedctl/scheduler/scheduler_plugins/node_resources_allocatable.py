@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any, Self
+from typing import Self
 
 import numpy as np
 
 from kschedctl.api.arrays import Rows, Scores
 from kschedctl.api.resource_names import is_counted
-from kschedctl.scheduler.framework import MAX_NODE_SCORE, Peers, Reads, truncating_divide
+from kschedctl.scheduler.framework import Peers, Reads
 from kschedctl.scheduler.framework.arguments import PluginArgs
 from kschedctl.scheduler.framework.declaration import DeclaredPlugin
 from kschedctl.scheduler.framework.feature_gates import FeatureGates
 from kschedctl.scheduler.framework.field_errors import invalid
+from kschedctl.scheduler.framework.scores import MAX_NODE_SCORE, truncating_divide
 from kschedctl.scheduler.plugins.helper.scoring_strategy import ResourceSpec
 from kschedctl.snapshot.own_rows import NodeView
 from kschedctl.snapshot.pod_info import PodInfo
@@ -63,7 +64,7 @@ class NodeResourcesAllocatable(DeclaredPlugin):
     def make(cls, args: NodeResourcesAllocatableArgs, gates: FeatureGates) -> Self:
         return cls(args)
 
-    def score(self, info: PodInfo, view: NodeView, state: Any, rows: Rows) -> Scores:
+    def score(self, info: PodInfo, view: NodeView, state: None, rows: Rows) -> Scores:
         total = np.zeros(len(rows), np.int64)
         for name, weight in self.weights.items():
             column = view.resources.get(name)
@@ -71,7 +72,7 @@ class NodeResourcesAllocatable(DeclaredPlugin):
                 total += self.sign * view.allocatable[rows, column] * weight
         return truncating_divide(total, sum(self.weights.values()))
 
-    def normalize(self, state: Any, scores: Scores) -> Scores:
+    def normalize(self, state: None, scores: Scores) -> Scores:
         """The lowest becomes 0, the highest 100; all 0 where they are the same."""
         if not len(scores):
             return scores

@@ -13,7 +13,7 @@ import numpy as np
 
 from kschedctl.api.arrays import Amounts, Bools, Rows, Scores
 from kschedctl.api.resource_names import CPU
-from kschedctl.scheduler.framework import MAX_NODE_SCORE
+from kschedctl.scheduler.framework.scores import MAX_NODE_SCORE
 from kschedctl.scheduler.scheduler_plugins.effective_requests import Requests
 from kschedctl.scheduler.scheduler_plugins.numa_nodes import NumaNodes
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 from kschedctl.api.objects import Pod
 from kschedctl.scheduler.framework import Changes, Reservation
@@ -14,11 +13,11 @@ from kschedctl.snapshot.pod_info import PodInfo
 class PlacedIsReserved:
     """Reserves no object, and is asked all the same: what it finds is another once the pod is on its node."""
 
-    def reserve(self, info: PodInfo, pod: Pod, view: Fork, row: int, state: Any) -> Changes:
+    def reserve(self, info: PodInfo, pod: Pod, view: Fork, row: int, state: object) -> Changes:
         return {}
 
     def release(self, view: Fork, positions: Sequence[int]) -> Changes:
         return {}
 
-    def reservation(self, info: PodInfo, view: Fork, row: int, state: Any) -> Reservation:
+    def reservation(self, info: PodInfo, view: Fork, row: int, state: object) -> Reservation:
         return Reservation()

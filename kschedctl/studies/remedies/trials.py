@@ -133,10 +133,11 @@ def with_preemption(trial: RemedyTrial, cycle: Cycle) -> RemedyTrial:
     if cycle.gated or cycle.error is not None or not len(cycle.view.nodes):
         return trial
     results = run_post_filter(cycle).results.values()
-    result = next((each for each in results if each.nominated_node and isinstance(each.report, Preemption)), None)
-    if result is None:
+    made = ((each, each.report) for each in results if each.nominated_node)
+    result, report = next(((each, told) for each, told in made if isinstance(told, Preemption)), (None, None))
+    if result is None or report is None:
         return trial
-    allowed, view = result.report.allowed, cycle.view
+    allowed, view = report.allowed, cycle.view
     candidates = allowed.tied if allowed else NO_CANDIDATES
     (chosen,) = candidates.take(np.flatnonzero(candidates.row == view.nodes.index[result.nominated_node]))
     victims = [view.pods.objects[position] for position in chosen.victims]

@@ -160,9 +160,9 @@ def _offers_none(cycle: Cycle, resource: str, mask: Bools) -> Bools:
 def _without_devices(cycle: Cycle, mask: Bools) -> Bools:
     """(N,): those of the nodes that no device is for."""
     found = np.zeros(len(mask), np.bool_)
-    state = cycle.pre_filter.results[DynamicResources.name].state
+    evaluation = cycle.pre_filter.state_of(DynamicResources)
     for row in np.flatnonzero(mask).tolist():
-        found[row] = not any(pool.devices for pool in state.inventory.pools(row))
+        found[row] = not (evaluation and any(pool.devices for pool in evaluation.inventory.pools(row)))
     return found
 
 

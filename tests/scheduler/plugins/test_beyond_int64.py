@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import kschedctl
-from kschedctl.scheduler.framework import truncating_divide
+from kschedctl.scheduler.framework.scores import truncating_divide
 from kschedctl.scheduler.plugins.helper.resource_allocation import STRATEGIES
 from kschedctl.scheduler.plugins.helper.scoring_strategy import (
     RequestedToCapacityRatioParam,

@@ -17,8 +17,9 @@ from kschedctl.api.objects import Pod
 from kschedctl.cluster import Gap
 from kschedctl.scheduler.engine.extenders.answers import ExtenderError, MetaVictims
 from kschedctl.scheduler.engine.extenders.extender import NAME, FilterAnswer, HTTPExtender, Offered, UnheardError
-from kschedctl.scheduler.framework import MAX_NODE_SCORE, Code, PluginError, Status
+from kschedctl.scheduler.framework import Code, PluginError, Status
 from kschedctl.scheduler.framework.leaning import Effect, Lean, Unknown
+from kschedctl.scheduler.framework.scores import MAX_NODE_SCORE
 from kschedctl.snapshot.fork import Fork
 from kschedctl.snapshot.nodes import NodeColumns
 

@@ -14,7 +14,8 @@ import numpy as np
 from kschedctl.api.arrays import Rows, Scores
 from kschedctl.api.objects import PodGroup
 from kschedctl.scheduler.engine.profile import FrameworkLike
-from kschedctl.scheduler.framework import MAX_NODE_SCORE, Plugin, PluginError, offers
+from kschedctl.scheduler.framework import Plugin, PluginError, offers
+from kschedctl.scheduler.framework.scores import MAX_NODE_SCORE
 from kschedctl.snapshot.fork import Fork
 from kschedctl.snapshot.pod_info import PodInfo
 

@@ -23,7 +23,7 @@ from kschedctl.scheduler.engine.preemption.extenders import call_extenders
 from kschedctl.scheduler.engine.preemption.selection import Selection
 from kschedctl.scheduler.engine.profile import FrameworkLike
 from kschedctl.scheduler.framework import SUCCESS, Code, PluginError, PostFilterResult, Status
-from kschedctl.scheduler.framework.declaration import DeclaredPlugin
+from kschedctl.scheduler.framework.declaration import DeclaredPlugin, ForFilter, ForScore
 
 DEFAULT_PREEMPTION = "DefaultPreemption"
 NEVER = "not eligible due to preemptionPolicy=Never."
@@ -71,7 +71,7 @@ def tied_candidates(result: PostFilterResult) -> Candidates:
     return report.allowed.tied if isinstance(report, Preemption) and report.allowed is not None else NO_CANDIDATES
 
 
-class PreemptionPlugin(DeclaredPlugin, ABC):
+class PreemptionPlugin(DeclaredPlugin[ForFilter, ForScore], ABC):
     """A plugin whose PostFilter preempts. ``prefix`` stands before all that it says.
 
     ``by_priority``: whoever it evicts has a lower priority than the pod that it is for.
@@ -146,8 +146,8 @@ def preemption_plugins(framework: FrameworkLike) -> list[PreemptionPlugin]:
 
 
 def _allowing(found: PostFilterResult, allowed: BestCandidates | None) -> Preemption:
-    report: Preemption = found.report
-    return replace(report, allowed=allowed)
+    assert isinstance(found.report, Preemption)
+    return replace(found.report, allowed=allowed)
 
 
 def _first_by_name(best: BestCandidates, cycle: Cycle) -> str:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from datetime import datetime
-from typing import Any
 
 import numpy as np
 
@@ -18,6 +17,7 @@ from kschedctl.api.objects import Condition, Pod, PodResourceClaim, ResourceClai
 from kschedctl.api.ownership import controller_of
 from kschedctl.api.times import microseconds
 from kschedctl.errors import InputError
+from kschedctl.scheduler.engine.cycle import Cycle
 from kschedctl.scheduler.plugins.helper.device_features import Features
 
 EXTENDED_RESOURCE_ANNOTATION = "resource.kubernetes.io/extended-resource-claim"
@@ -168,7 +168,7 @@ def _is_true(conditions: tuple[Condition, ...], name: str) -> bool:
     return any(condition.type == name and condition.status == "True" for condition in conditions)
 
 
-def where_refused(cycle: Any, name: str) -> Bools:
+def where_refused(cycle: Cycle, name: str) -> Bools:
     """(N,): the nodes for which the Filter of this name came to its end and refused for an allocated claim.
 
     Upstream remembers claims that are in the way only there.

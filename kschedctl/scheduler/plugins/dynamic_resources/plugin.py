@@ -12,6 +12,7 @@ import numpy as np
 from kschedctl.api.arrays import Rows, Scores
 from kschedctl.api.kube_version import ByVersion
 from kschedctl.api.objects import Pod
+from kschedctl.scheduler.engine.cycle import Cycle
 from kschedctl.scheduler.framework import (
     PRE_FILTER_SKIP,
     SUCCESS,
@@ -26,7 +27,6 @@ from kschedctl.scheduler.framework import (
     Rejection,
     Reservation,
     Status,
-    normalize_by_max,
     required_state,
 )
 from kschedctl.scheduler.framework.declaration import DeclaredPlugin, NextStep
@@ -35,6 +35,7 @@ from kschedctl.scheduler.framework.extended_resources import IN_MEMORY_NAME
 from kschedctl.scheduler.framework.feature_gates import FeatureGates
 from kschedctl.scheduler.framework.leaning import Lean, Unknown
 from kschedctl.scheduler.framework.pod_traits import USES_DEVICES
+from kschedctl.scheduler.framework.scores import normalize_by_max
 from kschedctl.scheduler.framework.waking import ADD, EITHER, WakeTrigger, listed
 from kschedctl.scheduler.plugins.dynamic_resources import hints as claims
 from kschedctl.scheduler.plugins.dynamic_resources.arguments import DynamicResourcesArgs
@@ -61,7 +62,7 @@ SILENT_WITHOUT_CLAIMS = ByVersion(
 )
 
 
-class DynamicResources(DeclaredPlugin):
+class DynamicResources(DeclaredPlugin["Evaluation", "Evaluation"]):
     """Rejects nodes on which the pod's claims cannot be allocated, or cannot be used; prefers those with the devices
     that a claim would rather have.
 
@@ -126,7 +127,7 @@ class DynamicResources(DeclaredPlugin):
             return Status(Code.UNRESOLVABLE, (str(error),))
         return SUCCESS
 
-    def pre_filter(self, info: PodInfo, view: Fork) -> PreFilterResult:
+    def pre_filter(self, info: PodInfo, view: Fork) -> PreFilterResult[Evaluation]:
         try:
             evaluation = self._evaluation(info, view)
         except ClaimError as error:
@@ -136,8 +137,8 @@ class DynamicResources(DeclaredPlugin):
         named = self.features.node_allocatable  # its reasons have names of claims
         return PreFilterResult(state=evaluation, like=None if named else evaluation.like)
 
-    def filter(self, info: PodInfo, view: Fork, state: Any, delta: Delta) -> Iterator[Rejection]:
-        evaluation: Evaluation = required_state(state, "not found")
+    def filter(self, info: PodInfo, view: Fork, state: Evaluation | None, delta: Delta) -> Iterator[Rejection]:
+        evaluation = required_state(state, "not found")
         decided = None
         if self.features.node_allocatable:
             from kschedctl.scheduler.plugins.dynamic_resources import node_allocatable  # noqa: PLC0415 - behind a gate
@@ -154,13 +155,13 @@ class DynamicResources(DeclaredPlugin):
             left = mask if decided is None else mask & ~decided
             yield Rejection(left, outcome.code, outcome.reason, evaluation.fact)
 
-    def post_filter(self, cycle: Any) -> PostFilterResult:
+    def post_filter(self, cycle: Cycle) -> PostFilterResult:
         """What upstream would do to the pod's claims when no node passes: it frees one that is in the way."""
         if not cycle.info.spec.resource_claims and SILENT_WITHOUT_CLAIMS.at(self.features.release):
             return PostFilterResult(Status(Code.UNSCHEDULABLE))
         if self.name not in cycle.pre_filter.reached:
             raise PluginError("not found")
-        evaluation: Evaluation | None = cycle.pre_filter.results[self.name].state
+        evaluation = cycle.pre_filter.state_of(DynamicResources)
         if evaluation is None:
             return _unschedulable(NOTHING_TO_DEALLOCATE)
         ended = where_refused(cycle, self.name)
@@ -178,14 +179,14 @@ class DynamicResources(DeclaredPlugin):
                 return PostFilterResult(Status(Code.UNRESOLVABLE, (UNRESERVED,)))
         return _unschedulable(STILL_NOT_SCHEDULABLE)
 
-    def score(self, info: PodInfo, view: Fork, state: Any, rows: Rows) -> Scores:
+    def score(self, info: PodInfo, view: Fork, state: Evaluation | None, rows: Rows) -> Scores:
         evaluation: Evaluation | None = state if self.features.prioritized_list else None
         return np.zeros(len(rows), np.int64) if evaluation is None else evaluation.scores(rows)
 
-    def normalize(self, state: Any, scores: Scores) -> Scores:
+    def normalize(self, state: Evaluation | None, scores: Scores) -> Scores:
         return normalize_by_max(scores)
 
-    def reserve(self, info: PodInfo, pod: Pod, view: Fork, row: int, state: Any) -> Changes:
+    def reserve(self, info: PodInfo, pod: Pod, view: Fork, row: int, state: Evaluation | None) -> Changes:
         return {"ResourceClaim": reserved_claims(state, pod, row)} if state else {}
 
     def release(self, view: Fork, positions: Sequence[int]) -> Changes:
@@ -193,7 +194,7 @@ class DynamicResources(DeclaredPlugin):
         gone = {user_of(view.pods.objects[position]) for position in positions} if claims else set()
         return {"ResourceClaim": list(released_claims(claims, gone))}
 
-    def reservation(self, info: PodInfo, view: Fork, row: int, state: Any) -> Reservation:
+    def reservation(self, info: PodInfo, view: Fork, row: int, state: Evaluation | None) -> Reservation:
         if state is None:
             return Reservation()
         names = map(key, state.claims.to_allocate)

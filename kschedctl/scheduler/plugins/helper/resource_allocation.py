@@ -15,7 +15,7 @@ import numpy.typing as npt
 from kschedctl.api import resource_names as names
 from kschedctl.api.arrays import Amounts, Counts, Rows, Scores
 from kschedctl.api.pod_requests import Options
-from kschedctl.scheduler.framework import MAX_NODE_SCORE, round_half_away, truncating_divide
+from kschedctl.scheduler.framework.scores import MAX_NODE_SCORE, round_half_away, truncating_divide
 from kschedctl.scheduler.plugins.helper.scoring_strategy import ResourceSpec, ScoringStrategy
 from kschedctl.scheduler.plugins.helper.shape import broken_linear, shape_points
 from kschedctl.snapshot.delta import NO_CHANGE, Delta

@@ -13,8 +13,8 @@ import numpy as np
 
 from kschedctl.api.arrays import Amounts
 from kschedctl.api.objects import Struct
-from kschedctl.scheduler.framework import MAX_NODE_SCORE, truncating_divide
 from kschedctl.scheduler.framework.field_errors import invalid, required
+from kschedctl.scheduler.framework.scores import MAX_NODE_SCORE, truncating_divide
 from kschedctl.scheduler.framework.strict_decoding import Int32
 
 MAX_CUSTOM_PRIORITY_SCORE = 10

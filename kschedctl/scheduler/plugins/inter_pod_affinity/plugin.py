@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from functools import partial
-from typing import Any, ClassVar, Self
+from typing import ClassVar, Self
 
 from kschedctl.api.arrays import Bools, Rows, Scores
 from kschedctl.api.labels import aggregate
+from kschedctl.scheduler.engine.cycle import Cycle
 from kschedctl.scheduler.framework import (
     PRE_SCORE_SKIP,
     SKIP,
@@ -69,7 +70,7 @@ class InterPodAffinityArgs(PluginArgs, frozen=True):
             yield invalid("hardPodAffinityWeight", self.hard_pod_affinity_weight, "not in valid range [0, 100]")
 
 
-class InterPodAffinity(DeclaredPlugin):
+class InterPodAffinity(DeclaredPlugin[FilterState, TopologyCounts]):
     """Rejects nodes by required terms, of the pod and of the pods that run; prefers nodes by the preferred terms.
 
     Upstream: pkg/scheduler/framework/plugins/interpodaffinity (v1.36). Since 1.34 a namespaceSelector of the pod's own
@@ -121,7 +122,7 @@ class InterPodAffinity(DeclaredPlugin):
         if any(term.by_namespace_labels for term in (*preferred, *others)):
             yield Lean("Namespace", Effect.SCORES)
 
-    def pre_filter(self, info: PodInfo, view: Fork) -> PreFilterResult:
+    def pre_filter(self, info: PodInfo, view: Fork) -> PreFilterResult[FilterState]:
         if errors := info.affinity_errors:
             return PreFilterResult(Status(Code.UNRESOLVABLE, (f"parsing pod: {aggregate(errors)}",)))
         affinity = self._unrolled(info.required_affinity, view)
@@ -143,13 +144,11 @@ class InterPodAffinity(DeclaredPlugin):
         )
         return PreFilterResult(state=state)
 
-    def filter(self, info: PodInfo, view: Fork, state: Any, delta: Delta) -> Iterator[Rejection]:
-        found: FilterState = required_state(
-            state, 'error reading "PreFilterInterPodAffinity" from cycleState: not found'
-        )
+    def filter(self, info: PodInfo, view: Fork, state: FilterState | None, delta: Delta) -> Iterator[Rejection]:
+        found = required_state(state, 'error reading "PreFilterInterPodAffinity" from cycleState: not found')
         yield from rejections(found, info, view, delta)
 
-    def pre_score(self, info: PodInfo, view: Fork, rows: Rows) -> PreScoreResult:
+    def pre_score(self, info: PodInfo, view: Fork, rows: Rows) -> PreScoreResult[TopologyCounts]:
         own = (*info.preferred_affinity, *info.preferred_anti_affinity)
         if self.args.ignore_preferred_terms_of_existing_pods and not own:
             return PRE_SCORE_SKIP
@@ -162,13 +161,11 @@ class InterPodAffinity(DeclaredPlugin):
         score = TopologyCounts.of(self._own("score"), info, view, lambda: weights)
         return PreScoreResult(score if own else score.as_listed(partial(_with_terms, view), view))
 
-    def score(self, info: PodInfo, view: Fork, state: Any, rows: Rows) -> Scores:
-        counts: TopologyCounts = required_state(
-            state, 'failed to read "PreScoreInterPodAffinity" from cycleState: not found'
-        )
+    def score(self, info: PodInfo, view: Fork, state: TopologyCounts | None, rows: Rows) -> Scores:
+        counts = required_state(state, 'failed to read "PreScoreInterPodAffinity" from cycleState: not found')
         return raw_scores(counts, view, rows)
 
-    def normalize(self, state: Any, scores: Scores) -> Scores:
+    def normalize(self, state: TopologyCounts | None, scores: Scores) -> Scores:
         return normalized(scores)
 
     def events_to_register(self, gates: FeatureGates) -> Iterator[ClusterEventWithHint]:
@@ -185,9 +182,9 @@ class InterPodAffinity(DeclaredPlugin):
         others = terms_of_others(info, view, self.args.hard_pod_affinity_weight)
         return added_up((*own_terms(preferred, 1, view), *own_terms(avoided, -1, view), *others), view)
 
-    def upstream_fault(self, cycle: Any) -> UpstreamFault | None:
+    def upstream_fault(self, cycle: Cycle) -> UpstreamFault | None:
         """A namespaceSelector that only excludes takes the pods of every namespace."""
-        info: PodInfo = cycle.info
+        info = cycle.info
         own = (*info.required_affinity, *info.required_anti_affinity)
         own += (*info.preferred_affinity, *info.preferred_anti_affinity)
         selectors = [term.namespace_selector for term in own if not term.namespace_selector.empty]

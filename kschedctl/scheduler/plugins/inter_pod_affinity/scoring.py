@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator
 import numpy as np
 
 from kschedctl.api.arrays import Rows, Scores
-from kschedctl.scheduler.framework import MAX_NODE_SCORE
+from kschedctl.scheduler.framework.scores import MAX_NODE_SCORE
 from kschedctl.scheduler.plugins.inter_pod_affinity.terms import Infos, selected_pods, terms_against
 from kschedctl.scheduler.plugins.inter_pod_affinity.topology_counts import TopologyCounts, Weights
 from kschedctl.snapshot.fork import Fork

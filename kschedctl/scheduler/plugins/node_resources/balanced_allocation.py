@@ -10,18 +10,13 @@ from msgspec.structs import replace
 
 from kschedctl.api.arrays import Rows, Scores
 from kschedctl.api.kube_version import NEWEST, ByVersion, KubeVersion
-from kschedctl.scheduler.framework import (
-    MAX_NODE_SCORE,
-    PRE_SCORE_SKIP,
-    Fragment,
-    Peers,
-    PreScoreResult,
-    UpstreamFault,
-)
+from kschedctl.scheduler.engine.cycle import Cycle
+from kschedctl.scheduler.framework import PRE_SCORE_SKIP, Fragment, Peers, PreScoreResult, UpstreamFault
 from kschedctl.scheduler.framework.arguments import Naming, PluginArgs
 from kschedctl.scheduler.framework.declaration import OwnRowPlugin
 from kschedctl.scheduler.framework.feature_gates import FeatureGates
 from kschedctl.scheduler.framework.field_errors import duplicate, invalid
+from kschedctl.scheduler.framework.scores import MAX_NODE_SCORE
 from kschedctl.scheduler.plugins.dynamic_resources.device_backed import DeviceBackedResources
 from kschedctl.scheduler.plugins.helper.device_features import DEFAULT_FEATURES, Features
 from kschedctl.scheduler.plugins.helper.resource_allocation import Usage, node_usage, pod_amounts
@@ -67,7 +62,7 @@ class NodeResourcesBalancedAllocationArgs(PluginArgs, frozen=True):
                 yield invalid(f"resources[{i}].weight", resource.weight, "must be 1")
 
 
-class NodeResourcesBalancedAllocation(OwnRowPlugin):
+class NodeResourcesBalancedAllocation(OwnRowPlugin[None, list[int]]):
     """Prefers nodes on which the pod makes the utilizations of the resources more alike: 50 worse, 75 same, 100 better.
 
     Upstream: pkg/scheduler/framework/plugins/noderesources/balanced_allocation.go (v1.36).
@@ -95,11 +90,11 @@ class NodeResourcesBalancedAllocation(OwnRowPlugin):
     def make(cls, args: NodeResourcesBalancedAllocationArgs, gates: FeatureGates) -> Self:
         return cls(args, Features.of(gates), gates.release)
 
-    def pre_score(self, info: PodInfo, view: NodeView, rows: Rows) -> PreScoreResult:
+    def pre_score(self, info: PodInfo, view: NodeView, rows: Rows) -> PreScoreResult[list[int]]:
         requests = pod_amounts(info, self.resources, info.options)
         return PreScoreResult(requests) if any(requests) or self.best_effort else PRE_SCORE_SKIP
 
-    def score(self, info: PodInfo, view: NodeView, state: Any, rows: Rows) -> Scores:
+    def score(self, info: PodInfo, view: NodeView, state: list[int] | None, rows: Rows) -> Scores:
         requests = pod_amounts(info, self.resources, info.options) if state is None else state
         if not (any(requests) or self.best_effort):
             return np.zeros(len(rows), np.int64)
@@ -114,9 +109,9 @@ class NodeResourcesBalancedAllocation(OwnRowPlugin):
         twice = half + after - before
         return half + (twice + (twice < 0)) // 2  # Go rounds towards zero
 
-    def upstream_fault(self, cycle: Any) -> UpstreamFault | None:
+    def upstream_fault(self, cycle: Cycle) -> UpstreamFault | None:
         """Upstream has no cache for the selectors of DeviceClasses here, and crashes when it looks into it."""
-        rows: Rows = cycle.feasible
+        rows = cycle.feasible
         if len(rows) < 2 or self.name not in cycle.scores.raw:  # a single node is not scored
             return None
         devices = DeviceBackedResources(cycle.view, self.features)
@@ -128,7 +123,7 @@ class NodeResourcesBalancedAllocation(OwnRowPlugin):
                 return UpstreamFault(CRASH.format(resource.name, selecting), None)
         return None
 
-    def normalize(self, state: Any, scores: Scores) -> Scores:
+    def normalize(self, state: list[int] | None, scores: Scores) -> Scores:
         return scores
 
     def sign(self, info: PodInfo, view: Fork) -> Fragment | None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from functools import partial
-from typing import Any, ClassVar, Self
+from typing import ClassVar, Self
 
 import numpy as np
 
@@ -66,7 +66,7 @@ SCORES_DEVICES = ByVersion(
 HEARS_OF_CLASSES = ByVersion("whether NodeResourcesFit asks to be told of DeviceClasses", (("", False), ("1.35", True)))
 
 
-class NodeResourcesFit(OwnRowPlugin):
+class NodeResourcesFit(OwnRowPlugin[Mapping[str, int], list[int]]):
     """Rejects nodes that lack some requested resource, scores them by the profile's strategy.
 
     Upstream: pkg/scheduler/framework/plugins/noderesources/fit.go (v1.36). A request above what the node offers when
@@ -101,13 +101,13 @@ class NodeResourcesFit(OwnRowPlugin):
     def make(cls, args: NodeResourcesFitArgs, gates: FeatureGates) -> Self:
         return cls(args, Features.of(gates), gates.release)
 
-    def pre_filter(self, info: PodInfo, view: NodeView) -> PreFilterResult:
+    def pre_filter(self, info: PodInfo, view: NodeView) -> PreFilterResult[Mapping[str, int]]:
         return PreFilterResult(state=info.incoming_requests)
 
-    def filter(self, info: PodInfo, view: NodeView, state: Any, delta: Delta) -> Iterator[Rejection]:
-        requests: dict[str, int] = required_state(
-            state, 'error reading "PreFilterNodeResourcesFit" from cycleState: not found'
-        )
+    def filter(
+        self, info: PodInfo, view: NodeView, state: Mapping[str, int] | None, delta: Delta
+    ) -> Iterator[Rejection]:
+        requests = required_state(state, 'error reading "PreFilterNodeResourcesFit" from cycleState: not found')
         usage = Usage(view, view.requested, view.requests, delta)
         if usage.leaves(requests):
             return
@@ -127,17 +127,17 @@ class NodeResourcesFit(OwnRowPlugin):
             if asked and not self._ignored(name):
                 yield from self._insufficient(name, request, usage, devices.backs(name))
 
-    def pre_score(self, info: PodInfo, view: NodeView, rows: Rows) -> PreScoreResult:
+    def pre_score(self, info: PodInfo, view: NodeView, rows: Rows) -> PreScoreResult[list[int]]:
         return PreScoreResult(self._requests(info))
 
-    def score(self, info: PodInfo, view: NodeView, state: Any, rows: Rows) -> Scores:
+    def score(self, info: PodInfo, view: NodeView, state: list[int] | None, rows: Rows) -> Scores:
         requests = self._requests(info) if state is None else state
         usage = Usage(view, view.nonzero_requested, view.nonzero_requests)
         devices = DeviceBackedResources(view, self.scored)
         requested, _, allocatable = node_usage(self.strategy.resources, requests, usage, rows, devices)
         return STRATEGIES[self.strategy.type](self.strategy, requested, allocatable)
 
-    def normalize(self, state: Any, scores: Scores) -> Scores:
+    def normalize(self, state: list[int] | None, scores: Scores) -> Scores:
         return scores
 
     def events_to_register(self, gates: FeatureGates) -> Iterator[ClusterEventWithHint]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 
@@ -65,7 +65,7 @@ class NonCSILimits(DeclaredPlugin):
         yield ClusterEventWithHint(POD, ActionType.DELETE)
         yield ClusterEventWithHint("PersistentVolumeClaim", ActionType.ADD)
 
-    def pre_filter(self, info: PodInfo, view: Fork) -> PreFilterResult:
+    def pre_filter(self, info: PodInfo, view: Fork) -> PreFilterResult[None]:
         return PreFilterResult() if self._may_attach(info) else PRE_FILTER_SKIP
 
     def _may_attach(self, info: PodInfo) -> bool:
@@ -76,7 +76,7 @@ class NonCSILimits(DeclaredPlugin):
             for volume in info.spec.volumes
         )
 
-    def filter(self, info: PodInfo, view: Fork, state: Any, delta: Delta) -> Iterator[Rejection]:
+    def filter(self, info: PodInfo, view: Fork, state: None, delta: Delta) -> Iterator[Rejection]:
         found = listers(view)
         everywhere = np.ones(len(view.nodes), np.bool_)
         try:

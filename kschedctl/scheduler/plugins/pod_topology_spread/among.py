@@ -8,7 +8,7 @@ from functools import cached_property
 import numpy as np
 
 from kschedctl.api.arrays import Bools, Counts, Ints, Rows, Scores
-from kschedctl.scheduler.framework import round_half_away
+from kschedctl.scheduler.framework.scores import round_half_away
 from kschedctl.scheduler.plugins.pod_topology_spread.constraints import SpreadConstraint, SpreadSettings
 from kschedctl.scheduler.plugins.pod_topology_spread.scoring import counted, labelled_nodes, normalized, points
 from kschedctl.snapshot.fork import Fork

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from functools import partial
-from typing import Any, ClassVar, Self
+from typing import ClassVar, Self
 
-from kschedctl.api.arrays import Rows, Scores
+from kschedctl.api.arrays import Bools, Rows, Scores
 from kschedctl.api.kube_version import ByVersion
 from kschedctl.api.labels import SelectorError
 from kschedctl.scheduler.framework import (
@@ -46,7 +46,7 @@ from kschedctl.scheduler.plugins.pod_topology_spread.constraints import (
     SpreadSettings,
 )
 from kschedctl.scheduler.plugins.pod_topology_spread.default_selector import SELECTING_KINDS, selecting_kinds
-from kschedctl.scheduler.plugins.pod_topology_spread.filtering import count, rejections
+from kschedctl.scheduler.plugins.pod_topology_spread.filtering import DomainCounts, count, rejections
 from kschedctl.scheduler.plugins.pod_topology_spread.scoring import normalized, raw_scores
 from kschedctl.snapshot.delta import Delta
 from kschedctl.snapshot.fork import Fork
@@ -55,9 +55,10 @@ from kschedctl.snapshot.pod_info import PodInfo
 HEARS_OF_TOLERATIONS = ByVersion(
     "whether PodTopologySpread asks to be told of the pod's tolerations", (("", False), ("1.32", True))
 )
+NO_PRE_SCORE = 'error reading "PreScorePodTopologySpread" from cycleState: not found'
 
 
-class PodTopologySpread(DeclaredPlugin):
+class PodTopologySpread(DeclaredPlugin[list[DomainCounts], tuple[Scores, Bools | None]]):
     """Rejects nodes in whose domain the pod would exceed a hard constraint's skew, prefers emptier domains.
 
     Upstream: pkg/scheduler/framework/plugins/podtopologyspread (v1.36).
@@ -129,17 +130,17 @@ class PodTopologySpread(DeclaredPlugin):
         except SelectorError as error:
             raise PluginError(f"get constraints from pod: {error}") from None
 
-    def pre_filter(self, info: PodInfo, view: Fork) -> PreFilterResult:
+    def pre_filter(self, info: PodInfo, view: Fork) -> PreFilterResult[list[DomainCounts]]:
         constraints = self.hard_constraints(info, view)
         if not constraints:
             return PRE_FILTER_SKIP
         return PreFilterResult(state=[count(c, constraints, self.settings, info, view) for c in constraints])
 
-    def filter(self, info: PodInfo, view: Fork, state: Any, delta: Delta) -> Iterator[Rejection]:
+    def filter(self, info: PodInfo, view: Fork, state: list[DomainCounts] | None, delta: Delta) -> Iterator[Rejection]:
         found = required_state(state, 'reading "PreFilterPodTopologySpread" from cycleState: not found')
         yield from rejections(found, info, view, delta)
 
-    def pre_score(self, info: PodInfo, view: Fork, rows: Rows) -> PreScoreResult:
+    def pre_score(self, info: PodInfo, view: Fork, rows: Rows) -> PreScoreResult[tuple[Scores, Bools | None]]:
         try:
             constraints = self.settings.constraints(info, view, SOFT)
         except SelectorError as error:
@@ -148,13 +149,11 @@ class PodTopologySpread(DeclaredPlugin):
             return PRE_SCORE_SKIP
         return PreScoreResult(raw_scores(constraints, self.settings, info, view, rows))
 
-    def score(self, info: PodInfo, view: Fork, state: Any, rows: Rows) -> Scores:
-        found = required_state(state, 'error reading "PreScorePodTopologySpread" from cycleState: not found')
-        scores: Scores = found[0]
-        return scores
+    def score(self, info: PodInfo, view: Fork, state: tuple[Scores, Bools | None] | None, rows: Rows) -> Scores:
+        return required_state(state, NO_PRE_SCORE)[0]
 
-    def normalize(self, state: Any, scores: Scores) -> Scores:
-        return normalized(scores, state[1])
+    def normalize(self, state: tuple[Scores, Bools | None] | None, scores: Scores) -> Scores:
+        return normalized(scores, required_state(state, NO_PRE_SCORE)[1])
 
     def among(self, info: PodInfo, view: Fork) -> SpreadAmong:
         """The scores among some of the nodes, for a pod that has soft constraints."""

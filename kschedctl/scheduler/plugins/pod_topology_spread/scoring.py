@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from kschedctl.api.arrays import Bools, Counts, Rows, Scores
-from kschedctl.scheduler.framework import MAX_NODE_SCORE, round_half_away
+from kschedctl.scheduler.framework.scores import MAX_NODE_SCORE, round_half_away
 from kschedctl.scheduler.plugins.pod_topology_spread.constraints import NAME, SpreadConstraint, SpreadSettings
 from kschedctl.scheduler.plugins.pod_topology_spread.domains import has_all_keys, limited, matching_pods
 from kschedctl.snapshot.fork import Fork

@@ -15,7 +15,7 @@ import numpy.typing as npt
 from kschedctl.api.arrays import Amounts, Rows, Scores
 from kschedctl.api.kube_version import ByVersion
 from kschedctl.api.quantity import Quantity
-from kschedctl.scheduler.framework import round_half_away
+from kschedctl.scheduler.framework.scores import round_half_away
 from kschedctl.scheduler.plugins.helper.shape import broken_linear
 from kschedctl.scheduler.plugins.helper.volumes.listers import requested_storage, volume_storage
 from kschedctl.scheduler.plugins.volume_binding.binder import PodVolumes

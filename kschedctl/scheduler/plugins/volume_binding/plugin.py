@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cached_property
-from typing import Any, ClassVar, Self
+from typing import ClassVar, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -101,7 +101,7 @@ class BindingState:
         return PodVolumes(self.claims, self.listers, self.attributes_class)
 
 
-class VolumeBinding(DeclaredPlugin):
+class VolumeBinding(DeclaredPlugin[BindingState, BindingState]):
     """Rejects nodes that a pod's bound volumes cannot be reached from, and those where its unbound claims find neither
     a PersistentVolume nor a class that could provision one. With a ``shape`` (the gate StorageCapacityScoring, or what
     came before it) it prefers nodes by the utilization of the storage that the claims would take.
@@ -154,7 +154,7 @@ class VolumeBinding(DeclaredPlugin):
     def events_to_register(self, gates: FeatureGates) -> Iterator[ClusterEventWithHint]:
         return hints.volume_binding_events(gates)
 
-    def pre_filter(self, info: PodInfo, view: Fork) -> PreFilterResult:
+    def pre_filter(self, info: PodInfo, view: Fork) -> PreFilterResult[BindingState]:
         found = listers(view)
         try:
             claims = [usable_claim(info, found, *volume[1:]) for volume in claim_volumes(info.pod)]
@@ -169,7 +169,7 @@ class VolumeBinding(DeclaredPlugin):
         names = eligible_nodes(sorted_claims, found) if self.narrows_by_hostname else None
         return PreFilterResult(node_names=names, state=BindingState(sorted_claims, found, self.attributes_class))
 
-    def filter(self, info: PodInfo, view: Fork, state: Any, delta: Delta) -> Iterator[Rejection]:
+    def filter(self, info: PodInfo, view: Fork, state: BindingState | None, delta: Delta) -> Iterator[Rejection]:
         if state is None:
             raise PluginError("not found")
         volumes: PodVolumes = state.volumes
@@ -192,34 +192,34 @@ class VolumeBinding(DeclaredPlugin):
 
     # -- Score ---------------------------------------------------------------------------------------------------
 
-    def pre_score(self, info: PodInfo, view: Fork, rows: Rows) -> PreScoreResult:
+    def pre_score(self, info: PodInfo, view: Fork, rows: Rows) -> PreScoreResult[BindingState]:
         if not self.shape:
             return PRE_SCORE_SKIP
         state = self.pre_filter(info, view).state
         scored = self.scores_provisioning or (state and state.volumes.bound_on_any(rows))
         return PreScoreResult(state) if scored else PRE_SCORE_SKIP
 
-    def score(self, info: PodInfo, view: Fork, state: Any, rows: Rows) -> Scores:
+    def score(self, info: PodInfo, view: Fork, state: BindingState | None, rows: Rows) -> Scores:
         if state is None or not self.shape:
             return np.zeros(len(rows), np.int64)
         return score_by_capacity(self.shape, state.volumes, rows, self.scores_provisioning)
 
-    def normalize(self, state: Any, scores: Scores) -> Scores:
+    def normalize(self, state: BindingState | None, scores: Scores) -> Scores:
         return scores
 
     # -- Reserve -------------------------------------------------------------------------------------------------
 
-    def reserve(self, info: PodInfo, pod: Pod, view: Fork, row: int, state: Any) -> Changes:
+    def reserve(self, info: PodInfo, pod: Pod, view: Fork, row: int, state: BindingState | None) -> Changes:
         return bound_volumes(state.volumes, row, view.nodes.names[row]) if state else {}
 
-    def assume(self, info: PodInfo, pod: Pod, view: Fork, row: int, state: Any) -> Changes:
+    def assume(self, info: PodInfo, pod: Pod, view: Fork, row: int, state: BindingState | None) -> Changes:
         return assumed_volumes(state.volumes, row, view.nodes.names[row]) if state else {}
 
     def release(self, view: Fork, positions: Sequence[int]) -> Changes:
         """Claims outlive their pods, and so do their volumes."""
         return {}
 
-    def reservation(self, info: PodInfo, view: Fork, row: int, state: Any) -> Reservation:
+    def reservation(self, info: PodInfo, view: Fork, row: int, state: BindingState | None) -> Reservation:
         if state is None:
             return Reservation()
         bound = {claim_key(claim): volume.metadata.name for claim, volume in state.volumes.bound_on(row)}

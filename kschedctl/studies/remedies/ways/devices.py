@@ -66,9 +66,9 @@ def _given_back(tried: TriedNode) -> Iterator[Fix]:
 
 def _devices(tried: TriedNode) -> set[DeviceId]:
     """Those that the node sees."""
-    state = tried.cycle.pre_filter.results[DynamicResources.name].state
-    inventory: Inventory = state.inventory
-    return {device.id for pool in inventory.pools(tried.at) for device in pool.devices}
+    evaluation = tried.cycle.pre_filter.state_of(DynamicResources)
+    pools = evaluation.inventory.pools(tried.at) if evaluation else ()
+    return {device.id for pool in pools for device in pool.devices}
 
 
 def _freed(tried: TriedNode, claim: ResourceClaim) -> Iterator[Fix]:
@@ -161,7 +161,9 @@ def _without(what: str) -> Callable[[ResourceSlice], ResourceSlice]:
 
 def _columns(cycle: Cycle) -> Iterator[Ints]:
     """What devices nodes have; where there are too many sorts of nodes, how many, and how many of these are free."""
-    evaluation = cycle.pre_filter.results[DynamicResources.name].state
+    evaluation = cycle.pre_filter.state_of(DynamicResources)
+    if evaluation is None:
+        return
     rows = [Row(row) for row in range(len(cycle.view.nodes))]
     looks = _codes(evaluation.key(row, refused=False) for row in rows)
     yield looks if looks.max(initial=0) < MOST_LOOKS else _codes(_amounts(evaluation.inventory, row) for row in rows)

@@ -283,5 +283,4 @@ def replicas(tried: TriedNode, owner: Owner) -> int:
 
 def counts(tried: TriedNode) -> list[DomainCounts]:
     """What the pod's hard constraints count, in their order; none where PreFilter does not come so far."""
-    result = tried.cycle.pre_filter.results.get(PodTopologySpread.name)
-    return list(result.state or ()) if result is not None else []
+    return tried.cycle.pre_filter.state_of(PodTopologySpread) or []

@@ -13,7 +13,6 @@ from kschedctl.api.resource_names import readable
 from kschedctl.scheduler.scheduler_plugins.capacity_scheduling import CapacityScheduling, quota_use
 from kschedctl.scheduler.scheduler_plugins.effective_requests import Requests, added
 from kschedctl.scheduler.scheduler_plugins.elastic_quotas import KIND, Quota, counted_limits
-from kschedctl.scheduler.scheduler_plugins.quota_victims import QuotaClaim
 from kschedctl.studies.remedies import kubectl
 from kschedctl.studies.remedies.changes import Fix, ObjectEdit, ObjectKey
 from kschedctl.studies.remedies.tried_node import NodeRefusal, PluginRemedies, TriedNode
@@ -26,9 +25,9 @@ def exceeded(tried: TriedNode, refusal: NodeRefusal) -> Iterator[Fix]:
     """The max of the pod's quota raised to what would be used; or its min by what all quotas together lack."""
     use = quota_use(tried.cycle.view)
     quota = use.quotas.get(tried.trial.pod.metadata.namespace)
-    if quota is None:
+    claim = tried.cycle.pre_filter.state_of(CapacityScheduling)
+    if quota is None or claim is None:
         return
-    claim: QuotaClaim = tried.cycle.pre_filter.results[refusal.plugin].state
     used, most = added(use.of(quota.namespace), claim.ours), quota.most or {}
     limits = counted_limits(claim.ours, most, INT64_MAX) if quota.most is not None else {}
     over = {name: used[name] for name, limit in limits.items() if used.get(name, 0) > limit}

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from msgspec.structs import replace
 
 from kschedctl.api.objects import CSINode, CSINodeDriver, VolumeNodeResources
-from kschedctl.scheduler.framework.declaration import DeclaredPlugin
+from kschedctl.scheduler.framework.declaration import PluginClass
 from kschedctl.scheduler.plugins.helper.volumes.listers import listers
 from kschedctl.scheduler.plugins.node_volume_limits.facts import DriverLimit, TooManyVolumes
 from kschedctl.scheduler.plugins.node_volume_limits.non_csi_limits import (
@@ -88,7 +88,7 @@ def _unused(tried: TriedNode, limit: DriverLimit) -> Iterator[Fix]:
 
 
 WAYS = (waiting.leaving, volumes.unbound, neighbours.in_the_way, exceeded)
-REMEDIES: dict[type[DeclaredPlugin], PluginRemedies] = {
+REMEDIES: dict[PluginClass, PluginRemedies] = {
     NodeVolumeLimits: PluginRemedies(WAYS, clears_with="volume"),
     **dict.fromkeys((EBSLimits, GCEPDLimits, AzureDiskLimits, CinderLimits), PluginRemedies(WAYS)),
 }

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
+import numpy as np
 from msgspec.structs import replace
 
 from kschedctl.api.arrays import Ints
@@ -320,9 +321,12 @@ def _topology_allowed(tried: TriedNode, found: StorageClass) -> Fix:
 
 def _columns(cycle: Cycle) -> Iterator[Ints]:
     """Of claims for volumes which one a node is refused for, and which find a volume."""
-    volumes = cycle.pre_filter.results[VolumeBinding.name].state.volumes
+    state = cycle.pre_filter.state_of(VolumeBinding)
+    if state is None:
+        return
+    volumes = state.volumes
     yield from (volumes.node_conflict, volumes.bind_conflict, volumes.not_enough_space, volumes.missing)
-    yield from (binding.chosen >= 0 for binding in volumes.bindings)
+    yield from ((binding.chosen >= 0).astype(np.int32) for binding in volumes.bindings)
 
 
 REMEDIES = {

@@ -1,0 +1,49 @@
+"""The arithmetic of scores, as Go does it."""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+from kschedctl.api.arrays import Scores
+
+MAX_NODE_SCORE = 100
+
+
+def normalize_by_max(scores: Scores, reverse: bool = False) -> Scores:
+    """Scale so that the largest score becomes 100; reversed, so that 0 does.
+
+    Upstream: plugins/helper/normalize_score.go.
+
+    >>> normalize_by_max(np.array([0, 1, 3])).tolist(), normalize_by_max(np.array([0, 1, 3]), reverse=True).tolist()
+    ([0, 33, 100], [100, 67, 0])
+    """
+    largest = max(int(scores.max(initial=0)), 0)
+    if largest == 0:
+        return np.full_like(scores, MAX_NODE_SCORE) if reverse else scores
+    scaled = truncating_divide(MAX_NODE_SCORE * scores, largest)
+    return MAX_NODE_SCORE - scaled if reverse else scaled
+
+
+def truncating_divide(dividend: Scores, divisor: Scores | int) -> Scores:
+    """Go's integer division, which rounds towards zero.
+
+    >>> truncating_divide(np.array([7, -7]), 2).tolist()
+    [3, -3]
+    """
+    quotient = dividend // divisor
+    rounded_down = ((dividend < 0) != (np.asarray(divisor) < 0)) & (quotient * divisor != dividend)
+    towards_zero: Scores = quotient + rounded_down
+    return towards_zero
+
+
+def round_half_away(values: npt.NDArray[np.float64]) -> Scores:
+    """Go's math.Round for values that are not negative.
+
+    >>> round_half_away(np.array([0.5, 1.5, 2.49, 0.49999999999999994])).tolist()
+    [1, 2, 2, 0]
+    """
+    halves = (values + values).astype(np.int64)
+    halves += 1
+    halves >>= 1
+    return halves
