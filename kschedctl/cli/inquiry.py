@@ -20,6 +20,7 @@ from kschedctl.cli.manifests import (
     Surroundings,
     cluster_of,
     in_namespace,
+    key_of,
     placed,
     surroundings,
     tell_hooks,
@@ -138,7 +139,7 @@ def _world(source: Source, found: ReadResult, where: Surroundings) -> Inquiry:
 
 def _pods_besides(apart: Iterable[Manifest], found: ReadResult) -> PodTable:
     """The pods among the objects, less those that are manifests to create."""
-    return found.pods.with_changes({_key(m.document["metadata"]): None for m in apart if m.document["kind"] == "Pod"})
+    return found.pods.with_changes({key_of(m.document["metadata"]): None for m in apart if m.document["kind"] == "Pod"})
 
 
 def _cluster(
@@ -192,9 +193,5 @@ def _typed(manifest: Manifest, namespace: str | None) -> _Workload:
 
 def _owner(manifest: Manifest, namespace: str | None) -> Owner:
     """Whose manifest it is; that of an API server names namespace and name."""
-    within, name = map(str, _key(manifest.document["metadata"]))
+    within, name = key_of(manifest.document["metadata"])
     return Owner(str(manifest.document["kind"]), within or namespace or DEFAULT_NAMESPACE, name)
-
-
-def _key(metadata: Mapping[str, Any]) -> tuple[str, str]:
-    return metadata.get("namespace") or "", metadata.get("name") or ""

@@ -6,9 +6,10 @@ import logging
 import os
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from types import MappingProxyType
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from kschedctl.api.api_versions import is_foreign
+from kschedctl.api.json_values import JsonObject, object_at
 from kschedctl.api.kinds import KINDS
 from kschedctl.api.ownership import Owner
 from kschedctl.cli.options import Source
@@ -39,7 +40,7 @@ class DescribedCluster(NamedTuple):
     cluster: Cluster | None
     faults: tuple[Problem, ...] = ()
     own: bool = False
-    stored: Mapping[Owner, Mapping[str, Any]] = MappingProxyType({})
+    stored: Mapping[Owner, JsonObject] = MappingProxyType({})
 
 
 def cluster_of_files(source: Source) -> DescribedCluster:
@@ -49,8 +50,8 @@ def cluster_of_files(source: Source) -> DescribedCluster:
     return DescribedCluster(cluster, stored={_owner(document): document for document in documents})
 
 
-def _owner(document: Mapping[str, Any]) -> Owner:
-    metadata = document["metadata"] if isinstance(document.get("metadata"), dict) else {}
+def _owner(document: JsonObject) -> Owner:
+    metadata = object_at(document, "metadata")
     return Owner(str(document["kind"]), str(metadata.get("namespace") or "default"), str(metadata.get("name") or ""))
 
 

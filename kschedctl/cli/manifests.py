@@ -11,6 +11,7 @@ import msgspec
 import typer
 
 from kschedctl.api.defaults import DEFAULT_NAMESPACE
+from kschedctl.api.json_values import Json, text_at
 from kschedctl.api.kube_version import KUBE_VERSION
 from kschedctl.api.objects import Pod, Resources, Struct
 from kschedctl.api.pod_table import Key, PodTable
@@ -108,7 +109,7 @@ def _written(found: ReadResult) -> list[_Written]:
 def _pods_of_lists(found: ReadResult) -> PodTable:
     """The pods that were read as objects alone, those of long lists: of all others there is a manifest."""
     pods = (m.document["metadata"] for m in found.manifests if makes_pods(m.document) and m.document["kind"] == "Pod")
-    return found.pods.with_changes({_key(metadata): None for metadata in pods})
+    return found.pods.with_changes({key_of(metadata): None for metadata in pods})
 
 
 def cluster_of(source: Source, found: ReadResult, objects: Mapping[str, Sequence[Struct]]) -> Cluster:
@@ -180,8 +181,9 @@ def _named(pod: Pod) -> Key:
     return pod.metadata.namespace, pod.metadata.name
 
 
-def _key(metadata: Mapping[str, Any]) -> Key:
-    return metadata.get("namespace") or "", metadata.get("name") or ""
+def key_of(metadata: Json) -> Key:
+    """Namespace and name, empty where it says none."""
+    return text_at(metadata, "namespace"), text_at(metadata, "name")
 
 
 def placed(objects: Mapping[str, Sequence[Any]], pods: PodTable, namespace: str | None) -> dict[str, Sequence[Any]]:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Annotated, Any
+from typing import Annotated, TypedDict
 
 import typer
 
 from kschedctl.cli.answer import DOES_NOT_SCHEDULE, SCHEDULES, UNDECIDED
 from kschedctl.errors import UsageError
+from kschedctl.scheduler.engine.extenders.extender import CallExtender
 from kschedctl.scheduler.engine.sampling import SampledFrom
 from kschedctl.studies.parallel import Workers
 
@@ -22,6 +23,15 @@ def exit_code(good: bool, interrupted: bool, undecided: bool = False) -> int:
     if undecided:
         return UNDECIDED
     return SCHEDULES if good else DOES_NOT_SCHEDULE
+
+
+class RunChoices(TypedDict):
+    """What all studies take that place pods."""
+
+    seed: int
+    runs: int
+    sampling: SampledFrom | None
+    call_extender: CallExtender | None
 
 
 @dataclass(frozen=True)
@@ -70,8 +80,8 @@ class RunOptions(Sampled):
             raise UsageError(f"--jobs {self.jobs}: a number of processes, or 0")
         return Workers(self.jobs, self.dask)
 
-    def options(self) -> dict[str, Any]:
+    def options(self) -> RunChoices:
         """As the studies take them. Raises UsageError."""
         if self.runs < 1:
             raise UsageError(f"--runs {self.runs}: at least one")
-        return {"seed": self.seed, "runs": self.runs, "sampling": self.sampled_from}
+        return {"seed": self.seed, "runs": self.runs, "sampling": self.sampled_from, "call_extender": None}

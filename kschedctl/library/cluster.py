@@ -5,9 +5,10 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import fields, replace
-from typing import Any, Self
+from typing import Self
 
 from kschedctl import cluster
+from kschedctl.api.json_values import JsonObject
 from kschedctl.api.kube_version import KUBE_VERSION, KubeVersion
 
 
@@ -18,7 +19,7 @@ class Cluster(cluster.Cluster):
     def from_paths(
         cls,
         paths: Sequence[str | os.PathLike[str]],
-        config: Mapping[str, Any] | str | os.PathLike[str] | None = None,
+        config: JsonObject | str | os.PathLike[str] | None = None,
         feature_gates: Mapping[str, bool] | None = None,
         *,
         recursive: bool = False,

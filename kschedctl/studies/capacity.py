@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
-from typing import Any
 
 import numpy as np
 from msgspec.structs import replace
 
 from kschedctl.api.arrays import Position, Row
+from kschedctl.api.json_values import JsonObject
 from kschedctl.api.objects import Pod, Struct
 from kschedctl.api.workloads import DaemonSet, identity, made_again
 from kschedctl.cluster import Cluster
@@ -62,7 +62,7 @@ class Trial:
 
 def capacity(
     cluster: Cluster,
-    manifests: Iterable[Mapping[str, Any] | Struct],
+    manifests: Iterable[JsonObject | Struct],
     *,
     most: int | None = None,
     seed: int = 0,
@@ -103,7 +103,7 @@ def _over_runs(found: Sequence[ShapeCapacity]) -> ShapeCapacity:
 
 
 def prepare(
-    cluster: Cluster, manifests: Iterable[Mapping[str, Any] | Struct], most: int | None, sampling: SampledFrom | None
+    cluster: Cluster, manifests: Iterable[JsonObject | Struct], most: int | None, sampling: SampledFrom | None
 ) -> Shapes:
     """The cluster with one pod of each shape; with many of those that need claims of their own."""
     found = sort_out(manifests)

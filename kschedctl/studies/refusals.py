@@ -7,8 +7,8 @@ plugin/pkg/admission/runtimeclass/admission.go (v1.36); the first words are kube
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from typing import Any, NamedTuple
+from collections.abc import Iterator
+from typing import NamedTuple
 
 import msgspec
 
@@ -16,6 +16,7 @@ from kschedctl.api import objects as api
 from kschedctl.api.decoding import from_builtins
 from kschedctl.api.defaults import DEFAULT_NAMESPACE
 from kschedctl.api.field_errors import Path
+from kschedctl.api.json_values import JsonObject
 from kschedctl.api.objects import Resources, Struct
 from kschedctl.api.ownership import ADDED_LABELS
 from kschedctl.api.pod_requests import quantities
@@ -40,7 +41,7 @@ class Denial(NamedTuple):
     hint: str = ""
 
 
-def refuse(manifest: Mapping[str, Any], cluster: Cluster) -> None:
+def refuse(manifest: JsonObject, cluster: Cluster) -> None:
     """Raises InputError where the API server would not create what the manifest describes; ``also`` has the rest."""
     kind, where = str(manifest["kind"]), describe(manifest)
     try:
@@ -58,7 +59,7 @@ def raise_all(told: list[InputError]) -> None:
         raise told[0]
 
 
-def refusals(manifest: Mapping[str, Any], found: Struct, cluster: Cluster, namespace: str = "") -> list[Denial]:
+def refusals(manifest: JsonObject, found: Struct, cluster: Cluster, namespace: str = "") -> list[Denial]:
     """Why the API server would not create what the manifest describes, in its words; empty where it would.
 
     ``found``: the manifest as a struct of kschedctl.api.validation.manifests.KINDS; ``namespace``: where it goes if it
@@ -73,7 +74,7 @@ def refusals(manifest: Mapping[str, Any], found: Struct, cluster: Cluster, names
     return wrong
 
 
-def invalid_around(manifest: Mapping[str, Any], found: Struct) -> list[Denial]:
+def invalid_around(manifest: JsonObject, found: Struct) -> list[Denial]:
     """The same for what makes no pods; ``found``: as a struct of kschedctl.api.validation.around_pods.KINDS."""
     kind, meta = str(manifest["kind"]), found.metadata  # type: ignore[attr-defined]
     faults = around_pods.errors(kind, found)

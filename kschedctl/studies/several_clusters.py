@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
+from kschedctl.api.json_values import JsonObject
 from kschedctl.errors import KschedctlError
 from kschedctl.reports.answers import Answers, ClusterAnswer
 from kschedctl.studies.parallel import ALONE, UNSEEN, Progress, Workers, run_all
@@ -19,7 +20,7 @@ Question = Callable[[Subject, Workers, Progress], Any]
 class _Asked:
     question: Question[Any]
     good: Callable[[Any], bool]
-    subjects: Mapping[str, Any]
+    subjects: JsonObject
 
 
 def ask_each(

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 from msgspec.structs import replace
 
+from kschedctl.api.json_values import JsonObject
 from kschedctl.api.objects import Pod, Struct
 from kschedctl.cluster import Cluster
 from kschedctl.reports import simulation as reports
@@ -59,7 +59,7 @@ class Deployed(Scene):
 
 def simulate(
     cluster: Cluster,
-    manifests: Iterable[Mapping[str, Any] | Struct],
+    manifests: Iterable[JsonObject | Struct],
     *,
     seed: int = 0,
     runs: int = 1,
@@ -174,7 +174,7 @@ def _workload(rollout: Rollout, simulation: Simulation) -> reports.WorkloadPlace
 
 def prepare(
     cluster: Cluster,
-    manifests: Iterable[Mapping[str, Any] | Struct],
+    manifests: Iterable[JsonObject | Struct],
     *,
     rollout: bool = False,
     pending: bool = False,

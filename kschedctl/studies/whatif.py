@@ -6,10 +6,11 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from dataclasses import replace as changed
-from typing import Any
+from typing import Any, TypedDict
 
 from msgspec.structs import replace
 
+from kschedctl.api.json_values import JsonObject
 from kschedctl.api.kube_version import KubeVersion
 from kschedctl.cluster import Cluster
 from kschedctl.errors import KschedctlError, UsageError
@@ -131,7 +132,12 @@ class Run:
         return len(draining.outcomes) + len(draining.lost), blocked
 
 
-Settings = Mapping[str, Mapping[str, Any]]
+class Setting(TypedDict, total=False):
+    configuration: JsonObject
+    kube_version: str
+
+
+Settings = Mapping[str, Setting]
 """What is to be another than the cluster's own, by the name under which it is told."""
 
 
@@ -144,7 +150,7 @@ class Question:
 
     cluster: Cluster
     scenario: parts.Scenario
-    files: Mapping[str, Sequence[Mapping[str, Any]]]
+    files: Mapping[str, Sequence[JsonObject]]
     where: str = ""
     settings: Settings = field(default_factory=dict)
     sampling: SampledFrom | None = None
@@ -164,7 +170,7 @@ class Question:
         return settle(cluster, seed, self.sampling, self.call_extender)
 
 
-def configurations(documents: Mapping[str, Mapping[str, Any]]) -> Settings:
+def configurations(documents: Mapping[str, JsonObject]) -> Settings:
     """The settings of two configurations."""
     return {name: {"configuration": document} for name, document in documents.items()}
 
@@ -178,7 +184,7 @@ def versions(names: tuple[str, str]) -> Settings:
 
 def whatif(
     cluster: Cluster,
-    scenario: parts.Scenario | Mapping[str, Any] | None,
+    scenario: parts.Scenario | JsonObject | None,
     under: Settings | None = None,
     *,
     read: Files = no_files,

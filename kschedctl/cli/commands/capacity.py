@@ -44,12 +44,12 @@ def capacity(
     """
     if most is not None and not 1 <= most <= MOST_PODS:
         raise UsageError(f"--max {most}: from 1 to {MOST_PODS:,}")
-    options = {**run.options(), "most": most}
+    options = run.options()
 
     def ask(application: Application, workers: Workers, progress: Progress) -> Capacity:
         _, cluster, manifests, places = application
         with in_files(places):
-            return study.capacity(cluster, manifests, workers=workers, progress=progress, **options)
+            return study.capacity(cluster, manifests, workers=workers, progress=progress, most=most, **options)
 
     def enough(report: Capacity) -> bool:
         return all(shape.fits >= (most or 1) for shape in report.shapes)

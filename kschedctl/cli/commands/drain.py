@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 from msgspec.structs import replace
@@ -52,7 +52,6 @@ def drain(
         raise UsageError("no node to drain", hint="name nodes, or choose them with -l")
     words = _names(nodes or [])
     options = run.options()
-    again: dict[str, Any] = {"seed": run.seed, "sampling": run.sampled_from}
 
     def ask(asked: Asked, workers: Workers, progress: Progress) -> Drain:
         chosen = find_nodes(asked.cluster, words, selector)
@@ -60,12 +59,19 @@ def drain(
         if not report.unplaced or report.interrupted:
             return report
         step = {"drain": {"nodes": chosen}}
-        return replace(
-            report, remedy=with_more_nodes(asked.cluster, step, chosen, report.unplaced, gone=False, **again)
+        remedy = with_more_nodes(
+            asked.cluster,
+            step,
+            chosen,
+            report.unplaced,
+            gone=False,
+            seed=options["seed"],
+            sampling=options["sampling"],
+            call_extender=options["call_extender"],
         )
+        return replace(report, remedy=remedy)
 
     with extending.calling() as options["call_extender"]:
-        again["call_extender"] = options["call_extender"]
         following = after_remedy(run, extending.arguments())
         return answer(run, result, clusters(source), ask, lambda report: report.safe, following=following)
 

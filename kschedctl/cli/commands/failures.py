@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 from msgspec.structs import replace
 
+from kschedctl.api.json_values import JsonObject
 from kschedctl.cli.answer import Answer
 from kschedctl.cli.asking import Asked, answer, clusters
 from kschedctl.cli.option_groups.drawn import Drawn
 from kschedctl.cli.option_groups.extending import Extending
 from kschedctl.cli.options import Source, with_options
-from kschedctl.cli.run_options import RunOptions
+from kschedctl.cli.run_options import RunChoices, RunOptions
 from kschedctl.cli.try_next import after_remedy
 from kschedctl.cluster import Cluster
 from kschedctl.errors import UsageError
@@ -51,22 +51,30 @@ def failures(
     if len(chosen) > 1:
         raise UsageError("--nodes, --zones and --pools are different questions", hint="ask one of them")
     unit = chosen[0] if chosen else ("node" if pairs else "zone")
-    options = {**run.options(), "pairs": pairs}
+    options = run.options()
 
     def ask(asked: Asked, workers: Workers, progress: Progress) -> Failures:
-        report = study.failures(asked.cluster, unit, workers=workers, progress=progress, **options)
-        again = {name: options[name] for name in ("seed", "sampling", "call_extender")}
-        return replace(report, remedy=_remedy(report, asked.cluster, again))
+        report = study.failures(asked.cluster, unit, pairs=pairs, workers=workers, progress=progress, **options)
+        return replace(report, remedy=_remedy(report, asked.cluster, options))
 
     with extending.calling() as options["call_extender"]:
         following = after_remedy(run, extending.arguments())
         return answer(run, result, clusters(source), ask, lambda report: report.safe, following=following)
 
 
-def _remedy(report: Failures, cluster: Cluster, again: Mapping[str, Any]) -> Mapping[str, Any] | None:
+def _remedy(report: Failures, cluster: Cluster, options: RunChoices) -> JsonObject | None:
     """The worst loss with more nodes like those that are left of the same pools, if that is enough."""
     worst = report.failures[0] if report.failures else None
     if worst is None or not worst.unplaced or report.interrupted:
         return None
     lost = {report.unit: worst.name} if report.unit in ("zone", "pool") else {"nodes": list(worst.nodes)}
-    return with_more_nodes(cluster, {"fail": lost}, worst.nodes, worst.reasons, gone=True, **again)
+    return with_more_nodes(
+        cluster,
+        {"fail": lost},
+        worst.nodes,
+        worst.reasons,
+        gone=True,
+        seed=options["seed"],
+        sampling=options["sampling"],
+        call_extender=options["call_extender"],
+    )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
@@ -84,12 +84,19 @@ def simulate(
         hint = "what has a UID or a node is taken for a part of the cluster: remove metadata.uid to apply it anew"
         raise UsageError("no workload among the manifests", where=", ".join(source.filename), hint=hint)
     more = [*(["-n", namespace] if namespace else []), *extending.arguments()]
-    options = {**run.options(), "rollout": manner.rollout, "pending": manner.pending, "in_full": result.in_full}
+    options = run.options()
 
     def ask(application: Application, workers: Workers, progress: Progress) -> SimulationReport:
         with in_files(application.places):
             return study.simulate(
-                application.cluster, application.manifests, workers=workers, progress=progress, **options
+                application.cluster,
+                application.manifests,
+                rollout=manner.rollout,
+                pending=manner.pending,
+                in_full=result.in_full,
+                workers=workers,
+                progress=progress,
+                **options,
             )
 
     def following(application: Application, report: SimulationReport) -> Sequence[str]:
@@ -124,9 +131,15 @@ def _followed(
 
     def ask(application: Application, workers: Workers, progress: Progress) -> FollowedRollout:
         done = progress.begin("Following", len(placements))
-        options: dict[str, Any] = {"sampling": run.sampled_from, "done": done, "call_extender": call_extender}
         with in_files(application.places):
-            return follow_rollout(application.cluster, placements, application.manifests, **options)
+            return follow_rollout(
+                application.cluster,
+                placements,
+                application.manifests,
+                sampling=run.sampled_from,
+                done=done,
+                call_extender=call_extender,
+            )
 
     return subjects, ask, lambda report: not report.otherwise
 

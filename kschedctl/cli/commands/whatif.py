@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
@@ -74,11 +74,20 @@ def whatif(
     steps, folder, where = _scenario(scenario) if scenario else (None, Path(), "")
     named = {name: load_configuration_file(name) for name in compared.compare_config or ()}
     under = study.versions(compared.compare_version) if compared.compare_version else study.configurations(named)
-    options: dict[str, Any] = {**run.options(), "where": where, "in_full": result.in_full}
-    options["read"] = lambda name: read_documents(str(folder / name))
+    options = run.options()
 
     def ask(asked: Asked, workers: Workers, progress: Progress) -> WhatIf:
-        return study.whatif(asked.cluster, steps, under, workers=workers, progress=progress, **options)
+        return study.whatif(
+            asked.cluster,
+            steps,
+            under,
+            read=lambda name: read_documents(str(folder / name)),
+            where=where,
+            in_full=result.in_full,
+            workers=workers,
+            progress=progress,
+            **options,
+        )
 
     with extending.calling() as options["call_extender"]:
         return answer(run, result, clusters(source), ask, helps)

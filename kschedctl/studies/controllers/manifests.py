@@ -6,13 +6,13 @@ from collections.abc import Container, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from itertools import count
-from typing import Any
 
 import msgspec
 from msgspec.structs import replace
 
 from kschedctl.api.decoding import type_name
 from kschedctl.api.defaults import DEFAULT_NAMESPACE
+from kschedctl.api.json_values import JsonObject, object_at
 from kschedctl.api.kinds import kind_of
 from kschedctl.api.objects import Struct
 from kschedctl.api.validation.around_pods import KINDS as AROUND_PODS
@@ -34,14 +34,14 @@ class Sorted:
     workloads: dict[tuple[str, str, str], Struct] = field(default_factory=dict)
     objects: dict[str, list[Struct]] = field(default_factory=dict)
     hooks: list[str] = field(default_factory=list)
-    written: list[Mapping[str, Any]] = field(default_factory=list)
+    written: list[JsonObject] = field(default_factory=list)
 
     @property
     def note(self) -> list[str]:
         return [f"{NOT_INSTALLED}: {', '.join(self.hooks)}"] if self.hooks else []
 
 
-def sort_out(manifests: Iterable[Mapping[str, Any] | Struct]) -> Sorted:
+def sort_out(manifests: Iterable[JsonObject | Struct]) -> Sorted:
     """Documents, Lists too, and workloads that are typed already. Of two of a name the later counts.
 
     Raises InputError.
@@ -59,7 +59,7 @@ def refuse_written(found: Sorted, cluster: Cluster) -> None:
         refuse(document, cluster)
 
 
-def _take(manifest: Mapping[str, Any] | Struct, found: Sorted) -> None:
+def _take(manifest: JsonObject | Struct, found: Sorted) -> None:
     kind = str(manifest.get("kind", "")) if isinstance(manifest, Mapping) else ""
     if isinstance(manifest, Mapping) and not isinstance(manifest.get("kind"), str):
         raise InputError(f"kind: expected str, got {type_name(manifest.get('kind'))}", where=describe(manifest))
@@ -81,14 +81,14 @@ def _take(manifest: Mapping[str, Any] | Struct, found: Sorted) -> None:
         found.written += [manifest] if written else []
 
 
-def _typed(manifest: Mapping[str, Any]) -> Struct:
+def _typed(manifest: JsonObject) -> Struct:
     try:
         return decode(without_nulls(manifest))
     except msgspec.ValidationError as error:
         raise InputError(str(error), where=describe(manifest)) from None
 
 
-def _check_name(manifest: Mapping[str, Any], name: str) -> None:
+def _check_name(manifest: JsonObject, name: str) -> None:
     if not name:
         raise InputError("metadata.name: required", where=describe(manifest))
 
@@ -104,10 +104,9 @@ def _named(workload: Struct, others: Container[tuple[str, str, str]]) -> Struct:
     return replace(workload, metadata=replace(meta, name=name))
 
 
-def names_of(manifest: Mapping[str, Any]) -> tuple[str, str]:
+def names_of(manifest: JsonObject) -> tuple[str, str]:
     """What errors call a manifest, without and with the namespace that it does not name."""
-    metadata = manifest.get("metadata")
-    metadata = metadata if isinstance(metadata, Mapping) else {}
+    metadata = object_at(manifest, "metadata")
     named = {**metadata, "namespace": metadata.get("namespace") or DEFAULT_NAMESPACE}
     return describe(manifest), describe({**manifest, "metadata": named})
 

@@ -11,6 +11,7 @@ import numpy as np
 from msgspec.structs import replace
 
 from kschedctl.api.arrays import NO_ROW, Position, Row
+from kschedctl.api.json_values import JsonObject
 from kschedctl.api.objects import Struct
 from kschedctl.api.times import nanoseconds
 from kschedctl.cluster import Cluster
@@ -63,7 +64,7 @@ class RealPlacement(NamedTuple):
 def follow_rollout(
     cluster: Cluster,
     placements: Sequence[RealPlacement],
-    manifests: Iterable[Mapping[str, Any] | Struct] = (),
+    manifests: Iterable[JsonObject | Struct] = (),
     *,
     sampling: SampledFrom | None = None,
     call_extender: CallExtender | None = None,

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from kschedctl.api.json_values import JsonObject
 from kschedctl.errors import UsageError
 from kschedctl.reports.audit.races import MeasuredLags
 from kschedctl.studies.races.expiry import FOREVER, USUAL, Expiry, expiry_of
@@ -89,7 +90,7 @@ def _within(option: str, values: Iterable[float], least: float, most: float) -> 
             raise UsageError(f"{option} {value:g}: from {least:g} to {most:,g}")
 
 
-def question_of(given: Mapping[str, Any], measures: Measures | None) -> RaceQuestion:
+def question_of(given: JsonObject, measures: Measures | None) -> RaceQuestion:
     """From the fields that are given, and what is known of the cluster for the others. Raises UsageError."""
     told = {name: value for name, value in _of_cluster(measures).items() if name not in given}
     question = RaceQuestion(**{**told, **given})

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 
 from msgspec.structs import replace
 
+from kschedctl.api.json_values import JsonObject
 from kschedctl.api.objects import Pod
 from kschedctl.api.ownership import Owner, owner_of
 from kschedctl.lint.objects.stored_pods import as_written, without_node_pin
@@ -98,7 +99,7 @@ def _template(pod: Pod, owner: Owner) -> Json:
     return {"spec": found}
 
 
-def _merge(before: Mapping[str, Any], after: Mapping[str, Any]) -> Json:
+def _merge(before: JsonObject, after: JsonObject) -> Json:
     """The strategic merge patch from one to the other: null for what goes."""
     found: Json = {}
     for key in sorted(before.keys() | after.keys()):

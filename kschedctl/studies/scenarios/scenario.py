@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from kschedctl.api.decoding import from_builtins
+from kschedctl.api.json_values import JsonObject, object_at
 from kschedctl.errors import InputError, KschedctlError, UsageError
 from kschedctl.reports.scenario import Apply, Configure, Part, Scenario, Step, scenario_schema
 from kschedctl.studies.scenarios.steps import Files
@@ -19,7 +20,7 @@ MESSAGES = {
 """A keyword of the schema -> what its violation means."""
 
 
-def load_scenario(document: Mapping[str, Any], where: str = "") -> Scenario:
+def load_scenario(document: JsonObject, where: str = "") -> Scenario:
     """The scenario that a document is. Raises InputError that names step and field."""
     steps = document.get("steps") if isinstance(document, Mapping) else None
     if isinstance(steps, list | tuple) and len(steps) > MOST_STEPS:
@@ -46,13 +47,12 @@ def _told(error: Any, of_a_step: bool) -> str:
     return str(MESSAGES.get(str(error.validator), error.message))
 
 
-def _words(message: str, path: list[str | int], document: Mapping[str, Any]) -> str:
+def _words(message: str, path: list[str | int], document: JsonObject) -> str:
     """``step 2 (drain), nodes[0]: 5 is not of type 'string'``."""
     if len(path) < 2:
         return f"{'.'.join(map(str, path))}: {message}" if path else message
     number = int(path[1])
-    step = document["steps"][number]
-    verb = next(iter(step), "") if isinstance(step, Mapping) else ""
+    verb = next(iter(object_at(document, "steps", number)), "")
     named = f"step {number + 1} ({verb})" if verb else f"step {number + 1}"
     rest = path[3:] if len(path) > 2 else []
     field = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in rest).lstrip(".")
@@ -68,14 +68,14 @@ def verb(step: Step) -> tuple[str, Part]:
     raise InputError("a step says nothing to do")
 
 
-def no_files(name: str) -> Sequence[Mapping[str, Any]]:
+def no_files(name: str) -> Sequence[JsonObject]:
     """For scenarios that come without files. Raises UsageError."""
     raise UsageError(f'"{name}" cannot be read here', hint="put its documents into the scenario")
 
 
-def files_of(scenario: Scenario, read: Files, where: str = "") -> dict[str, Sequence[Mapping[str, Any]]]:
+def files_of(scenario: Scenario, read: Files, where: str = "") -> dict[str, Sequence[JsonObject]]:
     """The documents of all files that the steps name. Raises UsageError that names the step."""
-    found: dict[str, Sequence[Mapping[str, Any]]] = {}
+    found: dict[str, Sequence[JsonObject]] = {}
     for number, (name, part) in enumerate(map(verb, scenario.steps), 1):
         named = [part.file] if isinstance(part, Configure) and part.file else []
         try:

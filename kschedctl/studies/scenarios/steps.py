@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
-from typing import Any
 
+from kschedctl.api.json_values import JsonObject
 from kschedctl.api.objects import Pod
 from kschedctl.api.workloads import made_again
 from kschedctl.cluster import Cluster
@@ -13,7 +13,7 @@ from kschedctl.reports import scenario as parts
 from kschedctl.studies.edits import node_edits
 from kschedctl.studies.edits.cluster_edits import returns, with_pods
 
-Files = Callable[[str], Iterable[Mapping[str, Any]]]
+Files = Callable[[str], Iterable[JsonObject]]
 """Reads the documents of a file that a scenario names."""
 
 

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import replace as changed
 from itertools import count
-from typing import Any
 
 from msgspec.structs import replace
 
+from kschedctl.api.json_values import JsonObject
 from kschedctl.api.objects import ObjectMeta, Pod, PriorityClass
 from kschedctl.api.ownership import Owner, owner_of
 from kschedctl.api.priority import class_errors, priority_class
@@ -89,7 +89,7 @@ def configure(part: parts.Configure, cluster: Cluster, read: Files) -> Edit:
     return Edit(changed(cluster, configuration=documents[0]))
 
 
-def manifests_of(part: parts.Apply, read: Files) -> Iterator[tuple[str, Mapping[str, Any]]]:
+def manifests_of(part: parts.Apply, read: Files) -> Iterator[tuple[str, JsonObject]]:
     """The manifests of an apply step, those of Lists one by one, each with where it stands."""
     for name in part.files:
         for number, document in enumerate(read(name), 1):

@@ -9,7 +9,7 @@ import msgspec
 
 from kschedctl.api import objects as api
 from kschedctl.api.defaults import default_node
-from kschedctl.api.json_values import object_at
+from kschedctl.api.json_values import JsonObject, object_at
 from kschedctl.api.kinds import KINDS, kind_of
 from kschedctl.cluster import CLUSTER_SCOPED, FIELDS, convert, describe, flatten, namespaced
 from kschedctl.errors import InputError
@@ -27,7 +27,7 @@ NAME_ALONE = {"apiVersion", "kind", "metadata"}
 """The fields of a document that tells which object is meant, and nothing of what it is."""
 
 
-def change_of(event: Mapping[str, Any], view: Fork) -> ChangedObject | None:
+def change_of(event: JsonObject, view: Fork) -> ChangedObject | None:
     """The change that an event ``{action, old, new}`` tells; None for kinds that scheduling does not read.
 
     Raises InputError.
@@ -50,7 +50,7 @@ def change_of(event: Mapping[str, Any], view: Fork) -> ChangedObject | None:
     return ChangedObject(kind, old, new, (documents["old"], documents["new"]) if len(documents) == 2 else None)
 
 
-def changes_of(documents: Sequence[Mapping[str, Any]], view: Fork, where: str = "") -> list[ChangedObject]:
+def changes_of(documents: Sequence[JsonObject], view: Fork, where: str = "") -> list[ChangedObject]:
     """What documents tell: events as ``change_of`` takes them, events of a watch (``type``, ``object``), or objects.
 
     An object is taken as one that is applied to the cluster: it is added, or updates the one of its name; one that
@@ -91,7 +91,7 @@ def changes_between(before: Fork, after: Fork) -> Iterator[ChangedObject]:
             yield ChangedObject(found.kind, old, new)
 
 
-def _as_event(document: Mapping[str, Any], view: Fork) -> Mapping[str, Any]:
+def _as_event(document: JsonObject, view: Fork) -> JsonObject:
     if "action" in document:
         old = document.get("old")
         goes = document["action"] == "Delete"
@@ -107,13 +107,13 @@ def _as_event(document: Mapping[str, Any], view: Fork) -> Mapping[str, Any]:
     return {"action": "Add", "new": document} if known is None else {"action": "Update", "old": known, "new": document}
 
 
-def _in_full(document: Mapping[str, Any], view: Fork) -> Mapping[str, Any]:
+def _in_full(document: JsonObject, view: Fork) -> JsonObject:
     """The cluster's object, where a document tells no more than the name of it."""
     known = _known(document, view) if document.keys() <= NAME_ALONE else None
     return document if known is None else known
 
 
-def _known(document: Mapping[str, Any], view: Fork) -> dict[str, Any] | None:
+def _known(document: JsonObject, view: Fork) -> dict[str, Any] | None:
     """The cluster's object of that name, as a document."""
     kind = kind_of(document)
     if kind not in FIELDS:
@@ -153,7 +153,7 @@ def view_after(view: Fork, change: ChangedObject) -> Fork:
     return after
 
 
-def _document(event: Mapping[str, Any], side: str) -> Mapping[str, Any]:
+def _document(event: JsonObject, side: str) -> JsonObject:
     found = event.get(side)
     if not isinstance(found, Mapping):
         raise InputError(f"expected an object, as {event['action']} has one", where=f"event, {side}")

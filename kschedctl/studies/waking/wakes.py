@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
 
+from kschedctl.api.json_values import JsonObject
 from kschedctl.api.objects import Pod
 from kschedctl.cluster import Cluster
 from kschedctl.errors import UsageError
@@ -83,7 +84,7 @@ class Refused(NamedTuple):
         return cycle.error or fit_error(cycle)
 
 
-def wakes(cluster: Cluster, pod: PodReference, event: Mapping[str, Any]) -> Wakes:
+def wakes(cluster: Cluster, pod: PodReference, event: JsonObject) -> Wakes:
     """What an event does to a pod of the cluster (``namespace/name``), or to a manifest of one, that was refused.
 
     ``event``: ``{"action": "Add" | "Update" | "Delete", "old": object or None, "new": object or None}``. Raises

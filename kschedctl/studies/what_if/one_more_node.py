@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
 
+from kschedctl.api.json_values import JsonObject
 from kschedctl.api.node_pools import pool_of
 from kschedctl.api.workloads import made_again
 from kschedctl.cluster import Cluster
@@ -26,7 +26,7 @@ NEW = "one-more"
 MOST_TRIES = 3
 """Each costs about as much as the question whose answer it is about."""
 
-Json = Mapping[str, Any]
+Json = JsonObject
 
 
 def with_more_nodes(
