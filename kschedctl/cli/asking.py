@@ -12,7 +12,7 @@ from kschedctl.cli.progress import bars
 from kschedctl.cli.run_options import RunOptions, exit_code
 from kschedctl.cli.source import WHAT_LIMITS, load
 from kschedctl.cluster import Cluster
-from kschedctl.studies.parallel import Progress, Workers
+from kschedctl.studies.basics.parallel import Progress, Workers
 from kschedctl.studies.several_clusters import ask_each
 
 Subject = TypeVar("Subject")

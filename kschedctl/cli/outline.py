@@ -21,9 +21,9 @@ SPELT = (
     "kschedctl.lint.framework.rule",
     "kschedctl.studies.audit.audit",
     "kschedctl.studies.audit.packing",
-    "kschedctl.studies.browsing.supposing",
+    "kschedctl.studies.browse",
     "kschedctl.studies.packing.emptying",
-    "kschedctl.studies.races.expiry",
+    "kschedctl.studies.races.question",
 )
 """The modules that options' choices and helps are made of."""
 

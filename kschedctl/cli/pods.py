@@ -5,15 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterable
 from difflib import get_close_matches
 
-from msgspec.structs import replace as altered
-
+from kschedctl.api.copying import replace
 from kschedctl.api.labels import parse_selector
 from kschedctl.api.objects import Pod
 from kschedctl.cli.options import DEFAULT_NAMESPACE, Scope
 from kschedctl.cluster import Cluster
 from kschedctl.errors import UsageError
+from kschedctl.studies.basics.edits import added
 from kschedctl.studies.controllers.workload_pods import is_waiting
-from kschedctl.studies.edits.cluster_edits import added
 
 MOST_ALIKE = 10
 
@@ -85,5 +84,5 @@ def asking_for(cluster: Cluster, scheduler_name: str | None) -> Cluster:
     """The cluster with all unbound pods asking for this scheduler."""
     if scheduler_name is None:
         return cluster
-    asking = (altered(pod, spec=altered(pod.spec, scheduler_name=scheduler_name)) for pod in cluster.unbound_pods())
+    asking = (replace(pod, spec=replace(pod.spec, scheduler_name=scheduler_name)) for pod in cluster.unbound_pods())
     return added(cluster, asking)

@@ -11,7 +11,7 @@ from kschedctl.cli.answer import DOES_NOT_SCHEDULE, SCHEDULES, UNDECIDED
 from kschedctl.errors import UsageError
 from kschedctl.scheduler.engine.extenders.extender import CallExtender
 from kschedctl.scheduler.engine.sampling import SampledFrom
-from kschedctl.studies.parallel import Workers
+from kschedctl.studies.basics.parallel import Workers
 
 INTERRUPTED = 130
 

@@ -7,8 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from msgspec.structs import replace as altered
-
+from kschedctl.api.copying import replace
 from kschedctl.api.labels import parse_selector
 from kschedctl.api.objects import Pod, PodMeta
 from kschedctl.api.ownership import Owner
@@ -92,7 +91,7 @@ def _asking(found: StandIn, scheduler_name: str | None) -> StandIn:
     """The same for a pod that is not in the cluster."""
     if scheduler_name is None or found.pod.spec.node_name:
         return found
-    return found._replace(pod=altered(found.pod, spec=altered(found.pod.spec, scheduler_name=scheduler_name)))
+    return found._replace(pod=replace(found.pod, spec=replace(found.pod.spec, scheduler_name=scheduler_name)))
 
 
 def _of_stored(inquiry: Inquiry, owner: Owner) -> list[StandIn]:

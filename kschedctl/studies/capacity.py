@@ -21,11 +21,11 @@ from kschedctl.scheduler.engine.sampling import SampledFrom
 from kschedctl.scheduler.simulation.outcome import SCHEDULED, UNSCHEDULABLE, Outcome
 from kschedctl.scheduler.simulation.simulation import Simulation
 from kschedctl.snapshot.fork import Fork
+from kschedctl.studies.basics.edits import added
+from kschedctl.studies.basics.parallel import ALONE, UNSEEN, Progress, Workers, run_all
+from kschedctl.studies.basics.unknown import of_simulation, together
 from kschedctl.studies.controllers.creation import MOST_PODS, create
 from kschedctl.studies.controllers.manifests import refuse_written, sort_out
-from kschedctl.studies.edits.cluster_edits import added
-from kschedctl.studies.parallel import ALONE, UNSEEN, Progress, Workers, run_all
-from kschedctl.studies.unknown import of_simulation, together
 from kschedctl.studies.what_if.over_runs import spread
 from kschedctl.studies.what_if.placements import domain_keys, headroom, nodes_of, per_domain
 from kschedctl.studies.what_if.shared_cluster import Scene, cluster_basis, search_start, those_who_may_ask

@@ -23,10 +23,10 @@ from kschedctl.scheduler.engine.sampling import SampledFrom
 from kschedctl.scheduler.framework.leaning import Effect, Lean
 from kschedctl.scheduler.simulation.outcome import UNSCHEDULABLE, Outcome
 from kschedctl.scheduler.simulation.simulation import Simulation
+from kschedctl.studies.basics.edits import cordoned, find_nodes
+from kschedctl.studies.basics.parallel import ALONE, UNSEEN, Progress, Workers
+from kschedctl.studies.basics.unknown import of_simulation, together, unread
 from kschedctl.studies.controllers.eviction import Evictions
-from kschedctl.studies.edits.node_edits import cordoned, find_nodes
-from kschedctl.studies.parallel import ALONE, UNSEEN, Progress, Workers
-from kschedctl.studies.unknown import of_simulation, together, unread
 from kschedctl.studies.what_if.order_of_return import in_no_order, most_in_no_order, order_of_return, unplaced_over_runs
 from kschedctl.studies.what_if.over_runs import over_runs, try_seeds
 from kschedctl.studies.what_if.placements import evictions, headroom, pending_groups, pod_counts

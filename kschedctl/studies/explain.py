@@ -36,11 +36,7 @@ from kschedctl.scheduler.engine.pre_filter import selected_by_name
 from kschedctl.scheduler.framework.leaning import Unknown
 from kschedctl.scheduler.scheduler import Framework, Scheduler
 from kschedctl.snapshot.pod_info import PodInfo
-from kschedctl.studies.controllers.admission import admit
-from kschedctl.studies.controllers.creation_limits import limits_not_looked_at
-from kschedctl.studies.controllers.manifests import sort_out
-from kschedctl.studies.controllers.stand_in import StandIn, created
-from kschedctl.studies.unknown import (
+from kschedctl.studies.basics.unknown import (
     VICTIMS,
     WHEN_GATED,
     WHEN_SCHEDULABLE,
@@ -49,6 +45,9 @@ from kschedctl.studies.unknown import (
     unknown_kinds,
     unread,
 )
+from kschedctl.studies.controllers.creation import admit, limits_not_looked_at
+from kschedctl.studies.controllers.manifests import sort_out
+from kschedctl.studies.controllers.stand_in import StandIn, created
 from kschedctl.studies.why import doubts
 from kschedctl.studies.why.advice import advice
 from kschedctl.studies.why.causes import causes
@@ -261,7 +260,7 @@ def _document(cycle: Cycle, scheduler: Scheduler, framework: Framework, nodes: b
         headline="",
         message=message,
         permit=permit,
-        not_replayed=not_replayed(scheduler, framework),
+        not_replayed=doubts.not_replayed(framework),
         upstream_faults=upstream_faults(cycle, framework),
         ignored=scheduler.ignored((cycle.info.spec,)),
         node_order=cycle.view.nodes.names,
@@ -343,12 +342,6 @@ def _verdict(cycle: Cycle) -> str:
     if cycle.error is not None:
         return "Error"
     return "Schedulable" if cycle.schedulable else "Unschedulable"
-
-
-def not_replayed(scheduler: Scheduler, framework: Framework) -> tuple[str, ...]:
-    """What the configuration runs and this answer leaves out."""
-    unasked = (f"extender {extender.url}" for extender in framework.extenders if extender.call is None)
-    return (*(f"plugin {name}" for name in framework.missing), *unasked)
 
 
 def _filter(cycle: Cycle) -> dict[str, dict[str, StatusReport]]:

@@ -7,15 +7,15 @@ Disruption budgets do not protect from failures.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import combinations
 from math import comb
 from random import Random
 
 import numpy as np
-from msgspec.structs import replace as changed
 
 from kschedctl.api.arrays import Bools, positions_of
+from kschedctl.api.copying import replace
 from kschedctl.api.node_pools import pool_of
 from kschedctl.api.ownership import owner_of
 from kschedctl.cluster import Cluster
@@ -25,10 +25,9 @@ from kschedctl.scheduler.engine.extenders.extender import CallExtender
 from kschedctl.scheduler.engine.sampling import SampledFrom
 from kschedctl.scheduler.simulation.simulation import Simulation
 from kschedctl.snapshot.fork import Fork
-from kschedctl.studies.edits.cluster_edits import returns
-from kschedctl.studies.edits.node_edits import by_group, zone_of
-from kschedctl.studies.parallel import ALONE, UNSEEN, Progress, Workers, run_all
-from kschedctl.studies.unknown import of_simulation, together
+from kschedctl.studies.basics.edits import by_group, returns, zone_of
+from kschedctl.studies.basics.parallel import ALONE, UNSEEN, Progress, Workers, run_all
+from kschedctl.studies.basics.unknown import of_simulation, together
 from kschedctl.studies.what_if.order_of_return import in_no_order, most_in_no_order, order_of_return, unplaced_over_runs
 from kschedctl.studies.what_if.over_runs import over_runs
 from kschedctl.studies.what_if.placements import pending_groups, pod_counts
@@ -91,7 +90,7 @@ def failures(
     results = run_all(lose, scene, trials, workers, progress.begin("Failures", len(trials)))
     by_loss = ([f for f in results.found[i : i + runs] if f is not None] for i in range(0, len(trials), runs))
     ranked = sorted((_worst(some) for some in by_loss if some), key=_badness, reverse=True)
-    worst = [*ranked[:1], *(changed(failure, zones=(), nodes_changed=()) for failure in ranked[1:])]
+    worst = [*ranked[:1], *(replace(failure, zones=(), nodes_changed=()) for failure in ranked[1:])]
     lost = {name for loss in what for name in loss.nodes}
     return Failures(
         unit=f"pair of {unit}s" if pairs else unit,
@@ -116,7 +115,7 @@ def _worst(runs: Sequence[Failure]) -> Failure:
     spreads = over_runs([{"unplaced": run.unplaced, "evicted": run.evicted} for run in runs])
     by_workload = unplaced_over_runs([run.reasons for run in runs])
     unknown, proven = together(run.unknown for run in runs), most_in_no_order(run.in_no_order for run in runs)
-    return changed(
+    return replace(
         max(runs, key=_badness),
         over_runs=spreads,
         unplaced_over_runs=by_workload,

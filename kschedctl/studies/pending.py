@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 
+from kschedctl.api.ages import age
 from kschedctl.api.objects import Pod
 from kschedctl.api.ownership import owner_of
 from kschedctl.reports.explanation import Explanation
@@ -12,9 +13,8 @@ from kschedctl.reports.not_created import NotCreated
 from kschedctl.reports.pending import ExplainedPods, PendingGroup, PendingPod, PendingPods
 from kschedctl.reports.unknown import UnknownKind
 from kschedctl.scheduler.scheduler import Scheduler
-from kschedctl.studies.ages import age
+from kschedctl.studies.basics.unknown import VERDICT, together
 from kschedctl.studies.explain import as_events, explain_pod
-from kschedctl.studies.unknown import VERDICT, together
 from kschedctl.studies.why.headline import shared_cause
 
 

@@ -14,7 +14,7 @@ from kschedctl.scheduler.queueing.closed_loop import closed_loop as cycles_of_cl
 from kschedctl.scheduler.queueing.pod_groups import GroupRecord, QueuedPodGroups
 from kschedctl.scheduler.queueing.scheduling_loop import CycleRecord, Failed, SchedulingLoop
 from kschedctl.scheduler.scheduler import Scheduler
-from kschedctl.studies.unknown import of_simulation
+from kschedctl.studies.basics.unknown import of_simulation
 from kschedctl.studies.what_if.shared_cluster import cluster_basis
 
 

@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 from kschedctl.api.json_values import JsonObject
 from kschedctl.errors import KschedctlError
 from kschedctl.reports.answers import Answers, ClusterAnswer
-from kschedctl.studies.parallel import ALONE, UNSEEN, Progress, Workers, run_all
+from kschedctl.studies.basics.parallel import ALONE, UNSEEN, Progress, Workers, run_all
 
 Subject = TypeVar("Subject")
 Question = Callable[[Subject, Workers, Progress], Any]

@@ -17,15 +17,15 @@ from kschedctl.scheduler.engine.sampling import SampledFrom
 from kschedctl.scheduler.scheduler import Scheduler
 from kschedctl.scheduler.simulation.outcome import Outcome
 from kschedctl.scheduler.simulation.simulation import Simulation
+from kschedctl.studies.basics.edits import added, with_pods
+from kschedctl.studies.basics.parallel import ALONE, UNSEEN, Progress, Workers
+from kschedctl.studies.basics.unknown import of_simulation, together, unread
 from kschedctl.studies.controllers.changed_workloads import Existing, plan
 from kschedctl.studies.controllers.creation import Creation, create
 from kschedctl.studies.controllers.manifests import refuse_written, sort_out
 from kschedctl.studies.controllers.rollout import Rollout, renamed, roll_out
 from kschedctl.studies.controllers.rollout_limits import Change
-from kschedctl.studies.edits.cluster_edits import added, with_pods
-from kschedctl.studies.parallel import ALONE, UNSEEN, Progress, Workers
 from kschedctl.studies.pending import explained_in_full
-from kschedctl.studies.unknown import of_simulation, together, unread
 from kschedctl.studies.what_if.over_runs import try_seeds, variation
 from kschedctl.studies.what_if.placements import (
     domain_keys,

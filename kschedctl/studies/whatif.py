@@ -3,39 +3,122 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from dataclasses import replace as changed
-from typing import Any, TypedDict
+from typing import Any, NamedTuple, TypedDict
 
-from msgspec.structs import replace
-
+from kschedctl.api.arrays import Bools
+from kschedctl.api.copying import replace
 from kschedctl.api.json_values import JsonObject
 from kschedctl.api.kube_version import KubeVersion
+from kschedctl.api.ownership import owner_of
+from kschedctl.api.resource_names import CPU, MEMORY
 from kschedctl.cluster import Cluster
 from kschedctl.errors import KschedctlError, UsageError
 from kschedctl.reports import scenario as parts
 from kschedctl.reports.unknown import UnknownKind
-from kschedctl.reports.whatif import StepReport, WhatIf
+from kschedctl.reports.whatif import DomainBalance, MessageChange, PodChange, StepReport, WhatIf
 from kschedctl.scheduler.engine.extenders.extender import CallExtender
 from kschedctl.scheduler.engine.sampling import SampledFrom
 from kschedctl.scheduler.scheduler import Scheduler
 from kschedctl.scheduler.simulation.simulation import Simulation
+from kschedctl.snapshot.fork import Fork
+from kschedctl.snapshot.node_order import ZONE
+from kschedctl.studies.basics import edits as node_edits
+from kschedctl.studies.basics.parallel import ALONE, UNSEEN, Progress, Workers
+from kschedctl.studies.basics.unknown import of_simulation, together, unread
 from kschedctl.studies.controllers.manifests import in_files, names_of
 from kschedctl.studies.drain import Draining
-from kschedctl.studies.edits import node_edits
-from kschedctl.studies.parallel import ALONE, UNSEEN, Progress, Workers
 from kschedctl.studies.pending import explained_in_full
 from kschedctl.studies.scenarios import steps_on_nodes, steps_on_pods
-from kschedctl.studies.scenarios.scenario import files_of, in_step, load_scenario, no_files, verb
-from kschedctl.studies.scenarios.steps import Edit, Files, chosen_nodes
+from kschedctl.studies.scenarios.scenario import (
+    Edit,
+    Files,
+    chosen_nodes,
+    files_of,
+    in_step,
+    load_scenario,
+    no_files,
+    verb,
+)
 from kschedctl.studies.simulate import deploy, prepare
-from kschedctl.studies.unknown import of_simulation, together, unread
-from kschedctl.studies.what_if.difference import message_changes, pod_changes, zone_balance
 from kschedctl.studies.what_if.over_runs import over_runs, try_seeds
 from kschedctl.studies.what_if.replacement import replacement
 from kschedctl.studies.what_if.settling import Settled, driven_away_too, pending, run_on, settle, settled, victims
 from kschedctl.studies.what_if.shared_cluster import Scene, cluster_basis, search_start, those_who_may_ask
+
+
+def pod_changes(before: Settled, after: Settled) -> Iterator[PodChange]:
+    """Every pod that ends up elsewhere, by name."""
+    then, now = _nodes(before.cluster), _nodes(after.cluster)
+    for key in sorted(then.keys() | now.keys()):
+        source, target = then.get(key), now.get(key)
+        change = _change(source, target)
+        if change:
+            name = key.split("/", 1)
+            pod = after.cluster.pods.find(*name) or before.cluster.pods.find(*name)
+            assert pod is not None
+            message = after.waiting.get(key, "") if not target else ""
+            yield PodChange(key, str(owner_of(pod)), change, source or "", target or "", message)
+
+
+def message_changes(before: Settled, after: Settled) -> Iterator[MessageChange]:
+    """What is said of pods that wait in both, by what it was and what it is; the most pods first."""
+    groups: dict[tuple[str, str], list[str]] = {}
+    for pod, then in sorted(before.waiting.items()):
+        now = after.waiting.get(pod, then)
+        if now != then:
+            groups.setdefault((then, now), []).append(pod)
+    for (then, now), pods in sorted(groups.items(), key=lambda group: -len(group[1])):
+        yield MessageChange(then, now, tuple(pods))
+
+
+def _change(source: str | None, target: str | None) -> str:
+    """Nodes, empty for none; None where there is no such pod."""
+    if source == target:
+        return ""
+    if source is None:
+        return "Created" if target else "NewlyPending"
+    if target is None:
+        return "Gone"
+    if source and target:
+        return "Moved"
+    return "NewlyPending" if source else "NewlyScheduled"
+
+
+def _nodes(cluster: Cluster) -> dict[str, str]:
+    """Pod -> its node."""
+    return dict(zip(cluster.pods.keys(), cluster.pods.node.texts(), strict=True))
+
+
+def zone_balance(before: Cluster, after: Cluster) -> Iterator[DomainBalance]:
+    """Every zone that nodes are in, before or after."""
+    then, now = Scheduler(before).view, Scheduler(after).view
+    for zone in sorted({*then.nodes.label(ZONE).values, *now.nodes.label(ZONE).values}):
+        old, new = _zone(then, zone), _zone(now, zone)
+        requested = {name: (old.requested[name], new.requested[name]) for name in old.requested}
+        yield DomainBalance(zone, (old.nodes, new.nodes), (old.pods, new.pods), requested)
+
+
+class _Zone(NamedTuple):
+    nodes: int
+    pods: int
+    requested: dict[str, float]
+
+
+def _zone(view: Fork, zone: str) -> _Zone:
+    column = view.nodes.label(ZONE)
+    there = column.codes == (column.values.index(zone) if zone in column.values else -2)
+    bound = view.node[view.node >= 0]
+    return _Zone(int(there.sum()), int(there[bound].sum()), {name: _share(view, there, name) for name in (CPU, MEMORY)})
+
+
+def _share(view: Fork, there: Bools, name: str) -> float:
+    """How much of what these nodes (N,) offer is requested, in percent."""
+    column = view.resources[name]
+    offered = int(view.allocatable[there, column].sum())
+    return round(100 * int(view.requested[there, column].sum()) / offered, 1) if offered else 0.0
+
 
 EDITS: Mapping[str, Callable[[Any, Cluster, Files], Edit]] = {
     "cordon": steps_on_nodes.cordon,
@@ -79,7 +162,7 @@ class Run:
                     self.take(step)
                     done(1)
         except KeyboardInterrupt:
-            self.rest = changed(self.rest, interrupted=True)
+            self.rest = replace(self.rest, interrupted=True)
 
     def take(self, step: parts.Step) -> None:
         """Take one step, and let the pending pods pass the queue. Raises KschedctlError that names the step."""
@@ -127,7 +210,7 @@ class Run:
         waiting = {**self.rest.waiting, **rest.waiting} if simulation.interrupted else rest.waiting
         evicted = len(victims([*draining.preempting, *later]))
         unknown = of_simulation(simulation, *draining.leans)
-        self.rest = changed(rest, waiting=waiting, evicted=evicted, unknown=unknown)
+        self.rest = replace(rest, waiting=waiting, evicted=evicted, unknown=unknown)
         blocked = [f"{pod.pod} cannot be evicted: {pod.why}" for pod in draining.blocked()]
         return len(draining.outcomes) + len(draining.lost), blocked
 
@@ -163,7 +246,7 @@ class Question:
 
     def clusters(self) -> list[Cluster]:
         """The cluster under each of the settings."""
-        return [changed(self.cluster, **settings) for settings in self.settings.values()]
+        return [replace(self.cluster, **settings) for settings in self.settings.values()]
 
     def settle(self, cluster: Cluster, seed: int) -> Settled:
         """The cluster at rest before the scenario begins."""

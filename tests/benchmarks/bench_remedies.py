@@ -20,7 +20,7 @@ from kschedctl.api import objects as api
 from kschedctl.cluster import Cluster
 from kschedctl.reports.remedies import RemediesOfMany
 from kschedctl.scheduler.scheduler import Scheduler
-from kschedctl.studies.edits.cluster_edits import added
+from kschedctl.studies.basics.edits import added
 from kschedctl.studies.remedies.catalogue import against, everywhere
 from kschedctl.studies.remedies.many import remedies_of_many
 from kschedctl.studies.remedies.search import RemedySearch, RemedyWishes

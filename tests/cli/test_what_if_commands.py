@@ -16,7 +16,7 @@ from conftest import Run, Write
 
 from kschedctl.cluster import Cluster
 from kschedctl.reports.schema import DOCUMENTS, schema_of
-from kschedctl.studies.parallel import Progress
+from kschedctl.studies.basics.parallel import Progress
 from kschedctl.studies.simulate import simulate
 
 Json = dict[str, Any]

@@ -20,8 +20,8 @@ from kschedctl.scheduler.engine.cycle import run_cycle
 from kschedctl.scheduler.scheduler import Framework, Scheduler
 from kschedctl.scheduler.simulation.placement import Placements
 from kschedctl.snapshot.pod_info import PodInfo
+from kschedctl.studies.basics.edits import added
 from kschedctl.studies.controllers.creation import create
-from kschedctl.studies.edits.cluster_edits import added
 
 RECORDINGS = Path(__file__).parents[1] / "recordings" / "placed.jsonl.xz"
 PLACED = [json.loads(line) for line in lzma.decompress(RECORDINGS.read_bytes()).splitlines()]

@@ -12,7 +12,7 @@ import pytest
 import kschedctl
 from kschedctl.scheduler.scheduler import Scheduler
 from kschedctl.scheduler.simulation.simulation import Simulation
-from kschedctl.studies.unknown import of_simulation
+from kschedctl.studies.basics.unknown import of_simulation
 
 Json = dict[str, Any]
 GATED = {"schedulingGates": [{"name": "example.com/wait"}]}

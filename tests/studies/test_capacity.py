@@ -8,8 +8,8 @@ from small import HOSTNAME, ZONE, Json, node, pod, pod_spec, replica, spread, wo
 from kschedctl.cluster import Cluster
 from kschedctl.errors import UsageError
 from kschedctl.reports.capacity import ShapeCapacity
+from kschedctl.studies.basics.parallel import Workers
 from kschedctl.studies.capacity import capacity
-from kschedctl.studies.parallel import Workers
 
 NODES = [node("n1", "a"), node("n2", "b"), replica("r1", "n1", "3")]
 

@@ -18,10 +18,10 @@ from test_failures import random_cluster
 from kschedctl.cluster import Cluster
 from kschedctl.errors import ClusterError, UsageError
 from kschedctl.reports.failures import Failures
+from kschedctl.studies.basics.parallel import Workers, run_all
 from kschedctl.studies.capacity import capacity
 from kschedctl.studies.drain import drain
 from kschedctl.studies.failures import failures
-from kschedctl.studies.parallel import Workers, run_all
 from kschedctl.studies.several_clusters import ask_each
 from kschedctl.studies.simulate import simulate
 from kschedctl.studies.whatif import whatif

@@ -14,8 +14,8 @@ from kschedctl.render.page import Style
 from kschedctl.render.renderers import RENDERERS
 from kschedctl.reports.drain import Drain
 from kschedctl.reports.simulation import PodCount, Spread
+from kschedctl.studies.basics.parallel import Workers
 from kschedctl.studies.drain import drain
-from kschedctl.studies.parallel import Workers
 
 
 def drained(objects: list[Json], *nodes: str) -> Drain:

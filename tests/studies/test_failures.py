@@ -14,9 +14,9 @@ from kschedctl.errors import UsageError
 from kschedctl.reports.simulation import PodCount, Spread
 from kschedctl.scheduler.scheduler import Scheduler
 from kschedctl.scheduler.simulation.simulation import Simulation
-from kschedctl.studies.edits.cluster_edits import returns
+from kschedctl.studies.basics.edits import returns
+from kschedctl.studies.basics.parallel import Workers
 from kschedctl.studies.failures import Loss, failures, lose, losses
-from kschedctl.studies.parallel import Workers
 from kschedctl.studies.what_if.shared_cluster import Scene
 
 

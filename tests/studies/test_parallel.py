@@ -14,7 +14,7 @@ import pytest
 SCRIPT = """
 import os, time
 from pathlib import Path
-from kschedctl.studies.parallel import Workers, run_all
+from kschedctl.studies.basics.parallel import Workers, run_all
 
 def busy(folder, task):
     Path(folder, str(os.getpid())).touch()

@@ -8,7 +8,7 @@ from small import ZONE, Json, node, pod, pod_spec, replica, spread, workload
 from kschedctl.cluster import Cluster
 from kschedctl.errors import InputError
 from kschedctl.reports.simulation import SimulationReport
-from kschedctl.studies.parallel import Workers
+from kschedctl.studies.basics.parallel import Workers
 from kschedctl.studies.simulate import simulate
 
 THREE_ZONES = [node("n1", "a"), node("n2", "b"), node("n3", "c")]

@@ -15,7 +15,7 @@ from kschedctl.reports.scenario import scenario_schema
 from kschedctl.reports.schema import schema_of
 from kschedctl.reports.simulation import Spread
 from kschedctl.reports.whatif import WhatIf
-from kschedctl.studies.parallel import Workers
+from kschedctl.studies.basics.parallel import Workers
 from kschedctl.studies.scenarios.scenario import load_scenario
 from kschedctl.studies.whatif import configurations, whatif
 

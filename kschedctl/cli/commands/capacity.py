@@ -16,9 +16,9 @@ from kschedctl.cli.run_options import RunOptions
 from kschedctl.errors import UsageError
 from kschedctl.reports.capacity import Capacity
 from kschedctl.studies import capacity as study
+from kschedctl.studies.basics.parallel import Progress, Workers
 from kschedctl.studies.controllers.creation import MOST_PODS
 from kschedctl.studies.controllers.manifests import in_files
-from kschedctl.studies.parallel import Progress, Workers
 
 EXAMPLES = (
     "kschedctl capacity -f web.yaml",

@@ -18,9 +18,9 @@ from kschedctl.cli.try_next import after_remedy
 from kschedctl.errors import UsageError
 from kschedctl.reports.drain import Drain
 from kschedctl.studies import drain as study
-from kschedctl.studies.edits.node_edits import find_nodes
-from kschedctl.studies.parallel import Progress, Workers
-from kschedctl.studies.what_if.one_more_node import with_more_nodes
+from kschedctl.studies.basics.edits import find_nodes
+from kschedctl.studies.basics.parallel import Progress, Workers
+from kschedctl.studies.one_more_node import with_more_nodes
 
 EXAMPLES = (
     "kschedctl drain general-a1",

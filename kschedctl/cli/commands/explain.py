@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Annotated
 
 import typer
-from msgspec.structs import replace as altered
 
+from kschedctl.api.copying import replace
 from kschedctl.cli import pods as found_pods
 from kschedctl.cli import subjects
 from kschedctl.cli.answer import Answer
@@ -34,11 +34,11 @@ from kschedctl.reports.pending import PendingPods
 from kschedctl.scheduler.engine.extenders.extender import CallExtender
 from kschedctl.scheduler.engine.sampling import SampledFrom
 from kschedctl.scheduler.scheduler import Scheduler
+from kschedctl.studies.basics.unknown import together
 from kschedctl.studies.controllers.not_created import Creations, unread
 from kschedctl.studies.controllers.stand_in import StandIn
 from kschedctl.studies.explain import as_events, explain_stand_in, explanations
 from kschedctl.studies.pending import pending_pods
-from kschedctl.studies.unknown import together
 
 EXAMPLES = (
     "kschedctl explain shop/web-6d4cf56db6-h8s2k",
@@ -218,6 +218,6 @@ def summary(scheduler: Scheduler, source: Source, scope: Scope, in_full: int = 0
     namespace = None if scope.all_namespaces else scope.namespace or DEFAULT_NAMESPACE
     lacking = () if scope.selector else Creations(cluster, now).failing(namespace)  # pods that are not have no labels
     report = pending_pods(scheduler, waiting, found_pods.describe(scope), now, in_full, not_created=lacking)
-    report = altered(report, unknown=together((report.unknown, () if scope.selector else unread(cluster))))
+    report = replace(report, unknown=together((report.unknown, () if scope.selector else unread(cluster))))
     elsewhere = 0 if waiting else len(found_pods.pending(cluster, Scope(all_namespaces=True)))
-    return altered(report, elsewhere=elsewhere)
+    return replace(report, elsewhere=elsewhere)

@@ -19,8 +19,8 @@ from kschedctl.cluster import Cluster
 from kschedctl.errors import UsageError
 from kschedctl.reports.failures import Failures
 from kschedctl.studies import failures as study
-from kschedctl.studies.parallel import Progress, Workers
-from kschedctl.studies.what_if.one_more_node import with_more_nodes
+from kschedctl.studies.basics.parallel import Progress, Workers
+from kschedctl.studies.one_more_node import with_more_nodes
 
 EXAMPLES = (
     "kschedctl failures --zones",

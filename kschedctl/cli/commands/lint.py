@@ -6,14 +6,14 @@ import logging
 import os
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Any, NamedTuple
 
 import typer
-from msgspec.structs import replace as altered
 
 import kschedctl
+from kschedctl.api.copying import replace
 from kschedctl.api.kube_version import KUBE_VERSION
 from kschedctl.cli.answer import UNDECIDED, Answer
 from kschedctl.cli.forms import TABLE, Form, option
@@ -214,7 +214,7 @@ def _fixed(fixer: LintFixer, which: Which, shown: Shown, settings: LintSettings)
     if which.diff:
         return shown.diff(fixer.document())
     fixer.write()
-    return _told(altered(report, fixed=fixer.findings), which, shown, settings)
+    return _told(replace(report, fixed=fixer.findings), which, shown, settings)
 
 
 def _linter(
@@ -253,7 +253,7 @@ def _told(report: Findings, which: Which, shown: Shown, settings: LintSettings) 
 
 def signed(report: Findings) -> Findings:
     """The report with the version of the program that made it."""
-    return altered(report, tool_version=kschedctl.__version__)
+    return replace(report, tool_version=kschedctl.__version__)
 
 
 def _baseline(which: Which, project: Project) -> Counter[str]:

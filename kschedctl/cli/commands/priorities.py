@@ -17,7 +17,7 @@ from kschedctl.errors import UsageError
 from kschedctl.scheduler.scheduler import Scheduler
 from kschedctl.studies.audit.ground import Ground, Thresholds
 from kschedctl.studies.audit.priorities import priorities_section
-from kschedctl.studies.priorities.limits import PriorityLimits
+from kschedctl.studies.priorities.growth import PriorityLimits
 
 EXAMPLES = (
     "kschedctl priorities",

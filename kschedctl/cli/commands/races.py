@@ -16,10 +16,9 @@ from kschedctl.cli.source import load
 from kschedctl.errors import InputError, UsageError
 from kschedctl.scheduler.scheduler import Scheduler
 from kschedctl.studies.races.compare import races as simulated
-from kschedctl.studies.races.expiry import USUAL, expiry_of
 from kschedctl.studies.races.latency import latency_of
 from kschedctl.studies.races.measured import Measures, measures_of
-from kschedctl.studies.races.question import RaceQuestion, question_of
+from kschedctl.studies.races.question import USUAL, RaceQuestion, expiry_of, question_of
 
 EXAMPLES = (
     "kschedctl races",

@@ -15,8 +15,7 @@ from kschedctl.cli.progress import bars
 from kschedctl.cli.run_options import exit_code
 from kschedctl.errors import UsageError
 from kschedctl.studies.controllers.stand_in import StandIn
-from kschedctl.studies.sampling_costs.costs import MAX_LOSS, SamplingLimits, sampling_costs, usual_costs
-from kschedctl.studies.sampling_costs.kinds import named_kinds
+from kschedctl.studies.sampled_searches import MAX_LOSS, SamplingLimits, named_kinds, sampling_costs, usual_costs
 
 EXAMPLES = (
     "kschedctl sampling",

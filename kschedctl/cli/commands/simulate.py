@@ -23,9 +23,9 @@ from kschedctl.scheduler.engine.extenders.extender import CallExtender
 from kschedctl.scheduler.simulation.outcome import UNSCHEDULABLE
 from kschedctl.sources.rollout_events import read_placements
 from kschedctl.studies import simulate as study
+from kschedctl.studies.basics.parallel import Progress, Workers
 from kschedctl.studies.controllers.manifests import in_files
 from kschedctl.studies.following.rollout import follow_rollout
-from kschedctl.studies.parallel import Progress, Workers
 
 EXAMPLES = (
     "helm template web ./web | kschedctl simulate -f - -n shop",

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from typing import Annotated
 
 import typer
-from msgspec.structs import replace as altered
 
 import kschedctl
+from kschedctl.api.copying import replace
 from kschedctl.cli.answer import Answer
 from kschedctl.cli.options import Color, Source, Untabled, with_options
 from kschedctl.cli.source import EVERYTHING, load
@@ -125,4 +125,4 @@ def _report(header: Header, file: str) -> SnapshotReport:
         return report
     told = report.__struct_fields__
     known = {name: getattr(header.picture, name) for name in header.picture.__struct_fields__ if name in told}
-    return altered(report, **known)
+    return replace(report, **known)

@@ -18,7 +18,7 @@ from kschedctl.errors import UsageError
 from kschedctl.scheduler.scheduler import Scheduler
 from kschedctl.studies.audit.ground import Ground
 from kschedctl.studies.audit.topology import TopologyScope, topology_section
-from kschedctl.studies.topology.workloads import Workloads
+from kschedctl.studies.workload_topology import Workloads
 
 EXAMPLES = (
     "kschedctl topology",

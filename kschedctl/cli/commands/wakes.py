@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Annotated
 
 import typer
-from msgspec.structs import replace as altered
 
+from kschedctl.api.copying import replace
 from kschedctl.cli import pods as found_pods
 from kschedctl.cli import subjects
 from kschedctl.cli.answer import Answer
@@ -93,7 +92,7 @@ def _wake_ups(inquiry: Inquiry, asked: Sequence[StandIn] | None, scope: Scope) -
     if asked is None:
         waiting = found_pods.pending(inquiry.cluster, scope)
         return wake_ups_of_many(inquiry.scheduler, waiting, found_pods.describe(scope))
-    reports = [altered(wake_ups(each.scheduler, each.pod), stands_for=each.note) for each in asked]
+    reports = [replace(wake_ups(each.scheduler, each.pod), stands_for=each.note) for each in asked]
     return reports[0] if len(reports) == 1 else several(reports)
 
 

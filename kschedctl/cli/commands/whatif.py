@@ -20,9 +20,9 @@ from kschedctl.reports.whatif import WhatIf
 from kschedctl.sources.documents.documents import Content, parse
 from kschedctl.sources.read import load_configuration_file, read_documents
 from kschedctl.studies import whatif as study
-from kschedctl.studies.parallel import Progress, Workers
+from kschedctl.studies.basics.parallel import Progress, Workers
+from kschedctl.studies.one_more_node import helps
 from kschedctl.studies.scenarios.scenario import load_scenario
-from kschedctl.studies.what_if.one_more_node import helps
 
 EXAMPLES = (
     "kschedctl whatif upgrade.yaml",

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from enum import StrEnum
 from typing import Annotated
 
 import typer
-from msgspec.structs import replace as altered
 
 import kschedctl
+from kschedctl.api.copying import replace
 from kschedctl.cli.answer import DOES_NOT_SCHEDULE, SCHEDULES, UNDECIDED, Answer
 from kschedctl.cli.forms import TABLE, Form, option
 from kschedctl.cli.options import Output
@@ -43,7 +43,7 @@ class Judged(Output):
 
         ``commands``: what helps with the findings, by their fingerprints.
         """
-        signed: Audit | Section = altered(report, tool_version=kschedctl.__version__)
+        signed: Audit | Section = replace(report, tool_version=kschedctl.__version__)
         answer = self.answer(signed, commands=commands)
         if self.fail_on is not FailOn.NEVER and signed.at_least(self.fail_on):
             return replace(answer, exit_code=DOES_NOT_SCHEDULE)

@@ -11,9 +11,9 @@ from collections.abc import Hashable, Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
-from msgspec.structs import replace as renamed
 
 from kschedctl.api.arrays import NO_ROW, Position, Row, Rows
+from kschedctl.api.copying import replace
 from kschedctl.api.workloads import made_again
 from kschedctl.scheduler.engine import unsure_nominations
 from kschedctl.scheduler.engine.cycle import Cycle, run_cycle
@@ -158,7 +158,7 @@ class Placements:
         known = pod.status.nominated_node_name
         if known == name or (row == NO_ROW and known not in self.view.nodes.index):
             return pod
-        return renamed(pod, status=renamed(pod.status, nominated_node_name=name))
+        return replace(pod, status=replace(pod.status, nominated_node_name=name))
 
     def stored(self, position: Position) -> Any:
         """The pod as the API server holds it when it comes."""

@@ -7,12 +7,10 @@ and reason. What everybody has, quantities, times and the structure stay as they
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import replace as with_fields
 from typing import Any, NamedTuple
 
-from msgspec.structs import replace
-
 from kschedctl.api.columns import Texts, texts_column
+from kschedctl.api.copying import replace
 from kschedctl.api.objects import Pod
 from kschedctl.api.pod_table import PodTable
 from kschedctl.cluster import FIELDS as KINDS
@@ -45,7 +43,7 @@ def anonymized(cluster: Cluster) -> Anonymized:
     """Raises ConfigurationError for a configuration that kube-scheduler would refuse: what is in it is not known."""
     if cluster.configuration is not None:
         parse_document(cluster.configuration)
-    cluster = with_fields(cluster, pods=PodTable.of(cluster.pods))
+    cluster = replace(cluster, pods=PodTable.of(cluster.pods))
     expressions, pseudonyms = Expressions.of(cluster), Pseudonyms(composed_names(cluster))
     numbers = Numbers.of(cluster)
     _rewritten(cluster, Rewriter(FIELDS, pseudonyms, numbers, expressions))
@@ -79,7 +77,7 @@ def _rewritten(cluster: Cluster, rewriter: Rewriter) -> Cluster:
         picture = replace(
             picture, server="", context="", namespace="default", leader="", configured_by="", instances=()
         )
-    return with_fields(
+    return replace(
         cluster,
         pods=_pods(cluster.pods, rewriter),
         configuration=None

@@ -5,13 +5,12 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
-from msgspec.structs import replace as altered
-
 from kschedctl.api.api_versions import is_foreign
+from kschedctl.api.copying import replace
 from kschedctl.api.gangs import group_kinds
 from kschedctl.api.garbage import without_garbage_collection
 from kschedctl.api.kinds import KINDS
@@ -68,7 +67,7 @@ class Reading:
         versions = {kind: listing.resource_version for kind, listing in self.listings.items()}
         picture = self.scheduler.picture
         if picture is not None:
-            picture = altered(picture, resource_versions=versions, changed=dict(self.changed))
+            picture = replace(picture, resource_versions=versions, changed=dict(self.changed))
         return replace(self.scheduler, picture=picture, **objects)
 
 

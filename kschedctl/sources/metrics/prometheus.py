@@ -20,9 +20,8 @@ from kschedctl.errors.urls import shown_url
 from kschedctl.sources.live.http import shortened
 from kschedctl.sources.metrics.http import MetricsAccess
 from kschedctl.studies.latency.catalogue import BUCKET_LABEL, METRICS, Kind, Metric
-from kschedctl.studies.latency.histograms import ClassicHistogram, Histogram, NativeHistogram
+from kschedctl.studies.latency.histograms import Bucket, ClassicHistogram, Histogram, NativeBucket, NativeHistogram
 from kschedctl.studies.latency.measured import Labels, Measured, Period
-from kschedctl.studies.latency.quantiles import Bucket, NativeBucket
 from kschedctl.studies.latency.samples import bound_of
 
 ALL_SECONDS = 120.0

@@ -22,9 +22,9 @@ from kschedctl.studies.audit.placed import placed_section
 from kschedctl.studies.audit.priorities import priorities_section
 from kschedctl.studies.audit.queue import queue_section
 from kschedctl.studies.audit.races import races_section
-from kschedctl.studies.audit.rule import NOTE
 from kschedctl.studies.audit.sampling import sampling_section
 from kschedctl.studies.audit.topology import topology_section
+from kschedctl.studies.basics.findings import NOTE
 
 SECTIONS: Mapping[str, Callable[[Ground], AnySection]] = {
     "pending": pending_section,

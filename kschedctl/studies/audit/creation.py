@@ -11,7 +11,7 @@ from kschedctl.reports.findings import Finding
 from kschedctl.reports.not_created import NotCreated
 from kschedctl.reports.unknown import VERDICT, UnknownKind
 from kschedctl.studies.audit.ground import Ground
-from kschedctl.studies.audit.rule import ERROR, AuditRule, judged
+from kschedctl.studies.basics.findings import ERROR, AuditRule, judged
 from kschedctl.studies.controllers.not_created import Creations, unread
 
 REFUSED = AuditRule(

@@ -2,23 +2,47 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 from kschedctl.api.objects import Pod
 from kschedctl.api.times import nanoseconds
 from kschedctl.cluster import Cluster
 from kschedctl.errors import InputError
+from kschedctl.reports.explanation import Explanation
 from kschedctl.reports.unknown import VERDICT, UnknownKind
 from kschedctl.scheduler.scheduler import Scheduler
-from kschedctl.studies.audit.replay import ReplayedPods, replayed
+from kschedctl.studies.basics.parallel import UNSEEN, Progress
 from kschedctl.studies.controllers.workload_pods import is_waiting
+from kschedctl.studies.explain import as_events, explain_pod
 from kschedctl.studies.latency.measured import Measured
 from kschedctl.studies.latency.verdicts import LatencyLimits
-from kschedctl.studies.parallel import UNSEEN, Progress
-from kschedctl.studies.priorities.limits import PriorityLimits
+from kschedctl.studies.priorities.growth import PriorityLimits
+
+
+class ReplayedPods(NamedTuple):
+    """Pods that are alike in all that scheduling reads, and what kube-scheduler says of each of them."""
+
+    pods: tuple[Pod, ...]
+    explanation: Explanation
+
+
+def replayed(scheduler: Scheduler, pods: Sequence[Pod], progress: Progress) -> tuple[ReplayedPods, ...]:
+    """The pods of the cluster by what they share, in the order of the first of each."""
+    columns = scheduler.view.pods
+    alike: dict[tuple[int, str], list[Pod]] = {}
+    for pod in pods:
+        key = int(columns.info[columns.index[pod.key]]), pod.status.nominated_node_name
+        alike.setdefault(key, []).append(pod)
+    done, found = progress.begin("Replaying pending pods", len(pods)), []
+    for same in alike.values():
+        explanation = as_events(explain_pod(scheduler, scheduler.view.stored(same[0]), nodes=False))
+        found.append(ReplayedPods(tuple(same), explanation))
+        done(len(same))
+    return tuple(found)
+
 
 T = TypeVar("T")
 

@@ -10,7 +10,7 @@ from kschedctl.reports.audit.section import FINDINGS, SOUND, UNKNOWN
 from kschedctl.reports.findings import Finding
 from kschedctl.reports.unknown import VERDICT, UnknownKind
 from kschedctl.studies.audit.ground import Ground
-from kschedctl.studies.audit.rule import NOTE, judged
+from kschedctl.studies.basics.findings import NOTE, judged
 from kschedctl.studies.latency.catalogue import (
     ALGORITHM,
     API_CALLS,

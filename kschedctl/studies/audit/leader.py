@@ -4,25 +4,73 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from kschedctl.api.ages import DAY
 from kschedctl.api.kinds import LEASE
 from kschedctl.reports.audit.leader import DifferentSetting, LeaderSection, SchedulerLease, ServedName
 from kschedctl.reports.findings import Finding
 from kschedctl.reports.unknown import VERDICT, UnknownKind
-from kschedctl.studies.ages import DAY
 from kschedctl.studies.audit.ground import Ground
-from kschedctl.studies.audit.leader_rules import (
-    DIFFERENT,
-    FREQUENT,
-    LEFT_BEHIND,
-    NO_ELECTION,
-    NO_LEASE,
-    RULES,
-    STALE,
-    TWO_SERVE,
+from kschedctl.studies.audit.leases import own_lease, renewed_later, scheduler_leases
+from kschedctl.studies.audit.served_names import differences, served_names
+from kschedctl.studies.basics.findings import ERROR, NOTE, WARNING, AuditRule, judged
+
+ELECTION = "staging/src/k8s.io/client-go/tools/leaderelection/leaderelection.go"
+STALE = AuditRule(
+    "audit-leader-stale",
+    ERROR,
+    "Nobody leads: the scheduler's lease is not renewed",
+    "Whoever leads renews it every few seconds. Until somebody takes it no pod of this scheduler is placed.",
+    "Look at kube-scheduler's pods and logs on the control plane, and whether they reach the API server",
+    ELECTION,
 )
-from kschedctl.studies.audit.rule import ERROR, NOTE, WARNING, judged
-from kschedctl.studies.scheduler_instances.leases import own_lease, renewed_later, scheduler_leases
-from kschedctl.studies.scheduler_instances.serving import differences, served_names
+LEFT_BEHIND = AuditRule(
+    "audit-leader-left-behind",
+    NOTE,
+    "The lease of another scheduler is not renewed",
+    "That scheduler is gone, or does not run: pods that name it wait.",
+    "Start it, or delete its lease",
+    ELECTION,
+)
+NO_LEASE = AuditRule(
+    "audit-leader-no-lease",
+    NOTE,
+    "No lease says who leads",
+    "Without leader election every instance of kube-scheduler schedules: a second one means double booking.",
+    "Where several instances run, set leaderElection.leaderElect to true",
+)
+FREQUENT = AuditRule(
+    "audit-leader-frequent",
+    WARNING,
+    "The lead changes often",
+    "Each change costs as long as the lease lasts, and a new leader knows nothing of pods assumed before. Leaders lose "
+    "their lease where they cannot renew it in time: a slow API server or etcd, too little cpu, or crashes.",
+    "Look at the restarts of kube-scheduler's pods, and at the latency of the API server and etcd",
+    ELECTION,
+)
+TWO_SERVE = AuditRule(
+    "audit-leader-two-serve",
+    ERROR,
+    "Two instances schedule under one name at once",
+    "Neither knows what the other one assumes: both give away the same room. It shows as overcommitted nodes, and as "
+    "pods that kubelets refuse.",
+    "See that all instances take part in the same election: leaderElect, resourceName and resourceNamespace",
+)
+NO_ELECTION = AuditRule(
+    "audit-leader-no-election",
+    ERROR,
+    "Several instances run without leader election",
+    "All of them schedule the same pods at once, and give away the same room.",
+    "Start them with --leader-elect=true, or run one",
+)
+DIFFERENT = AuditRule(
+    "audit-leader-instances-differ",
+    WARNING,
+    "Instances of kube-scheduler do not run alike",
+    "Which rules hold then depends on who leads.",
+    "Give all of them the same manifest; while the control plane is upgraded it passes by itself",
+)
+RULES = (STALE, TWO_SERVE, NO_ELECTION, FREQUENT, DIFFERENT, LEFT_BEHIND, NO_LEASE)
+
 
 NO_TIMES = UnknownKind("Age", "are not known without the time of the reading: --now TIME", VERDICT)
 OFTEN = 3

@@ -14,11 +14,11 @@ from kschedctl.reports.findings import Finding
 from kschedctl.scheduler.plugins.node_unschedulable import REASON as CORDONED
 from kschedctl.snapshot.fork import Fork
 from kschedctl.studies.audit.ground import Ground
-from kschedctl.studies.audit.rule import NOTE, WARNING, AuditRule, judged
+from kschedctl.studies.basics.findings import NOTE, WARNING, AuditRule, judged
+from kschedctl.studies.basics.unknown import of_simulation, together
 from kschedctl.studies.packing.emptying import Emptying, Limits, emptying
 from kschedctl.studies.packing.pools import Pools, amounts_of, free_of, told
 from kschedctl.studies.packing.stranded import Stranded, stranded
-from kschedctl.studies.unknown import of_simulation, together
 
 USUAL = Limits(nodes=30, pods=600)
 """What is tried when nothing else is asked for: a few seconds' work in a big cluster."""

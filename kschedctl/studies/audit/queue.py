@@ -11,17 +11,16 @@ from typing import NamedTuple
 
 from msgspec.structs import replace
 
+from kschedctl.api.ages import age
 from kschedctl.api.times import earlier
 from kschedctl.cluster import Cluster
 from kschedctl.reports.audit.queue import PodsInQueue, QueueSection
 from kschedctl.reports.findings import Finding
 from kschedctl.reports.unknown import Basis, UnknownKind
 from kschedctl.reports.wakes import PodBetween, WakesBetween, WakeUps
-from kschedctl.studies.ages import age
 from kschedctl.studies.audit.ground import Ground
-from kschedctl.studies.audit.last_words import was_refused
-from kschedctl.studies.audit.rule import ERROR, WARNING, AuditRule, judged
-from kschedctl.studies.audit.waiting import WaitingPod, is_left_alone, unread_pods, waiting_pods
+from kschedctl.studies.audit.waiting import WaitingPod, is_left_alone, unread_pods, waiting_pods, was_refused
+from kschedctl.studies.basics.findings import ERROR, WARNING, AuditRule, judged
 from kschedctl.studies.waking.between import wakes_between
 from kschedctl.studies.waking.many import refused_pods
 from kschedctl.studies.waking.wake_ups import wake_ups_of

@@ -11,11 +11,10 @@ from kschedctl.reports.audit.races import RaceResult, Races, RacesSection
 from kschedctl.reports.findings import Finding
 from kschedctl.snapshot.fork import Fork
 from kschedctl.studies.audit.ground import Ground
-from kschedctl.studies.audit.rule import NOTE, WARNING, AuditRule, judged
+from kschedctl.studies.basics.findings import NOTE, WARNING, AuditRule, judged
 from kschedctl.studies.races.compare import percent, races
-from kschedctl.studies.races.expiry import NEVER, expiry_of
 from kschedctl.studies.races.measured import Measures, measures_of
-from kschedctl.studies.races.question import LEAST_SECONDS, question_of
+from kschedctl.studies.races.question import LEAST_SECONDS, NEVER, expiry_of, question_of
 
 MOST_PODS, BUSIEST = 10_000, 100.0
 """Pods that are simulated at most, and pods a second: what one scheduler places."""

@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from kschedctl.reports.audit.sampling import SampledProfile, SamplingCosts, SamplingSection
 from kschedctl.reports.findings import Finding
 from kschedctl.studies.audit.ground import Ground
-from kschedctl.studies.audit.rule import NOTE, WARNING, AuditRule, judged
-from kschedctl.studies.sampling_costs.costs import SamplingLimits, usual_costs
+from kschedctl.studies.basics.findings import NOTE, WARNING, AuditRule, judged
+from kschedctl.studies.sampled_searches import SamplingLimits, usual_costs
 
 KINDS = 3
 PERCENTAGES = (5, 10, 20, 30, 40, 50, 70, 100)

@@ -17,11 +17,9 @@ from kschedctl.snapshot.fork import Fork
 from kschedctl.snapshot.node_masks import allowed, tolerated
 from kschedctl.snapshot.node_order import HOSTNAME, ZONE
 from kschedctl.studies.audit.ground import Ground
-from kschedctl.studies.audit.rule import NOTE, WARNING, AuditRule, judged
-from kschedctl.studies.topology.domains import DomainsOfKey, Placement
-from kschedctl.studies.topology.promises import promises
-from kschedctl.studies.topology.workloads import Workloads
-from kschedctl.studies.unknown import IN_SIMULATIONS, of_cluster, unknown_kinds
+from kschedctl.studies.basics.findings import NOTE, WARNING, AuditRule, judged
+from kschedctl.studies.basics.unknown import IN_SIMULATIONS, of_cluster, unknown_kinds
+from kschedctl.studies.workload_topology import DomainsOfKey, Placement, Workloads, promises
 
 SOURCE = "pkg/scheduler/framework/plugins/podtopologyspread/filtering.go"
 ONE_NODE = AuditRule(

@@ -30,8 +30,8 @@ from kschedctl.api.workloads import (
 from kschedctl.cluster import Cluster
 from kschedctl.errors import InputError
 from kschedctl.snapshot.pod_info import PodInfo
+from kschedctl.studies.basics.edits import pods_where
 from kschedctl.studies.controllers.rollout_limits import Change, ordinal, set_pace, slot
-from kschedctl.studies.edits.cluster_edits import pods_where
 
 _ADDED_LABELS = frozenset(label for labels in ADDED_LABELS.values() for label in labels)
 """What controllers add to the labels of a template."""

@@ -7,12 +7,11 @@ DefaultStorageClass (v1.36).
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from dataclasses import replace as changed
 
-from msgspec.structs import replace
-
+from kschedctl.api.admission import admit_runtime_class
+from kschedctl.api.copying import replace
 from kschedctl.api.objects import (
     NodeSelector,
     NodeSelectorTerm,
@@ -32,9 +31,11 @@ from kschedctl.api.objects import (
     VolumeNodeAffinity,
 )
 from kschedctl.api.pod_table import NO_PODS
+from kschedctl.api.priority import admit_priority
 from kschedctl.api.workloads import make, number_of_pods, title
-from kschedctl.cluster import Cluster
+from kschedctl.cluster import FIELDS, LIMITS, Cluster
 from kschedctl.errors import InputError
+from kschedctl.reports.unknown import UnknownKind, reasons
 from kschedctl.scheduler.plugins.helper.volumes.listers import (
     BIND_COMPLETED,
     NO_PROVISIONER,
@@ -43,7 +44,14 @@ from kschedctl.scheduler.plugins.helper.volumes.listers import (
     claim_key,
 )
 from kschedctl.scheduler.scheduler import Scheduler
-from kschedctl.studies.controllers.admission import admit
+from kschedctl.studies.basics.unknown import CREATION
+
+
+def admit(pod: Pod, cluster: Cluster) -> Pod:
+    """The pod as it would be created. Raises InputError where its class or priority does not allow for it."""
+    all_known = cluster.gap("PriorityClass") is None
+    return admit_runtime_class(admit_priority(pod, cluster.priority_classes, all_known), cluster.runtime_classes)
+
 
 MOST_PODS = 150_000
 """Of all manifests together. Source: https://kubernetes.io/docs/setup/best-practices/cluster-large/: no cluster is made
@@ -75,7 +83,7 @@ def create(cluster: Cluster, workloads: Iterable[Struct]) -> Creation:
     workloads = list(workloads)
     _check_number(workloads, len(cluster.nodes))
     found = Creation()
-    view = Scheduler(changed(cluster, pods=NO_PODS, nodes=())).view
+    view = Scheduler(replace(cluster, pods=NO_PODS, nodes=())).view
     for volume in filter(_is_new, cluster.persistent_volumes):
         found.add("PersistentVolume", replace(volume, status=PhaseStatus("Available")))
     for claim in filter(_is_new, cluster.persistent_volume_claims):
@@ -207,3 +215,44 @@ def _resource_claims(pod: Pod, cluster: Cluster, found: Creation) -> Iterator[Po
 
 def _owned_by(pod: Pod) -> OwnerReference:
     return OwnerReference("Pod", pod.metadata.name, "v1", pod.metadata.uid, controller=True)
+
+
+ENFORCE, PRIVILEGED = "pod-security.kubernetes.io/enforce", "privileged"
+NOT_LOOKED_AT = "quotas, limits and policies, by which the API server may refuse to create the pods"
+NAMED, NAMED_IN_FULL = 3, 3
+"""Namespaces, and objects of one."""
+
+
+def limits_not_looked_at(cluster: Cluster, namespaces: Iterable[str]) -> tuple[str, ...]:
+    """A line where one of the namespaces in which pods are created has such, or may have; else nothing."""
+    within = sorted(set(namespaces))
+    found = {namespace: what for namespace in within if (what := list(_limits(cluster, namespace)))}
+    unread = list(_unread(cluster, within))
+    told = [*_named(found), *([reasons(unread)] if unread else [])]
+    return (f"{NOT_LOOKED_AT}: {'; '.join(told)}",) if told else ()
+
+
+def _unread(cluster: Cluster, namespaces: Iterable[str]) -> Iterator[UnknownKind]:
+    for kind in (*LIMITS, "Namespace"):
+        gap = next(filter(None, (cluster.gap(kind, namespace) for namespace in namespaces)), None)
+        if gap is not None:
+            yield UnknownKind(kind, gap.why, CREATION)
+
+
+def _limits(cluster: Cluster, namespace: str) -> Iterator[str]:
+    """``ResourceQuota gold``, ``Pod Security restricted``: what a namespace has."""
+    for kind in LIMITS:
+        yield from (f"{kind} {each.metadata.name}" for each in cluster.in_namespace(FIELDS[kind], namespace))
+    for each in cluster.namespaces:
+        level = each.metadata.labels.get(ENFORCE, PRIVILEGED)
+        if each.metadata.name == namespace and level != PRIVILEGED:
+            yield f"Pod Security {level}"
+
+
+def _named(found: Mapping[str, list[str]]) -> Iterator[str]:
+    for namespace in list(found)[:NAMED]:
+        what = found[namespace]
+        more = f" and {len(what) - NAMED_IN_FULL:,} more" if len(what) > NAMED_IN_FULL else ""
+        yield f"namespace {namespace} has {', '.join(what[:NAMED_IN_FULL])}{more}"
+    if len(found) > NAMED:
+        yield f"and {len(found) - NAMED:,} more namespaces"

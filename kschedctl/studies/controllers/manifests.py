@@ -19,7 +19,7 @@ from kschedctl.api.validation.around_pods import KINDS as AROUND_PODS
 from kschedctl.api.workloads import KINDS, decode, identity, is_not_installed, makes_pods
 from kschedctl.cluster import FIELDS, Cluster, convert, describe, flatten, without_nulls
 from kschedctl.errors import InputError, KschedctlError
-from kschedctl.studies.refusals import refuse
+from kschedctl.studies.basics.refusals import refuse
 
 NOT_INSTALLED = "left out, as Helm creates them neither on install nor on upgrade"
 

@@ -13,6 +13,7 @@ from typing import NamedTuple
 
 from msgspec.structs import replace
 
+from kschedctl.api.ages import age
 from kschedctl.api.objects import Condition, Event
 from kschedctl.api.observed.events import last_time, times_seen
 from kschedctl.api.observed.failed_creation import (
@@ -31,9 +32,8 @@ from kschedctl.cluster import Cluster
 from kschedctl.errors import InputError
 from kschedctl.reports.not_created import CreationFailure, NotCreated
 from kschedctl.reports.unknown import UnknownKind
-from kschedctl.studies.ages import age
+from kschedctl.studies.basics.unknown import CREATION
 from kschedctl.studies.controllers.wanted_pods import ABOVE, WantedPods, objects_of
-from kschedctl.studies.unknown import CREATION
 
 OF = {"Deployment": ("ReplicaSet", "Deployment", "Event"), "CronJob": ("Job", "Event")}
 """Kind of a workload -> the kinds that tell it of one, where it is not that kind and Event alone."""

@@ -13,7 +13,7 @@ from kschedctl.api.objects import Pod, StoredJob
 from kschedctl.api.observed.failed_creation import JOB_ENDED, MAKERS
 from kschedctl.api.ownership import Owner, controller_of, owner_of
 from kschedctl.cluster import FIELDS, Cluster
-from kschedctl.studies.edits.cluster_edits import pods_where
+from kschedctl.studies.basics.edits import pods_where
 
 ABOVE = {"Deployment": "ReplicaSet", "CronJob": "Job"}
 """Kind -> what it makes in the place of pods."""

@@ -18,12 +18,12 @@ from kschedctl.api.workloads import StatefulSet
 from kschedctl.cluster import Cluster
 from kschedctl.errors import UsageError
 from kschedctl.scheduler.scheduler import Scheduler
+from kschedctl.studies.basics.edits import pods_where
 from kschedctl.studies.controllers.changed_workloads import belongs
 from kschedctl.studies.controllers.one_more import controls, one_more, template_of
 from kschedctl.studies.controllers.rollout_limits import ordinal
 from kschedctl.studies.controllers.stand_in import StandIn, created
 from kschedctl.studies.controllers.wanted_pods import objects_of
-from kschedctl.studies.edits.cluster_edits import pods_where
 
 _OF_CRON_JOB = re.compile(r"-\d+$")
 

@@ -15,7 +15,7 @@ from kschedctl.scheduler.engine.messages import fit_error
 from kschedctl.scheduler.framework import PluginError
 from kschedctl.scheduler.scheduler import Scheduler
 from kschedctl.scheduler.simulation.following import Following, Tried
-from kschedctl.studies.unknown import IN_SIMULATIONS, of_cluster, unknown_kinds
+from kschedctl.studies.basics.unknown import IN_SIMULATIONS, of_cluster, unknown_kinds
 from kschedctl.studies.what_if.shared_cluster import cluster_basis
 
 MOST_TRIES = 3

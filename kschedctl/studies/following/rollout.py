@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace as changed
 from typing import Any, NamedTuple
 
 import numpy as np
-from msgspec.structs import replace
 
 from kschedctl.api.arrays import NO_ROW, Position, Row
+from kschedctl.api.copying import replace
 from kschedctl.api.json_values import JsonObject
 from kschedctl.api.objects import Struct
 from kschedctl.api.times import nanoseconds
@@ -38,9 +37,9 @@ from kschedctl.scheduler.engine.sampling import SampledFrom, Terms
 from kschedctl.scheduler.framework import PluginError
 from kschedctl.scheduler.scheduler import Scheduler
 from kschedctl.scheduler.simulation.following import Following, Tried
+from kschedctl.studies.basics.unknown import IN_SIMULATIONS, of_cluster, together, unknown_kinds
 from kschedctl.studies.following.nearby import MOST_IN_VAIN, MOST_WITHIN, WITHIN, Nearby, in_order, overlapping
 from kschedctl.studies.simulate import prepare
-from kschedctl.studies.unknown import IN_SIMULATIONS, of_cluster, together, unknown_kinds
 from kschedctl.studies.what_if.shared_cluster import cluster_basis, search_start
 
 Done = Callable[[int], None]
@@ -107,7 +106,7 @@ def _before_attaching(cluster: Cluster, placements: Sequence[RealPlacement]) -> 
     if not later:
         return cluster, ()
     note = f"VolumeAttachments that are no older than the events are left out: {later:,}; volumes count with their pods"
-    return changed(cluster, volume_attachments=kept), (note,)
+    return replace(cluster, volume_attachments=kept), (note,)
 
 
 def _created(timestamp: str | None) -> int:

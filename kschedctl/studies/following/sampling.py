@@ -15,9 +15,9 @@ from kschedctl.scheduler.engine.sampling import SampledFrom, Sampling, Terms
 from kschedctl.scheduler.framework.leaning import Unknown
 from kschedctl.scheduler.scheduler import Scheduler
 from kschedctl.snapshot.pod_info import PodInfo
+from kschedctl.studies.basics.unknown import IN_SIMULATIONS, of_cluster, unknown_kinds
 from kschedctl.studies.controllers.workload_pods import is_waiting
 from kschedctl.studies.explain import find_pod
-from kschedctl.studies.unknown import IN_SIMULATIONS, of_cluster, unknown_kinds
 from kschedctl.studies.what_if.shared_cluster import cluster_basis
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from kschedctl.studies.audit.rule import NOTE, WARNING, AuditRule
+from kschedctl.studies.basics.findings import NOTE, WARNING, AuditRule
 
 ATTEMPTS = AuditRule(
     "audit-latency-attempts",

@@ -16,9 +16,8 @@ from kschedctl.studies.latency.catalogue import (
     Kind,
     Metric,
 )
-from kschedctl.studies.latency.histograms import ClassicHistogram
+from kschedctl.studies.latency.histograms import Bucket, ClassicHistogram
 from kschedctl.studies.latency.measured import Labels, Measured, Period
-from kschedctl.studies.latency.quantiles import Bucket
 
 IN_ORDER = "--metrics OLD --metrics NEW"
 Series = Mapping[tuple[tuple[str, str], ...], float]

@@ -6,7 +6,8 @@ import math
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
-from kschedctl.studies.audit.rule import AuditRule
+from kschedctl.api.digits import digits
+from kschedctl.studies.basics.findings import AuditRule
 from kschedctl.studies.latency import rules
 from kschedctl.studies.latency.catalogue import (
     API_CALLS,
@@ -29,9 +30,31 @@ from kschedctl.studies.latency.catalogue import (
 )
 from kschedctl.studies.latency.figures import total_count, total_time
 from kschedctl.studies.latency.histograms import Histogram
-from kschedctl.studies.latency.levers import BINDING, PERMIT_WAIT, time_parts
 from kschedctl.studies.latency.measured import Measured
-from kschedctl.studies.latency.words import number_of, seconds_text
+from kschedctl.studies.latency.time_parts import BINDING, PERMIT_WAIT, time_parts
+
+UNITS = ((1.0, "s"), (1e-3, "ms"), (1e-6, "µs"))
+
+
+def seconds_text(seconds: float) -> str:
+    """Three digits, in a unit that suits.
+
+    >>> seconds_text(0.0123456), seconds_text(2e-5), seconds_text(12.5), seconds_text(0), seconds_text(16384)
+    ('12.3 ms', '20 µs', '12.5 s', '0 s', '16,384 s')
+    """
+    unit, name = next((each for each in UNITS if abs(seconds) >= each[0]), (1e-6, "µs") if seconds else UNITS[0])
+    value = seconds / unit
+    return f"{digits(value, 3)} {name}"
+
+
+def number_of(count: float) -> str:
+    """Counts of a rate are no whole numbers.
+
+    >>> number_of(12345.0), number_of(0.25), number_of(3.7)
+    ('12,345', '0.25', '3.7')
+    """
+    return f"{count:,.0f}" if count == int(count) else digits(count, 2)
+
 
 SCHEDULED = "scheduled"
 

@@ -20,11 +20,11 @@ from kschedctl.reports.unknown import UnknownKind
 from kschedctl.scheduler.scheduler import Scheduler
 from kschedctl.scheduler.simulation.simulation import Simulation
 from kschedctl.snapshot.fork import Fork
+from kschedctl.studies.basics.edits import cordoned_node
+from kschedctl.studies.basics.parallel import Progress
+from kschedctl.studies.basics.unknown import of_simulation, together
 from kschedctl.studies.drain import STAYING, Draining
-from kschedctl.studies.edits.node_edits import cordoned_node
 from kschedctl.studies.packing.pools import Pools, amounts_of
-from kschedctl.studies.parallel import Progress
-from kschedctl.studies.unknown import of_simulation, together
 
 
 class Limits(NamedTuple):

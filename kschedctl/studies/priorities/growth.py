@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
@@ -15,11 +16,23 @@ from kschedctl.reports.unknown import UnknownKind
 from kschedctl.scheduler.scheduler import Scheduler
 from kschedctl.scheduler.simulation.simulation import Simulation
 from kschedctl.snapshot.pod_info import PodInfo
-from kschedctl.studies.priorities.limits import PriorityLimits
+from kschedctl.studies.basics.unknown import of_simulation
 from kschedctl.studies.priorities.tiers import Tiers
-from kschedctl.studies.unknown import of_simulation
 from kschedctl.studies.what_if.placements import evictions
 from kschedctl.studies.what_if.settling import come_back, victims
+
+
+@dataclass(frozen=True)
+class PriorityLimits:
+    """``grow``: by how many pods the top tier, or the one of this name or value, grows; 0: it does not.
+
+    ``starving_seconds``: pods that wait longer starve.
+    """
+
+    grow: int = 10
+    tier: str = ""
+    starving_seconds: float = 3600.0
+
 
 NOT_GROWING = ("DaemonSet", "Node")
 """Whose pods are one a node, or a node's own."""

@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 
 from kschedctl.reports.audit.races import RaceAssumptions, RaceResult, Races
-from kschedctl.studies.parallel import UNSEEN, Progress
-from kschedctl.studies.races.expiry import FOREVER, NEVER, expiry_of
+from kschedctl.studies.basics.parallel import UNSEEN, Progress
 from kschedctl.studies.races.model import Draws, Model, RaceCounts, Setting
-from kschedctl.studies.races.question import RaceQuestion
+from kschedctl.studies.races.question import FOREVER, NEVER, RaceQuestion, expiry_of
 
 
 def races(question: RaceQuestion, progress: Progress = UNSEEN) -> Races:

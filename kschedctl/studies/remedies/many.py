@@ -16,6 +16,7 @@ from kschedctl.cluster import Cluster
 from kschedctl.reports.remedies import ChosenRemedy, HelplessPods, RemediesOfMany
 from kschedctl.scheduler.engine.extenders.extender import CallExtender
 from kschedctl.scheduler.scheduler import Scheduler
+from kschedctl.studies.basics.unknown import together
 from kschedctl.studies.controllers.stand_in import StandIn
 from kschedctl.studies.explain import explain_pod
 from kschedctl.studies.remedies.changes import Edited, ObjectKey, edited, reader
@@ -28,7 +29,6 @@ from kschedctl.studies.remedies.rollouts import RolledOut, Rollouts
 from kschedctl.studies.remedies.search import RemedyWishes
 from kschedctl.studies.remedies.trials import Trials, changed_cluster
 from kschedctl.studies.remedies.ways.new_nodes import more_like
-from kschedctl.studies.unknown import together
 from kschedctl.studies.what_if.settling import Settled, settle
 from kschedctl.studies.what_if.shared_cluster import cluster_basis
 

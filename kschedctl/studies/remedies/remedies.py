@@ -17,6 +17,7 @@ from kschedctl.scheduler.framework import Code
 from kschedctl.scheduler.framework.leaning import Effect
 from kschedctl.scheduler.plugins.dynamic_resources.plugin import DynamicResources
 from kschedctl.scheduler.scheduler import Scheduler
+from kschedctl.studies.basics.unknown import REMEDIES, together, unknown_kinds
 from kschedctl.studies.controllers.stand_in import StandIn
 from kschedctl.studies.explain import PodReference, explain_pod, stand_in_of
 from kschedctl.studies.remedies.catalogue import against, everywhere
@@ -26,7 +27,6 @@ from kschedctl.studies.remedies.ranking import Ranked, ranked
 from kschedctl.studies.remedies.rollouts import Rollouts
 from kschedctl.studies.remedies.search import RemedySearch, RemedyWishes
 from kschedctl.studies.remedies.trials import Trials, held
-from kschedctl.studies.unknown import REMEDIES, together, unknown_kinds
 from kschedctl.studies.what_if.shared_cluster import of_extenders
 
 HELPED = ("Unschedulable", "NotResponsible")

@@ -32,12 +32,12 @@ from kschedctl.lint.objects.stored_pods import as_written
 from kschedctl.scheduler.scheduler import Scheduler
 from kschedctl.scheduler.simulation.simulation import Simulation
 from kschedctl.snapshot.fork import Fork
+from kschedctl.studies.basics.edits import added, with_pods
 from kschedctl.studies.controllers.changed_workloads import Existing, first_to_go
 from kschedctl.studies.controllers.creation import create
 from kschedctl.studies.controllers.one_more import ORDINAL_LABELS, controls
 from kschedctl.studies.controllers.rollout import Rollout, renamed, roll_out
 from kschedctl.studies.controllers.rollout_limits import Change, set_pace, slot
-from kschedctl.studies.edits.cluster_edits import added, with_pods
 from kschedctl.studies.remedies.changes import ObjectKey
 from kschedctl.studies.remedies.ranking import Ranked
 from kschedctl.studies.remedies.trials import RemedyTrial, changed_cluster

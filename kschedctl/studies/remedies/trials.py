@@ -20,8 +20,8 @@ from kschedctl.scheduler.framework.leaning import Effect, Unknown
 from kschedctl.scheduler.scheduler import Framework, Scheduler
 from kschedctl.snapshot.fork import Fork
 from kschedctl.snapshot.pod_info import PodInfo
-from kschedctl.studies.controllers.admission import admit
-from kschedctl.studies.edits.cluster_edits import is_made_again, with_pods
+from kschedctl.studies.basics.edits import is_made_again, with_pods
+from kschedctl.studies.controllers.creation import admit
 from kschedctl.studies.remedies.changes import Edited, Fix, ObjectKey, edited, reader
 
 PREEMPTS = "UsePriorityClass"

@@ -38,8 +38,8 @@ from kschedctl.scheduler.scheduler import Framework, Scheduler
 from kschedctl.snapshot.delta import Delta
 from kschedctl.snapshot.fork import Fork
 from kschedctl.snapshot.pod_info import HostPort, PodInfo
-from kschedctl.studies.parallel import UNSEEN, Progress
-from kschedctl.studies.unknown import WHEN_SCHEDULABLE, unknown_kinds
+from kschedctl.studies.basics.parallel import UNSEEN, Progress
+from kschedctl.studies.basics.unknown import WHEN_SCHEDULABLE, unknown_kinds
 
 AFFINITY, PORTS, SPREAD, PODS = NodeAffinity.name, NodePorts.name, PodTopologySpread.name, InterPodAffinity.name
 VOLUMES = (VolumeRestrictions.name, VolumeZone.name, VolumeBinding.name)

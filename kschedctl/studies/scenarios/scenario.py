@@ -2,14 +2,55 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 from kschedctl.api.decoding import from_builtins
 from kschedctl.api.json_values import JsonObject, object_at
+from kschedctl.api.objects import Pod
+from kschedctl.api.workloads import made_again
+from kschedctl.cluster import Cluster
 from kschedctl.errors import InputError, KschedctlError, UsageError
+from kschedctl.reports import scenario as parts
 from kschedctl.reports.scenario import Apply, Configure, Part, Scenario, Step, scenario_schema
-from kschedctl.studies.scenarios.steps import Files
+from kschedctl.studies.basics import edits as node_edits
+from kschedctl.studies.basics.edits import returns, with_pods
+
+Files = Callable[[str], Iterable[JsonObject]]
+"""Reads the documents of a file that a scenario names."""
+
+
+@dataclass
+class Edit:
+    """A cluster with a step taken: ``pods`` that changed, None for those that are gone, and what to know of it.
+
+    ``displaced``: how many pods lost their node by it.
+    """
+
+    cluster: Cluster
+    pods: dict[tuple[str, str], Pod | None] = field(default_factory=dict)
+    notes: list[str] = field(default_factory=list)
+    displaced: int = 0
+
+    @property
+    def result(self) -> Cluster:
+        return with_pods(self.cluster, self.pods)
+
+    def change(self, pod: Pod, into: Pod | None) -> None:
+        self.pods[pod.metadata.namespace, pod.metadata.name] = into
+
+    def displace(self, pods: Iterable[Pod]) -> None:
+        """These pods lose their node; those that nobody makes anew are gone."""
+        for pod in pods:
+            self.displaced += 1
+            self.change(pod, made_again(pod) if returns(pod) else None)
+
+
+def chosen_nodes(cluster: Cluster, part: parts.SomeNodes) -> list[str]:
+    """The nodes that a step is about. Raises UsageError."""
+    return node_edits.find_nodes(cluster, part.nodes, part.selector)
+
 
 STEPS = Step.__struct_encode_fields__
 MOST_STEPS = 500
@@ -61,8 +102,8 @@ def _words(message: str, path: list[str | int], document: JsonObject) -> str:
 
 def verb(step: Step) -> tuple[str, Part]:
     """What a step does, by its name in the document, and the particulars."""
-    for name, field in zip(STEPS, step.__struct_fields__, strict=True):
-        part: Part | None = getattr(step, field)
+    for name, attribute in zip(STEPS, step.__struct_fields__, strict=True):
+        part: Part | None = getattr(step, attribute)
         if part is not None:
             return name, part
     raise InputError("a step says nothing to do")

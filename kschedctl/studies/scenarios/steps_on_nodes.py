@@ -17,9 +17,9 @@ from kschedctl.cluster import Cluster, convert
 from kschedctl.errors import UsageError
 from kschedctl.reports import scenario as parts
 from kschedctl.snapshot.node_order import HOSTNAME
-from kschedctl.studies.edits import node_edits
-from kschedctl.studies.edits.cluster_edits import pods_on, with_nodes
-from kschedctl.studies.scenarios.steps import Edit, Files, chosen_nodes
+from kschedctl.studies.basics import edits as node_edits
+from kschedctl.studies.basics.edits import pods_on, with_nodes
+from kschedctl.studies.scenarios.scenario import Edit, Files, chosen_nodes
 
 
 def cordon(part: parts.SomeNodes, cluster: Cluster, read: Files) -> Edit:

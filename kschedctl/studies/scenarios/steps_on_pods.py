@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace as changed
 from itertools import count
 
-from msgspec.structs import replace
-
+from kschedctl.api.copying import replace
 from kschedctl.api.json_values import JsonObject
 from kschedctl.api.objects import ObjectMeta, Pod, PriorityClass
 from kschedctl.api.ownership import Owner, owner_of
@@ -16,10 +14,10 @@ from kschedctl.api.workloads import made_again
 from kschedctl.cluster import Cluster, flatten
 from kschedctl.errors import UsageError
 from kschedctl.reports import scenario as parts
+from kschedctl.studies.basics.edits import pods_where
 from kschedctl.studies.controllers.changed_workloads import first_to_go
 from kschedctl.studies.controllers.rollout_limits import ordinal
-from kschedctl.studies.edits.cluster_edits import pods_where
-from kschedctl.studies.scenarios.steps import Edit, Files
+from kschedctl.studies.scenarios.scenario import Edit, Files
 
 
 def scale(part: parts.Scale, cluster: Cluster, read: Files) -> Edit:
@@ -86,7 +84,7 @@ def configure(part: parts.Configure, cluster: Cluster, read: Files) -> Edit:
     documents = list(read(part.file)) if part.file else [part.configuration]
     if len(documents) != 1:
         raise UsageError(f"{part.file} has {len(documents)} documents", hint="one KubeSchedulerConfiguration")
-    return Edit(changed(cluster, configuration=documents[0]))
+    return Edit(replace(cluster, configuration=documents[0]))
 
 
 def manifests_of(part: parts.Apply, read: Files) -> Iterator[tuple[str, JsonObject]]:

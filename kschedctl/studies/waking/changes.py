@@ -19,7 +19,7 @@ from kschedctl.snapshot.fork import Fork
 from kschedctl.snapshot.pod_info import PodInfo
 from kschedctl.snapshot.pods import group_key
 from kschedctl.studies.archive_diff import differences
-from kschedctl.studies.edits.cluster_edits import with_pods
+from kschedctl.studies.basics.edits import with_pods
 
 ACTIONS: Mapping[str, tuple[str, ...]] = {"Add": ("new",), "Update": ("old", "new"), "Delete": ("old",)}
 """Action -> which sides of the object it takes."""

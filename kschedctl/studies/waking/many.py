@@ -13,7 +13,7 @@ from kschedctl.scheduler.framework.events import POD, ChangedObject
 from kschedctl.scheduler.scheduler import Scheduler
 from kschedctl.snapshot.fork import same_pod
 from kschedctl.snapshot.pods import group_key
-from kschedctl.studies.unknown import together
+from kschedctl.studies.basics.unknown import together
 from kschedctl.studies.waking.changes import told, view_after
 from kschedctl.studies.waking.gangs import TriedGroups
 from kschedctl.studies.waking.wake_ups import wake_ups_of

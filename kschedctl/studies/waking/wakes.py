@@ -23,11 +23,12 @@ from kschedctl.scheduler.queueing.requeueing import QueueingStrategy, hears, hin
 from kschedctl.scheduler.scheduler import Framework, Scheduler
 from kschedctl.snapshot.fork import Fork, same_pod
 from kschedctl.snapshot.pod_info import PodInfo
+from kschedctl.studies.basics.unknown import VERDICT, WHEN_SCHEDULABLE, WHEN_WOKEN, together, unknown_kinds, unread
 from kschedctl.studies.controllers.workload_pods import is_waiting
-from kschedctl.studies.explain import PodReference, find_pod, not_replayed
-from kschedctl.studies.unknown import VERDICT, WHEN_SCHEDULABLE, WHEN_WOKEN, together, unknown_kinds, unread
+from kschedctl.studies.explain import PodReference, find_pod
 from kschedctl.studies.waking.changes import change_of, told, view_after
 from kschedctl.studies.waking.gangs import TriedGroups, WithGang, is_placed, member_of, with_gang, with_group
+from kschedctl.studies.why.doubts import not_replayed
 
 POPS_FROM_BACKOFF = "SchedulerPopFromBackoffQ"
 """The gate without which PreEnqueue plugins are asked only once the pod is to be tried."""
@@ -169,7 +170,7 @@ def basis_of(scheduler: Scheduler, refused: Refused) -> Basis:
     """What an answer about a refused pod rests on."""
     affected = WHEN_FITTING if refused.queue == NONE else WHEN_WOKEN
     unknown = unknown_kinds(refused.unknown, affected)
-    return {"not_replayed": not_replayed(scheduler, refused.framework), **unread(unknown)}
+    return {"not_replayed": not_replayed(refused.framework), **unread(unknown)}
 
 
 def basis_of_many(bases: Sequence[Basis]) -> Basis:

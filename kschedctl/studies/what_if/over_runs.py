@@ -7,7 +7,7 @@ from functools import partial
 from typing import Any, TypeVar
 
 from kschedctl.reports.simulation import SimulationReport, Spread, Variation, WorkloadVariation
-from kschedctl.studies.parallel import Context, Progress, Results, Task, Workers, run_all
+from kschedctl.studies.basics.parallel import Context, Progress, Results, Task, Workers, run_all
 
 Report = TypeVar("Report")
 """Tells whether it was ``interrupted``."""

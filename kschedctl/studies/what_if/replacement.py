@@ -18,9 +18,9 @@ from kschedctl.scheduler.framework.leaning import Effect, Unknown
 from kschedctl.scheduler.scheduler import Scheduler
 from kschedctl.scheduler.simulation.placement import Placements
 from kschedctl.snapshot.fork import Fork
-from kschedctl.studies.edits.cluster_edits import returns
-from kschedctl.studies.parallel import Progress, Workers, run_all
-from kschedctl.studies.unknown import REPLACEMENT, together, unknown_kinds
+from kschedctl.studies.basics.edits import returns
+from kschedctl.studies.basics.parallel import Progress, Workers, run_all
+from kschedctl.studies.basics.unknown import REPLACEMENT, together, unknown_kinds
 from kschedctl.studies.what_if.shared_cluster import Scene
 
 Nodes = tuple[str, ...]

@@ -21,8 +21,8 @@ from kschedctl.scheduler.engine.sampling import SampledFrom
 from kschedctl.scheduler.scheduler import Scheduler
 from kschedctl.scheduler.simulation.outcome import Outcome
 from kschedctl.scheduler.simulation.simulation import Simulation
-from kschedctl.studies.edits.cluster_edits import is_made_again, with_pods
-from kschedctl.studies.unknown import of_simulation
+from kschedctl.studies.basics.edits import is_made_again, with_pods
+from kschedctl.studies.basics.unknown import of_simulation
 
 
 @dataclass(frozen=True)

@@ -13,10 +13,10 @@ from kschedctl.scheduler.engine.extenders.extender import CallExtender
 from kschedctl.scheduler.engine.sampling import SampledFrom
 from kschedctl.scheduler.plugins.priority_sort import PrioritySort
 from kschedctl.scheduler.scheduler import Scheduler
-from kschedctl.studies.controllers.creation_limits import limits_not_looked_at
-from kschedctl.studies.explain import not_replayed
-from kschedctl.studies.parallel import ALONE, Workers
-from kschedctl.studies.unknown import unread
+from kschedctl.studies.basics.parallel import ALONE, Workers
+from kschedctl.studies.basics.unknown import unread
+from kschedctl.studies.controllers.creation import limits_not_looked_at
+from kschedctl.studies.why.doubts import not_replayed
 from kschedctl.studies.why.extenders import EXTENDERS_GOT
 
 EXTENDERS_KNOW = "extenders answer for the cluster as they know it, not as it is here"
@@ -64,7 +64,7 @@ def cluster_basis(
     cluster: also what to know of the answers of extenders.
     """
     found = [(s, f) for s in schedulers for name in s.configuration.profiles if (f := s.framework(name))]
-    missing = (line for scheduler, framework in found for line in not_replayed(scheduler, framework))
+    missing = (line for scheduler, framework in found for line in not_replayed(framework))
     orders = (line for scheduler in schedulers for line in _other_order(scheduler))
     ignored = (line for s in schedulers for line in s.ignored(pod.spec for pod in s.cluster.pods.templates))
     namespaces = {pod.partition("/")[0] for pod in created}

@@ -25,3 +25,9 @@ def of_cycle(cycle: Cycle, framework: Framework) -> Iterator[Unknown]:
             node = cycle.view.nodes.names[int(rejection.mask.argmax())]
             yield Unknown(Lean("Device", Effect.EITHER), Gap(NOT_SEARCHED.format(node, MAX_STEPS)))
             return
+
+
+def not_replayed(framework: Framework) -> tuple[str, ...]:
+    """What the configuration runs and this answer leaves out."""
+    unasked = (f"extender {extender.url}" for extender in framework.extenders if extender.call is None)
+    return (*(f"plugin {name}" for name in framework.missing), *unasked)

@@ -8,8 +8,8 @@ from metrics_texts import ATTEMPT_BOUNDS, attempts, histogram, number, plugin, p
 from kschedctl.reports.audit.latency import LatencySection
 from kschedctl.sources.metrics.text import read_text
 from kschedctl.studies.audit.latency import measured_section
-from kschedctl.studies.latency.levers import time_parts
 from kschedctl.studies.latency.samples import since_start
+from kschedctl.studies.latency.time_parts import time_parts
 from kschedctl.studies.latency.verdicts import LatencyLimits
 
 # 1,000 pods, each in 5 ms: 2 of Filter, 2 of Score, 1 of Bind.

@@ -18,7 +18,7 @@ from kschedctl.reports.audit.priorities import PrioritiesSection
 from kschedctl.scheduler.scheduler import Scheduler
 from kschedctl.studies.audit.ground import Ground, Thresholds
 from kschedctl.studies.audit.priorities import priorities_section
-from kschedctl.studies.priorities.limits import PriorityLimits
+from kschedctl.studies.priorities.growth import PriorityLimits
 from kschedctl.studies.priorities.tiers import Tiers
 
 NOW = "2026-05-06T12:00:00Z"

@@ -6,8 +6,14 @@ import math
 
 import pytest
 
-from kschedctl.studies.latency.histograms import ClassicHistogram, NativeHistogram
-from kschedctl.studies.latency.quantiles import Bucket, NativeBucket, bucket_quantile, native_quantile
+from kschedctl.studies.latency.histograms import (
+    Bucket,
+    ClassicHistogram,
+    NativeBucket,
+    NativeHistogram,
+    bucket_quantile,
+    native_quantile,
+)
 
 INF = math.inf
 # promql/promqltest/testdata/histograms.test: testhistogram, testhistogram2 and testhistogram3 at 50m, request_duration

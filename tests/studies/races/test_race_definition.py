@@ -9,9 +9,9 @@ from itertools import count
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kschedctl.studies.races.expiry import FOREVER
 from kschedctl.studies.races.latency import ExponentialLatency
 from kschedctl.studies.races.model import CYCLE_SECONDS, Draws, Model, RaceCounts, Setting
+from kschedctl.studies.races.question import FOREVER
 
 
 @dataclass

@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 
 from kschedctl.errors import UsageError
-from kschedctl.studies.races.expiry import FOREVER, adaptive, expiry_of
 from kschedctl.studies.races.latency import (
     ConstantLatency,
     ExponentialLatency,
@@ -17,6 +16,7 @@ from kschedctl.studies.races.latency import (
     MeasuredLatency,
     latency_of,
 )
+from kschedctl.studies.races.question import FOREVER, adaptive, expiry_of
 
 MEASURED = MeasuredLatency(np.array([0.0, 0.0, 1.0, 3.0]))
 

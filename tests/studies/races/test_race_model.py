@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kschedctl.studies.races.expiry import FOREVER
 from kschedctl.studies.races.latency import ConstantLatency, ExponentialLatency, Latency, LognormalLatency
 from kschedctl.studies.races.model import Draws, Model, RaceCounts, Setting
+from kschedctl.studies.races.question import FOREVER
 
 LATENCIES = [ConstantLatency(0.0), ConstantLatency(45.0), ExponentialLatency(10.0), LognormalLatency(1.0, 90.0)]
 

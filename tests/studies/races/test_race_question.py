@@ -12,10 +12,9 @@ from kschedctl.cluster import Cluster
 from kschedctl.errors import UsageError
 from kschedctl.scheduler.scheduler import Scheduler
 from kschedctl.studies.races.compare import percent, races
-from kschedctl.studies.races.expiry import expiry_of
 from kschedctl.studies.races.latency import ConstantLatency, ExponentialLatency, MeasuredLatency
 from kschedctl.studies.races.measured import Measures, busiest_minute, lags_of, measures_of
-from kschedctl.studies.races.question import RaceQuestion, question_of
+from kschedctl.studies.races.question import RaceQuestion, expiry_of, question_of
 
 Json = dict[str, Any]
 SMALL = RaceQuestion(nodes=(20, 50), rates=(5.0,), room=4, seconds=200.0, informer=ExponentialLatency(10.0))

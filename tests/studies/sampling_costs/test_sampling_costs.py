@@ -12,8 +12,7 @@ from kschedctl.reports.audit.sampling import SamplingCosts, SamplingPoint
 from kschedctl.scheduler.scheduler import Scheduler
 from kschedctl.studies.audit.audit import audit
 from kschedctl.studies.audit.ground import Ground
-from kschedctl.studies.sampling_costs.costs import SamplingLimits, sampling_costs, usual_costs
-from kschedctl.studies.sampling_costs.kinds import PodKind, usual_kinds
+from kschedctl.studies.sampled_searches import PodKind, SamplingLimits, sampling_costs, usual_costs, usual_kinds
 
 Json = dict[str, Any]
 ONLY_TAINTS = {

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from dataclasses import replace as replace_fields
 from functools import cached_property
 
+from kschedctl.api.copying import replace
 from kschedctl.api.kube_version import ByVersion, KubeVersion
 from kschedctl.api.objects import Device, ResourceSlice
 from kschedctl.api.quantity import parse
@@ -142,7 +142,7 @@ def build_pool(seen: Sequence[IndexedSlice], everything: Sequence[IndexedSlice],
         if pool.invalid:  # the search comes to its devices all the same
             devices = tuple(device for piece in _by_name(seen) for device in piece.devices)
             pool = Pool(pool.id, devices, invalid=pool.invalid if CHECKS_NAMES.at(features.release) else "")
-        return replace_fields(pool, incomplete=missing)
+        return replace(pool, incomplete=missing)
     first = seen[0].slice.spec.pool
     others: list[IndexedSlice] = []
     if len(seen) != first.resource_slice_count:

@@ -23,7 +23,7 @@ from kschedctl.scheduler.plugins.pod_topology_spread.plugin import PodTopologySp
 from kschedctl.scheduler.plugins.volume_restrictions import DiskMounted
 from kschedctl.scheduler.registry.facts import AnyFact
 from kschedctl.snapshot.pod_info import PodInfo
-from kschedctl.studies.edits.cluster_edits import returns
+from kschedctl.studies.basics.edits import returns
 from kschedctl.studies.remedies import kubectl
 from kschedctl.studies.remedies.changes import Fix, ObjectEdit, ObjectKey
 from kschedctl.studies.remedies.prices import Price

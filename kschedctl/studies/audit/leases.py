@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
+from kschedctl.api.ages import age
 from kschedctl.api.objects import Lease
 from kschedctl.api.observed.events import LEADER_ELECTION
 from kschedctl.api.times import nanoseconds
@@ -16,7 +17,6 @@ from kschedctl.cluster import Cluster
 from kschedctl.errors import InputError
 from kschedctl.reports.audit.leader import SchedulerLease
 from kschedctl.scheduler.configuration.document import parse_document
-from kschedctl.studies.ages import age
 from kschedctl.studies.audit.ground import Ground
 
 LASTS_SECONDS = 15

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from kschedctl.reports.audit.section import FINDINGS, SOUND, UNKNOWN
 from kschedctl.reports.findings import LEVELS, Finding, FoundRule
 from kschedctl.reports.unknown import UnknownKind, Unread, undecided
-from kschedctl.studies.unknown import together, unread
+from kschedctl.studies.basics.unknown import together, unread
 
 ERROR, WARNING, NOTE = LEVELS
 

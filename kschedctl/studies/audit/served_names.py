@@ -3,18 +3,30 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import pairwise
 
 import numpy as np
 
 from kschedctl.api.defaults import DEFAULT_SCHEDULER_NAME
-from kschedctl.api.objects import Event
+from kschedctl.api.gangs import GangProject, gangs_of
+from kschedctl.api.objects import Event, Pod
 from kschedctl.api.observed.events import assigned, first_time, reporter
-from kschedctl.cluster import SchedulerInstance
+from kschedctl.cluster import Cluster, SchedulerInstance
 from kschedctl.reports.audit.leader import DifferentSetting, ServedName, WorkingInstance
 from kschedctl.studies.audit.ground import Ground
-from kschedctl.studies.scheduler_instances.gang_schedulers import schedulers_of_gangs
+
+
+def schedulers_of_gangs(cluster: Cluster) -> frozenset[str]:
+    """The names that pods of Volcano's PodGroups give: whoever made these runs a scheduler for them."""
+    groups = {(each.metadata.namespace, each.metadata.name) for each in cluster.volcano_pod_groups}
+    templates = cluster.pods.alive().templates if groups else ()
+    return frozenset(pod.spec.scheduler_name for pod in templates if groups & set(_named(pod)))
+
+
+def _named(pod: Pod) -> Iterator[tuple[str, str]]:
+    return ((key.namespace, key.name) for key in gangs_of(pod) if key.project is GangProject.VOLCANO)
+
 
 PROFILE, EVENTS, LEASE, POD_GROUPS = "profile", "events", "lease", "podGroups"
 

@@ -15,7 +15,7 @@ from kschedctl.reports.whatif import WhatIf
 from kschedctl.scheduler.engine.extenders.extender import CallExtender
 from kschedctl.scheduler.engine.sampling import SampledFrom
 from kschedctl.scheduler.scheduler import Scheduler
-from kschedctl.studies.edits.cluster_edits import with_pods
+from kschedctl.studies.basics.edits import with_pods
 from kschedctl.studies.scenarios.scenario import no_files
 from kschedctl.studies.scenarios.steps_on_nodes import add_nodes
 from kschedctl.studies.whatif import whatif
