@@ -24,7 +24,7 @@ class AbortedError(Exception):
 
 
 class CostLimitError(AbortedError):
-    """It costs too much."""
+    """Evaluation was stopped since it costs too much."""
 
     def __init__(self) -> None:
         super().__init__(COST_LIMIT_EXCEEDED)

@@ -24,7 +24,7 @@ class Type:
     size: int = field(default=1, compare=False)
 
     def __str__(self) -> str:
-        """As cel-go shows it in messages."""
+        """The type as cel-go shows it in messages."""
         name = self.name or _SHOWN.get(self.kind, self.kind)
         return f"{name}({', '.join(map(str, self.parameters))})" if self.parameters else name
 
@@ -73,9 +73,9 @@ def parse_type(text: str) -> Type:
     >>> str(parse_type("map(string, list(A))"))
     'map(string, list(A))'
     """
-    found, rest = _parse(text.replace(" ", ""))
+    parsed, rest = _parse(text.replace(" ", ""))
     assert not rest, text
-    return found
+    return parsed
 
 
 def _parse(text: str) -> tuple[Type, str]:
@@ -112,7 +112,7 @@ def is_dyn(t: Type) -> bool:
 
 
 def is_dyn_or_error(t: Type) -> bool:
-    """The same, or it could not be told."""
+    """Whether nothing is known of a value of the type, or a fault of its expression hides it."""
     return t.kind in ("dyn", "any", "error")
 
 

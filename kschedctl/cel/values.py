@@ -107,18 +107,18 @@ class Map:
         return self.own(key)
 
     def own(self, key: Value) -> Value:
-        """The same without a default."""
+        """The value of a key, or of a number of another type that equals it, whatever the default; MISSING for none."""
         try:
-            found = self.entries.get((type(key), key), MISSING)
+            value = self.entries.get((type(key), key), MISSING)
         except TypeError:
             return MISSING
-        if found is not MISSING:
-            return found
+        if value is not MISSING:
+            return value
         for kind in _OTHER_KEYS.get(type(key), ()):
             if math.isfinite(key) and int(key) == key:
-                found = self.entries.get((kind, kind(key)), MISSING)
-                if found is not MISSING:
-                    return found
+                value = self.entries.get((kind, kind(key)), MISSING)
+                if value is not MISSING:
+                    return value
         return MISSING
 
     def __iter__(self) -> Iterator[Value]:
@@ -134,8 +134,8 @@ class DefaultMap(Map):
     __slots__ = ()
 
     def find(self, key: Value) -> Value:
-        found = self.own(key)
-        return EMPTY if found is MISSING else found
+        value = self.own(key)
+        return EMPTY if value is MISSING else value
 
 
 class GrowingMap(Map):
@@ -222,8 +222,8 @@ def _same_map(left: Map, right: Value) -> bool:
         return False
     spend(len(left))
     for key in left:
-        found = right.find(key)
-        if found is MISSING or not _not_unequal(left.own(key), found):
+        other = right.find(key)
+        if other is MISSING or not _not_unequal(left.own(key), other):
             return False
     return True
 
@@ -275,7 +275,7 @@ def integer(value: int) -> int:
 
 
 def unsigned(value: int) -> Uint:
-    """The same without sign."""
+    """An unsigned result that has to fit. Raises CelError."""
     if not 0 <= value <= UINT_MAX:
         raise CelError("unsigned integer overflow")
     return Uint(value)

@@ -134,8 +134,8 @@ class Checker:
         if target.kind == "map":
             result = target.parameters[1]
         elif target.kind == "struct":
-            found = self.structs.get(target.name, {}).get(name)
-            result = found or self._fault(at, f"undefined field '{name}'")
+            field_type = self.structs.get(target.name, {}).get(name)
+            result = field_type or self._fault(at, f"undefined field '{name}'")
         elif target.kind == "param":
             self.unification.assignable((DYN,), (target,))
         elif not is_dyn_or_error(target):
@@ -174,10 +174,10 @@ class Checker:
             wanted = tuple(self.unification.instantiated(t, fresh) for t in overload.parameters)
             if self.unification.assignable(given, wanted):
                 matching.append(overload)
-                found = self.unification.resolved(self.unification.instantiated(overload.result, fresh))
+                given_result = self.unification.resolved(self.unification.instantiated(overload.result, fresh))
                 if result is None:
-                    result = found
-                elif not is_dyn(result) and found != result:
+                    result = given_result
+                elif not is_dyn(result) and given_result != result:
                     result = DYN
         if result is None:
             return self._unmatched(node, name, given, target is not None)
@@ -200,11 +200,11 @@ class Checker:
     # -- what is made --------------------------------------------------------------------------------------------
 
     def _list(self, node: ListOf) -> Type:
-        found: Type | None = None
+        element_type: Type | None = None
         for i, element in enumerate(node.elements):
             t = self._value(element, i in node.optional)
-            found = self._joined(found, t)
-        return list_of(found or self.unification.fresh())
+            element_type = self._joined(element_type, t)
+        return list_of(element_type or self.unification.fresh())
 
     def _map(self, node: MapOf) -> Type:
         keys: Type | None = None

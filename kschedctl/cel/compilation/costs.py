@@ -16,7 +16,7 @@ from kschedctl.cel.values import Map, Opaque, Value, size
 LIMIT = 1_000_000
 """resource/v1 CELSelectorExpressionMaxCost."""
 LIST, MAP, MESSAGE = 10, 30, 40
-"""Of making one."""
+"""What making one counts for."""
 
 Cost = Callable[..., int]
 
@@ -36,7 +36,7 @@ def _part(text: Value, part: Value) -> int:
 
 
 def _traversal(value: Value, *rest: Value) -> int:
-    """Of looking at a value, however it nests."""
+    """What looking at a value counts for, however it nests."""
     if isinstance(value, str | bytes):
         return int(len(value.encode() if isinstance(value, str) else value) * _TRAVERSAL)
     if isinstance(value, list):
@@ -58,12 +58,12 @@ def _shorter(left: Value, right: Value) -> int:
 
 
 def equality(left: Value, right: Value) -> int:
-    """Of ``==``."""
+    """What ``==`` counts for."""
     return 1 if isinstance(left, Opaque) else _shorter(left, right)
 
 
 def inequality(left: Value, right: Value) -> int:
-    """Of ``!=``."""
+    """What ``!=`` counts for."""
     return _shorter(left, right)
 
 
@@ -80,7 +80,7 @@ def _member(value: Value, container: Value) -> int:
 
 
 def _made(count: int, factor: float = 1) -> int:
-    """Of making a list."""
+    """What making a list counts for."""
     return int(count * factor) + 1 + LIST
 
 

@@ -79,11 +79,11 @@ def functions() -> Functions:
     table: dict[str, Callable[..., Value] | None] = dict.fromkeys(_PLANNED)
     for library in _LIBRARIES:
         table.update(library.FUNCTIONS)
-    found: dict[str, list[Overload]] = {}
+    overloads_of: dict[str, list[Overload]] = {}
     for signature, implementation in table.items():
         name, overload = _overload(signature, implementation)
-        found.setdefault(name, []).append(overload)
-    return {name: tuple(overloads) for name, overloads in found.items()}
+        overloads_of.setdefault(name, []).append(overload)
+    return {name: tuple(overloads) for name, overloads in overloads_of.items()}
 
 
 def _overload(signature: str, implementation: Callable[..., Value] | None) -> tuple[str, Overload]:

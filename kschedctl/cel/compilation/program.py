@@ -116,9 +116,9 @@ class Planner:
             value = operand(frame)
             frame[COST] += cost
             if type(value) is Map:
-                found = value.entries.get(key, MISSING)
-                if found is not MISSING:
-                    return found
+                selected = value.entries.get(key, MISSING)
+                if selected is not MISSING:
+                    return selected
             return qualified(value, name)
 
         return Computation(run, attribute=True)
@@ -216,11 +216,11 @@ class Planner:
             frame[COST] += costs.MAP
             made = Map()
             for key, value, optional in steps:
-                at, found = key.run(frame), value.run(frame)
+                at, element = key.run(frame), value.run(frame)
                 if not optional:
-                    made.put(at, found)
-                elif is_there(found):
-                    made.put(at, found.value)
+                    made.put(at, element)
+                elif is_there(element):
+                    made.put(at, element.value)
             return made
 
         step = Computation(run)
@@ -234,11 +234,11 @@ class Planner:
             frame[COST] += costs.MESSAGE
             fields = {}
             for name, value, optional in steps:
-                found = value(frame)
+                element = value(frame)
                 if not optional:
-                    fields[name] = found
-                elif is_there(found):
-                    fields[name] = found.value
+                    fields[name] = element
+                elif is_there(element):
+                    fields[name] = element.value
             if message is None:
                 raise CelError(f"unknown type: {node.name}")
             return message.make(fields)

@@ -40,12 +40,12 @@ def qualified(value: Value, index: Value, optional: bool = False) -> Value:
         if not value:
             return NONE
         value, optional = value.value, True
-    found = _find(value, index)
+    selected = _find(value, index)
     if optional:
-        return NONE if found is MISSING else Optional(found)
-    if found is MISSING:
+        return NONE if selected is MISSING else Optional(selected)
+    if selected is MISSING:
         raise CelError(f"{'index out of bounds' if isinstance(value, list) else 'no such key'}: {_shown(index)}")
-    return found
+    return selected
 
 
 def present(value: Value, name: str) -> bool:

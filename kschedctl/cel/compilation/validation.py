@@ -59,7 +59,7 @@ def _nodes(root: SyntaxNode) -> Iterator[tuple[SyntaxNode, bool]]:
 
 
 def _constant(node: Call, checked: Checked) -> Faults:
-    """Of durations, timestamps and patterns that are written down."""
+    """The faults of a duration, timestamp or pattern that is written down."""
     name = checked.calls[node].function if node in checked.calls else ""
     if name not in _CONSTANTS or not node.args or not isinstance(node.args[0], Literal):
         return []
@@ -88,9 +88,9 @@ def _mixed_map(node: MapOf, checked: Checked) -> Faults:
         t = checked.types[value]
         types = checked.types[key], without_optional(t)[0] if optional else t
         first = first or types
-        for part, wanted, found in zip((key, value), first, types, strict=True):
-            if wanted != found:
-                faults.append((part.at, f"expected type '{wanted}' but found '{found}'"))
+        for part, wanted, given in zip((key, value), first, types, strict=True):
+            if wanted != given:
+                faults.append((part.at, f"expected type '{wanted}' but found '{given}'"))
     return faults
 
 

@@ -20,18 +20,18 @@ _MULTICAST = ipaddress.ip_network("224.0.0.0/24")
 
 def _parsed(text: str) -> _Address:
     try:
-        found = ipaddress.ip_address(text if text.isascii() else "")
+        parsed = ipaddress.ip_address(text if text.isascii() else "")
     except ValueError:
         octets = text.split(".")
         leading_zero = len(octets) == 4 and all(octet.isdecimal() for octet in octets)
         what = "IPv4 field has octet with leading zero" if leading_zero else "unable to parse IP"
         raise ValueError(f'ParseAddr("{text}"): {what}') from None
-    if isinstance(found, ipaddress.IPv6Address):
-        if found.scope_id is not None or "%" in text:
+    if isinstance(parsed, ipaddress.IPv6Address):
+        if parsed.scope_id is not None or "%" in text:
             raise ValueError("a zone is not allowed")
-        if found.ipv4_mapped is not None:
+        if parsed.ipv4_mapped is not None:
             raise ValueError("IPv4-mapped IPv6 addresses are not allowed")
-    return found
+    return parsed
 
 
 def address(text: str) -> Opaque:
@@ -89,7 +89,7 @@ def _is_link_local_multicast(value: Opaque) -> bool:
 
 
 def _is_global_unicast(value: Opaque) -> bool:
-    """As Go's netip says: also private addresses."""
+    """Whether it is one by Go's netip, which counts private addresses too."""
     held = value.held
     special = held.is_unspecified or held.is_loopback or held.is_multicast or held.is_link_local
     return not special and str(held) != "255.255.255.255"

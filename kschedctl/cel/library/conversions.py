@@ -134,12 +134,12 @@ def to_double(value: Value) -> float:
         return float(value)
     read = float if _FLOAT.fullmatch(value) else float.fromhex if _HEX.fullmatch(value) else None
     try:
-        found = read(value) if read else math.inf
+        number = read(value) if read else math.inf
     except OverflowError:
-        found = math.inf
-    if math.isinf(found):
+        number = math.inf
+    if math.isinf(number):
         raise _fails("string", "double")
-    return found
+    return number
 
 
 def to_bool(value: Value) -> bool:

@@ -46,7 +46,7 @@ class NamedFormat:
 
 
 def _prefix(check: _Check) -> _Check:
-    """Of names to which something will be added, so that they may end in a dash."""
+    """A check of names to which something will be added, so that they may end in a dash."""
     return lambda text: check(as_prefix(text))
 
 

@@ -170,7 +170,7 @@ def _inner(value: Value) -> str:
 
 
 def _quoted(text: str) -> str:
-    """As Go's ``%q`` quotes."""
+    """The text in quotes, as Go's ``%q`` writes it."""
     if text.isascii():
         return f'"{text.translate(_NOT_PRINTED)}"'
     return (

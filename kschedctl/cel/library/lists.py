@@ -48,11 +48,11 @@ def _extreme(name: str, sign: int) -> Callable[[list[Value]], Value]:
     def extreme(values: list[Value]) -> Value:
         if not values:
             raise CelError(f"{name} called on empty list")
-        found = values[0]
+        extreme_value = values[0]
         for value in values[1:]:
-            if _order(found, value) == sign:
-                found = value
-        return found
+            if _order(extreme_value, value) == sign:
+                extreme_value = value
+        return extreme_value
 
     return extreme
 
@@ -70,7 +70,7 @@ def position(values: list[Value], wanted: Value) -> int:
 
 
 def last_position(values: list[Value], wanted: Value) -> int:
-    """The same from the end."""
+    """Where a value is for the last time; -1 for nowhere."""
     return next((i for i in range(len(values) - 1, -1, -1) if _is(values[i], wanted)), -1)
 
 
@@ -113,11 +113,11 @@ def sort_by(values: list[Value], keys: list[Value]) -> list[Value]:
 
 def distinct(values: list[Value]) -> list[Value]:
     """The values without repetitions."""
-    found: list[Value] = []
+    kept: list[Value] = []
     for value in values:
-        if not any(_is(value, other) for other in found):
-            found.append(value)
-    return found
+        if not any(_is(value, other) for other in kept):
+            kept.append(value)
+    return kept
 
 
 def numbers(count: int) -> list[int]:

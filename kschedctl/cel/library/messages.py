@@ -53,10 +53,9 @@ def _wrapper(t: Type, zero: Value, low: int = 0, high: int = 0) -> MessageType:
 
 def _float(fields: Mapping[str, Value]) -> float:
     try:
-        found: float = struct.unpack("f", struct.pack("f", fields.get("value", 0.0)))[0]
+        return float(struct.unpack("f", struct.pack("f", fields.get("value", 0.0)))[0])
     except OverflowError:
         return float("inf") if fields["value"] > 0 else float("-inf")
-    return found
 
 
 def _nanos(fields: Mapping[str, Value]) -> int:

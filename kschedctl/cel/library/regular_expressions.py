@@ -131,14 +131,14 @@ def find_all(text: str, pattern: str, limit: int = -1) -> list[str]:
     ['', 'aa', '']
     """
     check(pattern)
-    found: list[str] = []
+    texts: list[str] = []
     if limit == 0:
-        return found
+        return texts
     for begin, end in _spans(text, pattern):
-        found.append(text[begin:end])
-        if len(found) == limit:
+        texts.append(text[begin:end])
+        if len(texts) == limit:
             break
-    return found
+    return texts
 
 
 FUNCTIONS: Mapping[str, Callable[..., Value]] = {

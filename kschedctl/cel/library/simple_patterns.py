@@ -143,11 +143,11 @@ class _Translation:
         return part._replace(text=f"(?:{part.text})")
 
     def _class(self) -> _Part:
-        found = _CLASS.match(self.pattern, self.at)
-        if found is None:
+        character_class = _CLASS.match(self.pattern, self.at)
+        if character_class is None:
             raise NotSimpleError(self.pattern)
-        self.at = found.end()
-        return _Part(re.sub(r"\\([dws])", lambda escape: _IN_CLASS[escape[1]], found.group()), character=True)
+        self.at = character_class.end()
+        return _Part(re.sub(r"\\([dws])", lambda escape: _IN_CLASS[escape[1]], character_class.group()), character=True)
 
     def _next(self) -> str:
         return self.pattern[self.at : self.at + 1]

@@ -31,7 +31,7 @@ def position(text: str, part: str, start: int = 0) -> int:
 
 
 def last_position(text: str, part: str, *start: int) -> int:
-    """The same from a start, or the end, backwards."""
+    """Where a part is, looked for backwards from a start or the end; -1 for nowhere."""
     if not part:
         return start[0] if start else len(text)
     if not start:

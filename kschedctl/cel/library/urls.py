@@ -54,7 +54,7 @@ def parse_request(text: str) -> URL:
 
 
 def parse(text: str) -> URL:
-    """The same of a URL whose fragment is told from the rest. Raises ValueError."""
+    """A URL as ``parse_request`` takes it, and a fragment. Raises ValueError."""
     parse_request(text)
     before, _, fragment = text.partition("#")
     if _BAD_ESCAPE.search(fragment):
@@ -142,13 +142,13 @@ def is_url(text: str) -> bool:
 
 def query(value: Opaque) -> Map:
     """The values of each name in the query; what is badly escaped is left out."""
-    found: dict[str, list[str]] = {}
+    values: dict[str, list[str]] = {}
     for piece in value.held.query.split("&"):
         if not piece or ";" in piece or _BAD_ESCAPE.search(piece):
             continue
         name, _, text = piece.partition("=")
-        found.setdefault(unquote_plus(name), []).append(unquote_plus(text))
-    return Map(found.items())
+        values.setdefault(unquote_plus(name), []).append(unquote_plus(text))
+    return Map(values.items())
 
 
 FUNCTIONS: Mapping[str, Callable[..., Value]] = {

@@ -49,7 +49,7 @@ _NAMED = {"a": "\a", "b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t", "v":
 
 def tokens(source: str) -> list[Token]:
     """All tokens and an end. Raises CompileError."""
-    found, at = [], 0
+    read, at = [], 0
     while at < len(source):
         match = _TOKEN.match(source, at)
         if match is None:
@@ -58,9 +58,9 @@ def tokens(source: str) -> list[Token]:
         if kind == "operator" or (kind == "name" and text in KEYWORDS):
             kind = text
         if kind != "space":
-            found.append(Token(kind, text, at))
+            read.append(Token(kind, text, at))
         at = match.end()
-    return [*found, Token(END, END, len(source))]
+    return [*read, Token(END, END, len(source))]
 
 
 def literal(token: Token, negative: bool = False) -> Value:
