@@ -30,7 +30,7 @@ HEADINGS = {
 def _rules_of(family: str) -> Iterator[Rule]:
     """What the module of a family has, or those of its folder, by name."""
     module = import_module(f"{rules.__name__}.{family}")
-    names = sorted(found.name for found in iter_modules(getattr(module, "__path__", ())))
+    names = sorted(module_info.name for module_info in iter_modules(getattr(module, "__path__", ())))
     for part in [import_module(f"{module.__name__}.{name}") for name in names] or [module]:
         yield from part.RULES
 

@@ -43,16 +43,16 @@ class ProjectSettings(msgspec.Struct, frozen=True, rename="kebab", forbid_unknow
 def parse_settings(document: object, where: str) -> ProjectSettings:
     """The settings in a parsed document. Raises InputError that names the field."""
     try:
-        found = from_builtins(document, ProjectSettings)
+        settings = from_builtins(document, ProjectSettings)
     except msgspec.ValidationError as error:
         what, _, field = str(error).replace("`", "").partition(" - at $.")
         raise InputError(what[:1].lower() + what[1:], where=f"{where}, {field}" if field else where) from None
-    if found.lint.kube_version is not None:
+    if settings.lint.kube_version is not None:
         try:
-            KubeVersion.supported(found.lint.kube_version)
+            KubeVersion.supported(settings.lint.kube_version)
         except ConfigurationError as error:
             raise InputError(error.what, where=f"{where}, lint.kube-version", hint=error.hint) from None
-    return found
+    return settings
 
 
 def settings_schema() -> dict[str, object]:

@@ -168,7 +168,7 @@ class ClusterFacts:
         None when no profile does, and where what was not read could make nodes fit: then nothing can be claimed.
         """
         framework, unknown = self.scheduler.framework_for(self._info(workload, self.view), self.view)
-        return None if any(each.lean.effect in (Effect.EITHER, Effect.ADMITS) for each in unknown) else framework
+        return None if any(plugin.lean.effect in (Effect.EITHER, Effect.ADMITS) for plugin in unknown) else framework
 
     def replay(self, workload: Workload, view: Fork | None = None) -> Cycle | None:
         """A scheduling cycle for one of its pods, in the cluster as it is or another; None: nobody serves it."""
@@ -262,8 +262,8 @@ class ClusterFacts:
 
 def holds(amounts: Amounts, wanted: Amounts) -> Bools:
     """(N, R) offered -> (N,): room for what is wanted, (R,); what is not wanted may be overdrawn."""
-    found: Bools = ((amounts >= wanted) | (wanted == 0)).all(axis=1)
-    return found
+    room: Bools = ((amounts >= wanted) | (wanted == 0)).all(axis=1)
+    return room
 
 
 def unencumbered(pod: Pod) -> Pod:

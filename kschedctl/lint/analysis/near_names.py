@@ -45,7 +45,7 @@ def _slips(written: str, name: str, least: int) -> int | None:
     """How many slips two names are apart; None where they are two names."""
     if written == name or _digits(written) != _digits(name):
         return None
-    ours, theirs = (_SEPARATORS.split(each.lower()) for each in (written, name))
+    ours, theirs = (_SEPARATORS.split(text.lower()) for text in (written, name))
     if "".join(ours) == "".join(theirs) or sorted(ours) == sorted(theirs):
         return 0
     differing = [(a, b) for a, b in zip(ours, theirs, strict=False) if a != b]

@@ -9,6 +9,7 @@ from kschedctl.api.json_values import array_at, text_at
 from kschedctl.api.labels import EVERYTHING, NOTHING, Selector
 from kschedctl.api.objects import (
     NodeSelectorTerm,
+    PersistentVolume,
     PersistentVolumeClaim,
     PodAffinity,
     PodAffinityTerm,
@@ -22,6 +23,7 @@ from kschedctl.snapshot.node_order import HOSTNAME, REGION, ZONE
 
 REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 PREFERRED = "preferredDuringSchedulingIgnoredDuringExecution"
+_VOLUME_TERMS: Path = ("spec", "nodeAffinity", "required", "nodeSelectorTerms")
 NODE_TERMS: Path = ("affinity", "nodeAffinity", REQUIRED, "nodeSelectorTerms")
 HARD, SOFT = "DoNotSchedule", "ScheduleAnyway"
 
@@ -120,13 +122,31 @@ def node_label_keys(workload: Workload) -> Iterator[tuple[Path, str]]:
 
 def node_terms(workload: Workload) -> Iterator[tuple[Path, NodeSelectorTerm]]:
     """Every node selector term, required or preferred, with the field that it stands in."""
+    for i, term in enumerate(required_node_terms(workload)):
+        yield (*NODE_TERMS, i), term
+    affinity = workload.spec.affinity.node_affinity if workload.spec.affinity else None
+    for i, wish in enumerate(affinity.preferred_during_scheduling_ignored_during_execution if affinity else ()):
+        yield ("affinity", "nodeAffinity", PREFERRED, i, "preference"), wish.preference
+
+
+def required_node_terms(workload: Workload) -> tuple[NodeSelectorTerm, ...]:
+    """The terms of the required node affinity, of which a node has to meet one."""
     affinity = workload.spec.affinity.node_affinity if workload.spec.affinity else None
     required = affinity.required_during_scheduling_ignored_during_execution if affinity else None
-    at = ("affinity", "nodeAffinity")
-    for i, term in enumerate(required.node_selector_terms if required else ()):
-        yield (*at, REQUIRED, "nodeSelectorTerms", i), term
-    for i, wish in enumerate(affinity.preferred_during_scheduling_ignored_during_execution if affinity else ()):
-        yield (*at, PREFERRED, i, "preference"), wish.preference
+    return required.node_selector_terms if required else ()
+
+
+def volume_node_terms(volume: PersistentVolume) -> tuple[NodeSelectorTerm, ...]:
+    """The terms of a volume's node affinity, of which a node has to meet one."""
+    required = volume.spec.node_affinity.required if volume.spec.node_affinity else None
+    return required.node_selector_terms if required else ()
+
+
+def volume_label_keys(volume: PersistentVolume) -> Iterator[tuple[Path, str]]:
+    """Every label of nodes that a volume's node affinity names, with the field that it stands in."""
+    for i, term in enumerate(volume_node_terms(volume)):
+        for j, expression in enumerate(term.match_expressions):
+            yield (*_VOLUME_TERMS, i, "matchExpressions", j, "key"), expression.key
 
 
 def storage_class_names(

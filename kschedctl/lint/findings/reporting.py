@@ -37,7 +37,7 @@ EVERYTHING = Reporting()
 
 
 def report_of(
-    found: Iterable[tuple[Rule, Problem]],
+    problems: Iterable[tuple[Rule, Problem]],
     checked: int,
     reporting: Reporting = EVERYTHING,
     maker: Callable[[Subject], str] = lambda subject: "",
@@ -49,7 +49,7 @@ def report_of(
     findings: list[Finding] = []
     suppressed: list[Suppressed] = []
     rules: dict[str, Rule] = {}
-    for rule, problem in found:
+    for rule, problem in problems:
         finding = _finding(rule, reporting.severity(rule), problem, maker(problem.subject))
         rules[rule.id] = rule
         if reason := reason_to_ignore(rule.id, problem.subject):
@@ -102,17 +102,17 @@ def _finding(rule: Rule, severity: Severity, problem: Problem, owner: str) -> Fi
 
 def _once(findings: Iterable[Finding]) -> list[Finding]:
     """What stands at one place of a file is told once, however many builds it goes into."""
-    told: list[list[Finding]] = []
+    groups_in_order: list[list[Finding]] = []
     at: dict[tuple[object, ...], list[list[Finding]]] = {}
     for finding in findings:
         groups = at.setdefault((finding.rule, finding.file, finding.line, finding.column, finding.path), [])
         alike = (group for group in groups if all(other.builds != finding.builds for other in group))
         group = next(alike, None) if finding.builds else None
         if group is None:
-            told.append(group := [])
+            groups_in_order.append(group := [])
             groups.append(group)
         group.append(finding)
-    return [_of_builds(group) for group in told]
+    return [_of_builds(group) for group in groups_in_order]
 
 
 def _of_builds(group: Sequence[Finding]) -> Finding:
@@ -143,14 +143,14 @@ def once_a_namespace(findings: Iterable[Finding], rules: Collection[str]) -> tup
     """
     findings = tuple(findings)
     alike = Counter((finding.rule, finding.namespace) for finding in findings)
-    told: set[tuple[str, str]] = set()
+    reported: set[tuple[str, str]] = set()
     kept = []
     for finding in findings:
         group = finding.rule, finding.namespace
         if finding.rule not in rules:
             kept.append(finding)
-        elif group not in told:
-            told.add(group)
+        elif group not in reported:
+            reported.add(group)
             kept.append(_standing_for(finding, alike[group] - 1))
     return tuple(kept)
 

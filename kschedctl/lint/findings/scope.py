@@ -33,7 +33,7 @@ class LintScope:
         return self.namespace in ("", subject.namespace)
 
     def _selected(self, labels: list[Mapping[str, str]]) -> bool:
-        return any(self.selector.matches(each) for each in labels) if self.selector else True
+        return any(map(self.selector.matches, labels)) if self.selector else True
 
 
 ALL_OBJECTS = LintScope()
@@ -41,10 +41,10 @@ ALL_OBJECTS = LintScope()
 
 def _labels_of_pods(context: LintContext) -> Mapping[Subject, Mapping[str, str]]:
     """Of workloads those of their pods, of a cluster's other objects their own."""
-    found: dict[Subject, Mapping[str, str]] = defaultdict(dict)
+    labels: dict[Subject, Mapping[str, str]] = defaultdict(dict)
     for item in (item for items in context.items.values() for item in items if not item.subject.document):
-        found[item.subject] = item.value.metadata.labels
-    return found | {workload.subject: workload.labels for workload in context.workloads}
+        labels[item.subject] = item.value.metadata.labels
+    return labels | {workload.subject: workload.labels for workload in context.workloads}
 
 
 def _own_labels(subject: Subject) -> Mapping[str, str]:

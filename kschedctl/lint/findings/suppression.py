@@ -98,13 +98,13 @@ def parse_baseline(document: object, where: str) -> Counter[str]:
     if not isinstance(document, Mapping) or document.get("kind") != BASELINE_KIND:
         raise InputError(f"not a {BASELINE_KIND}", where=where, hint=hint)
     try:
-        found = from_builtins(document, _Baseline)
+        baseline = from_builtins(document, _Baseline)
     except msgspec.ValidationError as error:
         what, _, field = str(error).replace("`", "").partition(" - at $.")
         raise InputError(
             what[:1].lower() + what[1:], where=f"{where}, {field}" if field else where, hint=hint
         ) from None
-    return Counter(entry.fingerprint for entry in found.findings)
+    return Counter(entry.fingerprint for entry in baseline.findings)
 
 
 def new_findings(findings: Iterable[Finding], baseline: Counter[str]) -> tuple[Finding, ...]:

@@ -102,8 +102,8 @@ def _refused(problem: Problem) -> FieldEdit | None:
         return None
     if problem.path[-1] in _COUNTS and _is_count(value):
         return SetField(problem.path, int(value))
-    said = _SUPPORTED.search(problem.message)
-    meant = [word for word in _WORD.findall(said[2]) if word.lower() == value.lower()] if said else []
+    unsupported = _SUPPORTED.search(problem.message)
+    meant = [word for word in _WORD.findall(unsupported[2]) if word.lower() == value.lower()] if unsupported else []
     return SetField(problem.path, meant[0]) if len(meant) == 1 else None
 
 

@@ -92,15 +92,15 @@ class LintContext:
         """
         located = [(document, place) for document, place in manifests if document.get("kind")]
         releases = {} if namespace else release_namespaces(located)
-        found = ManifestObjects()
+        objects = ManifestObjects()
         for document, place in located:
-            found.read(subject_of(document, place, namespace or releases.get(release_of(place), "")))
-        subjects, invalid = tuple(found.subjects), tuple(found.invalid)
+            objects.read(subject_of(document, place, namespace or releases.get(release_of(place), "")))
+        subjects, invalid = tuple(objects.subjects), tuple(objects.invalid)
         sets = {s: sets_of(s.place) for s in subjects if s.place} if sets_of else NO_SETS
         variants = Variants(subjects, sets)
-        scaled = found.scaled(variants)
+        scaled = objects.scaled(variants)
         gates = _gates_of(cluster) if cluster else gates or FeatureGates()
-        return cls(scaled, found.by_kind, cluster, invalid, subjects, gates, variants=variants, sets=sets)
+        return cls(scaled, objects.by_kind, cluster, invalid, subjects, gates, variants=variants, sets=sets)
 
     @classmethod
     def of_cluster(cls, cluster: Cluster) -> LintContext:
@@ -110,10 +110,10 @@ class LintContext:
 
     def sets_with(self, subject: Subject) -> Iterator[LintContext]:
         """The sets in which an object is applied, each as a context by itself."""
-        for each in sorted(self.sets.get(subject, ())):
-            if each not in self._set_contexts:
-                self._set_contexts[each] = self._within(each)
-            yield self._set_contexts[each]
+        for applied in sorted(self.sets.get(subject, ())):
+            if applied not in self._set_contexts:
+                self._set_contexts[applied] = self._within(applied)
+            yield self._set_contexts[applied]
 
     @cached_property
     def _set_contexts(self) -> dict[AppliedSet, LintContext]:
@@ -134,18 +134,18 @@ class LintContext:
 
     @cached_property
     def _members(self) -> Mapping[AppliedSet, ManifestObjects]:
-        found: dict[AppliedSet, ManifestObjects] = defaultdict(ManifestObjects)
+        members: dict[AppliedSet, ManifestObjects] = defaultdict(ManifestObjects)
         for subject, sets in self.sets.items():
-            for each in sets:
-                found[each].subjects.append(subject)
+            for applied in sets:
+                members[applied].subjects.append(subject)
         for workload in self.workloads:
-            for each in self.sets.get(workload.subject, ()):
-                found[each].workloads.append(workload)
+            for applied in self.sets.get(workload.subject, ()):
+                members[applied].workloads.append(workload)
         for kind, items in self.items.items():
             for item in items:
-                for each in self.sets.get(item.subject, ()):
-                    found[each].typed[kind].append(item)
-        return found
+                for applied in self.sets.get(item.subject, ()):
+                    members[applied].typed[kind].append(item)
+        return members
 
     @property
     def objects(self) -> Iterator[Subject]:
@@ -221,8 +221,8 @@ class LintContext:
         if workload.spec.priority is not None:
             return workload.spec.priority
         if workload.spec.priority_class_name:
-            found = self.priority_classes.get(workload.spec.priority_class_name)
-            return found.value if found else 0
+            priority_class = self.priority_classes.get(workload.spec.priority_class_name)
+            return priority_class.value if priority_class else 0
         return self.default_priority
 
     @cached_property
@@ -233,10 +233,10 @@ class LintContext:
     @cached_property
     def by_namespace(self) -> dict[str, list[Workload]]:
         """The linted workloads."""
-        found = defaultdict(list)
+        workloads = defaultdict(list)
         for workload in self.workloads:
-            found[workload.namespace].append(workload)
-        return found
+            workloads[workload.namespace].append(workload)
+        return workloads
 
     def selected(self, namespace: str, selector: Selector) -> list[Workload]:
         """The linted workloads of a namespace whose pods a selector matches."""
@@ -246,12 +246,12 @@ class LintContext:
 
     def selected_beside(self, subject: Subject, namespace: str, selector: Selector) -> list[Workload]:
         """Those that can be in one cluster with an object."""
-        found = self.selected(namespace, selector)
+        selected = self.selected(namespace, selector)
         if not self.variants:
-            return found
+            return selected
         key = subject, namespace, selector
         if key not in self._beside:
-            self._beside[key] = [w for w in found if self.variants.together(subject, w.subject)]
+            self._beside[key] = [w for w in selected if self.variants.together(subject, w.subject)]
         return self._beside[key]
 
     def in_one_namespace(self, one: Subject, other: Subject) -> bool:
@@ -260,7 +260,7 @@ class LintContext:
             return False
         if one.place is None or other.place is None or (one.namespace and other.namespace):
             return True
-        here, there = (f"{posixpath.dirname(each.file)}/" for each in (one.place, other.place))
+        here, there = (f"{posixpath.dirname(place.file)}/" for place in (one.place, other.place))
         return here.startswith(there) or there.startswith(here)
 
     def names_beside(self, subject: Subject, kind: str, namespace: str = "") -> set[str]:
@@ -287,7 +287,7 @@ class LintContext:
 
     def names_anywhere(self, kind: str) -> set[str]:
         """The names of a kind among the manifests, wherever they go."""
-        return {subject.name for (found, _), named in self._of_kind.items() if found == kind for subject in named}
+        return {subject.name for (other, _), named in self._of_kind.items() if other == kind for subject in named}
 
     def namespaces_of(self, kind: str, name: str) -> list[str]:
         """Those in which an object of the manifests has this kind and name."""
@@ -296,11 +296,11 @@ class LintContext:
     @cached_property
     def _of_kind(self) -> dict[tuple[str, str], list[Subject]]:
         """(kind, namespace) -> the manifests; the namespace is empty for kinds without one."""
-        found = defaultdict(list)
+        subjects = defaultdict(list)
         for subject in self.subjects:
             namespace = "" if subject.kind in UNSCOPED else subject.namespace or "default"
-            found[subject.kind, namespace].append(subject)
-        return found
+            subjects[subject.kind, namespace].append(subject)
+        return subjects
 
     @cached_property
     def _beside(self) -> dict[tuple[Subject, str, Selector], list[Workload]]:
@@ -325,11 +325,11 @@ class LintContext:
 
     @cached_property
     def _by_label(self) -> dict[tuple[str, str, str], list[Workload]]:
-        found = defaultdict(list)
+        workloads = defaultdict(list)
         for workload in self.workloads:
             for key, value in workload.labels.items():
-                found[workload.namespace, key, value].append(workload)
-        return found
+                workloads[workload.namespace, key, value].append(workload)
+        return workloads
 
     def claims(self, workload: Workload) -> Iterator[tuple[int, api.PersistentVolumeClaim]]:
         """(index of the volume, claim) of the claims that a workload names, as far as they are known."""
@@ -338,16 +338,16 @@ class LintContext:
                 key = workload.namespace, volume.persistent_volume_claim.claim_name
                 linted = self._linted_claims.get(key, ())
                 beside = (i.value for i in linted if self.variants.together(i.subject, workload.subject))
-                found = next(beside, None) or self._claims.get(key)
-                if found is not None:
-                    yield i, found
+                claim = next(beside, None) or self._claims.get(key)
+                if claim is not None:
+                    yield i, claim
 
     @cached_property
     def _linted_claims(self) -> dict[tuple[str, str], list[TypedObject[api.PersistentVolumeClaim]]]:
-        found = defaultdict(list)
+        claims = defaultdict(list)
         for item in self.linted(api.PersistentVolumeClaim):
-            found[item.subject.namespace or "default", item.subject.name].append(item)
-        return found
+            claims[item.subject.namespace or "default", item.subject.name].append(item)
+        return claims
 
     @cached_property
     def _claims(self) -> dict[tuple[str, str], api.PersistentVolumeClaim]:

@@ -18,11 +18,11 @@ Amounts = Iterator[tuple[Path, api.Resources]]
 
 def readable(resources: api.Resources) -> dict[str, Quantity]:
     """Those of the quantities that can be read; the others are findings of their own."""
-    found: dict[str, Quantity] = {}
+    amounts: dict[str, Quantity] = {}
     for name, text in resources.items():
         with suppress(QuantityError):
-            found |= quantities({name: text})
-    return found
+            amounts |= quantities({name: text})
+    return amounts
 
 
 def unreadable_requests(workload: Workload) -> Iterator[Problem]:
@@ -46,12 +46,14 @@ def uncountable(workload: Workload) -> str:
 
 def asks_for_less_than_nothing(workload: Workload) -> bool:
     """Of readable quantities."""
-    return any(amount.mantissa < 0 for _, each in _of_containers(workload) for amount in quantities(each).values())
+    return any(
+        amount.mantissa < 0 for _, resources in _of_containers(workload) for amount in quantities(resources).values()
+    )
 
 
 def _unreadable(subject: Subject, fields: Amounts) -> Iterator[Problem]:
-    for path, each in fields:
-        for name, text in each.items():
+    for path, resources in fields:
+        for name, text in resources.items():
             try:
                 quantities({name: text})
             except QuantityError as error:
@@ -62,8 +64,8 @@ def _of_containers(workload: Workload) -> Amounts:
     spec = workload.spec
     for field_name, containers in (("containers", spec.containers), ("initContainers", spec.init_containers)):
         for i, container in enumerate(containers):
-            for part, each in (("requests", container.resources.requests), ("limits", container.resources.limits)):
-                yield workload.at_field(field_name, i, "resources", part), each
+            for part, resources in (("requests", container.resources.requests), ("limits", container.resources.limits)):
+                yield workload.at_field(field_name, i, "resources", part), resources
     if spec.resources is not None:
         yield workload.at_field("resources", "requests"), spec.resources.requests
         yield workload.at_field("resources", "limits"), spec.resources.limits

@@ -105,12 +105,12 @@ def _faults(workloads: Iterable[Workload]) -> list[Problem]:
 
     What is below nothing the API server refuses in words of its own, of its own kinds.
     """
-    found = [problem for workload in workloads for problem in unreadable_requests(workload)]
-    for workload in workloads if not found else ():
-        said = uncountable(workload)
-        if said and (workload.made_by or not asks_for_less_than_nothing(workload)):
-            found.append(workload.problem(("containers",), said))
-    return found
+    problems = [problem for workload in workloads for problem in unreadable_requests(workload)]
+    for workload in workloads if not problems else ():
+        fault = uncountable(workload)
+        if fault and (workload.made_by or not asks_for_less_than_nothing(workload)):
+            problems.append(workload.problem(("containers",), fault))
+    return problems
 
 
 def _autoscaled(
@@ -122,9 +122,9 @@ def _autoscaled(
             target = subject.namespace or "default", limits.kind, limits.name
             ranges[target].append((subject, limits.fewest, limits.most))
     for workload in workloads:
-        known = ranges.get((workload.namespace, workload.kind, workload.subject.name), ())
-        found = next((limits for by, *limits in known if variants.together(by, workload.subject)), None)
-        yield scaled_by(workload, *found) if found else workload
+        autoscaled = ranges.get((workload.namespace, workload.kind, workload.subject.name), ())
+        limits_beside = next((limits for by, *limits in autoscaled if variants.together(by, workload.subject)), None)
+        yield scaled_by(workload, *limits_beside) if limits_beside else workload
 
 
 Release = tuple[str, str]
@@ -148,4 +148,4 @@ def release_namespaces(manifests: Iterable[tuple[JsonObject, Located]]) -> dict[
         namespace = field_at(document, "metadata", "namespace")
         if document.get("kind") in _INSTALLED and isinstance(namespace, str) and namespace and place.source:
             named[release_of(place)].add(namespace)
-    return {release: next(iter(found)) for release, found in named.items() if len(found) == 1}
+    return {release: next(iter(namespaces)) for release, namespaces in named.items() if len(namespaces) == 1}

@@ -33,11 +33,11 @@ def cluster_workloads(cluster: Cluster) -> Iterator[Workload]:
 
 def pods_by_owner(cluster: Cluster) -> dict[Owner, list[api.Pod]]:
     """The pods that have not ended, by their controller; those of a ReplicaSet by the Deployment behind it."""
-    found: dict[Owner, list[api.Pod]] = {}
+    by_owner: dict[Owner, list[api.Pod]] = {}
     for pod in cluster.pods:
         if not pod.terminated:
-            found.setdefault(owner_of(pod), []).append(pod)
-    return found
+            by_owner.setdefault(owner_of(pod), []).append(pod)
+    return by_owner
 
 
 OWNED = ("ReplicaSet", "StatefulSet", "ReplicationController", "PodDisruptionBudget")
@@ -54,13 +54,13 @@ class Makers:
 
     def maker(self, subject: Subject) -> str:
         """``Prometheus monitoring/k8s``, the topmost that is known; empty for what nobody made, and for manifests."""
-        found, last = Owner(subject.kind, subject.namespace, subject.name), None
+        owner, topmost = Owner(subject.kind, subject.namespace, subject.name), None
         for _ in range(HIGHEST if not subject.document else 0):
-            above = self._workloads_of_pods.get(found) if found.kind == "Pod" else self._controllers.get(found)
-            if above is None or above == found:
+            above = self._workloads_of_pods.get(owner) if owner.kind == "Pod" else self._controllers.get(owner)
+            if above is None or above == owner:
                 break
-            found = last = above
-        return str(last) if last else ""
+            owner = topmost = above
+        return str(topmost) if topmost else ""
 
     @cached_property
     def _controllers(self) -> dict[Owner, Owner]:
@@ -73,8 +73,8 @@ class Makers:
 
     def _metadata(self) -> Iterator[tuple[str, ObjectMeta]]:
         for kind in OWNED:
-            for each in getattr(self._cluster, FIELDS[kind]):
-                yield kind, each.metadata
+            for owned in getattr(self._cluster, FIELDS[kind]):
+                yield kind, owned.metadata
 
     @cached_property
     def _workloads_of_pods(self) -> dict[Owner, Owner]:

@@ -60,11 +60,12 @@ class Variants:
 
     def __init__(self, subjects: Sequence[Subject], sets: Sets = NO_SETS) -> None:
         self._homes = dict(_homes(subjects))
-        told = set(sets.values())
+        distinct_sets = set(sets.values())
         loose = (
-            any(each.loose for some in told for each in some) and len({home[:-2] for home in self._homes.values()}) > 1
+            any(applied.loose for together in distinct_sets for applied in together)
+            and len({home[:-2] for home in self._homes.values()}) > 1
         )
-        self._sets = sets if len(told) > 1 or loose else NO_SETS
+        self._sets = sets if len(distinct_sets) > 1 or loose else NO_SETS
         self._alternatives: dict[Home, dict[str, set[str]]] = {}
         holders: dict[tuple[str, ...], set[Home]] = {}
         for subject in subjects:
@@ -85,9 +86,9 @@ class Variants:
             return True
         if self._sets:
             shared = self._sets[one] & self._sets[other]
-            if not shared or any(each.closed for each in shared):
+            if not shared or any(applied.closed for applied in shared):
                 return bool(shared)
-            if all(each.loose for each in shared) and _are_apart(one, other, here[:-2], there[:-2]):
+            if all(applied.loose for applied in shared) and _are_apart(one, other, here[:-2], there[:-2]):
                 return False
         depth = next(i for i, (a, b) in enumerate(zip(here, there, strict=False)) if a != b)
         groups = self._alternatives.get(here[:depth], {})
@@ -95,12 +96,12 @@ class Variants:
 
     def largest(self, subjects: Sequence[Subject]) -> Sequence[Subject]:
         """The most of these that can be in one cluster; the first ones of as many."""
-        found: Sequence[Subject] = subjects[:1]
+        most: Sequence[Subject] = subjects[:1]
         for first in subjects if self else ():
             kept: list[Subject] = [first]
             kept += (s for s in subjects if s is not first and all(self.together(s, other) for other in kept))
-            found = max(found, kept, key=len)
-        return found if self else subjects
+            most = max(most, kept, key=len)
+        return most if self else subjects
 
     def _set_apart(self, at: Home, children: set[str]) -> None:
         """The children of a folder (or a file) are alternatives, with all that is one of them already."""
@@ -120,15 +121,15 @@ def _are_apart(one: Subject, other: Subject, here: Home, there: Home) -> bool:
 
 def _divergences(homes: set[Home]) -> Iterator[tuple[Home, set[str]]]:
     """Where the ways to these homes part, and the steps that lead on from there."""
-    open_: list[tuple[int, list[Home]]] = [(0, list(homes))]
-    while open_:
-        depth, some = open_.pop()
+    undivided: list[tuple[int, list[Home]]] = [(0, list(homes))]
+    while undivided:
+        depth, some = undivided.pop()
         by_step: dict[str, list[Home]] = {}
         for home in some:
             by_step.setdefault(home[depth], []).append(home)
         if len(by_step) > 1:
             yield some[0][:depth], set(by_step)
-        open_ += [(depth + 1, ways) for ways in by_step.values() if len(ways) > 1]
+        undivided += [(depth + 1, ways) for ways in by_step.values() if len(ways) > 1]
 
 
 def _homes(subjects: Iterable[Subject]) -> Iterator[tuple[Subject, Home]]:
@@ -152,17 +153,17 @@ def _parts(path: str) -> Home:
 
 def _parts_of_file(subjects: Sequence[Subject]) -> list[Sequence[Subject]]:
     """One after the other; another begins where an object comes a second time, as in renders written to one file."""
-    found: list[Sequence[Subject]] = []
+    parts: list[Sequence[Subject]] = []
     begin, seen = 0, set()
     for index, subject in enumerate(subjects):
         identity = _identity(subject)
-        if identity in seen and len(found) < MOST_PARTS:
+        if identity in seen and len(parts) < MOST_PARTS:
             end = _begin_of_render(subjects, begin, index)
-            found.append(subjects[begin:end])
-            begin, seen = end, {_identity(each) for each in subjects[end:index]}
+            parts.append(subjects[begin:end])
+            begin, seen = end, set(map(_identity, subjects[end:index]))
         if identity is not None:
             seen.add(identity)
-    return [*found, subjects[begin:]]
+    return [*parts, subjects[begin:]]
 
 
 def _begin_of_render(subjects: Sequence[Subject], begin: int, index: int) -> int:

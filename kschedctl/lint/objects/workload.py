@@ -246,10 +246,10 @@ def typed_at(at: Path, value: object, into: type[T]) -> T:
         what, _, where = str(error).partition(" - at `$")
         steps = [name or index for name, index in _STEP.findall(where.rstrip("`"))]
         got = _GOT.search(what)
-        found = _first_wrong(value, steps, got[1] if got else "")
+        wrong = _first_wrong(value, steps, got[1] if got else "")
         known = steps[: steps.index(ANY_KEY)] if ANY_KEY in steps else steps
         shortened = tuple(int(step) if step.isdecimal() else step for step in known)
-        path = shortened if found is None else found
+        path = shortened if wrong is None else wrong
         raise InvalidFieldError((*at, *path), what.replace("`", "").lower()) from None
 
 
@@ -262,8 +262,8 @@ def _first_wrong(value: object, steps: Sequence[str], got: str) -> Path | None:
         inner = value.items() if steps[0] == ANY_KEY else [(steps[0], value.get(steps[0]))]
     elif isinstance(value, list | tuple) and steps[0].isdecimal() and int(steps[0]) < len(value):
         inner = [(int(steps[0]), value[int(steps[0])])]
-    found = ((key, _first_wrong(each, steps[1:], got)) for key, each in inner)
-    return next(((key, *path) for key, path in found if path is not None), None)
+    wrong = ((key, _first_wrong(field_value, steps[1:], got)) for key, field_value in inner)
+    return next(((key, *path) for key, path in wrong if path is not None), None)
 
 
 def scaled_by(workload: Workload, fewest: int, most: int) -> Workload:

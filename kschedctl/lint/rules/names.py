@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 from kschedctl.api.json_values import field_at, text_at
@@ -87,9 +87,12 @@ _QUEUE = "kueue.x-k8s.io/queue-name"
 
 def storage(context: LintContext) -> Iterator[Problem]:
     if context.cluster is None:  # else vl-missing speaks
-        references = list(_of_storage(context))
-        yield from misspelt(context, references)
-        yield from elsewhere(context, (each for each in references if each.kind == "PersistentVolumeClaim"))
+        yield from _misspelt_or_elsewhere(context, list(_of_storage(context)))
+
+
+def _misspelt_or_elsewhere(context: LintContext, references: Sequence[NameReference]) -> Iterator[Problem]:
+    yield from misspelt(context, references)
+    yield from elsewhere(context, (reference for reference in references if reference.kind not in CLUSTER_SCOPED))
 
 
 def _of_storage(context: LintContext) -> Iterator[NameReference]:
@@ -110,14 +113,9 @@ def _of_storage(context: LintContext) -> Iterator[NameReference]:
             yield NameReference(subject, path, "PersistentVolumeClaim", kept.name, namespace)
 
 
-_CLAIM = ("PersistentVolumeClaim",)
-
-
 def devices(context: LintContext) -> Iterator[Problem]:
     if context.cluster is None:  # else dra-no-device speaks
-        references = list(_of_devices(context))
-        yield from misspelt(context, references)
-        yield from elsewhere(context, (each for each in references if each.kind != "DeviceClass"))
+        yield from _misspelt_or_elsewhere(context, list(_of_devices(context)))
 
 
 def _of_devices(context: LintContext) -> Iterator[NameReference]:

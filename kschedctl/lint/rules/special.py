@@ -90,14 +90,14 @@ def no_device(context: LintContext) -> Iterator[Problem]:
             template = reference.resource_claim_template_name
             kind, known = ("ResourceClaimTemplate", templates) if template else ("ResourceClaim", claims)
             name = template or reference.resource_claim_name or ""
-            found = known.get((workload.namespace, name))
+            claim = known.get((workload.namespace, name))
             path: Path = ("resourceClaims", i)
-            if found is None:
+            if claim is None:
                 yield workload.problem(path, f'there is no {kind} "{name}" in namespace {workload.namespace}')
                 continue
-            problems = [f"{kind} {name}: {problem}" for problem in _claim_problems(found.devices, classes, devices)]
+            problems = [f"{kind} {name}: {problem}" for problem in _claim_problems(claim.devices, classes, devices)]
             yield from (workload.problem(path, problem) for problem in problems)
-            fine |= {} if problems else {reference.name: found}
+            fine |= {} if problems else {reference.name: claim}
         if fine and len(fine) == len(workload.spec.resource_claims) and context.facts.no_devices(workload, fine):
             yield workload.problem(("resourceClaims",), "no node has devices that match its claims, were they all free")
 

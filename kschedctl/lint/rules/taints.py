@@ -27,7 +27,7 @@ NOT_READY = Taint("node.kubernetes.io/not-ready", "", "NoExecute")
 _SPLIT = (
     "Set effect: NoExecute and tolerationSeconds, which is allowed with no other effect; tolerate NoSchedule in another"
 )
-_SYSTEM_CLASSES = {found.metadata.name for found in SYSTEM_CLASSES}
+_SYSTEM_CLASSES = {system.metadata.name for system in SYSTEM_CLASSES}
 UNREACHABLE = Taint("node.kubernetes.io/unreachable", "", "NoExecute")
 
 
@@ -57,10 +57,10 @@ def no_execute_forever(context: LintContext) -> Iterator[Problem]:
         if workload.kind in ("DaemonSet", "Pod"):
             continue
         for i, toleration in enumerate(workload.spec.tolerations):
-            said = _everything(toleration) and not _of_system(workload)
+            reported_as_wide = _everything(toleration) and not _of_system(workload)
             if (
                 toleration.toleration_seconds is None
-                and not said
+                and not reported_as_wide
                 and any(tolerates(toleration, t) for t in (NOT_READY, UNREACHABLE))
             ):
                 message = "its pods stay on a dead node for ever and are not replaced"
@@ -254,10 +254,10 @@ def _offering(context: LintContext, workload: Workload) -> Bools:
         for name in (*c.resources.requests, *c.resources.limits)
         if is_extended(name)
     }
-    found = np.ones(len(view.nodes), np.bool_)
+    offering = np.ones(len(view.nodes), np.bool_)
     for name in wanted:
-        found &= view.allocatable[:, view.resources[name]] > 0 if name in view.resources else False
-    return found
+        offering &= view.allocatable[:, view.resources[name]] > 0 if name in view.resources else False
+    return offering
 
 
 RULES = (

@@ -33,15 +33,15 @@ def check_configuration(
     document = subject.document
     version = str(document.get("apiVersion", ""))
     if version.startswith(f"{GROUP}/") and version != API_VERSION:
-        said = fate(version, KIND) or "is no longer read"
-        yield OLD_VERSION, subject.problem(("apiVersion",), f"{version} {said}: only {API_VERSION} is read")
+        end = fate(version, KIND) or "is no longer read"
+        yield OLD_VERSION, subject.problem(("apiVersion",), f"{version} {end}: only {API_VERSION} is read")
         return
     others = of_other_versions(document, gates)
     try:
         configuration = load(document, gates)
     except ConfigurationError as error:
-        found = faults(document, gates) or [(path_of(str(error)), without_hint(error))]
-        yield from ((INVALID, subject.problem(*_with_version(path, message, others))) for path, message in found)
+        refusals = faults(document, gates) or [(path_of(str(error)), without_hint(error))]
+        yield from ((INVALID, subject.problem(*_with_version(path, message, others))) for path, message in refusals)
         return
     profiles = array_at(document, "profiles") or ({},)
     for i, (profile, as_written) in enumerate(zip(configuration.profiles.values(), profiles, strict=False)):
@@ -114,8 +114,8 @@ def _unknown(
             name = object_at(plugin).get("name")
             if name not in known:
                 at = (*path, "plugins", point, "disabled", i)
-                said = f"there is no plugin {name} to disable"
-                yield subject.problem(at, _with_version(at, said, others)[1])
+                message = f"there is no plugin {name} to disable"
+                yield subject.problem(at, _with_version(at, message, others)[1])
 
 
 def _foreign(
@@ -149,8 +149,8 @@ def _unused_args(
         here = [other for other in others if other.path[: len(at)] == at]
         if name not in running:
             known = "is not enabled" if name in in_tree(gates.minor) else "is not known, and not enabled"
-            said = f"arguments of {name}, which {known} in this profile"
-            yield subject.problem(at, _with_version(at, said, here)[1])
+            message = f"arguments of {name}, which {known} in this profile"
+            yield subject.problem(at, _with_version(at, message, here)[1])
         elif here:
             yield subject.problem(at, f"{here[0]}: this version does not look at them")
 
@@ -160,16 +160,16 @@ def _percentages(subject: Subject, configuration: SchedulerConfiguration, nodes:
     for i, profile in enumerate(configuration.profiles.values()):
         places.append((("profiles", i), profile.percentage_of_nodes_to_score or 0))
     for path, percentage in places:
-        found = nodes_to_find(percentage, nodes)
+        wanted = nodes_to_find(percentage, nodes)
         message = ""
         if percentage and nodes < LEAST_NODES:
             message = f"no effect: with {nodes} nodes all of them are looked at"
         elif percentage and nodes * percentage // 100 < LEAST_NODES:
-            message = f"{percentage} % of {nodes:,} nodes are fewer than {LEAST_NODES}, so {found} are looked for"
-        elif percentage and found > 2 * nodes_to_find(0, nodes) and nodes > 1000:
+            message = f"{percentage} % of {nodes:,} nodes are fewer than {LEAST_NODES}, so {wanted} are looked for"
+        elif percentage and wanted > 2 * nodes_to_find(0, nodes) and nodes > 1000:
             usual = nodes_to_find(0, nodes)
             message = (
-                f"{found:,} of {nodes:,} feasible nodes are looked for, by default {usual:,}: scheduling is slower"
+                f"{wanted:,} of {nodes:,} feasible nodes are looked for, by default {usual:,}: scheduling is slower"
             )
         if message:
             yield subject.problem((*path, "percentageOfNodesToScore"), message)

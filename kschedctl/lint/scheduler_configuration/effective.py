@@ -47,7 +47,7 @@ def effective_configuration(document: JsonObject | None, gates: FeatureGates) ->
         configuration.pod_max_backoff_seconds,
         tuple(shown_url(extender.url_prefix) for extender in configuration.extenders),
         kube_version=gates.version,
-        ignored=tuple(f"{path_text(each.path)}: {each}" for each in of_other_versions(document, gates)),
+        ignored=tuple(f"{path_text(other.path)}: {other}" for other in of_other_versions(document, gates)),
     )
 
 

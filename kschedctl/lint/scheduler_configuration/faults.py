@@ -33,7 +33,7 @@ def load(document: JsonObject | None, gates: FeatureGates) -> SchedulerConfigura
 def of_other_versions(document: JsonObject | None, gates: FeatureGates) -> list[OfOtherVersion]:
     """What other versions have that this one does not know; a plugin that a package registers is not meant."""
     registered = registered_plugins(other_builds=True)
-    return [each for each in other_versions.of_other_versions(document, gates.minor) if each.name not in registered]
+    return [other for other in other_versions.of_other_versions(document, gates.minor) if other.name not in registered]
 
 
 def faults(document: JsonObject, gates: FeatureGates) -> list[Fault]:
@@ -41,22 +41,22 @@ def faults(document: JsonObject, gates: FeatureGates) -> list[Fault]:
 
     Raises ThirdPartyError.
     """
-    found: list[Fault] = []
-    while len(found) < MOST:
+    known_faults: list[Fault] = []
+    while len(known_faults) < MOST:
         try:
             parsed = parse_document(document, gates.minor)
         except ConfigurationError as error:
             decoding = list(_of_decoding(error))
-            found += decoding
+            known_faults += decoding
             less = _without_all(document, [path for path, _ in decoding])
             if less == document:
-                return found
+                return known_faults
             document = less
             continue
         errors = configuration_errors(with_document_defaults(parsed, gates), gates)
-        found += [(path_of(error), error) for error in errors]
+        known_faults += [(path_of(error), error) for error in errors]
         break
-    return found[:MOST] or list(_of_profiles(document, gates))
+    return known_faults[:MOST] or list(_of_profiles(document, gates))
 
 
 def without_hint(error: ConfigurationError) -> str:
@@ -70,8 +70,8 @@ def path_of(message: str) -> Path:
     >>> path_of('profiles[0].schedulerName: Required value'), path_of("parallelism: Invalid value: 0")
     (('profiles', 0, 'schedulerName'), ('parallelism',))
     """
-    found = re.search(r"\b(profiles|extenders)\[\d+\][\w.\[\]]*", message) or re.search(r"\b[a-z]\w+(?=: )", message)
-    return steps(found[0]) if found else ()
+    named = re.search(r"\b(profiles|extenders)\[\d+\][\w.\[\]]*", message) or re.search(r"\b[a-z]\w+(?=: )", message)
+    return steps(named[0]) if named else ()
 
 
 def _of_decoding(error: ConfigurationError) -> Iterator[Fault]:

@@ -47,12 +47,12 @@ class _Labels:
 def misspelt(context: LintContext) -> Iterator[Problem]:
     if context.cluster is not None:
         return
-    said = {(problem.subject, problem.path) for problem in anti_affinity_not_self(context)}
+    reported = {(problem.subject, problem.path) for problem in anti_affinity_not_self(context)}
     labels = {namespace: _Labels(workloads) for namespace, workloads in context.by_namespace.items()}
     for workload in context.workloads:
         for path, term in pod_terms(workload):
             at = (*path, "labelSelector")
-            if (workload.subject, workload.at_field(*at)) in said:
+            if (workload.subject, workload.at_field(*at)) in reported:
                 continue
             own = not term.namespaces and term.namespace_selector is None
             among = [workload.namespace] if own else list(context.by_namespace)
@@ -70,10 +70,10 @@ def _slips(
     if selector is None or not fixed or any(context.selected(namespace, selector) for namespace in labels):
         return
     for key, value in ((requirement.key, requirement.values[0]) for requirement in fixed):
-        if any(found.has(key, value) for found in labels.values()):
+        if any(known.has(key, value) for known in labels.values()):
             continue
-        for found in labels.values():
-            meant, owners = found.nearly(key, value)
+        for known in labels.values():
+            meant, owners = known.nearly(key, value)
             beside = [owner for owner in owners if context.variants.together(workload.subject, owner.subject)]
             if beside:
                 yield f"{key}={value}", meant, workload if workload in beside else beside[0]
@@ -83,12 +83,13 @@ def _slips(
 def nobody(context: LintContext) -> Iterator[Problem]:
     if context.cluster is not None or not context.whole:  # with a cluster af-target-absent speaks
         return
-    said = {(problem.subject, problem.path) for problem in misspelt(context)}
-    said |= {(problem.subject, problem.path) for problem in elsewhere(context)}
+    reported = {(problem.subject, problem.path) for problem in misspelt(context)}
+    reported |= {(problem.subject, problem.path) for problem in elsewhere(context)}
     for workload in context.workloads:
         for term in required_terms(workload):
-            at, by_labels = workload.at_field(*term.path), workload.at_field(*term.path, "labelSelector")
-            if {(workload.subject, at), (workload.subject, by_labels)} & said or not _absent(context, workload, term):
+            paths = (workload.at_field(*term.path), workload.at_field(*term.path, "labelSelector"))
+            explained = any((workload.subject, path) in reported for path in paths)
+            if explained or not _absent(context, workload, term):
                 continue
             where = ", ".join(sorted(term.namespaces))
             message = f'no template of namespace {where} has the labels "{term.selector}"'
@@ -114,9 +115,9 @@ def elsewhere(context: LintContext) -> Iterator[Problem]:
             if not own or term.selects_itself or context.selected(workload.namespace, term.selector):
                 continue
             others = [
-                found
+                other
                 for namespace in context.by_namespace
-                for found in context.selected_beside(workload.subject, namespace, term.selector)
+                for other in context.selected_beside(workload.subject, namespace, term.selector)
             ]
             if others and not context.others_own((workload.namespace,)):
                 message = f"speaks of pods of namespace {workload.namespace} only, not of those of {others[0].subject}"

@@ -41,12 +41,12 @@ _SELECTOR, _LABELS = ("spec", "selector"), ("spec", "template", "metadata", "lab
 
 def refused(context: LintContext) -> Iterator[Problem]:
     """Of each field the first that is said of it."""
-    said = {(p.subject, p.path) for check in EXPLAINED_ELSEWHERE for p in check(context)}
+    explained = {(p.subject, p.path) for check in EXPLAINED_ELSEWHERE for p in check(context)}
     invalid = {problem.subject for problem in context.invalid}
     for subject in context.subjects:
         for problem in _problems(subject, context) if subject not in invalid else ():
-            if (subject, problem.path) not in said:
-                said.add((subject, problem.path))
+            if (subject, problem.path) not in explained:
+                explained.add((subject, problem.path))
                 yield problem
 
 
@@ -56,11 +56,11 @@ def _problems(subject: Subject, context: LintContext) -> Iterator[Problem]:
     if subject.kind not in structs or not is_written(subject):
         return
     try:
-        found = typed_at((), without_nulls(subject.document), structs[subject.kind])
+        manifest = typed_at((), without_nulls(subject.document), structs[subject.kind])
     except InvalidFieldError as wrong:
         yield subject.problem(wrong.path, str(wrong))
         return
-    errors = _errors(subject.kind, found, context)
+    errors = _errors(subject.kind, manifest, context)
     faulty = {error.field for error in errors}
     aside: set[Path] = {_LABELS} if _SELECTOR in faulty else set()  # what is missing matches nothing: one fault
     if subject.document.get("apiVersion") in _WITH_DEFAULT_SELECTOR:
@@ -68,10 +68,10 @@ def _problems(subject: Subject, context: LintContext) -> Iterator[Problem]:
     yield from (subject.problem(error.field, str(error)) for error in errors if error.field not in aside)
 
 
-def _errors(kind: str, found: Struct, context: LintContext) -> list[FieldError]:
+def _errors(kind: str, manifest: Struct, context: LintContext) -> list[FieldError]:
     if kind in around_pods.KINDS:
-        return around_pods.errors(kind, found)
-    return manifests.errors(kind, found, context.validation_options)
+        return around_pods.errors(kind, manifest)
+    return manifests.errors(kind, manifest, context.validation_options)
 
 
 def is_written(subject: Subject) -> bool:

@@ -17,8 +17,9 @@ from kschedctl.scheduler.configuration.version_fields import unread
 
 def too_new(context: LintContext) -> Iterator[Problem]:
     for subject, version in _versions(context):
-        if said := _absence(version, subject.kind, context):
-            yield subject.problem(("apiVersion",), f"{version.name} {said}", _served(subject.kind, context.gates.minor))
+        if absence := _absence(version, subject.kind, context):
+            fix = _served(subject.kind, context.gates.minor)
+            yield subject.problem(("apiVersion",), f"{version.name} {absence}", fix)
     for subject in context.subjects:
         for kind, at, value in _parts(subject):
             for path, field in unread(kind, value, context.gates):
@@ -59,16 +60,16 @@ def _absence(version: ApiVersion, kind: str, context: LintContext) -> str:
         return f"needs 1.{version.since}" + ("" if version.by_default else ", where it is off by default")
     if version.by_default or version.fate(minor) or (context.gates.overrides or {}).get(version.gate):
         return ""
-    default = [each for each in versions_of(kind) if each.by_default]
-    if any(each.is_in(minor) for each in default):
+    default = [served for served in versions_of(kind) if served.by_default]
+    if any(served.is_in(minor) for served in default):
         return f"is off by default in 1.{minor}"
-    later = (f"is off by default in 1.{minor}: it needs 1.{each.since}, as {each.name}" for each in default)
+    later = (f"is off by default in 1.{minor}: it needs 1.{served.since}, as {served.name}" for served in default)
     return next(later, "")
 
 
 def _served(kind: str, minor: int, instead: str = "") -> str:
     """What to write in this version; "" where it has no such kind."""
-    there = {each.name: each for each in versions_of(kind) if each.is_in(minor) and not each.fate(minor)}
+    there = {known.name: known for known in versions_of(kind) if known.is_in(minor) and not known.fate(minor)}
     if (instead, kind) in BY_KIND and instead not in there:
         instead = ""
     name = instead or next(reversed(there), "")

@@ -135,10 +135,10 @@ def _elsewhere(context: LintContext, subject: Subject, selector: Selector) -> li
     if context.cluster is not None or not selector.requirements:
         return []
     return [
-        found
+        workload
         for namespace in context.by_namespace
-        for found in context.selected_beside(subject, namespace, selector)
-        if found.subject.namespace
+        for workload in context.selected_beside(subject, namespace, selector)
+        if workload.subject.namespace
     ]
 
 
@@ -169,14 +169,14 @@ def _in_one_cluster(
 
 def _budgets_of(context: LintContext) -> dict[Workload, list[TypedObject[PodDisruptionBudget]]]:
     """The workloads that are selected by known budgets, with these."""
-    found: dict[Workload, list[TypedObject[PodDisruptionBudget]]] = {}
+    budgets: dict[Workload, list[TypedObject[PodDisruptionBudget]]] = {}
     for item in context.known_items(PodDisruptionBudget):
         budget = item.value
         selector = compiled(budget.spec.selector)
         if selector is not None and not selector.nothing:
             for workload in context.selected(budget.metadata.namespace or "default", selector):
-                found.setdefault(workload, []).append(item)
-    return found
+                budgets.setdefault(workload, []).append(item)
+    return budgets
 
 
 RULES = (

@@ -37,11 +37,11 @@ _FIELDS = {
 
 
 def without_effect(context: LintContext) -> Iterator[Problem]:
-    told: set[tuple[object, Path]] = set()
+    reported: set[tuple[object, Path]] = set()
     for workload in context.workloads:
         for path, message, fix in _of(workload):
-            if (workload.subject, path) not in told:
-                told.add((workload.subject, path))
+            if (workload.subject, path) not in reported:
+                reported.add((workload.subject, path))
                 yield workload.subject.problem(path, message, fix)
 
 
@@ -50,8 +50,8 @@ def _of(workload: Workload) -> Iterator[tuple[Path, str, str]]:
     on_pods = _texts(workload.annotations)
     at: Path = (*workload.at, "metadata", "annotations")
     for key, value in on_pods.items():
-        if (said := _faulty(key, value, on_pods, workload)) is not None:
-            yield (*at, key), *said
+        if (fault := _faulty(key, value, on_pods, workload)) is not None:
+            yield (*at, key), *fault
     for key in _EVICTION:
         if key in workload.labels and key not in on_pods:
             message = f"{key} is read as an annotation, and never as a label"
@@ -67,12 +67,12 @@ def _of(workload: Workload) -> Iterator[tuple[Path, str, str]]:
 def _faulty(key: str, value: str, beside: Mapping[str, str], workload: Workload) -> tuple[str, str] | None:
     """(what is wrong with an annotation of pods, what to do), None where nothing is."""
     if key in _RENAMED:
-        said = f"{key} is not read any more: Karpenter's v1beta1 renamed it", f"Write {_RENAMED[key]}"
-        return None if _RENAMED[key] in beside else said
+        fault = f"{key} is not read any more: Karpenter's v1beta1 renamed it", f"Write {_RENAMED[key]}"
+        return None if _RENAMED[key] in beside else fault
     if key in _FIELDS:
         instead = _FIELDS[key]
-        said = f"{key} is not read any more: {instead} replaced it", f"Set {instead} of the pod's spec"
-        return None if workload.written.get(instead) else said
+        fault = f"{key} is not read any more: {instead} replaced it", f"Set {instead} of the pod's spec"
+        return None if workload.written.get(instead) else fault
     if key not in _EVICTION and (meant := one_meant(key, _EVICTION)):
         return f"nothing reads {key}", f"Write {meant}"
     known = _TRUTHS.get(key, ())

@@ -6,9 +6,8 @@ from collections.abc import Iterator
 
 from kschedctl.api.labels import parse_int64
 from kschedctl.api.node_selector import NodeSelectorError, compile_preferred_terms
-from kschedctl.api.objects import NodeSelectorTerm
 from kschedctl.lint.analysis.node_requirements import alternatives
-from kschedctl.lint.analysis.placement import PREFERRED, REQUIRED
+from kschedctl.lint.analysis.placement import NODE_TERMS, PREFERRED, node_terms
 from kschedctl.lint.framework import documentation as doc
 from kschedctl.lint.framework.context import LintContext
 from kschedctl.lint.framework.rule import ERROR, NOTE, WARNING, Rule
@@ -19,7 +18,6 @@ from kschedctl.snapshot.node_order import HOSTNAME
 
 ISOLATION_WORDS = ("dedicated", "isolat", "tenant", "restricted", "compliance", "pci", "secure")
 RESTRICTED_PREFIX = "node-restriction.kubernetes.io/"
-TERMS: Path = ("affinity", "nodeAffinity", REQUIRED, "nodeSelectorTerms")
 
 
 def no_node_matches(context: LintContext) -> Iterator[Problem]:
@@ -33,10 +31,10 @@ def no_node_matches(context: LintContext) -> Iterator[Problem]:
 def one_node_matches(context: LintContext) -> Iterator[Problem]:
     facts = context.facts
     for workload in context.workloads:
-        found = facts.selected(workload)
+        selected = facts.selected(workload)
         named = HOSTNAME in workload.spec.node_selector
-        if workload.kind in SERVING and len(facts) > 1 and found.sum() == 1 and not named:
-            yield workload.problem(where(workload), f"only node {facts.names(found)} matches {demands(workload)}")
+        if workload.kind in SERVING and len(facts) > 1 and selected.sum() == 1 and not named:
+            yield workload.problem(where(workload), f"only node {facts.names(selected)} matches {demands(workload)}")
 
 
 def contradiction(context: LintContext) -> Iterator[Problem]:
@@ -44,20 +42,13 @@ def contradiction(context: LintContext) -> Iterator[Problem]:
         ways = alternatives(workload.spec)
         conflicts = [way.conditions.conflicts for way in ways]
         if ways and all(conflicts):
-            keys = ", ".join(dict.fromkeys(key for found in conflicts for key in found))
+            keys = ", ".join(dict.fromkeys(key for keys_of_term in conflicts for key in keys_of_term))
             yield workload.problem(where(workload), f"no node can meet all that is required of {keys}")
 
 
 def not_an_integer(context: LintContext) -> Iterator[Problem]:
     for workload in context.workloads:
-        affinity = workload.spec.affinity.node_affinity if workload.spec.affinity else None
-        required = affinity.required_during_scheduling_ignored_during_execution if affinity else None
-        preferred = affinity.preferred_during_scheduling_ignored_during_execution if affinity else ()
-        terms: list[tuple[Path, NodeSelectorTerm]] = [
-            ((*TERMS, i), term) for i, term in enumerate(required.node_selector_terms if required else ())
-        ]
-        terms += [((*TERMS[:2], PREFERRED, i, "preference"), wish.preference) for i, wish in enumerate(preferred)]
-        for path, term in terms:
+        for path, term in node_terms(workload):
             for j, expression in enumerate(term.match_expressions):
                 values = expression.values or ()
                 if expression.operator in ("Gt", "Lt") and len(values) == 1 and parse_int64(values[0]) is None:
@@ -107,7 +98,7 @@ def where(workload: Workload) -> Path:
     """The field that says which nodes: the first node affinity term, else nodeSelector."""
     affinity = workload.spec.affinity.node_affinity if workload.spec.affinity else None
     required = affinity.required_during_scheduling_ignored_during_execution if affinity else None
-    return TERMS if required is not None else ("nodeSelector",)
+    return NODE_TERMS if required is not None else ("nodeSelector",)
 
 
 def demands(workload: Workload) -> str:

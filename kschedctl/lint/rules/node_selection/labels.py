@@ -9,14 +9,20 @@ from typing import NamedTuple
 from kschedctl.api.objects import NodeSelectorTerm, PersistentVolume, StorageClass
 from kschedctl.lint.analysis.near_names import one_meant
 from kschedctl.lint.analysis.node_requirements import DEPRECATED, NO_LABELS, alternatives
-from kschedctl.lint.analysis.placement import node_label_keys, node_terms
+from kschedctl.lint.analysis.placement import (
+    NODE_TERMS,
+    node_label_keys,
+    node_terms,
+    required_node_terms,
+    volume_label_keys,
+)
 from kschedctl.lint.framework import documentation as doc
 from kschedctl.lint.framework.context import LintContext
 from kschedctl.lint.framework.rule import ERROR, NOTE, WARNING, Rule
 from kschedctl.lint.objects.kinds import NodePool
 from kschedctl.lint.objects.subject import Path, Problem, Subject
 from kschedctl.lint.objects.workload import Workload
-from kschedctl.lint.rules.node_selection.affinity import TERMS, where
+from kschedctl.lint.rules.node_selection.affinity import where
 
 ARCH, OS = "kubernetes.io/arch", "kubernetes.io/os"
 _NAMES = {
@@ -61,18 +67,14 @@ def misspelt(context: LintContext) -> Iterator[Problem]:
 def _of_others(context: LintContext) -> Iterator[tuple[Subject, Path, str]]:
     """What volumes and classes of storage ask of nodes, and what NodePools say of theirs."""
     for subject, volume in context.linted(PersistentVolume):
-        required = volume.spec.node_affinity.required if volume.spec.node_affinity else None
-        for i, term in enumerate(required.node_selector_terms if required else ()):
-            for j, expression in enumerate(term.match_expressions):
-                at: Path = ("spec", "nodeAffinity", "required", "nodeSelectorTerms", i, "matchExpressions", j, "key")
-                yield subject, at, expression.key
+        yield from ((subject, path, key) for path, key in volume_label_keys(volume))
     for subject, pool in context.linted(NodePool):
         for i, declared in enumerate(pool.spec.template.spec.requirements):
             yield subject, ("spec", "template", "spec", "requirements", i, "key"), declared.key
-    for subject, found in context.linted(StorageClass):
-        for i, allowed in enumerate(found.allowed_topologies):
-            for j, asked in enumerate(allowed.match_label_expressions):
-                yield subject, ("allowedTopologies", i, "matchLabelExpressions", j, "key"), asked.key
+    for subject, storage_class in context.linted(StorageClass):
+        for i, topology in enumerate(storage_class.allowed_topologies):
+            for j, requirement in enumerate(topology.match_label_expressions):
+                yield subject, ("allowedTopologies", i, "matchLabelExpressions", j, "key"), requirement.key
 
 
 @lru_cache(maxsize=4096)
@@ -94,14 +96,12 @@ def label_meant(key: str) -> str:
 
 def ored(context: LintContext) -> Iterator[Problem]:
     for workload in context.workloads:
-        affinity = workload.spec.affinity.node_affinity if workload.spec.affinity else None
-        required = affinity.required_during_scheduling_ignored_during_execution if affinity else None
-        terms = required.node_selector_terms if required else ()
+        terms = required_node_terms(workload)
         wide = [i for i, term in enumerate(terms) if _nearly_all(term)]
         others = [term for i, term in enumerate(terms) if i not in wide]
         if wide and any(_keys(term).isdisjoint(_keys(terms[wide[0]])) for term in others):
             message = "terms are alternatives: this one takes nearly every node, whatever the others ask for"
-            yield workload.problem((*TERMS, wide[0]), message)
+            yield workload.problem((*NODE_TERMS, wide[0]), message)
 
 
 def _keys(term: NodeSelectorTerm) -> set[str]:
@@ -209,8 +209,8 @@ def os_mismatch(context: LintContext) -> Iterator[Problem]:
             continue
         asked = [way.conditions.by_key.get(OS) for way in alternatives(workload.spec)]
         allowed = [values.allowed for values in asked if values is not None and values.allowed is not None]
-        if allowed and not any(name in each for each in allowed):
-            wanted = ", ".join(sorted({value for each in allowed for value in each}))
+        if allowed and not any(name in values for values in allowed):
+            wanted = ", ".join(sorted({value for values in allowed for value in values}))
             message = f"{field} says {name}, but the pods go to {wanted} nodes only: the kubelet refuses them there"
             yield workload.problem(where(workload), message)
         elif name == "windows" and field == _OS_NAME and not allowed and not workload.spec.node_name:

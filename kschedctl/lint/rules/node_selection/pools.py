@@ -74,13 +74,13 @@ def _meets(pool: Conditions, wanted: Conditions, own: set[str]) -> bool:
 
 def not_ready(context: LintContext) -> Iterator[Problem]:
     assert context.cluster is not None
-    found: dict[str, list[str]] = {}
+    nodes_in_state: dict[str, list[str]] = {}
     for node in context.cluster.nodes:
         for condition in node.status.conditions:
             if condition.status not in ("", HEALTHY.get(condition.type, condition.status)):
                 state = f"{condition.type} is {condition.status}"
-                found.setdefault(state, []).append(node.metadata.name)
-    for state, names in found.items():
+                nodes_in_state.setdefault(state, []).append(node.metadata.name)
+    for state, names in nodes_in_state.items():
         shown = ", ".join(names[:3]) + (f" and {len(names) - 3:,} more" if len(names) > 3 else "")
         message = f"{state} on {len(names):,} of {len(context.cluster.nodes):,} nodes: {shown}"
         yield Subject("Node", names[0]).problem(("status", "conditions"), message)

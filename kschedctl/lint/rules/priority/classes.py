@@ -61,8 +61,8 @@ def duplicate_value(context: LintContext) -> Iterator[Problem]:
     for subject, item in context.linted(PriorityClass):
         same = [known for known in by_value[item.value] if context.variants.together(subject, known.subject)]
         others = sorted({known.subject.name for known in same} - {subject.name})
-        told = any(known.subject.place and known.subject.name < subject.name for known in same)
-        if others and not told:
+        reported = any(known.subject.place and known.subject.name < subject.name for known in same)
+        if others and not reported:
             yield subject.problem(("value",), f"{item.value:,} is also the value of {', '.join(others)}")
 
 
@@ -76,8 +76,8 @@ def no_description(context: LintContext) -> Iterator[Problem]:
 
 def never_but_urgent(context: LintContext) -> Iterator[Problem]:
     for subject, item in context.linted(PriorityClass):
-        said = f"{item.metadata.name} {item.description}".lower()
-        words = [word for word in EVICTING_WORDS if word in said and not any(no + word in said for no in _NEGATIONS)]
+        text = f"{item.metadata.name} {item.description}".lower()
+        words = [word for word in EVICTING_WORDS if word in text and not any(no + word in text for no in _NEGATIONS)]
         if item.preemption_policy == "Never" and words:
             message = f'called "{words[0]}", but preemptionPolicy Never evicts nobody: its pods wait for room'
             yield subject.problem(("preemptionPolicy",), message)

@@ -84,9 +84,9 @@ def deleted_in_use(context: LintContext) -> Iterator[Problem]:
 def global_default_drift(context: LintContext) -> Iterator[Problem]:
     assert context.cluster is not None
     for (kind, namespace, name), pods in pods_by_owner(context.cluster).items():
-        found = {pod.spec.priority for pod in pods if pod.spec.priority is not None}
-        if len(found) > 1:
-            values = ", ".join(f"{value:,}" for value in sorted(found))
+        priorities = {pod.spec.priority for pod in pods if pod.spec.priority is not None}
+        if len(priorities) > 1:
+            values = ", ".join(f"{value:,}" for value in sorted(priorities))
             yield Subject(kind, name, namespace).problem(("spec",), f"its pods have different priorities: {values}")
 
 

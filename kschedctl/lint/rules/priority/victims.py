@@ -25,10 +25,11 @@ REQUIRED = ("affinity", "podAffinity", "requiredDuringSchedulingIgnoredDuringExe
 def affinity_to_lower(context: LintContext) -> Iterator[Problem]:
     for workload in context.workloads:
         for term in required_terms(workload):
-            found = _priorities(context, workload, term)
+            priorities = _priorities(context, workload, term)
             own = context.priority(workload)
-            if len(found) and not term.selects_itself and found.max() < own:
-                message = f"the pods that it must be with have priority {found.max():,} at most, its own is {own:,}"
+            if len(priorities) and not term.selects_itself and priorities.max() < own:
+                highest = f"{priorities.max():,} at most, its own is {own:,}"
+                message = f"the pods that it must be with have priority {highest}"
                 yield workload.problem(term.path, message)
 
 

@@ -114,8 +114,8 @@ def absurd(context: LintContext) -> Iterator[Problem]:
     for workload in context.workloads:
         for at, asked in _asked(workload):
             for name, text in asked.items():
-                if said := _absurdity(name, text, asked):
-                    yield workload.problem((*at, name), said)
+                if fault := _absurdity(name, text, asked):
+                    yield workload.problem((*at, name), fault)
 
 
 def _asked(workload: Workload) -> Iterator[tuple[Path, Resources]]:

@@ -36,9 +36,9 @@ _DEMANDED = {
 
 
 def lacking_for_quota(context: LintContext) -> Iterator[Problem]:
-    for subject, found in context.linted(ResourceQuota):
-        scoped = found.spec.scopes or found.spec.scope_selector.match_expressions
-        demanded = [name for name in found.spec.hard if name in _DEMANDED]
+    for subject, quota in context.linted(ResourceQuota):
+        scoped = quota.spec.scopes or quota.spec.scope_selector.match_expressions
+        demanded = [name for name in quota.spec.hard if name in _DEMANDED]
         for workload in () if scoped or not demanded else of_namespace(context, subject):
             limits = [item for _, item in limits_for(context, workload.subject) if item.type == "Container"]
             for i, container in enumerate(workload.spec.containers):
@@ -62,7 +62,7 @@ def _has(workload: Workload, container: Container, limits: list[LimitRangeItem],
         given += [container.resources.requests, *(limit.default_request for limit in limits)]
     pod_level = workload.spec.resources
     given += [pod_level.requests, pod_level.limits] if pod_level else []
-    return any(name in each for each in given)
+    return any(name in resources for resources in given)
 
 
 _PODS = ("pods", "count/pods")
@@ -81,18 +81,18 @@ _MOST_NAMED = 3
 
 
 def exceeded(context: LintContext) -> Iterator[Problem]:
-    for subject, found in context.linted(ResourceQuota):
-        if found.spec.scopes or found.spec.scope_selector.match_expressions:
+    for subject, quota in context.linted(ResourceQuota):
+        if quota.spec.scopes or quota.spec.scope_selector.match_expressions:
             continue
         workloads = [w for w in of_namespace(context, subject) if w.replicas and not w.owned]
-        for name, hard in found.spec.hard.items():
+        for name, hard in quota.spec.hard.items():
             try:
                 bound = parse(str(hard))
-                said = _exceeds(workloads, name, bound) or _objects(context, subject, name, bound)
+                excess = _exceeds(workloads, name, bound) or _objects(context, subject, name, bound)
             except QuantityError:  # what cannot be read is no quota
                 continue
-            if said:
-                yield subject.problem(("spec", "hard", name), f"{said}: the quota refuses what is beyond {hard}")
+            if excess:
+                yield subject.problem(("spec", "hard", name), f"{excess}: the quota refuses what is beyond {hard}")
 
 
 def _objects(context: LintContext, subject: Subject, name: str, hard: Quantity) -> str:
@@ -169,7 +169,9 @@ def _amount(workload: Workload, name: str) -> Quantity | None:
 def _defaulted(pod: Pod) -> Pod:
     """With the requests that containers have since they have a limit."""
     spec = pod.spec
-    containers, init_containers = (tuple(map(_with_requests, each)) for each in (spec.containers, spec.init_containers))
+    containers, init_containers = (
+        tuple(map(_with_requests, containers)) for containers in (spec.containers, spec.init_containers)
+    )
     return msgspec.structs.replace(
         pod, spec=msgspec.structs.replace(spec, containers=containers, init_containers=init_containers)
     )
@@ -190,14 +192,14 @@ class _Refusal(NamedTuple):
 
     part: str
     name: str
-    said: str
+    message: str
 
 
 def limits_for(context: LintContext, subject: Subject) -> Iterator[tuple[Subject, LimitRangeItem]]:
     """The items of the LimitRanges in the namespace of an object, with the LimitRange of each."""
-    for limit_range, found in context.linted(LimitRange):
+    for limit_range, limits in context.linted(LimitRange):
         if context.in_one_namespace(limit_range, subject):
-            yield from ((limit_range, item) for item in found.spec.limits)
+            yield from ((limit_range, item) for item in limits.spec.limits)
 
 
 def limit_range(context: LintContext) -> Iterator[Problem]:
@@ -209,7 +211,7 @@ def limit_range(context: LintContext) -> Iterator[Problem]:
             asked = readable(claim.spec.resources.requests)
             for refusal in _refusals(item, asked, {}) if item.type == "PersistentVolumeClaim" else ():
                 path = ("spec", "resources", "requests", refusal.name)
-                yield subject.problem(path, f"{refusal.said}: LimitRange {by.name} refuses the claim")
+                yield subject.problem(path, f"{refusal.message}: LimitRange {by.name} refuses the claim")
 
 
 def _of_workload(workload: Workload, limits: list[tuple[Subject, LimitRangeItem]]) -> Iterator[Problem]:
@@ -219,11 +221,11 @@ def _of_workload(workload: Workload, limits: list[tuple[Subject, LimitRangeItem]
         for i, (written, container) in enumerate(zip(getattr(spec, field), filled[field], strict=True)):
             asked, most = quantities(container.resources.requests), quantities(container.resources.limits)
             for by, item in limits:
-                for found in (*_refusals(item, asked, most), *_over_default(item, written, asked)):
-                    there = found.name in getattr(written.resources, found.part)
-                    path: Path = (key, i, "resources", found.part, found.name) if there else (key, i)
+                for refusal in (*_refusals(item, asked, most), *_over_default(item, written, asked)):
+                    there = refusal.name in getattr(written.resources, refusal.part)
+                    path: Path = (key, i, "resources", refusal.part, refusal.name) if there else (key, i)
                     if item.type == "Container":
-                        yield workload.problem(path, f"{found.said}: LimitRange {by.name} refuses the pods")
+                        yield workload.problem(path, f"{refusal.message}: LimitRange {by.name} refuses the pods")
     pod = msgspec.structs.replace(
         workload.pod,
         spec=msgspec.structs.replace(
@@ -232,8 +234,8 @@ def _of_workload(workload: Workload, limits: list[tuple[Subject, LimitRangeItem]
     )
     most = container_limits(pod.spec.containers, pod.spec.init_containers)
     for by, item in limits:
-        for found in _refusals(item, pod_requests(pod), most) if item.type == "Pod" else ():
-            yield workload.problem(("containers",), f"{found.said}: LimitRange {by.name} refuses the pods")
+        for refusal in _refusals(item, pod_requests(pod), most) if item.type == "Pod" else ():
+            yield workload.problem(("containers",), f"{refusal.message}: LimitRange {by.name} refuses the pods")
 
 
 def _filled(container: Container, limits: list[tuple[Subject, LimitRangeItem]]) -> Container:
@@ -272,8 +274,8 @@ def _refusals(item: LimitRangeItem, asked: Quantities, most: Quantities) -> Iter
     for name, ratio in readable(item.max_limit_request_ratio).items():
         least, upper = (amounts[name].milli_value() if name in amounts else 0 for amounts in (asked, most))
         if least and upper and upper * 1000 > ratio.milli_value() * least:
-            said = f"{name} max limit to request ratio per {item.type} is {ratio}, but provided ratio is"
-            yield _Refusal("limits", name, f"{said} {upper / least:g}")
+            message = f"{name} max limit to request ratio per {item.type} is {ratio}, but provided ratio is"
+            yield _Refusal("limits", name, f"{message} {upper / least:g}")
 
 
 def _over_default(item: LimitRangeItem, written: Container, asked: Quantities) -> Iterator[_Refusal]:
@@ -281,8 +283,8 @@ def _over_default(item: LimitRangeItem, written: Container, asked: Quantities) -
     for name, most in readable(item.default).items():
         default = name not in written.resources.limits
         if default and name in written.resources.requests and most < asked[name]:
-            said = f"request {name} is {asked[name]}, above the limit of {most} that a container without one gets"
-            yield _Refusal("requests", name, said)
+            message = f"request {name} is {asked[name]}, above the limit of {most} that a container without one gets"
+            yield _Refusal("requests", name, message)
 
 
 RULES = (

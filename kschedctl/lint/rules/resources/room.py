@@ -126,9 +126,9 @@ KARPENTER = "karpenter.sh/nodepool"
 def no_room_now(context: LintContext) -> Iterator[Problem]:
     if _adds_nodes(context.facts):
         return
-    said = {problem.subject for check in (larger_than_any_node, fragmented) for problem in check(context)}
+    explained = {problem.subject for check in (larger_than_any_node, fragmented) for problem in check(context)}
     for workload, have, placed in _short(context, lambda workload: workload.at_least):
-        if workload.subject not in said:
+        if workload.subject not in explained:
             yield workload.problem((), _message(workload.at_least, have + placed.number, placed))
 
 

@@ -52,7 +52,7 @@ def _elsewhere(context: LintContext, workload: Workload, selector: Selector) -> 
     """Workloads of other namespaces that the selector matches while it matches none in its own."""
     if context.selected(workload.namespace, selector):
         return []
-    return [found for namespace in context.by_namespace for found in context.selected(namespace, selector)]
+    return [other for namespace in context.by_namespace for other in context.selected(namespace, selector)]
 
 
 def selector_invalid(context: LintContext) -> Iterator[Problem]:

@@ -96,12 +96,12 @@ def inconsistent_group(context: LintContext) -> Iterator[Problem]:
 
 def _one_of_each(workloads: list[Workload], *, by_file: bool) -> list[Workload]:
     """The first workload with each list of constraints: what is true of it is true of the others, of its file."""
-    found: dict[tuple[bytes, str], Workload] = {}
+    first: dict[tuple[bytes, str], Workload] = {}
     for workload in workloads:
         place = workload.subject.place
         file = place.file if by_file and place else ""
-        found.setdefault((_encode(workload.spec.topology_spread_constraints), file), workload)
-    return list(found.values())
+        first.setdefault((_encode(workload.spec.topology_spread_constraints), file), workload)
+    return list(first.values())
 
 
 def already_violated(context: LintContext) -> Iterator[Problem]:

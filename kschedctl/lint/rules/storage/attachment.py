@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from kschedctl.api.objects import PersistentVolume, StorageClass
 from kschedctl.lint.analysis.node_requirements import DEPRECATED
-from kschedctl.lint.analysis.placement import HARD, node_label_keys
+from kschedctl.lint.analysis.placement import HARD, node_label_keys, volume_label_keys, volume_node_terms
 from kschedctl.lint.framework import documentation as doc
 from kschedctl.lint.framework.context import LintContext
 from kschedctl.lint.framework.rule import ERROR, WARNING, Rule
@@ -63,8 +63,7 @@ def one_node_volume(context: LintContext) -> Iterator[Problem]:
 
 
 def _in_one_zone(volume: PersistentVolume) -> bool:
-    required = volume.spec.node_affinity.required if volume.spec.node_affinity else None
-    terms = required.node_selector_terms if required else ()
+    terms = volume_node_terms(volume)
     return bool(terms) and all(
         any("zone" in e.key and e.operator == "In" and len(e.values or ()) == 1 for e in term.match_expressions)
         for term in terms
@@ -105,21 +104,9 @@ def deprecated_labels(context: LintContext) -> Iterator[Problem]:
                 message = f"{MASTER} was replaced in 1.24: newer clusters have no node with it"
                 yield workload.problem(path, message, f"Write {CONTROL_PLANE}")
     for subject, volume in context.linted(PersistentVolume):
-        required = volume.spec.node_affinity.required if volume.spec.node_affinity else None
-        for i, term in enumerate(required.node_selector_terms if required else ()):
-            for j, expression in enumerate(term.match_expressions):
-                if expression.key in DEPRECATED:
-                    at: Path = (
-                        "spec",
-                        "nodeAffinity",
-                        "required",
-                        "nodeSelectorTerms",
-                        i,
-                        "matchExpressions",
-                        j,
-                        "key",
-                    )
-                    yield subject.problem(at, f"{expression.key} is deprecated", f"Write {DEPRECATED[expression.key]}")
+        for path, key in volume_label_keys(volume):
+            if key in DEPRECATED:
+                yield subject.problem(path, f"{key} is deprecated", f"Write {DEPRECATED[key]}")
 
 
 RULES = (

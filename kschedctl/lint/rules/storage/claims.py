@@ -17,8 +17,8 @@ from kschedctl.lint.rules.storage.attachment import ONE_NODE
 def missing(context: LintContext) -> Iterator[Problem]:
     yield from _claims(context)
     if context.all_known("StorageClass", "PersistentVolume"):
-        names = {found.metadata.name for found in context.known(StorageClass)}
-        names |= {found.spec.storage_class_name for found in context.known(PersistentVolume)}
+        names = {known.metadata.name for known in context.known(StorageClass)}
+        names |= {known.spec.storage_class_name for known in context.known(PersistentVolume)}
         for subject, path, name in storage_class_names(context.linted(PersistentVolumeClaim), context.workloads):
             if name and name not in names:
                 yield subject.problem(path, f'storageclass.storage.k8s.io "{name}" not found')

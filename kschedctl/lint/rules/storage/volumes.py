@@ -6,9 +6,11 @@ Upstream: checkVolumeSatisfyClaim in pkg/controller/volume/persistentvolume/pv_c
 from __future__ import annotations
 
 import posixpath
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 
+from kschedctl.api.json_values import field_at
 from kschedctl.api.objects import PersistentVolume, PersistentVolumeClaim, StorageClass
+from kschedctl.lint.analysis.placement import volume_node_terms
 from kschedctl.lint.framework import documentation as doc
 from kschedctl.lint.framework.context import LintContext
 from kschedctl.lint.framework.rule import ERROR, WARNING, Rule
@@ -23,17 +25,14 @@ _DEFAULT_CLASS = ("storageclass.kubernetes.io/is-default-class", "storageclass.b
 
 def unpinned(context: LintContext) -> Iterator[Problem]:
     for subject, volume in context.linted(PersistentVolume):
-        spec = subject.document.get("spec")
-        required = volume.spec.node_affinity.required if volume.spec.node_affinity else None
-        terms = required.node_selector_terms if required else ()
-        if isinstance(spec, Mapping) and spec.get("local") is not None and not terms:
+        if field_at(subject.document, "spec", "local") is not None and not volume_node_terms(volume):
             message = "spec.nodeAffinity: Required value: Local volume requires node affinity"
             yield subject.problem(("spec", "local"), message)
 
 
 def immediate(context: LintContext) -> Iterator[Problem]:
-    for subject, found in context.linted(StorageClass):
-        if found.provisioner == NO_PROVISIONER and found.volume_binding_mode in (None, "Immediate"):
+    for subject, storage_class in context.linted(StorageClass):
+        if storage_class.provisioner == NO_PROVISIONER and storage_class.volume_binding_mode in (None, "Immediate"):
             message = "claims are bound to any node's volume before it is known where the pod can run"
             yield subject.problem(("volumeBindingMode",), message, "Write volumeBindingMode: WaitForFirstConsumer")
 
@@ -45,19 +44,18 @@ def never_binds(context: LintContext) -> Iterator[Problem]:
         if claim.status.phase == "Bound":
             continue
         if name := claim.spec.volume_name:
-            found = next((volume for volume in beside if volume.metadata.name == name), None)
-            if found is not None and (said := _named_mismatch(subject, claim, found)) is not None:
-                path, what = said
+            named = next((volume for volume in beside if volume.metadata.name == name), None)
+            if named is not None and (mismatch := _named_mismatch(subject, claim, named)) is not None:
+                path, what = mismatch
                 yield subject.problem(path, f"volume {name} is never bound to it: {what}")
             continue
         wanted = claim.spec.storage_class_name
         of_class = [volume for volume in beside if volume.spec.storage_class_name == wanted and _is_free(volume)]
-        said_of = [_mismatch(claim, volume) for volume in of_class]
-        if said_of and all(said_of) and _is_static(context, subject, wanted) and (first := said_of[0]) is not None:
-            path, what = first
-            yield subject.problem(
-                path, f"none of the volumes of its class fits, as {of_class[0].metadata.name}: {what}"
-            )
+        mismatches = [_mismatch(claim, volume) for volume in of_class]
+        if mismatches and all(mismatches) and _is_static(context, subject, wanted) and mismatches[0] is not None:
+            path, what = mismatches[0]
+            message = f"none of the volumes of its class fits, as {of_class[0].metadata.name}: {what}"
+            yield subject.problem(path, message)
 
 
 def _is_free(volume: PersistentVolume) -> bool:
@@ -101,7 +99,7 @@ def _is_static(context: LintContext, subject: Subject, name: str | None) -> bool
     """Whether nothing makes volumes of the class."""
     classes = context.beside(subject, [i for i in context.known_items(StorageClass) if i.subject.name == name])
     if classes:
-        return all(found.provisioner == NO_PROVISIONER for found in classes)
+        return all(storage_class.provisioner == NO_PROVISIONER for storage_class in classes)
     return name in _STATIC and context.all_known("StorageClass")
 
 
@@ -112,7 +110,7 @@ def no_default(context: LintContext) -> Iterator[Problem]:
         beside: list[StorageClass] = context.beside(subject, near)
         named = claim.spec.storage_class_name is not None or claim.spec.volume_name
         if beside and not named and not any(map(_is_default, beside)) and not context.beside(subject, volumes):
-            names = ", ".join(found.metadata.name for found in beside)
+            names = ", ".join(storage_class.metadata.name for storage_class in beside)
             message = f"it names no storageClassName, and none of the classes here is the default: {names}"
             yield subject.problem(("spec",), message)
 
@@ -122,8 +120,8 @@ def _folder(subject: Subject) -> str:
     return posixpath.dirname(subject.place.file) if subject.place else ""
 
 
-def _is_default(found: StorageClass) -> bool:
-    return any(found.metadata.annotations.get(key) == "true" for key in _DEFAULT_CLASS)
+def _is_default(storage_class: StorageClass) -> bool:
+    return any(storage_class.metadata.annotations.get(key) == "true" for key in _DEFAULT_CLASS)
 
 
 RULES = (
