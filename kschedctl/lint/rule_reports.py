@@ -49,8 +49,8 @@ def table_text() -> str:
     lines.append("Rules marked with ★ need to see nodes and pods. `kschedctl lint explain RULE` tells one in full.\n")
     lines.append(
         "Advice that many do without, marked with ◦, is given with `--profile strict` (or `profile: strict` in the "
-        f"settings), and where it is selected. {_told_once()} are told once a namespace, with how many more there are; "
-        "`--profile all` tells everything wherever it is found.\n"
+        f"settings), and where it is selected. {_once_a_namespace()} are told once a namespace, with how many more "
+        "there are; `--profile all` tells everything wherever it is found.\n"
     )
     for family in rule_list().families:
         lines += [
@@ -65,7 +65,7 @@ def table_text() -> str:
     return "\n".join([*lines, PEERS.read_text()])
 
 
-def _told_once() -> str:
+def _once_a_namespace() -> str:
     names = [f"`{rule.id}`" for rule in RULES if rule.once]
     return f"{', '.join(names[:-1])} and {names[-1]}"
 

@@ -273,7 +273,7 @@ def unencumbered(pod: Pod) -> Pod:
 
 
 MOST_PLACED = 1000
-"""Of a workload no more pods are placed; one that has room for so many has room."""
+"""The most pods of a workload that are placed; one that has room for so many has room."""
 
 
 class Placed(NamedTuple):
@@ -288,7 +288,7 @@ class Placed(NamedTuple):
 
 
 def placed_now(facts: ClusterFacts, wanted: Mapping[Workload, int]) -> dict[Workload, Placed]:
-    """Of so many more pods of each of the workloads, each by itself.
+    """How many of so many more pods of each workload find a node, each workload by itself.
 
     Their volumes, claims and gates are left out: what those refer to may be created together with the workload. What no
     profile serves, and what leans on something that was not read, is not there.

@@ -19,10 +19,10 @@ _LETTER_APART = """
     west work worker workers
 """
 _WORDS = frozenset(_LETTER_APART.split())
-"""Of which another word is a letter away: whoever writes one of them means it."""
+"""Words that others are a letter away from: whoever writes one of them means it."""
 _SEPARATORS = re.compile("[-._/]")
 _MOST_SLIPS = 2
-"""As many letters longer or shorter, and twice as many that only one of two names has."""
+"""The most letters by which two names differ in length; twice as many may be in one of them alone."""
 _LEAST, _SHORT, _LONG = 3, 4, 8
 """Letters that a word has to have to be a slip; of one that may be a word of its own; for two slips."""
 

@@ -57,13 +57,13 @@ class Term(NamedTuple):
 
 
 def required_terms(workload: Workload) -> Iterator[Term]:
-    """Of the pod affinity; terms with selectors that the API would refuse are left out."""
+    """The required terms of pod affinity, less those with selectors that the API would refuse."""
     affinity = workload.spec.affinity
     return _terms(workload, affinity.pod_affinity if affinity else None, "podAffinity")
 
 
 def anti_affinity_terms(workload: Workload) -> Iterator[Term]:
-    """Of the pod anti-affinity."""
+    """The required terms of pod anti-affinity, less those with selectors that the API would refuse."""
     affinity = workload.spec.affinity
     return _terms(workload, affinity.pod_anti_affinity if affinity else None, "podAntiAffinity")
 

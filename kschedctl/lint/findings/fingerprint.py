@@ -20,12 +20,12 @@ NAMES = ("name", "key", "topologyKey", "hostPort", "containerPort")
 
 
 def fingerprint(rule: str, subject: Subject, path: Path) -> str:
-    """The same for the same problem; findings that are alike in all this share it."""
+    """A name of the problem, the same in every run; findings that are alike in all this share it."""
     return _digest(rule, str(subject), *_names(subject.document, path))
 
 
 def first_fingerprint(finding: Finding) -> str:
-    """As the first baselines have it: by file, and by indices; in a cluster fields were those of pods."""
+    """The fingerprint of the first baselines: by file, and by indices; in a cluster fields were those of pods."""
     path = finding.path if finding.file else _OF_PODS.sub("", finding.path)
     return _digest(finding.rule, finding.file, finding.object, path)
 

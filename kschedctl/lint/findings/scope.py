@@ -40,7 +40,7 @@ ALL_OBJECTS = LintScope()
 
 
 def _labels_of_pods(context: LintContext) -> Mapping[Subject, Mapping[str, str]]:
-    """Of workloads those of their pods, of a cluster's other objects their own."""
+    """The labels of workloads' pods, and those of a cluster's other objects."""
     labels: dict[Subject, Mapping[str, str]] = defaultdict(dict)
     for item in (item for items in context.items.values() for item in items if not item.subject.document):
         labels[item.subject] = item.value.metadata.labels

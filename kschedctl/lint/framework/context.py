@@ -227,7 +227,7 @@ class LintContext:
 
     @cached_property
     def default_priority(self) -> int:
-        """That of new pods that name no class."""
+        """The priority of new pods that name no class."""
         return min((c.value for c in self.priority_classes.values() if c.global_default), default=0)
 
     @cached_property
@@ -245,7 +245,7 @@ class LintContext:
         return self._selected[namespace, selector]
 
     def selected_beside(self, subject: Subject, namespace: str, selector: Selector) -> list[Workload]:
-        """Those that can be in one cluster with an object."""
+        """The linted workloads whose pods a selector matches and that can be in one cluster with an object."""
         selected = self.selected(namespace, selector)
         if not self.variants:
             return selected
@@ -290,7 +290,7 @@ class LintContext:
         return {subject.name for (other, _), named in self._of_kind.items() if other == kind for subject in named}
 
     def namespaces_of(self, kind: str, name: str) -> list[str]:
-        """Those in which an object of the manifests has this kind and name."""
+        """The namespaces in which an object of the manifests has this kind and name."""
         return [space for (k, space) in self._of_kind if k == kind and name in self._names(kind, space)]
 
     @cached_property
@@ -351,7 +351,7 @@ class LintContext:
 
     @cached_property
     def _claims(self) -> dict[tuple[str, str], api.PersistentVolumeClaim]:
-        """Those of the cluster."""
+        """The claims of the cluster, by namespace and name."""
         claims = self.cluster.persistent_volume_claims if self.cluster else ()
         return {(c.metadata.namespace or "default", c.metadata.name): c for c in claims}
 

@@ -17,7 +17,7 @@ Amounts = Iterator[tuple[Path, api.Resources]]
 
 
 def readable(resources: api.Resources) -> dict[str, Quantity]:
-    """Those of the quantities that can be read; the others are findings of their own."""
+    """The quantities that can be read; the others are findings of their own."""
     amounts: dict[str, Quantity] = {}
     for name, text in resources.items():
         with suppress(QuantityError):

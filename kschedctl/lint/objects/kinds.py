@@ -57,7 +57,7 @@ class ScaledObjectSpec(Struct, frozen=True):
 
 
 class ScaledObject(Scaler, frozen=True):
-    """Of KEDA, which scales to none at all only when nothing is to be done: then there is nothing to evict either."""
+    """The autoscaler of KEDA, which scales to none only when nothing is to be done: nothing is evicted then."""
 
     spec: ScaledObjectSpec = ScaledObjectSpec()
 
@@ -129,7 +129,7 @@ class NodePoolSpec(Struct, frozen=True):
 
 
 class NodePool(Struct, frozen=True):
-    """Of Karpenter."""
+    """The pools of nodes that Karpenter makes."""
 
     spec: NodePoolSpec = NodePoolSpec()
 

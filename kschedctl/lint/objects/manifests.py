@@ -53,7 +53,7 @@ ObjectsByKind = Mapping[type, tuple[TypedObject[Any], ...]]
 
 @dataclass
 class ManifestObjects:
-    """Of manifests: what of them can be read, and what is wrong with the others."""
+    """What of manifests can be read, and what is wrong with the others."""
 
     subjects: list[Subject] = field(default_factory=list)
     workloads: list[Workload] = field(default_factory=list)
@@ -101,9 +101,9 @@ def subject_of(document: JsonObject, place: Located, otherwise: str) -> Subject:
 
 
 def _faults(workloads: Iterable[Workload]) -> list[Problem]:
-    """Of what an object makes: quantities that cannot be read, else sums that cannot be counted.
+    """The quantities of what an object makes that cannot be read, else sums that cannot be counted.
 
-    What is below nothing the API server refuses in words of its own, of its own kinds.
+    Of its own kinds the API server refuses what is below nothing in words of its own.
     """
     problems = [problem for workload in workloads for problem in unreadable_requests(workload)]
     for workload in workloads if not problems else ():

@@ -19,7 +19,7 @@ Home = tuple[str, ...]
 """Folders, file, and the number of a part of the file."""
 
 MOST_PARTS = 50
-"""Of one file; nobody writes more renders into one, and all of them are compared with each other."""
+"""Renders in one file; nobody writes more into one, and all of them are compared with each other."""
 
 BUILT = "<built>"
 """Stands for the file that nobody wrote."""
@@ -51,12 +51,12 @@ class AppliedSet(NamedTuple):
 
 
 Sets = Mapping[Subject, frozenset[AppliedSet]]
-"""Those in which objects are; none where all is one."""
+"""The sets that each object is in; none where all is one."""
 NO_SETS: Sets = MappingProxyType({})
 
 
 class Variants:
-    """Of these objects, and the sets in which they are applied."""
+    """Which of these objects are alternatives, and in which sets they are applied."""
 
     def __init__(self, subjects: Sequence[Subject], sets: Sets = NO_SETS) -> None:
         self._homes = dict(_homes(subjects))

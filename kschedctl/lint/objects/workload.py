@@ -55,7 +55,7 @@ class _Volume(api.Struct, frozen=True):
 
 
 class _Volumes(api.Struct, frozen=True):
-    """What of a pod's spec scheduling does not read."""
+    """The volumes of a pod with what scheduling does not read of them."""
 
     volumes: tuple[_Volume, ...] = ()
 

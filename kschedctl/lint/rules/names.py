@@ -211,7 +211,7 @@ _NAME = "kubernetes.io/metadata.name"
 _KINDS = ("Namespace", "Project", "ProjectRequest")
 
 
-class _Named(NamedTuple):
+class _NamespaceReference(NamedTuple):
     """A namespace that a field names; ``needed``: without it no pod is ever made, or finds a node."""
 
     subject: Subject
@@ -236,7 +236,7 @@ def missing(context: LintContext) -> Iterator[Problem]:
 _OF_OBJECT: Path = ("metadata", "namespace")
 
 
-def _of_objects(context: LintContext) -> Iterator[_Named]:
+def _of_objects(context: LintContext) -> Iterator[_NamespaceReference]:
     """Needed where the file of what makes pods makes another namespace, and no object of that one is elsewhere."""
     making = {subject.place.file for subject in context.subjects if subject.kind == "Namespace" and subject.place}
     files: dict[str, set[str]] = {}
@@ -247,7 +247,7 @@ def _of_objects(context: LintContext) -> Iterator[_Named]:
         name = subject.namespace
         if name and _is_written(subject):
             alone = subject.place is not None and files.get(name) == {subject.place.file} <= making
-            yield _Named(subject, _OF_OBJECT, name, alone and subject.kind in TEMPLATES)
+            yield _NamespaceReference(subject, _OF_OBJECT, name, alone and subject.kind in TEMPLATES)
 
 
 def _is_written(subject: Subject) -> bool:
@@ -255,18 +255,18 @@ def _is_written(subject: Subject) -> bool:
     return bool(field_at(subject.document, "metadata", "namespace"))
 
 
-def _of_terms(context: LintContext) -> Iterator[_Named]:
+def _of_terms(context: LintContext) -> Iterator[_NamespaceReference]:
     used = {subject.namespace for subject in context.subjects}
     for workload in context.workloads:
         for path, term in pod_terms(workload):
             required = "podAffinity" in path and REQUIRED in path
             for i, name in enumerate(term.namespaces):
                 at = workload.at_field(*path, "namespaces", i)
-                yield _Named(workload.subject, at, name, required and name not in used)
+                yield _NamespaceReference(workload.subject, at, name, required and name not in used)
             selector = term.namespace_selector.match_labels if term.namespace_selector else {}
             if _NAME in selector:
                 at, name = workload.at_field(*path, "namespaceSelector", "matchLabels", _NAME), selector[_NAME]
-                yield _Named(workload.subject, at, name, required and name not in used)
+                yield _NamespaceReference(workload.subject, at, name, required and name not in used)
 
 
 RULES = (

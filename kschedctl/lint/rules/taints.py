@@ -134,7 +134,7 @@ def _key_meant(key: str, known: Iterable[str]) -> str:
 
 
 def _value_meant(toleration: Toleration, declared: Iterable[Taint]) -> str:
-    """Of the taints with the key, where none has the value, the value that is nearly it."""
+    """The value of a declared taint that the toleration's is nearly, where none with its key has the value itself."""
     values = {taint.value for taint in declared if taint.key == toleration.key}
     wanted = toleration.operator in (None, "", "Equal") and toleration.value and toleration.value not in values
     return one_meant(toleration.value, values) if wanted else ""
@@ -206,10 +206,10 @@ def special_hardware_untainted(context: LintContext) -> Iterator[Problem]:
     ]
     for name, column in view.resources.items():
         offering = view.allocatable[:, column] > 0
-        open_ = offering & ~repelled
-        if is_extended(name) and open_.any() and not offering.all():
-            first = view.nodes.names[int(np.flatnonzero(open_)[0])]
-            message = f"{open_.sum():,} nodes with {name} have no taint: pods that need none fill them"
+        untainted = offering & ~repelled
+        if is_extended(name) and untainted.any() and not offering.all():
+            first = view.nodes.names[int(np.flatnonzero(untainted)[0])]
+            message = f"{untainted.sum():,} nodes with {name} have no taint: pods that need none fill them"
             yield Subject("Node", first).problem(("spec", "taints"), message)
 
 

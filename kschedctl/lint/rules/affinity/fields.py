@@ -218,8 +218,7 @@ RULES = (
         null_selector,
         summary="Pod (anti-)affinity term without labelSelector",
         why="A missing selector matches no pods, an empty one ({}) all: required affinity can then never be met, "
-        "anything "
-        "else does nothing.",
+        "anything else does nothing.",
         fix="Add labelSelector; write {} to mean all pods",
         source="https://github.com/kubernetes/kubernetes/pull/117025",
     ),

@@ -109,9 +109,8 @@ RULES = (
         ERROR,
         rollout_deadlock,
         summary="Required anti-affinity and a rollout that must surge",
-        why="maxUnavailable rounds down to 0, so a new pod must start first, but every domain is taken by an old "
-        "one. Proved "
-        "by replay.",
+        why="maxUnavailable rounds down to 0, so a new pod must start first, but every domain is taken by an old one. "
+        "Proved by replay.",
         fix="Set maxUnavailable: 1, or add matchLabelKeys: [pod-template-hash] to the term",
         source="https://github.com/kubernetes/kubernetes/issues/116891",
         needs_cluster=True,
@@ -123,8 +122,7 @@ RULES = (
         target_absent,
         summary="Required affinity to pods that do not exist",
         why="Unless the pods match the term themselves, they wait until others do. Checked against the pods of the "
-        "cluster "
-        "and the linted workloads, and proved by replay.",
+        "cluster and the linted workloads, and proved by replay.",
         fix="Deploy the workload that it must be with, or correct the selector and namespaces",
         source=f"{doc.PLUGINS}: interpodaffinity/filtering.go",
         needs_cluster=True,

@@ -40,7 +40,7 @@ _SELECTOR, _LABELS = ("spec", "selector"), ("spec", "template", "metadata", "lab
 
 
 def refused(context: LintContext) -> Iterator[Problem]:
-    """Of each field the first that is said of it."""
+    """The first fault of each field that no other rule explains."""
     explained = {(p.subject, p.path) for check in EXPLAINED_ELSEWHERE for p in check(context)}
     invalid = {problem.subject for problem in context.invalid}
     for subject in context.subjects:
@@ -51,7 +51,7 @@ def refused(context: LintContext) -> Iterator[Problem]:
 
 
 def _problems(subject: Subject, context: LintContext) -> Iterator[Problem]:
-    """Of a manifest that somebody wrote; of one with a field of the wrong type that field alone."""
+    """The faults of a manifest that somebody wrote; where a field is of the wrong type, that one alone."""
     structs = {**manifests.KINDS, **around_pods.KINDS}
     if subject.kind not in structs or not is_written(subject):
         return

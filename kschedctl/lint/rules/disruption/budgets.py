@@ -222,8 +222,7 @@ RULES = (
         unhealthy_policy,
         summary="Budget without unhealthyPodEvictionPolicy: AlwaysAllow",
         why="By default pods that are not ready may not be evicted while the budget is not met: a crash-looping "
-        "workload "
-        "blocks drains.",
+        "workload blocks drains.",
         fix="Set unhealthyPodEvictionPolicy: AlwaysAllow",
         source=f"{doc.BUDGETS}#unhealthy-pod-eviction-policy",
         profile=RuleProfile.STRICT,

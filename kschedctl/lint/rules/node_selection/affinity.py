@@ -163,8 +163,7 @@ RULES = (
         node_name_pin,
         summary="Pods pinned to one node by name",
         why="nodeName bypasses the scheduler: pods fail on a full or tainted node, and WaitForFirstConsumer claims "
-        "never "
-        "bind. A hostname in nodeSelector ties the workload to the life of one node.",
+        "never bind. A hostname in nodeSelector ties the workload to the life of one node.",
         fix="Select nodes by a label that several of them share",
         source=f"{doc.AFFINITY}#nodename",
     ),

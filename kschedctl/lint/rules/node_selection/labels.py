@@ -128,7 +128,7 @@ VALUES: dict[str, tuple[str, ...]] = {
 }
 """Label -> all the values that it has. Of architectures: GOARCH of what kubelets are built for."""
 _CLOSED = (ARCH, OS)
-"""Of which no provider has values of its own."""
+"""Labels of which no provider has values of its own."""
 _ALIASES = {
     **dict.fromkeys(("x86_64", "x86-64", "x64", "x86", "amd", "amd_64", "intel", "intel64"), "amd64"),
     **dict.fromkeys(("aarch64", "arm_64", "arm64v8", "arm64/v8", "armv8", "graviton"), "arm64"),
@@ -141,7 +141,7 @@ _ALIASES = {
 """What others call it, in lower case -> the value of the label."""
 
 
-class _Asked(NamedTuple):
+class _Requirement(NamedTuple):
     """A requirement on a label of nodes; the paths of its values."""
 
     key: str
@@ -152,42 +152,42 @@ class _Asked(NamedTuple):
 def unknown_value(context: LintContext) -> Iterator[Problem]:
     pools = {subject.name for subject, _ in context.linted(NodePool)}
     for workload in context.workloads:
-        for asked in _asked(workload):
-            problems = list(_of_pools(workload.subject, asked, pools) if asked.key == _POOL else _unknown(asked))
+        for requirement in _requirements_of(workload):
+            problems = _of_pools(requirement, pools) if requirement.key == _POOL else _unknown(requirement)
             yield from (workload.problem(path, message, fix) for path, message, fix in problems)
     for subject, pool in context.linted(NodePool):
         for i, declared in enumerate(pool.spec.template.spec.requirements):
             at: Path = ("spec", "template", "spec", "requirements", i, "values")
             values = tuple(((*at, j), str(value)) for j, value in enumerate(declared.values))
-            for path, message, fix in _unknown(_Asked(declared.key, declared.operator, values)):
+            for path, message, fix in _unknown(_Requirement(declared.key, declared.operator, values)):
                 yield subject.problem(path, message, fix)
 
 
 _POOL = "karpenter.sh/nodepool"
 
 
-def _asked(workload: Workload) -> Iterator[_Asked]:
+def _requirements_of(workload: Workload) -> Iterator[_Requirement]:
     """What a pod's spec asks of labels of nodes, be it only preferred."""
     for key, value in workload.spec.node_selector.items():
-        yield _Asked(key, "In", ((("nodeSelector", key), value),))
+        yield _Requirement(key, "In", ((("nodeSelector", key), value),))
     for at, term in node_terms(workload):
         for i, expression in enumerate(term.match_expressions):
             path: Path = (*at, "matchExpressions", i, "values")
             values = tuple(((*path, j), value) for j, value in enumerate(expression.values or ()))
-            yield _Asked(expression.key, expression.operator, values)
+            yield _Requirement(expression.key, expression.operator, values)
 
 
-def _unknown(asked: _Asked) -> Iterator[tuple[Path, str, str]]:
+def _unknown(requirement: _Requirement) -> Iterator[tuple[Path, str, str]]:
     """(field, what is wrong, what to write) of values that no node has, where they are not beside what is meant."""
-    key = DEPRECATED.get(asked.key, asked.key)
+    key = DEPRECATED.get(requirement.key, requirement.key)
     known = VALUES.get(key, ())
-    written = {value for _, value in asked.values}
-    for path, value in asked.values if known and asked.operator in ("In", "NotIn") else ():
+    written = {value for _, value in requirement.values}
+    for path, value in requirement.values if known and requirement.operator in ("In", "NotIn") else ():
         meant = "" if value in known else _value_meant(value, known)
         if value in known or meant in written or (not meant and key not in _CLOSED):
             continue
         fix = f"Write {meant}" if meant else f"Write one of {', '.join(known[:3])}"
-        yield path, f"{asked.key} is never {value or 'empty'} on a node", fix
+        yield path, f"{requirement.key} is never {value or 'empty'} on a node", fix
 
 
 def _value_meant(value: str, known: tuple[str, ...]) -> str:
@@ -195,9 +195,9 @@ def _value_meant(value: str, known: tuple[str, ...]) -> str:
     return alias if alias in known else one_meant(value, known)
 
 
-def _of_pools(subject: Subject, asked: _Asked, pools: Iterable[str]) -> Iterator[tuple[Path, str, str]]:
-    """The same of the name of a NodePool."""
-    for path, value in asked.values:
+def _of_pools(requirement: _Requirement, pools: Iterable[str]) -> Iterator[tuple[Path, str, str]]:
+    """(field, what is wrong, what to write) of names of NodePools that are nearly one of these."""
+    for path, value in requirement.values:
         if meant := one_meant(value, pools) if value not in pools else "":
             yield path, f'there is no NodePool "{value}", but "{meant}"', f"Write {meant}"
 

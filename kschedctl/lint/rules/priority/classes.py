@@ -19,23 +19,23 @@ EVICTING_WORDS = ("critical", "urgent", "preempt", "evict")
 
 
 def value_over_1e9(context: LintContext) -> Iterator[Problem]:
-    for subject, item in context.linted(PriorityClass):
-        if item.value > HIGHEST_USER_DEFINABLE and not item.metadata.name.startswith(RESERVED_PREFIX):
-            yield subject.problem(("value",), f"{item.value:,} is above 1,000,000,000")
+    for subject, linted in context.linted(PriorityClass):
+        if linted.value > HIGHEST_USER_DEFINABLE and not linted.metadata.name.startswith(RESERVED_PREFIX):
+            yield subject.problem(("value",), f"{linted.value:,} is above 1,000,000,000")
 
 
 def system_prefix(context: LintContext) -> Iterator[Problem]:
     system = {(c.metadata.name, c.value) for c in SYSTEM_CLASSES}
-    for subject, item in context.linted(PriorityClass):
-        name = item.metadata.name
-        if name.startswith(RESERVED_PREFIX) and ((name, item.value) not in system or item.global_default):
+    for subject, linted in context.linted(PriorityClass):
+        name = linted.metadata.name
+        if name.startswith(RESERVED_PREFIX) and ((name, linted.value) not in system or linted.global_default):
             yield subject.problem(("metadata", "name"), f"{name}: the prefix system- is reserved")
 
 
 def multiple_global_default(context: LintContext) -> Iterator[Problem]:
-    defaults = [item for item in context.known_items(PriorityClass) if item.value.global_default]
-    for subject, item in context.linted(PriorityClass):
-        beside = context.beside(subject, defaults) if item.global_default else []
+    defaults = [known for known in context.known_items(PriorityClass) if known.value.global_default]
+    for subject, linted in context.linted(PriorityClass):
+        beside = context.beside(subject, defaults) if linted.global_default else []
         names = sorted({c.metadata.name for c in beside})
         if len(names) > 1:
             wins = min(beside, key=lambda c: c.value).metadata.name
@@ -45,12 +45,14 @@ def multiple_global_default(context: LintContext) -> Iterator[Problem]:
 
 def global_default_high(context: LintContext) -> Iterator[Problem]:
     classes = [i for i in context.known_items(PriorityClass) if not i.subject.name.startswith(RESERVED_PREFIX)]
-    for subject, item in context.linted(PriorityClass):
-        beside = context.beside(subject, classes) if item.global_default else []
+    for subject, linted in context.linted(PriorityClass):
+        beside = context.beside(subject, classes) if linted.global_default else []
         others = [c.value for c in beside if not c.global_default]
-        placeholders = item.value <= 0 and all(value < 0 for value in others)  # pods that only keep room
-        if others and item.value >= max(others) and not placeholders:
-            message = f"pods that name no class get {item.value:,}, no class gives more (the highest: {max(others):,})"
+        placeholders = linted.value <= 0 and all(value < 0 for value in others)  # pods that only keep room
+        if others and linted.value >= max(others) and not placeholders:
+            message = (
+                f"pods that name no class get {linted.value:,}, no class gives more (the highest: {max(others):,})"
+            )
             yield subject.problem(("globalDefault",), message)
 
 
@@ -58,27 +60,27 @@ def duplicate_value(context: LintContext) -> Iterator[Problem]:
     by_value: dict[int, list[TypedObject[PriorityClass]]] = {}
     for known in context.known_items(PriorityClass):
         by_value.setdefault(known.value.value, []).append(known)
-    for subject, item in context.linted(PriorityClass):
-        same = [known for known in by_value[item.value] if context.variants.together(subject, known.subject)]
+    for subject, linted in context.linted(PriorityClass):
+        same = [known for known in by_value[linted.value] if context.variants.together(subject, known.subject)]
         others = sorted({known.subject.name for known in same} - {subject.name})
         reported = any(known.subject.place and known.subject.name < subject.name for known in same)
         if others and not reported:
-            yield subject.problem(("value",), f"{item.value:,} is also the value of {', '.join(others)}")
+            yield subject.problem(("value",), f"{linted.value:,} is also the value of {', '.join(others)}")
 
 
 def no_description(context: LintContext) -> Iterator[Problem]:
     classes = context.linted(PriorityClass)
-    recorded = any(subject.document or item.description for subject, item in classes)
-    for subject, item in classes if recorded else ():
-        if not item.description and not item.metadata.name.startswith(RESERVED_PREFIX):
+    recorded = any(subject.document or linted.description for subject, linted in classes)
+    for subject, linted in classes if recorded else ():
+        if not linted.description and not linted.metadata.name.startswith(RESERVED_PREFIX):
             yield subject.problem((), "no description says which pods should use it")
 
 
 def never_but_urgent(context: LintContext) -> Iterator[Problem]:
-    for subject, item in context.linted(PriorityClass):
-        text = f"{item.metadata.name} {item.description}".lower()
+    for subject, linted in context.linted(PriorityClass):
+        text = f"{linted.metadata.name} {linted.description}".lower()
         words = [word for word in EVICTING_WORDS if word in text and not any(no + word in text for no in _NEGATIONS)]
-        if item.preemption_policy == "Never" and words:
+        if linted.preemption_policy == "Never" and words:
             message = f'called "{words[0]}", but preemptionPolicy Never evicts nobody: its pods wait for room'
             yield subject.problem(("preemptionPolicy",), message)
 

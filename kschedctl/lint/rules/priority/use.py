@@ -94,9 +94,9 @@ def unused(context: LintContext) -> Iterator[Problem]:
     assert context.cluster is not None
     used = {pod.spec.priority_class_name for pod in context.cluster.pods}
     used |= {workload.spec.priority_class_name for workload in context.workloads}
-    for subject, item in context.linted(PriorityClass) if context.all_known("Pod") else ():
-        name = item.metadata.name
-        if name not in used and not item.global_default and not name.startswith(RESERVED_PREFIX):
+    for subject, priority_class in context.linted(PriorityClass) if context.all_known("Pod") else ():
+        name = priority_class.metadata.name
+        if name not in used and not priority_class.global_default and not name.startswith(RESERVED_PREFIX):
             yield subject.problem((), "no pod and no workload uses it")
 
 
@@ -111,8 +111,8 @@ def no_quota(context: LintContext) -> Iterator[Problem]:
                 limited |= set(expression.values or context.priority_classes)
     classes = [c for c in context.known(PriorityClass) if not c.metadata.name.startswith(RESERVED_PREFIX)]
     top = max((c.value for c in classes), default=0)
-    for subject, item in context.linted(PriorityClass):
-        if item.value == top and item.value > 0 and item.metadata.name not in limited:
+    for subject, priority_class in context.linted(PriorityClass):
+        if priority_class.value == top and priority_class.value > 0 and priority_class.metadata.name not in limited:
             yield subject.problem((), "no ResourceQuota limits who may use it: every namespace may take top priority")
 
 

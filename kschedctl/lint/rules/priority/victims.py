@@ -136,9 +136,8 @@ RULES = (
         WARNING,
         cross_node,
         summary="Anti-affinity wider than a node against pods of lower priority",
-        why="Preemption only evicts pods of the node it makes room on: pods to avoid on other nodes of the zone "
-        "stay, and "
-        "the pod stays Pending in spite of its priority. Reported when the replay finds no node now.",
+        why="Preemption only evicts pods of the node it makes room on: pods to avoid on other nodes of the zone stay, "
+        "and the pod stays Pending in spite of its priority. Reported when the replay finds no node now.",
         fix="Use the topologyKey kubernetes.io/hostname, or keep the two in different zones by node affinity",
         source=f"{doc.PRIORITY}#cross-node-preemption",
         needs_cluster=True,

@@ -61,7 +61,7 @@ def _missing(workload: Workload) -> Iterator[Problem]:
 
 
 def _numbered(field: str, containers: Sequence[Container | None]) -> Iterator[tuple[str, int, Container]]:
-    """Those that run as long as the pod does."""
+    """The containers that run as long as the pod does, with where they stand."""
     return ((field, i, container) for i, container in enumerate(containers) if container is not None)
 
 
@@ -94,7 +94,7 @@ _PACKED = "The scheduler counts it as needing nothing and packs nodes until pods
 
 IN_BYTES = (MEMORY, EPHEMERAL_STORAGE)
 LEAST_BYTES = 64 << 10
-"""Of which nothing runs."""
+"""A memory in which nothing runs."""
 MANY_CPUS, LEAST_BYTES_PER_CPU = 50, 32 << 20
 """So many cores with so little memory each are none."""
 _MOST = {CPU: parse("2000"), MEMORY: parse("48Ti")}
@@ -131,7 +131,7 @@ def _asked(workload: Workload) -> Iterator[tuple[Path, Resources]]:
 
 
 def _absurdity(name: str, text: str | int | float, asked: Resources) -> str:
-    """What of an amount, among the others beside it, nobody can have meant; "" of all others."""
+    """Why nobody can have meant an amount, among the others beside it; "" where somebody can."""
     try:
         amount = quantities(asked)
     except QuantityError:

@@ -96,7 +96,7 @@ def exceeded(context: LintContext) -> Iterator[Problem]:
 
 
 def _objects(context: LintContext, subject: Subject, name: str, hard: Quantity) -> str:
-    """What of the objects of a kind, or of the claims for storage, is more than the quota allows."""
+    """How the objects of a kind, or the claims for storage, exceed the quota; empty where they do not."""
     kind = _COUNTED.get(name.removeprefix("count/"), "")
     there = [s for s in context.subjects if s.kind == kind and context.in_one_namespace(subject, s)]
     if hard < parse(len(there)):
@@ -110,7 +110,7 @@ def _objects(context: LintContext, subject: Subject, name: str, hard: Quantity) 
 
 
 def _exceeds(workloads: list[Workload], name: str, hard: Quantity) -> str:
-    """What of the workloads together, or of one alone, is more than the quota allows."""
+    """How the workloads together, or one alone, exceed the quota; empty where they do not."""
     need = {workload: amount for workload in workloads if (amount := _amount(workload, name)) is not None}
     kept = [workload for workload in need if workload.kind in SERVING or workload.kind == "Pod"]
     least = {workload: _times(amount, workload.at_least) for workload, amount in need.items()}
@@ -188,7 +188,7 @@ Quantities = Mapping[str, Quantity]
 
 
 class _Refusal(NamedTuple):
-    """Of an amount; ``part`` is where it stands, ``requests`` or ``limits``."""
+    """Why an amount is refused; ``part`` is where it stands, ``requests`` or ``limits``."""
 
     part: str
     name: str

@@ -228,8 +228,7 @@ RULES = (
         tainted_domains,
         summary="Domains of tainted or cordoned nodes count as empty",
         why="nodeTaintsPolicy is Ignore by default: domains that the pods cannot use hold the minimum at 0, and "
-        "replicas "
-        "above maxSkew in each of the others stay Pending. Proved by replay.",
+        "replicas above maxSkew in each of the others stay Pending. Proved by replay.",
         fix="Set nodeTaintsPolicy: Honor",
         source=f"{doc.SPREAD}; https://github.com/kubernetes/kubernetes/issues/116118",
         needs_cluster=True,

@@ -154,8 +154,7 @@ RULES = (
         scale_from_zero,
         summary="Hard zone spread while a zone has no nodes",
         why="The scheduler only knows zones of nodes that exist: a zone that could be scaled up from zero does not "
-        "count, "
-        "and pods pile up in the others.",
+        "count, and pods pile up in the others.",
         fix="Set minDomains to the number of zones, so that the autoscaler is asked for the missing ones",
         source=f"{doc.SPREAD}#known-limitations",
         needs_cluster=True,

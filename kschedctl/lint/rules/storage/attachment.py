@@ -126,8 +126,7 @@ RULES = (
         one_node_volume,
         summary="Replicas that share a volume which only one node or zone can use",
         why="The replicas must be where the volume is: others stay Pending or in ContainerCreating, at the latest "
-        "after a "
-        "drain or rollout.",
+        "after a drain or rollout.",
         fix="Use a StatefulSet with volumeClaimTemplates, or a ReadWriteMany volume",
         source=f"{doc.VOLUMES}; https://github.com/kubernetes/kubernetes/issues/116629",
     ),
