@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import logging
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from typing import Self
 
 from kschedctl.render.page import Style, plots_of
 from kschedctl.render.renderers import RENDERERS, page_of
@@ -22,6 +24,11 @@ class Answer:
     format: str
     style: Style
     exit_code: int = SCHEDULES
+
+    def made_by(self, command: str) -> Self:
+        """With the time and the command line, for reports that are passed on."""
+        made = (("made", datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC")), ("command", command))
+        return replace(self, style=replace(self.style, about=(*self.style.about, *made)))
 
     def content(self) -> str | bytes:
         """Bytes of a picture that is no text."""

@@ -20,7 +20,7 @@ from typer.core import TyperGroup
 
 import kschedctl
 from kschedctl.cli import streams
-from kschedctl.cli.program import program
+from kschedctl.cli.program import command_line, program
 from kschedctl.errors import KschedctlError
 from kschedctl.errors.urls import without_user
 
@@ -225,7 +225,7 @@ def _run(arguments: Sequence[str] | None) -> int:
     answer = typer.main.get_command(app).main(arguments, prog_name=program(), standalone_mode=False)
     if answer is None or isinstance(answer, int):
         return answer or 0
-    content = answer.content()
+    content = answer.made_by(without_user(command_line(*arguments))).content()
     (sys.stdout.buffer if isinstance(content, bytes) else sys.stdout).write(content)
     return int(answer.exit_code)
 

@@ -11,10 +11,10 @@ import os
 import shutil
 import sys
 from collections.abc import Callable
-from dataclasses import MISSING, dataclass, field, fields, is_dataclass
+from dataclasses import MISSING, dataclass, field, fields, is_dataclass, replace
 from enum import StrEnum
 from functools import wraps
-from typing import Annotated, Any, TypeVar, get_type_hints
+from typing import Annotated, Any, TypeVar, cast, get_type_hints
 
 import typer
 
@@ -130,6 +130,12 @@ class Source:
     def live(self) -> bool:
         """Whether a live cluster is meant: no other source is named."""
         return not (self.filename or self.demo or self.snapshot)
+
+    @property
+    def title(self) -> str:
+        """What people call the cluster: the name of a context, of snapshots or of files."""
+        named = [*self.snapshot, *("standard input" if name == "-" else name for name in self.filename)]
+        return "demo" if self.demo else ", ".join(named) or self.context or self.cluster or "current context"
 
     def arguments(self) -> list[str]:
         """The options that name the same cluster again, and the scheduler that looks at it."""
@@ -285,11 +291,20 @@ def with_options(function: Callable[..., Result]) -> Callable[..., Result]:
         if "verbose" in values:
             set_verbosity(values["verbose"], values["quiet"])
         made = {name: group(**{f.name: values.pop(f.name) for f in fields(group)}) for name, group in groups.items()}
-        return function(**values, **made)
+        result = function(**values, **made)
+        source = next((group for group in made.values() if isinstance(group, Source)), None)
+        return cast("Result", _signed(result, source)) if isinstance(result, Answer) else result
 
     run.__signature__ = inspect.Signature(flat)  # type: ignore[attr-defined]
     run.__annotations__ = {p.name: p.annotation for p in flat}
     return run
+
+
+def _signed(answer: Answer, source: Source | None) -> Answer:
+    """With the cluster and the version of the scheduler, for reports that are passed on."""
+    version = str(getattr(answer.document, "kube_version", ""))
+    facts = (("cluster", source.title if source is not None else ""), ("kube-scheduler", version))
+    return replace(answer, style=replace(answer.style, about=tuple(fact for fact in facts if fact[1])))
 
 
 def _options_of(group: type) -> list[inspect.Parameter]:

@@ -116,7 +116,8 @@ class Style:
     answer stands first also where a terminal shows it last, above the next command line. ``template``: of
     ``-o jsonpath=`` and ``-o custom-columns=``. ``plots``: they are drawn, too; ``ascii_only``: of nothing but ASCII.
     ``commands``: what whoever reads it can type next, about the whole under an empty name, else by the pod,
-    cluster, section or finding (its fingerprint) that it is about.
+    cluster, section or finding (its fingerprint) that it is about. ``about``: the cluster, the time and the command,
+    for the head of a report.
     """
 
     width: int = 110
@@ -130,6 +131,7 @@ class Style:
     plots: bool = False
     ascii_only: bool = False
     commands: Commands = field(default_factory=dict)
+    about: tuple[tuple[str, str], ...] = ()
 
     @property
     def unlimited(self) -> bool:

@@ -66,7 +66,7 @@ def _template(fill: str) -> Callable[[Document, Style], str]:
 def _html(document: Document, style: Style) -> str:
     html = import_module("kschedctl.render.html.document")  # Jinja
     own = replace(html.style_of(document, style), commands=style.commands)
-    text: str = html.show(document, page_of(document, own))
+    text: str = html.show(document, page_of(document, own), style.about)
     return text
 
 

@@ -161,10 +161,12 @@ def test_names_are_text_and_nothing_stands_in_the_way(name: str, report: Reports
     page = opened_file(report(name))
     assert page.locator("main img, main script:not([type])").count() == 0
     assert "hacked" not in page.title().replace("='hacked'", "")
-    assert "<img src=" in page.locator("body").inner_text() or name in NAMELESS
     for details in page.locator("details").all():
-        details.locator("summary").click()
-        details.locator("table").wait_for()
+        unpacked = details.locator(".waiting").count()
+        details.locator("summary").first.click()
+        if unpacked:
+            details.locator("table").wait_for()
+    assert "<img src=" in page.locator("body").inner_text() or name in NAMELESS
     assert obstacles(page) == []
     assert page.locator("main img, main script:not([type])").count() == 0
 

@@ -8,18 +8,22 @@ from __future__ import annotations
 
 import re
 from base64 import b64encode
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import cache
 from hashlib import sha256
 from importlib.resources import files
+from itertools import takewhile
+from typing import Any
 
 import jinja2
 from markupsafe import Markup
 
-from kschedctl.render.html.sections import HtmlSection, cut, sections
+from kschedctl.render.html.sections import HtmlSection, Words, cut, sections
 from kschedctl.render.html.widgets import widgets_of
 from kschedctl.render.page import Page, Style
 from kschedctl.render.printable import printable
+from kschedctl.reports.audit.audit import Audit
 from kschedctl.reports.audit.section import Section
 from kschedctl.reports.document import Document
 from kschedctl.reports.explanation import Explanation
@@ -30,8 +34,11 @@ WIDTH = 200
 _HUMP = re.compile("(?<=[a-z])(?=[A-Z])")
 
 
-def show(document: Document, page: Page) -> str:
-    """The document as HTML. ``page``: what it says, made in the style of it; widgets are added here."""
+def show(document: Document, page: Page, about: Sequence[tuple[str, str]] = ()) -> str:
+    """The document as HTML. ``page``: what it says, made in the style of it; widgets are added here.
+
+    ``about``: of which cluster it is, when and by which command it was made, for the header.
+    """
     style, script = _asset("report.css"), _asset("report.js")
     return _template().render(
         title=cut(printable(_title(document))),
@@ -39,7 +46,8 @@ def show(document: Document, page: Page) -> str:
         "base-uri 'none'; form-action 'none'",
         style=Markup(style),
         script=Markup(script),
-        sections=_with_widgets(sections(page), widgets_of(document)),
+        about=[(name, cut(printable(value))) for name, value in about],
+        sections=_arranged(document, sections(page)),
     )
 
 
@@ -68,9 +76,36 @@ def humps(name: str) -> list[str]:
     return _HUMP.split(name)
 
 
-def _with_widgets(found: list[HtmlSection], widgets: list[HtmlSection]) -> list[HtmlSection]:
-    """Widgets stand behind the answer."""
-    return [*found[:1], *widgets, *found[1:]]
+SAID, FIXES = "kube-scheduler:", "Remedies, each replayed"
+
+
+def _arranged(document: Document, found: list[HtmlSection]) -> list[HtmlSection]:
+    """The answer, what to do, then the widgets and the evidence; the sections of an audit are folded."""
+    if isinstance(document, Audit):
+        found[1:] = [replace(section, folded=True) for section in found[1:]]
+    if found and not found[0].title:
+        words = list(takewhile(lambda block: block[0] in IN_WORDS, found[0].blocks))
+        answer = HtmlSection("", [_folded_words(*block) for block in words], tone=_tone(words))
+        rest = HtmlSection("", found[0].blocks[len(words) :])
+        found[:1] = [section for section in (answer, rest) if section.blocks]
+    fixes = [section for section in found[1:] if section.title == FIXES]
+    return [*found[:1], *fixes, *widgets_of(document), *(each for each in found[1:] if each not in fixes)]
+
+
+IN_WORDS = ("paragraph", "bullets")
+
+
+def _tone(answer: Sequence[tuple[str, Any]]) -> str:
+    """That of the first words of the answer which have one that judges."""
+    words = (each for _, content in answer for each in content)
+    return next((each.tone for each in words if each.tone in ("good", "bad", "warning")), "")
+
+
+def _folded_words(kind: str, content: Any) -> tuple[str, Any]:
+    """kube-scheduler's own message is there for who looks for it."""
+    if kind == "paragraph" and content[0].text == SAID and len(content) == 2:
+        return "said", (Words("kube-scheduler's own message", "faint"), content[1])
+    return kind, content
 
 
 @cache

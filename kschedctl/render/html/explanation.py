@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from kschedctl.render.html.matrix import matrices_section, matrix
+from kschedctl.render.html.node_map import node_map
 from kschedctl.render.html.sections import HtmlSection
 from kschedctl.reports.explanation import Explanation
 from kschedctl.reports.explanations import Explanations
@@ -14,10 +15,13 @@ from kschedctl.reports.whatif import WhatIf
 
 
 def explanation_widgets(report: Explanation) -> list[HtmlSection]:
-    """The matrix has every node that the scheduler would look at."""
+    """The map and the matrix have every node that the scheduler would look at."""
     if not any(node.feasible or node.refusals for node in report.nodes):
         return []
-    return [HtmlSection("Nodes and plugins", [("grid", matrix(report).grid())])]
+    return [
+        HtmlSection("Nodes", [("map", node_map(report))]),
+        HtmlSection("Nodes and plugins", [("matrix", matrix(report).grid())]),
+    ]
 
 
 def explanations_widgets(report: Explanations) -> list[HtmlSection]:

@@ -73,9 +73,9 @@
     const most = new Map(data.bars.map((column) => [column, Math.max(...rank(column), 1)]));
     const open = new Set();
     let [texts, wanted, sorted, falling, folded, limit] = [null, [], -1, false, data.grouped >= 0, data.shown];
-    let [order, laid] = [data.rows.map((_, i) => i), 0];
+    let [order, laid, only] = [data.rows.map((_, i) => i), 0, -1];
 
-    const matching = () => (wanted.length ? order.filter((i) => wanted.every((word) => texts[i].includes(word))) : order);
+    const matching = () => (only >= 0 ? [only] : wanted.length ? order.filter((i) => wanted.every((word) => texts[i].includes(word))) : order);
     const arrange = () => {
       const [places, way] = [rank(sorted), falling ? -1 : 1];
       order.sort((a, b) => (places[a] === places[b] ? a - b : places[a] < places[b] ? -way : way));
@@ -187,7 +187,7 @@
         waiting = setTimeout(async () => {
           await prepare();
           wanted = search.value.toLowerCase().split(/\s+/).filter(Boolean);
-          limit = data.shown;
+          [limit, only] = [data.shown, -1];
           lay();
         }, 120);
       });
@@ -204,6 +204,21 @@
       tools.append(element("label", {}, box, `Grouped by ${data.columns[data.grouped][0]}`));
       tools.hidden = false;
     }
+    // The row of a node alone, which the map asks for; until something is filtered again.
+    place.showRow = (name) => {
+      only = data.rows.findIndex((row) => plain(row[1]) === name);
+      const wasFolded = folded;
+      folded = false;
+      lay(() => body.querySelector("td:not(.grouping)"));
+      folded = wasFolded;
+      place.scrollIntoView({ block: "nearest" });
+      if (tools.querySelector(".all")) return;
+      const all = element("button", { type: "button", class: "all" }, "Show all nodes");
+      all.addEventListener("click", () => { only = -1; all.remove(); lay(); });
+      tools.append(all);
+      tools.hidden = false;
+    };
+
     if (data.rows.length > data.shown || folded) lay();
     else if (data.rows.length > 10) status.textContent = `${english(data.rows.length)} rows`;
   };
@@ -237,6 +252,58 @@
     }
   };
 
+  // A cell a node; its colour says what refuses it. Entries of the legend dim all other cells.
+  const nodeMap = (place) => {
+    const { legend, places, best } = JSON.parse(place.querySelector("script").textContent);
+    const [area, status] = [place.querySelector(".places"), place.querySelector(".status")];
+    const [chosen, stars] = [new Set(), new Set(best)];
+    const row = (name) => document.querySelector(".nodes-by-plugin [data-grid]")?.showRow(name);
+    const cells = [];
+    for (const [title, nodes] of places) {
+      const group = element("div", { class: "cells", role: "group", "aria-label": `${title}: ${english(nodes.length)} nodes` });
+      for (const [name, key] of nodes) {
+        const about = `${name}: ${legend[key][0]}`;
+        const cell = element("button", { type: "button", class: `cell ${legend[key][2]}${stars.has(name) ? " best" : ""}`,
+          title: about, "aria-label": about, tabindex: "-1" });
+        cell.dataset.key = key;
+        cell.dataset.name = name;
+        cells.push(cell);
+        group.append(cell);
+      }
+      area.append(element("div", { class: "place" }, element("p", {}, `${title} `, element("span", { class: "faint" }, english(nodes.length))), group));
+    }
+    place.classList.toggle("dense", cells.length > 1000);
+    cells[0]?.setAttribute("tabindex", "0");
+    const tell = () => {
+      const shown = cells.filter((cell) => !cell.classList.contains("dim")).length;
+      status.textContent = shown < cells.length ? `${english(shown)} of ${english(cells.length)} nodes` : "A node opens its row below.";
+    };
+    area.addEventListener("click", ({ target }) => { if (target.dataset.name) row(target.dataset.name); });
+    area.addEventListener("keydown", (event) => {
+      const step = { ArrowRight: 1, ArrowDown: 1, ArrowLeft: -1, ArrowUp: -1 }[event.key];
+      const next = step && cells[cells.indexOf(event.target) + step];
+      if (!next) return;
+      event.preventDefault();
+      event.target.setAttribute("tabindex", "-1");
+      next.setAttribute("tabindex", "0");
+      next.focus();
+    });
+    for (const entry of place.querySelectorAll("[data-key]:not(.cell)")) {
+      const button = element("button", { type: "button", "aria-pressed": "false" }, ...entry.childNodes);
+      button.addEventListener("click", () => {
+        const key = entry.dataset.key;
+        chosen[chosen.has(key) ? "delete" : "add"](key);
+        button.setAttribute("aria-pressed", String(chosen.has(key)));
+        for (const cell of cells) cell.classList.toggle("dim", chosen.size > 0 && !chosen.has(cell.dataset.key));
+        tell();
+      });
+      entry.replaceChildren(button);
+    }
+    tell();
+  };
+
+  addEventListener("beforeprint", () => document.querySelectorAll("details.part, details.said").forEach((part) => { part.open = true; }));
+
   const copied = async (text, from) => {
     try {
       await navigator.clipboard.writeText(text);
@@ -267,6 +334,7 @@
 
   for (const place of document.querySelectorAll("[data-grid]")) grid(place, JSON.parse(place.querySelector("script").textContent));
   for (const place of document.querySelectorAll("[data-matrices]")) matrices(place);
+  for (const place of document.querySelectorAll("[data-map]")) nodeMap(place);
   for (const button of document.querySelectorAll("button.copy")) {
     const source = button.previousElementSibling;
     button.hidden = false;

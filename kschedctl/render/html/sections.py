@@ -79,12 +79,17 @@ def _short(cell: tuple[Words, ...]) -> str | list[list[str]]:
 
 @dataclass
 class HtmlSection:
-    """``blocks``: (kind, content) as the template knows them; then ``parts`` with headings of a lower ``level``."""
+    """``blocks``: (kind, content) as the template knows them; then ``parts`` with headings of a lower ``level``.
+
+    ``folded``: its heading opens it. ``tone``: of the answer, the class of its colour.
+    """
 
     title: str
     blocks: list[tuple[str, Any]] = field(default_factory=list)
     level: int = 1
     parts: list[HtmlSection] = field(default_factory=list)
+    folded: bool = False
+    tone: str = ""
 
 
 def sections(page: Page) -> list[HtmlSection]:

@@ -33,7 +33,7 @@ from kschedctl.render.pages.sections import (
     searched_lines,
     upstream_fault_lines,
 )
-from kschedctl.render.plots.plot import Plot, bars
+from kschedctl.render.plots.plot import Plot, bars, uneven
 from kschedctl.reports.columns import Column, Tone
 from kschedctl.reports.explanation import (
     Advice,
@@ -199,15 +199,21 @@ def _refusals(report: Explanation, style: Style) -> Page:
     if _said_already(report):
         return ()
     reasons = eliminations_section(report.eliminations, style, nearest=False)
-    return (*reasons, *_refused(report), *(_nodes(report, style) if style.unlimited else _groups(report.groups, style)))
+    return (
+        *reasons,
+        *_refused(report, style),
+        *(_nodes(report, style) if style.unlimited else _groups(report.groups, style)),
+    )
 
 
-def _refused(report: Explanation) -> tuple[Plot, ...]:
+def _refused(report: Explanation, style: Style) -> tuple[Plot, ...]:
     amounts: dict[str, dict[str, float]] = {}
     for each in report.eliminations:
         reason = each.reason if each.reason not in amounts else f"{each.plugin}: {each.reason}"
         amounts[reason] = {"for this alone": each.only, "for more than this": each.nodes - each.only}
     title = f"Nodes that are refused for {report.pod}"
+    if not (style.plots or uneven(amounts)):
+        return ()
     return bars(title, ("reason", "nodes"), amounts, len(amounts), stacked=True)
 
 

@@ -23,7 +23,7 @@ from kschedctl.render.pages.explanation import TONES
 from kschedctl.render.pages.extenders import extended_lines
 from kschedctl.render.pages.not_created import not_created_section
 from kschedctl.render.pages.sections import left_out_lines, next_section, not_known_lines, upstream_fault_lines
-from kschedctl.render.plots.plot import Plot, bars
+from kschedctl.render.plots.plot import Plot, bars, uneven
 from kschedctl.reports.columns import Column, Tone
 from kschedctl.reports.pending import PendingGroup, PendingPod, PendingPods
 from kschedctl.reports.unknown import doubt
@@ -41,7 +41,7 @@ def pending_page(report: PendingPods, style: Style) -> Page:
         elsewhere = next_section(style, "But elsewhere") if report.elsewhere else ()
         return (*lacking, nothing, *not_known_lines(report.unknown), *elsewhere)
     title = f"{count(pods, 'pod')} pending {report.scope}, {count(len(report.groups), 'cause')}{doubt(report.unknown)}"
-    table = section(title, _table(report.groups, style), *_plot(report))
+    table = section(title, _table(report.groups, style), *_plot(report, style))
     return (
         *left_out_lines(report.not_replayed, report.ignored),
         *not_known_lines(report.unknown),
@@ -53,12 +53,14 @@ def pending_page(report: PendingPods, style: Style) -> Page:
     )
 
 
-def _plot(report: PendingPods) -> tuple[Plot, ...]:
+def _plot(report: PendingPods, style: Style) -> tuple[Plot, ...]:
     amounts: dict[str, dict[str, float]] = {}
     for group in report.groups:
         cause = group.cause if group.verdict == "Unschedulable" else f"{group.verdict}: {group.cause}"
         amounts.setdefault(cause, {"pods": 0})["pods"] += len(group.pods)
     amounts = dict(sorted(amounts.items(), key=lambda each: -each[1]["pods"]))
+    if not (style.plots or uneven(amounts)):
+        return ()
     return bars("Pending pods by cause", ("cause", "pods"), amounts, len(amounts))
 
 

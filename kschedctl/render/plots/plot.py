@@ -84,6 +84,11 @@ def bars(
     return (Plot(title, Axis(axes[0]), Axis(axes[1]), series, kind, places, more),)
 
 
+def uneven(amounts: Mapping[str, Mapping[str, float]]) -> bool:
+    """Whether some places have more than others: bars of one length tell nothing that the table does not."""
+    return len({sum(parts.values()) for parts in amounts.values()}) > 1
+
+
 def finite(points: Sequence[Point], x: Axis | None = None) -> tuple[Point, ...]:
     """The points that are numbers, and that the axis has a place for."""
     least = 0 if x and x.decades else -math.inf

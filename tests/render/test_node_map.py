@@ -1,0 +1,73 @@
+"""The map of the nodes in a report for the browser: a cell each, a legend that counts and filters, rows that open."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from opened_reports import Opens, obstacles
+from playwright.sync_api import expect
+
+from kschedctl.render.html.node_map import COLOURS, OTHERS, node_map
+from kschedctl.reports.explanation import Explanation, NodeReport, Refusal
+
+REASONS = ("Insufficient cpu", "node(s) had untolerated taint(s)", "node(s) were unschedulable")
+
+
+def report(nodes: int, reasons: tuple[str, ...] = REASONS) -> Explanation:
+    """One node of each fits; zones a and b in turn, pools of ten nodes."""
+    found = tuple(
+        NodeReport(
+            f"n{i}", "ab"[i % 2], f"pool-{i // 10 % 3}", False, (Refusal("P", reasons[i % len(reasons)], f"fact {i}"),)
+        )
+        for i in range(1, nodes)
+    )
+    return Explanation(
+        "d/p", "Schedulable", "fits", nodes=(NodeReport("n0", "a", "pool-0", True, (), 9), *found), best=("n0",)
+    )
+
+
+def test_the_map_counts_what_a_naive_loop_counts() -> None:
+    made = node_map(report(100))
+    expected = Counter("fits" if i == 0 else REASONS[i % 3] for i in range(100))
+    assert {key.text: key.nodes for key in made.legend} == expected
+    assert made.legend[0].text == "fits"
+    cells = {name: made.legend[key].text for _, nodes in made.places for name, key in nodes}
+    assert cells == {f"n{i}": "fits" if i == 0 else REASONS[i % 3] for i in range(100)}
+    assert sorted(place for place, _ in made.places) == sorted(
+        {f"pool-{i // 10 % 3} · {'ab'[i % 2]}" for i in range(100)}
+    )
+
+
+def test_more_reasons_than_colours_share_the_last() -> None:
+    made = node_map(report(201, tuple(f"reason {i}" for i in range(20))))
+    assert len(made.legend) == 1 + COLOURS
+    assert made.legend[-1].text == OTHERS
+    assert sum(key.nodes for key in made.legend) == 201
+
+
+def test_the_legend_filters_and_a_cell_opens_its_row(opened: Opens) -> None:
+    page = opened(report(60))
+    cells = page.locator(".cell")
+    expect(cells).to_have_count(60)
+    page.get_by_role("button", name="Insufficient cpu").first.click()
+    expect(page.locator(".cell:not(.dim)")).to_have_count(sum(i % 3 == 0 for i in range(1, 60)))
+    page.locator(".cell[data-name=n7]").click()
+    rows = page.get_by_role("region", name="Nodes and plugins").locator("tbody tr")
+    expect(rows).to_have_count(1)
+    expect(rows).to_contain_text("fact 7")
+    page.get_by_role("button", name="Show all nodes").click()
+    expect(rows).not_to_have_count(1)
+
+
+def test_the_map_by_keyboard(opened: Opens) -> None:
+    page = opened(report(12))
+    page.locator(".cell").first.focus()
+    page.keyboard.press("ArrowRight")
+    page.keyboard.press("Enter")
+    expect(page.get_by_role("region", name="Nodes and plugins").locator("tbody tr")).to_have_count(1)
+
+
+def test_5000_nodes_fit_a_phone_and_stand_in_nobodys_way(opened: Opens) -> None:
+    page = opened(report(5_000))
+    expect(page.locator(".cell")).to_have_count(5_000)
+    assert obstacles(page) == []
