@@ -17,11 +17,10 @@ from typing import Any
 SPELT = (
     "kschedctl.cli",
     "kschedctl.errors",
-    "kschedctl.version",
     "kschedctl.lint.framework.rule",
     "kschedctl.studies.audit.audit",
     "kschedctl.studies.audit.packing",
-    "kschedctl.studies.browse",
+    "kschedctl.studies.browsing",
     "kschedctl.studies.packing.emptying",
     "kschedctl.studies.races.question",
 )

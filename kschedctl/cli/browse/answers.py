@@ -17,7 +17,7 @@ from kschedctl.render.terminal import show
 from kschedctl.reports.explanation import Explanation, NodeReport
 from kschedctl.reports.remedies import Remedies, Remedy
 from kschedctl.reports.unknown import VERDICT, reasons, unless
-from kschedctl.studies.browse import changed_answer
+from kschedctl.studies.browsing.contents import changed_answer
 
 WHY, NODES, SCORES, REMEDIES = "why", "nodes", "scores", "remedies"
 TABS = (WHY, NODES, SCORES, REMEDIES)

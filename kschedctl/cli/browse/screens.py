@@ -11,7 +11,7 @@ from textual.screen import ModalScreen
 from textual.widgets import Footer
 
 from kschedctl.cli.browse.lines import Layout, LineList, ListLine, Openable, wrapped
-from kschedctl.studies.browse import SUPPOSABLE
+from kschedctl.studies.browsing.supposing import SUPPOSABLE
 
 HELP = f"""\
 Tab      to the other side and back (list of pods; what is said of the chosen)

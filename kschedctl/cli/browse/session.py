@@ -19,7 +19,8 @@ from kschedctl.reports.explanation import Explanation
 from kschedctl.reports.pending import PendingPods
 from kschedctl.reports.remedies import Remedies
 from kschedctl.scheduler.scheduler import Scheduler
-from kschedctl.studies.browse import node_contents, supposed, workload_pods
+from kschedctl.studies.browsing.contents import node_contents, workload_pods
+from kschedctl.studies.browsing.supposing import supposed
 from kschedctl.studies.controllers.stand_in import StandIn
 from kschedctl.studies.controllers.workload_pods import is_waiting, workloads
 from kschedctl.studies.explain import as_events, explain_stand_in

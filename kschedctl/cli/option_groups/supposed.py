@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from kschedctl.studies.browse import SUPPOSABLE, supposed
+from kschedctl.studies.browsing.supposing import SUPPOSABLE, supposed
 from kschedctl.studies.controllers.stand_in import StandIn
 from kschedctl.studies.explain import as_if
 

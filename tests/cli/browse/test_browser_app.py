@@ -13,7 +13,7 @@ from kschedctl.api.ownership import Owner
 from kschedctl.cli.browse.app import Browser
 from kschedctl.cli.browse.lines import LineList, Openable
 from kschedctl.scheduler.scheduler import Scheduler
-from kschedctl.studies.browse import supposed
+from kschedctl.studies.browsing.supposing import supposed
 
 
 def test_the_list_has_pending_pods_under_their_causes_and_the_first_is_explained() -> None:
