@@ -14,7 +14,7 @@ from kschedctl.cli.lint_settings import Project
 from kschedctl.lint.findings.scope import LintScope
 from kschedctl.lint.findings.suppression import path_matches
 from kschedctl.lint.framework.rule import Severity
-from kschedctl.sources.files import STDIN
+from kschedctl.sources.documents.files import STDIN
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,7 @@ from kschedctl.lint.engine import check_rules_exist
 from kschedctl.lint.findings.suppression import PathIgnores, parse_baseline
 from kschedctl.lint.settings import LintSettings, parse_settings
 from kschedctl.sources.documents.documents import SMALL, parse, read_content
-from kschedctl.sources.files import open_file, shown
+from kschedctl.sources.documents.files import open_file, shown
 
 DOT_FILE, PYPROJECT = ".kschedctl.yaml", "pyproject.toml"
 OURS = b"[tool.kschedctl"

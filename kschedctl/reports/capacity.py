@@ -6,7 +6,7 @@ import msgspec
 
 from kschedctl.reports.document import Document
 from kschedctl.reports.explanation import Elimination
-from kschedctl.reports.over_time.searches import SearchStart
+from kschedctl.reports.searches import SearchStart
 from kschedctl.reports.simulation import Headroom, Spread
 from kschedctl.reports.unknown import UnknownKind
 

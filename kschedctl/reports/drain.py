@@ -8,7 +8,7 @@ import msgspec
 
 from kschedctl.reports.columns import Column
 from kschedctl.reports.document import Document
-from kschedctl.reports.over_time.searches import SearchStart
+from kschedctl.reports.searches import SearchStart
 from kschedctl.reports.simulation import EvictedPod, Headroom, PodCount, Spread, UnplacedPods
 from kschedctl.reports.unknown import UnknownKind
 

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from kschedctl.reports.document import Document
 from kschedctl.reports.not_created import NotCreated, OnceCreated
-from kschedctl.reports.over_time.searches import SearchedNodes
 from kschedctl.reports.pod_group import PodGroupReport
 from kschedctl.reports.remedies import Remedy
+from kschedctl.reports.searches import SearchedNodes
 from kschedctl.reports.unknown import UnknownKind
 from kschedctl.scheduler.registry.facts import AnyFact
 

@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 
 from kschedctl.reports.document import Document
-from kschedctl.reports.over_time.searches import SearchStart
+from kschedctl.reports.searches import SearchStart
 from kschedctl.reports.simulation import PodCount, Spread, UnplacedPods
 from kschedctl.reports.unknown import UnknownKind
 

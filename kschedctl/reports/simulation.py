@@ -5,8 +5,8 @@ from __future__ import annotations
 import msgspec
 
 from kschedctl.reports.document import Document
-from kschedctl.reports.over_time.searches import SearchStart
 from kschedctl.reports.pending import ExplainedPods
+from kschedctl.reports.searches import SearchStart
 from kschedctl.reports.unknown import UnknownKind
 
 

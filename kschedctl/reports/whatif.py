@@ -8,8 +8,8 @@ import msgspec
 
 from kschedctl.reports.columns import Column
 from kschedctl.reports.document import Document
-from kschedctl.reports.over_time.searches import SearchStart
 from kschedctl.reports.pending import ExplainedPods
+from kschedctl.reports.searches import SearchStart
 from kschedctl.reports.simulation import Spread
 from kschedctl.reports.unknown import UnknownKind
 

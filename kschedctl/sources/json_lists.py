@@ -19,9 +19,9 @@ from kschedctl.api.kinds import is_newer_kind, known_as
 from kschedctl.errors import InputError
 from kschedctl.sources.collector import Collector
 from kschedctl.sources.documents.documents import decoded
+from kschedctl.sources.documents.files import Reader
 from kschedctl.sources.documents.json_documents import parse_json, problem
 from kschedctl.sources.documents.place import Place
-from kschedctl.sources.files import Reader
 from kschedctl.sources.kinds import TypeMeta, item_decoder, items_decoder, kind_of_item
 
 STEP = 128 << 10  # bytes read at a time: few enough to stay in a processor's cache

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from kschedctl.api.decoding import from_builtins, from_json, from_msgpack
-from kschedctl.sources.files import STDIN, find_files
+from kschedctl.sources.documents.files import STDIN, find_files
 
 LARGEST = 64 << 20
 """Bytes of a file; a larger one takes longer than anybody waits for a name."""

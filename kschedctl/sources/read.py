@@ -15,8 +15,8 @@ from kschedctl.cluster import Gap
 from kschedctl.errors import InputError
 from kschedctl.sources.collector import CONFIGURATION, Collector, Manifest, Origins
 from kschedctl.sources.documents.documents import SMALL, parse, read_content
+from kschedctl.sources.documents.files import find_files, open_file, shown
 from kschedctl.sources.documents.place import Place
-from kschedctl.sources.files import find_files, open_file, shown
 from kschedctl.sources.json_lists import ListReader, big_list
 
 NOT_IN_DUMPS = "namespaces, volumes, claims, disruption budgets, storage and priority classes"

@@ -9,15 +9,15 @@ from typing import Any, NamedTuple
 
 from kschedctl.errors import InputError
 from kschedctl.sources.applied.appliers import Applier, is_applier
+from kschedctl.sources.applied.kustomizations import Kustomizations
 from kschedctl.sources.applied.sets import CHART, AppliedSets
 from kschedctl.sources.applied.standing_alone import Folders, above
 from kschedctl.sources.applied.tests import TestScripts, is_expectation, is_part
 from kschedctl.sources.builds.build import Build, BuiltObject
 from kschedctl.sources.documents.documents import Content, read_content
+from kschedctl.sources.documents.files import STDIN, open_file, shown
 from kschedctl.sources.documents.positions import LocatedObject, Text, objects_of
 from kschedctl.sources.documents.schemas import parse_without_schemas
-from kschedctl.sources.files import STDIN, open_file, shown
-from kschedctl.sources.kustomizations import Kustomizations
 
 TEMPLATES = "templates"
 CHARTS = "templates of charts"

@@ -8,7 +8,6 @@ from typing import Any, NamedTuple
 import msgspec
 from msgspec.structs import replace
 
-from kschedctl.api.noise import without_noise
 from kschedctl.api.objects import (
     Node,
     ObjectMeta,
@@ -19,6 +18,7 @@ from kschedctl.api.objects import (
     StoredWorkload,
     WorkloadStatus,
 )
+from kschedctl.api.observed.noise import without_noise
 from kschedctl.api.pod_table import PodTable
 from kschedctl.cluster import FIELDS, OBSERVED, OF_CREATION, Cluster
 from kschedctl.reports.archive import FieldChange, ObjectChange, SnapshotDiff

@@ -24,8 +24,8 @@ from kschedctl.lint.catalogue import RULES
 from kschedctl.lint.engine import lint
 from kschedctl.lint.framework.context import LintContext
 from kschedctl.lint.framework.rule import Rule
+from kschedctl.sources.documents.files import find_files
 from kschedctl.sources.documents.positions import read_manifests
-from kschedctl.sources.files import find_files
 from kschedctl.sources.read import read
 from kschedctl.sources.repository import read_repository
 

@@ -12,8 +12,8 @@ from conftest import Run, Write, node, pod
 from kschedctl.render.page import Style
 from kschedctl.render.pages.audit.sampling import sampling_page
 from kschedctl.render.plots.plot import Plot
+from kschedctl.render.schema import schema_of
 from kschedctl.reports.audit.sampling import SamplingCosts
-from kschedctl.reports.schema import schema_of
 
 NODES = [node(f"n{number:03}") for number in range(120)]
 """All alike: 50 % of them are 60, and 100 the least that is looked at."""

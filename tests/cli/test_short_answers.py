@@ -9,10 +9,10 @@ import pytest
 from conftest import Run
 
 from kschedctl.render.page import Style
+from kschedctl.render.schema import schema_of
 from kschedctl.render.summaries import MOST_BYTES, summary_of
 from kschedctl.reports.explanation import Cause, Explanation, NodeGroup, Refusal
 from kschedctl.reports.remedies import Remedy
-from kschedctl.reports.schema import schema_of
 from kschedctl.reports.summary import Summary
 
 QUESTIONS = (

@@ -9,8 +9,8 @@ import jsonschema
 import pytest
 from conftest import Json, Run, Write, node, pod
 
-from kschedctl.reports.over_time.followed_rollout import FollowedRollout
-from kschedctl.reports.schema import schema_of
+from kschedctl.render.schema import schema_of
+from kschedctl.reports.following import FollowedRollout
 
 
 def event(name: str, node_name: str, second: int) -> Json:

@@ -14,7 +14,7 @@ import pytest
 from conftest import Run
 
 from kschedctl.cli.streams import LONGEST
-from kschedctl.sources import files
+from kschedctl.sources.documents import files
 
 HELP = ["--help"]
 DEMO = ["explain", "-A", "--demo"]

@@ -15,7 +15,7 @@ import yaml
 from conftest import Run, Write
 
 from kschedctl.cluster import Cluster
-from kschedctl.reports.schema import DOCUMENTS, schema_of
+from kschedctl.render.schema import DOCUMENTS, schema_of
 from kschedctl.studies.basics.parallel import Progress
 from kschedctl.studies.simulate import simulate
 

@@ -15,8 +15,8 @@ from kschedctl.render.junit import to_junit
 from kschedctl.render.page import Style
 from kschedctl.render.renderers import RENDERERS
 from kschedctl.render.sarif import to_sarif
+from kschedctl.render.schema import schema_of
 from kschedctl.reports.findings import Finding, Findings, FoundRule, Suppressed
-from kschedctl.reports.schema import schema_of
 
 GOLDEN = Path(__file__).parent.parent / "golden"
 

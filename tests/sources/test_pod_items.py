@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from kschedctl.sources.collector import Collector
+from kschedctl.sources.documents.files import Reader
 from kschedctl.sources.documents.place import Place
-from kschedctl.sources.files import Reader
 from kschedctl.sources.json_lists import ListReader, big_list
 from kschedctl.sources.pod_items import PodItems
 

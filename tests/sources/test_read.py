@@ -22,8 +22,8 @@ from kschedctl.sources import json_lists
 from kschedctl.sources import read as reading
 from kschedctl.sources.collector import Collector
 from kschedctl.sources.documents import documents
+from kschedctl.sources.documents.files import Reader
 from kschedctl.sources.documents.place import Place
-from kschedctl.sources.files import Reader
 from kschedctl.sources.json_lists import ListReader, big_list
 from kschedctl.sources.read import ReadResult, load_configuration_file, read
 

@@ -8,7 +8,7 @@ import pytest
 from small import Json, node, pod, workload
 
 from kschedctl.cluster import Cluster
-from kschedctl.reports.over_time.followed_rollout import FollowedPlacement, FollowedRollout, OverlappingBinding
+from kschedctl.reports.following import FollowedPlacement, FollowedRollout, OverlappingBinding
 from kschedctl.scheduler.engine.sampling import SampledFrom
 from kschedctl.studies.following.rollout import RealPlacement, follow_rollout
 

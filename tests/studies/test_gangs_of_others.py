@@ -11,8 +11,8 @@ from jsonschema import validate
 
 import kschedctl
 from kschedctl.cli.main import main
+from kschedctl.render.schema import schema_of
 from kschedctl.reports.explanation import Explanation
-from kschedctl.reports.schema import schema_of
 from kschedctl.scheduler.scheduler import Scheduler
 from kschedctl.studies.audit.ground import Ground
 from kschedctl.studies.audit.pending import pending_section

@@ -8,8 +8,8 @@ import jsonschema
 import pytest
 
 import kschedctl
+from kschedctl.render.schema import schema_of
 from kschedctl.reports.queue_run import QueueRun
-from kschedctl.reports.schema import schema_of
 
 Json = dict[str, Any]
 

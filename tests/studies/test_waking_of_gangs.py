@@ -15,7 +15,7 @@ from test_gangs_of_others import CONFIG, COSCHEDULING, NODES, group, of_coschedu
 
 import kschedctl
 from kschedctl.cluster import Cluster
-from kschedctl.reports.schema import schema_of
+from kschedctl.render.schema import schema_of
 from kschedctl.reports.wakes import WakeUps
 from kschedctl.scheduler.scheduler import Scheduler
 from kschedctl.studies.waking.between import wakes_between

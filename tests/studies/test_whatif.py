@@ -11,8 +11,8 @@ from small import HOSTNAME, ZONE, Json, budget, node, pod, pod_spec, replica, wo
 
 from kschedctl.cluster import Cluster
 from kschedctl.errors import InputError, KschedctlError
+from kschedctl.render.schema import schema_of
 from kschedctl.reports.scenario import scenario_schema
-from kschedctl.reports.schema import schema_of
 from kschedctl.reports.simulation import Spread
 from kschedctl.reports.whatif import WhatIf
 from kschedctl.studies.basics.parallel import Workers

@@ -37,7 +37,7 @@ from kschedctl.lint.settings import LintSettings
 from kschedctl.reports.findings import Findings, PassedOver
 from kschedctl.reports.lint_fixes import LintFixes
 from kschedctl.scheduler.framework.feature_gates import FeatureGates
-from kschedctl.sources.files import STDIN, find_files, from_here
+from kschedctl.sources.documents.files import STDIN, find_files, from_here
 from kschedctl.sources.output_file import check_output_files, write_file
 from kschedctl.sources.repository import HINTS, Repository, read_repository
 

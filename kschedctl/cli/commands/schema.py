@@ -9,8 +9,8 @@ import typer
 
 from kschedctl.errors import UsageError
 from kschedctl.lint.settings import settings_schema
+from kschedctl.render.schema import DOCUMENTS, schema_of
 from kschedctl.reports.scenario import scenario_schema
-from kschedctl.reports.schema import DOCUMENTS, schema_of
 
 EXAMPLES = (
     "kschedctl schema",

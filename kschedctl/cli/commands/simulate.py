@@ -17,7 +17,7 @@ from kschedctl.cli.options import Source, with_options
 from kschedctl.cli.run_options import RunOptions
 from kschedctl.cli.try_next import STDIN, again
 from kschedctl.errors import UsageError
-from kschedctl.reports.over_time.followed_rollout import FollowedRollout
+from kschedctl.reports.following import FollowedRollout
 from kschedctl.reports.simulation import SimulationReport
 from kschedctl.scheduler.engine.extenders.extender import CallExtender
 from kschedctl.scheduler.simulation.outcome import UNSCHEDULABLE

@@ -19,7 +19,7 @@ from kschedctl.cli.source import in_context, load
 from kschedctl.errors import UsageError
 from kschedctl.reports.wakes import WakesOfMany, WakeUps, WakeUpsOfMany
 from kschedctl.scheduler.scheduler import Scheduler
-from kschedctl.sources.files import shown
+from kschedctl.sources.documents.files import shown
 from kschedctl.sources.read import read_documents
 from kschedctl.studies.controllers.stand_in import StandIn
 from kschedctl.studies.controllers.workload_pods import is_waiting

@@ -21,7 +21,7 @@ from kschedctl.render.page import (
 )
 from kschedctl.render.tables import rounded
 from kschedctl.reports.columns import Column, Tone
-from kschedctl.reports.over_time.searches import SearchedNodes, SearchStart
+from kschedctl.reports.searches import SearchedNodes, SearchStart
 from kschedctl.reports.simulation import EvictedPod, Headroom, RetriedPods, UnplacedPods
 from kschedctl.reports.unknown import VERDICT, UnknownKind, reasons
 

@@ -9,7 +9,7 @@ from typing import Any
 from msgspec.structs import replace
 
 from kschedctl.api import objects as api
-from kschedctl.api.noise import KEPT_ANNOTATIONS
+from kschedctl.api.observed.noise import KEPT_ANNOTATIONS
 from kschedctl.scheduler.plugins.helper.volumes.csi_migration import MIGRATED_PLUGINS
 from kschedctl.sources.anonymize.expressions import is_known_driver
 from kschedctl.sources.anonymize.keys import is_well_known_domain

@@ -9,10 +9,10 @@ from fnmatch import fnmatchcase
 from typing import Any, NamedTuple
 
 from kschedctl.errors import InputError
+from kschedctl.sources.applied.kustomizations import listed
 from kschedctl.sources.applied.standing_alone import Folders
 from kschedctl.sources.documents.documents import read_content
-from kschedctl.sources.files import open_file
-from kschedctl.sources.kustomizations import listed
+from kschedctl.sources.documents.files import open_file
 
 _ARGO, _FLUX, _FLEET = "argoproj.io", "kustomize.toolkit.fluxcd.io", "fleet.cattle.io"
 _KINDS = frozenset({(_ARGO, "Application"), (_ARGO, "ApplicationSet"), (_FLUX, "Kustomization"), (_FLEET, "GitRepo")})

@@ -15,8 +15,8 @@ from itertools import takewhile
 from kschedctl.lint.objects.subject import Located
 from kschedctl.lint.objects.variants import AppliedSet
 from kschedctl.sources.applied.appliers import Applied, Applier, charts_of_helmfile
+from kschedctl.sources.applied.kustomizations import Kustomizations
 from kschedctl.sources.applied.standing_alone import Folders, is_below, is_within
-from kschedctl.sources.kustomizations import Kustomizations
 
 CHART, BUNDLE = "Chart.yaml", "fleet.yaml"
 _REST = AppliedSet("rest", loose=True)

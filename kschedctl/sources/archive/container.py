@@ -19,7 +19,7 @@ from typing import BinaryIO
 import numpy as np
 
 from kschedctl.errors import InputError
-from kschedctl.sources.files import STDIN, open_raw, shown
+from kschedctl.sources.documents.files import STDIN, open_raw, shown
 
 MAGIC = b"PK\x03\x04"
 LARGEST_FILE = 1 << 30

@@ -18,7 +18,6 @@ from kschedctl.api.arrays import Ints
 from kschedctl.api.columns import LATEST, NEVER, UID_BYTES, TextColumn, Texts, Times, Uids
 from kschedctl.api.decoding import from_msgpack
 from kschedctl.api.kinds import KINDS
-from kschedctl.api.noise import without_host_path, without_noise
 from kschedctl.api.objects import (
     Affinity,
     ContainerImage,
@@ -30,6 +29,7 @@ from kschedctl.api.objects import (
     Struct,
     Volume,
 )
+from kschedctl.api.observed.noise import without_host_path, without_noise
 from kschedctl.api.pod_columns import OwnColumns
 from kschedctl.api.pod_table import PodTable
 from kschedctl.sources.object_names import check_made

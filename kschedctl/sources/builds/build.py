@@ -6,8 +6,8 @@ from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple, Protocol
 
 from kschedctl.sources.builds.overlays import Overlays
+from kschedctl.sources.documents.files import from_here
 from kschedctl.sources.documents.positions import LocatedObject, Path
-from kschedctl.sources.files import from_here
 
 
 class BuiltObject(NamedTuple):

@@ -14,8 +14,8 @@ from kschedctl.errors import InputError
 from kschedctl.sources.builds.build import BuiltObject
 from kschedctl.sources.builds.programs import output_of, program
 from kschedctl.sources.documents.documents import parse, read_content
+from kschedctl.sources.documents.files import STDIN, from_here, open_file
 from kschedctl.sources.documents.positions import manifests_of
-from kschedctl.sources.files import STDIN, from_here, open_file
 
 CHART = "Chart.yaml"
 _OWN_FOLDERS = ("templates", "charts", "crds")

@@ -18,20 +18,20 @@ from functools import cached_property
 from typing import Any
 
 from kschedctl.errors import InputError
+from kschedctl.sources.applied.kustomizations import (
+    folders_of,
+    is_component,
+    kustomization_file,
+    referenced,
+)
 from kschedctl.sources.applied.standing_alone import above
 from kschedctl.sources.builds import helm_guard
 from kschedctl.sources.builds.build import BuiltObject
 from kschedctl.sources.builds.overlays import TRANSFORMATIONS, Overlays, transforming
 from kschedctl.sources.builds.programs import output_of, program
 from kschedctl.sources.builds.smuggled import smuggled
+from kschedctl.sources.documents.files import from_here
 from kschedctl.sources.documents.positions import LocatedObject, manifests_of, read_manifests
-from kschedctl.sources.files import from_here
-from kschedctl.sources.kustomizations import (
-    folders_of,
-    is_component,
-    kustomization_file,
-    referenced,
-)
 
 ORIGIN = "config.kubernetes.io/origin"
 GIT = {"GIT_ALLOW_PROTOCOL": "http:https:ssh", "GIT_TERMINAL_PROMPT": "0"}

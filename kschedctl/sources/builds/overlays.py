@@ -9,10 +9,10 @@ from functools import lru_cache
 from typing import Any, NamedTuple
 
 from kschedctl.errors import InputError
+from kschedctl.sources.applied.kustomizations import patch_files
 from kschedctl.sources.documents.documents import Content, parse, read_content
+from kschedctl.sources.documents.files import open_file
 from kschedctl.sources.documents.positions import Path
-from kschedctl.sources.files import open_file
-from kschedctl.sources.kustomizations import patch_files
 
 TRANSFORMATIONS = "alpha.config.kubernetes.io/transformations"
 _NAMES = ("name", "key", "topologyKey", "containerPort")

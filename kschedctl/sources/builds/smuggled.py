@@ -12,10 +12,10 @@ from typing import Any, NamedTuple
 from urllib.parse import parse_qs
 
 from kschedctl.errors import InputError
+from kschedctl.sources.applied.kustomizations import NAMES, kustomization_file
 from kschedctl.sources.builds.helm_guard import CONFIGURED, refused_value
 from kschedctl.sources.documents.documents import Content, parse, read_content
-from kschedctl.sources.files import from_here, open_file
-from kschedctl.sources.kustomizations import NAMES, kustomization_file
+from kschedctl.sources.documents.files import from_here, open_file
 
 _BUILT_UPON = ("resources", "bases", "components", "generators", "transformers", "validators")
 _PLUGINS = ("generators", "transformers", "validators")

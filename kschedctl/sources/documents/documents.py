@@ -11,9 +11,9 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from kschedctl.errors import InputError
+from kschedctl.sources.documents.files import Reader
 from kschedctl.sources.documents.json_documents import parse_json
 from kschedctl.sources.documents.place import ParsedDocument
-from kschedctl.sources.files import Reader
 
 SMALL = 1 << 20  # bytes; what a person writes is smaller
 LARGEST = 256 << 20  # bytes of what is parsed as a whole

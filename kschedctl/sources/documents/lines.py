@@ -9,9 +9,9 @@ from functools import lru_cache
 
 from kschedctl.errors import InputError
 from kschedctl.sources.documents.documents import parse, read_content
+from kschedctl.sources.documents.files import open_file
 from kschedctl.sources.documents.place import Place
 from kschedctl.sources.documents.positions import Path, Text
-from kschedctl.sources.files import open_file
 
 LARGEST = 1 << 20  # bytes of a file in which a line is looked for; people write less
 _STEP = re.compile(r"([^.\[\]]+)|\[(\d{1,9})\]")

@@ -11,10 +11,10 @@ from functools import cached_property
 from typing import Any, NamedTuple
 
 from kschedctl.sources.documents.documents import Content, parse, read_content
+from kschedctl.sources.documents.files import STDIN, open_file, shown
 from kschedctl.sources.documents.json_positions import JsonPositions
 from kschedctl.sources.documents.place import ParsedDocument
 from kschedctl.sources.documents.yaml_positions import YamlPositions
-from kschedctl.sources.files import STDIN, open_file, shown
 
 _SOURCE = re.compile(r"^# Source: (\S+)", re.MULTILINE)
 Path = tuple[str | int, ...]

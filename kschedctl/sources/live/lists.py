@@ -20,9 +20,9 @@ from msgspec.structs import replace
 
 from kschedctl.api.decoding import from_builtins, from_json
 from kschedctl.api.kinds import KINDS, kind_in_api
-from kschedctl.api.noise import without_noise
 from kschedctl.api.objects import ContainerImage, Node, Pod, Struct
 from kschedctl.api.observed.events import is_passed_over
+from kschedctl.api.observed.noise import without_noise
 from kschedctl.api.pod_table import Key, PodTable, PodTableBuilder
 from kschedctl.cluster import OBSERVED, without_nulls
 from kschedctl.errors import ClusterError

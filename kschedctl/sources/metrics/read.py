@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from kschedctl.errors import ClusterError, InputError, UsageError
 from kschedctl.errors.urls import shown_url
-from kschedctl.sources.files import open_file, shown
+from kschedctl.sources.documents.files import open_file, shown
 from kschedctl.sources.metrics.http import MetricsAccess
 from kschedctl.sources.metrics.text import MOST_BYTES, read_text
 from kschedctl.studies.latency.measured import Measured

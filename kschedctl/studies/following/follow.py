@@ -9,7 +9,7 @@ from typing import Literal
 from kschedctl.api.arrays import NO_ROW, Position, Row
 from kschedctl.cluster import Cluster
 from kschedctl.errors import UsageError
-from kschedctl.reports.over_time.following import FollowedStep, FollowingReport
+from kschedctl.reports.following import FollowedStep, FollowingReport
 from kschedctl.scheduler.engine.cycle import Cycle
 from kschedctl.scheduler.engine.messages import fit_error
 from kschedctl.scheduler.framework import PluginError

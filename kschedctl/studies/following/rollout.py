@@ -14,7 +14,7 @@ from kschedctl.api.json_values import JsonObject
 from kschedctl.api.objects import Struct
 from kschedctl.api.times import nanoseconds
 from kschedctl.cluster import Cluster
-from kschedctl.reports.over_time.followed_rollout import (
+from kschedctl.reports.following import (
     AS_REPLAYED,
     BEST_OF_A_PART,
     NOT_BEST,

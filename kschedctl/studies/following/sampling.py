@@ -8,7 +8,7 @@ import numpy as np
 
 from kschedctl.cluster import Cluster
 from kschedctl.errors import UsageError
-from kschedctl.reports.over_time.sampling import SampledPod, SamplingReport
+from kschedctl.reports.following import SampledPod, SamplingReport
 from kschedctl.scheduler.engine.cycle import Cycle, run_cycle
 from kschedctl.scheduler.engine.pre_filter import selected_by_name
 from kschedctl.scheduler.engine.sampling import SampledFrom, Sampling, Terms

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from kschedctl.cluster import Cluster
-from kschedctl.reports.over_time.searches import SearchStart
+from kschedctl.reports.searches import SearchStart
 from kschedctl.reports.unknown import ClusterBasis, UnknownKind
 from kschedctl.scheduler.engine.extenders.extender import CallExtender
 from kschedctl.scheduler.engine.sampling import SampledFrom

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from kschedctl.reports.over_time.searches import SearchedNodes, SearchStart
+from kschedctl.reports.searches import SearchedNodes, SearchStart
 from kschedctl.scheduler.engine.cycle import Cycle
 from kschedctl.scheduler.engine.pre_filter import selected_by_name
 from kschedctl.scheduler.engine.sampling import SampledFrom

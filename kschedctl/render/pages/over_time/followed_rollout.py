@@ -21,7 +21,7 @@ from kschedctl.render.page import (
 from kschedctl.render.pages.extenders import extended_lines
 from kschedctl.render.pages.sections import ROWS_SHOWN, interruption, left_out_lines, not_known_lines, search_lines
 from kschedctl.reports.columns import Column, Tone
-from kschedctl.reports.over_time.followed_rollout import (
+from kschedctl.reports.following import (
     BEST_OF_A_PART,
     NOT_BEST,
     NOT_COMPARED,

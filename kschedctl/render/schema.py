@@ -20,8 +20,8 @@ from kschedctl.reports.explanations import Explanations
 from kschedctl.reports.extender_answers import ExtenderAnswers
 from kschedctl.reports.failures import Failures
 from kschedctl.reports.findings import Findings, RuleList, RuleReport
+from kschedctl.reports.following import FollowedRollout
 from kschedctl.reports.lint_fixes import LintFixes
-from kschedctl.reports.over_time.followed_rollout import FollowedRollout
 from kschedctl.reports.pending import PendingPods
 from kschedctl.reports.queue_run import QueueRun
 from kschedctl.reports.remedies import Remedies, RemediesOfMany

@@ -13,7 +13,7 @@ from typing import Any
 
 from kschedctl.errors import InputError
 from kschedctl.sources.documents.documents import Content, parse, read_content
-from kschedctl.sources.files import STDIN, open_file
+from kschedctl.sources.documents.files import STDIN, open_file
 
 NAMES = ("kustomization.yaml", "kustomization.yml", "Kustomization")
 _LISTS = ("patches", "patchesJson6902", "replacements")
