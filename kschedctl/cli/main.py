@@ -22,7 +22,7 @@ import kschedctl
 from kschedctl.cli import streams
 from kschedctl.cli.program import command_line, program
 from kschedctl.errors import KschedctlError
-from kschedctl.errors.urls import without_user
+from kschedctl.text.urls import without_user
 
 COMMANDS = {
     "explain": "Why is this pod Pending? Or: why are these?",

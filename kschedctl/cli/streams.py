@@ -9,7 +9,7 @@ from contextlib import contextmanager, suppress
 from typing import Any
 
 from kschedctl.errors import KschedctlError
-from kschedctl.render.printable import printable
+from kschedctl.text.printable import printable
 
 STDOUT = "standard output"
 LONGEST = 2000

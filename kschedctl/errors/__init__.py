@@ -10,7 +10,7 @@ KschedctlError            exit 2 unless a subclass says otherwise
 
 from __future__ import annotations
 
-from kschedctl.errors.urls import without_user
+from kschedctl.text.urls import without_user
 
 
 class KschedctlError(Exception):

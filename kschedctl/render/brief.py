@@ -6,10 +6,10 @@ import textwrap
 from collections.abc import Iterator
 
 from kschedctl.render.page import Style, count
-from kschedctl.render.printable import printable
 from kschedctl.render.summaries import summary_of
 from kschedctl.reports.document import Document
 from kschedctl.reports.summary import Summary
+from kschedctl.text.printable import printable
 
 MOST_LINES = 12
 

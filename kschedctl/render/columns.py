@@ -13,8 +13,8 @@ from dataclasses import replace
 from rich.cells import cell_len, get_character_cell_size
 
 from kschedctl.render.page import Cell, Marked, Stack, Table, stacked
-from kschedctl.render.printable import printable
 from kschedctl.reports.columns import Column
+from kschedctl.text.printable import printable
 
 GAP = 2
 READABLE, SHARE = 28, 3

@@ -8,7 +8,6 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 from kschedctl.errors import UsageError
-from kschedctl.render.printable import printable
 from kschedctl.reports.answers import Answers
 from kschedctl.reports.audit.races import Races
 from kschedctl.reports.capacity import Capacity
@@ -20,6 +19,7 @@ from kschedctl.reports.not_created import NOT_CREATED
 from kschedctl.reports.pending import PendingPods
 from kschedctl.reports.simulation import SimulationReport
 from kschedctl.reports.whatif import WhatIf
+from kschedctl.text.printable import printable
 
 Rows = Iterable[Sequence[object]]
 _FORMULA = ("=", "+", "-", "@")

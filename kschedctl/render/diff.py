@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from kschedctl.errors import UsageError
-from kschedctl.render.printable import printable
 from kschedctl.reports.document import Document
 from kschedctl.reports.lint_fixes import LintFixes
+from kschedctl.text.printable import printable
 
 
 def to_diff(document: Document) -> str:

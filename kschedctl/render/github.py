@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from kschedctl.render.printable import printable
 from kschedctl.reports.findings import Finding, Findings
+from kschedctl.text.printable import printable
 
 COMMANDS = {"error": "error", "warning": "warning", "note": "notice"}
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from xml.etree import ElementTree
 
-from kschedctl.render.printable import printable
 from kschedctl.reports.findings import Finding, Findings
+from kschedctl.text.printable import printable
 
 
 def to_junit(report: Findings) -> str:

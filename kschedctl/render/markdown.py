@@ -20,8 +20,8 @@ from kschedctl.render.page import (
     stacked,
     without_plots,
 )
-from kschedctl.render.printable import printable
 from kschedctl.reports.columns import Tone
+from kschedctl.text.printable import printable
 
 _PLAIN = re.compile(r"(?!.*(?://|www\.))[A-Za-z0-9(…★][A-Za-z0-9 ,.;:()/'\"%=+→×–—…-]*")
 """Text that means nothing to Markdown or GitHub; anything else becomes a code span."""

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from kschedctl.errors import UsageError
-from kschedctl.render.printable import printable
+from kschedctl.text.printable import printable
 
 
 def pod_names(document: dict[str, Any]) -> str:

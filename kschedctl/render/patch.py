@@ -6,7 +6,7 @@ from typing import Any
 
 from kschedctl.errors import UsageError
 from kschedctl.render.data import to_yaml
-from kschedctl.render.printable import printable
+from kschedctl.text.printable import printable
 
 
 def to_patch(document: Any) -> str:

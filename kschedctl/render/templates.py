@@ -14,7 +14,7 @@ from importlib import import_module
 from typing import Any, NamedTuple
 
 from kschedctl.errors import UsageError
-from kschedctl.render.printable import printable
+from kschedctl.text.printable import printable
 
 ROWS = {
     "Explanations": "explanations",

@@ -37,8 +37,8 @@ from kschedctl.render.page import (
 )
 from kschedctl.render.plots.characters import drawn
 from kschedctl.render.plots.plot import Plot
-from kschedctl.render.printable import printable
 from kschedctl.reports.columns import Tone
+from kschedctl.text.printable import printable
 
 LOOKS = {
     Tone.PLAIN: Look.null(),

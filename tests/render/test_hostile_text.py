@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 from reports import COMMANDS, HOSTILE, HOSTILE_PENDING, HOSTILE_REPORT
 
 from kschedctl.render.page import UNFOLDED, Style
-from kschedctl.render.printable import printable
 from kschedctl.render.renderers import RENDERERS
 from kschedctl.reports.document import Document
+from kschedctl.text.printable import printable
 
 DOCUMENTS = pytest.mark.parametrize("document", [HOSTILE_REPORT, HOSTILE_PENDING], ids=["explanation", "pending"])
 

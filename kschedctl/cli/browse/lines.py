@@ -18,7 +18,7 @@ from textual.scroll_view import ScrollView
 from textual.strip import Strip
 
 from kschedctl.api.ownership import Owner
-from kschedctl.render.printable import printable
+from kschedctl.text.printable import printable
 
 POD, NODE, WORKLOAD, REMEDY = "pod", "node", "workload", "remedy"
 WARNING = "magenta"

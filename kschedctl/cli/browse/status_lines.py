@@ -6,7 +6,7 @@ from rich.text import Text
 from textual.widgets import Static
 
 from kschedctl.cli.browse.lines import WARNING
-from kschedctl.render.printable import printable
+from kschedctl.text.printable import printable
 
 MOST = 1000
 """So many characters of a note are shown."""

@@ -11,8 +11,8 @@ from kschedctl.cli.answer import Answer
 from kschedctl.cli.options import Source, Untabled, with_options
 from kschedctl.cli.source import connection
 from kschedctl.errors import ClusterError
-from kschedctl.errors.urls import without_user
 from kschedctl.reports.version import ClusterVersion, Version
+from kschedctl.text.urls import without_user
 
 EXAMPLES = (
     "kschedctl version",

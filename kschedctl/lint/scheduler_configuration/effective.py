@@ -7,7 +7,6 @@ from collections.abc import Mapping
 import msgspec
 
 from kschedctl.api.json_values import JsonObject, array_at, object_at
-from kschedctl.errors.urls import shown_url
 from kschedctl.lint.objects.subject import path_text
 from kschedctl.lint.scheduler_configuration.faults import load, of_other_versions
 from kschedctl.reports.configuration import (
@@ -21,6 +20,7 @@ from kschedctl.scheduler.configuration.profile import Profile
 from kschedctl.scheduler.configuration.secrets import without_secrets
 from kschedctl.scheduler.framework.feature_gates import FeatureGates
 from kschedctl.scheduler.framework.strict_decoding import GoDuration
+from kschedctl.text.urls import shown_url
 
 RUN_ORDER = (
     *("preEnqueue", "queueSort", "preFilter", "filter", "postFilter", "preScore", "score", "reserve", "permit"),

@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from kschedctl.render.plots.plot import Plot, PlotKind, described, number, shortened, totals
-from kschedctl.render.printable import printable
+from kschedctl.text.printable import printable
 
 LONGEST = 84
 """Per cent of the width that the longest bar takes; its number is beside it."""

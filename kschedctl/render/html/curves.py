@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from kschedctl.render.plots.axes import AxisScale, scale
 from kschedctl.render.plots.plot import Plot, Point, described, joined
-from kschedctl.render.printable import printable
+from kschedctl.text.printable import printable
 
 WIDTH, HEIGHT = 720, 320
 LEFT, RIGHT, TOP, BOTTOM = 64, 24, 12, 44

@@ -22,12 +22,12 @@ from markupsafe import Markup
 from kschedctl.render.html.sections import HtmlSection, Words, cut, sections
 from kschedctl.render.html.widgets import widgets_of
 from kschedctl.render.page import Page, Style
-from kschedctl.render.printable import printable
 from kschedctl.reports.audit.audit import Audit
 from kschedctl.reports.audit.section import Section
 from kschedctl.reports.document import Document
 from kschedctl.reports.explanation import Explanation
 from kschedctl.reports.explanations import Explanations
+from kschedctl.text.printable import printable
 
 WIDTH = 200
 """Columns for which the page is made: no column of a table is left out, and none is put beneath another."""

@@ -16,9 +16,9 @@ from typing import Any
 from kschedctl.render.html.sections import LAID_OUT, Grid, GridColumn, HtmlSection, Words, cut, words
 from kschedctl.render.page import Marked, count
 from kschedctl.render.pages.explanation import TONES
-from kschedctl.render.printable import printable
 from kschedctl.reports.columns import Tone
 from kschedctl.reports.explanation import Explanation, NodeReport
+from kschedctl.text.printable import printable
 
 FITS = "fits"
 GROUP, NODE, ZONE, TOTAL = 0, 1, 2, 4

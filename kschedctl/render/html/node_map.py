@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from kschedctl.render.html.sections import cut
-from kschedctl.render.printable import printable
 from kschedctl.reports.explanation import Explanation, NodeReport
+from kschedctl.text.printable import printable
 
 FITS, OTHERS = "fits", "other reasons"
 COLOURS = 7

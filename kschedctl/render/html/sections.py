@@ -22,8 +22,8 @@ from kschedctl.render.page import (
     stacked,
 )
 from kschedctl.render.plots.plot import Plot
-from kschedctl.render.printable import printable
 from kschedctl.reports.columns import Tone
+from kschedctl.text.printable import printable
 
 LAID_OUT = 50
 """Rows of a table that are there without the script; it lays out more when they are asked for."""

@@ -11,7 +11,7 @@ from rich.text import Text
 from kschedctl.render.plots.axes import AxisScale, scale
 from kschedctl.render.plots.extra import CHARACTERS, need
 from kschedctl.render.plots.plot import Plot, PlotKind, Point, joined, number, shortened, totals
-from kschedctl.render.printable import printable
+from kschedctl.text.printable import printable
 
 HEIGHT, WIDEST = 16, 100
 COLORS = ("cyan", "yellow", "red", "green", "magenta", "blue")

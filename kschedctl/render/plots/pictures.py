@@ -17,7 +17,7 @@ from xml.etree import ElementTree
 from kschedctl.render.plots.axes import AxisScale, scale
 from kschedctl.render.plots.extra import PICTURES, need
 from kschedctl.render.plots.plot import Plot, PlotKind, Point, described, joined, number, shortened, totals
-from kschedctl.render.printable import printable
+from kschedctl.text.printable import printable
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from enum import Enum, auto
 from itertools import pairwise
 
-from kschedctl.render.printable import printable
+from kschedctl.text.printable import printable
 
 MOST_PLACES = 20
 """Places of a plot of bars; those with most to tell come first."""

@@ -10,7 +10,7 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from kschedctl.errors.urls import shown_url
+from kschedctl.text.urls import shown_url
 
 REDACTED = "REDACTED"
 """Also a text in base64, so that a configuration stays one that kube-scheduler would take."""

@@ -9,10 +9,10 @@ import msgspec
 
 from kschedctl.api.decoding import from_builtins
 from kschedctl.cluster import without_nulls
-from kschedctl.errors.urls import shown_url
 from kschedctl.scheduler.framework.arguments import Naming
 from kschedctl.scheduler.registry.in_tree import ARGS
 from kschedctl.sources.anonymize.rewriter import Rewriter
+from kschedctl.text.urls import shown_url
 
 Document = Mapping[str, Any]
 _DROPPED = frozenset({"leaderElection", "clientConnection"})

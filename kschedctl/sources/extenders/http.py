@@ -25,7 +25,6 @@ from urllib3.exceptions import (
     SSLError,
 )
 
-from kschedctl.errors.urls import shown_url
 from kschedctl.scheduler.engine.extenders.answers import ExtenderError
 from kschedctl.scheduler.engine.extenders.extender import UnheardError
 from kschedctl.scheduler.engine.extenders.settings import Extender
@@ -34,6 +33,7 @@ from kschedctl.sources.extenders.go_json import decoded
 from kschedctl.sources.extenders.tls import tls_context
 from kschedctl.sources.live.http import shortened
 from kschedctl.sources.live.limits import Limit, limited, with_limits
+from kschedctl.text.urls import shown_url
 
 DEFAULT_SECONDS, MOST_SECONDS = 5.0, 300.0
 MOST_BYTES = 64 << 20

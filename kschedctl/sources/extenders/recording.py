@@ -10,13 +10,13 @@ import msgspec
 
 from kschedctl.api.decoding import from_builtins
 from kschedctl.errors import InputError
-from kschedctl.errors.urls import shown_url
 from kschedctl.reports.extender_answers import ExtenderAnswer, ExtenderAnswers
 from kschedctl.scheduler.engine.extenders.answers import ExtenderError
 from kschedctl.scheduler.engine.extenders.extender import CallExtender, UnheardError
 from kschedctl.sources.extenders.whole_pods import PodBesides, WholePods
 from kschedctl.sources.output_file import write_file
 from kschedctl.sources.read import read_documents
+from kschedctl.text.urls import shown_url
 
 PASSING = ("status",)
 """Of objects what is another at each look, and decides nothing about where a pod fits, but for that of nodes."""

@@ -18,7 +18,6 @@ from kschedctl.api.objects import Pod, PodSpec
 from kschedctl.api.pod_table import PodTable
 from kschedctl.cluster import CLUSTER_SCOPED, FIELDS, NOT_LISTED, OBSERVED, OF_CREATION, Cluster, Gap, Picture, gaps_of
 from kschedctl.errors import ClusterError, ConfigurationError
-from kschedctl.errors.urls import without_user
 from kschedctl.scheduler.framework.feature_gates import SPECS
 from kschedctl.scheduler.framework.kinds_read import ALWAYS, OF_NEW_PODS
 from kschedctl.scheduler.scheduler import Scheduler
@@ -27,6 +26,7 @@ from kschedctl.sources.live.http import BrokenOffError, RefusedError, Server
 from kschedctl.sources.live.lists import FORBIDDEN, NOT_FOUND, Listing, read_list
 from kschedctl.sources.live.scheduler import SchedulerSetup, read_setup
 from kschedctl.sources.live.watch import caught_up
+from kschedctl.text.urls import without_user
 
 log = logging.getLogger(__name__)
 

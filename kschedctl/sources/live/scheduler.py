@@ -13,10 +13,10 @@ from kschedctl.api.decoding import json_decoder
 from kschedctl.api.kube_version import KUBE_VERSION, KubeVersion, nearest, stands_in
 from kschedctl.cluster import SchedulerInstance
 from kschedctl.errors import InputError
-from kschedctl.errors.urls import shown_url
 from kschedctl.scheduler.framework.feature_gates import BOOLEANS
 from kschedctl.sources.documents.yaml_documents import parse_yaml
 from kschedctl.sources.live.http import RefusedError, Server, segment
+from kschedctl.text.urls import shown_url
 
 log = logging.getLogger(__name__)
 

@@ -21,9 +21,9 @@ import urllib3
 from urllib3.exceptions import HTTPError, InsecureRequestWarning, LocationValueError, SSLError
 
 from kschedctl.errors import ClusterError, InputError, UsageError
-from kschedctl.errors.urls import shown_url
 from kschedctl.sources.live.http import RefusedError, shortened
 from kschedctl.sources.live.limits import Limit, limited, with_limits
+from kschedctl.text.urls import shown_url
 
 if TYPE_CHECKING:
     from kschedctl.sources.live.connection import Connection

@@ -14,7 +14,6 @@ import numpy as np
 from kschedctl.api.arrays import NO_ROW, Rows
 from kschedctl.api.objects import Pod
 from kschedctl.cluster import Gap
-from kschedctl.errors.urls import shown_url
 from kschedctl.scheduler.engine.extenders.answers import (
     ExtenderError,
     MetaVictims,
@@ -26,6 +25,7 @@ from kschedctl.scheduler.engine.extenders.answers import (
 from kschedctl.scheduler.engine.extenders.settings import Extender
 from kschedctl.scheduler.framework.leaning import Effect, Lean, Unknown
 from kschedctl.snapshot.nodes import NodeColumns
+from kschedctl.text.urls import shown_url
 
 CallExtender = Callable[[Mapping[str, Any], str, Mapping[str, Any]], tuple[int, Any]]
 """(extender as in the configuration, verb, payload) -> (HTTP status, decoded body, None unless the status is 200).
