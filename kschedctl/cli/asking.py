@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any, NamedTuple, TypeVar
+from typing import NamedTuple, TypeVar
 
 from kschedctl.cli.answer import Answer
 from kschedctl.cli.options import Output, Source
@@ -13,7 +13,7 @@ from kschedctl.cli.run_options import RunOptions, exit_code
 from kschedctl.cli.source import WHAT_LIMITS, load
 from kschedctl.cluster import Cluster
 from kschedctl.studies.basics.parallel import Progress, Workers
-from kschedctl.studies.several_clusters import ask_each
+from kschedctl.studies.several_clusters import Report, ask_each
 
 Subject = TypeVar("Subject")
 
@@ -43,11 +43,11 @@ def _nothing(subject: object, report: object) -> Sequence[str]:
 def answer(
     run: RunOptions,
     output: Output,
-    subjects: dict[str, Subject],
-    ask: Callable[[Subject, Workers, Progress], Any],
-    good: Callable[[Any], bool],
+    subjects: Mapping[str, Subject],
+    ask: Callable[[Subject, Workers, Progress], Report],
+    good: Callable[[Report], bool],
     *,
-    following: Callable[[Subject, Any], Sequence[str]] = _nothing,
+    following: Callable[[Subject, Report], Sequence[str]] = _nothing,
 ) -> Answer:
     """What ``ask`` says of the only subject, or of each; ``good`` tells whether that is what one hopes for, and
     ``following`` which commands to try after a report.

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Annotated, TypedDict
+from typing import Annotated
 
 import typer
 
 from kschedctl.cli.answer import DOES_NOT_SCHEDULE, SCHEDULES, UNDECIDED
 from kschedctl.errors import UsageError
-from kschedctl.scheduler.engine.extenders.extender import CallExtender
 from kschedctl.scheduler.engine.sampling import SampledFrom
 from kschedctl.studies.basics.parallel import Workers
+from kschedctl.studies.one_more_node import SearchOptions
 
 INTERRUPTED = 130
 
@@ -25,13 +25,10 @@ def exit_code(good: bool, interrupted: bool, undecided: bool = False) -> int:
     return SCHEDULES if good else DOES_NOT_SCHEDULE
 
 
-class RunChoices(TypedDict):
-    """What all studies take that place pods."""
+class RunChoices(SearchOptions):
+    """The same of those that run several times."""
 
-    seed: int
     runs: int
-    sampling: SampledFrom | None
-    call_extender: CallExtender | None
 
 
 @dataclass(frozen=True)

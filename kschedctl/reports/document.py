@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Protocol
 
 import msgspec
 
@@ -14,3 +14,12 @@ class Document(msgspec.Struct, frozen=True, rename="camel"):
         """The document as plain data."""
         plain: dict[str, Any] = msgspec.json.decode(msgspec.json.encode(self))
         return plain
+
+
+class RunReport(Protocol):
+    """A report of a study that places pods, which a user may interrupt."""
+
+    @property
+    def interrupted(self) -> bool: ...
+    @property
+    def undecided(self) -> bool: ...

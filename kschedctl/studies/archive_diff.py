@@ -8,6 +8,8 @@ from typing import Any, NamedTuple
 import msgspec
 from msgspec.structs import replace
 
+from kschedctl.api.api_object import ApiObject, object_key
+from kschedctl.api.json_values import Json
 from kschedctl.api.objects import (
     Node,
     ObjectMeta,
@@ -63,12 +65,14 @@ def _scheduler_changes(before: Cluster, after: Cluster) -> Iterator[FieldChange]
         yield from _fields(field, getattr(before, field), getattr(after, field))
 
 
-def _of_others(before: Sequence[Any], after: Sequence[Any]) -> Iterator[tuple[Key, Any, Any]]:
-    old, new = ({_key(obj): obj for obj in objects} for objects in (before, after))
+def _of_others(
+    before: Sequence[ApiObject], after: Sequence[ApiObject]
+) -> Iterator[tuple[Key, ApiObject | None, ApiObject | None]]:
+    old, new = ({object_key(obj): obj for obj in objects} for objects in (before, after))
     yield from ((key, old.get(key), new.get(key)) for key in sorted(old | new) if _differ(old, new, key))
 
 
-def _differ(old: Mapping[Key, Any], new: Mapping[Key, Any], key: Key) -> bool:
+def _differ(old: Mapping[Key, ApiObject], new: Mapping[Key, ApiObject], key: Key) -> bool:
     if key not in old or key not in new:
         return True
     return _encode(_read_part(old[key])) != _encode(_read_part(new[key]))
@@ -121,11 +125,7 @@ def _pod_status(status: PodStatus) -> PodStatus:
     return replace(status, start_time=None, reason="", message="", conditions=resize)
 
 
-def _key(obj: Any) -> Key:
-    return obj.metadata.namespace, obj.metadata.name
-
-
-def _fields(path: str, old: Any, new: Any) -> Iterator[FieldChange]:
+def _fields(path: str, old: Json, new: Json) -> Iterator[FieldChange]:
     """Where two values differ: maps key by key, all else as a whole."""
     if old == new:
         return
@@ -141,5 +141,5 @@ def _step(path: str, key: str) -> str:
     return (f"{path}.{key}" if path else key) if plain else f'{path}["{key}"]'
 
 
-def _text(value: Any) -> str | None:
+def _text(value: Json) -> str | None:
     return None if value is None else msgspec.json.encode(value).decode()

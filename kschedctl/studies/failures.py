@@ -126,7 +126,7 @@ def _worst(runs: Sequence[Failure]) -> Failure:
 
 def lose(scene: Scene, loss: Loss) -> Failure:
     """One loss."""
-    view, (made_anew, bare) = scene.scheduler.view, _fates(scene)
+    view, (made_anew, bare) = scene.scheduler.view, scene.once(_fates)
     gone = np.zeros(len(view.nodes), np.bool_)
     gone[[view.nodes.index[name] for name in loss.nodes]] = True
     there = np.append(gone, False)[view.node]
@@ -157,10 +157,7 @@ def lose(scene: Scene, loss: Loss) -> Failure:
 
 def _fates(scene: Scene) -> tuple[Bools, Bools]:
     """(P,) each: the pods that are made anew when their node is lost, and those that are lost with it."""
-    if "fates" not in scene.made:
-        scene.made["fates"] = fates(scene.scheduler.view)
-    found: tuple[Bools, Bools] = scene.made["fates"]
-    return found
+    return fates(scene.scheduler.view)
 
 
 def fates(view: Fork) -> tuple[Bools, Bools]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TypedDict
 
 from kschedctl.api.json_values import JsonObject
 from kschedctl.api.node_pools import pool_of
@@ -26,20 +27,24 @@ NEW = "one-more"
 MOST_TRIES = 3
 """Each costs about as much as the question whose answer it is about."""
 
-Json = JsonObject
+
+class SearchOptions(TypedDict):
+    """How nodes are searched: what all studies take that place pods."""
+
+    seed: int
+    sampling: SampledFrom | None
+    call_extender: CallExtender | None
 
 
 def with_more_nodes(
     cluster: Cluster,
-    step: Json,
+    step: JsonObject,
     taken: Sequence[str],
     unplaced: Sequence[UnplacedPods],
+    options: SearchOptions,
     *,
     gone: bool,
-    seed: int = 0,
-    sampling: SampledFrom | None = None,
-    call_extender: CallExtender | None = None,
-) -> Json | None:
+) -> JsonObject | None:
     """The scenario of the fewest more nodes, of those tried, after which the step leaves no pod without a node.
 
     ``taken``: the nodes that the step takes away; the new ones are like one of the same pool, which has to be another
@@ -51,7 +56,13 @@ def with_more_nodes(
         counts = dict.fromkeys((1, len(taken), len(taken) + 1))
         for count, like in [(count, like) for count in counts for like in models][:MOST_TRIES]:
             scenario = {"steps": [{"addNodes": {"like": like, "count": count}}, step]}
-            report = whatif(cluster, scenario, seed=seed, sampling=sampling, call_extender=call_extender)
+            report = whatif(
+                cluster,
+                scenario,
+                seed=options["seed"],
+                sampling=options["sampling"],
+                call_extender=options["call_extender"],
+            )
             if report.interrupted or report.undecided:
                 return None
             if helps(report):

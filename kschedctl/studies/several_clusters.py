@@ -4,28 +4,29 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import Generic, TypeVar
 
-from kschedctl.api.json_values import JsonObject
 from kschedctl.errors import KschedctlError
 from kschedctl.reports.answers import Answers, ClusterAnswer
+from kschedctl.reports.document import RunReport
 from kschedctl.studies.basics.parallel import ALONE, UNSEEN, Progress, Workers, run_all
 
 Subject = TypeVar("Subject")
-Question = Callable[[Subject, Workers, Progress], Any]
+Report = TypeVar("Report", bound=RunReport)
+Question = Callable[[Subject, Workers, Progress], Report]
 """Gives a report that tells whether it was ``interrupted``. Raises KschedctlError."""
 
 
 @dataclass(frozen=True)
-class _Asked:
-    question: Question[Any]
-    good: Callable[[Any], bool]
-    subjects: JsonObject
+class _Asked(Generic[Subject, Report]):
+    question: Question[Subject, Report]
+    good: Callable[[Report], bool]
+    subjects: Mapping[str, Subject]
 
 
 def ask_each(
-    question: Question[Subject],
-    good: Callable[[Any], bool],
+    question: Question[Subject, Report],
+    good: Callable[[Report], bool],
     subjects: Mapping[str, Subject],
     workers: Workers = ALONE,
     progress: Progress = UNSEEN,
@@ -36,7 +37,7 @@ def ask_each(
     return Answers(tuple(results.known), len(subjects), results.interrupted)
 
 
-def _answer(asked: _Asked, name: str) -> ClusterAnswer:
+def _answer(asked: _Asked[Subject, Report], name: str) -> ClusterAnswer:
     try:
         report = asked.question(asked.subjects[name], ALONE, UNSEEN)
     except KschedctlError as error:

@@ -215,12 +215,12 @@ class Run:
         return len(draining.outcomes) + len(draining.lost), blocked
 
 
-class Setting(TypedDict, total=False):
+class OneSetting(TypedDict, total=False):
     configuration: JsonObject
     kube_version: str
 
 
-Settings = Mapping[str, Setting]
+Settings = Mapping[str, OneSetting]
 """What is to be another than the cluster's own, by the name under which it is told."""
 
 

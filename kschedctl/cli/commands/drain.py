@@ -59,17 +59,9 @@ def drain(
         if not report.unplaced or report.interrupted:
             return report
         step = {"drain": {"nodes": chosen}}
-        remedy = with_more_nodes(
-            asked.cluster,
-            step,
-            chosen,
-            report.unplaced,
-            gone=False,
-            seed=options["seed"],
-            sampling=options["sampling"],
-            call_extender=options["call_extender"],
+        return replace(
+            report, remedy=with_more_nodes(asked.cluster, step, chosen, report.unplaced, options, gone=False)
         )
-        return replace(report, remedy=remedy)
 
     with extending.calling() as options["call_extender"]:
         following = after_remedy(run, extending.arguments())

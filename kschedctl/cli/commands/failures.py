@@ -68,13 +68,4 @@ def _remedy(report: Failures, cluster: Cluster, options: RunChoices) -> JsonObje
     if worst is None or not worst.unplaced or report.interrupted:
         return None
     lost = {report.unit: worst.name} if report.unit in ("zone", "pool") else {"nodes": list(worst.nodes)}
-    return with_more_nodes(
-        cluster,
-        {"fail": lost},
-        worst.nodes,
-        worst.reasons,
-        gone=True,
-        seed=options["seed"],
-        sampling=options["sampling"],
-        call_extender=options["call_extender"],
-    )
+    return with_more_nodes(cluster, {"fail": lost}, worst.nodes, worst.reasons, options, gone=True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
@@ -18,7 +18,7 @@ from kschedctl.scheduler.scheduler import Scheduler
 from kschedctl.studies.races.compare import races as simulated
 from kschedctl.studies.races.latency import latency_of
 from kschedctl.studies.races.measured import Measures, measures_of
-from kschedctl.studies.races.question import USUAL, RaceQuestion, expiry_of, question_of
+from kschedctl.studies.races.question import USUAL, GivenFields, RaceQuestion, expiry_of, question_of
 
 EXAMPLES = (
     "kschedctl races",
@@ -83,20 +83,24 @@ class Simulated:
     def question(self, measures: Measures | None) -> RaceQuestion:
         """Raises UsageError."""
         lags = measures.lags if measures else None
-        times = {"--binding-latency": self.binding_latency, "--informer-lag": self.informer_lag}
-        binding, informer = (text and latency_of(text, option, lags) for option, text in times.items())
-        given: dict[str, Any] = {
-            "nodes": self.nodes,
-            "rates": self.rate,
-            "expiries": [expiry_of(text) for text in self.expiry],
-            "binding": binding,
-            "informer": informer,
-            "room": self.pods_per_node,
-            "load": self.load,
-            "seconds": _seconds(self.duration),
-        }
-        given = {name: value for name, value in given.items() if value is not None and value != []}
-        return question_of(given | {"instances": self.instances, "seed": self.seed, "runs": self.runs}, measures)
+        given = GivenFields(instances=self.instances, seed=self.seed, runs=self.runs)
+        if self.nodes:
+            given["nodes"] = self.nodes
+        if self.rate:
+            given["rates"] = self.rate
+        if self.expiry:
+            given["expiries"] = [expiry_of(text) for text in self.expiry]
+        if self.binding_latency:
+            given["binding"] = latency_of(self.binding_latency, "--binding-latency", lags)
+        if self.informer_lag:
+            given["informer"] = latency_of(self.informer_lag, "--informer-lag", lags)
+        if self.pods_per_node is not None:
+            given["room"] = self.pods_per_node
+        if self.load is not None:
+            given["load"] = self.load
+        if self.duration is not None:
+            given["seconds"] = _seconds(self.duration)
+        return question_of(given, measures)
 
 
 @with_options
@@ -120,10 +124,8 @@ def _measures(source: Source) -> Measures | None:
     return measures_of(Scheduler(load(source)).view)
 
 
-def _seconds(duration: str | None) -> float | None:
+def _seconds(duration: str) -> float:
     """Raises UsageError."""
-    if duration is None:
-        return None
     try:
         seconds = seconds_of_duration(duration)
     except InputError as error:

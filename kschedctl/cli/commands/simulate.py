@@ -14,7 +14,7 @@ from kschedctl.cli.manifests import Application, Namespace, read_manifests
 from kschedctl.cli.option_groups.drawn import Drawn
 from kschedctl.cli.option_groups.extending import Extending
 from kschedctl.cli.options import Source, with_options
-from kschedctl.cli.run_options import RunOptions
+from kschedctl.cli.run_options import RunChoices, RunOptions
 from kschedctl.cli.try_next import STDIN, again
 from kschedctl.errors import UsageError
 from kschedctl.reports.following import FollowedRollout
@@ -37,6 +37,12 @@ EXAMPLES = (
 )
 
 
+class SimulateChoices(RunChoices):
+    rollout: bool
+    pending: bool
+    in_full: int
+
+
 @dataclass(frozen=True)
 class Manner:
     """Which pods come, and how."""
@@ -50,6 +56,9 @@ class Manner:
         str | None,
         typer.Option("--follow", metavar="EVENTS", help="Follow a real rollout: kubectl get events -o json."),
     ] = None
+
+    def choices(self, run: RunChoices, in_full: int) -> SimulateChoices:
+        return {**run, "rollout": self.rollout, "pending": self.pending, "in_full": in_full}
 
     def check_followed(self, run: RunOptions) -> None:
         """Raises UsageError for what cannot be asked of a rollout that is followed."""
@@ -84,19 +93,12 @@ def simulate(
         hint = "what has a UID or a node is taken for a part of the cluster: remove metadata.uid to apply it anew"
         raise UsageError("no workload among the manifests", where=", ".join(source.filename), hint=hint)
     more = [*(["-n", namespace] if namespace else []), *extending.arguments()]
-    options = run.options()
+    options = manner.choices(run.options(), result.in_full)
 
     def ask(application: Application, workers: Workers, progress: Progress) -> SimulationReport:
         with in_files(application.places):
             return study.simulate(
-                application.cluster,
-                application.manifests,
-                rollout=manner.rollout,
-                pending=manner.pending,
-                in_full=result.in_full,
-                workers=workers,
-                progress=progress,
-                **options,
+                application.cluster, application.manifests, workers=workers, progress=progress, **options
             )
 
     def following(application: Application, report: SimulationReport) -> Sequence[str]:

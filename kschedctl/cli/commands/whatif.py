@@ -13,7 +13,7 @@ from kschedctl.cli.asking import Asked, answer, clusters
 from kschedctl.cli.option_groups.drawn import Drawn
 from kschedctl.cli.option_groups.extending import Extending
 from kschedctl.cli.options import Source, with_options
-from kschedctl.cli.run_options import RunOptions
+from kschedctl.cli.run_options import RunChoices, RunOptions
 from kschedctl.errors import InputError, UsageError
 from kschedctl.reports.scenario import Scenario
 from kschedctl.reports.whatif import WhatIf
@@ -22,7 +22,7 @@ from kschedctl.sources.read import load_configuration_file, read_documents
 from kschedctl.studies import whatif as study
 from kschedctl.studies.basics.parallel import Progress, Workers
 from kschedctl.studies.one_more_node import helps
-from kschedctl.studies.scenarios.scenario import load_scenario
+from kschedctl.studies.scenarios.scenario import Files, load_scenario
 
 EXAMPLES = (
     "kschedctl whatif upgrade.yaml",
@@ -32,6 +32,12 @@ EXAMPLES = (
 
 WRITTEN_OUT = "SCENARIO"
 """What messages call a scenario that stands on the command line."""
+
+
+class WhatIfChoices(RunChoices):
+    read: Files
+    where: str
+    in_full: int
 
 
 @dataclass(frozen=True)
@@ -74,20 +80,15 @@ def whatif(
     steps, folder, where = _scenario(scenario) if scenario else (None, Path(), "")
     named = {name: load_configuration_file(name) for name in compared.compare_config or ()}
     under = study.versions(compared.compare_version) if compared.compare_version else study.configurations(named)
-    options = run.options()
+    options: WhatIfChoices = {
+        **run.options(),
+        "read": lambda name: read_documents(str(folder / name)),
+        "where": where,
+        "in_full": result.in_full,
+    }
 
     def ask(asked: Asked, workers: Workers, progress: Progress) -> WhatIf:
-        return study.whatif(
-            asked.cluster,
-            steps,
-            under,
-            read=lambda name: read_documents(str(folder / name)),
-            where=where,
-            in_full=result.in_full,
-            workers=workers,
-            progress=progress,
-            **options,
-        )
+        return study.whatif(asked.cluster, steps, under, workers=workers, progress=progress, **options)
 
     with extending.calling() as options["call_extender"]:
         return answer(run, result, clusters(source), ask, helps)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, NamedTuple, TypeVar
+from typing import NamedTuple, TypeVar, cast
 
 from kschedctl.api.objects import Pod
 from kschedctl.api.times import nanoseconds
@@ -101,11 +101,10 @@ class Ground:
         """What several sections make of the ground, made once: ``ground.once(waiting_pods)``."""
         if make not in self._made:
             self._made[make] = make(self)
-        found: T = self._made[make]
-        return found
+        return cast(T, self._made[make])
 
     @cached_property
-    def _made(self) -> dict[Callable[[Ground], Any], Any]:
+    def _made(self) -> dict[Callable[[Ground], object], object]:
         return {}
 
     def seconds_since(self, time: str | None) -> float | None:

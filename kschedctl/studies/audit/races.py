@@ -14,7 +14,7 @@ from kschedctl.studies.audit.ground import Ground
 from kschedctl.studies.basics.findings import NOTE, WARNING, AuditRule, judged
 from kschedctl.studies.races.compare import percent, races
 from kschedctl.studies.races.measured import Measures, measures_of
-from kschedctl.studies.races.question import LEAST_SECONDS, NEVER, expiry_of, question_of
+from kschedctl.studies.races.question import LEAST_SECONDS, NEVER, GivenFields, expiry_of, question_of
 
 MOST_PODS, BUSIEST = 10_000, 100.0
 """Pods that are simulated at most, and pods a second: what one scheduler places."""
@@ -71,11 +71,11 @@ def _simulated(ground: Ground, measures: Measures, instances: int, nodes: int) -
     if not nodes or measures.rate is None or measures.room is None:
         return None
     rate = min(measures.rate, BUSIEST)
-    given = {
-        "expiries": (expiry_of("30s"), expiry_of(NEVER)),
-        "instances": instances,
-        "seconds": min(LEAST_SECONDS, MOST_PODS / rate),
-    }
+    given = GivenFields(
+        expiries=(expiry_of("30s"), expiry_of(NEVER)),
+        instances=instances,
+        seconds=min(LEAST_SECONDS, MOST_PODS / rate),
+    )
     return races(question_of(given, replace(measures, nodes=nodes, rate=rate)), ground.progress)
 
 

@@ -5,12 +5,23 @@ Upstream: pkg/controller/{replicaset,statefulset} (v1.36).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from msgspec.structs import replace
 
-from kschedctl.api.objects import ObjectMeta, PersistentVolumeClaim, Pod, PodMeta, PodStatus, PodTemplateSpec, Struct
+from kschedctl.api.api_object import ApiObject, object_key
+from kschedctl.api.objects import (
+    ObjectMeta,
+    PersistentVolumeClaim,
+    Pod,
+    PodMeta,
+    PodSpec,
+    PodStatus,
+    PodTemplateSpec,
+    StoredWorkload,
+    Struct,
+)
 from kschedctl.api.ownership import Owner, controller_of
 from kschedctl.api.workloads import (
     NEW,
@@ -61,7 +72,8 @@ def template_of(cluster: Cluster, owner: Owner) -> Struct | None:
     sets = sorted((rs for rs in cluster.replica_sets if controls(owner, rs)), key=_created)
     if kind == "Deployment" and sets:
         return Replicated(sets[-1].metadata, sets[-1].spec)
-    found = _named(getattr(cluster, FIELDS[kind]), namespace, name) if kind in _AS_READ else None
+    there = getattr(cluster, FIELDS[kind]) if kind in _AS_READ else ()
+    found = next((each for each in there if object_key(each) == (namespace, name)), None)
     return None if found is None else _AS_READ[kind](found)
 
 
@@ -80,19 +92,15 @@ _AS_READ: Mapping[str, Callable[[Any], Struct]] = {
 """Kind -> the workload, of one of the cluster, as far as it says what its pods are like."""
 
 
-def controls(owner: Owner, found: Any) -> bool:
+def controls(owner: Owner, found: StoredWorkload) -> bool:
     """Whether the object names this owner as its controller."""
     meta = found.metadata
     by = controller_of(meta)
     return by is not None and Owner(by.kind, meta.namespace, by.name) == owner
 
 
-def _created(found: Any) -> str:
+def _created(found: ApiObject) -> str:
     return found.metadata.creation_timestamp or ""
-
-
-def _named(objects: Iterable[Any], namespace: str, name: str) -> Any:
-    return next((o for o in objects if (o.metadata.namespace, o.metadata.name) == (namespace, name)), None)
 
 
 def _like(pod: Pod) -> Pod:
@@ -109,7 +117,7 @@ def _like(pod: Pod) -> Pod:
     return Pod(made, _unplaced(pod), PodStatus("Pending"))
 
 
-def _unplaced(pod: Pod) -> Any:
+def _unplaced(pod: Pod) -> PodSpec:
     """The spec without a node and without what admission makes of a PriorityClass, which may be gone."""
     return replace(pod.spec, node_name="", priority=None, preemption_policy=None, priority_class_name="")
 
@@ -139,7 +147,6 @@ def _claim_templates(cluster: Cluster, pod: Pod) -> Iterator[tuple[str, Persiste
     for volume in pod.spec.volumes:
         source = volume.persistent_volume_claim
         if source is not None and source.claim_name == f"{volume.name}-{pod.metadata.name}":
-            like = _named(claims, pod.metadata.namespace, source.claim_name)
-            if like is not None:
+            for like in (claim for claim in claims if claim.metadata.name == source.claim_name):
                 meta = ObjectMeta(volume.name, labels=like.metadata.labels)
                 yield volume.name, PersistentVolumeClaim(meta, replace(like.spec, volume_name=""))

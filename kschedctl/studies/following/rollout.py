@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Any, NamedTuple
+from types import MappingProxyType
+from typing import NamedTuple
 
 import numpy as np
 
@@ -306,8 +307,30 @@ class _Followed:
         self.following.put(tried.position, row)
 
 
-def _told(placement: RealPlacement, outcome: str, **facts: Any) -> FollowedPlacement:
-    return FollowedPlacement(placement.pod, placement.node, placement.time, placement.scheduler, outcome, **facts)
+def _told(
+    placement: RealPlacement,
+    outcome: str,
+    *,
+    feasible: int = 0,
+    best: tuple[str, ...] = (),
+    behind: int = 0,
+    lost: Mapping[str, int] = MappingProxyType({}),
+    plugin: str = "",
+    reasons: tuple[str, ...] = (),
+) -> FollowedPlacement:
+    return FollowedPlacement(
+        placement.pod,
+        placement.node,
+        placement.time,
+        placement.scheduler,
+        outcome,
+        feasible,
+        best,
+        behind,
+        dict(lost),
+        plugin,
+        reasons,
+    )
 
 
 def _compared(placement: RealPlacement, tried: Tried, row: Row, following: Following) -> FollowedPlacement:

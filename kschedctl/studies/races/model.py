@@ -26,7 +26,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import simpy
@@ -195,7 +195,7 @@ class Model:
         self.result.waiting = sum(len(instance.queue) for instance in self.instances)
         return self.result
 
-    def _at(self, delay: float, do: Callable[..., None], *what: Any) -> None:
+    def _at(self, delay: float, do: Callable[..., None], *what: object) -> None:
         """So much later."""
         event = self.env.timeout(delay)
         event.callbacks.append(lambda _: do(*what))

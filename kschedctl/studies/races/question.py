@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import TypedDict
 
-from kschedctl.api.json_values import JsonObject
 from kschedctl.api.times import seconds_of_duration
 from kschedctl.errors import InputError, UsageError
 from kschedctl.reports.audit.races import MeasuredLags
@@ -136,10 +135,27 @@ def _within(option: str, values: Iterable[float], least: float, most: float) -> 
             raise UsageError(f"{option} {value:g}: from {least:g} to {most:,g}")
 
 
-def question_of(given: JsonObject, measures: Measures | None) -> RaceQuestion:
+class GivenFields(TypedDict, total=False):
+    """The fields of a question that somebody gives, or the cluster tells."""
+
+    nodes: Sequence[int]
+    rates: Sequence[float]
+    expiries: Sequence[Expiry]
+    room: int
+    load: float
+    instances: int
+    binding: Latency
+    informer: Latency
+    seconds: float
+    seed: int
+    runs: int
+
+
+def question_of(given: GivenFields, measures: Measures | None) -> RaceQuestion:
     """From the fields that are given, and what is known of the cluster for the others. Raises UsageError."""
-    told = {name: value for name, value in _of_cluster(measures).items() if name not in given}
-    question = RaceQuestion(**{**told, **given})
+    of_cluster = _of_cluster(measures)
+    told = of_cluster.keys() - given.keys()
+    question = RaceQuestion(**(of_cluster | given))
     used = [each for each in (question.binding, question.informer) if isinstance(each, MeasuredLatency)]
     question = replace(
         question,
@@ -150,15 +166,19 @@ def question_of(given: JsonObject, measures: Measures | None) -> RaceQuestion:
     return question
 
 
-def _of_cluster(measures: Measures | None) -> dict[str, Any]:
+def _of_cluster(measures: Measures | None) -> GivenFields:
     """The fields that the cluster tells; of a rate at least one pod in a minute."""
+    fields = GivenFields()
     if measures is None:
-        return {}
-    found = {
-        "nodes": measures.nodes and (measures.nodes,),
-        "rates": measures.rate and (measures.rate,),
-        "room": measures.room,
-        "load": measures.load,
-        "binding": measures.lags,
-    }
-    return {name: value for name, value in found.items() if value is not None}
+        return fields
+    if measures.nodes is not None:
+        fields["nodes"] = (measures.nodes,)
+    if measures.rate is not None:
+        fields["rates"] = (measures.rate,)
+    if measures.room is not None:
+        fields["room"] = measures.room
+    if measures.load is not None:
+        fields["load"] = measures.load
+    if measures.lags is not None:
+        fields["binding"] = measures.lags
+    return fields

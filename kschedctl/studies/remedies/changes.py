@@ -6,6 +6,7 @@ from collections.abc import Callable, Hashable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple
 
+from kschedctl.api.api_object import ApiObject
 from kschedctl.api.objects import Node, Pod, Struct
 from kschedctl.cluster import CLUSTER_SCOPED, FIELDS, Cluster
 from kschedctl.studies.remedies.prices import PRICES, Price
@@ -21,7 +22,7 @@ class ObjectKey(NamedTuple):
     name: str
 
     @classmethod
-    def of(cls, found: Any) -> ObjectKey:
+    def of(cls, found: ApiObject) -> ObjectKey:
         """That of a typed object."""
         kind = type(found).__name__
         return cls(kind, "" if kind in CLUSTER_SCOPED else found.metadata.namespace, found.metadata.name)

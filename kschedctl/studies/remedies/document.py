@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Any
 
 from msgspec.structs import replace
 
+from kschedctl.api.json_values import Json
 from kschedctl.api.kinds import KINDS
 from kschedctl.api.objects import Pod, Struct
 from kschedctl.api.ownership import owner_of
@@ -54,7 +54,7 @@ def remedy_of(
         restarts=rolled.restarted if rolled else 0,
         alternatives=found.alternatives,
         owner=str(patch.owner) if patch else "",
-        owner_patch=patch.patch if patch else {},
+        owner_patch=dict(patch.patch) if patch else {},
     )
 
 
@@ -103,7 +103,7 @@ def _sentence(texts: Iterable[str]) -> str:
     return text[:1].upper() + text[1:]
 
 
-def object_changes(edits: Mapping[ObjectKey, Edited]) -> Iterator[dict[str, Any]]:
+def object_changes(edits: Mapping[ObjectKey, Edited]) -> Iterator[dict[str, Json]]:
     """What the edits do to the objects as they were read, in the form of ``Remedy.changes``."""
     for key, edit in edits.items():
         named = {"kind": key.kind, "namespace": key.namespace, "name": key.name}

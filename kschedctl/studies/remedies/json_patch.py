@@ -6,14 +6,15 @@ They come in one fixed order, so that the same change always reads the same.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
 
 import msgspec
 
-Operation = dict[str, Any]
+from kschedctl.api.json_values import Json
+
+Operation = dict[str, Json]
 
 
-def json_patch(before: Any, after: Any, path: str = "") -> Iterator[Operation]:
+def json_patch(before: Json, after: Json, path: str = "") -> Iterator[Operation]:
     """The operations from ``before`` to ``after``, plain data; what is alike is not mentioned.
 
     >>> list(json_patch({"a": [1, 2], "b": 0}, {"a": [2], "c": 1}))
@@ -29,7 +30,7 @@ def json_patch(before: Any, after: Any, path: str = "") -> Iterator[Operation]:
         yield {"op": "replace", "path": path, "value": after}
 
 
-def merge_patch(before: Any, after: Any) -> Any:
+def merge_patch(before: Json, after: Json) -> Json:
     """RFC 7386: what of ``before`` becomes another in ``after``, plain data; null for what goes.
 
     >>> merge_patch({"a": {"b": 1, "c": 2}, "d": [1]}, {"a": {"b": 3}, "d": [1]})
@@ -41,7 +42,7 @@ def merge_patch(before: Any, after: Any) -> Any:
     return changed | {key: None for key in before if key not in after}
 
 
-def _members(before: dict[str, Any], after: dict[str, Any], path: str) -> Iterator[Operation]:
+def _members(before: dict[str, Json], after: dict[str, Json], path: str) -> Iterator[Operation]:
     for key in sorted(before.keys() | after.keys()):
         here = f"{path}/{escaped(key)}"
         if key not in after:
@@ -52,7 +53,7 @@ def _members(before: dict[str, Any], after: dict[str, Any], path: str) -> Iterat
             yield from json_patch(before[key], after[key], here)
 
 
-def _items(before: list[Any], after: list[Any], path: str) -> Iterator[Operation]:
+def _items(before: list[Json], after: list[Json], path: str) -> Iterator[Operation]:
     """Of lists of one length item by item; else what stands between the same beginning and the same end."""
     if len(before) == len(after):
         for place, (old, new) in enumerate(zip(before, after, strict=True)):
@@ -68,9 +69,10 @@ def _items(before: list[Any], after: list[Any], path: str) -> Iterator[Operation
         yield {"op": "add", "path": f"{path}/{place}", "value": after[place]}
 
 
-def plain(found: msgspec.Struct) -> Any:
+def plain(found: msgspec.Struct) -> dict[str, Json]:
     """A typed object as its document: what is at its default is left out."""
-    return msgspec.json.decode(msgspec.json.encode(found))
+    document: dict[str, Json] = msgspec.json.decode(msgspec.json.encode(found))
+    return document
 
 
 def escaped(key: str) -> str:

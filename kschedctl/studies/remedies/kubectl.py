@@ -4,21 +4,20 @@ from __future__ import annotations
 
 import json
 from shlex import quote
-from typing import Any
 
 from msgspec import to_builtins
 
+from kschedctl.api.json_values import Json, JsonObject, object_at
 from kschedctl.api.kinds import KINDS
 from kschedctl.api.objects import Pod, Struct
 from kschedctl.api.ownership import Owner
 from kschedctl.studies.remedies.changes import ObjectKey
-from kschedctl.studies.remedies.json_patch import merge_patch, plain
+from kschedctl.studies.remedies.json_patch import Operation, merge_patch, plain
 
 SHORT = {"PersistentVolumeClaim": "pvc", "PersistentVolume": "pv"}
 DELETION_COST = "controller.kubernetes.io/pod-deletion-cost"
 GIVEN_BY_THE_SERVER = ("uid", "creationTimestamp", "deletionTimestamp", "ownerReferences")
 NOT_COPIED = ("annotations", "creationTimestamp", "resourceVersion", "uid")
-Json = dict[str, Any]
 
 
 def run(*words: str) -> str:
@@ -30,16 +29,16 @@ def run(*words: str) -> str:
     return f"kubectl {' '.join(map(quote, words))}"
 
 
-def manifest(key: ObjectKey, found: Struct, **more: Any) -> Json:
+def manifest(key: ObjectKey, found: Struct, more: JsonObject | None = None) -> JsonObject:
     """What is applied to get the object: less its status and what the server gives; ``more`` fields of its spec."""
-    document: Json = to_builtins(found)
+    document: dict[str, Json] = to_builtins(found)
     document.pop("status", None)
-    meta = {name: value for name, value in document["metadata"].items() if name not in GIVEN_BY_THE_SERVER}
-    spec = {"spec": {**document.get("spec", {}), **more}} if more else {}
+    meta = {name: value for name, value in object_at(document, "metadata").items() if name not in GIVEN_BY_THE_SERVER}
+    spec = {"spec": {**object_at(document, "spec"), **more}} if more else {}
     return {"apiVersion": KINDS[key.kind].versions[0], "kind": key.kind, **document, "metadata": meta, **spec}
 
 
-def apply(document: Json) -> str:
+def apply(document: JsonObject) -> str:
     """In one line, of JSON that is quoted."""
     return f"printf %s {quote(json.dumps(document))} | kubectl apply -f -"
 
@@ -48,13 +47,13 @@ def delete(key: ObjectKey) -> str:
     return run("delete", *named(key))
 
 
-def patch(key: ObjectKey, change: Json | list[Json]) -> str:
+def patch(key: ObjectKey, change: JsonObject | list[Operation]) -> str:
     """A merge patch, or the operations of a JSON patch."""
     sort = "json" if isinstance(change, list) else "merge"
     return run("patch", *named(key), f"--type={sort}", "-p", json.dumps(change))
 
 
-def anew(key: ObjectKey, change: Json, sort: str = "merge") -> str:
+def anew(key: ObjectKey, change: JsonObject, sort: str = "merge") -> str:
     """The object as it is in the cluster, with all that nobody read, deleted and created with a patch applied."""
     return f"{_patched(key, change, sort) if change else _as_it_is(key)} | kubectl replace --force -f -"
 
@@ -64,8 +63,8 @@ def recreated(key: ObjectKey, before: Struct, after: Struct) -> str:
     old, new = (plain(each) for each in (before, after))
     for each in (old, new):
         each.pop("status", None)
-        each["metadata"] = {name: each["metadata"].get(name, {}) for name in ("annotations", "labels")}
-    return anew(key, merge_patch(old, new))
+        each["metadata"] = {name: object_at(each, "metadata", name) for name in ("annotations", "labels")}
+    return anew(key, object_at(merge_patch(old, new)))
 
 
 def copied(key: ObjectKey, name: str) -> str:
@@ -73,7 +72,7 @@ def copied(key: ObjectKey, name: str) -> str:
     return f"{_patched(key, {'metadata': {'name': name, **dict.fromkeys(NOT_COPIED)}}, 'merge')} | kubectl create -f -"
 
 
-def _patched(key: ObjectKey, change: Json, sort: str) -> str:
+def _patched(key: ObjectKey, change: JsonObject, sort: str) -> str:
     """Only kubectl applies the patch: the API server gets the result as a new object."""
     how = (f"--type={sort}", "-p", json.dumps(change, ensure_ascii=False, separators=(",", ":")))
     return run("patch", *named(key), *how, "--dry-run=client", "-o", "json")

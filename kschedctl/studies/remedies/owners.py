@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from msgspec.structs import replace
 
-from kschedctl.api.json_values import JsonObject
+from kschedctl.api.json_values import Json, JsonObject, object_at
 from kschedctl.api.objects import Pod
 from kschedctl.api.ownership import Owner, owner_of
 from kschedctl.lint.objects.stored_pods import as_written, without_node_pin
@@ -21,7 +21,6 @@ from kschedctl.studies.remedies.changes import ObjectKey
 from kschedctl.studies.remedies.immutable import is_updated
 from kschedctl.studies.remedies.json_patch import plain
 
-Json = dict[str, Any]
 REPLACED = {"topologySpreadConstraints", "ports"}
 """Lists that a strategic merge patch would merge by a key, where the whole list is meant."""
 MERGED_BY_NAME = {"containers", "initContainers", "resourceClaims", "volumes"}
@@ -43,7 +42,7 @@ class OwnerPatch(NamedTuple):
     """
 
     owner: Owner
-    patch: Json
+    patch: JsonObject
     anew: bool
     waiting: tuple[ObjectKey, ...] = ()
 
@@ -61,12 +60,12 @@ class OwnerPatch(NamedTuple):
         return json.dumps(self.patch, ensure_ascii=False, separators=(",", ":"))
 
 
-def _created_anew(patch: Json, kind: str) -> Json:
+def _created_anew(patch: JsonObject, kind: str) -> JsonObject:
     """The patch, and without what admission and the Job controller set, which they refuse when it is another."""
     if kind == "Job":
-        template = {**patch["spec"]["template"], "metadata": {"labels": dict.fromkeys(BY_UID)}}
-        return {"spec": {**patch["spec"], "selector": None, "template": template}}
-    spec = patch.get("spec", {})
+        template = {**object_at(patch, "spec", "template"), "metadata": {"labels": dict.fromkeys(BY_UID)}}
+        return {"spec": {**object_at(patch, "spec"), "selector": None, "template": template}}
+    spec = object_at(patch, "spec")
     if not spec or "priorityClassName" in spec:  # nothing else is another: what admission made of the class once
         return {**patch, "spec": {**dict.fromkeys(SET_AT_ADMISSION), **spec}}
     return patch
@@ -76,7 +75,7 @@ def owner_patch(before: Pod, after: Pod, waiting: Iterable[Pod] = ()) -> OwnerPa
     """From the pod as it was read, and as it should be; ``waiting``: those of its pods that this is for."""
     owner = owner_of(before)
     old, new = (_template(each, owner) for each in (before, after))
-    patch: Any = _merge(old, new)
+    patch: JsonObject = _merge(old, new)
     path = () if owner.kind == "Pod" else TEMPLATES.get(owner.kind, ("spec", "template"))
     for part in reversed(path):
         patch = {part: patch}
@@ -85,7 +84,7 @@ def owner_patch(before: Pod, after: Pod, waiting: Iterable[Pod] = ()) -> OwnerPa
     return OwnerPatch(owner, patch, anew, deleted)
 
 
-def _template(pod: Pod, owner: Owner) -> Json:
+def _template(pod: Pod, owner: Owner) -> dict[str, Json]:
     """What of the pod stands in its template; of a bare one in the pod itself."""
     spec = as_written(pod)
     if owner.kind == "DaemonSet":
@@ -93,15 +92,15 @@ def _template(pod: Pod, owner: Owner) -> Json:
     if owner.kind != "Pod":
         own = tuple(t for t in spec.tolerations if t.key not in ADDED_TOLERATIONS or t.toleration_seconds is None)
         spec = replace(spec, tolerations=own)
-    found: Json = plain(spec)
+    found = plain(spec)
     for field in SET_AT_ADMISSION if pod.spec.priority_class_name else ():
         found.pop(field, None)
     return {"spec": found}
 
 
-def _merge(before: JsonObject, after: JsonObject) -> Json:
+def _merge(before: JsonObject, after: JsonObject) -> dict[str, Json]:
     """The strategic merge patch from one to the other: null for what goes."""
-    found: Json = {}
+    found: dict[str, Json] = {}
     for key in sorted(before.keys() | after.keys()):
         old, new = before.get(key), after.get(key)
         if old == new:
@@ -117,10 +116,10 @@ def _merge(before: JsonObject, after: JsonObject) -> Json:
     return found
 
 
-def _by_name(before: list[Json], after: list[Json]) -> list[Json]:
+def _by_name(before: list[JsonObject], after: list[JsonObject]) -> list[JsonObject]:
     known = {each["name"]: each for each in before}
     changed = [each for each in after if known.get(each["name"]) != each]
-    gone: list[Json] = [
+    gone: list[JsonObject] = [
         {"name": name, "$patch": "delete"} for name in known if name not in {each["name"] for each in after}
     ]
     return [{"name": each["name"], **_merge(known.get(each["name"], {}), each)} for each in changed] + gone

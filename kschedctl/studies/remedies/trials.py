@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from kschedctl.api.api_object import object_key
 from kschedctl.api.objects import Pod, Struct
 from kschedctl.cluster import FIELDS, Cluster
 from kschedctl.scheduler.engine.cycle import Cycle, run_cycle
@@ -190,8 +191,8 @@ def changed_cluster(cluster: Cluster, edits: Mapping[ObjectKey, Edited], whole: 
     for kind, found in changed.items():
         objects: list[Any] = list(getattr(cluster, FIELDS[kind]))
         for key, after in found.items():
-            place = bisect_left(objects, key[1:], key=_place)
-            known = place < len(objects) and _place(objects[place]) == key[1:]
+            place = bisect_left(objects, key[1:], key=object_key)
+            known = place < len(objects) and object_key(objects[place]) == key[1:]
             objects[place : place + known] = [] if after is None else [after]
         made: Any = tuple(objects)
         cluster = replace(cluster, **{FIELDS[kind]: made})
@@ -199,11 +200,6 @@ def changed_cluster(cluster: Cluster, edits: Mapping[ObjectKey, Edited], whole: 
         moved = {key[1:]: edit.after for key, edit in edits.items() if key.kind == "Pod"}
         cluster = with_pods(cluster, moved)  # type: ignore[arg-type]
     return cluster
-
-
-def _place(found: Any) -> tuple[str, str]:
-    """By which the objects of a kind are sorted."""
-    return found.metadata.namespace, found.metadata.name
 
 
 def _move(view: Fork, key: ObjectKey, edit: Edited) -> None:

@@ -8,6 +8,7 @@ from typing import Any
 import msgspec
 
 from kschedctl.api import objects as api
+from kschedctl.api.api_object import object_key
 from kschedctl.api.defaults import default_node
 from kschedctl.api.json_values import JsonObject, object_at
 from kschedctl.api.kinds import KINDS, kind_of
@@ -45,7 +46,7 @@ def change_of(event: JsonObject, view: Fork) -> ChangedObject | None:
     if kind not in KINDS:
         return None
     old, new = (stored(kind, convert(documents[s]), view) if s in documents else None for s in ("old", "new"))
-    if old is not None and new is not None and _name(old) != _name(new):
+    if old is not None and new is not None and object_key(old) != object_key(new):
         raise InputError("old and new are not the same object", where=f"event, {describe(documents['new'])}")
     return ChangedObject(kind, old, new, (documents["old"], documents["new"]) if len(documents) == 2 else None)
 
@@ -113,14 +114,16 @@ def _in_full(document: JsonObject, view: Fork) -> JsonObject:
     return document if known is None else known
 
 
-def _known(document: JsonObject, view: Fork) -> dict[str, Any] | None:
+def _known(document: JsonObject, view: Fork) -> JsonObject | None:
     """The cluster's object of that name, as a document."""
     kind = kind_of(document)
     if kind not in FIELDS:
         return None
     wanted: Any = convert(document)
     wanted = wanted if kind in CLUSTER_SCOPED else namespaced(wanted)
-    found: Any = next((each for each in getattr(view.cluster, FIELDS[kind]) if _name(each) == _name(wanted)), None)
+    found: Any = next(
+        (each for each in getattr(view.cluster, FIELDS[kind]) if object_key(each) == object_key(wanted)), None
+    )
     named = {name: document[name] for name in ("kind", "apiVersion") if name in document}
     return None if found is None else {**named, **msgspec.to_builtins(found)}
 
@@ -144,7 +147,7 @@ def stored(kind: str, found: Any, view: Fork) -> Any:
 def view_after(view: Fork, change: ChangedObject) -> Fork:
     """The view once a change is known, but for nodes, and for pods that are of no group, which wait for no other."""
     if change.kind == "Pod" and group_key(change.object) is not None:
-        changed = with_pods(view.cluster, {_name(change.object): change.new})
+        changed = with_pods(view.cluster, {object_key(change.object): change.new})
         return Fork.of(changed, view.settings)
     if change.new is None or change.kind in ("Node", "Pod"):
         return view
@@ -160,10 +163,6 @@ def _document(event: JsonObject, side: str) -> JsonObject:
     return found
 
 
-def _name(found: Any) -> tuple[str, str]:
-    return found.metadata.namespace, found.metadata.name
-
-
 def told(change: ChangedObject) -> str:
     """A change in words.
 
@@ -171,6 +170,6 @@ def told(change: ChangedObject) -> str:
     >>> told(ChangedObject("Node", None, Node(ObjectMeta("n1"))))
     'Node n1 added'
     """
-    namespace, name = _name(change.object)
+    namespace, name = object_key(change.object)
     what = "added" if change.old is None else "deleted" if change.new is None else "changed"
     return f"{change.kind} {f'{namespace}/' * bool(namespace)}{name} {what}"

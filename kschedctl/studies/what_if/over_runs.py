@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
-from typing import Any, TypeVar
+from typing import TypeVar
 
+from kschedctl.reports.document import RunReport
 from kschedctl.reports.simulation import SimulationReport, Spread, Variation, WorkloadVariation
 from kschedctl.studies.basics.parallel import Context, Progress, Results, Task, Workers, run_all
 
-Report = TypeVar("Report")
-"""Tells whether it was ``interrupted``."""
+Report = TypeVar("Report", bound=RunReport)
 
 
 def try_seeds(
@@ -24,7 +24,7 @@ def try_seeds(
     return run_all(partial(uncut, scenario), context, seeds, workers, progress.begin("Runs", len(seeds)))
 
 
-def uncut(scenario: Callable[[Context, Task], Any], context: Context, task: Task) -> Any:
+def uncut(scenario: Callable[[Context, Task], Report], context: Context, task: Task) -> Report:
     """One of several results, which is of no use when it is cut short. Raises KeyboardInterrupt then."""
     found = scenario(context, task)
     if found.interrupted:

@@ -15,7 +15,6 @@ from kschedctl.reports.unknown import UnknownKind
 from kschedctl.reports.whatif import PodsElsewhere, Replacement
 from kschedctl.scheduler.framework import PluginError
 from kschedctl.scheduler.framework.leaning import Effect, Unknown
-from kschedctl.scheduler.scheduler import Scheduler
 from kschedctl.scheduler.simulation.placement import Placements
 from kschedctl.snapshot.fork import Fork
 from kschedctl.studies.basics.edits import returns
@@ -102,7 +101,7 @@ def _some_of_each(view: Fork, running: Sequence[Position]) -> Sequence[Position]
 
 def _answers(pair: Pair, positions: Sequence[Position]) -> SomeReplaced:
     """Of pods of the same kind one after the other the second is asked about for less."""
-    first, second = _asked(pair.before), _asked(pair.after)
+    first, second = pair.before.once(_Asked), pair.after.once(_Asked)
     elsewhere, unknown, failed = [], set[Unknown](), 0
     for position in positions:
         then, now = first.nodes(position, unknown), second.nodes(position, unknown)
@@ -114,18 +113,11 @@ def _answers(pair: Pair, positions: Sequence[Position]) -> SomeReplaced:
     return SomeReplaced(tuple(elsewhere), failed, unknown_kinds(unknown, AFFECTED))
 
 
-def _asked(scene: Scene) -> _Asked:
-    if "asked" not in scene.made:
-        scene.made["asked"] = _Asked(scene.scheduler)
-    found: _Asked = scene.made["asked"]
-    return found
-
-
 class _Asked:
     """A scheduler that is asked about pods which leave their nodes for as long as that takes."""
 
-    def __init__(self, scheduler: Scheduler) -> None:
-        self.scheduler = scheduler
+    def __init__(self, scene: Scene) -> None:
+        self.scheduler = scheduler = scene.scheduler
         self.view = scheduler.view.fork()
         self.placements = Placements(self.view, 0, None)
 

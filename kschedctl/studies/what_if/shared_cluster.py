@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TypeVar, cast
 
 from kschedctl.cluster import Cluster
 from kschedctl.reports.searches import SearchStart
@@ -19,6 +19,8 @@ from kschedctl.studies.controllers.creation import limits_not_looked_at
 from kschedctl.studies.why.doubts import not_replayed
 from kschedctl.studies.why.extenders import EXTENDERS_GOT
 
+T = TypeVar("T")
+
 EXTENDERS_KNOW = "extenders answer for the cluster as they know it, not as it is here"
 
 
@@ -32,17 +34,24 @@ class Scene:
     cluster: Cluster
     sampling: SampledFrom | None = None
     call_extender: CallExtender | None = None
-    made: dict[str, Any] = field(default_factory=dict)
+    made: dict[object, object] = field(default_factory=dict)
 
-    def __getstate__(self) -> dict[str, Any]:
+    def __getstate__(self) -> Mapping[str, object]:
         return {**self.__dict__, "made": {}}
 
     @property
     def scheduler(self) -> Scheduler:
-        if "scheduler" not in self.made:
-            self.made["scheduler"] = Scheduler(self.cluster, self.call_extender)
-        found: Scheduler = self.made["scheduler"]
-        return found
+        return self.once(_scheduler)
+
+    def once(self, make: Callable[[Scene], T]) -> T:
+        """What is made of the scene, once in each process."""
+        if make not in self.made:
+            self.made[make] = make(self)
+        return cast(T, self.made[make])
+
+
+def _scheduler(scene: Scene) -> Scheduler:
+    return Scheduler(scene.cluster, scene.call_extender)
 
 
 def search_start(sampling: SampledFrom | None, nodes: int, seed: int) -> SearchStart | None:

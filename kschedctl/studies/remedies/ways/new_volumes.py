@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
 
 from msgspec.structs import replace
 
+from kschedctl.api.json_values import Json
 from kschedctl.api.objects import (
     CSIPersistentVolumeSource,
     NodeSelector,
@@ -102,7 +102,7 @@ def _fix(
     reach = f" within reach of {where}" if where else ""
     text = f"create PersistentVolume {name} of {size}{reach} for claim {claim_key(claim)}"
     holder = {"claimRef": {"namespace": claim.metadata.namespace, "name": claim.metadata.name}}
-    commands = [kubectl.apply(kubectl.manifest(ObjectKey.of(volume), volume, **holder, **_source(volume)))]
+    commands = [kubectl.apply(kubectl.manifest(ObjectKey.of(volume), volume, holder | _source(volume)))]
     if gone is not None:
         text += ", and recreate that"
         commands += [*gone.before, kubectl.recreated(key, claim, made_anew(claim))]
@@ -156,7 +156,7 @@ def _where(volume: PersistentVolume) -> str:
     return ", ".join(wanted)
 
 
-def _source(volume: PersistentVolume) -> dict[str, Any]:
+def _source(volume: PersistentVolume) -> dict[str, Json]:
     """What is behind the volume, to be filled in by who makes it."""
     if volume.spec.csi is not None:
         return {"csi": {"driver": volume.spec.csi.driver, "volumeHandle": PLACEHOLDER}}

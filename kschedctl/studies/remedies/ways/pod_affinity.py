@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import Any
 
 from msgspec.structs import replace
 
@@ -129,7 +128,7 @@ def _softened(field: str, term: PodAffinityTerm) -> Callable[[Pod], Pod]:
     return change
 
 
-def _with(pod: Pod, field: str, **fields: Any) -> Pod:
+def _with(pod: Pod, field: str, **fields: object) -> Pod:
     affinity = pod.spec.affinity
     assert isinstance(affinity, Affinity)
     own = replace(getattr(affinity, field), **fields)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
 
 from msgspec.structs import replace
 
@@ -103,8 +102,17 @@ def _skew(tried: TriedNode, counted: DomainCounts, row: Row) -> int:
 def _anyway(tried: TriedNode, place: int, constraint: TopologySpreadConstraint) -> Fix:
     key = constraint.topology_key
     text = f"prefer to spread over {key} instead of requiring it (whenUnsatisfiable: ScheduleAnyway)"
-    soft: dict[str, Any] = {"when_unsatisfiable": "ScheduleAnyway", "min_domains": None}
-    return _change(tried, place, "ScheduleAnyway", text, ANYWAY, weakens=UNEVEN.format(key=key), **soft)
+    less = UNEVEN.format(key=key)
+    return _change(
+        tried,
+        place,
+        "ScheduleAnyway",
+        text,
+        ANYWAY,
+        weakens=less,
+        when_unsatisfiable="ScheduleAnyway",
+        min_domains=None,
+    )
 
 
 def _other_key(tried: TriedNode, place: int, constraint: TopologySpreadConstraint) -> Iterator[Fix]:
@@ -122,7 +130,7 @@ def _change(
     *,
     weakens: str = "",
     price: Price | None = None,
-    **fields: Any,
+    **fields: object,
 ) -> Fix:
     """One constraint with other fields."""
 
