@@ -43,10 +43,13 @@ def at_place(source: str, faults: list[tuple[int, str]]) -> CompileError:
 
 
 @contextmanager
-def deep_recursion() -> Iterator[None]:
-    """Room for what nests as deep as upstream allows: 250 levels of some ten Python calls each."""
+def deep_recursion(calls: int = _DEEP) -> Iterator[None]:
+    """Room for so many nested calls, as many as before afterwards.
+
+    By default for expressions that nest as deep as upstream allows: 250 levels of some ten Python calls each.
+    """
     before = sys.getrecursionlimit()
-    sys.setrecursionlimit(max(before, _DEEP))
+    sys.setrecursionlimit(max(before, calls))
     try:
         yield
     finally:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from itertools import combinations
 
 from hypothesis import given
@@ -11,7 +12,7 @@ from plugin_cases import snapshot
 from kschedctl.api.objects import ResourceClaim
 from kschedctl.cluster import convert
 from kschedctl.scheduler.framework import Code
-from kschedctl.scheduler.plugins.dynamic_resources.allocator import Search
+from kschedctl.scheduler.plugins.dynamic_resources.allocator import MAX_RESULTS, Search
 from kschedctl.scheduler.plugins.dynamic_resources.claims import PodClaims
 from kschedctl.scheduler.plugins.dynamic_resources.evaluation import Evaluation
 from kschedctl.scheduler.plugins.dynamic_resources.inventory import Inventory
@@ -41,6 +42,15 @@ def test_brute_force(nodes, wanted, constraint):
         if want is not None:
             allocated = evaluation.allocations(row)[0].devices.results
             assert [int(result.device) for result in allocated] == want
+
+
+def test_the_room_for_recursion_is_given_back() -> None:
+    before = sys.getrecursionlimit()
+    view, claim = snapshot(cluster([[(0, 0, False)]])), convert(claim_of([(1, None)], None))
+    inventory = Inventory(view, Features())
+    claims = [read_claim(claim, inventory.classes, Features())] * (before // MAX_RESULTS + 1)
+    assert Search(inventory, 0, claims).run() is None
+    assert sys.getrecursionlimit() == before
 
 
 def first_fit(found, wanted, constraint, taken=()):

@@ -7,11 +7,11 @@ because it decides which devices are found, and so are its slips in undoing a st
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Sequence
 from typing import NamedTuple
 
 from kschedctl.api.kube_version import ByVersion
+from kschedctl.cel.errors import deep_recursion
 from kschedctl.scheduler.plugins.dynamic_resources import capacity
 from kschedctl.scheduler.plugins.dynamic_resources.allocated import DeviceId, Quantities, add
 from kschedctl.scheduler.plugins.dynamic_resources.claims import ALL
@@ -118,9 +118,9 @@ class Search:
         """
         for index, claim in enumerate(self.claims):
             self._prepare(index, claim)
-        sys.setrecursionlimit(max(sys.getrecursionlimit(), 1000 + 4 * MAX_RESULTS * len(self.claims)))
         try:
-            done = not self.claims or self._request(0, 0)
+            with deep_recursion(1000 + 4 * MAX_RESULTS * len(self.claims)):
+                done = not self.claims or self._request(0, 0)
         except _TooManyResultsError:
             raise AllocationError("allocation max size exceeded") from None
         except _SearchEndedError:
