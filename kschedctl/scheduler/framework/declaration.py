@@ -24,6 +24,7 @@ from kschedctl.scheduler.framework import (
     Reservation,
 )
 from kschedctl.scheduler.framework.extension_points import points_by_methods
+from kschedctl.scheduler.framework.facts import Fact
 from kschedctl.scheduler.framework.feature_gates import FeatureGates
 from kschedctl.scheduler.framework.pod_traits import PodTrait
 from kschedctl.snapshot.delta import Delta
@@ -65,6 +66,7 @@ class DeclaredPlugin(Generic[ForFilter, ForScore]):
     OwnRowPlugin.
     ``peers``: which of the nodes that are scored with a node its score depends on.
     ``points``: the extension points at which it runs besides those whose methods it has.
+    ``facts``: what may stand behind its refusals, where that is not told in words alone.
     ``default_weight``: of its scores, in a profile that says nothing of it; None where it does not score by default.
     ``gate``: the feature gate without which it is no default plugin.
     ``kinds``: the kinds of objects that it looks at besides nodes, pods and namespaces; those in ``gated_kinds`` only
@@ -87,6 +89,7 @@ class DeclaredPlugin(Generic[ForFilter, ForScore]):
     reads: Literal[Reads.NODES, Reads.PODS] = Reads.PODS
     peers: Peers = Peers.ALL
     points: ClassVar[tuple[str, ...]] = ()
+    facts: ClassVar[tuple[type[Fact], ...]] = ()
     default_weight: ClassVar[int | None] = None
     gate: ClassVar[str | None] = None
     kinds: ClassVar[tuple[str, ...]] = ()

@@ -61,6 +61,7 @@ class NodeDeclaredFeatures(DeclaredPlugin[frozenset[str], None]):
     """
 
     name = "NodeDeclaredFeatures"
+    facts = (FeaturesNotDeclared,)
     changed = (
         REASON,
         INFERRED,

@@ -62,6 +62,7 @@ class NodePorts(DeclaredPlugin[tuple[HostPort, ...], None]):
     """
 
     name = "NodePorts"
+    facts = (HostPortHeld,)
     changed = (SIDECAR_PORTS,)
     without = "pods with the same host port are placed together, and kubelets refuse them"
     needs_state: ClassVar[Mapping[str, str]] = {"filter": "preFilter"}

@@ -48,6 +48,7 @@ class NodeUnschedulable(DeclaredPlugin):
     """
 
     name = "NodeUnschedulable"
+    facts = (Cordoned,)
     changed = (HEARS_OF_TOLERATIONS,)
     without = "pods are placed on cordoned nodes"
     reads = Reads.NODES

@@ -66,6 +66,7 @@ class TaintToleration(DeclaredPlugin[None, list[Toleration]]):
     """
 
     name = "TaintToleration"
+    facts = (UntoleratedTaint,)
     changed = (REASON,)
     hints_since = 31
     without = "taints are ignored"

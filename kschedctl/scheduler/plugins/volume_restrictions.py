@@ -111,6 +111,7 @@ class VolumeRestrictions(DeclaredPlugin[RestrictionState, None]):
     """
 
     name = "VolumeRestrictions"
+    facts = (DiskMounted, ClaimInUse)
     changed = (
         REASON_READ_WRITE_ONCE_POD,
         HEARS_OF_UPDATES,

@@ -90,6 +90,7 @@ class VolumeZone(DeclaredPlugin[list[VolumeTopology], None]):
     """
 
     name = "VolumeZone"
+    facts = (VolumeInOtherZone,)
     changed = (hints.HEARS_OF_BOUND_CLAIMS,)
     hints_since = 31
     without = "pods are placed in other zones than their volumes"

@@ -40,6 +40,12 @@ from kschedctl.scheduler.framework.waking import ADD, EITHER, WakeTrigger, liste
 from kschedctl.scheduler.plugins.dynamic_resources import hints as claims
 from kschedctl.scheduler.plugins.dynamic_resources.arguments import DynamicResourcesArgs
 from kschedctl.scheduler.plugins.dynamic_resources.claims import ClaimError, can_be_deallocated, key, where_refused
+from kschedctl.scheduler.plugins.dynamic_resources.facts import (
+    ClaimsUnusable,
+    DeviceSearchFailed,
+    DevicesUnfit,
+    ResourceNotOffered,
+)
 from kschedctl.scheduler.plugins.dynamic_resources.reservation import released_claims, reserved_claims, user_of
 from kschedctl.scheduler.plugins.helper.device_features import TAINT_RULES_GATE, Features
 from kschedctl.snapshot.delta import Delta
@@ -70,6 +76,7 @@ class DynamicResources(DeclaredPlugin["Evaluation", "Evaluation"]):
     """
 
     name = "DynamicResources"
+    facts = (ClaimsUnusable, ResourceNotOffered, DevicesUnfit, DeviceSearchFailed)
     without = "resource claims are never allocated"
     takes_less_time = "fewer requests and selectors in device claims, fewer devices that only nearly match"
     needs_state: ClassVar[Mapping[str, str]] = {"filter": "preFilter"}

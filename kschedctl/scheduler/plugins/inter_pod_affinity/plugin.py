@@ -27,12 +27,14 @@ from kschedctl.scheduler.framework import (
 from kschedctl.scheduler.framework.arguments import PluginArgs
 from kschedctl.scheduler.framework.declaration import DeclaredPlugin, NextStep
 from kschedctl.scheduler.framework.events import NODE, POD, ActionType, ClusterEventWithHint, node_actions, pod_actions
+from kschedctl.scheduler.framework.facts import TopologyLabelMissing
 from kschedctl.scheduler.framework.feature_gates import FeatureGates
 from kschedctl.scheduler.framework.field_errors import invalid
 from kschedctl.scheduler.framework.leaning import Effect, Lean
 from kschedctl.scheduler.framework.strict_decoding import Int32
 from kschedctl.scheduler.framework.waking import WakeTrigger
 from kschedctl.scheduler.plugins.inter_pod_affinity import hints
+from kschedctl.scheduler.plugins.inter_pod_affinity.facts import NoPodForAllTerms, NoPodToJoin, PodInTheWay
 from kschedctl.scheduler.plugins.inter_pod_affinity.filtering import FilterState, rejections
 from kschedctl.scheduler.plugins.inter_pod_affinity.scoring import (
     added_up,
@@ -79,6 +81,7 @@ class InterPodAffinity(DeclaredPlugin[FilterState, TopologyCounts]):
     """
 
     name = NAME
+    facts = (TopologyLabelMissing, NoPodToJoin, NoPodForAllTerms, PodInTheWay)
     changed = (
         hints.COMPARES_NODES,
         hints.CHECKS_BOTH_WAYS,

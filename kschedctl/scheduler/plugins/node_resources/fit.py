@@ -74,6 +74,7 @@ class NodeResourcesFit(OwnRowPlugin[Mapping[str, int], list[int]]):
     """
 
     name = "NodeResourcesFit"
+    facts = (Insufficient, TooManyPods)
     changed = (
         TOO_LARGE,
         SCORES_DEVICES,

@@ -68,6 +68,7 @@ class NodeVolumeLimits(DeclaredPlugin):
     """
 
     name = "NodeVolumeLimits"
+    facts = (TooManyVolumes,)
     changed = (
         MIGRATABLE,
         READS_NODES,

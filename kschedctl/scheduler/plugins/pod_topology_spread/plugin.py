@@ -31,6 +31,7 @@ from kschedctl.scheduler.framework.events import (
     node_hint,
     pod_actions,
 )
+from kschedctl.scheduler.framework.facts import TopologyLabelMissing
 from kschedctl.scheduler.framework.feature_gates import FeatureGates
 from kschedctl.scheduler.framework.leaning import Effect, Lean
 from kschedctl.scheduler.framework.waking import ADD, DELETE, WakeTrigger, changed_as_new, labelled, listed
@@ -46,6 +47,7 @@ from kschedctl.scheduler.plugins.pod_topology_spread.constraints import (
     SpreadSettings,
 )
 from kschedctl.scheduler.plugins.pod_topology_spread.default_selector import SELECTING_KINDS, selecting_kinds
+from kschedctl.scheduler.plugins.pod_topology_spread.facts import TooSkewed
 from kschedctl.scheduler.plugins.pod_topology_spread.filtering import DomainCounts, count, rejections
 from kschedctl.scheduler.plugins.pod_topology_spread.scoring import normalized, raw_scores
 from kschedctl.snapshot.delta import Delta
@@ -65,6 +67,7 @@ class PodTopologySpread(DeclaredPlugin[list[DomainCounts], tuple[Scores, Bools |
     """
 
     name = NAME
+    facts = (TopologyLabelMissing, TooSkewed)
     changed = (
         HEARS_OF_TOLERATIONS,
         hints.COUNTS_PROMISED,

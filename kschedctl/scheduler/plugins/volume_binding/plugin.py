@@ -59,6 +59,12 @@ from kschedctl.scheduler.plugins.volume_binding.capacity_scoring import (
     score_by_capacity,
 )
 from kschedctl.scheduler.plugins.volume_binding.facts import (
+    ClaimsUnbound,
+    NotEnoughStorage,
+    NoVolume,
+    ProvisionedElsewhere,
+    VolumeMissing,
+    VolumeOutOfReach,
     bind_conflict,
     immediate,
     missing,
@@ -110,6 +116,7 @@ class VolumeBinding(DeclaredPlugin[BindingState, BindingState]):
     """
 
     name = "VolumeBinding"
+    facts = (ClaimsUnbound, VolumeOutOfReach, ProvisionedElsewhere, NoVolume, NotEnoughStorage, VolumeMissing)
     changed = (
         REASON_NODE_CONFLICT,
         NARROWS_BY_HOSTNAME,
