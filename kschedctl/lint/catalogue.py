@@ -7,6 +7,7 @@ from importlib import import_module
 from pkgutil import iter_modules
 
 from kschedctl.lint import rules
+from kschedctl.lint.fixes.safe_fixes import unquote_number
 from kschedctl.lint.framework.context import LintContext
 from kschedctl.lint.framework.rule import ERROR, WARNING, Rule
 from kschedctl.lint.objects.subject import Problem
@@ -27,7 +28,7 @@ HEADINGS = {
 """Family -> its heading; a family is a module of rules, or a folder of such modules."""
 
 
-def _rules_of(family: str) -> Iterator[Rule]:
+def rules_of(family: str) -> Iterator[Rule]:
     """What the module of a family has, or those of its folder, by name."""
     module = import_module(f"{rules.__name__}.{family}")
     names = sorted(module_info.name for module_info in iter_modules(getattr(module, "__path__", ())))
@@ -35,7 +36,7 @@ def _rules_of(family: str) -> Iterator[Rule]:
         yield from part.RULES
 
 
-FAMILIES: dict[str, tuple[Rule, ...]] = {heading: tuple(_rules_of(family)) for family, heading in HEADINGS.items()}
+FAMILIES: dict[str, tuple[Rule, ...]] = {heading: tuple(rules_of(family)) for family, heading in HEADINGS.items()}
 """Heading -> its rules."""
 RULES: tuple[Rule, ...] = tuple(rule for of_family in FAMILIES.values() for rule in of_family)
 
@@ -52,6 +53,7 @@ INVALID = Rule(
     why="The API server refuses the object. No other rule is checked on it.",
     fix="Correct the value",
     source="https://kubernetes.io/docs/reference/kubernetes-api/",
+    safe_fix=unquote_number,
 )
 """Found while reading, not by a check; it cannot be deselected."""
 

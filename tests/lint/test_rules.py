@@ -2,20 +2,25 @@
 
 from __future__ import annotations
 
+import json
 import re
+import sys
 from dataclasses import replace
 from pathlib import Path
+from pkgutil import iter_modules
 
 import pytest
 import yaml
 
 from kschedctl.api.kube_version import KUBE_VERSION
 from kschedctl.cluster import Cluster
-from kschedctl.lint.catalogue import RULES
+from kschedctl.lint import rules as rules_package
+from kschedctl.lint.catalogue import FAMILIES, HEADINGS, RULES, rules_of
 from kschedctl.lint.engine import lint
 from kschedctl.lint.framework.context import LintContext
 from kschedctl.lint.framework.rule import Rule
 from kschedctl.lint.rule_reports import EXAMPLES, PEERS, TABLE, example, table_text
+from kschedctl.lint.rules import spread
 from kschedctl.reports.findings import Findings
 from kschedctl.scheduler.framework.feature_gates import FeatureGates
 from kschedctl.sources.documents.positions import LocatedObject, read_manifests
@@ -67,3 +72,35 @@ def test_what_is_said_of_other_linters_names_rules() -> None:
 
 def test_table_is_current() -> None:
     assert TABLE.read_text() == table_text(), "run python -m kschedctl.lint.rule_reports"
+
+
+NEW_RULE = """
+from kschedctl.lint.framework.rule import NOTE, Rule
+
+
+def check(context):
+    for workload in context.workloads:
+        if workload.labels.get("tier") == "gold":
+            yield workload.problem((), "gold")
+
+
+RULES = (Rule("ts-gold", NOTE, check, summary="Gold", why="It is gold.", fix="Leave it", source="here"),)
+"""
+
+
+def test_a_new_file_in_the_folder_of_a_family_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As CONTRIBUTING.md tells: nothing but the file is written, and no other file is touched."""
+    (tmp_path / "tiers.py").write_text(NEW_RULE)
+    monkeypatch.setattr(spread, "__path__", [*spread.__path__, str(tmp_path)])
+    monkeypatch.delitem(sys.modules, "kschedctl.lint.rules.spread.tiers", raising=False)
+    rules = list(rules_of("spread"))
+    assert rules[:-1] == list(FAMILIES["Topology spread"])
+    pod = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "web", "labels": {"tier": "gold"}}, "spec": {}}
+    (tmp_path / "pod.json").write_text(json.dumps(pod))
+    manifests = read_manifests(str(tmp_path / "pod.json"))
+    context = LintContext.of_manifests(((m.value, m) for m in manifests), None)
+    assert [(f.rule, f.object) for f in lint(context, rules[-1:]).findings] == [("ts-gold", "Pod web")]
+
+
+def test_every_family_has_a_heading() -> None:
+    assert {found.name for found in iter_modules(rules_package.__path__)} == HEADINGS.keys()

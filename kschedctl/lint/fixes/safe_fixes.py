@@ -7,7 +7,7 @@ to people.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 
 from kschedctl.api.json_values import field_at, object_at
 from kschedctl.api.kinds import BY_KIND
@@ -32,13 +32,7 @@ _WORD = re.compile(r'"([A-Za-z]+)"')
 _COUNTS = ("minAvailable", "maxUnavailable", "maxSurge")
 
 
-def safe_fix(rule: str, problem: Problem) -> FieldEdit | None:
-    """The edit that puts a problem right, where there is one that is safe."""
-    fix = _FIXES.get(rule)
-    return fix(problem) if fix is not None and problem.subject.document else None
-
-
-def _label(problem: Problem) -> FieldEdit | None:
+def rename_label(problem: Problem) -> FieldEdit | None:
     """The label that the rule names: a key of nodeSelector, or the value of ``key`` or ``topologyKey``."""
     written = _WRITE.fullmatch(problem.fix)
     if written is None:
@@ -48,13 +42,13 @@ def _label(problem: Problem) -> FieldEdit | None:
     return RenameField(problem.path, written[1])
 
 
-def _value(problem: Problem) -> FieldEdit | None:
+def correct_value(problem: Problem) -> FieldEdit | None:
     """The value of a label of nodes that others call otherwise."""
     written = _WRITE.fullmatch(problem.fix)
     return SetField(problem.path, written[1]) if written is not None else None
 
 
-def _annotation(problem: Problem) -> FieldEdit | None:
+def rename_annotation(problem: Problem) -> FieldEdit | None:
     """The annotation that was renamed, with the same value."""
     written = _WRITE.fullmatch(problem.fix)
     parent = field_at(problem.subject.document, *problem.path[:-1])
@@ -62,7 +56,7 @@ def _annotation(problem: Problem) -> FieldEdit | None:
     return RenameField(problem.path, written[1]) if written is not None and free else None
 
 
-def _version(problem: Problem) -> FieldEdit | None:
+def raise_version(problem: Problem) -> FieldEdit | None:
     subject = problem.subject
     written = str(subject.document.get("apiVersion"))
     version = BY_KIND.get((written, subject.kind))
@@ -79,13 +73,13 @@ def _selects_otherwise(subject: Subject) -> bool:
     )
 
 
-def _soft_min_domains(problem: Problem) -> FieldEdit | None:
+def remove_soft_min_domains(problem: Problem) -> FieldEdit | None:
     """A preference has no use for minDomains; a value below 1 may stand for any other."""
     soft = object_at(problem.subject.document, *problem.path[:-1]).get("whenUnsatisfiable") == "ScheduleAnyway"
     return RemoveField(problem.path) if soft and problem.path[-1] == "minDomains" else None
 
 
-def _misspelt(problem: Problem) -> FieldEdit | None:
+def rename_field(problem: Problem) -> FieldEdit | None:
     """A field in the wrong case, or in the wrong one of singular and plural."""
     meant = _MEANT.fullmatch(problem.fix)
     name = str(problem.path[-1])
@@ -95,7 +89,7 @@ def _misspelt(problem: Problem) -> FieldEdit | None:
     return RenameField(problem.path, meant[1]) if meant[1] not in parent else None
 
 
-def _refused(problem: Problem) -> FieldEdit | None:
+def correct_word(problem: Problem) -> FieldEdit | None:
     """A word in the wrong case; a count of pods in quotes."""
     value = field_at(problem.subject.document, *problem.path)
     if not isinstance(value, str):
@@ -107,7 +101,7 @@ def _refused(problem: Problem) -> FieldEdit | None:
     return SetField(problem.path, meant[0]) if len(meant) == 1 else None
 
 
-def _ill_typed(problem: Problem) -> FieldEdit | None:
+def unquote_number(problem: Problem) -> FieldEdit | None:
     """A number in quotes."""
     value = field_at(problem.subject.document, *problem.path)
     if isinstance(value, str) and _is_count(value) and ": expected int" in problem.message:
@@ -117,18 +111,3 @@ def _ill_typed(problem: Problem) -> FieldEdit | None:
 
 def _is_count(text: str) -> bool:
     return re.fullmatch("0|[1-9][0-9]{0,8}", text) is not None
-
-
-_FIXES: dict[str, Callable[[Problem], FieldEdit | None]] = {
-    "lb-deprecated": _label,
-    "ts-wrong-hostname-key": _label,
-    "na-unknown-value": _value,
-    "an-without-effect": _annotation,
-    "api-version-removed": _version,
-    "api-version-deprecated": _version,
-    "ts-min-domains-soft": _soft_min_domains,
-    "api-refused": _refused,
-    "api-unknown-field": _misspelt,
-    "doc-invalid": _ill_typed,
-}
-"""Rule -> the edit for a problem that it found."""

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from enum import StrEnum
 
+from kschedctl.lint.fixes.field_edits import FieldEdit
 from kschedctl.lint.framework.context import LintContext
 from kschedctl.lint.objects.subject import Problem
 from kschedctl.scheduler.configuration.version_fields import VersionedField
@@ -48,6 +49,7 @@ class RuleProfile(StrEnum):
 
 
 Check = Callable[[LintContext], Iterator[Problem]]
+SafeFix = Callable[[Problem], FieldEdit | None]
 
 
 @dataclass(frozen=True)
@@ -57,6 +59,7 @@ class Rule:
     ``advises``: a field that ``fix`` would add and that not every version reads. ``profile``: the first that has it.
     ``once``: what it says of one object of a namespace it says of most, so it is told once a namespace.
     ``once_an_object``: what it says of one container it says of most.
+    ``safe_fix``: the edit that puts a problem right, where only one thing can be meant.
     """
 
     id: str
@@ -71,3 +74,8 @@ class Rule:
     profile: RuleProfile = RuleProfile.DEFAULT
     once: bool = False
     once_an_object: bool = False
+    safe_fix: SafeFix | None = None
+
+    def edit_for(self, problem: Problem) -> FieldEdit | None:
+        """The edit that puts a problem right, where there is one that is safe."""
+        return self.safe_fix(problem) if self.safe_fix is not None and problem.subject.document else None

@@ -10,6 +10,7 @@ from kschedctl.api.objects import Struct
 from kschedctl.api.validation import around_pods, manifests
 from kschedctl.api.validation.unknown_fields import unknown_fields
 from kschedctl.cluster import without_nulls
+from kschedctl.lint.fixes.safe_fixes import correct_word, rename_field
 from kschedctl.lint.framework import documentation as doc
 from kschedctl.lint.framework.context import LintContext
 from kschedctl.lint.framework.rule import ERROR, Rule
@@ -103,6 +104,7 @@ RULES = (
         why="It is not created at all. simulate, explain and capacity refuse it in the same words.",
         fix="Correct the field",
         source=f"{doc.VALIDATION}; pkg/apis/{{apps,batch,policy,scheduling,storage,autoscaling}}/validation (v1.36)",
+        safe_fix=correct_word,
     ),
     Rule(
         "api-unknown-field",
@@ -112,5 +114,6 @@ RULES = (
         why="kubectl apply refuses it, and where strict validation is off it is dropped without a word.",
         fix="Correct the name, or remove the field",
         source="https://kubernetes.io/docs/reference/using-api/api-concepts/#setting-the-field-validation-level",
+        safe_fix=rename_field,
     ),
 )

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping
 from kschedctl.api.api_versions import ApiVersion, is_foreign
 from kschedctl.api.json_values import JsonObject, field_at
 from kschedctl.api.kinds import BY_KIND, versions_of
+from kschedctl.lint.fixes.safe_fixes import raise_version
 from kschedctl.lint.framework import documentation as doc
 from kschedctl.lint.framework.context import LintContext
 from kschedctl.lint.framework.rule import ERROR, WARNING, Rule
@@ -109,6 +110,7 @@ RULES = (
         why="The API server knows no such kind: the object cannot be created.",
         fix="Write the version of the API that took its place",
         source=doc.API_REMOVALS,
+        safe_fix=raise_version,
     ),
     Rule(
         "api-version-deprecated",
@@ -118,5 +120,6 @@ RULES = (
         why="A later release of Kubernetes does not know it any more.",
         fix="Write the version of the API that takes its place",
         source=doc.API_REMOVALS,
+        safe_fix=raise_version,
     ),
 )

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 
 from kschedctl.api.json_values import JsonObject, object_at
 from kschedctl.lint.analysis.near_names import one_meant
+from kschedctl.lint.fixes.safe_fixes import rename_annotation
 from kschedctl.lint.framework import documentation as doc
 from kschedctl.lint.framework.context import LintContext
 from kschedctl.lint.framework.rule import WARNING, Rule
@@ -95,5 +96,6 @@ RULES = (
         "not there.",
         fix="Correct the annotation",
         source=f"https://karpenter.sh/docs/concepts/disruption/#pod-level-controls; {doc.LABELS}",
+        safe_fix=rename_annotation,
     ),
 )

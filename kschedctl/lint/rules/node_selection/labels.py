@@ -16,6 +16,7 @@ from kschedctl.lint.analysis.placement import (
     required_node_terms,
     volume_label_keys,
 )
+from kschedctl.lint.fixes.safe_fixes import correct_value
 from kschedctl.lint.framework import documentation as doc
 from kschedctl.lint.framework.context import LintContext
 from kschedctl.lint.framework.rule import ERROR, NOTE, WARNING, Rule
@@ -261,6 +262,7 @@ RULES = (
         why="No node has it: what is required keeps pods Pending, what is preferred or excluded does nothing.",
         fix="Write the value as nodes have it",
         source=doc.LABELS,
+        safe_fix=correct_value,
     ),
     Rule(
         "na-os-mismatch",

@@ -11,6 +11,7 @@ from kschedctl.api.validation.selectors import label_selector
 from kschedctl.api.validation.spread import match_label_keys, min_domains
 from kschedctl.lint.analysis.node_requirements import NO_LABELS
 from kschedctl.lint.analysis.placement import HARD, SOFT, pod_terms, spread_constraints
+from kschedctl.lint.fixes.safe_fixes import remove_soft_min_domains, rename_label
 from kschedctl.lint.framework import documentation as doc
 from kschedctl.lint.framework.context import LintContext
 from kschedctl.lint.framework.rule import ERROR, NOTE, WARNING, Rule, RuleProfile
@@ -190,6 +191,7 @@ RULES = (
         why="No node has the label: DoNotSchedule and required terms leave pods Pending, others do nothing.",
         fix="Write kubernetes.io/hostname or topology.kubernetes.io/zone",
         source=doc.LABELS,
+        safe_fix=rename_label,
     ),
     Rule(
         "ts-min-domains-soft",
@@ -199,6 +201,7 @@ RULES = (
         why="The API server refuses the pods.",
         fix="Remove minDomains, or set whenUnsatisfiable: DoNotSchedule",
         source=f"{doc.SPREAD}; {doc.VALIDATION}",
+        safe_fix=remove_soft_min_domains,
     ),
     Rule(
         "ts-skew-never-binds",

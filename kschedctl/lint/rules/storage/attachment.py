@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from kschedctl.api.objects import PersistentVolume, StorageClass
 from kschedctl.lint.analysis.node_requirements import DEPRECATED
 from kschedctl.lint.analysis.placement import HARD, node_label_keys, volume_label_keys, volume_node_terms
+from kschedctl.lint.fixes.safe_fixes import rename_label
 from kschedctl.lint.framework import documentation as doc
 from kschedctl.lint.framework.context import LintContext
 from kschedctl.lint.framework.rule import ERROR, WARNING, Rule
@@ -148,5 +149,6 @@ RULES = (
         why="Nodes will stop having them; then nothing matches any more and pods stay Pending.",
         fix="Write the label that replaced it",
         source=doc.LABELS,
+        safe_fix=rename_label,
     ),
 )
