@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 NO_SUCH_OVERLOAD = "no such overload"
@@ -28,6 +28,19 @@ class CostLimitError(AbortedError):
 
     def __init__(self) -> None:
         super().__init__(COST_LIMIT_EXCEEDED)
+
+
+def succeeds(read: Callable[..., object]) -> Callable[..., bool]:
+    """Whether what raises a ValueError for wrong arguments takes these."""
+
+    def accepts(*values: object) -> bool:
+        try:
+            read(*values)
+        except ValueError:
+            return False
+        return True
+
+    return accepts
 
 
 def at_place(source: str, faults: list[tuple[int, str]]) -> CompileError:

@@ -9,7 +9,7 @@ import ipaddress
 import re
 from collections.abc import Callable, Mapping
 
-from kschedctl.cel.errors import NO_SUCH_OVERLOAD, CelError
+from kschedctl.cel.errors import NO_SUCH_OVERLOAD, CelError, succeeds
 from kschedctl.cel.values import Opaque, Value
 
 _Address = ipaddress.IPv4Address | ipaddress.IPv6Address
@@ -62,17 +62,6 @@ def _read(read: Callable[[str], Opaque], text: str) -> Opaque:
         raise CelError(NO_SUCH_OVERLOAD) from None
 
 
-def _valid(read: Callable[[str], Opaque]) -> Callable[[str], bool]:
-    def valid(text: str) -> bool:
-        try:
-            read(text)
-        except CelError:
-            return False
-        return True
-
-    return valid
-
-
 def _contains(outer: Opaque, inner: Opaque) -> bool:
     return inner.held in outer.held.network
 
@@ -102,7 +91,7 @@ def _masked(value: Opaque) -> Opaque:
 
 FUNCTIONS: Mapping[str, Callable[..., Value]] = {
     "ip(string) net.IP": address,
-    "isIP(string) bool": _valid(address),
+    "isIP(string) bool": succeeds(address),
     "ip.isCanonical(string) bool": lambda text: str(address(text).held) == text,
     "{net.IP}.family() int": lambda value: value.held.version,
     "{net.IP}.isUnspecified() bool": lambda value: value.held.is_unspecified,
@@ -111,7 +100,7 @@ FUNCTIONS: Mapping[str, Callable[..., Value]] = {
     "{net.IP}.isLinkLocalUnicast() bool": lambda value: value.held.is_link_local,
     "{net.IP}.isGlobalUnicast() bool": _is_global_unicast,
     "cidr(string) net.CIDR": cidr,
-    "isCIDR(string) bool": _valid(cidr),
+    "isCIDR(string) bool": succeeds(cidr),
     "{net.CIDR}.containsIP(net.IP) bool": _contains,
     "{net.CIDR}.containsIP(string) bool": lambda outer, text: _contains(outer, _read(address, text)),
     "{net.CIDR}.containsCIDR(net.CIDR) bool": _contains_network,

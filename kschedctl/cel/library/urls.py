@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from urllib.parse import quote, unquote, unquote_plus
 
-from kschedctl.cel.errors import CelError
+from kschedctl.cel.errors import CelError, succeeds
 from kschedctl.cel.values import Map, Opaque, Value
 
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*):")
@@ -131,15 +131,6 @@ def url(text: str) -> Opaque:
         raise CelError(f"URL parse error during conversion from string: {fault}") from None
 
 
-def is_url(text: str) -> bool:
-    """Whether a text stands for one."""
-    try:
-        parse_request(text)
-    except ValueError:
-        return False
-    return True
-
-
 def query(value: Opaque) -> Map:
     """The values of each name in the query; what is badly escaped is left out."""
     values: dict[str, list[str]] = {}
@@ -153,7 +144,7 @@ def query(value: Opaque) -> Map:
 
 FUNCTIONS: Mapping[str, Callable[..., Value]] = {
     "url(string) kubernetes.URL": url,
-    "isURL(string) bool": is_url,
+    "isURL(string) bool": succeeds(parse_request),
     "{kubernetes.URL}.getScheme() string": lambda value: value.held.scheme,
     "{kubernetes.URL}.getHost() string": lambda value: value.held.host,
     "{kubernetes.URL}.getHostname() string": lambda value: value.held.hostname(),

@@ -9,7 +9,7 @@ import re
 from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
-from kschedctl.cel.errors import CelError
+from kschedctl.cel.errors import CelError, succeeds
 from kschedctl.cel.values import INT_MAX, Opaque, Value
 
 _IDENTIFIER = re.compile(r"[0-9A-Za-z-]+")
@@ -126,15 +126,6 @@ def version(text: str, normalize: bool = False) -> Opaque:
         raise CelError(str(error)) from None
 
 
-def is_version(text: str, normalize: bool = False) -> bool:
-    """Whether a text stands for one."""
-    try:
-        parse(text, normalize)
-    except ValueError:
-        return False
-    return True
-
-
 def _part(name: str) -> Callable[[Opaque], int]:
     def part(value: Opaque) -> int:
         number: int = getattr(value.held, name)
@@ -151,8 +142,8 @@ def _compare(left: Opaque, right: Opaque) -> int:
 FUNCTIONS: Mapping[str, Callable[..., Value]] = {
     "semver(string) kubernetes.Semver": version,
     "semver(string, bool) kubernetes.Semver": version,
-    "isSemver(string) bool": is_version,
-    "isSemver(string, bool) bool": is_version,
+    "isSemver(string) bool": succeeds(parse),
+    "isSemver(string, bool) bool": succeeds(parse),
     "{kubernetes.Semver}.isGreaterThan(kubernetes.Semver) bool": lambda a, b: _compare(a, b) > 0,
     "{kubernetes.Semver}.isLessThan(kubernetes.Semver) bool": lambda a, b: _compare(a, b) < 0,
     "{kubernetes.Semver}.compareTo(kubernetes.Semver) int": _compare,

@@ -38,6 +38,8 @@ from kschedctl.scheduler.configuration.validation_options import validation_opti
 from kschedctl.scheduler.framework.feature_gates import FeatureGates
 
 T = TypeVar("T")
+K = TypeVar("K")
+V = TypeVar("V")
 
 
 class WithMetadata(Protocol):
@@ -58,6 +60,7 @@ class LintContext:
     ``gates``: the version of Kubernetes that the objects are linted for, and its feature gates. ``own``: the cluster is
     what the manifests describe. ``stored``: workloads that the cluster has, as its files hold them.
     ``sets``: those in which the objects are applied, by name; ``around``: the context of which this one is such a set.
+    What was looked up is kept, since many select the same.
     """
 
     workloads: tuple[Workload, ...] = ()
@@ -75,6 +78,10 @@ class LintContext:
     stored: Mapping[Owner, JsonObject] = field(default_factory=dict)
     sets: Sets = field(default_factory=lambda: NO_SETS)
     around: LintContext | None = None
+    _set_contexts: dict[AppliedSet, LintContext] = field(default_factory=dict, init=False)
+    _selected: dict[tuple[str, Selector], list[Workload]] = field(default_factory=dict, init=False)
+    _beside: dict[tuple[Subject, str, Selector], list[Workload]] = field(default_factory=dict, init=False)
+    _named: dict[tuple[str, str], set[str]] = field(default_factory=dict, init=False)
 
     @classmethod
     def of_manifests(
@@ -114,10 +121,6 @@ class LintContext:
             if applied not in self._set_contexts:
                 self._set_contexts[applied] = self._within(applied)
             yield self._set_contexts[applied]
-
-    @cached_property
-    def _set_contexts(self) -> dict[AppliedSet, LintContext]:
-        return {}
 
     def _within(self, applied: AppliedSet) -> LintContext:
         members = self._members[applied]
@@ -233,10 +236,7 @@ class LintContext:
     @cached_property
     def by_namespace(self) -> dict[str, list[Workload]]:
         """The linted workloads."""
-        workloads = defaultdict(list)
-        for workload in self.workloads:
-            workloads[workload.namespace].append(workload)
-        return workloads
+        return _grouped((workload.namespace, workload) for workload in self.workloads)
 
     def selected(self, namespace: str, selector: Selector) -> list[Workload]:
         """The linted workloads of a namespace whose pods a selector matches."""
@@ -277,10 +277,6 @@ class LintContext:
             self._named[kind, namespace] = names | self._names_in_cluster(kind, namespace)
         return self._named[kind, namespace]
 
-    @cached_property
-    def _named(self) -> dict[tuple[str, str], set[str]]:
-        return {}
-
     def _names_in_cluster(self, kind: str, namespace: str) -> set[str]:
         known = getattr(self.cluster, FIELDS[kind], ()) if self.cluster and kind in FIELDS else ()
         return {o.metadata.name for o in known if not namespace or o.metadata.namespace == namespace}
@@ -296,24 +292,14 @@ class LintContext:
     @cached_property
     def _of_kind(self) -> dict[tuple[str, str], list[Subject]]:
         """(kind, namespace) -> the manifests; the namespace is empty for kinds without one."""
-        subjects = defaultdict(list)
-        for subject in self.subjects:
-            namespace = "" if subject.kind in UNSCOPED else subject.namespace or "default"
-            subjects[subject.kind, namespace].append(subject)
-        return subjects
-
-    @cached_property
-    def _beside(self) -> dict[tuple[Subject, str, Selector], list[Workload]]:
-        return {}
+        return _grouped(
+            ((subject.kind, "" if subject.kind in UNSCOPED else subject.namespace or "default"), subject)
+            for subject in self.subjects
+        )
 
     def beside(self, subject: Subject, items: Iterable[TypedObject[T]]) -> list[T]:
         """The values of those that can be in one cluster with an object."""
         return [item.value for item in items if self.variants.together(subject, item.subject)]
-
-    @cached_property
-    def _selected(self) -> dict[tuple[str, Selector], list[Workload]]:
-        """What was looked up: many select the same."""
-        return {}
 
     def _matching(self, namespace: str, selector: Selector) -> list[Workload]:
         fixed = next((r for r in selector.requirements if r.operator in (EQUALS, IN)), None)
@@ -325,11 +311,7 @@ class LintContext:
 
     @cached_property
     def _by_label(self) -> dict[tuple[str, str, str], list[Workload]]:
-        workloads = defaultdict(list)
-        for workload in self.workloads:
-            for key, value in workload.labels.items():
-                workloads[workload.namespace, key, value].append(workload)
-        return workloads
+        return _grouped(((w.namespace, key, value), w) for w in self.workloads for key, value in w.labels.items())
 
     def claims(self, workload: Workload) -> Iterator[tuple[int, api.PersistentVolumeClaim]]:
         """(index of the volume, claim) of the claims that a workload names, as far as they are known."""
@@ -344,16 +326,22 @@ class LintContext:
 
     @cached_property
     def _linted_claims(self) -> dict[tuple[str, str], list[TypedObject[api.PersistentVolumeClaim]]]:
-        claims = defaultdict(list)
-        for item in self.linted(api.PersistentVolumeClaim):
-            claims[item.subject.namespace or "default", item.subject.name].append(item)
-        return claims
+        claims = self.linted(api.PersistentVolumeClaim)
+        return _grouped(((claim.subject.namespace or "default", claim.subject.name), claim) for claim in claims)
 
     @cached_property
     def _claims(self) -> dict[tuple[str, str], api.PersistentVolumeClaim]:
         """The claims of the cluster, by namespace and name."""
         claims = self.cluster.persistent_volume_claims if self.cluster else ()
         return {(c.metadata.namespace or "default", c.metadata.name): c for c in claims}
+
+
+def _grouped(pairs: Iterable[tuple[K, V]]) -> dict[K, list[V]]:
+    """The values of each key, in order."""
+    groups: dict[K, list[V]] = {}
+    for key, value in pairs:
+        groups.setdefault(key, []).append(value)
+    return groups
 
 
 def _of_cluster(value: N) -> TypedObject[N]:
