@@ -43,9 +43,9 @@ from kschedctl.scheduler.framework import (
     offers,
 )
 from kschedctl.scheduler.framework.declaration import DeclaredPlugin
+from kschedctl.scheduler.framework.dependencies import Dependency, Effect
 from kschedctl.scheduler.framework.events import ActionType, ChangedObject, ClusterEventWithHint
 from kschedctl.scheduler.framework.feature_gates import FeatureGates
-from kschedctl.scheduler.framework.leaning import Effect, Lean
 from kschedctl.scheduler.framework.scores import MAX_NODE_SCORE, normalize_by_max
 from kschedctl.snapshot.delta import Delta
 from kschedctl.snapshot.fork import Fork as View
@@ -65,11 +65,11 @@ __all__ = [
     "Code",
     "DeclaredPlugin",
     "Delta",
+    "Dependency",
     "Effect",
     "EnqueueExtensions",
     "FeatureGates",
     "FilterPlugin",
-    "Lean",
     "Peers",
     "PermitPlugin",
     "PluginError",

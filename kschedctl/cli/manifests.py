@@ -72,8 +72,8 @@ def surroundings(source: Source, found: ReadResult, namespace: str | None) -> Su
         return Surroundings(None, namespace)
     around = replace(source, filename=[])
     cluster = load(around, namespace, live=WHAT_LIMITS)
-    if around.live and cluster.picture and not namespace:
-        namespace = cluster.picture.namespace
+    if around.live and cluster.provenance and not namespace:
+        namespace = cluster.provenance.namespace
     return Surroundings(cluster, namespace)
 
 

@@ -143,25 +143,25 @@ def from_files(source: Source) -> tuple[Cluster, ReadResult]:
 
 def in_context(scope: Scope, source: Source, cluster: Cluster) -> Scope:
     """The scope in the namespace of the live cluster's context, unless it names one."""
-    picture = None if source.demo or source.snapshot else cluster.picture
-    if scope.namespace or scope.all_namespaces or picture is None:
+    provenance = None if source.demo or source.snapshot else cluster.provenance
+    if scope.namespace or scope.all_namespaces or provenance is None:
         return scope
-    return replace(scope, namespace=picture.namespace)
+    return replace(scope, namespace=provenance.namespace)
 
 
 def tell(cluster: Cluster) -> None:
     """Say what should be known of a cluster before its answers are read."""
     for warning in cluster.warnings:
         log.warning("warning: %s", warning)
-    picture = cluster.picture
-    if picture is None:
+    provenance = cluster.provenance
+    if provenance is None:
         return
-    log.info("read %s nodes and %s pods of %s", f"{len(cluster.nodes):,}", f"{len(cluster.pods):,}", picture.server)
-    log.info("kube-scheduler %s, leader %s", picture.server_version or "?", picture.leader or "not known")
-    log.info("configuration: %s", picture.configured_by or "as given, else kube-scheduler's defaults")
-    log.info("resourceVersions: %s", ", ".join(f"{kind} {v}" for kind, v in picture.resource_versions.items()))
-    if picture.changed:
-        counts = ", ".join(f"{number:,} {kind}" for kind, number in picture.changed.items())
+    log.info("read %s nodes and %s pods of %s", f"{len(cluster.nodes):,}", f"{len(cluster.pods):,}", provenance.server)
+    log.info("kube-scheduler %s, leader %s", provenance.server_version or "?", provenance.leader or "not known")
+    log.info("configuration: %s", provenance.configured_by or "as given, else kube-scheduler's defaults")
+    log.info("resourceVersions: %s", ", ".join(f"{kind} {v}" for kind, v in provenance.resource_versions.items()))
+    if provenance.changed:
+        counts = ", ".join(f"{number:,} {kind}" for kind, number in provenance.changed.items())
         log.warning("note: while the cluster was read these changed and are taken in as they are now: %s", counts)
 
 
@@ -202,4 +202,4 @@ def time_of(cluster: Cluster, source: Source) -> str:
     """The time at which pods are as old as they are: when the cluster was read; of files it is now."""
     if source.demo:
         return demo.DEMO_TIME
-    return cluster.picture.read_at if cluster.picture else datetime.now(UTC).isoformat(timespec="seconds")
+    return cluster.provenance.read_at if cluster.provenance else datetime.now(UTC).isoformat(timespec="seconds")

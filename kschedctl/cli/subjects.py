@@ -19,16 +19,16 @@ from kschedctl.cli.refusals import refuse_invalid
 from kschedctl.cli.source import in_context, lone_pod
 from kschedctl.cluster import Cluster
 from kschedctl.errors import InputError, UsageError
+from kschedctl.studies.controllers.asked_pod import AskedPod, created
 from kschedctl.studies.controllers.manifests import in_files
 from kschedctl.studies.controllers.not_created import unread
 from kschedctl.studies.controllers.one_more import template_of
-from kschedctl.studies.controllers.stand_in import StandIn, created
 from kschedctl.studies.controllers.workload_pods import of_workload, pods_of, workloads
 
 Subject = Pod | Owner
 
 
-def named(inquiry: Inquiry, words: Sequence[str], scope: Scope, source: Source) -> list[StandIn]:
+def named(inquiry: Inquiry, words: Sequence[str], scope: Scope, source: Source) -> list[AskedPod]:
     """The pods, or those that stand for the workloads, that the words name.
 
     ``scope`` is as the command line has it: only a namespace that was given there keeps words of other ones out.
@@ -39,7 +39,7 @@ def named(inquiry: Inquiry, words: Sequence[str], scope: Scope, source: Source) 
     return stand_ins(inquiry, list({_key(subject): subject for subject in found}.values()))
 
 
-def of_files(inquiry: Inquiry, scope: Scope) -> list[StandIn] | None:
+def of_files(inquiry: Inquiry, scope: Scope) -> list[AskedPod] | None:
     """Those that the files ask about; None where they describe a cluster. Raises KschedctlError.
 
     Of several pods that the cluster has already nothing is said here: they are among the pending ones. ``scope`` is as
@@ -69,7 +69,7 @@ def without_pods(inquiry: Inquiry, scope: Scope) -> list[Owner]:
     return [key for key in mine if not pods_of(inquiry.cluster, key)]
 
 
-def stand_ins(inquiry: Inquiry, subjects: Sequence[Subject]) -> list[StandIn]:
+def stand_ins(inquiry: Inquiry, subjects: Sequence[Subject]) -> list[AskedPod]:
     """The pods that are meant, those of manifests as if all of these were created. Raises KschedctlError."""
     with in_files(inquiry.places):
         manifests = [key for key in subjects if isinstance(key, Owner) and key in inquiry.manifests]
@@ -79,7 +79,7 @@ def stand_ins(inquiry: Inquiry, subjects: Sequence[Subject]) -> list[StandIn]:
         found = []
         for subject in subjects:
             if isinstance(subject, Pod):
-                found.append(StandIn(scheduler, scheduler.view.stored(subject)))
+                found.append(AskedPod(scheduler, scheduler.view.stored(subject)))
             elif subject in made:
                 found.append(made[subject])
             else:
@@ -87,14 +87,14 @@ def stand_ins(inquiry: Inquiry, subjects: Sequence[Subject]) -> list[StandIn]:
     return [_asking(each, inquiry.scheduler_name) for each in found]
 
 
-def _asking(found: StandIn, scheduler_name: str | None) -> StandIn:
+def _asking(found: AskedPod, scheduler_name: str | None) -> AskedPod:
     """The same for a pod that is not in the cluster."""
     if scheduler_name is None or found.pod.spec.node_name:
         return found
     return found._replace(pod=replace(found.pod, spec=replace(found.pod.spec, scheduler_name=scheduler_name)))
 
 
-def _of_stored(inquiry: Inquiry, owner: Owner) -> list[StandIn]:
+def _of_stored(inquiry: Inquiry, owner: Owner) -> list[AskedPod]:
     """Those of a workload of the cluster; the first of them tells what it could not create. Raises KschedctlError."""
     scheduler, creations, manifest = inquiry.scheduler, inquiry.creations, inquiry.template(owner)
     if creations is None:
@@ -108,7 +108,7 @@ def _of_stored(inquiry: Inquiry, owner: Owner) -> list[StandIn]:
         if lacking is None or lacking.past:
             raise
         nobody, note = Pod(PodMeta(owner.name, owner.namespace)), f"scheduling is not replayed: {error.what}"
-        return [StandIn(scheduler, nobody, note, not_created=lacking, unread=missing, is_known=False)]
+        return [AskedPod(scheduler, nobody, note, not_created=lacking, unread=missing, is_known=False)]
     return [first._replace(not_created=lacking, unread=missing), *others]
 
 

@@ -64,7 +64,7 @@ class SchedulerInstance(msgspec.Struct, frozen=True, rename="camel"):
     flags: dict[str, str] = {}
 
 
-class Picture(msgspec.Struct, frozen=True, rename="camel"):
+class Provenance(msgspec.Struct, frozen=True, rename="camel"):
     """Which live cluster was read, when, and what moved meanwhile.
 
     ``resource_versions``: of the list of each kind; ``changed``: how many objects of a kind changed between the first
@@ -93,7 +93,8 @@ class Cluster(Objects):
     ``origins`` maps (kind, namespace, name) to "file" or "file, document 3" where that is known; ``skipped`` counts
     what was read but is of kinds that scheduling does not read. ``gaps``: the kinds that are not covered. An object
     that is not here is absent when its kind is covered, else nobody knows.
-    ``picture`` says when and where a live cluster was read; ``warnings`` are what whoever gave the files should know.
+    ``provenance`` says when and where a live cluster was read; ``warnings`` are what those who gave the files should
+    know.
     ``other_builds``: a plugin of the configuration that is neither in-tree nor registered is taken for compiled into
     the scheduler, and named as not replayed; else it is refused, as kube-scheduler refuses it as it is released.
     """
@@ -105,7 +106,7 @@ class Cluster(Objects):
     origins: Mapping[tuple[str, str, str], str] = field(default_factory=dict)
     skipped: Mapping[str, int] = field(default_factory=dict)
     gaps: Mapping[str, Gap] = field(default_factory=dict)
-    picture: Picture | None = None
+    provenance: Provenance | None = None
     warnings: tuple[str, ...] = ()
     other_builds: bool = True
 
@@ -164,7 +165,7 @@ class Cluster(Objects):
         """In one line: how many objects of each kind."""
         counts = ((kind, len(getattr(self, name))) for kind, name in FIELDS.items())
         held = ", ".join(f"{number:,} {kind}" for kind, number in counts if number) or "nothing"
-        where = f" of {self.picture.server}" if self.picture else ""
+        where = f" of {self.provenance.server}" if self.provenance else ""
         return f"<kschedctl.Cluster{where}: {held}; kube-scheduler {self.kube_version}>"
 
     def pod(self, namespace: str, name: str) -> api.Pod | None:

@@ -24,10 +24,10 @@ from kschedctl.scheduler.event_handling.event_handlers import EventHandlers
 from kschedctl.scheduler.event_handling.registrations import REFUSING_POINTS, Registrations, union_of_actions
 from kschedctl.scheduler.framework import Plugin, PreEnqueuePlugin, QueueSortPlugin, offers
 from kschedctl.scheduler.framework.declaration import Declaration
+from kschedctl.scheduler.framework.dependencies import DoubtfulPlugin, Unknown, not_asked, unknowns
 from kschedctl.scheduler.framework.extension_points import points_by_methods
 from kschedctl.scheduler.framework.feature_gates import FeatureGates
 from kschedctl.scheduler.framework.kinds_read import kinds_of, needless
-from kschedctl.scheduler.framework.leaning import DoubtfulPlugin, Unknown, not_asked, unknowns
 from kschedctl.scheduler.plugins.node_ports import SIDECAR_PORTS
 from kschedctl.scheduler.registry.in_tree import IN_TREE, in_tree
 from kschedctl.snapshot.fork import Fork
@@ -214,7 +214,9 @@ class Scheduler:
             return None, ()
         if not (framework.extenders or framework.doubtful or view.objects.gaps):
             return framework, ()
-        found = tuple(dict.fromkeys(lean for each in framework.extenders for lean in each.leans(info.pod)))
+        found = tuple(
+            dict.fromkeys(unknown for extender in framework.extenders for unknown in extender.unknowns(info.pod))
+        )
         found += tuple(doubt for plugin in framework.doubtful for doubt in plugin.doubts(info, view))
         if not view.objects.gaps:
             return framework, found

@@ -28,7 +28,7 @@ from kschedctl.studies.controllers.creation import MOST_PODS, create
 from kschedctl.studies.controllers.manifests import refuse_written, sort_out
 from kschedctl.studies.what_if.over_runs import spread
 from kschedctl.studies.what_if.placements import domain_keys, headroom, nodes_of, per_domain
-from kschedctl.studies.what_if.shared_cluster import Scene, cluster_basis, search_start, those_who_may_ask
+from kschedctl.studies.what_if.shared_cluster import SharedCluster, cluster_basis, search_start, those_who_may_ask
 from kschedctl.studies.why.eliminations import eliminations
 from kschedctl.studies.why.reach import but_for_room, obstacles
 
@@ -40,7 +40,7 @@ POINTS = 400
 
 
 @dataclass(eq=False)
-class Shapes(Scene):
+class Shapes(SharedCluster):
     """A cluster that holds the pods to try, without nodes: ``pods`` of each shape.
 
     One pod without claims of its own stands for any number. No more than ``most`` are tried, None for MOST_PODS.
@@ -76,22 +76,22 @@ def capacity(
 
     ``call_extender``: as for simulate. Raises UsageError without any shape, InputError, ConfigurationError.
     """
-    scene = prepare(cluster, manifests, most, sampling)
-    scene.call_extender, workers = call_extender, those_who_may_ask(workers, call_extender)
-    trials = [Trial(shape, seed + run) for shape in range(len(scene.shapes)) for run in range(runs)]
+    shared = prepare(cluster, manifests, most, sampling)
+    shared.call_extender, workers = call_extender, those_who_may_ask(workers, call_extender)
+    trials = [Trial(shape, seed + run) for shape in range(len(shared.shapes)) for run in range(runs)]
     if len(trials) == 1:
-        found = [run_trial(scene, trials[0], progress.begin("Placing", most or 0))]
-        return _report(scene, seed, found, interrupted=found[0].verdict == "")
-    results = run_all(_whole_trial, scene, trials, workers, progress.begin("Trials", len(trials)))
-    by_shape = [results.found[i * runs : (i + 1) * runs] for i in range(len(scene.shapes))]
+        found = [run_trial(shared, trials[0], progress.begin("Placing", most or 0))]
+        return _report(shared, seed, found, interrupted=found[0].verdict == "")
+    results = run_all(_whole_trial, shared, trials, workers, progress.begin("Trials", len(trials)))
+    by_shape = [results.found[i * runs : (i + 1) * runs] for i in range(len(shared.shapes))]
     shapes = [_over_runs([r for r in some if r is not None]) for some in by_shape if any(some)]
-    return _report(scene, seed, shapes, results.interrupted)
+    return _report(shared, seed, shapes, results.interrupted)
 
 
-def _report(scene: Shapes, seed: int, shapes: Sequence[ShapeCapacity], interrupted: bool) -> Capacity:
+def _report(shared: Shapes, seed: int, shapes: Sequence[ShapeCapacity], interrupted: bool) -> Capacity:
     unknown = together(shape.unknown for shape in shapes)
-    start = search_start(scene.sampling, len(scene.cluster.nodes), seed)
-    basis = cluster_basis(unknown, scene.scheduler, created=(pod for pods in scene.pods for pod in pods))
+    start = search_start(shared.sampling, len(shared.cluster.nodes), seed)
+    basis = cluster_basis(unknown, shared.scheduler, created=(pod for pods in shared.pods for pod in pods))
     return Capacity(seed, tuple(shapes), interrupted=interrupted, search_start=start, **basis)
 
 
@@ -155,17 +155,17 @@ def _apart(pod: Pod, cluster: Cluster) -> Pod:
 # -- one trial ----------------------------------------------------------------------------------------------------
 
 
-def run_trial(scene: Shapes, trial: Trial, done: Callable[[int], None] = lambda number: None) -> ShapeCapacity:
+def run_trial(shared: Shapes, trial: Trial, done: Callable[[int], None] = lambda number: None) -> ShapeCapacity:
     """As many pods of the shape as fit."""
-    simulation = Simulation(scene.scheduler, seed=trial.seed, sampling=scene.sampling, preemption=False)
+    simulation = Simulation(shared.scheduler, seed=trial.seed, sampling=shared.sampling, preemption=False)
     view = simulation.view
     before = view.requested.copy()
-    positions = [view.pods.index[key] for key in scene.pods[trial.shape]]
+    positions = [view.pods.index[key] for key in shared.pods[trial.shape]]
     last = Outcome(positions[0], SCHEDULED)
     rows: list[Row] = []
     fitting: list[int] = []
     try:
-        for position in islice(_pods(view, positions, scene.repeated[trial.shape]), scene.most or MOST_PODS):
+        for position in islice(_pods(view, positions, shared.repeated[trial.shape]), shared.most or MOST_PODS):
             last = simulation.attempt(position) or Outcome(position, UNSCHEDULABLE)
             if last.row < 0:
                 break
@@ -177,7 +177,7 @@ def run_trial(scene: Shapes, trial: Trial, done: Callable[[int], None] = lambda 
     placed = np.array(rows, np.int32)
     stopped = simulation.cycle(last.position) if last.verdict == UNSCHEDULABLE else None
     found = ShapeCapacity(
-        shape=scene.shapes[trial.shape],
+        shape=shared.shapes[trial.shape],
         fits=len(rows),
         limited=last.verdict in (SCHEDULED, ""),
         nodes=nodes_of(view, placed),
@@ -187,9 +187,9 @@ def run_trial(scene: Shapes, trial: Trial, done: Callable[[int], None] = lambda 
         eliminations=eliminations(obstacles(stopped), stopped) if stopped else (),
         headroom=headroom(view, before, but_for_room(stopped) if stopped else None),
         unknown=of_simulation(simulation),
-        curve=() if scene.sampling else tuple(_curve(fitting, ended=last.verdict == UNSCHEDULABLE)),
+        curve=() if shared.sampling else tuple(_curve(fitting, ended=last.verdict == UNSCHEDULABLE)),
     )
-    return replace(found, evicts=_evicts(scene, trial, view, last.position)) if stopped else found
+    return replace(found, evicts=_evicts(shared, trial, view, last.position)) if stopped else found
 
 
 def _curve(fitting: Sequence[int], ended: bool) -> Iterator[RoomLeft]:
@@ -200,15 +200,15 @@ def _curve(fitting: Sequence[int], ended: bool) -> Iterator[RoomLeft]:
         yield RoomLeft(len(fitting), 0)
 
 
-def _evicts(scene: Shapes, trial: Trial, view: Fork, position: Position) -> tuple[str, ...]:
+def _evicts(shared: Shapes, trial: Trial, view: Fork, position: Position) -> tuple[str, ...]:
     """The pods that would have to go for one more; after this the view is of no use any more."""
-    outcome = Simulation(scene.scheduler, view, seed=trial.seed).attempt(position)
+    outcome = Simulation(shared.scheduler, view, seed=trial.seed).attempt(position)
     return tuple(view.pods.objects[victim].key for victim in outcome.victims) if outcome else ()
 
 
-def _whole_trial(scene: Shapes, trial: Trial) -> ShapeCapacity:
+def _whole_trial(shared: Shapes, trial: Trial) -> ShapeCapacity:
     """One of several trials, which is of no use when it is cut short."""
-    found = run_trial(scene, trial)
+    found = run_trial(shared, trial)
     if not found.verdict:
         raise KeyboardInterrupt
     return found

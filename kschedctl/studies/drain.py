@@ -20,7 +20,7 @@ from kschedctl.cluster import Cluster
 from kschedctl.reports.drain import BlockedPod, Drain, MovedPod
 from kschedctl.scheduler.engine.extenders.extender import CallExtender
 from kschedctl.scheduler.engine.sampling import SampledFrom
-from kschedctl.scheduler.framework.leaning import Effect, Lean
+from kschedctl.scheduler.framework.dependencies import Dependency, Effect
 from kschedctl.scheduler.simulation.outcome import UNSCHEDULABLE, Outcome
 from kschedctl.scheduler.simulation.simulation import Simulation
 from kschedctl.studies.basics.edits import cordoned, find_nodes
@@ -31,13 +31,13 @@ from kschedctl.studies.what_if.order_of_return import in_no_order, most_in_no_or
 from kschedctl.studies.what_if.over_runs import over_runs, try_seeds
 from kschedctl.studies.what_if.placements import evictions, headroom, pending_groups, pod_counts
 from kschedctl.studies.what_if.settling import come_back
-from kschedctl.studies.what_if.shared_cluster import Scene, cluster_basis, search_start, those_who_may_ask
+from kschedctl.studies.what_if.shared_cluster import SharedCluster, cluster_basis, search_start, those_who_may_ask
 
 STAYING = ("DaemonSet", "Node")
 
 
 @dataclass(eq=False)
-class CordonedNodes(Scene):
+class CordonedNodes(SharedCluster):
     """A cluster in which ``nodes`` are cordoned. With the seed ``first`` pods are evicted and placed one by one; with
     others side by side, and their successors come in another order.
     """
@@ -62,11 +62,11 @@ def drain(
     ``call_extender``: as for simulate. Raises UsageError for a node that is not there, InputError, ConfigurationError.
     """
     nodes = find_nodes(cluster, nodes)
-    scene = CordonedNodes(cordoned(cluster, nodes), sampling, call_extender, nodes=nodes, first=seed)
+    shared = CordonedNodes(cordoned(cluster, nodes), sampling, call_extender, nodes=nodes, first=seed)
     workers = those_who_may_ask(workers, call_extender)
     if runs == 1:
-        return drain_once(scene, seed, progress)
-    results = try_seeds(drain_once, scene, range(seed, seed + runs), workers, progress)
+        return drain_once(shared, seed, progress)
+    results = try_seeds(drain_once, shared, range(seed, seed + runs), workers, progress)
     found, interrupted = results.known, results.interrupted
     if not found:
         raise KeyboardInterrupt
@@ -93,12 +93,12 @@ def _numbers(report: Drain) -> dict[str, int]:
     }
 
 
-def drain_once(scene: CordonedNodes, seed: int, progress: Progress = UNSEEN) -> Drain:
+def drain_once(shared: CordonedNodes, seed: int, progress: Progress = UNSEEN) -> Drain:
     """The drain under one seed."""
-    simulation = Simulation(scene.scheduler, seed=seed, sampling=scene.sampling)
+    simulation = Simulation(shared.scheduler, seed=seed, sampling=shared.sampling)
     before = simulation.view.requested.copy()
-    abreast = None if seed == scene.first else Random(seed)
-    draining = Draining(simulation, scene.nodes, abreast)
+    abreast = None if seed == shared.first else Random(seed)
+    draining = Draining(simulation, shared.nodes, abreast)
     evictable = list(draining.evictable)
     draining.run(progress.begin("Draining", len(draining.evictable)))
     pods, names = simulation.view.pods.objects, simulation.view.nodes.names
@@ -106,7 +106,7 @@ def drain_once(scene: CordonedNodes, seed: int, progress: Progress = UNSEEN) -> 
     evicted = evictions(simulation, draining.preempting)
     blocked = tuple(draining.blocked())
     return Drain(
-        nodes=tuple(scene.nodes),
+        nodes=tuple(shared.nodes),
         seed=seed,
         drained=not blocked and not simulation.interrupted,
         safe=not (blocked or unplaced or evicted or draining.lost or simulation.interrupted),
@@ -116,7 +116,7 @@ def drain_once(scene: CordonedNodes, seed: int, progress: Progress = UNSEEN) -> 
             if o.row >= 0
         ),
         unplaced=pending_groups(simulation, unplaced, {}),
-        in_no_order=in_no_order(_emptied(scene, evictable), unplaced) if abreast and unplaced else {},
+        in_no_order=in_no_order(_emptied(shared, evictable), unplaced) if abreast and unplaced else {},
         blocked=blocked,
         evicted=evicted,
         lost=tuple(pods[position].key for position in draining.lost),
@@ -124,9 +124,9 @@ def drain_once(scene: CordonedNodes, seed: int, progress: Progress = UNSEEN) -> 
         untried=len(draining.evictable) - len(blocked),
         headroom=headroom(simulation.view, before),
         **pod_counts(simulation.view, before, simulation.view.requested),
-        search_start=search_start(scene.sampling, len(simulation.view.nodes), seed),
+        search_start=search_start(shared.sampling, len(simulation.view.nodes), seed),
         **cluster_basis(
-            of_simulation(simulation, *draining.leans),
+            of_simulation(simulation, *draining.dependencies),
             simulation.scheduler,
             created=(pods[position].key for position in draining.outcomes),
         ),
@@ -134,9 +134,9 @@ def drain_once(scene: CordonedNodes, seed: int, progress: Progress = UNSEEN) -> 
     )
 
 
-def _emptied(scene: CordonedNodes, positions: Sequence[Position]) -> Simulation:
+def _emptied(shared: CordonedNodes, positions: Sequence[Position]) -> Simulation:
     """The cluster without any of the pods that may be evicted."""
-    simulation = Simulation(scene.scheduler)
+    simulation = Simulation(shared.scheduler)
     simulation.take_down(positions)
     return simulation
 
@@ -170,10 +170,10 @@ class Draining:
                     self.evictable[position] = None
 
     @property
-    def leans(self) -> tuple[Lean, ...]:
+    def dependencies(self) -> tuple[Dependency, ...]:
         """What may be evicted is up to the budgets, where there is something to evict."""
         asked = self.evictable or self.outcomes or self.lost
-        return (Lean("PodDisruptionBudget", Effect.EITHER),) if asked else ()
+        return (Dependency("PodDisruptionBudget", Effect.EITHER),) if asked else ()
 
     def run(self, done: Callable[[int], None] = lambda number: None) -> None:
         """Evict what may be evicted and place it, again and again until nothing moves."""

@@ -33,7 +33,7 @@ from kschedctl.scheduler.engine.extenders.extender import CallExtender
 from kschedctl.scheduler.engine.messages import fit_error
 from kschedctl.scheduler.engine.post_filter import PostFilterOutcome, run_post_filter
 from kschedctl.scheduler.engine.pre_filter import selected_by_name
-from kschedctl.scheduler.framework.leaning import Unknown
+from kschedctl.scheduler.framework.dependencies import Unknown
 from kschedctl.scheduler.scheduler import Framework, Scheduler
 from kschedctl.snapshot.pod_info import PodInfo
 from kschedctl.studies.basics.unknown import (
@@ -45,9 +45,9 @@ from kschedctl.studies.basics.unknown import (
     unknown_kinds,
     unread,
 )
+from kschedctl.studies.controllers.asked_pod import AskedPod, created
 from kschedctl.studies.controllers.creation import admit, limits_not_looked_at
 from kschedctl.studies.controllers.manifests import sort_out
-from kschedctl.studies.controllers.stand_in import StandIn, created
 from kschedctl.studies.why import doubts
 from kschedctl.studies.why.advice import advice
 from kschedctl.studies.why.causes import causes
@@ -86,15 +86,15 @@ def explain(
     return explain_stand_in(asked._replace(pod=as_if(asked, as_if_priority, as_if_priority_class)))
 
 
-def stand_in_of(scheduler: Scheduler, pod: PodReference) -> StandIn:
+def stand_in_of(scheduler: Scheduler, pod: PodReference) -> AskedPod:
     """The pod that is asked about. Raises what ``explain`` raises."""
     if isinstance(pod, Mapping) and pod.get("kind") != "Pod":
         return _of_manifest(scheduler, pod)
-    found = StandIn(scheduler, find_pod(scheduler, pod))
+    found = AskedPod(scheduler, find_pod(scheduler, pod))
     return found if isinstance(pod, str) else found._replace(workload=_typed(pod))
 
 
-def as_if(asked: StandIn, as_if_priority: int | None = None, as_if_priority_class: str = "") -> Pod:
+def as_if(asked: AskedPod, as_if_priority: int | None = None, as_if_priority_class: str = "") -> Pod:
     """The pod with another priority. Raises UsageError when there is no such class."""
     found = asked.pod
     if as_if_priority_class:
@@ -104,7 +104,7 @@ def as_if(asked: StandIn, as_if_priority: int | None = None, as_if_priority_clas
     return found
 
 
-def explain_stand_in(asked: StandIn) -> Explanation:
+def explain_stand_in(asked: AskedPod) -> Explanation:
     """Explain a pod, or the one that stands for a workload, which may not be able to create it."""
     report = explain_pod(asked.scheduler, asked.pod) if asked.is_known else _of_nothing(asked)
     left = (*report.not_replayed, *_limits(asked))
@@ -113,7 +113,7 @@ def explain_stand_in(asked: StandIn) -> Explanation:
     return unless_not_created(report, asked.not_created)
 
 
-def _limits(asked: StandIn) -> tuple[str, ...]:
+def _limits(asked: AskedPod) -> tuple[str, ...]:
     """What may keep a pod that is not there yet from being created."""
     meta, cluster = asked.pod.metadata, asked.scheduler.cluster
     if asked.workload is None and cluster.pod(meta.namespace, meta.name) is not None:
@@ -130,7 +130,7 @@ def unless_not_created(report: Explanation, found: NotCreated | None) -> Explana
     return replace(report, verdict=NOT_CREATED, headline=found.headline, not_created=found, once_created=once)
 
 
-def _of_nothing(asked: StandIn) -> Explanation:
+def _of_nothing(asked: AskedPod) -> Explanation:
     """Of a pod of which nothing is known."""
     return Explanation(asked.pod.key, NOT_CREATED, headline="", kube_version=asked.scheduler.cluster.kube_version)
 
@@ -149,7 +149,7 @@ def explanations(reports: Sequence[Explanation]) -> Explanations:
     )
 
 
-def _of_manifest(scheduler: Scheduler, document: JsonObject) -> StandIn:
+def _of_manifest(scheduler: Scheduler, document: JsonObject) -> AskedPod:
     """A pod of a workload that is not in the cluster yet. Raises InputError for what makes no pods."""
     workloads = list(sort_out([document]).workloads.values())
     if len(workloads) != 1:
@@ -206,8 +206,8 @@ def explain_pod(scheduler: Scheduler, pod: Pod, *, nodes: bool = True) -> Explan
         report = _document(cycle, scheduler, framework, nodes)
         report = replace(report, searched=searched_nodes(cycle, scheduler.sampled))
         group = pod_group_report(scheduler, framework, pod) or gang_report(scheduler, framework, pod)
-        leans = (*unknown, *doubts.of_cycle(cycle, framework))
-        report = decided_elsewhere(_with_unknown(in_group(report, group), leans))
+        unknowns = (*unknown, *doubts.of_cycle(cycle, framework))
+        report = decided_elsewhere(_with_unknown(in_group(report, group), unknowns))
     report = replace(report, headline=headline(report, pod, scheduler.configuration.profiles))
     return replace(report, advice=tuple(advice(report, pod, scheduler, framework))) if nodes else report
 

@@ -32,7 +32,7 @@ from kschedctl.studies.what_if.order_of_return import in_no_order, most_in_no_or
 from kschedctl.studies.what_if.over_runs import over_runs
 from kschedctl.studies.what_if.placements import pending_groups, pod_counts
 from kschedctl.studies.what_if.settling import run_on, victims
-from kschedctl.studies.what_if.shared_cluster import Scene, cluster_basis, search_start, those_who_may_ask
+from kschedctl.studies.what_if.shared_cluster import SharedCluster, cluster_basis, search_start, those_who_may_ask
 
 UNITS: Mapping[str, Callable[[Cluster], Mapping[str, Sequence[str]]]] = {
     "node": lambda cluster: {node.metadata.name: [node.metadata.name] for node in cluster.nodes},
@@ -83,11 +83,11 @@ def failures(
     progress: Progress = UNSEEN,
 ) -> Failures:
     """The losses of every ``unit``, a key of UNITS, the worst first. Raises UsageError, InputError."""
-    scene = Scene(cluster, sampling, call_extender)
+    shared = SharedCluster(cluster, sampling, call_extender)
     workers = those_who_may_ask(workers, call_extender)
     what = losses(cluster, unit, pairs)
     trials = [replace(loss, seed=seed + run, in_any_order=run > 0) for loss in what for run in range(runs)]
-    results = run_all(lose, scene, trials, workers, progress.begin("Failures", len(trials)))
+    results = run_all(lose, shared, trials, workers, progress.begin("Failures", len(trials)))
     by_loss = ([f for f in results.found[i : i + runs] if f is not None] for i in range(0, len(trials), runs))
     ranked = sorted((_worst(some) for some in by_loss if some), key=_badness, reverse=True)
     worst = [*ranked[:1], *(replace(failure, zones=(), nodes_changed=()) for failure in ranked[1:])]
@@ -100,7 +100,7 @@ def failures(
         failures=tuple(worst),
         outside=tuple(node.metadata.name for node in cluster.nodes if node.metadata.name not in lost),
         search_start=search_start(sampling, len(cluster.nodes), seed),
-        **cluster_basis(together(failure.unknown for failure in worst), scene.scheduler),
+        **cluster_basis(together(failure.unknown for failure in worst), shared.scheduler),
         interrupted=results.interrupted,
         runs=runs,
     )
@@ -124,14 +124,14 @@ def _worst(runs: Sequence[Failure]) -> Failure:
     )
 
 
-def lose(scene: Scene, loss: Loss) -> Failure:
+def lose(shared: SharedCluster, loss: Loss) -> Failure:
     """One loss."""
-    view, (made_anew, bare) = scene.scheduler.view, scene.once(_fates)
+    view, (made_anew, bare) = shared.scheduler.view, shared.once(_fates)
     gone = np.zeros(len(view.nodes), np.bool_)
     gone[[view.nodes.index[name] for name in loss.nodes]] = True
     there = np.append(gone, False)[view.node]
     displaced = positions_of(there & made_anew)
-    simulation = Simulation(scene.scheduler, view.without(gone), seed=loss.seed, sampling=scene.sampling)
+    simulation = Simulation(shared.scheduler, view.without(gone), seed=loss.seed, sampling=shared.sampling)
     simulation.release(positions_of(there))
     emptied = simulation.view.fork() if loss.in_any_order else None
     if loss.in_any_order:
@@ -149,15 +149,15 @@ def lose(scene: Scene, loss: Loss) -> Failure:
         evicted=len(victims(outcomes)),
         lost=int((there & bare).sum()),
         reasons=pending_groups(simulation, outcomes, {}),
-        in_no_order={} if emptied is None else in_no_order(Simulation(scene.scheduler, emptied), outcomes),
+        in_no_order={} if emptied is None else in_no_order(Simulation(shared.scheduler, emptied), outcomes),
         **pod_counts(view, view.requested, after),
         unknown=of_simulation(simulation),
     )
 
 
-def _fates(scene: Scene) -> tuple[Bools, Bools]:
+def _fates(shared: SharedCluster) -> tuple[Bools, Bools]:
     """(P,) each: the pods that are made anew when their node is lost, and those that are lost with it."""
-    return fates(scene.scheduler.view)
+    return fates(shared.scheduler.view)
 
 
 def fates(view: Fork) -> tuple[Bools, Bools]:

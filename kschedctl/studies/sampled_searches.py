@@ -24,12 +24,12 @@ from kschedctl.scheduler.engine.cycle import NO_NODES, Cycle, run_cycle
 from kschedctl.scheduler.engine.sampling import LEAST_NODES, SampledFrom, Terms, adaptive_percentage
 from kschedctl.scheduler.engine.start_indexes.searches import EveryStart, Searches
 from kschedctl.scheduler.framework import PluginError
-from kschedctl.scheduler.framework.leaning import Unknown
+from kschedctl.scheduler.framework.dependencies import Unknown
 from kschedctl.scheduler.scheduler import Framework, Scheduler
 from kschedctl.snapshot.pod_info import PodInfo
 from kschedctl.studies.basics.parallel import UNSEEN, Progress
 from kschedctl.studies.basics.unknown import IN_SIMULATIONS, of_cluster, unknown_kinds, unread
-from kschedctl.studies.controllers.stand_in import StandIn
+from kschedctl.studies.controllers.asked_pod import AskedPod
 from kschedctl.studies.controllers.workload_pods import is_waiting
 from kschedctl.studies.why.doubts import not_replayed
 
@@ -133,7 +133,7 @@ class PodKind(NamedTuple):
     pods: int = 1
 
 
-def named_kinds(asked: Iterable[StandIn]) -> list[PodKind]:
+def named_kinds(asked: Iterable[AskedPod]) -> list[PodKind]:
     """Of pods that are asked about, or that stand for workloads."""
     return [PodKind(each.scheduler, made_again(each.pod), str(owner_of(each.pod))) for each in asked]
 
@@ -256,8 +256,8 @@ def sampling_costs(
 
 def _measured(kind: PodKind, percentages: Sequence[int], done: Done, unknown: dict[Unknown, None]) -> SampledKind:
     info = PodInfo(kind.pod, kind.scheduler.view.settings.requests)
-    framework, leans = kind.scheduler.framework_for(info, kind.scheduler.view)
-    unknown.update(dict.fromkeys(leans))
+    framework, unknowns = kind.scheduler.framework_for(info, kind.scheduler.view)
+    unknown.update(dict.fromkeys(unknowns))
     assert framework is not None
     return measured(kind, framework.unasked(), percentages, done)
 

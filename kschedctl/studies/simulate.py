@@ -39,11 +39,11 @@ from kschedctl.studies.what_if.placements import (
     waiting_at_permit,
 )
 from kschedctl.studies.what_if.settling import after, come_back, victims
-from kschedctl.studies.what_if.shared_cluster import Scene, cluster_basis, search_start, those_who_may_ask
+from kschedctl.studies.what_if.shared_cluster import SharedCluster, cluster_basis, search_start, those_who_may_ask
 
 
 @dataclass(eq=False)
-class Deployed(Scene):
+class Deployed(SharedCluster):
     """A cluster in which the pods that go and those that come both are, and what is to be done with them.
 
     ``workloads``: pod -> its workload, for the pods that come; ``others``: pending pods of the cluster that take part.
@@ -79,12 +79,12 @@ def simulate(
     ``in_full``: of how many kinds of pods that get no node each node is told.
     Raises InputError, ConfigurationError.
     """
-    scene = prepare(cluster, manifests, rollout=rollout, pending=pending, sampling=sampling)
-    scene.in_full = {seed: in_full}
-    scene.call_extender, workers = call_extender, those_who_may_ask(workers, call_extender)
+    shared = prepare(cluster, manifests, rollout=rollout, pending=pending, sampling=sampling)
+    shared.in_full = {seed: in_full}
+    shared.call_extender, workers = call_extender, those_who_may_ask(workers, call_extender)
     if runs == 1:
-        return run_scene(scene, seed, progress.begin("Scheduling", len(scene.workloads) + len(scene.others)))
-    results = try_seeds(run_scene, scene, range(seed, seed + runs), workers, progress)
+        return run_scene(shared, seed, progress.begin("Scheduling", len(shared.workloads) + len(shared.others)))
+    results = try_seeds(run_scene, shared, range(seed, seed + runs), workers, progress)
     found = results.known
     if not found:
         return reports.SimulationReport(seed, sampling is not None, placed=0, unplaced=0, interrupted=True)
@@ -93,24 +93,24 @@ def simulate(
 
 
 def run_scene(
-    scene: Deployed, seed: int, done: Callable[[int], None] = lambda number: None
+    shared: Deployed, seed: int, done: Callable[[int], None] = lambda number: None
 ) -> reports.SimulationReport:
     """One run of the simulation."""
-    before = scene.scheduler.view.requested
-    simulation, rollouts, outcomes = deploy(scene, seed, done)
+    before = shared.scheduler.view.requested
+    simulation, rollouts, outcomes = deploy(shared, seed, done)
     view = simulation.view
     keys = [view.pods.objects[outcome.position].key for outcome in outcomes]
     names = view.nodes.names
     placed = {key: outcome for key, outcome in zip(keys, outcomes, strict=True) if outcome.row >= 0}
-    pending = pending_groups(simulation, outcomes, scene.workloads, queues=True)
-    retried = retried_groups(simulation, outcomes, scene.workloads)
-    explained = _explained(scene, seed, simulation, outcomes)
+    pending = pending_groups(simulation, outcomes, shared.workloads, queues=True)
+    retried = retried_groups(simulation, outcomes, shared.workloads)
+    explained = _explained(shared, seed, simulation, outcomes)
     if not simulation.interrupted:
         simulation.preemption = False  # nobody else is evicted for those who come back
         simulation.schedule(come_back(simulation, victims(outcomes)))
     return reports.SimulationReport(
         seed=seed,
-        sampling=scene.sampling is not None,
+        sampling=shared.sampling is not None,
         placed=len(placed),
         unplaced=len(outcomes) - len(placed),
         workloads=tuple(_workload(rollout, simulation) for rollout in rollouts),
@@ -123,32 +123,32 @@ def run_scene(
         placements={key: names[outcome.row] for key, outcome in placed.items()},
         tied={key: outcome.tied for key, outcome in placed.items() if outcome.tied > 1},
         waiting=waiting_at_permit(simulation, placed.values()),
-        assumed=tuple(scene.assumed),
-        search_start=search_start(scene.sampling, len(names), seed),
-        **cluster_basis(of_simulation(simulation), scene.scheduler, created=scene.workloads),
+        assumed=tuple(shared.assumed),
+        search_start=search_start(shared.sampling, len(names), seed),
+        **cluster_basis(of_simulation(simulation), shared.scheduler, created=shared.workloads),
         interrupted=simulation.interrupted,
     )
 
 
 def _explained(
-    scene: Deployed, seed: int, simulation: Simulation, outcomes: Iterable[Outcome]
+    shared: Deployed, seed: int, simulation: Simulation, outcomes: Iterable[Outcome]
 ) -> tuple[ExplainedPods, ...]:
     """Pods without a node, where nothing moves any more."""
-    kinds = 0 if simulation.interrupted else scene.in_full.get(seed, 0)
+    kinds = 0 if simulation.interrupted else shared.in_full.get(seed, 0)
     if not kinds:
         return ()
     waiting = (simulation.view.pods.objects[outcome.position].key for outcome in outcomes if outcome.row < 0)
-    return explained_in_full(Scheduler(after(simulation), scene.call_extender), waiting, kinds)
+    return explained_in_full(Scheduler(after(simulation), shared.call_extender), waiting, kinds)
 
 
 def deploy(
-    scene: Deployed, seed: int, done: Callable[[int], None] = lambda number: None
+    shared: Deployed, seed: int, done: Callable[[int], None] = lambda number: None
 ) -> tuple[Simulation, list[Rollout], list[Outcome]]:
     """The simulation when nothing moves any more, how each workload fared, and what became of each pod."""
-    simulation = Simulation(scene.scheduler, seed=seed, sampling=scene.sampling)
+    simulation = Simulation(shared.scheduler, seed=seed, sampling=shared.sampling)
     position = simulation.view.pods.index
-    rollouts = [Rollout(change, simulation, lambda pod: position[pod.key]) for change in scene.changes]
-    outcomes = roll_out(rollouts, simulation, [position[key] for key in scene.others], done)
+    rollouts = [Rollout(change, simulation, lambda pod: position[pod.key]) for change in shared.changes]
+    outcomes = roll_out(rollouts, simulation, [position[key] for key in shared.others], done)
     return simulation, rollouts, outcomes
 
 

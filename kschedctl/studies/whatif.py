@@ -45,7 +45,7 @@ from kschedctl.studies.simulate import deploy, prepare
 from kschedctl.studies.what_if.over_runs import over_runs, try_seeds
 from kschedctl.studies.what_if.replacement import replacement
 from kschedctl.studies.what_if.settling import Settled, driven_away_too, pending, run_on, settle, settled, victims
-from kschedctl.studies.what_if.shared_cluster import Scene, cluster_basis, search_start, those_who_may_ask
+from kschedctl.studies.what_if.shared_cluster import SharedCluster, cluster_basis, search_start, those_who_may_ask
 
 
 def pod_changes(before: Settled, after: Settled) -> Iterator[PodChange]:
@@ -192,12 +192,12 @@ class Run:
             raise UsageError("no manifests", hint="give files or manifests")
         manifests = [manifest for _, manifest in placed]
         with in_files({name: place for place, manifest in placed for name in names_of(manifest)}):
-            scene = prepare(self.rest.cluster, manifests, rollout=part.rollout, pending=True, sampling=self.sampling)
-        scene.call_extender = self.call_extender
-        simulation, rollouts, outcomes = deploy(scene, self.seed)
+            shared = prepare(self.rest.cluster, manifests, rollout=part.rollout, pending=True, sampling=self.sampling)
+        shared.call_extender = self.call_extender
+        simulation, rollouts, outcomes = deploy(shared, self.seed)
         self.rest = settled(simulation, driven_away_too(simulation, outcomes))
         told = (f"{rollout.change.workload}: {rollout.said}" for rollout in rollouts if rollout.said)
-        return sum(len(rollout.change.removed) - len(rollout.old) for rollout in rollouts), [*scene.assumed, *told]
+        return sum(len(rollout.change.removed) - len(rollout.old) for rollout in rollouts), [*shared.assumed, *told]
 
     def _drain(self, part: parts.SomeNodes) -> tuple[int, Sequence[str]]:
         names = chosen_nodes(self.rest.cluster, part)
@@ -209,7 +209,7 @@ class Run:
         rest = settled(simulation, [*draining.outcomes.values(), *later])
         waiting = {**self.rest.waiting, **rest.waiting} if simulation.interrupted else rest.waiting
         evicted = len(victims([*draining.preempting, *later]))
-        unknown = of_simulation(simulation, *draining.leans)
+        unknown = of_simulation(simulation, *draining.dependencies)
         self.rest = replace(rest, waiting=waiting, evicted=evicted, unknown=unknown)
         blocked = [f"{pod.pod} cannot be evicted: {pod.why}" for pod in draining.blocked()]
         return len(draining.outcomes) + len(draining.lost), blocked
@@ -297,7 +297,7 @@ def whatif(
     report = _over(question, seed, runs, workers, progress)
     if not question.of_versions or report.interrupted:
         return report
-    before, after = (Scene(each, call_extender=call_extender) for each in question.clusters())
+    before, after = (SharedCluster(each, call_extender=call_extender) for each in question.clusters())
     found = replacement(before, after, workers, progress)
     unknown = together((report.unknown, found.unknown))
     return replace(report, replacement=found.report, interrupted=found.interrupted, **unread(unknown))

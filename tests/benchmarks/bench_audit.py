@@ -20,7 +20,7 @@ from kschedctl.cluster import Cluster, convert
 from kschedctl.library import Cluster as Read
 from kschedctl.scheduler.scheduler import Scheduler
 from kschedctl.studies.audit.audit import NEEDED, SECTIONS
-from kschedctl.studies.audit.ground import Ground
+from kschedctl.studies.audit.audited_cluster import AuditedCluster
 
 NOW = "2026-08-01T00:00:00Z"
 AIM_SECONDS = 30
@@ -61,13 +61,13 @@ def with_pending(cluster: Cluster, number: int, distinct: int) -> Cluster:
     return cluster.with_objects({"Pod": [convert(pending(each, distinct)) for each in range(number)]})
 
 
-def timed(ground: Ground, names: list[str]) -> Iterator[tuple[str, float, float]]:
+def timed(audited: AuditedCluster, names: list[str]) -> Iterator[tuple[str, float, float]]:
     """What each takes, in seconds of a processor and on the clock: what all share first."""
-    steps = {"(the view)": lambda: ground.scheduler.view.requested, "(the replay)": lambda: ground.replay}
+    steps = {"(the view)": lambda: audited.scheduler.view.requested, "(the replay)": lambda: audited.replay}
     asked = [
-        name for name in SECTIONS if (name in names or not names) and (name not in NEEDED or NEEDED[name][1](ground))
+        name for name in SECTIONS if (name in names or not names) and (name not in NEEDED or NEEDED[name][1](audited))
     ]
-    for name, step in (steps | {name: lambda name=name: SECTIONS[name](ground) for name in asked}).items():
+    for name, step in (steps | {name: lambda name=name: SECTIONS[name](audited) for name in asked}).items():
         clock, cpu = time.perf_counter(), time.process_time()
         found = step()
         yield name, time.process_time() - cpu, time.perf_counter() - clock
@@ -87,7 +87,7 @@ def main() -> None:
     cluster = with_pending(read, options.pending, options.distinct)
     print(f"read in {time.perf_counter() - start:.1f} s: {cluster!r}")
     total = 0.0
-    for name, cpu, clock in timed(Ground(Scheduler(replace(cluster)), NOW), options.section):
+    for name, cpu, clock in timed(AuditedCluster(Scheduler(replace(cluster)), NOW), options.section):
         total += cpu
         print(f"{name:14} {cpu:7.2f} s of a processor, {clock:7.2f} s", flush=True)
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024

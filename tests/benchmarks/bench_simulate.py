@@ -188,15 +188,15 @@ def measure(case: str, nodes: int, pods: int) -> str:
     from kschedctl.studies.simulate import prepare  # noqa: PLC0415 - only the library is measured elsewhere
 
     manifests = CASES[case](pods, nodes)
-    scene = prepare(Cluster.from_objects(objects(case, nodes)), manifests)
-    simulation = Simulation(scene.scheduler)
-    positions = [simulation.view.pods.index[key] for key in scene.workloads]
+    shared = prepare(Cluster.from_objects(objects(case, nodes)), manifests)
+    simulation = Simulation(shared.scheduler)
+    positions = [simulation.view.pods.index[key] for key in shared.workloads]
     start = perf_counter()
     outcomes = simulation.run(positions)
     seconds = perf_counter() - start
     placed = sum(outcome.row >= 0 for outcome in outcomes)
     evicted = sum(len(outcome.victims) for outcome in outcomes)
-    cycles = baseline(scene.scheduler, positions[0])
+    cycles = baseline(shared.scheduler, positions[0])
     seconds_, mebibytes = whole_process(["simulate"], objects(case, nodes), manifests)
     return (
         f"{case:<18}{nodes:>6}{len(positions):>8}{placed:>8}{evicted:>8}{len(positions) / seconds:>10,.0f}"

@@ -9,7 +9,7 @@ import jsonschema
 import pytest
 from conftest import Run, Write, node, pod
 
-from kschedctl.cluster import Cluster, Picture
+from kschedctl.cluster import Cluster, Provenance
 from kschedctl.render.schema import DOCUMENTS, schema_of
 from kschedctl.sources.archive.file import write_archive
 
@@ -105,9 +105,9 @@ def test_the_later_snapshot_first(run: Run, tmp_path: Path) -> None:
     files = []
     for hour in (1, 2):
         read_at = f"2026-01-01T0{hour}:00:00+00:00"
-        picture = Picture("https://example.com", read_at=read_at)
+        provenance = Provenance("https://example.com", read_at=read_at)
         files.append(str(tmp_path / f"{hour}.ksnap"))
-        write_archive(Cluster(picture=picture), files[-1])
+        write_archive(Cluster(provenance=provenance), files[-1])
     assert run("wakes", "-A", "--between", *files).code == 0
     code, _, err = run("wakes", "-A", "--between", *reversed(files))
     assert code == 2

@@ -17,7 +17,7 @@ from kschedctl.scheduler.simulation.simulation import Simulation
 from kschedctl.studies.basics.edits import returns
 from kschedctl.studies.basics.parallel import Workers
 from kschedctl.studies.failures import Loss, failures, lose, losses
-from kschedctl.studies.what_if.shared_cluster import Scene
+from kschedctl.studies.what_if.shared_cluster import SharedCluster
 
 
 def zones(pods: int, cpu: str = "1") -> list[Json]:
@@ -115,7 +115,7 @@ def test_a_loss_is_a_cluster_without_the_nodes() -> None:
         gone = {f"n{i}" for i in range(8) if random.random() < 0.4}
         if not 0 < len(gone) < 8:
             continue
-        found = lose(Scene(Cluster.from_objects(objects)), Loss("x", tuple(sorted(gone)), seed=1))
+        found = lose(SharedCluster(Cluster.from_objects(objects)), Loss("x", tuple(sorted(gone)), seed=1))
         left = [o for o in objects if o["metadata"]["name"] not in gone]
         for o in left:
             if o["kind"] == "Pod" and o["spec"]["nodeName"] in gone:

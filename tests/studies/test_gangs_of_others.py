@@ -14,7 +14,7 @@ from kschedctl.cli.main import main
 from kschedctl.render.schema import schema_of
 from kschedctl.reports.explanation import Explanation
 from kschedctl.scheduler.scheduler import Scheduler
-from kschedctl.studies.audit.ground import Ground
+from kschedctl.studies.audit.audited_cluster import AuditedCluster
 from kschedctl.studies.audit.pending import pending_section
 from kschedctl.studies.simulate import simulate
 
@@ -393,7 +393,7 @@ def test_who_decides_is_asked_why() -> None:
 def audited(*objects: Json) -> dict[tuple[str, ...], tuple[str, list[str]]]:
     """Pods -> what keeps them pending, and how grave the findings are."""
     cluster = kschedctl.Cluster.from_objects([*NODES, *objects], config=CONFIG, other_builds=True)
-    section = pending_section(Ground(Scheduler(cluster)))
+    section = pending_section(AuditedCluster(Scheduler(cluster)))
     graveness = [each.severity for each in section.findings]
     return {each.pods: (each.cause, graveness) for each in section.waiting}
 

@@ -39,7 +39,7 @@ def listing(session: BrowseSession, text: str = "") -> Layout:
 def headline(session: BrowseSession) -> str:
     """What is looked at."""
     nodes, pods = len(session.cluster.nodes), len(session.waiting)
-    where = session.cluster.picture.server if session.cluster.picture else ""
+    where = session.cluster.provenance.server if session.cluster.provenance else ""
     return " · ".join(filter(None, (count(pods, "pending pod"), session.pending.scope, count(nodes, "node"), where)))
 
 

@@ -21,7 +21,7 @@ from kschedctl.reports.remedies import Remedies
 from kschedctl.scheduler.scheduler import Scheduler
 from kschedctl.studies.browsing.contents import node_contents, workload_pods
 from kschedctl.studies.browsing.supposing import supposed
-from kschedctl.studies.controllers.stand_in import StandIn
+from kschedctl.studies.controllers.asked_pod import AskedPod
 from kschedctl.studies.controllers.workload_pods import is_waiting, workloads
 from kschedctl.studies.explain import as_events, explain_stand_in
 from kschedctl.studies.pending import pending_pods
@@ -71,17 +71,17 @@ class BrowseSession:
         """Of the pending pods, by their keys."""
         return {pod: group.cause or group.verdict for group in self.pending.groups for pod in group.pods}
 
-    def asked(self, key: str, words: str = "") -> StandIn:
+    def asked(self, key: str, words: str = "") -> AskedPod:
         """The pod of that key as the words have it. Raises UsageError, also when it is gone, and InputError."""
         found = self.cluster.pod(*key.split("/", 1))
         if found is None:
             raise UsageError(f"{key} is gone")
-        return supposed(StandIn(self.scheduler, self.scheduler.view.stored(found)), words)
+        return supposed(AskedPod(self.scheduler, self.scheduler.view.stored(found)), words)
 
-    def explain(self, asked: StandIn) -> Explanation:
+    def explain(self, asked: AskedPod) -> Explanation:
         return as_events(explain_stand_in(asked))
 
-    def remedies(self, asked: StandIn, between: Between = lambda: None) -> Remedies:
+    def remedies(self, asked: AskedPod, between: Between = lambda: None) -> Remedies:
         """The search takes up to seconds."""
 
         def progress(replays: int) -> None:

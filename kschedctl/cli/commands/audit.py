@@ -18,8 +18,8 @@ from kschedctl.cli.try_next import about_findings
 from kschedctl.errors import UsageError
 from kschedctl.scheduler.scheduler import Scheduler
 from kschedctl.studies.audit.audit import NEEDED, SECTIONS
-from kschedctl.studies.audit.audit import audit as audited
-from kschedctl.studies.audit.ground import Ground, Thresholds
+from kschedctl.studies.audit.audit import audit as audit_cluster
+from kschedctl.studies.audit.audited_cluster import AuditedCluster, Thresholds
 
 EXAMPLES = (
     "kschedctl audit",
@@ -54,7 +54,7 @@ def audit(
     measured = metrics.measured(lambda: connection(source)) if metrics.asked else None
     cluster = load(source, live=EVERYTHING)
     with bars() as progress:
-        ground = Ground(
+        audited = AuditedCluster(
             Scheduler(cluster),
             times.moment(source, cluster),
             thresholds,
@@ -62,7 +62,7 @@ def audit(
             measured=measured,
             progress=progress,
         )
-        report = audited(ground, section or ())
+        report = audit_cluster(audited, section or ())
         return shown.judged(report, about_findings(source, *report.sections))
 
 

@@ -124,10 +124,10 @@ def _of_live(live: Live, scheduler: SchedulerOptions) -> EffectiveConfiguration:
     tell(cluster)
     gates = FeatureGates(cluster.kube_version, cluster.feature_gates)
     report = effective_configuration(cluster.configuration, gates)
-    picture = cluster.picture
+    provenance = cluster.provenance
     by = (
-        picture.configured_by
-        if picture and picture.configured_by
+        provenance.configured_by
+        if provenance and provenance.configured_by
         else "kube-scheduler's defaults, as far as can be seen"
     )
     return replace(report, configured_by=by)

@@ -35,8 +35,8 @@ from kschedctl.scheduler.engine.extenders.extender import CallExtender
 from kschedctl.scheduler.engine.sampling import SampledFrom
 from kschedctl.scheduler.scheduler import Scheduler
 from kschedctl.studies.basics.unknown import together
+from kschedctl.studies.controllers.asked_pod import AskedPod
 from kschedctl.studies.controllers.not_created import Creations, unread
-from kschedctl.studies.controllers.stand_in import StandIn
 from kschedctl.studies.explain import as_events, explain_stand_in, explanations
 from kschedctl.studies.pending import pending_pods
 
@@ -149,12 +149,12 @@ class _Question:
             return {explained[0].pod: again(self.source, "remedies", self.words, self.scope.named(), options)}
         return about_explained(self.source, cluster, explained, options)
 
-    def _explained(self, found: Sequence[StandIn], inquiry: Inquiry) -> Explanation | Explanations:
+    def _explained(self, found: Sequence[AskedPod], inquiry: Inquiry) -> Explanation | Explanations:
         remember(self.call_extender, found, inquiry, self.source)
         reports = [self._one(each) for each in found]
         return reports[0] if len(reports) == 1 else explanations(reports)
 
-    def _one(self, asked: StandIn) -> Explanation:
+    def _one(self, asked: AskedPod) -> Explanation:
         asked = self.supposed.of(asked)
         report = as_events(explain_stand_in(asked))
         if not self.remedies:

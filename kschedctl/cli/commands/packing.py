@@ -14,7 +14,7 @@ from kschedctl.cli.source import load
 from kschedctl.cli.try_next import about_findings
 from kschedctl.errors import UsageError
 from kschedctl.scheduler.scheduler import Scheduler
-from kschedctl.studies.audit.ground import Ground
+from kschedctl.studies.audit.audited_cluster import AuditedCluster
 from kschedctl.studies.audit.packing import USUAL, packing_section
 from kschedctl.studies.packing.emptying import Limits
 
@@ -52,5 +52,5 @@ def packing(
     limits = USUAL if nodes == -1 else Limits(nodes, pods=0)
     cluster = load(source)
     with bars() as progress:
-        section = packing_section(Ground(Scheduler(cluster), progress=progress), limits)
+        section = packing_section(AuditedCluster(Scheduler(cluster), progress=progress), limits)
         return shown.judged(section, about_findings(source, section))

@@ -15,7 +15,7 @@ from kschedctl.cli.source import LiveKinds, load
 from kschedctl.cli.try_next import about_findings
 from kschedctl.errors import UsageError
 from kschedctl.scheduler.scheduler import Scheduler
-from kschedctl.studies.audit.ground import Ground, Thresholds
+from kschedctl.studies.audit.audited_cluster import AuditedCluster, Thresholds
 from kschedctl.studies.audit.priorities import priorities_section
 from kschedctl.studies.priorities.growth import PriorityLimits
 
@@ -59,10 +59,10 @@ def priorities(
     limits = PriorityLimits(grow, tier, _seconds(starving_after))
     cluster = load(source, live=LiveKinds(("Event",)))
     with bars() as progress:
-        ground = Ground(
+        audited = AuditedCluster(
             Scheduler(cluster), time.moment(source, cluster), Thresholds(priorities=limits), progress=progress
         )
-        section = priorities_section(ground)
+        section = priorities_section(audited)
         return shown.judged(section, about_findings(source, section))
 
 

@@ -23,7 +23,7 @@ from kschedctl.cli.source import in_context
 from kschedctl.errors import UsageError
 from kschedctl.reports.explanations import FINE
 from kschedctl.reports.remedies import Remedies, RemediesOfMany
-from kschedctl.studies.controllers.stand_in import StandIn
+from kschedctl.studies.controllers.asked_pod import AskedPod
 from kschedctl.studies.remedies.kinds import KINDS
 from kschedctl.studies.remedies.many import remedies_of_many
 from kschedctl.studies.remedies.remedies import remedies_of
@@ -92,7 +92,7 @@ def remedies(
         return view.answer(*_of_many(inquiry, in_context(scope, source, inquiry.cluster), wishes))
 
 
-def _asked(inquiry: Inquiry, source: Source, scope: Scope, words: tuple[str, ...]) -> list[StandIn]:
+def _asked(inquiry: Inquiry, source: Source, scope: Scope, words: tuple[str, ...]) -> list[AskedPod]:
     """The pods that are asked about."""
     if words:
         return subjects.named(inquiry, words, scope, source)
@@ -101,10 +101,10 @@ def _asked(inquiry: Inquiry, source: Source, scope: Scope, words: tuple[str, ...
     scope = in_context(scope, source, inquiry.cluster)
     found_pods.check_namespace(inquiry.cluster, scope)
     waiting = found_pods.pending(inquiry.cluster, scope)
-    return [StandIn(inquiry.scheduler, inquiry.scheduler.view.stored(pod)) for pod in waiting]
+    return [AskedPod(inquiry.scheduler, inquiry.scheduler.view.stored(pod)) for pod in waiting]
 
 
-def _of_one(asked: StandIn, wishes: RemedyWishes) -> tuple[Remedies, int]:
+def _of_one(asked: AskedPod, wishes: RemedyWishes) -> tuple[Remedies, int]:
     with bars() as shown:
         report = remedies_of(asked, wishes, shown.begin("trying remedies", 0))
     return report, exit_code(report.verdict in FINE, interrupted=False, undecided=report.undecided)

@@ -14,7 +14,7 @@ from kschedctl.cli.options import Scope, Source, with_options
 from kschedctl.cli.progress import bars
 from kschedctl.cli.run_options import exit_code
 from kschedctl.errors import UsageError
-from kschedctl.studies.controllers.stand_in import StandIn
+from kschedctl.studies.controllers.asked_pod import AskedPod
 from kschedctl.studies.sampled_searches import MAX_LOSS, SamplingLimits, named_kinds, sampling_costs, usual_costs
 
 EXAMPLES = (
@@ -68,7 +68,7 @@ def sampling(
     return view.answer(report, exit_code(good=True, interrupted=False, undecided=report.undecided))
 
 
-def _asked(inquiry: Inquiry, source: Source, scope: Scope, words: tuple[str, ...]) -> list[StandIn] | None:
+def _asked(inquiry: Inquiry, source: Source, scope: Scope, words: tuple[str, ...]) -> list[AskedPod] | None:
     """The pods that are named or stand in files; None for those that the cluster has."""
     if words:
         return subjects.named(inquiry, words, scope, source)

@@ -121,8 +121,8 @@ def _report(header: Header, file: str) -> SnapshotReport:
         configured=header.configuration is not None,
         unread={kind: gap.why for kind, gap in header.gaps.items() if gap.why != NOT_LISTED},
     )
-    if header.picture is None:
+    if header.provenance is None:
         return report
     told = report.__struct_fields__
-    known = {name: getattr(header.picture, name) for name in header.picture.__struct_fields__ if name in told}
+    known = {name: getattr(header.provenance, name) for name in header.provenance.__struct_fields__ if name in told}
     return replace(report, **known)

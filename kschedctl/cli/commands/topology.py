@@ -16,7 +16,7 @@ from kschedctl.cli.references import Reference, references
 from kschedctl.cli.source import load
 from kschedctl.errors import UsageError
 from kschedctl.scheduler.scheduler import Scheduler
-from kschedctl.studies.audit.ground import Ground
+from kschedctl.studies.audit.audited_cluster import AuditedCluster
 from kschedctl.studies.audit.topology import TopologyScope, topology_section
 from kschedctl.studies.workload_topology import Workloads
 
@@ -52,14 +52,16 @@ def topology(
     """
     cluster = load(source)
     with bars() as progress:
-        ground = Ground(Scheduler(cluster), progress=progress)
-        chosen = _chosen(ground, tuple(workloads or ()), namespace) if workloads or namespace else frozenset()
-        return shown.judged(topology_section(ground, TopologyScope(tuple(key or ()), chosen)))
+        audited = AuditedCluster(Scheduler(cluster), progress=progress)
+        chosen = _chosen(audited, tuple(workloads or ()), namespace) if workloads or namespace else frozenset()
+        return shown.judged(topology_section(audited, TopologyScope(tuple(key or ()), chosen)))
 
 
-def _chosen(ground: Ground, words: Sequence[str], namespace: str | None) -> frozenset[Owner]:
+def _chosen(audited: AuditedCluster, words: Sequence[str], namespace: str | None) -> frozenset[Owner]:
     """Those that the words name, or all of the namespace. Raises UsageError for what is not there."""
-    known = [owner for owner in Workloads.of_view(ground.scheduler.view).owners if namespace in (None, owner.namespace)]
+    known = [
+        owner for owner in Workloads.of_view(audited.scheduler.view).owners if namespace in (None, owner.namespace)
+    ]
     found = []
     for reference in references(words):
         meant = list(_meant(reference, known))

@@ -53,7 +53,7 @@ def _of_snapshot(path: str) -> ClusterVersion:
     from kschedctl.sources.archive.file import read_header  # noqa: PLC0415 - only snapshots need it
 
     header = read_header(path)
-    return ClusterVersion(path, header.picture.server_version if header.picture else "", header.kube_version)
+    return ClusterVersion(path, header.provenance.server_version if header.provenance else "", header.kube_version)
 
 
 def _live(source: Source) -> ClusterVersion:

@@ -21,7 +21,7 @@ from kschedctl.reports.wakes import WakesOfMany, WakeUps, WakeUpsOfMany
 from kschedctl.scheduler.scheduler import Scheduler
 from kschedctl.sources.documents.files import shown
 from kschedctl.sources.read import read_documents
-from kschedctl.studies.controllers.stand_in import StandIn
+from kschedctl.studies.controllers.asked_pod import AskedPod
 from kschedctl.studies.controllers.workload_pods import is_waiting
 from kschedctl.studies.waking.between import wakes_between
 from kschedctl.studies.waking.changes import changes_of
@@ -78,7 +78,7 @@ def wakes(
     return view.answer(report, exit_code(woken, interrupted=False, undecided=report.undecided))
 
 
-def _asked(inquiry: Inquiry, source: Source, scope: Scope, words: tuple[str, ...]) -> list[StandIn] | None:
+def _asked(inquiry: Inquiry, source: Source, scope: Scope, words: tuple[str, ...]) -> list[AskedPod] | None:
     """The pods that are named or stand in files; None for all that are pending."""
     if words:
         return subjects.named(inquiry, words, scope, source)
@@ -88,7 +88,7 @@ def _asked(inquiry: Inquiry, source: Source, scope: Scope, words: tuple[str, ...
     return found
 
 
-def _wake_ups(inquiry: Inquiry, asked: Sequence[StandIn] | None, scope: Scope) -> WakeUps | WakeUpsOfMany:
+def _wake_ups(inquiry: Inquiry, asked: Sequence[AskedPod] | None, scope: Scope) -> WakeUps | WakeUpsOfMany:
     if asked is None:
         waiting = found_pods.pending(inquiry.cluster, scope)
         return wake_ups_of_many(inquiry.scheduler, waiting, found_pods.describe(scope))
@@ -96,7 +96,7 @@ def _wake_ups(inquiry: Inquiry, asked: Sequence[StandIn] | None, scope: Scope) -
     return reports[0] if len(reports) == 1 else several(reports)
 
 
-def _of_event(inquiry: Inquiry, asked: Sequence[StandIn] | None, scope: Scope, file: str) -> WakesOfMany:
+def _of_event(inquiry: Inquiry, asked: Sequence[AskedPod] | None, scope: Scope, file: str) -> WakesOfMany:
     documents = read_documents(file)
     scheduler = asked[0].scheduler if asked else inquiry.scheduler
     changes = changes_of(documents, scheduler.view, where=shown(file))
@@ -117,8 +117,8 @@ def _between(files: tuple[str, str], source: Source, scope: Scope, words: tuple[
 
 def _moments(*several: Scheduler) -> list[str]:
     """When the live clusters were read; empty where that is not known of some."""
-    pictures = [each.cluster.picture for each in several]
-    return [picture.read_at for picture in pictures if picture and picture.read_at] if all(pictures) else []
+    pictures = [each.cluster.provenance for each in several]
+    return [provenance.read_at for provenance in pictures if provenance and provenance.read_at] if all(pictures) else []
 
 
 def _keys(before: Scheduler, scope: Scope, words: tuple[str, ...], source: Source) -> frozenset[str]:

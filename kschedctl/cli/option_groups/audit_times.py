@@ -37,7 +37,7 @@ class Moment:
             return self.now
         if source.demo:
             return DEMO_TIME
-        return cluster.picture.read_at if cluster.picture else ""
+        return cluster.provenance.read_at if cluster.provenance else ""
 
 
 @dataclass(frozen=True)
@@ -56,7 +56,11 @@ class AuditTimes(Moment):
         if not self.since:
             return None
         before = load(replace(source, snapshot=[self.since], filename=[], demo=False))
-        times = [picture.read_at for picture in (before.picture, cluster.picture) if picture and picture.read_at]
+        times = [
+            provenance.read_at
+            for provenance in (before.provenance, cluster.provenance)
+            if provenance and provenance.read_at
+        ]
         if len(times) == 2 and nanoseconds(times[0]) >= nanoseconds(times[1]):
             told = f"{self.since} is of {times[0]}, the cluster of {times[1]}"
             raise UsageError(told, where="--since", hint="want a snapshot from before")

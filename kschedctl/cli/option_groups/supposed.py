@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from kschedctl.studies.browsing.supposing import SUPPOSABLE, supposed
-from kschedctl.studies.controllers.stand_in import StandIn
+from kschedctl.studies.controllers.asked_pod import AskedPod
 from kschedctl.studies.explain import as_if
 
 
@@ -29,6 +29,6 @@ class Supposed:
     def __bool__(self) -> bool:
         return bool(self.priority is not None or self.priority_class or self.words)
 
-    def of(self, asked: StandIn) -> StandIn:
+    def of(self, asked: AskedPod) -> AskedPod:
         """The pod, and the cluster around it, as is supposed. Raises UsageError, InputError."""
         return supposed(asked._replace(pod=as_if(asked, self.priority, self.priority_class)), " ".join(self.words))

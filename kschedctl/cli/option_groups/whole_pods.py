@@ -15,7 +15,7 @@ from kschedctl.cli.source import connection
 from kschedctl.errors import KschedctlError
 from kschedctl.scheduler.engine.extenders.extender import CallExtender
 from kschedctl.sources.read import read_documents
-from kschedctl.studies.controllers.stand_in import StandIn
+from kschedctl.studies.controllers.asked_pod import AskedPod
 
 if TYPE_CHECKING:
     from kschedctl.sources.extenders.whole_pods import PodBesides
@@ -26,7 +26,7 @@ ONE_BY_ONE = 20
 """Of so many pods at the most a live cluster is asked, each by itself."""
 
 
-def remember(call: CallExtender | None, asked: Iterable[StandIn], inquiry: Inquiry, source: Source) -> None:
+def remember(call: CallExtender | None, asked: Iterable[AskedPod], inquiry: Inquiry, source: Source) -> None:
     """Let the call know what manifests, files and a live cluster tell of the pods; of others nothing is known."""
     if call is None:
         return
@@ -43,7 +43,7 @@ def remember(call: CallExtender | None, asked: Iterable[StandIn], inquiry: Inqui
         elif each.pod.metadata.uid or not each.note:  # none that is made up for the question
             left.append(each.pod.key)
     _of_files(known, left, inquiry)
-    if not (source.snapshot or source.demo) and inquiry.cluster.picture is not None:
+    if not (source.snapshot or source.demo) and inquiry.cluster.provenance is not None:
         _of_cluster(known, [key for key in left if key not in known][:ONE_BY_ONE], source)
 
 

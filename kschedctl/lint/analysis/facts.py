@@ -22,7 +22,7 @@ from kschedctl.lint.objects.owners import pods_by_owner
 from kschedctl.lint.objects.workload import Workload
 from kschedctl.scheduler.engine.cycle import Cycle, run_cycle
 from kschedctl.scheduler.framework.declaration import PluginClass
-from kschedctl.scheduler.framework.leaning import Effect
+from kschedctl.scheduler.framework.dependencies import Effect
 from kschedctl.scheduler.plugins.dynamic_resources.plugin import DynamicResources
 from kschedctl.scheduler.plugins.node_affinity import NodeAffinity
 from kschedctl.scheduler.plugins.node_name import NodeName
@@ -168,7 +168,9 @@ class ClusterFacts:
         None when no profile does, and where what was not read could make nodes fit: then nothing can be claimed.
         """
         framework, unknown = self.scheduler.framework_for(self._info(workload, self.view), self.view)
-        return None if any(plugin.lean.effect in (Effect.EITHER, Effect.ADMITS) for plugin in unknown) else framework
+        return (
+            None if any(plugin.dependency.effect in (Effect.EITHER, Effect.ADMITS) for plugin in unknown) else framework
+        )
 
     def replay(self, workload: Workload, view: Fork | None = None) -> Cycle | None:
         """A scheduling cycle for one of its pods, in the cluster as it is or another; None: nobody serves it."""

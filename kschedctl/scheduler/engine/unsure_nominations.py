@@ -11,7 +11,7 @@ from kschedctl.api.arrays import Position, Row
 from kschedctl.cluster import Gap
 from kschedctl.scheduler.engine.cycle import Cycle, run_cycle
 from kschedctl.scheduler.engine.profile import FrameworkLike
-from kschedctl.scheduler.framework.leaning import Effect, Lean, Unknown
+from kschedctl.scheduler.framework.dependencies import Dependency, Effect, Unknown
 from kschedctl.snapshot.fork import Fork
 from kschedctl.snapshot.pod_info import PodInfo
 
@@ -50,4 +50,4 @@ def _unknown(view: Fork, effect: Effect) -> Unknown:
     rows, positions = view.unsure_nominations
     first = f"{view.pods.objects[int(positions[0])].key} on {view.nodes.names[int(rows[0])]}"
     more = f" and {len(rows) - 1} more" if len(rows) > 1 else ""
-    return Unknown(Lean(KIND, effect), Gap(WHY.format(first + more)))
+    return Unknown(Dependency(KIND, effect), Gap(WHY.format(first + more)))

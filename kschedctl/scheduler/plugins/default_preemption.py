@@ -21,10 +21,10 @@ from kschedctl.scheduler.engine.preemption.evaluator import (
 from kschedctl.scheduler.engine.preemption.selection import SORTED_AGAIN, LowerPriority
 from kschedctl.scheduler.framework import SUCCESS, Code, Status
 from kschedctl.scheduler.framework.arguments import PluginArgs
+from kschedctl.scheduler.framework.dependencies import Dependency, Effect
 from kschedctl.scheduler.framework.events import POD, ActionType, ChangedObject, ClusterEventWithHint
 from kschedctl.scheduler.framework.feature_gates import FeatureGates
 from kschedctl.scheduler.framework.field_errors import invalid
-from kschedctl.scheduler.framework.leaning import Effect, Lean
 from kschedctl.scheduler.framework.strict_decoding import Int32
 from kschedctl.snapshot.fork import Fork
 from kschedctl.snapshot.pod_info import PodInfo
@@ -86,8 +86,8 @@ class DefaultPreemption(PreemptionPlugin):
         names = ("TopologyAwareWorkloadScheduling", "WorkloadAwarePreemption")
         return cls(args, *map(gates.enabled, names))
 
-    def leans(self, info: PodInfo, view: Fork) -> Iterator[Lean]:
-        yield Lean("PodDisruptionBudget", Effect.VICTIMS)
+    def dependencies(self, info: PodInfo, view: Fork) -> Iterator[Dependency]:
+        yield Dependency("PodDisruptionBudget", Effect.VICTIMS)
 
     def pre_enqueue(self, info: PodInfo, view: Fork) -> Status:
         """Holds a pod back while evictions for it are under way, which no snapshot shows, but a run of the queue."""

@@ -7,9 +7,9 @@ from collections.abc import Iterator
 from kschedctl.scheduler.engine.pod_groups.state import find_pod_group, state_of
 from kschedctl.scheduler.framework import SUCCESS, Code, PluginError, Status
 from kschedctl.scheduler.framework.declaration import DeclaredPlugin
+from kschedctl.scheduler.framework.dependencies import Dependency, Effect
 from kschedctl.scheduler.framework.events import POD, ActionType, ChangedObject, ClusterEventWithHint
 from kschedctl.scheduler.framework.feature_gates import FeatureGates
-from kschedctl.scheduler.framework.leaning import Effect, Lean
 from kschedctl.scheduler.framework.pod_traits import IS_GROUPED
 from kschedctl.scheduler.framework.waking import ADD, WakeTrigger
 from kschedctl.snapshot.fork import Fork
@@ -53,10 +53,10 @@ class GangScheduling(DeclaredPlugin):
 
     admitting_changes = waking_changes
 
-    def leans(self, info: PodInfo, view: Fork) -> Iterator[Lean]:
+    def dependencies(self, info: PodInfo, view: Fork) -> Iterator[Dependency]:
         key = group_key(info.pod)
         if key is not None and find_pod_group(view, key) is None:
-            yield Lean("PodGroup", Effect.REFUSES)
+            yield Dependency("PodGroup", Effect.REFUSES)
 
     def pre_enqueue(self, info: PodInfo, view: Fork) -> Status:
         key = group_key(info.pod)

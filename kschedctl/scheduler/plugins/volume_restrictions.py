@@ -21,6 +21,7 @@ from kschedctl.scheduler.framework import (
     Status,
 )
 from kschedctl.scheduler.framework.declaration import DeclaredPlugin, NextStep
+from kschedctl.scheduler.framework.dependencies import Dependency
 from kschedctl.scheduler.framework.events import (
     NODE,
     POD,
@@ -31,11 +32,10 @@ from kschedctl.scheduler.framework.events import (
 )
 from kschedctl.scheduler.framework.facts import Fact
 from kschedctl.scheduler.framework.feature_gates import FeatureGates
-from kschedctl.scheduler.framework.leaning import Lean
 from kschedctl.scheduler.framework.pod_traits import USES_DISKS
 from kschedctl.scheduler.framework.waking import ADD, DELETE, WakeTrigger
 from kschedctl.scheduler.plugins.helper.signing import signed_volumes
-from kschedctl.scheduler.plugins.helper.volumes.claim_leans import LOOK_AT_CLAIM, claim_leans
+from kschedctl.scheduler.plugins.helper.volumes.claim_dependencies import LOOK_AT_CLAIM, claim_dependencies
 from kschedctl.scheduler.plugins.helper.volumes.hints import after_named_claim, named_claims
 from kschedctl.scheduler.plugins.helper.volumes.listers import READ_WRITE_ONCE_POD, Listers, NotFoundError, listers
 from kschedctl.snapshot.delta import Delta
@@ -134,8 +134,8 @@ class VolumeRestrictions(DeclaredPlugin[RestrictionState, None]):
     def make(cls, args: None, gates: FeatureGates) -> Self:
         return cls(gates.release)
 
-    def leans(self, info: PodInfo, view: Fork) -> Iterator[Lean]:
-        return claim_leans(info, listers(view))
+    def dependencies(self, info: PodInfo, view: Fork) -> Iterator[Dependency]:
+        return claim_dependencies(info, listers(view))
 
     def events_to_register(self, gates: FeatureGates) -> Iterator[ClusterEventWithHint]:
         yield ClusterEventWithHint(POD, ActionType.DELETE, self._after_pod_deleted)

@@ -10,15 +10,15 @@ import numpy as np
 from kschedctl.api.arrays import Bools
 from kschedctl.scheduler.framework import PRE_FILTER_SKIP, Code, Fragment, PreFilterResult, Reads, Rejection, Status
 from kschedctl.scheduler.framework.declaration import DeclaredPlugin
+from kschedctl.scheduler.framework.dependencies import Dependency
 from kschedctl.scheduler.framework.events import NODE, ActionType, ClusterEventWithHint
 from kschedctl.scheduler.framework.facts import Fact
 from kschedctl.scheduler.framework.feature_gates import FeatureGates
-from kschedctl.scheduler.framework.leaning import Lean
 from kschedctl.scheduler.framework.pod_traits import USES_DISKS
 from kschedctl.scheduler.framework.waking import ADD, EITHER, WakeTrigger
 from kschedctl.scheduler.plugins.helper.signing import signed_volumes
 from kschedctl.scheduler.plugins.helper.volumes import hints
-from kschedctl.scheduler.plugins.helper.volumes.claim_leans import CLAIM_KINDS, LOOK_AT_CLAIM, claim_leans
+from kschedctl.scheduler.plugins.helper.volumes.claim_dependencies import CLAIM_KINDS, LOOK_AT_CLAIM, claim_dependencies
 from kschedctl.scheduler.plugins.helper.volumes.csi_migration import (
     BETA_REGION,
     BETA_ZONE,
@@ -99,8 +99,8 @@ class VolumeZone(DeclaredPlugin[list[VolumeTopology], None]):
     kinds_matter_to = USES_DISKS
     reads = Reads.NODES
 
-    def leans(self, info: PodInfo, view: Fork) -> Iterator[Lean]:
-        return claim_leans(info, listers(view))
+    def dependencies(self, info: PodInfo, view: Fork) -> Iterator[Dependency]:
+        return claim_dependencies(info, listers(view))
 
     def events_to_register(self, gates: FeatureGates) -> Iterator[ClusterEventWithHint]:
         return hints.volume_zone_events(gates)

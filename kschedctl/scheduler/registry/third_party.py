@@ -40,10 +40,10 @@ from kschedctl.scheduler.framework import (
     reads_of,
 )
 from kschedctl.scheduler.framework.declaration import Declaration, DeclaredPlugin
+from kschedctl.scheduler.framework.dependencies import Dependency, Effect
 from kschedctl.scheduler.framework.events import RESOURCES, ClusterEventWithHint, HintFunction
 from kschedctl.scheduler.framework.extension_points import EXTENSION_POINTS, points_by_methods
 from kschedctl.scheduler.framework.feature_gates import FeatureGates
-from kschedctl.scheduler.framework.leaning import Effect, Lean
 from kschedctl.scheduler.registry.facts import AnyFact
 from kschedctl.scheduler.registry.in_tree import IN_TREE
 
@@ -59,7 +59,7 @@ ANSWERS: Mapping[str, type] = {
     "reservation": Reservation,
     "permit": Status,
 }
-"""Method of a plugin -> what it answers; ``filter`` yields Rejections, ``leans`` Leans, those of Reserve Changes."""
+"""Method of a plugin -> what it answers; ``filter`` yields Rejections, ``dependencies`` Dependency, Reserve Changes."""
 FOR_GOOD_OR_NOT = frozenset({Code.UNSCHEDULABLE, Code.UNRESOLVABLE})
 """The refusals before Permit: that a pod waits for something of its own there (Pending) is not replayed."""
 CODES: Mapping[str, frozenset[Code]] = {
@@ -70,7 +70,7 @@ CODES: Mapping[str, frozenset[Code]] = {
     "permit": REJECTIONS | {Code.SUCCESS, Code.WAIT},
 }
 """Method -> the codes that its statuses, or its Rejections, may have; other failures are PluginErrors."""
-NO_ERRORS = frozenset({"", "pre_enqueue", "events_to_register", "fact", "leans", "release", "reservation"})
+NO_ERRORS = frozenset({"", "pre_enqueue", "events_to_register", "fact", "dependencies", "release", "reservation"})
 """The methods that may not raise PluginError; without a name it is the making of a plugin."""
 SCORES = {"score": 3, "normalize": 1}
 """Method that answers with scores -> the argument that has as many entries."""
@@ -170,15 +170,15 @@ def _answerable(plugin: Any, declared: Declaration, what: str) -> Plugin:
     """The plugin under the name by which it is registered, each of its methods guarded."""
     checks: dict[str, Callable[..., Any]] = {method: _typed(method) for method in ANSWERS}
     checks |= {method: _scores(argument) for method, argument in SCORES.items()}
-    checks |= {"leans": _leans, "reserve": _changes, "release": _changes}
+    checks |= {"dependencies": _dependencies, "reserve": _changes, "release": _changes}
     checks |= {"events_to_register": partial(_events, what), "filter": partial(_rejections, what)}
     members: dict[str, Any] = {
         method: staticmethod(_guarded(_checked(getattr(plugin, method), check), f"{what} fails in {method}", method))
         for method, check in checks.items()
         if callable(getattr(plugin, method, None))
     }
-    unread = [Lean(kind, Effect.EITHER) for kind in declared.kinds]
-    members.setdefault("leans", staticmethod(lambda info, view: iter(unread)))
+    unread = [Dependency(kind, Effect.EITHER) for kind in declared.kinds]
+    members.setdefault("dependencies", staticmethod(lambda info, view: iter(unread)))
     members |= {"name": declared.name, "reads": Reads(reads_of(plugin))}
     members |= {"peers": Peers.ALL if (peers := Peers(peers_of(plugin))) is Peers.DOMAINS else peers}
     members |= {"permit_timeout": int(getattr(plugin, "permit_timeout", MOST_SECONDS))}
@@ -277,12 +277,12 @@ def _fact(found: Any, *_: Any) -> Any:
     return found
 
 
-def _leans(found: Any, *_: Any) -> Iterator[Lean]:
-    leans = list(found)
-    for each in leans:
-        if not isinstance(each, Lean):
-            raise TypeError(f"it yields {type(each).__name__}, not Lean")
-    return iter(leans)
+def _dependencies(found: Any, *_: Any) -> Iterator[Dependency]:
+    dependencies = list(found)
+    for each in dependencies:
+        if not isinstance(each, Dependency):
+            raise TypeError(f"it yields {type(each).__name__}, not Dependency")
+    return iter(dependencies)
 
 
 def _events(what: str, found: Any, *_: Any) -> Iterator[ClusterEventWithHint]:

@@ -9,9 +9,9 @@ from kschedctl.api.objects import Pod
 from kschedctl.scheduler.engine.cycle import Cycle
 from kschedctl.scheduler.engine.preemption.evaluator import NEVER, TERMINATING, Ineligible, PreemptionPlugin
 from kschedctl.scheduler.framework import Code, PreFilterResult, Status, required_state
+from kschedctl.scheduler.framework.dependencies import Dependency, Effect
 from kschedctl.scheduler.framework.events import POD, ActionType, ClusterEventWithHint
 from kschedctl.scheduler.framework.feature_gates import FeatureGates
-from kschedctl.scheduler.framework.leaning import Effect, Lean
 from kschedctl.scheduler.scheduler_plugins.effective_requests import Requests, added, effective_requests
 from kschedctl.scheduler.scheduler_plugins.elastic_quotas import (
     KIND,
@@ -79,9 +79,9 @@ class CapacityScheduling(PlacedIsReserved, PreemptionPlugin[QuotaClaim, None]):
         claim = required_state(cycle.pre_filter.state_of(CapacityScheduling), NOT_ASKED)
         return QuotaVictims(cycle.info, cycle.view, quota_use(cycle.view), claim)
 
-    def leans(self, info: PodInfo, view: Fork) -> Iterator[Lean]:
-        yield Lean(KIND, Effect.EITHER)
-        yield Lean("PodDisruptionBudget", Effect.VICTIMS)
+    def dependencies(self, info: PodInfo, view: Fork) -> Iterator[Dependency]:
+        yield Dependency(KIND, Effect.EITHER)
+        yield Dependency("PodDisruptionBudget", Effect.VICTIMS)
 
     def events_to_register(self, gates: FeatureGates) -> Iterator[ClusterEventWithHint]:
         yield ClusterEventWithHint(POD, ActionType.DELETE)

@@ -28,10 +28,10 @@ from kschedctl.scheduler.framework import (
 )
 from kschedctl.scheduler.framework.arguments import PluginArgs
 from kschedctl.scheduler.framework.declaration import DeclaredPlugin
+from kschedctl.scheduler.framework.dependencies import Dependency, Effect
 from kschedctl.scheduler.framework.events import POD, ActionType, ClusterEventWithHint
 from kschedctl.scheduler.framework.feature_gates import FeatureGates
 from kschedctl.scheduler.framework.field_errors import invalid
-from kschedctl.scheduler.framework.leaning import Effect, Lean
 from kschedctl.scheduler.framework.strict_decoding import Int32, Int64
 from kschedctl.scheduler.framework.waking import ADD, BY_THE_PLUGIN, UPDATE, WakeTrigger
 from kschedctl.scheduler.scheduler_plugins.cluster_resources import resource_gap
@@ -146,9 +146,9 @@ class Coscheduling(PlacedIsReserved, DeclaredPlugin):
         yield ClusterEventWithHint(POD, ActionType.ADD)
         yield ClusterEventWithHint(KIND, ActionType.ADD | ActionType.UPDATE)
 
-    def leans(self, info: PodInfo, view: Fork) -> Iterator[Lean]:
+    def dependencies(self, info: PodInfo, view: Fork) -> Iterator[Dependency]:
         if coscheduling_gang(info.pod) and _found(info.pod, view) is None:
-            yield Lean(KIND, Effect.REFUSES)
+            yield Dependency(KIND, Effect.REFUSES)
 
     def sort_keys(self, view: Fork, positions: Sequence[Position]) -> list[tuple[int, str, bool, int, str]]:
         """By priority, then by the age of the group, or when a pod without one came, then by the name of the pod."""

@@ -14,9 +14,9 @@ from kschedctl.api.resource_names import CPU, MEMORY, PODS, is_native, readable
 from kschedctl.cluster import Gap
 from kschedctl.scheduler.framework import Code, Peers, Reads, Rejection
 from kschedctl.scheduler.framework.declaration import DeclaredPlugin
+from kschedctl.scheduler.framework.dependencies import Dependency, Effect, Unknown
 from kschedctl.scheduler.framework.events import NODE, POD, ActionType, ClusterEventWithHint
 from kschedctl.scheduler.framework.feature_gates import FeatureGates
-from kschedctl.scheduler.framework.leaning import Effect, Lean, Unknown
 from kschedctl.scheduler.framework.scores import MAX_NODE_SCORE
 from kschedctl.scheduler.plugins.helper.scoring_strategy import DEFAULT_RESOURCES
 from kschedctl.scheduler.scheduler_plugins.effective_requests import Requests, container_requests, effective_requests
@@ -136,8 +136,8 @@ class NodeResourceTopologyMatch(PlacedIsReserved, DeclaredPlugin):
     def normalize(self, state: None, scores: Scores) -> Scores:
         return scores
 
-    def leans(self, info: PodInfo, view: Fork) -> Iterator[Lean]:
-        yield Lean(KIND, Effect.EITHER)
+    def dependencies(self, info: PodInfo, view: Fork) -> Iterator[Dependency]:
+        yield Dependency(KIND, Effect.EITHER)
 
     def doubts(self, info: PodInfo, view: Fork) -> Iterator[Unknown]:
         """What a cache holds, and where pods are reserved but not bound yet."""
@@ -150,7 +150,7 @@ class NodeResourceTopologyMatch(PlacedIsReserved, DeclaredPlugin):
             if self.frees_victims:
                 yield from self.cache.doubts_of_preemption(info, view, decided)
         if self.discards and _any_gang_waits(view):
-            yield Unknown(Lean(KIND, Effect.EITHER), Gap(DISCARDED), self.name)
+            yield Unknown(Dependency(KIND, Effect.EITHER), Gap(DISCARDED), self.name)
 
     def _scored(self, info: PodInfo, view: Fork) -> Bools:
         """(N,): where the pod's score hangs on what is available."""

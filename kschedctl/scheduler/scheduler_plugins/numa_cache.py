@@ -19,7 +19,7 @@ from kschedctl.api.objects import NodeResourceTopology, Pod
 from kschedctl.api.pod_table import PodTable
 from kschedctl.api.resource_names import CPU, is_native
 from kschedctl.cluster import Gap
-from kschedctl.scheduler.framework.leaning import Effect, Lean, Unknown
+from kschedctl.scheduler.framework.dependencies import Dependency, Effect, Unknown
 from kschedctl.scheduler.scheduler_plugins.effective_requests import container_requests, effective_requests
 from kschedctl.scheduler.scheduler_plugins.numa_nodes import KIND, is_affine
 from kschedctl.scheduler.scheduler_plugins.pod_fingerprint import fingerprints, in_words, xxh64_of
@@ -71,9 +71,9 @@ class OverReserve:
             doubtful, effect = published.differ & scored, Effect.SCORES
         if count := int(doubtful.sum()):
             of = "a node" if count == 1 else f"{count:,} nodes"
-            yield Unknown(Lean(KIND, effect), Gap(OTHERS.format(of)), self.plugin)
+            yield Unknown(Dependency(KIND, effect), Gap(OTHERS.format(of)), self.plugin)
         elif scored.any():
-            yield Unknown(Lean(KIND, Effect.SCORES), Gap(OLDER), self.plugin)
+            yield Unknown(Dependency(KIND, Effect.SCORES), Gap(OLDER), self.plugin)
 
     def doubts_of_preemption(self, info: PodInfo, view: Fork, decided: Bools) -> Iterator[Unknown]:
         """That whoever makes room frees what its containers have of their NUMA node, where it is told which that is."""
@@ -81,7 +81,7 @@ class OverReserve:
         index = view.nodes.index
         told = view.objects.index((KIND, PLACEMENT), lambda found: _placements(found, index), KIND, of=(view.nodes,))
         if info.spec.preemption_policy != "Never" and (told & decided)[view.node[lower]].any():
-            yield Unknown(Lean(KIND, Effect.ADMITS), Gap(FREED), self.plugin)
+            yield Unknown(Dependency(KIND, Effect.ADMITS), Gap(FREED), self.plugin)
 
     def published(self, view: Fork) -> PublishedPods:
         profiles = _profiles(self.plugin, view.cluster.configuration)

@@ -22,7 +22,7 @@ from kschedctl.scheduler.engine.preemption.evaluator import Preemption, tied_can
 from kschedctl.scheduler.engine.reserve import release, reserve, reserving
 from kschedctl.scheduler.engine.sampling import SampledFrom, Sampling
 from kschedctl.scheduler.framework import PostFilterResult, ReservePlugin
-from kschedctl.scheduler.framework.leaning import Unknown
+from kschedctl.scheduler.framework.dependencies import Unknown
 from kschedctl.scheduler.scheduler import Scheduler
 from kschedctl.snapshot.pod_info import PodInfo
 

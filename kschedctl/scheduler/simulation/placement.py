@@ -22,7 +22,7 @@ from kschedctl.scheduler.engine.profile import FrameworkLike
 from kschedctl.scheduler.engine.reserve import has_backed_resources, uses_claims
 from kschedctl.scheduler.engine.sampling import Sampling
 from kschedctl.scheduler.framework import PluginError, PreFilterResult
-from kschedctl.scheduler.framework.leaning import Unknown
+from kschedctl.scheduler.framework.dependencies import Unknown
 from kschedctl.scheduler.simulation.alike_pods import AlikePods
 from kschedctl.scheduler.simulation.local_scores import LocalScores
 from kschedctl.snapshot.delta import NO_CHANGE
@@ -71,8 +71,8 @@ class Placements:
         """Where the scheduler would put a pod now; None when it fits nowhere. Raises PluginError."""
         choice = self._choose(framework, position)
         if choice and self._unsure and not asks(framework.extenders, choice.info.pod):
-            leans = unsure_nominations.in_choice(choice.info, choice.row, framework, self.view)
-            self.unheard.update(dict.fromkeys(leans))
+            unknowns = unsure_nominations.in_choice(choice.info, choice.row, framework, self.view)
+            self.unheard.update(dict.fromkeys(unknowns))
         return choice
 
     def _choose(self, framework: FrameworkLike, position: Position) -> Choice | None:

@@ -7,7 +7,7 @@ pkg/scheduler/backend/queue/scheduling_queue.go (v1.36).
 from __future__ import annotations
 
 from kschedctl.scheduler.framework import SUCCESS, PreEnqueuePlugin, offers
-from kschedctl.scheduler.framework.leaning import Unknown
+from kschedctl.scheduler.framework.dependencies import Unknown
 from kschedctl.scheduler.scheduler import Framework, Scheduler
 from kschedctl.snapshot.fork import Fork
 from kschedctl.snapshot.pod_info import PodInfo

@@ -25,7 +25,7 @@ from kschedctl.scheduler.engine.rejectors import Rejectors, rejectors_of
 from kschedctl.scheduler.engine.reserve import NOTHING_ASKED, release, reserve, reserving
 from kschedctl.scheduler.engine.sampling import SampledFrom
 from kschedctl.scheduler.framework import PluginError, PreFilterResult, ReservePlugin
-from kschedctl.scheduler.framework.leaning import Unknown
+from kschedctl.scheduler.framework.dependencies import Unknown
 from kschedctl.scheduler.scheduler import Framework, Scheduler
 from kschedctl.scheduler.simulation.fits_nowhere import KnownFailures
 from kschedctl.scheduler.simulation.gang_members import GangMembers

@@ -72,10 +72,10 @@ def _rewritten(cluster: Cluster, rewriter: Rewriter) -> Cluster:
         for kind, field in KINDS.items()
         if kind != "Pod"
     }
-    picture = cluster.picture
-    if picture is not None:
-        picture = replace(
-            picture, server="", context="", namespace="default", leader="", configured_by="", instances=()
+    provenance = cluster.provenance
+    if provenance is not None:
+        provenance = replace(
+            provenance, server="", context="", namespace="default", leader="", configured_by="", instances=()
         )
     return replace(
         cluster,
@@ -84,7 +84,7 @@ def _rewritten(cluster: Cluster, rewriter: Rewriter) -> Cluster:
         if cluster.configuration is None
         else configuration_under_pseudonyms(cluster.configuration, rewriter),
         gaps={kind: Gap(UNREAD, rewriter.name(gap.namespace)) for kind, gap in cluster.gaps.items()},
-        picture=picture,
+        provenance=provenance,
         origins={},
         warnings=(),
         **objects,

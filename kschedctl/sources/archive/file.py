@@ -15,7 +15,7 @@ import msgspec
 from kschedctl.api.decoding import from_json
 from kschedctl.api.garbage import without_garbage_collection
 from kschedctl.api.kube_version import KubeVersion, nearest, stands_in
-from kschedctl.cluster import FIELDS, OF_CREATION, Cluster, Gap, Picture
+from kschedctl.cluster import FIELDS, OF_CREATION, Cluster, Gap, Provenance
 from kschedctl.errors import InputError
 from kschedctl.scheduler.configuration.secrets import without_secrets
 from kschedctl.sources.archive.container import Archive, archive, open_archive
@@ -54,7 +54,7 @@ class Header(msgspec.Struct, frozen=True, rename="camel", omit_defaults=False):
     configuration: dict[str, Any] | None = None
     admit: bool = False
     gaps: dict[str, Gap] = {}
-    picture: Picture | None = None
+    provenance: Provenance | None = msgspec.field(default=None, name="picture")
     objects: dict[str, int] = {}
     kinds: tuple[str, ...] = ()
 
@@ -80,7 +80,7 @@ def write_archive(
         configuration=None if cluster.configuration is None else without_secrets(cluster.configuration),
         admit=cluster.admit,
         gaps=dict(cluster.gaps),
-        picture=cluster.picture,
+        provenance=cluster.provenance,
         objects={kind: len(objects) for kind, objects in found.items()},
         kinds=tuple(FIELDS),
     )
@@ -132,7 +132,7 @@ def _cluster(header: Header, objects: dict[str, Any]) -> Cluster:
         kube_version=header.kube_version,
         admit=header.admit,
         gaps=_gaps(header),
-        picture=header.picture,
+        provenance=header.provenance,
         warnings=_warnings(header),
         **objects,
     )
@@ -145,8 +145,8 @@ def _gaps(header: Header) -> dict[str, Gap]:
 
 
 def _warnings(header: Header) -> tuple[str, ...]:
-    """That the rules of another version are used than that of the server whose picture it is."""
-    server_version = header.picture.server_version if header.picture else ""
+    """That the rules of another version are used than that of the server that was read."""
+    server_version = header.provenance.server_version if header.provenance else ""
     try:
         minor = KubeVersion.parse(server_version).minor
     except ValueError:

@@ -16,7 +16,17 @@ from kschedctl.api.garbage import without_garbage_collection
 from kschedctl.api.kinds import KINDS
 from kschedctl.api.objects import Pod, PodSpec
 from kschedctl.api.pod_table import PodTable
-from kschedctl.cluster import CLUSTER_SCOPED, FIELDS, NOT_LISTED, OBSERVED, OF_CREATION, Cluster, Gap, Picture, gaps_of
+from kschedctl.cluster import (
+    CLUSTER_SCOPED,
+    FIELDS,
+    NOT_LISTED,
+    OBSERVED,
+    OF_CREATION,
+    Cluster,
+    Gap,
+    Provenance,
+    gaps_of,
+)
 from kschedctl.errors import ClusterError, ConfigurationError
 from kschedctl.scheduler.framework.feature_gates import SPECS
 from kschedctl.scheduler.framework.kinds_read import ALWAYS, OF_NEW_PODS
@@ -65,10 +75,10 @@ class Reading:
         """All of it together."""
         objects: dict[str, Any] = {FIELDS[kind]: listing.objects for kind, listing in self.listings.items()}
         versions = {kind: listing.resource_version for kind, listing in self.listings.items()}
-        picture = self.scheduler.picture
-        if picture is not None:
-            picture = replace(picture, resource_versions=versions, changed=dict(self.changed))
-        return replace(self.scheduler, picture=picture, **objects)
+        provenance = self.scheduler.provenance
+        if provenance is not None:
+            provenance = replace(provenance, resource_versions=versions, changed=dict(self.changed))
+        return replace(self.scheduler, provenance=provenance, **objects)
 
 
 def read_live(connection: Connection, wishes: Wishes = Wishes()) -> Reading:
@@ -135,7 +145,7 @@ def scheduler_of(connection: Connection, setup: SchedulerSetup, wishes: Wishes) 
         feature_gates={**gates, **(wishes.feature_gates or {})},
         kube_version=version,
         warnings=warnings if given or wishes.kube_version else (*setup.warnings, *warnings),
-        picture=Picture(
+        provenance=Provenance(
             server=without_user(connection.server.host),
             context=connection.context,
             namespace=connection.namespace,

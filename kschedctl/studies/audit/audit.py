@@ -12,8 +12,8 @@ from collections.abc import Callable, Mapping, Sequence
 from kschedctl.reports.audit.audit import AnySection, Audit
 from kschedctl.reports.audit.section import FINDINGS, SOUND, UNKNOWN
 from kschedctl.reports.findings import LEVELS
+from kschedctl.studies.audit.audited_cluster import AuditedCluster
 from kschedctl.studies.audit.creation import creation_section
-from kschedctl.studies.audit.ground import Ground
 from kschedctl.studies.audit.latency import latency_section
 from kschedctl.studies.audit.leader import leader_section
 from kschedctl.studies.audit.packing import packing_section
@@ -26,7 +26,7 @@ from kschedctl.studies.audit.sampling import sampling_section
 from kschedctl.studies.audit.topology import topology_section
 from kschedctl.studies.basics.findings import NOTE
 
-SECTIONS: Mapping[str, Callable[[Ground], AnySection]] = {
+SECTIONS: Mapping[str, Callable[[AuditedCluster], AnySection]] = {
     "pending": pending_section,
     "creation": creation_section,
     "queue": queue_section,
@@ -39,32 +39,32 @@ SECTIONS: Mapping[str, Callable[[Ground], AnySection]] = {
     "topology": topology_section,
     "packing": packing_section,
 }
-NEEDED: Mapping[str, tuple[str, Callable[[Ground], bool]]] = {
-    "latency": ("--metrics or --prometheus", lambda ground: ground.measured is not None),
+NEEDED: Mapping[str, tuple[str, Callable[[AuditedCluster], bool]]] = {
+    "latency": ("--metrics or --prometheus", lambda audited: audited.measured is not None),
 }
 """Of sections that lean on more than the cluster: what they need, and whether it is there. Else they are not asked."""
 MISSED_WAKES = "what should have woken pods"
 """The part of a section that needs the cluster of before."""
 
 
-def audit(ground: Ground, names: Sequence[str] = ()) -> Audit:
+def audit(audited: AuditedCluster, names: Sequence[str] = ()) -> Audit:
     """The sections of these names, without any all that have what they need; in the order of SECTIONS."""
-    not_asked = {} if names else {name: what for name, (what, there) in NEEDED.items() if not there(ground)}
-    if "queue" in (names or SECTIONS) and ground.earlier is None:
+    not_asked = {} if names else {name: what for name, (what, there) in NEEDED.items() if not there(audited)}
+    if "queue" in (names or SECTIONS) and audited.earlier is None:
         not_asked[MISSED_WAKES] = "--since FILE"
     wanted = [name for name in SECTIONS if name in names or not (names or name in not_asked)]
-    done, sections = ground.progress.begin("Auditing", len(wanted)), []
+    done, sections = audited.progress.begin("Auditing", len(wanted)), []
     for name in wanted:
-        sections.append(SECTIONS[name](ground))
+        sections.append(SECTIONS[name](audited))
         done(1)
     return Audit(
         headline=_headline(sections),
         state=_state(sections),
         sections=tuple(sections),
-        at=ground.now,
-        nodes=len(ground.cluster.nodes),
-        pods=len(ground.cluster.pods),
-        kube_version=ground.cluster.kube_version,
+        at=audited.now,
+        nodes=len(audited.cluster.nodes),
+        pods=len(audited.cluster.pods),
+        kube_version=audited.cluster.kube_version,
         undecided=any(section.undecided for section in sections),
         not_asked=not_asked,
     )

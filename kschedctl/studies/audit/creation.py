@@ -10,7 +10,7 @@ from kschedctl.reports.audit.creation import CreationSection
 from kschedctl.reports.findings import Finding
 from kschedctl.reports.not_created import NotCreated
 from kschedctl.reports.unknown import VERDICT, UnknownKind
-from kschedctl.studies.audit.ground import Ground
+from kschedctl.studies.audit.audited_cluster import AuditedCluster
 from kschedctl.studies.basics.findings import ERROR, AuditRule, judged
 from kschedctl.studies.controllers.not_created import Creations, unread
 
@@ -26,20 +26,20 @@ REFUSED = AuditRule(
 RULES = (REFUSED,)
 
 
-def creation_section(ground: Ground) -> CreationSection:
+def creation_section(audited: AuditedCluster) -> CreationSection:
     """Of all workloads, by their conditions and the events about them."""
-    found = Creations(ground.cluster, ground.now).failing()
+    found = Creations(audited.cluster, audited.now).failing()
     return CreationSection(
         title="Pods that could not be created",
         headline=_headline(found),
         workloads=found,
-        **judged(RULES, map(_finding, found), _unknown(ground)),
+        **judged(RULES, map(_finding, found), _unknown(audited)),
     )
 
 
-def _unknown(ground: Ground) -> Iterator[UnknownKind]:
+def _unknown(audited: AuditedCluster) -> Iterator[UnknownKind]:
     """What a claim that nothing is refused leans on."""
-    for each in unread(ground.cluster):
+    for each in unread(audited.cluster):
         yield replace(each, affects=VERDICT)
 
 

@@ -9,7 +9,7 @@ from kschedctl.reports.audit.latency import LatencySection, LatencyVerdict
 from kschedctl.reports.audit.section import FINDINGS, SOUND, UNKNOWN
 from kschedctl.reports.findings import Finding
 from kschedctl.reports.unknown import VERDICT, UnknownKind
-from kschedctl.studies.audit.ground import Ground
+from kschedctl.studies.audit.audited_cluster import AuditedCluster
 from kschedctl.studies.basics.findings import NOTE, judged
 from kschedctl.studies.latency.catalogue import (
     ALGORITHM,
@@ -42,14 +42,14 @@ NOT_GIVEN = UnknownKind("Metric", "of kube-scheduler were not given: --metrics o
 NO_ATTEMPTS = UnknownKind("Metric", "say of no attempt to schedule a pod", VERDICT)
 
 
-def latency_section(ground: Ground) -> LatencySection:
+def latency_section(audited: AuditedCluster) -> LatencySection:
     """The metrics that were given; without any nothing is known."""
-    if ground.measured is None:
+    if audited.measured is None:
         return LatencySection(
             title=TITLE, headline="Not asked: no metrics were given", **judged(RULES, (), (NOT_GIVEN,))
         )
-    nodes = None if ground.cluster.gap("Node") else len(ground.cluster.nodes)
-    return measured_section(ground.measured, ground.thresholds.latency, nodes)
+    nodes = None if audited.cluster.gap("Node") else len(audited.cluster.nodes)
+    return measured_section(audited.measured, audited.thresholds.latency, nodes)
 
 
 def measured_section(measured: Measured, limits: LatencyLimits, nodes: int | None = None) -> LatencySection:

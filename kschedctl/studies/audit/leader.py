@@ -9,7 +9,7 @@ from kschedctl.api.kinds import LEASE
 from kschedctl.reports.audit.leader import DifferentSetting, LeaderSection, SchedulerLease, ServedName
 from kschedctl.reports.findings import Finding
 from kschedctl.reports.unknown import VERDICT, UnknownKind
-from kschedctl.studies.audit.ground import Ground
+from kschedctl.studies.audit.audited_cluster import AuditedCluster
 from kschedctl.studies.audit.leases import own_lease, renewed_later, scheduler_leases
 from kschedctl.studies.audit.served_names import differences, served_names
 from kschedctl.studies.basics.findings import ERROR, NOTE, WARNING, AuditRule, judged
@@ -78,70 +78,70 @@ OFTEN = 3
 NO_ELECT = "leader-elect"
 
 
-def leader_section(ground: Ground) -> LeaderSection:
+def leader_section(audited: AuditedCluster) -> LeaderSection:
     """Of all leases of schedulers, and all names that pods choose."""
-    leases, names = scheduler_leases(ground), served_names(ground)
-    picture = ground.cluster.picture
-    instances = picture.instances if picture else ()
+    leases, names = scheduler_leases(audited), served_names(audited)
+    provenance = audited.cluster.provenance
+    instances = provenance.instances if provenance else ()
     unlike = differences(instances)
     findings = [
-        *_of_leases(leases, ground),
+        *_of_leases(leases, audited),
         *_of_names(names, leases),
         *(_of_setting(each) for each in unlike),
         *_of_election([each.name for each in instances if each.flags.get(NO_ELECT) == "false"], len(instances)),
     ]
     return LeaderSection(
         title="Leader",
-        headline=_headline(leases, names, ground),
+        headline=_headline(leases, names, audited),
         leases=tuple(leases),
         names=tuple(names),
         instances=tuple(each.name for each in instances),
         differences=tuple(unlike),
-        **judged(RULES, findings, _unknown(leases, ground)),
+        **judged(RULES, findings, _unknown(leases, audited)),
     )
 
 
-def _unknown(leases: Sequence[SchedulerLease], ground: Ground) -> Iterator[UnknownKind]:
+def _unknown(leases: Sequence[SchedulerLease], audited: AuditedCluster) -> Iterator[UnknownKind]:
     """What a claim that all is well leans on."""
-    own = own_lease(ground.cluster)
+    own = own_lease(audited.cluster)
     for kind, gap in (
-        (LEASE, ground.cluster.gap(LEASE, own.namespace if own else "")),
-        *((kind, ground.cluster.gap(kind)) for kind in ("Event", "Pod")),
+        (LEASE, audited.cluster.gap(LEASE, own.namespace if own else "")),
+        *((kind, audited.cluster.gap(kind)) for kind in ("Event", "Pod")),
     ):
         if gap:
             yield UnknownKind(kind, gap.why, VERDICT)
     if any(each.holder and not each.renewed for each in leases):
         yield UnknownKind(LEASE, "that are held say nothing of when they were renewed", VERDICT)
-    if leases and not ground.now and not any(_others_later(each, ground) for each in leases):
+    if leases and not audited.now and not any(_others_later(each, audited) for each in leases):
         yield NO_TIMES
 
 
-def _others_later(lease: SchedulerLease, ground: Ground) -> bool:
+def _others_later(lease: SchedulerLease, audited: AuditedCluster) -> bool:
     """Whether another lease was renewed long after this one was, so that no clock has to be asked."""
-    behind = renewed_later(ground.cluster, lease.renewed)
+    behind = renewed_later(audited.cluster, lease.renewed)
     return behind is not None and behind > lease.seconds
 
 
-def _of_leases(leases: Sequence[SchedulerLease], ground: Ground) -> Iterator[Finding]:
-    own = own_lease(ground.cluster)
+def _of_leases(leases: Sequence[SchedulerLease], audited: AuditedCluster) -> Iterator[Finding]:
+    own = own_lease(audited.cluster)
     for each in leases:
         if each.lease == str(own):
-            yield from _of_own(each, ground)
+            yield from _of_own(each, audited)
         elif each.stale or not each.holder:
-            yield _of_other(each, ground)
-        yield from _of_changes(each, ground)
+            yield _of_other(each, audited)
+        yield from _of_changes(each, audited)
     known = {each.lease for each in leases}
-    if own and str(own) not in known and not ground.cluster.gap(LEASE, own.namespace):
+    if own and str(own) not in known and not audited.cluster.gap(LEASE, own.namespace):
         yield NO_LEASE.finding(f"{LEASE} {own}", "there is none of that name", namespace=own.namespace)
 
 
-def _of_own(lease: SchedulerLease, ground: Ground) -> Iterator[Finding]:
+def _of_own(lease: SchedulerLease, audited: AuditedCluster) -> Iterator[Finding]:
     namespace = lease.lease.partition("/")[0]
     if not lease.holder:
         told = f"given up{_ago(lease)}, and nobody took it"
         yield STALE.finding(f"{LEASE} {lease.lease}", told, namespace=namespace)
     elif lease.stale:
-        certain = _others_later(lease, ground)
+        certain = _others_later(lease, audited)
         told = f"held by {lease.holder}, renewed last at {lease.renewed}{_ago(lease)}; it lasts {lease.seconds} s"
         doubt = "" if certain else ", and no other lease was renewed since: the time of the reading may be another"
         yield STALE.finding(
@@ -149,9 +149,9 @@ def _of_own(lease: SchedulerLease, ground: Ground) -> Iterator[Finding]:
         )
 
 
-def _of_other(lease: SchedulerLease, ground: Ground) -> Finding:
+def _of_other(lease: SchedulerLease, audited: AuditedCluster) -> Finding:
     """For a day somebody may still miss that scheduler."""
-    silent = ground.seconds_since(lease.renewed)
+    silent = audited.seconds_since(lease.renewed)
     recent = silent is None or silent < DAY
     told = f"held by {lease.holder or 'nobody'}, renewed last at {lease.renewed or 'no known time'}{_ago(lease)}"
     namespace = lease.lease.partition("/")[0]
@@ -164,23 +164,23 @@ def _ago(lease: SchedulerLease) -> str:
     return f", {lease.silent_for} ago" if lease.silent_for else ""
 
 
-def _of_changes(lease: SchedulerLease, ground: Ground) -> Iterator[Finding]:
+def _of_changes(lease: SchedulerLease, audited: AuditedCluster) -> Iterator[Finding]:
     """Counted by the events that are left, or since the earlier snapshot."""
     namespace = lease.lease.partition("/")[0]
     if lease.elections >= OFTEN:
         told = f"{lease.elections:,} times somebody began to lead, within the hour for which events are kept"
         yield FREQUENT.finding(f"{LEASE} {lease.lease}", told, namespace=namespace)
         return
-    before = _transitions_before(lease, ground)
+    before = _transitions_before(lease, audited)
     if before is not None and lease.transitions - before >= OFTEN:
         told = f"it changed hands {lease.transitions - before:,} times since the earlier snapshot"
         yield FREQUENT.finding(f"{LEASE} {lease.lease}", told, namespace=namespace)
 
 
-def _transitions_before(lease: SchedulerLease, ground: Ground) -> int | None:
-    if ground.earlier is None:
+def _transitions_before(lease: SchedulerLease, audited: AuditedCluster) -> int | None:
+    if audited.earlier is None:
         return None
-    keys = {f"{each.metadata.namespace}/{each.metadata.name}": each for each in ground.earlier.cluster.leases}
+    keys = {f"{each.metadata.namespace}/{each.metadata.name}": each for each in audited.earlier.cluster.leases}
     return (keys[lease.lease].spec.lease_transitions or 0) if lease.lease in keys else None
 
 
@@ -206,9 +206,9 @@ def _of_election(without: Sequence[str], instances: int) -> Iterator[Finding]:
         yield NO_ELECTION.finding("Scheduler kube-scheduler", f"--leader-elect=false: {', '.join(without)}")
 
 
-def _headline(leases: Sequence[SchedulerLease], names: Sequence[ServedName], ground: Ground) -> str:
+def _headline(leases: Sequence[SchedulerLease], names: Sequence[ServedName], audited: AuditedCluster) -> str:
     """Of the scheduler that is replayed."""
-    own = own_lease(ground.cluster)
+    own = own_lease(audited.cluster)
     lease = next((each for each in leases if each.lease == str(own)), None)
     unserved = sum(each.waiting for each in names if not each.served)
     name = "pods name" if unserved > 1 else "pod names"

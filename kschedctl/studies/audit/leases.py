@@ -17,7 +17,7 @@ from kschedctl.cluster import Cluster
 from kschedctl.errors import InputError
 from kschedctl.reports.audit.leader import SchedulerLease
 from kschedctl.scheduler.configuration.document import parse_document
-from kschedctl.studies.audit.ground import Ground
+from kschedctl.studies.audit.audited_cluster import AuditedCluster
 
 LASTS_SECONDS = 15
 """Unless a lease says otherwise."""
@@ -50,13 +50,13 @@ def own_lease(cluster: Cluster) -> LeaseName | None:
 _DEFAULT = {"apiVersion": "kubescheduler.config.k8s.io/v1", "kind": "KubeSchedulerConfiguration"}
 
 
-def scheduler_leases(ground: Ground) -> list[SchedulerLease]:
+def scheduler_leases(audited: AuditedCluster) -> list[SchedulerLease]:
     """That of the scheduler that is replayed first."""
-    own = own_lease(ground.cluster)
-    newest = _newest(ground.cluster.leases)
-    found = [(name_of(each), each) for each in ground.cluster.leases if _is_schedulers(each, own)]
+    own = own_lease(audited.cluster)
+    newest = _newest(audited.cluster.leases)
+    found = [(name_of(each), each) for each in audited.cluster.leases if _is_schedulers(each, own)]
     found.sort(key=lambda item: (item[0] != own, item[0]))
-    return [_told(name, lease, newest, ground) for name, lease in found]
+    return [_told(name, lease, newest, audited) for name, lease in found]
 
 
 def name_of(lease: Lease) -> LeaseName:
@@ -67,21 +67,21 @@ def _is_schedulers(lease: Lease, own: LeaseName | None) -> bool:
     return name_of(lease) == own or WORD in lease.metadata.name
 
 
-def _told(name: LeaseName, lease: Lease, newest: int | None, ground: Ground) -> SchedulerLease:
+def _told(name: LeaseName, lease: Lease, newest: int | None, audited: AuditedCluster) -> SchedulerLease:
     spec = lease.spec
     lasts = spec.lease_duration_seconds or LASTS_SECONDS
     behind = _seconds_between(spec.renew_time, newest)
-    silent = ground.seconds_since(spec.renew_time)
+    silent = audited.seconds_since(spec.renew_time)
     return SchedulerLease(
         lease=str(name),
         holder=spec.holder_identity,
         since=spec.acquire_time or "",
         renewed=spec.renew_time or "",
-        leads_for=age(spec.acquire_time, ground.now),
-        silent_for=age(spec.renew_time, ground.now),
+        leads_for=age(spec.acquire_time, audited.now),
+        silent_for=age(spec.renew_time, audited.now),
         seconds=lasts,
         transitions=spec.lease_transitions or 0,
-        elections=sum(1 for _ in _elections(ground.cluster, name)),
+        elections=sum(1 for _ in _elections(audited.cluster, name)),
         stale=(behind is not None and behind > lasts) or (silent is not None and silent > lasts),
     )
 

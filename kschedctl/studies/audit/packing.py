@@ -13,7 +13,7 @@ from kschedctl.reports.audit.packing import PackingSection, PoolRoom, PoolSaving
 from kschedctl.reports.findings import Finding
 from kschedctl.scheduler.plugins.node_unschedulable import REASON as CORDONED
 from kschedctl.snapshot.fork import Fork
-from kschedctl.studies.audit.ground import Ground
+from kschedctl.studies.audit.audited_cluster import AuditedCluster
 from kschedctl.studies.basics.findings import NOTE, WARNING, AuditRule, judged
 from kschedctl.studies.basics.unknown import of_simulation, together
 from kschedctl.studies.packing.emptying import Emptying, Limits, emptying
@@ -41,13 +41,13 @@ SPARE = AuditRule(
 )
 
 
-def packing_section(ground: Ground, limits: Limits = USUAL) -> PackingSection:
+def packing_section(audited: AuditedCluster, limits: Limits = USUAL) -> PackingSection:
     """What is stranded, and what can be emptied as far as the limits go."""
-    view = ground.scheduler.view
+    view = audited.scheduler.view
     pools = Pools.of(view)
-    pending = [view.pods.index[pod.key] for pod in ground.pending if pod.key in view.pods.index]
-    room = stranded(ground.scheduler, pools, pending)
-    spare = emptying(ground.scheduler, pools, pending, limits, ground.progress)
+    pending = [view.pods.index[pod.key] for pod in audited.pending if pod.key in view.pods.index]
+    room = stranded(audited.scheduler, pools, pending)
+    spare = emptying(audited.scheduler, pools, pending, limits, audited.progress)
     rooms, savings = tuple(_rooms(view, pools, room)), tuple(_savings(view, pools, spare))
     return PackingSection(
         title="Fragmentation and packing",
@@ -64,7 +64,7 @@ def packing_section(ground: Ground, limits: Limits = USUAL) -> PackingSection:
         **judged(
             (STRANDED, SPARE),
             [*_stranded_findings(rooms, room.rooms), *_spare_findings(rooms, savings, spare)],
-            together([[*ground.not_read("Node", "Pod"), *of_simulation(room.simulation), *spare.unknown]]),
+            together([[*audited.not_read("Node", "Pod"), *of_simulation(room.simulation), *spare.unknown]]),
         ),
     )
 

@@ -12,7 +12,7 @@ from kschedctl.api.ownership import owner_of
 from kschedctl.reports.audit.pending import GateHolder, PendingSection, WaitingPods
 from kschedctl.reports.findings import Finding
 from kschedctl.reports.unknown import VERDICT, UnknownKind
-from kschedctl.studies.audit.ground import Ground
+from kschedctl.studies.audit.audited_cluster import AuditedCluster
 from kschedctl.studies.audit.waiting import WaitingPod, is_left_alone, unread_pods, victims_of, waiting_pods
 from kschedctl.studies.basics.findings import ERROR, NOTE, WARNING, AuditRule, judged
 from kschedctl.studies.basics.unknown import MESSAGE, together
@@ -146,38 +146,38 @@ RULES["unschedulable"] = UNSCHEDULABLE
 """Cause -> what is found where pods wait for it."""
 
 
-def pending_section(ground: Ground) -> PendingSection:
+def pending_section(audited: AuditedCluster) -> PendingSection:
     """Every pending pod by what keeps it pending."""
-    waiting = ground.once(waiting_pods)
+    waiting = audited.once(waiting_pods)
     groups = _grouped(waiting)
-    unknown = [*together(each.explanation.unknown for each in ground.replay), *unread_pods(ground)]
-    unknown += _of_stuck(waiting, ground)
+    unknown = [*together(each.explanation.unknown for each in audited.replay), *unread_pods(audited)]
+    unknown += _of_stuck(waiting, audited)
     if any(each.cause == "unserved" for each in waiting):
-        unknown += _unread_schedulers(ground)
-    findings = [finding for group in groups for finding in _findings(group, ground)]
+        unknown += _unread_schedulers(audited)
+    findings = [finding for group in groups for finding in _findings(group, audited)]
     return PendingSection(
         title="Pending, by cause",
         headline=_headline(waiting),
         pods=len(waiting),
-        waiting=tuple(_report(group, ground) for group in groups),
-        not_replayed=tuple(dict.fromkeys(what for each in ground.replay for what in each.explanation.not_replayed)),
+        waiting=tuple(_report(group, audited) for group in groups),
+        not_replayed=tuple(dict.fromkeys(what for each in audited.replay for what in each.explanation.not_replayed)),
         **judged((*RULES.values(), OVERDUE), findings, unknown),
     )
 
 
-def _of_stuck(waiting: Sequence[WaitingPod], ground: Ground) -> Iterator[UnknownKind]:
+def _of_stuck(waiting: Sequence[WaitingPod], audited: AuditedCluster) -> Iterator[UnknownKind]:
     """What is said of pods that fit leans on when they were last tried."""
     if not any(each.cause == "stuck" for each in waiting):
         return
-    if not ground.now:
+    if not audited.now:
         yield NO_TIMES
-    if gap := ground.cluster.gap("Event"):
+    if gap := audited.cluster.gap("Event"):
         yield UnknownKind("Event", gap.why, MESSAGE)
 
 
-def _unread_schedulers(ground: Ground) -> list[UnknownKind]:
+def _unread_schedulers(audited: AuditedCluster) -> list[UnknownKind]:
     """What would tell of other schedulers, where it was not read."""
-    gaps = {kind: ground.cluster.gap(kind) for kind in (LEASE, "Event")}
+    gaps = {kind: audited.cluster.gap(kind) for kind in (LEASE, "Event")}
     return [UnknownKind(kind, gap.why, VERDICT) for kind, gap in gaps.items() if gap]
 
 
@@ -200,15 +200,15 @@ def _created(each: WaitingPod) -> tuple[bool, str]:
     return not created, created
 
 
-def _report(group: Sequence[WaitingPod], ground: Ground) -> WaitingPods:
+def _report(group: Sequence[WaitingPod], audited: AuditedCluster) -> WaitingPods:
     first = group[0]
-    victims = {each.pod: each for one in group for each in victims_of(one.explanation, ground)}
+    victims = {each.pod: each for one in group for each in victims_of(one.explanation, audited)}
     return WaitingPods(
         cause=first.cause,
         reason=first.reason,
         pods=tuple(each.pod.key for each in group),
         workloads=tuple(dict.fromkeys(str(owner_of(each.pod)) for each in group)),
-        age=age(first.pod.metadata.creation_timestamp, ground.now),
+        age=age(first.pod.metadata.creation_timestamp, audited.now),
         example=_example(first),
         last_said=first.said,
         gates=gates_of(first.pod) if first.cause == "gated" else (),
@@ -226,24 +226,24 @@ def _example(waiting: WaitingPod) -> str:
     return f"fits on {waiting.node} now" if waiting.node else waiting.explanation.headline
 
 
-def _findings(group: Sequence[WaitingPod], ground: Ground) -> Iterator[Finding]:
+def _findings(group: Sequence[WaitingPod], audited: AuditedCluster) -> Iterator[Finding]:
     first = group[0]
     rule = RULES.get(first.cause)
     if rule is not None:
         yield rule.finding(
             f"Pod {first.pod.key}",
-            "; ".join(filter(None, (_whose(group) + _example(first), *_since(first, ground)))),
+            "; ".join(filter(None, (_whose(group) + _example(first), *_since(first, audited)))),
             _fix(first, rule),
             namespace=first.pod.metadata.namespace,
-            severity=_severity(group, rule, ground),
+            severity=_severity(group, rule, audited),
         )
-    for victim in (each for one in group for each in victims_of(one.explanation, ground) if each.overdue):
+    for victim in (each for one in group for each in victims_of(one.explanation, audited) if each.overdue):
         due = f"on {victim.node} was to be gone by {victim.due}, {victim.overdue} ago"
         told = f"preempted for {first.pod.key}: {due}, and is still there"
         yield OVERDUE.finding(f"Pod {victim.pod}", told, namespace=victim.pod.partition("/")[0])
 
 
-def _severity(group: Sequence[WaitingPod], rule: AuditRule, ground: Ground) -> str:
+def _severity(group: Sequence[WaitingPod], rule: AuditRule, audited: AuditedCluster) -> str:
     """A pod that fits is a fault for certain once nobody tried it for longer than any refused pod is left alone.
 
     Until then something may just have made room, and its turn is to come. With no time nobody knows; nor where what
@@ -251,19 +251,19 @@ def _severity(group: Sequence[WaitingPod], rule: AuditRule, ground: Ground) -> s
     """
     first = group[0].explanation
     if rule is UNSERVED:
-        return NOTE if _unread_schedulers(ground) else rule.severity
+        return NOTE if _unread_schedulers(audited) else rule.severity
     if first.undecided and not (first.pod_group and first.pod_group.deadlocked_with):
         return NOTE
     if rule is not STUCK:
         return rule.severity
-    if not ground.now:
+    if not audited.now:
         return NOTE
-    return ERROR if any(is_left_alone(each, ground) for each in group) else WARNING
+    return ERROR if any(is_left_alone(each, audited) for each in group) else WARNING
 
 
-def _since(first: WaitingPod, ground: Ground) -> Iterator[str]:
+def _since(first: WaitingPod, audited: AuditedCluster) -> Iterator[str]:
     """How long it waits, and of one that fits what the scheduler said of it last."""
-    waits = age(first.pod.metadata.creation_timestamp, ground.now)
+    waits = age(first.pod.metadata.creation_timestamp, audited.now)
     if waits:
         yield f"waits for {waits}"
     if first.cause == "stuck" and first.said:

@@ -22,7 +22,7 @@ from kschedctl.reports.audit.placed import (
 from kschedctl.reports.findings import Finding
 from kschedctl.reports.unknown import UnknownKind
 from kschedctl.snapshot.fork import Fork
-from kschedctl.studies.audit.ground import Ground
+from kschedctl.studies.audit.audited_cluster import AuditedCluster
 from kschedctl.studies.basics.findings import ERROR, NOTE, WARNING, AuditRule, judged
 from kschedctl.studies.running_pods.left_over import SHOWN, orphaned, refused, shared_devices
 from kschedctl.studies.running_pods.overcommitted import overcommitted
@@ -163,10 +163,10 @@ def rule_of(refuses: str, reason: str) -> AuditRule:
 ALL = ("Node", "Pod")
 
 
-def placed_section(ground: Ground) -> PlacedSection:
+def placed_section(audited: AuditedCluster) -> PlacedSection:
     """All bound pods."""
-    view, cluster = ground.scheduler.view, ground.cluster
-    found = replayed(ground.scheduler, ground.progress)
+    view, cluster = audited.scheduler.view, audited.cluster
+    found = replayed(audited.scheduler, audited.progress)
     misplaced = tuple(each for one in found.misplaced for each in _by_workload(one, view))
     over, turned_away = tuple(overcommitted(view)), tuple(refused(cluster))
     orphans, devices = tuple(orphaned(cluster)), tuple(shared_devices(cluster))
@@ -174,7 +174,7 @@ def placed_section(ground: Ground) -> PlacedSection:
         *(_of_overcommitted(each) for each in over),
         *(_of_shared(each) for each in devices),
         *(_of_orphaned(each) for each in orphans),
-        *(_of_refused(each, ground) for each in turned_away),
+        *(_of_refused(each, audited) for each in turned_away),
         *(_of_misplaced(each) for each in misplaced),
     ]
     section = PlacedSection(
@@ -187,15 +187,15 @@ def placed_section(ground: Ground) -> PlacedSection:
         refused=turned_away,
         orphaned=orphans,
         shared_devices=devices,
-        **judged(RULES, findings, [*_not_read(ground), *found.unknown]),
+        **judged(RULES, findings, [*_not_read(audited), *found.unknown]),
     )
     return replace(section, headline=_headline(section))
 
 
-def _not_read(ground: Ground) -> Iterator[UnknownKind]:
+def _not_read(audited: AuditedCluster) -> Iterator[UnknownKind]:
     """What all claims lean on, and device claims where pods have some."""
-    claims = any(info.spec.resource_claims for info in ground.scheduler.view.pods.infos)
-    yield from ground.not_read(*ALL, *["ResourceClaim"] * claims)
+    claims = any(info.spec.resource_claims for info in audited.scheduler.view.pods.infos)
+    yield from audited.not_read(*ALL, *["ResourceClaim"] * claims)
 
 
 def _by_workload(found: Misplaced, view: Fork) -> Iterator[MisplacedPods]:
@@ -257,10 +257,10 @@ def _of_orphaned(found: OrphanedPods) -> Finding:
     return ORPHANED.finding(f"Node {found.node}", told, severity=severity)
 
 
-def _of_refused(found: RefusedPods, ground: Ground) -> Finding:
+def _of_refused(found: RefusedPods, audited: AuditedCluster) -> Finding:
     parts = []
     if found.pods:
-        ago = age(found.last, ground.now)
+        ago = age(found.last, audited.now)
         last = f", the last {ago} ago" if ago else ""
         parts.append(f"{_pods(found.pods)} failed{last}, on {', '.join(found.nodes)}")
     if found.gone:

@@ -23,7 +23,7 @@ from kschedctl.reports.explanation import Explanation
 from kschedctl.reports.findings import Finding
 from kschedctl.reports.unknown import VERDICT, UnknownKind
 from kschedctl.scheduler.engine.preemption.dry_run import NOT_HELPFUL
-from kschedctl.studies.audit.ground import Ground
+from kschedctl.studies.audit.audited_cluster import AuditedCluster
 from kschedctl.studies.basics.findings import NOTE, WARNING, AuditRule, judged
 from kschedctl.studies.basics.unknown import together
 from kschedctl.studies.priorities.evictions import exposed, preempted
@@ -40,26 +40,26 @@ def counted(number: int, noun: str) -> str:
     return f"{number:,} {noun}{'s' * (number != 1)}"
 
 
-def starving(ground: Ground, tiers: Tiers) -> tuple[StarvingPods, ...]:
+def starving(audited: AuditedCluster, tiers: Tiers) -> tuple[StarvingPods, ...]:
     """By workload, the longest wait first: those that wait for room for longer than the threshold.
 
     Those that no eviction helps anywhere, as they match no node, do not starve, nor do those of the lowest tier before
     which nobody came. Nothing where no times are known.
     """
-    after = ground.thresholds.priorities.starving_seconds
+    after = audited.thresholds.priorities.starving_seconds
     groups: dict[tuple[str, int], list[tuple[float, Pod, Explanation]]] = {}
-    for pod, explanation in _refused(ground):
-        seconds = ground.seconds_since(pod.metadata.creation_timestamp)
+    for pod, explanation in _refused(audited):
+        seconds = audited.seconds_since(pod.metadata.creation_timestamp)
         if seconds is not None and seconds > after:
             tier = int(tiers.of_pod[tiers.pods.index[pod.key]])
             groups.setdefault((str(owner_of(pod)), tier), []).append((seconds, pod, explanation))
-    reports = (_report(ground, tiers, workload, tier, waiting) for (workload, tier), waiting in groups.items())
+    reports = (_report(audited, tiers, workload, tier, waiting) for (workload, tier), waiting in groups.items())
     found = (each for each in reports if each.lower_pods or each.higher_started)
     return tuple(sorted(found, key=lambda each: (-each.seconds, each.workload)))
 
 
-def _refused(ground: Ground) -> Iterator[tuple[Pod, Explanation]]:
-    for alike in ground.replay:
+def _refused(audited: AuditedCluster) -> Iterator[tuple[Pod, Explanation]]:
+    for alike in audited.replay:
         if alike.explanation.verdict == "Unschedulable" and of_preemption(alike.explanation):
             yield from ((pod, alike.explanation) for pod in alike.pods)
 
@@ -80,7 +80,7 @@ def of_preemption(explanation: Explanation) -> str:
 
 
 def _report(
-    ground: Ground, tiers: Tiers, workload: str, tier: int, waiting: list[tuple[float, Pod, Explanation]]
+    audited: AuditedCluster, tiers: Tiers, workload: str, tier: int, waiting: list[tuple[float, Pod, Explanation]]
 ) -> StarvingPods:
     waiting.sort(key=lambda each: -each[0])
     seconds, oldest, explanation = waiting[0]
@@ -93,7 +93,7 @@ def _report(
         priority=int(tiers.values[tier]),
         pods=tuple(pod.key for _, pod, _ in waiting),
         seconds=seconds,
-        age=age(created, ground.now),
+        age=age(created, audited.now),
         why=explanation.headline,
         preemption=of_preemption(explanation),
         lower_pods=int(np.count_nonzero(lower)),
@@ -142,12 +142,12 @@ RULES = (STARVING, OVERTAKEN, PREEMPTED, VICTIMS, EXPOSED)
 NO_TIMES = UnknownKind("Age", "are not known without the time of the reading: --now TIME", VERDICT)
 
 
-def priorities_section(ground: Ground) -> PrioritiesSection:
+def priorities_section(audited: AuditedCluster) -> PrioritiesSection:
     """The tiers, and what follows from them."""
-    limits = ground.thresholds.priorities
-    tiers = Tiers(ground.scheduler.view)
-    growth = grown(ground.scheduler, tiers, limits, ground.progress.begin("Growing a tier", limits.grow))
-    waiting, facing = starving(ground, tiers), exposed(tiers)
+    limits = audited.thresholds.priorities
+    tiers = Tiers(audited.scheduler.view)
+    growth = grown(audited.scheduler, tiers, limits, audited.progress.begin("Growing a tier", limits.grow))
+    waiting, facing = starving(audited, tiers), exposed(tiers)
     lost = preempted(tiers)
     findings = [*_of_starving(waiting), *_of_preempted(lost), *_of_growth(growth), *_of_exposed(facing)]
     return PrioritiesSection(
@@ -159,17 +159,17 @@ def priorities_section(ground: Ground) -> PrioritiesSection:
         starving=waiting,
         preempted=lost,
         exposed=facing,
-        **judged(RULES, findings, _unknown(ground, growth, len(tiers.values) > 1)),
+        **judged(RULES, findings, _unknown(audited, growth, len(tiers.values) > 1)),
     )
 
 
-def _unknown(ground: Ground, growth: Growth, several: bool) -> tuple[UnknownKind, ...]:
-    gaps = ((kind, ground.cluster.gap(kind)) for kind in ("Pod", "Service"))
+def _unknown(audited: AuditedCluster, growth: Growth, several: bool) -> tuple[UnknownKind, ...]:
+    gaps = ((kind, audited.cluster.gap(kind)) for kind in ("Pod", "Service"))
     missing = [UnknownKind(kind, gap.why, VERDICT) for kind, gap in gaps if gap]
-    events = ground.cluster.gap("Event")
+    events = audited.cluster.gap("Event")
     if events and several:  # nobody is preempted within one tier
         missing.append(UnknownKind("Event", events.why, VERDICT))
-    if not ground.now and any(each.explanation.verdict == "Unschedulable" for each in ground.replay):
+    if not audited.now and any(each.explanation.verdict == "Unschedulable" for each in audited.replay):
         missing.append(NO_TIMES)
     return together([growth.unknown, missing])
 

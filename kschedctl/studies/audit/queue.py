@@ -18,7 +18,7 @@ from kschedctl.reports.audit.queue import PodsInQueue, QueueSection
 from kschedctl.reports.findings import Finding
 from kschedctl.reports.unknown import Basis, UnknownKind
 from kschedctl.reports.wakes import PodBetween, WakesBetween, WakeUps
-from kschedctl.studies.audit.ground import Ground
+from kschedctl.studies.audit.audited_cluster import AuditedCluster
 from kschedctl.studies.audit.waiting import WaitingPod, is_left_alone, unread_pods, waiting_pods, was_refused
 from kschedctl.studies.basics.findings import ERROR, WARNING, AuditRule, judged
 from kschedctl.studies.waking.between import wakes_between
@@ -75,31 +75,31 @@ class InQueue(NamedTuple):
         return said or self.waiting.pod.metadata.creation_timestamp or ""
 
 
-def queue_section(ground: Ground) -> QueueSection:
+def queue_section(audited: AuditedCluster) -> QueueSection:
     """Every pending pod by its queue; what lies between the earlier moment and this one, where there is one."""
-    queued = list(_queued(ground))
-    between = _between(ground)
-    basis = _basis(queued, ground)
-    found = tuple(_fitting(between, ground)) if between else ()
+    queued = list(_queued(audited))
+    between = _between(audited)
+    basis = _basis(queued, audited)
+    found = tuple(_fitting(between, audited)) if between else ()
     told = tuple(_shortened(pod, waiting) for pod, waiting in found)
     return QueueSection(
         title="Queue and wake-ups",
         headline=_headline(queued, between, told),
-        queued=tuple(_report(group, ground) for group in _grouped(queued)),
+        queued=tuple(_report(group, audited) for group in _grouped(queued)),
         before=between.before if between else "",
         changes=between.changes if between else 0,
         unheard=between.unheard if between else 0,
         between=told,
         not_replayed=basis["not_replayed"],
-        **judged((MISSED, IN_VAIN), _findings(found, between, ground), _unknown(basis, between, ground)),
+        **judged((MISSED, IN_VAIN), _findings(found, between, audited), _unknown(basis, between, audited)),
     )
 
 
-def _queued(ground: Ground) -> Iterator[InQueue]:
+def _queued(audited: AuditedCluster) -> Iterator[InQueue]:
     """Every pending pod, those alike one after the other."""
-    waiting = {each.pod.key: each for each in ground.once(waiting_pods)}
+    waiting = {each.pod.key: each for each in audited.once(waiting_pods)}
     served = [each.pod for each in waiting.values() if _is_ours(each)]
-    for refused, alike in refused_pods(ground.scheduler, served):
+    for refused, alike in refused_pods(audited.scheduler, served):
         for pod in alike:
             yield InQueue(waiting[pod.key], _queue(waiting[pod.key], refused), refused)
     yield from (InQueue(each, "none") for each in waiting.values() if not _is_ours(each))
@@ -132,27 +132,27 @@ def _grouped(queued: Iterable[InQueue]) -> list[list[InQueue]]:
     return sorted(groups.values(), key=lambda group: (order.index(group[0].queue), -len(group)))
 
 
-def _report(group: Sequence[InQueue], ground: Ground) -> PodsInQueue:
+def _report(group: Sequence[InQueue], audited: AuditedCluster) -> PodsInQueue:
     first = group[0]
-    found = wake_ups_of(ground.scheduler, first.refused) if first.refused else None
+    found = wake_ups_of(audited.scheduler, first.refused) if first.refused else None
     return PodsInQueue(
         queue=first.queue,
         pods=tuple(each.waiting.pod.key for each in group),
         refused_by=first.refused_by,
         since=first.since,
-        age=age(first.since, ground.now),
+        age=age(first.since, audited.now),
         attempts=max(each.waiting.said.attempts if each.waiting.said else 0 for each in group),
-        backs_off_until=_back_off_ends(group, ground),
+        backs_off_until=_back_off_ends(group, audited),
         headline=_why(first, found),
         wakes=found.rejectors if found else (),
     )
 
 
-def _back_off_ends(group: Sequence[InQueue], ground: Ground) -> str:
+def _back_off_ends(group: Sequence[InQueue], audited: AuditedCluster) -> str:
     """When the last of them is tried again at the latest: a back-off doubles with each attempt, up to a longest."""
-    longest = ground.scheduler.configuration.pod_max_backoff_seconds
+    longest = audited.scheduler.configuration.pod_max_backoff_seconds
     said = [each.waiting.said for each in group if each.queue == "backoffQ"]
-    tried = [words.at for words in said if words and ground.seconds_since(words.at) is not None]
+    tried = [words.at for words in said if words and audited.seconds_since(words.at) is not None]
     return earlier(max(tried), -longest) if tried and len(tried) == len(said) else ""
 
 
@@ -166,41 +166,41 @@ def _why(first: InQueue, found: WakeUps | None) -> str:
     return found.headline if found else first.waiting.reason
 
 
-def _basis(queued: Iterable[InQueue], ground: Ground) -> Basis:
+def _basis(queued: Iterable[InQueue], audited: AuditedCluster) -> Basis:
     refused = {id(each.refused): each.refused for each in queued if each.refused}
-    return basis_of_many([basis_of(ground.scheduler, each) for each in refused.values()])
+    return basis_of_many([basis_of(audited.scheduler, each) for each in refused.values()])
 
 
-def _unknown(basis: Basis, between: WakesBetween | None, ground: Ground) -> Iterator[UnknownKind]:
+def _unknown(basis: Basis, between: WakesBetween | None, audited: AuditedCluster) -> Iterator[UnknownKind]:
     """What the queues lean on."""
-    yield from unread_pods(ground)
+    yield from unread_pods(audited)
     yield from basis["unknown"]
     if between is not None:
         yield from between.unknown
 
 
-def _between(ground: Ground) -> WakesBetween | None:
+def _between(audited: AuditedCluster) -> WakesBetween | None:
     """What woke the pods that fit by now since the earlier moment, where that is known: thousands may have changed."""
-    if ground.earlier is None:
+    if audited.earlier is None:
         return None
-    names = _moment(ground.earlier.cluster), ground.now
-    return wakes_between(ground.earlier, ground.scheduler, _stuck(ground), names, CHANGES_KEPT)
+    names = _moment(audited.earlier.cluster), audited.now
+    return wakes_between(audited.earlier, audited.scheduler, _stuck(audited), names, CHANGES_KEPT)
 
 
 def _moment(cluster: Cluster) -> str:
-    return cluster.picture.read_at if cluster.picture else "the earlier moment"
+    return cluster.provenance.read_at if cluster.provenance else "the earlier moment"
 
 
-def _fitting(between: WakesBetween, ground: Ground) -> Iterator[tuple[PodBetween, WaitingPod]]:
+def _fitting(between: WakesBetween, audited: AuditedCluster) -> Iterator[tuple[PodBetween, WaitingPod]]:
     """The pods that were refused at the earlier moment, would get a node by now, and were neither tried nor placed."""
-    stuck = _stuck(ground)
+    stuck = _stuck(audited)
     for pod in between.pods:
         if pod.pod in stuck and (pod.missed or pod.woken_by):
             yield pod, stuck[pod.pod]
 
 
-def _stuck(ground: Ground) -> dict[str, WaitingPod]:
-    return {each.pod.key: each for each in ground.once(waiting_pods) if each.cause == "stuck"}
+def _stuck(audited: AuditedCluster) -> dict[str, WaitingPod]:
+    return {each.pod.key: each for each in audited.once(waiting_pods) if each.cause == "stuck"}
 
 
 def _shortened(pod: PodBetween, waiting: WaitingPod) -> PodBetween:
@@ -210,7 +210,7 @@ def _shortened(pod: PodBetween, waiting: WaitingPod) -> PodBetween:
 
 
 def _findings(
-    found: Iterable[tuple[PodBetween, WaitingPod]], between: WakesBetween | None, ground: Ground
+    found: Iterable[tuple[PodBetween, WaitingPod]], between: WakesBetween | None, audited: AuditedCluster
 ) -> Iterator[Finding]:
     for pod, waiting in found:
         name, refused_by = f"Pod {pod.pod}", ", ".join(pod.refused_by)
@@ -224,7 +224,7 @@ def _findings(
             name,
             f"{where}; {changes}{more} woke it, and it waits",
             namespace=waiting.pod.metadata.namespace,
-            severity=ERROR if is_left_alone(waiting, ground) else WARNING,
+            severity=ERROR if is_left_alone(waiting, audited) else WARNING,
         )
 
 

@@ -10,7 +10,7 @@ import numpy as np
 from kschedctl.reports.audit.races import RaceResult, Races, RacesSection
 from kschedctl.reports.findings import Finding
 from kschedctl.snapshot.fork import Fork
-from kschedctl.studies.audit.ground import Ground
+from kschedctl.studies.audit.audited_cluster import AuditedCluster
 from kschedctl.studies.basics.findings import NOTE, WARNING, AuditRule, judged
 from kschedctl.studies.races.compare import percent, races
 from kschedctl.studies.races.measured import Measures, measures_of
@@ -40,19 +40,19 @@ SLOW = AuditRule(
 )
 
 
-def races_section(ground: Ground) -> RacesSection:
+def races_section(audited: AuditedCluster) -> RacesSection:
     """With assumed pods that never expire, as this scheduler has it, and after 30 s, as it once was."""
-    view = ground.scheduler.view
+    view = audited.scheduler.view
     rivals, shared = rivals_of(view)
     measures = measures_of(view)
-    found = _simulated(ground, measures, len(rivals) + 1, len(shared) if rivals else len(view.nodes))
+    found = _simulated(audited, measures, len(rivals) + 1, len(shared) if rivals else len(view.nodes))
     return RacesSection(
         title="Races",
-        headline=_headline(found, rivals, len(shared), ground.cluster.kube_version),
+        headline=_headline(found, rivals, len(shared), audited.cluster.kube_version),
         rivals=rivals,
         shared_nodes=len(shared),
         races=found,
-        **judged((RIVALS, SLOW), _findings(found, rivals, shared, view), ground.not_read("Node", "Pod")),
+        **judged((RIVALS, SLOW), _findings(found, rivals, shared, view), audited.not_read("Node", "Pod")),
     )
 
 
@@ -66,7 +66,7 @@ def rivals_of(view: Fork) -> tuple[tuple[str, ...], tuple[int, ...]]:
     return tuple(sorted({names[info] for info in there.tolist()})), tuple(rows.tolist())
 
 
-def _simulated(ground: Ground, measures: Measures, instances: int, nodes: int) -> Races | None:
+def _simulated(audited: AuditedCluster, measures: Measures, instances: int, nodes: int) -> Races | None:
     """In a moment: one size and rate, and no more than some thousand pods."""
     if not nodes or measures.rate is None or measures.room is None:
         return None
@@ -76,7 +76,7 @@ def _simulated(ground: Ground, measures: Measures, instances: int, nodes: int) -
         instances=instances,
         seconds=min(LEAST_SECONDS, MOST_PODS / rate),
     )
-    return races(question_of(given, replace(measures, nodes=nodes, rate=rate)), ground.progress)
+    return races(question_of(given, replace(measures, nodes=nodes, rate=rate)), audited.progress)
 
 
 def _of(found: Races, expiry: str) -> RaceResult:

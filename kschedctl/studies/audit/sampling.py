@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from kschedctl.reports.audit.sampling import SampledProfile, SamplingCosts, SamplingSection
 from kschedctl.reports.findings import Finding
-from kschedctl.studies.audit.ground import Ground
+from kschedctl.studies.audit.audited_cluster import AuditedCluster
 from kschedctl.studies.basics.findings import NOTE, WARNING, AuditRule, judged
 from kschedctl.studies.sampled_searches import SamplingLimits, usual_costs
 
@@ -34,12 +34,12 @@ WASTES = AuditRule(
 )
 
 
-def sampling_section(ground: Ground) -> SamplingSection:
+def sampling_section(audited: AuditedCluster) -> SamplingSection:
     """Of the most frequent pods that wait, or that run where none of these fits."""
     report = usual_costs(
-        ground.scheduler, KINDS, limits=SamplingLimits(percentages=PERCENTAGES), progress=ground.progress
+        audited.scheduler, KINDS, limits=SamplingLimits(percentages=PERCENTAGES), progress=audited.progress
     )
-    found = (finding for profile in report.profiles for finding in _findings(profile, ground))
+    found = (finding for profile in report.profiles for finding in _findings(profile, audited))
     return SamplingSection(
         title="Sampling: what percentageOfNodesToScore costs and saves",
         headline=_headline(report),
@@ -58,11 +58,11 @@ def _headline(report: SamplingCosts) -> str:
     return f"at {now.percentage} % {now.examined:,.0f} nodes are looked at for a pod, which loses {now.loss:.1f} points"
 
 
-def _findings(profile: SampledProfile, ground: Ground) -> Iterator[Finding]:
+def _findings(profile: SampledProfile, audited: AuditedCluster) -> Iterator[Finding]:
     advice, object_ = profile.advice, f"KubeSchedulerConfiguration {profile.scheduler_name}"
     if advice.now is None or advice.then is None or advice.verdict == "idle":
         return
-    now, then, limit = advice.now, advice.then, ground.thresholds.sampling_loss_points
+    now, then, limit = advice.now, advice.then, audited.thresholds.sampling_loss_points
     fix = FIX.format(then.percentage)
     if now.loss > limit:
         looked = f"{now.examined:,.0f} of {profile.setting.nodes:,} nodes are looked at"

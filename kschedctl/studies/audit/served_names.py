@@ -14,7 +14,7 @@ from kschedctl.api.objects import Event, Pod
 from kschedctl.api.observed.events import assigned, first_time, reporter
 from kschedctl.cluster import Cluster, SchedulerInstance
 from kschedctl.reports.audit.leader import DifferentSetting, ServedName, WorkingInstance
-from kschedctl.studies.audit.ground import Ground
+from kschedctl.studies.audit.audited_cluster import AuditedCluster
 
 
 def schedulers_of_gangs(cluster: Cluster) -> frozenset[str]:
@@ -31,15 +31,15 @@ def _named(pod: Pod) -> Iterator[tuple[str, str]]:
 PROFILE, EVENTS, LEASE, POD_GROUPS = "profile", "events", "lease", "podGroups"
 
 
-def served_names(ground: Ground) -> list[ServedName]:
+def served_names(audited: AuditedCluster) -> list[ServedName]:
     """Those that pods name, and those that have a profile; most waiting pods first."""
-    waiting = Counter(pod.spec.scheduler_name or DEFAULT_SCHEDULER_NAME for pod in ground.pending)
-    bound = _bound(ground)
-    placed = _placed(ground.cluster.events)
-    profiles = ground.scheduler.configuration.profiles
-    leases = {lease.metadata.name for lease in ground.cluster.leases if lease.spec.holder_identity}
+    waiting = Counter(pod.spec.scheduler_name or DEFAULT_SCHEDULER_NAME for pod in audited.pending)
+    bound = _bound(audited)
+    placed = _placed(audited.cluster.events)
+    profiles = audited.scheduler.configuration.profiles
+    leases = {lease.metadata.name for lease in audited.cluster.leases if lease.spec.holder_identity}
     names = {**waiting, **bound, **dict.fromkeys(profiles, 0), **dict.fromkeys(placed, 0)}
-    known = {PROFILE: profiles, EVENTS: placed, LEASE: leases, POD_GROUPS: schedulers_of_gangs(ground.cluster)}
+    known = {PROFILE: profiles, EVENTS: placed, LEASE: leases, POD_GROUPS: schedulers_of_gangs(audited.cluster)}
     found = [
         ServedName(
             name=name,
@@ -54,9 +54,9 @@ def served_names(ground: Ground) -> list[ServedName]:
     return sorted(found, key=lambda each: (-each.waiting, -each.bound, each.name))
 
 
-def _bound(ground: Ground) -> Counter[str]:
+def _bound(audited: AuditedCluster) -> Counter[str]:
     """How many pods that have a node named each scheduler."""
-    table = ground.cluster.pods.alive()
+    table = audited.cluster.pods.alive()
     with_node = np.array([bool(name) for name in table.node.values], np.bool_)[table.node.codes]
     counts = np.bincount(table.template[with_node], minlength=len(table.templates)).tolist()
     found: Counter[str] = Counter()

@@ -16,7 +16,7 @@ from kschedctl.scheduler.plugins.pod_topology_spread.constraints import HARD
 from kschedctl.snapshot.fork import Fork
 from kschedctl.snapshot.node_masks import allowed, tolerated
 from kschedctl.snapshot.node_order import HOSTNAME, ZONE
-from kschedctl.studies.audit.ground import Ground
+from kschedctl.studies.audit.audited_cluster import AuditedCluster
 from kschedctl.studies.basics.findings import NOTE, WARNING, AuditRule, judged
 from kschedctl.studies.basics.unknown import IN_SIMULATIONS, of_cluster, unknown_kinds
 from kschedctl.studies.workload_topology import DomainsOfKey, Placement, Workloads, promises
@@ -83,13 +83,13 @@ Alone = tuple[int, Placement]
 Promised = tuple[int, SpreadPromise]
 
 
-def topology_section(ground: Ground, asked: TopologyScope = EVERYTHING) -> TopologySection:
+def topology_section(audited: AuditedCluster, asked: TopologyScope = EVERYTHING) -> TopologySection:
     """Where the pods of workloads are that have at least two on nodes."""
-    view = ground.scheduler.view
+    view = audited.scheduler.view
     workloads = Workloads.of_view(view)
     placements = [Placement.of(DomainsOfKey.of(key, view), workloads) for key in _keys(view, asked)]
     chosen = [n for n, owner in enumerate(workloads.owners) if not asked.workloads or owner in asked.workloads]
-    promised = [each for each in promises(ground.scheduler, workloads) if each[0] in set(chosen)]
+    promised = [each for each in promises(audited.scheduler, workloads) if each[0] in set(chosen)]
     alone = [each for each in _alone(placements, workloads) if each[0] in set(chosen)]
     findings = [
         *(_of_alone(each, workloads, view) for each in alone),
@@ -105,7 +105,7 @@ def topology_section(ground: Ground, asked: TopologyScope = EVERYTHING) -> Topol
         constraints=len(promised),
         placed=tuple(_placed(number, workloads, placements) for number in told),
         promises=tuple(each for _, each in promised if asked.workloads or not each.holds or _worst(each).stranded),
-        **judged(RULES, findings, unknown_kinds(of_cluster(ground.cluster), IN_SIMULATIONS)),
+        **judged(RULES, findings, unknown_kinds(of_cluster(audited.cluster), IN_SIMULATIONS)),
     )
 
 

@@ -17,7 +17,7 @@ from kschedctl.reports.explanation import Explanation
 from kschedctl.reports.pod_group import PodGroupReport
 from kschedctl.reports.unknown import VERDICT, UnknownKind
 from kschedctl.scheduler.simulation.simulation import Simulation
-from kschedctl.studies.audit.ground import Ground
+from kschedctl.studies.audit.audited_cluster import AuditedCluster
 from kschedctl.studies.audit.served_names import schedulers_of_gangs
 from kschedctl.studies.why.group_headline import told_of_group
 from kschedctl.studies.why.headline import WAIT, shared_cause
@@ -27,10 +27,10 @@ SERIES_LAG_SECONDS = 1800
 """So seldom is a series of events that are alike written: staging/src/k8s.io/client-go/tools/events (v1.36)."""
 
 
-def refusals(ground: Ground) -> Mapping[tuple[str, str], Sequence[Event]]:
+def refusals(audited: AuditedCluster) -> Mapping[tuple[str, str], Sequence[Event]]:
     """Namespace and name of a pod -> the events of its refusals, the newest last."""
     found: dict[tuple[str, str], list[Event]] = {}
-    for event in ground.cluster.events:
+    for event in audited.cluster.events:
         if event.reason == FAILED_SCHEDULING:
             found.setdefault((event.involved_object.namespace, event.involved_object.name), []).append(event)
     for events in found.values():
@@ -38,13 +38,13 @@ def refusals(ground: Ground) -> Mapping[tuple[str, str], Sequence[Event]]:
     return found
 
 
-def other_schedulers(ground: Ground) -> frozenset[str]:
+def other_schedulers(audited: AuditedCluster) -> frozenset[str]:
     """The names under which schedulers are at work that are no profiles of this one: they write events, lead, or have
     PodGroups of their own."""
-    writers = {reporter(event) for event in ground.cluster.events if event.reason in (SCHEDULED, FAILED_SCHEDULING)}
-    leaders = {lease.metadata.name for lease in ground.cluster.leases if lease.spec.holder_identity}
-    found = writers | leaders | schedulers_of_gangs(ground.cluster)
-    return frozenset(found - ground.scheduler.configuration.profiles.keys())
+    writers = {reporter(event) for event in audited.cluster.events if event.reason in (SCHEDULED, FAILED_SCHEDULING)}
+    leaders = {lease.metadata.name for lease in audited.cluster.leases if lease.spec.holder_identity}
+    found = writers | leaders | schedulers_of_gangs(audited.cluster)
+    return frozenset(found - audited.scheduler.configuration.profiles.keys())
 
 
 def was_refused(pod: Pod) -> bool:
@@ -52,30 +52,32 @@ def was_refused(pod: Pod) -> bool:
     return _condition(pod) is not None
 
 
-def last_words(pod: Pod, ground: Ground) -> LastWords | None:
+def last_words(pod: Pod, audited: AuditedCluster) -> LastWords | None:
     """None where nothing is known to have been said."""
-    if events := _events(pod, ground):
+    if events := _events(pod, audited):
         at, attempts = last_time(events[-1]), sum(map(times_seen, events))
         message = events[-1].message
-        return LastWords(message=message, at=at, age=age(at, ground.now), source=f"event {EVENT}", attempts=attempts)
+        return LastWords(message=message, at=at, age=age(at, audited.now), source=f"event {EVENT}", attempts=attempts)
     found = _condition(pod)
     if found is None or not found.message:
         return None
     at = found.last_transition_time or ""
-    return LastWords(message=found.message, at=at, age=age(at, ground.now), source=f"condition {CONDITION}", attempts=1)
+    return LastWords(
+        message=found.message, at=at, age=age(at, audited.now), source=f"condition {CONDITION}", attempts=1
+    )
 
 
-def untried_seconds(pod: Pod, ground: Ground) -> float | None:
+def untried_seconds(pod: Pod, audited: AuditedCluster) -> float | None:
     """For how long nobody tried it, for certain: since its last refusal, or since it was made; None: not known."""
-    if events := _events(pod, ground):
-        seconds = ground.seconds_since(last_time(events[-1]))
+    if events := _events(pod, audited):
+        seconds = audited.seconds_since(last_time(events[-1]))
         return seconds - SERIES_LAG_SECONDS if seconds is not None and events[-1].series else seconds
-    return None if was_refused(pod) else ground.seconds_since(pod.metadata.creation_timestamp)
+    return None if was_refused(pod) else audited.seconds_since(pod.metadata.creation_timestamp)
 
 
-def _events(pod: Pod, ground: Ground) -> Sequence[Event]:
+def _events(pod: Pod, audited: AuditedCluster) -> Sequence[Event]:
     """Not those of an earlier pod of its name."""
-    found = ground.once(refusals).get((pod.metadata.namespace, pod.metadata.name), ())
+    found = audited.once(refusals).get((pod.metadata.namespace, pod.metadata.name), ())
     return [each for each in found if not pod.metadata.uid or each.involved_object.uid in ("", pod.metadata.uid)]
 
 
@@ -99,43 +101,43 @@ class WaitingPod(NamedTuple):
     said: LastWords | None = None
 
 
-def waiting_pods(ground: Ground) -> tuple[WaitingPod, ...]:
+def waiting_pods(audited: AuditedCluster) -> tuple[WaitingPod, ...]:
     """All that wait, those alike one after the other."""
-    nodes = _in_turn(ground)
-    return tuple(_waiting(pod, alike.explanation, ground, nodes) for alike in ground.replay for pod in alike.pods)
+    nodes = _in_turn(audited)
+    return tuple(_waiting(pod, alike.explanation, audited, nodes) for alike in audited.replay for pod in alike.pods)
 
 
-def _in_turn(ground: Ground) -> Mapping[str, str]:
+def _in_turn(audited: AuditedCluster) -> Mapping[str, str]:
     """The pods that fit, tried in the order of the queue without preemption: pod -> node, for those that get one."""
-    fitting = [pod.key for each in ground.replay if each.explanation.verdict == "Schedulable" for pod in each.pods]
+    fitting = [pod.key for each in audited.replay if each.explanation.verdict == "Schedulable" for pod in each.pods]
     if not fitting:
         return {}
-    simulation = Simulation(ground.scheduler, preemption=False)
+    simulation = Simulation(audited.scheduler, preemption=False)
     pods, names = simulation.view.pods, simulation.view.nodes.names
     outcomes = simulation.schedule([pods.index[key] for key in fitting])
     return {pods.objects[found.position].key: names[found.row] for found in outcomes if found.row >= 0}
 
 
-def _waiting(pod: Pod, report: Explanation, ground: Ground, nodes: Mapping[str, str]) -> WaitingPod:
-    said = last_words(pod, ground)
+def _waiting(pod: Pod, report: Explanation, audited: AuditedCluster, nodes: Mapping[str, str]) -> WaitingPod:
+    said = last_words(pod, audited)
     if permits := [", ".join(each.reasons) for each in report.permit.values() if each.code == WAIT]:
         return WaitingPod(pod, "permit", "; ".join(dict.fromkeys(permits)), report, "", said)
     if report.verdict == "Schedulable" and not (report.pod_group and told_of_group(report.pod_group, report)):
-        return WaitingPod(pod, *_fitting(pod, said, ground, nodes), report, nodes.get(pod.key, ""), said)
-    return WaitingPod(pod, *_refused(pod, report, ground), report, "", said)
+        return WaitingPod(pod, *_fitting(pod, said, audited, nodes), report, nodes.get(pod.key, ""), said)
+    return WaitingPod(pod, *_refused(pod, report, audited), report, "", said)
 
 
-def _not_ours(name: str, report: Explanation, ground: Ground) -> tuple[str, str]:
-    if name not in ground.once(other_schedulers):
+def _not_ours(name: str, report: Explanation, audited: AuditedCluster) -> tuple[str, str]:
+    if name not in audited.once(other_schedulers):
         return "unserved", f'no profile serves scheduler name "{name}"'
     if report.pod_group and report.pod_group.decided_by:
         return ("gang" if _is_stuck(report.pod_group) else "elsewhere"), report.headline
     return "elsewhere", f"scheduler {name} has it, which is not this one"
 
 
-def _refused(pod: Pod, report: Explanation, ground: Ground) -> tuple[str, str]:
+def _refused(pod: Pod, report: Explanation, audited: AuditedCluster) -> tuple[str, str]:
     if report.verdict == "NotResponsible":
-        return _not_ours(pod.spec.scheduler_name, report, ground)
+        return _not_ours(pod.spec.scheduler_name, report, audited)
     if report.pod_group and (of_group := told_of_group(report.pod_group, report)):
         return ("gang" if _is_stuck(report.pod_group) or not report.pod_group.decided_by else "gated"), of_group
     if report.verdict == "Gated":
@@ -152,47 +154,47 @@ def _is_stuck(group: PodGroupReport) -> bool:
     return bool(group.missing or group.deadlocked_with)
 
 
-def _fitting(pod: Pod, said: LastWords | None, ground: Ground, nodes: Mapping[str, str]) -> tuple[str, str]:
+def _fitting(pod: Pod, said: LastWords | None, audited: AuditedCluster, nodes: Mapping[str, str]) -> tuple[str, str]:
     if pod.key not in nodes:
         return "crowded", CROWDED
-    tried = ground.seconds_since(said.at) if said else None
-    if tried is not None and tried < ground.scheduler.configuration.pod_max_backoff_seconds:
+    tried = audited.seconds_since(said.at) if said else None
+    if tried is not None and tried < audited.scheduler.configuration.pod_max_backoff_seconds:
         return "backoff", FITS
-    waits = ground.seconds_since(pod.metadata.creation_timestamp)
-    just_came = waits is not None and waits < ground.thresholds.stuck_seconds
+    waits = audited.seconds_since(pod.metadata.creation_timestamp)
+    just_came = waits is not None and waits < audited.thresholds.stuck_seconds
     return ("turn" if just_came else "stuck"), FITS
 
 
-def unread_pods(ground: Ground) -> tuple[UnknownKind, ...]:
+def unread_pods(audited: AuditedCluster) -> tuple[UnknownKind, ...]:
     """That no other pods wait leans on having read all pods."""
-    gap = ground.cluster.gap("Pod")
+    gap = audited.cluster.gap("Pod")
     return (UnknownKind("Pod", gap.why, VERDICT),) if gap else ()
 
 
-def is_left_alone(waiting: WaitingPod, ground: Ground) -> bool:
+def is_left_alone(waiting: WaitingPod, audited: AuditedCluster) -> bool:
     """Whether for certain nobody tried it for longer than any refused pod is left alone."""
-    seconds = untried_seconds(waiting.pod, ground)
-    return seconds is not None and seconds > ground.thresholds.flushed_seconds
+    seconds = untried_seconds(waiting.pod, audited)
+    return seconds is not None and seconds > audited.thresholds.flushed_seconds
 
 
-def victims_of(report: Explanation, ground: Ground) -> tuple[TerminatingVictim, ...]:
+def victims_of(report: Explanation, audited: AuditedCluster) -> tuple[TerminatingVictim, ...]:
     """The pods that leave so that this one may come."""
     if report.preemption is None:
         return ()
-    found = (ground.cluster.pod(*key.split("/", 1)) for key in report.preemption.terminating)
-    return tuple(_victim(pod, ground) for pod in found if pod is not None)
+    found = (audited.cluster.pod(*key.split("/", 1)) for key in report.preemption.terminating)
+    return tuple(_victim(pod, audited) for pod in found if pod is not None)
 
 
-def _victim(pod: Pod, ground: Ground) -> TerminatingVictim:
+def _victim(pod: Pod, audited: AuditedCluster) -> TerminatingVictim:
     """Whoever is asked to go has its grace period from then on: metadata.deletionTimestamp is the end of it."""
     due = pod.metadata.deletion_timestamp or ""
-    seconds = ground.seconds_since(due)
-    late = seconds is not None and seconds > ground.thresholds.overdue_seconds
+    seconds = audited.seconds_since(due)
+    late = seconds is not None and seconds > audited.thresholds.overdue_seconds
     grace = pod.spec.termination_grace_period_seconds
     return TerminatingVictim(
         pod=pod.key,
         node=pod.spec.node_name,
         asked=earlier(due, DEFAULT_GRACE_SECONDS if grace is None else grace) if seconds is not None else "",
         due=due,
-        overdue=age(due, ground.now) if late else "",
+        overdue=age(due, audited.now) if late else "",
     )

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 
 from kschedctl.cluster import Cluster
 from kschedctl.reports.unknown import UnknownKind, Unread, undecided
-from kschedctl.scheduler.framework.leaning import EVERYTHING, Effect, Lean, Unknown
+from kschedctl.scheduler.framework.dependencies import EVERYTHING, Dependency, Effect, Unknown
 from kschedctl.scheduler.simulation.simulation import Simulation
 
 VERDICT, MESSAGE, SCORES, VICTIMS, REPLACEMENT = "verdict", "message", "scores", "victims", "replacement"
@@ -55,14 +55,16 @@ def unknown_kinds(found: Iterable[Unknown], affected: Mapping[Effect, str]) -> t
     return tuple(kinds.values())
 
 
-def of_cluster(cluster: Cluster, *leans: Lean) -> tuple[Unknown, ...]:
+def of_cluster(cluster: Cluster, *dependencies: Dependency) -> tuple[Unknown, ...]:
     """What every answer about the cluster leans on, and these besides."""
-    return tuple(Unknown(lean, gap) for lean in (*EVERYTHING, *leans) if (gap := cluster.gap(lean.kind)))
+    return tuple(
+        Unknown(dependency, gap) for dependency in (*EVERYTHING, *dependencies) if (gap := cluster.gap(dependency.kind))
+    )
 
 
-def of_simulation(simulation: Simulation, *leans: Lean) -> tuple[UnknownKind, ...]:
-    """What the outcome of a simulation leans on; ``leans``: besides what its pods do."""
-    found = (*of_cluster(simulation.view.cluster, *leans), *simulation.unknown)
+def of_simulation(simulation: Simulation, *dependencies: Dependency) -> tuple[UnknownKind, ...]:
+    """What the outcome of a simulation leans on; ``dependencies``: besides what its pods do."""
+    found = (*of_cluster(simulation.view.cluster, *dependencies), *simulation.unknown)
     victims = {Effect.VICTIMS: VICTIMS} if simulation.preempted else {}
     return unknown_kinds(found, {**IN_SIMULATIONS, **victims})
 

@@ -10,7 +10,7 @@ from kschedctl.api.resource_names import is_counted
 from kschedctl.errors import InputError, UsageError
 from kschedctl.scheduler.scheduler import Scheduler
 from kschedctl.studies.basics.edits import find_nodes
-from kschedctl.studies.controllers.stand_in import StandIn
+from kschedctl.studies.controllers.asked_pod import AskedPod
 from kschedctl.studies.explain import as_if
 
 WHERE = "as if"
@@ -19,7 +19,7 @@ SUPPOSABLE = "priority=NUMBER class=NAME cpu=500m memory=1Gi tolerate=KEY[=VALUE
 """What may be said, in any order; amounts are the first container's request."""
 
 
-def supposed(asked: StandIn, words: str) -> StandIn:
+def supposed(asked: AskedPod, words: str) -> AskedPod:
     """The pod, and the cluster around it, as the words have them: see SUPPOSABLE. Raises UsageError, InputError."""
     said = [_pair(word) for word in words.split()]
     for name, value in said:
@@ -38,7 +38,7 @@ def _pair(word: str) -> tuple[str, str]:
     return name, value
 
 
-def _changed(asked: StandIn, name: str, value: str) -> Pod:
+def _changed(asked: AskedPod, name: str, value: str) -> Pod:
     match name:
         case "priority":
             return as_if(asked, as_if_priority=_number(value))
@@ -97,7 +97,7 @@ def _asking(pod: Pod, resource: str, amount: str) -> Pod:
     return replace(pod, spec=replace(pod.spec, containers=(replace(first, resources=resources), *others)))
 
 
-def _with_node(asked: StandIn, like: str) -> StandIn:
+def _with_node(asked: AskedPod, like: str) -> AskedPod:
     """One more node of that shape, as the remedy that adds one makes it; the last one in the order of nodes."""
     from kschedctl.studies.remedies.changes import edited, reader  # noqa: PLC0415 - little else needs remedies
     from kschedctl.studies.remedies.trials import changed_cluster, changed_view  # noqa: PLC0415

@@ -39,14 +39,14 @@ from kschedctl.api.workloads import (
 )
 from kschedctl.cluster import FIELDS, Cluster
 from kschedctl.scheduler.scheduler import Scheduler
+from kschedctl.studies.controllers.asked_pod import AskedPod, scheduler_of
 from kschedctl.studies.controllers.creation import create
 from kschedctl.studies.controllers.rollout_limits import ordinal
-from kschedctl.studies.controllers.stand_in import StandIn, scheduler_of
 
 ORDINAL_LABELS = frozenset({"statefulset.kubernetes.io/pod-name", "apps.kubernetes.io/pod-index"})
 
 
-def one_more(scheduler: Scheduler, owner: Owner, pods: Sequence[Pod], note: str) -> StandIn:
+def one_more(scheduler: Scheduler, owner: Owner, pods: Sequence[Pod], note: str) -> AskedPod:
     """Like the youngest of its pods, with their priority; a StatefulSet's has the next ordinal and claims like theirs.
 
     Raises InputError.
@@ -63,7 +63,7 @@ def one_more(scheduler: Scheduler, owner: Owner, pods: Sequence[Pod], note: str)
         preemption_policy=like.spec.preemption_policy,
     )
     applied = scheduler_of(creation, scheduler)
-    return StandIn(applied, applied.view.stored(replace(made, spec=spec)), note)
+    return AskedPod(applied, applied.view.stored(replace(made, spec=spec)), note)
 
 
 def template_of(cluster: Cluster, owner: Owner) -> Struct | None:

@@ -19,16 +19,16 @@ from kschedctl.cluster import Cluster
 from kschedctl.errors import UsageError
 from kschedctl.scheduler.scheduler import Scheduler
 from kschedctl.studies.basics.edits import pods_where
+from kschedctl.studies.controllers.asked_pod import AskedPod, created
 from kschedctl.studies.controllers.changed_workloads import belongs
 from kschedctl.studies.controllers.one_more import controls, one_more, template_of
 from kschedctl.studies.controllers.rollout_limits import ordinal
-from kschedctl.studies.controllers.stand_in import StandIn, created
 from kschedctl.studies.controllers.wanted_pods import objects_of
 
 _OF_CRON_JOB = re.compile(r"-\d+$")
 
 
-def of_workload(scheduler: Scheduler, owner: Owner, manifest: Struct | None = None) -> list[StandIn]:
+def of_workload(scheduler: Scheduler, owner: Owner, manifest: Struct | None = None) -> list[AskedPod]:
     """Its pods that wait, one for those that are alike; else one more, made of ``manifest`` or as its others are.
 
     Of a DaemonSet whose template nobody knows one of the pods that it has. Raises UsageError when there is nothing to
@@ -44,7 +44,7 @@ def of_workload(scheduler: Scheduler, owner: Owner, manifest: Struct | None = No
         return created(scheduler, [manifest])
     if pods and owner.kind == "DaemonSet":
         note = f"one of {len(pods):,} pods of {owner}, none of which is pending"
-        return [StandIn(scheduler, scheduler.view.stored(pods[0]), note)]
+        return [AskedPod(scheduler, scheduler.view.stored(pods[0]), note)]
     if pods:
         return [one_more(scheduler, owner, pods, f"one more pod of {owner}, none of which is pending")]
     if (template := template_of(cluster, owner)) is not None:
@@ -92,13 +92,13 @@ def _cron_job(job: str) -> str:
     return _OF_CRON_JOB.sub("", job)
 
 
-def _waiting(scheduler: Scheduler, owner: Owner, pods: Sequence[Pod]) -> list[StandIn]:
+def _waiting(scheduler: Scheduler, owner: Owner, pods: Sequence[Pod]) -> list[AskedPod]:
     columns = scheduler.view.pods
     groups: dict[tuple[int, str], list[Pod]] = {}
     for pod in pods:
         groups.setdefault((int(columns.info[columns.index[pod.key]]), pod.status.nominated_node_name), []).append(pod)
     return [
-        StandIn(scheduler, scheduler.view.stored(alike[0]), _of_the_waiting(len(alike), len(pods), owner))
+        AskedPod(scheduler, scheduler.view.stored(alike[0]), _of_the_waiting(len(alike), len(pods), owner))
         for alike in groups.values()
     ]
 

@@ -78,9 +78,9 @@ def follow_rollout(
     """
     manifests = list(manifests)
     cluster, attached = _before_attaching(cluster, placements)
-    scene = prepare(cluster, manifests) if manifests else None
-    made = scene.workloads if scene else {}
-    scheduler = Scheduler(scene.cluster if scene else cluster, call_extender)
+    shared = prepare(cluster, manifests) if manifests else None
+    made = shared.workloads if shared else {}
+    scheduler = Scheduler(shared.cluster if shared else cluster, call_extender)
     followed = _Followed(Following(scheduler, time_passes=True, sampling=sampling), placements, made)
     found = []
     interrupted = False
@@ -90,7 +90,7 @@ def follow_rollout(
             done(1)
     except KeyboardInterrupt:
         interrupted = True
-    notes = (*(scene.assumed if scene else ()), *attached, *followed.notes)
+    notes = (*(shared.assumed if shared else ()), *attached, *followed.notes)
     return _report(followed, found, notes, interrupted, sampling)
 
 

@@ -12,7 +12,7 @@ from kschedctl.reports.following import SampledPod, SamplingReport
 from kschedctl.scheduler.engine.cycle import Cycle, run_cycle
 from kschedctl.scheduler.engine.pre_filter import selected_by_name
 from kschedctl.scheduler.engine.sampling import SampledFrom, Sampling, Terms
-from kschedctl.scheduler.framework.leaning import Unknown
+from kschedctl.scheduler.framework.dependencies import Unknown
 from kschedctl.scheduler.scheduler import Scheduler
 from kschedctl.snapshot.pod_info import PodInfo
 from kschedctl.studies.basics.unknown import IN_SIMULATIONS, of_cluster, unknown_kinds

@@ -118,7 +118,7 @@ def _drained(scheduler: Scheduler, view: Fork, row: Row) -> NodeTrial:
     draining.run()
     if simulation.interrupted:
         raise KeyboardInterrupt
-    return NodeTrial(simulation.view, evictable, _why_not(draining), of_simulation(simulation, *draining.leans))
+    return NodeTrial(simulation.view, evictable, _why_not(draining), of_simulation(simulation, *draining.dependencies))
 
 
 def _why_not(draining: Draining) -> str:

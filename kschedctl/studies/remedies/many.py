@@ -17,7 +17,7 @@ from kschedctl.reports.remedies import ChosenRemedy, HelplessPods, RemediesOfMan
 from kschedctl.scheduler.engine.extenders.extender import CallExtender
 from kschedctl.scheduler.scheduler import Scheduler
 from kschedctl.studies.basics.unknown import together
-from kschedctl.studies.controllers.stand_in import StandIn
+from kschedctl.studies.controllers.asked_pod import AskedPod
 from kschedctl.studies.explain import explain_pod
 from kschedctl.studies.remedies.changes import Edited, ObjectKey, edited, reader
 from kschedctl.studies.remedies.document import remedy_of
@@ -238,7 +238,7 @@ def _alike(scheduler: Scheduler, keys: Iterable[str]) -> list[Alike]:
 
 def _helped(scheduler: Scheduler, group: Alike, wishes: RemedyWishes, progress: Progress) -> Alike:
     """The pods with what helps the first of them."""
-    asked = StandIn(scheduler, scheduler.view.stored(group.pods[0]))
+    asked = AskedPod(scheduler, scheduler.view.stored(group.pods[0]))
     if not may_help(explain_pod(scheduler, asked.pod, nodes=False), asked):
         return group
     search, best = searched(asked, wishes)

@@ -14,11 +14,11 @@ from kschedctl.reports.remedies import Remedies, SearchReport
 from kschedctl.reports.unknown import UnknownKind
 from kschedctl.scheduler.engine.extenders.extender import CallExtender
 from kschedctl.scheduler.framework import Code
-from kschedctl.scheduler.framework.leaning import Effect
+from kschedctl.scheduler.framework.dependencies import Effect
 from kschedctl.scheduler.plugins.dynamic_resources.plugin import DynamicResources
 from kschedctl.scheduler.scheduler import Scheduler
 from kschedctl.studies.basics.unknown import REMEDIES, together, unknown_kinds
-from kschedctl.studies.controllers.stand_in import StandIn
+from kschedctl.studies.controllers.asked_pod import AskedPod
 from kschedctl.studies.explain import PodReference, explain_pod, stand_in_of
 from kschedctl.studies.remedies.catalogue import against, everywhere
 from kschedctl.studies.remedies.document import remedy_of
@@ -50,7 +50,7 @@ def remedies(
 
 
 def remedies_of(
-    asked: StandIn, wishes: RemedyWishes = RemedyWishes(), progress: Callable[[int], None] = lambda _: None
+    asked: AskedPod, wishes: RemedyWishes = RemedyWishes(), progress: Callable[[int], None] = lambda _: None
 ) -> Remedies:
     """The same of a pod, or of the one that stands for a workload; ``progress`` is told of each set that is tried."""
     report = explain_pod(asked.scheduler, asked.pod)
@@ -86,7 +86,7 @@ def unheard(best: Iterable[Ranked]) -> tuple[UnknownKind, ...]:
     return unknown_kinds((each for found in best for each in found.trial.unheard), {Effect.NARROWS: REMEDIES})
 
 
-def with_remedies(report: Explanation, asked: StandIn) -> Explanation:
+def with_remedies(report: Explanation, asked: AskedPod) -> Explanation:
     """An explanation with the best of the smallest remedies, and why kinds of them cannot exist."""
     if not may_help(report, asked):
         return report
@@ -99,7 +99,7 @@ def with_remedies(report: Explanation, asked: StandIn) -> Explanation:
     return replace(report, remedies=shown, impossible=lines, unknown=unknown)
 
 
-def may_help(report: Explanation, asked: StandIn) -> bool:
+def may_help(report: Explanation, asked: AskedPod) -> bool:
     """Whether changes are looked for: also where only claims for devices that are not there hold the pod back.
 
     Not for a pod that fits by itself, and that its group holds back, nor for one of another project's gang: changes are
@@ -113,14 +113,14 @@ def may_help(report: Explanation, asked: StandIn) -> bool:
 
 
 def searched(
-    asked: StandIn, wishes: RemedyWishes, progress: Callable[[int], None] = lambda _: None
+    asked: AskedPod, wishes: RemedyWishes, progress: Callable[[int], None] = lambda _: None
 ) -> tuple[RemedySearch, list[Ranked]]:
     """The search when it is over, and what it found in order."""
     search = RemedySearch(Trials(asked.scheduler, as_read(asked)), against, everywhere, wishes, progress=progress)
     return search, ranked(search.run())
 
 
-def as_read(asked: StandIn) -> Pod:
+def as_read(asked: AskedPod) -> Pod:
     """The pod as it stands in the cluster or its manifest; one asked about as if it were otherwise is that."""
     meta, view = asked.pod.metadata, asked.scheduler.view
     for found in (asked.workload, asked.scheduler.cluster.pod(meta.namespace, meta.name)):

@@ -17,7 +17,7 @@ from kschedctl.scheduler.engine.cycle import Cycle, run_cycle
 from kschedctl.scheduler.engine.post_filter import run_post_filter
 from kschedctl.scheduler.engine.preemption.candidates import NO_CANDIDATES
 from kschedctl.scheduler.engine.preemption.evaluator import Preemption
-from kschedctl.scheduler.framework.leaning import Effect, Unknown
+from kschedctl.scheduler.framework.dependencies import Effect, Unknown
 from kschedctl.scheduler.scheduler import Framework, Scheduler
 from kschedctl.snapshot.fork import Fork
 from kschedctl.snapshot.pod_info import PodInfo
@@ -122,7 +122,9 @@ class Trials:
         if framework is None:
             return RemedyTrial(self.scheduler, changes, edits, own, pod, None, None)
         cycle = run_cycle(framework, info, view)
-        narrowing = (each for each in (*unknown, *cycle.consultation.unknown) if each.lean.effect is Effect.NARROWS)
+        narrowing = (
+            each for each in (*unknown, *cycle.consultation.unknown) if each.dependency.effect is Effect.NARROWS
+        )
         found = RemedyTrial(self.scheduler, changes, edits, own, pod, framework, cycle, unheard=tuple(narrowing))
         if found.fits or not any(change.kind == PREEMPTS for change in changes):
             return found

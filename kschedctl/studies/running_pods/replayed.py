@@ -26,7 +26,7 @@ from kschedctl.scheduler.framework import (
     PreFilterPlugin,
     offers,
 )
-from kschedctl.scheduler.framework.leaning import Unknown
+from kschedctl.scheduler.framework.dependencies import Unknown
 from kschedctl.scheduler.plugins.inter_pod_affinity.plugin import InterPodAffinity
 from kschedctl.scheduler.plugins.node_affinity import NodeAffinity
 from kschedctl.scheduler.plugins.node_ports import REASON, NodePorts
@@ -93,8 +93,8 @@ def replayed(scheduler: Scheduler, progress: Progress = UNSEEN) -> Replayed:
         found += _tainted(group, view, scheduler.gates.enabled("TaintTolerationComparisonOperators"))
         names = _with_a_say(group.info, framework, view)
         if names:
-            asked, leans = scheduler.framework_for(group.info, view)
-            unknown += (each for each in leans if each.plugin in names)
+            asked, unknowns = scheduler.framework_for(group.info, view)
+            unknown += (each for each in unknowns if each.plugin in names)
             plugins = [asked.plugins[name] for name in names if name in asked.plugins] if asked else []
             found += _refused(plugins, group, view)
     return Replayed(_together(found), judged, others, unknown_kinds(unknown, WHEN_SCHEDULABLE))

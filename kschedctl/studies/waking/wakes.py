@@ -16,8 +16,8 @@ from kschedctl.scheduler.engine.messages import fit_error
 from kschedctl.scheduler.engine.rejectors import NONE as NO_REJECTORS
 from kschedctl.scheduler.event_handling.event_handlers import Occurrence
 from kschedctl.scheduler.event_handling.registrations import Registrations
+from kschedctl.scheduler.framework.dependencies import Unknown
 from kschedctl.scheduler.framework.events import POD, ChangedObject
-from kschedctl.scheduler.framework.leaning import Unknown
 from kschedctl.scheduler.queueing.attempt import Attempt, attempt, gating_plugin
 from kschedctl.scheduler.queueing.requeueing import QueueingStrategy, hears, hints, strategy
 from kschedctl.scheduler.scheduler import Framework, Scheduler

@@ -14,13 +14,13 @@ from kschedctl.api.ownership import owner_of
 from kschedctl.reports.unknown import UnknownKind
 from kschedctl.reports.whatif import PodsElsewhere, Replacement
 from kschedctl.scheduler.framework import PluginError
-from kschedctl.scheduler.framework.leaning import Effect, Unknown
+from kschedctl.scheduler.framework.dependencies import Effect, Unknown
 from kschedctl.scheduler.simulation.placement import Placements
 from kschedctl.snapshot.fork import Fork
 from kschedctl.studies.basics.edits import returns
 from kschedctl.studies.basics.parallel import Progress, Workers, run_all
 from kschedctl.studies.basics.unknown import REPLACEMENT, together, unknown_kinds
-from kschedctl.studies.what_if.shared_cluster import Scene
+from kschedctl.studies.what_if.shared_cluster import SharedCluster
 
 Nodes = tuple[str, ...]
 
@@ -34,8 +34,8 @@ AFFECTED: Mapping[Effect, str] = {effect: REPLACEMENT for effect in Effect if ef
 class Pair:
     """A cluster with one scheduler, and with another."""
 
-    before: Scene
-    after: Scene
+    before: SharedCluster
+    after: SharedCluster
 
 
 class PodElsewhere(NamedTuple):
@@ -61,7 +61,7 @@ class Replaced(NamedTuple):
     interrupted: bool
 
 
-def replacement(before: Scene, after: Scene, workers: Workers, progress: Progress) -> Replaced:
+def replacement(before: SharedCluster, after: SharedCluster, workers: Workers, progress: Progress) -> Replaced:
     """The running pods for which the equally good nodes are not the same; both have the same objects."""
     pair = Pair(before, after)
     view = pair.before.scheduler.view
@@ -116,8 +116,8 @@ def _answers(pair: Pair, positions: Sequence[Position]) -> SomeReplaced:
 class _Asked:
     """A scheduler that is asked about pods which leave their nodes for as long as that takes."""
 
-    def __init__(self, scene: Scene) -> None:
-        self.scheduler = scheduler = scene.scheduler
+    def __init__(self, shared: SharedCluster) -> None:
+        self.scheduler = scheduler = shared.scheduler
         self.view = scheduler.view.fork()
         self.placements = Placements(self.view, 0, None)
 

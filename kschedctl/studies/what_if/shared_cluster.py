@@ -25,7 +25,7 @@ EXTENDERS_KNOW = "extenders answer for the cluster as they know it, not as it is
 
 
 @dataclass(eq=False)
-class Scene:
+class SharedCluster:
     """``sampling``: look at as many nodes as the scheduler does. What is made of it stays behind when it travels.
 
     ``call_extender``: how extenders are asked, where they are; then it stays where it is.
@@ -43,15 +43,15 @@ class Scene:
     def scheduler(self) -> Scheduler:
         return self.once(_scheduler)
 
-    def once(self, make: Callable[[Scene], T]) -> T:
-        """What is made of the scene, once in each process."""
+    def once(self, make: Callable[[SharedCluster], T]) -> T:
+        """What is made of the cluster, once in each process."""
         if make not in self.made:
             self.made[make] = make(self)
         return cast(T, self.made[make])
 
 
-def _scheduler(scene: Scene) -> Scheduler:
-    return Scheduler(scene.cluster, scene.call_extender)
+def _scheduler(shared: SharedCluster) -> Scheduler:
+    return Scheduler(shared.cluster, shared.call_extender)
 
 
 def search_start(sampling: SampledFrom | None, nodes: int, seed: int) -> SearchStart | None:

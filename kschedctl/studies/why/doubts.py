@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from kschedctl.cluster import Gap
 from kschedctl.scheduler.engine import unsure_nominations
 from kschedctl.scheduler.engine.cycle import Cycle
-from kschedctl.scheduler.framework.leaning import Effect, Lean, Unknown
+from kschedctl.scheduler.framework.dependencies import Dependency, Effect, Unknown
 from kschedctl.scheduler.plugins.dynamic_resources.plugin import DynamicResources
 from kschedctl.scheduler.plugins.dynamic_resources.step_limit import MAX_STEPS, UNDECIDED
 from kschedctl.scheduler.scheduler import Framework
@@ -23,7 +23,7 @@ def of_cycle(cycle: Cycle, framework: Framework) -> Iterator[Unknown]:
     for rejection in verdict.rejections if verdict else ():
         if rejection.reason.endswith(UNDECIDED):
             node = cycle.view.nodes.names[int(rejection.mask.argmax())]
-            yield Unknown(Lean("Device", Effect.EITHER), Gap(NOT_SEARCHED.format(node, MAX_STEPS)))
+            yield Unknown(Dependency("Device", Effect.EITHER), Gap(NOT_SEARCHED.format(node, MAX_STEPS)))
             return
 
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from kschedctl.cluster import Cluster
-from kschedctl.scheduler.plugins.helper.volumes.claim_leans import claim_leans
+from kschedctl.scheduler.plugins.helper.volumes.claim_dependencies import claim_dependencies
 from kschedctl.scheduler.plugins.helper.volumes.listers import listers
 from kschedctl.snapshot.fork import Fork
 
@@ -25,9 +25,9 @@ NAMES_NO_CLASS: dict[str, Any] = {}
     ],
     ids=["default class", "class", "no class", "volume"],
 )
-def test_a_claim_leans_on_what_it_names_and_is_not_there(claimed: dict[str, Any], kinds: list[str]) -> None:
+def test_a_claim_dependencies_on_what_it_names_and_is_not_there(claimed: dict[str, Any], kinds: list[str]) -> None:
     claim = {"kind": "PersistentVolumeClaim", "metadata": {"name": "c", "namespace": "d"}, "spec": claimed}
     volume = {"name": "v", "persistentVolumeClaim": {"claimName": "c"}}
     pod = {"kind": "Pod", "metadata": {"name": "p", "namespace": "d"}, "spec": {"volumes": [volume]}}
     view = Fork.of(Cluster.from_objects([claim, pod]))
-    assert [lean.kind for lean in claim_leans(view.pods.infos[0], listers(view))] == kinds
+    assert [dependency.kind for dependency in claim_dependencies(view.pods.infos[0], listers(view))] == kinds

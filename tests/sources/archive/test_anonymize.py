@@ -16,7 +16,7 @@ from test_archive_file import demo_cluster, recorded_cluster, unpacked
 import kschedctl
 from kschedctl.api import objects as api
 from kschedctl.api.kinds import KINDS
-from kschedctl.cluster import Cluster, Picture
+from kschedctl.cluster import Cluster, Provenance
 from kschedctl.sources.anonymize.cluster import anonymized
 from kschedctl.sources.anonymize.fields import FIELDS
 from kschedctl.sources.anonymize.kept_fields import KEPT
@@ -205,7 +205,7 @@ def test_an_image_without_a_tag_is_still_the_latest() -> None:
 
 
 def test_nothing_tells_which_cluster_it_was() -> None:
-    picture = Picture(
+    provenance = Provenance(
         server="https://api.acme.example:6443",
         context="acme-prod",
         namespace="acme-shop",
@@ -214,8 +214,8 @@ def test_nothing_tells_which_cluster_it_was() -> None:
         leader="acme-master-1_0f",
         configured_by="ConfigMap acme-system/scheduler",
     )
-    made, _, _ = anonymized(replace(demo_cluster(), picture=picture))
-    assert made.picture == Picture("", server_version="v1.36.2", read_at="2026-01-02T03:04:05Z")
+    made, _, _ = anonymized(replace(demo_cluster(), provenance=provenance))
+    assert made.provenance == Provenance("", server_version="v1.36.2", read_at="2026-01-02T03:04:05Z")
 
 
 def test_words_of_conditions_that_somebody_chose_go() -> None:

@@ -20,7 +20,7 @@ from golden_cases import SETTINGS, family_lines
 import kschedctl
 from kschedctl import demo
 from kschedctl.api.pod_table import PodTable
-from kschedctl.cluster import FIELDS, Cluster, Gap, Picture
+from kschedctl.cluster import FIELDS, Cluster, Gap, Provenance
 from kschedctl.errors import InputError
 from kschedctl.sources.archive.container import LARGEST_FILE
 from kschedctl.sources.archive.file import read_archive, read_header, write_archive
@@ -105,7 +105,7 @@ def test_settings_survive(tmp_path: Path) -> None:
         "kube_version": "1.33",
         "admit": True,
         "gaps": {"ResourceClaim": Gap("could not be read: forbidden"), "Service": Gap("of one namespace", "shop")},
-        "picture": Picture("https://api.example.com", resource_versions={"Pod": "7"}, changed={"Node": 2}),
+        "provenance": Provenance("https://api.example.com", resource_versions={"Pod": "7"}, changed={"Node": 2}),
     }
     again = through_a_file(Cluster(**settings), tmp_path)
     assert {name: getattr(again, name) for name in settings} == settings
@@ -390,7 +390,7 @@ def test_a_table_is_stored_as_it_is(tmp_path: Path) -> None:
 def test_whose_rules_are_used_for_another_server_is_said_again(
     server: str, replayed: str, warnings: tuple[str, ...], tmp_path: Path
 ) -> None:
-    cluster = Cluster(kube_version=replayed, picture=Picture(server="https://x", server_version=server))
+    cluster = Cluster(kube_version=replayed, provenance=Provenance(server="https://x", server_version=server))
     assert through_a_file(cluster, tmp_path).warnings == warnings
     asked = kschedctl.Cluster.from_snapshot(tmp_path / "snapshot", kube_version="1.35")
     assert asked.warnings == ()

@@ -135,8 +135,8 @@ def test_without_nodes_or_pods_there_is_no_answer(kind: str, server_at: ServerAt
 
 def test_lists_of_one_moment_are_not_watched(server_at: ServerAt) -> None:
     cluster, paths = read(server_at)
-    assert cluster.picture is not None
-    assert set(cluster.picture.resource_versions.values()) == {"1429"}
+    assert cluster.provenance is not None
+    assert set(cluster.provenance.resource_versions.values()) == {"1429"}
     assert paths.count("/api/v1/nodes") == 1
 
 
@@ -167,9 +167,9 @@ def test_what_changed_in_between_is_taken_in_and_said(server_at: ServerAt) -> No
     assert "w2" not in names
     assert names == sorted(names)
     assert next(n for n in cluster.nodes if n.metadata.name == "w1").metadata.labels == {"new": "label"}
-    assert cluster.picture is not None
-    assert cluster.picture.changed == {"Node": 3}
-    assert cluster.picture.resource_versions["Node"] == "1420"
+    assert cluster.provenance is not None
+    assert cluster.provenance.changed == {"Node": 3}
+    assert cluster.provenance.resource_versions["Node"] == "1420"
 
 
 @pytest.mark.parametrize(
@@ -201,9 +201,9 @@ def scheduler_pod(*command: str, config_map: str = "") -> Response:
 def test_version_leader_and_configuration_are_found(server_at: ServerAt) -> None:
     cluster, _ = read(server_at, for_path(f"{CONFIG_MAPS}/scheduler-config", config_map(CONFIGURATION)))
     assert cluster.kube_version == "1.36.2"
-    assert cluster.picture is not None
-    assert cluster.picture.leader == "vm_b4321c6d-30f1-4496-af8b-af73a44d19f2"
-    assert cluster.picture.configured_by == "ConfigMap kube-system/scheduler-config"
+    assert cluster.provenance is not None
+    assert cluster.provenance.leader == "vm_b4321c6d-30f1-4496-af8b-af73a44d19f2"
+    assert cluster.provenance.configured_by == "ConfigMap kube-system/scheduler-config"
     assert kschedctl.explain(cluster, "lab/p01-cpu").to_dict()["verdict"] == "Schedulable"
 
 
@@ -211,8 +211,8 @@ def test_the_flags_of_the_running_scheduler_count(server_at: ServerAt) -> None:
     pods = scheduler_pod("--config=/etc/sched/config.yaml", "--feature-gates", GATES, config_map="mine")
     mine = for_path(f"{CONFIG_MAPS}/mine", config_map(CONFIGURATION))
     cluster, _ = read(server_at, for_path(SCHEDULER_PODS, pods), mine, feature_gates={"DRAExtendedResource": True})
-    assert cluster.picture is not None
-    assert cluster.picture.configured_by == "ConfigMap kube-system/mine"
+    assert cluster.provenance is not None
+    assert cluster.provenance.configured_by == "ConfigMap kube-system/mine"
     assert cluster.feature_gates == {"StorageCapacityScoring": True, "DRAExtendedResource": True}
 
 
@@ -465,8 +465,8 @@ def test_the_instances_of_the_scheduler_are_told_apart(server_at: ServerAt) -> N
     )
     pods = Response(body=json.dumps({"kind": "PodList", "metadata": {}, "items": [one, two]}).encode())
     cluster, _ = read(server_at, for_path(SCHEDULER_PODS, pods))
-    assert cluster.picture is not None
-    assert [(each.name, each.version, each.flags) for each in cluster.picture.instances] == [
+    assert cluster.provenance is not None
+    assert [(each.name, each.version, each.flags) for each in cluster.provenance.instances] == [
         ("kube-scheduler-a", "v1.36.2", {"leader-elect": "true"}),
         ("kube-scheduler-b", "v1.36.1", {"leader-elect": "true"}),
     ]

@@ -17,7 +17,7 @@ from kschedctl.cli.source import load
 from kschedctl.scheduler.scheduler import Scheduler
 from kschedctl.sources.extenders.recording import Recorder
 from kschedctl.sources.extenders.whole_pods import PodBesides, WholePods
-from kschedctl.studies.controllers.stand_in import StandIn
+from kschedctl.studies.controllers.asked_pod import AskedPod
 
 PATH = "/api/v1/namespaces/lab/pods/p01-cpu"
 LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
@@ -54,6 +54,6 @@ def test_a_pod_of_a_live_cluster(
         cluster = load(source)
         pod = cluster.pod("lab", "p01-cpu")
         assert pod is not None
-        remember(recorder, [StandIn(Scheduler(cluster), pod)], Inquiry(cluster), source)
+        remember(recorder, [AskedPod(Scheduler(cluster), pod)], Inquiry(cluster), source)
         assert (PATH in api.paths()) is bool(extenders)
     assert recorder.known == (known if extenders else {})

@@ -8,7 +8,7 @@ from test_recordings import NEVER_TRIED, PENDING, TRIED
 import kschedctl
 from kschedctl.scheduler.scheduler import Scheduler
 from kschedctl.studies.audit.audit import audit
-from kschedctl.studies.audit.ground import Ground
+from kschedctl.studies.audit.audited_cluster import AuditedCluster
 from kschedctl.studies.audit.pending import pending_section
 from kschedctl.studies.audit.queue import queue_section
 
@@ -18,12 +18,12 @@ PREEMPTING = {"batch/p24-preempting", "batch/p25-preempting-pdb"}
 
 
 @pytest.fixture(scope="module")
-def ground() -> Ground:
-    return Ground(Scheduler(kschedctl.Cluster.from_objects(PENDING["objects"])), NOW)
+def audited() -> AuditedCluster:
+    return AuditedCluster(Scheduler(kschedctl.Cluster.from_objects(PENDING["objects"])), NOW)
 
 
-def test_every_pod_that_was_refused_is_unschedulable_or_waits_for_its_victims(ground: Ground) -> None:
-    causes = {pod: each.cause for each in pending_section(ground).waiting for pod in each.pods}
+def test_every_pod_that_was_refused_is_unschedulable_or_waits_for_its_victims(audited: AuditedCluster) -> None:
+    causes = {pod: each.cause for each in pending_section(audited).waiting for pod in each.pods}
     assert causes.keys() == TRIED.keys() | NEVER_TRIED.keys()
     assert {pod for pod, cause in causes.items() if cause == "preemption"} == PREEMPTING
     assert {pod for pod, cause in causes.items() if cause == "unschedulable"} == TRIED.keys() - PREEMPTING
@@ -33,17 +33,17 @@ def test_every_pod_that_was_refused_is_unschedulable_or_waits_for_its_victims(gr
     }
 
 
-def test_victims_have_two_hours_from_when_they_were_asked_to_go(ground: Ground) -> None:
+def test_victims_have_two_hours_from_when_they_were_asked_to_go(audited: AuditedCluster) -> None:
     """Their terminationGracePeriodSeconds is 7200, and metadata.deletionTimestamp 23:56:08."""
-    (waiting,) = (each for each in pending_section(ground).waiting if each.cause == "preemption")
+    (waiting,) = (each for each in pending_section(audited).waiting if each.cause == "preemption")
     assert {(each.node, each.asked, each.due, each.overdue) for each in waiting.victims} == {
         ("w9", "2026-11-20T21:56:08Z", "2026-11-20T23:56:08Z", ""),
         ("w8", "2026-11-20T21:56:08Z", "2026-11-20T23:56:08Z", ""),
     }
 
 
-def test_queues(ground: Ground) -> None:
-    queues = {pod: each.queue for each in queue_section(ground).queued for pod in each.pods}
+def test_queues(audited: AuditedCluster) -> None:
+    queues = {pod: each.queue for each in queue_section(audited).queued for pod in each.pods}
     assert {pod for pod, queue in queues.items() if queue == "unschedulable"} == set(TRIED)
     assert {pod for pod, queue in queues.items() if queue == "none"} == {"lab/p22-other-scheduler"}
     assert {pod for pod, queue in queues.items() if queue == "gated"} == NEVER_TRIED.keys() - {
@@ -51,5 +51,5 @@ def test_queues(ground: Ground) -> None:
     }
 
 
-def test_an_audit_has_the_sections_that_are_asked_for(ground: Ground) -> None:
-    assert [each.name for each in audit(ground, ["queue", "pending"]).sections] == ["pending", "queue"]
+def test_an_audit_has_the_sections_that_are_asked_for(audited: AuditedCluster) -> None:
+    assert [each.name for each in audit(audited, ["queue", "pending"]).sections] == ["pending", "queue"]

@@ -10,7 +10,7 @@ from test_recordings import PENDING
 from kschedctl.api.quantity import milli_value
 from kschedctl.cluster import Cluster
 from kschedctl.scheduler.scheduler import Scheduler
-from kschedctl.studies.audit.ground import Ground
+from kschedctl.studies.audit.audited_cluster import AuditedCluster
 from kschedctl.studies.audit.packing import packing_section
 from kschedctl.studies.audit.races import races_section
 from kschedctl.studies.drain import drain
@@ -20,8 +20,8 @@ PODS = [d for d in PENDING["objects"] if d["kind"] == "Pod"]
 
 
 @pytest.fixture(scope="module")
-def ground() -> Ground:
-    return Ground(Scheduler(Cluster.from_objects(PENDING["objects"])))
+def audited() -> AuditedCluster:
+    return AuditedCluster(Scheduler(Cluster.from_objects(PENDING["objects"])))
 
 
 def free_cpu() -> Counter[str]:
@@ -34,8 +34,8 @@ def free_cpu() -> Counter[str]:
     return free
 
 
-def test_what_is_free_and_stranded_adds_up(ground: Ground) -> None:
-    found, free = packing_section(ground), free_cpu()
+def test_what_is_free_and_stranded_adds_up(audited: AuditedCluster) -> None:
+    found, free = packing_section(audited), free_cpu()
     cpu = {pool.pool: next(each for each in pool.resources if each.resource == "cpu") for pool in found.pools}
     cordoned = {name for name, node in NODES.items() if node["spec"].get("unschedulable")}
     assert cpu["general"].free == sum(free[name] for name in NODES.keys() - cordoned if not name.startswith("gpu"))
@@ -45,16 +45,16 @@ def test_what_is_free_and_stranded_adds_up(ground: Ground) -> None:
     assert stranded.free["cpu"] == cpu["general"].stranded == free["w8"] + free["w9"]
 
 
-def test_nodes_that_are_nominated_are_kept_and_one_that_can_go_drains_safely(ground: Ground) -> None:
+def test_nodes_that_are_nominated_are_kept_and_one_that_can_go_drains_safely(audited: AuditedCluster) -> None:
     """Two preempting pods wait for w8 and w9."""
-    found = packing_section(ground)
+    found = packing_section(audited)
     tried = {each.node for each in (*found.emptied, *found.kept)}
     assert tried | {"w8", "w9"} == {name for name, node in NODES.items() if not node["spec"].get("unschedulable")}
-    assert drain(ground.cluster, [found.emptied[0].node]).drained
+    assert drain(audited.cluster, [found.emptied[0].node]).drained
 
 
-def test_one_scheduler_places_pods(ground: Ground) -> None:
-    found = races_section(ground)
+def test_one_scheduler_places_pods(audited: AuditedCluster) -> None:
+    found = races_section(audited)
     assert (found.state, found.rivals) == ("sound", ())
     assert found.races is not None
     assert found.races.results[0].nodes == 12

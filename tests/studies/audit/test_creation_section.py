@@ -7,14 +7,14 @@ from failed_creations import LATER, case, cases, objects
 import kschedctl
 from kschedctl.reports.audit.creation import CreationSection
 from kschedctl.scheduler.scheduler import Scheduler
+from kschedctl.studies.audit.audited_cluster import AuditedCluster
 from kschedctl.studies.audit.creation import creation_section
-from kschedctl.studies.audit.ground import Ground
 
 GROUNDS = {"ReplicaSet", "ReplicationController", "StatefulSet", "Deployment", "DaemonSet", "Job", "Event"}
 
 
 def section(cluster: kschedctl.Cluster) -> CreationSection:
-    return creation_section(Ground(Scheduler(cluster), LATER))
+    return creation_section(AuditedCluster(Scheduler(cluster), LATER))
 
 
 def test_every_workload_that_lacks_pods_is_an_error() -> None:

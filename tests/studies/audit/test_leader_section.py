@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
-from kschedctl.cluster import Cluster, Picture, SchedulerInstance
+from kschedctl.cluster import Cluster, Provenance, SchedulerInstance
 from kschedctl.reports.audit.leader import LeaderSection
 from kschedctl.scheduler.scheduler import Scheduler
 from kschedctl.sources.anonymize.cluster import anonymized
-from kschedctl.studies.audit.ground import Ground
+from kschedctl.studies.audit.audited_cluster import AuditedCluster
 from kschedctl.studies.audit.leader import leader_section
 
 Json = dict[str, Any]
@@ -63,7 +63,7 @@ def pod(name: str, scheduler: str, on: str = "") -> Json:
 
 def section(*objects: Json, now: str = NOW, earlier: tuple[Json, ...] = (), **settings: Any) -> LeaderSection:
     before = Scheduler(Cluster.from_objects(earlier)) if earlier else None
-    return leader_section(Ground(Scheduler(Cluster.from_objects(objects, **settings)), now, earlier=before))
+    return leader_section(AuditedCluster(Scheduler(Cluster.from_objects(objects, **settings)), now, earlier=before))
 
 
 def found(made: LeaderSection) -> dict[str, str]:
@@ -159,8 +159,8 @@ def seen(*instances: SchedulerInstance) -> LeaderSection:
     cluster = Cluster.from_objects([FRESH, OTHER])
     from dataclasses import replace  # noqa: PLC0415
 
-    cluster = replace(cluster, picture=Picture(server="https://api", read_at=NOW, instances=instances))
-    return leader_section(Ground(Scheduler(cluster), NOW))
+    cluster = replace(cluster, provenance=Provenance(server="https://api", read_at=NOW, instances=instances))
+    return leader_section(AuditedCluster(Scheduler(cluster), NOW))
 
 
 def test_instances_that_do_not_run_alike() -> None:
@@ -195,7 +195,7 @@ def test_a_lease_of_another_name_and_no_election_at_all() -> None:
 
 def test_under_pseudonyms_it_is_the_same_lease() -> None:
     cluster = anonymized(Cluster.from_objects([lease("kube-scheduler", at(59, 40)), OTHER, elected(1)])).cluster
-    made = leader_section(Ground(Scheduler(cluster), NOW))
+    made = leader_section(AuditedCluster(Scheduler(cluster), NOW))
     assert found(made) == {"stale": "error"}
     assert made.leases[0].elections == 1
 

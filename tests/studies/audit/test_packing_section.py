@@ -9,7 +9,7 @@ import pytest
 from kschedctl.cluster import Cluster
 from kschedctl.reports.audit.packing import PackingSection
 from kschedctl.scheduler.scheduler import Scheduler
-from kschedctl.studies.audit.ground import Ground
+from kschedctl.studies.audit.audited_cluster import AuditedCluster
 from kschedctl.studies.audit.packing import USUAL, packing_section
 from kschedctl.studies.drain import drain
 from kschedctl.studies.packing.emptying import Limits
@@ -56,7 +56,7 @@ def pods(app: str, number: int, node_name: str, cpu: str, memory: str = "", *, k
 
 def section(objects: list[Json], limits: Limits = USUAL, complete: bool = True) -> PackingSection:
     cluster = Cluster.from_objects(objects, assume_complete=complete)
-    return packing_section(Ground(Scheduler(cluster)), limits)
+    return packing_section(AuditedCluster(Scheduler(cluster)), limits)
 
 
 FAULT = [

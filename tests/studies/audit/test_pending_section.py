@@ -12,7 +12,7 @@ import kschedctl
 from kschedctl.reports.audit.pending import PendingSection
 from kschedctl.reports.explanation import FirstFailReport
 from kschedctl.scheduler.scheduler import Scheduler
-from kschedctl.studies.audit.ground import Ground
+from kschedctl.studies.audit.audited_cluster import AuditedCluster
 from kschedctl.studies.audit.pending import pending_section
 from kschedctl.studies.audit.queue import queue_section
 
@@ -22,7 +22,7 @@ GANG = {"schedulingGroup": {"podGroupName": "g"}}
 
 
 def section(*documents: Json, now: str = NOW, **settings: Any) -> PendingSection:
-    return pending_section(Ground(Scheduler(kschedctl.Cluster.from_objects(documents, **settings)), now))
+    return pending_section(AuditedCluster(Scheduler(kschedctl.Cluster.from_objects(documents, **settings)), now))
 
 
 def created(document: Json, time: str = LONG_AGO) -> Json:
@@ -226,21 +226,21 @@ def test_a_gang_that_is_not_complete() -> None:
 
 
 def test_a_pod_that_waits_before_it_is_bound_is_not_stuck() -> None:
-    ground = Ground(Scheduler(kschedctl.Cluster.from_objects([node("n1"), created(pod("fits"))])), NOW)
-    (alike,) = ground.replay
+    audited = AuditedCluster(Scheduler(kschedctl.Cluster.from_objects([node("n1"), created(pod("fits"))])), NOW)
+    (alike,) = audited.replay
     waits = replace(alike.explanation, permit={"n1": FirstFailReport("Quorum", "Wait", ("for two more",))})
-    vars(ground)["replay"] = (alike._replace(explanation=waits),)
-    found = pending_section(ground)
+    vars(audited)["replay"] = (alike._replace(explanation=waits),)
+    found = pending_section(audited)
     assert ([(each.cause, each.reason) for each in found.waiting], found.state) == (
         [("permit", "for two more")],
         "sound",
     )
-    assert [each.queue for each in queue_section(ground).queued] == ["permit"]
+    assert [each.queue for each in queue_section(audited).queued] == ["permit"]
 
 
 def test_other_pods_may_wait_where_pods_were_not_read() -> None:
     cluster = kschedctl.Cluster.from_objects([node("n1")], assume_complete=False)
-    found = pending_section(Ground(Scheduler(cluster), NOW))
+    found = pending_section(AuditedCluster(Scheduler(cluster), NOW))
     assert (found.state, found.undecided) == ("unknown", True)
 
 
@@ -249,6 +249,6 @@ def test_a_pod_that_fits_as_far_as_is_known_is_no_fault_yet() -> None:
     claims = [{"name": "v", "persistentVolumeClaim": {"claimName": "data"}}]
     objects = [node("n1"), created(pod("fits", volumes=claims), LONG_AGO)]
     cluster = kschedctl.Cluster.from_objects(objects, assume_complete=False)
-    found = pending_section(Ground(Scheduler(cluster), NOW))
+    found = pending_section(AuditedCluster(Scheduler(cluster), NOW))
     assert told(found) == [("stuck", "note", "Pod d/fits")]
     assert (found.state, found.undecided) == ("unknown", True)

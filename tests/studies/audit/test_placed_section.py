@@ -10,7 +10,7 @@ import pytest
 from kschedctl.cluster import Cluster
 from kschedctl.reports.audit.placed import PlacedSection
 from kschedctl.scheduler.scheduler import Scheduler
-from kschedctl.studies.audit.ground import Ground
+from kschedctl.studies.audit.audited_cluster import AuditedCluster
 from kschedctl.studies.audit.placed import placed_section
 from kschedctl.studies.running_pods.replayed import AFFINITY, PODS, PORTS, SPREAD, replayed
 
@@ -46,7 +46,7 @@ def pod(name: str, on: str, cpu: str = "1", owner: str = "ReplicaSet", at: str =
 
 def section(*objects: Json, complete: bool = True) -> PlacedSection:
     cluster = Cluster.from_objects(objects, assume_complete=complete)
-    return placed_section(Ground(Scheduler(cluster), NOW))
+    return placed_section(AuditedCluster(Scheduler(cluster), NOW))
 
 
 def found(*objects: Json) -> dict[str, str]:

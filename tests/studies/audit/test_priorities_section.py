@@ -16,7 +16,7 @@ from kschedctl.cluster import Cluster, Gap
 from kschedctl.errors import UsageError
 from kschedctl.reports.audit.priorities import PrioritiesSection
 from kschedctl.scheduler.scheduler import Scheduler
-from kschedctl.studies.audit.ground import Ground, Thresholds
+from kschedctl.studies.audit.audited_cluster import AuditedCluster, Thresholds
 from kschedctl.studies.audit.priorities import priorities_section
 from kschedctl.studies.priorities.growth import PriorityLimits
 from kschedctl.studies.priorities.tiers import Tiers
@@ -51,7 +51,7 @@ def section(*objects: Json, now: str = NOW, gaps: dict[str, Gap] | None = None, 
     if gaps:
         cluster.gaps.update(gaps)  # type: ignore[attr-defined]
     thresholds = Thresholds(priorities=PriorityLimits(**limits))
-    return priorities_section(Ground(Scheduler(cluster), now, thresholds))
+    return priorities_section(AuditedCluster(Scheduler(cluster), now, thresholds))
 
 
 def rules(found: PrioritiesSection) -> list[tuple[str, str, str]]:

@@ -7,10 +7,10 @@ from typing import Any
 from small import Json, node, pod
 
 import kschedctl
-from kschedctl.cluster import Picture
+from kschedctl.cluster import Provenance
 from kschedctl.reports.audit.queue import QueueSection
 from kschedctl.scheduler.scheduler import Scheduler
-from kschedctl.studies.audit.ground import Ground
+from kschedctl.studies.audit.audited_cluster import AuditedCluster
 from kschedctl.studies.audit.queue import queue_section
 
 BEFORE, NOW, MUCH_LATER = "2026-05-06T09:00:00Z", "2026-05-06T09:02:00Z", "2026-05-06T09:30:00Z"
@@ -44,7 +44,7 @@ def refusal(name: str, time: str, **fields: Any) -> Json:
 
 
 def section(*documents: Json, earlier: Scheduler | None = None, now: str = NOW) -> QueueSection:
-    return queue_section(Ground(scheduler(*documents), now, earlier=earlier))
+    return queue_section(AuditedCluster(scheduler(*documents), now, earlier=earlier))
 
 
 def queues(found: QueueSection) -> dict[str, tuple[str, ...]]:
@@ -132,5 +132,5 @@ def test_a_pod_behind_others_is_not_missed() -> None:
 
 def test_a_moment_is_named_by_its_time() -> None:
     before = kschedctl.Cluster.from_objects([node("n1")], assume_complete=True)
-    object.__setattr__(before, "picture", Picture("https://x", read_at=BEFORE))
+    object.__setattr__(before, "provenance", Provenance("https://x", read_at=BEFORE))
     assert section(node("n1"), earlier=Scheduler(before)).before == BEFORE

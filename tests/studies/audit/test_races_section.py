@@ -9,7 +9,7 @@ import pytest
 from kschedctl.cluster import Cluster
 from kschedctl.reports.audit.races import RacesSection
 from kschedctl.scheduler.scheduler import Scheduler
-from kschedctl.studies.audit.ground import Ground
+from kschedctl.studies.audit.audited_cluster import AuditedCluster
 from kschedctl.studies.audit.races import races_section, rivals_of
 
 Json = dict[str, Any]
@@ -48,7 +48,7 @@ def filled(nodes: int, others_on: int = 0, lag: int = 1) -> list[Json]:
 
 
 def section(objects: list[Json], complete: bool = True) -> RacesSection:
-    return races_section(Ground(Scheduler(Cluster.from_objects(objects, assume_complete=complete))))
+    return races_section(AuditedCluster(Scheduler(Cluster.from_objects(objects, assume_complete=complete))))
 
 
 def test_one_scheduler_and_quick_kubelets_are_sound() -> None:

@@ -15,7 +15,7 @@ from kschedctl.cluster import Gap
 from kschedctl.reports.audit.topology import SpreadPromise, TopologySection
 from kschedctl.scheduler.scheduler import Scheduler
 from kschedctl.scheduler.simulation.simulation import Simulation
-from kschedctl.studies.audit.ground import Ground
+from kschedctl.studies.audit.audited_cluster import AuditedCluster
 from kschedctl.studies.audit.topology import EVERYTHING, TopologyScope, topology_section
 
 NODES = [node(f"{zone}{i}", zone, pods="110", cpu="100") for zone in "abc" for i in (1, 2)]
@@ -39,7 +39,7 @@ def spread(app: str, max_skew: int = 1, key: str = ZONE, **fields: Any) -> Json:
 
 def section(*documents: Json, asked: TopologyScope = EVERYTHING, nodes: list[Json] = NODES) -> TopologySection:
     cluster = kschedctl.Cluster.from_objects([*nodes, *documents])
-    return topology_section(Ground(Scheduler(cluster)), asked)
+    return topology_section(AuditedCluster(Scheduler(cluster)), asked)
 
 
 def told(found: TopologySection) -> list[tuple[str, str, str]]:
@@ -223,5 +223,5 @@ def test_pods_that_cannot_come_back_are_found() -> None:
 
 def test_without_all_pods_nothing_is_said_to_be_sound() -> None:
     cluster = replace(kschedctl.Cluster.from_objects(NODES), gaps={"Pod": Gap("could not be read")})
-    found = topology_section(Ground(Scheduler(cluster)))
+    found = topology_section(AuditedCluster(Scheduler(cluster)))
     assert (found.state, found.undecided) == ("unknown", True)

@@ -11,7 +11,7 @@ from kschedctl.errors import UsageError
 from kschedctl.reports.audit.sampling import SamplingCosts, SamplingPoint
 from kschedctl.scheduler.scheduler import Scheduler
 from kschedctl.studies.audit.audit import audit
-from kschedctl.studies.audit.ground import Ground
+from kschedctl.studies.audit.audited_cluster import AuditedCluster
 from kschedctl.studies.sampled_searches import PodKind, SamplingLimits, sampling_costs, usual_costs, usual_kinds
 
 Json = dict[str, Any]
@@ -202,7 +202,7 @@ def test_running_pods_are_asked_about_where_no_pending_one_fits() -> None:
     ],
 )
 def test_the_section_of_an_audit(found: Scheduler, rules: list[str], state: str) -> None:
-    [section] = audit(Ground(found), ["sampling"]).sections
+    [section] = audit(AuditedCluster(found), ["sampling"]).sections
     assert ([finding.rule for finding in section.findings], section.state) == (rules, state)
     if rules == ["audit-sampling-loses"]:
         assert "144 of 300 nodes are looked at, and a pod loses 52.0 points" in section.findings[0].message

@@ -18,7 +18,7 @@ from kschedctl.cluster import Gap
 from kschedctl.scheduler.engine.extenders.answers import ExtenderError, MetaVictims
 from kschedctl.scheduler.engine.extenders.extender import NAME, FilterAnswer, HTTPExtender, Offered, UnheardError
 from kschedctl.scheduler.framework import Code, PluginError, Status
-from kschedctl.scheduler.framework.leaning import Effect, Lean, Unknown
+from kschedctl.scheduler.framework.dependencies import Dependency, Effect, Unknown
 from kschedctl.scheduler.framework.scores import MAX_NODE_SCORE
 from kschedctl.snapshot.fork import Fork
 from kschedctl.snapshot.nodes import NodeColumns
@@ -167,7 +167,7 @@ class Consultation:
         return answer
 
     def _lean(self, effect: Effect, unheard: UnheardError) -> None:
-        self.unknown[Unknown(Lean(NAME, effect), Gap(str(unheard)))] = None
+        self.unknown[Unknown(Dependency(NAME, effect), Gap(str(unheard)))] = None
 
 
 def _wrapped(value: int) -> int:

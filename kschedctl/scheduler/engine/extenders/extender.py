@@ -23,7 +23,7 @@ from kschedctl.scheduler.engine.extenders.answers import (
     preemption_result,
 )
 from kschedctl.scheduler.engine.extenders.settings import Extender
-from kschedctl.scheduler.framework.leaning import Effect, Lean, Unknown
+from kschedctl.scheduler.framework.dependencies import Dependency, Effect, Unknown
 from kschedctl.snapshot.nodes import NodeColumns
 from kschedctl.text.urls import shown_url
 
@@ -99,7 +99,7 @@ class HTTPExtender:
         containers = (*pod.spec.containers, *pod.spec.init_containers)
         return any(self._managed.intersection((*c.resources.requests, *c.resources.limits)) for c in containers)
 
-    def leans(self, pod: Pod) -> Iterator[Unknown]:
+    def unknowns(self, pod: Pod) -> Iterator[Unknown]:
         """What an answer about a pod leans on as long as it is not asked."""
         if self.call is not None or not self.is_interested(pod):
             return
@@ -110,7 +110,7 @@ class HTTPExtender:
         }
         for effect, verb in effects.items():
             if verb:
-                yield Unknown(Lean(NAME, effect), UNASKED)
+                yield Unknown(Dependency(NAME, effect), UNASKED)
 
     def filter(self, pod: Mapping[str, Any], offered: Offered, nodes: NodeColumns) -> FilterAnswer:
         """Raises ExtenderError, UnheardError."""

@@ -30,10 +30,10 @@ from kschedctl.scheduler.framework import (
     required_state,
 )
 from kschedctl.scheduler.framework.declaration import DeclaredPlugin, NextStep
+from kschedctl.scheduler.framework.dependencies import Dependency, Unknown
 from kschedctl.scheduler.framework.events import NODE, POD, ActionType, ClusterEventWithHint
 from kschedctl.scheduler.framework.extended_resources import IN_MEMORY_NAME
 from kschedctl.scheduler.framework.feature_gates import FeatureGates
-from kschedctl.scheduler.framework.leaning import Lean, Unknown
 from kschedctl.scheduler.framework.pod_traits import USES_DEVICES
 from kschedctl.scheduler.framework.scores import normalize_by_max
 from kschedctl.scheduler.framework.waking import ADD, EITHER, WakeTrigger, listed
@@ -108,17 +108,17 @@ class DynamicResources(DeclaredPlugin["Evaluation", "Evaluation"]):
         """Versions without arguments of it do not look at what is given as such."""
         return cls(args if isinstance(args, DynamicResourcesArgs) else DynamicResourcesArgs(), Features.of(gates))
 
-    def leans(self, info: PodInfo, view: Fork) -> Iterator[Lean]:
+    def dependencies(self, info: PodInfo, view: Fork) -> Iterator[Dependency]:
         if not view.objects.gaps:
             return
-        from kschedctl.scheduler.plugins.dynamic_resources.claim_leans import claim_leans  # noqa: PLC0415 - for few pods
+        from kschedctl.scheduler.plugins.dynamic_resources.claim_dependencies import claim_dependencies  # noqa: PLC0415 - for few pods
 
-        yield from claim_leans(info, view, self.features)
+        yield from claim_dependencies(info, view, self.features)
 
     def doubts(self, info: PodInfo, view: Fork) -> Iterator[Unknown]:
         """Regular expressions of selectors that cannot be run here."""
         if info.spec.resource_claims or (self.features.extended_resource and view.objects.of("DeviceClass")):
-            from kschedctl.scheduler.plugins.dynamic_resources.claim_leans import pattern_doubts  # noqa: PLC0415 - for few pods
+            from kschedctl.scheduler.plugins.dynamic_resources.claim_dependencies import pattern_doubts  # noqa: PLC0415 - for few pods
 
             yield from pattern_doubts(self.name, info, view, self.features)
 

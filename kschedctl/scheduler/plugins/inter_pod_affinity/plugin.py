@@ -26,11 +26,11 @@ from kschedctl.scheduler.framework import (
 )
 from kschedctl.scheduler.framework.arguments import PluginArgs
 from kschedctl.scheduler.framework.declaration import DeclaredPlugin, NextStep
+from kschedctl.scheduler.framework.dependencies import Dependency, Effect
 from kschedctl.scheduler.framework.events import NODE, POD, ActionType, ClusterEventWithHint, node_actions, pod_actions
 from kschedctl.scheduler.framework.facts import TopologyLabelMissing
 from kschedctl.scheduler.framework.feature_gates import FeatureGates
 from kschedctl.scheduler.framework.field_errors import invalid
-from kschedctl.scheduler.framework.leaning import Effect, Lean
 from kschedctl.scheduler.framework.strict_decoding import Int32
 from kschedctl.scheduler.framework.waking import WakeTrigger
 from kschedctl.scheduler.plugins.inter_pod_affinity import hints
@@ -111,7 +111,7 @@ class InterPodAffinity(DeclaredPlugin[FilterState, TopologyCounts]):
     def make(cls, args: InterPodAffinityArgs, gates: FeatureGates) -> Self:
         return cls(args, as_documented=gates.minor < 34)
 
-    def leans(self, info: PodInfo, view: Fork) -> Iterator[Lean]:
+    def dependencies(self, info: PodInfo, view: Fork) -> Iterator[Dependency]:
         """Terms that select namespaces by their labels: the pod's own, and those of the pods that run."""
 
         def running(*of: str) -> Iterator[AffinityTerm]:
@@ -120,10 +120,10 @@ class InterPodAffinity(DeclaredPlugin[FilterState, TopologyCounts]):
         required = (*info.required_affinity, *info.required_anti_affinity, *running("required_anti_affinity"))
         preferred = (*info.preferred_affinity, *info.preferred_anti_affinity)
         if any(term.by_namespace_labels for term in required):
-            yield Lean("Namespace", Effect.EITHER)
+            yield Dependency("Namespace", Effect.EITHER)
         others = running("required_affinity", "preferred_affinity", "preferred_anti_affinity")
         if any(term.by_namespace_labels for term in (*preferred, *others)):
-            yield Lean("Namespace", Effect.SCORES)
+            yield Dependency("Namespace", Effect.SCORES)
 
     def pre_filter(self, info: PodInfo, view: Fork) -> PreFilterResult[FilterState]:
         if errors := info.affinity_errors:

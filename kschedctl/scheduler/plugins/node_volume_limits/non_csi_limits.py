@@ -11,11 +11,11 @@ import numpy as np
 from kschedctl.api.arrays import Bools, Counts
 from kschedctl.scheduler.framework import PRE_FILTER_SKIP, Code, PluginError, PreFilterResult, Rejection
 from kschedctl.scheduler.framework.declaration import NEVER, DeclaredPlugin
+from kschedctl.scheduler.framework.dependencies import Dependency, Effect
 from kschedctl.scheduler.framework.events import NODE, POD, ActionType, ClusterEventWithHint
 from kschedctl.scheduler.framework.feature_gates import FeatureGates
-from kschedctl.scheduler.framework.leaning import Effect, Lean
 from kschedctl.scheduler.framework.pod_traits import USES_DISKS
-from kschedctl.scheduler.plugins.helper.volumes.claim_leans import CLAIM_KINDS, claim_leans
+from kschedctl.scheduler.plugins.helper.volumes.claim_dependencies import CLAIM_KINDS, claim_dependencies
 from kschedctl.scheduler.plugins.helper.volumes.csi_nodes import NO_LIMIT
 from kschedctl.scheduler.plugins.helper.volumes.listers import NotFoundError, listers
 from kschedctl.scheduler.plugins.node_volume_limits.attachments import AttachedVolume, node_attachments
@@ -54,11 +54,11 @@ class NonCSILimits(DeclaredPlugin):
     default_until = 30
     disks: ClassVar[InTreeDisks]
 
-    def leans(self, info: PodInfo, view: Fork) -> Iterator[Lean]:
+    def dependencies(self, info: PodInfo, view: Fork) -> Iterator[Dependency]:
         """Where a node has no CSINode, the disks of its other pods count too."""
         if self._may_attach(info):
-            yield from claim_leans(info, listers(view))
-            yield from (Lean(kind, Effect.REFUSES) for kind in self.kinds)
+            yield from claim_dependencies(info, listers(view))
+            yield from (Dependency(kind, Effect.REFUSES) for kind in self.kinds)
 
     def events_to_register(self, gates: FeatureGates) -> Iterator[ClusterEventWithHint]:
         yield ClusterEventWithHint(NODE, ActionType.ADD)

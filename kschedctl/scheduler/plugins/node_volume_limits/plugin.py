@@ -13,13 +13,13 @@ from kschedctl.api.kube_version import NEWEST, ByVersion, KubeVersion
 from kschedctl.api.objects import Volume
 from kschedctl.scheduler.framework import PRE_FILTER_SKIP, Code, Fragment, PluginError, PreFilterResult, Rejection
 from kschedctl.scheduler.framework.declaration import DeclaredPlugin, NextStep
+from kschedctl.scheduler.framework.dependencies import Dependency, Effect
 from kschedctl.scheduler.framework.events import POD, ClusterEventWithHint
 from kschedctl.scheduler.framework.feature_gates import FeatureGates
-from kschedctl.scheduler.framework.leaning import Effect, Lean
 from kschedctl.scheduler.framework.pod_traits import USES_DISKS
 from kschedctl.scheduler.framework.waking import ADD, DELETE, UPDATE, WakeTrigger
 from kschedctl.scheduler.plugins.helper.signing import signed_volumes
-from kschedctl.scheduler.plugins.helper.volumes.claim_leans import CLAIM_KINDS, claim_leans
+from kschedctl.scheduler.plugins.helper.volumes.claim_dependencies import CLAIM_KINDS, claim_dependencies
 from kschedctl.scheduler.plugins.helper.volumes.csi_migration import PLUGINS
 from kschedctl.scheduler.plugins.helper.volumes.csi_nodes import NO_LIMIT
 from kschedctl.scheduler.plugins.helper.volumes.hints import named_claims
@@ -93,16 +93,16 @@ class NodeVolumeLimits(DeclaredPlugin):
     def make(cls, args: None, gates: FeatureGates) -> Self:
         return cls(gates.enabled("VolumeLimitScaling"), gates.release)
 
-    def leans(self, info: PodInfo, view: Fork) -> Iterator[Lean]:
+    def dependencies(self, info: PodInfo, view: Fork) -> Iterator[Dependency]:
         """Where some node limits a driver, the volumes of its other pods count too."""
         if not any(map(self._may_attach, info.spec.volumes)):
             return
         found = listers(view)
-        yield from claim_leans(info, found)
+        yield from claim_dependencies(info, found)
         of_others = OF_OTHERS if self.counts_without_pods else OF_OTHER_PODS
         counted = of_others if self._limited(view).any() else ()
         for kind in ("CSINode", *counted, *["CSIDriver"] * self.limit_scaling):
-            yield Lean(kind, Effect.REFUSES)
+            yield Dependency(kind, Effect.REFUSES)
 
     def events_to_register(self, gates: FeatureGates) -> Iterator[ClusterEventWithHint]:
         return hints.events_to_register(gates, self._may_attach)

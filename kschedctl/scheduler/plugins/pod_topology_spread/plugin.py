@@ -21,6 +21,7 @@ from kschedctl.scheduler.framework import (
     required_state,
 )
 from kschedctl.scheduler.framework.declaration import DeclaredPlugin, NextStep
+from kschedctl.scheduler.framework.dependencies import Dependency, Effect
 from kschedctl.scheduler.framework.events import (
     NODE,
     POD,
@@ -33,7 +34,6 @@ from kschedctl.scheduler.framework.events import (
 )
 from kschedctl.scheduler.framework.facts import TopologyLabelMissing
 from kschedctl.scheduler.framework.feature_gates import FeatureGates
-from kschedctl.scheduler.framework.leaning import Effect, Lean
 from kschedctl.scheduler.framework.waking import ADD, DELETE, WakeTrigger, changed_as_new, labelled, listed
 from kschedctl.scheduler.plugins.pod_topology_spread import hints
 from kschedctl.scheduler.plugins.pod_topology_spread.among import SpreadAmong
@@ -103,13 +103,13 @@ class PodTopologySpread(DeclaredPlugin[list[DomainCounts], tuple[Scores, Bools |
             comparison_operators=gates.enabled("TaintTolerationComparisonOperators"),
         )
 
-    def leans(self, info: PodInfo, view: Fork) -> Iterator[Lean]:
+    def dependencies(self, info: PodInfo, view: Fork) -> Iterator[Dependency]:
         """Default constraints count the pods that services and the owner select."""
         if info.spec.topology_spread_constraints or not self.settings.defaults:
             return
         hard = any(constraint.when_unsatisfiable == HARD for constraint in self.settings.defaults)
         for kind in selecting_kinds(info):
-            yield Lean(kind, Effect.EITHER if hard else Effect.SCORES)
+            yield Dependency(kind, Effect.EITHER if hard else Effect.SCORES)
 
     def events_to_register(self, gates: FeatureGates) -> Iterator[ClusterEventWithHint]:
         of_pods = pod_actions(ActionType.ADD | ActionType.UPDATE_POD_LABEL | ActionType.DELETE, gates)

@@ -28,16 +28,16 @@ from kschedctl.scheduler.framework import (
     Status,
 )
 from kschedctl.scheduler.framework.declaration import DeclaredPlugin
+from kschedctl.scheduler.framework.dependencies import Dependency
 from kschedctl.scheduler.framework.events import NODE, ActionType, ClusterEventWithHint
 from kschedctl.scheduler.framework.facts import Fact
 from kschedctl.scheduler.framework.feature_gates import FeatureGates
-from kschedctl.scheduler.framework.leaning import Lean
 from kschedctl.scheduler.framework.pod_traits import USES_DISKS
 from kschedctl.scheduler.framework.waking import ADD, EITHER, UPDATE, WakeTrigger, listed
 from kschedctl.scheduler.plugins.helper.shape import UtilizationShapePoint, shape_points
 from kschedctl.scheduler.plugins.helper.signing import signed_volumes
 from kschedctl.scheduler.plugins.helper.volumes import hints
-from kschedctl.scheduler.plugins.helper.volumes.claim_leans import CLAIM_KINDS, LOOK_AT_CLAIM, claim_leans
+from kschedctl.scheduler.plugins.helper.volumes.claim_dependencies import CLAIM_KINDS, LOOK_AT_CLAIM, claim_dependencies
 from kschedctl.scheduler.plugins.helper.volumes.hints import named_claims
 from kschedctl.scheduler.plugins.helper.volumes.listers import (
     Listers,
@@ -155,8 +155,8 @@ class VolumeBinding(DeclaredPlugin[BindingState, BindingState]):
         shape = args.shape if gates.enabled(CAPACITY_GATE.at(gates.release)) else None
         return cls(shape, gates.enabled("VolumeAttributesClass"), gates.release)
 
-    def leans(self, info: PodInfo, view: Fork) -> Iterator[Lean]:
-        return claim_leans(info, listers(view))
+    def dependencies(self, info: PodInfo, view: Fork) -> Iterator[Dependency]:
+        return claim_dependencies(info, listers(view))
 
     def events_to_register(self, gates: FeatureGates) -> Iterator[ClusterEventWithHint]:
         return hints.volume_binding_events(gates)

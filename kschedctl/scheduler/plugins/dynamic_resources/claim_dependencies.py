@@ -9,8 +9,8 @@ from kschedctl.api.resource_names import is_dra_extended
 from kschedctl.cel.errors import CompileError
 from kschedctl.cel.library import regular_expressions
 from kschedctl.cluster import Gap
+from kschedctl.scheduler.framework.dependencies import Dependency, Effect, Unknown
 from kschedctl.scheduler.framework.extended_resources import backed, backing_classes
-from kschedctl.scheduler.framework.leaning import Effect, Lean, Unknown
 from kschedctl.scheduler.plugins.dynamic_resources.claims import ClaimError, claim_name
 from kschedctl.scheduler.plugins.dynamic_resources.devices import SELECTS_BY_CEL
 from kschedctl.scheduler.plugins.dynamic_resources.inventory import Inventory, inventory_of
@@ -21,7 +21,7 @@ from kschedctl.snapshot.pod_info import PodInfo
 NOT_RUN = Gap("have regular expressions that only RE2 can run: install kschedctl[re2]")
 
 
-def claim_leans(info: PodInfo, view: Fork, features: Features) -> Iterator[Lean]:
+def claim_dependencies(info: PodInfo, view: Fork, features: Features) -> Iterator[Dependency]:
     """The kinds of what the pod's claims and extended resources refer to, and of what else they compete with."""
     inventory = inventory_of(view, features)
     for reference in info.spec.resource_claims:
@@ -39,10 +39,10 @@ def claim_leans(info: PodInfo, view: Fork, features: Features) -> Iterator[Lean]
     if backed(requests, backing_classes(view.objects)):
         yield from _refusing("ResourceClaim", *_devices(inventory))
     elif any(amount and is_dra_extended(name) for name, amount in requests.items()):
-        yield Lean("DeviceClass", Effect.ADMITS)
+        yield Dependency("DeviceClass", Effect.ADMITS)
 
 
-def _of_claim(claim: ResourceClaim | None, inventory: Inventory) -> Iterator[Lean]:
+def _of_claim(claim: ResourceClaim | None, inventory: Inventory) -> Iterator[Dependency]:
     yield from _refusing("ResourceClaim")
     if claim is None or claim.status.allocation is not None:
         return
@@ -65,8 +65,8 @@ def _devices(inventory: Inventory) -> Iterator[str]:
         yield "DeviceClass"
 
 
-def _refusing(*kinds: str) -> Iterator[Lean]:
-    return (Lean(kind, Effect.REFUSES) for kind in kinds)
+def _refusing(*kinds: str) -> Iterator[Dependency]:
+    return (Dependency(kind, Effect.REFUSES) for kind in kinds)
 
 
 def pattern_doubts(plugin: str, info: PodInfo, view: Fork, features: Features) -> Iterator[Unknown]:
@@ -82,7 +82,7 @@ def pattern_doubts(plugin: str, info: PodInfo, view: Fork, features: Features) -
     classes = inventory.objects.of("DeviceClass") if claims or features.extended_resource else ()
     for kind, selectors in (("ResourceClaim", own), ("DeviceClass", _class_selectors(classes))):
         if any(_is_not_run(selector, features.list_attributes) for selector in selectors):
-            yield Unknown(Lean(kind, Effect.EITHER), NOT_RUN, plugin)
+            yield Unknown(Dependency(kind, Effect.EITHER), NOT_RUN, plugin)
 
 
 def _own_selectors(claim: ResourceClaim) -> Iterator[DeviceSelector]:

@@ -1,8 +1,8 @@
 """What an answer about a pod leans on that was not read: unknown is not absent.
 
-A plugin with ``leans`` names the kinds whose missing objects could change what it says of a pod. Those that the cluster
-covers are harmless: what is not there does not exist. The others make the answer conditional, and a plugin that could
-only invent refusals is not asked at all.
+A plugin with ``dependencies`` names the kinds whose missing objects could change what it says of a pod. Those that the
+cluster covers are harmless: what is not there does not exist. The others make the answer conditional, and a plugin that
+could only invent refusals is not asked at all.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class Effect(StrEnum):
     VICTIMS = "victims"
 
 
-class Lean(NamedTuple):
+class Dependency(NamedTuple):
     """A kind, and what its objects could do to the answer."""
 
     kind: str
@@ -42,14 +42,14 @@ class Lean(NamedTuple):
 class Unknown(NamedTuple):
     """A lean on a kind that is not covered, of a plugin or, where that is empty, of the whole answer."""
 
-    lean: Lean
+    dependency: Dependency
     gap: Gap
     plugin: str = ""
 
 
 @runtime_checkable
-class LeaningPlugin(Plugin, Protocol):
-    def leans(self, info: PodInfo, view: Fork) -> Iterator[Lean]:
+class DependentPlugin(Plugin, Protocol):
+    def dependencies(self, info: PodInfo, view: Fork) -> Iterator[Dependency]:
         """The kinds whose missing objects could change what the plugin says of the pod.
 
         With Effect.REFUSES the plugin cannot be asked without them.
@@ -62,7 +62,7 @@ class DoubtfulPlugin(Plugin, Protocol):
         """What its answer about the pod leans on that no object tells, as what the scheduler remembers."""
 
 
-EVERYTHING = (Lean("Node", Effect.EITHER), Lean("Pod", Effect.EITHER))
+EVERYTHING = (Dependency("Node", Effect.EITHER), Dependency("Pod", Effect.EITHER))
 """What every answer leans on."""
 
 
@@ -71,26 +71,32 @@ def unknowns(plugins: Iterable[Plugin], info: PodInfo, view: Fork) -> tuple[Unkn
     cluster = view.cluster
     if not cluster.gaps:
         return ()
-    found = [Unknown(lean, gap) for lean in EVERYTHING if (gap := cluster.gap(lean.kind))]
-    found += [Unknown(lean, gap) for lean in _of_manifest(info.pod, cluster) if (gap := cluster.gap(lean.kind))]
+    found = [Unknown(dependency, gap) for dependency in EVERYTHING if (gap := cluster.gap(dependency.kind))]
+    found += [
+        Unknown(dependency, gap)
+        for dependency in _of_manifest(info.pod, cluster)
+        if (gap := cluster.gap(dependency.kind))
+    ]
     for plugin in plugins:
-        if offers(plugin, LeaningPlugin):
-            leans = dict.fromkeys(plugin.leans(info, view))
-            gaps = ((lean, cluster.gap(lean.kind, info.namespace)) for lean in leans)
-            found += [Unknown(lean, gap, plugin.name) for lean, gap in gaps if gap]
+        if offers(plugin, DependentPlugin):
+            dependencies = dict.fromkeys(plugin.dependencies(info, view))
+            gaps = ((dependency, cluster.gap(dependency.kind, info.namespace)) for dependency in dependencies)
+            found += [Unknown(dependency, gap, plugin.name) for dependency, gap in gaps if gap]
     return tuple(dict.fromkeys(found))
 
 
 def not_asked(found: Iterable[Unknown]) -> frozenset[str]:
     """The plugins that would refuse nodes for what may well exist."""
-    return frozenset(unknown.plugin for unknown in found if unknown.lean.effect is Effect.REFUSES and unknown.plugin)
+    return frozenset(
+        unknown.plugin for unknown in found if unknown.dependency.effect is Effect.REFUSES and unknown.plugin
+    )
 
 
-def _of_manifest(pod: Pod, cluster: Cluster) -> Iterator[Lean]:
+def _of_manifest(pod: Pod, cluster: Cluster) -> Iterator[Dependency]:
     """What the API server would have added to a pod that was not created yet."""
     spec = pod.spec
     known = {found.metadata.name for found in cluster.runtime_classes}
     if pod.metadata.creation_timestamp is None and spec.runtime_class_name not in (None, *known):
-        yield Lean("RuntimeClass", Effect.EITHER)
+        yield Dependency("RuntimeClass", Effect.EITHER)
     if spec.priority is None:
-        yield Lean("PriorityClass", Effect.EITHER if spec.priority_class_name else Effect.VICTIMS)
+        yield Dependency("PriorityClass", Effect.EITHER if spec.priority_class_name else Effect.VICTIMS)

@@ -56,7 +56,7 @@ def siblings(pod: Pod, made: Iterable[Pod], cluster: Cluster) -> list[Pod]:
     return [each for each in others if cluster.pod(each.metadata.namespace, each.metadata.name) is None]
 
 
-class StandIn(NamedTuple):
+class AskedPod(NamedTuple):
     """A pod as the API server holds it or would hold it, and the scheduler of the cluster that it is in or comes to.
 
     ``note`` says for whom it stands; empty for a pod that was itself asked about. ``workload``: as it is written, where
@@ -80,7 +80,7 @@ class _Reduced(NamedTuple):
     replaced: Sequence[Pod] = ()
 
 
-def created(scheduler: Scheduler, workloads: Iterable[Struct]) -> list[StandIn]:
+def created(scheduler: Scheduler, workloads: Iterable[Struct]) -> list[AskedPod]:
     """One pod of each workload, whose objects are all created in the scheduler's cluster; each pod by itself, but for
     those of a group, which come with all of that group.
 
@@ -104,7 +104,7 @@ def created(scheduler: Scheduler, workloads: Iterable[Struct]) -> list[StandIn]:
     return found
 
 
-def _with_siblings(asked: StandIn, creation: Creation) -> StandIn:
+def _with_siblings(asked: AskedPod, creation: Creation) -> AskedPod:
     """In a cluster to which the others of its group come as well."""
     scheduler, pod, note = asked.scheduler, asked.pod, asked.note
     others = siblings(pod, chain.from_iterable(creation.pods.values()), scheduler.cluster)
@@ -170,13 +170,13 @@ def _without(cluster: Cluster, pods: Sequence[Pod]) -> Cluster:
     return with_pods(cluster, {(pod.metadata.namespace, pod.metadata.name): None for pod in pods})
 
 
-def _chosen(scheduler: Scheduler, workload: Struct, pods: Sequence[Pod]) -> StandIn:
+def _chosen(scheduler: Scheduler, workload: Struct, pods: Sequence[Pod]) -> AskedPod:
     """The pod of the workload; of a DaemonSet's the first that would not be scheduled."""
     if isinstance(workload, Pod):
-        return StandIn(scheduler, pods[0])
+        return AskedPod(scheduler, pods[0])
     if isinstance(workload, DaemonSet):
         return _daemon(scheduler, title(workload), pods)
-    return StandIn(
+    return AskedPod(
         scheduler, pods[0], f"a pod of {title(workload)}, as its controller would create it{_idle(workload)}"
     )
 
@@ -190,7 +190,7 @@ def _idle(workload: Struct) -> str:
     return "; now it has 0 replicas" if none else ""
 
 
-def _daemon(scheduler: Scheduler, name: str, pods: Sequence[Pod]) -> StandIn:
+def _daemon(scheduler: Scheduler, name: str, pods: Sequence[Pod]) -> AskedPod:
     if not pods:
         nodes = len(scheduler.cluster.nodes)
         hint = f"its node selection and tolerations leave none of the {nodes:,} nodes"
@@ -198,7 +198,7 @@ def _daemon(scheduler: Scheduler, name: str, pods: Sequence[Pod]) -> StandIn:
     refused = [pod for pod in pods if not _fits(scheduler, pod)]
     fitting = len(pods) - len(refused)
     note = f"one of {len(pods):,} pods of {name}, each for a node of its own, of which {fitting:,} would be scheduled"
-    return StandIn(scheduler, (refused or pods)[0], note)
+    return AskedPod(scheduler, (refused or pods)[0], note)
 
 
 def _fits(scheduler: Scheduler, pod: Pod) -> bool:

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from kschedctl.api.objects import PersistentVolumeClaim
 from kschedctl.scheduler.framework.declaration import NextStep
-from kschedctl.scheduler.framework.leaning import Effect, Lean
+from kschedctl.scheduler.framework.dependencies import Dependency, Effect
 from kschedctl.scheduler.plugins.helper.volumes.csi_migration import plugin_of
 from kschedctl.scheduler.plugins.helper.volumes.listers import (
     WAIT_FOR_FIRST_CONSUMER,
@@ -22,12 +22,12 @@ CLAIM_KINDS = ("PersistentVolumeClaim", "PersistentVolume", "StorageClass")
 LOOK_AT_CLAIM = NextStep("LookAtClaim", "Look at the claim and its events")
 
 
-def claim_leans(info: PodInfo, found: Listers) -> Iterator[Lean]:
+def claim_dependencies(info: PodInfo, found: Listers) -> Iterator[Dependency]:
     """The kinds of what the pod's volumes refer to and that is not there, or of which there may be more."""
     for volume in claim_volumes(info.pod):
         claim = found.claims.get((info.namespace, volume.claim_name))
         for kind in ["PersistentVolumeClaim"] if claim is None else _of_claim(claim, found):
-            yield Lean(kind, Effect.REFUSES)
+            yield Dependency(kind, Effect.REFUSES)
 
 
 def _of_claim(claim: PersistentVolumeClaim, found: Listers) -> Iterator[str]:

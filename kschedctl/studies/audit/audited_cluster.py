@@ -65,7 +65,7 @@ class Thresholds:
 
 
 @dataclass(frozen=True, eq=False)
-class Ground:
+class AuditedCluster:
     """``now``: the RFC 3339 time of the cluster; empty where that is not known, and then no section claims anything
     about ages. ``earlier``: the same cluster at an earlier time, ``measured``: what kube-scheduler's own metrics say,
     where these are given."""
@@ -97,14 +97,14 @@ class Ground:
         """All of them, those alike in all that scheduling reads together."""
         return replayed(self.scheduler, self.pending, self.progress)
 
-    def once(self, make: Callable[[Ground], T]) -> T:
-        """What several sections make of the ground, made once: ``ground.once(waiting_pods)``."""
+    def once(self, make: Callable[[AuditedCluster], T]) -> T:
+        """What several sections make of it, made once: ``audited.once(waiting_pods)``."""
         if make not in self._made:
             self._made[make] = make(self)
         return cast(T, self._made[make])
 
     @cached_property
-    def _made(self) -> dict[Callable[[Ground], object], object]:
+    def _made(self) -> dict[Callable[[AuditedCluster], object], object]:
         return {}
 
     def seconds_since(self, time: str | None) -> float | None:
