@@ -19,6 +19,7 @@ from kschedctl.api.resource_names import is_counted
 from kschedctl.api.tolerations import UNSCHEDULABLE, tolerated
 from kschedctl.cluster import Cluster
 from kschedctl.lint.objects.owners import pods_by_owner
+from kschedctl.lint.objects.subject import listed
 from kschedctl.lint.objects.workload import Workload
 from kschedctl.scheduler.engine.cycle import Cycle, run_cycle
 from kschedctl.scheduler.framework.declaration import PluginClass
@@ -104,9 +105,7 @@ class ClusterFacts:
 
     def names(self, mask: Bools, limit: int = 3) -> str:
         """``a, b, c and 12 more``."""
-        rows = np.flatnonzero(mask).tolist()
-        shown = ", ".join(self.view.nodes.names[row] for row in rows[:limit])
-        return shown + (f" and {len(rows) - limit:,} more" if len(rows) > limit else "")
+        return listed([self.view.nodes.names[row] for row in np.flatnonzero(mask).tolist()], limit)
 
     # -- room ----------------------------------------------------------------------------------------------------
 

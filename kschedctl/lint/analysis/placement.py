@@ -106,6 +106,14 @@ def spread_constraints(workloads: Iterable[Workload]) -> Iterator[tuple[Workload
             yield workload, ("topologySpreadConstraints", i), constraint
 
 
+def host_ports(workload: Workload) -> Iterator[tuple[Path, int]]:
+    """The ports of nodes that its containers take, each with where it stands."""
+    for i, container in enumerate(workload.spec.containers):
+        for j, port in enumerate(container.ports):
+            if port.host_port or workload.spec.host_network:
+                yield ("containers", i, "ports", j), port.host_port
+
+
 def node_label_keys(workload: Workload) -> Iterator[tuple[Path, str]]:
     """Every label of nodes that a pod's spec names."""
     spec = workload.spec

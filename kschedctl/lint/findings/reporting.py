@@ -12,7 +12,7 @@ from msgspec.structs import replace
 from kschedctl.lint.findings.fingerprint import fingerprint
 from kschedctl.lint.findings.suppression import PathIgnores, new_findings, reason_to_ignore
 from kschedctl.lint.framework.rule import Rule, Severity
-from kschedctl.lint.objects.subject import Problem, Subject, path_text
+from kschedctl.lint.objects.subject import Problem, Subject, listed, path_text
 from kschedctl.reports.findings import Finding, Findings, FoundRule, Suppressed
 
 
@@ -192,8 +192,7 @@ def once_for_variants(findings: Iterable[Finding]) -> tuple[Finding, ...]:
 def _told_of(finding: Finding, files: tuple[str, ...]) -> Finding:
     if not files:
         return finding
-    more = f" and {len(files) - 1:,} more" if len(files) > 1 else ""
-    return replace(finding, message=f"{finding.message} (so in {files[0]}{more})", also_in=files)
+    return replace(finding, message=f"{finding.message} (so in {listed(files, 1)})", also_in=files)
 
 
 def _standing_for(finding: Finding, others: int) -> Finding:

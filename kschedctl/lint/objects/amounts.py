@@ -27,7 +27,7 @@ def readable(resources: api.Resources) -> dict[str, Quantity]:
 
 def unreadable_requests(workload: Workload) -> Iterator[Problem]:
     """Requests and limits that are no quantities."""
-    return _unreadable(workload.subject, _of_containers(workload))
+    return _unreadable(workload.subject, _of_pods(workload))
 
 
 def unreadable_storage(subject: Subject, value: object) -> Iterator[Problem]:
@@ -46,9 +46,7 @@ def uncountable(workload: Workload) -> str:
 
 def asks_for_less_than_nothing(workload: Workload) -> bool:
     """Of readable quantities."""
-    return any(
-        amount.mantissa < 0 for _, resources in _of_containers(workload) for amount in quantities(resources).values()
-    )
+    return any(amount.mantissa < 0 for _, resources in _of_pods(workload) for amount in quantities(resources).values())
 
 
 def _unreadable(subject: Subject, fields: Amounts) -> Iterator[Problem]:
@@ -60,16 +58,19 @@ def _unreadable(subject: Subject, fields: Amounts) -> Iterator[Problem]:
                 yield subject.problem((*path, name), f"{path_text((*path, name))}: {text}: {error.what}")
 
 
-def _of_containers(workload: Workload) -> Amounts:
-    spec = workload.spec
-    for field_name, containers in (("containers", spec.containers), ("initContainers", spec.init_containers)):
-        for i, container in enumerate(containers):
-            for part, resources in (("requests", container.resources.requests), ("limits", container.resources.limits)):
-                yield workload.at_field(field_name, i, "resources", part), resources
-    if spec.resources is not None:
-        yield workload.at_field("resources", "requests"), spec.resources.requests
-        yield workload.at_field("resources", "limits"), spec.resources.limits
-    yield workload.at_field("overhead"), spec.overhead
+def _of_pods(workload: Workload) -> Amounts:
+    yield from ((workload.at_field(*path), resources) for path, resources in asked_amounts(workload))
+    yield workload.at_field("overhead"), workload.spec.overhead
+
+
+def asked_amounts(workload: Workload) -> Amounts:
+    """The requests and limits of containers, then of whole pods, each with where they stand in the pod's spec."""
+    for at, container in workload.containers:
+        yield (*at, "resources", "requests"), container.resources.requests
+        yield (*at, "resources", "limits"), container.resources.limits
+    if workload.spec.resources is not None:
+        yield ("resources", "requests"), workload.spec.resources.requests
+        yield ("resources", "limits"), workload.spec.resources.limits
 
 
 def _of_storage(value: object) -> Amounts:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple, Protocol
 
@@ -61,6 +62,15 @@ class Problem(NamedTuple):
     path: Path
     message: str
     fix: str = ""
+
+
+def listed(names: Sequence[str], most: int = 3) -> str:
+    """The names, or the first of them.
+
+    >>> listed(["a", "b", "c", "d", "e"]), listed(["a"], 1)
+    ('a, b, c and 2 more', 'a')
+    """
+    return ", ".join(names[:most]) + (f" and {len(names) - most:,} more" if len(names) > most else "")
 
 
 def path_text(path: Path) -> str:

@@ -133,6 +133,12 @@ class Workload:
         """The pod's spec as the manifest has it, with what scheduling does not read."""
         return object_at(self.subject.document, *self.at_field())
 
+    @property
+    def containers(self) -> Iterator[tuple[Path, api.Container]]:
+        """Its containers, then its init containers, each with where it stands in the pod's spec."""
+        yield from ((("containers", i), container) for i, container in enumerate(self.spec.containers))
+        yield from ((("initContainers", i), container) for i, container in enumerate(self.spec.init_containers))
+
     def problem(self, path: Path, message: str, fix: str = "") -> Problem:
         """At a field of the pod's spec."""
         return Problem(self.subject, self.at_field(*path), message + self.remark, fix)

@@ -13,6 +13,7 @@ from kschedctl.lint.analysis.placement import (
     Term,
     anti_affinity_terms,
     domains_of,
+    host_ports,
     pod_terms,
     spread_constraints,
 )
@@ -29,15 +30,9 @@ _Preference = PreferredSchedulingTerm | WeightedPodAffinityTerm
 
 def spread_missing(context: LintContext) -> Iterator[Problem]:
     for workload in context.workloads:
-        apart = any("podAntiAffinity" in path for path, _ in pod_terms(workload)) or _has_host_port(workload)
+        apart = any("podAntiAffinity" in path for path, _ in pod_terms(workload)) or any(host_ports(workload))
         if workload.serving and not apart and not workload.spec.topology_spread_constraints:
             yield workload.problem((), f"{workload.range} replicas, and nothing says that they go apart")
-
-
-def _has_host_port(workload: Workload) -> bool:
-    """Whether no two of its pods fit on a node."""
-    host = workload.spec.host_network
-    return any(port.host_port or host for container in workload.spec.containers for port in container.ports)
 
 
 def no_host_anti_affinity(context: LintContext) -> Iterator[Problem]:
@@ -45,7 +40,7 @@ def no_host_anti_affinity(context: LintContext) -> Iterator[Problem]:
         spec = workload.spec
         keys = {term.topology_key for path, term in pod_terms(workload) if "podAntiAffinity" in path}
         keys |= {constraint.topology_key for constraint in spec.topology_spread_constraints}
-        apart = HOSTNAME in keys or any(anti_affinity_terms(workload)) or _has_host_port(workload)
+        apart = HOSTNAME in keys or any(anti_affinity_terms(workload)) or any(host_ports(workload))
         if not workload.serving or not keys or apart:
             continue
         field = "topologySpreadConstraints" if spec.topology_spread_constraints else "affinity"
@@ -54,17 +49,11 @@ def no_host_anti_affinity(context: LintContext) -> Iterator[Problem]:
 
 def one_a_node(context: LintContext) -> Iterator[Problem]:
     for workload in context.workloads:
-        serving = workload.serving and not workload.spec.host_network
-        ports = [
-            (("containers", i, "ports", j, "hostPort"), port.host_port)
-            for i, container in enumerate(workload.spec.containers if serving else ())
-            for j, port in enumerate(container.ports)
-            if port.host_port
-        ]
-        if ports:
-            path, number = ports[0]
+        taken = next(host_ports(workload), None)
+        if taken is not None and workload.serving and not workload.spec.host_network:
+            path, number = taken
             message = f"a node has port {number} once: {workload.range} replicas need as many nodes"
-            yield workload.problem(path, message + ", an update one more" * (workload.surge()[0] > 0))
+            yield workload.problem((*path, "hostPort"), message + ", an update one more" * (workload.surge()[0] > 0))
 
 
 def null_selector(context: LintContext) -> Iterator[Problem]:

@@ -11,7 +11,7 @@ from kschedctl.lint.framework import documentation as doc
 from kschedctl.lint.framework.context import LintContext
 from kschedctl.lint.framework.rule import ERROR, NOTE, WARNING, Rule, RuleProfile
 from kschedctl.lint.objects.manifests import TypedObject
-from kschedctl.lint.objects.subject import Problem, Subject
+from kschedctl.lint.objects.subject import Problem, Subject, listed
 from kschedctl.lint.objects.workload import SERVING, Workload, compiled, scaled
 
 
@@ -59,7 +59,7 @@ def percent_rounding(context: LintContext) -> Iterator[Problem]:
             continue
         count = sum(workload.at_least for workload in workloads)
         if all(w.kind in SERVING for w in workloads) and count and scaled(percent, count, up=True) >= count:
-            whose = f"{workloads[0].subject}" + (f" and {len(workloads) - 1:,} more" if len(workloads) > 1 else "")
+            whose = listed([str(workload.subject) for workload in workloads], 1)
             message = f"{percent} of {count} rounds up to {count}: no pod of {whose} may be evicted"
             yield subject.problem(("spec", "minAvailable"), message)
 
@@ -107,8 +107,7 @@ def overlap(context: LintContext) -> Iterator[Problem]:
     for workload, budgets in _budgets_of(context).items():
         names = _in_one_cluster(context, workload, budgets)
         if len(names) > 1:
-            more = f" and {len(names) - _MOST_NAMED:,} more" if len(names) > _MOST_NAMED else ""
-            named = ", ".join(sorted(names)[:_MOST_NAMED]) + more
+            named = listed(sorted(names), _MOST_NAMED)
             message = f"{len(names)} budgets select its pods ({named}): the eviction API refuses all of them"
             yield Problem(workload.subject, (*workload.at, "metadata", "labels"), message)
 

@@ -10,7 +10,7 @@ from kschedctl.lint.framework import documentation as doc
 from kschedctl.lint.framework.context import LintContext
 from kschedctl.lint.framework.rule import WARNING, Rule
 from kschedctl.lint.objects.kinds import NodePool
-from kschedctl.lint.objects.subject import Problem, Subject
+from kschedctl.lint.objects.subject import Problem, Subject, listed
 from kschedctl.lint.objects.workload import Workload
 from kschedctl.lint.rules.node_selection.affinity import demands, where
 
@@ -81,8 +81,7 @@ def not_ready(context: LintContext) -> Iterator[Problem]:
                 state = f"{condition.type} is {condition.status}"
                 nodes_in_state.setdefault(state, []).append(node.metadata.name)
     for state, names in nodes_in_state.items():
-        shown = ", ".join(names[:3]) + (f" and {len(names) - 3:,} more" if len(names) > 3 else "")
-        message = f"{state} on {len(names):,} of {len(context.cluster.nodes):,} nodes: {shown}"
+        message = f"{state} on {len(names):,} of {len(context.cluster.nodes):,} nodes: {listed(names)}"
         yield Subject("Node", names[0]).problem(("status", "conditions"), message)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from itertools import islice
 
 from kschedctl.api.field_errors import Key
@@ -15,7 +15,8 @@ from kschedctl.lint.analysis.near_names import one_meant
 from kschedctl.lint.framework import documentation as doc
 from kschedctl.lint.framework.context import LintContext
 from kschedctl.lint.framework.rule import ERROR, NOTE, WARNING, Rule, RuleProfile
-from kschedctl.lint.objects.subject import Path, Problem
+from kschedctl.lint.objects.amounts import asked_amounts
+from kschedctl.lint.objects.subject import Problem
 from kschedctl.lint.objects.workload import Workload
 
 NEEDED = (CPU, MEMORY)
@@ -49,33 +50,24 @@ def _missing(workload: Workload) -> Iterator[Problem]:
         return
     pod_level = workload.spec.resources
     given = {*pod_level.requests, *pod_level.limits} if pod_level else set()
-    beside = [c if c.restart_policy == "Always" else None for c in workload.spec.init_containers]
-    kept = [*_numbered("containers", workload.spec.containers), *_numbered("initContainers", beside)]
-    for field, i, container in kept:
+    for at, container in workload.containers:
+        if at[0] == "initContainers" and container.restart_policy != "Always":  # the others run as long as the pod does
+            continue
         has = given | {*container.resources.requests, *container.resources.limits}
         lacking = [name for name in NEEDED if name not in has]
         partial = workload.made_by and not container.image  # an operator adds its own to it
         if lacking and not partial:
             message = f"container {container.name} requests no {' and no '.join(lacking)}"
-            yield workload.problem((field, i), message)
-
-
-def _numbered(field: str, containers: Sequence[Container | None]) -> Iterator[tuple[str, int, Container]]:
-    """The containers that run as long as the pod does, with where they stand."""
-    return ((field, i, container) for i, container in enumerate(containers) if container is not None)
+            yield workload.problem(at, message)
 
 
 def unknown_resource(context: LintContext) -> Iterator[Problem]:
     for workload in context.workloads:
-        for field, containers in (
-            ("containers", workload.spec.containers),
-            ("initContainers", workload.spec.init_containers),
-        ):
-            for i, container in enumerate(containers):
-                for part in ("requests", "limits"):
-                    for name in getattr(container.resources, part):
-                        at = workload.at_field(field, i, "resources", part, Key(name))
-                        yield from workload.refused(islice(resource_name(name, at), 1))
+        for at, container in workload.containers:
+            for part in ("requests", "limits"):
+                for name in getattr(container.resources, part):
+                    path = workload.at_field(*at, "resources", part, Key(name))
+                    yield from workload.refused(islice(resource_name(name, path), 1))
 
 
 def ephemeral_missing(context: LintContext) -> Iterator[Problem]:
@@ -112,22 +104,10 @@ _WITHOUT_DOMAIN = {"nvidia/gpu": "nvidia.com/gpu", "amd/gpu": "amd.com/gpu", "in
 
 def absurd(context: LintContext) -> Iterator[Problem]:
     for workload in context.workloads:
-        for at, asked in _asked(workload):
+        for at, asked in asked_amounts(workload):
             for name, text in asked.items():
                 if fault := _absurdity(name, text, asked):
                     yield workload.problem((*at, name), fault)
-
-
-def _asked(workload: Workload) -> Iterator[tuple[Path, Resources]]:
-    """All that is requested, or a limit, with the field."""
-    spec = workload.spec
-    for field, containers in (("containers", spec.containers), ("initContainers", spec.init_containers)):
-        for i, container in enumerate(containers):
-            yield (field, i, "resources", "requests"), container.resources.requests
-            yield (field, i, "resources", "limits"), container.resources.limits
-    if spec.resources is not None:
-        yield ("resources", "requests"), spec.resources.requests
-        yield ("resources", "limits"), spec.resources.limits
 
 
 def _absurdity(name: str, text: str | int | float, asked: Resources) -> str:
@@ -186,7 +166,7 @@ def _request(container: Container, name: str) -> int:
 
 def misspelt(context: LintContext) -> Iterator[Problem]:
     for workload in context.workloads:
-        for at, asked in _asked(workload):
+        for at, asked in asked_amounts(workload):
             for name in asked:
                 known = name in _RESOURCES or "/" not in name
                 meant = "" if known else _WITHOUT_DOMAIN.get(name) or one_meant(name, _RESOURCES)

@@ -6,9 +6,9 @@ and SetDefaults_LimitRangeItem of pkg/apis/core/v1 (v1.36).
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
-from functools import reduce
+from functools import partial, reduce
 from typing import NamedTuple
 
 import msgspec
@@ -21,7 +21,7 @@ from kschedctl.lint.framework.context import LintContext
 from kschedctl.lint.framework.rule import ERROR, WARNING, Rule
 from kschedctl.lint.objects.amounts import readable
 from kschedctl.lint.objects.kinds import LimitRange, LimitRangeItem, ResourceQuota
-from kschedctl.lint.objects.subject import Path, Problem, Subject
+from kschedctl.lint.objects.subject import Path, Problem, Subject, listed
 from kschedctl.lint.objects.workload import SERVING, Workload
 
 _DEMANDED = {
@@ -146,17 +146,14 @@ def _shown(amount: Quantity) -> str:
 
 def _ask(workloads: list[Workload]) -> str:
     names = [str(workload.subject) for workload in workloads]
-    more = len(names) - _MOST_NAMED
-    if len(names) == 1:
-        return f"{names[0]} asks"
-    return ", ".join(names[:_MOST_NAMED]) + (f" and {more:,} more" if more > 0 else "") + " ask"
+    return f"{listed(names, _MOST_NAMED)} ask{'s' * (len(names) == 1)}"
 
 
 def _amount(workload: Workload, name: str) -> Quantity | None:
     """What one pod uses of a quota's resource; None where it uses none."""
     if name in _PODS:
         return parse(1)
-    pod = _defaulted(workload.pod)
+    pod = _changed(workload.pod, _with_requests)
     part, _, resource = name.partition(".") if name.startswith(("requests.", "limits.")) else ("requests", "", name)
     if part == "requests" and (name != resource or name in _REQUESTED or name.startswith("hugepages-")):
         return pod_requests(pod).get(resource)
@@ -166,18 +163,15 @@ def _amount(workload: Workload, name: str) -> Quantity | None:
     return None
 
 
-def _defaulted(pod: Pod) -> Pod:
-    """With the requests that containers have since they have a limit."""
-    spec = pod.spec
-    containers, init_containers = (
-        tuple(map(_with_requests, containers)) for containers in (spec.containers, spec.init_containers)
-    )
-    return msgspec.structs.replace(
-        pod, spec=msgspec.structs.replace(spec, containers=containers, init_containers=init_containers)
-    )
+def _changed(pod: Pod, change: Callable[[Container], Container]) -> Pod:
+    """The pod with each of its containers changed."""
+    containers, init_containers = (tuple(map(change, some)) for some in (pod.spec.containers, pod.spec.init_containers))
+    spec = msgspec.structs.replace(pod.spec, containers=containers, init_containers=init_containers)
+    return msgspec.structs.replace(pod, spec=spec)
 
 
 def _with_requests(container: Container) -> Container:
+    """With the requests that it has since it has a limit."""
     given = container.resources
     return msgspec.structs.replace(
         container, resources=ResourceRequirements({**given.limits, **given.requests}, given.limits)
@@ -215,23 +209,17 @@ def limit_range(context: LintContext) -> Iterator[Problem]:
 
 
 def _of_workload(workload: Workload, limits: list[tuple[Subject, LimitRangeItem]]) -> Iterator[Problem]:
-    spec = workload.spec
-    filled = {f: [_filled(c, limits) for c in getattr(spec, f)] for f in ("containers", "init_containers")}
-    for field, key in (("containers", "containers"), ("init_containers", "initContainers")):
-        for i, (written, container) in enumerate(zip(getattr(spec, field), filled[field], strict=True)):
-            asked, most = quantities(container.resources.requests), quantities(container.resources.limits)
-            for by, item in limits:
-                for refusal in (*_refusals(item, asked, most), *_over_default(item, written, asked)):
-                    there = refusal.name in getattr(written.resources, refusal.part)
-                    path: Path = (key, i, "resources", refusal.part, refusal.name) if there else (key, i)
-                    if item.type == "Container":
-                        yield workload.problem(path, f"{refusal.message}: LimitRange {by.name} refuses the pods")
-    pod = msgspec.structs.replace(
-        workload.pod,
-        spec=msgspec.structs.replace(
-            spec, containers=tuple(filled["containers"]), init_containers=tuple(filled["init_containers"]), overhead={}
-        ),
-    )
+    pod = _changed(workload.pod, partial(_filled, limits=limits))
+    filled = (*pod.spec.containers, *pod.spec.init_containers)
+    for (at, written), container in zip(workload.containers, filled, strict=True):
+        asked, most = quantities(container.resources.requests), quantities(container.resources.limits)
+        for by, item in limits:
+            for refusal in (*_refusals(item, asked, most), *_over_default(item, written, asked)):
+                there = refusal.name in getattr(written.resources, refusal.part)
+                path: Path = (*at, "resources", refusal.part, refusal.name) if there else at
+                if item.type == "Container":
+                    yield workload.problem(path, f"{refusal.message}: LimitRange {by.name} refuses the pods")
+    pod = msgspec.structs.replace(pod, spec=msgspec.structs.replace(pod.spec, overhead={}))
     most = container_limits(pod.spec.containers, pod.spec.init_containers)
     for by, item in limits:
         for refusal in _refusals(item, pod_requests(pod), most) if item.type == "Pod" else ():

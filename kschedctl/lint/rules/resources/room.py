@@ -9,7 +9,7 @@ import numpy as np
 from kschedctl.api.arrays import Amounts, Bools
 from kschedctl.api.resource_names import PODS, readable
 from kschedctl.lint.analysis.facts import OF_NODES, ClusterFacts, Placed, holds, placed_now
-from kschedctl.lint.analysis.placement import pod_terms
+from kschedctl.lint.analysis.placement import host_ports, pod_terms
 from kschedctl.lint.framework import documentation as doc
 from kschedctl.lint.framework.context import LintContext
 from kschedctl.lint.framework.rule import ERROR, NOTE, WARNING, Rule
@@ -170,7 +170,7 @@ def _is_asked(facts: ClusterFacts, workload: Workload) -> bool:
 def _surely(facts: ClusterFacts, workload: Workload, count: int) -> bool:
     """Whether so many more fit by their requests, with nothing else to be asked."""
     spec = workload.spec
-    ports = spec.host_network or any(port.host_port for container in spec.containers for port in container.ports)
+    ports = spec.host_network or any(host_ports(workload))
     if ports or spec.topology_spread_constraints or next(pod_terms(workload), None):
         return False
     wanted, eligible = facts.requests(workload), facts.eligible(workload)

@@ -6,13 +6,13 @@ from collections.abc import Iterator
 
 from kschedctl.api.objects import PersistentVolume, StorageClass
 from kschedctl.lint.analysis.node_requirements import DEPRECATED
-from kschedctl.lint.analysis.placement import HARD, node_label_keys, volume_label_keys, volume_node_terms
+from kschedctl.lint.analysis.placement import HARD, host_ports, node_label_keys, volume_label_keys, volume_node_terms
 from kschedctl.lint.fixes.safe_fixes import rename_label
 from kschedctl.lint.framework import documentation as doc
 from kschedctl.lint.framework.context import LintContext
 from kschedctl.lint.framework.rule import ERROR, WARNING, Rule
 from kschedctl.lint.objects.subject import Path, Problem
-from kschedctl.lint.objects.workload import SERVING, Workload
+from kschedctl.lint.objects.workload import SERVING
 from kschedctl.snapshot.node_order import ZONE
 
 ZONAL_PROVISIONERS = frozenset(
@@ -74,8 +74,8 @@ def _in_one_zone(volume: PersistentVolume) -> bool:
 def host_port_over_nodes(context: LintContext) -> Iterator[Problem]:
     facts = context.facts
     for workload in context.workloads:
-        at = _host_port(workload)
-        if at is None or workload.kind not in SERVING:
+        taken = next(host_ports(workload), None)
+        if taken is None or workload.kind not in SERVING:
             continue
         rows = facts.eligible(workload).nonzero()[0]
         surge, unavailable = workload.surge()
@@ -85,15 +85,7 @@ def host_port_over_nodes(context: LintContext) -> Iterator[Problem]:
             what = f"{workload.at_most} replicas, but only {len(rows)} usable hosts, and each has the port once: "
             what += f"{left} stay{'s' * (left == 1)} Pending"
             rollout = f"all {len(rows)} usable hosts have the port in use: no room for a rollout's new pod"
-            yield workload.problem(at, rollout if stuck else what)
-
-
-def _host_port(workload: Workload) -> Path | None:
-    for i, container in enumerate(workload.spec.containers):
-        for j, port in enumerate(container.ports):
-            if port.host_port or workload.spec.host_network:
-                return ("containers", i, "ports", j)
-    return None
+            yield workload.problem(taken[0], rollout if stuck else what)
 
 
 def deprecated_labels(context: LintContext) -> Iterator[Problem]:
