@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import msgspec
 
@@ -117,7 +117,7 @@ def quote(text: str) -> str:
     return f'"{"".join(map(_escape, text))}"'
 
 
-def go_json(value: Any) -> str:
+def go_json(value: object) -> str:
     """JSON as Go writes it: maps sorted by key, and what could be HTML escaped."""
     plain = msgspec.to_builtins(value, order="deterministic")
     text = json.dumps(plain, ensure_ascii=False, separators=(",", ":"))

@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 
 from kschedctl.api import objects as api
 from kschedctl.api.api_versions import ApiVersion, group_of, is_foreign, is_newer
+from kschedctl.api.json_values import JsonObject
 from kschedctl.api.pod_table import NO_PODS, PodTable
 from kschedctl.errors import InputError
 
@@ -286,7 +287,7 @@ def known_as(kind: str, api_version: str) -> str:
     return _RENAMED.get((group_of(api_version), kind), kind)
 
 
-def kind_of(document: Mapping[str, Any]) -> str:
+def kind_of(document: JsonObject) -> str:
     """The kind of a document, as it is called here; empty for one that names none."""
     return known_as(str(document.get("kind", "")), str(document.get("apiVersion", "")))
 

@@ -6,7 +6,7 @@ from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from operator import attrgetter
-from typing import Any, NamedTuple, overload
+from typing import NamedTuple, overload
 
 import msgspec
 import numpy as np
@@ -326,7 +326,7 @@ def _key(pod: Pod) -> bytes:
     return identity(parts)
 
 
-def identity(parts: Any) -> bytes:
+def identity(parts: object) -> bytes:
     """Equal for what is equal.
 
     >>> identity(["1"]) == identity(["1"]) != identity([10**30]) == identity([10**30])
@@ -338,7 +338,7 @@ def identity(parts: Any) -> bytes:
         return repr(parts).encode()
 
 
-def _fields_but(struct: type[msgspec.Struct], *left_out: str) -> Callable[[Any], Any]:
+def _fields_but(struct: type[msgspec.Struct], *left_out: str) -> Callable[[object], object]:
     return attrgetter(*(name for name in struct.__struct_fields__ if name not in left_out))
 
 

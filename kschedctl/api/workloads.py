@@ -7,12 +7,12 @@ controllers choose at random get a number instead, so that an answer can be repe
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
 
 from msgspec.structs import replace
 
 from kschedctl.api.decoding import from_builtins
 from kschedctl.api.defaults import DEFAULT_NAMESPACE
+from kschedctl.api.json_values import JsonObject
 from kschedctl.api.node_selector import required_node_affinity
 from kschedctl.api.objects import (
     Affinity,
@@ -159,13 +159,13 @@ _PATIENCE_SECONDS = 300
 """How long the admission plugin DefaultTolerationSeconds lets pods stay on a node that is not ready."""
 
 
-def makes_pods(document: Mapping[str, Any]) -> bool:
+def makes_pods(document: JsonObject) -> bool:
     """Whether it is of KINDS, and not what another vendor names so."""
     group = str(document.get("apiVersion") or "").rpartition("/")[0]
     return str(document.get("kind")) in KINDS and group in _GROUPS
 
 
-def is_not_installed(document: Mapping[str, Any]) -> bool:
+def is_not_installed(document: JsonObject) -> bool:
     """Whether it is a hook of Helm that neither installing nor upgrading creates, as tests are."""
     metadata = document.get("metadata")
     annotations = metadata.get("annotations") if isinstance(metadata, Mapping) else None

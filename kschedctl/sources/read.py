@@ -5,10 +5,11 @@ from __future__ import annotations
 import codecs
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, BinaryIO
+from typing import BinaryIO
 
 from kschedctl.api.decoding import type_name
 from kschedctl.api.garbage import without_garbage_collection
+from kschedctl.api.json_values import JsonObject
 from kschedctl.api.objects import Struct
 from kschedctl.api.pod_table import PodTable
 from kschedctl.cluster import Gap
@@ -40,7 +41,7 @@ class ReadResult:
     skipped: Mapping[str, int]
     skipped_files: int
     warnings: tuple[str, ...]
-    configuration: Mapping[str, Any] | None
+    configuration: JsonObject | None
     origins: Origins
     gaps: Mapping[str, Gap]
     left_out: Mapping[str, Gap]
@@ -82,7 +83,7 @@ def read(paths: Sequence[str], *, recursive: bool = False, stdin: BinaryIO | Non
     )
 
 
-def load_configuration_file(path: str, stdin: BinaryIO | None = None) -> Mapping[str, Any]:
+def load_configuration_file(path: str, stdin: BinaryIO | None = None) -> JsonObject:
     """The one document of a file, which should be a KubeSchedulerConfiguration; that it is one is checked later."""
     with open_file(path, stdin) as reader:
         documents = list(parse(read_content(reader)))
@@ -95,9 +96,9 @@ def load_configuration_file(path: str, stdin: BinaryIO | None = None) -> Mapping
         return value
 
 
-def read_documents(path: str, stdin: BinaryIO | None = None) -> list[Mapping[str, Any]]:
+def read_documents(path: str, stdin: BinaryIO | None = None) -> list[JsonObject]:
     """The documents of a file as they are. Raises InputError, also for one that is not an object."""
-    found: list[Mapping[str, Any]] = []
+    found: list[JsonObject] = []
     with open_file(path, stdin) as reader:
         for value, number, line in parse(read_content(reader)):
             if not isinstance(value, dict):

@@ -7,6 +7,7 @@ import re
 from collections.abc import Callable, Collection, Iterator, Mapping
 from typing import Any, NamedTuple
 
+from kschedctl.api.json_values import JsonObject
 from kschedctl.errors import InputError
 from kschedctl.sources.applied.appliers import Applier, is_applier
 from kschedctl.sources.applied.kustomizations import Kustomizations
@@ -148,7 +149,7 @@ class _Reading:
                 else:
                     self.objects.append(each._replace(value=self._kustomizations.completed(file, each.value)))
 
-    def _see(self, path: str, value: Mapping[str, Any]) -> None:
+    def _see(self, path: str, value: JsonObject) -> None:
         """What objects say of others."""
         self.tests.see(path, value)
         if is_applier(value):
@@ -213,14 +214,14 @@ def _of_templates(file: str) -> str:
     return CHARTS if any(os.path.isfile(os.path.join(chart, CHART)) for chart in charts) else TEMPLATES
 
 
-def _is_object(value: Mapping[str, Any]) -> bool:
+def _is_object(value: JsonObject) -> bool:
     """Whether somebody means it as one: values of a chart may have a ``kind``, too."""
     kind, version = value.get("kind"), value.get("apiVersion", "")
     meant = bool(version) or isinstance(value.get("metadata"), dict) or isinstance(value.get("spec"), dict)
     return isinstance(kind, str) and bool(kind) and isinstance(version, str | None) and meant
 
 
-def _is_empty_list(value: Any) -> bool:
+def _is_empty_list(value: object) -> bool:
     return isinstance(value, dict) and value.get("items") == [] and str(value.get("kind", "")).endswith("List")
 
 
@@ -232,9 +233,9 @@ def _has_placeholder(value: Any) -> bool:
     return later or any(_UPPER_NAME.fullmatch(text) for text in _amounts(value))
 
 
-def _amounts(value: Any) -> Iterator[str]:
+def _amounts(value: object) -> Iterator[str]:
     """What stands where an amount should."""
-    open_: list[Any] = [value]
+    open_: list[object] = [value]
     while open_:
         one = open_.pop()
         if isinstance(one, dict):
@@ -249,8 +250,8 @@ def _is_named_later(value: Any) -> bool:
     return isinstance(name, str) and bool(_UPPER_NAME.fullmatch(name) or _BLANK.search(name))
 
 
-def _texts(value: Any) -> Iterator[str]:
-    open_: list[Any] = [value]
+def _texts(value: object) -> Iterator[str]:
+    open_: list[object] = [value]
     while open_:
         one = open_.pop()
         if isinstance(one, str):

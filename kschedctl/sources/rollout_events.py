@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from kschedctl.api.decoding import type_name
+from kschedctl.api.json_values import JsonObject
 from kschedctl.api.objects import Event
 from kschedctl.api.observed.events import assigned, first_time, reporter
 from kschedctl.api.times import nanoseconds
@@ -40,7 +41,7 @@ def read_placements(path: str) -> list[RealPlacement]:
     return sorted(found, key=lambda each: each.nanoseconds)
 
 
-def _items(document: Mapping[str, Any], path: str) -> Iterator[Mapping[str, Any]]:
+def _items(document: JsonObject, path: str) -> Iterator[JsonObject]:
     if not str(document.get("kind", "")).endswith("List"):
         yield document
         return
@@ -54,13 +55,13 @@ def _items(document: Mapping[str, Any], path: str) -> Iterator[Mapping[str, Any]
         yield item if kind == "" else {"kind": kind, **item}
 
 
-def _placement(document: Mapping[str, Any], path: str) -> RealPlacement | None:
+def _placement(document: JsonObject, path: str) -> RealPlacement | None:
     if document.get("kind") == "Event" and document.get("reason") == "Scheduled":
         return _of_event(document, path)
     return _of_binding(document, path) if document.get("kind") == "Binding" else None
 
 
-def _of_event(document: Mapping[str, Any], path: str) -> RealPlacement | None:
+def _of_event(document: JsonObject, path: str) -> RealPlacement | None:
     """None for events of others with the same reason."""
     event = typed(document, Event, Place(path))
     names = assigned(event)
@@ -69,7 +70,7 @@ def _of_event(document: Mapping[str, Any], path: str) -> RealPlacement | None:
     return _made(names, first_time(event) or None, path)._replace(scheduler=reporter(event)[:253])
 
 
-def _of_binding(binding: Mapping[str, Any], path: str) -> RealPlacement:
+def _of_binding(binding: JsonObject, path: str) -> RealPlacement:
     metadata, target = _mapping(binding, "metadata"), _mapping(binding, "target")
     namespace, name = metadata.get("namespace") or "default", metadata.get("name")
     return _made((namespace, name, target.get("name")), metadata.get("creationTimestamp"), path)
@@ -90,6 +91,6 @@ def _made(names: Sequence[Any], time: Any, path: str) -> RealPlacement:
     return RealPlacement(moment, time, f"{namespace}/{pod}", node)
 
 
-def _mapping(document: Mapping[str, Any], key: str) -> Mapping[str, Any]:
+def _mapping(document: JsonObject, key: str) -> JsonObject:
     found = document.get(key)
     return found if isinstance(found, Mapping) else {}

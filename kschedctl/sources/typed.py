@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import msgspec
 
 from kschedctl.api.decoding import from_builtins, type_name
+from kschedctl.api.json_values import JsonObject
 from kschedctl.cluster import without_nulls
 from kschedctl.errors import InputError
 from kschedctl.sources.documents.place import Place
@@ -20,7 +21,7 @@ _GOT = re.compile(r"got `(\w+)`")
 _encode = msgspec.msgpack.Encoder().encode
 
 
-def typed(document: Mapping[str, Any], struct: type[T], place: Place) -> T:
+def typed(document: JsonObject, struct: type[T], place: Place) -> T:
     """The document as this struct. Raises InputError."""
     document = without_nulls(document)
     try:
@@ -38,7 +39,7 @@ def typed(document: Mapping[str, Any], struct: type[T], place: Place) -> T:
     return found
 
 
-def _field_error(document: Mapping[str, Any], message: str, place: Place) -> InputError:
+def _field_error(document: JsonObject, message: str, place: Place) -> InputError:
     what, path = _PROBLEM.fullmatch(message).groups(default="")  # type: ignore[union-attr]
     got = _GOT.search(what)
     steps = [name or f"[{index}]" for name, index in _STEP.findall(path)]
@@ -51,14 +52,14 @@ def _field_error(document: Mapping[str, Any], message: str, place: Place) -> Inp
     return place.error(what, path.lstrip("."))
 
 
-def _is_beyond(value: Any, steps: list[str]) -> bool:
+def _is_beyond(value: object, steps: list[str]) -> bool:
     """Whether a number there takes more than 64 bits; YAML makes a float of such, msgspec calls it one."""
     if not steps:
         return isinstance(value, int | float) and not -(2**63) <= value < 2**63
     return any(_is_beyond(inner, steps[1:]) for _, inner in _inside(value, steps[0]))
 
 
-def _locate(value: Any, steps: list[str], got: str) -> str | None:
+def _locate(value: object, steps: list[str], got: str) -> str | None:
     """The path to the first value of type ``got`` at the end of the steps, of which ``[...]`` is any key of a map."""
     if not steps:
         return "" if type_name(value) == got else None
@@ -66,7 +67,7 @@ def _locate(value: Any, steps: list[str], got: str) -> str | None:
     return next((at + path for at, path in tried if path is not None), None)
 
 
-def _inside(value: Any, step: str) -> Iterator[tuple[str, Any]]:
+def _inside(value: object, step: str) -> Iterator[tuple[str, object]]:
     """What a step leads to, and what it is called: nothing, one value, or with ``[...]`` all values of a map."""
     if isinstance(value, Mapping):
         if step == "[...]":
@@ -77,7 +78,7 @@ def _inside(value: Any, step: str) -> Iterator[tuple[str, Any]]:
         yield step, value[int(step[1:-1])]
 
 
-def _too_large(value: Any) -> str | None:
+def _too_large(value: object) -> str | None:
     """The path to the first number that takes more than 64 bits."""
     if isinstance(value, int):
         return None if -(2**63) <= value < 2**63 else ""

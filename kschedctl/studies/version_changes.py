@@ -113,7 +113,7 @@ class Varying(NamedTuple):
     values: ByVersion[str]
 
 
-def rules() -> Mapping[str, tuple[ByVersion[Any], ...]]:
+def rules() -> Mapping[str, tuple[ByVersion[object], ...]]:
     """The plugin, or all of it, -> its rules and texts that changed."""
     declared = {**IN_TREE, **SCHEDULER_PLUGINS}
     of_plugins = {name: each.plugin.version_changes() for name, each in declared.items() if each.plugin}

@@ -8,9 +8,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from difflib import get_close_matches
 from functools import cache
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from kschedctl.api.field_errors import Path, path_text
+from kschedctl.api.json_values import JsonObject
 from kschedctl.api.validation.known_fields import fields_by_type
 
 POD_HOLDERS = frozenset(
@@ -74,7 +75,7 @@ class UnknownField(NamedTuple):
         return known[found[0]] if found else ""
 
 
-def unknown_fields(document: Mapping[str, Any]) -> Iterator[UnknownField]:
+def unknown_fields(document: JsonObject) -> Iterator[UnknownField]:
     """The fields that the API does not know, in the order of the document; of kinds whose fields are not known, none.
 
     >>> found = unknown_fields({"kind": "Pod", "spec": {"containers": [{"name": "web", "imagee": "nginx"}]}})
@@ -86,7 +87,7 @@ def unknown_fields(document: Mapping[str, Any]) -> Iterator[UnknownField]:
         yield from _unknown(document, kind, kind, ())
 
 
-def _unknown(value: Any, kind: str, type_name: str, path: Path) -> Iterator[UnknownField]:
+def _unknown(value: object, kind: str, type_name: str, path: Path) -> Iterator[UnknownField]:
     if isinstance(value, list):
         for index, item in enumerate(value):
             yield from _unknown(item, kind, type_name, (*path, index))

@@ -97,7 +97,7 @@ def job(new: Document, old: Document) -> Found:
         yield invalid((*SPEC, "template"), "…", IMMUTABLE)._replace(at=at)
 
 
-def difference(new: Any, old: Any, at: Path) -> Path | None:
+def difference(new: object, old: object, at: Path) -> Path | None:
     """The first field in which what is written is not what is there; None where all of it is.
 
     >>> difference({"a": [{"b": 1}]}, {"a": [{"b": 2, "c": 3}]}, ())
@@ -114,12 +114,12 @@ def difference(new: Any, old: Any, at: Path) -> Path | None:
     return None if new == old or (not new and old is None) or _same_amount(new, old, at) else at
 
 
-def _is_left_out(value: Any) -> bool:
+def _is_left_out(value: object) -> bool:
     """Empty, which defaulting fills."""
     return value is None or value in ("", [], {})
 
 
-def _same_amount(new: Any, old: Any, at: Path) -> bool:
+def _same_amount(new: object, old: object, at: Path) -> bool:
     if len(at) < 2 or at[-2] not in AMOUNTS or not all(isinstance(each, str | int | float) for each in (new, old)):
         return False
     try:

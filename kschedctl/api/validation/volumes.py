@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import msgspec
 
@@ -101,7 +100,7 @@ def _sources(volume: Volume, pod: str, path: Path, options: ValidationOptions) -
             yield required((*path, "image", "reference"))
 
 
-def _missing(source: str, value: Any, path: Path) -> Found:
+def _missing(source: str, value: object, path: Path) -> Found:
     fields = msgspec.to_builtins(value)
     at = "persistentDisk" if source == "gcePersistentDisk" else source
     for field in _NEEDED.get(source, ()):

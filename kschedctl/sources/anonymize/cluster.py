@@ -7,7 +7,7 @@ and reason. What everybody has, quantities, times and the structure stay as they
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from kschedctl.api.columns import Texts, texts_column
 from kschedctl.api.copying import replace
@@ -67,7 +67,7 @@ def _of_expressions(expressions: Expressions) -> Iterator[str]:
 
 
 def _rewritten(cluster: Cluster, rewriter: Rewriter) -> Cluster:
-    objects: dict[str, Any] = {
+    objects: dict[str, object] = {
         field: tuple(rewriter.struct(obj) for obj in getattr(cluster, field))
         for kind, field in KINDS.items()
         if kind != "Pod"

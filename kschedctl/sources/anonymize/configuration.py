@@ -20,7 +20,7 @@ _VERBS = {"filterVerb": "filter", "prioritizeVerb": "prioritize", "preemptVerb":
 """Parts of an extender's URLs; of these it only counts whether they are there."""
 
 
-def configuration_under_pseudonyms(document: Document, rewriter: Rewriter) -> dict[str, Any]:
+def configuration_under_pseudonyms(document: Document, rewriter: Rewriter) -> dict[str, object]:
     """The document, which is a valid one: names of schedulers, resources and keys, node affinity, extenders' addresses.
 
     Without where the scheduler finds its cluster, TLS, and the arguments of plugins that are not in-tree, as nobody
@@ -34,7 +34,7 @@ def configuration_under_pseudonyms(document: Document, rewriter: Rewriter) -> di
     return made
 
 
-def _profile(profile: Document, rewriter: Rewriter) -> dict[str, Any]:
+def _profile(profile: Document, rewriter: Rewriter) -> dict[str, object]:
     made = dict(profile)
     if "schedulerName" in made:
         made["schedulerName"] = rewriter.own_name(made["schedulerName"])
@@ -43,7 +43,7 @@ def _profile(profile: Document, rewriter: Rewriter) -> dict[str, Any]:
     return made
 
 
-def _plugin_config(config: Document, rewriter: Rewriter) -> dict[str, Any]:
+def _plugin_config(config: Document, rewriter: Rewriter) -> dict[str, object]:
     name, args = config.get("name", ""), config.get("args")
     if name not in ARGS:
         return {"name": name}
@@ -51,7 +51,7 @@ def _plugin_config(config: Document, rewriter: Rewriter) -> dict[str, Any]:
     return {**config, "args": _renamed(args, naming, rewriter)} if args and naming else dict(config)
 
 
-def _renamed(value: Any, naming: Mapping[str, Naming], rewriter: Rewriter, field: str = "") -> Any:
+def _renamed(value: object, naming: Mapping[str, Naming], rewriter: Rewriter, field: str = "") -> object:
     """A field of a plugin's arguments, or all of them, under pseudonyms where they name something."""
     names = naming.get(field)
     if isinstance(names, type):
@@ -63,7 +63,7 @@ def _renamed(value: Any, naming: Mapping[str, Naming], rewriter: Rewriter, field
     return getattr(rewriter, names)(value) if names else value
 
 
-def _extender(extender: Document, rewriter: Rewriter) -> dict[str, Any]:
+def _extender(extender: Document, rewriter: Rewriter) -> dict[str, object]:
     made = {key: value for key, value in extender.items() if key != "tlsConfig"}
     scheme, separator, rest = shown_url(str(made.get("urlPrefix", ""))).partition("://")
     made["urlPrefix"] = f"{scheme}{separator}{rewriter.name(rest.rstrip('/'))}" if separator else rewriter.name(scheme)

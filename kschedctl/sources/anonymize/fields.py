@@ -9,6 +9,7 @@ from typing import Any
 from msgspec.structs import replace
 
 from kschedctl.api import objects as api
+from kschedctl.api.json_values import JsonObject
 from kschedctl.api.observed.noise import KEPT_ANNOTATIONS
 from kschedctl.scheduler.plugins.helper.volumes.csi_migration import MIGRATED_PLUGINS
 from kschedctl.sources.anonymize.expressions import is_known_driver
@@ -31,11 +32,11 @@ def _name(rewriter: Rewriter, value: str, obj: Any) -> str:
     return rewriter.own_name(value)
 
 
-def _names(rewriter: Rewriter, value: tuple[str, ...], obj: Any) -> tuple[str, ...]:
+def _names(rewriter: Rewriter, value: tuple[str, ...], obj: object) -> tuple[str, ...]:
     return tuple(map(rewriter.name, value))
 
 
-def _keys(rewriter: Rewriter, value: Mapping[str, Any], obj: Any) -> dict[str, Any]:
+def _keys(rewriter: Rewriter, value: JsonObject, obj: object) -> dict[str, object]:
     return {rewriter.name(key): item for key, item in value.items()}
 
 
@@ -43,11 +44,11 @@ def _key(rewriter: Rewriter, value: str, obj: Any) -> str:
     return rewriter.key(value)
 
 
-def _key_list(rewriter: Rewriter, value: tuple[str, ...], obj: Any) -> tuple[str, ...]:
+def _key_list(rewriter: Rewriter, value: tuple[str, ...], obj: object) -> tuple[str, ...]:
     return tuple(map(rewriter.key, value))
 
 
-def _labels(rewriter: Rewriter, value: Mapping[str, str], obj: Any) -> dict[str, str]:
+def _labels(rewriter: Rewriter, value: Mapping[str, str], obj: object) -> dict[str, str]:
     return {rewriter.key(key): rewriter.label(key, item) for key, item in value.items()}
 
 
@@ -59,7 +60,7 @@ def _values(rewriter: Rewriter, value: tuple[str, ...], obj: Any) -> tuple[str, 
     return tuple(rewriter.label(obj.key, item) for item in value)
 
 
-def _annotations(rewriter: Rewriter, value: Mapping[str, str], obj: Any) -> dict[str, str]:
+def _annotations(rewriter: Rewriter, value: Mapping[str, str], obj: object) -> dict[str, str]:
     kept = {key: item for key, item in value.items() if key in KEPT_ANNOTATIONS - FREE_TEXT}
     return {key: _annotation(rewriter, key, item) for key, item in kept.items()}
 
@@ -70,11 +71,11 @@ def _annotation(rewriter: Rewriter, key: str, value: str) -> str:
     return value if value in KEPT_ANNOTATION_VALUES else rewriter.name(value)
 
 
-def _nothing(rewriter: Rewriter, value: str, obj: Any) -> str:
+def _nothing(rewriter: Rewriter, value: str, obj: object) -> str:
     return ""
 
 
-def _image(rewriter: Rewriter, value: str, obj: Any) -> str:
+def _image(rewriter: Rewriter, value: str, obj: object) -> str:
     """Repository and tag each by itself, so that a missing tag can still be filled in."""
     repository, colon, tag = value.rpartition(":")
     if not colon or "/" in tag:
@@ -87,11 +88,11 @@ def _images(rewriter: Rewriter, value: tuple[api.ContainerImage, ...], obj: Any)
     return tuple([rewriter.once(image) for image in value])
 
 
-def _image_names(rewriter: Rewriter, value: tuple[str, ...], obj: Any) -> tuple[str, ...]:
+def _image_names(rewriter: Rewriter, value: tuple[str, ...], obj: object) -> tuple[str, ...]:
     return tuple(_image(rewriter, name, obj) for name in value)
 
 
-def _driver(rewriter: Rewriter, value: str, obj: Any) -> str:
+def _driver(rewriter: Rewriter, value: str, obj: object) -> str:
     return value if is_known_driver(value) else rewriter.name(value)
 
 
@@ -100,7 +101,7 @@ def _metadata_of_driver(rewriter: Rewriter, value: api.ObjectMeta, obj: Any) -> 
     return replace(made, name=_driver(rewriter, value.name, obj))
 
 
-def _disk(rewriter: Rewriter, value: str, obj: Any) -> str:
+def _disk(rewriter: Rewriter, value: str, obj: object) -> str:
     """``vol-1`` and ``aws://zone/vol-1`` are one volume in two ways of writing."""
     match = _EBS.fullmatch(value)
     if match is None:
@@ -110,51 +111,51 @@ def _disk(rewriter: Rewriter, value: str, obj: Any) -> str:
     return f"{before}{f'{rewriter.name(path)}/' if path else ''}vol-{rewriter.name(volume)}"
 
 
-def _address(rewriter: Rewriter, value: str, obj: Any) -> str:
+def _address(rewriter: Rewriter, value: str, obj: object) -> str:
     return value if value in ANY_ADDRESS else rewriter.name(value)
 
 
-def _resources(rewriter: Rewriter, value: Mapping[str, Any], obj: Any) -> dict[str, Any]:
+def _resources(rewriter: Rewriter, value: JsonObject, obj: object) -> dict[str, object]:
     return {rewriter.resource(key): item for key, item in value.items()}
 
 
-def _resource(rewriter: Rewriter, value: str, obj: Any) -> str:
+def _resource(rewriter: Rewriter, value: str, obj: object) -> str:
     return rewriter.resource(value)
 
 
-def _request(rewriter: Rewriter, value: str, obj: Any) -> str:
+def _request(rewriter: Rewriter, value: str, obj: object) -> str:
     """``request`` or ``request/alternative``; those that the scheduler makes have names with a meaning."""
     if _MADE_REQUEST.fullmatch(value):
         return value
     return "/".join(map(rewriter.name, value.split("/")))
 
 
-def _requests(rewriter: Rewriter, value: tuple[str, ...], obj: Any) -> tuple[str, ...]:
+def _requests(rewriter: Rewriter, value: tuple[str, ...], obj: object) -> tuple[str, ...]:
     return tuple(_request(rewriter, item, obj) for item in value)
 
 
-def _qualified(rewriter: Rewriter, value: str, obj: Any) -> str:
+def _qualified(rewriter: Rewriter, value: str, obj: object) -> str:
     return rewriter.expressions.qualified(value, rewriter.name)
 
 
-def _expression(rewriter: Rewriter, value: str, obj: Any) -> str:
+def _expression(rewriter: Rewriter, value: str, obj: object) -> str:
     return rewriter.expressions.expression(value, rewriter.name)
 
 
-def _attributes(rewriter: Rewriter, value: Mapping[str, api.DeviceAttribute], obj: Any) -> dict[str, Any]:
+def _attributes(rewriter: Rewriter, value: Mapping[str, api.DeviceAttribute], obj: object) -> dict[str, object]:
     expressions, name = rewriter.expressions, rewriter.name
     return {_qualified(rewriter, k, obj): expressions.attribute(k, item, name) for k, item in value.items()}
 
 
-def _capacities(rewriter: Rewriter, value: Mapping[str, Any], obj: Any) -> dict[str, Any]:
+def _capacities(rewriter: Rewriter, value: JsonObject, obj: object) -> dict[str, object]:
     return {_qualified(rewriter, key, obj): item for key, item in value.items()}
 
 
-def _device_driver(rewriter: Rewriter, value: str, obj: Any) -> str:
+def _device_driver(rewriter: Rewriter, value: str, obj: object) -> str:
     return rewriter.expressions.driver(value, rewriter.name)
 
 
-def _mapped(rewriter: Rewriter, value: Mapping[str, Any], obj: Any) -> dict[str, Any]:
+def _mapped(rewriter: Rewriter, value: JsonObject, obj: object) -> dict[str, object]:
     """Of resources to how much of them a device is worth."""
     return {rewriter.resource(key): rewriter.struct(item) for key, item in value.items()}
 
@@ -163,17 +164,17 @@ REASONS = frozenset({"Deferred", "Infeasible", "PreemptionByScheduler", "Schedul
 """Those of a pod's conditions that everybody has and that something reads, or a person would miss."""
 
 
-def _reason(rewriter: Rewriter, value: str, obj: Any) -> str:
+def _reason(rewriter: Rewriter, value: str, obj: object) -> str:
     """Whoever writes a condition chooses the words: those that are not Kubernetes' may tell anything."""
     return value if value in REASONS else ""
 
 
-def _node_conditions(rewriter: Rewriter, value: tuple[api.Condition, ...], obj: Any) -> tuple[api.Condition, ...]:
+def _node_conditions(rewriter: Rewriter, value: tuple[api.Condition, ...], obj: object) -> tuple[api.Condition, ...]:
     found = (condition for condition in value if condition.type in NODE_CONDITIONS)
     return tuple(replace(each, reason="", message="") for each in found)
 
 
-def _device_conditions(rewriter: Rewriter, value: tuple[api.Condition, ...], obj: Any) -> tuple[api.Condition, ...]:
+def _device_conditions(rewriter: Rewriter, value: tuple[api.Condition, ...], obj: object) -> tuple[api.Condition, ...]:
     return tuple(replace(c, type=rewriter.name(c.type), reason="", message="") for c in value)
 
 
@@ -182,7 +183,7 @@ def _kind(rewriter: Rewriter, value: str, obj: Any) -> str:
     return value if _is_own_group(_group_of(obj)) else rewriter.name(value)
 
 
-def _api_group(rewriter: Rewriter, value: str, obj: Any) -> str:
+def _api_group(rewriter: Rewriter, value: str, obj: object) -> str:
     """``group`` or ``group/version``."""
     group, slash, version = value.partition("/")
     return value if _is_own_group(_group_of(obj)) else f"{rewriter.domain(group)}{slash}{version}"
@@ -199,17 +200,17 @@ def _is_own_group(group: str) -> bool:
     return "." not in group or is_well_known_domain(group)
 
 
-def _match_fields(rewriter: Rewriter, value: tuple[api.SelectorRequirement, ...], obj: Any) -> Any:
+def _match_fields(rewriter: Rewriter, value: tuple[api.SelectorRequirement, ...], obj: object) -> object:
     """``metadata.name`` of nodes, all that there is."""
     return tuple(replace(requirement, values=_names(rewriter, requirement.values or (), obj)) for requirement in value)
 
 
-def _document(rewriter: Rewriter, value: Mapping[str, Any], obj: Any) -> dict[str, Any]:
+def _document(rewriter: Rewriter, value: JsonObject, obj: object) -> dict[str, object]:
     """What is not typed: every text in it, and no conditions."""
     return {key: _untyped(rewriter, item) for key, item in value.items() if key != "conditions"}
 
 
-def _untyped(rewriter: Rewriter, value: Any) -> Any:
+def _untyped(rewriter: Rewriter, value: object) -> object:
     match value:
         case str():
             return rewriter.name(value)

@@ -25,18 +25,18 @@ _PREEMPTED = re.compile(r"(Preempted by pod )(\S+)( on node )(\S+)")
 _LED = re.compile(r"(\S+)( became leader| stopped leading)")
 
 
-def reason_under_pseudonym(rewriter: Rewriter, value: str, obj: Any) -> str:
+def reason_under_pseudonym(rewriter: Rewriter, value: str, obj: object) -> str:
     """Of a pod's status, or an event: a kubelet's ``OutOfexample.com/fpga`` names a resource."""
     resource = value.removeprefix(OUT_OF)
     return f"{OUT_OF}{rewriter.resource(resource)}" if resource not in ("", value) else value
 
 
-def _component(rewriter: Rewriter, value: str, obj: Any) -> str:
+def _component(rewriter: Rewriter, value: str, obj: object) -> str:
     """A scheduler by the name that pods have for it."""
     return value if value in COMPONENTS else rewriter.own_name(value)
 
 
-def _identity(rewriter: Rewriter, value: str, obj: Any) -> str:
+def _identity(rewriter: Rewriter, value: str, obj: object) -> str:
     """``host_uuid``, as leader election makes it."""
     return "_".join(map(rewriter.name, value.split("_")))
 
@@ -61,17 +61,19 @@ def _message(rewriter: Rewriter, value: str, obj: api.Event) -> str:
     return "".join(rewriter.name(part) if place % 2 else part for place, part in enumerate(found.groups()))
 
 
-def _workload_conditions(rewriter: Rewriter, value: tuple[api.Condition, ...], obj: Any) -> tuple[api.Condition, ...]:
+def _workload_conditions(
+    rewriter: Rewriter, value: tuple[api.Condition, ...], obj: object
+) -> tuple[api.Condition, ...]:
     """That something could not be created, with no other words of the API server than Kubernetes' own."""
     return tuple(replace(each, message=gist(each.message)) for each in value if tells_of_failure(each))
 
 
-def _job_conditions(rewriter: Rewriter, value: tuple[api.Condition, ...], obj: Any) -> tuple[api.Condition, ...]:
+def _job_conditions(rewriter: Rewriter, value: tuple[api.Condition, ...], obj: object) -> tuple[api.Condition, ...]:
     """That it has ended."""
     return tuple(api.Condition(each.type, each.status) for each in value if each.type in JOB_ENDED)
 
 
-def _record_name(rewriter: Rewriter, value: str, obj: Any) -> str:
+def _record_name(rewriter: Rewriter, value: str, obj: object) -> str:
     """Leases of schedulers are called as they are."""
     return value if value in COMPONENTS else rewriter.own_name(value)
 
@@ -85,7 +87,7 @@ def _name(rewriter: Rewriter, value: str, obj: Any) -> str:
     return rewriter.own_name(value)
 
 
-def _nothing(rewriter: Rewriter, value: Any, obj: Any) -> str:
+def _nothing(rewriter: Rewriter, value: object, obj: object) -> str:
     return ""
 
 

@@ -57,7 +57,7 @@ class Rewriter:
                 changed[field] = made
         return replace(obj, **changed) if changed else obj
 
-    def _inner(self, value: Any) -> Any:
+    def _inner(self, value: object) -> object:
         if isinstance(value, Struct):
             return self.struct(value)
         if isinstance(value, tuple) and isinstance(value[0], Struct):

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from fnmatch import fnmatchcase
 from typing import Any, NamedTuple
 
+from kschedctl.api.json_values import JsonObject
 from kschedctl.errors import InputError
 from kschedctl.sources.applied.kustomizations import listed
 from kschedctl.sources.applied.standing_alone import Folders
@@ -48,12 +49,12 @@ class Applier(NamedTuple):
         else:
             yield from self._of_application_set(spec, known)
 
-    def _of_application(self, spec: Mapping[str, Any], known: Folders) -> Applied:
+    def _of_application(self, spec: JsonObject, known: Folders) -> Applied:
         sources = [_mapping(each) for each in (spec.get("source"), *listed(spec, "sources"))]
         deep = any(_mapping(source.get("directory")).get("recurse") is True for source in sources)
         return Applied(self._found([source.get("path") for source in sources], known), deep)
 
-    def _of_application_set(self, spec: Mapping[str, Any], known: Folders) -> Iterator[Applied]:
+    def _of_application_set(self, spec: JsonObject, known: Folders) -> Iterator[Applied]:
         """Each folder that the pattern of a generator, or a path with something to be put in, stands for."""
         template = _mapping(_mapping(spec.get("template")).get("spec"))
         sources = [_mapping(each) for each in (template.get("source"), *listed(template, "sources"))]
@@ -62,7 +63,7 @@ class Applier(NamedTuple):
         for pattern in (*patterns, *_directories(listed(spec, "generators"))):
             yield from (Applied((folder,)) for folder in self._matching(pattern, known))
 
-    def _found(self, paths: Iterable[Any], known: Folders) -> tuple[str, ...]:
+    def _found(self, paths: Iterable[object], known: Folders) -> tuple[str, ...]:
         """The known folders of these paths: from the top of the repository, which is some folder above the file."""
         found = (self._folder(path.strip("/"), known) for path in paths if isinstance(path, str))
         return tuple(folder for folder in found if folder)
@@ -82,7 +83,7 @@ class Applier(NamedTuple):
         return []
 
 
-def is_applier(value: Mapping[str, Any]) -> bool:
+def is_applier(value: JsonObject) -> bool:
     group = str(value.get("apiVersion") or "").partition("/")[0]
     return (group, value.get("kind")) in _KINDS
 
@@ -104,7 +105,7 @@ def _matches(way: list[str], steps: list[str]) -> bool:
     return len(way) == len(steps) and all(map(fnmatchcase, way, steps))
 
 
-def _directories(generators: Any) -> Iterator[str]:
+def _directories(generators: object) -> Iterator[str]:
     """The patterns of the git generators among these, also of those within others."""
     open_ = [generators]
     while open_:
@@ -116,11 +117,11 @@ def _directories(generators: Any) -> Iterator[str]:
             open_ += one
 
 
-def _patterns(directories: Iterable[Any]) -> Iterator[str]:
+def _patterns(directories: Iterable[object]) -> Iterator[str]:
     for each in map(_mapping, directories):
         if isinstance(path := each.get("path"), str) and not each.get("exclude"):
             yield path
 
 
-def _mapping(value: Any) -> Mapping[str, Any]:
+def _mapping(value: object) -> JsonObject:
     return value if isinstance(value, dict) else {}

@@ -11,6 +11,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import suppress
 from typing import Any
 
+from kschedctl.api.json_values import JsonObject
 from kschedctl.errors import InputError
 from kschedctl.sources.documents.documents import Content, parse, read_content
 from kschedctl.sources.documents.files import STDIN, open_file
@@ -59,7 +60,7 @@ class Kustomizations:
             if folder in wanted or (folder not in self._used and not _is_component(self._read[folder])):
                 yield folder, self._built_upon(folder)
 
-    def is_patch(self, file: str, document: Mapping[str, Any]) -> bool:
+    def is_patch(self, file: str, document: JsonObject) -> bool:
         """Whether an object of a file changes another one, rather than being one."""
         path = os.path.abspath(file)
         if path in self._aside or _PATCH.search(os.path.basename(path)):
@@ -75,7 +76,7 @@ class Kustomizations:
         unnamed = bool(self._folders) and path not in self._used
         return unnamed and not _field(spec, "template", "metadata", "labels")
 
-    def completed(self, file: str, document: Mapping[str, Any]) -> Mapping[str, Any]:
+    def completed(self, file: str, document: JsonObject) -> JsonObject:
         """The object of a file, with what some kustomization gives it.
 
         Replicas and what holds them apart, a selector, labels of its pods.
@@ -87,7 +88,7 @@ class Kustomizations:
             document = _with(document, given) if given and kind in _SELECTING else document
         return self._labelled(path, document)
 
-    def _labelled(self, path: str, document: Mapping[str, Any]) -> Mapping[str, Any]:
+    def _labelled(self, path: str, document: JsonObject) -> JsonObject:
         labels, spec = self._labels.get(path), document.get("spec")
         if not labels or document.get("kind") not in _SELECTING or _field(spec, "selector", "matchLabels"):
             return document
@@ -129,13 +130,13 @@ def kustomization_file(folder: str) -> str:
     return next(filter(os.path.isfile, paths), "")
 
 
-def read_kustomization(folder: str) -> list[Mapping[str, Any]]:
+def read_kustomization(folder: str) -> list[JsonObject]:
     """The documents of the kustomization of a folder; none where it cannot be read."""
     if not (file := kustomization_file(folder)):
         return []
     try:
         with open_file(file) as reader:
-            found: list[Any] = [document.value for document in parse(read_content(reader))]
+            found: list[object] = [document.value for document in parse(read_content(reader))]
     except InputError:
         return []
     return [value for value in found if isinstance(value, Mapping)]
@@ -150,7 +151,7 @@ def is_component(folder: str) -> bool:
     return _is_component(read_kustomization(folder))
 
 
-def _referenced(folder: str, documents: Iterable[Mapping[str, Any]]) -> Iterator[str]:
+def _referenced(folder: str, documents: Iterable[JsonObject]) -> Iterator[str]:
     for document in documents:
         for key in _BUILT_UPON:
             for entry in listed(document, key):
@@ -160,7 +161,7 @@ def _referenced(folder: str, documents: Iterable[Mapping[str, Any]]) -> Iterator
                         yield path
 
 
-def _labels_for_selectors(documents: Iterable[Mapping[str, Any]]) -> dict[str, str]:
+def _labels_for_selectors(documents: Iterable[JsonObject]) -> dict[str, str]:
     """Those that a kustomization adds to selectors, and to the pods that these select."""
     found: dict[str, str] = {}
     for document in documents:
@@ -175,11 +176,11 @@ def _labels_for_selectors(documents: Iterable[Mapping[str, Any]]) -> dict[str, s
     return found
 
 
-def _is_component(documents: Iterable[Mapping[str, Any]]) -> bool:
+def _is_component(documents: Iterable[JsonObject]) -> bool:
     return any(document.get("kind") == "Component" for document in documents)
 
 
-def _given(folder: str, documents: Iterable[Mapping[str, Any]]) -> Iterator[tuple[tuple[str, str], dict[str, Any]]]:
+def _given(folder: str, documents: Iterable[JsonObject]) -> Iterator[tuple[tuple[str, str], dict[str, object]]]:
     """((kind, name), what the kustomization of a folder gives); without a kind to whatever has the name."""
     for document in documents:
         for each in listed(document, "replicas"):
@@ -194,7 +195,7 @@ def _given(folder: str, documents: Iterable[Mapping[str, Any]]) -> Iterator[tupl
                 yield (str(_field(patch, "kind")), str(_field(patch, "metadata", "name"))), found
 
 
-def _with(document: Mapping[str, Any], given: Mapping[str, Any]) -> Mapping[str, Any]:
+def _with(document: JsonObject, given: JsonObject) -> JsonObject:
     """The object with these replicas, and with what holds them apart where it has nothing of the kind."""
     spec = _mapping(document.get("spec"))
     template = _mapping(spec.get("template"))
@@ -208,7 +209,7 @@ def patch_files(folder: str) -> list[str]:
     return [file for document in read_kustomization(folder) for file in _patch_files(folder, document)]
 
 
-def _patch_files(folder: str, kustomization: Mapping[str, Any]) -> Iterator[str]:
+def _patch_files(folder: str, kustomization: JsonObject) -> Iterator[str]:
     paths = [each.get("path") if isinstance(each, dict) else each for each in listed(kustomization, "patches")]
     paths += listed(kustomization, "patchesStrategicMerge")
     paths += [each.get("path") for each in listed(kustomization, "patchesJson6902") if isinstance(each, dict)]
@@ -217,7 +218,7 @@ def _patch_files(folder: str, kustomization: Mapping[str, Any]) -> Iterator[str]
             yield file
 
 
-def _patches(folder: str, kustomization: Mapping[str, Any]) -> Iterator[Any]:
+def _patches(folder: str, kustomization: JsonObject) -> Iterator[object]:
     """The patches that are objects themselves; what is broken is left out."""
     written = [each for each in listed(kustomization, "patches") if isinstance(each, dict)]
     texts = [text for each in written if isinstance(text := each.get("patch"), str)]
@@ -229,7 +230,7 @@ def _patches(folder: str, kustomization: Mapping[str, Any]) -> Iterator[Any]:
             yield from [document.value for document in parse(Content(folder, text, is_json=False))]
 
 
-def _aside(documents: Iterable[Mapping[str, Any]]) -> Iterator[str]:
+def _aside(documents: Iterable[JsonObject]) -> Iterator[str]:
     """The files that a kustomization names and that are no resources, from its folder."""
     for value in documents:
         yield from (path for path in _named(value) if isinstance(path, str) and "\n" not in path and "\0" not in path)
@@ -249,7 +250,7 @@ def _named(kustomization: Mapping[str, Any]) -> Iterator[Any]:
             yield from (chart.get("valuesFile"), *listed(chart, "additionalValuesFiles"))
 
 
-def listed(value: Mapping[str, Any], key: str) -> list[Any]:
+def listed(value: JsonObject, key: str) -> list[object]:
     """The items of a field that should be a list; none where it is something else."""
     found = value.get(key)
     return found if isinstance(found, list) else []
@@ -261,17 +262,17 @@ def _containers(spec: Mapping[str, Any]) -> list[Any]:
     return found if isinstance(found, list) else []
 
 
-def _mapping(value: Any) -> dict[str, Any]:
+def _mapping(value: object) -> dict[str, object]:
     return dict(value) if isinstance(value, dict) else {}
 
 
-def _field(value: Any, *path: str) -> Any:
+def _field(value: object, *path: str) -> object:
     for step in path:
         value = value.get(step) if isinstance(value, dict) else None
     return value
 
 
-def _has_directive(value: Any) -> bool:
+def _has_directive(value: object) -> bool:
     """Whether ``$patch`` stands in it somewhere."""
     open_ = [value]
     while open_:

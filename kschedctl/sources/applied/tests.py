@@ -7,9 +7,10 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from fnmatch import fnmatchcase
-from typing import Any
+
+from kschedctl.api.json_values import JsonObject
 
 _GROUPS = ("chainsaw.kyverno.io", "cli.kyverno.io", "kuttl.dev")
 _EXPECTATION = re.compile(r"((.*[^a-z])?assert(ions?|s)?([^a-z].*)?|(\d+-)?errors?)\.(ya?ml|json)")
@@ -38,7 +39,7 @@ class TestScripts:
         self.folders: set[str] = set()
         self._patterns: set[str] = set()
 
-    def see(self, path: str, value: Mapping[str, Any]) -> None:
+    def see(self, path: str, value: JsonObject) -> None:
         """An object at an absolute path."""
         if str(value.get("apiVersion") or "").partition("/")[0] in _GROUPS:
             folder = os.path.dirname(path)
@@ -65,14 +66,14 @@ def is_expectation(path: str) -> bool:
     return _EXPECTATION.fullmatch(os.path.basename(path).lower()) is not None
 
 
-def is_part(value: Mapping[str, Any]) -> bool:
+def is_part(value: JsonObject) -> bool:
     """Whether pods, or what makes some, lack what nobody leaves out."""
     kind, spec = str(value.get("kind")), value.get("spec")
     if kind not in _TEMPLATES:
         return False
     if not isinstance(spec, dict):
         return True
-    template: Any = spec
+    template: object = spec
     for step in _TEMPLATES[kind]:
         template = template.get(step) if isinstance(template, dict) else None
     pods = template if kind == "Pod" else template.get("spec") if isinstance(template, dict) else None
@@ -80,7 +81,7 @@ def is_part(value: Mapping[str, Any]) -> bool:
     return not has_containers or (kind in _SELECTING and "selector" not in spec)
 
 
-def _expected(value: Any) -> Iterator[str]:
+def _expected(value: object) -> Iterator[str]:
     """The files of which a test says that it expects them."""
     open_ = [value]
     while open_:
@@ -94,7 +95,7 @@ def _expected(value: Any) -> Iterator[str]:
             yield from (one[key] for key in _EXPECTED if isinstance(one.get(key), str))
 
 
-def _files(expectations: Any) -> Iterator[str]:
+def _files(expectations: object) -> Iterator[str]:
     for each in expectations if isinstance(expectations, list) else [expectations]:
         if isinstance(each, dict) and isinstance(each.get("file"), str):
             yield each["file"]

@@ -117,7 +117,7 @@ def _header(members: Archive) -> Header:
     return from_json(data, Header)
 
 
-def _objects(header: Header, members: Archive) -> dict[str, Any]:
+def _objects(header: Header, members: Archive) -> dict[str, object]:
     """By field of the Cluster; kinds that this version does not know are passed over."""
     known = {kind: count for kind, count in header.objects.items() if kind in FIELDS}
     with ThreadPoolExecutor(4) as threads:  # unpacking leaves the interpreter to the others

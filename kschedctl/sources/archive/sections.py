@@ -125,7 +125,7 @@ def _pod_record(table: PodTable) -> _PodRecord:
     )
 
 
-def _parts(template: Pod) -> tuple[Any, ...]:
+def _parts(template: Pod) -> tuple[object, ...]:
     spec = template.spec
     return (
         template.metadata,
@@ -158,7 +158,7 @@ def _column(column: TextColumn) -> _Column:
     raise TypeError(column)
 
 
-def _bytes(numbers: Any) -> bytes:
+def _bytes(numbers: object) -> bytes:
     return np.asarray(numbers, "<i4").tobytes()
 
 
@@ -180,7 +180,7 @@ def _pods(data: bytes) -> PodTable:
     record = from_msgpack(data, _PodRecord)
     check_made(record.names)
     check_made(meta.namespace for meta in record.metadata)
-    parts: tuple[Sequence[Any], ...] = (
+    parts: tuple[Sequence[object], ...] = (
         record.metadata,
         record.specs,
         record.affinities,

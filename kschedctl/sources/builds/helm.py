@@ -8,7 +8,6 @@ from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
 
 from kschedctl.errors import InputError
 from kschedctl.sources.builds.build import BuiltObject
@@ -89,7 +88,7 @@ def _is_library(folder: str) -> bool:
     """Whether Helm refuses to render it by itself."""
     try:
         with open_file(os.path.join(folder, CHART)) as reader:
-            found: list[Any] = [document.value for document in parse(read_content(reader))]
+            found: list[object] = [document.value for document in parse(read_content(reader))]
     except InputError:  # Helm says what is wrong with it
         return False
     return any(isinstance(value, Mapping) and value.get("type") == "library" for value in found)

@@ -103,7 +103,7 @@ class KustomizeBuild:
             for built in manifests_of(self.name, content):
                 yield self._built(dict(built.value), around)
 
-    def _built(self, value: dict[str, Any], around: str) -> BuiltObject:
+    def _built(self, value: dict[str, object], around: str) -> BuiltObject:
         path, transformations = _take_annotations(value)
         folder = from_here(self.folder)
         if not path or not os.path.isfile(file := os.path.normpath(os.path.join(around, path))):

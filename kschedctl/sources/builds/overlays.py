@@ -6,7 +6,7 @@ import os
 import re
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from kschedctl.errors import InputError
 from kschedctl.sources.applied.kustomizations import patch_files
@@ -30,8 +30,8 @@ class Overlays(NamedTuple):
     """Kustomizations that changed something of an object: their files, the inner ones first."""
 
     files: Sequence[str]
-    written: Any
-    built: Any
+    written: object
+    built: object
 
     def change(self, path: Path) -> PatchedField | None:
         """Of a field that was written otherwise, or not at all; None where it is as it was written."""
@@ -68,15 +68,15 @@ def transforming(told: str, folder: str) -> list[str]:
     return list(found)
 
 
-def _parsed(told: str) -> list[Any]:
+def _parsed(told: str) -> list[object]:
     try:
-        found: list[Any] = [document.value for document in parse(Content(TRANSFORMATIONS, told, is_json=False))]
+        found: list[object] = [document.value for document in parse(Content(TRANSFORMATIONS, told, is_json=False))]
     except InputError:
         return []
     return next((value for value in found if isinstance(value, list)), [])
 
 
-def _is_changed(written: Any, built: Any, path: Path) -> bool:
+def _is_changed(written: object, built: object, path: Path) -> bool:
     """Mappings and lists that were there count as written, whatever else is in them now."""
     for step in path:
         if isinstance(built, list) and isinstance(step, int):
@@ -89,11 +89,11 @@ def _is_changed(written: Any, built: Any, path: Path) -> bool:
     return bool(path) and built is not None and written != built
 
 
-def _field(value: Any, step: str | int) -> Any:
+def _field(value: object, step: str | int) -> object:
     return value.get(step) if isinstance(value, Mapping) else None
 
 
-def _same(item: Any, index: int, written: Any) -> Any:
+def _same(item: object, index: int, written: object) -> object:
     """The item of a list as it was written: that of its name, else that of its place."""
     items = written if isinstance(written, list) else []
     for name in _NAMES:

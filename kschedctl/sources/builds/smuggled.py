@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Any, NamedTuple
+from typing import NamedTuple
 from urllib.parse import parse_qs
 
+from kschedctl.api.json_values import JsonObject
 from kschedctl.errors import InputError
 from kschedctl.sources.applied.kustomizations import NAMES, kustomization_file
 from kschedctl.sources.builds.helm_guard import CONFIGURED, refused_value
@@ -57,7 +58,7 @@ def smuggled(folder: str, top: str, *, with_helm: bool) -> Iterator[Smuggled]:
                 open_ += [inner] * os.path.exists(inner)
 
 
-def _of_document(file: str, document: Mapping[str, Any], top: str) -> Iterator[Smuggled]:
+def _of_document(file: str, document: JsonObject, top: str) -> Iterator[Smuggled]:
     yield from (Smuggled(file, field, what) for field, entry in _entries(document) if (what := _remote(entry)))
     if top:
         for field, chart in _charts(document):
@@ -77,7 +78,7 @@ def _remote(reference: str) -> str:
     return ""
 
 
-def _entries(document: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+def _entries(document: JsonObject) -> Iterator[tuple[str, str]]:
     """(field, path or URL) of what a kustomization builds upon."""
     folded = _folded(document)
     for key in _BUILT_UPON:
@@ -86,7 +87,7 @@ def _entries(document: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
                 yield f"{key}[{number}]", entry
 
 
-def _charts(document: Mapping[str, Any]) -> Iterator[tuple[str, Mapping[str, Any]]]:
+def _charts(document: JsonObject) -> Iterator[tuple[str, JsonObject]]:
     """(field, chart or settings for all): of a kustomization, and of generators, also such as stand within one."""
     folded = _folded(document)
     if document.get("kind") == _GENERATOR:
@@ -101,7 +102,7 @@ def _charts(document: Mapping[str, Any]) -> Iterator[tuple[str, Mapping[str, Any
                     yield from ((f"{key}[{number}].{field}", chart) for field, chart in _charts(inner))
 
 
-def _of_chart(chart: Mapping[str, Any], file: str, top: str) -> Iterator[tuple[str, str]]:
+def _of_chart(chart: JsonObject, file: str, top: str) -> Iterator[tuple[str, str]]:
     """(field, what is wrong with it)."""
     for name, value in chart.items():
         key = name.casefold()
@@ -122,19 +123,19 @@ def _of_field(key: str, text: str, file: str, top: str) -> str:
     return refused_value(_OPTIONS.get(key, ""), text, top)
 
 
-def _folded(value: Mapping[str, Any]) -> dict[str, Any]:
+def _folded(value: JsonObject) -> dict[str, object]:
     return {key.casefold(): inner for key, inner in value.items()}
 
 
-def _mapping(value: Any) -> Mapping[str, Any]:
+def _mapping(value: object) -> JsonObject:
     return value if isinstance(value, Mapping) else {}
 
 
-def _list(value: Any) -> Iterable[Any]:
+def _list(value: object) -> Iterable[object]:
     return value if isinstance(value, list) else ()
 
 
-def _documents(file: str) -> list[Mapping[str, Any]]:
+def _documents(file: str) -> list[JsonObject]:
     """Of a kustomization, or of a file with generators; none where it cannot be read: kustomize says so."""
     try:
         with open_file(file) as reader:
@@ -145,9 +146,9 @@ def _documents(file: str) -> list[Mapping[str, Any]]:
     return list(_parsed(content)) if asked else []
 
 
-def _parsed(content: Content) -> Iterator[Mapping[str, Any]]:
+def _parsed(content: Content) -> Iterator[JsonObject]:
     try:
-        found: list[Any] = [document.value for document in parse(content)]
+        found: list[object] = [document.value for document in parse(content)]
     except InputError:
         return
     yield from (value for value in found if isinstance(value, Mapping))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from kschedctl.errors import InputError
 from kschedctl.lint.fixes.field_edits import FieldEdit, edit
@@ -44,12 +44,12 @@ def corrected(content: Content, wanted: Sequence[Correction]) -> tuple[str, list
     return (after, made) if same else (content.text, [])
 
 
-def _values(content: Content) -> dict[int, Any]:
+def _values(content: Content) -> dict[int, object]:
     """Of each document that is not empty."""
     return {number: value for value, number, _ in parse(content)}
 
 
-def _edited(content: Content, made: Sequence[Correction]) -> dict[int, Any]:
+def _edited(content: Content, made: Sequence[Correction]) -> dict[int, object]:
     values = _values(content)
     for document, root, change in made:
         edit(values[document], change, root)

@@ -28,7 +28,7 @@ def parse_json(text: str, file: str, number: int = 1) -> Iterator[ParsedDocument
         number, end = number + 1, skip_space(text, stop)
 
 
-def _parse(text: str, start: int, where: str) -> tuple[Any, int]:
+def _parse(text: str, start: int, where: str) -> tuple[object, int]:
     """The document that begins here, and where it ends."""
     try:
         value, stop = _DECODER.raw_decode(text, start)
@@ -78,7 +78,7 @@ def _reason(error: ValueError) -> str:
     return "an integer of more than 4,300 digits" if str(error).startswith("Exceeds the limit") else str(error)
 
 
-def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+def _unique(pairs: list[tuple[str, object]]) -> dict[str, object]:
     found = dict(pairs)
     if len(found) < len(pairs):
         seen: set[str] = set()

@@ -111,7 +111,7 @@ def objects_of(document: ParsedDocument, text: Text) -> Iterator[LocatedObject]:
     yield from _objects(document.value, text, document.number, (), document.line)
 
 
-def _objects(value: Any, text: Text, document: int, root: Path, line: int) -> Iterator[LocatedObject]:
+def _objects(value: object, text: Text, document: int, root: Path, line: int) -> Iterator[LocatedObject]:
     if not isinstance(value, Mapping):
         return
     items = value.get("items")

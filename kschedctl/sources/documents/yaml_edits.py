@@ -57,7 +57,7 @@ class EditableText:
             return self._scalar(parent.value[index][0], change.key)
         return self._removal(parent, index)
 
-    def _inside(self, node: Any, step: str | int) -> Any:
+    def _inside(self, node: object, step: str | int) -> object:
         if id(node) in self._shared:
             raise NotEditableError("shared by an anchor")
         if isinstance(node, yaml.SequenceNode) and isinstance(step, int) and step < len(node.value):
@@ -132,7 +132,7 @@ def _written(value: str | int, style: str | None) -> str:
     return value if _PLAIN.fullmatch(value) and resolve(value) == value else json.dumps(value, ensure_ascii=False)
 
 
-def _shared(documents: Sequence[Any]) -> set[int]:
+def _shared(documents: Sequence[object]) -> set[int]:
     """The nodes for which aliases stand too."""
     seen: set[int] = set()
     shared: set[int] = set()

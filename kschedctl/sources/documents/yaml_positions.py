@@ -76,14 +76,14 @@ def _spots(text: str, line: int) -> dict[int, Spot]:
     ``line``: how many there are before the text.
     """
     found: dict[int, Spot] = {}
-    stream: Iterator[Any] = iter(yaml.parse(text, Loader=LOADER))
+    stream: Iterator[object] = iter(yaml.parse(text, Loader=LOADER))
     for event in stream:
         if type(event) is events.DocumentStartEvent:
             found[len(found) + 1] = _Builder(line).build(stream)
     return found
 
 
-def _is_merge(event: Any) -> bool:
+def _is_merge(event: object) -> bool:
     return type(event) is events.ScalarEvent and event.value == "<<" and event.implicit[0]
 
 

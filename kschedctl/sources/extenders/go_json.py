@@ -37,7 +37,7 @@ def decoded(body: bytes) -> Any:
         raise ExtenderError("json: cannot unmarshal number into Go value of type int64") from None
 
 
-def _no_constant(name: str) -> Any:
+def _no_constant(name: str) -> object:
     """NaN and Infinity are no JSON."""
     raise ExtenderError(f"invalid character '{name[0]}' looking for beginning of value")
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import re
 import zlib
-from collections.abc import Mapping
 from time import monotonic
 from typing import Any
 from urllib.parse import unquote, urlsplit
@@ -25,6 +24,7 @@ from urllib3.exceptions import (
     SSLError,
 )
 
+from kschedctl.api.json_values import JsonObject
 from kschedctl.scheduler.engine.extenders.answers import ExtenderError
 from kschedctl.scheduler.engine.extenders.extender import UnheardError
 from kschedctl.scheduler.engine.extenders.settings import Extender
@@ -50,7 +50,7 @@ class HTTPCaller:
     def __init__(self) -> None:
         self._pools: dict[str, urllib3.PoolManager] = {}
 
-    def __call__(self, extender: Mapping[str, Any], verb: str, payload: Mapping[str, Any]) -> tuple[int, Any]:
+    def __call__(self, extender: JsonObject, verb: str, payload: JsonObject) -> tuple[int, object]:
         """HTTP status and body. Raises ExtenderError, UnheardError, and InputError for TLS settings of no use."""
         settings = decode(extender, Extender)
         url = f"{settings.url_prefix.rstrip('/')}/{verb}"
@@ -59,7 +59,7 @@ class HTTPCaller:
             raise ExtenderError(f'Post "{shown_url(url)}": unsupported protocol scheme "{scheme}"')
         return self._post(url, settings, msgspec.json.encode(payload))
 
-    def _post(self, url: str, settings: Extender, body: bytes) -> tuple[int, Any]:
+    def _post(self, url: str, settings: Extender, body: bytes) -> tuple[int, object]:
         shown = shown_url(url)
         seconds = min(max(settings.http_timeout, 0.0) or DEFAULT_SECONDS, MOST_SECONDS)
         limit = Limit(monotonic() + seconds, seconds)
@@ -104,7 +104,7 @@ def _headers(url: str) -> dict[str, str]:
     return headers
 
 
-def _answer(response: urllib3.BaseHTTPResponse, shown: str, limit: Limit) -> tuple[int, Any]:
+def _answer(response: urllib3.BaseHTTPResponse, shown: str, limit: Limit) -> tuple[int, object]:
     if response.status in REDIRECTIONS and response.headers.get("Location"):
         raise UnheardError(f"were not all heard: {shown} redirects elsewhere, which is not followed")
     if response.status != 200:

@@ -9,6 +9,7 @@ from typing import Any
 import msgspec
 
 from kschedctl.api.decoding import from_builtins
+from kschedctl.api.json_values import JsonObject
 from kschedctl.errors import InputError
 from kschedctl.reports.extender_answers import ExtenderAnswer, ExtenderAnswers
 from kschedctl.scheduler.engine.extenders.answers import ExtenderError
@@ -34,7 +35,7 @@ class Recorder:
         self.known: dict[str, PodBesides] = call.known if isinstance(call, WholePods) else {}
         self.answers: list[ExtenderAnswer] = []
 
-    def __call__(self, extender: Mapping[str, Any], verb: str, payload: Mapping[str, Any]) -> tuple[int, Any]:
+    def __call__(self, extender: JsonObject, verb: str, payload: JsonObject) -> tuple[int, object]:
         """Raises what ``call`` raises."""
         asked = _question(extender, verb, payload)
         asked = msgspec.structs.replace(asked, whole=asked.pod in self.known)
@@ -77,7 +78,7 @@ class RecordedAnswers:
         except msgspec.ValidationError as error:
             raise InputError(str(error), where=path) from None
 
-    def __call__(self, extender: Mapping[str, Any], verb: str, payload: Mapping[str, Any]) -> tuple[int, Any]:
+    def __call__(self, extender: JsonObject, verb: str, payload: JsonObject) -> tuple[int, object]:
         """Raises ExtenderError as it was, UnheardError where there is no answer."""
         asked = _question(extender, verb, payload)
         left = self._left.get(asked, [])

@@ -30,7 +30,7 @@ class PodBesides(NamedTuple):
         named = volumes if isinstance(volumes, list) else ()
         return cls(told, tuple(each for each in named if isinstance(each, Mapping) and each.get("name")))
 
-    def added_to(self, pod: Json) -> dict[str, Any]:
+    def added_to(self, pod: Json) -> dict[str, object]:
         """The pod that is sent. Volumes that its controller gave it stay."""
         own = {each["name"]: each for each in pod["spec"].get("volumes", ())}
         volumes = list({**own, **{each["name"]: each for each in self.volumes}}.values())
@@ -45,7 +45,7 @@ class WholePods:
         self._call = call
         self.known: dict[str, PodBesides] = {}
 
-    def __call__(self, extender: Json, verb: str, payload: Json) -> tuple[int, Any]:
+    def __call__(self, extender: Json, verb: str, payload: Json) -> tuple[int, object]:
         """Raises what ``call`` raises."""
         metadata = payload["Pod"]["metadata"]
         besides = self.known.get(f"{metadata.get('namespace', '')}/{metadata.get('name', '')}")

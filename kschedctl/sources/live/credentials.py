@@ -71,7 +71,7 @@ class Credentials:
                 self.pool.clear()
             return self._identity() != before
 
-    def _identity(self) -> tuple[Any, ...]:
+    def _identity(self) -> tuple[object, ...]:
         return dict(self.configuration.api_key), self.configuration.cert_file, self.configuration.key_file
 
     @contextmanager

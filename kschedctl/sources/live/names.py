@@ -18,6 +18,7 @@ from urllib.parse import quote, urlsplit
 import msgspec
 
 from kschedctl.api.decoding import from_json
+from kschedctl.api.json_values import JsonObject
 from kschedctl.sources.names import Meta, Name
 
 MOST = 500
@@ -88,7 +89,7 @@ def _connected(cluster: Mapping[str, Any], user: Mapping[str, Any]) -> Iterator[
         connection.close()
 
 
-def _trust(cluster: Mapping[str, Any], user: Mapping[str, Any]) -> ssl.SSLContext:
+def _trust(cluster: JsonObject, user: JsonObject) -> ssl.SSLContext:
     known = _given(cluster, "certificate-authority")
     context = ssl.create_default_context(cadata=known.decode() if known else None)
     if cluster.get("insecure-skip-tls-verify"):
