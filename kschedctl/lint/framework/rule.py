@@ -13,6 +13,7 @@ from enum import StrEnum
 from kschedctl.lint.fixes.field_edits import FieldEdit
 from kschedctl.lint.framework.context import LintContext
 from kschedctl.lint.objects.subject import Problem
+from kschedctl.lint.objects.workload import Workload
 from kschedctl.scheduler.configuration.version_fields import VersionedField
 
 
@@ -49,7 +50,13 @@ class RuleProfile(StrEnum):
 
 
 Check = Callable[[LintContext], Iterator[Problem]]
+WorkloadCheck = Callable[[Workload], Iterator[Problem]]
 SafeFix = Callable[[Problem], FieldEdit | None]
+
+
+def each_workload(check: WorkloadCheck) -> Check:
+    """The check of all workloads by one that looks at nothing beside each of them."""
+    return lambda context: (problem for workload in context.workloads for problem in check(workload))
 
 
 @dataclass(frozen=True)

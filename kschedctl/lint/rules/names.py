@@ -18,10 +18,10 @@ from kschedctl.lint.analysis.near_names import one_meant
 from kschedctl.lint.analysis.placement import REQUIRED, pod_terms, storage_class_names
 from kschedctl.lint.framework import documentation as doc
 from kschedctl.lint.framework.context import LintContext
-from kschedctl.lint.framework.rule import WARNING, Rule
+from kschedctl.lint.framework.rule import WARNING, Rule, each_workload
 from kschedctl.lint.objects.kinds import AUTOSCALERS, ScalingLimits
 from kschedctl.lint.objects.subject import Path, Problem, Subject
-from kschedctl.lint.objects.workload import SERVING, TEMPLATES
+from kschedctl.lint.objects.workload import SERVING, TEMPLATES, Workload
 
 _PROVIDED = {
     "StorageClass": {"standard", "default", "managed", "gp2", "gp3", "local-path", "hostpath", "longhorn"},
@@ -171,11 +171,10 @@ def _of_gangs(context: LintContext) -> Iterator[NameReference]:
             yield NameReference(subject, ("metadata", "labels", _QUEUE), "LocalQueue", queue)
 
 
-def scheduler(context: LintContext) -> Iterator[Problem]:
-    for workload in context.workloads:
-        name = workload.spec.scheduler_name
-        if name not in _SCHEDULERS and (meant := one_meant(name, _SCHEDULERS)):
-            yield workload.problem(("schedulerName",), f'"{name}" is nearly {meant}', f"Write {meant}")
+def scheduler(workload: Workload) -> Iterator[Problem]:
+    name = workload.spec.scheduler_name
+    if name not in _SCHEDULERS and (meant := one_meant(name, _SCHEDULERS)):
+        yield workload.problem(("schedulerName",), f'"{name}" is nearly {meant}', f"Write {meant}")
 
 
 _PENDING = "The pods stay Pending until somebody creates what they name."
@@ -320,7 +319,7 @@ RULES = (
     Rule(
         "sc-misspelt",
         WARNING,
-        scheduler,
+        each_workload(scheduler),
         summary="A schedulerName that is nearly default-scheduler, or that of another well-known one",
         why="Nobody looks at the pods: they stay Pending without a single event.",
         fix="Correct schedulerName, or leave it out",

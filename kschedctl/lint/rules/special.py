@@ -14,7 +14,7 @@ from kschedctl.api.objects import (
 )
 from kschedctl.lint.framework import documentation as doc
 from kschedctl.lint.framework.context import LintContext
-from kschedctl.lint.framework.rule import ERROR, WARNING, Rule
+from kschedctl.lint.framework.rule import ERROR, WARNING, Rule, each_workload
 from kschedctl.lint.objects.subject import Path, Problem
 from kschedctl.lint.objects.workload import Workload
 
@@ -32,10 +32,9 @@ def unknown_scheduler(context: LintContext) -> Iterator[Problem]:
             )
 
 
-def scheduling_gates(context: LintContext) -> Iterator[Problem]:
-    for workload in context.workloads:
-        for i, gate in enumerate(workload.spec.scheduling_gates):
-            yield workload.problem(("schedulingGates", i), f"waits until something removes the gate {gate.name}")
+def scheduling_gates(workload: Workload) -> Iterator[Problem]:
+    for i, gate in enumerate(workload.spec.scheduling_gates):
+        yield workload.problem(("schedulingGates", i), f"waits until something removes the gate {gate.name}")
 
 
 def quorum(context: LintContext) -> Iterator[Problem]:
@@ -129,7 +128,7 @@ RULES = (
     Rule(
         "sc-scheduling-gate",
         WARNING,
-        scheduling_gates,
+        each_workload(scheduling_gates),
         summary="Scheduling gates in a manifest",
         why="The pods wait, without an event, until a controller removes the gate; if none does, they wait for ever.",
         fix="Let the controller that removes the gate add it too, by a webhook",

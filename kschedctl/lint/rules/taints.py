@@ -15,7 +15,7 @@ from kschedctl.api.validation.tolerations import toleration_seconds
 from kschedctl.lint.analysis.near_names import one_meant
 from kschedctl.lint.framework import documentation as doc
 from kschedctl.lint.framework.context import LintContext
-from kschedctl.lint.framework.rule import ERROR, NOTE, WARNING, Rule
+from kschedctl.lint.framework.rule import ERROR, NOTE, WARNING, Rule, each_workload
 from kschedctl.lint.objects.kinds import NodePool
 from kschedctl.lint.objects.subject import Problem, Subject
 from kschedctl.lint.objects.workload import InvalidFieldError, Workload, typed_at
@@ -31,15 +31,14 @@ _SYSTEM_CLASSES = {system.metadata.name for system in SYSTEM_CLASSES}
 UNREACHABLE = Taint("node.kubernetes.io/unreachable", "", "NoExecute")
 
 
-def tolerate_all(context: LintContext) -> Iterator[Problem]:
-    for workload in context.workloads:
-        if workload.kind == "DaemonSet" or _of_system(workload):
-            continue
-        wide = [i for i, toleration in enumerate(workload.spec.tolerations) if _everything(toleration)]
-        if wide:
-            effect = workload.spec.tolerations[wide[0]].effect if len(wide) == 1 else ""
-            message = f"tolerates every {effect} taint: it also goes to nodes that are broken or not its own"
-            yield workload.problem(("tolerations", wide[0]), " ".join(message.split()))
+def tolerate_all(workload: Workload) -> Iterator[Problem]:
+    if workload.kind == "DaemonSet" or _of_system(workload):
+        return
+    wide = [i for i, toleration in enumerate(workload.spec.tolerations) if _everything(toleration)]
+    if wide:
+        effect = workload.spec.tolerations[wide[0]].effect if len(wide) == 1 else ""
+        message = f"tolerates every {effect} taint: it also goes to nodes that are broken or not its own"
+        yield workload.problem(("tolerations", wide[0]), " ".join(message.split()))
 
 
 def _of_system(workload: Workload) -> bool:
@@ -52,35 +51,32 @@ def _everything(toleration: Toleration) -> bool:
     return not toleration.key and toleration.operator == "Exists" and toleration.effect in ("", *HARD_EFFECTS)
 
 
-def no_execute_forever(context: LintContext) -> Iterator[Problem]:
-    for workload in context.workloads:
-        if workload.kind in ("DaemonSet", "Pod"):
-            continue
-        for i, toleration in enumerate(workload.spec.tolerations):
-            reported_as_wide = _everything(toleration) and not _of_system(workload)
-            if (
-                toleration.toleration_seconds is None
-                and not reported_as_wide
-                and any(tolerates(toleration, t) for t in (NOT_READY, UNREACHABLE))
-            ):
-                message = "its pods stay on a dead node for ever and are not replaced"
-                yield workload.problem(("tolerations", i), message, "" if toleration.effect else _SPLIT)
+def no_execute_forever(workload: Workload) -> Iterator[Problem]:
+    if workload.kind in ("DaemonSet", "Pod"):
+        return
+    for i, toleration in enumerate(workload.spec.tolerations):
+        reported_as_wide = _everything(toleration) and not _of_system(workload)
+        if (
+            toleration.toleration_seconds is None
+            and not reported_as_wide
+            and any(tolerates(toleration, t) for t in (NOT_READY, UNREACHABLE))
+        ):
+            message = "its pods stay on a dead node for ever and are not replaced"
+            yield workload.problem(("tolerations", i), message, "" if toleration.effect else _SPLIT)
 
 
-def empty_value(context: LintContext) -> Iterator[Problem]:
-    for workload in context.workloads:
-        for i, toleration in enumerate(workload.spec.tolerations):
-            named = toleration.key and "node-role.kubernetes.io/" not in toleration.key
-            equal = toleration.operator in (None, "", "Equal") and not toleration.value
-            if named and equal and not toleration.key.startswith("node."):
-                message = f"tolerates {toleration.key} where the taint has no value, and with no other"
-                yield workload.problem(("tolerations", i), message)
+def empty_value(workload: Workload) -> Iterator[Problem]:
+    for i, toleration in enumerate(workload.spec.tolerations):
+        named = toleration.key and "node-role.kubernetes.io/" not in toleration.key
+        equal = toleration.operator in (None, "", "Equal") and not toleration.value
+        if named and equal and not toleration.key.startswith("node."):
+            message = f"tolerates {toleration.key} where the taint has no value, and with no other"
+            yield workload.problem(("tolerations", i), message)
 
 
-def seconds_on_no_schedule(context: LintContext) -> Iterator[Problem]:
-    for workload in context.workloads:
-        for i, toleration in enumerate(workload.spec.tolerations):
-            yield from workload.refused(toleration_seconds(toleration, workload.at_field("tolerations", i)))
+def seconds_on_no_schedule(workload: Workload) -> Iterator[Problem]:
+    for i, toleration in enumerate(workload.spec.tolerations):
+        yield from workload.refused(toleration_seconds(toleration, workload.at_field("tolerations", i)))
 
 
 _OF_KUBERNETES = (
@@ -264,7 +260,7 @@ RULES = (
     Rule(
         "tt-tolerate-all",
         WARNING,
-        tolerate_all,
+        each_workload(tolerate_all),
         summary="A toleration without key tolerates everything",
         why="The pods go to nodes that are not ready, under pressure, dedicated to others or control planes.",
         fix="Name the taint: key, operator and effect",
@@ -273,7 +269,7 @@ RULES = (
     Rule(
         "tt-noexecute-forever",
         WARNING,
-        no_execute_forever,
+        each_workload(no_execute_forever),
         summary="NoExecute toleration without tolerationSeconds",
         why="Pods that tolerate not-ready or unreachable without limit stay bound to a dead node and are not replaced.",
         fix="Set tolerationSeconds, 300 is what pods get by default",
@@ -282,7 +278,7 @@ RULES = (
     Rule(
         "tt-empty-value",
         NOTE,
-        empty_value,
+        each_workload(empty_value),
         summary="A toleration without a value, and without operator: Exists",
         why="The operator is Equal by default: such a toleration matches taints with the empty value alone.",
         fix="Set operator: Exists, or the value of the taint",
@@ -291,7 +287,7 @@ RULES = (
     Rule(
         "tt-seconds-on-noschedule",
         ERROR,
-        seconds_on_no_schedule,
+        each_workload(seconds_on_no_schedule),
         summary="tolerationSeconds without effect NoExecute",
         why="The API server refuses the pods: only evictions can be delayed.",
         fix="Remove tolerationSeconds, or set effect: NoExecute",

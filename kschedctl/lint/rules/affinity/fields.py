@@ -19,7 +19,7 @@ from kschedctl.lint.analysis.placement import (
 )
 from kschedctl.lint.framework import documentation as doc
 from kschedctl.lint.framework.context import LintContext
-from kschedctl.lint.framework.rule import ERROR, NOTE, WARNING, Rule
+from kschedctl.lint.framework.rule import ERROR, NOTE, WARNING, Rule, each_workload
 from kschedctl.lint.objects.subject import Problem
 from kschedctl.lint.objects.workload import Workload, compiled
 from kschedctl.scheduler.configuration.version_fields import AFFINITY_LABEL_KEYS
@@ -28,44 +28,40 @@ from kschedctl.snapshot.node_order import HOSTNAME, REGION, ZONE
 _Preference = PreferredSchedulingTerm | WeightedPodAffinityTerm
 
 
-def spread_missing(context: LintContext) -> Iterator[Problem]:
-    for workload in context.workloads:
-        apart = any("podAntiAffinity" in path for path, _ in pod_terms(workload)) or any(host_ports(workload))
-        if workload.serving and not apart and not workload.spec.topology_spread_constraints:
-            yield workload.problem((), f"{workload.range} replicas, and nothing says that they go apart")
+def spread_missing(workload: Workload) -> Iterator[Problem]:
+    apart = any("podAntiAffinity" in path for path, _ in pod_terms(workload)) or any(host_ports(workload))
+    if workload.serving and not apart and not workload.spec.topology_spread_constraints:
+        yield workload.problem((), f"{workload.range} replicas, and nothing says that they go apart")
 
 
-def no_host_anti_affinity(context: LintContext) -> Iterator[Problem]:
-    for workload in context.workloads:
-        spec = workload.spec
-        keys = {term.topology_key for path, term in pod_terms(workload) if "podAntiAffinity" in path}
-        keys |= {constraint.topology_key for constraint in spec.topology_spread_constraints}
-        apart = HOSTNAME in keys or any(anti_affinity_terms(workload)) or any(host_ports(workload))
-        if not workload.serving or not keys or apart:
-            continue
-        field = "topologySpreadConstraints" if spec.topology_spread_constraints else "affinity"
-        yield workload.problem((field,), f"kept apart by {', '.join(sorted(keys))} only: replicas may share a node")
+def no_host_anti_affinity(workload: Workload) -> Iterator[Problem]:
+    spec = workload.spec
+    keys = {term.topology_key for path, term in pod_terms(workload) if "podAntiAffinity" in path}
+    keys |= {constraint.topology_key for constraint in spec.topology_spread_constraints}
+    apart = HOSTNAME in keys or any(anti_affinity_terms(workload)) or any(host_ports(workload))
+    if not workload.serving or not keys or apart:
+        return
+    field = "topologySpreadConstraints" if spec.topology_spread_constraints else "affinity"
+    yield workload.problem((field,), f"kept apart by {', '.join(sorted(keys))} only: replicas may share a node")
 
 
-def one_a_node(context: LintContext) -> Iterator[Problem]:
-    for workload in context.workloads:
-        taken = next(host_ports(workload), None)
-        if taken is not None and workload.serving and not workload.spec.host_network:
-            path, number = taken
-            message = f"a node has port {number} once: {workload.range} replicas need as many nodes"
-            yield workload.problem((*path, "hostPort"), message + ", an update one more" * (workload.surge()[0] > 0))
+def one_a_node(workload: Workload) -> Iterator[Problem]:
+    taken = next(host_ports(workload), None)
+    if taken is not None and workload.serving and not workload.spec.host_network:
+        path, number = taken
+        message = f"a node has port {number} once: {workload.range} replicas need as many nodes"
+        yield workload.problem((*path, "hostPort"), message + ", an update one more" * (workload.surge()[0] > 0))
 
 
-def null_selector(context: LintContext) -> Iterator[Problem]:
-    for workload in context.workloads:
-        for path, term in pod_terms(workload):
-            if term.label_selector is None:
-                effect = (
-                    "the pod can never be scheduled"
-                    if "podAffinity" in path and PREFERRED not in path
-                    else "it does nothing"
-                )
-                yield workload.problem(path, f"a term without labelSelector matches no pods: {effect}")
+def null_selector(workload: Workload) -> Iterator[Problem]:
+    for path, term in pod_terms(workload):
+        if term.label_selector is None:
+            effect = (
+                "the pod can never be scheduled"
+                if "podAffinity" in path and PREFERRED not in path
+                else "it does nothing"
+            )
+            yield workload.problem(path, f"a term without labelSelector matches no pods: {effect}")
 
 
 def anti_affinity_not_self(context: LintContext) -> Iterator[Problem]:
@@ -94,19 +90,18 @@ def _selects_any(context: LintContext, workload: Workload, selector: Selector) -
     return pods is not None and bool(pods.matching(selector, frozenset((workload.namespace,))).any())
 
 
-def weight_range(context: LintContext) -> Iterator[Problem]:
-    for workload in context.workloads:
-        affinity = workload.spec.affinity
-        parts = (
-            ("nodeAffinity", affinity.node_affinity if affinity else None),
-            ("podAffinity", affinity.pod_affinity if affinity else None),
-            ("podAntiAffinity", affinity.pod_anti_affinity if affinity else None),
-        )
-        for name, part in parts:
-            preferred: Iterable[_Preference] = part.preferred_during_scheduling_ignored_during_execution if part else ()
-            for i, term in enumerate(preferred):
-                at = workload.at_field("affinity", name, PREFERRED, i, "weight")
-                yield from workload.refused(weight(term.weight, at))
+def weight_range(workload: Workload) -> Iterator[Problem]:
+    affinity = workload.spec.affinity
+    parts = (
+        ("nodeAffinity", affinity.node_affinity if affinity else None),
+        ("podAffinity", affinity.pod_affinity if affinity else None),
+        ("podAntiAffinity", affinity.pod_anti_affinity if affinity else None),
+    )
+    for name, part in parts:
+        preferred: Iterable[_Preference] = part.preferred_during_scheduling_ignored_during_execution if part else ()
+        for i, term in enumerate(preferred):
+            at = workload.at_field("affinity", name, PREFERRED, i, "weight")
+            yield from workload.refused(weight(term.weight, at))
 
 
 MOST_DOMAINS = {ZONE: 4, REGION: 1, "kubernetes.io/os": 1, "kubernetes.io/arch": 2}
@@ -114,13 +109,12 @@ MOST_DOMAINS = {ZONE: 4, REGION: 1, "kubernetes.io/os": 1, "kubernetes.io/arch":
 _ZONES = 3
 
 
-def everything(context: LintContext) -> Iterator[Problem]:
-    for workload in context.workloads:
-        for term in anti_affinity_terms(workload):
-            if term.selector == EVERYTHING and term.every_version:
-                where = ", ".join(sorted(term.namespaces)) if term.namespaces else "other namespaces too"
-                message = f"the empty selector matches every pod ({where}): none of them may share its {_one(term.key)}"
-                yield workload.problem((*term.path, "labelSelector"), message)
+def everything(workload: Workload) -> Iterator[Problem]:
+    for term in anti_affinity_terms(workload):
+        if term.selector == EVERYTHING and term.every_version:
+            where = ", ".join(sorted(term.namespaces)) if term.namespaces else "other namespaces too"
+            message = f"the empty selector matches every pod ({where}): none of them may share its {_one(term.key)}"
+            yield workload.problem((*term.path, "labelSelector"), message)
 
 
 def _one(key: str) -> str:
@@ -175,7 +169,7 @@ RULES = (
     Rule(
         "ts-missing",
         NOTE,
-        spread_missing,
+        each_workload(spread_missing),
         summary="Several replicas without spread constraints or anti-affinity",
         why="Only the scheduler's weak default preference keeps them apart; one node or zone may take all of them "
         "down.",
@@ -186,7 +180,7 @@ RULES = (
     Rule(
         "af-no-host-anti",
         NOTE,
-        no_host_anti_affinity,
+        each_workload(no_host_anti_affinity),
         summary="Replicas are kept apart, but may share a node",
         why="A spread over zones alone allows all replicas of a zone on one node.",
         fix="Add a spread constraint or an anti-affinity term over kubernetes.io/hostname",
@@ -195,7 +189,7 @@ RULES = (
     Rule(
         "hp-one-a-node",
         NOTE,
-        one_a_node,
+        each_workload(one_a_node),
         summary="Several replicas with a port of the node",
         why="Each node has a port once: replicas that find no other node stay Pending.",
         fix="Use a Service, or a DaemonSet",
@@ -204,7 +198,7 @@ RULES = (
     Rule(
         "af-null-selector",
         WARNING,
-        null_selector,
+        each_workload(null_selector),
         summary="Pod (anti-)affinity term without labelSelector",
         why="A missing selector matches no pods, an empty one ({}) all: required affinity can then never be met, "
         "anything else does nothing.",
@@ -223,7 +217,7 @@ RULES = (
     Rule(
         "af-weight-range",
         ERROR,
-        weight_range,
+        each_workload(weight_range),
         summary="Weight of a preference outside 1 to 100",
         why="The API server refuses the pods.",
         fix="Choose a weight from 1 to 100",
@@ -232,7 +226,7 @@ RULES = (
     Rule(
         "af-anti-everything",
         WARNING,
-        everything,
+        each_workload(everything),
         summary="Required anti-affinity against every pod of the namespace",
         why="An empty labelSelector matches all pods: any other pod of the namespace on a node keeps these away, and "
         "these keep all others away.",

@@ -13,7 +13,7 @@ from kschedctl.cluster import without_nulls
 from kschedctl.lint.fixes.safe_fixes import correct_word, rename_field
 from kschedctl.lint.framework import documentation as doc
 from kschedctl.lint.framework.context import LintContext
-from kschedctl.lint.framework.rule import ERROR, Rule
+from kschedctl.lint.framework.rule import ERROR, Rule, each_workload
 from kschedctl.lint.objects.subject import Path, Problem, Subject
 from kschedctl.lint.objects.workload import InvalidFieldError, typed_at
 from kschedctl.lint.rules.affinity.fields import weight_range
@@ -24,15 +24,15 @@ from kschedctl.lint.rules.spread.constraints import label_keys_invalid, min_doma
 from kschedctl.lint.rules.taints import seconds_on_no_schedule
 
 EXPLAINED_ELSEWHERE = (
-    weight_range,
+    each_workload(weight_range),
     no_policy,
     system_prefix,
     value_over_1e9,
-    unknown_resource,
+    each_workload(unknown_resource),
     label_keys_invalid,
     min_domains_soft,
     selector_invalid,
-    seconds_on_no_schedule,
+    each_workload(seconds_on_no_schedule),
 )
 """The checks of rules that explain a part of what the API server refuses."""
 _WITH_DEFAULT_SELECTOR = ("extensions/v1beta1", "apps/v1beta1")

@@ -10,7 +10,7 @@ from kschedctl.lint.analysis.node_requirements import alternatives
 from kschedctl.lint.analysis.placement import NODE_TERMS, PREFERRED, node_terms
 from kschedctl.lint.framework import documentation as doc
 from kschedctl.lint.framework.context import LintContext
-from kschedctl.lint.framework.rule import ERROR, NOTE, WARNING, Rule
+from kschedctl.lint.framework.rule import ERROR, NOTE, WARNING, Rule, each_workload
 from kschedctl.lint.objects.subject import Path, Problem
 from kschedctl.lint.objects.workload import SERVING, Workload
 from kschedctl.scheduler.plugins.node_affinity import NodeAffinity
@@ -37,23 +37,21 @@ def one_node_matches(context: LintContext) -> Iterator[Problem]:
             yield workload.problem(where(workload), f"only node {facts.names(selected)} matches {demands(workload)}")
 
 
-def contradiction(context: LintContext) -> Iterator[Problem]:
-    for workload in context.workloads:
-        ways = alternatives(workload.spec)
-        conflicts = [way.conditions.conflicts for way in ways]
-        if ways and all(conflicts):
-            keys = ", ".join(dict.fromkeys(key for keys_of_term in conflicts for key in keys_of_term))
-            yield workload.problem(where(workload), f"no node can meet all that is required of {keys}")
+def contradiction(workload: Workload) -> Iterator[Problem]:
+    ways = alternatives(workload.spec)
+    conflicts = [way.conditions.conflicts for way in ways]
+    if ways and all(conflicts):
+        keys = ", ".join(dict.fromkeys(key for keys_of_term in conflicts for key in keys_of_term))
+        yield workload.problem(where(workload), f"no node can meet all that is required of {keys}")
 
 
-def not_an_integer(context: LintContext) -> Iterator[Problem]:
-    for workload in context.workloads:
-        for path, term in node_terms(workload):
-            for j, expression in enumerate(term.match_expressions):
-                values = expression.values or ()
-                if expression.operator in ("Gt", "Lt") and len(values) == 1 and parse_int64(values[0]) is None:
-                    message = f"\"{values[0]}\": for 'Gt', 'Lt' operators, the value must be an integer"
-                    yield workload.problem((*path, "matchExpressions", j, "values"), message)
+def not_an_integer(workload: Workload) -> Iterator[Problem]:
+    for path, term in node_terms(workload):
+        for j, expression in enumerate(term.match_expressions):
+            values = expression.values or ()
+            if expression.operator in ("Gt", "Lt") and len(values) == 1 and parse_int64(values[0]) is None:
+                message = f"\"{values[0]}\": for 'Gt', 'Lt' operators, the value must be an integer"
+                yield workload.problem((*path, "matchExpressions", j, "values"), message)
 
 
 def preferred_dead(context: LintContext) -> Iterator[Problem]:
@@ -72,26 +70,22 @@ def preferred_dead(context: LintContext) -> Iterator[Problem]:
                 )
 
 
-def node_name_pin(context: LintContext) -> Iterator[Problem]:
-    for workload in context.workloads:
-        spec = workload.spec
-        if spec.node_name:
-            message = f"nodeName {spec.node_name} bypasses the scheduler: no check of room, taints or volumes"
-            yield workload.problem(("nodeName",), message)
-        elif HOSTNAME in spec.node_selector and workload.kind not in ("Pod", "Job", "CronJob"):
-            yield workload.problem(
-                ("nodeSelector", HOSTNAME), f"pinned to node {spec.node_selector[HOSTNAME]}: it goes down with it"
-            )
+def node_name_pin(workload: Workload) -> Iterator[Problem]:
+    spec = workload.spec
+    if spec.node_name:
+        message = f"nodeName {spec.node_name} bypasses the scheduler: no check of room, taints or volumes"
+        yield workload.problem(("nodeName",), message)
+    elif HOSTNAME in spec.node_selector and workload.kind not in ("Pod", "Job", "CronJob"):
+        yield workload.problem(
+            ("nodeSelector", HOSTNAME), f"pinned to node {spec.node_selector[HOSTNAME]}: it goes down with it"
+        )
 
 
-def kubelet_settable_label(context: LintContext) -> Iterator[Problem]:
-    for workload in context.workloads:
-        for key in workload.spec.node_selector:
-            name = key.lower()
-            if any(word in name for word in ISOLATION_WORDS) and RESTRICTED_PREFIX not in key:
-                yield workload.problem(
-                    ("nodeSelector", key), f"a compromised kubelet may give its node the label {key}"
-                )
+def kubelet_settable_label(workload: Workload) -> Iterator[Problem]:
+    for key in workload.spec.node_selector:
+        name = key.lower()
+        if any(word in name for word in ISOLATION_WORDS) and RESTRICTED_PREFIX not in key:
+            yield workload.problem(("nodeSelector", key), f"a compromised kubelet may give its node the label {key}")
 
 
 def where(workload: Workload) -> Path:
@@ -132,7 +126,7 @@ RULES = (
     Rule(
         "na-contradiction",
         ERROR,
-        contradiction,
+        each_workload(contradiction),
         summary="Required conditions on nodes that exclude each other",
         why="nodeSelector and required node affinity must both hold; no node can meet both, so the pods stay Pending.",
         fix="Remove one of the conditions",
@@ -141,7 +135,7 @@ RULES = (
     Rule(
         "na-not-integer",
         ERROR,
-        not_an_integer,
+        each_workload(not_an_integer),
         summary="Gt or Lt of what is no integer",
         why="The API server takes it, but every attempt to schedule such a pod fails.",
         fix="Write an integer in quotes",
@@ -160,7 +154,7 @@ RULES = (
     Rule(
         "na-node-name-pin",
         WARNING,
-        node_name_pin,
+        each_workload(node_name_pin),
         summary="Pods pinned to one node by name",
         why="nodeName bypasses the scheduler: pods fail on a full or tainted node, and WaitForFirstConsumer claims "
         "never bind. A hostname in nodeSelector ties the workload to the life of one node.",
@@ -170,7 +164,7 @@ RULES = (
     Rule(
         "na-kubelet-settable-label",
         NOTE,
-        kubelet_settable_label,
+        each_workload(kubelet_settable_label),
         summary="Isolation by a label that kubelets may set themselves",
         why="A compromised node can label itself so that sensitive pods come to it.",
         fix="Use labels with the prefix node-restriction.kubernetes.io/",

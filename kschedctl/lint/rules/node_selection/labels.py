@@ -19,7 +19,7 @@ from kschedctl.lint.analysis.placement import (
 from kschedctl.lint.fixes.safe_fixes import correct_value
 from kschedctl.lint.framework import documentation as doc
 from kschedctl.lint.framework.context import LintContext
-from kschedctl.lint.framework.rule import ERROR, NOTE, WARNING, Rule
+from kschedctl.lint.framework.rule import ERROR, NOTE, WARNING, Rule, each_workload
 from kschedctl.lint.objects.kinds import NodePool
 from kschedctl.lint.objects.subject import Path, Problem, Subject
 from kschedctl.lint.objects.workload import Workload
@@ -95,14 +95,13 @@ def label_meant(key: str) -> str:
     return _HOME.get(name, "") if domain.endswith("." + _FAMILY) else ""
 
 
-def ored(context: LintContext) -> Iterator[Problem]:
-    for workload in context.workloads:
-        terms = required_node_terms(workload)
-        wide = [i for i, term in enumerate(terms) if _nearly_all(term)]
-        others = [term for i, term in enumerate(terms) if i not in wide]
-        if wide and any(_keys(term).isdisjoint(_keys(terms[wide[0]])) for term in others):
-            message = "terms are alternatives: this one takes nearly every node, whatever the others ask for"
-            yield workload.problem((*NODE_TERMS, wide[0]), message)
+def ored(workload: Workload) -> Iterator[Problem]:
+    terms = required_node_terms(workload)
+    wide = [i for i, term in enumerate(terms) if _nearly_all(term)]
+    others = [term for i, term in enumerate(terms) if i not in wide]
+    if wide and any(_keys(term).isdisjoint(_keys(terms[wide[0]])) for term in others):
+        message = "terms are alternatives: this one takes nearly every node, whatever the others ask for"
+        yield workload.problem((*NODE_TERMS, wide[0]), message)
 
 
 def _keys(term: NodeSelectorTerm) -> set[str]:
@@ -203,19 +202,18 @@ def _of_pools(requirement: _Requirement, pools: Iterable[str]) -> Iterator[tuple
             yield path, f'there is no NodePool "{value}", but "{meant}"', f"Write {meant}"
 
 
-def os_mismatch(context: LintContext) -> Iterator[Problem]:
-    for workload in context.workloads:
-        field, name = _system(workload)
-        if name not in _SYSTEMS:
-            continue
-        asked = [way.conditions.by_key.get(OS) for way in alternatives(workload.spec)]
-        allowed = [values.allowed for values in asked if values is not None and values.allowed is not None]
-        if allowed and not any(name in values for values in allowed):
-            wanted = ", ".join(sorted({value for values in allowed for value in values}))
-            message = f"{field} says {name}, but the pods go to {wanted} nodes only: the kubelet refuses them there"
-            yield workload.problem(where(workload), message)
-        elif name == "windows" and field == _OS_NAME and not allowed and not workload.spec.node_name:
-            yield workload.problem(("os", "name"), "the scheduler does not read it: the pods go to linux nodes too")
+def os_mismatch(workload: Workload) -> Iterator[Problem]:
+    field, name = _system(workload)
+    if name not in _SYSTEMS:
+        return
+    asked = [way.conditions.by_key.get(OS) for way in alternatives(workload.spec)]
+    allowed = [values.allowed for values in asked if values is not None and values.allowed is not None]
+    if allowed and not any(name in values for values in allowed):
+        wanted = ", ".join(sorted({value for values in allowed for value in values}))
+        message = f"{field} says {name}, but the pods go to {wanted} nodes only: the kubelet refuses them there"
+        yield workload.problem(where(workload), message)
+    elif name == "windows" and field == _OS_NAME and not allowed and not workload.spec.node_name:
+        yield workload.problem(("os", "name"), "the scheduler does not read it: the pods go to linux nodes too")
 
 
 _OS_NAME, _OPTIONS = "spec.os", "securityContext.windowsOptions"
@@ -248,7 +246,7 @@ RULES = (
     Rule(
         "na-terms-ored",
         NOTE,
-        ored,
+        each_workload(ored),
         summary="Node selector terms that were meant to hold together",
         why="One of nodeSelectorTerms is enough: a term that nearly every node meets makes the others pointless.",
         fix="Put all matchExpressions into one term",
@@ -267,7 +265,7 @@ RULES = (
     Rule(
         "na-os-mismatch",
         ERROR,
-        os_mismatch,
+        each_workload(os_mismatch),
         summary="Pods whose operating system is not that of the nodes they go to",
         why="The scheduler does not read spec.os: it places the pods by labels alone, and the kubelet refuses them.",
         fix="Select nodes by kubernetes.io/os with the value of spec.os.name",

@@ -9,11 +9,11 @@ from kschedctl.api.objects import Pod, PriorityClass
 from kschedctl.lint.analysis.near_names import one_meant
 from kschedctl.lint.framework import documentation as doc
 from kschedctl.lint.framework.context import LintContext
-from kschedctl.lint.framework.rule import ERROR, NOTE, WARNING, Rule, RuleProfile
+from kschedctl.lint.framework.rule import ERROR, NOTE, WARNING, Rule, RuleProfile, each_workload
 from kschedctl.lint.objects.kinds import ResourceQuota
 from kschedctl.lint.objects.owners import pods_by_owner
 from kschedctl.lint.objects.subject import Problem, Subject
-from kschedctl.lint.objects.workload import SERVING
+from kschedctl.lint.objects.workload import SERVING, Workload
 from kschedctl.lint.rules.priority.classes import RESERVED_PREFIX
 
 SYSTEM_NAMESPACES = ("openshift-", "kube-")
@@ -53,14 +53,11 @@ def not_set(context: LintContext) -> Iterator[Problem]:
             yield workload.problem((), "no priorityClassName and no global default: its pods are the first victims")
 
 
-def system_critical_in_user_namespace(context: LintContext) -> Iterator[Problem]:
-    for workload in context.workloads:
-        name, namespace = workload.spec.priority_class_name, workload.subject.namespace
-        of_system = "system" in namespace or namespace.startswith(SYSTEM_NAMESPACES) or workload.kind == "DaemonSet"
-        if name.startswith(RESERVED_PREFIX) and namespace and not of_system:
-            yield workload.problem(
-                ("priorityClassName",), f"{name} in namespace {namespace}: its pods evict all others"
-            )
+def system_critical_in_user_namespace(workload: Workload) -> Iterator[Problem]:
+    name, namespace = workload.spec.priority_class_name, workload.subject.namespace
+    of_system = "system" in namespace or namespace.startswith(SYSTEM_NAMESPACES) or workload.kind == "DaemonSet"
+    if name.startswith(RESERVED_PREFIX) and namespace and not of_system:
+        yield workload.problem(("priorityClassName",), f"{name} in namespace {namespace}: its pods evict all others")
 
 
 def deleted_in_use(context: LintContext) -> Iterator[Problem]:
@@ -141,7 +138,7 @@ RULES = (
     Rule(
         "pc-system-critical-in-user-ns",
         NOTE,
-        system_critical_in_user_namespace,
+        each_workload(system_critical_in_user_namespace),
         summary="A system-*-critical class outside the system's namespaces",
         why="With a priority of 2,000,000,000 such pods evict everything else, ingress and monitoring included.",
         fix="Use a class of your own with a value of at most 1000000000",

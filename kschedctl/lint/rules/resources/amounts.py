@@ -13,8 +13,7 @@ from kschedctl.api.resource_names import CPU, EPHEMERAL_STORAGE, MEMORY
 from kschedctl.api.validation.resources import resource_name
 from kschedctl.lint.analysis.near_names import one_meant
 from kschedctl.lint.framework import documentation as doc
-from kschedctl.lint.framework.context import LintContext
-from kschedctl.lint.framework.rule import ERROR, NOTE, WARNING, Rule, RuleProfile
+from kschedctl.lint.framework.rule import ERROR, NOTE, WARNING, Rule, RuleProfile, each_workload
 from kschedctl.lint.objects.amounts import asked_amounts
 from kschedctl.lint.objects.subject import Problem
 from kschedctl.lint.objects.workload import Workload
@@ -26,16 +25,14 @@ _WITH_REQUESTS = ".k8s.elastic.co"
 """Groups whose operators give containers requests where a template has none."""
 
 
-def missing(context: LintContext) -> Iterator[Problem]:
-    for workload in context.workloads:
-        if not _ends(workload):
-            yield from _missing(workload)
+def missing(workload: Workload) -> Iterator[Problem]:
+    if not _ends(workload):
+        yield from _missing(workload)
 
 
-def missing_in_jobs(context: LintContext) -> Iterator[Problem]:
-    for workload in context.workloads:
-        if _ends(workload):
-            yield from _missing(workload)
+def missing_in_jobs(workload: Workload) -> Iterator[Problem]:
+    if _ends(workload):
+        yield from _missing(workload)
 
 
 def _ends(workload: Workload) -> bool:
@@ -61,24 +58,20 @@ def _missing(workload: Workload) -> Iterator[Problem]:
             yield workload.problem(at, message)
 
 
-def unknown_resource(context: LintContext) -> Iterator[Problem]:
-    for workload in context.workloads:
-        for at, container in workload.containers:
-            for part in ("requests", "limits"):
-                for name in getattr(container.resources, part):
-                    path = workload.at_field(*at, "resources", part, Key(name))
-                    yield from workload.refused(islice(resource_name(name, path), 1))
+def unknown_resource(workload: Workload) -> Iterator[Problem]:
+    for at, container in workload.containers:
+        for part in ("requests", "limits"):
+            for name in getattr(container.resources, part):
+                path = workload.at_field(*at, "resources", part, Key(name))
+                yield from workload.refused(islice(resource_name(name, path), 1))
 
 
-def ephemeral_missing(context: LintContext) -> Iterator[Problem]:
-    for workload in context.workloads:
-        asked = any(
-            {*c.resources.requests, *c.resources.limits} & {"ephemeral-storage"} for c in workload.spec.containers
-        )
-        if workload.on_disk and not asked:
-            index, name = next(iter(workload.on_disk.items()))
-            message = f"emptyDir {name} is on the node's disk, but no container requests ephemeral-storage"
-            yield workload.problem(("volumes", index), message)
+def ephemeral_missing(workload: Workload) -> Iterator[Problem]:
+    asked = any({*c.resources.requests, *c.resources.limits} & {"ephemeral-storage"} for c in workload.spec.containers)
+    if workload.on_disk and not asked:
+        index, name = next(iter(workload.on_disk.items()))
+        message = f"emptyDir {name} is on the node's disk, but no container requests ephemeral-storage"
+        yield workload.problem(("volumes", index), message)
 
 
 _PACKED = "The scheduler counts it as needing nothing and packs nodes until pods are throttled, killed or evicted."
@@ -102,12 +95,11 @@ _RESOURCES = (
 _WITHOUT_DOMAIN = {"nvidia/gpu": "nvidia.com/gpu", "amd/gpu": "amd.com/gpu", "intel/gpu": "intel.com/gpu"}
 
 
-def absurd(context: LintContext) -> Iterator[Problem]:
-    for workload in context.workloads:
-        for at, asked in asked_amounts(workload):
-            for name, text in asked.items():
-                if fault := _absurdity(name, text, asked):
-                    yield workload.problem((*at, name), fault)
+def absurd(workload: Workload) -> Iterator[Problem]:
+    for at, asked in asked_amounts(workload):
+        for name, text in asked.items():
+            if fault := _absurdity(name, text, asked):
+                yield workload.problem((*at, name), fault)
 
 
 def _absurdity(name: str, text: str | int | float, asked: Resources) -> str:
@@ -132,21 +124,20 @@ def _absurdity(name: str, text: str | int | float, asked: Resources) -> str:
     return ""
 
 
-def decided_by_init(context: LintContext) -> Iterator[Problem]:
-    for workload in context.workloads:
-        spec = workload.spec
-        beside = [c for c in spec.init_containers if c.restart_policy == "Always"]
-        for i, container in enumerate(spec.init_containers if spec.resources is None else ()):
-            if container.restart_policy == "Always":
-                continue
-            for name, least, unit in ((CPU, _CPUS_AT_START, "cores"), (MEMORY, _GIB_AT_START << 30, "GiB")):
-                asked, running = _request(container, name), sum(_request(c, name) for c in (*spec.containers, *beside))
-                if asked >= least * 1000 and asked >= running * _TIMES and not _is_absurd(container, name):
-                    part = "requests" if name in container.resources.requests else "limits"
-                    one = 1000 if name == CPU else 1000 << 30
-                    later = f"{running / one:,.3g} {unit}" if running else "none"
-                    message = f"it asks for {asked / one:,.3g} {unit}, all that runs later for {later}"
-                    yield workload.problem(("initContainers", i, "resources", part, name), message)
+def decided_by_init(workload: Workload) -> Iterator[Problem]:
+    spec = workload.spec
+    beside = [c for c in spec.init_containers if c.restart_policy == "Always"]
+    for i, container in enumerate(spec.init_containers if spec.resources is None else ()):
+        if container.restart_policy == "Always":
+            continue
+        for name, least, unit in ((CPU, _CPUS_AT_START, "cores"), (MEMORY, _GIB_AT_START << 30, "GiB")):
+            asked, running = _request(container, name), sum(_request(c, name) for c in (*spec.containers, *beside))
+            if asked >= least * 1000 and asked >= running * _TIMES and not _is_absurd(container, name):
+                part = "requests" if name in container.resources.requests else "limits"
+                one = 1000 if name == CPU else 1000 << 30
+                later = f"{running / one:,.3g} {unit}" if running else "none"
+                message = f"it asks for {asked / one:,.3g} {unit}, all that runs later for {later}"
+                yield workload.problem(("initContainers", i, "resources", part, name), message)
 
 
 def _is_absurd(container: Container, name: str) -> bool:
@@ -164,21 +155,20 @@ def _request(container: Container, name: str) -> int:
         return 0
 
 
-def misspelt(context: LintContext) -> Iterator[Problem]:
-    for workload in context.workloads:
-        for at, asked in asked_amounts(workload):
-            for name in asked:
-                known = name in _RESOURCES or "/" not in name
-                meant = "" if known else _WITHOUT_DOMAIN.get(name) or one_meant(name, _RESOURCES)
-                if meant:
-                    yield workload.problem((*at, name), f"no node offers {name}", f"Write {meant}")
+def misspelt(workload: Workload) -> Iterator[Problem]:
+    for at, asked in asked_amounts(workload):
+        for name in asked:
+            known = name in _RESOURCES or "/" not in name
+            meant = "" if known else _WITHOUT_DOMAIN.get(name) or one_meant(name, _RESOURCES)
+            if meant:
+                yield workload.problem((*at, name), f"no node offers {name}", f"Write {meant}")
 
 
 RULES = (
     Rule(
         "rq-missing",
         WARNING,
-        missing,
+        each_workload(missing),
         summary="Container, or sidecar, without cpu or memory requests",
         why=_PACKED,
         fix="Set resources.requests for cpu and memory",
@@ -188,7 +178,7 @@ RULES = (
     Rule(
         "rq-missing-in-jobs",
         NOTE,
-        missing_in_jobs,
+        each_workload(missing_in_jobs),
         summary="Container of a Job, or of a pod by itself, without cpu or memory requests",
         why=_PACKED,
         fix="Set resources.requests for cpu and memory",
@@ -199,7 +189,7 @@ RULES = (
     Rule(
         "rq-unknown-resource",
         ERROR,
-        unknown_resource,
+        each_workload(unknown_resource),
         summary="Request of a resource that no container may ask for",
         why="The API server refuses containers with such names; the scheduler would ignore them.",
         fix="Write the full name, such as nvidia.com/gpu",
@@ -208,7 +198,7 @@ RULES = (
     Rule(
         "rq-ephemeral-missing",
         NOTE,
-        ephemeral_missing,
+        each_workload(ephemeral_missing),
         summary="emptyDir without a request for ephemeral-storage",
         why="The disk is not reserved: when the node runs short, the kubelet evicts pods.",
         fix="Request ephemeral-storage",
@@ -219,7 +209,7 @@ RULES = (
     Rule(
         "rq-absurd",
         WARNING,
-        absurd,
+        each_workload(absurd),
         summary="An amount in a unit that nobody can have meant",
         why="512m of memory is half a byte, and 512 are bytes: the scheduler counts them as nothing, and a limit of "
         "that size lets nothing start. 500 of cpu are cores, which no node has.",
@@ -229,7 +219,7 @@ RULES = (
     Rule(
         "rq-decided-by-init",
         WARNING,
-        decided_by_init,
+        each_workload(decided_by_init),
         summary="An init container that asks for many times what the pod needs afterwards",
         why="The scheduler reserves the larger of the two for the whole life of the pod: most of it lies idle, and few "
         "nodes, or none, have the room.",
@@ -239,7 +229,7 @@ RULES = (
     Rule(
         "rq-misspelt",
         WARNING,
-        misspelt,
+        each_workload(misspelt),
         summary="A resource that is nearly the one that a well-known device plugin offers",
         why="No node offers it: the pods stay Pending, as Insufficient.",
         fix="Correct the name",

@@ -14,7 +14,7 @@ from kschedctl.lint.analysis.placement import HARD, SOFT, pod_terms, spread_cons
 from kschedctl.lint.fixes.safe_fixes import remove_soft_min_domains, rename_label
 from kschedctl.lint.framework import documentation as doc
 from kschedctl.lint.framework.context import LintContext
-from kschedctl.lint.framework.rule import ERROR, NOTE, WARNING, Rule, RuleProfile
+from kschedctl.lint.framework.rule import ERROR, NOTE, WARNING, Rule, RuleProfile, each_workload
 from kschedctl.lint.objects.subject import Path, Problem
 from kschedctl.lint.objects.workload import Workload, compiled
 from kschedctl.scheduler.configuration.version_fields import SPREAD_LABEL_KEYS
@@ -62,16 +62,13 @@ def selector_invalid(context: LintContext) -> Iterator[Problem]:
         yield from workload.refused(faults)
 
 
-def wrong_key(context: LintContext) -> Iterator[Problem]:
-    for workload in context.workloads:
-        keys: list[tuple[Path, str]] = [(path, term.topology_key) for path, term in pod_terms(workload)]
-        for i, constraint in enumerate(workload.spec.topology_spread_constraints):
-            keys.append((("topologySpreadConstraints", i), constraint.topology_key))
-        for path, key in keys:
-            if key in NO_LABELS:
-                yield workload.problem(
-                    (*path, "topologyKey"), f"{key} is not a label of nodes", f"Write {NO_LABELS[key]}"
-                )
+def wrong_key(workload: Workload) -> Iterator[Problem]:
+    keys: list[tuple[Path, str]] = [(path, term.topology_key) for path, term in pod_terms(workload)]
+    for i, constraint in enumerate(workload.spec.topology_spread_constraints):
+        keys.append((("topologySpreadConstraints", i), constraint.topology_key))
+    for path, key in keys:
+        if key in NO_LABELS:
+            yield workload.problem((*path, "topologyKey"), f"{key} is not a label of nodes", f"Write {NO_LABELS[key]}")
 
 
 def min_domains_soft(context: LintContext) -> Iterator[Problem]:
@@ -86,16 +83,15 @@ def skew_never_binds(context: LintContext) -> Iterator[Problem]:
             yield workload.problem((*path, "maxSkew"), message)
 
 
-def zone_soft_only(context: LintContext) -> Iterator[Problem]:
-    for workload in context.workloads:
-        by_zone = {
-            c.when_unsatisfiable: i
-            for i, c in enumerate(workload.spec.topology_spread_constraints)
-            if c.topology_key == ZONE
-        }
-        if workload.serving and SOFT in by_zone and HARD not in by_zone:
-            path = ("topologySpreadConstraints", by_zone[SOFT], "whenUnsatisfiable")
-            yield workload.problem(path, "spread over zones is a wish only: all replicas may end up in one zone")
+def zone_soft_only(workload: Workload) -> Iterator[Problem]:
+    by_zone = {
+        c.when_unsatisfiable: i
+        for i, c in enumerate(workload.spec.topology_spread_constraints)
+        if c.topology_key == ZONE
+    }
+    if workload.serving and SOFT in by_zone and HARD not in by_zone:
+        path = ("topologySpreadConstraints", by_zone[SOFT], "whenUnsatisfiable")
+        yield workload.problem(path, "spread over zones is a wish only: all replicas may end up in one zone")
 
 
 _MOST_COMPARED = 50
@@ -186,7 +182,7 @@ RULES = (
     Rule(
         "ts-wrong-hostname-key",
         ERROR,
-        wrong_key,
+        each_workload(wrong_key),
         summary="topologyKey that looks like a label of nodes but is none",
         why="No node has the label: DoNotSchedule and required terms leave pods Pending, others do nothing.",
         fix="Write kubernetes.io/hostname or topology.kubernetes.io/zone",
@@ -215,7 +211,7 @@ RULES = (
     Rule(
         "ts-zone-soft-only",
         NOTE,
-        zone_soft_only,
+        each_workload(zone_soft_only),
         summary="Spread over zones only as a preference",
         why="ScheduleAnyway is one score among others: with little room all replicas may share a zone, and fail with "
         "it.",
