@@ -7,14 +7,17 @@ one lock before anything is decoded into it.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping
+from functools import lru_cache
 from threading import RLock
 from typing import Any, TypeVar
 
 import msgspec
+from msgspec import inspect
 
 T = TypeVar("T")
 _TYPES = {str: "str", bool: "bool", int: "int", float: "float", dict: "object", list: "array", type(None): "null"}
+_SINCE = "since"
 _preparing = RLock()  # of a thread that holds it, a struct's own __post_init__ may decode another
 _json: dict[Any, msgspec.json.Decoder[Any]] = {}
 _msgpack: dict[Any, msgspec.msgpack.Decoder[Any]] = {}
@@ -59,3 +62,41 @@ def type_name(value: Any) -> str:
     ('null', 'array', 'object')
     """
     return _TYPES.get(type(value), type(value).__name__)
+
+
+def came_with(minor: int) -> msgspec.Meta:
+    """What a field is annotated with that older minor versions do not know."""
+    return msgspec.Meta(extra={_SINCE: minor})
+
+
+def fields_not_in(document: object, into: type, minor: int) -> Iterator[tuple[str, int | None]]:
+    """(path, the minor version that brought it, None where none did) of what ``into`` has not in this one."""
+    yield from _unknown(document, _type_info(into), "", minor)
+
+
+def _unknown(document: object, info: inspect.Type, path: str, minor: int) -> Iterator[tuple[str, int | None]]:
+    if isinstance(info, inspect.UnionType):
+        for option in info.types:
+            yield from _unknown(document, option, path, minor)
+    elif isinstance(info, inspect.Metadata):
+        since = (info.extra or {}).get(_SINCE, minor)
+        yield from [(path, since)] if since > minor else _unknown(document, info.type, path, minor)
+    elif isinstance(info, inspect.StructType) and isinstance(document, Mapping):
+        fields = {field.encode_name: field.type for field in info.fields}
+        for key in sorted(map(str, document)):
+            at = f"{path}.{key}" if path else key
+            if key not in fields:
+                yield at, None
+            else:
+                yield from _unknown(document[key], fields[key], at, minor)
+    elif isinstance(info, inspect.DictType) and isinstance(document, Mapping):
+        for key in document:
+            yield from _unknown(document[key], info.value_type, f"{path}[{key}]", minor)
+    elif isinstance(info, inspect.VarTupleType) and isinstance(document, list | tuple):
+        for index, value in enumerate(document):
+            yield from _unknown(value, info.item_type, f"{path}[{index}]", minor)
+
+
+@lru_cache(maxsize=64)
+def _type_info(into: type) -> inspect.Type:
+    return inspect.type_info(into)

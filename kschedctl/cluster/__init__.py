@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any, Self
 
 import msgspec
@@ -13,8 +13,9 @@ from kschedctl.api import objects as api
 from kschedctl.api.decoding import from_builtins, type_name
 from kschedctl.api.defaults import DEFAULT_NAMESPACE
 from kschedctl.api.json_values import JsonObject, object_at
-from kschedctl.api.kinds import KINDS, Objects, ReadFor, kind_of, known_as
+from kschedctl.api.kinds import KINDS, Objects, ReadFor, is_newer_kind, is_read, kind_of, known_as
 from kschedctl.api.kube_version import KUBE_VERSION, KubeVersion
+from kschedctl.api.newer_versions import fault, left_out, taken
 from kschedctl.api.pod_table import PodTable
 from kschedctl.errors import InputError
 
@@ -136,25 +137,25 @@ class Cluster(Objects):
         """From documents as kubectl prints them, Lists included; kinds that scheduling does not read are skipped.
 
         They are taken as all that there is; without ``assume_complete`` only Lists cover the kinds that they hold.
+        Objects in a newer version of the API than is known are taken where all their fields are, else they are a gap.
         ``kube_version``: of the scheduler that is replayed, a minor (its newest patch) or a release such as
-        ``v1.34.1-eks-…``. Raises InputError for a document whose fields have the wrong type, ConfigurationError for a
-        version that is not replayed.
+        ``v1.34.1-eks-…``. Raises InputError for a document in an older version or with fields of the wrong type,
+        ConfigurationError for a version that is not replayed.
         """
         KubeVersion.supported(kube_version)
         documents = list(objects)
-        found: dict[str, list[api.Struct]] = {}
-        classic: dict[str, Gap] = {}
-        for document in flatten(documents):
-            kind = kind_of(document)
-            if _is_classic(document, kind):
-                classic |= {"ResourceClaim": NOT_REPLAYED, kind: NOT_REPLAYED}
-            elif kind in FIELDS:
-                found.setdefault(kind, []).append(convert(document))
-        gates = feature_gates or {}
+        found, not_read, newer = _read(documents)
         gaps = {} if assume_complete else gaps_of(set(_listed(documents)), "were not among the objects")
-        settings = {"feature_gates": gates, "admit": admit, "other_builds": other_builds, "gaps": gaps | classic}
-        settings["kube_version"] = kube_version
-        return cls.of(found, configuration=config, **settings)
+        return cls.of(
+            found,
+            configuration=config,
+            feature_gates=feature_gates or {},
+            admit=admit,
+            other_builds=other_builds,
+            gaps=gaps | not_read,
+            kube_version=kube_version,
+            warnings=tuple(newer),
+        )
 
     def gap(self, kind: str, namespace: str = "") -> Gap | None:
         """Why objects of the kind that are not here may exist all the same, in this namespace or any; None: covered."""
@@ -197,6 +198,34 @@ class Cluster(Objects):
         return replace(self, pods=self.pods.with_pods(_pods(objects.get("Pod", ()))), **changed)
 
 
+def _read(documents: Iterable[JsonObject]) -> tuple[dict[str, list[api.Struct]], dict[str, Gap], dict[str, None]]:
+    """The objects by kind, what of them is not read, and warnings. Raises InputError."""
+    found: dict[str, list[api.Struct]] = {}
+    gaps: dict[str, Gap] = {}
+    warnings: dict[str, None] = {}
+    for document in flatten(documents):
+        kind, version = kind_of(document), str(document.get("apiVersion") or "")
+        if _is_classic(document, kind):
+            gaps |= {"ResourceClaim": NOT_REPLAYED, kind: NOT_REPLAYED}
+        elif not is_read(kind, version, partial(_error_of, document)):
+            continue
+        elif not is_newer_kind(kind, version):
+            _convert_into(found, document)
+        elif gap := read_newer(kind, document, partial(_convert_into, found, document)):
+            gaps.setdefault(kind, gap)
+        else:
+            warnings[taken(kind, version)] = None
+    return found, gaps, warnings
+
+
+def _error_of(document: JsonObject, what: str, hint: str) -> InputError:
+    return InputError(what, where=describe(document), hint=hint)
+
+
+def _convert_into(found: dict[str, list[api.Struct]], document: JsonObject) -> None:
+    found.setdefault(kind_of(document), []).append(convert(document))
+
+
 def _is_classic(document: JsonObject, kind: str) -> bool:
     """Whether a claim, or the template of one, is what a driver's controller allocates, up to 1.31."""
     path = {"ResourceClaim": ("spec",), "ResourceClaimTemplate": ("spec", "spec")}.get(kind)
@@ -210,6 +239,21 @@ def convert(document: JsonObject, where: str = "") -> api.Struct:
         return from_builtins(without_nulls(document), KINDS[kind_of(document)].struct)
     except msgspec.ValidationError as error:
         raise InputError(str(error), where=where or describe(document)) from None
+
+
+def read_newer(kind: str, document: JsonObject, read: Callable[[], None]) -> Gap | None:
+    """Have an object read of a version that is newer than those known here; the gap that it leaves where it is not.
+
+    That costs no other object. ``read`` raises InputError.
+    """
+    why = fault(kind, without_nulls(document))
+    try:
+        if not why:
+            read()
+            return None
+    except InputError as error:
+        why = error.what
+    return Gap(left_out(str(document["apiVersion"]), why))
 
 
 def describe(document: JsonObject) -> str:

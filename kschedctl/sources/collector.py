@@ -11,15 +11,15 @@ from kschedctl.api.api_versions import is_foreign
 from kschedctl.api.decoding import type_name
 from kschedctl.api.defaults import DEFAULT_NAMESPACE
 from kschedctl.api.kinds import KINDS, fate, is_newer_kind, is_read, kind_of, known_as
+from kschedctl.api.newer_versions import taken
 from kschedctl.api.observed.events import is_passed_over
 from kschedctl.api.pod_table import Key, PodRows, PodTableBuilder
 from kschedctl.api.validation.around_pods import KINDS as AROUND_PODS
 from kschedctl.api.validation.unknown_fields import POD_HOLDERS, unknown_fields
-from kschedctl.cluster import CLUSTER_SCOPED, FIELDS, NOT_GIVEN, OBSERVED, OF_CREATION, Gap, gaps_of, without_nulls
+from kschedctl.cluster import CLUSTER_SCOPED, FIELDS, NOT_GIVEN, OBSERVED, OF_CREATION, Gap, gaps_of, read_newer
 from kschedctl.errors import InputError
 from kschedctl.sources.documents.place import Place
 from kschedctl.sources.kinds import without_type
-from kschedctl.sources.newer_versions import left_out, taken, unknown_field
 from kschedctl.sources.object_names import check_names
 from kschedctl.sources.pod_items import PodItems
 from kschedctl.sources.quantities import RESOURCES, check_quantities
@@ -184,17 +184,11 @@ class Collector:
 
     def _newer(self, document: dict[str, Any], kind: str, place: Place) -> None:
         """Take an object of a version that came later, or leave it out; that costs no other."""
-        version, field = document["apiVersion"], unknown_field(kind, without_nulls(document))
-        why = f"{field} is not known" if field else ""
-        try:
-            if not why:
-                self._object(document, kind, place)
-        except InputError as error:
-            why = error.what
-        if why:
-            self.left_out.setdefault(kind, left_out(version, why))
+        gap = read_newer(kind, document, lambda: self._object(document, kind, place))
+        if gap is not None:
+            self.left_out.setdefault(kind, gap)
             self.skipped[kind] += 1
-        elif (said := taken(kind, version)) not in self.warnings:
+        elif (said := taken(kind, document["apiVersion"])) not in self.warnings:
             self.warnings.append(said)
 
     def _object(self, document: dict[str, Any], kind: str, place: Place) -> None:

@@ -12,6 +12,7 @@ import kschedctl
 from kschedctl.api.api_versions import is_foreign
 from kschedctl.api.kinds import KINDS, is_newer_kind
 from kschedctl.cluster import FIELDS, OBSERVED
+from kschedctl.errors import InputError
 from kschedctl.sources.read import read
 
 NODE = {"kind": "Node", "apiVersion": "v1", "metadata": {"name": "n1"}, "status": {"allocatable": {"cpu": "1"}}}
@@ -72,6 +73,28 @@ def test_a_list_of_one_kind(tmp_path: Path) -> None:
     cluster = kschedctl.Cluster.from_paths([file])
     assert [group.metadata.name for group in cluster.pod_groups] == ["g0", "g2"]
     assert "PodGroup" in cluster.gaps
+
+
+@pytest.mark.parametrize("kind", SERVED_BY_1_37)
+def test_documents_of_the_library_are_read_as_files_are(kind: str) -> None:
+    version, spec = SERVED_BY_1_37[kind]
+    cluster = kschedctl.Cluster.from_objects([newer(kind, version, spec=spec), NODE])
+    assert [each.metadata.name for each in getattr(cluster, FIELDS[kind])] == ["x"]
+    assert any(version in warning for warning in cluster.warnings)
+    other = kschedctl.Cluster.from_objects([newer(kind, version, spec={**spec, "shape": "round"}), NODE])
+    assert (len(getattr(other, FIELDS[kind])), len(other.nodes)) == (0, 1)
+    assert other.gaps[kind].why.endswith("(spec.shape is not known)")
+
+
+def test_documents_of_the_library_in_an_older_version() -> None:
+    budget = {
+        "kind": "PodDisruptionBudget",
+        "apiVersion": "policy/v1beta1",
+        "metadata": {"name": "b", "namespace": "d"},
+    }
+    with pytest.raises(InputError, match=r"policy/v1beta1 was removed in 1.25") as raised:
+        kschedctl.Cluster.from_objects([budget])
+    assert raised.value.where == "PodDisruptionBudget d/b"
 
 
 @pytest.mark.parametrize(

@@ -9,11 +9,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
+from kschedctl.api.decoding import fields_not_in
 from kschedctl.api.kinds import fate
 from kschedctl.api.kube_version import OLDEST_MINOR
 from kschedctl.scheduler.configuration.document import KIND, KubeSchedulerConfiguration
 from kschedctl.scheduler.configuration.profile import FORMER_PLUGINS
-from kschedctl.scheduler.framework.strict_decoding import fields_not_in, steps
+from kschedctl.scheduler.framework.strict_decoding import steps
 from kschedctl.scheduler.registry.in_tree import IN_TREE
 
 Path = tuple[str | int, ...]

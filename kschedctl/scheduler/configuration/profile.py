@@ -11,12 +11,13 @@ from typing import Annotated, Any
 
 import msgspec
 
+from kschedctl.api.decoding import came_with
 from kschedctl.api.objects import Struct
 from kschedctl.errors import ConfigurationError
 from kschedctl.scheduler.framework.extension_points import EXTENSION_POINTS
 from kschedctl.scheduler.framework.feature_gates import FeatureGates
 from kschedctl.scheduler.framework.scores import MAX_NODE_SCORE
-from kschedctl.scheduler.framework.strict_decoding import Int32, came_with
+from kschedctl.scheduler.framework.strict_decoding import Int32
 from kschedctl.scheduler.registry.in_tree import IN_TREE, in_tree
 
 MAX_INT64 = 2**63 - 1

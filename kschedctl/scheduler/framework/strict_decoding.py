@@ -7,14 +7,11 @@ Upstream: staging/src/k8s.io/apimachinery/pkg/runtime/serializer/json/json.go (v
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
-from functools import lru_cache
 from typing import Annotated, TypeVar
 
 import msgspec
-from msgspec import inspect
 
-from kschedctl.api.decoding import from_builtins
+from kschedctl.api.decoding import fields_not_in, from_builtins
 from kschedctl.cluster import without_nulls
 from kschedctl.errors import ConfigurationError
 
@@ -22,15 +19,9 @@ T = TypeVar("T")
 Int32 = Annotated[int, msgspec.Meta(ge=-(2**31), le=2**31 - 1)]
 Int64 = Annotated[int, msgspec.Meta(ge=-(2**63), le=2**63 - 1)]
 
-_SINCE = "since"
 _SECONDS = {"ns": 1e-9, "us": 1e-6, "µs": 1e-6, "μs": 1e-6, "ms": 1e-3, "s": 1.0, "m": 60.0, "h": 3600.0}
 _DURATION = re.compile(r"[-+]?(0|((\d++(\.\d*+)?|\.\d++)(ns|us|µs|μs|ms|s|m|h))+)")
 _DURATION_PART = re.compile(r"([\d.]+)([a-zµμ]+)")
-
-
-def came_with(minor: int) -> msgspec.Meta:
-    """What a field is annotated with that older minor versions do not know."""
-    return msgspec.Meta(extra={_SINCE: minor})
 
 
 class GoDuration(float):
@@ -63,38 +54,10 @@ def unknown_fields(document: object, into: type, minor: int) -> list[str]:
     return [f'unknown field "{path}"' for path, since in fields_not_in(document, into, minor)]
 
 
-def fields_not_in(document: object, into: type, minor: int) -> Iterator[tuple[str, int | None]]:
-    """(path, the minor version that brought it, None where none did) of what ``into`` has not in this one."""
-    yield from _unknown(document, _type_info(into), "", minor)
-
-
 def fields_of(into: type[msgspec.Struct], minor: int) -> list[str]:
     """The fields that a document may have in a version."""
     named = {field.encode_name: None for field in msgspec.structs.fields(into)}
     return [name for name in named if not any(fields_not_in({name: None}, into, minor))]
-
-
-def _unknown(document: object, info: inspect.Type, path: str, minor: int) -> Iterator[tuple[str, int | None]]:
-    if isinstance(info, inspect.UnionType):
-        for option in info.types:
-            yield from _unknown(document, option, path, minor)
-    elif isinstance(info, inspect.Metadata):
-        since = (info.extra or {}).get(_SINCE, minor)
-        yield from [(path, since)] if since > minor else _unknown(document, info.type, path, minor)
-    elif isinstance(info, inspect.StructType) and isinstance(document, Mapping):
-        fields = {field.encode_name: field.type for field in info.fields}
-        for key in sorted(map(str, document)):
-            at = f"{path}.{key}" if path else key
-            if key not in fields:
-                yield at, None
-            else:
-                yield from _unknown(document[key], fields[key], at, minor)
-    elif isinstance(info, inspect.DictType) and isinstance(document, Mapping):
-        for key in document:
-            yield from _unknown(document[key], info.value_type, f"{path}[{key}]", minor)
-    elif isinstance(info, inspect.VarTupleType) and isinstance(document, list | tuple):
-        for index, value in enumerate(document):
-            yield from _unknown(value, info.item_type, f"{path}[{index}]", minor)
 
 
 def steps(path: str) -> tuple[str | int, ...]:
@@ -105,11 +68,6 @@ def steps(path: str) -> tuple[str | int, ...]:
     """
     found = re.findall(r"([A-Za-z]\w*)|\[(\d{1,9})\]", path)
     return tuple(int(index) if index else name for name, index in found)
-
-
-@lru_cache(maxsize=64)
-def _type_info(into: type) -> inspect.Type:
-    return inspect.type_info(into)
 
 
 def _decode_custom(into: type, value: object) -> GoDuration:

@@ -7,7 +7,7 @@ later ones at that same state. A token that became too old (410) starts the list
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from functools import cache
@@ -18,8 +18,11 @@ from typing import Any, NamedTuple
 import msgspec
 from msgspec.structs import replace
 
-from kschedctl.api.decoding import from_builtins, from_json
-from kschedctl.api.kinds import KINDS, kind_in_api
+from kschedctl.api.api_versions import age, group_of
+from kschedctl.api.decoding import from_builtins, from_json, json_decoder
+from kschedctl.api.json_values import Json, JsonObject
+from kschedctl.api.kinds import KINDS, ReadFor, is_newer_kind
+from kschedctl.api.newer_versions import fault, left_out
 from kschedctl.api.objects import ContainerImage, Node, Pod, Struct
 from kschedctl.api.observed.events import is_passed_over
 from kschedctl.api.observed.noise import without_noise
@@ -54,6 +57,20 @@ class Head(msgspec.Struct, frozen=True):
     metadata: ListMeta = ListMeta()
 
 
+class _GroupVersion(msgspec.Struct, frozen=True, rename="camel"):
+    group_version: str = ""
+
+
+class _ApiGroup(msgspec.Struct, frozen=True):
+    """The versions of a group that a server has."""
+
+    versions: tuple[_GroupVersion, ...] = ()
+
+
+class LeftOutError(ClusterError):
+    """Objects of a kind are in a version of the API that is newer than those known here, and have unknown fields."""
+
+
 class Others(tuple[Struct, ...]):
     """The objects of a kind that is not Pod, by namespace and name."""
 
@@ -77,16 +94,22 @@ class Listing(NamedTuple):
     path: str
     fields: str = ""
 
+    @property
+    def version(self) -> str:
+        """Of the API, as apiVersion has it."""
+        return _version_in(self.path)
+
 
 def read_list(server: Server, kind: str, namespace: str = "", fields: str = "") -> Listing:
     """All objects of a kind, or those of a namespace, in the first version of the API that the server has.
 
     ``fields``: a field selector.
 
-    Raises RefusedError (403, or 404 when it has none of the versions), ClusterError.
+    Where it has none that is known here, but one that came later, that one is read.
+    Raises RefusedError (403, or 404 when it has none of the versions), LeftOutError, ClusterError.
     """
     refused: RefusedError | None = None
-    for path in paths(kind, namespace):
+    for path in chain(paths(kind, namespace), _newer_paths(server, kind, namespace)):
         try:
             return read_path(server, kind, path, fields)
         except RefusedError as error:
@@ -96,23 +119,38 @@ def read_list(server: Server, kind: str, namespace: str = "", fields: str = "") 
     raise refused or AssertionError(kind)
 
 
-def paths(kind: str, namespace: str = "") -> Iterator[str]:
-    """Where the lists of a kind are, one path for each version that is read.
+def _newer_versions(server: Server, kind: str) -> Sequence[str]:
+    """The versions of a kind's group that the server has and that came after those known here, the nearest first.
+
+    Upstream: the discovery of a group in staging/src/k8s.io/apiserver/pkg/endpoints/discovery/group.go (v1.36).
+    """
+    known = KINDS[kind]
+    group = group_of(known.versions[0])
+    if not group or known.read_for is ReadFor.HISTORY:
+        return ()
+    try:
+        served = server.decoded(f"/apis/{group}", None, json_decoder(_ApiGroup).decode)
+    except (RefusedError, ClusterError) as error:
+        log.info("versions of %s: %s", group, error)
+        return ()
+    names = (each.group_version for each in served.versions)
+    return sorted((name for name in names if is_newer_kind(kind, name)), key=age)
+
+
+def _newer_paths(server: Server, kind: str, namespace: str) -> Iterator[str]:
+    """Asked for only when it comes to them."""
+    yield from paths(kind, namespace, _newer_versions(server, kind))
+
+
+def paths(kind: str, namespace: str = "", versions: Sequence[str] | None = None) -> Iterator[str]:
+    """Where the lists of a kind are, one path for each of the versions, without any for each that is read.
 
     >>> list(paths("Pod", "shop")), list(paths("StorageClass"))
     (['/api/v1/namespaces/shop/pods'], ['/apis/storage.k8s.io/v1/storageclasses'])
     """
     within = f"namespaces/{segment(namespace)}/" if namespace else ""
-    for version in KINDS[kind].versions:
+    for version in KINDS[kind].versions if versions is None else versions:
         yield f"{'/apis' if '/' in version else '/api'}/{version}/{within}{KINDS[kind].plural}"
-
-
-def plural(kind: str) -> str:
-    """The resource of a kind: its name in paths and RBAC rules."""
-    name = kind_in_api(kind).lower()
-    if name.endswith("y"):
-        return f"{name[:-1]}ies"
-    return f"{name}es" if name.endswith("s") else f"{name}s"
 
 
 def read_path(server: Server, kind: str, path: str, fields: str = "") -> Listing:
@@ -128,7 +166,7 @@ def read_path(server: Server, kind: str, path: str, fields: str = "") -> Listing
 
 
 def _read_pages(server: Server, kind: str, path: str, fields: str) -> Listing:
-    collected = PodCollector() if kind == "Pod" else KindCollector(kind)
+    collected = PodCollector() if kind == "Pod" else KindCollector(kind, _version_in(path))
     version, found = "", 0
     for head, body in _pages(server, kind, path, fields):
         version = version or head.metadata.resource_version
@@ -176,13 +214,15 @@ def _page(server: Server, kind: str, path: str, wanted: Mapping[str, str], end: 
 class KindCollector:
     """Keeps the objects of a kind, less what scheduling does not read."""
 
-    def __init__(self, kind: str) -> None:
-        self._kind = kind
+    def __init__(self, kind: str, version: str) -> None:
+        self._kind, self._version = kind, version
         self._found: list[Struct] = []
         self._images: dict[ContainerImage, ContainerImage] = {}
 
     def add(self, body: bytes) -> int:
-        """Take in a page; how many objects it has. Raises ValueError, OverflowError, RecursionError."""
+        """Take in a page; how many objects it has. Raises ValueError, OverflowError, RecursionError, LeftOutError."""
+        if is_newer_kind(self._kind, self._version):
+            _check_fields(self._kind, self._version, from_json(body, _Documents).items or ())
         objects = _decoded(_page_type(KINDS[self._kind].struct), body).items or ()
         check_made(chain.from_iterable(map(key_of, objects)))
         for obj in objects:
@@ -231,16 +271,47 @@ def key_of(obj: Struct) -> Key:
     return meta.namespace, meta.name
 
 
+class _Documents(msgspec.Struct, frozen=True):
+    """A list whose items are looked at field by field."""
+
+    items: list[dict[str, Json]] | None = None
+
+
+def _check_fields(kind: str, version: str, documents: Iterable[JsonObject]) -> None:
+    """Raises LeftOutError for a field that is not known here, or of another type."""
+    for document in documents:
+        whole = without_nulls(document)
+        why = fault(kind, whole)
+        try:
+            from_builtins(whole, KINDS[kind].struct)
+        except msgspec.ValidationError as error:
+            why = why or str(error).replace("`", "")
+        if why:
+            raise LeftOutError(left_out(version, why))
+
+
+def _version_in(path: str) -> str:
+    """The apiVersion of a list.
+
+    >>> _version_in("/api/v1/namespaces/shop/pods"), _version_in("/apis/apps/v1/replicasets")
+    ('v1', 'apps/v1')
+    """
+    _, root, first, second, *_ = path.split("/")
+    return f"{first}/{second}" if root == "apis" else first
+
+
 def _head(kind: str, body: bytes) -> Head:
     head = from_json(body, Head)
-    if head.kind != f"{kind_in_api(kind)}List":
-        raise msgspec.DecodeError(f"{head.kind or 'JSON'} instead of a {kind_in_api(kind)}List")
+    if head.kind != (wanted := f"{KINDS[kind].kind}List"):
+        raise msgspec.DecodeError(f"{head.kind or 'JSON'} instead of a {wanted}")
     return head
 
 
-def decode_object(kind: str, body: bytes, where: str) -> Struct:
-    """One object. Raises ClusterError for what is not of the kind's shape."""
+def decode_object(kind: str, body: bytes, listing: Listing, where: str) -> Struct:
+    """One object of a list. Raises ClusterError for what is not of the kind's shape, LeftOutError."""
     with _shape(f"a {kind}", where):
+        if is_newer_kind(kind, listing.version):
+            _check_fields(kind, listing.version, [from_json(body, dict[str, Json])])
         obj: Struct = _decoded(KINDS[kind].struct, body)
         check_made(key_of(obj))
         return obj

@@ -13,7 +13,8 @@ from kschedctl.api.api_versions import is_foreign
 from kschedctl.api.copying import replace
 from kschedctl.api.gangs import group_kinds
 from kschedctl.api.garbage import without_garbage_collection
-from kschedctl.api.kinds import KINDS
+from kschedctl.api.kinds import KINDS, is_newer_kind
+from kschedctl.api.newer_versions import taken
 from kschedctl.api.objects import Pod, PodSpec
 from kschedctl.api.pod_table import PodTable
 from kschedctl.cluster import (
@@ -33,7 +34,7 @@ from kschedctl.scheduler.framework.kinds_read import ALWAYS, OF_NEW_PODS
 from kschedctl.scheduler.scheduler import Scheduler
 from kschedctl.sources.live.connection import Connection
 from kschedctl.sources.live.http import BrokenOffError, RefusedError, Server
-from kschedctl.sources.live.lists import FORBIDDEN, NOT_FOUND, Listing, read_list
+from kschedctl.sources.live.lists import FORBIDDEN, NOT_FOUND, LeftOutError, Listing, read_list
 from kschedctl.sources.live.scheduler import SchedulerSetup, read_setup
 from kschedctl.sources.live.watch import caught_up
 from kschedctl.text.urls import without_user
@@ -119,7 +120,9 @@ def _read_kinds(connection: Connection, wishes: Wishes, threads: ThreadPoolExecu
         return _read_kinds(connection, replace(wishes, pods_alone=False), threads)
     gaps = gaps_of(found, NOT_LISTED) | {kind: Gap(f"{NOT_LISTED}: {why}") for kind, why in needless.items()}
     gaps |= {kind: gap for kind, (_, gap) in found.items() if gap is not None}
-    return Reading(listings, replace(scheduler, gaps=gaps, warnings=(*scheduler.warnings, *warnings)), changed)
+    newer = (taken(kind, each.version) for kind, each in listings.items() if is_newer_kind(kind, each.version))
+    warnings = (*scheduler.warnings, *warnings, *newer)
+    return Reading(listings, replace(scheduler, gaps=gaps, warnings=warnings), changed)
 
 
 def _templates(pods: Listing | None) -> Sequence[Pod]:
@@ -174,11 +177,19 @@ def _read(server: Server, kind: str, namespace: str, fields: str) -> tuple[Listi
     Raises ClusterError when no answer is possible without it.
     """
     try:
+        return _read_what_may_be(server, kind, namespace, fields)
+    except LeftOutError as error:
+        return None, Gap(error.what)
+
+
+def _read_what_may_be(server: Server, kind: str, namespace: str, fields: str) -> tuple[Listing | None, Gap | None]:
+    """Of all namespaces, else of one. Raises LeftOutError, ClusterError."""
+    try:
         return read_list(server, kind, fields=fields), None
     except RefusedError as error:
         refused = error
     except ClusterError as error:
-        if kind not in (*OBSERVED, *OF_CREATION):
+        if isinstance(error, LeftOutError) or kind not in (*OBSERVED, *OF_CREATION):
             raise
         return None, Gap(f"could not be read: {error.what}")
     namespace = KINDS[kind].home or namespace

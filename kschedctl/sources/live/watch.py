@@ -44,7 +44,7 @@ def watch(
 ) -> Iterator[WatchEvent]:
     """The events after a listing's version, bookmarks included, until the server ends them or it is idle for so long.
 
-    Raises RefusedError (410: the version is too old, list again), BrokenOffError, ClusterError.
+    Raises RefusedError (410: the version is too old, list again), BrokenOffError, LeftOutError, ClusterError.
     """
     query = {
         "watch": "1",
@@ -56,7 +56,7 @@ def watch(
         query["fieldSelector"] = since.fields
     for line in server.lines(since.path, query, seconds, idle):
         try:
-            yield _event(kind, line, server.host)
+            yield _event(kind, line, since, server.host)
         except (ValueError, RecursionError) as error:
             raise BrokenOffError(unreadable(error)) from None
 
@@ -78,7 +78,7 @@ def caught_up(server: Server, kind: str, listing: Listing) -> tuple[Listing, int
     return (changed(listing, changes, version) if changes else listing), len(changes)
 
 
-def _event(kind: str, line: bytes, where: str) -> WatchEvent:
+def _event(kind: str, line: bytes, since: Listing, where: str) -> WatchEvent:
     event = from_json(line, _Event)
     body = bytes(event.object)
     if event.type == "ERROR":
@@ -90,5 +90,5 @@ def _event(kind: str, line: bytes, where: str) -> WatchEvent:
     version = from_json(body, _Versioned).metadata.resource_version
     if event.type == "BOOKMARK":
         return WatchEvent(version)
-    obj = decode_object(kind, body, where)
+    obj = decode_object(kind, body, since, where)
     return WatchEvent(version, key_of(obj), None if event.type == "DELETED" else without_noise(obj))

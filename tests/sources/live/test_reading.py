@@ -57,6 +57,11 @@ def test_the_recorded_cluster_answers_as_its_files_do(server_at: ServerAt) -> No
         assert kschedctl.explain(live, pod).to_dict() == kschedctl.explain(files, pod).to_dict(), pod
 
 
+def is_group(path: str) -> bool:
+    """Whether a path tells the versions of a group, as is asked where none is there that is known."""
+    return path.startswith("/apis/") and path.count("/") == 2
+
+
 def test_only_get_and_only_what_a_plugin_reads(server_at: ServerAt) -> None:
     with serving(replayed) as api:
         read_live(Connection(server_at(api.url), "here", "lab"))
@@ -66,7 +71,7 @@ def test_only_get_and_only_what_a_plugin_reads(server_at: ServerAt) -> None:
     document = f"kind: KubeSchedulerConfiguration\nprofiles: [{{schedulerName: default-scheduler, {plugins}}}]"
     configuration = {"apiVersion": "kubescheduler.config.k8s.io/v1", **yaml.safe_load(document)}
     _, paths = read(server_at, configuration=configuration)
-    lists = {path.rpartition("/")[2] for path in paths if "kube-" not in path}
+    lists = {path.rpartition("/")[2] for path in paths if "kube-" not in path and not is_group(path)}
     assert lists == {"version", "pods", "nodes", "namespaces", "priorityclasses", *OF_NEW_PODS}
 
 
@@ -358,7 +363,7 @@ def pod_list(*specs: dict[str, Any], version: str = "1429") -> Response:
 
 
 def lists(paths: list[str]) -> set[str]:
-    return {path.rpartition("/")[2] for path in paths}
+    return {path.rpartition("/")[2] for path in paths if not is_group(path)}
 
 
 @pytest.mark.parametrize("trait", TRAITS)

@@ -11,10 +11,11 @@ from typing import Annotated, Self
 
 from msgspec.structs import replace
 
+from kschedctl.api.decoding import came_with
 from kschedctl.scheduler.framework.arguments import PluginArgs
 from kschedctl.scheduler.framework.feature_gates import FeatureGates
 from kschedctl.scheduler.framework.field_errors import forbidden, invalid
-from kschedctl.scheduler.framework.strict_decoding import GoDuration, came_with
+from kschedctl.scheduler.framework.strict_decoding import GoDuration
 
 
 class DynamicResourcesArgs(PluginArgs, frozen=True):
