@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Any
+from collections.abc import Iterable, Iterator, Sequence
 
 from kschedctl.errors import UsageError
+from kschedctl.render.tables import to_rows
 from kschedctl.reports.answers import Answers
-from kschedctl.reports.audit.races import Races
+from kschedctl.reports.audit.races import RaceResult, Races
 from kschedctl.reports.capacity import Capacity
+from kschedctl.reports.document import Document
 from kschedctl.reports.drain import Drain
 from kschedctl.reports.explanation import Explanation
 from kschedctl.reports.explanations import Explanations
@@ -18,16 +19,18 @@ from kschedctl.reports.failures import Failures
 from kschedctl.reports.not_created import NOT_CREATED
 from kschedctl.reports.pending import PendingPods
 from kschedctl.reports.simulation import SimulationReport
-from kschedctl.reports.whatif import WhatIf
+from kschedctl.reports.whatif import PodChange, WhatIf
 from kschedctl.text.printable import printable
 
 Rows = Iterable[Sequence[object]]
 _FORMULA = ("=", "+", "-", "@")
 
+_NODES = ("pod", "verdict", "node", "zone", "pool", "score", "plugin", "reason", "fact")
 
-def to_csv(document: Any) -> str:
+
+def to_csv(document: Document) -> str:
     """Raises UsageError for a kind of document that has no such table."""
-    header, rows = _several(document) if document.kind == "Answers" else _one(document)
+    header, rows = _several(document) if isinstance(document, Answers) else _one(document)
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
     writer.writerow(header)
@@ -35,11 +38,32 @@ def to_csv(document: Any) -> str:
     return text.getvalue()
 
 
-def _one(document: Any) -> tuple[Sequence[str], Rows]:
-    if document.kind not in TABLES:
-        raise UsageError(f"{document.kind} has no CSV form", hint="-o json has everything")
-    header, rows = TABLES[document.kind]
-    return header, rows(document)
+def _one(document: Document) -> tuple[Sequence[str], Rows]:
+    header: Sequence[str]
+    rows: Rows
+    match document:
+        case Explanation():
+            header, rows = _NODES, _explanation(document)
+        case Explanations():
+            header, rows = _NODES, (row for each in document.explanations for row in _explanation(each))
+        case PendingPods():
+            header, rows = ("pod", "verdict", "cause"), _pending(document)
+        case SimulationReport():
+            header, rows = ("pod", "verdict", "node", "tied", "message"), _simulation(document)
+        case Capacity():
+            header, rows = ("shape", "fits", "node", "pods", "message"), _capacity(document)
+        case Drain():
+            header, rows = ("pod", "what", "from", "to", "message"), _drain(document)
+        case Failures():
+            header = ("rank", "failure", "nodes", "displaced", "unplaced", "evicted", "lost")
+            rows = _failures(document)
+        case Races():
+            header, rows = to_rows(RaceResult, document.results)
+        case WhatIf():
+            header, rows = to_rows(PodChange, document.changes)
+        case _:
+            raise UsageError(f"{getattr(document, 'kind', 'this')} has no CSV form", hint="-o json has everything")
+    return header, rows
 
 
 def _several(report: Answers) -> tuple[Sequence[str], Rows]:
@@ -72,10 +96,6 @@ def _explanation(report: Explanation) -> Iterator[Sequence[object]]:
             yield *at, "", "", ""
     if not report.nodes:
         yield report.pod, report.verdict, "", "", "", "", "", report.message or report.headline, ""
-
-
-def _explanations(report: Explanations) -> Iterator[Sequence[object]]:
-    return (row for each in report.explanations for row in _explanation(each))
 
 
 def _pending(report: PendingPods) -> Iterator[Sequence[object]]:
@@ -120,31 +140,3 @@ def _failures(report: Failures) -> Iterator[Sequence[object]]:
     for rank, failure in enumerate(report.failures, 1):
         counts = (failure.displaced, failure.unplaced, failure.evicted, failure.lost)
         yield rank, failure.name, len(failure.nodes), *counts
-
-
-def _whatif(report: WhatIf) -> Iterator[Sequence[object]]:
-    for change in report.changes:
-        yield change.pod, change.change, change.before, change.after, change.message
-
-
-def _races(report: Races) -> Iterator[Sequence[object]]:
-    for each in report.results:
-        ttl = "" if each.ttl_seconds is None else each.ttl_seconds
-        counts = (each.pods, each.expired, each.expected_expired, each.double_booked, each.share, each.waiting)
-        yield each.nodes, each.pods_per_second, each.expiry, ttl, *counts
-
-
-_RACES = ("pods", "expired", "expected", "double-booked", "share", "waiting")
-_NODES = ("pod", "verdict", "node", "zone", "pool", "score", "plugin", "reason", "fact")
-TABLES: dict[str, tuple[Sequence[str], Callable[[Any], Rows]]] = {
-    "Explanation": (_NODES, _explanation),
-    "Explanations": (_NODES, _explanations),
-    "PendingPods": (("pod", "verdict", "cause"), _pending),
-    "Simulation": (("pod", "verdict", "node", "tied", "message"), _simulation),
-    "Capacity": (("shape", "fits", "node", "pods", "message"), _capacity),
-    "Drain": (("pod", "what", "from", "to", "message"), _drain),
-    "Failures": (("rank", "failure", "nodes", "displaced", "unplaced", "evicted", "lost"), _failures),
-    "Races": (("nodes", "pods/s", "expiry", "seconds", *_RACES), _races),
-    "WhatIf": (("pod", "change", "before", "after", "message"), _whatif),
-}
-"""The kind of a document -> the header of its table, and what makes the rows."""

@@ -5,14 +5,26 @@ Cells that lean on several fields, or need words, are given by the page, for the
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import cache
 from types import UnionType
 from typing import Annotated, Any, TypeVar, get_args, get_origin, get_type_hints
 
 from kschedctl.api.resource_names import CPU, readable
-from kschedctl.render.page import Cell, Marked, Page, Stack, Style, Table, first_rows, names, section, stacked
+from kschedctl.render.page import (
+    Cell,
+    Marked,
+    Page,
+    Stack,
+    Style,
+    Table,
+    first_rows,
+    names,
+    section,
+    shown_first,
+    stacked,
+)
 from kschedctl.reports.columns import Column, Tone
 from kschedctl.reports.document import Document
 
@@ -22,26 +34,38 @@ Struct = TypeVar("Struct", bound=Document)
 Row = tuple[Cell | Stack, ...]
 Cells = Mapping[str, Callable[[Struct], Cell | Stack]]
 NUMBERS = (int, float)
+PLAIN = Style()
+
+
+def numbers(*names: str) -> tuple[Column, ...]:
+    return tuple(Column(name, right=True) for name in names)
+
+
+def as_is(row: Row) -> Row:
+    """Of rows that are made already."""
+    return row
 
 
 def table_of(
     rows: Sequence[Told],
     columns: Sequence[Column],
     row: Callable[[Told], Row],
-    style: Style,
+    style: Style = PLAIN,
     *,
     title: str = "",
     limit: int | None = ROWS_SHOWN,
     note: str = "",
     full: bool = True,
+    each_node: bool = False,
 ) -> Page:
-    """The first rows as a table, all with ``-o wide``; nothing where there is none.
+    """The first rows as a table, all with ``-o wide`` (or else ``--each-node``); nothing where there is none.
 
     ``title`` stands above it, ``note`` beneath it; not ``full``: columns in which no row says anything are left out.
     """
     if not rows:
         return ()
-    shown, more = first_rows(rows, style, limit)
+    every_node = None if style.unlimited else limit
+    shown, more = shown_first(rows, every_node) if each_node else first_rows(rows, style, limit)
     table = Table(tuple(columns), tuple(map(row, shown)), "; ".join(filter(None, (more, note))))
     made = table if full else table.without_empty_columns()
     return section(title, made) if title else (made,)
@@ -83,7 +107,7 @@ def listed(
     return table_of([*enumerate(rows, 1)], columns, row, style, title=title, limit=limit, note=note, full=full)
 
 
-def to_rows(struct: type[Document], rows: Sequence[Document]) -> tuple[tuple[str, ...], Iterator[Sequence[object]]]:
+def to_rows(struct: type[Document], rows: Sequence[Document]) -> tuple[Sequence[str], Iterable[Sequence[object]]]:
     """Header and rows for CSV: the same columns, and values as they are."""
     columns = columns_of(struct)
     header = tuple(column.csv or column.name for column in columns.values())
@@ -100,7 +124,8 @@ def columns_of(struct: type[Document]) -> dict[str, Column]:
 
 def _named(field: str, of_type: object, column: Column) -> Column:
     number = column.counted or any(each in NUMBERS for each in (of_type, *_of_union(of_type)))
-    return replace(column, name=column.name or field.replace("_", " "), right=column.right or number)
+    name = column.name.strip() if column.name else field.replace("_", " ")
+    return replace(column, name=name, right=column.right or number)
 
 
 def rounded(name: str, amount: int) -> str:
@@ -141,8 +166,10 @@ def _cell(value: Any, column: Column) -> Cell | Stack:
 def _text(value: Any, column: Column) -> str:
     if value is None or (column.above is not None and value <= column.above):
         return ""
+    if column.counted:
+        return f"{len(value):,}"
     if isinstance(value, tuple):
-        return f"{len(value):,}" if column.counted else ", ".join(value) if column.every else names(value)
+        return ", ".join(value) if column.every else names(value)
     if isinstance(value, dict):
         return amounts(value)
     return value if isinstance(value, str) else format(value, column.form)

@@ -21,7 +21,7 @@ class Tone(Enum):
 
 @dataclass(frozen=True)
 class Column:
-    """``name``: lower case, or a name as it is; of a field that it stands beside that of the field, if empty.
+    """``name``: lower case, or a name as it is; beside a field that of the field if empty, a blank for none.
 
     ``right``: numbers. ``keep``: a name, better left in one piece. ``beneath``: the word before a cell that has to
     stand beneath the one at its left, where it needs one. ``verbatim``: ``name`` is somebody's own, in whatever case.

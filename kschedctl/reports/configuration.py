@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Annotated, Any
 
+from kschedctl.reports.columns import Column
 from kschedctl.reports.document import Document
 
 
@@ -25,9 +26,9 @@ class EffectivePoint(Document, frozen=True):
 class EffectiveArgs(Document, frozen=True):
     """The arguments of a plugin; ``origin``: pluginConfig or default."""
 
-    plugin: str
-    origin: str
-    args: Any
+    plugin: Annotated[str, Column(keep=True)]
+    origin: Annotated[str, Column("given by")]
+    args: Annotated[Any, Column("arguments")]
 
 
 class EffectiveProfile(Document, frozen=True):

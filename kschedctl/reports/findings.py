@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Protocol, Self, runtime_checkable
+from typing import Annotated, Protocol, Self, runtime_checkable
 
+from kschedctl.reports.columns import Column, Tone
 from kschedctl.reports.document import Document
 from kschedctl.reports.unknown import UnknownKind
 
 LEVELS = ("error", "warning", "note")
 """The severities, the gravest first."""
+SEVERITIES = {"error": Tone.BAD, "warning": Tone.WARNING, "note": Tone.FAINT}
 
 
 class FoundRule(Document, frozen=True):
@@ -115,13 +117,13 @@ class RuleReport(Document, frozen=True):
     once a namespace, except in the profile ``all``.
     """
 
-    id: str
-    severity: str
-    summary: str
+    id: Annotated[str, Column("rule", keep=True, place=-2)]
+    severity: Annotated[str, Column(keep=True, tones=SEVERITIES)]
+    summary: Annotated[str, Column("what it finds")]
     why: str
     fix: str
     source: str
-    needs_cluster: bool
+    needs_cluster: Annotated[bool, Column(" ", place=-1)]
     bad: str = ""
     good: str = ""
     around: str = ""

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from typing import Annotated
+
 import msgspec
 
+from kschedctl.reports.columns import Column, Tone
 from kschedctl.reports.document import Document
 from kschedctl.reports.pending import ExplainedPods
 from kschedctl.reports.searches import SearchStart
@@ -18,15 +21,15 @@ class WorkloadPlacement(Document, frozen=True):
     says how far a rollout comes, empty without one.
     """
 
-    workload: str
+    workload: Annotated[str, Column(keep=True)]
     desired: int
     created: int
-    running: int
-    pending: int
-    removed: int = 0
-    nodes: dict[str, int] = msgspec.field(default_factory=dict)
-    domains: dict[str, dict[str, int]] = msgspec.field(default_factory=dict)
-    rollout: str = ""
+    running: Annotated[int, Column()]
+    pending: Annotated[int, Column(above=0, tone=Tone.BAD)]
+    removed: Annotated[int, Column(above=0)] = 0
+    nodes: Annotated[dict[str, int], Column(counted=True)] = msgspec.field(default_factory=dict)
+    domains: Annotated[dict[str, dict[str, int]], Column("where", narrow=True)] = msgspec.field(default_factory=dict)
+    rollout: Annotated[str, Column(narrow=True)] = ""
 
 
 class UnplacedPods(Document, frozen=True):
@@ -52,10 +55,10 @@ class RetriedPods(Document, frozen=True):
     ``queue``, ``rejectors``: as of UnplacedPods, empty for pods that have a node in the end.
     """
 
-    workload: str
-    pods: tuple[str, ...]
-    after: dict[str, int]
-    queue: str = ""
+    workload: Annotated[str, Column(keep=True)]
+    pods: Annotated[tuple[str, ...], Column(counted=True, place=-1)]
+    after: Annotated[dict[str, int], Column("again after", beneath="again after")]
+    queue: Annotated[str, Column("then", beneath="then")] = ""
     rejectors: tuple[str, ...] = ()
 
 
@@ -66,14 +69,14 @@ class EvictedPod(Document, frozen=True):
     nowhere, or Lost since nobody makes it again.
     """
 
-    pod: str
-    node: str
-    by: str
-    priority: int
+    pod: Annotated[str, Column("evicted pod", keep=True)]
+    node: Annotated[str, Column(keep=True, beneath="on")]
+    by: Annotated[str, Column("for", keep=True, beneath="for", place=1, narrow=True)]
+    priority: Annotated[int, Column(form="")]
     workload: str
-    budgets: tuple[str, ...] = ()
+    budgets: Annotated[tuple[str, ...], Column(beneath="budgets", every=True, place=2)] = ()
     fate: str = ""
-    target: str = ""
+    target: Annotated[str, Column("then", keep=True, beneath="then", place=1)] = ""
 
 
 class Headroom(Document, frozen=True):

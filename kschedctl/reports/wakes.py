@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from typing import Annotated
+
 import msgspec
 
+from kschedctl.reports.columns import Column, Tone
 from kschedctl.reports.document import Document
 from kschedctl.reports.pod_group import PodGroupReport
 from kschedctl.reports.unknown import UnknownKind
@@ -32,8 +35,8 @@ class WakeUps(Document, frozen=True):
     whose pod it is, in words, where that was asked about. ``pod_group``: that with which alone it is tried or bound.
     """
 
-    pod: str
-    headline: str
+    pod: Annotated[str, Column(keep=True, tone=Tone.STRONG)]
+    headline: Annotated[str, Column("what wakes it")]
     queue: str
     message: str | None = None
     gating_plugin: str = ""
@@ -140,8 +143,8 @@ class PodBetween(Document, frozen=True):
     for the flush of the unschedulable pods.
     """
 
-    pod: str
-    headline: str
+    pod: Annotated[str, Column(keep=True, tone=Tone.STRONG)]
+    headline: Annotated[str, Column("what woke it")]
     refused_by: tuple[str, ...]
     woken_by: tuple[WakingChange, ...] = ()
     not_woken_by: int = 0

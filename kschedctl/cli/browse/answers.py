@@ -9,10 +9,8 @@ from rich.text import Text
 
 from kschedctl.cli.browse.lines import NODE, REMEDY, WARNING, ListLine, ListLines, Openable, TableLines, wrapped
 from kschedctl.render.page import Block, Heading, Page, Paragraph, Style, marked, names, paragraph, parts, section
-from kschedctl.render.pages.browsing.changed_answer import changed_answer_section
-from kschedctl.render.pages.explanation import explanation_page
-from kschedctl.render.pages.extenders import extended_lines
-from kschedctl.render.pages.sections import left_out_lines, not_known_lines
+from kschedctl.render.pages.explanation import changed_answer_section, explanation_page
+from kschedctl.render.pages.sections import extended_lines, left_out_lines, not_known_lines
 from kschedctl.render.terminal import show
 from kschedctl.reports.explanation import Explanation, NodeReport
 from kschedctl.reports.remedies import Remedies, Remedy

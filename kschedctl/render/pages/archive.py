@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 
-from kschedctl.render.page import Bullets, Cell, Marked, Page, Style, Table, count, first_rows, paragraph, section
+from kschedctl.render.page import Bullets, Marked, Page, Style, count, first_rows, paragraph, section
+from kschedctl.render.tables import Row, as_is, numbers, table_of
 from kschedctl.reports.archive import FieldChange, ObjectChange, SnapshotDiff, SnapshotReport
 from kschedctl.reports.columns import Column, Tone
 
@@ -15,12 +16,12 @@ TONES = {"added": Tone.GOOD, "removed": Tone.BAD}
 
 def snapshot_page(report: SnapshotReport, style: Style) -> Page:
     """What it is, what it holds, what it lacks."""
-    rows: list[tuple[Cell, ...]] = [(kind, f"{number:,}") for kind, number in report.objects.items()]
+    kinds = [(kind, f"{number:,}") for kind, number in report.objects.items()]
     lacking = tuple(Marked(f"{', '.join(kinds)}: {why}", Tone.WARNING) for why, kinds in _by_reason(report).items())
     return (
         paragraph(Marked(report.file, Tone.STRONG), f"{report.size:,} bytes, {report.written_at}, {report.written_by}"),
         *section("Of", Bullets(tuple(_facts(report)))),
-        *section("Objects", Table((Column("kind"), Column("objects", right=True)), tuple(rows))),
+        *table_of(kinds, (Column("kind"), *numbers("objects")), as_is, limit=None, title="Objects"),
         *(section("Not under pseudonyms", Bullets(report.stays)) if report.stays else ()),
         *(section("Could not be read", Bullets(lacking)) if lacking else ()),
     )
@@ -55,49 +56,40 @@ def diff_page(report: SnapshotDiff, style: Style) -> Page:
     """How many objects of each kind came, went and changed, then the changes."""
     if not (report.changes or report.scheduler):
         return (paragraph(Marked("No difference", Tone.GOOD), "that scheduling reads"),)
-    scheduler = Table(
-        (Column("field"), Column("before"), Column("after", beneath="→")), tuple(map(_field_row, report.scheduler))
-    )
+    field = (Column("field"), Column("before"), Column("after", beneath="→"))
     return (
         paragraph(Marked(count(len(report.changes), "difference"), Tone.STRONG), f"{report.before} → {report.after}"),
-        *(section("Scheduler", scheduler) if report.scheduler else ()),
-        *(section("By kind", _counts(report.changes)) if report.changes else ()),
-        *(section("Changes", _changes(report.changes, style)) if report.changes else ()),
+        *table_of(report.scheduler, field, _field_row, limit=None, title="Scheduler"),
+        *_counts(report.changes),
+        *_changes(report.changes, field, style),
     )
 
 
-def _counts(changes: tuple[ObjectChange, ...]) -> Table:
+def _counts(changes: tuple[ObjectChange, ...]) -> Page:
     counted = Counter((change.kind, change.change) for change in changes)
-    rows: list[tuple[Cell, ...]] = [
+    rows = [
         (kind, Marked(what, TONES.get(what, Tone.PLAIN)), f"{number:,}") for (kind, what), number in counted.items()
     ]
-    return Table((Column("kind"), Column("what"), Column("objects", right=True)), tuple(rows))
+    return table_of(rows, (Column("kind"), Column("what"), *numbers("objects")), as_is, limit=None, title="By kind")
 
 
-def _changes(changes: tuple[ObjectChange, ...], style: Style) -> Table:
+def _changes(changes: tuple[ObjectChange, ...], field: tuple[Column, ...], style: Style) -> Page:
     shown, note = first_rows(changes, style, CHANGES_SHOWN)
     rows = [row for change in shown for row in _rows(change)]
-    columns = (
-        Column("kind"),
-        Column("name", keep=True),
-        Column("what"),
-        Column("field"),
-        Column("before"),
-        Column("after", beneath="→"),
-    )
-    return Table(columns, tuple(rows), note=note)
+    columns = (Column("kind"), Column("name", keep=True), Column("what"), *field)
+    return table_of(rows, columns, as_is, limit=None, title="Changes", note=note)
 
 
-def _rows(change: ObjectChange) -> Iterator[tuple[Cell, ...]]:
+def _rows(change: ObjectChange) -> Iterator[Row]:
     what = Marked(change.change, TONES.get(change.change, Tone.PLAIN))
     if not change.fields:
         yield (change.kind, change.name, what, "", "", "")
     for number, field in enumerate(change.fields):
-        first: tuple[Cell, ...] = (change.kind, change.name, what) if number == 0 else ("", "", "")
+        first: Row = (change.kind, change.name, what) if number == 0 else ("", "", "")
         yield (*first, *_field_row(field))
 
 
-def _field_row(change: FieldChange) -> tuple[Cell, ...]:
+def _field_row(change: FieldChange) -> Row:
     return (change.field, *_short(change.before, change.after))
 
 

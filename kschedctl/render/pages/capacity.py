@@ -2,31 +2,30 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from kschedctl.render.page import (
     Block,
     Marked,
     Page,
     Style,
-    Table,
     below,
     count,
     names,
     paragraph,
     section,
-    shown_first,
 )
 from kschedctl.render.pages.explanation import eliminations_section
-from kschedctl.render.pages.extenders import extended_lines
-from kschedctl.render.pages.over_runs import spread_text
-from kschedctl.render.pages.plotted.places import room_plots
 from kschedctl.render.pages.sections import (
+    caveats,
     headroom_section,
     in_brief,
     interruption,
-    left_out_lines,
-    not_known_lines,
+    room_plots,
     search_lines,
+    spread_text,
 )
+from kschedctl.render.tables import numbers, table_of
 from kschedctl.reports.capacity import Capacity, ShapeCapacity
 from kschedctl.reports.columns import Column, Tone
 from kschedctl.reports.unknown import doubt
@@ -43,9 +42,7 @@ def capacity_page(report: Capacity, style: Style) -> Page:
     return (
         *interruption(report.interrupted),
         *([only] if report.undecided else []),
-        *left_out_lines(report.not_replayed, report.ignored),
-        *extended_lines(report.extended),
-        *not_known_lines(report.unknown),
+        *caveats(report.not_replayed, report.ignored, report.extended, report.unknown),
         *shapes,
         *search_lines(report.search_start),
     )
@@ -73,14 +70,15 @@ def _shape(shape: ShapeCapacity, style: Style, named: bool) -> Page:
 def _where(shape: ShapeCapacity, style: Style) -> Page:
     if not shape.nodes:
         return ()
-    pods = Column("pods", right=True)
     tables = [
-        Table((Column(key.rpartition("/")[2], keep=True), pods), tuple((v, f"{n:,}") for v, n in values.items()))
+        block
         for key, values in shape.domains.items()
-        if values
+        for block in _counts(key.rpartition("/")[2], [*values.items()], style, limit=None)
     ]
     nodes = sorted(shape.nodes.items(), key=lambda item: -item[1])
-    shown, note = shown_first(nodes, None if style.unlimited else NODES_SHOWN)
-    rows = tuple((node, f"{number:,}") for node, number in shown)
-    nodes_table = Table((Column("node", keep=True), pods), rows, note)
-    return section("Where", *tables, nodes_table, *room_plots(shape))
+    return section("Where", *tables, *_counts("node", nodes, style, limit=NODES_SHOWN), *room_plots(shape))
+
+
+def _counts(place: str, pods: Sequence[tuple[str, int]], style: Style, limit: int | None) -> Page:
+    columns = (Column(place, keep=True), *numbers("pods"))
+    return table_of(pods, columns, lambda row: (row[0], f"{row[1]:,}"), style, limit=limit, each_node=True)

@@ -1,39 +1,40 @@
-"""The page of an Explanation: the answer, what refuses how many nodes and which, scores, preemption, what to do."""
+"""The pages of Explanation and Explanations: the answer, what refuses how many nodes and which, what to do."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
 from itertools import islice
+from shlex import quote
 
 from kschedctl.render.page import (
-    Cell,
+    Block,
+    Bullets,
     Command,
     Marked,
     Page,
     Paragraph,
     Stack,
     Style,
-    Table,
+    below,
+    names,
     paragraph,
     section,
-    shown_first,
 )
-from kschedctl.render.pages.advice import advice_section
-from kschedctl.render.pages.extenders import extended_lines, extenders_section
+from kschedctl.render.pages.feasible_nodes import extenders_section, reservations_section, scores_section
 from kschedctl.render.pages.not_created import not_created_lines
 from kschedctl.render.pages.pod_group import pod_group_section
 from kschedctl.render.pages.preemption import preemption_section
 from kschedctl.render.pages.remedies import how_section, remedies_section
-from kschedctl.render.pages.reservations import reservations_section
-from kschedctl.render.pages.scores import scores_section
 from kschedctl.render.pages.sections import (
     ROOMY,
-    left_out_lines,
-    not_known_lines,
+    caveats,
     searched_lines,
     upstream_fault_lines,
 )
 from kschedctl.render.plots.plot import Plot, bars, uneven
+from kschedctl.render.tables import Row, as_is, numbers, table_of
+from kschedctl.reports.browsing.changed_answer import ChangedAnswer
 from kschedctl.reports.columns import Column, Tone
 from kschedctl.reports.explanation import (
     Advice,
@@ -44,8 +45,9 @@ from kschedctl.reports.explanation import (
     PreFilterReport,
     Refusal,
 )
+from kschedctl.reports.explanations import FINE, Explanations
 from kschedctl.reports.not_created import NOT_CREATED
-from kschedctl.reports.unknown import VERDICT, reasons, unless
+from kschedctl.reports.unknown import VERDICT, doubt, reasons, unless
 from kschedctl.reports.unknown import doubt as doubts
 
 GROUPS_SHOWN = 10
@@ -75,9 +77,7 @@ def explanation_page(report: Explanation, style: Style) -> Page:
     return (
         *not_created_lines(report.not_created, style),
         *_verdict(report),
-        *left_out_lines(report.not_replayed, report.ignored),
-        *extended_lines(report.extended),
-        *not_known_lines(report.unknown),
+        *caveats(report.not_replayed, report.ignored, report.extended, report.unknown),
         *searched_lines(report.searched),
         *upstream_fault_lines(report.upstream_faults),
         *pod_group_section(report.pod_group, style),
@@ -146,11 +146,9 @@ def _held_by_group(report: Explanation) -> bool:
 
 def _permit(report: Explanation) -> Page:
     """What keeps it from being bound on a best node."""
-    rows = tuple((node, said.plugin, f"{said.code}: {', '.join(said.reasons)}") for node, said in report.permit.items())
-    if not rows:
-        return ()
+    rows = [(node, said.plugin, f"{said.code}: {', '.join(said.reasons)}") for node, said in report.permit.items()]
     columns = (Column("node", keep=True), Column("plugin"), Column("Permit"))
-    return section("Not bound at once", Table(columns, rows).without_empty_columns())
+    return table_of(rows, columns, as_is, limit=None, title="Not bound at once", full=False)
 
 
 def _before_nodes(report: Explanation) -> Page:
@@ -163,15 +161,14 @@ def _before_nodes(report: Explanation) -> Page:
         for reason in answer.reasons
         if reason not in report.headline
     ]
-    narrowed: list[tuple[Cell, ...]] = [
+    narrowed = [
         ("PreFilter", plugin, f"leaves only {_some(answer.node_names)}")
         for plugin, answer in report.pre_filter.items()
         if answer.node_names is not None
     ]
-    rows = (*refusals, *narrowed)
-    if not rows:
-        return ()
-    return section("Before any node", Table((Column("point"), Column("plugin"), Column("answer")), rows))
+    rows: list[Row] = [*refusals, *narrowed]
+    columns = (Column("point"), Column("plugin"), Column("answer"))
+    return table_of(rows, columns, as_is, limit=None, title="Before any node")
 
 
 def _asked(answers: Mapping[str, PreFilterReport]) -> dict[str, PreFilterReport]:
@@ -211,25 +208,22 @@ def _refused(report: Explanation, style: Style) -> tuple[Plot, ...]:
     for each in report.eliminations:
         reason = each.reason if each.reason not in amounts else f"{each.plugin}: {each.reason}"
         amounts[reason] = {"for this alone": each.only, "for more than this": each.nodes - each.only}
-    title = f"Nodes that are refused for {report.pod}"
     if not (style.plots or uneven(amounts)):
         return ()
+    title = f"Nodes that are refused for {report.pod}"
     return bars(title, ("reason", "nodes"), amounts, len(amounts), stacked=True)
 
 
 def eliminations_section(eliminations: tuple[Elimination, ...], style: Style, nearest: bool = True) -> Page:
     """One row a reason; with the nearest miss plugin and miss beside it, or above and beneath it for want of room."""
-    if not eliminations:
-        return ()
     stack = style.narrow and nearest
-    columns = [Column("nodes", right=True), Column("only this", right=True)]
-    columns += [] if stack else [Column("plugin", keep=True)]
-    columns += [Column("reason"), Column("nearest miss")] if nearest and not stack else [Column("reason")]
-    rows = tuple(_elimination(elimination, stack)[: len(columns)] for elimination in eliminations)
-    return section("Why nodes are refused", Table(tuple(columns), rows).without_empty_columns())
+    columns = [*numbers("nodes", "only this"), *([] if stack else [Column("plugin", keep=True)]), Column("reason")]
+    columns += [Column("nearest miss")] if nearest and not stack else []
+    rows = [_elimination(each, stack)[: len(columns)] for each in eliminations]
+    return table_of(rows, columns, as_is, limit=None, title="Why nodes are refused", full=False)
 
 
-def _elimination(found: Elimination, stack: bool) -> tuple[Cell | Stack, ...]:
+def _elimination(found: Elimination, stack: bool) -> Row:
     only = Marked(f"{found.only:,}", Tone.STRONG if found.only else Tone.FAINT)
     nearest = f"{found.nearest.node}: {found.nearest.fact}" if found.nearest else ""
     if not stack:
@@ -240,18 +234,15 @@ def _elimination(found: Elimination, stack: bool) -> tuple[Cell | Stack, ...]:
 
 def _groups(groups: tuple[NodeGroup, ...], style: Style) -> Page:
     """One row for the nodes that are refused for the same reasons, with the facts of the first that is named."""
-    shown, note = shown_first(groups, GROUPS_SHOWN)
-    if not shown:
-        return ()
-    columns = [Column("nodes", right=True), Column("pool"), Column("such as"), Column("refused by", keep=True)]
-    columns += [Column("why"), Column("also refused by")]
-    if style.width < ROOMY:
-        columns = [Column("nodes", right=True), Column("pool, such as"), Column("refused by")]
-    table = Table(tuple(columns), tuple(_group(group, style) for group in shown), note).without_empty_columns()
-    return section("Refused nodes, the nearest to fitting first", table)
+    columns = [*numbers("nodes"), Column("pool, such as"), Column("refused by")]
+    if style.width >= ROOMY:
+        columns = [*numbers("nodes"), Column("pool"), Column("such as"), Column("refused by", keep=True)]
+        columns += [Column("why"), Column("also refused by")]
+    title, row = "Refused nodes, the nearest to fitting first", partial(_group, style=style)
+    return table_of(groups, columns, row, style, title=title, limit=GROUPS_SHOWN, full=False, each_node=True)
 
 
-def _group(group: NodeGroup, style: Style) -> tuple[Cell | Stack, ...]:
+def _group(group: NodeGroup, style: Style) -> Row:
     names = ", ".join(group.such_as) + (", …" if group.nodes > len(group.such_as) else "")
     by, why, also = _against(group.refusals, style)
     if not group.refusals[0].plugin:
@@ -284,17 +275,15 @@ def _against(refusals: Sequence[Refusal], style: Style) -> tuple[str, str, str]:
 
 def _nodes(report: Explanation, style: Style) -> Page:
     """Every node: those that fit, then the refused ones, the nearest to fitting first."""
-    rows = tuple(_node(node, style) for node in report.nodes if node.refusals or node.feasible)
-    if not rows:
-        return ()
+    nodes = [node for node in report.nodes if node.refusals or node.feasible]
     columns = [Column("node", keep=True), Column("zone/pool", keep=True), Column("refused by", keep=True)]
     columns += [Column("why"), Column("also refused by")]
     if style.narrow:
         columns = [Column("node", keep=True), Column("refused by")]
-    return section("All nodes", Table(tuple(columns), rows).without_empty_columns())
+    return table_of(nodes, columns, partial(_node, style=style), limit=None, title="All nodes", full=False)
 
 
-def _node(node: NodeReport, style: Style) -> tuple[Cell | Stack, ...]:
+def _node(node: NodeReport, style: Style) -> Row:
     """One row, where the node is and the facts beside node and plugin; or beneath them where there is no room."""
     where = "/".join(part for part in (node.zone, node.pool) if part)
     by, why, also = _against(node.refusals, style) if node.refusals else ("", "", "")
@@ -303,3 +292,91 @@ def _node(node: NodeReport, style: Style) -> tuple[Cell | Stack, ...]:
         return (node.name, where, by or fits, why, Marked(also, Tone.FAINT))
     refused = _facts(by, why, also) if by else Stack((fits,))
     return (Stack((node.name, Marked(f"  {where}" if where else "", Tone.FAINT))), refused)
+
+
+# -- several pods -----------------------------------------------------------------------------------------------------
+
+
+def explanations_page(report: Explanations, style: Style) -> Page:
+    """How many would be scheduled, a line for each, and the pages of the others; of all with ``-o wide``."""
+    number = len(report.explanations)
+    fine = sum(each.verdict in FINE for each in report.explanations)
+    tone = Tone.GOOD if fine == number else Tone.BAD
+    told = paragraph(
+        Marked(f"{fine:,} of {number:,} pods", tone),
+        "have a node or would get one, each by itself" + doubt(report.unknown),
+    )
+    columns = [Column("pod", keep=True), Column("verdict", keep=True), Column("where"), Column("asked about")]
+    table = table_of(report.explanations, columns, _answer, limit=None, full=False)
+    full = [each for each in report.explanations if style.wide or each.verdict not in FINE]
+    pages = [below(each.stands_for or each.pod, explanation_page(each, style)) for each in full]
+    return (
+        told,
+        *caveats(report.not_replayed, report.ignored, report.extended),
+        *table,
+        *(block for page in pages for block in page),
+    )
+
+
+def _answer(each: Explanation) -> Row:
+    """Why one is not scheduled is on its page."""
+    verdict = Marked(each.verdict, TONES.get(each.verdict, Tone.WARNING))
+    return (
+        each.pod,
+        verdict,
+        each.headline.removeprefix("would be scheduled: ") if each.verdict in FINE else "",
+        Marked(each.stands_for, Tone.FAINT),
+    )
+
+
+# -- a supposition ----------------------------------------------------------------------------------------------------
+
+
+SAME = "Nothing is another: as many nodes fit, and the others are refused for the same reasons"
+
+
+def changed_answer_section(report: ChangedAnswer) -> Page:
+    """How many nodes fit and how many are refused for what, before and after; then which."""
+    rows = [(reason.plugin, reason.reason, reason.before, reason.after) for reason in report.reasons]
+    if report.fit[0] != report.fit[1]:
+        rows.insert(0, ("", "nodes that fit", *report.fit))
+    told = (("newly fit:", report.gained), ("fit no more:", report.lost))
+    lines = [paragraph(label, names(found, 5)) for label, found in told if found]
+    if report.best[0] and report.best[1] and report.best[0] != report.best[1]:
+        lines.append(paragraph("best before:", f"{names(report.best[0])}; now: {names(report.best[1])}"))
+    if not rows and not lines:
+        return section("What changes", paragraph(SAME))
+    cells = [(f"{b:,}", f"{a:,}", f"{plugin}: {why}" if plugin else why) for plugin, why, b, a in rows]
+    return section("What changes", *table_of(cells, [*numbers("before", "now"), Column("nodes")], as_is), *lines)
+
+
+# -- what to do next ---------------------------------------------------------------------------------------------------
+
+
+SAID = {
+    "MakeRoom": "{text}; try it first in a whatif scenario",
+    "CorrectProfile": "Name its configuration with --config, or correct the pod's spec.schedulerName",
+}
+"""The kind of an advice -> how it is said to somebody who has a command line, where that is more than its text."""
+COMMANDS = {
+    "CompareLabels": "kubectl get nodes --show-labels",
+    "LookAtClaim": "kubectl describe pvc -n {namespace}",
+    "LookAtDevices": "kubectl get resourceclaims,deviceclasses,resourceslices -n {namespace}",
+    "DetachVolumes": "kubectl get csinode",
+    "LookAtKubelet": "kubectl describe pod -n {namespace} {pod}",
+    "LookAtNode": "kubectl describe node {node}",
+    "Uncordon": "kubectl uncordon {node}",
+}
+"""The kind of an advice -> what to type, in one piece."""
+
+
+def advice_section(advice: Sequence[Advice], pod: str) -> Page:
+    """One line each, and beneath it what to type. ``pod``: namespace/name of the one that it is about."""
+    namespace, _, name = pod.partition("/")
+    blocks: list[Block] = []
+    for each in advice:
+        blocks.append(Bullets((SAID.get(each.kind, "{text}").replace("{text}", each.text),)))
+        if each.kind in COMMANDS:
+            words = {"namespace": quote(namespace), "pod": quote(name), "node": quote(each.node)}
+            blocks.append(Command(COMMANDS[each.kind].format(**words)))
+    return section("What to do next", *blocks) if blocks else ()

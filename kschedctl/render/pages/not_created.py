@@ -5,19 +5,17 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from kschedctl.render.page import (
-    Cell,
     Command,
     Marked,
     Page,
     Paragraph,
     Stack,
     Style,
-    Table,
     count,
     first_rows,
     paragraph,
-    section,
 )
+from kschedctl.render.tables import Row, table_of
 from kschedctl.reports.columns import Column, Tone
 from kschedctl.reports.not_created import CreationFailure, NotCreated
 
@@ -43,25 +41,20 @@ def not_created_lines(found: NotCreated | None, style: Style) -> Iterator[Paragr
 
 def not_created_section(found: Sequence[NotCreated], style: Style) -> Page:
     """The workloads that lack pods, each with the reason of now."""
-    if not found:
-        return ()
-    shown, note = first_rows(found, style, WORKLOADS_SHOWN)
     columns = (Column("missing", right=True), Column("age"), Column("workload and why"))
+    title = f"{count(len(found), 'workload')} with pods that could not be created"
+    shown, _ = first_rows(found, style, WORKLOADS_SHOWN)
     commands = [command for each in shown for command in style.commands.get(each.workload, ())]
-    return section(
-        f"{count(len(found), 'workload')} with pods that could not be created",
-        Table(columns, tuple(map(_row, shown)), note).without_empty_columns(),
+    return (
+        *table_of(found, columns, _row, style, title=title, limit=WORKLOADS_SHOWN, full=False),
         *map(Command, commands if style.wide else commands[:COMMANDS_SHOWN]),
     )
 
 
-def _row(found: NotCreated) -> tuple[Cell | Stack, ...]:
+def _row(found: NotCreated) -> Row:
     missing = "" if found.missing is None else f"{found.missing:,}"
-    return (
-        missing,
-        found.failures[0].age,
-        Stack((Marked(found.workload, Tone.STRONG), Marked(found.headline, Tone.BAD))),
-    )
+    why = Stack((Marked(found.workload, Tone.STRONG), Marked(found.headline, Tone.BAD)))
+    return (missing, found.failures[0].age, why)
 
 
 def _told(failure: CreationFailure) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
 
 from kschedctl.render.page import (
     UNFOLDED,
@@ -12,7 +13,6 @@ from kschedctl.render.page import (
     Page,
     Stack,
     Style,
-    Table,
     count,
     first_rows,
     names,
@@ -20,10 +20,16 @@ from kschedctl.render.page import (
     section,
 )
 from kschedctl.render.pages.explanation import TONES
-from kschedctl.render.pages.extenders import extended_lines
 from kschedctl.render.pages.not_created import not_created_section
-from kschedctl.render.pages.sections import left_out_lines, next_section, not_known_lines, upstream_fault_lines
+from kschedctl.render.pages.sections import (
+    caveats,
+    extended_lines,
+    next_section,
+    not_known_lines,
+    upstream_fault_lines,
+)
 from kschedctl.render.plots.plot import Plot, bars, uneven
+from kschedctl.render.tables import Row, as_is, numbers, table_of
 from kschedctl.reports.columns import Column, Tone
 from kschedctl.reports.pending import PendingGroup, PendingPod, PendingPods
 from kschedctl.reports.unknown import doubt
@@ -41,10 +47,9 @@ def pending_page(report: PendingPods, style: Style) -> Page:
         elsewhere = next_section(style, "But elsewhere") if report.elsewhere else ()
         return (*lacking, nothing, *not_known_lines(report.unknown), *elsewhere)
     title = f"{count(pods, 'pod')} pending {report.scope}, {count(len(report.groups), 'cause')}{doubt(report.unknown)}"
-    table = section(title, _table(report.groups, style), *_plot(report, style))
+    table = section(title, *_causes(report.groups, style), *_plot(report, style))
     return (
-        *left_out_lines(report.not_replayed, report.ignored),
-        *not_known_lines(report.unknown),
+        *caveats(report.not_replayed, report.ignored, unknown=report.unknown),
         *upstream_fault_lines(report.upstream_faults),
         *lacking,
         *table,
@@ -71,35 +76,33 @@ def _each_next(groups: tuple[PendingGroup, ...], style: Style) -> Page:
     return section("Next", *commands) if commands else ()
 
 
-def _table(groups: tuple[PendingGroup, ...], style: Style) -> Table:
+def _causes(groups: tuple[PendingGroup, ...], style: Style) -> Page:
     """One row a cause: how many pods, how old the oldest is, whose they are; with ``-o wide`` one row a pod."""
     if style.wide:
-        headings = ("age", "pod", "workload", "verdict", "cause", "next")
-        keep = ("pod", "verdict")
-        columns = (Column("pods", right=True), *(Column(name, keep=name in keep) for name in headings))
-        return Table(columns, tuple(row for group in groups for row in _members(group, style))).without_empty_columns()
-    shown, note = first_rows(groups, style, GROUPS_SHOWN)
-    columns = (Column("pods", right=True), Column("age"), Column("workload and cause"))
-    return Table(columns, tuple(_row(group, style) for group in shown), note).without_empty_columns()
+        columns = [*numbers("pods"), Column("age"), Column("pod", keep=True), Column("workload")]
+        columns += [Column("verdict", keep=True), Column("cause"), Column("next")]
+        rows = [row for group in groups for row in _members(group, style)]
+        return table_of(rows, columns, as_is, limit=None, full=False)
+    columns = [*numbers("pods"), Column("age"), Column("workload and cause")]
+    row = partial(_row, style=style)
+    return table_of(groups, columns, row, style, limit=GROUPS_SHOWN, full=False)
 
 
-def _members(group: PendingGroup, style: Style) -> Iterator[tuple[Cell, ...]]:
+def _members(group: PendingGroup, style: Style) -> Iterator[Row]:
     verdict = Marked(group.verdict, TONES.get(group.verdict, Tone.WARNING))
     for position, member in enumerate(group.members):
-        pods, following = (
-            ("", "") if position else (f"{len(group.pods):,}", " ".join(style.commands.get(member.pod, ())))
-        )
-        following = following if style.width >= UNFOLDED else ""
+        pods = "" if position else f"{len(group.pods):,}"
+        following = "" if position or style.width < UNFOLDED else " ".join(style.commands.get(member.pod, ()))
         yield (pods, member.age, member.pod, member.workload, verdict, member.headline, Marked(following, Tone.CODE))
 
 
-def _row(group: PendingGroup, style: Style) -> tuple[Cell | Stack, ...]:
+def _row(group: PendingGroup, style: Style) -> Row:
     """The cause stands beneath the workloads, where a line has room for it."""
     whose = Marked(names(group.workloads, WORKLOADS_SHOWN), Tone.STRONG)
-    return (f"{len(group.pods):,}", group.age, Stack((whose, *_causes(group, style))))
+    return (f"{len(group.pods):,}", group.age, Stack((whose, *_answers(group, style))))
 
 
-def _causes(group: PendingGroup, style: Style) -> tuple[Cell, ...]:
+def _answers(group: PendingGroup, style: Style) -> tuple[Cell, ...]:
     """The one answer that holds for all pods; else the cause, and some answers, each for one pod."""
     tone = TONES.get(group.verdict, Tone.WARNING)
     verdict = "" if group.verdict == "Unschedulable" else f"{group.verdict}: "

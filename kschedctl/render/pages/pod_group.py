@@ -6,18 +6,16 @@ from collections.abc import Iterator
 
 from kschedctl.render.page import (
     Block,
-    Cell,
     Marked,
     Page,
     Stack,
     Style,
-    Table,
     count,
     names,
     paragraph,
     section,
-    shown_first,
 )
+from kschedctl.render.tables import Row, numbers, table_of
 from kschedctl.reports.columns import Column, Tone
 from kschedctl.reports.pod_group import MemberReport, PlacementReport, PodGroupReport
 
@@ -70,30 +68,25 @@ def _of_other_project(group: PodGroupReport) -> Iterator[Block]:
     yield paragraph("; ".join(told))
 
 
-def _placements(group: PodGroupReport, style: Style) -> Iterator[Block]:
-    shown, note = shown_first(group.placements, None if style.unlimited else SHOWN)
-    if shown:
-        columns = [Column(group.topology, verbatim=True), Column("nodes", right=True), Column("fit", right=True)]
-        columns += [Column("score", right=True), Column("first that does not")]
-        yield Table(tuple(columns), tuple(map(_placement, shown)), note).without_empty_columns()
+def _placements(group: PodGroupReport, style: Style) -> Page:
+    columns = [Column(group.topology, verbatim=True), *numbers("nodes", "fit", "score"), Column("first that does not")]
+    return table_of(group.placements, columns, _placement, style, limit=SHOWN, full=False, each_node=True)
 
 
-def _placement(found: PlacementReport) -> tuple[Cell | Stack, ...]:
+def _placement(found: PlacementReport) -> Row:
     fits = Marked(f"{found.pods:,}", Tone.GOOD if found.fits else Tone.BAD)
     score = "" if found.score is None else f"{found.score}"
     return (found.name, f"{found.nodes:,}", fits, score, Stack((found.blocking, Marked(found.message, Tone.FAINT))))
 
 
-def _members(group: PodGroupReport, style: Style) -> Iterator[Block]:
+def _members(group: PodGroupReport, style: Style) -> Page:
     """Those first that are not placed."""
     ordered = sorted(group.members, key=lambda member: member.verdict in ("Placed", "Preempting"))
-    shown, note = shown_first(ordered, None if style.unlimited else SHOWN)
-    if shown:
-        columns = (Column("pod", keep=True), Column("tried"), Column("why"))
-        yield Table(columns, tuple(map(_member, shown)), note).without_empty_columns()
+    columns = (Column("pod", keep=True), Column("tried"), Column("why"))
+    return table_of(ordered, columns, _member, style, limit=SHOWN, full=False, each_node=True)
 
 
-def _member(member: MemberReport) -> tuple[Cell | Stack, ...]:
+def _member(member: MemberReport) -> Row:
     fits = f"on {member.node}" if member.node else member.verdict
     why = "" if member.node else member.message
     return (member.pod, Marked(fits, TONES.get(member.verdict, Tone.BAD)), Marked(why, Tone.FAINT))

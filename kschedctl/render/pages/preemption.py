@@ -10,7 +10,6 @@ from kschedctl.render.page import (
     Page,
     Stack,
     Style,
-    Table,
     count,
     marked,
     names,
@@ -18,6 +17,7 @@ from kschedctl.render.page import (
     section,
     shown_first,
 )
+from kschedctl.render.tables import as_is, table_of
 from kschedctl.reports.columns import Column, Tone
 from kschedctl.reports.explanation import CandidateReport, PreemptionReport, VictimReport
 
@@ -63,16 +63,13 @@ def _outcome(report: PreemptionReport) -> list[Block]:
     return [paragraph(would, "on", Marked(report.chosen, Tone.GOOD), decided)]
 
 
-def _candidates(report: PreemptionReport, style: Style) -> list[Block]:
+def _candidates(report: PreemptionReport, style: Style) -> Page:
     """One row a victim; the chosen node first, then those tied with it."""
     names = sorted(report.candidates, key=lambda node: (node != report.chosen, node not in report.tied))
-    all_rows = [row for node in names for row in _victims(node, report.candidates[node], node == report.chosen)]
-    rows, note = shown_first(all_rows, None if style.unlimited else VICTIMS_SHOWN)
-    if not rows:
-        return []
+    rows = [row for node in names for row in _victims(node, report.candidates[node], node == report.chosen)]
     if style.narrow:
-        return [Table(NARROW_COLUMNS, tuple(map(_narrow, rows)), note)]
-    return [Table(COLUMNS, rows, note).without_empty_columns()]
+        return table_of(rows, NARROW_COLUMNS, _narrow, style, limit=VICTIMS_SHOWN, each_node=True)
+    return table_of(rows, COLUMNS, as_is, style, limit=VICTIMS_SHOWN, full=False, each_node=True)
 
 
 def _ties(report: PreemptionReport, style: Style) -> list[Block]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from functools import partial
 
 from kschedctl.render.page import (
     Block,
@@ -13,7 +14,6 @@ from kschedctl.render.page import (
     Page,
     Stack,
     Style,
-    Table,
     Verbatim,
     count,
     first_rows,
@@ -21,8 +21,12 @@ from kschedctl.render.page import (
     paragraph,
     section,
 )
-from kschedctl.render.pages.extenders import extended_lines
-from kschedctl.render.pages.sections import ROWS_SHOWN, in_brief, interruption, left_out_lines, not_known_lines
+from kschedctl.render.pages.sections import (
+    caveats,
+    in_brief,
+    interruption,
+)
+from kschedctl.render.tables import Row, numbers, table_of
 from kschedctl.reports.columns import Column, Tone
 from kschedctl.reports.remedies import ChosenRemedy, HelplessPods, Remedies, RemediesOfMany, Remedy
 from kschedctl.reports.unknown import VERDICT, doubt, reasons, unless
@@ -35,9 +39,7 @@ def remedies_page(report: Remedies, style: Style) -> Page:
     """The pod's verdict, then the remedies and how they are made."""
     return (
         *_verdict(report),
-        *left_out_lines(report.not_replayed, report.ignored),
-        *extended_lines(report.extended),
-        *not_known_lines(report.unknown),
+        *caveats(report.not_replayed, report.ignored, report.extended, report.unknown),
         *remedies_section(report.remedies, report.impossible, style),
         *how_section(first_rows(report.remedies, style, REMEDIES_SHOWN)[0], style),
         *_searched(report),
@@ -62,16 +64,16 @@ def remedies_section(remedies: Sequence[Remedy], impossible: Sequence[str], styl
         columns = [Column("#", right=True), Column("remedy"), Column("by", keep=True), Column("opens")]
         if style.narrow:
             columns = columns[:2]
-        shown, note = first_rows(remedies, style, REMEDIES_SHOWN)
-        rows = tuple(_row(number, remedy, style) for number, remedy in enumerate(shown, 1))
-        found = section(title, Table(tuple(columns), rows, note))
+        numbered = [*enumerate(remedies, 1)]
+        found = table_of(numbered, columns, partial(_row, style=style), style, title=title, limit=REMEDIES_SHOWN)
     if impossible:
         what = "What cannot help" if remedies else "No remedy was found"
         found = (*found, *section(what, Bullets(tuple(impossible))))
     return found
 
 
-def _row(number: int, remedy: Remedy, style: Style) -> tuple[Cell | Stack, ...]:
+def _row(numbered: tuple[int, Remedy], style: Style) -> Row:
+    number, remedy = numbered
     opens = _opens(remedy)
     cells: list[Cell] = [remedy.summary]
     if remedy.alternatives:
@@ -112,17 +114,15 @@ def many_page(report: RemediesOfMany, style: Style) -> Page:
     title = f"{report.cleared:,} of {count(report.waiting, 'waiting pod')} {report.scope} get a node{_with(report)}"
     if not report.waiting:
         return (paragraph(Marked("No pod waits", Tone.GOOD), report.scope + doubt(report.unknown)),)
-    rows = tuple(_chosen(number, each) for number, each in enumerate(report.chosen, 1))
-    columns = (Column("#", right=True), Column("remedy"), Column("by", keep=True), Column("clears", right=True))
-    table = (Table(columns, rows, "chosen greedily, and simulated one after the other"),) if rows else ()
+    columns = [*numbers("#"), Column("remedy"), Column("by", keep=True), *numbers("clears")]
+    note = "chosen greedily, and simulated one after the other"
+    table = table_of([*enumerate(report.chosen, 1)], columns, _chosen, limit=None, note=note)
     partly = "not all that may help was tried: there may be better ones"
     return (
         *section(title + doubt(report.unknown), *table),
         *interruption(report.interrupted),
         *(() if report.complete else (paragraph(Marked("Not complete:", Tone.WARNING), partly),)),
-        *left_out_lines(report.not_replayed, report.ignored),
-        *extended_lines(report.extended),
-        *not_known_lines(report.unknown),
+        *caveats(report.not_replayed, report.ignored, report.extended, report.unknown),
         *how_section([each.remedy for each in report.chosen], style),
         *_left(report.left, style),
     )
@@ -136,7 +136,8 @@ def _with(report: RemediesOfMany) -> str:
     return f" with {these}"
 
 
-def _chosen(number: int, chosen: ChosenRemedy) -> tuple[Cell | Stack, ...]:
+def _chosen(numbered: tuple[int, ChosenRemedy]) -> Row:
+    number, chosen = numbered
     remedy = chosen.remedy
     cells: list[Cell] = [remedy.summary]
     if chosen.workloads:
@@ -146,13 +147,12 @@ def _chosen(number: int, chosen: ChosenRemedy) -> tuple[Cell | Stack, ...]:
 
 
 def _left(left: Sequence[HelplessPods], style: Style) -> Page:
-    if not left:
-        return ()
-    shown, note = first_rows(left, style, ROWS_SHOWN)
     columns = (Column("pods", right=True), Column("workload and why"))
-    told = (Stack((Marked(each.workload, Tone.STRONG), in_brief(each.message, style))) for each in shown)
-    rows = tuple((f"{len(each.pods):,}", why) for each, why in zip(shown, told, strict=True))
-    return section("Still waiting", Table(columns, rows, note))
+    return table_of(left, columns, partial(_waiting, style=style), style, title="Still waiting")
+
+
+def _waiting(pods: HelplessPods, style: Style) -> Row:
+    return (f"{len(pods.pods):,}", Stack((Marked(pods.workload, Tone.STRONG), in_brief(pods.message, style))))
 
 
 def how_section(remedies: Sequence[Remedy], style: Style) -> Page:

@@ -1,9 +1,11 @@
-"""Sections of several pages: what is not known, who waits and why, who is evicted, what is left, what to do next."""
+"""Sections of several pages: what is not known, who waits and why, who is evicted, how runs differ, what to do next."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import partial
 
 from kschedctl.render.page import (
     Cell,
@@ -12,22 +14,35 @@ from kschedctl.render.page import (
     Page,
     Stack,
     Style,
-    Table,
     count,
-    first_rows,
     names,
     paragraph,
     section,
 )
-from kschedctl.render.tables import rounded
+from kschedctl.render.plots.plot import MOST_PLACES, Axis, Plot, PlotKind, Series, bars
+from kschedctl.render.tables import Row, as_is, listed, numbers, rounded, table_of
+from kschedctl.reports.capacity import ShapeCapacity
 from kschedctl.reports.columns import Column, Tone
+from kschedctl.reports.failures import Failures
 from kschedctl.reports.searches import SearchedNodes, SearchStart
-from kschedctl.reports.simulation import EvictedPod, Headroom, RetriedPods, UnplacedPods
+from kschedctl.reports.simulation import EvictedPod, Headroom, PodCount, RetriedPods, Spread, UnplacedPods, Variation
 from kschedctl.reports.unknown import VERDICT, UnknownKind, reasons
+from kschedctl.reports.whatif import PodChange
 
-ROWS_SHOWN = 25
 ROOMY = 140
 """From this width on facts have a column of their own that is wide enough to read."""
+
+
+def caveats(
+    not_replayed: tuple[str, ...],
+    ignored: tuple[str, ...] = (),
+    extended: tuple[str, ...] = (),
+    unknown: Sequence[UnknownKind] = (),
+    start: SearchStart | None = None,
+) -> Page:
+    """Lines for all that an answer leaves out, rests on or does not know."""
+    left_out = (*left_out_lines(not_replayed, ignored), *extended_lines(extended))
+    return (*left_out, *not_known_lines(unknown), *search_lines(start))
 
 
 def left_out_lines(not_replayed: tuple[str, ...], ignored: tuple[str, ...]) -> Page:
@@ -80,6 +95,11 @@ def not_known_lines(unknown: Sequence[UnknownKind]) -> Page:
     )
 
 
+def extended_lines(extended: tuple[str, ...]) -> Page:
+    """A line with what to know of what extenders that were asked answered."""
+    return (paragraph(Marked("note:", Tone.WARNING), "; ".join(extended)),) if extended else ()
+
+
 def interruption(interrupted: bool, known: str = "this is what was known by then") -> Page:
     """A line that says that there would be more to tell."""
     return (paragraph(Marked("Interrupted:", Tone.WARNING), known),) if interrupted else ()
@@ -111,17 +131,13 @@ def in_brief(message: str, style: Style) -> str:
 
 def unplaced_section(groups: Sequence[UnplacedPods], style: Style) -> Page:
     """The pods without a node, with kube-scheduler's reasons: beside the workload, or beneath it for want of room."""
-    if not groups:
-        return ()
-    shown, note = first_rows(groups, style, ROWS_SHOWN)
+    columns = [Column("pods", right=True), Column("workload and why")]
     if style.width >= ROOMY:
         columns = [Column("pods", right=True), Column("workload", keep=True), Column("verdict"), Column("why")]
-    else:
-        columns = [Column("pods", right=True), Column("workload and why")]
-    return section("Not scheduled", Table(tuple(columns), tuple(_unplaced(group, style) for group in shown), note))
+    return table_of(groups, columns, partial(_unplaced, style=style), style, title="Not scheduled")
 
 
-def _unplaced(group: UnplacedPods, style: Style) -> tuple[Cell | Stack, ...]:
+def _unplaced(group: UnplacedPods, style: Style) -> Row:
     pods = Marked(names(group.pods, len(group.pods)) if style.wide else names(group.pods), Tone.FAINT)
     number, verdict = f"{len(group.pods):,}", Marked(group.verdict, Tone.BAD)
     message = in_brief(group.message, style)
@@ -143,47 +159,21 @@ AFTER = {
 def retried_section(retried: Sequence[RetriedPods], style: Style) -> Page:
     """The pods that were tried again; not those for which nothing happened but that time passed in vain."""
     groups = [group for group in retried if not group.queue or group.after.keys() - {"UnschedulableTimeout"}]
-    if not groups:
-        return ()
-    shown, note = first_rows(groups, style, ROWS_SHOWN)
-    columns = (
-        Column("pods", right=True),
-        Column("workload", keep=True),
-        Column("again after", beneath="again after"),
-        Column("then", beneath="then"),
-    )
-    return section("Tried again", Table(columns, tuple(map(_retried, shown)), note))
+    return listed(groups, style, {"after": _after, "queue": _then}, title="Tried again")
 
 
-def _retried(group: RetriedPods) -> tuple[Cell | Stack, ...]:
-    after = ", ".join(AFTER.get(label, label) for label in group.after)
+def _after(group: RetriedPods) -> str:
+    return ", ".join(AFTER.get(label, label) for label in group.after)
+
+
+def _then(group: RetriedPods) -> str:
     refused = f": {', '.join(group.rejectors)}" if group.rejectors else ""
-    return (f"{len(group.pods):,}", group.workload, after, f"{group.queue}{refused}" if group.queue else "scheduled")
+    return f"{group.queue}{refused}" if group.queue else "scheduled"
 
 
 def evicted_section(evicted: Sequence[EvictedPod], style: Style) -> Page:
     """The victims of preemption."""
-    if not evicted:
-        return ()
-    shown, note = first_rows(evicted, style, ROWS_SHOWN)
-    columns = [
-        Column("evicted pod", keep=True),
-        Column("node", keep=True, beneath="on"),
-        Column("priority", right=True),
-    ]
-    columns += [] if style.narrow else [Column("for", keep=True, beneath="for")]
-    columns += [Column("then", keep=True, beneath="then"), Column("budgets", beneath="budgets")]
-    table = Table(tuple(columns), tuple(_evicted(pod, style) for pod in shown), note)
-    return section("Evicted by preemption", table.without_empty_columns())
-
-
-def _evicted(evicted: EvictedPod, style: Style) -> tuple[Cell | Stack, ...]:
-    """One row; for whom the pod goes stands below it where there is no room beside it."""
-    rest = _fate(evicted), ", ".join(evicted.budgets)
-    if style.narrow:
-        pod = Stack((evicted.pod, Marked(f"for {evicted.by}", Tone.FAINT)))
-        return (pod, evicted.node, f"{evicted.priority}", *rest)
-    return (evicted.pod, evicted.node, f"{evicted.priority}", evicted.by, *rest)
+    return listed(evicted, style, {"target": _fate}, title="Evicted by preemption", full=False)
 
 
 def _fate(evicted: EvictedPod) -> Cell:
@@ -192,16 +182,122 @@ def _fate(evicted: EvictedPod) -> Cell:
 
 def headroom_section(resources: Iterable[Headroom], where: str = "on a node") -> Page:
     """What is requested before and after, and the most that one node has left, ``where`` saying of which nodes."""
-    rows = tuple(_resource(found) for found in resources if found.requested_before or found.requested_after)
-    if not rows:
-        return ()
-    columns = [Column("resource", keep=True), Column("allocatable", right=True)]
-    columns += [Column(name, right=True) for name in ("before", "after", f"most free {where}")]
-    return section("Requested", Table(tuple(columns), rows))
+    requested = [each for each in resources if each.requested_before or each.requested_after]
+    columns = [Column("resource", keep=True), *numbers("allocatable", "before", "after", f"most free {where}")]
+    return table_of(requested, columns, _resource, limit=None, title="Requested")
 
 
-def _resource(found: Headroom) -> tuple[Cell, ...]:
+def _resource(found: Headroom) -> Row:
     amounts = (found.allocatable, found.requested_before, found.requested_after, found.largest_free_after)
     total, before, after, free = (rounded(found.resource, amount) for amount in amounts)
     parts = (f"{100 * amount / found.allocatable:.1f} %" for amount in amounts[1:3])
     return (found.resource, total, *(f"{a} ({p})" for a, p in zip((before, after), parts, strict=True)), free)
+
+
+# -- over several runs ------------------------------------------------------------------------------------------------
+
+
+def over_runs_section(runs: int, spreads: Mapping[str, Spread], words: Mapping[str, str]) -> Page:
+    """``words``: a number's name -> how it is told."""
+    told = [(words.get(name, name), found) for name, found in spreads.items()]
+    return _spreads(told, f"{runs:,} runs; what is shown besides is of the first")
+
+
+def order_section(runs: int, unplaced: Mapping[str, Spread], proven: Mapping[str, int]) -> Page:
+    """How many pods of each workload get no node: in whatever order, in each that was tried, and in some only."""
+    if not any(found.most for found in unplaced.values()):
+        return ()
+    rows = [(name, *map(_number, _parts(found, proven.get(name, 0)))) for name, found in unplaced.items()]
+    columns = [Column("workload", keep=True), *numbers("in any order", "in each tried", "in some only")]
+    title = f"Without a node, of {count(runs, 'order')} in which pods may come back"
+    return table_of(rows, columns, as_is, limit=None, title=title, full=False)
+
+
+def _parts(found: Spread, proven: int) -> tuple[int, int, int]:
+    """Those of whom it is proven, the others that no order tried gave a node, and those that some did."""
+    return proven, max(found.least - proven, 0), found.most - found.least
+
+
+def _number(number: int) -> str:
+    return f"{number:,}" if number else ""
+
+
+def variation_section(variation: Variation | None) -> Page:
+    """The numbers of a simulation, of its workloads, and of the domains in which they are not always the same."""
+    if variation is None:
+        return ()
+    told = [("placed", variation.placed), ("not scheduled", variation.pending), ("evicted", variation.evicted)]
+    told += [(f"{w.workload}: running", w.running) for w in variation.workloads]
+    told += [
+        (f"{w.workload}: {value}", found)
+        for w in variation.workloads
+        for values in w.domains.values()
+        for value, found in values.items()
+        if found.least != found.most
+    ]
+    return _spreads(told, f"{count(variation.runs, 'run')}, {count(variation.outcomes, 'different outcome')}")
+
+
+def _spreads(told: Sequence[tuple[str, Spread]], title: str) -> Page:
+    columns = [Column("pods", keep=True), *numbers("over the runs")]
+    return table_of(told, columns, lambda row: (row[0], spread_text(row[1])), limit=None, title=title)
+
+
+def spread_text(found: Spread) -> str:
+    """``3 to 5``, or the number itself where it is always the same."""
+    return f"{found.least:,}" if found.least == found.most else f"{found.least:,} to {found.most:,}"
+
+
+# -- pods by zone and node, as plots ----------------------------------------------------------------------------------
+
+
+PODS = "pods"
+
+
+def before_and_after(zones: Sequence[PodCount], nodes: Sequence[PodCount], what: str = "") -> Page:
+    """Every zone, and the nodes of which the number of pods changes most; ``what`` they are before and after."""
+    changed = sorted(nodes, key=lambda each: (-abs(each.after - each.before), each.place))
+    plots = (*zones_plot(zones, what), *_counts("node", changed, what))
+    return section(f"Pods before and after{what}", *plots) if plots else ()
+
+
+def zones_plot(zones: Sequence[PodCount], what: str = "") -> tuple[Plot, ...]:
+    return _counts("zone", zones, what)
+
+
+def _counts(unit: str, counts: Sequence[PodCount], what: str) -> tuple[Plot, ...]:
+    amounts = {each.place: {"before": each.before, "after": each.after} for each in counts[:MOST_PLACES]}
+    return bars(f"Pods by {unit}, before and after{what}", (unit, PODS), amounts, len(counts))
+
+
+def moves_plot(changes: Sequence[PodChange]) -> tuple[Plot, ...]:
+    """The nodes that most pods leave or come to."""
+    left = Counter(change.before for change in changes if change.before)
+    come = Counter(change.after for change in changes if change.after)
+    nodes = sorted({*left, *come}, key=lambda node: (-left[node] - come[node], node))
+    amounts = {node: {"leave": left[node], "come": come[node]} for node in nodes[:MOST_PLACES]}
+    return bars("Pods that leave nodes and come to them", ("node", PODS), amounts, len(nodes))
+
+
+def room_plots(shape: ShapeCapacity) -> Iterator[Plot]:
+    """How room runs out as pods of a shape come, and where they find it."""
+    if len(shape.curve) > 1:
+        points = tuple((float(each.pods), float(each.nodes)) for each in shape.curve)
+        title = f"Nodes that take one more {shape.shape}"
+        yield Plot(title, Axis("new pods"), Axis("nodes"), (Series("nodes", points),), PlotKind.STEPS)
+    by_place: Iterable[tuple[str, Mapping[str, int]]] = (*shape.domains.items(), ("node", shape.nodes))
+    for key, counts in by_place:
+        ranked = sorted(counts, key=lambda place: (-counts[place], place))
+        amounts = {place: {"new pods": counts[place]} for place in ranked[:MOST_PLACES]}
+        yield from bars(f"Room for {shape.shape} by {key}", (key, "new pods"), amounts, len(ranked))
+
+
+def losses_plot(report: Failures) -> tuple[Plot, ...]:
+    """The worst losses; those that nothing comes of are not drawn."""
+    amounts = {
+        each.name: {"without a node": each.unplaced, "evicted": each.evicted, "lost for good": each.lost}
+        for each in report.failures
+        if each.unplaced or each.evicted or each.lost
+    }
+    title = f"Pods that the loss of a {report.unit} costs"
+    return bars(title, (report.unit, PODS), amounts, len(amounts), stacked=True)

@@ -6,35 +6,29 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from kschedctl.render.page import (
     Bullets,
-    Cell,
     Marked,
     Page,
     Paragraph,
-    Stack,
     Style,
-    Table,
     count,
-    first_rows,
     names,
     paragraph,
     section,
 )
-from kschedctl.render.pages.extenders import extended_lines
-from kschedctl.render.pages.over_runs import spread_text, variation_section
-from kschedctl.render.pages.plotted.places import before_and_after
 from kschedctl.render.pages.sections import (
-    ROWS_SHOWN,
+    before_and_after,
+    caveats,
     evicted_section,
     headroom_section,
     interruption,
-    left_out_lines,
     next_section,
-    not_known_lines,
     retried_section,
-    search_lines,
+    spread_text,
     unplaced_section,
+    variation_section,
 )
-from kschedctl.reports.columns import Column, Tone
+from kschedctl.render.tables import listed
+from kschedctl.reports.columns import Tone
 from kschedctl.reports.simulation import SimulationReport, WorkloadPlacement
 from kschedctl.reports.unknown import doubt
 
@@ -43,10 +37,7 @@ def simulation_page(report: SimulationReport, style: Style) -> Page:
     """All sections that have something to say."""
     return (
         *_verdict(report),
-        *left_out_lines(report.not_replayed, report.ignored),
-        *extended_lines(report.extended),
-        *not_known_lines(report.unknown),
-        *search_lines(report.search_start),
+        *caveats(report.not_replayed, report.ignored, report.extended, report.unknown, report.search_start),
         *_workloads(report.workloads, style),
         *unplaced_section(report.pending, style),
         *retried_section(report.retried, style),
@@ -94,30 +85,18 @@ def _placed(report: SimulationReport, total: int) -> Paragraph:
 
 
 def _workloads(workloads: Sequence[WorkloadPlacement], style: Style) -> Page:
-    if not workloads:
-        return ()
-    shown, note = first_rows(workloads, style, ROWS_SHOWN)
-    columns = [Column("workload", keep=True)]
-    columns += [Column(name, right=True) for name in ("running", "pending", "removed", "nodes")]
-    columns += [] if style.narrow else [Column("where"), Column("rollout")]
-    rows = tuple(_workload(workload, style) for workload in shown)
-    return section("Workloads", Table(tuple(columns), rows, note).without_empty_columns())
+    cells = {"running": _running, "domains": lambda workload: _where(workload, style)}
+    return listed(workloads, style, cells, title="Workloads", full=False)
 
 
-def _workload(workload: WorkloadPlacement, style: Style) -> tuple[Cell | Stack, ...]:
-    """One row; where its pods are stands below it where there is no room beside it."""
-    pending = Marked(f"{workload.pending:,}", Tone.BAD) if workload.pending else ""
+def _running(workload: WorkloadPlacement) -> str:
+    return f"{workload.running:,}/{workload.desired:,}"
+
+
+def _where(workload: WorkloadPlacement, style: Style) -> str:
     told = {key: values for key, values in workload.domains.items() if any(values.values())}
-    where = "; ".join(f"{key.rpartition('/')[2]} {_domains(values)}" for key, values in told.items())
-    if style.wide:
-        where = "; ".join(filter(None, (where, _domains(workload.nodes))))
-    running = f"{workload.running:,}/{workload.desired:,}"
-    removed = f"{workload.removed:,}" if workload.removed else ""
-    counts = (running, pending, removed, f"{len(workload.nodes):,}")
-    if style.narrow:
-        below = (Marked(text, Tone.FAINT) for text in (where, workload.rollout) if text)
-        return (Stack((workload.workload, *below)), *counts)
-    return (workload.workload, *counts, where, workload.rollout)
+    where = [f"{key.rpartition('/')[2]} {_domains(values)}" for key, values in told.items()]
+    return "; ".join(filter(None, [*where, _domains(workload.nodes) if style.wide else ""]))
 
 
 def _domains(values: Mapping[str, int]) -> str:

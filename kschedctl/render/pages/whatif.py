@@ -6,15 +6,13 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 
 from kschedctl.render.page import Cell, Marked, Page, Paragraph, Stack, Style, Table, count, names, paragraph, section
-from kschedctl.render.pages.extenders import extended_lines
-from kschedctl.render.pages.over_runs import over_runs_section
-from kschedctl.render.pages.plotted.places import moves_plot, zones_plot
 from kschedctl.render.pages.sections import (
+    caveats,
     interruption,
-    left_out_lines,
-    not_known_lines,
-    search_lines,
+    moves_plot,
+    over_runs_section,
     unplaced_section,
+    zones_plot,
 )
 from kschedctl.render.tables import listed
 from kschedctl.reports.columns import Column, Tone
@@ -38,10 +36,7 @@ def whatif_page(report: WhatIf, style: Style) -> Page:
     return (
         *interruption(report.interrupted),
         *_summary(report),
-        *left_out_lines(report.not_replayed, report.ignored),
-        *extended_lines(report.extended),
-        *not_known_lines(report.unknown),
-        *search_lines(report.search_start),
+        *caveats(report.not_replayed, report.ignored, report.extended, report.unknown, report.search_start),
         *listed(report.steps, style, limit=None, numbered="step", title="Steps", full=False),
         *_changes(report.changes, style),
         *_messages(report.messages, style),

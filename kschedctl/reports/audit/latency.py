@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+from typing import Annotated
+
 from kschedctl.reports.audit.section import Section
+from kschedctl.reports.columns import Column, Tone
 from kschedctl.reports.document import Document
+
+STATES = {"sound": Tone.GOOD, "findings": Tone.BAD, "unknown": Tone.FAINT}
 
 
 class Timing(Document, frozen=True, kw_only=True):
@@ -36,9 +41,9 @@ class LatencyVerdict(Document, frozen=True, kw_only=True):
     """``state`` is sound, findings or unknown; ``told``: the figures; ``lever``: what likely helps, if something is
     wrong."""
 
-    about: str
-    state: str
-    told: str
+    about: Annotated[str, Column()]
+    state: Annotated[str, Column(keep=True, place=-1, tones=STATES)]
+    told: Annotated[str, Column("figures")]
     lever: str = ""
 
 

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from typing import Annotated
+
 from kschedctl.reports.audit.section import Section
+from kschedctl.reports.columns import Column
 from kschedctl.reports.document import Document
 
 
@@ -15,18 +18,18 @@ class RaceResult(Document, frozen=True, kw_only=True):
     and ``most_share`` those of single runs. ``waiting``: pods for which there was no room in the end.
     """
 
-    nodes: int
-    pods_per_second: float
-    expiry: str
-    ttl_seconds: float | None
-    pods: int
-    expired: int
-    expected_expired: float
-    double_booked: int
-    share: float
+    nodes: Annotated[int, Column()]
+    pods_per_second: Annotated[float, Column("pods/s", form=".3g")]
+    expiry: Annotated[str, Column(keep=True)]
+    ttl_seconds: Annotated[float | None, Column("seconds", csv_only=True)]
+    pods: Annotated[int, Column()]
+    expired: Annotated[int, Column()]
+    expected_expired: Annotated[float, Column("expected", form=",.1f")]
+    double_booked: Annotated[int, Column("double-booked")]
+    share: Annotated[float, Column()]
     least_share: float
     most_share: float
-    waiting: int
+    waiting: Annotated[int, Column()]
 
 
 class MeasuredLags(Document, frozen=True, kw_only=True):

@@ -1,23 +1,58 @@
-"""The page of Audit: what is unsound, the sections in a table, then each with its evidence and what to do."""
+"""The page of Audit: what is unsound, the sections in a table, each with its evidence, findings and what to do."""
 
 from __future__ import annotations
 
-from kschedctl.render.page import UNFOLDED, Marked, Page, Style, Table, below, count, paragraph
-from kschedctl.render.pages.audit.section import STATES, blocks_in_brief, blocks_of
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
+from itertools import islice
+from typing import Any
+
+from kschedctl.render.page import (
+    UNFOLDED,
+    Cell,
+    Command,
+    Heading,
+    Marked,
+    Page,
+    Stack,
+    Style,
+    Table,
+    below,
+    count,
+    first_rows,
+    names,
+    paragraph,
+    plots_of,
+)
+from kschedctl.render.pages.audit.evidence import (
+    leader_blocks,
+    packing_blocks,
+    placed_blocks,
+    priorities_blocks,
+    queue_blocks,
+    topology_blocks,
+)
+from kschedctl.render.pages.audit.latency import latency_blocks
+from kschedctl.render.pages.audit.races import races_blocks
+from kschedctl.render.pages.audit.sampling import sampling_blocks
+from kschedctl.render.pages.sections import left_out_lines
+from kschedctl.render.tables import ROWS_SHOWN
 from kschedctl.reports.audit.audit import Audit
-from kschedctl.reports.audit.section import FINDINGS, Section
+from kschedctl.reports.audit.pending import LastWords, PendingSection, WaitingPods
+from kschedctl.reports.audit.section import FINDINGS, SOUND, Section
 from kschedctl.reports.columns import Column, Tone
-from kschedctl.reports.findings import LEVELS
+from kschedctl.reports.findings import LEVELS, SEVERITIES, Finding
+from kschedctl.reports.unknown import reasons
 
 FEW = 2
 """Of so many sections all evidence is shown at once."""
-EVIDENCE = "--section NAME shows the evidence of a section, -o wide that of all"
+HOW_TO_SEE_MORE = "--section NAME shows the evidence of a section, -o wide that of all"
 
 
 def audit_page(report: Audit, style: Style) -> Page:
     """Of many sections those that are sound have their line in the table alone, the others what was found."""
     checked = f"{count(report.nodes, 'node')}, {count(report.pods, 'pod')}, kube-scheduler {report.kube_version}"
-    rows = tuple((Marked(_state(each), STATES[each.state]), each.name, each.headline) for each in report.sections)
+    rows = tuple((Marked(_answer(each), STATES[each.state]), each.name, each.headline) for each in report.sections)
     columns = (Column("state", keep=True), Column("section", keep=True), Column("answer"))
     table = (Table(columns, rows),) if len(report.sections) > 1 else ()
     page: list[Page] = [
@@ -29,11 +64,11 @@ def audit_page(report: Audit, style: Style) -> Page:
     brief = len(report.sections) > FEW and not style.wide and style.width < UNFOLDED
     blocks = blocks_in_brief if brief else blocks_of
     page += [below(each.title, found) for each in report.sections if (found := blocks(each, style))]
-    page += [(paragraph(Marked(EVIDENCE, Tone.FAINT)),)] if brief else []
+    page += [(paragraph(Marked(HOW_TO_SEE_MORE, Tone.FAINT)),)] if brief else []
     return tuple(block for part in page for block in part)
 
 
-def _state(section: Section) -> str:
+def _answer(section: Section) -> str:
     """How much was found, else the state.
 
     A section is unsound by its errors and warnings: notes leave it sound.
@@ -42,3 +77,160 @@ def _state(section: Section) -> str:
         return section.state
     numbers = {level: sum(found.severity == level for found in section.findings) for level in LEVELS[:-1]}
     return ", ".join(count(number, level) for level, number in numbers.items() if number)
+
+
+# -- a section --------------------------------------------------------------------------------------------------------
+
+
+STATES = {"sound": Tone.GOOD, "findings": Tone.BAD, "unknown": Tone.WARNING}
+EVIDENCE: Mapping[str, Callable[[Any, Style], Page]] = {
+    "pending": lambda section, style: (),  # all that there is to tell is what was found
+    "creation": lambda section, style: (),
+    "queue": queue_blocks,
+    "placed": placed_blocks,
+    "races": races_blocks,
+    "latency": latency_blocks,
+    "sampling": sampling_blocks,
+    "leader": leader_blocks,
+    "priorities": priorities_blocks,
+    "topology": topology_blocks,
+    "packing": packing_blocks,
+}
+"""The name of a section -> what makes the blocks of its own."""
+FOUND_IN_BRIEF = 3
+COMMANDS_SHOWN = 3
+"""Commands beneath a table of findings; with ``-o wide`` there is one for each."""
+
+
+def section_page(section: Section, style: Style) -> Page:
+    """A section by itself."""
+    answer = paragraph(Marked(section.headline, STATES[section.state]))
+    blocks = blocks_of(section, style)
+    return (answer, Heading(section.title), *blocks) if blocks else (answer,)
+
+
+def blocks_of(section: Section, style: Style) -> Page:
+    """All but its headline; nothing where there is nothing to tell."""
+    return (
+        *left_out_lines(section.not_replayed, ()),
+        *_not_known(section),
+        *EVIDENCE[section.name](section, style),
+        *found_blocks(section, style, ROWS_SHOWN),
+    )
+
+
+def blocks_in_brief(section: Section, style: Style) -> Page:
+    """What was found, and the plots, without the rest of the evidence; of a section that is sound the plots alone."""
+    plots = plots_of(EVIDENCE[section.name](section, style)) if style.plots else ()
+    if section.state == SOUND:
+        return plots
+    return (*_not_known(section), *found_blocks(section, style, FOUND_IN_BRIEF), *plots)
+
+
+def _not_known(section: Section) -> Page:
+    if not section.unknown:
+        return ()
+    grounds = "; its answer could be another" if section.undecided else ""
+    return (paragraph(Marked("not known:", Tone.WARNING), f"{reasons(section.unknown)}{grounds}"),)
+
+
+def found_blocks(section: Section, style: Style, limit: int) -> Page:
+    """What was found, what to do about it, and what to type."""
+    if isinstance(section, PendingSection):
+        table, shown = waiting_table(section, style, limit)
+    else:
+        table, shown = _found(section.findings, style, limit)
+    return (*table, *_commands(shown, style))
+
+
+def _found(findings: Sequence[Finding], style: Style, limit: int) -> tuple[Page, Sequence[Finding]]:
+    """What to do stands beneath each problem."""
+    if not findings:
+        return (), ()
+    shown, note = first_rows(findings, style, limit)
+    columns = (Column("severity", keep=True), Column("found"))
+    rows = tuple(_finding(each, shown[max(i - 1, 0) : i], style) for i, each in enumerate(shown))
+    return (Table(columns, rows, note),), shown
+
+
+def _finding(finding: Finding, above: Sequence[Finding], style: Style) -> tuple[Cell | Stack, ...]:
+    object_ = Marked(finding.object, Tone.STRONG)
+    return (severity_of(finding), Stack((object_, finding.message, *what_to_do(finding, above, style))))
+
+
+def _commands(findings: Sequence[Finding], style: Style) -> Page:
+    told = dict.fromkeys(command for found in findings for command in style.commands.get(found.fingerprint, ()))
+    return tuple(map(Command, islice(told, None if style.wide else COMMANDS_SHOWN)))
+
+
+# -- what was found ---------------------------------------------------------------------------------------------------
+
+
+def severity_of(finding: Finding) -> Marked:
+    return Marked(finding.severity, SEVERITIES[finding.severity])
+
+
+def what_to_do(finding: Finding, above: Sequence[Finding], style: Style) -> Iterator[Cell]:
+    """What likely helps, seen to be that without colours too, unless the row above says it; in wide tables the rule."""
+    if finding.fix and finding.fix not in (each.fix for each in above):
+        yield f"→ {finding.fix}"
+    if style.wide:
+        yield Marked(finding.rule, Tone.FAINT)
+
+
+TONES = {
+    **dict.fromkeys(("stuck", "error", "unserved"), Tone.BAD),
+    **dict.fromkeys(("crowded", "backoff", "turn"), Tone.GOOD),
+}
+Waiting = tuple[WaitingPods | None, tuple[Finding, ...]]
+"""Pods that wait and what was found of the first; or what was found of another pod."""
+
+
+def waiting_table(section: PendingSection, style: Style, limit: int) -> tuple[Page, Sequence[Finding]]:
+    """The causes, the gravest first, and the findings that are shown."""
+    rows = sorted(_causes(section), key=lambda row: [LEVELS.index(found.severity) for found in row[1]] or [len(LEVELS)])
+    if not rows:
+        return (), ()
+    shown, note = first_rows(rows, style, limit)
+    columns = (Column("severity", keep=True), Column("pods", right=True), Column("age"), Column("found"))
+    above = [(), *(findings for _, findings in shown)]
+    table = Table(columns, tuple(map(partial(_pending, style), shown, above)), note).without_empty_columns()
+    return (table,), [finding for _, findings in shown for finding in findings]
+
+
+def _causes(section: PendingSection) -> Iterator[Waiting]:
+    """Each finding once: with the pods that it is about, those of no such pods (victims) last."""
+    by_object: dict[str, list[Finding]] = {}
+    for finding in section.findings:
+        by_object.setdefault(finding.object, []).append(finding)
+    for group in section.waiting:
+        yield group, tuple(by_object.pop(f"Pod {group.pods[0]}", ()))
+    for found in by_object.values():
+        yield from ((None, (finding,)) for finding in found)
+
+
+def _pending(style: Style, row: Waiting, above: Sequence[Finding]) -> tuple[Cell | Stack, ...]:
+    group, findings = row
+    severity = severity_of(findings[0]) if findings else ""
+    todo = [line for finding in findings for line in what_to_do(finding, above, style)]
+    if group is None:
+        told = (Marked(findings[0].object, Tone.STRONG), findings[0].message)
+        return (severity, "", "", Stack((*told, *todo)))
+    return (severity, f"{len(group.pods):,}", group.age, Stack((*_told(group), *todo)))
+
+
+def _told(found: WaitingPods) -> Iterator[Cell]:
+    yield Marked(f"{names(found.workloads)}: {found.cause}", Tone.STRONG)
+    others = len(found.pods) > 1 and found.example != found.reason
+    yield Marked(f"{found.pods[0]}: {found.example}" if others else found.example, TONES.get(found.cause, Tone.PLAIN))
+    if found.cause == "stuck" and found.last_said:
+        yield Marked(_said(found.last_said), Tone.FAINT)
+    for victim in found.victims:
+        since = f" since {victim.asked}" if victim.asked else ""
+        late = f", overdue for {victim.overdue}" if victim.overdue else ""
+        yield Marked(f"{victim.pod} on {victim.node} terminates{since}{late}", Tone.BAD if late else Tone.FAINT)
+
+
+def _said(last: LastWords) -> str:
+    often = f"refused {last.attempts:,} times or more, " if last.attempts > 1 else ""
+    return f"{often}the scheduler last said{f' {last.age} ago' if last.age else ''}: {last.message}"

@@ -19,7 +19,7 @@ from kschedctl.render.page import (
 )
 from kschedctl.render.pages.sections import in_brief
 from kschedctl.render.plots.plot import bars
-from kschedctl.render.tables import ROWS_SHOWN, listed, rounded, table_of
+from kschedctl.render.tables import ROWS_SHOWN, as_is, listed, rounded, table_of
 from kschedctl.reports.audit.leader import DifferentSetting, LeaderSection, SchedulerLease, ServedName
 from kschedctl.reports.audit.packing import NO_POOL, PackingSection, PoolRoom, TypicalPods
 from kschedctl.reports.audit.placed import OvercommittedNode, PlacedSection
@@ -63,7 +63,7 @@ def _instances(name: ServedName) -> str:
 
 def _differences(found: Sequence[DifferentSetting], style: Style) -> Page:
     rows = [(each.setting, value or "(not set)", names(who)) for each in found for value, who in each.values.items()]
-    return table_of(rows, (Column("differs", keep=True), Column("value"), Column("instances")), tuple, style)
+    return table_of(rows, (Column("differs", keep=True), Column("value"), Column("instances")), as_is, style)
 
 
 # -- what waits --------------------------------------------------------------------------------------------------------
@@ -127,7 +127,7 @@ def _overcommitted(nodes: Sequence[OvercommittedNode], style: Style) -> Page:
         for first, each in zip([True] + [False] * len(node.arrivals), node.arrivals, strict=False)
     ]
     columns = (Column("node", keep=True), Column("resource"), Column("requested", right=True), Column("came last"))
-    return table_of(rows, (*columns, Column("requests", right=True), Column("at")), tuple, style)
+    return table_of(rows, (*columns, Column("requests", right=True), Column("at")), as_is, style)
 
 
 def _requested(node: OvercommittedNode) -> tuple[str, ...]:

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Sequence
+from functools import partial
 
 from kschedctl.api.digits import digits
-from kschedctl.render.page import Block, Cell, Marked, Page, Style, Table, first_rows, paragraph, section
+from kschedctl.render.page import Block, Marked, Page, Style, paragraph, section
 from kschedctl.render.plots.plot import Axis, Plot, Series
-from kschedctl.reports.audit.latency import LatencySection, LatencyVerdict, Number, Timing
+from kschedctl.render.tables import Row, as_is, listed, numbers, table_of
+from kschedctl.reports.audit.latency import LatencySection, Number, Timing
 from kschedctl.reports.columns import Column, Tone
 
-TONES = {"sound": Tone.GOOD, "findings": Tone.BAD, "unknown": Tone.FAINT}
 PLUGINS_SHOWN = 5
 UNITS = ((1.0, "s"), (1e-3, "ms"), (1e-6, "µs"))
 QUANTILES = ("p50", "p90", "p99")
@@ -20,7 +21,7 @@ def latency_blocks(report: LatencySection, style: Style) -> Page:
     """The verdicts first; tables of figures after them."""
     return (
         _about(report),
-        Table((Column("state", keep=True), Column("about"), Column("figures")), tuple(map(_verdict, report.verdicts))),
+        *listed(report.verdicts, style, limit=None),
         *_timings("Where attempts spend their time", report.extension_points, style),
         *_timings("Plugins, by what they take in all", report.plugins, style, PLUGINS_SHOWN),
         *_curves(report),
@@ -52,19 +53,11 @@ def _about(report: LatencySection) -> Block:
     return paragraph(Marked(f"{version}{report.source}: {report.period}{long}{restarted}", Tone.FAINT))
 
 
-def _verdict(found: LatencyVerdict) -> tuple[Cell, ...]:
-    return Marked(found.state, TONES[found.state]), found.about, found.told
-
-
-def _timings(title: str, found: tuple[Timing, ...], style: Style, limit: int = 20) -> Page:
-    if not found:
-        return ()
-    shown, note = first_rows(found, style, limit)
-    labels = _telling(found, style)
-    numbers = [Column(name, right=True) for name in ("count", "share", "mean", *QUANTILES)]
-    columns = (*(Column(label.replace("_", " "), keep=True) for label in labels), *numbers)
-    table = Table(columns, tuple(_timing(each, labels) for each in shown), note)
-    return section(title, table.without_empty_columns())
+def _timings(title: str, timings: tuple[Timing, ...], style: Style, limit: int = 20) -> Page:
+    labels = _telling(timings, style) if timings else ()
+    columns = [*(Column(label.replace("_", " "), keep=True) for label in labels)]
+    columns += numbers("count", "share", "mean", *QUANTILES)
+    return table_of(timings, columns, partial(_timing, labels=labels), style, title=title, limit=limit, full=False)
 
 
 def _telling(found: tuple[Timing, ...], style: Style) -> tuple[str, ...]:
@@ -74,7 +67,7 @@ def _telling(found: tuple[Timing, ...], style: Style) -> tuple[str, ...]:
     return names if style.wide else several or names[:1]
 
 
-def _timing(each: Timing, labels: tuple[str, ...]) -> tuple[Cell, ...]:
+def _timing(each: Timing, labels: tuple[str, ...]) -> Row:
     share = f"{each.share:.0%}" if each.share is not None else ""
     quantiles = (_quantile(each, name) for name in QUANTILES)
     values = (each.labels[label] for label in labels)
@@ -103,26 +96,24 @@ def _more(report: LatencySection, style: Style) -> Page:
         "Queueing hints": report.hints,
     }
     blocks = [block for title, found in timings.items() for block in _timings(title, found, style)]
-    numbers = {
+    counted = {
         "Results": report.results,
         "Queues": report.queues,
         "Cache": report.cache,
         "Events in flight": report.in_flight_events,
     }
-    blocks += [block for title, counts in numbers.items() for block in _numbers(title, counts)]
-    if report.missing:
-        rows = tuple(report.missing.items())
-        blocks += section("Not in it", Table((Column("metric", keep=True), Column("why")), rows))
-    return tuple(blocks)
+    blocks += [block for title, counts in counted.items() for block in _counts(title, counts)]
+    missing = (Column("metric", keep=True), Column("why"))
+    return (*blocks, *table_of([*report.missing.items()], missing, as_is, limit=None, title="Not in it"))
 
 
-def _numbers(title: str, found: Iterable[Number]) -> Page:
-    rows = tuple((*each.labels.values(), _count(each.count), _rate(each.per_second)) for each in found)
-    if not rows:
-        return ()
-    labels = tuple(Column(label) for each in list(found)[:1] for label in each.labels)
-    columns = (*labels, Column("count", right=True), Column("per second", right=True))
-    return section(title, Table(columns, rows).without_empty_columns())
+def _counts(title: str, counts: Sequence[Number]) -> Page:
+    columns = [*map(Column, counts[0].labels if counts else ()), *numbers("count", "per second")]
+    return table_of(counts, columns, _number, limit=None, title=title, full=False)
+
+
+def _number(number: Number) -> Row:
+    return (*number.labels.values(), _count(number.count), _rate(number.per_second))
 
 
 def _rate(value: float | None) -> str:

@@ -8,6 +8,7 @@ from itertools import groupby
 from kschedctl.api.times import shown_duration
 from kschedctl.render.page import Cell, Marked, Page, Style, Table, count, paragraph, section
 from kschedctl.render.plots.plot import Axis, Plot, Series
+from kschedctl.render.tables import listed
 from kschedctl.reports.audit.races import RaceAssumptions, RaceResult, Races, RacesSection
 from kschedctl.reports.columns import Column, Tone
 
@@ -36,28 +37,9 @@ def races_blocks(found: RacesSection, style: Style) -> Page:
 def race_tables(results: Sequence[RaceResult], style: Style) -> Page:
     """The results as a table, and as a plot over sizes."""
     one = len({(result.nodes, result.pods_per_second) for result in results}) == 1
-    return (_in_full(results) if style.wide or one else _by_expiry(results), *_plot(results))
-
-
-def _in_full(results: Sequence[RaceResult]) -> Table:
-    names = ("nodes", "pods/s", "pods", "expired", "expected", "double-booked", "waiting")
-    right = [Column(name, right=True) for name in names]
-    columns = (*right[:2], Column("expiry", keep=True), *right[2:6], Column("share", right=True), right[6])
-    rows = tuple(
-        (
-            f"{result.nodes:,}",
-            f"{result.pods_per_second:.3g}",
-            _expiry(result),
-            f"{result.pods:,}",
-            f"{result.expired:,}",
-            f"{result.expected_expired:,.1f}",
-            f"{result.double_booked:,}",
-            _share(result),
-            f"{result.waiting:,}",
-        )
-        for result in results
-    )
-    return Table(columns, rows)
+    if not (style.wide or one):
+        return (_by_expiry(results), *_plot(results))
+    return (*listed(results, style, {"expiry": _expiry, "share": _share}, limit=None), *_plot(results))
 
 
 def _expiry(result: RaceResult) -> str:

@@ -11,15 +11,16 @@ from kschedctl.render.page import (
     Paragraph,
     Stack,
     Style,
-    Table,
     count,
-    first_rows,
     names,
     paragraph,
     section,
 )
-from kschedctl.render.pages.extenders import extended_lines
-from kschedctl.render.pages.sections import ROWS_SHOWN, interruption, left_out_lines, not_known_lines, search_lines
+from kschedctl.render.pages.sections import (
+    caveats,
+    interruption,
+)
+from kschedctl.render.tables import table_of
 from kschedctl.reports.columns import Column, Tone
 from kschedctl.reports.following import (
     BEST_OF_A_PART,
@@ -62,10 +63,7 @@ def followed_rollout_page(report: FollowedRollout, style: Style) -> Page:
     return (
         *interruption(report.interrupted),
         *_verdict(report),
-        *left_out_lines(report.not_replayed, report.ignored),
-        *extended_lines(report.extended),
-        *not_known_lines(report.unknown),
-        *search_lines(report.search_start),
+        *caveats(report.not_replayed, report.ignored, report.extended, report.unknown, report.search_start),
         *_table("Otherwise", otherwise, style),
         *(section("What it may come from", Bullets(meanings)) if meanings else ()),
         *_table("Not compared", silent, style),
@@ -98,12 +96,10 @@ def _verdict(report: FollowedRollout) -> Iterator[Paragraph]:
 
 
 def _table(title: str, placements: Sequence[FollowedPlacement], style: Style) -> Page:
-    if not placements:
-        return ()
-    shown, note = first_rows(placements, style, ROWS_SHOWN)
     columns = (Column("pod", keep=True), Column("node", keep=True), Column("why"))
-    rows = tuple((each.pod, each.node, Stack(tuple(_why(each)))) for each in shown)
-    return section(title, Table(columns, rows, note))
+    return table_of(
+        placements, columns, lambda each: (each.pod, each.node, Stack(tuple(_why(each)))), style, title=title
+    )
 
 
 def _why(placement: FollowedPlacement) -> Iterator[str]:

@@ -11,7 +11,6 @@ from kschedctl.render.page import (
     Page,
     Stack,
     Style,
-    Table,
     count,
     first_rows,
     names,
@@ -19,7 +18,8 @@ from kschedctl.render.page import (
     section,
 )
 from kschedctl.render.pages.pod_group import pod_group_section
-from kschedctl.render.pages.sections import ROWS_SHOWN, left_out_lines, not_known_lines
+from kschedctl.render.pages.sections import caveats, left_out_lines, not_known_lines
+from kschedctl.render.tables import Row, listed, table_of
 from kschedctl.reports.columns import Column, Tone
 from kschedctl.reports.unknown import doubt
 from kschedctl.reports.wakes import PodBetween, RejectorReport, Wakes, WakesBetween, WakesOfMany, WakeUps, WakeUpsOfMany
@@ -39,8 +39,7 @@ def wake_ups_page(report: WakeUps, style: Style) -> Page:
         paragraph(Marked(report.pod, Tone.STRONG), said),
         *((paragraph(Marked(report.stands_for, Tone.FAINT)),) if report.stands_for else ()),
         *message,
-        *left_out_lines(report.not_replayed, report.ignored),
-        *not_known_lines(report.unknown),
+        *caveats(report.not_replayed, report.ignored, unknown=report.unknown),
         *pod_group_section(report.pod_group, style),
         *(block for each in report.rejectors for block in _rejector(each)),
         *((paragraph(Marked(NO_FLUSH if report.gating_plugin else FLUSH, Tone.FAINT)),) if waits else ()),
@@ -62,14 +61,10 @@ def wake_ups_of_many_page(report: WakeUpsOfMany, style: Style) -> Page:
             paragraph(Marked("Nothing is pending", Tone.GOOD), report.scope + doubt(report.unknown)),
             *_unserved(report),
         )
-    shown, note = first_rows(report.pods, style, ROWS_SHOWN)
-    rows = tuple((Marked(each.pod, Tone.STRONG), each.headline) for each in shown)
-    columns = (Column("pod", keep=True), Column("what wakes it"))
     wait = "waits" if len(waiting) == 1 else "wait"
     return (
-        *section(f"{title} {wait} for something to happen{doubt(report.unknown)}", Table(columns, rows, note)),
-        *left_out_lines(report.not_replayed, report.ignored),
-        *not_known_lines(report.unknown),
+        *listed(report.pods, style, title=f"{title} {wait} for something to happen{doubt(report.unknown)}"),
+        *caveats(report.not_replayed, report.ignored, unknown=report.unknown),
         *_unserved(report),
     )
 
@@ -84,8 +79,7 @@ def wakes_page(report: WakesOfMany, style: Style) -> Page:
     shown, note = first_rows(heard, style, SECTIONS_SHOWN)
     return (
         paragraph(Marked(f"{title} {done}{doubt(report.unknown)}", Tone.GOOD if woken else Tone.WARNING)),
-        *left_out_lines(report.not_replayed, report.ignored),
-        *not_known_lines(report.unknown),
+        *caveats(report.not_replayed, report.ignored, unknown=report.unknown),
         *((paragraph(Marked("not heard of:", Tone.WARNING), _unheard(report.unheard)),) if report.unheard else ()),
         *((paragraph(Marked("fit anyway:", Tone.GOOD), names(report.fitting)),) if report.fitting else ()),
         *_unserved(report),
@@ -105,14 +99,10 @@ def _unheard(changes: Sequence[str]) -> str:
 def _of_change(change: str, answers: Sequence[Wakes], style: Style) -> Page:
     """The pods that it wakes first."""
     found = sorted((answer for answer in answers if answer.change == change), key=lambda answer: not answer.woken)
-    if not found:
-        return ()
-    shown, note = first_rows(found, style, ROWS_SHOWN)
-    columns = (Column("pod", keep=True), Column("queue, hints"))
-    return section(change, Table(columns, tuple(map(_answer, shown)), note))
+    return table_of(found, (Column("pod", keep=True), Column("queue, hints")), _answer, style, title=change)
 
 
-def _answer(answer: Wakes) -> tuple[Cell | Stack, ...]:
+def _answer(answer: Wakes) -> Row:
     """The pod; where it goes, and what each plugin says to each event."""
     then, tone = (f"to {answer.after}", Tone.GOOD) if answer.woken else (f"stays {answer.after}", Tone.STRONG)
     if answer.moved and not answer.woken:
@@ -153,15 +143,12 @@ def between_page(report: WakesBetween, style: Style) -> Page:
     said, tone = f"{pods} waited in both, none was missed" if waited else "No pod waited in both", Tone.GOOD
     if missed:
         said, tone = f"{len(missed):,} of {pods} that waited in both: fit, and nothing woke them", Tone.BAD
-    shown, note = first_rows(report.pods, style, ROWS_SHOWN)
-    rows = tuple((Marked(pod.pod, Tone.STRONG), Stack(tuple(_between(pod, style)))) for pod in shown)
-    columns = (Column("pod", keep=True), Column("what woke it"))
     return (
         paragraph(Marked(said + doubt(report.unknown), tone)),
         paragraph(Marked(f"{report.before} → {report.after}: {heard}", Tone.FAINT)),
         *left_out_lines(report.not_replayed, ()),
         *not_known_lines(report.unknown),
-        *section("Pods", Table(columns, rows, note)),
+        *listed(report.pods, style, {"headline": lambda pod: Stack(tuple(_between(pod, style)))}, title="Pods"),
     )
 
 

@@ -1,28 +1,32 @@
-"""The page of Findings: a table by file, what silenced findings, and a last line that counts."""
+"""The pages of lint: findings by file, the list of rules, and one rule in full."""
 
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterator
+from functools import partial
 from typing import TypeVar
 
-from kschedctl.render.page import Block, Cell, Marked, Page, Style, Table, count, paragraph, section
+from kschedctl.render.page import Block, Bullets, Cell, Marked, Page, Style, Verbatim, count, paragraph, section
+from kschedctl.render.tables import as_is, listed, numbers, table_of
 from kschedctl.reports.columns import Column, Tone
-from kschedctl.reports.findings import LEVELS, Finding, Findings
+from kschedctl.reports.findings import LEVELS, SEVERITIES, Finding, Findings, RuleList, RuleReport
 from kschedctl.reports.unknown import reasons
 
 Shown = TypeVar("Shown")
-TONES = {"error": Tone.BAD, "warning": Tone.WARNING, "note": Tone.FAINT}
 
 
 def findings_page(report: Findings, style: Style) -> Page:
     """One table a file (objects of a cluster together), those with the gravest findings first; then counts by rule."""
     blocks: list[Block] = []
     for file in dict.fromkeys(finding.file for finding in report.findings):
-        rows = tuple(_row(finding, style) for finding in report.findings if finding.file == file)
-        blocks += section(file or "In the cluster", Table(_columns(style), rows).without_empty_columns())
-    if style.wide and report.suppressed:
-        ignored = tuple((s.finding.object, s.finding.rule, s.reason) for s in report.suppressed)
-        blocks += section("Ignored", Table((Column("object"), Column("rule", keep=True), Column("reason")), ignored))
+        found = [finding for finding in report.findings if finding.file == file]
+        row, title = partial(_finding, style=style), file or "In the cluster"
+        blocks += table_of(found, _columns(style), row, limit=None, title=title, full=False)
+    if style.wide:
+        columns = (Column("object"), Column("rule", keep=True), Column("reason"))
+        rows = [(each.finding.object, each.finding.rule, each.reason) for each in report.suppressed]
+        blocks += table_of(rows, columns, as_is, limit=None, title="Ignored")
     blocks += _by_rule(report)
     blocks += _fixed(report)
     unknown = f"some rules could not tell: {reasons(report.unknown)}"
@@ -45,11 +49,9 @@ def _more(field: Shown, fix: Shown, style: Style) -> tuple[Shown, ...]:
 
 def _fixed(report: Findings) -> Page:
     """What was put right, where it was."""
-    if not report.fixed:
-        return ()
-    rows = tuple((f"{f.file}:{f.line}", f.rule, f.object, f.message) for f in report.fixed)
-    columns = Column("where", keep=True), Column("rule", keep=True), Column("object"), Column("problem")
-    return section("Fixed", Table(columns, rows))
+    rows = [(f"{f.file}:{f.line}", f.rule, f.object, f.message) for f in report.fixed]
+    columns = (Column("where", keep=True), Column("rule", keep=True), Column("object"), Column("problem"))
+    return table_of(rows, columns, as_is, limit=None, title="Fixed")
 
 
 def _by_rule(report: Findings) -> Page:
@@ -58,17 +60,17 @@ def _by_rule(report: Findings) -> Page:
         return ()
     often = Counter((finding.severity, finding.rule) for finding in report.findings)
     summary = {rule.id: rule.summary for rule in report.rules}
-    rows = tuple(
-        (str(often[severity, rule]), Marked(severity, TONES[severity]), rule, summary.get(rule, ""))
+    rows = [
+        (str(often[severity, rule]), Marked(severity, SEVERITIES[severity]), rule, summary.get(rule, ""))
         for severity, rule in sorted(often, key=lambda each: (LEVELS.index(each[0]), -often[each], each[1]))
-    )
-    columns = Column("findings", right=True), Column("severity", keep=True), Column("rule", keep=True), Column("about")
-    return section("By rule", Table(columns, rows))
+    ]
+    columns = [*numbers("findings"), Column("severity", keep=True), Column("rule", keep=True), Column("about")]
+    return table_of(rows, columns, as_is, limit=None, title="By rule")
 
 
-def _row(finding: Finding, style: Style) -> tuple[Cell, ...]:
+def _finding(finding: Finding, style: Style) -> tuple[Cell, ...]:
     line = f"{finding.line}:{finding.column}" if finding.line else ""
-    severity = Marked(finding.severity, TONES[finding.severity])
+    severity = Marked(finding.severity, SEVERITIES[finding.severity])
     name = f"{finding.object} (of {finding.owner})" if finding.owner else finding.object
     row: tuple[Cell, ...] = (line, severity, finding.rule, name, finding.message)
     return (*row, *_more(finding.path, finding.fix, style))
@@ -90,7 +92,7 @@ def _summary(report: Findings) -> list[Cell]:
     checked += f", by {count(report.rules_run, 'rule')}" if report.rules_run else ""
     found = [count(report.count(level), level) for level in LEVELS if report.count(level)]
     parts: list[Cell] = [
-        Marked(", ".join(found), TONES[_gravest(report)])
+        Marked(", ".join(found), SEVERITIES[_gravest(report)])
         if found
         else Marked("Nothing found", Tone.WARNING if report.unknown else Tone.GOOD)
     ]
@@ -103,3 +105,39 @@ def _summary(report: Findings) -> list[Cell]:
 
 def _gravest(report: Findings) -> str:
     return next(level for level in LEVELS if report.count(level))
+
+
+# -- rules ------------------------------------------------------------------------------------------------------------
+
+
+def rule_list_page(report: RuleList, style: Style) -> Page:
+    """One table a family; ★ marks rules that need a cluster, ◦ those that the default profile leaves out."""
+    blocks: list[Block] = []
+    for family in report.families:
+        blocks += listed(family.rules, style, {"needs_cluster": _marks}, title=family.heading, limit=None)
+    needs = paragraph("★ needs nodes and pods: --with-cluster, --snapshot, --live or --demo")
+    return (*blocks, needs, paragraph("◦ only with --profile strict or all, or where it is selected"))
+
+
+def _marks(rule: RuleReport) -> str:
+    return ("★" if rule.needs_cluster else "") + ("◦" if rule.profile != "default" else "")
+
+
+def rule_page(report: RuleReport, style: Style) -> Page:
+    """What goes wrong, how to fix it, where it is written, and an example."""
+    return tuple(_rule(report))
+
+
+def _rule(report: RuleReport) -> Iterator[Block]:
+    yield paragraph(
+        Marked(report.id, Tone.STRONG), Marked(report.severity, SEVERITIES[report.severity]), report.summary
+    )
+    yield from section("What goes wrong", paragraph(report.why))
+    yield from section("How to fix it", paragraph(report.fix))
+    needs = (paragraph("Needs to see nodes and pods"),) if report.needs_cluster else ()
+    profile = () if report.profile == "default" else (paragraph(f"Only with --profile {report.profile} or --select"),)
+    once = (paragraph("Told once a namespace, except with --profile all or --select"),) if report.once else ()
+    yield from section("Source", Bullets(tuple(report.source.split("; "))), *needs, *profile, *once)
+    for title, text in (("Reported", report.bad), ("In this cluster", report.around), ("Not reported", report.good)):
+        if text:
+            yield from section(title, Verbatim(title, text.strip("\n")))

@@ -1,1 +1,0 @@
-"""Pages that the browser shows besides explanations."""

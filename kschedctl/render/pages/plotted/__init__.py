@@ -1,1 +1,0 @@
-"""Plots that several pages have."""
