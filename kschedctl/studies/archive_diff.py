@@ -46,7 +46,7 @@ class Difference(NamedTuple):
 
 def compare(before: Cluster, after: Cluster, names: tuple[str, str]) -> SnapshotDiff:
     """The differences in the order of kinds and names; ``names`` are what the snapshots are called."""
-    changes = tuple(_change(each) for each in differences(before, after))
+    changes = tuple(_change(difference) for difference in differences(before, after))
     return SnapshotDiff(*names, changes, tuple(_scheduler_changes(before, after)))
 
 
@@ -98,13 +98,13 @@ def _rows(table: PodTable, known: dict[bytes, int]) -> dict[Key, tuple[int, str,
     return {(namespaces[t], name): (numbers[t], node, uid) for t, name, node, uid in columns}
 
 
-def _change(found: Difference) -> ObjectChange:
-    kind, key, old, new = found
+def _change(difference: Difference) -> ObjectChange:
+    kind, key, old, new = difference
     name = "/".join(part for part in key if part)
     if old is None or new is None:
         return ObjectChange(kind, name, "added" if old is None else "removed")
     fields = _fields("", *(msgspec.to_builtins(_read_part(obj)) for obj in (old, new)))
-    return ObjectChange(kind, name, "recreated" if found.recreated else "changed", tuple(fields))
+    return ObjectChange(kind, name, "recreated" if difference.recreated else "changed", tuple(fields))
 
 
 def _read_part(obj: Any) -> Any:

@@ -95,11 +95,11 @@ def _report(shared: Shapes, seed: int, shapes: Sequence[ShapeCapacity], interrup
     return Capacity(seed, tuple(shapes), interrupted=interrupted, search_start=start, **basis)
 
 
-def _over_runs(found: Sequence[ShapeCapacity]) -> ShapeCapacity:
-    if len(found) == 1:
-        return found[0]
-    unknown = together(one.unknown for one in found)
-    return replace(found[0], over_runs=spread(one.fits for one in found), unknown=unknown)
+def _over_runs(capacities: Sequence[ShapeCapacity]) -> ShapeCapacity:
+    if len(capacities) == 1:
+        return capacities[0]
+    unknown = together(one.unknown for one in capacities)
+    return replace(capacities[0], over_runs=spread(one.fits for one in capacities), unknown=unknown)
 
 
 def prepare(

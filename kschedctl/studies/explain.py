@@ -227,12 +227,12 @@ def as_events(report: Explanation) -> Explanation:
     return replace(report, message=None) if report.verdict == "Gated" else report
 
 
-def _with_unknown(report: Explanation, found: tuple[Unknown, ...]) -> Explanation:
+def _with_unknown(report: Explanation, unknowns: tuple[Unknown, ...]) -> Explanation:
     """The report with what it leans on that was not read."""
     affected = {"Schedulable": WHEN_SCHEDULABLE, "Gated": WHEN_GATED}.get(report.verdict, WHEN_UNSCHEDULABLE)
     if not (report.preemption and report.preemption.candidates):
         affected = {effect: affects for effect, affects in affected.items() if affects != VICTIMS}
-    return replace(report, **unread(unknown_kinds(found, affected)))
+    return replace(report, **unread(unknown_kinds(unknowns, affected)))
 
 
 def _settled(pod: Pod, framework: Framework | None) -> str:

@@ -341,8 +341,8 @@ def _run(question: Question, seed: int, start: Settled, progress: Progress) -> R
 def _report(question: Question, seed: int, before: Settled, run: Run) -> WhatIf:
     after, changes = run.rest, tuple(pod_changes(before, run.rest))
     schedulers = [Scheduler(each.cluster, question.call_extender) for each in (before, after)]
-    waiting = (each.pod for each in changes if each.change == "NewlyPending")
-    created = [each.pod for each in changes if each.change in MADE_ANEW and question.scenario.steps]
+    waiting = (change.pod for change in changes if change.change == "NewlyPending")
+    created = [change.pod for change in changes if change.change in MADE_ANEW and question.scenario.steps]
     in_full = 0 if after.interrupted else question.in_full.get(seed, 0)
     return WhatIf(
         name=question.scenario.name,

@@ -161,12 +161,12 @@ class Workloads:
 
 def _owners(view: Fork) -> list[Owner | None]:
     """Of each info whose pods are a workload's."""
-    found: list[Owner | None] = []
+    owners: list[Owner | None] = []
     for info in view.pods.infos:
         controller = controller_of(info.pod.metadata)
         apart = controller is not None and controller.kind not in ALONE and not info.terminating
-        found.append(owner_of(info.pod) if apart else None)
-    return found
+        owners.append(owner_of(info.pod) if apart else None)
+    return owners
 
 
 def _infos(info: Ints, of: Rows, workloads: int) -> tuple[tuple[int, ...], ...]:

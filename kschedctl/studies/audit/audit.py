@@ -77,8 +77,8 @@ def _state(sections: Sequence[AnySection]) -> str:
 
 def _headline(sections: Sequence[AnySection]) -> str:
     """What is unsound, in order of gravity; sound only where every section has its grounds."""
-    unsound = sorted((each for each in sections if each.state == FINDINGS), key=_gravity)
-    unknown = [each.name for each in sections if each.state == UNKNOWN]
+    unsound = sorted((section for section in sections if section.state == FINDINGS), key=_gravity)
+    unknown = [section.name for section in sections if section.state == UNKNOWN]
     not_known = f"not known: {', '.join(unknown)}" if unknown else ""
     if not unsound:
         return not_known[:1].upper() + not_known[1:] if unknown else f"Sound: {_asked(sections)}"
@@ -89,9 +89,9 @@ def _headline(sections: Sequence[AnySection]) -> str:
 def _asked(sections: Sequence[AnySection]) -> str:
     if len(sections) == 1:
         return sections[0].headline
-    notes = sum(_count(each, NOTE) for each in sections)
-    told = f"{notes:,} note{'s' * (notes != 1)}" if notes else "nothing found"
-    return f"{len(sections)} sections, {told}"
+    notes = sum(_count(section, NOTE) for section in sections)
+    message = f"{notes:,} note{'s' * (notes != 1)}" if notes else "nothing found"
+    return f"{len(sections)} sections, {message}"
 
 
 def _gravity(section: AnySection) -> tuple[int, ...]:
@@ -101,7 +101,7 @@ def _gravity(section: AnySection) -> tuple[int, ...]:
 
 def _counts(sections: Sequence[AnySection]) -> str:
     """Of all of them; notes leave a section sound."""
-    counts = ((severity, sum(_count(each, severity) for each in sections)) for severity in LEVELS[:-1])
+    counts = ((severity, sum(_count(section, severity) for section in sections)) for severity in LEVELS[:-1])
     return ", ".join(f"{number:,} {severity}{'s' * (number != 1)}" for severity, number in counts if number)
 
 

@@ -43,15 +43,15 @@ def _unknown(audited: AuditedCluster) -> Iterator[UnknownKind]:
         yield replace(each, affects=VERDICT)
 
 
-def _finding(found: NotCreated) -> Finding:
-    namespace = found.workload.partition(" ")[2].partition("/")[0]
-    return REFUSED.finding(found.workload, found.headline, namespace=namespace)
+def _finding(not_created: NotCreated) -> Finding:
+    namespace = not_created.workload.partition(" ")[2].partition("/")[0]
+    return REFUSED.finding(not_created.workload, not_created.headline, namespace=namespace)
 
 
-def _headline(found: Sequence[NotCreated]) -> str:
-    if not found:
+def _headline(workloads: Sequence[NotCreated]) -> str:
+    if not workloads:
         return "nothing that says that a pod could not be created"
-    pods = sum(each.missing or 0 for each in found)
-    unsized = sum(each.missing is None for each in found)
+    pods = sum(workload.missing or 0 for workload in workloads)
+    unsized = sum(workload.missing is None for workload in workloads)
     counted = f"{pods:,} pod{'s' * (pods != 1)}" + (" and more" if unsized else "") if pods else "pods"
-    return f"{counted} of {len(found):,} workload{'s' * (len(found) != 1)} could not be created"
+    return f"{counted} of {len(workloads):,} workload{'s' * (len(workloads) != 1)} could not be created"

@@ -118,11 +118,11 @@ def _findings(found: Sequence[Verdict]) -> Iterator[Finding]:
             )
 
 
-def _verdict(found: Verdict) -> LatencyVerdict:
-    if found.rule is None:
-        return LatencyVerdict(about=found.about, state=SOUND if found.known else UNKNOWN, told=found.told)
-    state = FINDINGS if (found.severity or found.rule.severity) != NOTE else SOUND
-    return LatencyVerdict(about=found.about, state=state, told=found.told, lever=found.lever)
+def _verdict(verdict: Verdict) -> LatencyVerdict:
+    if verdict.rule is None:
+        return LatencyVerdict(about=verdict.about, state=SOUND if verdict.known else UNKNOWN, told=verdict.told)
+    state = FINDINGS if (verdict.severity or verdict.rule.severity) != NOTE else SOUND
+    return LatencyVerdict(about=verdict.about, state=state, told=verdict.told, lever=verdict.lever)
 
 
 def _headline(measured: Measured, found: Sequence[Verdict]) -> str:

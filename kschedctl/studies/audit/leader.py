@@ -88,14 +88,16 @@ def leader_section(audited: AuditedCluster) -> LeaderSection:
         *_of_leases(leases, audited),
         *_of_names(names, leases),
         *(_of_setting(each) for each in unlike),
-        *_of_election([each.name for each in instances if each.flags.get(NO_ELECT) == "false"], len(instances)),
+        *_of_election(
+            [instance.name for instance in instances if instance.flags.get(NO_ELECT) == "false"], len(instances)
+        ),
     ]
     return LeaderSection(
         title="Leader",
         headline=_headline(leases, names, audited),
         leases=tuple(leases),
         names=tuple(names),
-        instances=tuple(each.name for each in instances),
+        instances=tuple(instance.name for instance in instances),
         differences=tuple(unlike),
         **judged(RULES, findings, _unknown(leases, audited)),
     )
@@ -110,9 +112,9 @@ def _unknown(leases: Sequence[SchedulerLease], audited: AuditedCluster) -> Itera
     ):
         if gap:
             yield UnknownKind(kind, gap.why, VERDICT)
-    if any(each.holder and not each.renewed for each in leases):
+    if any(lease.holder and not lease.renewed for lease in leases):
         yield UnknownKind(LEASE, "that are held say nothing of when they were renewed", VERDICT)
-    if leases and not audited.now and not any(_others_later(each, audited) for each in leases):
+    if leases and not audited.now and not any(_others_later(lease, audited) for lease in leases):
         yield NO_TIMES
 
 
@@ -124,13 +126,13 @@ def _others_later(lease: SchedulerLease, audited: AuditedCluster) -> bool:
 
 def _of_leases(leases: Sequence[SchedulerLease], audited: AuditedCluster) -> Iterator[Finding]:
     own = own_lease(audited.cluster)
-    for each in leases:
-        if each.lease == str(own):
-            yield from _of_own(each, audited)
-        elif each.stale or not each.holder:
-            yield _of_other(each, audited)
-        yield from _of_changes(each, audited)
-    known = {each.lease for each in leases}
+    for lease in leases:
+        if lease.lease == str(own):
+            yield from _of_own(lease, audited)
+        elif lease.stale or not lease.holder:
+            yield _of_other(lease, audited)
+        yield from _of_changes(lease, audited)
+    known = {lease.lease for lease in leases}
     if own and str(own) not in known and not audited.cluster.gap(LEASE, own.namespace):
         yield NO_LEASE.finding(f"{LEASE} {own}", "there is none of that name", namespace=own.namespace)
 
@@ -138,14 +140,14 @@ def _of_leases(leases: Sequence[SchedulerLease], audited: AuditedCluster) -> Ite
 def _of_own(lease: SchedulerLease, audited: AuditedCluster) -> Iterator[Finding]:
     namespace = lease.lease.partition("/")[0]
     if not lease.holder:
-        told = f"given up{_ago(lease)}, and nobody took it"
-        yield STALE.finding(f"{LEASE} {lease.lease}", told, namespace=namespace)
+        message = f"given up{_ago(lease)}, and nobody took it"
+        yield STALE.finding(f"{LEASE} {lease.lease}", message, namespace=namespace)
     elif lease.stale:
         certain = _others_later(lease, audited)
-        told = f"held by {lease.holder}, renewed last at {lease.renewed}{_ago(lease)}; it lasts {lease.seconds} s"
+        message = f"held by {lease.holder}, renewed last at {lease.renewed}{_ago(lease)}; it lasts {lease.seconds} s"
         doubt = "" if certain else ", and no other lease was renewed since: the time of the reading may be another"
         yield STALE.finding(
-            f"{LEASE} {lease.lease}", told + doubt, namespace=namespace, severity=ERROR if certain else WARNING
+            f"{LEASE} {lease.lease}", message + doubt, namespace=namespace, severity=ERROR if certain else WARNING
         )
 
 
@@ -153,10 +155,10 @@ def _of_other(lease: SchedulerLease, audited: AuditedCluster) -> Finding:
     """For a day somebody may still miss that scheduler."""
     silent = audited.seconds_since(lease.renewed)
     recent = silent is None or silent < DAY
-    told = f"held by {lease.holder or 'nobody'}, renewed last at {lease.renewed or 'no known time'}{_ago(lease)}"
+    message = f"held by {lease.holder or 'nobody'}, renewed last at {lease.renewed or 'no known time'}{_ago(lease)}"
     namespace = lease.lease.partition("/")[0]
     return LEFT_BEHIND.finding(
-        f"{LEASE} {lease.lease}", told, namespace=namespace, severity=WARNING if recent else NOTE
+        f"{LEASE} {lease.lease}", message, namespace=namespace, severity=WARNING if recent else NOTE
     )
 
 
@@ -168,13 +170,13 @@ def _of_changes(lease: SchedulerLease, audited: AuditedCluster) -> Iterator[Find
     """Counted by the events that are left, or since the earlier snapshot."""
     namespace = lease.lease.partition("/")[0]
     if lease.elections >= OFTEN:
-        told = f"{lease.elections:,} times somebody began to lead, within the hour for which events are kept"
-        yield FREQUENT.finding(f"{LEASE} {lease.lease}", told, namespace=namespace)
+        message = f"{lease.elections:,} times somebody began to lead, within the hour for which events are kept"
+        yield FREQUENT.finding(f"{LEASE} {lease.lease}", message, namespace=namespace)
         return
     before = _transitions_before(lease, audited)
     if before is not None and lease.transitions - before >= OFTEN:
-        told = f"it changed hands {lease.transitions - before:,} times since the earlier snapshot"
-        yield FREQUENT.finding(f"{LEASE} {lease.lease}", told, namespace=namespace)
+        message = f"it changed hands {lease.transitions - before:,} times since the earlier snapshot"
+        yield FREQUENT.finding(f"{LEASE} {lease.lease}", message, namespace=namespace)
 
 
 def _transitions_before(lease: SchedulerLease, audited: AuditedCluster) -> int | None:
@@ -187,18 +189,20 @@ def _transitions_before(lease: SchedulerLease, audited: AuditedCluster) -> int |
 def _of_names(names: Sequence[ServedName], leases: Sequence[SchedulerLease]) -> Iterator[Finding]:
     """``turns``: with one leader at a time another instance takes over only where there was an election."""
     elections = max((lease.elections for lease in leases), default=0)
-    for each in names:
-        if each.turns > max(1, elections):
+    for name in names:
+        if name.turns > max(1, elections):
             shown = "; ".join(
-                f"{one.instance}: {one.placed:,} from {one.first} to {one.last}" for one in each.instances
+                f"{one.instance}: {one.placed:,} from {one.first} to {one.last}" for one in name.instances
             )
-            told = f"instances took turns {each.turns:,} times in placing pods, with {elections:,} elections: {shown}"
-            yield TWO_SERVE.finding(f"Scheduler {each.name}", told)
+            message = (
+                f"instances took turns {name.turns:,} times in placing pods, with {elections:,} elections: {shown}"
+            )
+            yield TWO_SERVE.finding(f"Scheduler {name.name}", message)
 
 
-def _of_setting(found: DifferentSetting) -> Finding:
-    shown = "; ".join(f"{value or '(not set)'}: {', '.join(names)}" for value, names in found.values.items())
-    return DIFFERENT.finding("Scheduler kube-scheduler", f"{found.setting}: {shown}", path=found.setting)
+def _of_setting(setting: DifferentSetting) -> Finding:
+    shown = "; ".join(f"{value or '(not set)'}: {', '.join(names)}" for value, names in setting.values.items())
+    return DIFFERENT.finding("Scheduler kube-scheduler", f"{setting.setting}: {shown}", path=setting.setting)
 
 
 def _of_election(without: Sequence[str], instances: int) -> Iterator[Finding]:

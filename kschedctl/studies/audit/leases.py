@@ -43,7 +43,7 @@ def own_lease(cluster: Cluster) -> LeaseName | None:
     if not election.leader_elect:
         return None
     own = LeaseName(election.resource_namespace, election.resource_name)
-    named = [name_of(each) for each in cluster.leases if each.metadata.name == own.name]
+    named = [name_of(lease) for lease in cluster.leases if lease.metadata.name == own.name]
     return named[0] if len(named) == 1 else own
 
 
@@ -102,7 +102,7 @@ def renewed_later(cluster: Cluster, renewed: str) -> float | None:
 
 
 def _newest(leases: Iterable[Lease]) -> int | None:
-    moments = [moment for each in leases if (moment := _moment(each.spec.renew_time)) is not None]
+    moments = [moment for lease in leases if (moment := _moment(lease.spec.renew_time)) is not None]
     return max(moments, default=None)
 
 

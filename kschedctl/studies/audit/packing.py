@@ -123,7 +123,11 @@ def _headline(view: Fork, pools: Pools, room: Stranded, spare: Emptying) -> str:
 def _stranded_findings(rooms: Sequence[PoolRoom], lost: Sequence[StrandedRoom]) -> Iterator[Finding]:
     """One of each pool, about cpu and memory."""
     for pool in rooms:
-        shares = {each.resource: each.stranded / each.allocatable for each in pool.resources if each.stranded}
+        shares = {
+            resource.resource: resource.stranded / resource.allocatable
+            for resource in pool.resources
+            if resource.stranded
+        }
         main = {name: shares[name] for name in (CPU, MEMORY) if name in shares}
         if not main:
             continue

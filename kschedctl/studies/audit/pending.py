@@ -194,9 +194,9 @@ def _grouped(waiting: Iterable[WaitingPod]) -> list[list[WaitingPod]]:
     return sorted(groups.values(), key=lambda group: (order.index(group[0].cause), -len(group)))
 
 
-def _created(each: WaitingPod) -> tuple[bool, str]:
+def _created(waiting_pod: WaitingPod) -> tuple[bool, str]:
     """Those of unknown age last."""
-    created = each.pod.metadata.creation_timestamp or ""
+    created = waiting_pod.pod.metadata.creation_timestamp or ""
     return not created, created
 
 
@@ -239,8 +239,8 @@ def _findings(group: Sequence[WaitingPod], audited: AuditedCluster) -> Iterator[
         )
     for victim in (each for one in group for each in victims_of(one.explanation, audited) if each.overdue):
         due = f"on {victim.node} was to be gone by {victim.due}, {victim.overdue} ago"
-        told = f"preempted for {first.pod.key}: {due}, and is still there"
-        yield OVERDUE.finding(f"Pod {victim.pod}", told, namespace=victim.pod.partition("/")[0])
+        message = f"preempted for {first.pod.key}: {due}, and is still there"
+        yield OVERDUE.finding(f"Pod {victim.pod}", message, namespace=victim.pod.partition("/")[0])
 
 
 def _severity(group: Sequence[WaitingPod], rule: AuditRule, audited: AuditedCluster) -> str:
@@ -277,11 +277,11 @@ def _fix(first: WaitingPod, rule: AuditRule) -> str:
     if group and group.deadlocked_with:
         return ends_deadlock(group)
     gates = gates_of(first.pod) if rule is GATED else ()
-    known = [each.fix for each in gates if each.fix]
+    known = [gate.fix for gate in gates if gate.fix]
     if known:
         return "; ".join(dict.fromkeys(known))
     if gates:
-        return f"Ask whoever sets {', '.join(each.gate for each in gates)}: only its controller takes it away"
+        return f"Ask whoever sets {', '.join(gate.gate for gate in gates)}: only its controller takes it away"
     return rule.fix
 
 
@@ -294,5 +294,5 @@ def _headline(waiting: Sequence[WaitingPod]) -> str:
     if not waiting:
         return "nothing is pending"
     counts = ((words, sum(each.cause == cause for each in waiting)) for cause, words in CAUSES.items())
-    told = ", ".join(f"{number:,} {words}" for words, number in counts if number)
-    return f"{len(waiting):,} pod{'s' * (len(waiting) != 1)} pending: {told}"
+    message = ", ".join(f"{number:,} {words}" for words, number in counts if number)
+    return f"{len(waiting):,} pod{'s' * (len(waiting) != 1)} pending: {message}"

@@ -172,8 +172,8 @@ def placed_section(audited: AuditedCluster) -> PlacedSection:
     orphans, devices = tuple(orphaned(cluster)), tuple(shared_devices(cluster))
     findings = [
         *(_of_overcommitted(each) for each in over),
-        *(_of_shared(each) for each in devices),
-        *(_of_orphaned(each) for each in orphans),
+        *(_of_shared(device) for device in devices),
+        *(_of_orphaned(orphan) for orphan in orphans),
         *(_of_refused(each, audited) for each in turned_away),
         *(_of_misplaced(each) for each in misplaced),
     ]
@@ -198,13 +198,13 @@ def _not_read(audited: AuditedCluster) -> Iterator[UnknownKind]:
     yield from audited.not_read(*ALL, *["ResourceClaim"] * claims)
 
 
-def _by_workload(found: Misplaced, view: Fork) -> Iterator[MisplacedPods]:
+def _by_workload(misplaced: Misplaced, view: Fork) -> Iterator[MisplacedPods]:
     """Those of which the same is said, by what they belong to: the workload with the most of them first."""
     pods = view.pods.objects
-    templates = pods.table.template[pods.rows[found.positions]]
+    templates = pods.table.template[pods.rows[misplaced.positions]]
     workloads: dict[str, list[Rows]] = {}
     for number in np.unique(templates).tolist():
-        positions = found.positions[templates == number]
+        positions = misplaced.positions[templates == number]
         template = pods.table.templates[number]
         bare = not any(owner.controller for owner in template.metadata.owner_references)
         for some in [positions[i : i + 1] for i in range(len(positions))] if bare else [positions]:
@@ -213,68 +213,68 @@ def _by_workload(found: Misplaced, view: Fork) -> Iterator[MisplacedPods]:
         mine = np.concatenate(parts)
         shown = [pods[position] for position in mine[:SHOWN].tolist()]
         yield MisplacedPods(
-            refuses=found.refuses,
-            reason=found.reason,
+            refuses=misplaced.refuses,
+            reason=misplaced.reason,
             workload=workload,
             pods=len(mine),
             examples=tuple(f"{pod.metadata.name} on {pod.spec.node_name}" for pod in shown),
         )
 
 
-def _of_misplaced(found: MisplacedPods) -> Finding:
-    rule = rule_of(found.refuses, found.reason)
-    more = f" and {found.pods - len(found.examples):,} more" if found.pods > len(found.examples) else ""
-    told = f"{_pods(found.pods)}: {', '.join(found.examples)}{more}: {found.reason}"
-    namespace = found.workload.partition(" ")[2].partition("/")[0]
-    return rule.finding(found.workload, told, namespace=namespace, path=found.reason)
+def _of_misplaced(misplaced: MisplacedPods) -> Finding:
+    rule = rule_of(misplaced.refuses, misplaced.reason)
+    more = f" and {misplaced.pods - len(misplaced.examples):,} more" if misplaced.pods > len(misplaced.examples) else ""
+    message = f"{_pods(misplaced.pods)}: {', '.join(misplaced.examples)}{more}: {misplaced.reason}"
+    namespace = misplaced.workload.partition(" ")[2].partition("/")[0]
+    return rule.finding(misplaced.workload, message, namespace=namespace, path=misplaced.reason)
 
 
-def _of_overcommitted(found: OvercommittedNode) -> Finding:
-    requested, allocatable = alike(found.resource, found.requested, found.allocatable)
-    told = f"{_pods(found.pods)} request {requested} {found.resource} of {allocatable}"
-    beyond = [each for each in found.arrivals if each.beyond]
+def _of_overcommitted(node: OvercommittedNode) -> Finding:
+    requested, allocatable = alike(node.resource, node.requested, node.allocatable)
+    message = f"{_pods(node.pods)} request {requested} {node.resource} of {allocatable}"
+    beyond = [arrival for arrival in node.arrivals if arrival.beyond]
     if beyond and beyond[0].at:
-        gap = f", {found.gap:,.3g} s after the pod before it" if found.gap is not None else ""
-        told += f"; {beyond[0].pod} was too much, which came at {beyond[0].at}{gap}"
+        gap = f", {node.gap:,.3g} s after the pod before it" if node.gap is not None else ""
+        message += f"; {beyond[0].pod} was too much, which came at {beyond[0].at}{gap}"
     fix = OVERCOMMITTED.fix
-    if not found.allocatable:
-        fix = f"See why the node offers no {found.resource} any more: its device plugin may have gone"
+    if not node.allocatable:
+        fix = f"See why the node offers no {node.resource} any more: its device plugin may have gone"
     static = bool(beyond) and all(each.static for each in beyond)
     severity = WARNING if static else OVERCOMMITTED.severity
-    return OVERCOMMITTED.finding(f"Node {found.node}", told, fix, path=found.resource, severity=severity)
+    return OVERCOMMITTED.finding(f"Node {node.node}", message, fix, path=node.resource, severity=severity)
 
 
-def _of_shared(found: SharedDevice) -> Finding:
-    told = f"allocated to {len(found.claims):,} claims: {', '.join(found.claims)}"
-    return SHARED.finding(f"Device {found.device}", told)
+def _of_shared(shared_device: SharedDevice) -> Finding:
+    message = f"allocated to {len(shared_device.claims):,} claims: {', '.join(shared_device.claims)}"
+    return SHARED.finding(f"Device {shared_device.device}", message)
 
 
-def _of_orphaned(found: OrphanedPods) -> Finding:
-    leaving = f", {found.leaving:,} of them being deleted" if found.leaving else ""
-    more = " and others" if found.pods > len(found.examples) else ""
-    told = f"{_pods(found.pods)} bound to it{leaving}, and it is not there: {', '.join(found.examples)}{more}"
-    severity = NOTE if found.leaving == found.pods else ORPHANED.severity
-    return ORPHANED.finding(f"Node {found.node}", told, severity=severity)
+def _of_orphaned(orphaned: OrphanedPods) -> Finding:
+    leaving = f", {orphaned.leaving:,} of them being deleted" if orphaned.leaving else ""
+    more = " and others" if orphaned.pods > len(orphaned.examples) else ""
+    message = f"{_pods(orphaned.pods)} bound to it{leaving}, and it is not there: {', '.join(orphaned.examples)}{more}"
+    severity = NOTE if orphaned.leaving == orphaned.pods else ORPHANED.severity
+    return ORPHANED.finding(f"Node {orphaned.node}", message, severity=severity)
 
 
-def _of_refused(found: RefusedPods, audited: AuditedCluster) -> Finding:
+def _of_refused(refused_pods: RefusedPods, audited: AuditedCluster) -> Finding:
     parts = []
-    if found.pods:
-        ago = age(found.last, audited.now)
+    if refused_pods.pods:
+        ago = age(refused_pods.last, audited.now)
         last = f", the last {ago} ago" if ago else ""
-        parts.append(f"{_pods(found.pods)} failed{last}, on {', '.join(found.nodes)}")
-    if found.gone:
-        parts.append(f"{_pods(found.gone)}{' more' * bool(parts)} of which only events are left")
-    if found.message:
-        parts.append(found.message)
-    why, severity = OF_REFUSALS.get(found.reason, ("", REFUSED.severity))
-    return REFUSED.finding(f"Reason {found.reason}", "; ".join(parts), why, severity=severity)
+        parts.append(f"{_pods(refused_pods.pods)} failed{last}, on {', '.join(refused_pods.nodes)}")
+    if refused_pods.gone:
+        parts.append(f"{_pods(refused_pods.gone)}{' more' * bool(parts)} of which only events are left")
+    if refused_pods.message:
+        parts.append(refused_pods.message)
+    why, severity = OF_REFUSALS.get(refused_pods.reason, ("", REFUSED.severity))
+    return REFUSED.finding(f"Reason {refused_pods.reason}", "; ".join(parts), why, severity=severity)
 
 
 def _headline(section: PlacedSection) -> str:
     """The gravest first; what has only drifted comes last."""
     notes = [each for each in section.misplaced if rule_of(each.refuses, each.reason).severity == NOTE]
-    drifted = sum(each.pods for each in notes)
+    drifted = sum(note.pods for note in notes)
     nodes = len({each.node for each in section.overcommitted})
     counts = (
         (nodes, f"node{'s' * (nodes != 1)} overcommitted"),
@@ -284,9 +284,9 @@ def _headline(section: PlacedSection) -> str:
         (sum(each.pods for each in section.orphaned), "on nodes that are gone"),
         (drifted, "where they would not be put now"),
     )
-    told = ", ".join(f"{number:,} {words}" for number, words in counts if number)
-    if told or section.judged:
-        return told or f"all {_pods(section.judged)} judged are where the rules would put them"
+    message = ", ".join(f"{number:,} {words}" for number, words in counts if number)
+    if message or section.judged:
+        return message or f"all {_pods(section.judged)} judged are where the rules would put them"
     return "no pods of this scheduler are on nodes" if section.others else "no pods are on nodes"
 
 

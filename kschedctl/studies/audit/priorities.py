@@ -54,7 +54,7 @@ def starving(audited: AuditedCluster, tiers: Tiers) -> tuple[StarvingPods, ...]:
             tier = int(tiers.of_pod[tiers.pods.index[pod.key]])
             groups.setdefault((str(owner_of(pod)), tier), []).append((seconds, pod, explanation))
     reports = (_report(audited, tiers, workload, tier, waiting) for (workload, tier), waiting in groups.items())
-    found = (each for each in reports if each.lower_pods or each.higher_started)
+    found = (report for report in reports if report.lower_pods or report.higher_started)
     return tuple(sorted(found, key=lambda each: (-each.seconds, each.workload)))
 
 
@@ -174,63 +174,65 @@ def _unknown(audited: AuditedCluster, growth: Growth, several: bool) -> tuple[Un
     return together([growth.unknown, missing])
 
 
-def _of_starving(found: Sequence[StarvingPods]) -> Iterator[Finding]:
-    for each in found:
-        rule = STARVING if each.lower_pods else OVERTAKEN
-        waits = f"{counted(len(each.pods), 'pod')} of tier {each.tier}, the oldest waits for {each.age}"
-        if each.lower_pods:
-            others = f"{each.lower_pods:,} of lower tiers run, {each.lower_started:,} of them started since"
+def _of_starving(starving_pods: Sequence[StarvingPods]) -> Iterator[Finding]:
+    for pod in starving_pods:
+        rule = STARVING if pod.lower_pods else OVERTAKEN
+        waits = f"{counted(len(pod.pods), 'pod')} of tier {pod.tier}, the oldest waits for {pod.age}"
+        if pod.lower_pods:
+            others = f"{pod.lower_pods:,} of lower tiers run, {pod.lower_started:,} of them started since"
         else:
-            others = f"{each.higher_started:,} of tiers above started since"
-        message = f"{waits}; {others}: {each.why}; preemption: {each.preemption}"
-        yield _about(rule, each.workload, message)
+            others = f"{pod.higher_started:,} of tiers above started since"
+        message = f"{waits}; {others}: {pod.why}; preemption: {pod.preemption}"
+        yield _about(rule, pod.workload, message)
 
 
-def _of_preempted(found: Sequence[PreemptedWorkload]) -> Iterator[Finding]:
+def _of_preempted(workloads: Sequence[PreemptedWorkload]) -> Iterator[Finding]:
     """Where more pods went than there are, so that some of them were in place of others that went."""
-    for each in found:
-        if each.times > max(each.pods, 1):
-            last = f", last at {each.last}" if each.last else ""
-            message = f"{each.times:,} preemptions that events tell of{last}; it has {counted(each.pods, 'pod')}"
-            yield _about(PREEMPTED, each.workload, message)
+    for workload in workloads:
+        if workload.times > max(workload.pods, 1):
+            last = f", last at {workload.last}" if workload.last else ""
+            message = (
+                f"{workload.times:,} preemptions that events tell of{last}; it has {counted(workload.pods, 'pod')}"
+            )
+            yield _about(PREEMPTED, workload.workload, message)
 
 
 def _of_growth(growth: Growth) -> Iterator[Finding]:
     """A warning for each workload that serves users, a note for all others together."""
-    tier, others = growth.tier, [each for each in growth.victims if not each.services]
+    tier, others = growth.tier, [victim for victim in growth.victims if not victim.services]
     if tier is None:
         return
     grows = f"{counted(tier.asked, 'more pod')} like {tier.like}, of tier {tier.tier}"
-    for each in growth.victims:
-        if each.services:
-            behind = ", ".join(each.services)
-            message = f"{grows}, evict {_gone([each])}, behind Service {behind}{_broken(each)}"
-            yield _about(VICTIMS, each.workload, message, severity=WARNING)
+    for victim in growth.victims:
+        if victim.services:
+            behind = ", ".join(victim.services)
+            message = f"{grows}, evict {_gone([victim])}, behind Service {behind}{_broken(victim)}"
+            yield _about(VICTIMS, victim.workload, message, severity=WARNING)
     if others:
         workloads = f"{counted(len(others), 'workload')}, first {others[0].workload}"
         yield _about(VICTIMS, _object(tier.tier), f"{grows}, evict {_gone(others)} of {workloads}")
 
 
 def _gone(workloads: Sequence[EvictedWorkload]) -> str:
-    pods = [pod for each in workloads for pod in each.pods]
+    pods = [pod for workload in workloads for pod in workload.pods]
     lost = sum(pod.fate != "Moved" for pod in pods)
     return counted(len(pods), "pod") + (f" ({lost:,} without another node)" if lost else "")
 
 
-def _broken(each: EvictedWorkload) -> str:
-    budgets = sorted({name for pod in each.pods for name in pod.budgets})
+def _broken(evicted_workload: EvictedWorkload) -> str:
+    budgets = sorted({name for pod in evicted_workload.pods for name in pod.budgets})
     return f", under PodDisruptionBudget {', '.join(budgets)}" if budgets else ", under no PodDisruptionBudget"
 
 
-def _of_exposed(found: Sequence[ExposedWorkload]) -> Iterator[Finding]:
+def _of_exposed(exposed_workloads: Sequence[ExposedWorkload]) -> Iterator[Finding]:
     """One a tier of them: the workloads are the section's evidence."""
     by_tier: dict[str, list[ExposedWorkload]] = {}
-    for each in found:
+    for each in exposed_workloads:
         by_tier.setdefault(each.tier, []).append(each)
     for tier, workloads in by_tier.items():
-        first, pods = workloads[0], sum(each.pods for each in workloads)
+        first, pods = workloads[0], sum(workload.pods for workload in workloads)
         jobs = f", {first.jobs_above:,} of them of Jobs" if first.jobs_above else ""
-        bare = sum(not each.budgets for each in workloads)
+        bare = sum(not workload.budgets for workload in workloads)
         message = (
             f"{counted(pods, 'pod')} of {counted(len(workloads), 'workload')} behind Services may be evicted for "
             f"{counted(first.pods_above, 'pod')} of {', '.join(first.tiers_above)}{jobs}; "
@@ -268,7 +270,7 @@ def _headline(
     if starved := sum(len(each.pods) for each in waiting if each.lower_pods):
         said.append(f"{starved:,} starve")
     if tier is not None:
-        evicted = sum(len(each.pods) for each in victims)
+        evicted = sum(len(victim.pods) for victim in victims)
         said.append(f"{tier.asked:,} more of {_named(tier.tier)} evict {f'{evicted:,}' if evicted else 'nobody'}")
     if facing:
         said.append(f"{sum(each.pods for each in facing):,} behind Services may go")

@@ -156,14 +156,14 @@ def _back_off_ends(group: Sequence[InQueue], audited: AuditedCluster) -> str:
     return earlier(max(tried), -longest) if tried and len(tried) == len(said) else ""
 
 
-def _why(first: InQueue, found: WakeUps | None) -> str:
+def _why(first: InQueue, wake_ups: WakeUps | None) -> str:
     if first.queue == "unknown":
         return "fits now and was refused before: in activeQ if something woke it, else it waits for the flush"
     if first.queue == "permit":
         return f"may hold a node, and waits there before it is bound: {first.waiting.reason}"
     if first.queue == "activeQ":
         return "fits now, and was not tried yet"
-    return found.headline if found else first.waiting.reason
+    return wake_ups.headline if wake_ups else first.waiting.reason
 
 
 def _basis(queued: Iterable[InQueue], audited: AuditedCluster) -> Basis:
@@ -205,8 +205,8 @@ def _stuck(audited: AuditedCluster) -> dict[str, WaitingPod]:
 
 def _shortened(pod: PodBetween, waiting: WaitingPod) -> PodBetween:
     """With the node that it would get alone; some of what woke it are told of, so it is not said how many did."""
-    told = "nothing woke it" if pod.missed else f"{pod.woken_by[0].change} woke it"
-    return replace(pod, headline=f"{told}; it fits on {waiting.node} now", fits=(waiting.node,))
+    message = "nothing woke it" if pod.missed else f"{pod.woken_by[0].change} woke it"
+    return replace(pod, headline=f"{message}; it fits on {waiting.node} now", fits=(waiting.node,))
 
 
 def _findings(
@@ -234,14 +234,14 @@ def _none_of(between: WakesBetween | None) -> str:
     return f"none of {between.changes:,} changes woke it"
 
 
-def _headline(queued: Sequence[InQueue], between: WakesBetween | None, found: Sequence[PodBetween]) -> str:
+def _headline(queued: Sequence[InQueue], between: WakesBetween | None, pod_betweens: Sequence[PodBetween]) -> str:
     if not queued:
         return "nothing is pending"
     counts = ((words, sum(each.queue == queue for each in queued)) for queue, words in QUEUES.items())
-    told = ", ".join(f"{number:,} {words}" for words, number in counts if number)
+    message = ", ".join(f"{number:,} {words}" for words, number in counts if number)
     if between is None:
-        return told
-    missed = sum(pod.missed for pod in found)
-    if not found:
-        return f"{told}; none was missed since {between.before}"
-    return f"{missed:,} missed, {len(found) - missed:,} woken in vain since {between.before}; {told}"
+        return message
+    missed = sum(pod.missed for pod in pod_betweens)
+    if not pod_betweens:
+        return f"{message}; none was missed since {between.before}"
+    return f"{missed:,} missed, {len(pod_betweens) - missed:,} woken in vain since {between.before}; {message}"

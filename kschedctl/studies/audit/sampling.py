@@ -51,7 +51,9 @@ def sampling_section(audited: AuditedCluster) -> SamplingSection:
 
 def _headline(report: SamplingCosts) -> str:
     """What the profile loses that loses most; what there is to say else."""
-    measured = [each.advice.now for each in report.profiles if each.advice.now and each.advice.verdict != "idle"]
+    measured = [
+        profile.advice.now for profile in report.profiles if profile.advice.now and profile.advice.verdict != "idle"
+    ]
     if not measured:
         return report.headline[:1].lower() + report.headline[1:]
     now = max(measured, key=lambda point: point.loss)

@@ -19,7 +19,7 @@ from kschedctl.studies.audit.audited_cluster import AuditedCluster
 
 def schedulers_of_gangs(cluster: Cluster) -> frozenset[str]:
     """The names that pods of Volcano's PodGroups give: whoever made these runs a scheduler for them."""
-    groups = {(each.metadata.namespace, each.metadata.name) for each in cluster.volcano_pod_groups}
+    groups = {(group.metadata.namespace, group.metadata.name) for group in cluster.volcano_pod_groups}
     templates = cluster.pods.alive().templates if groups else ()
     return frozenset(pod.spec.scheduler_name for pod in templates if groups & set(_named(pod)))
 
@@ -95,13 +95,13 @@ def _turns(placed: Sequence[Event]) -> int:
 
 def differences(instances: Sequence[SchedulerInstance]) -> list[DifferentSetting]:
     """Versions and flags that not all instances share; "" stands for one that is not set."""
-    settings = dict.fromkeys(("version", *(flag for each in instances for flag in each.flags)))
+    settings = dict.fromkeys(("version", *(flag for instance in instances for flag in instance.flags)))
     found = []
     for setting in settings:
         values: dict[str, tuple[str, ...]] = {}
-        for each in instances:
-            value = each.version if setting == "version" else each.flags.get(setting, "")
-            values[value] = (*values.get(value, ()), each.name)
+        for instance in instances:
+            value = instance.version if setting == "version" else instance.flags.get(setting, "")
+            values[value] = (*values.get(value, ()), instance.name)
         if len(values) > 1:
             found.append(DifferentSetting(setting=setting, values=values))
     return found

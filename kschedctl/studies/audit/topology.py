@@ -89,7 +89,7 @@ def topology_section(audited: AuditedCluster, asked: TopologyScope = EVERYTHING)
     workloads = Workloads.of_view(view)
     placements = [Placement.of(DomainsOfKey.of(key, view), workloads) for key in _keys(view, asked)]
     chosen = [n for n, owner in enumerate(workloads.owners) if not asked.workloads or owner in asked.workloads]
-    promised = [each for each in promises(audited.scheduler, workloads) if each[0] in set(chosen)]
+    promised = [promise for promise in promises(audited.scheduler, workloads) if promise[0] in set(chosen)]
     alone = [each for each in _alone(placements, workloads) if each[0] in set(chosen)]
     findings = [
         *(_of_alone(each, workloads, view) for each in alone),
@@ -216,6 +216,6 @@ def _kept(constraints: int, skewed: Sequence[Finding]) -> str:
     broken = sum(each.severity != NOTE for each in skewed)
     all_ = f"{constraints:,} spread constraint{'s' * (constraints != 1)}"
     counts = ((broken, "broken"), (len(skewed) - broken, "uneven (ScheduleAnyway)"))
-    told = ", ".join(f"{number:,} {words}" for number, words in counts if number)
-    number, _, rest = told.partition(" ")
-    return f"{number} of {all_} {rest}" if told else f"{all_} kept"
+    message = ", ".join(f"{number:,} {words}" for number, words in counts if number)
+    number, _, rest = message.partition(" ")
+    return f"{number} of {all_} {rest}" if message else f"{all_} kept"

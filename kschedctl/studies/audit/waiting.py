@@ -82,7 +82,14 @@ def _events(pod: Pod, audited: AuditedCluster) -> Sequence[Event]:
 
 
 def _condition(pod: Pod) -> Condition | None:
-    return next((each for each in pod.status.conditions if each.type == CONDITION and each.status == "False"), None)
+    return next(
+        (
+            condition
+            for condition in pod.status.conditions
+            if condition.type == CONDITION and condition.status == "False"
+        ),
+        None,
+    )
 
 
 DEFAULT_GRACE_SECONDS = 30

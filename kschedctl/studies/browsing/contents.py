@@ -117,7 +117,10 @@ def _pod_of_workload(pod: Pod, zones: Mapping[str, str], causes: Mapping[str, st
 
 def changed_answer(before: Explanation, after: Explanation) -> ChangedAnswer:
     """From the pod as it is to the pod, or the cluster, as it is supposed."""
-    old, new = ({(each.plugin, each.reason): each.nodes for each in r.eliminations} for r in (before, after))
+    old, new = (
+        {(elimination.plugin, elimination.reason): elimination.nodes for elimination in r.eliminations}
+        for r in (before, after)
+    )
     reasons = (
         RefusingReason(plugin, reason, old.get((plugin, reason), 0), new.get((plugin, reason), 0))
         for plugin, reason in dict.fromkeys((*old, *new))

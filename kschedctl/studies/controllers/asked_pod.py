@@ -53,7 +53,7 @@ def siblings(pod: Pod, made: Iterable[Pod], cluster: Cluster) -> list[Pod]:
     if not groups:
         return []
     others = (each for each in made if each.key != pod.key and groups & groups_of(each))
-    return [each for each in others if cluster.pod(each.metadata.namespace, each.metadata.name) is None]
+    return [other for other in others if cluster.pod(other.metadata.namespace, other.metadata.name) is None]
 
 
 class AskedPod(NamedTuple):

@@ -146,25 +146,25 @@ def _revision(pod: Pod) -> object:
     return labels.get(TEMPLATE_HASH) or labels.get(REVISION) or pod.metadata.name
 
 
-def _fill_slots(found: Change, made: Sequence[Pod], going: Sequence[Pod], staying: Sequence[Pod]) -> None:
+def _fill_slots(change: Change, made: Sequence[Pod], going: Sequence[Pod], staying: Sequence[Pod]) -> None:
     """One pod for each slot, an empty one first."""
     wanted = {slot(pod) for pod in made}
-    found.kept = [pod for pod in staying if slot(pod) in wanted]
-    found.removed = [*going, *(pod for pod in staying if slot(pod) not in wanted)]
-    there = {slot(pod) for pod in found.kept}
-    found.new = [pod for pod in made if slot(pod) not in there]
+    change.kept = [pod for pod in staying if slot(pod) in wanted]
+    change.removed = [*going, *(pod for pod in staying if slot(pod) not in wanted)]
+    there = {slot(pod) for pod in change.kept}
+    change.new = [pod for pod in made if slot(pod) not in there]
 
 
-def _fill_up(found: Change, made: Sequence[Pod], going: Sequence[Pod], staying: Sequence[Pod]) -> None:
+def _fill_up(change: Change, made: Sequence[Pod], going: Sequence[Pod], staying: Sequence[Pod]) -> None:
     """The pods that there are stay as far as they are wanted; more of them come, or the surplus goes."""
     ranked = first_to_go(staying)
     surplus = max(len(staying) - len(made), 0)
-    found.kept = ranked[surplus:]
-    found.removed = [*first_to_go(going), *ranked[:surplus]]
-    names = {pod.key for pod in found.kept}
-    found.new = [pod for pod in made if pod.key not in names][: len(made) - len(found.kept)]
-    if found.kept and alike(made[0], found.kept[0]):
-        found.new = [_like(found.kept[0], pod) for pod in found.new]
+    change.kept = ranked[surplus:]
+    change.removed = [*first_to_go(going), *ranked[:surplus]]
+    names = {pod.key for pod in change.kept}
+    change.new = [pod for pod in made if pod.key not in names][: len(made) - len(change.kept)]
+    if change.kept and alike(made[0], change.kept[0]):
+        change.new = [_like(change.kept[0], pod) for pod in change.new]
 
 
 def alike(new: Pod, old: Pod) -> bool:

@@ -138,7 +138,7 @@ def _ephemeral_claims(pod: Pod) -> Iterator[PersistentVolumeClaim]:
             yield PersistentVolumeClaim(meta, template.spec)
 
 
-def _create_claim(claim: PersistentVolumeClaim, cluster: Cluster, found: Creation) -> None:
+def _create_claim(claim: PersistentVolumeClaim, cluster: Cluster, creation: Creation) -> None:
     """A claim of a class that does not wait for a pod is provisioned at once, on nodes that nobody knows yet."""
     if not claim_class(claim) and claim.spec.storage_class_name is None:
         default = default_class(cluster.storage_classes)
@@ -152,11 +152,13 @@ def _create_claim(claim: PersistentVolumeClaim, cluster: Cluster, found: Creatio
             replace(claim.spec, volume_name=volume.metadata.name),
             PhaseStatus("Bound"),
         )
-        found.add("PersistentVolume", volume)
+        creation.add("PersistentVolume", volume)
         where = "in its topologies" if volume.spec.node_affinity else "from every node"
         name = storage_class.metadata.name
-        found.assumed.append(f"the volume that class {name} makes for claim {claim_key(claim)} can be reached {where}")
-    found.add("PersistentVolumeClaim", claim)
+        creation.assumed.append(
+            f"the volume that class {name} makes for claim {claim_key(claim)} can be reached {where}"
+        )
+    creation.add("PersistentVolumeClaim", claim)
 
 
 def default_class(classes: Sequence[StorageClass]) -> str | None:
@@ -192,14 +194,14 @@ def _provisioned(claim: PersistentVolumeClaim, storage_class: StorageClass) -> P
 # -- devices ------------------------------------------------------------------------------------------------------
 
 
-def _with_resource_claims(pod: Pod, cluster: Cluster, found: Creation) -> Pod:
+def _with_resource_claims(pod: Pod, cluster: Cluster, creation: Creation) -> Pod:
     """The pod with the names of the claims that are made for it from templates."""
-    statuses = tuple(_resource_claims(pod, cluster, found))
+    statuses = tuple(_resource_claims(pod, cluster, creation))
     status = replace(pod.status, resource_claim_statuses=(*pod.status.resource_claim_statuses, *statuses))
     return replace(pod, status=status) if statuses else pod
 
 
-def _resource_claims(pod: Pod, cluster: Cluster, found: Creation) -> Iterator[PodResourceClaimStatus]:
+def _resource_claims(pod: Pod, cluster: Cluster, creation: Creation) -> Iterator[PodResourceClaimStatus]:
     known = {status.name for status in pod.status.resource_claim_statuses}
     meta = pod.metadata
     for reference in pod.spec.resource_claims:
@@ -209,7 +211,7 @@ def _resource_claims(pod: Pod, cluster: Cluster, found: Creation) -> Iterator[Po
         if template is not None and reference.name not in known:
             name = f"{meta.name}-{reference.name}"
             claim_meta = ObjectMeta(name, meta.namespace, owner_references=(_owned_by(pod),))
-            found.add("ResourceClaim", ResourceClaim(claim_meta, template.spec.spec))
+            creation.add("ResourceClaim", ResourceClaim(claim_meta, template.spec.spec))
             yield PodResourceClaimStatus(reference.name, name)
 
 

@@ -192,32 +192,32 @@ def _is_before(time: str, other: str) -> bool:
         return False
 
 
-def _headline(found: NotCreated) -> str:
+def _headline(not_created: NotCreated) -> str:
     """``1 of 6 pods (6 wanted, 5 there): exceeded quota: …``."""
-    newest, *others = found.failures
+    newest, *others = not_created.failures
     more = f" (and {len(others):,} more reason{'s' * (len(others) != 1)})" if others else ""
     why = f"{in_brief(newest.message) or NO_WORDS}{more}"
-    if found.past:
+    if not_created.past:
         ago = f" {newest.age} ago" if newest.age else ""
-        return f"some could not be created{ago}, {_since(found)}: {why}"
-    return f"{_number(found)}: {why}"
+        return f"some could not be created{ago}, {_since(not_created)}: {why}"
+    return f"{_number(not_created)}: {why}"
 
 
-def _number(found: NotCreated) -> str:
-    if found.object == "Job":
+def _number(not_created: NotCreated) -> str:
+    if not_created.object == "Job":
         return "its next Job"
-    if found.wanted is None:
-        return f"pods ({found.there:,} there, how many are wanted is not known)"
-    counts = f"({found.wanted:,} wanted, {found.there:,} there)"
-    if found.object != "Pod":
-        return f"its new {found.object} {counts}"
-    if not found.missing:
+    if not_created.wanted is None:
+        return f"pods ({not_created.there:,} there, how many are wanted is not known)"
+    counts = f"({not_created.wanted:,} wanted, {not_created.there:,} there)"
+    if not_created.object != "Pod":
+        return f"its new {not_created.object} {counts}"
+    if not not_created.missing:
         return f"pods of its new template {counts}"
-    return f"{found.missing:,} of {found.wanted:,} pod{'s' * (found.wanted != 1)} {counts}"
+    return f"{not_created.missing:,} of {not_created.wanted:,} pod{'s' * (not_created.wanted != 1)} {counts}"
 
 
-def _since(found: NotCreated) -> str:
+def _since(not_created: NotCreated) -> str:
     """Why that is past."""
-    if found.wanted is None or found.there < found.wanted:
+    if not_created.wanted is None or not_created.there < not_created.wanted:
         return "others were created since"
     return "all are there now"

@@ -99,8 +99,8 @@ def controls(owner: Owner, found: StoredWorkload) -> bool:
     return by is not None and Owner(by.kind, meta.namespace, by.name) == owner
 
 
-def _created(found: ApiObject) -> str:
-    return found.metadata.creation_timestamp or ""
+def _created(api_object: ApiObject) -> str:
+    return api_object.metadata.creation_timestamp or ""
 
 
 def _like(pod: Pod) -> Pod:

@@ -13,8 +13,8 @@ from kschedctl.api.workloads import CronJob
 def template_spec(workload: Any) -> PodSpec:
     """What a workload's pods are made of."""
     spec = workload.spec.job_template.spec if isinstance(workload, CronJob) else workload.spec
-    found: PodSpec = (spec.template or PodTemplateSpec()).spec
-    return found
+    pod_spec: PodSpec = (spec.template or PodTemplateSpec()).spec
+    return pod_spec
 
 
 def with_template_spec(workload: Any, pod: PodSpec) -> Struct:

@@ -124,7 +124,7 @@ def _wanted(kind: str, found: Any) -> int | None:
 
 def _wanted_by_job(job: StoredJob) -> int:
     """Side by side, and no more than are still to complete."""
-    ended = any(each.type in JOB_ENDED and each.status == "True" for each in job.status.conditions)
+    ended = any(condition.type in JOB_ENDED and condition.status == "True" for condition in job.status.conditions)
     if ended or job.spec.suspend:
         return 0
     side_by_side = 1 if job.spec.parallelism is None else job.spec.parallelism

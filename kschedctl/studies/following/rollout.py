@@ -116,12 +116,12 @@ def _created(timestamp: str | None) -> int:
 
 def _report(
     followed: _Followed,
-    found: Sequence[FollowedPlacement],
+    placements: Sequence[FollowedPlacement],
     assumed: tuple[str, ...],
     interrupted: bool,
     sampling: SampledFrom | None,
 ) -> FollowedRollout:
-    following, outcomes = followed.following, Counter(each.outcome for each in found)
+    following, outcomes = followed.following, Counter(placement.outcome for placement in placements)
     unknown = unknown_kinds((*of_cluster(following.view.cluster), *following.unknown), IN_SIMULATIONS)
     agree = outcomes[AS_REPLAYED] + outcomes[BEST_OF_A_PART]
     otherwise = sum(outcomes[outcome] for outcome in OTHERWISE)
@@ -130,7 +130,7 @@ def _report(
     return FollowedRollout(
         agree=agree,
         otherwise=otherwise,
-        placements=tuple(found),
+        placements=tuple(placements),
         assumed=assumed,
         search_start=search_start(sampling, len(following.view.nodes), 0),
         **cluster_basis(unknown, following.scheduler),
@@ -166,7 +166,7 @@ class _Followed:
             name = pod.partition("/")[0] + "/" + workload.rpartition("/")[2].rpartition(" ")[2]
             self._made.setdefault(name, []).append(self.view.pods.index[pod])
         index = self.view.pods.index
-        named = [index[pod] for pod in dict.fromkeys(each.pod for each in placements) if pod in index]
+        named = [index[pod] for pod in dict.fromkeys(placement.pod for placement in placements) if pod in index]
         self._later = self._created_later(placements, set(named))
         following.take_off([p for p in (*named, *(p for _, p, _ in self._later)) if self.view.node[p] >= 0])
         self._promised = self._promised_later(placements)
@@ -227,7 +227,7 @@ class _Followed:
         return found
 
     def _in_another_order(
-        self, number: int, position: Position, row: Row, found: FollowedPlacement
+        self, number: int, position: Position, row: Row, placement: FollowedPlacement
     ) -> FollowedPlacement:
         """What was found, unless the pod was tried a bit sooner or later than its event tells, and then agrees; else
         with the pods that were bound at about the same time and explain it."""
@@ -241,15 +241,15 @@ class _Followed:
             if again.outcome == AS_REPLAYED:
                 return replace(again, order=len(moved) if moved[0].nanoseconds > 0 else -len(moved))
         if self._in_vain == MOST_IN_VAIN:
-            return found
-        best = {Row(self.view.nodes.index[name]) for name in found.best}
+            return placement
+        best = {Row(self.view.nodes.index[name]) for name in placement.best}
         moved = overlapping(nearby, row, best, lambda moved: other(moved).outcome == AS_REPLAYED)
         self._in_vain += bool(nearby) and not moved
         if self._in_vain == MOST_IN_VAIN:
             self.notes.append(
                 f"after {MOST_IN_VAIN:,} placements that no overlapping binding explains none is looked for"
             )
-        return replace(found, overlapping=tuple(map(self._told, moved)))
+        return replace(placement, overlapping=tuple(map(self._told, moved)))
 
     def _nearby(self, number: int, position: Position) -> list[Nearby]:
         """The other pods that came at about the time of a placement, in the order of time."""
@@ -257,9 +257,11 @@ class _Followed:
         before = [Nearby(p, row, time - now) for time, p, row in self._placed[-2 * MOST_WITHIN :]]
         index, nodes = self.view.pods.index, self.view.nodes.index
         after = {
-            index[each.pod]: Nearby(index[each.pod], Row(nodes[each.node]), max(each.nanoseconds - now, 1))
-            for each in self.placements[number + 1 : number + 1 + 2 * MOST_WITHIN]
-            if each.pod in index and each.node in nodes
+            index[placement.pod]: Nearby(
+                index[placement.pod], Row(nodes[placement.node]), max(placement.nanoseconds - now, 1)
+            )
+            for placement in self.placements[number + 1 : number + 1 + 2 * MOST_WITHIN]
+            if placement.pod in index and placement.node in nodes
         }
         gone = [each for each in before if self.view.node[each.position] == each.row]
         come = [each for each in after.values() if self.view.node[each.position] < 0 and each.position != position]

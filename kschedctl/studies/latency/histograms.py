@@ -116,16 +116,16 @@ def native_quantile(q: float, buckets: Iterable[NativeBucket], count: float, tot
     return _interpolated(bucket, _part(inside, bucket.observations), known)
 
 
-def _interpolated(bucket: NativeBucket, part: float, known: Sequence[NativeBucket]) -> float:
+def _interpolated(bucket: NativeBucket, part: float, native_buckets: Sequence[NativeBucket]) -> float:
     lower, upper, _ = bucket
-    if not exponential(known):
+    if not exponential(native_buckets):
         if lower == -math.inf:
             lower = min(0.0, upper)
         return lower if upper == math.inf else lower + (upper - lower) * part
     if lower <= 0 <= upper:
-        others = [each for each in known if each != bucket]
-        lower = 0.0 if others and all(each.lower > 0 for each in others) else lower
-        upper = 0.0 if others and all(each.upper < 0 for each in others) else upper
+        others = [each for each in native_buckets if each != bucket]
+        lower = 0.0 if others and all(other.lower > 0 for other in others) else lower
+        upper = 0.0 if others and all(other.upper < 0 for other in others) else upper
         return lower + (upper - lower) * part
     low, high = math.log2(abs(lower)), math.log2(abs(upper))
     if lower > 0:

@@ -150,14 +150,14 @@ def _binding(measured: Measured, limits: LatencyLimits) -> Iterable[Verdict]:
         return _nothing("binding", "nothing was bound")
     slowest = max(found, key=lambda point: (_or_zero(found[point].quantile(0.99)), point))
     histogram = found[slowest]
-    told = f"the longest is {slowest}: {quantiles_text(histogram)}"
+    message = f"the longest is {slowest}: {quantiles_text(histogram)}"
     above = _above(histogram, limits.target)
     if not above:
-        return (_well("binding", told, above),)
+        return (_well("binding", message, above),)
     posts = measured.of(REQUESTS).get(("POST",))
     of_requests = f"; POST requests themselves: {quantiles_text(posts)}" if posts and posts.count > 0 else ""
     lever = rules.BINDING_LEVERS.get(slowest.partition(" ")[0], rules.BINDING.fix)
-    return (Verdict("binding", f"{told}{of_requests}", rules.BINDING, lever),)
+    return (Verdict("binding", f"{message}{of_requests}", rules.BINDING, lever),)
 
 
 def _client(measured: Measured, limits: LatencyLimits) -> Iterable[Verdict]:
@@ -166,10 +166,10 @@ def _client(measured: Measured, limits: LatencyLimits) -> Iterable[Verdict]:
     if not found:
         return ()
     slowest = max(found, key=lambda verb: (_or_zero(found[verb].quantile(0.99)), verb))
-    told = f"{slowest} requests are held back: {quantiles_text(found[slowest])}"
+    message = f"{slowest} requests are held back: {quantiles_text(found[slowest])}"
     if not _above(found[slowest], limits.target):
-        return (Verdict("client", told),)
-    return (Verdict("client", told, rules.CLIENT, rules.CLIENT.fix),)
+        return (Verdict("client", message),)
+    return (Verdict("client", message, rules.CLIENT, rules.CLIENT.fix),)
 
 
 def _sli(measured: Measured, limits: LatencyLimits) -> Iterable[Verdict]:
@@ -182,11 +182,11 @@ def _sli(measured: Measured, limits: LatencyLimits) -> Iterable[Verdict]:
     again = f"; {number_of(several)} of {number_of(pods)} pods needed several attempts" if several else ""
     if first is None:
         return (Verdict("pods, from queue to bound", f"none at the first attempt{again}"),)
-    told = f"at the first attempt {quantiles_text(first)}{again}"
+    message = f"at the first attempt {quantiles_text(first)}{again}"
     above = _above(first, limits.sli)
     if not above:
-        return (_well("pods, from queue to bound", told, above),)
-    return (Verdict("pods, from queue to bound", told, rules.SLI, rules.SLI.fix),)
+        return (_well("pods, from queue to bound", message, above),)
+    return (Verdict("pods, from queue to bound", message, rules.SLI, rules.SLI.fix),)
 
 
 def _results(measured: Measured, limits: LatencyLimits) -> Iterable[Verdict]:
@@ -197,23 +197,25 @@ def _results(measured: Measured, limits: LatencyLimits) -> Iterable[Verdict]:
     attempts = sum(by_result.values())
     if not attempts:
         return _nothing("results")
-    told = ", ".join(f"{number_of(count)} {result}" for result, count in sorted(by_result.items(), key=lambda r: -r[1]))
+    message = ", ".join(
+        f"{number_of(count)} {result}" for result, count in sorted(by_result.items(), key=lambda r: -r[1])
+    )
     errors, refused = by_result.get("error", 0.0), by_result.get("unschedulable", 0.0)
     if errors:
         severe = "error" if errors > attempts / 100 else ""
-        return (Verdict("results", told, rules.ERRORS, rules.ERRORS.fix, severity=severe),)
+        return (Verdict("results", message, rules.ERRORS, rules.ERRORS.fix, severity=severe),)
     if refused > attempts / 2 and refused >= limits.waiting:
-        return (Verdict("results", told, rules.REFUSED, rules.REFUSED.fix),)
-    return (Verdict("results", told),)
+        return (Verdict("results", message, rules.REFUSED, rules.REFUSED.fix),)
+    return (Verdict("results", message),)
 
 
 def _queues(measured: Measured, limits: LatencyLimits) -> Iterable[Verdict]:
     found = {queue: count for (queue,), count in measured.numbers.get(QUEUES, {}).items()}
     if not found:
         return _nothing("queues", "their lengths are not there")
-    told = ", ".join(f"{number_of(count)} {queue}" for queue, count in found.items())
+    message = ", ".join(f"{number_of(count)} {queue}" for queue, count in found.items())
     wrong = list(_long_queues(measured, limits, found))
-    return wrong or (Verdict("queues", told),)
+    return wrong or (Verdict("queues", message),)
 
 
 def _long_queues(measured: Measured, limits: LatencyLimits, found: dict[str, float]) -> Iterable[Verdict]:
@@ -221,16 +223,16 @@ def _long_queues(measured: Measured, limits: LatencyLimits, found: dict[str, flo
     spent, attempts = total_time(measured, ATTEMPTS), total_count(measured, ATTEMPTS)
     backlog = active * spent / attempts if spent and attempts else 0.0
     if active > limits.waiting and backlog > limits.backlog:
-        told = f"{number_of(active)} pods are ready: {seconds_text(backlog)} of attempts one after the other"
-        yield Verdict("queue active", told, rules.ACTIVE, rules.ACTIVE.fix)
+        message = f"{number_of(active)} pods are ready: {seconds_text(backlog)} of attempts one after the other"
+        yield Verdict("queue active", message, rules.ACTIVE, rules.ACTIVE.fix)
     if backoff > limits.waiting and backoff > active:
-        told = f"{number_of(backoff)} pods wait to be tried again, {number_of(active)} are ready"
-        yield Verdict("queue backoff", told, rules.BACKOFF, rules.BACKOFF.fix)
+        message = f"{number_of(backoff)} pods wait to be tried again, {number_of(active)} are ready"
+        yield Verdict("queue backoff", message, rules.BACKOFF, rules.BACKOFF.fix)
     pods = measured.number(CACHE, ("pods",))
     if refused > limits.waiting and (pods is None or refused > limits.unschedulable_share * pods):
         of = f", {number_of(pods)} run" if pods is not None else ""
-        told = f"{number_of(refused)} pods fit on no node{of}"
-        yield Verdict("queue unschedulable", told, rules.UNSCHEDULABLE, rules.UNSCHEDULABLE.fix)
+        message = f"{number_of(refused)} pods fit on no node{of}"
+        yield Verdict("queue unschedulable", message, rules.UNSCHEDULABLE, rules.UNSCHEDULABLE.fix)
 
 
 def _flushed(measured: Measured, limits: LatencyLimits) -> Iterable[Verdict]:
@@ -239,8 +241,8 @@ def _flushed(measured: Measured, limits: LatencyLimits) -> Iterable[Verdict]:
         return ()
     if not count:
         return (Verdict("wake-ups", "no pod that fitted had to wait for the flush after five minutes"),)
-    told = f"{number_of(count)} pods fitted, and were only tried again by the flush after five minutes"
-    return (Verdict("wake-ups", told, rules.FLUSHED, rules.FLUSHED.fix),)
+    message = f"{number_of(count)} pods fitted, and were only tried again by the flush after five minutes"
+    return (Verdict("wake-ups", message, rules.FLUSHED, rules.FLUSHED.fix),)
 
 
 def _preemption(measured: Measured, limits: LatencyLimits) -> Iterable[Verdict]:
@@ -249,24 +251,24 @@ def _preemption(measured: Measured, limits: LatencyLimits) -> Iterable[Verdict]:
         return _nothing("preemption")
     won = victims.count if victims is not None else 0.0
     evicted = f", {number_of(victims.total)} victims" if victims is not None and won else ""
-    told = f"{number_of(tried)} attempts, {number_of(won)} with victims{evicted}"
+    message = f"{number_of(tried)} attempts, {number_of(won)} with victims{evicted}"
     failed = measured.number(PREEMPTION_CALLS, ("error",))
     if failed:
-        return (Verdict("preemption", f"{told}; {number_of(failed)} failed", rules.EVICTING, rules.EVICTING.fix),)
+        return (Verdict("preemption", f"{message}; {number_of(failed)} failed", rules.EVICTING, rules.EVICTING.fix),)
     if tried >= limits.waiting and won < tried / 10:
-        return (Verdict("preemption", told, rules.VAIN, rules.VAIN.fix),)
-    return (Verdict("preemption", told),)
+        return (Verdict("preemption", message, rules.VAIN, rules.VAIN.fix),)
+    return (Verdict("preemption", message),)
 
 
 def _cache(measured: Measured, limits: LatencyLimits) -> Iterable[Verdict]:
     found = {kind: count for (kind,), count in measured.numbers.get(CACHE, {}).items()}
     if not found:
         return _nothing("cache", "its size is not there")
-    told = ", ".join(f"{number_of(count)} {kind.replace('_', ' ')}" for kind, count in sorted(found.items()))
+    message = ", ".join(f"{number_of(count)} {kind.replace('_', ' ')}" for kind, count in sorted(found.items()))
     assumed, pods = found.get("assumed_pods", 0.0), found.get("pods", 0.0)
     if assumed > limits.waiting and assumed > limits.assumed_share * pods:
-        return (Verdict("cache", told, rules.ASSUMED, rules.ASSUMED.fix),)
-    return (Verdict("cache", told),)
+        return (Verdict("cache", message, rules.ASSUMED, rules.ASSUMED.fix),)
+    return (Verdict("cache", message),)
 
 
 def _hints(measured: Measured, limits: LatencyLimits) -> Iterable[Verdict]:
@@ -276,21 +278,21 @@ def _hints(measured: Measured, limits: LatencyLimits) -> Iterable[Verdict]:
     counts: dict[str, float] = {}
     for (_, _, hint), histogram in found.items():
         counts[hint] = counts.get(hint, 0.0) + histogram.count
-    told = ", ".join(f"{number_of(count)} {hint}" for hint, count in sorted(counts.items()))
+    message = ", ".join(f"{number_of(count)} {hint}" for hint, count in sorted(counts.items()))
     failing = sorted({plugin for plugin, _, hint in found if hint == "Error" and found[plugin, _, hint].count})
     if failing:
-        return (Verdict("hints", f"{told}: of {', '.join(failing)}", rules.HINTS, rules.HINTS.fix),)
-    return (Verdict("hints", told),)
+        return (Verdict("hints", f"{message}: of {', '.join(failing)}", rules.HINTS, rules.HINTS.fix),)
+    return (Verdict("hints", message),)
 
 
 def _in_flight(measured: Measured, limits: LatencyLimits) -> Iterable[Verdict]:
     events = measured.total(IN_FLIGHT)
     if events is None:
         return _nothing("events in flight")
-    told = f"{number_of(events)} are kept for pods that are being tried"
+    message = f"{number_of(events)} are kept for pods that are being tried"
     if events > limits.in_flight:
-        return (Verdict("events in flight", told, rules.EVENTS, rules.EVENTS.fix),)
-    return (Verdict("events in flight", told),)
+        return (Verdict("events in flight", message, rules.EVENTS, rules.EVENTS.fix),)
+    return (Verdict("events in flight", message),)
 
 
 def quantiles_text(histogram: Histogram) -> str:

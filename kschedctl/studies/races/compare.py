@@ -58,22 +58,22 @@ def _run(setting: Setting, draws: Draws, ttls: Sequence[float]) -> list[RaceCoun
 
 
 def _result(setting: Setting, expiry: str, ttl: float, counts: Sequence[RaceCounts]) -> RaceResult:
-    pods = sum(each.assumed for each in counts)
-    shares = [each.double_booked / max(each.assumed, 1) for each in counts]
-    double_booked = sum(each.double_booked for each in counts)
+    pods = sum(count.assumed for count in counts)
+    shares = [count.double_booked / max(count.assumed, 1) for count in counts]
+    double_booked = sum(count.double_booked for count in counts)
     return RaceResult(
         nodes=setting.nodes,
         pods_per_second=setting.rate,
         expiry=expiry,
         ttl_seconds=None if ttl == FOREVER else ttl,
         pods=pods,
-        expired=sum(each.expired for each in counts),
+        expired=sum(count.expired for count in counts),
         expected_expired=pods * (0.0 if ttl == FOREVER else setting.informer.beyond(ttl)),
         double_booked=double_booked,
         share=double_booked / max(pods, 1),
         least_share=min(shares),
         most_share=max(shares),
-        waiting=sum(each.waiting for each in counts),
+        waiting=sum(count.waiting for count in counts),
     )
 
 

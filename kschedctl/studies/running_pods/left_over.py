@@ -36,7 +36,7 @@ def _is_refused(template: Pod) -> bool:
 
 def _gone(cluster: Cluster) -> Counter[str]:
     """How many pods that are no longer there were refused, by reason."""
-    names = {(each.reason, each.involved_object.namespace, each.involved_object.name) for each in cluster.events}
+    names = {(event.reason, event.involved_object.namespace, event.involved_object.name) for event in cluster.events}
     return Counter(reason for reason, *key in names if is_refusal(reason) and cluster.pods.row(key[0], key[1]) is None)
 
 
@@ -74,7 +74,7 @@ def _orphaned(table: PodTable, rows: Rows) -> OrphanedPods:
     return OrphanedPods(
         node=table.node.of(int(rows[0])),
         pods=len(rows),
-        leaving=sum(each.metadata.deletion_timestamp is not None for each in templates),
+        leaving=sum(template.metadata.deletion_timestamp is not None for template in templates),
         examples=tuple(table[row].key for row in rows[:SHOWN].tolist()),
     )
 

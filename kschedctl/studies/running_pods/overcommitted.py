@@ -35,9 +35,9 @@ def overcommitted(view: Fork) -> Iterator[OvercommittedNode]:
 
 
 def _of_node(view: Fork, row: Row, column: int, resource: str) -> OvercommittedNode:
-    pods = [each for each in _pods(view, row, column) if each.requests]
+    pods = [pod for pod in _pods(view, row, column) if pod.requests]
     allocatable = int(view.allocatable[row, column])
-    known = all(each.nanoseconds is not None for each in pods)
+    known = all(pod.nanoseconds is not None for pod in pods)
     ordered = sorted(pods, key=lambda each: each.nanoseconds if known else each.requests)  # type: ignore[return-value, arg-type]
     sums = np.cumsum([each.requests for each in ordered])
     first = int(np.argmax(sums > allocatable))

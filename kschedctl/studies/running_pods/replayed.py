@@ -77,7 +77,7 @@ class _PodsOfInfo(NamedTuple):
 def replayed(scheduler: Scheduler, progress: Progress = UNSEEN) -> Replayed:
     """All bound pods that the scheduler places, and that are to stay."""
     view = scheduler.view
-    found: list[Misplaced] = []
+    misplaceds: list[Misplaced] = []
     unknown: list[Unknown] = []
     judged = others = 0
     groups = list(_groups(view))
@@ -89,15 +89,15 @@ def replayed(scheduler: Scheduler, progress: Progress = UNSEEN) -> Replayed:
             others += len(group.positions)
             continue
         judged += len(group.positions)
-        found += _clashing(group, view)
-        found += _tainted(group, view, scheduler.gates.enabled("TaintTolerationComparisonOperators"))
+        misplaceds += _clashing(group, view)
+        misplaceds += _tainted(group, view, scheduler.gates.enabled("TaintTolerationComparisonOperators"))
         names = _with_a_say(group.info, framework, view)
         if names:
             asked, unknowns = scheduler.framework_for(group.info, view)
             unknown += (each for each in unknowns if each.plugin in names)
             plugins = [asked.plugins[name] for name in names if name in asked.plugins] if asked else []
-            found += _refused(plugins, group, view)
-    return Replayed(_together(found), judged, others, unknown_kinds(unknown, WHEN_SCHEDULABLE))
+            misplaceds += _refused(plugins, group, view)
+    return Replayed(_together(misplaceds), judged, others, unknown_kinds(unknown, WHEN_SCHEDULABLE))
 
 
 def _groups(view: Fork) -> Iterator[_PodsOfInfo]:
@@ -124,7 +124,7 @@ def _with_a_say(info: PodInfo, framework: Framework, view: Fork) -> Sequence[str
     spec, names = info.spec, []
     if spec.node_selector or (spec.affinity and spec.affinity.node_affinity) or _added_affinity(framework):
         names.append(AFFINITY)
-    if any(each.when_unsatisfiable == "DoNotSchedule" for each in spec.topology_spread_constraints):
+    if any(constraint.when_unsatisfiable == "DoNotSchedule" for constraint in spec.topology_spread_constraints):
         names.append(SPREAD)
     if info.required_affinity or info.required_anti_affinity:
         names.append(PODS)
@@ -199,10 +199,10 @@ def _is_state(taint: Taint) -> bool:
     return taint.effect == NOT_WELCOME and (taint.key == UNSCHEDULABLE.key or taint.key.startswith(STATES))
 
 
-def _together(found: Sequence[Misplaced]) -> tuple[Misplaced, ...]:
+def _together(misplaceds: Sequence[Misplaced]) -> tuple[Misplaced, ...]:
     """One for all pods of which the same is said, the most pods first."""
     groups: dict[tuple[str, str], list[Rows]] = {}
-    for each in found:
-        groups.setdefault((each.refuses, each.reason), []).append(each.positions)
+    for misplaced in misplaceds:
+        groups.setdefault((misplaced.refuses, misplaced.reason), []).append(misplaced.positions)
     joined = (Misplaced(*key, np.unique(np.concatenate(positions))) for key, positions in groups.items())
     return tuple(sorted(joined, key=lambda each: -len(each.positions)))

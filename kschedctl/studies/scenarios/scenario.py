@@ -74,8 +74,8 @@ def load_scenario(document: JsonObject, where: str = "") -> Scenario:
     if error is not None:
         path = list(error.absolute_path)
         raise InputError(_words(_told(error, len(path) == 2), path, document), where=where)
-    found: Scenario = from_builtins(document, Scenario)
-    return found
+    scenario: Scenario = from_builtins(document, Scenario)
+    return scenario
 
 
 def _told(error: Any, of_a_step: bool) -> str:

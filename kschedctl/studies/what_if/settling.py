@@ -70,12 +70,12 @@ def driven_away_too(simulation: Simulation, latest: list[Outcome]) -> list[Outco
     Those that fit nowhere come last, each once. Each preemption's victims have a lower priority than who preempts, or
     may themselves drive others away a few times only, so that it ends.
     """
-    found: list[Outcome] = []
+    outcomes: list[Outcome] = []
     while not simulation.interrupted and (back := come_back(simulation, victims(latest))):
-        found += [outcome for outcome in latest if outcome.row >= 0]
+        outcomes += [outcome for outcome in latest if outcome.row >= 0]
         there = (outcome.position for outcome in latest if outcome.row < 0)
         latest = simulation.schedule([*(position for position in there if position not in simulation.gone), *back])
-    return simulation.explained(found + latest)
+    return simulation.explained(outcomes + latest)
 
 
 def victims(outcomes: Iterable[Outcome]) -> list[Position]:
