@@ -24,8 +24,8 @@ from kschedctl.errors import UsageError
 from kschedctl.reports.explanations import FINE
 from kschedctl.reports.remedies import Remedies, RemediesOfMany
 from kschedctl.studies.controllers.asked_pod import AskedPod
-from kschedctl.studies.remedies.kinds import KINDS
 from kschedctl.studies.remedies.many import remedies_of_many
+from kschedctl.studies.remedies.prices import PRICES
 from kschedctl.studies.remedies.remedies import remedies_of
 from kschedctl.studies.remedies.search import RemedyWishes
 
@@ -124,11 +124,11 @@ def _of_many(inquiry: Inquiry, scope: Scope, wishes: RemedyWishes) -> tuple[Reme
 
 def _kinds(text: str, option_name: str) -> frozenset[str]:
     """Kinds of changes, in any case. Raises UsageError for one that there is not."""
-    known = {kind.lower(): kind for kind in KINDS}
+    known = {kind.lower(): kind for kind in PRICES}
     words = [word.strip() for word in text.split(",") if word.strip()]
     for word in words:
         if word.lower() not in known:
             raise UsageError(
-                f'{option_name}: no kind of change "{word}"', hint=f"there are: {', '.join(sorted(KINDS))}"
+                f'{option_name}: no kind of change "{word}"', hint=f"there are: {', '.join(sorted(PRICES))}"
             )
     return frozenset(known[word.lower()] for word in words)

@@ -14,8 +14,6 @@ from __future__ import annotations
 
 from enum import IntEnum
 
-from kschedctl.studies.remedies.kinds import KINDS
-
 
 class Price(IntEnum):
     """The steps, the cheapest first."""
@@ -111,4 +109,4 @@ OF_KINDS = {
 }
 """What a change of a kind costs where its way says nothing else of it."""
 PRICES = {kind: price for price, kinds in OF_KINDS.items() for kind in kinds}
-assert PRICES.keys() == KINDS.keys(), PRICES.keys() ^ KINDS.keys()
+"""Kind of change, by which people choose among them, -> what it costs."""

@@ -6,7 +6,7 @@ import pytest
 from command_worlds import World, worlds
 from operators import Operator
 
-from kschedctl.studies.remedies.kinds import KINDS
+from kschedctl.studies.remedies.prices import PRICES
 
 WORLDS: dict[str, World] = dict(worlds())
 
@@ -38,4 +38,4 @@ def test_every_kind_is_made_in_some_cluster() -> None:
     made: set[str] = set()
     for world in WORLDS.values():
         made.update(kind for remedy in Operator(world).told().remedies for kind in remedy.kinds)
-    assert made == KINDS.keys()
+    assert made == PRICES.keys()

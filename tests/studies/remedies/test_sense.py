@@ -7,8 +7,7 @@ from small import HOSTNAME, Json, node, pod
 
 from kschedctl import Cluster, remedies
 from kschedctl.reports.remedies import Remedy
-from kschedctl.studies.remedies.kinds import KINDS
-from kschedctl.studies.remedies.prices import OF_KINDS
+from kschedctl.studies.remedies.prices import OF_KINDS, PRICES
 from kschedctl.studies.remedies.search import RemedyWishes
 
 ARCH, OS = "kubernetes.io/arch", "kubernetes.io/os"
@@ -36,7 +35,7 @@ def of_arch(name: str, arch: str, os: str = "linux") -> Json:
 
 
 def test_every_kind_has_one_price() -> None:
-    assert sorted(kind for of_price in OF_KINDS.values() for kind in of_price) == sorted(KINDS)
+    assert sorted(kind for of_price in OF_KINDS.values() for kind in of_price) == sorted(PRICES)
 
 
 @pytest.mark.parametrize(("key", "value"), [(ARCH, "arm64"), (OS, "windows")])
