@@ -8,9 +8,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from copy import copy
 from functools import cached_property
-from typing import Any
 
-from kschedctl.api.json_values import objects_at
+from kschedctl.api.json_values import JsonObject, objects_at
 from kschedctl.api.objects import Pod, PodSpec
 from kschedctl.api.pod_requests import Options
 from kschedctl.cluster import Cluster
@@ -232,7 +231,7 @@ class Scheduler:
         return run_cycle(framework, PodInfo(pod, self.view.settings.requests), self.view)
 
 
-def _is_ignorable(extender: Mapping[str, Any]) -> bool:
+def _is_ignorable(extender: JsonObject) -> bool:
     return bool(extender.get("ignorable"))
 
 

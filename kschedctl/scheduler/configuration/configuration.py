@@ -10,6 +10,7 @@ from typing import Any
 
 import msgspec
 
+from kschedctl.api.json_values import Json, JsonObject
 from kschedctl.api.labels import aggregate
 from kschedctl.api.objects import Struct
 from kschedctl.errors import ConfigurationError
@@ -51,7 +52,7 @@ class SchedulerConfiguration(Struct, frozen=True):
 
 
 def load_configuration(
-    document: Mapping[str, Any] | None,
+    document: JsonObject | None,
     gates: FeatureGates,
     registered: Mapping[str, Declaration] = NO_REGISTRATIONS,
     *,
@@ -73,7 +74,7 @@ def load_configuration(
 
 
 def _load(
-    document: Mapping[str, Any] | None,
+    document: JsonObject | None,
     gates: FeatureGates,
     registered: Mapping[str, Declaration],
     *,
@@ -136,7 +137,7 @@ def _profile(
         raise ConfigurationError(error.what, where=where) from None
 
 
-def _typed(name: str, document: Any, into: type[Struct] | None, gates: FeatureGates) -> Any:
+def _typed(name: str, document: Json, into: type[Struct] | None, gates: FeatureGates) -> Any:
     """The arguments of another package's plugin as it declares them. Raises ConfigurationError where they are none."""
     if into is None:
         return document

@@ -12,6 +12,7 @@ from typing import Any
 
 import msgspec
 
+from kschedctl.api.json_values import Json, JsonObject
 from kschedctl.api.kube_version import NEWEST_MINOR
 from kschedctl.api.objects import Struct
 from kschedctl.errors import ConfigurationError
@@ -84,7 +85,7 @@ class KubeSchedulerConfiguration(Struct, frozen=True):
     delay_cache_until_active: bool = False
 
 
-def parse_document(document: Mapping[str, Any], minor: int = NEWEST_MINOR) -> KubeSchedulerConfiguration:
+def parse_document(document: JsonObject, minor: int = NEWEST_MINOR) -> KubeSchedulerConfiguration:
     """The document, with the plugins' arguments decoded.
 
     Raises ConfigurationError for all that is not strictly one in this minor version.
@@ -125,7 +126,7 @@ def _profile_with_defaults(profile: KubeSchedulerProfile, gates: FeatureGates) -
     return msgspec.structs.replace(profile, plugins=plugins, plugin_config=defaulted)
 
 
-def _defaulted(args: Any, gates: FeatureGates) -> Any:
+def _defaulted(args: object, gates: FeatureGates) -> object:
     return args.with_defaults(gates) if isinstance(args, PluginArgs) else args
 
 
@@ -153,7 +154,7 @@ def _decode_args(config: PluginConfig, path: str, minor: int) -> tuple[Any, list
     return args, [f"{decoding}: strict decoding error: {', '.join(unknown)}"] if unknown else []
 
 
-def typed_args(document: Any, into: type[Struct], path: str, minor: int) -> tuple[Any, list[str]]:
+def typed_args(document: Json, into: type[Struct], path: str, minor: int) -> tuple[Any, list[str]]:
     """The arguments that stand at ``path`` (None: there are none), and what is unknown in them.
 
     Raises ConfigurationError for a wrong type.
@@ -164,7 +165,7 @@ def typed_args(document: Any, into: type[Struct], path: str, minor: int) -> tupl
     return decode(body, into, path), unknown_fields(body, into, minor)
 
 
-def _check_args_kind(name: str, document: Mapping[str, Any], path: str, minor: int) -> None:
+def _check_args_kind(name: str, document: JsonObject, path: str, minor: int) -> None:
     kind, version = str(document.get("kind") or f"{name}Args"), document.get("apiVersion") or API_VERSION
     if version != API_VERSION or kind.removesuffix("Args") not in args_types(minor):
         what = f'decoding args for plugin {name}: no kind "{kind}" is registered for version "{version}"'

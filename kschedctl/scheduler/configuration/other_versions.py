@@ -7,9 +7,10 @@ the configuration is loaded.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from kschedctl.api.decoding import fields_not_in
+from kschedctl.api.json_values import Json, JsonObject
 from kschedctl.api.kinds import fate
 from kschedctl.api.kube_version import OLDEST_MINOR
 from kschedctl.scheduler.configuration.document import KIND, KubeSchedulerConfiguration
@@ -31,7 +32,7 @@ class OfOtherVersion(NamedTuple):
         return f"{self.name} {self.what}"
 
 
-def of_other_versions(document: Mapping[str, Any] | None, minor: int) -> Iterator[OfOtherVersion]:
+def of_other_versions(document: JsonObject | None, minor: int) -> Iterator[OfOtherVersion]:
     """All of it in a document, of whatever form that may be."""
     if not isinstance(document, Mapping):
         return
@@ -46,7 +47,7 @@ def of_other_versions(document: Mapping[str, Any] | None, minor: int) -> Iterato
         yield from _of_arguments(profile, ("profiles", i), minor)
 
 
-def _of_plugins(profile: Mapping[str, Any], path: Path, minor: int) -> Iterator[OfOtherVersion]:
+def _of_plugins(profile: JsonObject, path: Path, minor: int) -> Iterator[OfOtherVersion]:
     plugins = profile.get("plugins")
     for point, plugin_set in plugins.items() if isinstance(plugins, Mapping) else ():
         for how in ("enabled", "disabled"):
@@ -57,7 +58,7 @@ def _of_plugins(profile: Mapping[str, Any], path: Path, minor: int) -> Iterator[
                     yield OfOtherVersion((*path, "plugins", point, how, j, "name"), name, what)
 
 
-def _of_arguments(profile: Mapping[str, Any], path: Path, minor: int) -> Iterator[OfOtherVersion]:
+def _of_arguments(profile: JsonObject, path: Path, minor: int) -> Iterator[OfOtherVersion]:
     for j, config in enumerate(_objects(profile, "pluginConfig")):
         at, name = (*path, "pluginConfig", j), str(config.get("name"))
         declared = IN_TREE.get(name)
@@ -90,7 +91,7 @@ def _of_point(name: str, point: str, minor: int) -> str:
     return f"needs 1.{since} at {point}" if since > minor else ""
 
 
-def _objects(value: Any, key: str) -> list[Mapping[str, Any]]:
+def _objects(value: Json, key: str) -> list[JsonObject]:
     """The objects of a list; what is none counts as an empty one."""
     found = value.get(key) if isinstance(value, Mapping) else None
     return [item if isinstance(item, Mapping) else {} for item in found] if isinstance(found, list) else []

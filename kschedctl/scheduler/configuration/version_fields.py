@@ -12,6 +12,7 @@ from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from functools import cache
 from typing import Any, NamedTuple
 
+from kschedctl.api.json_values import Json, JsonObject
 from kschedctl.api.kinds import first_minor
 from kschedctl.api.kube_version import NEWEST_MINOR, OLDEST_MINOR
 from kschedctl.api.objects import PodSpec
@@ -181,7 +182,7 @@ KINDS = {"device_taint_rules": "DeviceTaintRule", "pod_groups": "PodGroup"}
 _OTHERS = {kind: FIELDS_OF_CLUSTER[kind] for kind in FIELDS if kind in FIELDS_OF_CLUSTER and kind != "Pod"}
 
 
-def unread(kind: str, document: Mapping[str, Any], gates: FeatureGates) -> Iterator[tuple[Path, VersionedField]]:
+def unread(kind: str, document: JsonObject, gates: FeatureGates) -> Iterator[tuple[Path, VersionedField]]:
     """The fields of an object that a version with these gates does not store; of those in one of them only that one.
 
     >>> document = {"spec": {"volumes": [{"name": "v", "image": {"reference": "i"}}]}}
@@ -255,7 +256,7 @@ def _attributes(struct: Hashable) -> Mapping[str, str]:
     return dict(zip(names, getattr(struct, "__struct_fields__", ()), strict=True))
 
 
-def _found(value: Any, steps: Sequence[str], at: Path) -> Iterator[Path]:
+def _found(value: Json, steps: Sequence[str], at: Path) -> Iterator[Path]:
     """Where the field stands that the steps lead to, once for each item of the lists on the way."""
     if not steps:
         if value not in (None, "", [], {}):

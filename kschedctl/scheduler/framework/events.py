@@ -10,6 +10,7 @@ from enum import IntFlag, StrEnum
 from functools import cache, partial
 from typing import Any, NamedTuple
 
+from kschedctl.api.json_values import Json, JsonObject
 from kschedctl.api.kinds import KINDS
 from kschedctl.api.kube_version import ByVersion
 from kschedctl.scheduler.framework.feature_gates import FeatureGates
@@ -96,7 +97,7 @@ class ChangedObject(NamedTuple):
     kind: str
     old: Any
     new: Any
-    documents: tuple[Mapping[str, Any], Mapping[str, Any]] | None = None
+    documents: tuple[JsonObject, JsonObject] | None = None
 
     @property
     def object(self) -> Any:
@@ -209,19 +210,19 @@ def _as_if_added(hint: HintFunction, info: PodInfo, change: ChangedObject, view:
     return hint(info, change if change.new is None else ChangedObject(change.kind, None, change.new), view)
 
 
-def _field(value: Any, path: tuple[str, ...]) -> Any:
+def _field(value: object, path: tuple[str, ...]) -> object:
     for name in path:
         value = getattr(value, name)
     return value
 
 
-def _part(document: Any, path: tuple[str, ...]) -> Any:
+def _part(document: Json, path: tuple[str, ...]) -> Json:
     for name in path:
         document = document.get(_camel(name)) if isinstance(document, Mapping) else None
     return document
 
 
-def _texts(document: Any) -> dict[str, str]:
+def _texts(document: Json) -> dict[str, str]:
     """Labels or annotations as Go reads them: an empty value is one, null is like it."""
     return {key: value or "" for key, value in document.items()} if isinstance(document, Mapping) else {}
 
@@ -231,7 +232,7 @@ def _camel(name: str) -> str:
     return first + "".join(word.capitalize() for word in rest)
 
 
-def _without_empty(value: Any) -> Any:
+def _without_empty(value: Json) -> Json:
     """Nulls, empty texts, lists and objects removed at every depth; None for what is nothing else."""
     if isinstance(value, Mapping):
         found = {key: kept for key, inner in value.items() if (kept := _without_empty(inner)) is not None}

@@ -7,12 +7,12 @@ What they print goes to stderr, since stdout is for answers.
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import redirect_stdout
 from dataclasses import replace
 from functools import partial
 from importlib.metadata import EntryPoint, entry_points
-from typing import Any, get_args
+from typing import Any, TypeVar, get_args
 
 import msgspec
 import numpy as np
@@ -46,7 +46,12 @@ from kschedctl.scheduler.framework.extension_points import EXTENSION_POINTS, poi
 from kschedctl.scheduler.framework.feature_gates import FeatureGates
 from kschedctl.scheduler.registry.facts import AnyFact
 from kschedctl.scheduler.registry.in_tree import IN_TREE
+from kschedctl.snapshot.fork import Fork
+from kschedctl.snapshot.pod_info import PodInfo
 
+Texts = TypeVar("Texts", bound=Iterable[object])
+Method = Callable[..., Any]
+"""Of a plugin, which may answer with anything."""
 ENTRY_POINTS = "kschedctl.plugins"
 """The entry-point group: name -> a class with the declarations of ``DeclaredPlugin``, derived from it or not, or a
 factory with these attributes. Without a ``make`` it is itself called with what ``make`` gets."""
@@ -119,7 +124,7 @@ def _declaration(point: EntryPoint) -> Declaration:
     loaded: tuple[Declaration, Any] = _guarded(_loaded, f"{what} cannot be loaded")(point)
     declared, target = loaded
 
-    def make(args: Any, gates: FeatureGates) -> Plugin | None:
+    def make(args: object, gates: FeatureGates) -> Plugin | None:
         plugin = getattr(target, "make", target)(args, gates)
         if plugin is None:
             return None
@@ -148,7 +153,7 @@ def _loaded(point: EntryPoint) -> tuple[Declaration, Any]:
     return Declaration(point.name, points, kinds=kinds, args_type=args_type), target
 
 
-def _halves(target: Any) -> str:
+def _halves(target: object) -> str:
     """What is wrong with a plugin that has some of the methods of an extension point, which would never be called."""
     for name, point in EXTENSION_POINTS.items():
         missing = [method for method in point.methods if not callable(getattr(target, method, None))]
@@ -158,7 +163,7 @@ def _halves(target: Any) -> str:
     return ""
 
 
-def _names(target: Any, attribute: str, known: Collection[str]) -> frozenset[str]:
+def _names(target: object, attribute: str, known: Collection[str]) -> frozenset[str]:
     """What it declares there. Raises TypeError for names that are not known."""
     found = getattr(target, attribute, ())
     if isinstance(found, str) or (unknown := sorted(set(found) - set(known))):
@@ -166,13 +171,13 @@ def _names(target: Any, attribute: str, known: Collection[str]) -> frozenset[str
     return frozenset(found)
 
 
-def _answerable(plugin: Any, declared: Declaration, what: str) -> Plugin:
+def _answerable(plugin: Plugin, declared: Declaration, what: str) -> Plugin:
     """The plugin under the name by which it is registered, each of its methods guarded."""
-    checks: dict[str, Callable[..., Any]] = {method: _typed(method) for method in ANSWERS}
+    checks: dict[str, Method] = {method: _typed(method) for method in ANSWERS}
     checks |= {method: _scores(argument) for method, argument in SCORES.items()}
     checks |= {"dependencies": _dependencies, "reserve": _changes, "release": _changes}
     checks |= {"events_to_register": partial(_events, what), "filter": partial(_rejections, what)}
-    members: dict[str, Any] = {
+    members: dict[str, object] = {
         method: staticmethod(_guarded(_checked(getattr(plugin, method), check), f"{what} fails in {method}", method))
         for method, check in checks.items()
         if callable(getattr(plugin, method, None))
@@ -186,11 +191,11 @@ def _answerable(plugin: Any, declared: Declaration, what: str) -> Plugin:
     return made
 
 
-def _guarded(method: Callable[..., Any], what: str, name: str = "") -> Callable[..., Any]:
+def _guarded(method: Method, what: str, name: str = "") -> Method:
     """Every fault but the PluginError that a method may raise becomes a ThirdPartyError."""
     expected = PluginError if name not in NO_ERRORS else ThirdPartyError
 
-    def call(*arguments: Any) -> Any:
+    def call(*arguments: object) -> object:
         try:
             with redirect_stdout(sys.stderr):
                 return method(*arguments)
@@ -202,14 +207,14 @@ def _guarded(method: Callable[..., Any], what: str, name: str = "") -> Callable[
     return call
 
 
-def _checked(method: Callable[..., Any], check: Callable[..., Any]) -> Callable[..., Any]:
+def _checked(method: Method, check: Method) -> Method:
     return lambda *arguments: check(method(*arguments), *arguments)
 
 
-def _typed(method: str) -> Callable[..., Any]:
+def _typed(method: str) -> Method:
     answer = ANSWERS[method]
 
-    def check(found: Any, *_: Any) -> Any:
+    def check(found: object, *_: object) -> object:
         if not isinstance(found, answer):
             raise TypeError(f"it answers with {type(found).__name__}, not with {answer.__name__}")
         status = getattr(found, "status", found)
@@ -223,7 +228,7 @@ def _typed(method: str) -> Callable[..., Any]:
     return check
 
 
-def _said(method: str, code: Any, reasons: Any) -> None:
+def _said(method: str, code: object, reasons: Iterable[object]) -> None:
     """Raises TypeError for codes and reasons that mean nothing there."""
     if not isinstance(code, Code) or code not in CODES[method]:
         known = ", ".join(sorted(CODES[method]))
@@ -231,16 +236,16 @@ def _said(method: str, code: Any, reasons: Any) -> None:
     _texts(reasons, "reasons")
 
 
-def _texts(found: Any, what: str) -> Any:
+def _texts(found: Texts, what: str) -> Texts:
     if isinstance(found, str) or not all(isinstance(each, str) for each in found):
         raise TypeError(f"its {what} are {found!r:.80}, not several texts")
     return found
 
 
-def _scores(argument: int) -> Callable[..., Any]:
+def _scores(argument: int) -> Method:
     """One whole number for each node."""
 
-    def check(found: Any, *arguments: Any) -> Any:
+    def check(found: object, *arguments: Any) -> object:
         nodes = len(arguments[argument])
         if not _is_column(found, nodes, "i"):
             raise TypeError(f"it answers with {_shown(found)}, not with one integer for each of {nodes} nodes")
@@ -249,7 +254,9 @@ def _scores(argument: int) -> Callable[..., Any]:
     return check
 
 
-def _rejections(what: str, found: Any, info: Any, view: Any, *_: Any) -> Iterator[Rejection]:
+def _rejections(
+    what: str, found: Iterable[Rejection] | None, info: PodInfo, view: Fork, *_: object
+) -> Iterator[Rejection]:
     rejections, nodes = list(found or ()), len(view.nodes)
     for each in rejections:
         if not isinstance(each, Rejection):
@@ -267,17 +274,17 @@ def _rejections(what: str, found: Any, info: Any, view: Any, *_: Any) -> Iterato
     )
 
 
-def _is_column(found: Any, nodes: int, kind: str) -> bool:
+def _is_column(found: object, nodes: int, kind: str) -> bool:
     return isinstance(found, np.ndarray) and (found.shape, found.dtype.kind) == ((nodes,), kind)
 
 
-def _fact(found: Any, *_: Any) -> Any:
+def _fact(found: object, *_: object) -> object:
     if not isinstance(found, (str, type(None), *get_args(AnyFact))):
         raise TypeError(f"it answers with {type(found).__name__}, not with words")
     return found
 
 
-def _dependencies(found: Any, *_: Any) -> Iterator[Dependency]:
+def _dependencies(found: Iterable[Dependency], *_: object) -> Iterator[Dependency]:
     dependencies = list(found)
     for each in dependencies:
         if not isinstance(each, Dependency):
@@ -285,7 +292,7 @@ def _dependencies(found: Any, *_: Any) -> Iterator[Dependency]:
     return iter(dependencies)
 
 
-def _events(what: str, found: Any, *_: Any) -> Iterator[ClusterEventWithHint]:
+def _events(what: str, found: Iterable[ClusterEventWithHint] | None, *_: object) -> Iterator[ClusterEventWithHint]:
     events = list(found or ())
     for each in events:
         if not isinstance(each, ClusterEventWithHint) or each.kind not in RESOURCES:
@@ -299,7 +306,7 @@ def _hint(hint: HintFunction, what: str) -> HintFunction:
     return lambda *arguments: bool(guarded(*arguments))
 
 
-def _changes(found: Any, *_: Any) -> Changes:
+def _changes(found: object, *_: object) -> Changes:
     if not isinstance(found, Mapping):
         raise TypeError(f"it answers with {_shown(found)}, not with a mapping of kinds to objects")
     if others := sorted(map(str, found.keys() - RESERVED_KINDS)):
@@ -310,5 +317,5 @@ def _changes(found: Any, *_: Any) -> Changes:
     return found
 
 
-def _shown(found: Any) -> str:
+def _shown(found: object) -> str:
     return f"{found.dtype} {found.shape}" if isinstance(found, np.ndarray) else type(found).__name__

@@ -9,12 +9,13 @@ Upstream: pkg/noderesourcetopology/cache/{overreserve,store,foreign_pods}.go of 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from kschedctl.api.arrays import Amounts, Bools, Rows
+from kschedctl.api.json_values import JsonObject, object_at, objects_at, text_at
 from kschedctl.api.objects import NodeResourceTopology, Pod
 from kschedctl.api.pod_table import PodTable
 from kschedctl.api.resource_names import CPU, is_native
@@ -196,13 +197,12 @@ def _resources(topology: NodeResourceTopology) -> frozenset[str]:
     return frozenset(resource.name for zone in topology.zones for resource in zone.resources)
 
 
-def _profiles(plugin: str, configuration: Mapping[str, Any] | None) -> frozenset[str]:
+def _profiles(plugin: str, configuration: JsonObject | None) -> frozenset[str]:
     """The profiles that name a plugin."""
-    profiles = (configuration or {}).get("profiles") or ()
-    return frozenset(each.get("schedulerName") or "default-scheduler" for each in profiles if _names(each, plugin))
+    profiles = objects_at(configuration, "profiles")
+    return frozenset(text_at(each, "schedulerName") or "default-scheduler" for each in profiles if _names(each, plugin))
 
 
-def _names(profile: Mapping[str, Any], plugin: str) -> bool:
-    points = (profile.get("plugins") or {}).values()
-    enabled = (each for point in points if isinstance(point, Mapping) for each in point.get("enabled") or ())
-    return any(each.get("name") == plugin for each in enabled)
+def _names(profile: JsonObject, plugin: str) -> bool:
+    points = object_at(profile, "plugins").values()
+    return any(text_at(each, "name") == plugin for point in points for each in objects_at(point, "enabled"))

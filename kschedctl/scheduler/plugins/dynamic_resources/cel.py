@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any
 
 from kschedctl.api.objects import Device, DeviceAttribute
 from kschedctl.cel.compilation import compiler
@@ -112,14 +111,14 @@ def _qualified(name: str, driver: str) -> tuple[str, str]:
     return (domain, identifier) if slash else (driver, name)
 
 
-def _attribute(name: str, attribute: DeviceAttribute, lists: bool) -> Any:
+def _attribute(name: str, attribute: DeviceAttribute, lists: bool) -> object:
     try:
         return _value(attribute, lists)
     except ValueError as error:
         raise EvaluationError(f"attribute {name}: {error}") from None
 
 
-def _value(attribute: DeviceAttribute, lists: bool) -> Any:
+def _value(attribute: DeviceAttribute, lists: bool) -> object:
     if lists:
         for values in (attribute.ints, attribute.bools, attribute.strings):
             if values is not None:
@@ -134,7 +133,7 @@ def _value(attribute: DeviceAttribute, lists: bool) -> Any:
     return _version(attribute.version)
 
 
-def _version(text: str) -> Any:
+def _version(text: str) -> object:
     try:
         return version(text)
     except CelError as error:
