@@ -9,7 +9,7 @@ from typing import Generic, NamedTuple, TypeVar
 
 from kschedctl.errors import ConfigurationError
 
-T = TypeVar("T")
+T_co = TypeVar("T_co", covariant=True)
 
 OLDEST_MINOR, NEWEST_MINOR = 30, 36
 KUBE_VERSION = f"1.{NEWEST_MINOR}"
@@ -80,7 +80,7 @@ def reaches(version: KubeVersion, since: str) -> bool:
 
 
 @dataclass(frozen=True)
-class ByVersion(Generic[T]):
+class ByVersion(Generic[T_co]):
     """Something that is not the same in all versions.
 
     ``steps``: since which release what holds, oldest first; several releases where it was brought back to older minors
@@ -88,13 +88,13 @@ class ByVersion(Generic[T]):
     """
 
     what: str
-    steps: tuple[tuple[str, T], ...]
+    steps: tuple[tuple[str, T_co], ...]
     upstream: str = ""
 
-    def at(self, version: KubeVersion) -> T:
+    def at(self, version: KubeVersion) -> T_co:
         """What holds in a version."""
         return self.step(version)[1]
 
-    def step(self, version: KubeVersion) -> tuple[str, T]:
+    def step(self, version: KubeVersion) -> tuple[str, T_co]:
         """What holds in a version, and since when."""
         return next(step for step in reversed(self.steps) if not step[0] or reaches(version, step[0]))

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from itertools import pairwise
 from string import Formatter
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from kschedctl.api.kube_version import NEWEST_MINOR, OLDEST_MINOR, ByVersion, KubeVersion
 from kschedctl.reports.version_changes import VersionChange, VersionChanges
@@ -35,7 +35,7 @@ WITHOUT_HINTS = ByVersion(
         ("1.31", ()),
     ),
 )
-OF_SEVERAL: tuple[ByVersion[Any], ...] = (
+OF_SEVERAL: tuple[ByVersion[object], ...] = (
     cycle.LEFT_OUT,
     cycle.NARROWING_REFUSES,
     consultation.AGGREGATED,

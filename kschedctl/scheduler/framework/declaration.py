@@ -109,10 +109,10 @@ class DeclaredPlugin(Generic[ForFilter, ForScore]):
     takes_less_time: ClassVar[str] = ""
     next_step: ClassVar[NextStep | None] = None
     next_step_within_reach: ClassVar[NextStep | None] = None
-    changed: ClassVar[tuple[ByVersion[Any], ...]] = ()
+    changed: ClassVar[tuple[ByVersion[object], ...]] = ()
 
     @classmethod
-    def version_changes(cls) -> tuple[ByVersion[Any], ...]:
+    def version_changes(cls) -> tuple[ByVersion[object], ...]:
         """``changed``, and what stands in modules that are not loaded before they are needed."""
         return cls.changed
 

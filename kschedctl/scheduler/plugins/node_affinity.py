@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Any, ClassVar, Self
+from typing import ClassVar, Self
 
 import numpy as np
 
@@ -18,7 +18,14 @@ from kschedctl.api.node_selector import (
     compile_requirements,
     required_node_affinity,
 )
-from kschedctl.api.objects import Node, NodeSelector, NodeSelectorTerm, PodSpec, SelectorRequirement
+from kschedctl.api.objects import (
+    Node,
+    NodeSelector,
+    NodeSelectorTerm,
+    PodSpec,
+    PreferredSchedulingTerm,
+    SelectorRequirement,
+)
 from kschedctl.api.objects import NodeAffinity as NodeAffinityTerms
 from kschedctl.scheduler.framework import (
     PRE_FILTER_SKIP,
@@ -208,7 +215,7 @@ def _required_terms(spec: PodSpec) -> tuple[NodeSelectorTerm, ...] | None:
     return None if required is None else required.node_selector_terms
 
 
-def _preferred_terms(spec: PodSpec) -> tuple[Any, ...]:
+def _preferred_terms(spec: PodSpec) -> tuple[PreferredSchedulingTerm, ...]:
     node_affinity = spec.affinity.node_affinity if spec.affinity else None
     return node_affinity.preferred_during_scheduling_ignored_during_execution if node_affinity else ()
 

@@ -7,11 +7,12 @@ Upstream: staging/src/k8s.io/kube-scheduler/extender/v1/types.go (v1.36).
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import msgspec
 
 from kschedctl.api.decoding import from_builtins
+from kschedctl.api.json_values import Json, JsonObject
 from kschedctl.api.objects import Node
 from kschedctl.cluster import without_nulls
 
@@ -43,7 +44,7 @@ class FilterResult(NamedTuple):
     """``node_names`` and ``nodes`` are None where the answer has none; of ``nodes`` the documents as they came."""
 
     node_names: list[str] | None
-    nodes: list[Mapping[str, Any]] | None
+    nodes: list[JsonObject] | None
     failed: dict[str, str]
     unresolvable: dict[str, str]
     error: str
@@ -56,7 +57,7 @@ class MetaVictims(NamedTuple):
     violations: int
 
 
-def filter_result(body: Any) -> FilterResult:
+def filter_result(body: Json) -> FilterResult:
     """Raises ExtenderError for what Go could not decode."""
     where = "ExtenderFilterResult"
     fields = _object(body, f"Go value of type v1.{where}")
@@ -69,7 +70,7 @@ def filter_result(body: Any) -> FilterResult:
     )
 
 
-def host_priorities(body: Any) -> list[tuple[str, int]]:
+def host_priorities(body: Json) -> list[tuple[str, int]]:
     """Host and score, in order; a host may come twice. Raises ExtenderError."""
     found = []
     for each in _array(body, "Go value of type v1.HostPriorityList"):
@@ -80,7 +81,7 @@ def host_priorities(body: Any) -> list[tuple[str, int]]:
     return found
 
 
-def preemption_result(body: Any) -> dict[str, MetaVictims]:
+def preemption_result(body: Json) -> dict[str, MetaVictims]:
     """By node. Raises ExtenderError, also for nulls on which the scheduler crashes."""
     where = "ExtenderPreemptionResult.NodeNameToMetaVictims"
     fields = _object(body, "Go value of type v1.ExtenderPreemptionResult")
@@ -96,7 +97,7 @@ def preemption_result(body: Any) -> dict[str, MetaVictims]:
     return found
 
 
-def node_of(document: Mapping[str, Any]) -> Node:
+def node_of(document: JsonObject) -> Node:
     """A node as an extender returned it. Raises ExtenderError."""
     try:
         return from_builtins(without_nulls(document), Node)
@@ -104,7 +105,7 @@ def node_of(document: Mapping[str, Any]) -> Node:
         raise ExtenderError(f"json: cannot unmarshal into Go struct field NodeList.items: {error}") from None
 
 
-def _nodes(value: Any, where: str) -> list[Mapping[str, Any]] | None:
+def _nodes(value: Json, where: str) -> list[JsonObject] | None:
     if value is None:
         return None
     fields = _object(value, f"Go struct field {where}.Nodes of type v1.NodeList")
@@ -112,18 +113,18 @@ def _nodes(value: Any, where: str) -> list[Mapping[str, Any]] | None:
     return [_mapping(each, "Go struct field NodeList.items of type v1.Node") for each in items]
 
 
-def _uid(value: Any) -> str:
+def _uid(value: Json) -> str:
     if value is None:
         raise ExtenderError(NIL_POINTER)
     return _text(_object(value, "Go struct field MetaVictims.Pods of type v1.MetaPod").get("uid"), "MetaPod.UID")
 
 
-def _object(value: Any, target: str) -> dict[str, Any]:
+def _object(value: Json, target: str) -> dict[str, Json]:
     """The fields by their names in lower case: Go takes them in any."""
     return {name.lower(): each for name, each in _mapping(value, target).items()}
 
 
-def _mapping(value: Any, target: str) -> Mapping[str, Any]:
+def _mapping(value: Json, target: str) -> JsonObject:
     if isinstance(value, Mapping):
         return value
     if value is None:
@@ -131,7 +132,7 @@ def _mapping(value: Any, target: str) -> Mapping[str, Any]:
     raise ExtenderError(f"json: cannot unmarshal {_kind(value)} into {target}")
 
 
-def _array(value: Any, target: str) -> list[Any]:
+def _array(value: Json, target: str) -> list[Json]:
     if isinstance(value, list):
         return value
     if value is None:
@@ -139,19 +140,19 @@ def _array(value: Any, target: str) -> list[Any]:
     raise ExtenderError(f"json: cannot unmarshal {_kind(value)} into {target}")
 
 
-def _texts(value: Any, field: str) -> list[str] | None:
+def _texts(value: Json, field: str) -> list[str] | None:
     if value is None:
         return None
     return [_text(each, field) for each in _array(value, f"Go struct field {field} of type []string")]
 
 
-def _text_map(value: Any, field: str) -> dict[str, str]:
+def _text_map(value: Json, field: str) -> dict[str, str]:
     """Messages by node."""
     found = _mapping(value, f"Go struct field {field} of type v1.FailedNodesMap")
     return {name: cut(_text(each, field)) for name, each in found.items()}
 
 
-def _text(value: Any, field: str) -> str:
+def _text(value: Json, field: str) -> str:
     if isinstance(value, str):
         return value
     if value is None:
@@ -159,7 +160,7 @@ def _text(value: Any, field: str) -> str:
     raise ExtenderError(f"json: cannot unmarshal {_kind(value)} into Go struct field {field} of type string")
 
 
-def _integer(value: Any, field: str) -> int:
+def _integer(value: Json, field: str) -> int:
     if isinstance(value, int) and not isinstance(value, bool) and value in INT64:
         return value
     if value is None:
@@ -168,7 +169,7 @@ def _integer(value: Any, field: str) -> int:
     raise ExtenderError(f"json: cannot unmarshal {_kind(value)}{number} into Go struct field {field} of type int64")
 
 
-def _kind(value: Any) -> str:
+def _kind(value: Json) -> str:
     """JSON's kind of value, as Go calls it."""
     match value:
         case Mapping():

@@ -6,12 +6,13 @@ Upstream: findNodesThatPassExtenders and prioritizeNodes in pkg/scheduler/schedu
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import Any, NamedTuple, TypeVar
+from typing import NamedTuple, TypeVar
 
 import msgspec
 import numpy as np
 
 from kschedctl.api.arrays import Rows, Scores
+from kschedctl.api.json_values import Json, JsonObject
 from kschedctl.api.kube_version import NEWEST, ByVersion, KubeVersion
 from kschedctl.api.objects import Pod
 from kschedctl.cluster import Gap
@@ -57,10 +58,10 @@ class Consultation:
         self.narrowed = False
         self.unknown: dict[Unknown, None] = {}
         self._pod, self._release = pod, release
-        self._document: dict[str, Any] | None = None
+        self._document: dict[str, Json] | None = None
 
     @property
-    def pod(self) -> dict[str, Any]:
+    def pod(self) -> dict[str, Json]:
         """The pod as it is sent."""
         if self._document is None:
             self._document = msgspec.to_builtins(self._pod)
@@ -137,7 +138,7 @@ class Consultation:
         extender: HTTPExtender,
         verb: str,
         offered: Offered,
-        ask: Callable[[Mapping[str, Any], Offered, NodeColumns], Answer],
+        ask: Callable[[JsonObject, Offered, NodeColumns], Answer],
         nodes: NodeColumns,
     ) -> Answer:
         full = not extender.settings.node_cache_capable
@@ -147,7 +148,7 @@ class Consultation:
     # -- preempt -------------------------------------------------------------------------------------------------
 
     def preempt(
-        self, extender: HTTPExtender, victims: Mapping[str, tuple[list[dict[str, Any]], int]]
+        self, extender: HTTPExtender, victims: Mapping[str, tuple[list[dict[str, Json]], int]]
     ) -> dict[str, MetaVictims] | None:
         """What one of them makes of the victims on nodes; None where nobody knows. Raises ExtenderError."""
         call = ExtenderCall(extender.url, extender.settings.preempt_verb, tuple(victims))

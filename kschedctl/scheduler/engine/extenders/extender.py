@@ -6,12 +6,13 @@ Upstream: HTTPExtender in pkg/scheduler/extender.go (v1.36).
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any, NamedTuple, Protocol, runtime_checkable
+from typing import NamedTuple, Protocol, runtime_checkable
 
 import msgspec
 import numpy as np
 
 from kschedctl.api.arrays import NO_ROW, Rows
+from kschedctl.api.json_values import Json, JsonObject, field_at
 from kschedctl.api.objects import Pod
 from kschedctl.cluster import Gap
 from kschedctl.scheduler.engine.extenders.answers import (
@@ -27,7 +28,7 @@ from kschedctl.scheduler.framework.dependencies import Dependency, Effect, Unkno
 from kschedctl.snapshot.nodes import NodeColumns
 from kschedctl.text.urls import shown_url
 
-CallExtender = Callable[[Mapping[str, Any], str, Mapping[str, Any]], tuple[int, Any]]
+CallExtender = Callable[[JsonObject, str, JsonObject], tuple[int, Json]]
 """(extender as in the configuration, verb, payload) -> (HTTP status, decoded body, None unless the status is 200).
 
 Raises ExtenderError where the call fails, UnheardError where nobody knows what the answer would be.
@@ -39,7 +40,7 @@ class CallTellingMore(Protocol):
     """A CallExtender that sends more of some pods than plugins read."""
 
     @property
-    def known(self) -> Mapping[str, Any]:
+    def known(self) -> JsonObject:
         """These pods, by ``namespace/name``."""
 
 
@@ -60,7 +61,7 @@ class Offered(NamedTuple):
 
     names: tuple[str, ...]
     rows: Rows
-    returned: tuple[Mapping[str, Any], ...] | None = None
+    returned: tuple[JsonObject, ...] | None = None
 
     @classmethod
     def of(cls, nodes: NodeColumns, rows: Rows) -> Offered:
@@ -87,7 +88,7 @@ class HTTPExtender:
     ``document``: as in the configuration.
     """
 
-    def __init__(self, settings: Extender, document: Mapping[str, Any], call: CallExtender | None = None) -> None:
+    def __init__(self, settings: Extender, document: JsonObject, call: CallExtender | None = None) -> None:
         self.settings, self.document, self.call = settings, document, call
         self.url = shown_url(settings.url_prefix)
         self._managed = frozenset(resource.name for resource in settings.managed_resources)
@@ -112,7 +113,7 @@ class HTTPExtender:
             if verb:
                 yield Unknown(Dependency(NAME, effect), UNASKED)
 
-    def filter(self, pod: Mapping[str, Any], offered: Offered, nodes: NodeColumns) -> FilterAnswer:
+    def filter(self, pod: JsonObject, offered: Offered, nodes: NodeColumns) -> FilterAnswer:
         """Raises ExtenderError, UnheardError."""
         found = filter_result(self._send(self.settings.filter_verb, self._args(pod, offered, nodes)))
         if found.error:
@@ -125,17 +126,19 @@ class HTTPExtender:
             left = NOTHING_OFFERED
         return FilterAnswer(left, found.failed, found.unresolvable)
 
-    def prioritize(self, pod: Mapping[str, Any], offered: Offered, nodes: NodeColumns) -> list[tuple[str, int]]:
+    def prioritize(self, pod: JsonObject, offered: Offered, nodes: NodeColumns) -> list[tuple[str, int]]:
         """Host and score, before it is weighted. Raises ExtenderError, UnheardError."""
         return host_priorities(self._send(self.settings.prioritize_verb, self._args(pod, offered, nodes)))
 
     def preempt(
-        self, pod: Mapping[str, Any], victims: Mapping[str, tuple[list[dict[str, Any]], int]]
+        self, pod: JsonObject, victims: Mapping[str, tuple[list[dict[str, Json]], int]]
     ) -> dict[str, MetaVictims]:
         """``victims``: node -> the pods to evict, and how many budgets that breaks. Raises as ``filter`` does."""
         if self.settings.node_cache_capable:
-            uids = {n: [{"UID": p["metadata"]["uid"]} for p in pods] for n, (pods, _) in victims.items()}
-            of_node: dict[str, list[dict[str, Any]]] = uids
+            uids = {
+                n: [{"UID": field_at(each, "metadata", "uid")} for each in pods] for n, (pods, _) in victims.items()
+            }
+            of_node: dict[str, list[dict[str, Json]]] = uids
         else:
             of_node = {n: pods for n, (pods, _) in victims.items()}
         sent = {n: {"Pods": pods, "NumPDBViolations": victims[n][1]} for n, pods in of_node.items()}
@@ -144,7 +147,7 @@ class HTTPExtender:
             name, other = other, name
         return preemption_result(self._send(self.settings.preempt_verb, {"Pod": pod, name: sent, other: None}))
 
-    def _args(self, pod: Mapping[str, Any], offered: Offered, nodes: NodeColumns) -> dict[str, Any]:
+    def _args(self, pod: JsonObject, offered: Offered, nodes: NodeColumns) -> dict[str, Json]:
         """ExtenderArgs."""
         if self.settings.node_cache_capable:
             return {"Pod": pod, "Nodes": None, "NodeNames": list(offered.names)}
@@ -153,7 +156,7 @@ class HTTPExtender:
             items = tuple(msgspec.to_builtins(nodes.objects[row]) for row in offered.rows.tolist())
         return {"Pod": pod, "Nodes": {"metadata": {}, "items": list(items)}, "NodeNames": None}
 
-    def _send(self, verb: str, payload: Mapping[str, Any]) -> Any:
+    def _send(self, verb: str, payload: JsonObject) -> Json:
         if self.call is None:
             raise UnheardError(UNASKED.why)
         status, body = self.call(self.document, verb, payload)
@@ -177,7 +180,7 @@ def asks(extenders: Sequence[HTTPExtender], pod: Pod) -> bool:
     return bool(extenders) and any(each.call is not None and each.is_interested(pod) for each in extenders)
 
 
-def _believed(documents: Sequence[Mapping[str, Any]], nodes: NodeColumns) -> Offered:
+def _believed(documents: Sequence[JsonObject], nodes: NodeColumns) -> Offered:
     """Whole nodes as they came, also ones that nobody has heard of."""
     names = tuple(node_of(document).metadata.name for document in documents)
     rows = np.array([nodes.index.get(name, NO_ROW) for name in names], np.int64)

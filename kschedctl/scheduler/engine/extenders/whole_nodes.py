@@ -6,7 +6,7 @@ pkg/scheduler/extender.go, v1.36). What PreScore counts is counted on the schedu
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -46,7 +46,7 @@ class Scored(NamedTuple):
             raise PluginError(f"running Score plugins: {text}")
         return cls(view, nodes.rows, view, nodes.rows)
 
-    def by(self, plugin: ScorePlugin, info: PodInfo, state: Any, *, by_name: bool) -> Scores:
+    def by(self, plugin: ScorePlugin, info: PodInfo, state: object, *, by_name: bool) -> Scores:
         """(F,): a plugin's raw scores; ``by_name``: from what its PreFilter found for the nodes of these names."""
         if not by_name or self.own_view is self.view:
             return plugin.score(info, self.view, state, self.rows)

@@ -93,7 +93,7 @@ class DynamicResources(DeclaredPlugin["Evaluation", "Evaluation"]):
     args_since = 34
 
     @classmethod
-    def version_changes(cls) -> tuple[ByVersion[Any], ...]:
+    def version_changes(cls) -> tuple[ByVersion[object], ...]:
         from kschedctl.scheduler.plugins.dynamic_resources.version_changes import VERSION_CHANGES  # noqa: PLC0415
 
         return (SILENT_WITHOUT_CLAIMS, *VERSION_CHANGES)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from kschedctl.api.kube_version import ByVersion
 from kschedctl.scheduler.plugins.dynamic_resources import (
     allocator,
@@ -19,7 +17,7 @@ from kschedctl.scheduler.plugins.dynamic_resources import (
 )
 from kschedctl.scheduler.plugins.helper import device_features
 
-VERSION_CHANGES: tuple[ByVersion[Any], ...] = (
+VERSION_CHANGES: tuple[ByVersion[object], ...] = (
     claims.NOT_OWNER,
     pre_filter.HAS_ALTERNATIVES,
     device_features.NEWER_ALLOCATOR,

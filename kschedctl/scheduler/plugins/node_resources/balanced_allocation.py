@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Any, ClassVar, Self
+from typing import ClassVar, Self
 
 import numpy as np
+import numpy.typing as npt
 from msgspec.structs import replace
 
 from kschedctl.api.arrays import Rows, Scores
@@ -152,7 +153,7 @@ def _balance(requested: Scores, allocatable: Scores) -> Scores:
     return ((1 - std) * float(MAX_NODE_SCORE)).astype(np.int64)
 
 
-def _ordered_sum(values: Any) -> Any:
+def _ordered_sum(values: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
     """Row sums from left to right: floating point addition depends on the order."""
     total = np.zeros(len(values))
     for column in values.T:
