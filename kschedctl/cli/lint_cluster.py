@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from kschedctl.api.api_versions import is_foreign
 from kschedctl.api.json_values import JsonObject, object_at
-from kschedctl.api.kinds import KINDS
+from kschedctl.api.kinds import KINDS, is_read
 from kschedctl.api.ownership import Owner
 from kschedctl.cli.options import Source
 from kschedctl.cli.source import from_files
@@ -91,7 +91,7 @@ def _folder(file: str) -> str:
 def _cluster_of(manifests: Iterable[Read], gates: FeatureGates) -> DescribedCluster:
     kept, faults, unread = [], [], 0
     for manifest in manifests:
-        kind = manifest.value["kind"]
+        kind = str(manifest.value["kind"])
         if not (said := _fault(manifest, kind)):
             kept.append(manifest.value)
             continue
@@ -107,6 +107,7 @@ def _cluster_of(manifests: Iterable[Read], gates: FeatureGates) -> DescribedClus
 def _fault(manifest: Read, kind: str) -> str:
     """``field: what is wrong with it``; empty for what can be read."""
     try:
+        is_read(kind, str(manifest.value.get("apiVersion") or ""), _NOWHERE.error)
         found = typed(manifest.value, KINDS[kind].struct, _NOWHERE)
         if kind in RESOURCES:
             check_quantities(RESOURCES[kind](found), lambda: _NOWHERE)
@@ -118,4 +119,4 @@ def _fault(manifest: Read, kind: str) -> str:
 def _subject(manifest: Read) -> Subject:
     metadata = manifest.value.get("metadata")
     named = metadata if isinstance(metadata, dict) else {}
-    return Subject(manifest.value["kind"], str(named.get("name") or ""), document=manifest.value, place=manifest)
+    return Subject(str(manifest.value["kind"]), str(named.get("name") or ""), document=manifest.value, place=manifest)

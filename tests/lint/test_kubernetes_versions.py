@@ -219,3 +219,13 @@ def test_advice_names_the_version_that_it_needs(rule: str, version: str, off: st
     assert told.fix.startswith(advising.fix)
     assert told.fix.removeprefix(advising.fix).strip().startswith(says)
     assert bool(says) == (told.fix != advising.fix)
+
+
+def test_a_removed_version_beside_nodes_is_a_finding(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Where manifests have nodes they are taken for a cluster, of which an object in such a version is no part."""
+    file = tmp_path / "all.yaml"
+    node = {**typed("v1", "Node"), "status": {"allocatable": {"cpu": "4", "pods": "10"}}}
+    file.write_text(yaml.safe_dump_all([node, typed("policy/v1beta1", "PodDisruptionBudget")]))
+    assert main(["lint", str(file), "--select", "api-version-removed", "-o", "json"]) == 1
+    (finding,) = json.loads(capsys.readouterr().out)["findings"]
+    assert (finding["rule"], finding["line"]) == ("api-version-removed", 10)  # after 8 of the node and ---

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from typing import Any
 
 from msgspec.structs import replace
 
@@ -83,7 +82,7 @@ def _referred(rewriter: Rewriter, value: str, obj: api.ObjectReference) -> str:
     return value if obj.kind == LEASE and value in COMPONENTS else rewriter.own_name(value)
 
 
-def _name(rewriter: Rewriter, value: str, obj: Any) -> str:
+def _name(rewriter: Rewriter, value: str, obj: object) -> str:
     return rewriter.own_name(value)
 
 

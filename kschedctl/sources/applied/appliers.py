@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from fnmatch import fnmatchcase
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from kschedctl.api.json_values import JsonObject
 from kschedctl.errors import InputError
@@ -33,7 +33,7 @@ class Applier(NamedTuple):
     """An object that says what is applied, and the file in which it is."""
 
     file: str
-    value: Mapping[str, Any]
+    value: JsonObject
 
     def applied(self, known: Folders) -> Iterator[Applied]:
         """What of the known folders; paths of other repositories are none of them."""

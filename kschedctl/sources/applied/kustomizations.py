@@ -9,9 +9,8 @@ import os
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import suppress
-from typing import Any
 
-from kschedctl.api.json_values import JsonObject
+from kschedctl.api.json_values import Json, JsonObject
 from kschedctl.errors import InputError
 from kschedctl.sources.documents.documents import Content, parse, read_content
 from kschedctl.sources.documents.files import STDIN, open_file
@@ -34,10 +33,10 @@ class Kustomizations:
 
     def __init__(self, files: Iterable[str]) -> None:
         self._aside: set[str] = set()
-        self._read: dict[str, list[Mapping[str, Any]]] = {}
+        self._read: dict[str, list[JsonObject]] = {}
         self._folders: dict[str, tuple[str, ...]] = {}
         self._labels: dict[str, dict[str, str]] = {}
-        self._given: dict[str, dict[tuple[str, str], dict[str, Any]]] = {}
+        self._given: dict[str, dict[tuple[str, str], dict[str, Json]]] = {}
         for folder in folders_of(files):
             if kustomization_file(folder):
                 self._read[folder] = documents = read_kustomization(folder)
@@ -236,7 +235,7 @@ def _aside(documents: Iterable[JsonObject]) -> Iterator[str]:
         yield from (path for path in _named(value) if isinstance(path, str) and "\n" not in path and "\0" not in path)
 
 
-def _named(kustomization: Mapping[str, Any]) -> Iterator[Any]:
+def _named(kustomization: JsonObject) -> Iterator[object]:
     for key in _LISTS:
         yield from (each.get("path") if isinstance(each, dict) else each for each in listed(kustomization, key))
     for key in _FILES:
@@ -256,7 +255,7 @@ def listed(value: JsonObject, key: str) -> list[object]:
     return found if isinstance(found, list) else []
 
 
-def _containers(spec: Mapping[str, Any]) -> list[Any]:
+def _containers(spec: JsonObject) -> list[object]:
     """Of the pod template of a workload."""
     found = _field(spec, "template", "spec", "containers")
     return found if isinstance(found, list) else []

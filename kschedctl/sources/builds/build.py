@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Any, NamedTuple, Protocol
+from typing import NamedTuple, Protocol
 
+from kschedctl.api.json_values import JsonObject
 from kschedctl.sources.builds.overlays import Overlays
 from kschedctl.sources.documents.files import from_here
 from kschedctl.sources.documents.positions import LocatedObject, Path
@@ -17,7 +18,7 @@ class BuiltObject(NamedTuple):
     ``overlays``: what changed it on the way.
     """
 
-    value: Mapping[str, Any]
+    value: JsonObject
     build: str
     file: str
     source: str = ""

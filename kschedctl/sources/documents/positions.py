@@ -8,8 +8,9 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
+from kschedctl.api.json_values import JsonObject
 from kschedctl.sources.documents.documents import Content, parse, read_content
 from kschedctl.sources.documents.files import STDIN, open_file, shown
 from kschedctl.sources.documents.json_positions import JsonPositions
@@ -65,7 +66,7 @@ class LocatedObject(NamedTuple):
     ``line``: where the document begins.
     """
 
-    value: Mapping[str, Any]
+    value: JsonObject
     text: Text
     document: int = 1
     root: Path = ()

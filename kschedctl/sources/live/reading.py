@@ -7,12 +7,12 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Any
 
 from kschedctl.api.api_versions import is_foreign
 from kschedctl.api.copying import replace
 from kschedctl.api.gangs import group_kinds
 from kschedctl.api.garbage import without_garbage_collection
+from kschedctl.api.json_values import Json, JsonObject
 from kschedctl.api.kinds import KINDS, is_newer_kind
 from kschedctl.api.newer_versions import taken
 from kschedctl.api.objects import Pod, PodSpec
@@ -55,7 +55,7 @@ class Wishes:
     looks at; ``event_reason``: of events only those for this reason.
     """
 
-    configuration: Mapping[str, Any] | None = None
+    configuration: JsonObject | None = None
     feature_gates: Mapping[str, bool] | None = None
     kube_version: str | None = None
     namespace: str | None = None
@@ -74,7 +74,7 @@ class Reading:
 
     def cluster(self) -> Cluster:
         """All of it together."""
-        objects: dict[str, Any] = {FIELDS[kind]: listing.objects for kind, listing in self.listings.items()}
+        objects: dict[str, Json] = {FIELDS[kind]: listing.objects for kind, listing in self.listings.items()}
         versions = {kind: listing.resource_version for kind, listing in self.listings.items()}
         provenance = self.scheduler.provenance
         if provenance is not None:
@@ -161,7 +161,7 @@ def scheduler_of(connection: Connection, setup: SchedulerSetup, wishes: Wishes) 
     )
 
 
-def _usable(setup: SchedulerSetup, version: str) -> tuple[Mapping[str, Any] | None, tuple[str, ...]]:
+def _usable(setup: SchedulerSetup, version: str) -> tuple[JsonObject | None, tuple[str, ...]]:
     """The configuration that was found, or a warning when it is none that kube-scheduler would take."""
     try:
         Scheduler(Cluster(configuration=setup.configuration, kube_version=version))

@@ -10,7 +10,6 @@ import re
 from collections import defaultdict
 from collections.abc import Callable, Iterable
 from time import monotonic
-from typing import Any
 
 import msgspec
 
@@ -44,7 +43,7 @@ class _Sample(msgspec.Struct, frozen=True):
 
 class _Data(msgspec.Struct, frozen=True, rename="camel"):
     result_type: str = ""
-    result: Any = None
+    result: object = None
 
 
 class _Response(msgspec.Struct, frozen=True, rename="camel"):
