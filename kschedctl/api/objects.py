@@ -930,7 +930,7 @@ class Device(Struct, frozen=True):
                 msgspec.structs.force_setattr(self, field, getattr(basic, field))
 
 
-def _capacity(found: Any) -> Any:
+def _capacity(found: object) -> object:
     """v1alpha3 has the quantity where later versions have an object."""
     return found if isinstance(found, dict) else {"value": found}
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import typer
 
@@ -27,7 +26,7 @@ class Form:
 TABLE = Form("table")
 
 
-def option(*names: str) -> Any:
+def option(*names: str) -> object:
     """The option ``-o`` of a command that has these forms, and templates."""
 
     def form(text: str | Form) -> Form:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import tomllib
 from collections import Counter
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from kschedctl.errors import InputError
 from kschedctl.lint.engine import check_rules_exist
@@ -60,7 +60,7 @@ def read_baseline(file: str) -> Counter[str]:
     return parse_baseline(_only_document(file), shown(file))
 
 
-def _only_document(file: str) -> Any:
+def _only_document(file: str) -> object:
     """None for a file in which nothing stands."""
     with open_file(file) as reader:
         found = list(parse(read_content(reader)))
@@ -69,7 +69,7 @@ def _only_document(file: str) -> Any:
     return found[0].value if found else None
 
 
-def _toml(file: str) -> Any:
+def _toml(file: str) -> object:
     try:
         document = tomllib.loads(_small(file).decode())
     except RecursionError:

@@ -136,7 +136,7 @@ class Commands(TyperGroup):
         super().__init__(**attributes)
         self.commands = dict.fromkeys(COMMANDS)  # type: ignore[assignment]  # to suggest one
 
-    def list_commands(self, ctx: Any) -> list[str]:
+    def list_commands(self, ctx: object) -> list[str]:
         return list(COMMANDS)
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
@@ -147,7 +147,7 @@ class Commands(TyperGroup):
             formatter.write_dl(list(COMMANDS.items()))
 
 
-def load(name: str) -> Any:
+def load(name: str) -> object:
     """A command as typer runs it."""
     module, made, codes = import_module(f"kschedctl.cli.commands.{name}"), _typer(), EPILOGS.get(name, EPILOG)
     found, examples = getattr(module, name), module.EXAMPLES

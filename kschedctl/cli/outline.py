@@ -30,10 +30,10 @@ SPELT = (
 class _HollowType(type):
     """A name of a hollow module can be annotated with, derived from and called; nothing comes of it."""
 
-    def __getattr__(cls, name: str) -> Any:
+    def __getattr__(cls, name: str) -> object:
         return _of_hollow(name)
 
-    def __call__(cls, *arguments: object, **named: object) -> Any:
+    def __call__(cls, *arguments: object, **named: object) -> object:
         return cls
 
     def __or__(cls, other: object) -> Any:
@@ -41,7 +41,7 @@ class _HollowType(type):
 
     __ror__ = __getitem__ = __or__
 
-    def __iter__(cls) -> Iterator[Any]:
+    def __iter__(cls) -> Iterator[object]:
         return iter(())
 
 

@@ -27,7 +27,7 @@ class _Output:
     def __init__(self, stream: Any) -> None:
         self._stream = stream
 
-    def __getattr__(self, name: str) -> Any:
+    def __getattr__(self, name: str) -> object:
         return getattr(self._stream, name)
 
     @property
@@ -37,12 +37,12 @@ class _Output:
     def isatty(self) -> bool:
         return bool(self._stream and self._stream.isatty())
 
-    def write(self, data: Any) -> Any:
+    def write(self, data: object) -> object:
         if self._stream is None:
             raise OutputError("closed", where=STDOUT)
         return self._guarded(self._stream.write, data)
 
-    def writelines(self, parts: Iterable[Any]) -> None:
+    def writelines(self, parts: Iterable[object]) -> None:
         for part in parts:
             self.write(part)
 
@@ -50,7 +50,7 @@ class _Output:
         if self._stream is not None:
             self._guarded(self._stream.flush)
 
-    def _guarded(self, function: Callable[..., Any], *arguments: Any) -> Any:
+    def _guarded(self, function: Callable[..., object], *arguments: object) -> object:
         try:
             return function(*arguments)
         except BrokenPipeError:

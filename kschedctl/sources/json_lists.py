@@ -85,7 +85,7 @@ class ListReader:
             self._each([bytes(item) for item in _raw_items.decode(array)])
             return
         try:
-            items: list[Any] = items_decoder(self._known).decode(array)
+            items: list[object] = items_decoder(self._known).decode(array)
             self._typed(items)
             self._index += len(items)
         except (msgspec.ValidationError, UnicodeDecodeError, OverflowError):

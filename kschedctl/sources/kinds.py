@@ -39,7 +39,7 @@ def items_decoder(kind: str) -> msgspec.json.Decoder[Any]:
     return json_decoder(items)
 
 
-def item_decoder(kind: str) -> msgspec.json.Decoder[Any]:
+def item_decoder(kind: str) -> msgspec.json.Decoder[object]:
     """Decodes one object of this kind."""
     return json_decoder(item_type(kind))
 
@@ -59,12 +59,12 @@ def item_type(kind: str) -> Any:
     return msgspec.defstruct(f"{kind}Item", fields, bases=(KINDS[kind].struct,), **settings)
 
 
-def kind_of_item(item: Any) -> str:
+def kind_of_item(item: object) -> str:
     """The kind of a decoded item."""
     return type(item).__name__.removesuffix("Item")
 
 
-def without_type(kind: str, item: Any) -> Struct:
+def without_type(kind: str, item: object) -> Struct:
     """A decoded item as the plain struct of its kind."""
     into = KINDS[kind].struct
     return into(*[getattr(item, name) for name in into.__struct_fields__])

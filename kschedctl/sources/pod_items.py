@@ -45,9 +45,9 @@ _NO_TIME = b'TransitionTime" : null'
 """In the place of a time: nobody prints it so where there was none."""
 
 
-def _partly(struct: type[Struct], undecoded: Iterable[str]) -> type[Any]:
+def _partly(struct: type[Struct], undecoded: Iterable[str]) -> type[object]:
     """The struct with fields that stay JSON, and are empty when they are missing."""
-    fields: list[tuple[str, Any, Any]] = [(name, msgspec.Raw, msgspec.Raw()) for name in undecoded]
+    fields: list[tuple[str, object, object]] = [(name, msgspec.Raw, msgspec.Raw()) for name in undecoded]
     return msgspec.defstruct(f"{struct.__name__}Item", fields, bases=(struct,), rename="camel", frozen=True, gc=False)
 
 
@@ -104,7 +104,7 @@ class PodItems:
         self._texts: dict[bytes, bytes] = {}
         self._namespaces: dict[str, str] = {}
         self._pods: dict[bytes, Pod] = {}
-        self._parts: dict[tuple[str, bytes], Any] = {}
+        self._parts: dict[tuple[str, bytes], object] = {}
         self._specs: dict[tuple[bytes, bytes], PodSpec] = {}
 
     def rows(self, items: Sequence[Any], where: Callable[[int], Place] | None) -> PodRows:
@@ -154,7 +154,7 @@ class PodItems:
         ]
         return PodRows([(namespace(meta.namespace, meta.namespace), meta.name) for meta in metas], template, texts)
 
-    def _key(self, meta: Any, spec: Any, status: Any, conditions: bytes) -> Key:
+    def _key(self, meta: object, spec: object, status: object, conditions: bytes) -> Key:
         """Equal for pods of one template."""
         return (
             _encode((_meta_decoded(meta), _spec_decoded(spec), _volumes(spec), _status_decoded(status))),
@@ -178,7 +178,9 @@ class PodItems:
         self._known[kept] = self._builder.template(pod), told
         return self._known[kept]
 
-    def _spec(self, common: PodSpec, item: Any, key: tuple[bytes, bytes], where: Callable[[], Place] | None) -> PodSpec:
+    def _spec(
+        self, common: PodSpec, item: object, key: tuple[bytes, bytes], where: Callable[[], Place] | None
+    ) -> PodSpec:
         """The spec of an item. Raises InputError, msgspec.ValidationError."""
         if key not in self._specs:
             found = replace(common, **self._undecoded(PodSpec, item, _SPEC))
@@ -187,7 +189,7 @@ class PodItems:
             self._specs[key] = found
         return self._specs[key]
 
-    def _undecoded(self, struct: type[Struct], part: Any, names: Iterable[str]) -> dict[str, Any]:
+    def _undecoded(self, struct: type[Struct], part: object, names: Iterable[str]) -> dict[str, object]:
         """What the fields that are JSON stand for, less those that are missing. Raises msgspec.ValidationError."""
         return {name: self._part(struct, name, text) for name in names if (text := bytes(getattr(part, name)))}
 
@@ -220,5 +222,5 @@ def _common(item: Any) -> Pod:
 
 
 @cache
-def _decoder(struct: type[Struct], name: str) -> msgspec.json.Decoder[Any]:
+def _decoder(struct: type[Struct], name: str) -> msgspec.json.Decoder[object]:
     return json_decoder(get_type_hints(struct, include_extras=True)[name])

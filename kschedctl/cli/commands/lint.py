@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Annotated, Any, NamedTuple
+from typing import Annotated, NamedTuple
 
 import typer
 
@@ -141,7 +141,7 @@ class Shown:
     quiet: Annotated[bool, typer.Option("-q", "--quiet", help="Say nothing but errors on stderr.")] = False
     show_fixes: Annotated[bool, typer.Option("--show-fixes", help="Show what to do about each finding too.")] = False
 
-    def answer(self, document: Any, exit_code: int = CLEAN) -> Answer:
+    def answer(self, document: object, exit_code: int = CLEAN) -> Answer:
         answer = Output(self.output, color=self.color).answer(document, exit_code)
         return replace(answer, style=replace(answer.style, fixes=self.show_fixes))
 

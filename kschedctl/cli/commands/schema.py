@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
@@ -35,7 +35,7 @@ def schema(
     return 0
 
 
-def _schema(kind: str) -> dict[str, Any]:
+def _schema(kind: str) -> dict[str, object]:
     """Raises UsageError for a kind that there is not."""
     names = {name.replace("-", ""): name for name in (*DOCUMENTS, *READ)}
     name = names.get(kind.replace("-", "").lower())

@@ -28,7 +28,7 @@ _MADE_REQUEST = re.compile(r"container-\d+-request-\d+")
 _EBS = re.compile(r"(?:aws://([^/]*)/)?(.*/)?vol-([^/]*)")
 
 
-def _name(rewriter: Rewriter, value: str, obj: Any) -> str:
+def _name(rewriter: Rewriter, value: str, obj: object) -> str:
     return rewriter.own_name(value)
 
 
@@ -40,7 +40,7 @@ def _keys(rewriter: Rewriter, value: JsonObject, obj: object) -> dict[str, objec
     return {rewriter.name(key): item for key, item in value.items()}
 
 
-def _key(rewriter: Rewriter, value: str, obj: Any) -> str:
+def _key(rewriter: Rewriter, value: str, obj: object) -> str:
     return rewriter.key(value)
 
 
@@ -83,7 +83,7 @@ def _image(rewriter: Rewriter, value: str, obj: object) -> str:
     return f"{rewriter.name(repository)}:{tag if tag == LATEST else rewriter.name(tag)}"
 
 
-def _images(rewriter: Rewriter, value: tuple[api.ContainerImage, ...], obj: Any) -> tuple[api.ContainerImage, ...]:
+def _images(rewriter: Rewriter, value: tuple[api.ContainerImage, ...], obj: object) -> tuple[api.ContainerImage, ...]:
     """Those on a node; most are on many."""
     return tuple([rewriter.once(image) for image in value])
 
@@ -96,7 +96,7 @@ def _driver(rewriter: Rewriter, value: str, obj: object) -> str:
     return value if is_known_driver(value) else rewriter.name(value)
 
 
-def _metadata_of_driver(rewriter: Rewriter, value: api.ObjectMeta, obj: Any) -> api.ObjectMeta:
+def _metadata_of_driver(rewriter: Rewriter, value: api.ObjectMeta, obj: object) -> api.ObjectMeta:
     made: api.ObjectMeta = rewriter.struct(value)
     return replace(made, name=_driver(rewriter, value.name, obj))
 
@@ -178,7 +178,7 @@ def _device_conditions(rewriter: Rewriter, value: tuple[api.Condition, ...], obj
     return tuple(replace(c, type=rewriter.name(c.type), reason="", message="") for c in value)
 
 
-def _kind(rewriter: Rewriter, value: str, obj: Any) -> str:
+def _kind(rewriter: Rewriter, value: str, obj: object) -> str:
     """The kind, or plural, of an object, unless it is one of Kubernetes' own."""
     return value if _is_own_group(_group_of(obj)) else rewriter.name(value)
 

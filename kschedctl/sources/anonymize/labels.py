@@ -100,7 +100,7 @@ def _replica_sets(table: PodTable) -> Iterator[tuple[str, tuple[str, str]]]:
                 yield owner.name, (owner.name.removesuffix(f"-{template_hash}"), template_hash)
 
 
-def _all(cluster: Cluster) -> Iterator[Any]:
+def _all(cluster: Cluster) -> Iterator[object]:
     yield PodTable.of(cluster.pods).templates
     yield from (getattr(cluster, field) for kind, field in FIELDS.items() if kind != "Pod")
 

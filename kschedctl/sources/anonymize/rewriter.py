@@ -36,7 +36,7 @@ class Rewriter:
             pseudonyms.domain,
         )
         self.numbers, self.expressions = numbers, expressions
-        self._once: dict[Any, Any] = {}
+        self._once: dict[object, object] = {}
 
     def once(self, obj: Any) -> Any:
         """The same as ``struct`` for what is hashable, and met often."""

@@ -98,7 +98,7 @@ class _Distinct:
         self._known: dict[bytes, int] = {}
         self._encode = msgspec.msgpack.Encoder().encode
 
-    def number(self, part: Any) -> int:
+    def number(self, part: object) -> int:
         found = self._known.setdefault(self._encode(part), len(self.parts))
         if found == len(self.parts):
             self.parts.append(part)

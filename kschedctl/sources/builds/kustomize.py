@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
+from kschedctl.api.json_values import JsonObject
 from kschedctl.errors import InputError
 from kschedctl.sources.applied.kustomizations import (
     folders_of,
@@ -44,7 +45,7 @@ class BuildOrigins:
     def __init__(self) -> None:
         self._objects: dict[str, list[LocatedObject]] = {}
 
-    def of(self, built: Mapping[str, Any], file: str) -> LocatedObject | None:
+    def of(self, built: JsonObject, file: str) -> LocatedObject | None:
         """The object of the file of which this one was built: of its kind, with the longest name that its has in it."""
         name = _name(built)
         alike = [each for each in self._read(file) if each.value.get("kind") == built.get("kind")]
@@ -155,6 +156,6 @@ def _take_annotations(value: dict[str, Any]) -> tuple[str, str]:
     return next(paths, ""), transformations
 
 
-def _name(value: Mapping[str, Any]) -> str:
+def _name(value: JsonObject) -> str:
     metadata = value.get("metadata")
     return str(metadata.get("name") or "") if isinstance(metadata, Mapping) else ""

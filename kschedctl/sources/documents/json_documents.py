@@ -59,7 +59,7 @@ def skip_space(text: str, start: int) -> int:
     return match.end() if match else start
 
 
-def _check_depth(value: Any) -> None:
+def _check_depth(value: object) -> None:
     """Raises RecursionError for what is nested deeper than DEEPEST."""
     level, depth = _containers([value]), 0
     while level:

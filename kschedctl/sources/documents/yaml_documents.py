@@ -82,11 +82,11 @@ class _Builder:
     def __init__(self, place: Place) -> None:
         self.place = place
         self.open: list[_Container] = []
-        self.anchors: dict[str, tuple[Any, int]] = {}
+        self.anchors: dict[str, tuple[object, int]] = {}
         self.aliased = 0
-        self.root: Any = None
+        self.root: object = None
 
-    def build(self, stream: Iterator[Any]) -> Any:
+    def build(self, stream: Iterator[object]) -> object:
         """The value of the document whose start was read last."""
         for event in stream:
             kind = type(event)
@@ -130,7 +130,7 @@ class _Builder:
         self.anchors.pop(event.anchor, None)
         self.open.append(_Container(value, event.anchor))
 
-    def _end(self, event: Any) -> None:
+    def _end(self, event: object) -> None:
         done = self.open.pop()
         for mapping in done.merged:
             for key, value in mapping.items():
@@ -148,7 +148,7 @@ class _Builder:
             raise self._error(event, "document contains excessive aliasing")
         self._add(event, value, size)
 
-    def _add(self, event: Any, value: Any, size: int, merge: bool = False) -> None:
+    def _add(self, event: object, value: object, size: int, merge: bool = False) -> None:
         """Put a complete value where it belongs: it is the root, an item, a key or the value of a key."""
         if isinstance(value, float) and not math.isfinite(value):
             raise self._error(event, f"unsupported value: {value}")
@@ -168,7 +168,7 @@ class _Builder:
             parent.value[parent.key] = value
             parent.key = None
 
-    def _key(self, event: Any, mapping: dict[str, Any], value: Any) -> str:
+    def _key(self, event: object, mapping: dict[str, object], value: object) -> str:
         if not isinstance(value, str | int | float):
             raise self._error(event, f"unsupported map key of type {_type_name(value)}")
         key = key_text(value)

@@ -68,7 +68,7 @@ class EditableText:
                     return value
         raise NotEditableError("not there, or merged from elsewhere")
 
-    def _scalar(self, node: Any, value: str | int) -> TextEdit:
+    def _scalar(self, node: object, value: str | int) -> TextEdit:
         if not isinstance(node, yaml.ScalarNode) or node.style in ("|", ">") or id(node) in self._shared:
             raise NotEditableError("no simple value")
         start, end = node.start_mark.index, node.end_mark.index

@@ -87,7 +87,7 @@ def _is_merge(event: object) -> bool:
     return type(event) is events.ScalarEvent and event.value == "<<" and event.implicit[0]
 
 
-def _name(event: Any) -> str:
+def _name(event: object) -> str:
     """The key that an event stands for, empty for an alias."""
     if type(event) is not events.ScalarEvent:
         return ""

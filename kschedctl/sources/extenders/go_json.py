@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import json
 import re
-from typing import Any
 
 from kschedctl.scheduler.engine.extenders.answers import ExtenderError
 
@@ -22,7 +21,7 @@ _AFTER = {
 }
 
 
-def decoded(body: bytes) -> Any:
+def decoded(body: bytes) -> object:
     """The value. Raises ExtenderError in Go's words."""
     text = body.decode("utf-8", errors="replace").lstrip(_BLANK)
     if not text:

@@ -61,7 +61,7 @@ class RecordedAnswers:
 
     def __init__(self, answers: Sequence[ExtenderAnswer], name: str) -> None:
         self._name = name
-        self.known: Mapping[str, Any] = {each.pod: None for each in answers if each.whole}
+        self.known: Mapping[str, object] = {each.pod: None for each in answers if each.whole}
         self._left: dict[ExtenderAnswer, list[ExtenderAnswer]] = {}
         for each in answers:
             self._left.setdefault(_unanswered(each), []).append(each)
@@ -109,7 +109,7 @@ def _question(extender: Mapping[str, Any], verb: str, payload: Mapping[str, Any]
     )
 
 
-def _name(node: Mapping[str, Any]) -> str:
+def _name(node: JsonObject) -> str:
     """Of a node as an extender may have returned it, with anything left out."""
     metadata = node.get("metadata")
     return str(metadata.get("name") or "") if isinstance(metadata, Mapping) else ""

@@ -17,6 +17,7 @@ import urllib3
 import yaml
 
 from kschedctl.api.defaults import DEFAULT_NAMESPACE
+from kschedctl.api.json_values import JsonObject
 from kschedctl.errors import ClusterError, UsageError
 from kschedctl.sources.live.credentials import Credentials, said_by_client
 from kschedctl.sources.live.http import LIST_SECONDS, REQUEST_SECONDS, Server
@@ -109,7 +110,7 @@ class _Found(NamedTuple):
 
     context: str
     namespace: str
-    user: Mapping[str, Any]
+    user: JsonObject
     load: Callable[[], None]
 
 

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from kschedctl.api.decoding import json_decoder
+from kschedctl.api.json_values import JsonObject
 from kschedctl.api.kube_version import KUBE_VERSION, KubeVersion, nearest, stands_in
 from kschedctl.cluster import SchedulerInstance
 from kschedctl.errors import InputError
@@ -41,7 +42,7 @@ class SchedulerSetup(NamedTuple):
 
     version: str = KUBE_VERSION
     server_version: str = ""
-    configuration: Mapping[str, Any] | None = None
+    configuration: JsonObject | None = None
     configured_by: str = ""
     feature_gates: Mapping[str, bool] = {}
     leader: str = ""
@@ -152,7 +153,7 @@ def read_setup(server: Server) -> SchedulerSetup:
     )
 
 
-def _configuration(server: Server, running: _Spec | None, path: str) -> tuple[Mapping[str, Any] | None, str, str]:
+def _configuration(server: Server, running: _Spec | None, path: str) -> tuple[JsonObject | None, str, str]:
     """The scheduler's configuration, the ConfigMap that holds it, and what is wrong with it, where there is one."""
     if running is not None and not path:
         return None, "", ""
@@ -176,7 +177,7 @@ def _mounted(running: _Spec, path: str) -> Iterator[str]:
     return (v.config_map.name for v in running.volumes or () if v.config_map and v.name in mounts)
 
 
-def _document(text: str, where: str) -> Mapping[str, Any] | None:
+def _document(text: str, where: str) -> JsonObject | None:
     """The configuration in a ConfigMap's value. Raises InputError."""
     if len(text) > MOST_CHARACTERS:
         raise InputError(f"more than {MOST_CHARACTERS:,} characters", where=where)
