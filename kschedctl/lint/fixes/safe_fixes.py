@@ -58,9 +58,9 @@ def rename_annotation(problem: Problem) -> FieldEdit | None:
 
 def raise_version(problem: Problem) -> FieldEdit | None:
     subject = problem.subject
-    written = str(subject.document.get("apiVersion"))
-    version = BY_KIND.get((written, subject.kind))
-    if version is None or (written, subject.kind) not in SAME_FIELDS or _selects_otherwise(subject):
+    written = subject.api_version, subject.kind
+    version = BY_KIND.get(written)
+    if version is None or written not in SAME_FIELDS or _selects_otherwise(subject):
         return None
     wanted = version.instead
     return SetField(problem.path, wanted) if problem.fix == f"Write apiVersion: {wanted}" else None

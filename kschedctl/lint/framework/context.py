@@ -32,7 +32,7 @@ from kschedctl.lint.objects.manifests import (
 from kschedctl.lint.objects.owners import Makers, cluster_workloads
 from kschedctl.lint.objects.subject import Located, Problem, Subject
 from kschedctl.lint.objects.variants import NO_SETS, AppliedSet, Sets, Variants
-from kschedctl.lint.objects.workload import Workload
+from kschedctl.lint.objects.workload import Workload, compiled
 from kschedctl.reports.findings import PassedOver
 from kschedctl.scheduler.configuration.validation_options import validation_options
 from kschedctl.scheduler.framework.feature_gates import FeatureGates
@@ -253,6 +253,12 @@ class LintContext:
         if key not in self._beside:
             self._beside[key] = [w for w in selected if self.variants.together(subject, w.subject)]
         return self._beside[key]
+
+    def budgets(self) -> Iterator[tuple[Subject, api.PodDisruptionBudget, list[Workload]]]:
+        """Every linted budget, with the workloads that it selects."""
+        for subject, budget in self.linted(api.PodDisruptionBudget):
+            selector, namespace = compiled(budget.spec.selector), subject.namespace or "default"
+            yield subject, budget, [] if selector is None else self.selected_beside(subject, namespace, selector)
 
     def in_one_namespace(self, one: Subject, other: Subject) -> bool:
         """Whether both go to one namespace: that which they name, or, where they name none, from folders in a line."""

@@ -74,13 +74,9 @@ class _PodFields(NamedTuple):
     replicas: int = 1
 
 
-def group_of(subject: Subject) -> str:
-    return str(subject.document.get("apiVersion") or "").rpartition("/")[0]
-
-
 def may_make_pods(subject: Subject) -> bool:
     """Whether it is of a kind that some controller may make pods of, for all that is known here."""
-    return _is_custom(group_of(subject)) and subject.kind not in _WITHOUT_PODS
+    return _is_custom(subject.group) and subject.kind not in _WITHOUT_PODS
 
 
 def _is_custom(group: str) -> bool:
@@ -95,7 +91,7 @@ def may_own_in(subject: Subject, namespace: str) -> bool:
 
 def custom_workloads(subject: Subject) -> Iterator[Workload]:
     """The workloads that a custom resource holds; what only looks like a pod is left out."""
-    group = group_of(subject)
+    group = subject.group
     spec = subject.document.get("spec")
     if not _is_custom(group) or not isinstance(spec, Mapping) or subject.kind in _DEPLOYERS:
         return

@@ -51,6 +51,15 @@ class Subject:
         name = f"{self.namespace}/{self.name}" if self.namespace else self.name
         return f"{self.kind} {name}".rstrip()
 
+    @property
+    def api_version(self) -> str:
+        return str(self.document.get("apiVersion") or "")
+
+    @property
+    def group(self) -> str:
+        """The group of the API that it is of, empty for the core group."""
+        return self.api_version.rpartition("/")[0]
+
     def problem(self, path: Path, message: str, fix: str = "") -> Problem:
         return Problem(self, path, message, fix)
 

@@ -191,5 +191,4 @@ def _identity(subject: Subject) -> tuple[str, str, str, str] | None:
     """What no cluster has twice; None for what has no name, and for what is declared wherever it is needed."""
     if not subject.name or subject.kind in _SHARED:
         return None
-    group = str(subject.document.get("apiVersion") or "").rpartition("/")[0]
-    return group, subject.kind, subject.namespace, subject.name
+    return subject.group, subject.kind, subject.namespace, subject.name

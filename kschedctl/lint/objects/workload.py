@@ -216,8 +216,7 @@ def _strategy(subject: Subject) -> UpdateStrategy:
 
 def in_core_group(subject: Subject) -> bool:
     """Not a custom resource that only shares the kind's name."""
-    group = str(subject.document.get("apiVersion") or "v1").rpartition("/")[0]
-    return group in ("", "apps", "batch", "extensions")
+    return subject.group in ("", "apps", "batch", "extensions")
 
 
 def _replicas(subject: Subject) -> int | None:

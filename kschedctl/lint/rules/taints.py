@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
 
 import numpy as np
 
 from kschedctl.api.arrays import Bools
+from kschedctl.api.json_values import field_at
 from kschedctl.api.objects import Taint, Toleration
 from kschedctl.api.priority import SYSTEM_CLASSES
 from kschedctl.api.resource_names import is_extended
@@ -141,11 +143,9 @@ def _declared(context: LintContext) -> Iterator[Taint]:
     for _, pool in context.linted(NodePool):
         yield from pool.spec.template.spec.taints
     for subject in context.subjects:
-        spec = subject.document.get("spec") if subject.kind == "Node" else None
-        try:
-            yield from typed_at((), spec.get("taints") or [], tuple[Taint, ...]) if isinstance(spec, dict) else ()
-        except InvalidFieldError:
-            continue
+        with suppress(InvalidFieldError):
+            if subject.kind == "Node":
+                yield from typed_at((), field_at(subject.document, "spec", "taints") or [], tuple[Taint, ...])
 
 
 CUSTOMARY = "CriticalAddonsOnly"

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from kschedctl.api.api_versions import is_foreign
 from kschedctl.api.field_errors import FieldError
+from kschedctl.api.json_values import object_at
 from kschedctl.api.objects import Struct
 from kschedctl.api.validation import around_pods, manifests
 from kschedctl.api.validation.unknown_fields import unknown_fields
@@ -64,7 +65,7 @@ def _problems(subject: Subject, context: LintContext) -> Iterator[Problem]:
     errors = _errors(subject.kind, manifest, context)
     faulty = {error.field for error in errors}
     aside: set[Path] = {_LABELS} if _SELECTOR in faulty else set()  # what is missing matches nothing: one fault
-    if subject.document.get("apiVersion") in _WITH_DEFAULT_SELECTOR:
+    if subject.api_version in _WITH_DEFAULT_SELECTOR:
         aside = {_SELECTOR, _LABELS}
     yield from (subject.problem(error.field, str(error)) for error in errors if error.field not in aside)
 
@@ -83,9 +84,8 @@ def is_written(subject: Subject) -> bool:
     makes_pods = subject.kind in manifests.KINDS and subject.kind != "PodTemplate"
     if makes_pods and "spec" not in subject.document:
         return False
-    metadata = subject.document.get("metadata")
-    made = isinstance(metadata, dict) and (metadata.get("uid") or metadata.get("ownerReferences"))
-    return not made and not is_foreign(str(subject.document.get("apiVersion") or ""))
+    metadata = object_at(subject.document, "metadata")
+    return not (metadata.get("uid") or metadata.get("ownerReferences") or is_foreign(subject.api_version))
 
 
 def unknown(context: LintContext) -> Iterator[Problem]:

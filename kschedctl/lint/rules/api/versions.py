@@ -49,7 +49,7 @@ def _fate(version: ApiVersion, minor: int) -> str:
 def _versions(context: LintContext) -> Iterator[tuple[Subject, ApiVersion]]:
     """The objects in a version of the API that was not, or will not be, always there."""
     for subject in context.subjects:
-        version = BY_KIND.get((str(subject.document.get("apiVersion")), subject.kind))
+        version = BY_KIND.get((subject.api_version, subject.kind))
         if version is not None:
             yield subject, version
 
@@ -80,7 +80,7 @@ def _served(kind: str, minor: int, instead: str = "") -> str:
 
 def _parts(subject: Subject) -> Iterator[tuple[str, Path, JsonObject]]:
     """(kind, where it stands, its fields) of an object, and of the pod or claim of which it is the template."""
-    if is_foreign(str(subject.document.get("apiVersion") or "")):
+    if is_foreign(subject.api_version):
         return
     yield subject.kind, (), subject.document
     kind, at = ("Pod", TEMPLATES.get(subject.kind, ()))

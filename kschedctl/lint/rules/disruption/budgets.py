@@ -15,16 +15,8 @@ from kschedctl.lint.objects.subject import Problem, Subject, listed
 from kschedctl.lint.objects.workload import SERVING, Workload, compiled, scaled
 
 
-def covered(context: LintContext) -> Iterator[tuple[Subject, PodDisruptionBudget, list[Workload]]]:
-    """Every linted budget with the workloads that it selects."""
-    for subject, budget in context.linted(PodDisruptionBudget):
-        selector = compiled(budget.spec.selector)
-        namespace = subject.namespace or "default"
-        yield subject, budget, [] if selector is None else context.selected_beside(subject, namespace, selector)
-
-
 def zero_disruptions(context: LintContext) -> Iterator[Problem]:
-    for subject, budget, workloads in covered(context):
+    for subject, budget, workloads in context.budgets():
         spec = budget.spec
         if spec.max_unavailable in (0, "0%"):
             yield subject.problem(
@@ -43,7 +35,7 @@ def zero_disruptions(context: LintContext) -> Iterator[Problem]:
 
 
 def over_autoscaler_minimum(context: LintContext) -> Iterator[Problem]:
-    for subject, budget, workloads in covered(context):
+    for subject, budget, workloads in context.budgets():
         wanted = budget.spec.min_available
         fewest, most = sum(w.at_least for w in workloads), sum(w.at_most for w in workloads)
         autoscaled = any(workload.most is not None for workload in workloads)
@@ -53,7 +45,7 @@ def over_autoscaler_minimum(context: LintContext) -> Iterator[Problem]:
 
 
 def percent_rounding(context: LintContext) -> Iterator[Problem]:
-    for subject, budget, workloads in covered(context):
+    for subject, budget, workloads in context.budgets():
         percent = budget.spec.min_available
         if not isinstance(percent, str) or percent == "100%":
             continue
@@ -65,7 +57,7 @@ def percent_rounding(context: LintContext) -> Iterator[Problem]:
 
 
 def protects_nothing(context: LintContext) -> Iterator[Problem]:
-    for subject, budget, workloads in covered(context):
+    for subject, budget, workloads in context.budgets():
         field, number = ("maxUnavailable", budget.spec.max_unavailable)
         if budget.spec.min_available in (0, "0%"):
             field, number = ("minAvailable", budget.spec.min_available)
@@ -76,13 +68,13 @@ def protects_nothing(context: LintContext) -> Iterator[Problem]:
 
 
 def unhealthy_policy(context: LintContext) -> Iterator[Problem]:
-    for subject, budget, _ in covered(context):
+    for subject, budget, _ in context.budgets():
         if budget.spec.unhealthy_pod_eviction_policy != "AlwaysAllow":
             yield subject.problem(("spec",), "pods that are not ready can block a drain for ever")
 
 
 def arbitrary_controller(context: LintContext) -> Iterator[Problem]:
-    for subject, budget, workloads in covered(context):
+    for subject, budget, workloads in context.budgets():
         bare = workloads and all(workload.kind == "Pod" for workload in workloads)
         integer = isinstance(budget.spec.min_available, int)
         if bare and not integer and (budget.spec.min_available or budget.spec.max_unavailable) is not None:
@@ -91,7 +83,7 @@ def arbitrary_controller(context: LintContext) -> Iterator[Problem]:
 
 
 def no_policy(context: LintContext) -> Iterator[Problem]:
-    for subject, budget, _ in covered(context):
+    for subject, budget, _ in context.budgets():
         spec = budget.spec
         if spec.min_available is None and spec.max_unavailable is None:
             yield subject.problem(("spec",), "neither minAvailable nor maxUnavailable: no eviction is ever allowed")
@@ -113,7 +105,7 @@ def overlap(context: LintContext) -> Iterator[Problem]:
 
 
 def selects_nothing(context: LintContext) -> Iterator[Problem]:
-    for subject, budget, workloads in covered(context):
+    for subject, budget, workloads in context.budgets():
         namespace, selector = subject.namespace or "default", compiled(budget.spec.selector)
         if workloads or selector is None or context.selected(namespace, selector):
             continue
@@ -142,7 +134,7 @@ def _elsewhere(context: LintContext, subject: Subject, selector: Selector) -> li
 
 
 def whole_namespace(context: LintContext) -> Iterator[Problem]:
-    for subject, budget, workloads in covered(context):
+    for subject, budget, workloads in context.budgets():
         if budget.spec.selector is not None and compiled(budget.spec.selector) == EVERYTHING and len(workloads) > 1:
             message = f"the empty selector selects every pod of the namespace: {len(workloads)} workloads share it"
             yield subject.problem(("spec", "selector"), message)

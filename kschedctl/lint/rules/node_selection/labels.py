@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from functools import lru_cache
 from typing import NamedTuple
 
+from kschedctl.api.json_values import array_at, field_at
 from kschedctl.api.objects import NodeSelectorTerm, PersistentVolume, StorageClass
 from kschedctl.lint.analysis.near_names import one_meant
 from kschedctl.lint.analysis.node_requirements import DEPRECATED, NO_LABELS, alternatives
@@ -222,13 +223,11 @@ _OS_NAME, _OPTIONS = "spec.os", "securityContext.windowsOptions"
 def _system(workload: Workload) -> tuple[str, str]:
     """(field, operating system) of what the pods are for; empty where nothing says it."""
     spec = workload.written
-    system = spec.get("os")
-    if isinstance(system, Mapping) and isinstance(system.get("name"), str):
-        return _OS_NAME, system["name"]
-    containers = spec.get("containers")
-    for each in (spec, *(containers if isinstance(containers, list) else ())):
-        context = each.get("securityContext") if isinstance(each, Mapping) else None
-        if isinstance(context, Mapping) and context.get("windowsOptions"):
+    system = field_at(spec, "os", "name")
+    if isinstance(system, str):
+        return _OS_NAME, system
+    for holder in (spec, *array_at(spec, "containers")):
+        if field_at(holder, "securityContext", "windowsOptions"):
             return _OPTIONS, "windows"
     return "", ""
 

@@ -7,13 +7,12 @@ from collections.abc import Iterator
 import numpy as np
 
 from kschedctl.api.arrays import Amounts, Bools
-from kschedctl.api.objects import PodDisruptionBudget
 from kschedctl.lint.analysis.placement import Term, anti_affinity_terms, required_terms
 from kschedctl.lint.framework import documentation as doc
 from kschedctl.lint.framework.context import LintContext
 from kschedctl.lint.framework.rule import NOTE, WARNING, Rule, RuleProfile
 from kschedctl.lint.objects.subject import Problem
-from kschedctl.lint.objects.workload import Workload, compiled
+from kschedctl.lint.objects.workload import Workload
 from kschedctl.scheduler.plugins.inter_pod_affinity.plugin import InterPodAffinity
 from kschedctl.snapshot.node_order import HOSTNAME
 
@@ -68,10 +67,7 @@ def victims_long_grace(context: LintContext) -> Iterator[Problem]:
 def budget_no_guarantee(context: LintContext) -> Iterator[Problem]:
     highest = _highest(context)
     lowest = min((info.priority for info in context.facts.view.pods.infos), default=0)
-    for subject, budget in context.linted(PodDisruptionBudget):
-        selector = compiled(budget.spec.selector)
-        namespace = subject.namespace or "default"
-        covered = [] if selector is None else context.selected_beside(subject, namespace, selector)
+    for subject, _, covered in context.budgets():
         if covered and (low := min(map(context.priority, covered))) < highest and low <= lowest:
             message = f"its pods have the lowest priority, {low:,}: those of up to {highest:,} may evict them"
             yield subject.problem(("spec",), message)

@@ -43,9 +43,8 @@ def default_hard_with_autoscaler(context: LintContext) -> Iterator[Problem]:
             if autoscaler and any(constraint.get("whenUnsatisfiable") == HARD for constraint in defaults):
                 path = ("profiles", i, "pluginConfig", j, "args", "defaultConstraints")
                 message = "hard default constraints are unknown to the Cluster Autoscaler, which then adds no nodes"
-                yield Subject("KubeSchedulerConfiguration", str(profile.get("schedulerName", ""))).problem(
-                    path, message
-                )
+                subject = Subject("KubeSchedulerConfiguration", str(profile.get("schedulerName", "")))
+                yield subject.problem(path, message)
 
 
 def scale_from_zero(context: LintContext) -> Iterator[Problem]:
