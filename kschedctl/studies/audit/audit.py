@@ -25,6 +25,7 @@ from kschedctl.studies.audit.races import races_section
 from kschedctl.studies.audit.sampling import sampling_section
 from kschedctl.studies.audit.topology import topology_section
 from kschedctl.studies.basics.findings import NOTE
+from kschedctl.text.counts import counted
 
 SECTIONS: Mapping[str, Callable[[AuditedCluster], AnySection]] = {
     "pending": pending_section,
@@ -90,7 +91,7 @@ def _asked(sections: Sequence[AnySection]) -> str:
     if len(sections) == 1:
         return sections[0].headline
     notes = sum(_count(section, NOTE) for section in sections)
-    message = f"{notes:,} note{'s' * (notes != 1)}" if notes else "nothing found"
+    message = counted(notes, "note") if notes else "nothing found"
     return f"{len(sections)} sections, {message}"
 
 
@@ -102,7 +103,7 @@ def _gravity(section: AnySection) -> tuple[int, ...]:
 def _counts(sections: Sequence[AnySection]) -> str:
     """Of all of them; notes leave a section sound."""
     counts = ((severity, sum(_count(section, severity) for section in sections)) for severity in LEVELS[:-1])
-    return ", ".join(f"{number:,} {severity}{'s' * (number != 1)}" for severity, number in counts if number)
+    return ", ".join(counted(number, severity) for severity, number in counts if number)
 
 
 def _count(section: AnySection, severity: str) -> int:

@@ -13,6 +13,7 @@ from kschedctl.reports.unknown import VERDICT, UnknownKind
 from kschedctl.studies.audit.audited_cluster import AuditedCluster
 from kschedctl.studies.basics.findings import ERROR, AuditRule, judged
 from kschedctl.studies.controllers.not_created import Creations, unread
+from kschedctl.text.counts import counted
 
 REFUSED = AuditRule(
     "audit-creation-refused",
@@ -53,5 +54,5 @@ def _headline(workloads: Sequence[NotCreated]) -> str:
         return "nothing that says that a pod could not be created"
     pods = sum(workload.missing or 0 for workload in workloads)
     unsized = sum(workload.missing is None for workload in workloads)
-    counted = f"{pods:,} pod{'s' * (pods != 1)}" + (" and more" if unsized else "") if pods else "pods"
-    return f"{counted} of {len(workloads):,} workload{'s' * (len(workloads) != 1)} could not be created"
+    how_many = counted(pods, "pod") + (" and more" if unsized else "") if pods else "pods"
+    return f"{how_many} of {counted(len(workloads), 'workload')} could not be created"

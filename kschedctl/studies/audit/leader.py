@@ -13,6 +13,7 @@ from kschedctl.studies.audit.audited_cluster import AuditedCluster
 from kschedctl.studies.audit.leases import own_lease, renewed_later, scheduler_leases
 from kschedctl.studies.audit.served_names import differences, served_names
 from kschedctl.studies.basics.findings import ERROR, NOTE, WARNING, AuditRule, judged
+from kschedctl.text.counts import counted
 
 ELECTION = "staging/src/k8s.io/client-go/tools/leaderelection/leaderelection.go"
 STALE = AuditRule(
@@ -225,5 +226,5 @@ def _headline(leases: Sequence[SchedulerLease], names: Sequence[ServedName], aud
     if lease.stale or not lease.holder:
         silent = f" for {lease.silent_for}" if lease.silent_for else f" since {lease.renewed or 'no known time'}"
         return f"nobody leads: {lease.lease} was not renewed{silent}{waiting}"
-    changes = f"{lease.transitions:,} change{'s' * (lease.transitions != 1)} of leader in all"
+    changes = f"{counted(lease.transitions, 'change')} of leader in all"
     return f"{lease.holder} leads{since}, {changes}{waiting}"

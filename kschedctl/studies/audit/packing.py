@@ -19,6 +19,7 @@ from kschedctl.studies.basics.unknown import of_simulation, together
 from kschedctl.studies.packing.emptying import Emptying, Limits, emptying
 from kschedctl.studies.packing.pools import Pools, amounts_of, free_of, told
 from kschedctl.studies.packing.stranded import Stranded, stranded
+from kschedctl.text.counts import counted
 
 USUAL = Limits(nodes=30, pods=600)
 """What is tried when nothing else is asked for: a few seconds' work in a big cluster."""
@@ -114,7 +115,7 @@ def _headline(view: Fork, pools: Pools, room: Stranded, spare: Emptying) -> str:
             share = useless / int(free[pools.workers, column].sum())
             parts.append(f"{digits(share * 100, 2)} % of {name if parts else f'free {name}'}")
     lost = f"{', '.join(parts)} stranded" if parts else "no free capacity is stranded"
-    tried = f"{spare.tried:,} node{'s' * (spare.tried != 1)}"
+    tried = counted(spare.tried, "node")
     emptied = f"{len(spare.emptied):,} of {tried} tried can go" if spare.tried else ""
     empty = f"{len(spare.empty):,} {'is' if len(spare.empty) == 1 else 'are'} empty" if len(spare.empty) else ""
     return "; ".join(part for part in (lost, emptied, empty) if part)
@@ -153,13 +154,9 @@ def _spare_findings(rooms: Sequence[PoolRoom], savings: Sequence[PoolSavings], s
         parts = [f"{pool.empty:,} of {nodes[pool.pool]:,} nodes {run} nothing that would have to move"] * bool(
             pool.empty
         )
-        parts += [f"{len(names):,} can be emptied, drained in turn, by moving {_pods(moved)}"] * bool(names)
+        parts += [f"{len(names):,} can be emptied, drained in turn, by moving {counted(moved, 'pod')}"] * bool(names)
         yield SPARE.finding(
             f"Pool {pool.pool}" if pool.pool else "Nodes without a pool",
             "; ".join(parts),
             "Drain them in turn, and take them away" if names else "",
         )
-
-
-def _pods(number: int) -> str:
-    return f"{number:,} pod{'s' * (number != 1)}"

@@ -17,6 +17,7 @@ from kschedctl.studies.audit.waiting import WaitingPod, is_left_alone, unread_po
 from kschedctl.studies.basics.findings import ERROR, NOTE, WARNING, AuditRule, judged
 from kschedctl.studies.basics.unknown import MESSAGE, together
 from kschedctl.studies.why.group_headline import ends_deadlock
+from kschedctl.text.counts import counted
 
 
 class Holder(NamedTuple):
@@ -287,7 +288,7 @@ def _fix(first: WaitingPod, rule: AuditRule) -> str:
 
 def _whose(group: Sequence[WaitingPod]) -> str:
     others = len(group) - 1
-    return f"with {others:,} other{'s' * (others != 1)}: " if others else ""
+    return f"with {counted(others, 'other')}: " if others else ""
 
 
 def _headline(waiting: Sequence[WaitingPod]) -> str:
@@ -295,4 +296,4 @@ def _headline(waiting: Sequence[WaitingPod]) -> str:
         return "nothing is pending"
     counts = ((words, sum(each.cause == cause for each in waiting)) for cause, words in CAUSES.items())
     message = ", ".join(f"{number:,} {words}" for words, number in counts if number)
-    return f"{len(waiting):,} pod{'s' * (len(waiting) != 1)} pending: {message}"
+    return f"{counted(len(waiting), 'pod')} pending: {message}"

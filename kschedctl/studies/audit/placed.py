@@ -37,6 +37,7 @@ from kschedctl.studies.running_pods.replayed import (
     Misplaced,
     replayed,
 )
+from kschedctl.text.counts import counted
 
 OVERCOMMITTED = AuditRule(
     "audit-placed-overcommitted",
@@ -224,14 +225,14 @@ def _by_workload(misplaced: Misplaced, view: Fork) -> Iterator[MisplacedPods]:
 def _of_misplaced(misplaced: MisplacedPods) -> Finding:
     rule = rule_of(misplaced.refuses, misplaced.reason)
     more = f" and {misplaced.pods - len(misplaced.examples):,} more" if misplaced.pods > len(misplaced.examples) else ""
-    message = f"{_pods(misplaced.pods)}: {', '.join(misplaced.examples)}{more}: {misplaced.reason}"
+    message = f"{counted(misplaced.pods, 'pod')}: {', '.join(misplaced.examples)}{more}: {misplaced.reason}"
     namespace = misplaced.workload.partition(" ")[2].partition("/")[0]
     return rule.finding(misplaced.workload, message, namespace=namespace, path=misplaced.reason)
 
 
 def _of_overcommitted(node: OvercommittedNode) -> Finding:
     requested, allocatable = alike(node.resource, node.requested, node.allocatable)
-    message = f"{_pods(node.pods)} request {requested} {node.resource} of {allocatable}"
+    message = f"{counted(node.pods, 'pod')} request {requested} {node.resource} of {allocatable}"
     beyond = [arrival for arrival in node.arrivals if arrival.beyond]
     if beyond and beyond[0].at:
         gap = f", {node.gap:,.3g} s after the pod before it" if node.gap is not None else ""
@@ -251,8 +252,9 @@ def _of_shared(shared_device: SharedDevice) -> Finding:
 
 def _of_orphaned(orphaned: OrphanedPods) -> Finding:
     leaving = f", {orphaned.leaving:,} of them being deleted" if orphaned.leaving else ""
+    examples = ", ".join(orphaned.examples)
     more = " and others" if orphaned.pods > len(orphaned.examples) else ""
-    message = f"{_pods(orphaned.pods)} bound to it{leaving}, and it is not there: {', '.join(orphaned.examples)}{more}"
+    message = f"{counted(orphaned.pods, 'pod')} bound to it{leaving}, and it is not there: {examples}{more}"
     severity = NOTE if orphaned.leaving == orphaned.pods else ORPHANED.severity
     return ORPHANED.finding(f"Node {orphaned.node}", message, severity=severity)
 
@@ -262,9 +264,9 @@ def _of_refused(refused_pods: RefusedPods, audited: AuditedCluster) -> Finding:
     if refused_pods.pods:
         ago = age(refused_pods.last, audited.now)
         last = f", the last {ago} ago" if ago else ""
-        parts.append(f"{_pods(refused_pods.pods)} failed{last}, on {', '.join(refused_pods.nodes)}")
+        parts.append(f"{counted(refused_pods.pods, 'pod')} failed{last}, on {', '.join(refused_pods.nodes)}")
     if refused_pods.gone:
-        parts.append(f"{_pods(refused_pods.gone)}{' more' * bool(parts)} of which only events are left")
+        parts.append(f"{counted(refused_pods.gone, 'pod')}{' more' * bool(parts)} of which only events are left")
     if refused_pods.message:
         parts.append(refused_pods.message)
     why, severity = OF_REFUSALS.get(refused_pods.reason, ("", REFUSED.severity))
@@ -286,9 +288,5 @@ def _headline(section: PlacedSection) -> str:
     )
     message = ", ".join(f"{number:,} {words}" for number, words in counts if number)
     if message or section.judged:
-        return message or f"all {_pods(section.judged)} judged are where the rules would put them"
+        return message or f"all {counted(section.judged, 'pod')} judged are where the rules would put them"
     return "no pods of this scheduler are on nodes" if section.others else "no pods are on nodes"
-
-
-def _pods(number: int) -> str:
-    return f"{number:,} pod{'s' * (number != 1)}"

@@ -29,15 +29,7 @@ from kschedctl.studies.basics.unknown import together
 from kschedctl.studies.priorities.evictions import exposed, preempted
 from kschedctl.studies.priorities.growth import Growth, grown
 from kschedctl.studies.priorities.tiers import Tiers
-
-
-def counted(number: int, noun: str) -> str:
-    """A number and its noun.
-
-    >>> counted(1, "pod"), counted(5000, "pod")
-    ('1 pod', '5,000 pods')
-    """
-    return f"{number:,} {noun}{'s' * (number != 1)}"
+from kschedctl.text.counts import counted
 
 
 def starving(audited: AuditedCluster, tiers: Tiers) -> tuple[StarvingPods, ...]:

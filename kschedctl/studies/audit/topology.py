@@ -20,6 +20,7 @@ from kschedctl.studies.audit.audited_cluster import AuditedCluster
 from kschedctl.studies.basics.findings import NOTE, WARNING, AuditRule, judged
 from kschedctl.studies.basics.unknown import IN_SIMULATIONS, of_cluster, unknown_kinds
 from kschedctl.studies.workload_topology import DomainsOfKey, Placement, Workloads, promises
+from kschedctl.text.counts import counted
 
 SOURCE = "pkg/scheduler/framework/plugins/podtopologyspread/filtering.go"
 ONE_NODE = AuditRule(
@@ -140,7 +141,7 @@ def _of_alone(alone: Alone, workloads: Workloads, view: Fork) -> Finding:
     rule, what = {HOSTNAME: (ONE_NODE, "node"), ZONE: (ONE_ZONE, "zone")}.get(key, (ONE_DOMAIN, key))
     domain = placement.told(number, int(workloads.pods[number])).most
     others = _reachable(workloads.infos[number][0], placement, view) - 1
-    where = f"{others:,} other{'s' * (others != 1)} would take them by taints and node selection"
+    where = f"{counted(others, 'other')} would take them by taints and node selection"
     where = where if others else "taints and node selection leave no other"
     message = f"all {workloads.pods[number]:,} pods are in {what} {domain}; {where}"
     severity = rule.severity if others else NOTE
@@ -205,7 +206,7 @@ def _headline(workloads: int, constraints: int, findings: Sequence[Finding]) -> 
     together = number(ONE_NODE, ONE_ZONE, ONE_DOMAIN)
     if not workloads:
         return "No workload has two pods on nodes"
-    apart = f"{workloads:,} workload{'s' * (workloads != 1)}, {together or 'none'} on one node or in one zone alone"
+    apart = f"{counted(workloads, 'workload')}, {together or 'none'} on one node or in one zone alone"
     if not constraints:
         return apart
     return f"{apart}; {_kept(constraints, [each for each in findings if each.rule == SKEWED.id])}"
@@ -214,7 +215,7 @@ def _headline(workloads: int, constraints: int, findings: Sequence[Finding]) -> 
 def _kept(constraints: int, skewed: Sequence[Finding]) -> str:
     """Broken is what keeps pods away; that others are uneven is allowed."""
     broken = sum(each.severity != NOTE for each in skewed)
-    all_ = f"{constraints:,} spread constraint{'s' * (constraints != 1)}"
+    all_ = counted(constraints, "spread constraint")
     counts = ((broken, "broken"), (len(skewed) - broken, "uneven (ScheduleAnyway)"))
     message = ", ".join(f"{number:,} {words}" for number, words in counts if number)
     number, _, rest = message.partition(" ")

@@ -34,6 +34,7 @@ from kschedctl.reports.not_created import CreationFailure, NotCreated
 from kschedctl.reports.unknown import UnknownKind
 from kschedctl.studies.basics.unknown import CREATION
 from kschedctl.studies.controllers.wanted_pods import ABOVE, WantedPods, objects_of
+from kschedctl.text.counts import counted
 
 OF = {"Deployment": ("ReplicaSet", "Deployment", "Event"), "CronJob": ("Job", "Event")}
 """Kind of a workload -> the kinds that tell it of one, where it is not that kind and Event alone."""
@@ -195,7 +196,7 @@ def _is_before(time: str, other: str) -> bool:
 def _headline(not_created: NotCreated) -> str:
     """``1 of 6 pods (6 wanted, 5 there): exceeded quota: …``."""
     newest, *others = not_created.failures
-    more = f" (and {len(others):,} more reason{'s' * (len(others) != 1)})" if others else ""
+    more = f" (and {counted(len(others), 'more reason')})" if others else ""
     why = f"{in_brief(newest.message) or NO_WORDS}{more}"
     if not_created.past:
         ago = f" {newest.age} ago" if newest.age else ""
@@ -213,7 +214,7 @@ def _number(not_created: NotCreated) -> str:
         return f"its new {not_created.object} {counts}"
     if not not_created.missing:
         return f"pods of its new template {counts}"
-    return f"{not_created.missing:,} of {not_created.wanted:,} pod{'s' * (not_created.wanted != 1)} {counts}"
+    return f"{not_created.missing:,} of {counted(not_created.wanted, 'pod')} {counts}"
 
 
 def _since(not_created: NotCreated) -> str:

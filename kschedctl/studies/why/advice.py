@@ -18,6 +18,7 @@ from kschedctl.scheduler.scheduler import Framework, Scheduler
 from kschedctl.studies.why.group_headline import ends_deadlock
 from kschedctl.studies.why.headline import in_words
 from kschedctl.studies.why.once_kept_away import kept_away
+from kschedctl.text.counts import counted
 
 CAUSES_ADVISED = 3
 ASKED_OF = {
@@ -58,7 +59,7 @@ def _of_gang(group: PodGroupReport) -> Iterator[Advice]:
     """Of one about which another project decides."""
     namespace, _, name = group.name.partition("/")
     if group.missing:
-        more = f"{group.missing:,} more pod{'s' * (group.missing != 1)}"
+        more = counted(group.missing, "more pod")
         yield Advice("CreateMembers", f"{group.decided_by} waits for {more} of {name} to be created")
     if group.deadlocked_with:
         yield Advice("EndDeadlock", ends_deadlock(group))
@@ -77,7 +78,7 @@ def _gated(report: Explanation, pod: Pod) -> Iterator[Advice]:
     known = {reason for status in report.queue.values() for reason in status.reasons}
     if report.feasible:
         count = len(report.feasible)
-        yield Advice("OnceReleased", f"Once released, {count:,} node{'s' * (count != 1)} would fit")
+        yield Advice("OnceReleased", f"Once released, {counted(count, 'node')} would fit")
     elif report.causes and not any(cause.reason in known for cause in report.causes):
         text = f"Once released, it would still not fit: {in_words(report.causes, len(report.nodes))}"
         yield Advice("OnceReleased", text)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from kschedctl.reports.explanation import Explanation
 from kschedctl.reports.pod_group import PodGroupReport
+from kschedctl.text.counts import counted
 
 PLACED, INCOMPLETE, GATED = "Placed", "Incomplete", "Gated"
 PASSED = ("Success", "Skip")
@@ -71,7 +72,7 @@ def _decided_by_another(group: PodGroupReport) -> str:
 def _told_of_outcome(group: PodGroupReport) -> str:
     name = group.short_name
     if group.verdict == "WaitsForPreemption":
-        return f"its pod group {name} fits once {_count(len(group.victims), 'pod')} made room for it"
+        return f"its pod group {name} fits once {counted(len(group.victims), 'pod')} made room for it"
     if group.verdict == "Error":
         return f"scheduling its pod group {name} fails with an error: {group.message}"
     if group.deadlocked_with:
@@ -89,12 +90,12 @@ def _lack(group: PodGroupReport) -> str:
         return _waits_for(group)
     where = f" in one {group.topology}" if group.topology else ""
     fitting = max([each.pods for each in group.placements] or [_fitting(group)]) + group.scheduled
-    needed = f"a node for {_count(group.min_count, 'pod')} at once{where}"
+    needed = f"a node for {counted(group.min_count, 'pod')} at once{where}"
     return f"its gang {group.short_name} needs {needed}, and {fitting:,} fit"
 
 
 def _incomplete(group: PodGroupReport) -> str:
-    needed = _count(group.min_count, "pod")
+    needed = counted(group.min_count, "pod")
     return f"its gang {group.short_name} has {group.pods:,} of the {needed} that it needs: none is tried before"
 
 
@@ -122,7 +123,3 @@ def ends_deadlock(group: PodGroupReport) -> str:
 
 def _fitting(group: PodGroupReport) -> int:
     return sum(each.verdict in ("Placed", "Preempting") for each in group.members)
-
-
-def _count(number: int, what: str) -> str:
-    return f"{number:,} {what}{'s' * (number != 1)}"

@@ -17,6 +17,7 @@ from kschedctl.lint.objects.subject import Problem, Subject
 from kschedctl.lint.objects.workload import SERVING, Workload
 from kschedctl.lint.rules.resources.amounts import NEEDED
 from kschedctl.scheduler.plugins.node_resources.fit import NodeResourcesFit
+from kschedctl.text.counts import counted
 
 IDLE_SHARE = 0.2
 """A node that is out of pods is reported when so much of its cpu and memory is free."""
@@ -136,7 +137,7 @@ def _message(wanted: int, room: int, placed: Placed) -> str:
     """``5 replicas, but only 3 find room now: 2 stay Pending (…)``."""
     left = wanted - room
     find, stay, evict = ((verb + "s" * (n == 1)) for verb, n in (("find", room or 1), ("stay", left), ("evict", left)))
-    replicas = f"{wanted:,} replica{'s' * (wanted != 1)}, but {f'only {room:,}' if room else 'none'} {find} room now"
+    replicas = f"{counted(wanted, 'replica')}, but {f'only {room:,}' if room else 'none'} {find} room now"
     what = f"{stay} Pending{f' or {evict} others' if placed.evicts else ''}"
     return f"{replicas}: {left:,} {what} (nodes that would do: {placed.lacking})"
 

@@ -34,6 +34,7 @@ from kschedctl.reports.audit.topology import (
 )
 from kschedctl.reports.columns import Column, Tone
 from kschedctl.reports.wakes import RejectorReport
+from kschedctl.text.counts import counted
 
 FEW = 5
 SHOWN = ("cpu", "memory")
@@ -97,7 +98,7 @@ def _queued(found: PodsInQueue, style: Style) -> Iterator[Cell]:
 
 def _more(found: RejectorReport) -> str:
     others = len(found.wake_ups) - 1
-    return f", or {others:,} other change{'s' * (others != 1)}" if others else ""
+    return f", or {counted(others, 'other change')}" if others else ""
 
 
 # -- where pods are ----------------------------------------------------------------------------------------------------
