@@ -33,10 +33,10 @@ from kschedctl.studies.why.eliminations import eliminations
 from kschedctl.studies.why.reach import but_for_room, obstacles
 
 CLAIMING_PODS = 1000
-"""Of pods that each need claims of their own no more are tried, unless asked for."""
+"""How many pods that need claims of their own are tried, unless more are asked for."""
 AT_ONCE = 256
 POINTS = 400
-"""Of a curve, about."""
+"""About how many points a curve has."""
 
 
 @dataclass(eq=False)

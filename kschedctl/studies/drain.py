@@ -244,7 +244,7 @@ class Draining:
         return moved
 
     def _preempted(self, outcome: Outcome) -> None:
-        """Those who had to make room wait for another node, as far as somebody makes them anew."""
+        """Evicted pods wait for another node, as far as somebody makes them anew."""
         if not outcome.victims:
             return
         self.preempting.append(outcome)

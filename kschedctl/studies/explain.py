@@ -131,7 +131,7 @@ def unless_not_created(report: Explanation, found: NotCreated | None) -> Explana
 
 
 def _of_nothing(asked: AskedPod) -> Explanation:
-    """Of a pod of which nothing is known."""
+    """The explanation of a pod of which nothing is known."""
     return Explanation(asked.pod.key, NOT_CREATED, headline="", kube_version=asked.scheduler.cluster.kube_version)
 
 

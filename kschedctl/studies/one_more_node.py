@@ -79,7 +79,7 @@ def helps(report: WhatIf) -> bool:
 
 
 def _models(cluster: Cluster, taken: Sequence[str], gone: bool) -> list[str]:
-    """Of each pool that loses nodes one that takes pods, of two pools at the most."""
+    """A node that takes pods of each pool that loses nodes, of two pools at the most."""
     names = frozenset(taken)
     models: dict[str, str] = {}
     lost = {pool_of(node) for node in cluster.nodes if node.metadata.name in names}

@@ -134,7 +134,7 @@ class PodKind(NamedTuple):
 
 
 def named_kinds(asked: Iterable[AskedPod]) -> list[PodKind]:
-    """Of pods that are asked about, or that stand for workloads."""
+    """The kinds of pods that are asked about, or that stand for workloads."""
     return [PodKind(each.scheduler, made_again(each.pod), str(owner_of(each.pod))) for each in asked]
 
 
@@ -160,7 +160,7 @@ def _waiting(scheduler: Scheduler) -> Iterator[tuple[Pod, int]]:
 
 
 def _running(scheduler: Scheduler) -> Iterator[tuple[Pod, int]]:
-    """The same of the pods that have a node."""
+    """One pod of each info that has pods on nodes, and how many do."""
     columns, view = scheduler.view.pods, scheduler.view
     placed = columns.info[view.node >= 0]
     numbers, first, counts = np.unique(placed, return_index=True, return_counts=True)
@@ -209,7 +209,7 @@ def usual_costs(
     limits: SamplingLimits = USUAL,
     progress: Progress = UNSEEN,
 ) -> SamplingCosts:
-    """Of the pods that wait, of so many workloads; of those that run where none of these fits on a node."""
+    """What sampling costs waiting pods of so many workloads; pods that run where none of these fits on a node."""
     for asked, kinds in usual_kinds(scheduler, most, namespace):
         report = sampling_costs(scheduler, kinds, asked, limits=limits, progress=progress)
         if any(profile.curve for profile in report.profiles):
@@ -225,7 +225,7 @@ def sampling_costs(
     limits: SamplingLimits = USUAL,
     progress: Progress = UNSEEN,
 ) -> SamplingCosts:
-    """Of one more pod of each kind; ``asked`` says whose pods these are.
+    """What sampling costs one more pod of each kind; ``asked`` says whose pods these are.
 
     Raises UsageError for a pod that no profile serves.
     """

@@ -121,7 +121,7 @@ def rules() -> Mapping[str, tuple[ByVersion[object], ...]]:
 
 
 def changes() -> Iterator[Varying]:
-    """All of them, plugins and gates in their own order."""
+    """All that versions changed, plugins and gates in their own order."""
     for where, changed in rules().items():
         for rule in changed:
             steps = tuple((since, in_words(value)) for since, value in rule.steps)
@@ -160,7 +160,7 @@ def in_words(value: object) -> str:
 
 
 def _steps(values: Iterator[str]) -> tuple[tuple[str, str], ...]:
-    """Of what holds in each minor version those in which it is not what it was; "" goes for what was before."""
+    """The minor versions in which a value changes, with it; "" goes for the value before."""
     steps: list[tuple[str, str]] = []
     for minor, value in zip(MINORS, values, strict=True):
         if not steps or (value and value != steps[-1][1]):

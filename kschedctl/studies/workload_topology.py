@@ -25,7 +25,7 @@ from kschedctl.snapshot.node_order import HOSTNAME
 from kschedctl.snapshot.pod_info import PodInfo
 
 MOST_LOSSES = 20
-"""Of so many domains the loss of each is told, of more that of the fullest."""
+"""Up to so many domains the loss of each is told, else that of the fullest."""
 
 
 @dataclass(frozen=True)
@@ -137,7 +137,7 @@ class Workloads:
 
     @classmethod
     def of_view(cls, view: Fork) -> Workloads:
-        """Those of a view, in order of kind, namespace and name."""
+        """The workloads of a view, in order of kind, namespace and name."""
         owner = _owners(view)
         names = sorted({each for each in owner if each is not None})
         numbers = {each: number for number, each in enumerate(names)}
@@ -160,7 +160,7 @@ class Workloads:
 
 
 def _owners(view: Fork) -> list[Owner | None]:
-    """Of each info whose pods are a workload's."""
+    """The workload of each info whose pods are one's."""
     owners: list[Owner | None] = []
     for info in view.pods.infos:
         controller = controller_of(info.pod.metadata)
@@ -244,7 +244,7 @@ def skew_of(counts: Counts, constraint: SpreadConstraint) -> int:
 def _losses(
     names: Sequence[str], order: Rows, counts: Counts, constraint: SpreadConstraint, hard: bool
 ) -> Iterator[BrokenDomain]:
-    """Of domains in ``order``, each with its pods. ``hard``: pods come back only where the constraint lets them."""
+    """The losses of domains in ``order``. ``hard``: pods come back only where the constraint lets them."""
     told = len(counts) if len(counts) <= MOST_LOSSES else 1
     for i in np.flatnonzero(counts[:told]).tolist():
         left, lost = np.delete(counts, i), int(counts[i])

@@ -43,7 +43,7 @@ SECTIONS: Mapping[str, Callable[[AuditedCluster], AnySection]] = {
 NEEDED: Mapping[str, tuple[str, Callable[[AuditedCluster], bool]]] = {
     "latency": ("--metrics or --prometheus", lambda audited: audited.measured is not None),
 }
-"""Of sections that lean on more than the cluster: what they need, and whether it is there. Else they are not asked."""
+"""What sections that lean on more than the cluster need, and whether it is there: else they are not asked."""
 MISSED_WAKES = "what should have woken pods"
 """The part of a section that needs the cluster of before."""
 
@@ -101,7 +101,7 @@ def _gravity(section: AnySection) -> tuple[int, ...]:
 
 
 def _counts(sections: Sequence[AnySection]) -> str:
-    """Of all of them; notes leave a section sound."""
+    """How many errors and warnings the sections have; notes leave a section sound."""
     counts = ((severity, sum(_count(section, severity) for section in sections)) for severity in LEVELS[:-1])
     return ", ".join(counted(number, severity) for severity, number in counts if number)
 

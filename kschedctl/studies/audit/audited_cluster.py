@@ -82,7 +82,7 @@ class AuditedCluster:
         return self.scheduler.cluster
 
     def not_read(self, *kinds: str) -> Iterator[UnknownKind]:
-        """Those of the kinds that the cluster does not cover, of which a verdict leans on."""
+        """The kinds that the cluster does not cover, and that a verdict leans on."""
         for kind in kinds:
             if gap := self.cluster.gap(kind):
                 yield UnknownKind(kind, gap.why, VERDICT)
@@ -94,7 +94,7 @@ class AuditedCluster:
 
     @cached_property
     def replay(self) -> tuple[ReplayedPods, ...]:
-        """All of them, those alike in all that scheduling reads together."""
+        """All pending pods replayed, those alike in all that scheduling reads together."""
         return replayed(self.scheduler, self.pending, self.progress)
 
     def once(self, make: Callable[[AuditedCluster], T]) -> T:

@@ -28,7 +28,7 @@ RULES = (REFUSED,)
 
 
 def creation_section(audited: AuditedCluster) -> CreationSection:
-    """Of all workloads, by their conditions and the events about them."""
+    """The section about all workloads, by their conditions and the events about them."""
     found = Creations(audited.cluster, audited.now).failing()
     return CreationSection(
         title="Pods that could not be created",

@@ -80,7 +80,7 @@ NO_ELECT = "leader-elect"
 
 
 def leader_section(audited: AuditedCluster) -> LeaderSection:
-    """Of all leases of schedulers, and all names that pods choose."""
+    """The section about all leases of schedulers, and all names that pods choose."""
     leases, names = scheduler_leases(audited), served_names(audited)
     provenance = audited.cluster.provenance
     instances = provenance.instances if provenance else ()
@@ -212,7 +212,7 @@ def _of_election(without: Sequence[str], instances: int) -> Iterator[Finding]:
 
 
 def _headline(leases: Sequence[SchedulerLease], names: Sequence[ServedName], audited: AuditedCluster) -> str:
-    """Of the scheduler that is replayed."""
+    """Who leads, of the scheduler that is replayed."""
     own = own_lease(audited.cluster)
     lease = next((each for each in leases if each.lease == str(own)), None)
     unserved = sum(each.waiting for each in names if not each.served)

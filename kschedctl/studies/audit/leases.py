@@ -35,7 +35,7 @@ class LeaseName(NamedTuple):
 
 
 def own_lease(cluster: Cluster) -> LeaseName | None:
-    """That of the scheduler that is replayed; None where it takes part in no election.
+    """The lease of the scheduler that is replayed; None where it takes part in no election.
 
     Under pseudonyms the name stays, but not the namespace: then the only lease of its name is meant.
     """
@@ -51,7 +51,7 @@ _DEFAULT = {"apiVersion": "kubescheduler.config.k8s.io/v1", "kind": "KubeSchedul
 
 
 def scheduler_leases(audited: AuditedCluster) -> list[SchedulerLease]:
-    """That of the scheduler that is replayed first."""
+    """The leases of schedulers, that of the one that is replayed first."""
     own = own_lease(audited.cluster)
     newest = _newest(audited.cluster.leases)
     found = [(name_of(each), each) for each in audited.cluster.leases if _is_schedulers(each, own)]

@@ -196,7 +196,7 @@ def _grouped(waiting: Iterable[WaitingPod]) -> list[list[WaitingPod]]:
 
 
 def _created(waiting_pod: WaitingPod) -> tuple[bool, str]:
-    """Those of unknown age last."""
+    """The order of pods by age, those of unknown age last."""
     created = waiting_pod.pod.metadata.creation_timestamp or ""
     return not created, created
 

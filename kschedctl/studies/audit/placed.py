@@ -200,7 +200,7 @@ def _not_read(audited: AuditedCluster) -> Iterator[UnknownKind]:
 
 
 def _by_workload(misplaced: Misplaced, view: Fork) -> Iterator[MisplacedPods]:
-    """Those of which the same is said, by what they belong to: the workload with the most of them first."""
+    """The pods of which the same is said, by workload: the one with the most of them first."""
     pods = view.pods.objects
     templates = pods.table.template[pods.rows[misplaced.positions]]
     workloads: dict[str, list[Rows]] = {}

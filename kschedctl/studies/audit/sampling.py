@@ -35,7 +35,7 @@ WASTES = AuditRule(
 
 
 def sampling_section(audited: AuditedCluster) -> SamplingSection:
-    """Of the most frequent pods that wait, or that run where none of these fits."""
+    """What sampling costs the most frequent pods that wait, or that run where none of these fits."""
     report = usual_costs(
         audited.scheduler, KINDS, limits=SamplingLimits(percentages=PERCENTAGES), progress=audited.progress
     )

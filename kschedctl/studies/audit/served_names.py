@@ -32,7 +32,7 @@ PROFILE, EVENTS, LEASE, POD_GROUPS = "profile", "events", "lease", "podGroups"
 
 
 def served_names(audited: AuditedCluster) -> list[ServedName]:
-    """Those that pods name, and those that have a profile; most waiting pods first."""
+    """The names that pods give, and those that have a profile; most waiting pods first."""
     waiting = Counter(pod.spec.scheduler_name or DEFAULT_SCHEDULER_NAME for pod in audited.pending)
     bound = _bound(audited)
     placed = _placed(audited.cluster.events)

@@ -76,7 +76,7 @@ def untried_seconds(pod: Pod, audited: AuditedCluster) -> float | None:
 
 
 def _events(pod: Pod, audited: AuditedCluster) -> Sequence[Event]:
-    """Not those of an earlier pod of its name."""
+    """The events about a pod, without those of an earlier pod of its name."""
     found = audited.once(refusals).get((pod.metadata.namespace, pod.metadata.name), ())
     return [each for each in found if not pod.metadata.uid or each.involved_object.uid in ("", pod.metadata.uid)]
 

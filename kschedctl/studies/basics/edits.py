@@ -49,7 +49,7 @@ def is_made_again(pod: Pod) -> bool:
 
 
 def returns(pod: Pod) -> bool:
-    """The same once its node is gone, to which a DaemonSet's pod belongs."""
+    """Whether somebody makes the pod anew once its node is gone: not a DaemonSet's pod, which belongs to the node."""
     return is_made_again(pod) and owner_of(pod).kind != "DaemonSet"
 
 
@@ -136,7 +136,7 @@ def _schedulable(node: Node, schedulable: bool) -> Node:
 
 
 def _tainted(node: Node, added: Sequence[Taint], gone: Sequence[Taint]) -> Node:
-    """Of two taints with one key and effect the later counts."""
+    """The node with taints added and removed; of two with one key and effect the later counts."""
     kept = [t for t in node.spec.taints if not any(t.key == g.key and g.effect in ("", t.effect) for g in gone)]
     taints = {(t.key, t.effect): t for t in (*kept, *added)}
     return replace(node, spec=replace(node.spec, taints=tuple(taints.values())))

@@ -75,7 +75,7 @@ def refusals(manifest: JsonObject, found: Struct, cluster: Cluster, namespace: s
 
 
 def invalid_around(manifest: JsonObject, found: Struct) -> list[Denial]:
-    """The same for what makes no pods; ``found``: as a struct of kschedctl.api.validation.around_pods.KINDS."""
+    """Why the API refuses a manifest that makes no pods; ``found``: it as a struct of validation.around_pods.KINDS."""
     kind, meta = str(manifest["kind"]), found.metadata  # type: ignore[attr-defined]
     faults = around_pods.errors(kind, found)
     return [Denial(f'The {kind} "{meta.name or meta.generate_name}" is invalid: {e}', e.field) for e in faults]

@@ -31,18 +31,18 @@ WHEN_UNSCHEDULABLE: Mapping[Effect, str] = {
     Effect.EITHER: VERDICT,
     Effect.VICTIMS: VICTIMS,
 }
-"""The same of one that does not."""
+"""What of the answer about one pod that does not fit could be otherwise."""
 
 WHEN_WOKEN: Mapping[Effect, str] = dict.fromkeys((Effect.REFUSES, Effect.ADMITS, Effect.EITHER), VERDICT)
-"""Of what wakes a pod, which hangs on who refused it."""
+"""What of the answer about what wakes a pod could be otherwise: it hangs on who refused it."""
 
 WHEN_GATED: Mapping[Effect, str] = dict.fromkeys(
     (Effect.REFUSES, Effect.NARROWS, Effect.ADMITS, Effect.EITHER), MESSAGE
 )
-"""Of one that is held back, what would be once it is released."""
+"""What of the answer about a pod that is held back could be otherwise once it is released."""
 
 IN_SIMULATIONS: Mapping[Effect, str] = {effect: VERDICT for effect in Effect if effect is not Effect.VICTIMS}
-"""Of several pods: where one goes decides about those that come after it."""
+"""What of the answer about several pods could be otherwise: where one goes decides about those after it."""
 
 
 def unknown_kinds(found: Iterable[Unknown], affected: Mapping[Effect, str]) -> tuple[UnknownKind, ...]:
@@ -75,7 +75,7 @@ def unread(unknown: tuple[UnknownKind, ...]) -> Unread:
 
 
 def together(several: Iterable[Iterable[UnknownKind]]) -> tuple[UnknownKind, ...]:
-    """Of several answers: each kind once, with the most that it could change."""
+    """The unknown kinds of several answers, each once, with the most that it could change."""
     kinds: dict[str, UnknownKind] = {}
     for unknown in (unknown for each in several for unknown in each):
         known = kinds.get(unknown.kind)

@@ -30,7 +30,7 @@ FITS = ""
 def node_contents(
     scheduler: Scheduler, name: str, pending: Sequence[Pod], between: Callable[[], object] = lambda: None
 ) -> NodeContents | None:
-    """Of the node with that name; None where there is none.
+    """What the node of that name holds and would take; None where there is none.
 
     ``pending``: the pods of which it is asked whether they would fit there; ``between`` is called before each question.
     """
@@ -73,7 +73,7 @@ def _pod_of_node(scheduler: Scheduler, position: int) -> PodOfNode:
 
 
 def _answers(scheduler: Scheduler, row: int, pending: Sequence[Pod], between: Callable[[], object]) -> list[str]:
-    """Of each pod why it does not fit there, FITS where it does; those alike are asked once."""
+    """Why each pod does not fit there, FITS where it does; pods alike are asked once."""
     pods, known = scheduler.view.pods, dict[int, str]()
     alike = [int(pods.info[pods.index[pod.key]]) for pod in pending]
     for info, pod in zip(alike, pending, strict=True):

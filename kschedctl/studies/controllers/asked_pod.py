@@ -48,7 +48,7 @@ def made_together(existing: Existing, workload: Struct) -> Struct | None:
 
 
 def siblings(pod: Pod, made: Iterable[Pod], cluster: Cluster) -> list[Pod]:
-    """Those of the pods that were made which are of a group of this one and new to the cluster."""
+    """The pods just made that share a group with this one and are new to the cluster."""
     groups = groups_of(pod)
     if not groups:
         return []
@@ -116,7 +116,7 @@ def _with_siblings(asked: AskedPod, creation: Creation) -> AskedPod:
 
 
 def scheduler_of(creation: Creation, scheduler: Scheduler) -> Scheduler:
-    """That of the cluster with what is created; the same where nothing but pods is."""
+    """The scheduler of the cluster with what is created; the one given where nothing but pods is."""
     applied = creation.applied(scheduler.cluster)
     return scheduler if applied is scheduler.cluster else Scheduler(applied, scheduler.call_extender)
 

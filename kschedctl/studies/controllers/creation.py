@@ -54,8 +54,8 @@ def admit(pod: Pod, cluster: Cluster) -> Pod:
 
 
 MOST_PODS = 150_000
-"""Of all manifests together. Source: https://kubernetes.io/docs/setup/best-practices/cluster-large/: no cluster is made
-for more."""
+"""How many pods manifests may make together: no cluster is made for more.
+Source: https://kubernetes.io/docs/setup/best-practices/cluster-large/"""
 DEFAULT_CLASS = "storageclass.kubernetes.io/is-default-class"
 
 

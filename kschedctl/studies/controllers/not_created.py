@@ -72,7 +72,7 @@ class Creations:
         return tuple(each for each in found if each is not None)
 
     def of(self, workload: Owner) -> NotCreated | None:
-        """Of one workload; what is past only where nothing else is."""
+        """Which pods of a workload were not created, and why; failures that are past only where there are no others."""
         mine = [each for each in self._failed if workload in (each.owner, self._makers.top(each.owner))]
         chosen = [each for each in mine if not each.past] or mine
         return self._not_created(workload, chosen) if chosen else None

@@ -31,7 +31,7 @@ class Counts(NamedTuple):
 
 
 class WantedPods:
-    """Those of a cluster that are read; ``asked``: the ones whose pods are asked about."""
+    """How many pods the workloads of a cluster want and have; ``asked``: those whose pods are asked about."""
 
     def __init__(self, cluster: Cluster, asked: Collection[Owner]) -> None:
         self._cluster, self._asked = cluster, asked
@@ -54,7 +54,7 @@ class WantedPods:
         return owner_of(pods[0]) if pods and owner.kind == "ReplicaSet" else owner
 
     def counts(self, owner: Owner) -> Counts:
-        """Of one that makes pods itself, else of all that it has made."""
+        """The pods of a workload that makes pods itself, else of all the workloads that it has made."""
         if made := self.made(owner):
             several = [self.counts(each) for each in made]
             wanted = [each.wanted for each in several]
@@ -113,7 +113,7 @@ def _owners(pod: Pod) -> set[Owner]:
 
 
 def _wanted(kind: str, found: Any) -> int | None:
-    """Of a DaemonSet None until its controller has said it."""
+    """How many pods a workload wants; None of a DaemonSet until its controller has said it."""
     if kind == "DaemonSet":
         wanted: int | None = found.status.desired_number_scheduled
         return wanted

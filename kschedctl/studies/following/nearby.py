@@ -16,7 +16,7 @@ ABREAST, MOST_ABREAST = 100_000_000, 16
 """Nanoseconds within which events say nothing about the order in which pods were tried. Not more than so many are tried
 in another order."""
 WITHIN, MOST_WITHIN = 1_000_000_000, 40
-"""The same of bindings that may have waited for each other in a burst."""
+"""How long bindings may have waited for each other in a burst."""
 MOST_IN_VAIN = 100
 """Placements without an explanation after which none is looked for: then it is something else than the order."""
 

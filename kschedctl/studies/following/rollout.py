@@ -268,7 +268,7 @@ class _Followed:
         return [each for each in (*gone, *come) if abs(each.nanoseconds) < WITHIN]
 
     def _moving(self, number: int, position: Position, row: Row, moved: Sequence[Nearby]) -> FollowedPlacement:
-        """The same with these gone where they came before, and come where they came after; then all is as it was."""
+        """The pod tried with nearby ones gone that came before it, and come that came after; then all is as it was."""
         searches = self.following.sampling
         start = searches.start if searches else 0
         for each in moved:

@@ -17,7 +17,7 @@ _METRICS = {metric.key: metric for metric in METRICS}
 
 
 def durations(measured: Measured, metric: str) -> tuple[Timing, ...]:
-    """Those in which something was observed, the most time first; shares of what is a part of attempts."""
+    """The timings of a metric, the most time first; with shares where they are parts of attempts."""
     whole = total_time(measured, ATTEMPTS) if metric in (POINTS, PERMIT) else None
     names = _METRICS[metric].labels
     found = [
@@ -76,7 +76,7 @@ def numbers(measured: Measured, metric: str) -> tuple[Number, ...]:
 
 
 def only(found: Iterable[Number]) -> Number | None:
-    """Of a metric without labels."""
+    """The one number of a metric without labels."""
     return next(iter(found), None)
 
 

@@ -17,14 +17,14 @@ COARSEST, FINEST = -4, 8
 
 
 class Bucket(NamedTuple):
-    """Of a classic histogram: how many observations were at most ``bound``."""
+    """A bucket of a classic histogram: how many observations were at most ``bound``."""
 
     bound: float
     observations: float
 
 
 class NativeBucket(NamedTuple):
-    """Of a native histogram: how many observations were between the bounds."""
+    """A bucket of a native histogram: how many observations were between the bounds."""
 
     lower: float
     upper: float
@@ -53,7 +53,7 @@ def bucket_quantile(q: float, buckets: Iterable[Bucket]) -> float:
 
 
 def cumulative(buckets: Iterable[Bucket]) -> list[Bucket]:
-    """Those with an end by their bounds, no count below the one before, up to the first that has them all."""
+    """The finite buckets by their bounds, no count below the one before, up to the first that has all observations."""
     known = _monotonic(_coalesced(buckets))
     highest = known[-1].observations if known else 0.0
     full = bisect_left(known, highest, key=lambda bucket: bucket.observations)
@@ -75,7 +75,7 @@ def _coalesced(buckets: Iterable[Bucket]) -> list[Bucket]:
 
 
 def _monotonic(buckets: Sequence[Bucket]) -> list[Bucket]:
-    """The same, and no count below, or but for rounding different from, that of the bucket before."""
+    """The buckets with no count below, or but for rounding different from, that of the bucket before."""
     repaired: list[Bucket] = []
     for bucket in buckets:
         before = repaired[-1].observations if repaired else bucket.observations
@@ -178,7 +178,7 @@ class ClassicHistogram:
 
 @dataclass(frozen=True)
 class NativeHistogram:
-    """The same with buckets that adapt to what is observed; empty ones are left out."""
+    """A histogram whose buckets adapt to what is observed; empty ones are left out."""
 
     buckets: tuple[NativeBucket, ...]
     count: float

@@ -306,7 +306,7 @@ def quantiles_text(histogram: Histogram) -> str:
 
 
 def _well(about: str, told: str, above: bool | None) -> Verdict:
-    """Of what is not above its limit, or of which nobody knows that."""
+    """The verdict on what is not above its limit, or of which nobody knows that."""
     return Verdict(about, told, known=above is not None, open=above is None)
 
 

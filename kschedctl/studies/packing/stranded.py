@@ -25,7 +25,7 @@ from kschedctl.studies.packing.pools import Pools, amounts_of, free_of
 
 STAYING = ("DaemonSet", "Node")
 MOST_POOLS, MOST_TYPICAL, LEAST_TYPICAL, MOST_PENDING = 20, 40, 3, 20
-"""Of the largest pools, and of pending pods: how many distinct pods are replayed, at least and at most."""
+"""How many distinct pods of the largest pools, and pending ones, are replayed, at least and at most."""
 NAMED = 3
 
 
@@ -66,7 +66,7 @@ def stranded(scheduler: Scheduler, pools: Pools, pending: Sequence[Position]) ->
 
 
 def _typical(view: Fork, pools: Pools) -> Iterator[Shape]:
-    """Of each pool the most frequent requests of the pods on it that came by themselves."""
+    """The most frequent requests of each pool's pods that came by themselves."""
     stays = view.pods.where(lambda info: owner_of(info.pod).kind in STAYING)[view.pods.info]
     positions = np.flatnonzero((view.node >= 0) & ~stays)
     pool, demand = pools.code[view.node[positions]], _requests(view)[view.pods.info[positions]]
@@ -148,7 +148,7 @@ def _rooms(
 
 
 def _main_reasons(pools: Pools, lost: Bools, refusals: Sequence[tuple[Shape, dict[str, Bools]]]) -> dict[int, str]:
-    """Of each stranded row the reason that keeps most pods away: of those of its pool, if it has some, else of all."""
+    """The reason that keeps most pods away from each stranded row: of its pool's pods, if it has some, else of all."""
     reasons = list(dict.fromkeys(reason for _, found in refusals for reason in found))
     weights = np.zeros((len(reasons), len(lost)))
     served = np.isin(pools.code, [shape.pool for shape, _ in refusals])

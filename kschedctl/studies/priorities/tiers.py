@@ -80,7 +80,7 @@ class Tiers:
 
     @cached_property
     def names(self) -> list[str]:
-        """Of each tier the classes by which its pods have it, else its value."""
+        """The name of each tier: the classes by which its pods have it, else its value."""
         named: dict[int, dict[str, None]] = {}
         for tier, info in zip(self.of_info.tolist(), self.pods.infos, strict=True):
             if info.spec.priority_class_name:
@@ -117,7 +117,7 @@ class Tiers:
         )
 
     def _requests(self, tier: int, bound: Bools) -> dict[str, int]:
-        """Of the pods on nodes, by resource."""
+        """What the pods of the tier that are on nodes request, by resource."""
         chosen = self.pods.info[bound & (self.of_pod == tier)]
         counts = np.bincount(chosen, minlength=len(self.pods.infos))
         totals = counts @ self.view.requests

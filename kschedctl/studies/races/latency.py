@@ -35,7 +35,7 @@ class Latency(ABC):
 
 @dataclass(frozen=True)
 class ConstantLatency(Latency):
-    """It always takes as long."""
+    """A latency that is always the same."""
 
     seconds: float
 

@@ -35,7 +35,7 @@ class Measures:
 
 
 def measures_of(view: Fork) -> Measures:
-    """Of a cluster as it is."""
+    """What a cluster tells of the model's figures."""
     nodes, on_nodes, load = len(view.nodes), int((view.node >= 0).sum()), _load(view)
     room = max(round(on_nodes / nodes / load), 1) if load and on_nodes else None
     share = max(load, LEAST_LOAD) if room else None
@@ -81,6 +81,6 @@ def _moments(cluster: Cluster, column: TextColumn) -> np.typing.NDArray[np.int64
 
 
 def reported(lags: MeasuredLatency) -> MeasuredLags:
-    """The same in a few numbers."""
+    """The measured lags in a few numbers."""
     longest = float(lags.times[-1])
     return MeasuredLags(pods=len(lags.times), median=lags.quantile(0.5), p99=lags.quantile(0.99), longest=longest)

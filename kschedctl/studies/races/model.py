@@ -35,7 +35,7 @@ from kschedctl.api.arrays import Counts, Rows
 from kschedctl.studies.races.latency import Latency, Seconds
 
 CYCLE_SECONDS = 0.01
-"""Of one scheduling cycle: 100 pods a second on 5,000 nodes (kubernetes/kubernetes#74041)."""
+"""What one scheduling cycle takes: 100 pods a second on 5,000 nodes (kubernetes/kubernetes#74041)."""
 NOWHERE = -1
 
 

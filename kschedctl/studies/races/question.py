@@ -59,7 +59,7 @@ def expiry_of(text: str) -> Expiry:
 
 
 PRESSED = ExponentialLatency(10.0)
-"""Of an API server under such pressure as kubernetes/kubernetes#106361 tells of."""
+"""How long binding takes an API server under such pressure as kubernetes/kubernetes#106361 tells of."""
 LEAST_SECONDS, ENDURED, NOTEWORTHY = 300.0, 3.0, 0.001
 """How long pods come: at least, and so many times the longest expiry that more than this share of lags goes beyond."""
 MOST_PODS, MOST_ROOMS = 1_000_000, 20_000_000

@@ -163,7 +163,7 @@ def _misplaced(name: str, verdict: PluginVerdict, group: _PodsOfInfo) -> Iterato
 
 
 def _clashing(group: _PodsOfInfo, view: Fork) -> Iterator[Misplaced]:
-    """Those of which another pod of the node holds a host port; the plugin knows a port as held, not how often."""
+    """The pods whose host port another pod of the node holds too; the plugin knows a port as held, not how often."""
     mine = group.info.host_ports
     if not mine:
         return

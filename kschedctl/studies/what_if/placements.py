@@ -32,7 +32,7 @@ class WaitingPlace(NamedTuple):
 
 NOWHERE = WaitingPlace()
 DOMAINS_LISTED = 50
-"""Of a topology with more domains only those that hold a pod are listed."""
+"""In a topology with more domains only those that hold a pod are listed."""
 
 
 def nodes_of(view: Fork, rows: Ints) -> dict[str, int]:
@@ -107,7 +107,7 @@ def waiting_at_permit(simulation: Simulation, outcomes: Iterable[Outcome]) -> di
 def retried_groups(
     simulation: Simulation, outcomes: Iterable[Outcome], workloads: Mapping[str, str]
 ) -> tuple[RetriedPods, ...]:
-    """Those of the pods that were tried again, by workload and where they are now; ``workloads`` as above."""
+    """The pods that were tried again, by workload and where they are now; ``workloads``: by the keys of pods."""
     groups: dict[tuple[str, WaitingPlace], list[str]] = {}
     after: dict[tuple[str, WaitingPlace], Counter[str]] = {}
     for outcome in outcomes:

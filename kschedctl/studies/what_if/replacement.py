@@ -25,7 +25,7 @@ from kschedctl.studies.what_if.shared_cluster import SharedCluster
 Nodes = tuple[str, ...]
 
 MOST_ASKED = 2000
-"""Of more pods the first of each workload are asked about, then the second, and so on, as far as that goes."""
+"""Where there are more pods, the first of each workload are asked about, then the second, and so on."""
 ASKED_AT_ONCE = 50
 AFFECTED: Mapping[Effect, str] = {effect: REPLACEMENT for effect in Effect if effect is not Effect.VICTIMS}
 
@@ -89,7 +89,7 @@ def _running(view: Fork) -> list[Position]:
 
 
 def _some_of_each(view: Fork, running: Sequence[Position]) -> Sequence[Position]:
-    """All of them, or of too many the first of each workload, then the second, and so on."""
+    """All running pods, or of too many the first of each workload, then the second, and so on."""
     if len(running) <= MOST_ASKED:
         return running
     workloads: dict[str, list[Position]] = {}
@@ -100,7 +100,7 @@ def _some_of_each(view: Fork, running: Sequence[Position]) -> Sequence[Position]
 
 
 def _answers(pair: Pair, positions: Sequence[Position]) -> SomeReplaced:
-    """Of pods of the same kind one after the other the second is asked about for less."""
+    """Where pods would go under both schedulers; pods alike are best asked about one after the other."""
     first, second = pair.before.once(_Asked), pair.after.once(_Asked)
     elsewhere, unknown, failed = [], set[Unknown](), 0
     for position in positions:

@@ -84,7 +84,7 @@ def victims(outcomes: Iterable[Outcome]) -> list[Position]:
 
 
 def come_back(simulation: Simulation, positions: Iterable[Position]) -> list[Position]:
-    """Those of the pods that went whom somebody makes anew: they wait for a node from now on."""
+    """The pods that went and that somebody makes anew: they wait for a node from now on."""
     pods, gone = simulation.view.pods.objects, simulation.gone
     back = [position for position in positions if position in gone and is_made_again(pods[position])]
     gone.difference_update(back)
