@@ -25,6 +25,8 @@ DECODING = "api/decoding.py"
 """What msgspec knows of a struct must not be filled in by two threads at once."""
 MAKING = {"msgspec.convert", "msgspec.json.Decoder", "msgspec.msgpack.Decoder"}
 TAKING_A_TYPE = {f"msgspec.{form}.decode" for form in ("json", "msgpack", "toml", "yaml")}
+TANGLED = {"kschedctl.scheduler.queueing", "kschedctl.scheduler.simulation"}
+"""Folders that still import each other."""
 MODULES = {str(path.relative_to(ROOT)): path.read_text() for path in sorted(ROOT.rglob("*.py"))}
 
 
@@ -62,6 +64,14 @@ def in_order(imports: dict[str, set[str]]) -> list[str]:
     return list(TopologicalSorter(imports).static_order())
 
 
+def folder_of(module: str) -> str:
+    """The package that a module is in, or that it is. What stands beside ``__main__`` is a face of all the others."""
+    if (ROOT.parent / module.replace(".", "/")).is_dir():
+        return module
+    parent = module.rpartition(".")[0]
+    return "__main__" if parent == "kschedctl" else parent
+
+
 def test_functions_fit_on_a_screen() -> None:
     assert {name: found for name, tree in trees().items() if (found := too_long(tree))} == {}
     lines = "\n".join("    pass" for _ in range(LONGEST_FUNCTION))
@@ -91,6 +101,17 @@ def test_no_modules_import_each_other() -> None:
     assert len(in_order({m: graph.find_modules_directly_imported_by(m) for m in graph.modules})) > 300
     with pytest.raises(CycleError):
         in_order({"a": {"b"}, "b": {"a"}})
+
+
+def test_no_folders_import_each_other() -> None:
+    """Not through others either; a module's folder is the package that it is in, or that it is."""
+    graph = grimp.build_graph("kschedctl", cache_dir=None)
+    folders: dict[str, set[str]] = {}
+    for module in graph.modules:
+        imported = map(folder_of, graph.find_modules_directly_imported_by(module))
+        folders.setdefault(folder_of(module), set()).update(set(imported) - {folder_of(module)})
+    assert folders.keys() >= TANGLED
+    assert in_order({folder: used - (TANGLED if folder in TANGLED else set()) for folder, used in folders.items()})
 
 
 def test_modules_of_tests_share_one_namespace() -> None:

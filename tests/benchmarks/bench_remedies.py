@@ -22,9 +22,9 @@ from kschedctl.reports.remedies import RemediesOfMany
 from kschedctl.scheduler.scheduler import Scheduler
 from kschedctl.studies.basics.edits import added
 from kschedctl.studies.remedies.catalogue import against, everywhere
+from kschedctl.studies.remedies.fixes.trials import Trials
 from kschedctl.studies.remedies.many import remedies_of_many
 from kschedctl.studies.remedies.search import RemedySearch, RemedyWishes
-from kschedctl.studies.remedies.trials import Trials
 from kschedctl.studies.what_if.settling import settle
 
 ZONE, HOSTNAME, POOL = "topology.kubernetes.io/zone", "kubernetes.io/hostname", "pool"

@@ -24,8 +24,8 @@ from kschedctl.errors import UsageError
 from kschedctl.reports.explanations import FINE
 from kschedctl.reports.remedies import Remedies, RemediesOfMany
 from kschedctl.studies.controllers.asked_pod import AskedPod
+from kschedctl.studies.remedies.fixes.prices import PRICES
 from kschedctl.studies.remedies.many import remedies_of_many
-from kschedctl.studies.remedies.prices import PRICES
 from kschedctl.studies.remedies.remedies import remedies_of
 from kschedctl.studies.remedies.search import RemedyWishes
 

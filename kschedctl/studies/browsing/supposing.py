@@ -99,8 +99,8 @@ def _asking(pod: Pod, resource: str, amount: str) -> Pod:
 
 def _with_node(asked: AskedPod, like: str) -> AskedPod:
     """One more node of that shape, as the remedy that adds one makes it; the last one in the order of nodes."""
-    from kschedctl.studies.remedies.changes import edited, reader  # noqa: PLC0415 - little else needs remedies
-    from kschedctl.studies.remedies.trials import changed_cluster, changed_view  # noqa: PLC0415
+    from kschedctl.studies.remedies.fixes.changes import edited, reader  # noqa: PLC0415 - little else needs remedies
+    from kschedctl.studies.remedies.fixes.trials import changed_cluster, changed_view  # noqa: PLC0415
     from kschedctl.studies.remedies.ways.new_nodes import more_like  # noqa: PLC0415
 
     scheduler, view = asked.scheduler, asked.scheduler.view

@@ -7,9 +7,9 @@ from importlib import import_module
 from pkgutil import iter_modules
 
 from kschedctl.studies.remedies import ways
-from kschedctl.studies.remedies.changes import Fix
-from kschedctl.studies.remedies.trials import PREEMPTS
-from kschedctl.studies.remedies.tried_node import NO_REMEDIES, PluginRemedies, TriedNode
+from kschedctl.studies.remedies.fixes.changes import Fix
+from kschedctl.studies.remedies.fixes.trials import PREEMPTS
+from kschedctl.studies.remedies.fixes.tried_node import NO_REMEDIES, PluginRemedies, TriedNode
 from kschedctl.studies.remedies.ways import new_nodes, scheduling
 
 _MODULES = (import_module(f"{ways.__name__}.{module.name}") for module in iter_modules(ways.__path__))

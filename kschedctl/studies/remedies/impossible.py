@@ -6,9 +6,9 @@ from collections.abc import Iterator
 
 from kschedctl.api.resource_names import CPU, alike, readable
 from kschedctl.scheduler.plugins.node_resources.facts import Insufficient
+from kschedctl.studies.remedies.fixes.trials import PREEMPTS, RemedyTrial
 from kschedctl.studies.remedies.search import RemedySearch
 from kschedctl.studies.remedies.targets import nodes_to_try
-from kschedctl.studies.remedies.trials import PREEMPTS, RemedyTrial
 
 
 def impossible(search: RemedySearch) -> tuple[str, ...]:

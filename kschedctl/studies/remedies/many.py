@@ -19,15 +19,15 @@ from kschedctl.scheduler.scheduler import Scheduler
 from kschedctl.studies.basics.unknown import together
 from kschedctl.studies.controllers.asked_pod import AskedPod
 from kschedctl.studies.explain import explain_pod
-from kschedctl.studies.remedies.changes import Edited, ObjectKey, edited, reader
 from kschedctl.studies.remedies.document import remedy_of
+from kschedctl.studies.remedies.fixes.changes import Edited, ObjectKey, edited, reader
+from kschedctl.studies.remedies.fixes.prices import Price
+from kschedctl.studies.remedies.fixes.trials import Trials, changed_cluster
 from kschedctl.studies.remedies.impossible import impossible
-from kschedctl.studies.remedies.prices import Price
 from kschedctl.studies.remedies.ranking import Ranked, dearness
 from kschedctl.studies.remedies.remedies import may_help, searched, unheard
 from kschedctl.studies.remedies.rollouts import RolledOut, Rollouts
 from kschedctl.studies.remedies.search import RemedyWishes
-from kschedctl.studies.remedies.trials import Trials, changed_cluster
 from kschedctl.studies.remedies.ways.new_nodes import more_like
 from kschedctl.studies.what_if.settling import Settled, settle
 from kschedctl.studies.what_if.shared_cluster import cluster_basis

@@ -16,10 +16,10 @@ from kschedctl.api.json_values import Json, JsonObject, object_at
 from kschedctl.api.objects import Pod
 from kschedctl.api.ownership import Owner, owner_of
 from kschedctl.lint.objects.stored_pods import as_written, without_node_pin
-from kschedctl.studies.remedies import kubectl
-from kschedctl.studies.remedies.changes import ObjectKey
+from kschedctl.studies.remedies.fixes import kubectl
+from kschedctl.studies.remedies.fixes.changes import ObjectKey
+from kschedctl.studies.remedies.fixes.json_patch import plain
 from kschedctl.studies.remedies.immutable import is_updated
-from kschedctl.studies.remedies.json_patch import plain
 
 REPLACED = {"topologySpreadConstraints", "ports"}
 """Lists that a strategic merge patch would merge by a key, where the whole list is meant."""

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Hashable, Iterable
 from typing import NamedTuple
 
-from kschedctl.studies.remedies.changes import Fix
-from kschedctl.studies.remedies.prices import Price
-from kschedctl.studies.remedies.trials import RemedyTrial
+from kschedctl.studies.remedies.fixes.changes import Fix
+from kschedctl.studies.remedies.fixes.prices import Price
+from kschedctl.studies.remedies.fixes.trials import RemedyTrial
 
 
 class Ranked(NamedTuple):

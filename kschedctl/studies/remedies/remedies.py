@@ -22,11 +22,11 @@ from kschedctl.studies.controllers.asked_pod import AskedPod
 from kschedctl.studies.explain import PodReference, explain_pod, stand_in_of
 from kschedctl.studies.remedies.catalogue import against, everywhere
 from kschedctl.studies.remedies.document import remedy_of
+from kschedctl.studies.remedies.fixes.trials import Trials, held
 from kschedctl.studies.remedies.impossible import impossible, too_large
 from kschedctl.studies.remedies.ranking import Ranked, ranked
 from kschedctl.studies.remedies.rollouts import Rollouts
 from kschedctl.studies.remedies.search import RemedySearch, RemedyWishes
-from kschedctl.studies.remedies.trials import Trials, held
 from kschedctl.studies.what_if.shared_cluster import of_extenders
 
 HELPED = ("Unschedulable", "NotResponsible")

@@ -38,9 +38,9 @@ from kschedctl.studies.controllers.creation import create
 from kschedctl.studies.controllers.one_more import ORDINAL_LABELS, controls
 from kschedctl.studies.controllers.rollout import Rollout, renamed, roll_out
 from kschedctl.studies.controllers.rollout_limits import Change, set_pace, slot
-from kschedctl.studies.remedies.changes import ObjectKey
+from kschedctl.studies.remedies.fixes.changes import ObjectKey
+from kschedctl.studies.remedies.fixes.trials import RemedyTrial, changed_cluster
 from kschedctl.studies.remedies.ranking import Ranked
-from kschedctl.studies.remedies.trials import RemedyTrial, changed_cluster
 from kschedctl.studies.what_if.settling import victims
 
 KEEPS_OTHERS = frozenset({"ReplicaSet", "ReplicationController"})

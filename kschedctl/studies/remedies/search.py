@@ -12,11 +12,11 @@ from kschedctl.api.objects import Struct
 from kschedctl.scheduler.plugins.node_resources.facts import Insufficient
 from kschedctl.scheduler.registry.facts import AnyFact
 from kschedctl.studies.remedies.catalogue import remedies_of
-from kschedctl.studies.remedies.changes import Fix, ObjectKey
-from kschedctl.studies.remedies.prices import Price
+from kschedctl.studies.remedies.fixes.changes import Fix, ObjectKey
+from kschedctl.studies.remedies.fixes.prices import Price
+from kschedctl.studies.remedies.fixes.trials import PREEMPTS, RemedyTrial, Trials
+from kschedctl.studies.remedies.fixes.tried_node import TriedNode
 from kschedctl.studies.remedies.targets import MOST_SITES_OF_TRIAL, least_changes, nodes_to_try
-from kschedctl.studies.remedies.trials import PREEMPTS, RemedyTrial, Trials
-from kschedctl.studies.remedies.tried_node import TriedNode
 
 Ways = Callable[[TriedNode], Iterable[Fix]]
 """The changes that might help at a node: what they address is the first thing that stands against the node there."""

@@ -11,8 +11,8 @@ from kschedctl.api.arrays import Ints, Row
 from kschedctl.scheduler.engine.cycle import Cycle
 from kschedctl.scheduler.plugins.node_resources.facts import Insufficient
 from kschedctl.studies.remedies.catalogue import remedies_of
-from kschedctl.studies.remedies.trials import RemedyTrial
-from kschedctl.studies.remedies.tried_node import NodeRefusal, TriedNode, label_keys
+from kschedctl.studies.remedies.fixes.trials import RemedyTrial
+from kschedctl.studies.remedies.fixes.tried_node import NodeRefusal, TriedNode, label_keys
 
 MOST_SITES_OF_TRIAL = 60
 """So many nodes are looked at, or one of each case where there are more cases."""

@@ -14,11 +14,11 @@ from kschedctl.api.arrays import Row
 from kschedctl.reports.explanation import Explanation
 from kschedctl.scheduler.scheduler import Scheduler
 from kschedctl.studies.remedies.catalogue import against, everywhere, remedies_of
-from kschedctl.studies.remedies.changes import Fix
 from kschedctl.studies.remedies.document import object_changes
+from kschedctl.studies.remedies.fixes.changes import Fix
+from kschedctl.studies.remedies.fixes.trials import PREEMPTS, RemedyTrial, Trials
+from kschedctl.studies.remedies.fixes.tried_node import TriedNode
 from kschedctl.studies.remedies.search import RemedySearch, RemedyWishes
-from kschedctl.studies.remedies.trials import PREEMPTS, RemedyTrial, Trials
-from kschedctl.studies.remedies.tried_node import TriedNode
 
 
 def trials(world: World) -> Trials:

@@ -6,7 +6,7 @@ import pytest
 from command_worlds import World, worlds
 from operators import Operator
 
-from kschedctl.studies.remedies.prices import PRICES
+from kschedctl.studies.remedies.fixes.prices import PRICES
 
 WORLDS: dict[str, World] = dict(worlds())
 

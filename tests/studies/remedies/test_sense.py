@@ -7,7 +7,7 @@ from small import HOSTNAME, Json, node, pod
 
 from kschedctl import Cluster, remedies
 from kschedctl.reports.remedies import Remedy
-from kschedctl.studies.remedies.prices import OF_KINDS, PRICES
+from kschedctl.studies.remedies.fixes.prices import OF_KINDS, PRICES
 from kschedctl.studies.remedies.search import RemedyWishes
 
 ARCH, OS = "kubernetes.io/arch", "kubernetes.io/os"

@@ -26,10 +26,10 @@ from kschedctl.scheduler.plugins.helper.volumes.listers import (
     volume_storage,
 )
 from kschedctl.scheduler.plugins.volume_binding.reservation import bound_claim, taken_volume
-from kschedctl.studies.remedies import kubectl
-from kschedctl.studies.remedies.changes import Fix, ObjectEdit, ObjectKey, on_pod
-from kschedctl.studies.remedies.prices import Price
-from kschedctl.studies.remedies.tried_node import TriedNode
+from kschedctl.studies.remedies.fixes import kubectl
+from kschedctl.studies.remedies.fixes.changes import Fix, ObjectEdit, ObjectKey, on_pod
+from kschedctl.studies.remedies.fixes.prices import Price
+from kschedctl.studies.remedies.fixes.tried_node import TriedNode
 from kschedctl.studies.remedies.ways.deleted_claims import deletion, is_of_stateful_set
 
 BOUND_BY_CONTROLLER = "pv.kubernetes.io/bound-by-controller"

@@ -23,10 +23,10 @@ from kschedctl.api.objects import (
     Struct,
 )
 from kschedctl.api.ownership import controller_of
-from kschedctl.studies.remedies import kubectl
-from kschedctl.studies.remedies.changes import Fix, ObjectEdit, ObjectKey, on_pod
-from kschedctl.studies.remedies.prices import Price
-from kschedctl.studies.remedies.tried_node import TriedNode
+from kschedctl.studies.remedies.fixes import kubectl
+from kschedctl.studies.remedies.fixes.changes import Fix, ObjectEdit, ObjectKey, on_pod
+from kschedctl.studies.remedies.fixes.prices import Price
+from kschedctl.studies.remedies.fixes.tried_node import TriedNode
 from kschedctl.studies.remedies.ways.missing_objects import NEAR, owned_by
 
 CORRECT, GENERATE, CREATE, REMAKE = 10, 15, 20, 30

@@ -22,10 +22,10 @@ from kschedctl.api.objects import (
     ResourceClaim,
 )
 from kschedctl.scheduler.plugins.dynamic_resources.facts import DeviceFault, DevicesUnfit, RequestedDevices
-from kschedctl.studies.remedies import kubectl
-from kschedctl.studies.remedies.changes import Fix, ObjectEdit, ObjectKey
-from kschedctl.studies.remedies.prices import Price
-from kschedctl.studies.remedies.tried_node import TriedNode
+from kschedctl.studies.remedies.fixes import kubectl
+from kschedctl.studies.remedies.fixes.changes import Fix, ObjectEdit, ObjectKey
+from kschedctl.studies.remedies.fixes.prices import Price
+from kschedctl.studies.remedies.fixes.tried_node import TriedNode
 from kschedctl.studies.remedies.ways.device_claims import SpecChange, asking, found, named
 from kschedctl.studies.remedies.ways.missing_objects import NEAR
 

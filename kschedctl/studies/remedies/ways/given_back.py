@@ -13,7 +13,7 @@ from kschedctl.scheduler.plugins.helper.volumes.listers import listers
 from kschedctl.scheduler.plugins.node_volume_limits.attachments import AttachedVolume, csi_volumes
 from kschedctl.scheduler.plugins.node_volume_limits.in_tree import disks_of_running
 from kschedctl.snapshot.fork import Fork
-from kschedctl.studies.remedies.changes import ObjectEdit, ObjectKey
+from kschedctl.studies.remedies.fixes.changes import ObjectEdit, ObjectKey
 
 
 def gone(view: Fork, pod: Pod) -> tuple[ObjectEdit, ...]:

@@ -29,10 +29,10 @@ from kschedctl.scheduler.plugins.helper.volumes.listers import (
     listers,
     volume_storage,
 )
-from kschedctl.studies.remedies import kubectl
-from kschedctl.studies.remedies.changes import Fix, ObjectEdit, ObjectKey, on_pod
-from kschedctl.studies.remedies.prices import Price
-from kschedctl.studies.remedies.tried_node import TriedNode
+from kschedctl.studies.remedies.fixes import kubectl
+from kschedctl.studies.remedies.fixes.changes import Fix, ObjectEdit, ObjectKey, on_pod
+from kschedctl.studies.remedies.fixes.prices import Price
+from kschedctl.studies.remedies.fixes.tried_node import TriedNode
 from kschedctl.studies.remedies.ways.claims import (
     REMADE,
     PodClaim,

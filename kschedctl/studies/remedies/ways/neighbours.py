@@ -24,10 +24,10 @@ from kschedctl.scheduler.plugins.volume_restrictions import DiskMounted
 from kschedctl.scheduler.registry.facts import AnyFact
 from kschedctl.snapshot.pod_info import PodInfo
 from kschedctl.studies.basics.edits import returns
-from kschedctl.studies.remedies import kubectl
-from kschedctl.studies.remedies.changes import Fix, ObjectEdit, ObjectKey
-from kschedctl.studies.remedies.prices import Price
-from kschedctl.studies.remedies.tried_node import NodeRefusal, TriedNode
+from kschedctl.studies.remedies.fixes import kubectl
+from kschedctl.studies.remedies.fixes.changes import Fix, ObjectEdit, ObjectKey
+from kschedctl.studies.remedies.fixes.prices import Price
+from kschedctl.studies.remedies.fixes.tried_node import NodeRefusal, TriedNode
 from kschedctl.studies.remedies.ways.given_back import detached, gone, users_of
 
 MOVE, FEWER = 45, 40

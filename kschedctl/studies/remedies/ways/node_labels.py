@@ -11,10 +11,10 @@ from msgspec.structs import replace
 from kschedctl.api.objects import Node, Pod
 from kschedctl.scheduler.framework.facts import Wanted
 from kschedctl.snapshot.node_order import HOSTNAME
-from kschedctl.studies.remedies import kubectl
-from kschedctl.studies.remedies.changes import Fix, on_node, on_pod
-from kschedctl.studies.remedies.prices import Price
-from kschedctl.studies.remedies.tried_node import TriedNode
+from kschedctl.studies.remedies.fixes import kubectl
+from kschedctl.studies.remedies.fixes.changes import Fix, on_node, on_pod
+from kschedctl.studies.remedies.fixes.prices import Price
+from kschedctl.studies.remedies.fixes.tried_node import TriedNode
 
 CORRECT, LABEL, WIDEN, OTHER, DROP, OTHER_HOST = 10, 30, 50, 59, 60, 130
 """Another host in the place of one keeps nothing of what was wished for: it is pinned to something else."""

@@ -18,8 +18,8 @@ from kschedctl.api.ownership import TEMPLATE_HASH, in_revision
 from kschedctl.scheduler.framework.facts import TopologyLabelMissing
 from kschedctl.scheduler.plugins.inter_pod_affinity.filtering import REASON_AFFINITY, REASON_ANTI_AFFINITY
 from kschedctl.scheduler.plugins.inter_pod_affinity.plugin import InterPodAffinity
-from kschedctl.studies.remedies.changes import Fix, on_pod
-from kschedctl.studies.remedies.tried_node import NodeRefusal, PluginRemedies, TriedNode
+from kschedctl.studies.remedies.fixes.changes import Fix, on_pod
+from kschedctl.studies.remedies.fixes.tried_node import NodeRefusal, PluginRemedies, TriedNode
 from kschedctl.studies.remedies.ways import neighbours, waiting
 from kschedctl.studies.remedies.ways.node_labels import label_node, other_topologies
 from kschedctl.studies.remedies.ways.selected_pods import label_namespaces, other_pods

@@ -9,8 +9,8 @@ from msgspec.structs import replace
 from kschedctl.api.objects import Container, ContainerPort, Pod
 from kschedctl.scheduler.plugins.node_ports import NodePorts
 from kschedctl.snapshot.pod_info import ALL_HOST_IPS, HostPort
-from kschedctl.studies.remedies.changes import Fix, on_pod
-from kschedctl.studies.remedies.tried_node import NodeRefusal, PluginRemedies, TriedNode
+from kschedctl.studies.remedies.fixes.changes import Fix, on_pod
+from kschedctl.studies.remedies.fixes.tried_node import NodeRefusal, PluginRemedies, TriedNode
 from kschedctl.studies.remedies.ways import neighbours, waiting
 
 OTHER_PORT, NO_PORT = 20, 30

@@ -14,9 +14,9 @@ from kschedctl.api.resource_names import CPU, is_pod_level, is_scalar
 from kschedctl.scheduler.plugins.node_resources.facts import Insufficient
 from kschedctl.scheduler.plugins.node_resources.fit import NodeResourcesFit
 from kschedctl.snapshot.pod_info import PodInfo
-from kschedctl.studies.remedies.changes import Fix, on_pod
-from kschedctl.studies.remedies.prices import NEGLIGIBLE, SUBSTANTIAL, Price
-from kschedctl.studies.remedies.tried_node import NodeRefusal, PluginRemedies, TriedNode
+from kschedctl.studies.remedies.fixes.changes import Fix, on_pod
+from kschedctl.studies.remedies.fixes.prices import NEGLIGIBLE, SUBSTANTIAL, Price
+from kschedctl.studies.remedies.fixes.tried_node import NodeRefusal, PluginRemedies, TriedNode
 from kschedctl.studies.remedies.ways import extended_resources, neighbours, waiting
 
 LOWER, WHOLE, WITHOUT = 30, 60, 90

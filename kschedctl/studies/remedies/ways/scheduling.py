@@ -8,9 +8,9 @@ from msgspec.structs import replace
 
 from kschedctl.api.objects import Pod
 from kschedctl.studies.explain import with_priority_class
-from kschedctl.studies.remedies.changes import Fix, on_pod
-from kschedctl.studies.remedies.trials import PREEMPTS
-from kschedctl.studies.remedies.tried_node import TriedNode
+from kschedctl.studies.remedies.fixes.changes import Fix, on_pod
+from kschedctl.studies.remedies.fixes.trials import PREEMPTS
+from kschedctl.studies.remedies.fixes.tried_node import TriedNode
 
 OTHER_SCHEDULER, RAISE = 15, 80
 SYSTEM = "system-"

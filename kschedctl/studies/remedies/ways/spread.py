@@ -14,9 +14,9 @@ from kschedctl.scheduler.plugins.pod_topology_spread.constraints import HARD
 from kschedctl.scheduler.plugins.pod_topology_spread.facts import TooSkewed
 from kschedctl.scheduler.plugins.pod_topology_spread.filtering import DomainCounts
 from kschedctl.scheduler.plugins.pod_topology_spread.plugin import PodTopologySpread
-from kschedctl.studies.remedies.changes import Fix, on_pod
-from kschedctl.studies.remedies.prices import Price
-from kschedctl.studies.remedies.tried_node import NodeRefusal, PluginRemedies, TriedNode
+from kschedctl.studies.remedies.fixes.changes import Fix, on_pod
+from kschedctl.studies.remedies.fixes.prices import Price
+from kschedctl.studies.remedies.fixes.tried_node import NodeRefusal, PluginRemedies, TriedNode
 from kschedctl.studies.remedies.ways import neighbours
 from kschedctl.studies.remedies.ways.neighbours import counts
 from kschedctl.studies.remedies.ways.node_labels import label_node, other_topologies

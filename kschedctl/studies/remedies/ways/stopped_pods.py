@@ -7,9 +7,9 @@ from collections.abc import Iterator
 from kschedctl.api.arrays import Position
 from kschedctl.api.ownership import owner_of
 from kschedctl.scheduler.plugins.volume_restrictions import ClaimInUse, DiskMounted, VolumeRestrictions
-from kschedctl.studies.remedies import kubectl
-from kschedctl.studies.remedies.changes import Fix, ObjectKey
-from kschedctl.studies.remedies.tried_node import NodeRefusal, PluginRemedies, TriedNode
+from kschedctl.studies.remedies.fixes import kubectl
+from kschedctl.studies.remedies.fixes.changes import Fix, ObjectKey
+from kschedctl.studies.remedies.fixes.tried_node import NodeRefusal, PluginRemedies, TriedNode
 from kschedctl.studies.remedies.ways import neighbours, volumes, waiting
 from kschedctl.studies.remedies.ways.given_back import gone
 from kschedctl.studies.remedies.ways.neighbours import evictable, one_fewer

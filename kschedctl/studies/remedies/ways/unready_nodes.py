@@ -6,9 +6,9 @@ from msgspec.structs import replace
 
 from kschedctl.api.objects import Node, Taint
 from kschedctl.api.tolerations import UNSCHEDULABLE
-from kschedctl.studies.remedies import kubectl
-from kschedctl.studies.remedies.changes import Fix, on_node
-from kschedctl.studies.remedies.tried_node import TriedNode
+from kschedctl.studies.remedies.fixes import kubectl
+from kschedctl.studies.remedies.fixes.changes import Fix, on_node
+from kschedctl.studies.remedies.fixes.tried_node import TriedNode
 
 SET_BY_KUBERNETES, BY_PROVIDERS = "node.kubernetes.io/", "node.cloudprovider.kubernetes.io/"
 """Taints that say how a node is: one that is taken off comes back. Reference: Taints and Tolerations, k8s.io/docs."""

@@ -23,7 +23,7 @@ from kschedctl.snapshot.fork import Fork
 from kschedctl.snapshot.pod_info import PodInfo
 from kschedctl.studies.basics.edits import is_made_again, with_pods
 from kschedctl.studies.controllers.creation import admit
-from kschedctl.studies.remedies.changes import Edited, Fix, ObjectKey, edited, reader
+from kschedctl.studies.remedies.fixes.changes import Edited, Fix, ObjectKey, edited, reader
 
 PREEMPTS = "UsePriorityClass"
 """The kind of change after which the scheduler makes room for the pod itself."""

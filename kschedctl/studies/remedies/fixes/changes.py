@@ -9,7 +9,7 @@ from typing import Any, Literal, NamedTuple
 from kschedctl.api.api_object import ApiObject
 from kschedctl.api.objects import Node, Pod, Struct
 from kschedctl.cluster import CLUSTER_SCOPED, FIELDS, Cluster
-from kschedctl.studies.remedies.prices import PRICES, Price
+from kschedctl.studies.remedies.fixes.prices import PRICES, Price
 
 By = Literal["author", "operator"]
 

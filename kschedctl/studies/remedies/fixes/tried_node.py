@@ -11,8 +11,8 @@ from kschedctl.scheduler.engine.cycle import Cycle, Verdicts
 from kschedctl.scheduler.engine.pre_filter import selected_by_name
 from kschedctl.scheduler.framework import Rejection
 from kschedctl.scheduler.registry.facts import AnyFact, as_fact
-from kschedctl.studies.remedies.changes import Fix
-from kschedctl.studies.remedies.trials import RemedyTrial
+from kschedctl.studies.remedies.fixes.changes import Fix
+from kschedctl.studies.remedies.fixes.trials import RemedyTrial
 
 
 class NodeRefusal(NamedTuple):

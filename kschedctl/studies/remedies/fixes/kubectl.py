@@ -11,8 +11,8 @@ from kschedctl.api.json_values import Json, JsonObject, object_at
 from kschedctl.api.kinds import KINDS
 from kschedctl.api.objects import Pod, Struct
 from kschedctl.api.ownership import Owner
-from kschedctl.studies.remedies.changes import ObjectKey
-from kschedctl.studies.remedies.json_patch import Operation, merge_patch, plain
+from kschedctl.studies.remedies.fixes.changes import ObjectKey
+from kschedctl.studies.remedies.fixes.json_patch import Operation, merge_patch, plain
 
 SHORT = {"PersistentVolumeClaim": "pvc", "PersistentVolume": "pv"}
 DELETION_COST = "controller.kubernetes.io/pod-deletion-cost"
