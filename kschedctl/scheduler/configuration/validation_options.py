@@ -10,7 +10,7 @@ from kschedctl.scheduler.framework.feature_gates import FeatureGates
 
 
 def validation_options(gates: FeatureGates) -> ValidationOptions:
-    """Of a version with these gates."""
+    """What a version with these gates lets through in objects."""
     return ValidationOptions(
         comparison_operators=gates.enabled("TaintTolerationComparisonOperators"),
         selector_merge=gates.enabled("MatchLabelKeysInPodTopologySpreadSelectorMerge"),

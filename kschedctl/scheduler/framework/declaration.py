@@ -33,7 +33,7 @@ from kschedctl.snapshot.own_rows import NodeView
 from kschedctl.snapshot.pod_info import PodInfo
 
 NEVER = 0
-"""Of ``default_until``: a default plugin in no version."""
+"""As ``default_until``: a default plugin in no version."""
 
 Factory = Callable[[Any, FeatureGates], Plugin | None]
 """Makes a plugin of its arguments in a profile and the feature gates; None where what these say is not replayed."""
@@ -166,7 +166,7 @@ class OwnRowPlugin(DeclaredPlugin[ForFilter, ForScore]):
 
 @dataclass(frozen=True)
 class Declaration:
-    """The same of one plugin, with all its extension points. ``make`` is None for one that is not replayed.
+    """What one plugin declares, with all its extension points. ``make`` is None for one that is not replayed.
 
     ``plugin``: the class that says it, None where there is none.
     """

@@ -42,7 +42,7 @@ def classes_by_resource(classes: Iterable[DeviceClass]) -> dict[str, DeviceClass
 
 
 def backing_classes(objects: ClusterObjects) -> Mapping[str, DeviceClass]:
-    """The same of a fork's objects."""
+    """Extended resource -> the DeviceClass that backs it, of a fork's objects."""
     return objects.index(classes_by_resource, classes_by_resource, "DeviceClass")
 
 

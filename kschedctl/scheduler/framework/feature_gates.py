@@ -66,7 +66,7 @@ SPECS: dict[str, str] = {
 unknown, and what it was."""
 
 STAGES: Mapping[str, str] = {**SPECS, **UNREAD}
-"""The same of all gates that a scheduler takes."""
+"""Gate -> its stages, of all gates that a scheduler takes."""
 
 BOOLEANS = {
     **dict.fromkeys(("1", "t", "T", "TRUE", "true", "True"), True),
@@ -222,7 +222,7 @@ def stage_at(name: str, minor: int) -> Stage:
 
 @lru_cache(maxsize=1024)
 def stage_of(stages: str, minor: int) -> Stage:
-    """Of stages in the form of SPECS the one in version 1.minor."""
+    """The stage in version 1.minor, of stages in the form of SPECS."""
     current = _UNKNOWN_YET
     for spec in stages.split(", "):
         version, maturity, *flags = spec.split()

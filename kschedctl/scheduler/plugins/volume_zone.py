@@ -141,7 +141,7 @@ class VolumeZone(DeclaredPlugin[list[VolumeTopology], None]):
 
 
 def _volume_topologies(info: PodInfo, found: Listers) -> list[VolumeTopology]:
-    """Those of the pod's bound claims. Raises NotFoundError, UnboundError."""
+    """Zones and regions of the volumes of the pod's bound claims. Raises NotFoundError, UnboundError."""
     topologies = []
     for _, name, ephemeral in claim_volumes(info.pod):
         if ephemeral:

@@ -84,7 +84,7 @@ ARGS: Mapping[str, type[Struct]] = {name: each.args_type for name, each in IN_TR
 
 @cache
 def args_types(minor: int) -> Mapping[str, type[Struct]]:
-    """The same in a minor version."""
+    """In-tree plugin of a minor version -> its arguments."""
     return {name: each.args_type for name, each in in_tree(minor).items() if each.args_type}
 
 

@@ -36,7 +36,7 @@ _POINTS = {
     "PodState": "score",
     "QOSSort": "queueSort",
 }
-"""Of those that are not replayed: where they run. Some look at the load of nodes, which nobody recorded."""
+"""Plugins that are not replayed -> where they run. Some look at the load of nodes, which nobody recorded."""
 
 SCHEDULER_PLUGINS: Mapping[str, Declaration] = {
     **{plugin.name: Declaration.of(plugin) for plugin in REPLAYED},

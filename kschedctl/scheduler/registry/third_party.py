@@ -51,7 +51,7 @@ from kschedctl.snapshot.pod_info import PodInfo
 
 Texts = TypeVar("Texts", bound=Iterable[object])
 Method = Callable[..., Any]
-"""Of a plugin, which may answer with anything."""
+"""A method of a plugin, which may answer with anything."""
 ENTRY_POINTS = "kschedctl.plugins"
 """The entry-point group: name -> a class with the declarations of ``DeclaredPlugin``, derived from it or not, or a
 factory with these attributes. Without a ``make`` it is itself called with what ``make`` gets."""

@@ -177,7 +177,7 @@ class Coscheduling(PlacedIsReserved, DeclaredPlugin):
         return coscheduling_gang(pod)
 
     def failures(self, result: GroupResult, members: Sequence[Position], view: Fork) -> dict[Position, MemberFailure]:
-        """Those that wait in vain are given up with one that fits nowhere, or else when their time is over."""
+        """Pods that wait in vain are given up with one that fits nowhere, or else when their time is over."""
         found = failed_members(result, members, view)
         waited = [member.position for member in result.members if member.placed and member.position in found]
         if waited:

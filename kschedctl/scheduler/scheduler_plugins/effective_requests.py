@@ -19,14 +19,14 @@ Requests = Mapping[str, int]
 
 
 def effective_requests(pod: Pod) -> dict[str, int]:
-    """Of its containers together or of the greediest init container, with the overhead. Raises InputError."""
+    """A pod's requests: its containers together or its greediest init container, with the overhead. Raises InputError."""
     total = added(*(container_requests(pod, each) for each in pod.spec.containers))
     init = (container_requests(pod, each) for each in pod.spec.init_containers)
     return added(reduce(_larger, init, total), _amounts(pod, pod.spec.overhead))
 
 
 def container_requests(pod: Pod, container: Container) -> Requests:
-    """Of one container of the pod. Raises InputError that names the pod."""
+    """What one container of a pod requests. Raises InputError that names the pod."""
     return _amounts(pod, container.resources.requests)
 
 

@@ -25,7 +25,7 @@ ALWAYS = (CPU, MEMORY, EPHEMERAL_STORAGE)
 
 
 class Quota:
-    """Of a namespace. Raises InputError for an amount that is none."""
+    """The ElasticQuota of a namespace. Raises InputError for an amount that is none."""
 
     def __init__(self, quota: ElasticQuota) -> None:
         self.namespace, self.name = quota.metadata.namespace, quota.metadata.name

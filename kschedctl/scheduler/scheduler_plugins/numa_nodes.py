@@ -85,7 +85,7 @@ class NumaNodes(NamedTuple):
         return np.full((len(self.single), self.width), -1, np.int64) if found is None else found
 
     def less(self, reserved: Mapping[str, Amounts]) -> NumaNodes:
-        """The same after these amounts (N,) were taken from every NUMA node of each node."""
+        """What is left after these amounts (N,) were taken from every NUMA node of each node."""
         return self._replace(available=_less(self.available, reserved)) if reserved else self
 
 
@@ -120,18 +120,18 @@ class NumaList:
         return np.full(self.number.shape, -1, np.int64) if found is None else found
 
     def less(self, reserved: Mapping[str, Amounts]) -> NumaList:
-        """The same after these amounts (N,) were taken from every NUMA node of each node."""
+        """What is left after these amounts (N,) were taken from every NUMA node of each node."""
         return replace(self, available=_less(self.available, reserved)) if reserved else self
 
     def taken(self, rows: Rows) -> NumaList:
-        """Of some rows."""
+        """The NUMA nodes of some rows."""
         available = {name: each[rows] for name, each in self.available.items()}
         known, by_pod, most = self.known[rows], self.by_pod[rows], self.most[rows]
         return NumaList(known, by_pod, most, self.number[rows], self.costs[rows], available)
 
 
 def numa_list(topologies: Iterable[NodeResourceTopology], index: Mapping[str, int]) -> NumaList:
-    """Of the nodes, by their rows. Raises InputError for an amount that is none."""
+    """NUMA nodes of the nodes, by their rows. Raises InputError for an amount that is none."""
     found = [(index[each.metadata.name], each) for each in topologies if each.metadata.name in index]
     zones = {row: [(of, z) for z in each.zones if (of := _number(z)) is not None] for row, each in found}
     shape = len(index), max(map(len, zones.values()), default=0)
@@ -171,7 +171,7 @@ def is_affine(resource: str) -> bool:
 
 
 def numa_nodes(topologies: Iterable[NodeResourceTopology], index: Mapping[str, int]) -> NumaNodes:
-    """Of the nodes, by their rows. Raises InputError for an amount that is none."""
+    """NUMA nodes of the nodes, by their rows. Raises InputError for an amount that is none."""
     nodes = len(index)
     single, by_pod = np.zeros(nodes, np.bool_), np.zeros(nodes, np.bool_)
     entries: list[tuple[int, int, str, int]] = []

@@ -35,7 +35,7 @@ _FIRST, _SECOND, _THIRD, _FOURTH, _FIFTH = (
 
 
 def fingerprint(pods: Iterable[tuple[str, str]]) -> str:
-    """Of pods by namespace and name, in whatever order.
+    """The fingerprint of pods by namespace and name, in whatever order.
 
     >>> fingerprint([("namespace1", "pod1")])
     'pfp0v0019e0420efb37746c6'
@@ -103,7 +103,7 @@ def xxh64(octets: Octets, seeds: Hashes | None = None) -> Hashes:
 
 
 def _lanes(words: Hashes, seeds: Hashes) -> Hashes:
-    """Of whole stripes (K, W): four lanes, each with every fourth word."""
+    """Whole stripes (K, W) hashed: four lanes, each with every fourth word."""
     lanes = [seeds + _FIRST + _SECOND, seeds + _SECOND, seeds, seeds - _FIRST]
     for place, word in enumerate(words.T):
         lanes[place % STRIPE] = _round(lanes[place % STRIPE], word)

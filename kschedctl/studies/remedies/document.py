@@ -59,7 +59,7 @@ def remedy_of(
 
 
 def _room_first(fixes: Iterable[Fix], own: ObjectKey) -> list[Fix]:
-    """Those that take other pods away before the rest, lest the pod preempts somebody meanwhile."""
+    """Fixes that take other pods away before the rest, lest the pod preempts somebody meanwhile."""
     return sorted(fixes, key=lambda fix: all(edit.key.kind != "Pod" or edit.key == own for edit in fix.edits))
 
 

@@ -64,7 +64,7 @@ class Proposal:
         return ObjectKey.of(self.pods[0])
 
     def of_nodes(self, count: int) -> Proposal | None:
-        """The same with so many nodes in the place of one, where it adds one and does nothing else."""
+        """The proposal with so many nodes in the place of one, where it adds one and does nothing else."""
         trial = self.remedy.trial
         if count < 2 or trial.cycle is None or [fix.kind for fix in trial.changes] != ["AddNode"]:
             return None
@@ -147,7 +147,7 @@ class GreedyChoice:
         return sum(key in self.rest.waiting for key in proposal.hopes)
 
     def _promising(self, left: int) -> list[Proposal]:
-        """Those that may help pods that still wait; first those that may help most, as a node takes only so many."""
+        """Proposals that may help pods that still wait, those that may help most first: a node takes only so many."""
         small = (each for each in self.proposals if len(each.remedy.trial.changes) <= left and self._hoped(each))
         return sorted(
             small, key=lambda each: min(self._hoped(each), GUESSED * len(each.remedy.trial.opens)), reverse=True

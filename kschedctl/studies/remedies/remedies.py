@@ -52,7 +52,7 @@ def remedies(
 def remedies_of(
     asked: AskedPod, wishes: RemedyWishes = RemedyWishes(), progress: Callable[[int], None] = lambda _: None
 ) -> Remedies:
-    """The same of a pod, or of the one that stands for a workload; ``progress`` is told of each set that is tried."""
+    """Remedies for a pod, or the one that stands for a workload; ``progress`` is told of each set that is tried."""
     report = explain_pod(asked.scheduler, asked.pod)
     found = Remedies(
         pod=report.pod,

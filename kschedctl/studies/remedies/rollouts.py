@@ -87,7 +87,7 @@ class Rollouts:
             yield f"{' and '.join(fix.text for fix in trial.changes)}: {found.refused}"
 
     def holding(self, best: Iterable[Ranked]) -> Iterator[Ranked]:
-        """Those of the ranked that hold, each replayed when it is its turn."""
+        """The ranked sets that hold, each replayed when it is its turn."""
         for each in best:
             first, *others = [trial for trial in (each.trial, *each.others) if self.holds(trial)] or (None,)
             if first is not None:

@@ -69,7 +69,7 @@ def wakes_between(
     *,
     ended: bool = False,
 ) -> WakesBetween:
-    """Of these pods (``namespace/name``), or of all, that were pending at both moments.
+    """What woke these pods (``namespace/name``), or all, that were pending at both moments.
 
     ``enough``: of a pod that so many changes woke no more are looked for; ``ended``: those are told too that no longer
     wait at the second moment. A pod was tried at the first moment. In which order changes came is not known: each is

@@ -30,7 +30,7 @@ def wakes_of_many(
 
 
 def wakes_of_these(scheduler: Scheduler, pods: Sequence[Pod], changes: Sequence[ChangedObject]) -> WakesOfMany:
-    """The same of pods as the API server holds them, or would. Raises UsageError for one that is not pending."""
+    """Which changes wake pods as the API server holds them, or would. Raises UsageError for one that is not pending."""
     return _document(scheduler, [(try_once(scheduler, pod), [pod]) for pod in pods], changes, scope="")
 
 

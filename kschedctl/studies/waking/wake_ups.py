@@ -18,12 +18,12 @@ NOTHING = "nothing has to wake it"
 
 
 def wake_ups(scheduler: Scheduler, pod: Pod) -> WakeUps:
-    """Of a pod as the API server holds it. Raises UsageError for one that is not pending."""
+    """What wakes a pod as the API server holds it. Raises UsageError for one that is not pending."""
     return wake_ups_of(scheduler, try_once(scheduler, pod))
 
 
 def wake_ups_of(scheduler: Scheduler, refused: Refused) -> WakeUps:
-    """Of a pod that was tried."""
+    """What wakes a pod that was tried."""
     pod = refused.info.pod
     waits = refused.queue == UNSCHEDULABLE
     rejectors = tuple(_rejector(scheduler, refused, plugin) for plugin in _in_order(refused)) if waits else ()

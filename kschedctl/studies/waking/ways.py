@@ -46,7 +46,7 @@ OF_RESIZES = " that is being resized"
 REACHING = {NODE: " that would then take it", POD: " at which its pod affinity or spreading may look"}
 """Kind -> which changes reach the pod (scheduler/queueing/pre_checks.py)."""
 THEN = {NODE: ", and would then take the pod", POD: ", and the pod's own affinity may look at that one"}
-"""The same, after words."""
+"""Kind -> which changes reach the pod, after a plugin's own words."""
 ITSELF = "the pod itself is updated, in more than its status"
 ANY_TAINTS = "any taint of a node changes (the scheduler adds this, lest a new node is missed)"
 

@@ -56,7 +56,7 @@ def advice(report: Explanation, pod: Pod, scheduler: Scheduler, framework: Frame
 
 
 def _of_gang(group: PodGroupReport) -> Iterator[Advice]:
-    """Of one about which another project decides."""
+    """Where to look when another project decides about the group."""
     namespace, _, name = group.name.partition("/")
     if group.missing:
         more = counted(group.missing, "more pod")

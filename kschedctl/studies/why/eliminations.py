@@ -15,7 +15,7 @@ from kschedctl.snapshot.node_order import zone_key
 from kschedctl.studies.why.reach import Distances, Obstacle, Standing, standing
 
 NAMES_TOLD = 2
-"""Of a group of nodes so many are named."""
+"""So many nodes of a group are named."""
 
 
 def eliminations(found: Sequence[Obstacle], cycle: Cycle) -> tuple[Elimination, ...]:
@@ -26,7 +26,7 @@ def eliminations(found: Sequence[Obstacle], cycle: Cycle) -> tuple[Elimination, 
 
 
 def by_reason(found: Iterable[Obstacle]) -> list[list[Obstacle]]:
-    """Those of one reason together: a plugin may give it once for nodes that are full and once for small ones."""
+    """Obstacles by their reason: a plugin may give it once for nodes that are full and once for small ones."""
     reasons: dict[tuple[str, str], list[Obstacle]] = {}
     for obstacle in found:
         reasons.setdefault((obstacle.plugin, obstacle.reason), []).append(obstacle)

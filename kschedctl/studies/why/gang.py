@@ -49,7 +49,7 @@ from kschedctl.studies.why.pod_group import (
 
 TERMINATING, FAILED = "Terminating", "Failed"
 MOST_FAILED = 100
-"""Of more pods that failed the others are not named."""
+"""So many pods that failed are named."""
 
 
 class _Gang(NamedTuple):
@@ -67,7 +67,7 @@ class _Gang(NamedTuple):
 
     @property
     def succeeded(self) -> int:
-        """Those that are done, where they count as if they had a node."""
+        """How many of its pods are done, where these count as if they had a node."""
         return 0 if self.key.project is GangProject.COSCHEDULING else len(self.ended.succeeded)
 
     @property
@@ -96,7 +96,7 @@ def gang_report(scheduler: Scheduler, framework: Framework | None, pod: Pod) -> 
 
 
 def gang_attempt(scheduler: Scheduler, framework: Framework | None, pod: Pod) -> TriedGang | None:
-    """The same with what became of its pods."""
+    """The attempt to place a pod's gang, with what became of its pods."""
     key = next(iter(gangs_of(pod)), None)
     if key is None:
         return None
@@ -239,7 +239,7 @@ def _fits(view: Fork, gang: _Gang, result: GroupResult) -> bool:
 
 
 def _tasks(view: Fork, gang: _Gang, result: GroupResult) -> Iterator[GangTask]:
-    """Of Volcano's tasks that have to have some pods, in the order of the object."""
+    """Volcano's tasks that have to have some pods, in the order of the object."""
     tasks = {position: volcano_task(info.pod) for position, info in gang.infos.items()}
     there = {*gang.assigned, *(member.position for member in result.members if member.placed)}
     table = view.cluster.pods

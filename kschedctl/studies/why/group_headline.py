@@ -36,7 +36,7 @@ def placed_with_group(report: Explanation) -> str:
 
 
 def _told_of_gang(group: PodGroupReport, report: Explanation) -> str:
-    """Of a gang of another project."""
+    """The headline of a gang of another project."""
     if group.deadlocked_with and report.verdict not in ("Schedulable", "Error"):
         return _deadlock(group)
     if group.decided_by:
@@ -85,7 +85,7 @@ def _told_of_outcome(group: PodGroupReport) -> str:
 
 
 def _lack(group: PodGroupReport) -> str:
-    """Of a gang that finds too few nodes, or of which too few pods get Permit."""
+    """What a gang lacks that finds too few nodes, or of which too few pods get Permit."""
     if group.waits_for and _fitting(group) + group.scheduled >= group.min_count:
         return _waits_for(group)
     where = f" in one {group.topology}" if group.topology else ""

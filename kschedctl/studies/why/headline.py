@@ -75,7 +75,7 @@ def told(cause: Cause, nodes: int) -> str:
 
 
 def _nothing_to_decide(verdict: str, pod: Pod, profiles: Collection[str]) -> str:
-    """Of a pod that is not, or no longer, the scheduler's business."""
+    """The headline of a pod that is not, or no longer, the scheduler's business."""
     if verdict == "Finished":
         return f"the pod has ended ({pod.status.phase}), there is nothing left to schedule"
     if verdict == "Bound":

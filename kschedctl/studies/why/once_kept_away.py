@@ -18,7 +18,7 @@ OF_KUBERNETES = "node.kubernetes.io/"
 
 
 def kept_away(scheduler: Scheduler, framework: Framework, pod: Pod, report: Explanation) -> Iterator[Advice]:
-    """Of a pod that a taint or a cordon keeps from the nearest node: what would let it go there, if that is known."""
+    """What would let a pod go to the nearest node, which a taint or a cordon keeps it from, if that is known."""
     cause = report.causes[0] if report.causes else None
     if cause is None or not isinstance(cause.fact_data, Cordoned | UntoleratedTaint) or report.unknown:
         return

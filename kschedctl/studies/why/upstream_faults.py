@@ -28,7 +28,7 @@ def _faults(cycle: Cycle, framework: Framework) -> Iterator[str]:
 
 
 def _without(fault: UpstreamFault, cycle: Cycle, framework: Framework) -> Cycle:
-    """The same cycle with the plugin as it should be."""
+    """The cycle as it is with the plugin as it should be."""
     assert fault.without is not None
     return run_cycle(framework.unasked().with_plugin(fault.without), cycle.info, cycle.view)
 

@@ -11,7 +11,7 @@ from kschedctl.scheduler.plugins.dynamic_resources.pools import Counters, Pool, 
 
 
 class TakenCounters:
-    """Of each pool, by its name; ``available``: what allocated devices leave over of one's counters."""
+    """Counters that devices consume, by pool; ``available``: what allocated devices leave over of one's counters."""
 
     def __init__(self, available: Callable[[Pool], Counters]) -> None:
         self._available_of = available
@@ -31,7 +31,7 @@ class TakenCounters:
         return False
 
     def give_back(self, pool: Pool, device: PooledDevice) -> None:
-        """Those of a device that was given up."""
+        """Gives back what a device consumes that was given up."""
         self._add(pool.id[1], device, -1)
 
     def _add(self, name: str, device: PooledDevice, sign: int) -> None:

@@ -72,4 +72,4 @@ class Features(NamedTuple):
 
 
 DEFAULT_FEATURES = Features()
-"""Those of kube-scheduler v1.36."""
+"""The features of kube-scheduler v1.36."""

@@ -27,7 +27,7 @@ def own_terms(terms: Iterable[AffinityTerm], sign: int, view: Fork) -> Iterator[
 
 
 def terms_of_others(info: PodInfo, view: Fork, hard_weight: int) -> Iterator[WeightedTerm]:
-    """Those of the cluster's pods that are about the incoming one; their required ones count ``hard_weight``."""
+    """Terms of the cluster's pods that are about the incoming one; required ones count ``hard_weight``."""
     if hard_weight > 0:
         for term, infos in terms_against(info, view, "required_affinity"):
             yield term, infos, hard_weight

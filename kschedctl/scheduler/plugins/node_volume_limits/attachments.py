@@ -126,7 +126,7 @@ VolumesOfPod = Callable[[PodInfo, Listers], list[AttachedVolume]]
 
 
 def csi_volumes(info: PodInfo, found: Listers) -> list[AttachedVolume]:
-    """Those that count as CSI ones, in-tree volumes included."""
+    """The pod's volumes that count as CSI ones, in-tree volumes included."""
     return attachable_volumes(info, found, migrated=True, new=False)
 
 
@@ -215,7 +215,7 @@ class Latest:
 
 
 def _shared(view: Fork, of_pod: VolumesOfPod) -> AttachedVolumes:
-    """Those of the fork's objects as they are, for all forks of the same: they read a copy that nobody changes."""
+    """What pods have attached by the fork's objects: once for all forks of them, a copy that nobody changes."""
     kinds = ("PersistentVolumeClaim", "PersistentVolume", "StorageClass", "VolumeAttachment")
     return view.objects.index(
         (AttachedVolumes, of_pod, view.settings.migrates_portworx),

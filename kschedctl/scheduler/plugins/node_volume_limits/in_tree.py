@@ -49,7 +49,7 @@ def in_tree_disks(info: PodInfo, found: Listers, new: bool) -> list[AttachedVolu
 
 
 def disks_of_running(info: PodInfo, found: Listers) -> list[AttachedVolume]:
-    """Those of a pod that runs. Raises PluginError."""
+    """The disks that a pod that runs has attached. Raises PluginError."""
     return in_tree_disks(info, found, new=False)
 
 

@@ -35,7 +35,7 @@ class NodesWithLimits:
 
 
 def nodes_with_limits(view: Fork) -> NodesWithLimits:
-    """Those of a fork, found out once for its nodes."""
+    """The nodes of a fork that limit volumes themselves, found out once."""
     return view.objects.index(NodesWithLimits, lambda: NodesWithLimits(view.nodes), of=(view.nodes,))
 
 

@@ -27,7 +27,7 @@ def bound_volumes(volumes: PodVolumes, row: int, node: str) -> dict[str, list[St
 
 
 def assumed_volumes(volumes: PodVolumes, row: int, node: str) -> dict[str, list[Struct]]:
-    """The same while nothing is bound yet."""
+    """The claims and volumes as the scheduler takes them to be before anything is bound."""
     claims: list[Struct] = [_marked(claim, SELECTED_NODE, node) for claim in volumes.provisioned_on(row)]
     taken: list[Struct] = [_reserved(volume, claim) for claim, volume in volumes.bound_on(row)]
     found = {"PersistentVolumeClaim": claims, "PersistentVolume": taken}

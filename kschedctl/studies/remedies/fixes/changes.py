@@ -77,7 +77,7 @@ class Fix:
 
     @property
     def family(self) -> tuple[str, Hashable]:
-        """The same for all variants."""
+        """What all variants of one idea share."""
         return self.kind, self.target if self.variant_of is None else self.variant_of
 
     @property

@@ -54,7 +54,7 @@ def _members(before: dict[str, Json], after: dict[str, Json], path: str) -> Iter
 
 
 def _items(before: list[Json], after: list[Json], path: str) -> Iterator[Operation]:
-    """Of lists of one length item by item; else what stands between the same beginning and the same end."""
+    """Lists of one length compared item by item; else what stands between the same beginning and the same end."""
     if len(before) == len(after):
         for place, (old, new) in enumerate(zip(before, after, strict=True)):
             yield from json_patch(old, new, f"{path}/{place}")

@@ -74,7 +74,7 @@ class RemedyTrial:
 
 
 class Trials:
-    """Of a pod ``as_read``, which need not be in the cluster of the scheduler. ``replayed`` counts the cycles."""
+    """Trials of a pod ``as_read``, which need not be in the scheduler's cluster. ``replayed`` counts the cycles."""
 
     def __init__(self, scheduler: Scheduler, as_read: Pod) -> None:
         self.scheduler, self.key = scheduler, ObjectKey.of(as_read)

@@ -65,7 +65,7 @@ def _given_back(tried: TriedNode) -> Iterator[Fix]:
 
 
 def _devices(tried: TriedNode) -> set[DeviceId]:
-    """Those that the node sees."""
+    """The devices that the node sees."""
     evaluation = tried.cycle.pre_filter.state_of(DynamicResources)
     pools = evaluation.inventory.pools(tried.at) if evaluation else ()
     return {device.id for pool in pools for device in pool.devices}

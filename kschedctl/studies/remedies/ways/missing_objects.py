@@ -51,7 +51,7 @@ from kschedctl.studies.remedies.ways.new_volumes import LOST, for_claim
 CORRECT, CREATE, CREATE_CLASS, REMAKE = 10, 20, 25, 30
 DEFAULT_CLASS = "storageclass.kubernetes.io/is-default-class"
 UNKNOWN_SIZE = "1Gi"
-"""Of a claim of which nobody knows how much it should hold."""
+"""The size of a claim of which nobody knows how much it should hold."""
 MOST = 4
 NEAR = 0.75
 """How alike two names have to be for one to be taken for the other."""

@@ -132,7 +132,7 @@ def _nearly(selector: LabelSelector, known: Values) -> Iterator[tuple[str, str, 
 
 
 def _near(wrong: str, known: Collection[str]) -> list[str]:
-    """Those that are probably meant by what nobody has."""
+    """The known words that are probably meant by one that nobody has."""
     if wrong in known:
         return []
     return near_words(wrong, known)

@@ -112,7 +112,7 @@ def _without_volume(tried: TriedNode) -> list[PersistentVolumeClaim]:
 
 
 def _volumes(tried: TriedNode, claim: PersistentVolumeClaim) -> Iterator[Fix]:
-    """Those that are free, and of the claim's class those that nobody has any more, the most alike first."""
+    """Volumes that are free, and of the claim's class those that nobody has any more, the most alike first."""
     for volume in _most_alike(tried, claim):
         if volume.spec.claim_ref is None:
             yield from _as_offered(tried, claim, volume)
@@ -320,7 +320,7 @@ def _topology_allowed(tried: TriedNode, found: StorageClass) -> Fix:
 
 
 def _columns(cycle: Cycle) -> Iterator[Ints]:
-    """Of claims for volumes which one a node is refused for, and which find a volume."""
+    """Which claim for a volume each node is refused for, and which claims find a volume there."""
     state = cycle.pre_filter.state_of(VolumeBinding)
     if state is None:
         return
