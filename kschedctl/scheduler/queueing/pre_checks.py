@@ -16,11 +16,11 @@ from kschedctl.scheduler.engine.rejectors import Rejectors
 from kschedctl.scheduler.event_handling.event_handlers import Occurrence
 from kschedctl.scheduler.framework.events import ASSIGNED_POD, NODE, ActionType, ChangedObject
 from kschedctl.scheduler.framework.feature_gates import FeatureGates
+from kschedctl.scheduler.plugins.pod_topology_spread.plugin import PodTopologySpread
 from kschedctl.snapshot.demands import offered
 from kschedctl.snapshot.fork import Fork
 from kschedctl.snapshot.pod_info import PodInfo
 
-SPREAD = "PodTopologySpread"
 FREEING = (ActionType.DELETE, ActionType.UPDATE_POD_SCALE_DOWN)
 """What pods with a node do that may make room for any other."""
 RESIZES, UNDER_WAY = "InPlacePodVerticalScaling", "InProgress"
@@ -42,7 +42,7 @@ def reached(info: PodInfo, rejectors: Rejectors, occurrence: Occurrence, view: F
     if resource == NODE and change.new is not None:
         return admits(change.new, info, view)
     if resource == ASSIGNED_POD and action not in FREEING and not broad and not _is_being_resized(change, gates):
-        spread = SPREAD in rejectors.unschedulable and REACHES_SPREAD.at(gates.release)
+        spread = PodTopologySpread.name in rejectors.unschedulable and REACHES_SPREAD.at(gates.release)
         return _may_look_at(change.new, info, view, spread)
     return True
 

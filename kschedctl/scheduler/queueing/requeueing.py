@@ -15,6 +15,7 @@ from kschedctl.scheduler.event_handling.event_handlers import Occurrence
 from kschedctl.scheduler.event_handling.registrations import Registrations
 from kschedctl.scheduler.framework import PluginError
 from kschedctl.scheduler.framework.events import ClusterEvent, HintFunction, QueueingHint
+from kschedctl.scheduler.plugins.scheduling_gates import SchedulingGates
 from kschedctl.scheduler.queueing.pre_checks import reached, really_updated
 from kschedctl.snapshot.fork import Fork, same_pod
 from kschedctl.snapshot.pod_info import PodInfo
@@ -29,7 +30,6 @@ class QueueingStrategy(StrEnum):
 
 
 SKIP, AFTER_BACKOFF = QueueingStrategy.SKIP, QueueingStrategy.AFTER_BACKOFF
-SCHEDULING_GATES = "SchedulingGates"
 GATE_DECIDES = ByVersion(
     "whether a pod that is gated hears of what its gating plugin asked for, and of nothing else",
     (("", False), ("1.34", True)),
@@ -93,7 +93,7 @@ def hears(
     if occurrence.up_to_priority is not None and info.priority > occurrence.up_to_priority:
         return False
     if gating_plugin and not GATE_DECIDES.at(registrations.gates.release):
-        return SCHEDULING_GATES not in rejectors.unschedulable
+        return SchedulingGates.name not in rejectors.unschedulable
     return not gating_plugin or interests(registrations, gating_plugin, occurrence.event)
 
 

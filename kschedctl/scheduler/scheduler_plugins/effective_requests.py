@@ -19,7 +19,7 @@ Requests = Mapping[str, int]
 
 
 def effective_requests(pod: Pod) -> dict[str, int]:
-    """A pod's requests: its containers together or its greediest init container, with the overhead. Raises InputError."""
+    """What a pod asks for: its containers together or greediest init container, and the overhead. Raises InputError."""
     total = added(*(container_requests(pod, each) for each in pod.spec.containers))
     init = (container_requests(pod, each) for each in pod.spec.init_containers)
     return added(reduce(_larger, init, total), _amounts(pod, pod.spec.overhead))

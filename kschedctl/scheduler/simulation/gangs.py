@@ -23,6 +23,7 @@ from kschedctl.scheduler.engine.pod_groups.submission import MemberFailure, fail
 from kschedctl.scheduler.engine.rejectors import Rejectors
 from kschedctl.scheduler.engine.reserve import NOTHING_ASKED, uses_claims
 from kschedctl.scheduler.framework import Code, PluginError, PreFilterResult
+from kschedctl.scheduler.plugins.gang_scheduling import GangScheduling
 from kschedctl.scheduler.scheduler import Framework, Scheduler
 from kschedctl.scheduler.simulation.placement import Placements
 from kschedctl.snapshot.fork import Fork
@@ -59,7 +60,7 @@ class GangAttempt(NamedTuple):
 NOT_PLACED = GangAttempt({})
 LEFT_OVER = MemberFailure(NO_FIT)
 """Of a pod that fits while others of its group do not."""
-REFUSED = MemberFailure(NO_FIT, rejectors=Rejectors(frozenset({"GangScheduling"})))
+REFUSED = MemberFailure(NO_FIT, rejectors=Rejectors(frozenset({GangScheduling.name})))
 """Of one that does not fit; which plugins refuse it makes no difference to when it comes back."""
 
 
@@ -74,7 +75,7 @@ class Gangs:
         self.scheduler, self.placements, self._bind = scheduler, placements, bind
         self.on = placed_in_groups(gates)
         self.any = self.on or bool(self.view.pods.by_gang)
-        self.gated = gates.enabled("GangScheduling")
+        self.gated = gates.enabled(GangScheduling.gate)
         self.topology_aware = gates.enabled("TopologyAwareWorkloadScheduling")
         self.workload_aware = gates.enabled("WorkloadAwarePreemption")
         self.taken_back = 0
