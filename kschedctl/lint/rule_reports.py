@@ -19,13 +19,13 @@ PARTS = ("cluster", "config", "version", "bad", "good")
 
 
 def rule_list() -> RuleList:
-    """Without the examples."""
+    """All rules by family, without their examples."""
     families = (RuleFamily(heading, tuple(map(_report, of_family))) for heading, of_family in FAMILIES.items())
     return RuleList(tuple(families))
 
 
 def rule_report(rule: Rule) -> RuleReport:
-    """With its example."""
+    """One rule with its example."""
     cluster, config, version, bad, good = (example(rule.id)[part] for part in PARTS)
     return _report(rule, bad, good, cluster or config or (f"Kubernetes {version}" if version else ""))
 

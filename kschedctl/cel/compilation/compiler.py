@@ -1,4 +1,4 @@
-"""From the text of an expression to a program that can be evaluated.
+"""The text of an expression becomes a program that can be evaluated.
 
 Upstream: github.com/google/cel-go/cel/{env,program}.go (v0.26).
 """

@@ -134,4 +134,4 @@ COSTS: Mapping[str, Cost] = {
     "containsCIDR": _network_in_network,
     "validate": _validated,
 }
-"""By function; every other call counts for one."""
+"""The costs of calls by function; every other call counts for one."""

@@ -22,7 +22,7 @@ class Deferred:
     initial: Run
 
     def get(self, frame: Frame, slot: int) -> Value:
-        """Its value from now on. Raises CelError."""
+        """The value, which it has from now on. Raises CelError."""
         try:
             value = self.initial(frame)
         except CelError as error:

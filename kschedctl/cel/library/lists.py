@@ -75,7 +75,7 @@ def last_position(values: list[Value], wanted: Value) -> int:
 
 
 def slice_of(values: list[Value], start: int, end: int) -> list[Value]:
-    """From one position to before another. Raises CelError, as the others do."""
+    """The values from one position to before another. Raises CelError, as the others do."""
     if start < 0 or end < 0:
         raise CelError(f"cannot slice({start}, {end}), negative indexes not supported")
     if start > end:

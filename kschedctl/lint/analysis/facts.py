@@ -268,7 +268,7 @@ def holds(amounts: Amounts, wanted: Amounts) -> Bools:
 
 
 def unencumbered(pod: Pod) -> Pod:
-    """Without volumes, claims and gates."""
+    """The pod without volumes, claims and gates."""
     spec = msgspec.structs.replace(pod.spec, volumes=(), resource_claims=(), scheduling_gates=())
     return msgspec.structs.replace(pod, spec=spec)
 

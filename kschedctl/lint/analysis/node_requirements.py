@@ -61,7 +61,7 @@ class Values:
         return (self.above is None or number > self.above) and (self.below is None or number < self.below)
 
     def also(self, requirement: SelectorRequirement) -> Values:
-        """With one more requirement. Both Exists and DoesNotExist are kept as an impossible allowance."""
+        """The values left by one more requirement. Both Exists and DoesNotExist are kept as an impossible allowance."""
         values = frozenset(requirement.values or ())
         number = parse_int64(next(iter(values), ""))
         match requirement.operator:

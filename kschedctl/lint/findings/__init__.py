@@ -1,1 +1,1 @@
-"""From problems to findings: of which objects they are told, which are known or silenced, in which order."""
+"""Problems become findings: which of them are reported, which are known or silenced, and in which order."""

@@ -1,7 +1,7 @@
-"""By what a finding is known again: its rule, its object, and the field by the names on the way to it.
+"""Fingerprints, by which findings are known again: of the rule, the object, and the names on the way to the field.
 
-Not by its file or by indices of lists, so that a file may be renamed, read from elsewhere or come through a pipe, and
-a container may be put before others.
+Files and indices of lists are no part of them, so that a file may be renamed, read from elsewhere or come through a
+pipe, and a container may be put before others.
 """
 
 from __future__ import annotations

@@ -216,7 +216,7 @@ class LintContext:
 
     @cached_property
     def priority_classes(self) -> dict[str, api.PriorityClass]:
-        """By name, the system's included."""
+        """The priority classes by name, the system's included."""
         return {c.metadata.name: c for c in (*SYSTEM_CLASSES, *self.known(api.PriorityClass))}
 
     def priority(self, workload: Workload) -> int:
@@ -235,7 +235,7 @@ class LintContext:
 
     @cached_property
     def by_namespace(self) -> dict[str, list[Workload]]:
-        """The linted workloads."""
+        """The linted workloads of each namespace."""
         return _grouped((workload.namespace, workload) for workload in self.workloads)
 
     def selected(self, namespace: str, selector: Selector) -> list[Workload]:

@@ -45,7 +45,7 @@ def uncountable(workload: Workload) -> str:
 
 
 def asks_for_less_than_nothing(workload: Workload) -> bool:
-    """Of readable quantities."""
+    """Whether a quantity that can be read is below nothing."""
     return any(amount.mantissa < 0 for _, resources in _of_pods(workload) for amount in quantities(resources).values())
 
 

@@ -47,7 +47,7 @@ HIGHEST = 5
 
 
 class Makers:
-    """By the references to controllers that the objects of a cluster have."""
+    """What makes the objects of a cluster, by the references to controllers that they have."""
 
     def __init__(self, cluster: Cluster) -> None:
         self._cluster = cluster

@@ -9,7 +9,7 @@ from typing import NamedTuple, Protocol
 from kschedctl.api.json_values import JsonObject
 
 Path = tuple[str | int, ...]
-"""From the root of an object to a field."""
+"""The way from the root of an object to a field."""
 
 
 class Located(Protocol):

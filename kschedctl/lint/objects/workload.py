@@ -135,7 +135,7 @@ class Workload:
 
     @property
     def containers(self) -> Iterator[tuple[Path, api.Container]]:
-        """Its containers, then its init containers, each with where it stands in the pod's spec."""
+        """The containers, then the init containers, each with where it stands in the pod's spec."""
         yield from ((("containers", i), container) for i, container in enumerate(self.spec.containers))
         yield from ((("initContainers", i), container) for i, container in enumerate(self.spec.init_containers))
 

@@ -154,7 +154,7 @@ CONTROL_PLANE = ("node-role.kubernetes.io/control-plane", "node-role.kubernetes.
 
 
 def own_taint(key: str) -> bool:
-    """Neither set by Kubernetes itself nor that of control planes."""
+    """Whether a taint is somebody's own: neither set by Kubernetes itself nor that of control planes."""
     return not key.startswith(("node.kubernetes.io/", "node.cloudprovider.kubernetes.io/")) and key not in CONTROL_PLANE
 
 

@@ -118,7 +118,7 @@ def _nearly_all(term: NodeSelectorTerm) -> bool:
 
 _ARCHITECTURES = ("amd64", "arm64", "arm", "386", "ppc64le", "ppc64", "s390x", "riscv64", "loong64", "mips64le")
 _SYSTEMS = ("linux", "windows", "darwin", "freebsd")
-"""Also of nodes that are none: virtual ones."""
+"""Operating systems of nodes, virtual ones included."""
 VALUES: dict[str, tuple[str, ...]] = {
     ARCH: _ARCHITECTURES,
     OS: _SYSTEMS,

@@ -20,7 +20,7 @@ from kschedctl.lint.objects.workload import Workload
 
 NEEDED = (CPU, MEMORY)
 _TO_AN_END = ("Job", "Workflow", "Training", "Analysis", "Experiment")
-"""In the names of kinds whose pods run to an end."""
+"""Words in the names of kinds whose pods run to an end."""
 _WITH_REQUESTS = ".k8s.elastic.co"
 """Groups whose operators give containers requests where a template has none."""
 

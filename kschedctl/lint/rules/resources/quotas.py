@@ -171,7 +171,7 @@ def _changed(pod: Pod, change: Callable[[Container], Container]) -> Pod:
 
 
 def _with_requests(container: Container) -> Container:
-    """With the requests that it has since it has a limit."""
+    """The container with the requests that it has since it has a limit."""
     given = container.resources
     return msgspec.structs.replace(
         container, resources=ResourceRequirements({**given.limits, **given.requests}, given.limits)
@@ -227,7 +227,7 @@ def _of_workload(workload: Workload, limits: list[tuple[Subject, LimitRangeItem]
 
 
 def _filled(container: Container, limits: list[tuple[Subject, LimitRangeItem]]) -> Container:
-    """With the requests and limits that it gets by default: first its own limits as requests, then by LimitRanges."""
+    """The container as it is by default: its own limits are requests first, then come those of LimitRanges."""
     given = container.resources
     most, asked = dict(given.limits), {**given.limits, **given.requests}
     for _, item in limits:
@@ -239,7 +239,7 @@ def _filled(container: Container, limits: list[tuple[Subject, LimitRangeItem]]) 
 
 
 def _written(bounds: Resources) -> Resources:
-    """Without what cannot be read."""
+    """The bounds that can be read."""
     return {name: bounds[name] for name in readable(bounds)}
 
 

@@ -119,7 +119,7 @@ def max_pods(context: LintContext) -> Iterator[Problem]:
 
 
 AUTOSCALERS = ("cluster-autoscaler", "karpenter")
-"""In the names of pods that add nodes."""
+"""Words in the names of pods that add nodes."""
 KARPENTER = "karpenter.sh/nodepool"
 """A label of the nodes that it added."""
 
