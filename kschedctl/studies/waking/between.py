@@ -56,7 +56,7 @@ class Moments(NamedTuple):
     def of(cls, before: Scheduler, after: Scheduler) -> Moments:
         handlers = before.event_handlers
         changes = [Heard(each, handlers.occurrences(each)) for each in changes_between(before.view, after.view)]
-        heard = [each for each in changes if each.occurrences]
+        heard = [change for change in changes if change.occurrences]
         return cls(before, after, heard, len(changes) - len(heard))
 
 
@@ -174,8 +174,8 @@ def _woken_by(refused: Refused, heard: Heard, moments: Moments) -> WakingChange 
     events, queue = asked(refused, occurrences, moments.after.view)
     if queue == UNSCHEDULABLE:
         return None
-    queued = {plugin for each in events for plugin, hint in each.hints.items() if hint == QueueingHint.QUEUE}
-    return WakingChange(told(heard.change), tuple(each.event for each in events), tuple(sorted(queued)))
+    queued = {plugin for event in events for plugin, hint in event.hints.items() if hint == QueueingHint.QUEUE}
+    return WakingChange(told(heard.change), tuple(event.event for event in events), tuple(sorted(queued)))
 
 
 class Then(NamedTuple):

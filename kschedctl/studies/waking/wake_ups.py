@@ -29,7 +29,7 @@ def wake_ups_of(scheduler: Scheduler, refused: Refused) -> WakeUps:
     rejectors = tuple(_rejector(scheduler, refused, plugin) for plugin in _in_order(refused)) if waits else ()
     return WakeUps(
         pod=pod.key,
-        headline=_headline(refused, sum(len(each.wake_ups) for each in rejectors)),
+        headline=_headline(refused, sum(len(rejector.wake_ups) for rejector in rejectors)),
         queue=refused.queue,
         message=refused.message,
         gating_plugin=refused.attempt.gating_plugin,

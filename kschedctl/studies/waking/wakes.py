@@ -184,15 +184,17 @@ def basis_of_many(bases: Sequence[Basis]) -> Basis:
 
 def concerning(occurrences: Iterable[Occurrence], info: PodInfo) -> list[Occurrence]:
     """The events less those about other pods that wait."""
-    return [each for each in occurrences if not each.itself or same_pod(each.change.new, info.pod)]
+    return [
+        occurrence for occurrence in occurrences if not occurrence.itself or same_pod(occurrence.change.new, info.pod)
+    ]
 
 
 def asked_for(refused: Refused, occurrences: Iterable[Occurrence]) -> bool:
     """Whether some rejector asked for one of the events; without hints all count that the pod itself makes."""
     registrations, rejectors = refused.registrations, refused.attempt.rejectors.all
-    if any(registrations.hints(plugin, each.event) for each in occurrences for plugin in rejectors):
+    if any(registrations.hints(plugin, occurrence.event) for occurrence in occurrences for plugin in rejectors):
         return True
-    return not registrations.hinted and any(each.itself for each in occurrences)
+    return not registrations.hinted and any(occurrence.itself for occurrence in occurrences)
 
 
 def asked(refused: Refused, occurrences: Iterable[Occurrence], view: Fork) -> tuple[tuple[EventReport, ...], str]:
@@ -202,18 +204,20 @@ def asked(refused: Refused, occurrences: Iterable[Occurrence], view: Fork) -> tu
     registrations, rejectors = refused.registrations, refused.attempt.rejectors
     gate, after = refused.attempt.gating_plugin, refused.queue
     events = []
-    for each in occurrences:
-        answers = hints(registrations, rejectors, info, each, view)
-        events.append(EventReport(each.event.label, each.event.resource, {p: str(h) for p, h in answers.items()}))
-        if after == UNSCHEDULABLE and hears(registrations, rejectors, info, each, gate):
-            found = strategy(registrations, rejectors, info, each, view, said=answers)
+    for occurrence in occurrences:
+        answers = hints(registrations, rejectors, info, occurrence, view)
+        events.append(
+            EventReport(occurrence.event.label, occurrence.event.resource, {p: str(h) for p, h in answers.items()})
+        )
+        if after == UNSCHEDULABLE and hears(registrations, rejectors, info, occurrence, gate):
+            found = strategy(registrations, rejectors, info, occurrence, view, said=answers)
             after = _moved(refused, info, found, view)
     return tuple(events), after
 
 
 def _updated(info: PodInfo, occurrences: Iterable[Occurrence]) -> PodInfo:
     """The pod as it is after an update of itself."""
-    return next((PodInfo(each.change.new, info.options) for each in occurrences if each.itself), info)
+    return next((PodInfo(occurrence.change.new, info.options) for occurrence in occurrences if occurrence.itself), info)
 
 
 def _moved(refused: Refused, info: PodInfo, found: QueueingStrategy, view: Fork) -> str:

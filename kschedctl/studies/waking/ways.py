@@ -116,7 +116,7 @@ def _without_hint(asked: ClusterEventWithHint, checked: Collection[str]) -> Iter
 
 
 def _any(kind: str, action: ActionType) -> str:
-    return f"any {listed([each.lower() for each in labels(action)], 'or')} of a {kind_in_api(kind)}"
+    return f"any {listed([label.lower() for label in labels(action)], 'or')} of a {kind_in_api(kind)}"
 
 
 def labels(action: ActionType) -> tuple[str, ...]:

@@ -123,8 +123,8 @@ def _of_causes(causes: tuple[Cause, ...]) -> Iterator[Advice]:
     yield from _once_each(map(_look_at, causes[:CAUSES_ADVISED]))
 
 
-def _once_each(found: Iterable[Advice | None]) -> Iterator[Advice]:
-    return (each for each in dict.fromkeys(found) if each is not None)
+def _once_each(suggestions: Iterable[Advice | None]) -> Iterator[Advice]:
+    return (each for each in dict.fromkeys(suggestions) if each is not None)
 
 
 def _look_at(cause: Cause) -> Advice | None:

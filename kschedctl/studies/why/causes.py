@@ -39,11 +39,11 @@ def causes(found: Sequence[Obstacle], cycle: Cycle) -> tuple[Cause, ...]:
     return tuple(_cause(same, mask, cycle, reach, stands) for same, mask in chosen)
 
 
-def _mask(same: Sequence[Obstacle], found: Sequence[Obstacle], least: int) -> Bools:
+def _mask(same: Sequence[Obstacle], obstacles: Sequence[Obstacle], least: int) -> Bools:
     """(N,): the nodes that a reason stands against at such a level; a cordon is told once, not as a taint again."""
     mask: Bools = np.logical_or.reduce([obstacle.mask & (obstacle.level >= least) for obstacle in same])
     if same[0].plugin == TaintToleration.name:
-        for obstacle in found:
+        for obstacle in obstacles:
             if obstacle.plugin == NodeUnschedulable.name:
                 mask = mask & ~obstacle.mask
     return mask

@@ -70,21 +70,21 @@ def node_reports(found: Sequence[Obstacle], cycle: Cycle) -> tuple[NodeReport, .
     return tuple(_node(found, cycle, row, totals) for row in order.tolist())
 
 
-def _node(found: Sequence[Obstacle], cycle: Cycle, row: int, totals: Mapping[int, int]) -> NodeReport:
+def _node(obstacles: Sequence[Obstacle], cycle: Cycle, row: int, totals: Mapping[int, int]) -> NodeReport:
     node = cycle.view.nodes.objects[row]
     return NodeReport(
         name=node.metadata.name,
         zone=zone_key(node)[1],
         pool=pool_of(node),
         feasible=row in totals,
-        refusals=() if row in totals else _refusals(found, row),
+        refusals=() if row in totals else _refusals(obstacles, row),
         total=totals.get(row),
     )
 
 
-def _refusals(found: Sequence[Obstacle], row: int) -> tuple[Refusal, ...]:
+def _refusals(obstacles: Sequence[Obstacle], row: int) -> tuple[Refusal, ...]:
     """What the scheduler reports of a node, then what else would refuse it."""
-    against = sorted((o for o in found if o.mask[row]), key=lambda obstacle: not obstacle.reported[row])
+    against = sorted((o for o in obstacles if o.mask[row]), key=lambda obstacle: not obstacle.reported[row])
     return tuple(_refusal(obstacle, row) for obstacle in against)
 
 

@@ -129,7 +129,7 @@ def _gang(view: Fork, key: GangKey, pod: Pod, framework: Framework | None, stand
     bound_together = plugin is not None and plugin.gang(pod) == key
     idle = dict(_idle(view, key, infos, framework if bound_together else None, stands_in))
     everyone = infos | {each: info_of(view, each, pod) for each in assigned}
-    tried = by_age(infos, (each for each in infos if each not in idle))
+    tried = by_age(infos, (info for info in infos if info not in idle))
     ended = ended_pods(view).get(key, EndedPods())
     return _Gang(key, gang_terms(view, key), everyone, tried, idle, assigned, ended, bound_together)
 

@@ -27,7 +27,7 @@ def placed_with_group(report: Explanation) -> str:
     group = report.pod_group
     if group is None or group.project or group.verdict != PLACED:
         return ""
-    placed = {each.pod: each.node for each in group.members if each.node}
+    placed = {member.pod: member.node for member in group.members if member.node}
     if report.pod not in placed or (len(placed) == 1 and not group.topology):
         return ""
     kind = "gang" if group.policy == "gang" else "pod group"
@@ -89,7 +89,7 @@ def _lack(group: PodGroupReport) -> str:
     if group.waits_for and _fitting(group) + group.scheduled >= group.min_count:
         return _waits_for(group)
     where = f" in one {group.topology}" if group.topology else ""
-    fitting = max([each.pods for each in group.placements] or [_fitting(group)]) + group.scheduled
+    fitting = max([placement.pods for placement in group.placements] or [_fitting(group)]) + group.scheduled
     needed = f"a node for {counted(group.min_count, 'pod')} at once{where}"
     return f"its gang {group.short_name} needs {needed}, and {fitting:,} fit"
 
@@ -101,8 +101,8 @@ def _incomplete(group: PodGroupReport) -> str:
 
 def _waits_for(group: PodGroupReport) -> str:
     gangs, apart = (f"gang{'s' * (len(names) > 1)} {' and '.join(names)}" for names in (group.waits_for, group.apart))
-    told = f"its gang {group.short_name} fits, but waits at Permit for {gangs}"
-    return f"{told}, whose pods wait for {apart}: none is ever bound" if group.apart else told
+    message = f"its gang {group.short_name} fits, but waits at Permit for {gangs}"
+    return f"{message}, whose pods wait for {apart}: none is ever bound" if group.apart else message
 
 
 def _deadlock(group: PodGroupReport) -> str:
@@ -122,4 +122,4 @@ def ends_deadlock(group: PodGroupReport) -> str:
 
 
 def _fitting(group: PodGroupReport) -> int:
-    return sum(each.verdict in ("Placed", "Preempting") for each in group.members)
+    return sum(member.verdict in ("Placed", "Preempting") for member in group.members)

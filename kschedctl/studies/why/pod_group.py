@@ -205,11 +205,11 @@ def _placement_reports(view: Fork, result: GroupResult) -> Iterator[PlacementRep
         placement = tried.placement
         if placement is None or not placement.name:
             continue
-        blocking = next((each for each in tried.members if each.row == NO_ROW), None)
+        blocking = next((member for member in tried.members if member.row == NO_ROW), None)
         yield PlacementReport(
             placement.name,
             len(placement.rows),
-            sum(each.row != NO_ROW for each in tried.members),
+            sum(member.row != NO_ROW for member in tried.members),
             tried in fitting,
             view.pods.objects[blocking.position].key if blocking else "",
             ", ".join(blocking.status.reasons) if blocking else "",
@@ -234,7 +234,7 @@ def _decides(group: PodGroupReport) -> bool:
 
 def in_group(report: Explanation, group: PodGroupReport | None) -> Explanation:
     """The explanation of a member: it is bound only with its group, whatever nodes it fits by itself."""
-    mine = next((each for each in group.members if each.pod == report.pod), None) if group else None
+    mine = next((member for member in group.members if member.pod == report.pod), None) if group else None
     if group is None or mine is None or report.verdict in (GATED, ERROR) or not _decides(group):
         return replace(report, pod_group=group)
     if group.verdict == PLACED and mine.verdict == PLACED:

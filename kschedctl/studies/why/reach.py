@@ -128,25 +128,25 @@ def _with_nominated(fact: FactOf | None) -> FactOf:
     return lambda row: replace((fact(row) if fact else None) or Said(""), nominated=True)
 
 
-def _obstacle(cycle: Cycle, plugin: str, found: Rejection, mask: Bools, mine: Bools) -> Obstacle:
-    level = _level(cycle, plugin, found)
-    return Obstacle(plugin, found.reason, mask, level, mask & mine, _as_facts(found.fact), found.distance)
+def _obstacle(cycle: Cycle, plugin: str, rejection: Rejection, mask: Bools, mine: Bools) -> Obstacle:
+    level = _level(cycle, plugin, rejection)
+    return Obstacle(plugin, rejection.reason, mask, level, mask & mine, _as_facts(rejection.fact), rejection.distance)
 
 
 def _as_facts(fact: Callable[[int], Fact | str | None] | None) -> FactOf | None:
     return None if fact is None else lambda row: as_fact(fact(row))
 
 
-def _level(cycle: Cycle, plugin: str, found: Rejection) -> Levels:
-    nodes = len(found.mask)
-    if plugin == DynamicResources.name and found.reason == CANNOT_ALLOCATE:
-        return np.where(_without_devices(cycle, found.mask), OUT_OF_REACH, NEAR).astype(np.int8)
-    match found.fact(int(found.mask.argmax())) if found.fact else None:
+def _level(cycle: Cycle, plugin: str, rejection: Rejection) -> Levels:
+    nodes = len(rejection.mask)
+    if plugin == DynamicResources.name and rejection.reason == CANNOT_ALLOCATE:
+        return np.where(_without_devices(cycle, rejection.mask), OUT_OF_REACH, NEAR).astype(np.int8)
+    match rejection.fact(int(rejection.mask.argmax())) if rejection.fact else None:
         case Cordoned() | UntoleratedTaint():
             return np.full(nodes, KEPT_AWAY, np.int8)
         case Insufficient(resource=name):
-            return np.where(_offers_none(cycle, name, found.mask), OUT_OF_REACH, NEAR).astype(np.int8)
-    return np.full(nodes, OUT_OF_REACH if found.code is Code.UNRESOLVABLE else NEAR, np.int8)
+            return np.where(_offers_none(cycle, name, rejection.mask), OUT_OF_REACH, NEAR).astype(np.int8)
+    return np.full(nodes, OUT_OF_REACH if rejection.code is Code.UNRESOLVABLE else NEAR, np.int8)
 
 
 def _offers_none(cycle: Cycle, resource: str, mask: Bools) -> Bools:

@@ -62,6 +62,6 @@ def _devices(reserved: Reservation) -> Iterator[tuple[str, tuple[DeviceReport, .
             yield claim, tuple(map(_device, allocation.devices.results))
 
 
-def _device(found: DeviceRequestAllocationResult) -> DeviceReport:
-    capacity = {name: str(amount) for name, amount in found.consumed_capacity.items()}
-    return DeviceReport(found.request, found.driver, found.pool, found.device, bool(found.admin_access), capacity)
+def _device(result: DeviceRequestAllocationResult) -> DeviceReport:
+    capacity = {name: str(amount) for name, amount in result.consumed_capacity.items()}
+    return DeviceReport(result.request, result.driver, result.pool, result.device, bool(result.admin_access), capacity)

@@ -33,19 +33,19 @@ def _without(fault: UpstreamFault, cycle: Cycle, framework: Framework) -> Cycle:
     return run_cycle(framework.unasked().with_plugin(fault.without), cycle.info, cycle.view)
 
 
-def _difference(found: Cycle, other: Cycle) -> str:
+def _difference(cycle: Cycle, other: Cycle) -> str:
     """What would come out otherwise, empty when all would be the same."""
-    if found.error != other.error:
+    if cycle.error != other.error:
         return f"otherwise the answer would be: {other.error or 'no error'}"
-    if not np.array_equal(found.feasible, other.feasible):
-        nodes = len(found.view.nodes)
-        return f"otherwise {len(other.feasible)} of {nodes} nodes would fit, not {len(found.feasible)}"
-    if not np.array_equal(found.filter.passing, other.filter.passing) or _refusals(found) != _refusals(other):
+    if not np.array_equal(cycle.feasible, other.feasible):
+        nodes = len(cycle.view.nodes)
+        return f"otherwise {len(other.feasible)} of {nodes} nodes would fit, not {len(cycle.feasible)}"
+    if not np.array_equal(cycle.filter.passing, other.filter.passing) or _refusals(cycle) != _refusals(other):
         return "otherwise other reasons would stand against the nodes"
-    if not np.array_equal(found.scores.best, other.scores.best):
-        names = [found.view.nodes.names[row] for row in other.scores.best.tolist()]
+    if not np.array_equal(cycle.scores.best, other.scores.best):
+        names = [cycle.view.nodes.names[row] for row in other.scores.best.tolist()]
         return f"otherwise the best would be {', '.join(names[:3])}" + (", …" if len(names) > 3 else "")
-    return "" if np.array_equal(found.scores.total, other.scores.total) else "otherwise the scores would be others"
+    return "" if np.array_equal(cycle.scores.total, other.scores.total) else "otherwise the scores would be others"
 
 
 def _refusals(cycle: Cycle) -> dict[str, int]:
