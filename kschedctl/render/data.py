@@ -4,26 +4,27 @@ from __future__ import annotations
 
 import json
 import re
-from typing import Any
 
 import yaml
+
+from kschedctl.api.json_values import Json, JsonObject
 
 _UNSAFE = re.compile("[\x7f-\x9f\u00ad\u061c\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff]")
 _LINE = 100
 _encode = json.JSONEncoder(ensure_ascii=False).encode
 
 
-def to_json(document: dict[str, Any]) -> str:
+def to_json(document: JsonObject) -> str:
     """Indented JSON in which whatever fits into a line stays in one."""
     return _escaped(_pretty(document, 0)) + "\n"
 
 
-def to_yaml(document: dict[str, Any]) -> str:
+def to_yaml(document: JsonObject) -> str:
     """One YAML document."""
     return _escaped(yaml.dump(document, Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=_LINE))
 
 
-def _pretty(value: Any, depth: int) -> str:
+def _pretty(value: Json, depth: int) -> str:
     if isinstance(value, dict):
         opening, closing = "{", "}"
         parts = [f"{_encode(key)}: {_pretty(item, depth + 1)}" for key, item in value.items()]
@@ -48,7 +49,7 @@ class _Dumper(getattr(yaml, "CSafeDumper", yaml.SafeDumper)):  # type: ignore[mi
     """Writes strings with unsafe characters in double quotes."""
 
 
-def _string(dumper: Any, text: str) -> Any:
+def _string(dumper: yaml.SafeDumper, text: str) -> yaml.ScalarNode:
     return dumper.represent_scalar("tag:yaml.org,2002:str", text, style='"' if _UNSAFE.search(text) else None)
 
 

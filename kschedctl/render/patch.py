@@ -2,25 +2,26 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from kschedctl.errors import UsageError
 from kschedctl.render.data import to_yaml
+from kschedctl.reports.document import Document
+from kschedctl.reports.remedies import Remedies, RemediesOfMany, Remedy
 from kschedctl.text.printable import printable
 
 
-def to_patch(document: Any) -> str:
+def to_patch(document: Document) -> str:
     """A YAML document for each remedy, the best first; comments say what it is for. Raises UsageError."""
-    if document.kind == "RemediesOfMany":
+    if isinstance(document, RemediesOfMany):
         remedies = [chosen.remedy for chosen in document.chosen]
-    elif document.kind == "Remedies":
-        remedies = document.remedies
+    elif isinstance(document, Remedies):
+        remedies = [*document.remedies]
     else:
-        raise UsageError(f"-o patch shows remedies, and this is {document.kind}", hint="-o json has everything")
+        kind = getattr(document, "kind", "another document")
+        raise UsageError(f"-o patch shows remedies, and this is {kind}", hint="-o json has everything")
     return "---\n".join(_remedy(number, remedy) for number, remedy in enumerate(remedies, 1))
 
 
-def _remedy(number: int, remedy: Any) -> str:
+def _remedy(number: int, remedy: Remedy) -> str:
     said = [f"{number}: {remedy.summary} ({remedy.by}; opens {', '.join(remedy.opens)})"]
     said += [f"but {remedy.weakens}"] if remedy.weakens else []
     said += [f"strategic merge patch of {remedy.owner}"] if remedy.owner else []

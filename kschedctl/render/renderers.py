@@ -7,6 +7,7 @@ from dataclasses import replace
 from importlib import import_module
 from typing import Any
 
+from kschedctl.api.json_values import Json
 from kschedctl.errors import UsageError
 from kschedctl.render.page import UNFOLDED, Page, Style, plots_of
 from kschedctl.reports.document import Document
@@ -46,8 +47,12 @@ PAGES = {
 """The kind of a document -> the module and function that make its page."""
 
 
-def page_of(document: Any, style: Style) -> Page:
-    page: Page = _load(PAGES[document.kind])(document, style)
+def kind_of(document: Document) -> str:
+    return str(getattr(document, "kind", ""))
+
+
+def page_of(document: Document, style: Style) -> Page:
+    page: Page = _load(PAGES[kind_of(document)])(document, style)
     return page
 
 
@@ -93,17 +98,19 @@ def _brief(document: Document, style: Style) -> str:
     return str(_load("brief:to_brief")(document, style))
 
 
-def _of_findings(write: str) -> Callable[[Any, Style], str]:
-    def show(document: Any, style: Style) -> str:
+def _of_findings(write: str) -> Callable[[Document, Style], str]:
+    def show(document: Document, style: Style) -> str:
         if not isinstance(document, WithFindings):
             form = write.partition(":")[0]
-            raise UsageError(f"-o {form} shows findings, and these are {document.kind}", hint="-o json has everything")
+            raise UsageError(
+                f"-o {form} shows findings, and these are {kind_of(document)}", hint="-o json has everything"
+            )
         return str(_load(write)(document.as_findings()))
 
     return show
 
 
-def _headed(document: dict[str, Any]) -> dict[str, Any]:
+def _headed(document: dict[str, Json]) -> dict[str, Json]:
     """With apiVersion and kind in front, where readers of Kubernetes documents look for them."""
     return {key: document[key] for key in ("apiVersion", "kind")} | document
 
@@ -126,7 +133,7 @@ RENDERERS: dict[str, Callable[[Document, Style], str | bytes]] = {
     "svg": _picture("svg"),
     "png": _picture("png"),
     "csv": lambda document, style: _load("csv_table:to_csv")(document),
-    "name": _data("names:pod_names"),
+    "name": lambda document, style: _load("names:pod_names")(document),
     "jsonpath": _template("templates:jsonpath"),
     "custom-columns": _template("templates:custom_columns"),
     "patch": lambda document, style: _load("patch:to_patch")(document),

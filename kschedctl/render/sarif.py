@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import json
-from typing import Any
 from urllib.parse import quote
 
+from kschedctl.api.json_values import Json
 from kschedctl.reports.findings import Finding, Findings, FoundRule
 
 SCHEMA = "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/sarif-schema-2.1.0.json"
@@ -30,8 +30,8 @@ def to_sarif(report: Findings) -> str:
     return json.dumps({"$schema": SCHEMA, "version": "2.1.0", "runs": [run]}, indent=1) + "\n"
 
 
-def _rule(rule: FoundRule) -> dict[str, Any]:
-    described: dict[str, Any] = {
+def _rule(rule: FoundRule) -> dict[str, Json]:
+    described: dict[str, Json] = {
         "id": rule.id,
         "shortDescription": {"text": rule.summary},
         "fullDescription": {"text": rule.why},
@@ -42,8 +42,8 @@ def _rule(rule: FoundRule) -> dict[str, Any]:
     return described | ({"helpUri": rule.source.split(";")[0]} if rule.source.startswith("https://") else {})
 
 
-def _result(finding: Finding, index: dict[str, int]) -> dict[str, Any]:
-    place: dict[str, Any] = {"artifactLocation": {"uri": quote(finding.file or NO_FILE)}}
+def _result(finding: Finding, index: dict[str, int]) -> dict[str, Json]:
+    place: dict[str, Json] = {"artifactLocation": {"uri": quote(finding.file or NO_FILE)}}
     place["region"] = {"startLine": max(finding.line, 1), "startColumn": max(finding.column, 1)}
     location = {
         "physicalLocation": place,

@@ -6,6 +6,7 @@ from typing import Any
 
 import msgspec
 
+from kschedctl.api.json_values import Json
 from kschedctl.reports.answers import Answers
 from kschedctl.reports.archive import SnapshotDiff, SnapshotReport
 from kschedctl.reports.audit.audit import AnySection, Audit
@@ -72,6 +73,6 @@ DOCUMENTS: dict[str, Any] = {
 DIALECT = "https://json-schema.org/draft/2020-12/schema"
 
 
-def schema_of(document: type[Document]) -> dict[str, Any]:
+def schema_of(document: type[Document]) -> dict[str, Json]:
     """The JSON Schema (2020-12) of a document."""
     return {"$schema": DIALECT, **msgspec.json.schema(document)}

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from itertools import islice
-from typing import Any
 
 import msgspec
 from msgspec.structs import replace
@@ -45,7 +44,7 @@ def summary_of(document: Document, style: Style) -> Summary:
         doubts=_doubts(document),
         next=tuple(islice(dict.fromkeys(commands), 3)),
     )
-    return _within_bytes(_shortened(SUMMARIES[kind](document, base) if kind in SUMMARIES else base))
+    return _within_bytes(_shortened(_summarized(document, base)))
 
 
 def _headline(page: Page) -> str:
@@ -218,20 +217,33 @@ def _of_what_if(report: WhatIf, base: Summary) -> Summary:
     )
 
 
-SUMMARIES: dict[str, Callable[[Any, Summary], Summary]] = {
-    "Explanation": _of_explanation,
-    "Explanations": _of_explanations,
-    "PendingPods": _of_pending,
-    "Remedies": _of_remedies,
-    "RemediesOfMany": _of_many_remedies,
-    "Simulation": _of_simulation,
-    "Drain": _of_drain,
-    "Failures": _of_failures,
-    "Audit": _of_audit,
-    "Capacity": _of_capacity,
-    "WhatIf": _of_what_if,
-}
-"""The kind of a document -> what of it goes into its summary."""
+def _summarized(document: Document, base: Summary) -> Summary:
+    """With what of the document decides."""
+    summary = base
+    match document:
+        case Explanation():
+            summary = _of_explanation(document, base)
+        case Explanations():
+            summary = _of_explanations(document, base)
+        case PendingPods():
+            summary = _of_pending(document, base)
+        case Remedies():
+            summary = _of_remedies(document, base)
+        case RemediesOfMany():
+            summary = _of_many_remedies(document, base)
+        case SimulationReport():
+            summary = _of_simulation(document, base)
+        case Drain():
+            summary = _of_drain(document, base)
+        case Failures():
+            summary = _of_failures(document, base)
+        case Audit():
+            summary = _of_audit(document, base)
+        case Capacity():
+            summary = _of_capacity(document, base)
+        case WhatIf():
+            summary = _of_what_if(document, base)
+    return summary
 
 
 def _shortened(summary: Summary, entries: int = MOST_ENTRIES) -> Summary:
@@ -243,7 +255,7 @@ def _shortened(summary: Summary, entries: int = MOST_ENTRIES) -> Summary:
     return replace(summary, **kept, **texts, left_out={name: number for name, number in left_out.items() if number})
 
 
-def _cut(value: Any) -> Any:
+def _cut(value: object) -> object:
     """The same with long texts cut, but for commands, which are of use as a whole alone."""
     if isinstance(value, str):
         return value if len(value) <= LONGEST else f"{value[: LONGEST - 1]}…"

@@ -5,11 +5,11 @@ Cells that lean on several fields, or need words, are given by the page, for the
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence, Sized
 from dataclasses import replace
 from functools import cache
 from types import UnionType
-from typing import Annotated, Any, TypeVar, get_args, get_origin, get_type_hints
+from typing import Annotated, TypeVar, get_args, get_origin, get_type_hints
 
 from kschedctl.api.resource_names import CPU, readable
 from kschedctl.render.page import (
@@ -154,19 +154,19 @@ def _of_union(of_type: object) -> tuple[object, ...]:
     return get_args(of_type) if isinstance(of_type, UnionType) else ()
 
 
-def _cell(value: Any, column: Column) -> Cell | Stack:
-    if column.lines:
-        return Stack(tuple(value))
+def _cell(value: object, column: Column) -> Cell | Stack:
+    if column.lines and isinstance(value, tuple):
+        return Stack(value)
     text = _text(value, column)
     tone = column.tones.get(text, column.tone)
     text = column.words.get(text, text)
     return text if tone is Tone.PLAIN else Marked(text, tone)
 
 
-def _text(value: Any, column: Column) -> str:
-    if value is None or (column.above is not None and value <= column.above):
+def _text(value: object, column: Column) -> str:
+    if value is None or (column.above is not None and isinstance(value, NUMBERS) and value <= column.above):
         return ""
-    if column.counted:
+    if column.counted and isinstance(value, Sized):
         return f"{len(value):,}"
     if isinstance(value, tuple):
         return ", ".join(value) if column.every else names(value)
@@ -186,7 +186,7 @@ def _beneath(cell: Cell | Stack, column: Column) -> Marked:
     return Marked(f"{column.beneath} {text}".lstrip() if text else "", Tone.FAINT)
 
 
-def _plain(value: Any, column: Column) -> object:
+def _plain(value: object, column: Column) -> object:
     if value is None:
         return ""
-    return len(value) if column.counted else value
+    return len(value) if column.counted and isinstance(value, Sized) else value

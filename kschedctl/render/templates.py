@@ -11,8 +11,9 @@ import json
 import re
 from collections.abc import Iterator, Sequence
 from importlib import import_module
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
+from kschedctl.api.json_values import Json, JsonObject, array_at
 from kschedctl.errors import UsageError
 from kschedctl.text.printable import printable
 
@@ -43,7 +44,7 @@ class Action(NamedTuple):
     repeated: tuple[Action, ...] | None = None
 
 
-def jsonpath(document: dict[str, Any], template: str) -> str:
+def jsonpath(document: JsonObject, template: str) -> str:
     """The template filled in; what is not there is left out. Raises UsageError for a template that is none."""
     pieces = _parse(template)
     if not any(piece.path for piece in pieces):
@@ -51,14 +52,15 @@ def jsonpath(document: dict[str, Any], template: str) -> str:
     return "".join(_filled(pieces, document, document))
 
 
-def custom_columns(document: dict[str, Any], template: str) -> str:
+def custom_columns(document: JsonObject, template: str) -> str:
     """``NAME:.path,NAME:.path`` as a table with a row for each thing that the document is about. Raises UsageError."""
     columns = [part.partition(":") for part in re.split(r",(?![^\[]*\])", template)]
     if not all(name and path for name, _, path in columns):
         raise _error(template, "each column is NAME:path", "as in -o custom-columns=POD:.pod,VERDICT:.verdict")
     paths = [_relaxed(path) for _, _, path in columns]
     rows = [[name for name, _, _ in columns]]
-    for item in document.get(ROWS.get(document["kind"], ""), [document]):
+    listed = ROWS.get(str(document["kind"]), "")
+    for item in array_at(document, listed) if listed in document else [document]:
         rows.append([",".join(map(_text, _find(path, document, item))) or "<none>" for path in paths])
     widths = [max(map(len, cells)) + GAP for cells in zip(*rows, strict=True)]
     lines = ("".join(c.ljust(w) for c, w in zip(row, widths, strict=True)).rstrip() for row in rows)
@@ -112,7 +114,7 @@ def _unquoted(text: str, template: str) -> str:
         raise _error(template, f"{text} is no text", 'write {"\\n"}') from None
 
 
-def _filled(pieces: Sequence[Action], root: Any, item: Any) -> Iterator[str]:
+def _filled(pieces: Sequence[Action], root: Json, item: Json) -> Iterator[str]:
     for text, path, repeated in pieces:
         if not path:
             yield text
@@ -123,7 +125,7 @@ def _filled(pieces: Sequence[Action], root: Any, item: Any) -> Iterator[str]:
                 yield from _filled(repeated, root, each)
 
 
-def _text(value: Any) -> str:
+def _text(value: Json) -> str:
     """A text as it is, all else as JSON."""
     return printable(value) if isinstance(value, str) else json.dumps(value, ensure_ascii=True, separators=(",", ":"))
 
@@ -131,7 +133,7 @@ def _text(value: Any) -> str:
 # -- paths ------------------------------------------------------------------------------------------------------------
 
 
-def _find(path: str, root: Any, item: Any) -> list[Any]:
+def _find(path: str, root: Json, item: Json) -> list[Json]:
     """What is there, from the root of the document with ``$``, else from the item. Raises UsageError."""
     library = import_module("jsonpath")
     begin = path[:1] if path[:1] in ("$", "@") else ""

@@ -14,7 +14,6 @@ from functools import cache
 from hashlib import sha256
 from importlib.resources import files
 from itertools import takewhile
-from typing import Any
 
 import jinja2
 from markupsafe import Markup
@@ -71,7 +70,7 @@ def humps(name: str) -> list[str]:
     """The words of a name.
 
     >>> humps("ImageLocality")
-    ['Node', 'Resources', 'Fit']
+    ['Image', 'Locality']
     """
     return _HUMP.split(name)
 
@@ -95,15 +94,16 @@ def _arranged(document: Document, found: list[HtmlSection]) -> list[HtmlSection]
 IN_WORDS = ("paragraph", "bullets")
 
 
-def _tone(answer: Sequence[tuple[str, Any]]) -> str:
+def _tone(answer: Sequence[tuple[str, object]]) -> str:
     """That of the first words of the answer which have one that judges."""
-    words = (each for _, content in answer for each in content)
+    contents = (content for _, content in answer if isinstance(content, tuple))
+    words = (each for content in contents for each in content if isinstance(each, Words))
     return next((each.tone for each in words if each.tone in ("good", "bad", "warning")), "")
 
 
-def _folded_words(kind: str, content: Any) -> tuple[str, Any]:
+def _folded_words(kind: str, content: object) -> tuple[str, object]:
     """kube-scheduler's own message is there for who looks for it."""
-    if kind == "paragraph" and content[0].text == SAID and len(content) == 2:
+    if kind == "paragraph" and isinstance(content, tuple) and content[0].text == SAID and len(content) == 2:
         return "said", (Words("kube-scheduler's own message", "faint"), content[1])
     return kind, content
 

@@ -11,8 +11,8 @@ import json
 from base64 import b64encode
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any
 
+from kschedctl.api.json_values import Json, JsonObject
 from kschedctl.render.html.sections import LAID_OUT, Grid, GridColumn, HtmlSection, Words, cut, words
 from kschedctl.render.page import Marked, count
 from kschedctl.render.pages.explanation import TONES
@@ -153,7 +153,7 @@ def _shown(pods: Sequence[str], report: Explanation, frame: Grid, packed: str) -
     return PackedMatrix(printable(pods[0]) + more, verdict, cut(printable(report.headline)), frame, packed)
 
 
-def _indexed(found: Matrix, nodes: dict[Tonal, int]) -> dict[str, Any]:
+def _indexed(found: Matrix, nodes: dict[Tonal, int]) -> JsonObject:
     """As the script reads it; nodes that are new are added to ``nodes``, (name, zone) -> place."""
     places = zip(found.cells[NODE], found.cells[ZONE], strict=True)
     at = [nodes.setdefault((cut(printable(name)), cut(printable(zone))), len(nodes)) for (name, _), (zone, _) in places]
@@ -161,7 +161,7 @@ def _indexed(found: Matrix, nodes: dict[Tonal, int]) -> dict[str, Any]:
     return {"columns": found.columns, "at": at, "cells": cells, "grouped": GROUP, "bars": [TOTAL], "shown": LAID_OUT}
 
 
-def _distinct(cells: Sequence[Tonal]) -> list[Any]:
+def _distinct(cells: Sequence[Tonal]) -> list[Json]:
     """[distinct cells, which of them each row has]."""
     place: dict[Tonal, int] = {}
     of = [place.setdefault(cell, len(place)) for cell in cells]

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
+from kschedctl.api.json_values import JsonObject
 from kschedctl.render.html.bars import bars
 from kschedctl.render.html.curves import curves
 from kschedctl.render.page import (
@@ -65,7 +65,7 @@ class Grid:
     def first(self) -> Sequence[tuple[tuple[Words, ...], ...]]:
         return self.rows[:LAID_OUT]
 
-    def data(self) -> dict[str, Any]:
+    def data(self) -> JsonObject:
         """For the script: a cell is a text, or lines of [text, tone]."""
         rows = [[_short(cell) for cell in row] for row in self.rows]
         return {"columns": self.columns, "rows": rows, "grouped": self.grouped, "bars": self.bars, "shown": LAID_OUT}
@@ -85,7 +85,7 @@ class HtmlSection:
     """
 
     title: str
-    blocks: list[tuple[str, Any]] = field(default_factory=list)
+    blocks: list[tuple[str, object]] = field(default_factory=list)
     level: int = 1
     parts: list[HtmlSection] = field(default_factory=list)
     folded: bool = False
@@ -108,7 +108,7 @@ def _last(section: HtmlSection) -> HtmlSection:
     return section.parts[-1] if section.parts else section
 
 
-def _block(block: Paragraph | Command | Verbatim | Bullets | Table | Plot) -> tuple[str, Any]:
+def _block(block: Paragraph | Command | Verbatim | Bullets | Table | Plot) -> tuple[str, object]:
     match block:
         case Paragraph(parts):
             return "paragraph", tuple(map(words, parts))

@@ -1,29 +1,68 @@
-"""What a report in the browser has besides its page, by the kind of the document."""
+"""What a report in the browser has besides its page: a matrix of nodes and plugins for each pod, a map of the nodes."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from importlib import import_module
-from typing import Any
+from collections.abc import Sequence
 
+from kschedctl.render.html.matrix import matrices_section, matrix
+from kschedctl.render.html.node_map import node_map
 from kschedctl.render.html.sections import HtmlSection
 from kschedctl.reports.document import Document
-
-WIDGETS: Mapping[str, str] = {
-    "Explanation": "explanation:explanation_widgets",
-    "Explanations": "explanation:explanations_widgets",
-    "PendingPods": "explanation:pending_widgets",
-    "Simulation": "explanation:simulation_widgets",
-    "WhatIf": "explanation:whatif_widgets",
-}
-"""The kind of a document -> the module and function that make its widgets."""
+from kschedctl.reports.explanation import Explanation
+from kschedctl.reports.explanations import Explanations
+from kschedctl.reports.pending import ExplainedPods, PendingPods
+from kschedctl.reports.simulation import SimulationReport
+from kschedctl.reports.whatif import WhatIf
 
 
 def widgets_of(document: Document) -> list[HtmlSection]:
     """Sections that stand behind the answer."""
-    reference = WIDGETS.get(str(getattr(document, "kind", "")))
-    if reference is None:
+    match document:
+        case Explanation():
+            return explanation_widgets(document)
+        case Explanations():
+            return explanations_widgets(document)
+        case PendingPods():
+            return pending_widgets(document)
+        case SimulationReport():
+            return simulation_widgets(document)
+        case WhatIf():
+            return whatif_widgets(document)
+    return []
+
+
+def explanation_widgets(report: Explanation) -> list[HtmlSection]:
+    """The map and the matrix have every node that the scheduler would look at."""
+    if not any(node.feasible or node.refusals for node in report.nodes):
         return []
-    module, _, function = reference.partition(":")
-    make: Callable[[Any], list[HtmlSection]] = getattr(import_module(f"kschedctl.render.html.{module}"), function)
-    return make(document)
+    return [
+        HtmlSection("Nodes", [("map", node_map(report))]),
+        HtmlSection("Nodes and plugins", [("matrix", matrix(report).grid())]),
+    ]
+
+
+def explanations_widgets(report: Explanations) -> list[HtmlSection]:
+    """A matrix for each pod."""
+    return matrices_section(((each.pod,), each) for each in report.explanations)
+
+
+def pending_widgets(report: PendingPods) -> list[HtmlSection]:
+    """A matrix for pods alike, as far as they were explained in full."""
+    return _of_some(report.explained, sum(len(group.pods) for group in report.groups))
+
+
+def whatif_widgets(report: WhatIf) -> list[HtmlSection]:
+    """The same for the pods that wait and did not before; of these ``explain`` knows nothing."""
+    pods = sum(change.change == "NewlyPending" for change in report.changes)
+    return _of_some(report.explained, pods, title="Nodes and plugins, for each newly pending pod", elsewhere="")
+
+
+def simulation_widgets(report: SimulationReport) -> list[HtmlSection]:
+    """The same for the pods without a node."""
+    title = "Nodes and plugins, for each pod that is not scheduled"
+    return _of_some(report.explained, report.unplaced, title=title, elsewhere="")
+
+
+def _of_some(explained: Sequence[ExplainedPods], pods: int, **told: str) -> list[HtmlSection]:
+    left_out = pods - sum(len(each.pods) for each in explained)
+    return matrices_section(((each.pods, each.explanation) for each in explained), left_out, **told)

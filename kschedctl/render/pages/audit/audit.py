@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from functools import partial
 from itertools import islice
-from typing import Any
 
 from kschedctl.render.page import (
     UNFOLDED,
@@ -38,8 +37,17 @@ from kschedctl.render.pages.audit.sampling import sampling_blocks
 from kschedctl.render.pages.sections import left_out_lines
 from kschedctl.render.tables import ROWS_SHOWN
 from kschedctl.reports.audit.audit import Audit
+from kschedctl.reports.audit.latency import LatencySection
+from kschedctl.reports.audit.leader import LeaderSection
+from kschedctl.reports.audit.packing import PackingSection
 from kschedctl.reports.audit.pending import LastWords, PendingSection, WaitingPods
+from kschedctl.reports.audit.placed import PlacedSection
+from kschedctl.reports.audit.priorities import PrioritiesSection
+from kschedctl.reports.audit.queue import QueueSection
+from kschedctl.reports.audit.races import RacesSection
+from kschedctl.reports.audit.sampling import SamplingSection
 from kschedctl.reports.audit.section import FINDINGS, SOUND, Section
+from kschedctl.reports.audit.topology import TopologySection
 from kschedctl.reports.columns import Column, Tone
 from kschedctl.reports.findings import LEVELS, SEVERITIES, Finding
 from kschedctl.reports.unknown import reasons
@@ -83,20 +91,6 @@ def _answer(section: Section) -> str:
 
 
 STATES = {"sound": Tone.GOOD, "findings": Tone.BAD, "unknown": Tone.WARNING}
-EVIDENCE: Mapping[str, Callable[[Any, Style], Page]] = {
-    "pending": lambda section, style: (),  # all that there is to tell is what was found
-    "creation": lambda section, style: (),
-    "queue": queue_blocks,
-    "placed": placed_blocks,
-    "races": races_blocks,
-    "latency": latency_blocks,
-    "sampling": sampling_blocks,
-    "leader": leader_blocks,
-    "priorities": priorities_blocks,
-    "topology": topology_blocks,
-    "packing": packing_blocks,
-}
-"""The name of a section -> what makes the blocks of its own."""
 FOUND_IN_BRIEF = 3
 COMMANDS_SHOWN = 3
 """Commands beneath a table of findings; with ``-o wide`` there is one for each."""
@@ -114,17 +108,42 @@ def blocks_of(section: Section, style: Style) -> Page:
     return (
         *left_out_lines(section.not_replayed, ()),
         *_not_known(section),
-        *EVIDENCE[section.name](section, style),
+        *_evidence(section, style),
         *found_blocks(section, style, ROWS_SHOWN),
     )
 
 
 def blocks_in_brief(section: Section, style: Style) -> Page:
     """What was found, and the plots, without the rest of the evidence; of a section that is sound the plots alone."""
-    plots = plots_of(EVIDENCE[section.name](section, style)) if style.plots else ()
+    plots = plots_of(_evidence(section, style)) if style.plots else ()
     if section.state == SOUND:
         return plots
     return (*_not_known(section), *found_blocks(section, style, FOUND_IN_BRIEF), *plots)
+
+
+def _evidence(section: Section, style: Style) -> Page:
+    """The blocks of its own; of pending pods and of those not created all that there is to tell is what was found."""
+    evidence: Page = ()
+    match section:
+        case QueueSection():
+            evidence = queue_blocks(section, style)
+        case PlacedSection():
+            evidence = placed_blocks(section, style)
+        case RacesSection():
+            evidence = races_blocks(section, style)
+        case LatencySection():
+            evidence = latency_blocks(section, style)
+        case SamplingSection():
+            evidence = sampling_blocks(section, style)
+        case LeaderSection():
+            evidence = leader_blocks(section, style)
+        case PrioritiesSection():
+            evidence = priorities_blocks(section, style)
+        case TopologySection():
+            evidence = topology_blocks(section, style)
+        case PackingSection():
+            evidence = packing_blocks(section, style)
+    return evidence
 
 
 def _not_known(section: Section) -> Page:

@@ -1,0 +1,80 @@
+"""Tables of structs from the columns beside their fields, for people and as CSV."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import pytest
+
+from kschedctl.errors import UsageError
+from kschedctl.render.names import pod_names
+from kschedctl.render.page import Heading, Marked, Stack, Style, Table
+from kschedctl.render.tables import listed, to_rows
+from kschedctl.reports.answers import Answers, ClusterAnswer
+from kschedctl.reports.capacity import Capacity
+from kschedctl.reports.columns import Column, Tone
+from kschedctl.reports.document import Document
+
+
+class Move(Document, frozen=True):
+    """Fields of each sort; ``hidden`` is in no table."""
+
+    to_node: Annotated[str, Column(keep=True, words={"": "nowhere"}, tones={"": Tone.BAD})]
+    pods: Annotated[tuple[str, ...], Column(counted=True, place=-1)]
+    hidden: int = 0
+    tied: Annotated[int, Column("equally good", above=1)] = 0
+    zone: Annotated[str, Column(beneath="in", narrow=True)] = ""
+    message: Annotated[str, Column(csv_only=True)] = ""
+
+
+MOVES = (Move("n1", ("a", "b"), tied=1200, zone="z"), Move("", ("c",), tied=1, message="=no room"))
+
+
+def table(width: int = 200, **options: int) -> Table:
+    heading, found = listed(MOVES, Style(width=width), title="Moves", **options)  # type: ignore[arg-type]
+    assert heading == Heading("Moves")
+    assert isinstance(found, Table)
+    return found
+
+
+def test_columns_stand_in_their_places_and_values_become_text() -> None:
+    found = table()
+    assert [(c.name, c.right) for c in found.columns] == [
+        ("pods", True),
+        ("to node", False),
+        ("equally good", True),
+        ("zone", False),
+    ]
+    assert found.rows == (("2", "n1", "1,200", "z"), ("1", Marked("nowhere", Tone.BAD), "", ""))
+
+
+def test_narrow_terminals_have_some_beneath_the_first_cell() -> None:
+    found = table(width=80)
+    assert [column.name for column in found.columns] == ["pods", "to node", "equally good"]
+    first = found.rows[0][0]
+    assert isinstance(first, Stack)
+    assert first.cells == (Marked("2", Tone.PLAIN), Marked("in z", Tone.FAINT))
+
+
+def test_the_page_gives_cells_and_the_rest_is_told_as_a_number() -> None:
+    rows = tuple(Move(f"n{i}", ()) for i in range(40))
+    (found,) = listed(rows, Style(), {"to_node": lambda move: move.to_node.upper()}, numbered="#", full=False)
+    assert isinstance(found, Table)
+    assert found.rows[0] == ("1", "0", "N0")
+    assert (len(found.rows), found.note) == (25, "… 15 more, -o wide shows all")
+
+
+def test_nothing_is_shown_of_nothing() -> None:
+    assert listed((), Style(), title="Moves") == ()
+
+
+def test_files_have_values_as_they_are() -> None:
+    header, rows = to_rows(Move, MOVES)
+    assert header == ("pods", "to node", "equally good", "zone", "message")
+    assert [list(row) for row in rows] == [[2, "n1", 1200, "z", ""], [1, "", 1, "", "=no room"]]
+
+
+def test_pods_of_several_clusters_are_named_only_where_the_answers_are_about_pods() -> None:
+    several = Answers((ClusterAnswer("prod", True, Capacity(seed=0)),), 1)
+    with pytest.raises(UsageError, match="Capacity has no list of pods"):
+        pod_names(several)
