@@ -5,19 +5,23 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from shlex import quote
 
+from msgspec.structs import replace
+
 from kschedctl.api.gangs import GangProject
-from kschedctl.api.objects import Pod
+from kschedctl.api.objects import Pod, Taint, Toleration
+from kschedctl.api.tolerations import HARD_EFFECTS, UNSCHEDULABLE, tolerated
 from kschedctl.reports.explanation import Advice, Cause, Explanation, PreemptionReport
 from kschedctl.reports.pod_group import PodGroupReport
 from kschedctl.scheduler.engine.extenders.extender import NAME as EXTENDER
 from kschedctl.scheduler.framework.declaration import NextStep
 from kschedctl.scheduler.plugins.dynamic_resources.plugin import LOOK_AT_DEVICES, DynamicResources
 from kschedctl.scheduler.plugins.node_resources.facts import Insufficient
+from kschedctl.scheduler.plugins.node_unschedulable import Cordoned
+from kschedctl.scheduler.plugins.taint_toleration import UntoleratedTaint
 from kschedctl.scheduler.registry.in_tree import IN_TREE
 from kschedctl.scheduler.scheduler import Framework, Scheduler
 from kschedctl.studies.why.group_headline import ends_deadlock
 from kschedctl.studies.why.headline import in_words
-from kschedctl.studies.why.once_kept_away import kept_away
 from kschedctl.text.counts import counted
 
 CAUSES_ADVISED = 3
@@ -26,6 +30,8 @@ ASKED_OF = {
     GangProject.KUEUE: "kubectl get workloads.kueue.x-k8s.io -n {namespace}",
 }
 """Where those that decide about gangs say why they wait."""
+OF_KUBERNETES = "node.kubernetes.io/"
+"""Taints of this domain say what is wrong with a node: it is the node that wants attention, not the pod."""
 _TOO_LARGE = Advice("AskForLess", "No node is that large: ask for less, or add nodes that are")
 _EXTENDER = NextStep("AskExtender", "An extender refuses nodes that would fit: see its log and its settings")
 
@@ -51,7 +57,7 @@ def advice(report: Explanation, pod: Pod, scheduler: Scheduler, framework: Frame
         case "Schedulable":
             yield from _schedulable(pod)
         case "Unschedulable" if framework is not None:
-            yield from kept_away(scheduler, framework, pod, report)
+            yield from _kept_away(scheduler, framework, pod, report)
             yield from _unschedulable(report)
 
 
@@ -144,3 +150,32 @@ def _next_step(cause: Cause) -> NextStep | None:
     if declared is None or declared.plugin is None:
         return None
     return (cause.within and declared.plugin.next_step_within_reach) or declared.plugin.next_step
+
+
+def _kept_away(scheduler: Scheduler, framework: Framework, pod: Pod, report: Explanation) -> Iterator[Advice]:
+    """What would let a pod go to the nearest node, which a taint or a cordon keeps it from, if that is known."""
+    cause = report.causes[0] if report.causes else None
+    if cause is None or not isinstance(cause.fact_data, Cordoned | UntoleratedTaint) or report.unknown:
+        return
+    node = scheduler.view.nodes.objects[scheduler.view.nodes.index[cause.nearest]]
+    taints = [taint for taint in node.spec.taints if taint.effect in HARD_EFFECTS]
+    against = [taint for taint in taints if not tolerated(pod.spec.tolerations, taint)]
+    if node.spec.unschedulable and all(taint.key == UNSCHEDULABLE.key for taint in against):
+        if _fits(scheduler, framework, pod, cause.nearest, [UNSCHEDULABLE]):
+            yield Advice("Uncordon", f"Once {cause.nearest} is uncordoned the pod fits there", cause.nearest)
+        return
+    sick = [taint.key for taint in against if taint.key.startswith(OF_KUBERNETES)]
+    if sick:
+        text = f"Kubernetes itself taints {cause.nearest} with {', '.join(sick)}"
+        yield Advice("LookAtNode", text, cause.nearest)
+    elif against and _fits(scheduler, framework, pod, cause.nearest, against):
+        text = f"With a toleration of {' and '.join(map(str, against))} it fits on {cause.nearest}"
+        yield Advice("Tolerate", text, cause.nearest)
+
+
+def _fits(scheduler: Scheduler, framework: Framework, pod: Pod, node: str, taints: list[Taint]) -> bool:
+    """Whether the node takes the pod once it tolerates these."""
+    more = tuple(Toleration(taint.key, "Equal", taint.value, taint.effect) for taint in taints)
+    tolerant = replace(pod, spec=replace(pod.spec, tolerations=(*pod.spec.tolerations, *more)))
+    cycle = scheduler.cycle(framework.unasked(), tolerant)
+    return cycle.error is None and node in {cycle.view.nodes.names[row] for row in cycle.feasible.tolist()}

@@ -36,7 +36,6 @@ from kschedctl.scheduler.framework.facts import TopologyLabelMissing
 from kschedctl.scheduler.framework.feature_gates import FeatureGates
 from kschedctl.scheduler.framework.waking import ADD, DELETE, WakeTrigger, changed_as_new, labelled, listed
 from kschedctl.scheduler.plugins.pod_topology_spread import hints
-from kschedctl.scheduler.plugins.pod_topology_spread.among import SpreadAmong
 from kschedctl.scheduler.plugins.pod_topology_spread.arguments import PodTopologySpreadArgs
 from kschedctl.scheduler.plugins.pod_topology_spread.constraints import (
     HARD,
@@ -49,7 +48,7 @@ from kschedctl.scheduler.plugins.pod_topology_spread.constraints import (
 from kschedctl.scheduler.plugins.pod_topology_spread.default_selector import SELECTING_KINDS, selecting_kinds
 from kschedctl.scheduler.plugins.pod_topology_spread.facts import TooSkewed
 from kschedctl.scheduler.plugins.pod_topology_spread.filtering import DomainCounts, count, rejections
-from kschedctl.scheduler.plugins.pod_topology_spread.scoring import normalized, raw_scores
+from kschedctl.scheduler.plugins.pod_topology_spread.scoring import SpreadAmong, normalized, raw_scores
 from kschedctl.snapshot.delta import Delta
 from kschedctl.snapshot.fork import Fork
 from kschedctl.snapshot.pod_info import PodInfo
