@@ -20,7 +20,7 @@ kschedctl.errors.UsageError: pod "shop/web" not found
 from __future__ import annotations
 
 from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from kschedctl.errors import KschedctlError
 
@@ -41,7 +41,7 @@ __all__ = [
 ]
 
 
-def __getattr__(name: str) -> Any:
+def __getattr__(name: str) -> object:
     """Load the library when it is asked for: commands that need none of it start faster."""
     if name in __all__:
         return getattr(import_module("kschedctl.library"), name)

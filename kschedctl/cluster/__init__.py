@@ -183,7 +183,7 @@ class Cluster(Objects):
         return self._by_namespace[field].get(namespace, ())
 
     @cached_property
-    def _by_namespace(self) -> dict[str, dict[str, list[Any]]]:
+    def _by_namespace(self) -> dict[str, dict[str, list[object]]]:
         return {}
 
     def unbound_pods(self) -> Iterable[api.Pod]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Protocol
+from typing import Protocol
 
 import msgspec
 
@@ -10,9 +10,9 @@ import msgspec
 class Document(msgspec.Struct, frozen=True, rename="camel"):
     """Base of all report structs: camelCase in documents, immutable."""
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, object]:
         """The document as plain data."""
-        plain: dict[str, Any] = msgspec.json.decode(msgspec.json.encode(self))
+        plain: dict[str, object] = msgspec.json.decode(msgspec.json.encode(self))
         return plain
 
 

@@ -23,6 +23,7 @@ from kschedctl.snapshot.snapshot import Settings, Snapshot
 from kschedctl.snapshot.trail import Tally, Trail
 
 TALLIES_KEPT, MEMOS_KEPT = 1024, 4096
+K = TypeVar("K")
 V = TypeVar("V")
 
 
@@ -367,7 +368,7 @@ def _named(key: Hashable, info: PodInfo | None) -> Hashable:
     return None if info.number is None else (key, info.number)
 
 
-def make_room(kept: dict[Any, Any], most: int) -> None:
+def make_room(kept: dict[K, V], most: int) -> None:
     """Drop the oldest when there are enough."""
     if len(kept) >= most:
         del kept[next(iter(kept))]

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 from kschedctl.api.api_versions import is_foreign
 from kschedctl.api.decoding import type_name
 from kschedctl.api.defaults import DEFAULT_NAMESPACE
+from kschedctl.api.json_values import JsonObject
 from kschedctl.api.kinds import KINDS, fate, is_newer_kind, is_read, kind_of, known_as
 from kschedctl.api.newer_versions import taken
 from kschedctl.api.observed.events import is_passed_over
@@ -39,7 +40,7 @@ Found = tuple[str, str, Sequence[Key]]
 class Manifest(NamedTuple):
     """A pod, or what holds the template of pods, as somebody wrote it or as an API server gave it, with a UID."""
 
-    document: Mapping[str, Any]
+    document: JsonObject
     place: Place
 
 
@@ -78,7 +79,7 @@ class Collector:
         self.around: list[Manifest] = []
         self.skipped: Counter[str] = Counter()
         self.warnings: list[str] = []
-        self.configuration: Mapping[str, Any] | None = None
+        self.configuration: JsonObject | None = None
         self.documents = 0
         self.covered: set[str] = set()
         self._cut: set[str] = set()
@@ -93,7 +94,7 @@ class Collector:
         """All that was added, by kind; of pods a table."""
         return {kind: self._pods.build() if kind == "Pod" else found for kind, found in self._objects.items()}
 
-    def document(self, document: Any, place: Place, listed: bool = False) -> None:
+    def document(self, document: object, place: Place, listed: bool = False) -> None:
         """A document, or an item of a list, as it was parsed. Raises InputError."""
         if not isinstance(document, dict):
             raise place.error(f"expected an object, got {type_name(document)}")
@@ -163,7 +164,7 @@ class Collector:
             | self.left_out
         )
 
-    def covers(self, kinds: Iterable[str], metadata: Any, place: Place) -> None:
+    def covers(self, kinds: Iterable[str], metadata: object, place: Place) -> None:
         """The end of a list that holds all objects of these kinds, unless it was cut into pages: then it warns."""
         if isinstance(metadata, dict) and metadata.get("continue"):
             self.warnings.append(f"{place}: only a part of the list: it was read with a limit")
@@ -171,7 +172,7 @@ class Collector:
         else:
             self.covered.update(kinds)
 
-    def _list(self, document: dict[str, Any], kind: str, version: str, place: Place) -> None:
+    def _list(self, document: dict[str, object], kind: str, version: str, place: Place) -> None:
         items = document["items"]
         if items is not None and not isinstance(items, list):
             raise place.error(f"expected array, got {type_name(items)}", "items")
@@ -182,16 +183,16 @@ class Collector:
         for index, item in enumerate(items or ()):
             self.document({**given, **item} if isinstance(item, dict) else item, place.item(index))
 
-    def _newer(self, document: dict[str, Any], kind: str, place: Place) -> None:
+    def _newer(self, document: dict[str, object], kind: str, place: Place) -> None:
         """Take an object of a version that came later, or leave it out; that costs no other."""
         gap = read_newer(kind, document, lambda: self._object(document, kind, place))
         if gap is not None:
             self.left_out.setdefault(kind, gap)
             self.skipped[kind] += 1
-        elif (said := taken(kind, document["apiVersion"])) not in self.warnings:
+        elif (said := taken(kind, str(document["apiVersion"]))) not in self.warnings:
             self.warnings.append(said)
 
-    def _object(self, document: dict[str, Any], kind: str, place: Place) -> None:
+    def _object(self, document: dict[str, object], kind: str, place: Place) -> None:
         if kind in ONLY_STORED:
             self._stored(document, kind, place)
             return
@@ -203,7 +204,7 @@ class Collector:
         _check(kind, obj, lambda: place)
         self.add(kind, [obj], place.origin)
 
-    def _stored(self, document: dict[str, Any], kind: str, place: Place) -> None:
+    def _stored(self, document: dict[str, object], kind: str, place: Place) -> None:
         """A workload that a cluster has; where it cannot be read, that is told to whoever asks about it."""
         if not _has_uid(document):
             return
@@ -222,12 +223,12 @@ class Collector:
             self.skipped[kind] += len(objects) - len(kept)
         return kept
 
-    def _configure(self, document: dict[str, Any], place: Place) -> None:
+    def _configure(self, document: dict[str, object], place: Place) -> None:
         if self.configuration is not None:
             raise place.error(f"a second {CONFIGURATION}", hint="one scheduler has one")
         self.configuration = document
 
-    def _manifest(self, document: dict[str, Any], place: Place) -> None:
+    def _manifest(self, document: dict[str, object], place: Place) -> None:
         self.manifests.append(Manifest(document, place))
         kind, version = str(document["kind"]), str(document.get("apiVersion"))
         if said := fate(version, kind):
@@ -249,13 +250,13 @@ def _key(kind: str, namespace: str, name: str) -> tuple[str, str, str]:
     return kind, "" if kind in CLUSTER_SCOPED else namespace or DEFAULT_NAMESPACE, name
 
 
-def _text(document: dict[str, Any], field: str, place: Place) -> str:
+def _text(document: dict[str, object], field: str, place: Place) -> str:
     value = document.get(field)
     if value is not None and not isinstance(value, str):
         raise place.error(f"expected str, got {type_name(value)}", field)
     return value or ""
 
 
-def _has_uid(document: dict[str, Any]) -> bool:
+def _has_uid(document: dict[str, object]) -> bool:
     metadata = document.get("metadata")
     return isinstance(metadata, dict) and bool(metadata.get("uid"))

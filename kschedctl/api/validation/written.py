@@ -10,6 +10,7 @@ from typing import Any
 import msgspec
 
 from kschedctl.api import objects as api
+from kschedctl.api.json_values import Json
 from kschedctl.api.objects import Struct
 
 
@@ -32,21 +33,21 @@ class Volume(api.Volume, frozen=True):
 
     empty_dir: Any = None
     host_path: Any = None
-    git_repo: Any = None
-    secret: Any = None
-    nfs: Any = None
-    glusterfs: Any = None
-    flocker: Any = None
-    cephfs: Any = None
-    quobyte: Any = None
-    downward_api: Any = msgspec.field(default=None, name="downwardAPI")
-    fc: Any = None
-    flex_volume: Any = None
-    config_map: Any = None
-    photon_persistent_disk: Any = None
-    storageos: Any = None
-    projected: Any = None
-    scale_io: Any = msgspec.field(default=None, name="scaleIO")
+    git_repo: Json = None
+    secret: Json = None
+    nfs: Json = None
+    glusterfs: Json = None
+    flocker: Json = None
+    cephfs: Json = None
+    quobyte: Json = None
+    downward_api: Json = msgspec.field(default=None, name="downwardAPI")
+    fc: Json = None
+    flex_volume: Json = None
+    config_map: Json = None
+    photon_persistent_disk: Json = None
+    storageos: Json = None
+    projected: Json = None
+    scale_io: Json = msgspec.field(default=None, name="scaleIO")
     csi: Any = None
 
 

@@ -142,7 +142,7 @@ def _check_kind(document: object) -> None:
         raise ConfigurationError(f'no kind "{kind}" is registered for version "{version}"', hint=hint)
 
 
-def _decode_args(config: PluginConfig, path: str, minor: int) -> tuple[Any, list[str]]:
+def _decode_args(config: PluginConfig, path: str, minor: int) -> tuple[object, list[str]]:
     """The typed arguments of a plugin, and what is unknown in them."""
     into = args_types(minor).get(config.name)
     if into is None:
@@ -154,7 +154,7 @@ def _decode_args(config: PluginConfig, path: str, minor: int) -> tuple[Any, list
     return args, [f"{decoding}: strict decoding error: {', '.join(unknown)}"] if unknown else []
 
 
-def typed_args(document: Json, into: type[Struct], path: str, minor: int) -> tuple[Any, list[str]]:
+def typed_args(document: Json, into: type[Struct], path: str, minor: int) -> tuple[object, list[str]]:
     """The arguments that stand at ``path`` (None: there are none), and what is unknown in them.
 
     Raises ConfigurationError for a wrong type.

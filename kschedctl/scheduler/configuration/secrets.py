@@ -52,7 +52,7 @@ def without_secrets(document: Any, secret: bool = False) -> Any:
     return REDACTED if secret else _shown(document)
 
 
-def _shown(value: Any) -> Any:
+def _shown(value: object) -> object:
     """A single value, less what of it is a secret."""
     if not isinstance(value, str):
         return value

@@ -6,7 +6,7 @@ Upstream: pkg/scheduler/backend/queue/backoff_queue.go (v1.36).
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from kschedctl.api.arrays import Position
 from kschedctl.api.kube_version import ByVersion
@@ -119,5 +119,5 @@ class BackoffQueue:
             queue.delete(first.position)
             yield first
 
-    def _order(self, pod: QueuedPod) -> tuple[int, Any]:
+    def _order(self, pod: QueuedPod) -> tuple[int, object]:
         return self.expiration(pod), self._active.key(pod)

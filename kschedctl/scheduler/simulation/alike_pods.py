@@ -8,7 +8,6 @@ changes is computed once; what depends on a node's own row is shared with other 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Any
 
 import numpy as np
 
@@ -170,7 +169,7 @@ class AlikePods:
 
     def _sort_scores(
         self,
-    ) -> tuple[Scores, list[tuple[ScorePlugin, Any, Scores]], list[tuple[ScorePlugin, Prepare]]]:
+    ) -> tuple[Scores, list[tuple[ScorePlugin, object, Scores]], list[tuple[ScorePlugin, Prepare]]]:
         """What score plugins add for good, those whose raw score never changes, and those to ask anew each time."""
         prepares = preparing(self.framework)
         everywhere = self.view.nodes.rows

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
 from types import ModuleType
-from typing import TYPE_CHECKING, Any, ClassVar, Self
+from typing import TYPE_CHECKING, ClassVar, Self
 
 import numpy as np
 
@@ -104,7 +104,7 @@ class DynamicResources(DeclaredPlugin["Evaluation", "Evaluation"]):
         self.reads = Reads.PODS if features.node_allocatable else Reads.NODES
 
     @classmethod
-    def make(cls, args: Any, gates: FeatureGates) -> Self:
+    def make(cls, args: object, gates: FeatureGates) -> Self:
         """Versions without arguments of it do not look at what is given as such."""
         return cls(args if isinstance(args, DynamicResourcesArgs) else DynamicResourcesArgs(), Features.of(gates))
 
