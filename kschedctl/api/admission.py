@@ -24,14 +24,14 @@ from kschedctl.api.objects import (
 
 def admit_runtime_class(pod: Pod, classes: Iterable[RuntimeClass]) -> Pod:
     """The pod with the overhead, node selector and tolerations of its RuntimeClass, where that is known."""
-    found = next((c for c in classes if c.metadata.name == pod.spec.runtime_class_name), None)
-    if found is None:
+    class_ = next((c for c in classes if c.metadata.name == pod.spec.runtime_class_name), None)
+    if class_ is None:
         return pod
-    spec, wanted = pod.spec, found.scheduling or RuntimeClassScheduling()
+    spec, wanted = pod.spec, class_.scheduling or RuntimeClassScheduling()
     added = tuple(toleration for toleration in wanted.tolerations if toleration not in spec.tolerations)
     admitted = replace(
         spec,
-        overhead=found.overhead.pod_fixed if found.overhead else spec.overhead,
+        overhead=class_.overhead.pod_fixed if class_.overhead else spec.overhead,
         node_selector={**spec.node_selector, **wanted.node_selector},
         tolerations=(*spec.tolerations, *added),
     )

@@ -100,9 +100,9 @@ def not_supported(path: Path, value: object, supported: Iterable[str]) -> FieldE
     return FieldError(path, f"Unsupported value: {printed(value)}: supported values: {values}")
 
 
-def each_once(found: Found) -> list[FieldError]:
+def each_once(field_errors: Found) -> list[FieldError]:
     """In their order, what is said in the same words only once."""
-    return list({str(error): error for error in reversed(tuple(found))}.values())[::-1]
+    return list({str(error): error for error in reversed(tuple(field_errors))}.values())[::-1]
 
 
 def printed(value: object) -> str:

@@ -249,7 +249,7 @@ OTHERS: Mapping[str, tuple[ApiVersion, ...]] = {
 
 BY_KIND: Mapping[tuple[str, str], ApiVersion] = {
     (version.name, kind): version
-    for kind, versions in {**{each.name: each.lifecycle for each in KINDS.values()}, **OTHERS}.items()
+    for kind, versions in {**{kind.name: kind.lifecycle for kind in KINDS.values()}, **OTHERS}.items()
     for version in versions
 }
 """(apiVersion, kind) -> what is known of it."""
@@ -275,7 +275,7 @@ def fate(api_version: str, kind: str) -> str:
     return known.fate() if known else ""
 
 
-_RENAMED = {(group_of(each.versions[0]), each.kind): each.name for each in KINDS.values() if each.kind != each.name}
+_RENAMED = {(group_of(kind.versions[0]), kind.kind): kind.name for kind in KINDS.values() if kind.kind != kind.name}
 
 
 def known_as(kind: str, api_version: str) -> str:
@@ -302,17 +302,17 @@ def is_read(kind: str, version: str, error: Callable[..., InputError]) -> bool:
 
     An item of a typed list may leave its version out. Raises the ``error`` for an older version of what is read.
     """
-    found = KINDS.get(kind)
-    if found is None:
+    api_kind = KINDS.get(kind)
+    if api_kind is None:
         return False
-    if not version or version in found.versions:
+    if not version or version in api_kind.versions:
         return True
     if is_newer_kind(kind, version):
-        return found.read_for is not ReadFor.HISTORY
-    if is_foreign(version) or found.read_for is not ReadFor.SCHEDULING:
+        return api_kind.read_for is not ReadFor.HISTORY
+    if is_foreign(version) or api_kind.read_for is not ReadFor.SCHEDULING:
         return False
     said = f"{kind} in apiVersion {version} {fate(version, kind) or 'is not known'}"
-    raise error(said, hint=f"{' or '.join(found.versions)} is what kschedctl reads")
+    raise error(said, hint=f"{' or '.join(api_kind.versions)} is what kschedctl reads")
 
 
 def is_newer_kind(kind: str, version: str) -> bool:

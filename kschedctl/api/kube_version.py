@@ -39,13 +39,13 @@ class KubeVersion(NamedTuple):
     def supported(cls, text: str) -> KubeVersion:
         """The same of one that is replayed. Raises ConfigurationError."""
         try:
-            found = cls.parse(text)
+            version = cls.parse(text)
         except ValueError:
-            found = None
-        if found is None or not OLDEST_MINOR <= found.minor <= NEWEST_MINOR:
+            version = None
+        if version is None or not OLDEST_MINOR <= version.minor <= NEWEST_MINOR:
             hint = f"supported are 1.{OLDEST_MINOR} to 1.{NEWEST_MINOR}"
             raise ConfigurationError(f"Kubernetes version {text!r} is not supported", hint=hint)
-        return found
+        return version
 
     def __str__(self) -> str:
         return f"1.{self.minor}" if self.patch == NEWEST_PATCH else f"1.{self.minor}.{self.patch}"

@@ -266,8 +266,8 @@ class PodTableBuilder:
         self._keys += rows.keys
         self._rows.keys.extend(rows.keys)
         self._rows.template.extend(rows.template)
-        for column, found in zip(self._rows.texts, rows.texts, strict=True):
-            column.extend(found)
+        for column, text in zip(self._rows.texts, rows.texts, strict=True):
+            column.extend(text)
         if len(self._rows.keys) >= ROWS_AT_ONCE:
             self._write()
 

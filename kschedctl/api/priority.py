@@ -33,11 +33,11 @@ def resolve_priority(pod: Pod, classes: Iterable[PriorityClass]) -> Pod:
     """
     if pod.spec.priority is not None:
         return pod
-    found = priority_class(pod.spec.priority_class_name, classes)
-    if found is None:
+    class_ = priority_class(pod.spec.priority_class_name, classes)
+    if class_ is None:
         return pod
-    policy = pod.spec.preemption_policy or found.preemption_policy
-    return replace(pod, spec=replace(pod.spec, priority=found.value, preemption_policy=policy))
+    policy = pod.spec.preemption_policy or class_.preemption_policy
+    return replace(pod, spec=replace(pod.spec, priority=class_.value, preemption_policy=policy))
 
 
 def admit_priority(pod: Pod, classes: Iterable[PriorityClass], all_known: bool = True) -> Pod:
@@ -48,17 +48,17 @@ def admit_priority(pod: Pod, classes: Iterable[PriorityClass], all_known: bool =
     gives a priority or preemption policy other than that of its class.
     """
     spec, where = pod.spec, f"Pod {pod.key.lstrip('/')}"
-    found = priority_class(spec.priority_class_name, classes)
-    if found is None and not all_known:
+    class_ = priority_class(spec.priority_class_name, classes)
+    if class_ is None and not all_known:
         return pod
-    if found is None and spec.priority_class_name:
+    if class_ is None and spec.priority_class_name:
         raise InputError(f"no PriorityClass with name {spec.priority_class_name} was found", where=where)
-    found = found or PriorityClass()
-    policy = found.preemption_policy or POLICIES[0]
-    if spec.priority not in (None, found.value):
+    class_ = class_ or PriorityClass()
+    policy = class_.preemption_policy or POLICIES[0]
+    if spec.priority not in (None, class_.value):
         raise InputError(
             f"the integer value of priority ({spec.priority}) must not be provided in pod spec; "
-            f"priority admission controller computed {found.value} from the given PriorityClass name",
+            f"priority admission controller computed {class_.value} from the given PriorityClass name",
             where=where,
         )
     if spec.preemption_policy not in (None, policy):
@@ -67,8 +67,8 @@ def admit_priority(pod: Pod, classes: Iterable[PriorityClass], all_known: bool =
             f"priority admission controller computed {policy} from the given PriorityClass name",
             where=where,
         )
-    name = found.metadata.name
-    return replace(pod, spec=replace(spec, priority_class_name=name, priority=found.value, preemption_policy=policy))
+    name = class_.metadata.name
+    return replace(pod, spec=replace(spec, priority_class_name=name, priority=class_.value, preemption_policy=policy))
 
 
 def priority_class(name: str, classes: Iterable[PriorityClass]) -> PriorityClass | None:
@@ -78,35 +78,35 @@ def priority_class(name: str, classes: Iterable[PriorityClass]) -> PriorityClass
     return min((c for c in classes if c.global_default), key=lambda c: c.value, default=None)
 
 
-def class_errors(found: PriorityClass) -> list[FieldError]:
+def class_errors(class_: PriorityClass) -> list[FieldError]:
     """Why the API server would refuse the values of a PriorityClass; empty for one that it takes.
 
     >>> [str(error) for error in class_errors(PriorityClass(ObjectMeta("urgent"), 2_000_000_000))]
     ['value: Forbidden: maximum allowed value of a user defined priority is 1000000000']
     """
-    return [*_value_errors(found), *_policy_errors(found.preemption_policy)]
+    return [*_value_errors(class_), *_policy_errors(class_.preemption_policy)]
 
 
-def _value_errors(found: PriorityClass) -> Found:
-    if found.metadata.name.startswith(SYSTEM_PREFIX):
-        if difference := _differs_from_system(found):
+def _value_errors(class_: PriorityClass) -> Found:
+    if class_.metadata.name.startswith(SYSTEM_PREFIX):
+        if difference := _differs_from_system(class_):
             reserved = f"priority class names with '{SYSTEM_PREFIX}' prefix are reserved for system use only"
             yield forbidden(("metadata", "name"), f"{reserved}. error: {difference}")
-    elif found.value > HIGHEST_USER_PRIORITY:
+    elif class_.value > HIGHEST_USER_PRIORITY:
         yield forbidden(("value",), f"maximum allowed value of a user defined priority is {HIGHEST_USER_PRIORITY}")
-    elif found.value < LOWEST_PRIORITY:
-        yield invalid(("value",), found.value, f"must be at least {LOWEST_PRIORITY}")
+    elif class_.value < LOWEST_PRIORITY:
+        yield invalid(("value",), class_.value, f"must be at least {LOWEST_PRIORITY}")
 
 
-def _differs_from_system(found: PriorityClass) -> str:
+def _differs_from_system(class_: PriorityClass) -> str:
     """In what a class with a reserved name is not the system's own."""
-    name = found.metadata.name
+    name = class_.metadata.name
     known = next((c for c in SYSTEM_CLASSES if c.metadata.name == name), None)
     if known is None:
         return f"{name} is not a known system priority class"
-    if found.value != known.value:
+    if class_.value != known.value:
         return f"value of {name} PriorityClass must be {known.value}"
-    return f"globalDefault of {name} PriorityClass must be false" if found.global_default else ""
+    return f"globalDefault of {name} PriorityClass must be false" if class_.global_default else ""
 
 
 def _policy_errors(policy: str | None) -> Found:

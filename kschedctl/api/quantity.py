@@ -82,9 +82,11 @@ class Quantity:
         """The sum; it has this quantity's format, or the other's where this one is zero."""
         format = self.format if self.mantissa else other.format
         if not (self.mantissa and other.mantissa):
-            found, big = self if self.mantissa else other, self.big or other.big
-            by = max(found.scale, 0) if big else 0  # a big zero has no positive scale, which the sum does not have then
-            return Quantity(_rescale(found.mantissa, by), found.scale - by, format, big)
+            quantity, big = self if self.mantissa else other, self.big or other.big
+            by = (
+                max(quantity.scale, 0) if big else 0
+            )  # a big zero has no positive scale, which the sum does not have then
+            return Quantity(_rescale(quantity.mantissa, by), quantity.scale - by, format, big)
         scale = min(self.scale, other.scale)
         terms = _rescale(self.mantissa, self.scale - scale), _rescale(other.mantissa, other.scale - scale)
         big = self.big or other.big or not all(map(_is_int64, (*terms, sum(terms))))

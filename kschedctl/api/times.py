@@ -76,14 +76,14 @@ def seconds_of_duration(text: str) -> float:
     """
     shown = text[:40]
     if re.fullmatch(r"[0-9]{1,12}(\.[0-9]{1,12})?", text):
-        found = float(text)
+        seconds = float(text)
     elif len(text) <= 40 and re.fullmatch(f"({_DURATION.pattern})+", text):
-        found = sum(float(number) * _UNITS[unit] for number, unit in _DURATION.findall(text))
+        seconds = sum(float(number) * _UNITS[unit] for number, unit in _DURATION.findall(text))
     else:
         raise InputError(f'"{shown}" is no duration', hint="as 30s, 250ms or 2m")
-    if found > LONGEST:
+    if seconds > LONGEST:
         raise InputError(f'"{shown}" is too long', hint="at most a year")
-    return found
+    return seconds
 
 
 def shown_duration(seconds: float) -> str:

@@ -32,7 +32,7 @@ def sources(source: Source) -> dict[str, Source]:
 
 def clusters(source: Source) -> dict[str, Asked]:
     """What the options name, each snapshot by its name. Raises KschedctlError."""
-    return {name: Asked(each, load(each, live=WHAT_LIMITS)) for name, each in sources(source).items()}
+    return {name: Asked(named, load(named, live=WHAT_LIMITS)) for name, named in sources(source).items()}
 
 
 def _nothing(subject: object, report: object) -> Sequence[str]:
@@ -59,5 +59,8 @@ def answer(
             code = exit_code(good(report), report.interrupted, report.undecided)
             return output.answer(report, code, {"": following(subject, report)})
         answers = ask_each(ask, good, subjects, run.workers, progress)
-        commands = {each.cluster: following(subjects[each.cluster], each.document) for each in answers.answers}
+        commands = {
+            cluster_answer.cluster: following(subjects[cluster_answer.cluster], cluster_answer.document)
+            for cluster_answer in answers.answers
+        }
         return output.answer(answers, exit_code(answers.good, answers.interrupted, answers.undecided), commands)

@@ -87,11 +87,11 @@ def within(seconds: float, work: Callable[[], str]) -> str:
                 file.write(work())
         os._exit(0)
     os.close(writer)
-    found = _all_of(reader, seconds)
+    output = _all_of(reader, seconds)
     with suppress(OSError):
         os.kill(child, 9)
         os.waitpid(child, 0)
-    return found.decode(errors="replace")
+    return output.decode(errors="replace")
 
 
 def _all_of(reader: int, seconds: float) -> bytes:
@@ -108,8 +108,8 @@ def _all_of(reader: int, seconds: float) -> bytes:
 def candidates(kind: str, words: Sequence[str]) -> Iterator[str]:
     """The names that begin with the current word, at most MOST. Raises whatever reading raises."""
     line = Line.of(words)
-    found = (name for name in _names(kind, line) if name.startswith(line.current) and _PLAIN.fullmatch(name))
-    for _, name in zip(range(MOST), dict.fromkeys(found), strict=False):
+    names = (name for name in _names(kind, line) if name.startswith(line.current) and _PLAIN.fullmatch(name))
+    for _, name in zip(range(MOST), dict.fromkeys(names), strict=False):
         yield name
 
 
@@ -123,13 +123,13 @@ def _names(kind: str, line: Line) -> Iterator[str]:
 
         yield from kubeconfig(line.kubeconfigs)[kind]
         return
-    found, home = _objects(KINDS[kind], line)
+    listed, home = _objects(KINDS[kind], line)
     if kind == "namespaces" and line.offline:  # files often have the pods alone
-        found += [("", pod[0], False) for pod in _objects("Pod", line)[0]]
+        listed += [("", pod[0], False) for pod in _objects("Pod", line)[0]]
     if kind != "pods":
-        yield from sorted(each[1] for each in found)
+        yield from sorted(key[1] for key in listed)
         return
-    for namespace, name, _ in sorted(found, key=lambda each: (not each[2], each[0] != home, each)):
+    for namespace, name, _ in sorted(listed, key=lambda key: (not key[2], key[0] != home, key)):
         if namespace == home and not line.current.startswith(f"{namespace}/"):
             yield name
         elif not line.namespace:

@@ -36,8 +36,8 @@ def option(*names: str) -> object:
         name, equals, template = text.removeprefix("=").partition("=")
         if (name in names and not equals) or (name in TEMPLATES and template):
             return Form(name, template)
-        choices = ", ".join(f"'{each}'" for each in (*names, *(f"{each}=…" for each in TEMPLATES)))
+        choices = ", ".join(f"'{choice}'" for choice in (*names, *(f"{choice}=…" for choice in TEMPLATES)))
         raise typer.BadParameter(f"'{text}' is not one of {choices}.")
 
-    metavar = "|".join((*names, *(f"{each}=…" for each in TEMPLATES)))
+    metavar = "|".join((*names, *(f"{choice}=…" for choice in TEMPLATES)))
     return typer.Option("-o", "--output", metavar=metavar, parser=form, help="Form of the answer.")

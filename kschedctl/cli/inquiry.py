@@ -98,35 +98,35 @@ def read_inquiry(
     """
     if not source.filename:
         return Inquiry(load(source, namespace, pods_alone=pods_alone, live=live))
-    found = read(source.filename, recursive=source.recursive)
-    tell_read(found)
-    _check_something(found, source)
-    return _world(source, found, surroundings(source, found, namespace))
+    reading = read(source.filename, recursive=source.recursive)
+    tell_read(reading)
+    _check_something(reading, source)
+    return _world(source, reading, surroundings(source, reading, namespace))
 
 
-def _check_something(found: ReadResult, source: Source) -> None:
-    if not (found.objects or found.manifests or found.stored or found.configuration):
-        others = f", only {', '.join(found.skipped)}" if found.skipped else ""
+def _check_something(reading: ReadResult, source: Source) -> None:
+    if not (reading.objects or reading.manifests or reading.stored or reading.configuration):
+        others = f", only {', '.join(reading.skipped)}" if reading.skipped else ""
         where = ", ".join(source.filename)
         raise UsageError(f"nothing to explain: no pod and nothing that makes pods{others}", where=where)
 
 
-def _world(source: Source, found: ReadResult, where: Surroundings) -> Inquiry:
+def _world(source: Source, reading: ReadResult, where: Surroundings) -> Inquiry:
     around, namespace = where
     own = around is None
-    with_nodes = found.origins.files_of("Node")
-    apart = [m for m in found.manifests if not _is_part_of_cluster(m, with_nodes)]
+    with_nodes = reading.origins.files_of("Node")
+    apart = [m for m in reading.manifests if not _is_part_of_cluster(m, with_nodes)]
     manifests = [_typed(m, namespace) for m in apart]
-    stored = {_owner(m, namespace): m for m in found.stored if makes_pods(m.document)}
-    pods = _pods_besides(apart, found)
-    objects = placed(found.objects, pods, namespace)
+    stored = {_owner(m, namespace): m for m in reading.stored if makes_pods(m.document)}
+    pods = _pods_besides(apart, reading)
+    objects = placed(reading.objects, pods, namespace)
     printed = {key: m for key, m in stored.items() if not own or not m.place.path}  # a dump's lists are the cluster's
-    told = {identity(m.struct): m.place for m in manifests} | {key: m.place for key, m in printed.items()}
-    keys = [key for key, place in told.items() if not own or place.file not in with_nodes]
+    places = {identity(m.struct): m.place for m in manifests} | {key: m.place for key, m in printed.items()}
+    keys = [key for key, place in places.items() if not own or place.file not in with_nodes]
     if not own:
         keys += [Owner("Pod", within or namespace or DEFAULT_NAMESPACE, name) for within, name in pods.names_in_full()]
     return Inquiry(
-        _cluster(source, found, objects, around),
+        _cluster(source, reading, objects, around),
         {identity(m.struct): m.struct for m in manifests},
         stored,
         tuple(dict.fromkeys(keys)),
@@ -137,31 +137,33 @@ def _world(source: Source, found: ReadResult, where: Surroundings) -> Inquiry:
     )
 
 
-def _pods_besides(apart: Iterable[Manifest], found: ReadResult) -> PodTable:
+def _pods_besides(apart: Iterable[Manifest], reading: ReadResult) -> PodTable:
     """The pods among the objects, less those that are manifests to create."""
-    return found.pods.with_changes({key_of(m.document["metadata"]): None for m in apart if m.document["kind"] == "Pod"})
+    return reading.pods.with_changes(
+        {key_of(m.document["metadata"]): None for m in apart if m.document["kind"] == "Pod"}
+    )
 
 
 def _cluster(
-    source: Source, found: ReadResult, objects: Mapping[str, Sequence[Any]], around: Cluster | None
+    source: Source, reading: ReadResult, objects: Mapping[str, Sequence[Any]], around: Cluster | None
 ) -> Cluster:
     """The cluster that the files describe, or the one around with what they hold besides manifests; tells the rest."""
     if around is None:
-        tell_hooks(found)
-        return cluster_of(source, found, objects)
-    tell_left_out(found)
-    _tell_taken_in(found)
-    gaps = {kind: gap for kind, gap in around.gaps.items() if kind in found.gaps}
+        tell_hooks(reading)
+        return cluster_of(source, reading, objects)
+    tell_left_out(reading)
+    _tell_taken_in(reading)
+    gaps = {kind: gap for kind, gap in around.gaps.items() if kind in reading.gaps}
     cluster = replace(around.with_objects(objects), gaps=gaps)
-    if found.configuration is not None and not source.config:
-        cluster = replace(cluster, configuration=found.configuration)
+    if reading.configuration is not None and not source.config:
+        cluster = replace(cluster, configuration=reading.configuration)
     return cluster
 
 
-def _tell_taken_in(found: ReadResult) -> None:
+def _tell_taken_in(reading: ReadResult) -> None:
     """Say what is not explained itself, but is in the cluster now."""
     unread = (*POD_HOLDERS, *LIMITS)
-    others = {kind: objects for kind, objects in found.objects.items() if kind not in unread and objects}
+    others = {kind: objects for kind, objects in reading.objects.items() if kind not in unread and objects}
     if others:
         counts = ", ".join(f"{len(objects):,} {kind}" for kind, objects in others.items())
         log.warning("note: not explained, but taken into account: %s", counts)

@@ -55,5 +55,5 @@ class LintFilters:
         return [
             file
             for file in files
-            if file == STDIN or not any(path_matches(file, each, base) for each, base in excluded)
+            if file == STDIN or not any(path_matches(file, pattern, base) for pattern, base in excluded)
         ]

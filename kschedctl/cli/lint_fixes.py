@@ -44,7 +44,7 @@ class FixedText:
     def manifests(self) -> dict[tuple[int, object], LocatedObject]:
         """Its objects by where they stand."""
         content = self.text.content._replace(text=self.after)
-        return {(each.document, each.root): each for each in manifests_of(self.text.file, content)}
+        return {(manifest.document, manifest.root): manifest for manifest in manifests_of(self.text.file, content)}
 
 
 @dataclass
@@ -57,12 +57,12 @@ class LintFixer:
 
     def run(self) -> Findings:
         """What is left to report. Files in which a fix does not do what it should stay as they are."""
-        texts = {each.text for each in self.manifests.objects if isinstance(each, LocatedObject)}
+        texts = {located.text for located in self.manifests.objects if isinstance(located, LocatedObject)}
         writable = {text.file for text in texts if _is_as_read(text)}
         current, (report, problems) = self.manifests, self.lint(self.manifests)
         for hiding in (True, False):
             mine = [(rule, problem) for rule, problem in problems if (rule.id in HIDING) is hiding]
-            fixed = [each for each in _fixed_texts(report, mine) if each.text.file in writable]
+            fixed = [fix for fix in _fixed_texts(report, mine) if fix.text.file in writable]
             while fixed:
                 after = _replaced(current, fixed)
                 linted = self.lint(after)
@@ -71,33 +71,33 @@ class LintFixer:
                     current, (report, problems) = after, linted
                     self._keep(fixed)
                     break
-                fixed = [each for each in fixed if each.text.file not in wrong] if _blames(wrong, fixed) else []
+                fixed = [fix for fix in fixed if fix.text.file not in wrong] if _blames(wrong, fixed) else []
         return report
 
     def _keep(self, fixed: Iterable[FixedText]) -> None:
-        for each in fixed:
-            before = self.files.get(each.text.file)
-            self.files[each.text.file] = before.then(each) if before else each
+        for fix in fixed:
+            before = self.files.get(fix.text.file)
+            self.files[fix.text.file] = before.then(fix) if before else fix
 
     @property
     def findings(self) -> tuple[Finding, ...]:
         """What the fixes put right."""
-        return tuple(finding for each in self.files.values() for finding in each.findings)
+        return tuple(finding for fixed_text in self.files.values() for finding in fixed_text.findings)
 
     def write(self) -> None:
         """Raises InputError for a file that cannot be written; those before it are."""
-        for file, each in self.files.items():
-            mark = codecs.BOM_UTF8 if _raw(each.text).startswith(codecs.BOM_UTF8) else b""
-            write_file(file, [mark, each.after.encode()])
+        for file, fix in self.files.items():
+            mark = codecs.BOM_UTF8 if _raw(fix.text).startswith(codecs.BOM_UTF8) else b""
+            write_file(file, [mark, fix.after.encode()])
 
     def document(self) -> LintFixes:
         """As diffs."""
-        return LintFixes(tuple(FileFixes(file, _diff(each), each.findings) for file, each in self.files.items()))
+        return LintFixes(tuple(FileFixes(file, _diff(fix), fix.findings) for file, fix in self.files.items()))
 
 
 def _replaced(manifests: Repository, fixed: Iterable[FixedText]) -> Repository:
     """The manifests, those of fixed files as they are then."""
-    after = {each.text: each.manifests for each in fixed}
+    after = {fix.text: fix.manifests for fix in fixed}
     objects = (
         after[m.text][m.document, m.root] if isinstance(m, LocatedObject) and m.text in after else m
         for m in manifests.objects
@@ -106,7 +106,7 @@ def _replaced(manifests: Repository, fixed: Iterable[FixedText]) -> Repository:
 
 
 def _blames(wrong: set[str], fixed: Iterable[FixedText]) -> bool:
-    return any(each.text.file in wrong for each in fixed)
+    return any(fix.text.file in wrong for fix in fixed)
 
 
 def _fixed_texts(report: Findings, problems: Problems) -> Iterable[FixedText]:
@@ -122,7 +122,7 @@ def _fixed_texts(report: Findings, problems: Problems) -> Iterable[FixedText]:
     for text, findings in wanted.items():
         after, made = corrected(text.content, list(findings))
         if made:
-            yield FixedText(text, after, tuple(findings[each] for each in made))
+            yield FixedText(text, after, tuple(findings[correction] for correction in made))
 
 
 def _is_as_read(text: Text) -> bool:
@@ -143,11 +143,11 @@ def _too_many(before: Findings, after: Findings, fixed: Iterable[FixedText], hid
 
     What comes to light where another finding was ``hiding`` it was there before.
     """
-    gone = Counter(_sort(finding) for each in fixed for finding in each.findings)
+    gone = Counter(_sort(finding) for fix in fixed for finding in fix.findings)
     allowed = Counter(map(_sort, before.findings))
     allowed.subtract(gone)
-    found = Counter(map(_sort, after.findings))
-    return {sort[1] for sort in found if found[sort] > allowed[sort] and (sort in gone or not hiding)}
+    sorts = Counter(map(_sort, after.findings))
+    return {sort[1] for sort in sorts if sorts[sort] > allowed[sort] and (sort in gone or not hiding)}
 
 
 def _sort(finding: Finding) -> Sort:

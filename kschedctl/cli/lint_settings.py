@@ -63,10 +63,10 @@ def read_baseline(file: str) -> Counter[str]:
 def _only_document(file: str) -> object:
     """None for a file in which nothing stands."""
     with open_file(file) as reader:
-        found = list(parse(read_content(reader)))
-    if len(found) > 1:
-        raise InputError(f"expected one document, found {len(found)}", where=shown(file))
-    return found[0].value if found else None
+        documents = list(parse(read_content(reader)))
+    if len(documents) > 1:
+        raise InputError(f"expected one document, found {len(documents)}", where=shown(file))
+    return documents[0].value if documents else None
 
 
 def _toml(file: str) -> object:

@@ -107,8 +107,8 @@ class HelpText(_CONTEXT.formatter_class):  # type: ignore[misc]  # typer exports
 
     def write_dl(self, rows: Iterable[tuple[str, str]], *widths: int, **named: int) -> None:
         room = self.width - self.current_indent
-        told = [(_folded(first, room), second.replace("-", _HYPHEN)) for first, second in rows]
-        super().write_dl(told, *widths, **named)
+        definitions = [(_folded(first, room), second.replace("-", _HYPHEN)) for first, second in rows]
+        super().write_dl(definitions, *widths, **named)
 
 
 def _folded(choices: str, room: int) -> str:
@@ -150,16 +150,16 @@ class Commands(TyperGroup):
 def load(name: str) -> object:
     """A command as typer runs it."""
     module, made, codes = import_module(f"kschedctl.cli.commands.{name}"), _typer(), EPILOGS.get(name, EPILOG)
-    found, examples = getattr(module, name), module.EXAMPLES
-    if isinstance(found, dict):
+    functions, examples = getattr(module, name), module.EXAMPLES
+    if isinstance(functions, dict):
         made.callback(help=COMMANDS[name], epilog=_epilog(examples[""], codes))(lambda: None)
-        for command, function in found.items():
+        for command, function in functions.items():
             made.command(command, epilog=_epilog(examples[command], codes))(function)
     else:
-        made.command(name, epilog=_epilog(examples, codes))(found)
+        made.command(name, epilog=_epilog(examples, codes))(functions)
     command = typer.main.get_command(made)
-    for each in (command, *getattr(command, "commands", {}).values()):
-        each.context_class = HelpContext
+    for shown in (command, *getattr(command, "commands", {}).values()):
+        shown.context_class = HelpContext
     return command
 
 
@@ -204,8 +204,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
             sys.stdout.flush()
             return exit_code
         except (KschedctlError, typer.TyperException) as error:
-            for each in (error, *getattr(error, "also", ())):
-                _tell(each.format_message() if isinstance(each, typer.TyperException) else str(each))
+            for problem in (error, *getattr(error, "also", ())):
+                _tell(problem.format_message() if isinstance(problem, typer.TyperException) else str(problem))
             return error.exit_code if isinstance(error, KschedctlError) else USAGE
         except BrokenPipeError:
             return BROKEN_PIPE

@@ -52,10 +52,10 @@ def read_manifests(source: Source, namespace: str | None) -> dict[str, Applicati
     """
     if not source.filename:
         raise UsageError("no manifests", hint="give files with -f; - reads what helm template or kustomize print")
-    found = read(source.filename, recursive=source.recursive)
-    tell_read(found)
-    tell_left_out(found)
-    return {name: _applied(each, found, namespace) for name, each in sources(source).items()}
+    reading = read(source.filename, recursive=source.recursive)
+    tell_read(reading)
+    tell_left_out(reading)
+    return {name: _applied(named, reading, namespace) for name, named in sources(source).items()}
 
 
 class Surroundings(NamedTuple):
@@ -65,10 +65,10 @@ class Surroundings(NamedTuple):
     namespace: str | None
 
 
-def surroundings(source: Source, found: ReadResult, namespace: str | None) -> Surroundings:
+def surroundings(source: Source, reading: ReadResult, namespace: str | None) -> Surroundings:
     """None where the files hold a Node, else ``--snapshot``, ``--demo`` or the live cluster. Raises KschedctlError."""
-    refuse_invalid_around(found.around)
-    if found.objects.get("Node") and not (source.demo or source.snapshot):
+    refuse_invalid_around(reading.around)
+    if reading.objects.get("Node") and not (source.demo or source.snapshot):
         return Surroundings(None, namespace)
     around = replace(source, filename=[])
     cluster = load(around, namespace, live=WHAT_LIMITS)
@@ -84,66 +84,66 @@ class _Written(NamedTuple):
     workload: Struct
 
 
-def _applied(source: Source, found: ReadResult, namespace: str | None) -> Application:
+def _applied(source: Source, reading: ReadResult, namespace: str | None) -> Application:
     """The cluster with what the files hold for it, and the manifests that they hold. Raises KschedctlError."""
-    written = _written(found)
-    listed = _pods_of_lists(found)
-    workloads = [*(each.workload for each in written), *(pod for pod in listed.unbound() if not exists(pod))]
+    written = _written(reading)
+    listed = _pods_of_lists(reading)
+    workloads = [*(entry.workload for entry in written), *(pod for pod in listed.unbound() if not exists(pod))]
     pods = (workload for workload in workloads if isinstance(workload, Pod))
     stored = listed.with_changes({_named(pod): pod if exists(pod) else None for pod in pods})
-    around, namespace = surroundings(source, found, namespace)
-    objects = placed(found.objects, stored, namespace)
-    cluster = cluster_of(source, found, objects) if around is None else around.with_objects(objects)
+    around, namespace = surroundings(source, reading, namespace)
+    objects = placed(reading.objects, stored, namespace)
+    cluster = cluster_of(source, reading, objects) if around is None else around.with_objects(objects)
     new = [in_namespace(workload, namespace) for workload in workloads if not exists(workload)]
-    refuse_invalid([each.manifest for each in written if not exists(each.workload)], cluster, namespace)
-    places = {title(in_namespace(each.workload, namespace)): str(each.manifest.place) for each in written}
+    refuse_invalid([entry.manifest for entry in written if not exists(entry.workload)], cluster, namespace)
+    places = {title(in_namespace(entry.workload, namespace)): str(entry.manifest.place) for entry in written}
     return Application(source, cluster, new, places)
 
 
-def _written(found: ReadResult) -> list[_Written]:
+def _written(reading: ReadResult) -> list[_Written]:
     """Raises InputError that names file, document and field."""
-    makers = (m for m in found.manifests if makes_pods(m.document) and not is_not_installed(m.document))
+    makers = (m for m in reading.manifests if makes_pods(m.document) and not is_not_installed(m.document))
     return [_Written(manifest, typed_manifest(manifest)) for manifest in makers]
 
 
-def _pods_of_lists(found: ReadResult) -> PodTable:
+def _pods_of_lists(reading: ReadResult) -> PodTable:
     """The pods that were read as objects alone, those of long lists: of all others there is a manifest."""
-    pods = (m.document["metadata"] for m in found.manifests if makes_pods(m.document) and m.document["kind"] == "Pod")
-    return found.pods.with_changes({key_of(metadata): None for metadata in pods})
+    pods = (m.document["metadata"] for m in reading.manifests if makes_pods(m.document) and m.document["kind"] == "Pod")
+    return reading.pods.with_changes({key_of(metadata): None for metadata in pods})
 
 
-def cluster_of(source: Source, found: ReadResult, objects: Mapping[str, Sequence[Struct]]) -> Cluster:
+def cluster_of(source: Source, reading: ReadResult, objects: Mapping[str, Sequence[Struct]]) -> Cluster:
     """The cluster that files describe, less what is applied to it."""
     return Cluster.of(
         objects,
-        configuration=load_configuration_file(source.config) if source.config else found.configuration,
+        configuration=load_configuration_file(source.config) if source.config else reading.configuration,
         feature_gates=feature_gates(source.feature_gates),
         kube_version=source.kube_version or KUBE_VERSION,
-        origins=found.origins,
-        gaps=found.left_out if source.assume_complete else found.gaps,
+        origins=reading.origins,
+        gaps=reading.left_out if source.assume_complete else reading.gaps,
     )
 
 
-def tell_left_out(found: ReadResult) -> None:
+def tell_left_out(reading: ReadResult) -> None:
     """Say what the files hold that is neither applied nor a part of the cluster."""
-    kinds = ", ".join(f"{number:,} {kind}" for kind, number in found.skipped.items() if kind not in KINDS)
+    kinds = ", ".join(f"{number:,} {kind}" for kind, number in reading.skipped.items() if kind not in KINDS)
     if kinds:
         log.warning("note: left out, as kinds that scheduling does not read and that make no pods here: %s", kinds)
-    _tell_kustomizations(found)
-    tell_hooks(found)
+    _tell_kustomizations(reading)
+    tell_hooks(reading)
 
 
-def _tell_kustomizations(found: ReadResult) -> None:
-    if "Kustomization" in found.skipped:
+def _tell_kustomizations(reading: ReadResult) -> None:
+    if "Kustomization" in reading.skipped:
         log.warning(
             "note: a Kustomization is not built here: its files are taken as they stand, without its patches; "
             "build it with kubectl kustomize, and read that with -f -"
         )
 
 
-def tell_hooks(found: ReadResult) -> None:
+def tell_hooks(reading: ReadResult) -> None:
     """Say which manifests Helm does not create."""
-    hooks = [describe(m.document) for m in found.manifests if makes_pods(m.document) and is_not_installed(m.document)]
+    hooks = [describe(m.document) for m in reading.manifests if makes_pods(m.document) and is_not_installed(m.document)]
     if hooks:
         log.warning("note: %s: %s", NOT_INSTALLED, ", ".join(hooks))
 
@@ -155,8 +155,8 @@ def typed_manifest(manifest: Manifest) -> Struct:
     if not (workload.metadata.name or workload.metadata.generate_name):
         raise place.error("required", "metadata.name")
     check_quantities(_quantities(workload), lambda: place)
-    found: Struct = workload
-    return found
+    stored: Struct = workload
+    return stored
 
 
 def _quantities(workload: Struct) -> Iterator[tuple[str, Resources]]:
@@ -166,7 +166,7 @@ def _quantities(workload: Struct) -> Iterator[tuple[str, Resources]]:
         spec, path = workload.spec.job_template.spec, "spec.jobTemplate.spec"
     template = getattr(spec, "template", None)
     if template is not None:
-        yield from ((f"{path}.template.{field}", found) for field, found in pod_resources(template.spec))
+        yield from ((f"{path}.template.{field}", amounts) for field, amounts in pod_resources(template.spec))
     if isinstance(workload, StatefulSet):
         for index, claim in enumerate(workload.spec.volume_claim_templates):
             yield f"spec.volumeClaimTemplates[{index}].spec.resources.requests", claim.spec.resources.requests
@@ -189,7 +189,7 @@ def key_of(metadata: Json) -> Key:
 def placed(objects: Mapping[str, Sequence[Any]], pods: PodTable, namespace: str | None) -> dict[str, Sequence[Any]]:
     """The objects by kind, and these pods; those of kinds that have namespaces in this one where they name none."""
     others = {
-        kind: some if kind in CLUSTER_SCOPED else [in_namespace(each, namespace) for each in some]
+        kind: some if kind in CLUSTER_SCOPED else [in_namespace(some_object, namespace) for some_object in some]
         for kind, some in objects.items()
         if kind != "Pod"
     }

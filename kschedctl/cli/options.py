@@ -152,10 +152,10 @@ class Source:
             "--as": self.as_user,
             "--request-timeout": self.request_timeout,
         }
-        found = [part for option, value in named.items() if value for part in (option, value)]
+        parts = [part for option, value in named.items() if value for part in (option, value)]
         complete = ["--assume-complete"] * self.assume_complete
         groups = [part for group in self.as_group for part in ("--as-group", group)]
-        return files + ["-R"] * self.recursive + ["--demo"] * self.demo + complete + found + groups
+        return files + ["-R"] * self.recursive + ["--demo"] * self.demo + complete + parts + groups
 
 
 @dataclass(frozen=True)

@@ -20,14 +20,14 @@ MOST_ALIKE = 10
 def find(cluster: Cluster, name: str, namespace: str | None) -> Pod:
     """The pod of this name, in any namespace where none is named. Raises UsageError when it is not just one."""
     if namespace is None:
-        found = [pod for pod in cluster.pods if pod.metadata.name == name]
+        pods = [pod for pod in cluster.pods if pod.metadata.name == name]
     else:
-        found = [pod] if (pod := cluster.pod(namespace, name)) else []
-    if len(found) == 1:
-        return found[0]
-    if found:
-        which = ", ".join(pod.key for pod in found)
-        raise UsageError(f'"{name}" names {len(found)} pods: {which}', hint="say which with namespace/name")
+        pods = [pod] if (pod := cluster.pod(namespace, name)) else []
+    if len(pods) == 1:
+        return pods[0]
+    if pods:
+        which = ", ".join(pod.key for pod in pods)
+        raise UsageError(f'"{name}" names {len(pods)} pods: {which}', hint="say which with namespace/name")
     near = near_names(cluster.pods, namespace, name)
     hint = f"did you mean {' or '.join(near)}?" if near else ""
     raise UsageError(f'pod "{name if namespace is None else f"{namespace}/{name}"}" not found', hint=hint)
@@ -43,9 +43,9 @@ def near_names(pods: Iterable[Pod], namespace: str | None, name: str) -> list[st
         by_name.setdefault(pod.metadata.name, []).append(pod)
     names = [name] if name in by_name else get_close_matches(name, by_name, MOST_ALIKE)
     names += [other for other in by_name if other.startswith(f"{name}-")]
-    found = [pod for other in dict.fromkeys(names) for pod in by_name[other]]
-    found.sort(key=lambda pod: (not is_waiting(pod), pod.metadata.namespace != namespace))
-    return [pod.key for pod in found[:3]]
+    matching = [pod for other in dict.fromkeys(names) for pod in by_name[other]]
+    matching.sort(key=lambda pod: (not is_waiting(pod), pod.metadata.namespace != namespace))
+    return [pod.key for pod in matching[:3]]
 
 
 def pending(cluster: Cluster, scope: Scope) -> list[Pod]:
@@ -64,7 +64,7 @@ def pending(cluster: Cluster, scope: Scope) -> list[Pod]:
 def check_namespace(cluster: Cluster, scope: Scope) -> None:
     """Raises UsageError for a namespace that the cluster does not have, where all of them were read."""
     name = scope.namespace or DEFAULT_NAMESPACE
-    known = [each.metadata.name for each in cluster.namespaces]
+    known = [namespace.metadata.name for namespace in cluster.namespaces]
     if scope.all_namespaces or not known or "Namespace" in cluster.gaps or name in (*known, DEFAULT_NAMESPACE):
         return
     workloads = (cluster.deployments, cluster.replica_sets, cluster.stateful_sets, cluster.daemon_sets, cluster.jobs)

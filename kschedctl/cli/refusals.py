@@ -19,18 +19,18 @@ def refuse_invalid(manifests: Iterable[Manifest], cluster: Cluster, namespace: s
     Of all manifests all faults are told. ``namespace``: where a manifest goes that names none. What has a UID was
     created already and is not for here.
     """
-    told = []
+    errors = []
     for document, place in manifests:
-        found = typed(document, KINDS[str(document["kind"])], place)
-        for refusal in refusals(document, found, cluster, namespace or ""):
-            told.append(at_field(place, refusal.path).error(refusal.message, hint=refusal.hint))
-    raise_all(told)
+        decoded = typed(document, KINDS[str(document["kind"])], place)
+        for refusal in refusals(document, decoded, cluster, namespace or ""):
+            errors.append(at_field(place, refusal.path).error(refusal.message, hint=refusal.hint))
+    raise_all(errors)
 
 
 def refuse_invalid_around(manifests: Iterable[Manifest]) -> None:
     """The same for budgets, classes, claims and autoscalers, of files that describe a cluster too."""
-    told = []
+    errors = []
     for document, place in manifests:
-        found = typed(document, around_pods.KINDS[str(document["kind"])], place)
-        told += [at_field(place, each.path).error(each.message) for each in invalid_around(document, found)]
-    raise_all(told)
+        decoded = typed(document, around_pods.KINDS[str(document["kind"])], place)
+        errors += [at_field(place, denial.path).error(denial.message) for denial in invalid_around(document, decoded)]
+    raise_all(errors)

@@ -110,11 +110,11 @@ def _from_snapshot(source: Source, path: str) -> Cluster:
 
     cluster, left_out = read_archive(path), dict[str, Gap]()
     if source.filename:
-        found = read(source.filename, recursive=source.recursive)
-        tell_read(found)
-        left_out = dict(found.left_out)
-        gaps = {kind: gap for kind, gap in cluster.gaps.items() if kind in found.gaps} | left_out
-        cluster = replace(cluster.with_objects(found.objects), origins=found.origins, gaps=gaps)
+        reading = read(source.filename, recursive=source.recursive)
+        tell_read(reading)
+        left_out = dict(reading.left_out)
+        gaps = {kind: gap for kind, gap in cluster.gaps.items() if kind in reading.gaps} | left_out
+        cluster = replace(cluster.with_objects(reading.objects), origins=reading.origins, gaps=gaps)
     return replace(
         cluster,
         configuration=load_configuration_file(source.config) if source.config else cluster.configuration,
@@ -128,17 +128,17 @@ def _from_snapshot(source: Source, path: str) -> Cluster:
 def from_files(source: Source) -> tuple[Cluster, ReadResult]:
     """The cluster that files describe, and all that they hold. Raises KschedctlError."""
     embedded = [str(file) for file in demo.files()] if source.demo else []
-    found = read([*embedded, *source.filename], recursive=source.recursive)
-    tell_read(found)
+    reading = read([*embedded, *source.filename], recursive=source.recursive)
+    tell_read(reading)
     cluster = Cluster.of(
-        found.objects,
-        configuration=load_configuration_file(source.config) if source.config else found.configuration,
+        reading.objects,
+        configuration=load_configuration_file(source.config) if source.config else reading.configuration,
         feature_gates=feature_gates(source.feature_gates),
         kube_version=source.kube_version or KUBE_VERSION,
-        origins=found.origins,
-        gaps=found.left_out if source.assume_complete or source.demo else found.gaps,
+        origins=reading.origins,
+        gaps=reading.left_out if source.assume_complete or source.demo else reading.gaps,
     )
-    return cluster, found
+    return cluster, reading
 
 
 def in_context(scope: Scope, source: Source, cluster: Cluster) -> Scope:
@@ -165,16 +165,16 @@ def tell(cluster: Cluster) -> None:
         log.warning("note: while the cluster was read these changed and are taken in as they are now: %s", counts)
 
 
-def tell_read(found: ReadResult) -> None:
+def tell_read(reading: ReadResult) -> None:
     """Say what should be known of what was read from files."""
-    for warning in found.warnings:
+    for warning in reading.warnings:
         log.warning("warning: %s", warning)
-    log.info("read %s", ", ".join(f"{len(objects):,} {kind}" for kind, objects in found.objects.items()) or "nothing")
-    if found.skipped:
-        counts = ", ".join(f"{number:,} {kind}" for kind, number in found.skipped.items())
+    log.info("read %s", ", ".join(f"{len(objects):,} {kind}" for kind, objects in reading.objects.items()) or "nothing")
+    if reading.skipped:
+        counts = ", ".join(f"{number:,} {kind}" for kind, number in reading.skipped.items())
         log.info("skipped what scheduling does not read: %s", counts)
-    if found.skipped_files:
-        log.info("skipped %s files that are neither JSON nor YAML", f"{found.skipped_files:,}")
+    if reading.skipped_files:
+        log.info("skipped %s files that are neither JSON nor YAML", f"{reading.skipped_files:,}")
 
 
 def lone_pod(cluster: Cluster) -> Pod | None:
@@ -189,7 +189,7 @@ def lone_pod(cluster: Cluster) -> Pod | None:
         file = files.get(("Pod", pod.metadata.namespace, pod.metadata.name))
         if file is not None and file not in with_nodes:
             pods.setdefault(file, []).append(pod)
-    alone = [found[0] for found in pods.values() if len(found) == 1 and not found[0].spec.node_name]
+    alone = [homonyms[0] for homonyms in pods.values() if len(homonyms) == 1 and not homonyms[0].spec.node_name]
     return alone[0] if len(alone) == 1 else None
 
 

@@ -35,8 +35,8 @@ def named(inquiry: Inquiry, words: Sequence[str], scope: Scope, source: Source) 
     Raises KschedctlError.
     """
     home = in_context(scope, source, inquiry.cluster).namespace or DEFAULT_NAMESPACE
-    found = (_meant(inquiry, reference, scope, home) for reference in references(words))
-    return stand_ins(inquiry, list({_key(subject): subject for subject in found}.values()))
+    subjects = (_meant(inquiry, reference, scope, home) for reference in references(words))
+    return stand_ins(inquiry, list({_key(subject): subject for subject in subjects}.values()))
 
 
 def of_files(inquiry: Inquiry, scope: Scope) -> list[AskedPod] | None:
@@ -55,11 +55,11 @@ def of_files(inquiry: Inquiry, scope: Scope) -> list[AskedPod] | None:
     for kind, namespace, name in map(_key, subjects) if scope.namespace else ():
         if namespace != scope.namespace:
             raise UsageError(f'{kind} {name}: the manifest says namespace "{namespace}", not "{scope.namespace}"')
-    found = stand_ins(inquiry, subjects) if subjects else []
+    chosen = stand_ins(inquiry, subjects) if subjects else []
     if scope.selector:
         selector = parse_selector(scope.selector)
-        found = [each for each in found if selector.matches(each.pod.metadata.labels)]
-    return found or None
+        chosen = [asked_pod for asked_pod in chosen if selector.matches(asked_pod.pod.metadata.labels)]
+    return chosen or None
 
 
 def without_pods(inquiry: Inquiry, scope: Scope) -> list[Owner]:
@@ -76,22 +76,24 @@ def stand_ins(inquiry: Inquiry, subjects: Sequence[Subject]) -> list[AskedPod]:
         refuse_invalid([inquiry.written[key] for key in manifests], inquiry.cluster, inquiry.namespace)
         scheduler = inquiry.scheduler
         made = dict(zip(manifests, created(scheduler, [inquiry.manifests[k] for k in manifests]), strict=True))
-        found = []
+        chosen = []
         for subject in subjects:
             if isinstance(subject, Pod):
-                found.append(AskedPod(scheduler, scheduler.view.stored(subject)))
+                chosen.append(AskedPod(scheduler, scheduler.view.stored(subject)))
             elif subject in made:
-                found.append(made[subject])
+                chosen.append(made[subject])
             else:
-                found += _of_stored(inquiry, subject)
-    return [_asking(each, inquiry.scheduler_name) for each in found]
+                chosen += _of_stored(inquiry, subject)
+    return [_asking(asked_pod, inquiry.scheduler_name) for asked_pod in chosen]
 
 
-def _asking(found: AskedPod, scheduler_name: str | None) -> AskedPod:
+def _asking(asked_pod: AskedPod, scheduler_name: str | None) -> AskedPod:
     """The same for a pod that is not in the cluster."""
-    if scheduler_name is None or found.pod.spec.node_name:
-        return found
-    return found._replace(pod=replace(found.pod, spec=replace(found.pod.spec, scheduler_name=scheduler_name)))
+    if scheduler_name is None or asked_pod.pod.spec.node_name:
+        return asked_pod
+    return asked_pod._replace(
+        pod=replace(asked_pod.pod, spec=replace(asked_pod.pod.spec, scheduler_name=scheduler_name))
+    )
 
 
 def _of_stored(inquiry: Inquiry, owner: Owner) -> list[AskedPod]:
@@ -119,9 +121,9 @@ def _key(subject: Subject) -> Owner:
 
 
 def _pod(cluster: Cluster, key: Owner) -> Pod:
-    found = cluster.pod(key.namespace, key.name)
-    assert found is not None
-    return found
+    pod = cluster.pod(key.namespace, key.name)
+    assert pod is not None
+    return pod
 
 
 def _meant(inquiry: Inquiry, reference: Reference, scope: Scope, home: str) -> Subject:
@@ -156,7 +158,7 @@ def _meant(inquiry: Inquiry, reference: Reference, scope: Scope, home: str) -> S
 def _about_service(cluster: Cluster, namespace: str, name: str) -> UsageError:
     """Its pods are chosen by labels, where it is known."""
     kinds = "pods and what makes them: deploy/NAME, sts/NAME, ds/NAME, rs/NAME, job/NAME, cronjob/NAME"
-    found = [s for s in cluster.services if (s.metadata.namespace, s.metadata.name) == (namespace, name)]
-    labels = ",".join(f"{key}={value}" for key, value in found[0].spec.selector.items()) if found else ""
+    services = [s for s in cluster.services if (s.metadata.namespace, s.metadata.name) == (namespace, name)]
+    labels = ",".join(f"{key}={value}" for key, value in services[0].spec.selector.items()) if services else ""
     hint = f"its pending pods: -n {namespace} -l {labels}" if labels else f"asked about are {kinds}"
     return UsageError(f'"svc/{name}" is a Service, not a pod', hint=hint)

@@ -63,23 +63,23 @@ def about_findings(source: Source, *sections: Section) -> Commands:
     for section in sections:
         if isinstance(section, PackingSection):
             commands[section.name] = again(source, "packing", "--nodes", "0")
-        for found in section.findings:
-            command, *arguments = HELPING.get(found.rule, ("",))
-            object_ = () if arguments or command in OF_ALL else _object(found, section)
+        for finding in section.findings:
+            command, *arguments = HELPING.get(finding.rule, ("",))
+            object_ = () if arguments or command in OF_ALL else _object(finding, section)
             if command and (arguments or object_ or command in OF_ALL):
-                commands[found.fingerprint] = again(source, command, *object_, arguments)
+                commands[finding.fingerprint] = again(source, command, *object_, arguments)
     return commands
 
 
-def _object(found: Finding, section: Section) -> tuple[str, ...]:
+def _object(finding: Finding, section: Section) -> tuple[str, ...]:
     """The pod or node of a finding to look at; of a workload the pod that waits, of a pool the first node to go."""
     if isinstance(section, CreationSection):
-        return _workload(found.object)
-    kind, _, name = found.object.partition(" ")
+        return _workload(finding.object)
+    kind, _, name = finding.object.partition(" ")
     if isinstance(section, PrioritiesSection):
-        names = [each.pods[0] for each in section.starving if each.workload == found.object]
+        names = [starving.pods[0] for starving in section.starving if starving.workload == finding.object]
     elif isinstance(section, PackingSection):
-        names = [each.node for each in section.emptied if each.pool == (name if kind == "Pool" else "")]
+        names = [emptied.node for emptied in section.emptied if emptied.pool == (name if kind == "Pool" else "")]
     else:
         names = [name] if kind == "Pod" else []
     return tuple(names[:1])
@@ -111,8 +111,8 @@ def about_pending(source: Source, report: PendingPods, options: Iterable[str] = 
     """To look at the first pod of each group, and at workloads that lack pods; where none is pending, elsewhere."""
     options = list(options)
     lacking = {
-        each.workload: again(source, "explain", *_workload(each.workload), options=options)
-        for each in report.not_created
+        not_created.workload: again(source, "explain", *_workload(not_created.workload), options=options)
+        for not_created in report.not_created
     }
     groups = {group.pods[0]: again(source, "explain", group.pods[0], options) for group in report.groups}
     if groups:

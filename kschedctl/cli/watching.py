@@ -48,8 +48,8 @@ def followed(source: Source, namespace: str | None, live: LiveKinds = NOTHING_MO
     from kschedctl.sources.live.follow import Follower  # noqa: PLC0415 - only live clusters need the client
     from kschedctl.sources.live.reading import read_live  # noqa: PLC0415
 
-    found = connection(source)
-    follower = Follower(found.server, read_live(found, wishes(source, namespace, live=live)))
+    connected = connection(source)
+    follower = Follower(connected.server, read_live(connected, wishes(source, namespace, live=live)))
     tell(follower.reading.cluster())
     yield from follower.clusters()
 
@@ -67,9 +67,9 @@ def _verdict(answer: Answer) -> object:
     return answer.content()
 
 
-def _lacking(found: NotCreated | None) -> object:
+def _lacking(lacking: NotCreated | None) -> object:
     """How many pods could not be created."""
-    return found and (found.workload, found.wanted, found.there, found.past)
+    return lacking and (lacking.workload, lacking.wanted, lacking.there, lacking.past)
 
 
 def _print(answer: Answer, again: bool) -> None:

@@ -45,7 +45,7 @@ def _one(document: Document) -> tuple[Sequence[str], Rows]:
         case Explanation():
             header, rows = _NODES, _explanation(document)
         case Explanations():
-            header, rows = _NODES, (row for each in document.explanations for row in _explanation(each))
+            header, rows = _NODES, (row for explanation in document.explanations for row in _explanation(explanation))
         case PendingPods():
             header, rows = ("pod", "verdict", "cause"), _pending(document)
         case SimulationReport():

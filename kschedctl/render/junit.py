@@ -15,9 +15,9 @@ def to_junit(report: Findings) -> str:
     named = {"name": f"kschedctl {report.command}"}
     root = ElementTree.Element("testsuites", _counts(tests) | named)
     for file in dict.fromkeys(finding.file for finding in report.findings):
-        found = [finding for finding in report.findings if finding.file == file]
-        suite = ElementTree.SubElement(root, "testsuite", _counts(found) | {"name": printable(file) or "cluster"})
-        for finding in found:
+        findings = [finding for finding in report.findings if finding.file == file]
+        suite = ElementTree.SubElement(root, "testsuite", _counts(findings) | {"name": printable(file) or "cluster"})
+        for finding in findings:
             _case(suite, finding)
     if not report.findings:
         suite = ElementTree.SubElement(root, "testsuite", _counts(tests) | named)

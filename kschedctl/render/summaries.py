@@ -91,11 +91,13 @@ def _cause(cause: Cause) -> ShortCause:
     return ShortCause(cause.reason, cause.nodes, cause.plugin, cause.within, cause.nearest, cause.fact)
 
 
-def _elimination(found: Elimination) -> ShortCause:
-    closest = found.nearest
+def _elimination(elimination: Elimination) -> ShortCause:
+    closest = elimination.nearest
     if closest is None:
-        return ShortCause(found.reason, found.nodes, found.plugin)
-    return ShortCause(found.reason, found.nodes, found.plugin, closest=closest.node, fact=closest.fact)
+        return ShortCause(elimination.reason, elimination.nodes, elimination.plugin)
+    return ShortCause(
+        elimination.reason, elimination.nodes, elimination.plugin, closest=closest.node, fact=closest.fact
+    )
 
 
 def _nodes(group: NodeGroup) -> ShortNodes:
@@ -115,7 +117,10 @@ def _fix(remedy: Remedy, clears: int = 0) -> ShortFix:
 
 
 def _of_explanations(report: Explanations, base: Summary) -> Summary:
-    pods = tuple(ShortPods(1, each.pod, each.stands_for, each.headline) for each in report.explanations)
+    pods = tuple(
+        ShortPods(1, explanation.pod, explanation.stands_for, explanation.headline)
+        for explanation in report.explanations
+    )
     return replace(base, subject=f"{len(pods)} pods", pods=pods, figures={"pods": len(pods)})
 
 
@@ -124,7 +129,9 @@ def _of_pending(report: PendingPods, base: Summary) -> Summary:
         workload = group.workloads[0] if group.workloads else ""
         return ShortPods(len(group.pods), group.pods[0], workload, f"{group.verdict}: {group.cause}")
 
-    uncreated = tuple(ShortPods(each.missing or 0, "", each.workload, each.headline) for each in report.not_created)
+    uncreated = tuple(
+        ShortPods(lacking.missing or 0, "", lacking.workload, lacking.headline) for lacking in report.not_created
+    )
     figures = {"pending": sum(len(group.pods) for group in report.groups), "causes": len(report.groups)}
     return replace(base, subject=report.scope, pods=(*uncreated, *map(short, report.groups)), figures=figures)
 
@@ -138,7 +145,9 @@ def _of_many_remedies(report: RemediesOfMany, base: Summary) -> Summary:
     def fix(chosen: ChosenRemedy) -> ShortFix:
         return _fix(chosen.remedy, len(chosen.clears))
 
-    left = tuple(ShortPods(len(each.pods), each.pods[0], each.workload, each.message) for each in report.left)
+    left = tuple(
+        ShortPods(len(helpless.pods), helpless.pods[0], helpless.workload, helpless.message) for helpless in report.left
+    )
     figures = {"waiting": report.waiting, "cleared": report.cleared}
     return replace(base, subject=report.scope, fixes=tuple(map(fix, report.chosen)), pods=left, figures=figures)
 

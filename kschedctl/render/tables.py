@@ -111,15 +111,15 @@ def to_rows(struct: type[Document], rows: Sequence[Document]) -> tuple[Sequence[
     """Header and rows for CSV: the same columns, and values as they are."""
     columns = columns_of(struct)
     header = tuple(column.csv or column.name for column in columns.values())
-    return header, ([_plain(getattr(each, name), column) for name, column in columns.items()] for each in rows)
+    return header, ([_plain(getattr(row, name), column) for name, column in columns.items()] for row in rows)
 
 
 @cache
 def columns_of(struct: type[Document]) -> dict[str, Column]:
     """Field -> its column, from the left to the right; fields without one are not there."""
     hints = get_type_hints(struct, include_extras=True)
-    found = {name: _named(name, *get_args(hint)) for name, hint in hints.items() if get_origin(hint) is Annotated}
-    return dict(sorted(found.items(), key=lambda item: item[1].place))
+    columns = {name: _named(name, *get_args(hint)) for name, hint in hints.items() if get_origin(hint) is Annotated}
+    return dict(sorted(columns.items(), key=lambda item: item[1].place))
 
 
 def _named(field: str, of_type: object, column: Column) -> Column:

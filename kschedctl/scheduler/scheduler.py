@@ -95,7 +95,7 @@ class Framework:
         if all(extender.call is None for extender in self.extenders):
             return self
         other = self._copy()
-        other.extenders = tuple(HTTPExtender(each.settings, each.document) for each in self.extenders)
+        other.extenders = tuple(HTTPExtender(extender.settings, extender.document) for extender in self.extenders)
         return other
 
     def _copy(self) -> Framework:
@@ -106,11 +106,11 @@ class Framework:
 
     def at(self, point: str) -> list[Plugin]:
         """The plugins of an extension point in order; not to be changed."""
-        found = self._at.get(point)
-        if found is None:
+        plugins = self._at.get(point)
+        if plugins is None:
             named = self.profile.plugins[point]
-            found = self._at[point] = [self.plugins[name] for name in named if name in self.plugins]
-        return found
+            plugins = self._at[point] = [self.plugins[name] for name in named if name in self.plugins]
+        return plugins
 
     @property
     def refusing_plugins(self) -> tuple[Plugin, ...]:

@@ -32,10 +32,10 @@ class ChangedNodes(NodeColumns):
 
     @cached_property
     def objects(self) -> tuple[Node, ...]:
-        found = [*self._of.objects, *(None,) * self._more]
+        nodes = [*self._of.objects, *(None,) * self._more]
         for row, node in self._new.items():
-            found[row] = node
-        return tuple(node for node in found if node is not None)
+            nodes[row] = node
+        return tuple(node for node in nodes if node is not None)
 
     @cached_property
     def names(self) -> tuple[str, ...]:
@@ -47,10 +47,10 @@ class ChangedNodes(NodeColumns):
 
     @cached_property
     def unschedulable(self) -> Bools:
-        found = np.append(self._of.unschedulable, np.zeros(self._more, np.bool_))
+        unschedulable = np.append(self._of.unschedulable, np.zeros(self._more, np.bool_))
         for row, node in self._new.items():
-            found[row] = node.spec.unschedulable
-        return found
+            unschedulable[row] = node.spec.unschedulable
+        return unschedulable
 
     @cached_property
     def taint_sets(self) -> tuple[list[tuple[Taint, ...]], Ints]:
@@ -78,7 +78,7 @@ class ChangedNodes(NodeColumns):
     def _replaced(self, values: Sequence[T], codes: Ints, own: Mapping[Row, T]) -> tuple[list[T], Ints]:
         """Distinct values, and which of them each node has, where these nodes have others; new values come last."""
         known = {value: code for code, value in enumerate(values)}
-        found = np.append(codes, np.zeros(self._more, codes.dtype))
+        extended = np.append(codes, np.zeros(self._more, codes.dtype))
         for row, value in own.items():
-            found[row] = known.setdefault(value, len(known))
-        return list(known), found
+            extended[row] = known.setdefault(value, len(known))
+        return list(known), extended

@@ -62,13 +62,13 @@ class Delta:
         >>> some.differing(more, 4).tolist()
         [False, True, True, False]
         """
-        found: npt.NDArray[np.bool_] = np.bincount(self.node, minlength=nodes) != np.bincount(
+        differing: npt.NDArray[np.bool_] = np.bincount(self.node, minlength=nodes) != np.bincount(
             other.node, minlength=nodes
         )
-        mine, others = ~found[self.node], ~found[other.node]
+        mine, others = ~differing[self.node], ~differing[other.node]
         unlike = (self.info[mine] != other.info[others]) | (self.sign[mine] != other.sign[others])
-        found[self.node[mine][unlike]] = True
-        return found
+        differing[self.node[mine][unlike]] = True
+        return differing
 
     def then(self, later: Delta) -> Delta:
         """These changes followed by others."""

@@ -59,8 +59,8 @@ class Demands:
 
     def offered_by(self, nodes: Sequence[Node]) -> Amounts:
         """(K, R): what nodes that are none of these offer of the resources that are known. Raises InputError."""
-        found = map(offered, nodes)
-        return self.matrix([{name: each[name] for name in each if name in self.resources} for each in found])
+        offers = map(offered, nodes)
+        return self.matrix([{name: offer[name] for name in offer if name in self.resources} for offer in offers])
 
     @property
     def _distinct(self) -> list[PodInfo]:
@@ -69,13 +69,13 @@ class Demands:
     @cached_property
     def _offers(self) -> list[dict[str, int]]:
         known: dict[tuple[tuple[str, object], ...], dict[str, int]] = {}
-        found = []
+        offers = []
         for node in self._nodes.objects:  # machines of a kind offer the same
             key = tuple(node.status.allocatable.items())
             if key not in known:
                 known[key] = offered(node)
-            found.append(known[key])
-        return found
+            offers.append(known[key])
+        return offers
 
 
 def offered(node: Node) -> dict[str, int]:

@@ -145,7 +145,7 @@ class Fork:
         if held_back is None:
             return np.zeros(len(self.snapshot.nominations[1]), np.bool_)
         positions = self.snapshot.nominations[1].tolist()
-        infos = (pods.infos[pods.info[each]].of(self.stored(pods.objects[each])) for each in positions)
+        infos = (pods.infos[pods.info[position]].of(self.stored(pods.objects[position])) for position in positions)
         return np.fromiter((held_back(info, self) for info in infos), np.bool_, len(positions))
 
     @cached_property
@@ -252,7 +252,7 @@ class Fork:
         self.node = np.append(self.node, np.full(count, -1, np.int32))
         self.absent = None if self.absent is None else np.append(self.absent, np.zeros(count, np.bool_))
         self._by_node = None
-        return [Position(each) for each in range(known, known + count)]
+        return [Position(number) for number in range(known, known + count)]
 
     def renamed(self, position: Position, pod: Pod) -> Pod:
         """The pod of that position; a clone under a name and a UID of its own, where it has to be told from others."""
@@ -343,18 +343,18 @@ class Fork:
 
     def nominated_against(self, info: PodInfo) -> Delta:
         """The same for a pod that must yield to all of them but itself."""
-        found = self.nominated_from(info.priority)
-        if not found:
-            return found
+        delta = self.nominated_from(info.priority)
+        if not delta:
+            return delta
         rows, positions = self.nominations
         position = self.pods.position(info.pod.key)
         if position is not None and same_pod(self.pods.objects[position], info.pod):
-            return self.nominated_besides(position, info.priority) if position in positions else found
+            return self.nominated_besides(position, info.priority) if position in positions else delta
         itself = [
             i for i, p in enumerate(positions.tolist()) if same_pod(self.renamed(p, self.pods.objects[p]), info.pod)
         ]
         if not itself:
-            return found
+            return delta
         infos, others = self.pods.info[positions], np.ones(len(positions), np.bool_)
         others[itself] = False
         others &= (self.node[positions] < 0) & (self.pods.priority[infos] >= info.priority)

@@ -29,8 +29,8 @@ class Indexes:
             if all(map(is_, known, read)):
                 if place:
                     versions.insert(0, versions.pop(place))
-                found: V = value
-                return found
+                held: V = value
+                return held
         made = make()
         versions.insert(0, (read, made))
         del versions[VERSIONS_KEPT:]
@@ -76,8 +76,8 @@ class ClusterObjects:
     def of(self, kind: str) -> tuple[Any, ...]:
         """The objects of a kind as they are now."""
         cluster = self.cluster if kind in self._replaced else self._cluster
-        found: tuple[Any, ...] = getattr(cluster, FIELDS[kind])
-        return found
+        kind_objects: tuple[Any, ...] = getattr(cluster, FIELDS[kind])
+        return kind_objects
 
     def index(self, key: Hashable, make: Callable[..., V], *kinds: str, of: tuple[object, ...] = ()) -> V:
         """``make`` of the objects of these kinds, kept while they are the same; ``of``: of what else it was made."""
@@ -86,21 +86,21 @@ class ClusterObjects:
 
     def follow(self, key: Hashable, make: Callable[[], F], *kinds: str) -> F:
         """What ``make`` derives from the objects as they are now, told of what replaces one of these kinds."""
-        found: F | None = self._followers.get(key)
-        if found is None:
-            found = self._followers[key] = make()
+        follower: F | None = self._followers.get(key)
+        if follower is None:
+            follower = self._followers[key] = make()
             for kind in kinds:
-                self._told.setdefault(kind, []).append(found)
-        return found
+                self._told.setdefault(kind, []).append(follower)
+        return follower
 
     def replace(self, objects: Mapping[str, Sequence[Struct]]) -> None:
         """Put these objects in the place of those of their kind and name; those that are new are added."""
-        for kind, found in objects.items():
-            self._replaced.setdefault(kind, []).extend(found)
-            self.replaced += len(found)
+        for kind, replacements in objects.items():
+            self._replaced.setdefault(kind, []).extend(replacements)
+            self.replaced += len(replacements)
             for follower in self._told.get(kind, ()):
-                for each in found:
-                    follower.replaced(each)
+                for replacement in replacements:
+                    follower.replaced(replacement)
 
     def fork(self) -> ClusterObjects:
         """The same objects, which can be replaced without an effect on these."""

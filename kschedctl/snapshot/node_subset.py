@@ -60,9 +60,9 @@ class NodeSubset(NodeColumns):
     @cached_property
     def _row_of(self) -> Ints:
         """Row of the other columns -> row of these, -1 for none."""
-        found = np.full(len(self._of), -1, np.int32)
-        found[self._rows] = np.arange(len(self._rows))
-        return found
+        row_of = np.full(len(self._of), -1, np.int32)
+        row_of[self._rows] = np.arange(len(self._rows))
+        return row_of
 
     def label(self, key: str) -> LabelColumn:
         if key not in self._labels:

@@ -145,12 +145,12 @@ class NodeColumns(ABC):
         """
         first, group = self._grouping(keys)
         any_other = "".join(names) + "?"  # longer than each
-        found = np.array([function(self.objects[row].metadata.labels, any_other) for row in first.tolist()], dtype)[
+        answers = np.array([function(self.objects[row].metadata.labels, any_other) for row in first.tolist()], dtype)[
             group
         ]
         for row in [self.index[name] for name in (*names, "") if name in self.index]:
-            found[row] = function(self.objects[row].metadata.labels, self.names[row])
-        return found
+            answers[row] = function(self.objects[row].metadata.labels, self.names[row])
+        return answers
 
     def _grouping(self, keys: frozenset[str]) -> tuple[Ints, Ints]:
         """Nodes grouped by the labels: the first row of each group, and the group of each node."""
@@ -196,17 +196,17 @@ class AllNodes(NodeColumns):
 
     def _held(self, wanted: set[str] | None) -> dict[str, ImageState | None]:
         """The images that nodes hold, of all or of those that are wanted."""
-        found: dict[str, tuple[list[int], list[int]]] = {}
+        sizes_by_image: dict[str, tuple[list[int], list[int]]] = {}
         for row in self._by_name:
             for image in self.objects[row].status.images:
                 for name in image.names if wanted is None else wanted.intersection(image.names):
-                    rows, sizes = found.setdefault(name, ([], []))
+                    rows, sizes = sizes_by_image.setdefault(name, ([], []))
                     if not rows or rows[-1] != row:
                         rows.append(row)
                         sizes.append(image.size_bytes)
         return {
             name: ImageState(np.array(rows, np.int32), np.array(sizes, np.int64))
-            for name, (rows, sizes) in found.items()
+            for name, (rows, sizes) in sizes_by_image.items()
         }
 
     @cached_property
@@ -217,8 +217,8 @@ class AllNodes(NodeColumns):
     def label(self, key: str) -> LabelColumn:
         if key not in self._labels:
             known: dict[str, int] = {}
-            found = (node.metadata.labels.get(key) for node in self.objects)
-            codes = [-1 if value is None else known.setdefault(value, len(known)) for value in found]
+            labels = (node.metadata.labels.get(key) for node in self.objects)
+            codes = [-1 if value is None else known.setdefault(value, len(known)) for value in labels]
             self._labels[key] = LabelColumn(np.array(codes, np.int32), tuple(known))
         return self._labels[key]
 

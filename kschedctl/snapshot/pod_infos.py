@@ -135,11 +135,11 @@ class PodInfos:
     @cached_property
     def _sets_with(self) -> dict[tuple[str, str, str], list[int]]:
         """Namespace, label and value -> the distinct label sets that have it; under the empty label all of them."""
-        found: dict[tuple[str, str, str], list[int]] = {}
+        numbers: dict[tuple[str, str, str], list[int]] = {}
         for number, (namespace, labels) in enumerate(self._label_sets[0]):
             for key, value in (*labels.items(), ("", "")):
-                found.setdefault((namespace, key, value), []).append(number)
-        return found
+                numbers.setdefault((namespace, key, value), []).append(number)
+        return numbers
 
 
 def _request_parts(pod: Pod) -> tuple[object, ...]:

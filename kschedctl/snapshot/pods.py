@@ -86,8 +86,8 @@ class PodColumns:
     def index(self) -> dict[str, Position]:
         """Position by ``namespace/name``."""
         keys = self.objects.table.keys()
-        found = {keys[row]: position for position, row in enumerate(self.objects.rows.tolist())}
-        return cast(dict[str, Position], found)
+        positions = {keys[row]: position for position, row in enumerate(self.objects.rows.tolist())}
+        return cast(dict[str, Position], positions)
 
     def position(self, key: str) -> Position | None:
         """That of ``namespace/name``, found without the ``index`` of all; of pods of one name that of the first."""
@@ -95,8 +95,8 @@ class PodColumns:
         row = self.objects.table.row(namespace, name)
         if row is None:
             return None
-        found = int(np.searchsorted(self.objects.rows[: len(self.objects.table)], row))
-        return Position(found)
+        stored = int(np.searchsorted(self.objects.rows[: len(self.objects.table)], row))
+        return Position(stored)
 
     @cached_property
     def start(self) -> npt.NDArray[np.int64]:

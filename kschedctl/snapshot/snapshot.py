@@ -90,7 +90,7 @@ class Snapshot:
         """Of a cluster, with its pods on these rows (P,), less some nodes (N,); the others keep their order."""
         kept = np.flatnonzero(~gone)
         nodes = NodeSubset(self.nodes, kept)
-        left = tuple(each for each in cluster.nodes if each.metadata.name in nodes.index)
+        left = tuple(node_left for node_left in cluster.nodes if node_left.metadata.name in nodes.index)
         row = np.full(len(self.nodes) + 1, -1, np.int32)  # the last one is that of pods without a node
         row[kept] = np.arange(len(kept))
         return dataclasses.replace(
@@ -99,7 +99,7 @@ class Snapshot:
             nodes=nodes,
             node=row[node],
             kept=kept if self.kept is None else self.kept[kept],
-            resized={int(row[at]): found for at, found in self.resized.items() if row[at] >= 0},
+            resized={int(row[at]): resized_node for at, resized_node in self.resized.items() if row[at] >= 0},
         )
 
     def changed(
@@ -116,7 +116,7 @@ class Snapshot:
         return dataclasses.replace(
             self,
             cluster=cluster,
-            nodes=ChangedNodes(self.nodes, nodes, [each for _, each in more]),
+            nodes=ChangedNodes(self.nodes, nodes, [added for _, added in more]),
             node=node,
             kept=np.append(rows, rows[[like for like, _ in more]]),
             resized={**self.resized, **dict(self._resized(more))},
@@ -133,10 +133,10 @@ class Snapshot:
         """(N, R): what each node offers; millicores, bytes or units."""
         if self.kept is None:
             return self.demands.allocatable
-        found = self.demands.allocatable[self.kept]
+        allocatable = self.demands.allocatable[self.kept]
         if self.resized:
-            found[list(self.resized)] = self.demands.offered_by(list(self.resized.values()))
-        return found
+            allocatable[list(self.resized)] = self.demands.offered_by(list(self.resized.values()))
+        return allocatable
 
     @cached_property
     def namespace_labels(self) -> dict[str, Mapping[str, str]]:

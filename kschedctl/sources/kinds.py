@@ -33,7 +33,7 @@ def items_decoder(kind: str) -> msgspec.json.Decoder[Any]:
     item = (
         item_type(kind)
         if kind
-        else reduce(or_, (item_type(each.name) for each in KINDS.values() if each.kind == each.name))
+        else reduce(or_, (item_type(api_kind.name) for api_kind in KINDS.values() if api_kind.kind == api_kind.name))
     )
     items: Any = GenericAlias(list, item)
     return json_decoder(items)

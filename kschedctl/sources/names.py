@@ -109,8 +109,8 @@ def _of_table(pods: _Pods) -> Iterator[Name]:
 
 def _read(path: str) -> bytes:
     with open(path, "rb") as file:
-        found = os.fstat(file.fileno())
-        if not stat.S_ISREG(found.st_mode) or found.st_size > LARGEST:
+        status = os.fstat(file.fileno())
+        if not stat.S_ISREG(status.st_mode) or status.st_size > LARGEST:
             return b""
         packed = path.endswith(".gz")
         return gzip.GzipFile(fileobj=file).read(LARGEST) if packed else file.read()

@@ -63,19 +63,19 @@ def write_file(path: str, parts: Iterable[bytes], *, private: bool = False) -> N
 def _target(path: str) -> tuple[str, os.stat_result | None]:
     """The file that the path leads to, and what it is if it is there. Raises InputError."""
     try:
-        found = os.stat(path)
+        status = os.stat(path)
     except FileNotFoundError:
-        found = None
+        status = None
     except (OSError, ValueError) as error:  # ValueError: a NUL in the path
         raise _failure(path, error) from None
     target = os.path.realpath(path)
     folder = os.path.dirname(target)
-    problem = _problem_of_new(path, folder) if found is None else _problem_of(found, target)
+    problem = _problem_of_new(path, folder) if status is None else _problem_of(status, target)
     if not problem and not os.access(folder, os.W_OK | os.X_OK):
         problem = "permission denied in its folder"
     if problem:
         raise InputError(f"cannot be written: {problem}", where=path)
-    return target, found
+    return target, status
 
 
 def _problem_of_new(path: str, folder: str) -> str:
@@ -84,10 +84,10 @@ def _problem_of_new(path: str, folder: str) -> str:
     return "" if os.path.isdir(folder) else "no such folder"
 
 
-def _problem_of(found: os.stat_result, target: str) -> str:
-    if stat.S_ISDIR(found.st_mode):
+def _problem_of(status: os.stat_result, target: str) -> str:
+    if stat.S_ISDIR(status.st_mode):
         return "a folder"
-    if not stat.S_ISREG(found.st_mode):
+    if not stat.S_ISREG(status.st_mode):
         return "no regular file (- writes to standard output)"
     return "" if os.access(target, os.W_OK) else "permission denied"
 

@@ -88,9 +88,9 @@ class _Told(NamedTuple):
     @classmethod
     def of(cls, conditions: Sequence[Condition], pieces: int) -> _Told:
         """Where some condition has no time, nobody knows whose the others are."""
-        types = [each.type for each in conditions] if pieces == 2 * len(conditions) + 1 else []
+        types = [condition.type for condition in conditions] if pieces == 2 * len(conditions) + 1 else []
         places = [2 * types.index(kind) + 1 if kind in types else 0 for kind in ("PodScheduled", "DisruptionTarget")]
-        refusal = next((each.message for each in conditions if each.type == "PodScheduled"), "")
+        refusal = next((condition.message for condition in conditions if condition.type == "PodScheduled"), "")
         return cls(refusal[:MOST_CHARACTERS], *places)
 
 
@@ -183,10 +183,10 @@ class PodItems:
     ) -> PodSpec:
         """The spec of an item. Raises InputError, msgspec.ValidationError."""
         if key not in self._specs:
-            found = replace(common, **self._undecoded(PodSpec, item, _SPEC))
+            pod_spec = replace(common, **self._undecoded(PodSpec, item, _SPEC))
             if where is not None:
-                check_quantities(pod_resources(found), where)
-            self._specs[key] = found
+                check_quantities(pod_resources(pod_spec), where)
+            self._specs[key] = pod_spec
         return self._specs[key]
 
     def _undecoded(self, struct: type[Struct], part: object, names: Iterable[str]) -> dict[str, object]:

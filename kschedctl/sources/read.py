@@ -57,24 +57,24 @@ def read(paths: Sequence[str], *, recursive: bool = False, stdin: BinaryIO | Non
     Raises InputError, which names file, document and field, for all that cannot be read or is not what it should be,
     and when there is no object at all.
     """
-    found = find_files(paths, recursive)
+    files = find_files(paths, recursive)
     collector = Collector()
     with without_garbage_collection():
-        for file in found.files:
+        for file in files.files:
             try:
                 _read_file(file, file in paths, collector, stdin)
             except RecursionError:
                 raise InputError("nested too deeply", where=shown(file)) from None
     if not collector.documents:
         raise InputError("no Kubernetes object in it", where=", ".join(paths) or "no file")
-    collector.warnings += [f"{dump}: a cluster-info dump has no {NOT_IN_DUMPS}" for dump in found.dumps]
+    collector.warnings += [f"{dump}: a cluster-info dump has no {NOT_IN_DUMPS}" for dump in files.dumps]
     return ReadResult(
         objects=collector.objects,
         manifests=tuple(collector.manifests),
         stored=tuple(collector.stored),
         around=tuple(collector.around),
         skipped=dict(collector.skipped),
-        skipped_files=found.passed_over,
+        skipped_files=files.passed_over,
         warnings=tuple(collector.warnings),
         configuration=collector.configuration,
         origins=Origins(collector.found),
@@ -98,13 +98,13 @@ def load_configuration_file(path: str, stdin: BinaryIO | None = None) -> JsonObj
 
 def read_documents(path: str, stdin: BinaryIO | None = None) -> list[JsonObject]:
     """The documents of a file as they are. Raises InputError, also for one that is not an object."""
-    found: list[JsonObject] = []
+    documents: list[JsonObject] = []
     with open_file(path, stdin) as reader:
         for value, number, line in parse(read_content(reader)):
             if not isinstance(value, dict):
                 raise Place(reader.name, number, line).error(f"expected an object, got {type_name(value)}")
-            found.append(value)
-    return found
+            documents.append(value)
+    return documents
 
 
 def _read_file(path: str, named: bool, collector: Collector, stdin: BinaryIO | None) -> None:

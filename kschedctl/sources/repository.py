@@ -100,7 +100,7 @@ class _Reading:
     def build(self, build: Build) -> None:
         """Raises nothing: the files of what cannot be built are read as they are."""
         try:
-            self.objects += [each for each in build.objects() if _is_object(each.value)]
+            self.objects += [built for built in build.objects() if _is_object(built.value)]
             self.built |= build.files
             self.readable += 1
         except InputError as error:
@@ -132,22 +132,24 @@ class _Reading:
     def _documents(self, file: str, name: str, content: Content) -> None:
         """Nothing of a file is kept where one of its documents cannot be read."""
         text = Text(name, content)
-        templated = any(found.search(content.text) for found in (_PLACEHOLDER, _VARIABLE, _UPPER_AMOUNT))
+        templated = any(pattern.search(content.text) for pattern in (_PLACEHOLDER, _VARIABLE, _UPPER_AMOUNT))
         for document in parse_without_schemas(content):
-            found = [each for each in objects_of(document, text) if _is_object(each.value)]
+            located_objects = [
+                located_object for located_object in objects_of(document, text) if _is_object(located_object.value)
+            ]
             where = name if document.number == 1 else f"{name}, document {document.number}"
-            if not found and not _is_empty_list(document.value):
+            if not located_objects and not _is_empty_list(document.value):
                 self._pass_over(FOREIGN, where)
-            for each in found:
-                self._see(os.path.abspath(file), each.value)
-                if (templated and _has_placeholder(each.value)) or _is_named_later(each.value):
+            for located in located_objects:
+                self._see(os.path.abspath(file), located.value)
+                if (templated and _has_placeholder(located.value)) or _is_named_later(located.value):
                     self._pass_over(_of_templates(name), where)
-                elif is_part(each.value) and self._folders.stands_alone(os.path.abspath(file)):
+                elif is_part(located.value) and self._folders.stands_alone(os.path.abspath(file)):
                     self._pass_over(TESTS, where)
-                elif self._kustomizations.is_patch(file, each.value):
+                elif self._kustomizations.is_patch(file, located.value):
                     self._pass_over(PATCHES, where)
                 else:
-                    self.objects.append(each._replace(value=self._kustomizations.completed(file, each.value)))
+                    self.objects.append(located._replace(value=self._kustomizations.completed(file, located.value)))
 
     def _see(self, path: str, value: JsonObject) -> None:
         """What objects say of others."""

@@ -28,17 +28,17 @@ def read_placements(path: str) -> list[RealPlacement]:
     Events are those of core/v1 or events.k8s.io/v1, each by itself or in lists. Raises InputError, also where there is
     none.
     """
-    found = []
+    placements = []
     for document in read_documents(path):
         for each in _items(document, path):
             placement = _placement(each, path)
             if placement is not None:
-                found.append(placement)
-        if len(found) > MOST_EVENTS:
+                placements.append(placement)
+        if len(placements) > MOST_EVENTS:
             raise InputError(f"more than {MOST_EVENTS:,} placements", where=path)
-    if not found:
+    if not placements:
         raise InputError("no Scheduled event", where=path, hint=HINT)
-    return sorted(found, key=lambda each: each.nanoseconds)
+    return sorted(placements, key=lambda real_placement: real_placement.nanoseconds)
 
 
 def _items(document: JsonObject, path: str) -> Iterator[JsonObject]:

@@ -80,8 +80,8 @@ def capacity(
     shared.call_extender, workers = call_extender, those_who_may_ask(workers, call_extender)
     trials = [Trial(shape, seed + run) for shape in range(len(shared.shapes)) for run in range(runs)]
     if len(trials) == 1:
-        found = [run_trial(shared, trials[0], progress.begin("Placing", most or 0))]
-        return _report(shared, seed, found, interrupted=found[0].verdict == "")
+        capacities = [run_trial(shared, trials[0], progress.begin("Placing", most or 0))]
+        return _report(shared, seed, capacities, interrupted=capacities[0].verdict == "")
     results = run_all(_whole_trial, shared, trials, workers, progress.begin("Trials", len(trials)))
     by_shape = [results.found[i * runs : (i + 1) * runs] for i in range(len(shared.shapes))]
     shapes = [_over_runs([r for r in some if r is not None]) for some in by_shape if any(some)]
@@ -176,7 +176,7 @@ def run_trial(shared: Shapes, trial: Trial, done: Callable[[int], None] = lambda
         last = Outcome(positions[0], "")
     placed = np.array(rows, np.int32)
     stopped = simulation.cycle(last.position) if last.verdict == UNSCHEDULABLE else None
-    found = ShapeCapacity(
+    shape_capacity = ShapeCapacity(
         shape=shared.shapes[trial.shape],
         fits=len(rows),
         limited=last.verdict in (SCHEDULED, ""),
@@ -189,7 +189,7 @@ def run_trial(shared: Shapes, trial: Trial, done: Callable[[int], None] = lambda
         unknown=of_simulation(simulation),
         curve=() if shared.sampling else tuple(_curve(fitting, ended=last.verdict == UNSCHEDULABLE)),
     )
-    return replace(found, evicts=_evicts(shared, trial, view, last.position)) if stopped else found
+    return replace(shape_capacity, evicts=_evicts(shared, trial, view, last.position)) if stopped else shape_capacity
 
 
 def _curve(fitting: Sequence[int], ended: bool) -> Iterator[RoomLeft]:
@@ -208,10 +208,10 @@ def _evicts(shared: Shapes, trial: Trial, view: Fork, position: Position) -> tup
 
 def _whole_trial(shared: Shapes, trial: Trial) -> ShapeCapacity:
     """One of several trials, which is of no use when it is cut short."""
-    found = run_trial(shared, trial)
-    if not found.verdict:
+    shape_capacity = run_trial(shared, trial)
+    if not shape_capacity.verdict:
         raise KeyboardInterrupt
-    return found
+    return shape_capacity
 
 
 def _pods(view: Fork, positions: Sequence[Position], repeated: bool) -> Iterator[Position]:

@@ -67,19 +67,19 @@ def drain(
     if runs == 1:
         return drain_once(shared, seed, progress)
     results = try_seeds(drain_once, shared, range(seed, seed + runs), workers, progress)
-    found, interrupted = results.known, results.interrupted
-    if not found:
+    drains, interrupted = results.known, results.interrupted
+    if not drains:
         raise KeyboardInterrupt
     return replace(
-        found[0],
-        safe=not interrupted and all(report.safe for report in found),
-        drained=not interrupted and all(report.drained for report in found),
-        runs=len(found),
-        over_runs=over_runs([_numbers(report) for report in found]),
-        unplaced_over_runs=unplaced_over_runs([report.unplaced for report in found]),
-        in_no_order=most_in_no_order(report.in_no_order for report in found),
+        drains[0],
+        safe=not interrupted and all(report.safe for report in drains),
+        drained=not interrupted and all(report.drained for report in drains),
+        runs=len(drains),
+        over_runs=over_runs([_numbers(report) for report in drains]),
+        unplaced_over_runs=unplaced_over_runs([report.unplaced for report in drains]),
+        in_no_order=most_in_no_order(report.in_no_order for report in drains),
         interrupted=interrupted,
-        **unread(together(report.unknown for report in found)),
+        **unread(together(report.unknown for report in drains)),
     )
 
 

@@ -90,18 +90,18 @@ def stand_in_of(scheduler: Scheduler, pod: PodReference) -> AskedPod:
     """The pod that is asked about. Raises what ``explain`` raises."""
     if isinstance(pod, Mapping) and pod.get("kind") != "Pod":
         return _of_manifest(scheduler, pod)
-    found = AskedPod(scheduler, find_pod(scheduler, pod))
-    return found if isinstance(pod, str) else found._replace(workload=_typed(pod))
+    asked_pod = AskedPod(scheduler, find_pod(scheduler, pod))
+    return asked_pod if isinstance(pod, str) else asked_pod._replace(workload=_typed(pod))
 
 
 def as_if(asked: AskedPod, as_if_priority: int | None = None, as_if_priority_class: str = "") -> Pod:
     """The pod with another priority. Raises UsageError when there is no such class."""
-    found = asked.pod
+    pod = asked.pod
     if as_if_priority_class:
-        found = with_priority_class(found, as_if_priority_class, asked.scheduler.cluster)
+        pod = with_priority_class(pod, as_if_priority_class, asked.scheduler.cluster)
     if as_if_priority is not None:
-        found = replace(found, spec=replace(found.spec, priority=as_if_priority))
-    return found
+        pod = replace(pod, spec=replace(pod.spec, priority=as_if_priority))
+    return pod
 
 
 def explain_stand_in(asked: AskedPod) -> Explanation:
@@ -121,13 +121,13 @@ def _limits(asked: AskedPod) -> tuple[str, ...]:
     return limits_not_looked_at(cluster, [meta.namespace])
 
 
-def unless_not_created(report: Explanation, found: NotCreated | None) -> Explanation:
+def unless_not_created(report: Explanation, lacking: NotCreated | None) -> Explanation:
     """The explanation of a pod of a workload that could not create some: whether this one would be scheduled is
     another question, as long as nobody creates it."""
-    if found is None or found.past or report.verdict not in (*FINE, NOT_CREATED):
-        return replace(report, not_created=found)
+    if lacking is None or lacking.past or report.verdict not in (*FINE, NOT_CREATED):
+        return replace(report, not_created=lacking)
     once = OnceCreated(report.verdict, report.headline) if report.headline else None
-    return replace(report, verdict=NOT_CREATED, headline=found.headline, not_created=found, once_created=once)
+    return replace(report, verdict=NOT_CREATED, headline=lacking.headline, not_created=lacking, once_created=once)
 
 
 def _of_nothing(asked: AskedPod) -> Explanation:
@@ -178,12 +178,12 @@ def _typed(pod: JsonObject | Pod) -> Pod:
 
 def with_priority_class(pod: Pod, name: str, cluster: Cluster) -> Pod:
     """The pod as it would be in another PriorityClass. Raises UsageError when there is no such class."""
-    found = priority_class(name, cluster.priority_classes)
-    if found is None:
+    class_ = priority_class(name, cluster.priority_classes)
+    if class_ is None:
         known = ", ".join(sorted(c.metadata.name for c in cluster.priority_classes)) or "none but the system's"
         raise UsageError(f'no PriorityClass "{name}"', hint=f"there are: {known}")
-    policy = found.preemption_policy or "PreemptLowerPriority"
-    spec = replace(pod.spec, priority_class_name=name, priority=found.value, preemption_policy=policy)
+    policy = class_.preemption_policy or "PreemptLowerPriority"
+    spec = replace(pod.spec, priority_class_name=name, priority=class_.value, preemption_policy=policy)
     return replace(pod, spec=spec)
 
 
@@ -354,12 +354,12 @@ def _filter(cycle: Cycle) -> dict[str, dict[str, StatusReport]]:
 
 
 def _first_fail(cycle: Cycle) -> dict[str, FirstFailReport]:
-    found = {}
+    reports = {}
     looked_at = cycle.considered & selected_by_name(cycle.pre_filter, cycle.view)
     for row in np.flatnonzero(looked_at & ~cycle.filter.passing).tolist():
         plugin, status = cycle.filter.first_fail(row)
-        found[cycle.view.nodes.names[row]] = FirstFailReport(plugin, status.code, status.reasons)
-    return found
+        reports[cycle.view.nodes.names[row]] = FirstFailReport(plugin, status.code, status.reasons)
+    return reports
 
 
 def _scores(cycle: Cycle, scores: Mapping[str, Scores]) -> dict[str, dict[str, int]]:

@@ -33,24 +33,26 @@ def pending_pods(
     ``in_full``: how many kinds of pods at most are explained to the single node, which takes most of the time.
     """
     pods = list(pods)
-    found = explain_all(scheduler, pods, in_full)
-    not_replayed = dict.fromkeys(what for report in found.values() for what in report.not_replayed)
-    faults = dict.fromkeys(f"{report.pod}: {what}" for report in found.values() for what in report.upstream_faults)
+    explanations = explain_all(scheduler, pods, in_full)
+    not_replayed = dict.fromkeys(what for report in explanations.values() for what in report.not_replayed)
+    faults = dict.fromkeys(
+        f"{report.pod}: {what}" for report in explanations.values() for what in report.upstream_faults
+    )
     nothing = _of_nothing(scheduler)
-    unknown = together((*(report.unknown for report in found.values()), nothing))
-    doubtful = bool(nothing) or any(report.undecided for report in found.values())
-    certain = any(report.verdict not in FINE and not report.undecided for report in found.values())
+    unknown = together((*(report.unknown for report in explanations.values()), nothing))
+    doubtful = bool(nothing) or any(report.undecided for report in explanations.values())
+    certain = any(report.verdict not in FINE and not report.undecided for report in explanations.values())
     return PendingPods(
         scope=scope,
-        groups=_groups(pods, found, now),
+        groups=_groups(pods, explanations, now),
         not_created=tuple(not_created),
         not_replayed=tuple(not_replayed),
-        ignored=tuple(dict.fromkeys(what for report in found.values() for what in report.ignored)),
-        extended=tuple(dict.fromkeys(what for report in found.values() for what in report.extended)),
+        ignored=tuple(dict.fromkeys(what for report in explanations.values() for what in report.ignored)),
+        extended=tuple(dict.fromkeys(what for report in explanations.values() for what in report.extended)),
         upstream_faults=tuple(faults),
         unknown=unknown,
         undecided=doubtful and not (certain or not_created),
-        explained=_explained(found)[:in_full],
+        explained=_explained(explanations)[:in_full],
     )
 
 
@@ -69,12 +71,12 @@ def _of_nothing(scheduler: Scheduler) -> tuple[UnknownKind, ...]:
     return (UnknownKind("Pod", gap.why, VERDICT),) if gap else ()
 
 
-def _explained(found: Mapping[str, Explanation]) -> tuple[ExplainedPods, ...]:
+def _explained(explanations: Mapping[str, Explanation]) -> tuple[ExplainedPods, ...]:
     """The explanations with the pods that share them, in the order in which they were made."""
     alike: dict[int, list[str]] = {}
-    for key, report in found.items():
+    for key, report in explanations.items():
         alike.setdefault(id(report), []).append(key)
-    return tuple(ExplainedPods(tuple(keys), found[keys[0]]) for keys in alike.values())
+    return tuple(ExplainedPods(tuple(keys), explanations[keys[0]]) for keys in alike.values())
 
 
 def explain_all(scheduler: Scheduler, pods: Iterable[Pod], in_full: int = 0) -> dict[str, Explanation]:
@@ -85,28 +87,28 @@ def explain_all(scheduler: Scheduler, pods: Iterable[Pod], in_full: int = 0) -> 
     columns = scheduler.view.pods
     asked = scheduler.call_extender is not None and bool(scheduler.extenders)
     shared: dict[tuple[int, str, str], Explanation] = {}
-    found = {}
+    explanations = {}
     for pod in pods:
         own = pod.key if asked else ""  # to extenders no two pods are alike
         alike = (int(columns.info[columns.index[pod.key]]), pod.status.nominated_node_name, own)
         if alike not in shared:
             shared[alike] = as_events(explain_pod(scheduler, scheduler.view.stored(pod), nodes=len(shared) < in_full))
-        found[pod.key] = shared[alike]
-    return found
+        explanations[pod.key] = shared[alike]
+    return explanations
 
 
-def _groups(pods: Iterable[Pod], found: Mapping[str, Explanation], now: str) -> tuple[PendingGroup, ...]:
+def _groups(pods: Iterable[Pod], explanations: Mapping[str, Explanation], now: str) -> tuple[PendingGroup, ...]:
     alike: dict[object, list[Pod]] = {}
     for pod in pods:
-        alike.setdefault((found[pod.key].verdict, shared_cause(found[pod.key])), []).append(pod)
-    made = [_group(sorted(same, key=_created), found, now) for same in alike.values()]
+        alike.setdefault((explanations[pod.key].verdict, shared_cause(explanations[pod.key])), []).append(pod)
+    made = [_group(sorted(same, key=_created), explanations, now) for same in alike.values()]
     return tuple(sorted(made, key=lambda group: (group.verdict in FINE, -len(group.pods))))
 
 
-def _group(pods: list[Pod], found: Mapping[str, Explanation], now: str) -> PendingGroup:
-    reports = [found[pod.key] for pod in pods]
+def _group(pods: list[Pod], explanations: Mapping[str, Explanation], now: str) -> PendingGroup:
+    reports = [explanations[pod.key] for pod in pods]
     messages = {report.message for report in reports}
-    members = tuple(_member(pod, found[pod.key], now) for pod in pods)
+    members = tuple(_member(pod, explanations[pod.key], now) for pod in pods)
     return PendingGroup(
         verdict=reports[0].verdict,
         cause=shared_cause(reports[0]),

@@ -40,7 +40,7 @@ def run_queue(cluster: Cluster, closed_loop: bool = False) -> reports.QueueRun:
         cycles=tuple(_cycle(loop, record) for record in records),
         gated=gated,
         queue_after={key(pod.position): place for pod, place in loop.queue},
-        waiting_on_permit={key(p): loop.view.nodes.names[each.row] for p, each in loop.waiting.pods.items()},
+        waiting_on_permit={key(p): loop.view.nodes.names[pod.row] for p, pod in loop.waiting.pods.items()},
         closed_loop=closed_loop,
         not_replayed=basis["not_replayed"],
         ignored=basis["ignored"],
@@ -50,13 +50,13 @@ def run_queue(cluster: Cluster, closed_loop: bool = False) -> reports.QueueRun:
 
 
 def _gated(loop: SchedulingLoop) -> dict[str, reports.GatedPod]:
-    found = {}
+    gated_pods = {}
     for pod, _ in loop.queue:
         if pod.gated:
             _, status = loop.plugins.gate(pod)
             report = reports.GatedPod(pod.gating_plugin, status.code, status.reasons)
-            found[loop.view.pods.objects[pod.position].key] = report
-    return found
+            gated_pods[loop.view.pods.objects[pod.position].key] = report
+    return gated_pods
 
 
 def _cycle(loop: SchedulingLoop, record: CycleRecord) -> reports.QueueCycle:

@@ -85,11 +85,11 @@ def simulate(
     if runs == 1:
         return run_scene(shared, seed, progress.begin("Scheduling", len(shared.workloads) + len(shared.others)))
     results = try_seeds(run_scene, shared, range(seed, seed + runs), workers, progress)
-    found = results.known
-    if not found:
+    simulations = results.known
+    if not simulations:
         return reports.SimulationReport(seed, sampling is not None, placed=0, unplaced=0, interrupted=True)
-    unknown = together(report.unknown for report in found)
-    return replace(found[0], variation=variation(found), interrupted=results.interrupted, **unread(unknown))
+    unknown = together(report.unknown for report in simulations)
+    return replace(simulations[0], variation=variation(simulations), interrupted=results.interrupted, **unread(unknown))
 
 
 def run_scene(

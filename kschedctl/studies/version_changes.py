@@ -31,7 +31,16 @@ from kschedctl.scheduler.registry.scheduler_plugins import SCHEDULER_PLUGINS
 WITHOUT_HINTS = ByVersion(
     "plugins that have no queueing hints yet",
     (
-        ("", tuple(sorted(name for name, each in IN_TREE.items() if each.plugin and each.plugin.hints_since == 31))),
+        (
+            "",
+            tuple(
+                sorted(
+                    name
+                    for name, declaration in IN_TREE.items()
+                    if declaration.plugin and declaration.plugin.hints_since == 31
+                )
+            ),
+        ),
         ("1.31", ()),
     ),
 )
@@ -116,7 +125,9 @@ class Varying(NamedTuple):
 def rules() -> Mapping[str, tuple[ByVersion[object], ...]]:
     """The plugin, or all of it, -> its rules and texts that changed."""
     declared = {**IN_TREE, **SCHEDULER_PLUGINS}
-    of_plugins = {name: each.plugin.version_changes() for name, each in declared.items() if each.plugin}
+    of_plugins = {
+        name: declaration.plugin.version_changes() for name, declaration in declared.items() if declaration.plugin
+    }
     return {"kube-scheduler": OF_SEVERAL, **of_plugins}
 
 

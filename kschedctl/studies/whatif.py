@@ -298,22 +298,26 @@ def whatif(
     if not question.of_versions or report.interrupted:
         return report
     before, after = (SharedCluster(each, call_extender=call_extender) for each in question.clusters())
-    found = replacement(before, after, workers, progress)
-    unknown = together((report.unknown, found.unknown))
-    return replace(report, replacement=found.report, interrupted=found.interrupted, **unread(unknown))
+    replaced = replacement(before, after, workers, progress)
+    unknown = together((report.unknown, replaced.unknown))
+    return replace(report, replacement=replaced.report, interrupted=replaced.interrupted, **unread(unknown))
 
 
 def _over(question: Question, seed: int, runs: int, workers: Workers, progress: Progress) -> WhatIf:
     if runs == 1:
         return answer(question, seed, progress)
     results = try_seeds(answer, question, range(seed, seed + runs), workers, progress)
-    found = results.known
-    if not found:
+    what_ifs = results.known
+    if not what_ifs:
         raise KeyboardInterrupt
-    numbers = [Counter(change.change for change in report.changes) for report in found]
-    unknown = together(report.unknown for report in found)
+    numbers = [Counter(change.change for change in report.changes) for report in what_ifs]
+    unknown = together(report.unknown for report in what_ifs)
     return replace(
-        found[0], runs=len(found), over_runs=over_runs(numbers), interrupted=results.interrupted, **unread(unknown)
+        what_ifs[0],
+        runs=len(what_ifs),
+        over_runs=over_runs(numbers),
+        interrupted=results.interrupted,
+        **unread(unknown),
     )
 
 

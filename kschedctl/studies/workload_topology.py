@@ -140,7 +140,7 @@ class Workloads:
         """The workloads of a view, in order of kind, namespace and name."""
         owner = _owners(view)
         names = sorted({each for each in owner if each is not None})
-        numbers = {each: number for number, each in enumerate(names)}
+        numbers = {name: number for number, name in enumerate(names)}
         code = np.array([-1 if each is None else numbers[each] for each in owner], np.int64)
         placed = np.flatnonzero((view.node >= 0) & (code[view.pods.info] >= 0))
         of = code[view.pods.info[placed]]
@@ -148,7 +148,7 @@ class Workloads:
         placed, kept = placed[enough[of]], np.cumsum(enough) - 1
         of = kept[code[view.pods.info[placed]]]
         return cls(
-            tuple(each for each, chosen in zip(names, enough.tolist(), strict=True) if chosen),
+            tuple(name for name, chosen in zip(names, enough.tolist(), strict=True) if chosen),
             of,
             view.node[placed].astype(np.int64),
             np.bincount(of, minlength=int(enough.sum())),

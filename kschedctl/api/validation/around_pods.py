@@ -71,10 +71,10 @@ def both_numbers(spec: api.PodDisruptionBudgetSpec) -> Found:
         yield fault._replace(at=(*SPEC, "maxUnavailable"))
 
 
-def priority_class(found: api.PriorityClass) -> Found:
+def priority_class(class_: api.PriorityClass) -> Found:
     """Upstream: ValidatePriorityClass."""
-    yield from _unscoped(found.metadata)
-    yield from class_errors(found)
+    yield from _unscoped(class_.metadata)
+    yield from class_errors(class_)
 
 
 def persistent_volume_claim(found: api.PersistentVolumeClaim) -> Found:
@@ -83,18 +83,18 @@ def persistent_volume_claim(found: api.PersistentVolumeClaim) -> Found:
     yield from claim(found.spec, SPEC)
 
 
-def storage_class(found: written.StorageClass) -> Found:
+def storage_class(class_: written.StorageClass) -> Found:
     """Upstream: ValidateStorageClass, of all but its parameters."""
-    yield from _unscoped(found.metadata)
-    if found.provisioner:
-        yield from names.check(("provisioner",), found.provisioner.lower(), names.qualified_name)
+    yield from _unscoped(class_.metadata)
+    if class_.provisioner:
+        yield from names.check(("provisioner",), class_.provisioner.lower(), names.qualified_name)
     else:
         yield required(("provisioner",))
-    if found.reclaim_policy and found.reclaim_policy not in RECLAIM_POLICIES:
-        yield not_supported(("reclaimPolicy",), Named(found.reclaim_policy), RECLAIM_POLICIES)
-    if found.volume_binding_mode is not None and found.volume_binding_mode not in BINDING_MODES:
-        yield not_supported(("volumeBindingMode",), Named(found.volume_binding_mode), BINDING_MODES)
-    for i, term in enumerate(found.allowed_topologies):
+    if class_.reclaim_policy and class_.reclaim_policy not in RECLAIM_POLICIES:
+        yield not_supported(("reclaimPolicy",), Named(class_.reclaim_policy), RECLAIM_POLICIES)
+    if class_.volume_binding_mode is not None and class_.volume_binding_mode not in BINDING_MODES:
+        yield not_supported(("volumeBindingMode",), Named(class_.volume_binding_mode), BINDING_MODES)
+    for i, term in enumerate(class_.allowed_topologies):
         yield from _topology(term, ("allowedTopologies", i, "matchLabelExpressions"))
 
 

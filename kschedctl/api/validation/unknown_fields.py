@@ -104,14 +104,14 @@ def _unknown(value: object, kind: str, type_name: str, path: Path) -> Iterator[U
 @cache
 def _homes(kind: str) -> dict[str, str]:
     """Field -> where in an object of the kind it belongs, nearest to its root."""
-    found: dict[str, str] = {}
+    homes: dict[str, str] = {}
     level: list[tuple[str, Path]] = [(kind, ())]
     seen = {kind, "Volume"}  # whose sources have fields of any name
     while level:
         for type_name, path in level:
             for name in fields_by_type()[type_name]:
-                found.setdefault(name, path_text(path) or "the root of the object")
+                homes.setdefault(name, path_text(path) or "the root of the object")
         inner = ((t, (*path, name)) for type_name, path in level for name, t in fields_by_type()[type_name].items())
         level = [(type_name, path) for type_name, path in inner if type_name and type_name not in seen]
         seen |= {type_name for type_name, _ in level}
-    return found
+    return homes

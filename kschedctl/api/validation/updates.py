@@ -128,9 +128,9 @@ def _same_amount(new: object, old: object, at: Path) -> bool:
         return False
 
 
-def _compiled(found: api.LabelSelector | None) -> Selector | None:
+def _compiled(label_selector: api.LabelSelector | None) -> Selector | None:
     """None where the API would refuse it for what it is."""
     try:
-        return from_label_selector(found)
+        return from_label_selector(label_selector)
     except SelectorError:
         return None

@@ -42,26 +42,26 @@ def pod_template(found: PodTemplate, options: ValidationOptions) -> Found:
     yield from template(found.template, ("template",), options)
 
 
-def deployment(found: Workload, options: ValidationOptions) -> Found:
+def deployment(workload: Workload, options: ValidationOptions) -> Found:
     """Upstream: ValidateDeployment."""
-    yield from replica_set(found, options)
-    yield from strategy(found.spec.strategy, (*SPEC, "strategy"))
+    yield from replica_set(workload, options)
+    yield from strategy(workload.spec.strategy, (*SPEC, "strategy"))
 
 
-def replica_set(found: Workload, options: ValidationOptions) -> Found:
+def replica_set(workload: Workload, options: ValidationOptions) -> Found:
     """Upstream: ValidateReplicaSet."""
-    spec = found.spec
-    yield from object_meta(found.metadata, ("metadata",), names.dns_subdomain)
+    spec = workload.spec
+    yield from object_meta(workload.metadata, ("metadata",), names.dns_subdomain)
     yield from not_negative(spec.replicas, (*SPEC, "replicas"))
     yield from _selector(spec.selector, "deployment")
     yield from _selected(spec, options, "invalid label selector")
     yield from _restarts_always(spec.template)
 
 
-def stateful_set(found: Workload, options: ValidationOptions) -> Found:
+def stateful_set(workload: Workload, options: ValidationOptions) -> Found:
     """Upstream: ValidateStatefulSet; the claims that it makes take the place of volumes of their name."""
-    spec, policy = found.spec, found.spec.pod_management_policy
-    yield from object_meta(found.metadata, ("metadata",), names.dns_label)
+    spec, policy = workload.spec, workload.spec.pod_management_policy
+    yield from object_meta(workload.metadata, ("metadata",), names.dns_label)
     if policy not in ("", *MANAGEMENT_POLICIES):
         rule = "must be '{}' or '{}'".format(*MANAGEMENT_POLICIES)
         yield invalid((*SPEC, "podManagementPolicy"), Named(policy), rule)
@@ -74,10 +74,10 @@ def stateful_set(found: Workload, options: ValidationOptions) -> Found:
     yield from _restarts_always(spec.template)
 
 
-def daemon_set(found: Workload, options: ValidationOptions) -> Found:
+def daemon_set(workload: Workload, options: ValidationOptions) -> Found:
     """Upstream: ValidateDaemonSet."""
-    spec = found.spec
-    yield from object_meta(found.metadata, ("metadata",), names.dns_subdomain)
+    spec = workload.spec
+    yield from object_meta(workload.metadata, ("metadata",), names.dns_subdomain)
     yield from label_selector(spec.selector, (*SPEC, "selector"))
     yield from _matching(spec)
     if spec.selector is not None and _is_empty(spec.selector):
@@ -86,10 +86,10 @@ def daemon_set(found: Workload, options: ValidationOptions) -> Found:
     yield from _restarts_always(spec.template)
 
 
-def replication_controller(found: ReplicationController, options: ValidationOptions) -> Found:
+def replication_controller(controller: ReplicationController, options: ValidationOptions) -> Found:
     """Upstream: ValidateReplicationController; without a selector it gets the labels of its template."""
-    spec = found.spec
-    yield from object_meta(found.metadata, ("metadata",), names.dns_subdomain)
+    spec = controller.spec
+    yield from object_meta(controller.metadata, ("metadata",), names.dns_subdomain)
     labels = spec.template.metadata.labels if spec.template else {}
     selector = spec.selector or labels
     if not selector:
@@ -104,10 +104,10 @@ def replication_controller(found: ReplicationController, options: ValidationOpti
     yield from _restarts_always(spec.template)
 
 
-def job(found: Workload, options: ValidationOptions) -> Found:
+def job(workload: Workload, options: ValidationOptions) -> Found:
     """Upstream: ValidateJob; its selector is made by the API server, unless it is given by hand."""
-    spec, name = found.spec, found.metadata.name
-    yield from object_meta(found.metadata, ("metadata",), names.dns_subdomain)
+    spec, name = workload.spec, workload.metadata.name
+    yield from object_meta(workload.metadata, ("metadata",), names.dns_subdomain)
     yield from _job_spec(spec, SPEC, options)
     if spec.manual_selector:
         if spec.selector is None:

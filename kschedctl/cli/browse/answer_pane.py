@@ -90,7 +90,7 @@ class AnswerPane(Vertical):
 
     def _clear(self, text: str) -> None:
         self.told = self.found = None
-        lines = [line for each in text.splitlines() for line in wrapped(each, self.room.width, "  ", 2)]
+        lines = [line for paragraph in text.splitlines() for line in wrapped(paragraph, self.room.width, "  ", 2)]
         self._put(Text("\n".join(lines)), {WHY: Text(), SCORES: Text()})
         self._forget()
         self._show_nodes()
@@ -121,8 +121,8 @@ class AnswerPane(Vertical):
         for tab, text in texts.items():
             self.query_one(f"#{tab}-text", Static).update(text)
 
-    def show_remedies(self, found: Remedies) -> None:
-        self.found = found
+    def show_remedies(self, remedies: Remedies) -> None:
+        self.found = remedies
         self._show_remedies()
 
     def filter_nodes(self, text: str) -> None:
@@ -138,16 +138,16 @@ class AnswerPane(Vertical):
             self._show_fact(self.node_list.chosen)
 
     def _show_nodes(self) -> None:
-        told, text = self.told, self.filtered
-        self.node_list.show(lambda width: node_lines(told.report, width, text) if told else ())
+        answered, text = self.told, self.filtered
+        self.node_list.show(lambda width: node_lines(answered.report, width, text) if answered else ())
         self._show_fact(self.node_list.chosen)
 
     def _show_remedies(self) -> None:
-        told, found, listed = self.told, self.found, self.query_one("#remedy-list", LineList)
-        if found is None:
-            listed.show(lambda width: [ListLine("searching …", "dim")] if told else ())
+        answered, remedies, listed = self.told, self.found, self.query_one("#remedy-list", LineList)
+        if remedies is None:
+            listed.show(lambda width: [ListLine("searching …", "dim")] if answered else ())
         else:
-            listed.show(lambda width: remedy_lines(found, width))
+            listed.show(lambda width: remedy_lines(remedies, width))
 
     @property
     def remedy(self) -> Remedy | None:

@@ -51,11 +51,11 @@ class LaidOut(NamedTuple):
     texts: dict[str, Text]
 
 
-def laid_out(told: Answered, room: Room) -> LaidOut:
+def laid_out(answered: Answered, room: Room) -> LaidOut:
     """Folding long tables takes a moment: not to be done by who listens to keys."""
-    above = verdict(told, room.width, room.lines)
-    pages = explained(told, Style(width=room.width, color=True), in_full=above.plain.endswith("…"))
-    return LaidOut(told, room, above, {tab: text_of(page, room.width) for tab, page in pages.items()})
+    above = verdict(answered, room.width, room.lines)
+    pages = explained(answered, Style(width=room.width, color=True), in_full=above.plain.endswith("…"))
+    return LaidOut(answered, room, above, {tab: text_of(page, room.width) for tab, page in pages.items()})
 
 
 def text_of(page: Page, width: int) -> Text:
@@ -63,30 +63,34 @@ def text_of(page: Page, width: int) -> Text:
     return Text.from_ansi(show(page, Style(width=max(width, LEAST_WIDTH), color=True)))
 
 
-def verdict(told: Answered, width: int, lines: int) -> Text:
+def verdict(answered: Answered, width: int, lines: int) -> Text:
     """The pod and the answer in about so many lines; of something supposed the answer before and now."""
-    head = f"{told.report.pod} as if {told.words}" if told.words else told.report.pod
-    found = Text("\n".join(wrapped(head, width, most=2)), "bold")
-    answers = [("", told.report)] if told.before is None else [("before: ", told.before), ("now: ", told.report)]
-    room = max((lines - len(found.plain.splitlines())) // len(answers), 1)
+    head = f"{answered.report.pod} as if {answered.words}" if answered.words else answered.report.pod
+    text = Text("\n".join(wrapped(head, width, most=2)), "bold")
+    answers = (
+        [("", answered.report)]
+        if answered.before is None
+        else [("before: ", answered.before), ("now: ", answered.report)]
+    )
+    room = max((lines - len(text.plain.splitlines())) // len(answers), 1)
     for label, report in answers:
-        look = "dim" if report is told.before else LOOKS.get(report.verdict, WARNING)
-        found.append("\n" + "\n".join(wrapped(label + answer_line(report), width, "  ", room)), look)
-    return found
+        look = "dim" if report is answered.before else LOOKS.get(report.verdict, WARNING)
+        text.append("\n" + "\n".join(wrapped(label + answer_line(report), width, "  ", room)), look)
+    return text
 
 
 def answer_line(report: Explanation) -> str:
     """With what it leans on that is not known."""
-    doubts = [each for each in report.unknown if each.affects == VERDICT]
+    doubts = [unknown for unknown in report.unknown if unknown.affects == VERDICT]
     if not doubts:
         return f"{report.verdict}: {report.headline}"
     return f"{report.verdict}, {unless(doubts)} ({reasons(doubts)}): {report.headline}"
 
 
-def explained(told: Answered, style: Style, in_full: bool) -> dict[str, Page]:
+def explained(answered: Answered, style: Style, in_full: bool) -> dict[str, Page]:
     """The pages of two tabs; the answer stands above them, and ``in_full`` in the first too."""
-    report = told.report
-    changes = changed_answer_section(changed_answer(told.before, report)) if told.before else ()
+    report = answered.report
+    changes = changed_answer_section(changed_answer(answered.before, report)) if answered.before else ()
     why: list[Block] = [*changes]
     scores: list[Block] = []
     for title, under in parts(explanation_page(report, style)[1:]):
@@ -132,19 +136,19 @@ def _all_facts(node: NodeReport) -> str:
     return f"{node.name}{f' ({where})' if where else ''}: {facts or 'fits'}"
 
 
-def remedy_lines(found: Remedies, width: int) -> list[ListLine]:
+def remedy_lines(remedies: Remedies, width: int) -> list[ListLine]:
     """Each remedy with who makes it and what it opens; then what cannot help."""
     lines: list[ListLine] = []
-    for number, remedy in enumerate(found.remedies, 1):
+    for number, remedy in enumerate(remedies.remedies, 1):
         subject = Openable(REMEDY, str(number))
         lines += [ListLine(text, "", subject) for text in wrapped(f"{number:>2} {remedy.summary}", width, "   ")]
         if remedy.weakens:
             lines += [ListLine(f"   {text}", WARNING, subject) for text in wrapped(f"but {remedy.weakens}", width - 3)]
         lines += [ListLine(f"   {text}", "dim", subject) for text in wrapped(_opens(remedy), width - 3, most=2)]
-    if found.impossible:
-        lines.append(ListLine("What cannot help" if found.remedies else "No remedy was found", "bold"))
-        lines += [ListLine(text) for why in found.impossible for text in wrapped(f"- {why}", width, "  ")]
-    for text in _doubts(found):
+    if remedies.impossible:
+        lines.append(ListLine("What cannot help" if remedies.remedies else "No remedy was found", "bold"))
+        lines += [ListLine(text) for why in remedies.impossible for text in wrapped(f"- {why}", width, "  ")]
+    for text in _doubts(remedies):
         lines += [ListLine(line, WARNING) for line in wrapped(text, width, "  ")]
     return lines or [ListLine("There is nothing to mend", "dim")]
 
@@ -154,13 +158,13 @@ def _opens(remedy: Remedy) -> str:
     return f"{remedy.by}; opens {opens}"
 
 
-def _doubts(found: Remedies) -> list[str]:
-    left_out = (*left_out_lines(found.not_replayed, found.ignored), *extended_lines(found.extended))
-    lines = (line for line in (*left_out, *not_known_lines(found.unknown)) if isinstance(line, Paragraph))
-    told = [" ".join(marked(part).text for part in line.parts) for line in lines]
-    if found.searched is not None and not found.searched.complete:
-        told.append(f"not complete: the search ended after {found.searched.replays:,} replays")
-    return told
+def _doubts(remedies: Remedies) -> list[str]:
+    left_out = (*left_out_lines(remedies.not_replayed, remedies.ignored), *extended_lines(remedies.extended))
+    lines = (line for line in (*left_out, *not_known_lines(remedies.unknown)) if isinstance(line, Paragraph))
+    doubts = [" ".join(marked(part).text for part in line.parts) for line in lines]
+    if remedies.searched is not None and not remedies.searched.complete:
+        doubts.append(f"not complete: the search ended after {remedies.searched.replays:,} replays")
+    return doubts
 
 
 def remedy_page(remedy: Remedy) -> Sequence[str]:

@@ -131,16 +131,16 @@ class Browser(App[None]):
         session, text = self.session, self.filter
 
         def question() -> None:
-            found = listing(session, text)
-            self.later(self._show_list, session, text, found)
+            layout = listing(session, text)
+            self.later(self._show_list, session, text, layout)
 
         self.desk.ask(Urgency.LIST, question)
 
-    def _show_list(self, session: BrowseSession, text: str, found: Layout) -> None:
+    def _show_list(self, session: BrowseSession, text: str, layout: Layout) -> None:
         if (session, text) == (self.session, self.filter):
             self.listed = True
             self._head()
-            self.pods.show(found, Openable(POD, self.key))
+            self.pods.show(layout, Openable(POD, self.key))
             self._tell_fate()
 
     def _tell_fate(self) -> None:
@@ -154,8 +154,8 @@ class Browser(App[None]):
 
     def _head(self) -> None:
         searched = f'search "{self.filter}", Esc ends it' if self.filter else ""
-        told = headline(self.session) if self.listed else "replaying …"
-        self.screen_stack[0].query_one(HeadLine).tell(searched, self.state, told)
+        heading = headline(self.session) if self.listed else "replaying …"
+        self.screen_stack[0].query_one(HeadLine).tell(searched, self.state, heading)
 
     def note(self, text: str) -> None:
         """A line above the keys, until the next one."""
@@ -213,8 +213,8 @@ class Browser(App[None]):
             try:
                 before = self._as_it_is(session, key)
                 asked = session.asked(key, words)
-                told = Answered(session.explain(asked), before, words) if words else Answered(before)
-                shown = laid_out(told, room)
+                answered = Answered(session.explain(asked), before, words) if words else Answered(before)
+                shown = laid_out(answered, room)
             except KschedctlError as error:
                 self.later(self._refuse, key, words, str(error))
                 return
@@ -235,8 +235,8 @@ class Browser(App[None]):
         return self.before[1]
 
     def _find_remedies(self, session: BrowseSession, key: str, words: str) -> None:
-        found = session.remedies(session.asked(key, words), self.desk.give_way)
-        self.later(self._show_remedies, session, key, words, found)
+        remedies = session.remedies(session.asked(key, words), self.desk.give_way)
+        self.later(self._show_remedies, session, key, words, remedies)
 
     def _show_answer(self, key: str, words: str, shown: LaidOut) -> None:
         self.untidy = True
@@ -256,9 +256,9 @@ class Browser(App[None]):
                 self.pane.say(key)
             self.note(why)
 
-    def _show_remedies(self, session: BrowseSession, key: str, words: str, found: Remedies) -> None:
+    def _show_remedies(self, session: BrowseSession, key: str, words: str, remedies: Remedies) -> None:
         if (session, key, words) == (self.session, self.key, self.words):
-            self.pane.show_remedies(found)
+            self.pane.show_remedies(remedies)
 
     # -- what keys do --------------------------------------------------------------------------------------------------
 
@@ -353,16 +353,16 @@ class Browser(App[None]):
         session = self.session
 
         def question() -> None:
-            found = drilled(session, subject, self.desk.give_way)
-            self.later(self._show_drilled, screen, found)
+            layout = drilled(session, subject, self.desk.give_way)
+            self.later(self._show_drilled, screen, layout)
 
         if not screen.lines.lines:
             screen.show(lambda width: [ListLine(f"{cut(subject.name, width - 12)} replaying …", "dim")])
         self.desk.ask(Urgency.PAGE, question)
 
-    def _show_drilled(self, screen: LinesScreen, found: Layout) -> None:
+    def _show_drilled(self, screen: LinesScreen, layout: Layout) -> None:
         if screen in self.screen_stack:
-            screen.show(found)
+            screen.show(layout)
 
     # -- live ----------------------------------------------------------------------------------------------------------
 

@@ -58,15 +58,15 @@ class Desk:
             mine = self._working[-1]
             if Urgency.ANSWER in self._waiting and mine >= Urgency.ANSWER:
                 raise UnwantedError
-        while (found := self._take(before=mine)) is not None:
-            self._answer(*found)
+        while (urgent := self._take(before=mine)) is not None:
+            self._answer(*urgent)
 
     def _work(self) -> None:
         while True:
             with self._changed:
                 self._changed.wait_for(lambda: self._waiting)
-            if (found := self._take()) is not None:
-                self._answer(*found)
+            if (task := self._take()) is not None:
+                self._answer(*task)
 
     def _take(self, before: Urgency | None = None) -> tuple[Urgency, Question] | None:
         with self._changed:

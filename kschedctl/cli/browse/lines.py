@@ -164,7 +164,7 @@ class LineList(ScrollView, can_focus=True):
 
     @property
     def subjects(self) -> list[Openable]:
-        return [found for start in self.starts if (found := self.lines.subjects[start]) is not None]
+        return [subject for start in self.starts if (subject := self.lines.subjects[start]) is not None]
 
     def on_resize(self) -> None:
         if self.lines and self._width != self.virtual_size.width:

@@ -21,16 +21,16 @@ def of_workload(owner: Owner) -> Openable:
 
 def listing(session: BrowseSession, text: str = "") -> Layout:
     """All pending pods by cause; with a text those that have it, and nodes and workloads that have it."""
-    found = session.search(text) if text else None
+    hits = session.search(text) if text else None
     pending = session.pending
 
     def lines(width: int) -> list[ListLine]:
-        made = _pods(pending, found, width)
-        if found is not None:
-            nodes = [Openable(NODE, name) for name in found.nodes]
-            made += _section("Nodes", nodes, found.more_nodes, width)
-            made += _section("Workloads", list(map(of_workload, found.workloads)), found.more_workloads, width)
-        nothing = "no pod is pending here" if found is None else "no pod, node or workload has this in its name"
+        made = _pods(pending, hits, width)
+        if hits is not None:
+            nodes = [Openable(NODE, name) for name in hits.nodes]
+            made += _section("Nodes", nodes, hits.more_nodes, width)
+            made += _section("Workloads", list(map(of_workload, hits.workloads)), hits.more_workloads, width)
+        nothing = "no pod is pending here" if hits is None else "no pod, node or workload has this in its name"
         return made or [ListLine(line, HEADING) for line in wrapped(nothing, width)]
 
     return lines
@@ -43,10 +43,10 @@ def headline(session: BrowseSession) -> str:
     return " · ".join(filter(None, (count(pods, "pending pod"), session.pending.scope, count(nodes, "node"), where)))
 
 
-def _pods(pending: PendingPods, found: SearchHits | None, width: int) -> list[ListLine]:
+def _pods(pending: PendingPods, hits: SearchHits | None, width: int) -> list[ListLine]:
     lines: list[ListLine] = []
     for group in pending.groups:
-        pods = [pod for pod in group.pods if found is None or pod in found.pods]
+        pods = [pod for pod in group.pods if hits is None or pod in hits.pods]
         if pods:
             cause = f"{len(pods):,} · {group.cause or group.verdict}"
             lines += [ListLine(line, HEADING) for line in wrapped(cause, width, "  ", CAUSE_LINES)]

@@ -73,10 +73,10 @@ class BrowseSession:
 
     def asked(self, key: str, words: str = "") -> AskedPod:
         """The pod of that key as the words have it. Raises UsageError, also when it is gone, and InputError."""
-        found = self.cluster.pod(*key.split("/", 1))
-        if found is None:
+        pod = self.cluster.pod(*key.split("/", 1))
+        if pod is None:
             raise UsageError(f"{key} is gone")
-        return supposed(AskedPod(self.scheduler, self.scheduler.view.stored(found)), words)
+        return supposed(AskedPod(self.scheduler, self.scheduler.view.stored(pod)), words)
 
     def explain(self, asked: AskedPod) -> Explanation:
         return as_events(explain_stand_in(asked))
@@ -98,17 +98,17 @@ class BrowseSession:
 
     def owner(self, key: str) -> Owner | None:
         """The workload of a pod."""
-        found = self.cluster.pod(*key.split("/", 1))
-        return None if found is None else owner_of(found)
+        pod = self.cluster.pod(*key.split("/", 1))
+        return None if pod is None else owner_of(pod)
 
     def fate(self, key: str) -> str:
         """What became of a pod that was pending: ``has a node now: w1``; empty while it waits."""
-        found = self.cluster.pod(*key.split("/", 1))
-        if found is None or found.metadata.deletion_timestamp is not None:
+        pod = self.cluster.pod(*key.split("/", 1))
+        if pod is None or pod.metadata.deletion_timestamp is not None:
             return "is gone"
-        if found.spec.node_name:
-            return f"has a node now: {found.spec.node_name}"
-        return "" if is_waiting(found) else "has ended"
+        if pod.spec.node_name:
+            return f"has a node now: {pod.spec.node_name}"
+        return "" if is_waiting(pod) else "has ended"
 
     @cached_property
     def owners(self) -> Sequence[Owner]:

@@ -118,9 +118,9 @@ def _of_live(live: Live, scheduler: SchedulerOptions) -> EffectiveConfiguration:
     from kschedctl.sources.live.reading import Wishes, scheduler_of  # noqa: PLC0415 - only live clusters need the client
     from kschedctl.sources.live.scheduler import read_setup  # noqa: PLC0415
 
-    found = connection(Source(kubeconfig=live.kubeconfig, context=live.context))
+    connected = connection(Source(kubeconfig=live.kubeconfig, context=live.context))
     wishes = Wishes(feature_gates=feature_gates(scheduler.feature_gates), kube_version=scheduler.kube_version)
-    cluster = scheduler_of(found, read_setup(found.server), wishes)
+    cluster = scheduler_of(connected, read_setup(connected.server), wishes)
     tell(cluster)
     gates = FeatureGates(cluster.kube_version, cluster.feature_gates)
     report = effective_configuration(cluster.configuration, gates)

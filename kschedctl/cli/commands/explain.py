@@ -97,7 +97,7 @@ def _ask(question: _Question, view: View, watch: bool) -> Answer | int:
 
     if watch:
         name = view.output.name
-        return watched(question.source, question.scope, name, lambda found: answer(Inquiry(found)), question.live)
+        return watched(question.source, question.scope, name, lambda cluster: answer(Inquiry(cluster)), question.live)
     pods_alone, namespace = are_pods(question.words), question.scope.namespace
     return answer(read_inquiry(question.source, namespace, pods_alone=pods_alone, live=question.live))
 
@@ -149,9 +149,9 @@ class _Question:
             return {explained[0].pod: again(self.source, "remedies", self.words, self.scope.named(), options)}
         return about_explained(self.source, cluster, explained, options)
 
-    def _explained(self, found: Sequence[AskedPod], inquiry: Inquiry) -> Explanation | Explanations:
-        remember(self.call_extender, found, inquiry, self.source)
-        reports = [self._one(each) for each in found]
+    def _explained(self, asked_pods: Sequence[AskedPod], inquiry: Inquiry) -> Explanation | Explanations:
+        remember(self.call_extender, asked_pods, inquiry, self.source)
+        reports = [self._one(asked_pod) for asked_pod in asked_pods]
         return reports[0] if len(reports) == 1 else explanations(reports)
 
     def _one(self, asked: AskedPod) -> Explanation:
@@ -194,7 +194,7 @@ def _not_created(report: Explanation | Explanations | PendingPods) -> Sequence[N
         case Explanation():
             return (report.not_created,) if report.not_created and not report.not_created.past else ()
         case Explanations():
-            return [lacking for each in report.explanations for lacking in _not_created(each)]
+            return [lacking for explanation in report.explanations for lacking in _not_created(explanation)]
     return report.not_created
 
 

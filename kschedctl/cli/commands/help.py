@@ -35,8 +35,10 @@ def help(
 
 def topics() -> dict[str, str]:
     """Markdown by name, the title in its first line."""
-    found = (path for path in files("kschedctl.cli.topics").iterdir() if path.name.endswith(SUFFIX))
-    return {path.name.removesuffix(SUFFIX): path.read_text("utf-8") for path in sorted(found, key=lambda p: p.name)}
+    topic_files = (path for path in files("kschedctl.cli.topics").iterdir() if path.name.endswith(SUFFIX))
+    return {
+        path.name.removesuffix(SUFFIX): path.read_text("utf-8") for path in sorted(topic_files, key=lambda p: p.name)
+    }
 
 
 def _show(text: str) -> None:

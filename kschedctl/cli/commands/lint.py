@@ -205,7 +205,7 @@ def lint(
 def _only_templates(report: Findings, paths: list[str]) -> bool:
     """Whether folders hold nothing but what something else would render; git's hooks name such files themselves."""
     nothing = not report.checked and not report.findings
-    return nothing and any(each.hint for each in report.passed_over) and any(map(os.path.isdir, paths))
+    return nothing and any(passed_over.hint for passed_over in report.passed_over) and any(map(os.path.isdir, paths))
 
 
 def _fixed(fixer: LintFixer, which: Which, shown: Shown, settings: LintSettings) -> Answer | int:
@@ -237,8 +237,8 @@ def _linter(
 
     def linter(manifests: Repository | None) -> Linted:
         lint_context = context_of(manifests)
-        found = problems_of(lint_context, rules)
-        return signed(findings_of(lint_context, rules, found, reporting, which.scope)), found
+        problems = problems_of(lint_context, rules)
+        return signed(findings_of(lint_context, rules, problems, reporting, which.scope)), problems
 
     return linter
 
@@ -291,7 +291,7 @@ def _lint_context(
     lint_context = LintContext.of_manifests(
         located, described.cluster, gates, goes.namespace, sets_of=manifests.sets.of
     )
-    unreadable = tuple(Subject("File", "", place=each).problem((), each.what) for each in manifests.broken)
+    unreadable = tuple(Subject("File", "", place=place).problem((), place.what) for place in manifests.broken)
     passed_over = tuple(PassedOver(what, where, HINTS.get(what, "")) for what, where in manifests.passed_over.items())
     return replace(
         lint_context,

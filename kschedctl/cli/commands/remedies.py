@@ -96,8 +96,8 @@ def _asked(inquiry: Inquiry, source: Source, scope: Scope, words: tuple[str, ...
     """The pods that are asked about."""
     if words:
         return subjects.named(inquiry, words, scope, source)
-    if found := subjects.of_files(inquiry, scope):
-        return found
+    if asked_pods := subjects.of_files(inquiry, scope):
+        return asked_pods
     scope = in_context(scope, source, inquiry.cluster)
     found_pods.check_namespace(inquiry.cluster, scope)
     waiting = found_pods.pending(inquiry.cluster, scope)

@@ -123,6 +123,6 @@ def _report(header: Header, file: str) -> SnapshotReport:
     )
     if header.provenance is None:
         return report
-    told = report.__struct_fields__
-    known = {name: getattr(header.provenance, name) for name in header.provenance.__struct_fields__ if name in told}
+    fields = report.__struct_fields__
+    known = {name: getattr(header.provenance, name) for name in header.provenance.__struct_fields__ if name in fields}
     return replace(report, **known)

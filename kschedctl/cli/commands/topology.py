@@ -62,16 +62,16 @@ def _chosen(audited: AuditedCluster, words: Sequence[str], namespace: str | None
     known = [
         owner for owner in Workloads.of_view(audited.scheduler.view).owners if namespace in (None, owner.namespace)
     ]
-    found = []
+    owners = []
     for reference in references(words):
         meant = list(_meant(reference, known))
         if not meant:
             what = f'no workload "{reference.name}" with two pods on nodes'
             raise UsageError(what, hint="kschedctl topology looks at all")
-        found += meant
+        owners += meant
     if not known:
         raise UsageError(f'namespace "{namespace}" has no workload with two pods on nodes')
-    return frozenset(found if words else known)
+    return frozenset(owners if words else known)
 
 
 def _meant(reference: Reference, known: Sequence[Owner]) -> Iterator[Owner]:

@@ -59,8 +59,8 @@ def _of_snapshot(path: str) -> ClusterVersion:
 def _live(source: Source) -> ClusterVersion:
     from kschedctl.sources.live.scheduler import read_version  # noqa: PLC0415 - only live clusters need the client
 
-    found = connection(replace(source, request_timeout=source.request_timeout or PATIENCE))
-    replayed, server, warnings = read_version(found.server)
+    connected = connection(replace(source, request_timeout=source.request_timeout or PATIENCE))
+    replayed, server, warnings = read_version(connected.server)
     for warning in warnings:
         log.warning("warning: %s", warning)
-    return ClusterVersion(without_user(found.server.host), server, replayed)
+    return ClusterVersion(without_user(connected.server.host), server, replayed)

@@ -82,17 +82,17 @@ def _asked(inquiry: Inquiry, source: Source, scope: Scope, words: tuple[str, ...
     """The pods that are named or stand in files; None for all that are pending."""
     if words:
         return subjects.named(inquiry, words, scope, source)
-    found = subjects.of_files(inquiry, scope)
-    if found is None:
+    asked_pods = subjects.of_files(inquiry, scope)
+    if asked_pods is None:
         found_pods.check_namespace(inquiry.cluster, in_context(scope, source, inquiry.cluster))
-    return found
+    return asked_pods
 
 
 def _wake_ups(inquiry: Inquiry, asked: Sequence[AskedPod] | None, scope: Scope) -> WakeUps | WakeUpsOfMany:
     if asked is None:
         waiting = found_pods.pending(inquiry.cluster, scope)
         return wake_ups_of_many(inquiry.scheduler, waiting, found_pods.describe(scope))
-    reports = [replace(wake_ups(each.scheduler, each.pod), stands_for=each.note) for each in asked]
+    reports = [replace(wake_ups(asked_pod.scheduler, asked_pod.pod), stands_for=asked_pod.note) for asked_pod in asked]
     return reports[0] if len(reports) == 1 else several(reports)
 
 
@@ -102,7 +102,7 @@ def _of_event(inquiry: Inquiry, asked: Sequence[AskedPod] | None, scope: Scope, 
     changes = changes_of(documents, scheduler.view, where=shown(file))
     if asked is None:
         return wakes_of_many(scheduler, found_pods.pending(inquiry.cluster, scope), changes, found_pods.describe(scope))
-    return wakes_of_these(scheduler, [each.pod for each in asked], changes)
+    return wakes_of_these(scheduler, [asked_pod.pod for asked_pod in asked], changes)
 
 
 def _between(files: tuple[str, str], source: Source, scope: Scope, words: tuple[str, ...], view: Untabled) -> Answer:
@@ -117,7 +117,7 @@ def _between(files: tuple[str, str], source: Source, scope: Scope, words: tuple[
 
 def _moments(*several: Scheduler) -> list[str]:
     """When the live clusters were read; empty where that is not known of some."""
-    pictures = [each.cluster.provenance for each in several]
+    pictures = [scheduler.cluster.provenance for scheduler in several]
     return [provenance.read_at for provenance in pictures if provenance and provenance.read_at] if all(pictures) else []
 
 
@@ -127,7 +127,7 @@ def _keys(before: Scheduler, scope: Scope, words: tuple[str, ...], source: Sourc
     if not words:
         return frozenset(pod.key for pod in found_pods.pending(before.cluster, scope))
     try:
-        named = [each.pod for each in subjects.named(inquiry, words, scope, source)]
+        named = [asked_pod.pod for asked_pod in subjects.named(inquiry, words, scope, source)]
     except UsageError as error:
         raise UsageError(error.what, where=error.where or file, hint=error.hint) from None
     for pod in named:

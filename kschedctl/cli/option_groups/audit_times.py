@@ -62,6 +62,6 @@ class AuditTimes(Moment):
             if provenance and provenance.read_at
         ]
         if len(times) == 2 and nanoseconds(times[0]) >= nanoseconds(times[1]):
-            told = f"{self.since} is of {times[0]}, the cluster of {times[1]}"
-            raise UsageError(told, where="--since", hint="want a snapshot from before")
+            moments = f"{self.since} is of {times[0]}, the cluster of {times[1]}"
+            raise UsageError(moments, where="--since", hint="want a snapshot from before")
         return Scheduler(before)

@@ -36,12 +36,12 @@ def remember(call: CallExtender | None, asked: Iterable[AskedPod], inquiry: Inqu
     if not isinstance(call, Recorder) or not inquiry.scheduler.extenders:
         return
     known, left = call.known, []
-    for each in asked:
-        written = inquiry.written.get(identity(each.workload)) if each.workload else None
+    for asked_pod in asked:
+        written = inquiry.written.get(identity(asked_pod.workload)) if asked_pod.workload else None
         if written is not None:
-            known[each.pod.key] = PodBesides.of(template_of(written.document))
-        elif each.pod.metadata.uid or not each.note:  # none that is made up for the question
-            left.append(each.pod.key)
+            known[asked_pod.pod.key] = PodBesides.of(template_of(written.document))
+        elif asked_pod.pod.metadata.uid or not asked_pod.note:  # none that is made up for the question
+            left.append(asked_pod.pod.key)
     _of_files(known, left, inquiry)
     if not (source.snapshot or source.demo) and inquiry.cluster.provenance is not None:
         _of_cluster(known, [key for key in left if key not in known][:ONE_BY_ONE], source)
@@ -56,8 +56,8 @@ def _of_files(known: MutableMapping[str, PodBesides], keys: Iterable[str], inqui
         if not Path(file).is_file() or Path(file).stat().st_size > MOST_BYTES:
             continue
         with suppress(KschedctlError):
-            found = dict(pods_among(read_documents(file)))
-            known.update({key: PodBesides.of(found[key]) for key in places if key in found})
+            pods = dict(pods_among(read_documents(file)))
+            known.update({key: PodBesides.of(pods[key]) for key in places if key in pods})
 
 
 def _of_cluster(known: MutableMapping[str, PodBesides], keys: Sequence[str], source: Source) -> None:

@@ -71,7 +71,7 @@ def bars(plot: Plot) -> BarChart:
         total = sums[place] if stacked else plot.series[pieces[0]].points[place][1]
         drawn.append(_bar(plot, place, pieces, (unit, y), (first, number(total))))
         y += THICK
-    keys = tuple((printable(each.name), min(i, LOOKS - 1)) for i, each in enumerate(plot.series))
+    keys = tuple((printable(series.name), min(i, LOOKS - 1)) for i, series in enumerate(plot.series))
     return BarChart(
         printable(plot.title),
         described(plot),

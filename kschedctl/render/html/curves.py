@@ -57,7 +57,7 @@ class CurvePlot:
 
 def curves(plot: Plot) -> CurvePlot:
     """Points that are no numbers are left out."""
-    lines = [joined(plot, each) for each in plot.series]
+    lines = [joined(plot, series) for series in plot.series]
     points = [point for line in lines for point in line]
     x, y = (scale(axis, [point[i] for point in points]) for i, axis in enumerate((plot.x, plot.y)))
     across, up = _placing(x, LEFT, WIDTH - RIGHT), _placing(y, HEIGHT - BOTTOM, TOP)

@@ -101,7 +101,7 @@ def sections(page: Page) -> list[HtmlSection]:
             under.append(HtmlSection(cut(printable(block.text)), [], block.level))
         else:
             _last(found[-1]).blocks.append(_block(block))
-    return [each for each in found if each.blocks or each.parts]
+    return [html for html in found if html.blocks or html.parts]
 
 
 def _last(section: HtmlSection) -> HtmlSection:

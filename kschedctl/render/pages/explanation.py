@@ -90,7 +90,7 @@ def explanation_page(report: Explanation, style: Style) -> Page:
         *preemption_section(report.preemption, style),
         *remedies_section(report.remedies, report.impossible, style),
         *(how_section(report.remedies, style) if style.patches else _more_remedies(report, style)),
-        *advice_section([each for each in report.advice if not _told(each, report)], report.pod),
+        *advice_section([advice for advice in report.advice if not _told(advice, report)], report.pod),
     )
 
 
@@ -108,7 +108,7 @@ def _verdict(report: Explanation) -> Iterator[Paragraph]:
         yield from _once_created(report)
         return
     pod = Marked(report.pod, Tone.STRONG)
-    of_verdict = [each for each in report.unknown if each.affects == VERDICT]
+    of_verdict = [unknown for unknown in report.unknown if unknown.affects == VERDICT]
     if of_verdict:
         yield paragraph(pod, Marked(f"{report.verdict}, {unless(of_verdict)}:", Tone.WARNING), reasons(of_verdict))
         yield paragraph(report.headline)
@@ -205,9 +205,14 @@ def _refusals(report: Explanation, style: Style) -> Page:
 
 def _refused(report: Explanation, style: Style) -> tuple[Plot, ...]:
     amounts: dict[str, dict[str, float]] = {}
-    for each in report.eliminations:
-        reason = each.reason if each.reason not in amounts else f"{each.plugin}: {each.reason}"
-        amounts[reason] = {"for this alone": each.only, "for more than this": each.nodes - each.only}
+    for elimination in report.eliminations:
+        reason = (
+            elimination.reason if elimination.reason not in amounts else f"{elimination.plugin}: {elimination.reason}"
+        )
+        amounts[reason] = {
+            "for this alone": elimination.only,
+            "for more than this": elimination.nodes - elimination.only,
+        }
     if not (style.plots or uneven(amounts)):
         return ()
     title = f"Nodes that are refused for {report.pod}"
@@ -219,17 +224,21 @@ def eliminations_section(eliminations: tuple[Elimination, ...], style: Style, ne
     stack = style.narrow and nearest
     columns = [*numbers("nodes", "only this"), *([] if stack else [Column("plugin", keep=True)]), Column("reason")]
     columns += [Column("nearest miss")] if nearest and not stack else []
-    rows = [_elimination(each, stack)[: len(columns)] for each in eliminations]
+    rows = [_elimination(elimination, stack)[: len(columns)] for elimination in eliminations]
     return table_of(rows, columns, as_is, limit=None, title="Why nodes are refused", full=False)
 
 
-def _elimination(found: Elimination, stack: bool) -> Row:
-    only = Marked(f"{found.only:,}", Tone.STRONG if found.only else Tone.FAINT)
-    nearest = f"{found.nearest.node}: {found.nearest.fact}" if found.nearest else ""
+def _elimination(elimination: Elimination, stack: bool) -> Row:
+    only = Marked(f"{elimination.only:,}", Tone.STRONG if elimination.only else Tone.FAINT)
+    nearest = f"{elimination.nearest.node}: {elimination.nearest.fact}" if elimination.nearest else ""
     if not stack:
-        return (f"{found.nodes:,}", only, found.plugin, found.reason, nearest)
-    reason = f"{found.plugin}: {found.reason}" if found.plugin else found.reason
-    return (f"{found.nodes:,}", only, Stack((reason, Marked(f"nearest: {nearest}" if nearest else "", Tone.FAINT))))
+        return (f"{elimination.nodes:,}", only, elimination.plugin, elimination.reason, nearest)
+    reason = f"{elimination.plugin}: {elimination.reason}" if elimination.plugin else elimination.reason
+    return (
+        f"{elimination.nodes:,}",
+        only,
+        Stack((reason, Marked(f"nearest: {nearest}" if nearest else "", Tone.FAINT))),
+    )
 
 
 def _groups(groups: tuple[NodeGroup, ...], style: Style) -> Page:
@@ -300,7 +309,7 @@ def _node(node: NodeReport, style: Style) -> Row:
 def explanations_page(report: Explanations, style: Style) -> Page:
     """How many would be scheduled, a line for each, and the pages of the others; of all with ``-o wide``."""
     number = len(report.explanations)
-    fine = sum(each.verdict in FINE for each in report.explanations)
+    fine = sum(explanation.verdict in FINE for explanation in report.explanations)
     tone = Tone.GOOD if fine == number else Tone.BAD
     told = paragraph(
         Marked(f"{fine:,} of {number:,} pods", tone),
@@ -308,8 +317,10 @@ def explanations_page(report: Explanations, style: Style) -> Page:
     )
     columns = [Column("pod", keep=True), Column("verdict", keep=True), Column("where"), Column("asked about")]
     table = table_of(report.explanations, columns, _answer, limit=None, full=False)
-    full = [each for each in report.explanations if style.wide or each.verdict not in FINE]
-    pages = [below(each.stands_for or each.pod, explanation_page(each, style)) for each in full]
+    full = [explanation for explanation in report.explanations if style.wide or explanation.verdict not in FINE]
+    pages = [
+        below(explanation.stands_for or explanation.pod, explanation_page(explanation, style)) for explanation in full
+    ]
     return (
         told,
         *caveats(report.not_replayed, report.ignored, report.extended),
@@ -318,14 +329,14 @@ def explanations_page(report: Explanations, style: Style) -> Page:
     )
 
 
-def _answer(each: Explanation) -> Row:
+def _answer(explanation: Explanation) -> Row:
     """Why one is not scheduled is on its page."""
-    verdict = Marked(each.verdict, TONES.get(each.verdict, Tone.WARNING))
+    verdict = Marked(explanation.verdict, TONES.get(explanation.verdict, Tone.WARNING))
     return (
-        each.pod,
+        explanation.pod,
         verdict,
-        each.headline.removeprefix("would be scheduled: ") if each.verdict in FINE else "",
-        Marked(each.stands_for, Tone.FAINT),
+        explanation.headline.removeprefix("would be scheduled: ") if explanation.verdict in FINE else "",
+        Marked(explanation.stands_for, Tone.FAINT),
     )
 
 

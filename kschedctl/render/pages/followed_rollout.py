@@ -55,10 +55,10 @@ PLUGINS_TOLD = 4
 
 def followed_rollout_page(report: FollowedRollout, style: Style) -> Page:
     """All sections that have something to say."""
-    otherwise = [each for each in report.placements if each.outcome in OTHERWISE]
-    silent = [each for each in report.placements if each.outcome in (UNKNOWN_POD, NOT_COMPARED)]
-    outcomes = {each.outcome for each in otherwise if not each.overlapping}
-    meanings = (OVERLAP,) * any(each.overlapping for each in otherwise)
+    otherwise = [placement for placement in report.placements if placement.outcome in OTHERWISE]
+    silent = [placement for placement in report.placements if placement.outcome in (UNKNOWN_POD, NOT_COMPARED)]
+    outcomes = {placement.outcome for placement in otherwise if not placement.overlapping}
+    meanings = (OVERLAP,) * any(placement.overlapping for placement in otherwise)
     meanings += tuple(text for outcome, text in MEANINGS.items() if outcome in outcomes)
     return (
         *interruption(report.interrupted),
@@ -81,15 +81,15 @@ def _verdict(report: FollowedRollout) -> Iterator[Paragraph]:
         word = Marked("Nothing compared:", Tone.WARNING)
     told = f"{report.agree:,} of {count(total, 'pod')} went to a node that the replay has among the best"
     yield paragraph(word, f"{told}{doubt(report.unknown)}")
-    moved = sum(bool(each.order) for each in report.placements)
+    moved = sum(bool(placement.order) for placement in report.placements)
     if moved:
         yield paragraph(f"{moved:,} of these if tried milliseconds sooner or later than the event: bindings overlap")
-    overlaps = sum(bool(each.overlapping) for each in report.placements)
+    overlaps = sum(bool(placement.overlapping) for placement in report.placements)
     if overlaps:
         yield paragraph(
             f"bindings that overlap could explain {overlaps:,} of the {report.otherwise:,} placed otherwise"
         )
-    part = sum(each.outcome == BEST_OF_A_PART for each in report.placements)
+    part = sum(placement.outcome == BEST_OF_A_PART for placement in report.placements)
     if part:
         chose = "was the best" if part == 1 else "were the best"
         yield paragraph(f"{part:,} of these {chose} of a part of the nodes, as kube-scheduler looks at no more")
@@ -98,7 +98,11 @@ def _verdict(report: FollowedRollout) -> Iterator[Paragraph]:
 def _table(title: str, placements: Sequence[FollowedPlacement], style: Style) -> Page:
     columns = (Column("pod", keep=True), Column("node", keep=True), Column("why"))
     return table_of(
-        placements, columns, lambda each: (each.pod, each.node, Stack(tuple(_why(each)))), style, title=title
+        placements,
+        columns,
+        lambda placement: (placement.pod, placement.node, Stack(tuple(_why(placement)))),
+        style,
+        title=title,
     )
 
 
@@ -106,9 +110,12 @@ def _why(placement: FollowedPlacement) -> Iterator[str]:
     """What the replay says instead, and which pods that were bound at the same time explain it."""
     yield from _instead(placement)
     for before in (True, False):
-        found = [each for each in placement.overlapping if (each.milliseconds <= 0) is before]
-        if found:
-            told = [f"{each.pod} ({each.node}, {abs(each.milliseconds):,} ms {_side(before)})" for each in found]
+        bindings = [binding for binding in placement.overlapping if (binding.milliseconds <= 0) is before]
+        if bindings:
+            told = [
+                f"{binding.pod} ({binding.node}, {abs(binding.milliseconds):,} ms {_side(before)})"
+                for binding in bindings
+            ]
             yield f"as replayed if tried {_side(before)} {names(told)}"
 
 

@@ -20,12 +20,14 @@ def findings_page(report: Findings, style: Style) -> Page:
     """One table a file (objects of a cluster together), those with the gravest findings first; then counts by rule."""
     blocks: list[Block] = []
     for file in dict.fromkeys(finding.file for finding in report.findings):
-        found = [finding for finding in report.findings if finding.file == file]
+        findings = [finding for finding in report.findings if finding.file == file]
         row, title = partial(_finding, style=style), file or "In the cluster"
-        blocks += table_of(found, _columns(style), row, limit=None, title=title, full=False)
+        blocks += table_of(findings, _columns(style), row, limit=None, title=title, full=False)
     if style.wide:
         columns = (Column("object"), Column("rule", keep=True), Column("reason"))
-        rows = [(each.finding.object, each.finding.rule, each.reason) for each in report.suppressed]
+        rows = [
+            (suppressed.finding.object, suppressed.finding.rule, suppressed.reason) for suppressed in report.suppressed
+        ]
         blocks += table_of(rows, columns, as_is, limit=None, title="Ignored")
     blocks += _by_rule(report)
     blocks += _fixed(report)
@@ -79,9 +81,13 @@ def _finding(finding: Finding, style: Style) -> tuple[Cell, ...]:
 def _passed_over(report: Findings, style: Style) -> str:
     """How much of what, and where that is in a wide table."""
     said = []
-    for each in report.passed_over:
-        some = f"{each.what} in {', '.join(each.where)}" if style.wide else f"{len(each.where):,} {each.what}"
-        said.append(f"{some} ({each.hint})" if each.hint else some)
+    for passed_over in report.passed_over:
+        some = (
+            f"{passed_over.what} in {', '.join(passed_over.where)}"
+            if style.wide
+            else f"{len(passed_over.where):,} {passed_over.what}"
+        )
+        said.append(f"{some} ({passed_over.hint})" if passed_over.hint else some)
     return ", ".join(said)
 
 

@@ -22,16 +22,16 @@ from kschedctl.reports.not_created import CreationFailure, NotCreated
 WORKLOADS_SHOWN, FAILURES_SHOWN, COMMANDS_SHOWN = 25, 5, 3
 
 
-def not_created_lines(found: NotCreated | None, style: Style) -> Iterator[Paragraph]:
+def not_created_lines(lacking: NotCreated | None, style: Style) -> Iterator[Paragraph]:
     """How many pods a workload lacks and why, then who says so; of what is past a line."""
-    if found is None:
+    if lacking is None:
         return
-    workload = Marked(found.workload, Tone.STRONG)
-    if found.past:
-        yield paragraph(workload, Marked("earlier:", Tone.FAINT), Marked(found.headline, Tone.FAINT))
+    workload = Marked(lacking.workload, Tone.STRONG)
+    if lacking.past:
+        yield paragraph(workload, Marked("earlier:", Tone.FAINT), Marked(lacking.headline, Tone.FAINT))
         return
-    yield paragraph(workload, Marked("Not created:", Tone.BAD), found.headline)
-    shown, note = first_rows(found.failures, style, FAILURES_SHOWN)
+    yield paragraph(workload, Marked("Not created:", Tone.BAD), lacking.headline)
+    shown, note = first_rows(lacking.failures, style, FAILURES_SHOWN)
     for number, failure in enumerate(shown):
         more = failure.message if number else ""  # the headline has that of the first
         yield paragraph(Marked(f"{_told(failure)}{':' if more else ''}", Tone.FAINT), more)
@@ -44,17 +44,17 @@ def not_created_section(found: Sequence[NotCreated], style: Style) -> Page:
     columns = (Column("missing", right=True), Column("age"), Column("workload and why"))
     title = f"{count(len(found), 'workload')} with pods that could not be created"
     shown, _ = first_rows(found, style, WORKLOADS_SHOWN)
-    commands = [command for each in shown for command in style.commands.get(each.workload, ())]
+    commands = [command for lacking in shown for command in style.commands.get(lacking.workload, ())]
     return (
         *table_of(found, columns, _row, style, title=title, limit=WORKLOADS_SHOWN, full=False),
         *map(Command, commands if style.wide else commands[:COMMANDS_SHOWN]),
     )
 
 
-def _row(found: NotCreated) -> Row:
-    missing = "" if found.missing is None else f"{found.missing:,}"
-    why = Stack((Marked(found.workload, Tone.STRONG), Marked(found.headline, Tone.BAD)))
-    return (missing, found.failures[0].age, why)
+def _row(lacking: NotCreated) -> Row:
+    missing = "" if lacking.missing is None else f"{lacking.missing:,}"
+    why = Stack((Marked(lacking.workload, Tone.STRONG), Marked(lacking.headline, Tone.BAD)))
+    return (missing, lacking.failures[0].age, why)
 
 
 def _told(failure: CreationFailure) -> str:

@@ -73,10 +73,16 @@ def _placements(group: PodGroupReport, style: Style) -> Page:
     return table_of(group.placements, columns, _placement, style, limit=SHOWN, full=False, each_node=True)
 
 
-def _placement(found: PlacementReport) -> Row:
-    fits = Marked(f"{found.pods:,}", Tone.GOOD if found.fits else Tone.BAD)
-    score = "" if found.score is None else f"{found.score}"
-    return (found.name, f"{found.nodes:,}", fits, score, Stack((found.blocking, Marked(found.message, Tone.FAINT))))
+def _placement(placement: PlacementReport) -> Row:
+    fits = Marked(f"{placement.pods:,}", Tone.GOOD if placement.fits else Tone.BAD)
+    score = "" if placement.score is None else f"{placement.score}"
+    return (
+        placement.name,
+        f"{placement.nodes:,}",
+        fits,
+        score,
+        Stack((placement.blocking, Marked(placement.message, Tone.FAINT))),
+    )
 
 
 def _members(group: PodGroupReport, style: Style) -> Page:

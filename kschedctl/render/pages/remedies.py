@@ -49,7 +49,7 @@ def remedies_page(report: Remedies, style: Style) -> Page:
 def _verdict(report: Remedies) -> Page:
     pod = Marked(report.pod, Tone.STRONG)
     if report.undecided:
-        doubts = [each for each in report.unknown if each.affects == VERDICT]
+        doubts = [unknown for unknown in report.unknown if unknown.affects == VERDICT]
         verdict = Marked(f"{report.verdict}, {unless(doubts)}:", Tone.WARNING)
         return (paragraph(pod, verdict, reasons(doubts)), paragraph(report.headline))
     tone = Tone.GOOD if report.verdict == "Schedulable" else Tone.WARNING
@@ -123,7 +123,7 @@ def many_page(report: RemediesOfMany, style: Style) -> Page:
         *interruption(report.interrupted),
         *(() if report.complete else (paragraph(Marked("Not complete:", Tone.WARNING), partly),)),
         *caveats(report.not_replayed, report.ignored, report.extended, report.unknown),
-        *how_section([each.remedy for each in report.chosen], style),
+        *how_section([chosen.remedy for chosen in report.chosen], style),
         *_left(report.left, style),
     )
 
@@ -131,7 +131,7 @@ def many_page(report: RemediesOfMany, style: Style) -> Page:
 def _with(report: RemediesOfMany) -> str:
     if not report.chosen:
         return ": nothing was found that helps more"
-    number = sum(len(each.remedy.kinds) for each in report.chosen)
+    number = sum(len(chosen.remedy.kinds) for chosen in report.chosen)
     these = "this change" if number == 1 else f"these {number} changes"
     return f" with {these}"
 

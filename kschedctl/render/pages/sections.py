@@ -47,11 +47,11 @@ def caveats(
 
 def left_out_lines(not_replayed: tuple[str, ...], ignored: tuple[str, ...]) -> Page:
     """A line for each thing that could change the answer and was left out, and one for what the version drops."""
-    told = [paragraph(Marked("not replayed yet:", Tone.WARNING), what) for what in not_replayed]
+    paragraphs = [paragraph(Marked("not replayed yet:", Tone.WARNING), what) for what in not_replayed]
     if ignored:
         said = "the replayed version's API server drops it from new objects, its scheduler ignores or refuses it"
-        told.append(paragraph(Marked("ignored:", Tone.WARNING), f"{'; '.join(ignored)}: {said}"))
-    return tuple(told)
+        paragraphs.append(paragraph(Marked("ignored:", Tone.WARNING), f"{'; '.join(ignored)}: {said}"))
+    return tuple(paragraphs)
 
 
 def search_lines(start: SearchStart | None) -> Page:
@@ -89,9 +89,9 @@ def not_known_lines(unknown: Sequence[UnknownKind]) -> Page:
     }
     by_part = {affects: [each for each in beside if each.affects == affects] for affects in words}
     return tuple(
-        paragraph(Marked("not known:", Tone.WARNING), f"{reasons(found)}; {words[affects]}")
-        for affects, found in by_part.items()
-        if found
+        paragraph(Marked("not known:", Tone.WARNING), f"{reasons(unknowns)}; {words[affects]}")
+        for affects, unknowns in by_part.items()
+        if unknowns
     )
 
 
@@ -182,16 +182,16 @@ def _fate(evicted: EvictedPod) -> Cell:
 
 def headroom_section(resources: Iterable[Headroom], where: str = "on a node") -> Page:
     """What is requested before and after, and the most that one node has left, ``where`` saying of which nodes."""
-    requested = [each for each in resources if each.requested_before or each.requested_after]
+    requested = [resource for resource in resources if resource.requested_before or resource.requested_after]
     columns = [Column("resource", keep=True), *numbers("allocatable", "before", "after", f"most free {where}")]
     return table_of(requested, columns, _resource, limit=None, title="Requested")
 
 
-def _resource(found: Headroom) -> Row:
-    amounts = (found.allocatable, found.requested_before, found.requested_after, found.largest_free_after)
-    total, before, after, free = (rounded(found.resource, amount) for amount in amounts)
-    parts = (f"{100 * amount / found.allocatable:.1f} %" for amount in amounts[1:3])
-    return (found.resource, total, *(f"{a} ({p})" for a, p in zip((before, after), parts, strict=True)), free)
+def _resource(headroom: Headroom) -> Row:
+    amounts = (headroom.allocatable, headroom.requested_before, headroom.requested_after, headroom.largest_free_after)
+    total, before, after, free = (rounded(headroom.resource, amount) for amount in amounts)
+    parts = (f"{100 * amount / headroom.allocatable:.1f} %" for amount in amounts[1:3])
+    return (headroom.resource, total, *(f"{a} ({p})" for a, p in zip((before, after), parts, strict=True)), free)
 
 
 # -- over several runs ------------------------------------------------------------------------------------------------
@@ -199,7 +199,7 @@ def _resource(found: Headroom) -> Row:
 
 def over_runs_section(runs: int, spreads: Mapping[str, Spread], words: Mapping[str, str]) -> Page:
     """``words``: a number's name -> how it is told."""
-    told = [(words.get(name, name), found) for name, found in spreads.items()]
+    told = [(words.get(name, name), spread) for name, spread in spreads.items()]
     return _spreads(told, f"{runs:,} runs; what is shown besides is of the first")
 
 
@@ -256,7 +256,7 @@ PODS = "pods"
 
 def before_and_after(zones: Sequence[PodCount], nodes: Sequence[PodCount], what: str = "") -> Page:
     """Every zone, and the nodes of which the number of pods changes most; ``what`` they are before and after."""
-    changed = sorted(nodes, key=lambda each: (-abs(each.after - each.before), each.place))
+    changed = sorted(nodes, key=lambda node: (-abs(node.after - node.before), node.place))
     plots = (*zones_plot(zones, what), *_counts("node", changed, what))
     return section(f"Pods before and after{what}", *plots) if plots else ()
 
@@ -266,7 +266,9 @@ def zones_plot(zones: Sequence[PodCount], what: str = "") -> tuple[Plot, ...]:
 
 
 def _counts(unit: str, counts: Sequence[PodCount], what: str) -> tuple[Plot, ...]:
-    amounts = {each.place: {"before": each.before, "after": each.after} for each in counts[:MOST_PLACES]}
+    amounts = {
+        pod_count.place: {"before": pod_count.before, "after": pod_count.after} for pod_count in counts[:MOST_PLACES]
+    }
     return bars(f"Pods by {unit}, before and after{what}", (unit, PODS), amounts, len(counts))
 
 
@@ -282,7 +284,7 @@ def moves_plot(changes: Sequence[PodChange]) -> tuple[Plot, ...]:
 def room_plots(shape: ShapeCapacity) -> Iterator[Plot]:
     """How room runs out as pods of a shape come, and where they find it."""
     if len(shape.curve) > 1:
-        points = tuple((float(each.pods), float(each.nodes)) for each in shape.curve)
+        points = tuple((float(room_left.pods), float(room_left.nodes)) for room_left in shape.curve)
         title = f"Nodes that take one more {shape.shape}"
         yield Plot(title, Axis("new pods"), Axis("nodes"), (Series("nodes", points),), PlotKind.STEPS)
     by_place: Iterable[tuple[str, Mapping[str, int]]] = (*shape.domains.items(), ("node", shape.nodes))
@@ -295,9 +297,9 @@ def room_plots(shape: ShapeCapacity) -> Iterator[Plot]:
 def losses_plot(report: Failures) -> tuple[Plot, ...]:
     """The worst losses; those that nothing comes of are not drawn."""
     amounts = {
-        each.name: {"without a node": each.unplaced, "evicted": each.evicted, "lost for good": each.lost}
-        for each in report.failures
-        if each.unplaced or each.evicted or each.lost
+        failure.name: {"without a node": failure.unplaced, "evicted": failure.evicted, "lost for good": failure.lost}
+        for failure in report.failures
+        if failure.unplaced or failure.evicted or failure.lost
     }
     title = f"Pods that the loss of a {report.unit} costs"
     return bars(title, (report.unit, PODS), amounts, len(amounts), stacked=True)

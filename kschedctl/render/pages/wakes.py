@@ -41,20 +41,22 @@ def wake_ups_page(report: WakeUps, style: Style) -> Page:
         *message,
         *caveats(report.not_replayed, report.ignored, unknown=report.unknown),
         *pod_group_section(report.pod_group, style),
-        *(block for each in report.rejectors for block in _rejector(each)),
+        *(block for rejector in report.rejectors for block in _rejector(rejector)),
         *((paragraph(Marked(NO_FLUSH if report.gating_plugin else FLUSH, Tone.FAINT)),) if waits else ()),
     )
 
 
-def _rejector(found: RejectorReport) -> Page:
-    until = paragraph(Marked(f"{found.why}, until" if found.why else "waits until", Tone.FAINT))
-    told: tuple[Cell, ...] = tuple(each.words for each in found.wake_ups) or ("nothing that happens in a cluster",)
-    return section(found.plugin, until, Bullets(told))
+def _rejector(rejector: RejectorReport) -> Page:
+    until = paragraph(Marked(f"{rejector.why}, until" if rejector.why else "waits until", Tone.FAINT))
+    told: tuple[Cell, ...] = tuple(wake_up.words for wake_up in rejector.wake_ups) or (
+        "nothing that happens in a cluster",
+    )
+    return section(rejector.plugin, until, Bullets(told))
 
 
 def wake_ups_of_many_page(report: WakeUpsOfMany, style: Style) -> Page:
     """One row a pod."""
-    waiting = [each for each in report.pods if each.queue == WAITS]
+    waiting = [pod for pod in report.pods if pod.queue == WAITS]
     title = f"{count(len(waiting), 'pod')} {report.scope}".strip()
     if not report.pods:
         return (
@@ -157,7 +159,7 @@ def _between(pod: PodBetween, style: Style) -> Iterator[Cell]:
     if pod.missed:
         yield Marked("it waits for the flush of the unschedulable pods, after five minutes", Tone.BAD)
     shown, note = first_rows(pod.woken_by, style, CHANGES_SHOWN)
-    for each in shown:
-        yield Marked(f"{each.change} ({', '.join(each.events)}): Queue by {', '.join(each.by)}", Tone.FAINT)
+    for change in shown:
+        yield Marked(f"{change.change} ({', '.join(change.events)}): Queue by {', '.join(change.by)}", Tone.FAINT)
     counted = pod.waking_changes - len(pod.woken_by)
     yield Marked(note or (f"… {counted:,} more, which were counted only" if counted > 0 else ""), Tone.FAINT)

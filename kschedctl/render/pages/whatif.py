@@ -75,18 +75,18 @@ def _messages(messages: Sequence[MessageChange], style: Style) -> Page:
     return listed(messages, style, before, title="Messages of pods that wait", limit=CHANGES_SHOWN)
 
 
-def _replacement(found: Replacement | None, style: Style) -> Page:
+def _replacement(replacement: Replacement | None, style: Style) -> Page:
     """The running pods for which other nodes are the best, most first."""
-    if found is None:
+    if replacement is None:
         return ()
-    number = sum(len(group.pods) for group in found.elsewhere)
-    some = f", some of all {found.running:,}," if found.asked < found.running else ""
-    pods = f"{number:,} of {count(found.asked, 'pod')}{some}"
+    number = sum(len(group.pods) for group in replacement.elsewhere)
+    some = f", some of all {replacement.running:,}," if replacement.asked < replacement.running else ""
+    pods = f"{number:,} of {count(replacement.asked, 'pod')}{some}"
     summary = paragraph(f"for {pods} other nodes would be the best, if made anew")
-    doubtful = (paragraph(f"nothing is known of {found.failed:,}: a plugin fails"),) if found.failed else ()
+    doubtful = (paragraph(f"nothing is known of {replacement.failed:,}: a plugin fails"),) if replacement.failed else ()
     if not number:
         return section("Running pods", summary, *doubtful)
-    groups = sorted(found.elsewhere, key=lambda group: -len(group.pods))
+    groups = sorted(replacement.elsewhere, key=lambda group: -len(group.pods))
     return section("Running pods", summary, *doubtful, *listed(groups, style, limit=CHANGES_SHOWN))
 
 

@@ -40,7 +40,7 @@ def drawn(plot: Plot, room: int, ascii_only: bool = False) -> Iterator[Text]:
 
 
 def _curves(plot: Plot, width: int, ascii_only: bool) -> list[Text]:
-    lines = [joined(plot, each) for each in plot.series]
+    lines = [joined(plot, series) for series in plot.series]
     if len({x for points in lines for x, _ in points}) < 2:
         return []
     marks = ASCII_MARKS if ascii_only else MARKS
@@ -51,8 +51,8 @@ def _curves(plot: Plot, width: int, ascii_only: bool) -> list[Text]:
 
 def _legend(plot: Plot, marks: str) -> Text:
     names = [
-        Text.assemble((marks[i % len(marks)], COLORS[i % len(COLORS)]), f" {printable(each.name)}")
-        for i, each in enumerate(plot.series)
+        Text.assemble((marks[i % len(marks)], COLORS[i % len(COLORS)]), f" {printable(series.name)}")
+        for i, series in enumerate(plot.series)
     ]
     what = printable(plot.y.title)
     return Text(f"{what}:  ").append(Text("   ").join(names)) if len(names) > 1 else Text(what)
@@ -100,12 +100,12 @@ def _bars(plot: Plot, width: int, ascii_only: bool) -> list[Text]:
     names = [shortened(printable(place), min(LABEL, width // 2 + 5), dots) for place in plot.places]
     label = max(map(cell_len, names))
     stacked = plot.kind is PlotKind.STACKS
-    amounts = totals(plot) if stacked else [y for each in plot.series for _, y in each.points]
+    amounts = totals(plot) if stacked else [y for series in plot.series for _, y in series.points]
     longest = max(_heights(plot) if stacked else amounts)
-    unit = max(width - label - max(len(number(each)) for each in amounts) - 2, 1) / (longest if longest > 0 else 1)
+    unit = max(width - label - max(len(number(amount)) for amount in amounts) - 2, 1) / (longest if longest > 0 else 1)
     lines = [_legend(plot, fills)]
     for place, name in enumerate(names):
-        pieces = [(i, each.points[place][1]) for i, each in enumerate(plot.series)]
+        pieces = [(i, series.points[place][1]) for i, series in enumerate(plot.series)]
         rows = [pieces] if stacked else [[piece] for piece in pieces]
         for row, found in enumerate(rows):
             head = "" if row else name
@@ -118,7 +118,7 @@ def _bars(plot: Plot, width: int, ascii_only: bool) -> list[Text]:
 def _heights(plot: Plot) -> list[float]:
     """How long the bar of each place is: of what is above 0."""
     places = range(len(plot.places))
-    return [sum(max(each.points[place][1], 0) for each in plot.series) for place in places]
+    return [sum(max(series.points[place][1], 0) for series in plot.series) for place in places]
 
 
 def _bar(pieces: Sequence[tuple[int, float]], unit: float, fills: str) -> Text:

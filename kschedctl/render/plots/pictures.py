@@ -159,7 +159,7 @@ def _draw(plot: Plot, figure: Figure, top: float) -> None:
         unit = shortened(printable(plot.y.title), LONGEST_TITLE)
         figure.text(PAD / WIDTH, at(TITLE + 0.4 * UNIT), unit, color=FAINT)
     if len(plot.series) > 1:
-        keys, place = [_key(each.name) for each in plot.series], (PAD / WIDTH, at(beneath + TICKS))
+        keys, place = [_key(series.name) for series in plot.series], (PAD / WIDTH, at(beneath + TICKS))
         figure.legend(handles, keys, loc="upper left", bbox_to_anchor=place, ncols=KEYS_IN_ROW, **LEGEND)
 
 
@@ -167,7 +167,7 @@ def _labels(plot: Plot) -> list[str]:
     """What is written at the left."""
     if plot.of_bars:
         return [shortened(printable(place), LABEL) for place in (*plot.places, *filter(None, [plot.note]))]
-    values = [y for each in plot.series for _, y in joined(plot, each)]
+    values = [y for series in plot.series for _, y in joined(plot, series)]
     return list(scale(plot.y, values).ticks.values())
 
 
@@ -187,7 +187,7 @@ def _key(name: str) -> str:
 
 
 def _lines(plot: Plot, axes: Axes) -> list[Any]:
-    lines = [joined(plot, each) for each in plot.series]
+    lines = [joined(plot, series) for series in plot.series]
     x, y = (scale(axis, [point[i] for line in lines for point in line]) for i, axis in enumerate((plot.x, plot.y)))
     axes.set_xticks(list(x.ticks), list(x.ticks.values()))
     axes.set_yticks(list(y.ticks), list(y.ticks.values()))
@@ -209,14 +209,14 @@ def _bars(plot: Plot, axes: Axes) -> list[Any]:
     stacked, rows = plot.kind is PlotKind.STACKS, range(len(plot.places))
     thick = 0.72 if stacked else 0.84 / len(plot.series)
     starts, handles = [0.0 for _ in rows], []
-    for i, each in enumerate(plot.series):
-        amounts = [max(amount, 0.0) for _, amount in each.points]
+    for i, series in enumerate(plot.series):
+        amounts = [max(amount, 0.0) for _, amount in series.points]
         at = [float(row) if stacked else row + thick * (i - (len(plot.series) - 1) / 2) for row in rows]
         handles.append(axes.barh(at, amounts, thick, starts if stacked else 0, color=COLORS[min(i, len(COLORS) - 1)]))
         if stacked:
             starts = [start + amount for start, amount in zip(starts, amounts, strict=True)]
         else:
-            _numbers(axes, amounts, at, [amount for _, amount in each.points])
+            _numbers(axes, amounts, at, [amount for _, amount in series.points])
     if stacked:
         _numbers(axes, starts, [float(row) for row in rows], totals(plot))
     names = _labels(plot)

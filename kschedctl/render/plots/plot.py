@@ -106,7 +106,7 @@ def joined(plot: Plot, series: Series) -> tuple[Point, ...]:
 
 def totals(plot: Plot) -> list[float]:
     """What all series of a plot of bars come to at each place."""
-    return [sum(each.points[place][1] for each in plot.series) for place in range(len(plot.places))]
+    return [sum(series.points[place][1] for series in plot.series) for place in range(len(plot.places))]
 
 
 def described(plot: Plot) -> str:
@@ -114,7 +114,7 @@ def described(plot: Plot) -> str:
     if plot.of_bars:
         told = ", ".join(f"{place}: {_amounts(plot, i)}" for i, place in enumerate(plot.places))
         return printable(f"{plot.y.title} by {plot.x.title}: {told}{f', {plot.note}' if plot.note else ''}")
-    lines = ((each.name, finite(each.points, plot.x)) for each in plot.series)
+    lines = ((series.name, finite(series.points, plot.x)) for series in plot.series)
     told = "; ".join(f"{name} {_course(points)}" for name, points in lines if points)
     return printable(f"{plot.y.title} over {plot.x.title}: {told}")
 
@@ -143,7 +143,7 @@ def shortened(name: str, most: int, dots: str = "…") -> str:
 def _amounts(plot: Plot, place: int) -> str:
     if plot.kind is PlotKind.STACKS:
         return number(totals(plot)[place])
-    return ", ".join(f"{number(each.points[place][1])} {each.name}" for each in plot.series)
+    return ", ".join(f"{number(series.points[place][1])} {series.name}" for series in plot.series)
 
 
 def _course(points: Sequence[Point]) -> str:

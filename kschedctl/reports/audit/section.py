@@ -52,15 +52,15 @@ def findings_of(sections: Iterable[Section], checked: int, tool_version: str) ->
     Where nothing is found since grounds are missing, that is a finding too: readers of findings know no other word.
     """
     sections = tuple(sections)
-    found = [finding for section in sections for finding in section.findings]
-    found += [_not_known(section) for section in sections if section.undecided]
+    findings = [finding for section in sections for finding in section.findings]
+    findings += [_not_known(section) for section in sections if section.undecided]
     rules = {rule.id: rule for section in sections for rule in section.rules}
     return Findings(
         checked=checked,
         rules_run=0,
-        findings=tuple(sorted(found, key=lambda finding: LEVELS.index(finding.severity))),
+        findings=tuple(sorted(findings, key=lambda finding: LEVELS.index(finding.severity))),
         rules=tuple(rules.values()),
-        unknown=tuple(dict.fromkeys(each for section in sections for each in section.unknown)),
+        unknown=tuple(dict.fromkeys(unknown for section in sections for unknown in section.unknown)),
         tool_version=tool_version,
         command=COMMAND,
     )
@@ -68,7 +68,7 @@ def findings_of(sections: Iterable[Section], checked: int, tool_version: str) ->
 
 def _not_known(section: Section) -> Finding:
     rule = f"audit-{section.name}-not-known"
-    missing = [each for each in section.unknown if each.affects == VERDICT]
+    missing = [unknown for unknown in section.unknown if unknown.affects == VERDICT]
     return Finding(
         rule=rule,
         severity="note",

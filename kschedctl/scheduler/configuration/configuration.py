@@ -68,7 +68,7 @@ def load_configuration(
     try:
         return _load(document, gates, registered, other_builds=other_builds)
     except ConfigurationError as error:
-        others = (str(each) for each in of_other_versions(document, gates.minor) if each.name in error.what)
+        others = (str(version) for version in of_other_versions(document, gates.minor) if version.name in error.what)
         hint = "; ".join(dict.fromkeys(filter(None, (error.hint, *others))))
         raise ConfigurationError(error.what, where=error.where, hint=hint) from None
 

@@ -169,7 +169,7 @@ def build_profile(
 def foreign_plugins(plugins: Plugins, registry: Mapping[str, frozenset[str]]) -> dict[str, frozenset[str]]:
     """The enabled plugins that are not in the registry, with the points that name them: other builds have such."""
     return {
-        name: frozenset(point for point, found in plugins.by_point().items() if name in found.enabled_names)
+        name: frozenset(point for point, plugin_set in plugins.by_point().items() if name in plugin_set.enabled_names)
         for name in plugins.enabled_names - registry.keys() - OWN_PLUGINS - {""}
     }
 
@@ -192,17 +192,17 @@ def _weights(point: str, what: str, plugins: Plugins, registry: Mapping[str, fro
 
     Raises ConfigurationError as upstream does: it subtracts in int64, so what a negative total leaves wraps.
     """
-    found: dict[str, int] = {}
+    weights: dict[str, int] = {}
     total = 0
     for plugin in (*plugins.by_point()[point].enabled, *plugins.multi_point.enabled):
-        if point not in registry.get(plugin.name, ()) or plugin.name in found:
+        if point not in registry.get(plugin.name, ()) or plugin.name in weights:
             continue
-        found[plugin.name] = plugin.weight or 1
-        highest = found[plugin.name] * MAX_NODE_SCORE
+        weights[plugin.name] = plugin.weight or 1
+        highest = weights[plugin.name] * MAX_NODE_SCORE
         if highest > _as_int64(MAX_INT64 - total):
             raise ConfigurationError(f"{what} plugins: total score of Score plugins could overflow")
         total += highest
-    return found
+    return weights
 
 
 def _as_int64(number: int) -> int:

@@ -216,8 +216,8 @@ def ignored_of_cluster(cluster: Cluster, gates: FeatureGates) -> Iterator[str]:
     for kind, attribute in _OTHERS.items():
         objects = getattr(cluster, attribute)
         lacking = _lacking(kind, gates) if objects else ()
-        found = [field for field in lacking if any(_has(each, field.steps) for each in objects)]
-        yield from (line.replace(" ", f" of {kind} ", 1) for line in _told(found, gates))
+        versioned = [field for field in lacking if any(_has(each, field.steps) for each in objects)]
+        yield from (line.replace(" ", f" of {kind} ", 1) for line in _told(versioned, gates))
     for name, kind in KINDS.items():
         if gates.minor < first_minor(kind) and getattr(cluster, name):
             yield f"{kind} needs 1.{first_minor(kind)}"

@@ -324,8 +324,8 @@ def _kept_promise(
     if promised is None or not (considered & outcome.passing)[promised]:
         return None
     with suppress(PluginError):
-        found = consultation.filter(view, np.array([promised]))
-        return found if len(found.rows) else None
+        offered = consultation.filter(view, np.array([promised]))
+        return offered if len(offered.rows) else None
     return None
 
 

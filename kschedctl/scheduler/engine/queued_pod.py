@@ -80,8 +80,8 @@ class PodHeap:
         return (pod for _, pod in self._pods.values())
 
     def get(self, position: Position) -> QueuedPod | None:
-        found = self._pods.get(position)
-        return found and found[1]
+        pod = self._pods.get(position)
+        return pod and pod[1]
 
     def add(self, pod: QueuedPod) -> None:
         self._added += 1
@@ -89,18 +89,18 @@ class PodHeap:
         heappush(self._heap, (self._key(pod), self._added, pod.position))
 
     def delete(self, position: Position) -> QueuedPod | None:
-        found = self._pods.pop(position, None)
-        return found and found[1]
+        pod = self._pods.pop(position, None)
+        return pod and pod[1]
 
     def peek(self) -> QueuedPod | None:
         while self._heap:
             _, number, position = self._heap[0]
-            found = self._pods.get(position)
-            if found and found[0] == number:
-                return found[1]
+            pod = self._pods.get(position)
+            if pod and pod[0] == number:
+                return pod[1]
             heappop(self._heap)
         return None
 
     def pop(self) -> QueuedPod | None:
-        found = self.peek()
-        return found and self.delete(found.position)
+        queued = self.peek()
+        return queued and self.delete(queued.position)

@@ -84,7 +84,7 @@ class EventHandlers:
         if change.kind == NODE:
             return [Occurrence(event, change) for event in self._of_node(change)]
         if change.kind == "DeviceTaintRule" and self.gates.enabled(TAINT_RULES_GATE.at(self.gates.release)):
-            return [found for tainted in self._tainted(change) for found in self.occurrences(tainted)]
+            return [occurrence for tainted in self._tainted(change) for occurrence in self.occurrences(tainted)]
         action = _basic(change)
         if not self.actions.get(change.kind, ActionType(0)) & action or self._is_passed_over(change):
             return []
@@ -170,14 +170,14 @@ class EventHandlers:
     def pod_actions(self, change: ChangedObject) -> list[ActionType]:
         """How a pod was updated; just ``UPDATE`` where it is nothing that has a name of its own."""
         known = UPDATES_OF_PODS.at(self.gates.release)
-        found = [
+        action_types = [
             action
             for action, differs in POD_CHANGES
             if action.label in known
             and (action not in GATES or self.gates.enabled(GATES[action]))
             and differs(change, self.requests)
         ]
-        return found or [ActionType.UPDATE]
+        return action_types or [ActionType.UPDATE]
 
     def _placed_updated(self, action: ActionType) -> ClusterEvent:
         """That a pod on a node was updated in some way."""

@@ -63,8 +63,8 @@ class Registrations:
         hinted = self.hinted and self.gates.minor >= getattr(plugin, "hints_since", 0)
         yield from (each if hinted else each._replace(hint=None) for each in asked)
         of_nodes = ActionType(0)
-        for each in asked:
-            of_nodes |= each.action if each.kind == NODE else ActionType(0)
+        for event in asked:
+            of_nodes |= event.action if event.kind == NODE else ActionType(0)
         if of_nodes & ActionType.ADD and not of_nodes & ActionType.UPDATE_NODE_TAINT:
             yield ClusterEventWithHint(NODE, ActionType.UPDATE_NODE_TAINT)
 
@@ -79,10 +79,10 @@ class Registrations:
 
 def union_of_actions(several: Iterable[Registrations]) -> Mapping[str, ActionType]:
     """Kind -> what some plugin asked for. Upstream: unionedGVKs."""
-    found: dict[str, ActionType] = {}
-    for each in (each for registrations in several for asked in registrations.by_plugin.values() for each in asked):
-        found[each.kind] = found.get(each.kind, ActionType(0)) | each.action
-    return found
+    action_types: dict[str, ActionType] = {}
+    for event in (each for registrations in several for asked in registrations.by_plugin.values() for each in asked):
+        action_types[event.kind] = action_types.get(event.kind, ActionType(0)) | event.action
+    return action_types
 
 
 def everything(gates: FeatureGates) -> Iterator[ClusterEventWithHint]:

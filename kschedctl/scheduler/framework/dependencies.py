@@ -95,7 +95,7 @@ def not_asked(found: Iterable[Unknown]) -> frozenset[str]:
 def _of_manifest(pod: Pod, cluster: Cluster) -> Iterator[Dependency]:
     """What the API server would have added to a pod that was not created yet."""
     spec = pod.spec
-    known = {found.metadata.name for found in cluster.runtime_classes}
+    known = {class_.metadata.name for class_ in cluster.runtime_classes}
     if pod.metadata.creation_timestamp is None and spec.runtime_class_name not in (None, *known):
         yield Dependency("RuntimeClass", Effect.EITHER)
     if spec.priority is None:

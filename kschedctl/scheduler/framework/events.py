@@ -109,7 +109,7 @@ class ChangedObject(NamedTuple):
         if self.documents is None:
             old, new = (_field(each, path) for each in (self.old, self.new))
             return bool(old or new) and old != new
-        old, new = (_part(each, path) for each in self.documents)
+        old, new = (_part(document, path) for document in self.documents)
         if path[-1] in TEXTS:
             return _texts(old) != _texts(new)
         return bool(_without_empty(old) != _without_empty(new))
@@ -184,8 +184,8 @@ def pre_checked(gates: FeatureGates) -> frozenset[str]:
 def pod_actions(asked: ActionType, gates: FeatureGates) -> ActionType:
     """What a plugin hears of pods that asks for some updates of them."""
     known = UPDATES_OF_PODS.at(gates.release)
-    updates = (each for each in ActionType if each in ActionType.UPDATE and each in asked)
-    return asked if all(each.label in known for each in updates) else asked | ActionType.UPDATE
+    updates = (action_type for action_type in ActionType if action_type in ActionType.UPDATE and action_type in asked)
+    return asked if all(update.label in known for update in updates) else asked | ActionType.UPDATE
 
 
 def node_actions(asked: ActionType, gates: FeatureGates, broad: bool = False) -> ActionType:

@@ -29,16 +29,16 @@ IN_MEMORY_NAME = "<extended-resources>"
 
 def classes_by_resource(classes: Iterable[DeviceClass]) -> dict[str, DeviceClass]:
     """Resource name -> the class that backs it. Of two classes with one resource the newer counts, else the first."""
-    found: dict[str, DeviceClass] = {}
+    device_classes: dict[str, DeviceClass] = {}
     for device_class in classes:
         resource = device_class.spec.extended_resource_name
-        rival = found.get(resource) if resource is not None else None
+        rival = device_classes.get(resource) if resource is not None else None
         if rival is not None and _created(device_class) <= _created(rival):
             continue
         if resource is not None:
-            found[resource] = device_class
-        found[f"{DEVICE_CLASS_PREFIX}{device_class.metadata.name}"] = device_class
-    return found
+            device_classes[resource] = device_class
+        device_classes[f"{DEVICE_CLASS_PREFIX}{device_class.metadata.name}"] = device_class
+    return device_classes
 
 
 def backing_classes(objects: ClusterObjects) -> Mapping[str, DeviceClass]:

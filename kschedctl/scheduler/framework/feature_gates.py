@@ -179,7 +179,7 @@ class FeatureGates:
         """Whether each of the gates is on, and each that was set."""
         overrides = dict(self.overrides or {})
         broadcast = {_BROADCASTS[name]: overrides.pop(name) for name in _BROADCASTS if name in overrides}
-        stages = {name: stage_of(found, self.minor) for name, found in specs.items()}
+        stages = {name: stage_of(spec, self.minor) for name, spec in specs.items()}
         return {name: broadcast.get(stage.maturity, stage.on) for name, stage in stages.items()} | overrides
 
     def _faults(self) -> Iterator[str]:

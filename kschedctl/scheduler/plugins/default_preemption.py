@@ -121,8 +121,8 @@ class DefaultPreemption(PreemptionPlugin):
 
 def evicted_later(outcome: PostFilterOutcome, gates: FeatureGates) -> bool:
     """Whether those that PostFilter evicts go while the scheduler does something else."""
-    found = outcome.results.get(DefaultPreemption.name)
-    return bool(found and found.nominated_node) and gates.enabled("SchedulerAsyncPreemption")
+    post_filter_result = outcome.results.get(DefaultPreemption.name)
+    return bool(post_filter_result and post_filter_result.nominated_node) and gates.enabled("SchedulerAsyncPreemption")
 
 
 def _leaving(positions: Iterable[Position], view: Fork) -> Iterator[Position]:

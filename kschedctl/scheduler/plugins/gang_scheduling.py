@@ -44,8 +44,8 @@ class GangScheduling(DeclaredPlugin):
         group = info.spec.scheduling_group
         name = f"{info.namespace}/{group.pod_group_name}" if group else "its group"
         key = group_key(info.pod)
-        found = find_pod_group(view, key) if key else None
-        gang = found.spec.scheduling_policy.gang if found else None
+        pod_group = find_pod_group(view, key) if key else None
+        gang = pod_group.spec.scheduling_policy.gang if pod_group else None
         missing = gang.min_count - state_of(view, key).size if gang and key else 0
         another = f"{missing:,} more pods" if missing > 1 else "another pod"
         yield WakeTrigger(POD, ADD, f"{another} of group {name} {'are' if missing > 1 else 'is'} created")

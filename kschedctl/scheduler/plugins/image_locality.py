@@ -50,9 +50,9 @@ class ImageLocality(DeclaredPlugin):
         images = [c.image for c in containers] + [v.image.reference for v in volumes if v.image]
         names = [normalized_image_name(image) for image in images]
         held = np.zeros(len(view.nodes), np.int64)
-        for found in view.nodes.images(names):
-            if found is not None:
-                held[found.rows] += int(float(found.size) * (len(found.rows) / len(view.nodes)))
+        for image_state in view.nodes.images(names):
+            if image_state is not None:
+                held[image_state.rows] += int(float(image_state.size) * (len(image_state.rows) / len(view.nodes)))
         most = MAX_CONTAINER_THRESHOLD * len(containers)
         bounded = np.minimum(np.maximum(held[rows], MIN_THRESHOLD), max(most, MIN_THRESHOLD))
         return MAX_NODE_SCORE * (bounded - MIN_THRESHOLD) // (most - MIN_THRESHOLD)

@@ -261,7 +261,7 @@ def _signed(affinity: NodeAffinityTerms) -> tuple[list[str], list[str]]:
     required = affinity.required_during_scheduling_ignored_during_execution
     terms = required.node_selector_terms if required else ()
     weighted = affinity.preferred_during_scheduling_ignored_during_execution
-    preferred = sorted(encode((each.weight, _term(each.preference))).decode() for each in weighted)
+    preferred = sorted(encode((term.weight, _term(term.preference))).decode() for term in weighted)
     return sorted(encode(_term(term)).decode() for term in terms), preferred
 
 
@@ -270,7 +270,10 @@ def _term(term: NodeSelectorTerm) -> tuple[list[str], list[str]]:
 
 
 def _requirements(requirements: Iterable[SelectorRequirement]) -> list[str]:
-    return sorted(encode((each.key, each.operator, sorted(each.values or ()))).decode() for each in requirements)
+    return sorted(
+        encode((requirement.key, requirement.operator, sorted(requirement.values or ()))).decode()
+        for requirement in requirements
+    )
 
 
 def _demanded(info: PodInfo, added: bool) -> str:
@@ -292,8 +295,8 @@ def _demanded(info: PodInfo, added: bool) -> str:
 
 
 def _term_in_words(term: NodeSelectorTerm) -> str:
-    expressions = (f"label {_in_words(each)}" for each in term.match_expressions)
-    fields = (_in_words(each) for each in term.match_fields)
+    expressions = (f"label {_in_words(expression)}" for expression in term.match_expressions)
+    fields = (_in_words(match_field) for match_field in term.match_fields)
     return " and ".join((*expressions, *fields))
 
 

@@ -129,8 +129,8 @@ class TaintToleration(DeclaredPlugin[None, list[Toleration]]):
         return find_untolerated(node.spec.taints, pod.spec.tolerations, HARD_EFFECTS, self.comparison_operators) is None
 
     def waking_changes(self, info: PodInfo, view: Fork, gates: FeatureGates) -> Iterator[WakeTrigger]:
-        tolerations = (each for each in info.spec.tolerations if each.key not in GIVEN_TO_ALL)
-        tolerated = [each.key or "everything" for each in tolerations]
+        tolerations = (toleration for toleration in info.spec.tolerations if toleration.key not in GIVEN_TO_ALL)
+        tolerated = [toleration.key or "everything" for toleration in tolerations]
         but = f" but such as it tolerates ({listed(tolerated)})" if tolerated else ""
         yield WakeTrigger(NODE, ADD, f"a node is added without NoSchedule and NoExecute taints{but}")
         yield WakeTrigger(NODE, ActionType.UPDATE_NODE_TAINT, "the last taint goes from a node that keeps the pod away")

@@ -38,7 +38,10 @@ class TopologyPlacementGenerator(DeclaredPlugin):
         codes = column.codes[parent.rows]
         found = np.unique(codes[codes >= 0]).tolist()
         placements = [GroupPlacement(column.values[code], parent.rows[codes == code]) for code in found]
-        return sorted((each for each in placements if required in (None, each.name)), key=lambda each: each.name)
+        return sorted(
+            (placement for placement in placements if required in (None, placement.name)),
+            key=lambda placement: placement.name,
+        )
 
 
 def _domain_of_scheduled(group: PodGroup, view: Fork, key: str) -> str | None:

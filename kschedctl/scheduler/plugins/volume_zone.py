@@ -107,10 +107,10 @@ class VolumeZone(DeclaredPlugin[list[VolumeTopology], None]):
 
     def pre_filter(self, info: PodInfo, view: Fork) -> PreFilterResult[list[VolumeTopology]]:
         try:
-            found = _volume_topologies(info, listers(view))
+            volume_topologies = _volume_topologies(info, listers(view))
         except (NotFoundError, UnboundError) as problem:
             return PreFilterResult(Status(Code.UNRESOLVABLE, (str(problem),)))
-        return PreFilterResult(state=found) if found else PRE_FILTER_SKIP
+        return PreFilterResult(state=volume_topologies) if volume_topologies else PRE_FILTER_SKIP
 
     def filter(
         self, info: PodInfo, view: Fork, state: list[VolumeTopology] | None, delta: Delta

@@ -33,14 +33,14 @@ def closed_loop(loop: SchedulingLoop) -> Iterator[CycleRecord]:
 
 def timed_out(loop: SchedulingLoop) -> CycleRecord | None:
     """How the cycle of the first pod that waits for Permit in vain ends, or of all, once no other can be tried."""
-    found = loop.waiting.time_out(loop.queue.clock)
-    waited = [found] if found else loop.waiting.park()
+    permit_wait = loop.waiting.time_out(loop.queue.clock)
+    waited = [permit_wait] if permit_wait else loop.waiting.park()
     if not waited:
         return None
     record = CycleRecord(waited[0].pod.position)
     for waiting in waited:
         loop.settle(waiting, waiting.timed_out(), record)
-    if not found:
+    if not permit_wait:
         for waiting in waited:
             loop.queue.delete(waiting.pod.position)
     loop.queue.flush_backoff()

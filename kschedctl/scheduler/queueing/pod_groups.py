@@ -122,8 +122,8 @@ class _Attempt:
                 self._fail(pod, failed[pod.position])
 
     def _fail(self, pod: QueuedPod, failure: MemberFailure) -> None:
-        found = Failed(failure.status.code, failure.message, failure.rejectors, failure.nominated)
-        self.loop.fail(pod, found, self.record)
+        failed = Failed(failure.status.code, failure.message, failure.rejectors, failure.nominated)
+        self.loop.fail(pod, failed, self.record)
 
     def _framework(self) -> Framework:
         """The profile of all of them."""

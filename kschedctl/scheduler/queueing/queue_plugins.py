@@ -38,14 +38,18 @@ class QueuePlugins:
         key = rejectors, event
         if key not in self._interested:
             asked = map(self._scheduler.registrations, self._scheduler.configuration.profiles)
-            self._interested[key] = any(each.hints(plugin, event) for each in asked for plugin in rejectors.all)
+            self._interested[key] = any(
+                registrations.hints(plugin, event) for registrations in asked for plugin in rejectors.all
+            )
         return self._interested[key]
 
     def asked_for(self, event: ClusterEvent) -> bool:
         """Whether any plugin of any profile asked for such events."""
         if event not in self._asked_for:
             asked = map(self._scheduler.registrations, self._scheduler.configuration.profiles)
-            self._asked_for[event] = any(each.hints(plugin, event) for each in asked for plugin in each.by_plugin)
+            self._asked_for[event] = any(
+                registrations.hints(plugin, event) for registrations in asked for plugin in registrations.by_plugin
+            )
         return self._asked_for[event]
 
     def hears(self, pod: QueuedPod, occurrence: Occurrence) -> bool:

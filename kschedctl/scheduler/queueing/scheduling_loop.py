@@ -156,15 +156,15 @@ class SchedulingLoop:
             self.queue.done(position)
             return record
         try:
-            found = self.pods.schedule(framework, info, popped.signature, self.queue.cycle)
-            if found.row != NO_ROW:
-                self.reserve(position, found.row)
-                self._permit(popped, framework, found, record)
+            scheduled = self.pods.schedule(framework, info, popped.signature, self.queue.cycle)
+            if scheduled.row != NO_ROW:
+                self.reserve(position, scheduled.row)
+                self._permit(popped, framework, scheduled, record)
                 return record
         except PluginError as error:
             self.fail(popped, Failed(Code.ERROR, str(error)), record)
             return record
-        self._post_filter(popped, found.cycle, record)
+        self._post_filter(popped, scheduled.cycle, record)
         return record
 
     # -- parts of a cycle ----------------------------------------------------------------------------------------
@@ -179,21 +179,21 @@ class SchedulingLoop:
         self.simulation.bind(position, row)
         self.view.nominate(position, NO_ROW)
 
-    def _permit(self, popped: QueuedPod, framework: Framework, found: Scheduled, record: CycleRecord) -> None:
+    def _permit(self, popped: QueuedPod, framework: Framework, scheduled: Scheduled, record: CycleRecord) -> None:
         """Whether the pod, which is on its node, is bound there, waits or has to leave."""
         info = self.info(popped.position)
-        outcome = run_permit(framework, info, self.view, found.row)
+        outcome = run_permit(framework, info, self.view, scheduled.row)
         placed = outcome.status.code in (Code.SUCCESS, Code.WAIT)
         if placed and (plugin := gang_plugin(framework)):
             siblings = plugin.permitted(info.pod, self.view, waits=plugin.name in outcome.waiting)
             self.queue.activate(siblings)
         if outcome.status.code is Code.WAIT:
             since, pending = self.queue.clock.now(), dict(outcome.waiting)
-            self.waiting.pods[popped.position] = PermitWait(popped, framework, info, found.row, pending, since)
-            record.scheduled, record.waiting = found, {popped.position: found.row}
+            self.waiting.pods[popped.position] = PermitWait(popped, framework, info, scheduled.row, pending, since)
+            record.scheduled, record.waiting = scheduled, {popped.position: scheduled.row}
         elif outcome.status.code is Code.SUCCESS:
             self.queue.done(popped.position)
-            record.scheduled, record.bound = found, {popped.position: found.row}
+            record.scheduled, record.bound = scheduled, {popped.position: scheduled.row}
         else:
             self._leave(popped.position)
             self._unreserve(framework, info.pod, record)
@@ -282,7 +282,7 @@ class SchedulingLoop:
         """The pods that preemption evicts on the row."""
         for result in outcome.results.values():
             if isinstance(result.report, Preemption) and result.report.allowed is not None:
-                chosen = next(each for each in result.report.allowed.tied if each.row == row)
+                chosen = next(candidate for candidate in result.report.allowed.tied if candidate.row == row)
                 return tuple(victim for victim in chosen.victims if not self.info(victim).terminating)
         return ()
 

@@ -101,10 +101,10 @@ class UnschedulablePods:
         if rejectors is None:
             return None
         alike = self._by_rejectors[rejectors]
-        found = alike.pop(position)
+        queued = alike.pop(position)
         if not alike:
             del self._by_rejectors[rejectors]
-        return found
+        return queued
 
 
 class SchedulingQueue:
@@ -142,20 +142,20 @@ class SchedulingQueue:
 
     def pop(self) -> QueuedPod | None:
         """The next to try; with an empty active queue, where that is so, one that backs off. None: none is left."""
-        found = self.active.pop()
-        if found is None and self.rules.backoff.popped:
-            found = self.backoff.pop()
-        if found is not None:
-            self._take_off(found)
-        return found
+        queued = self.active.pop()
+        if queued is None and self.rules.backoff.popped:
+            queued = self.backoff.pop()
+        if queued is not None:
+            self._take_off(queued)
+        return queued
 
     def pop_specific(self, position: Position) -> QueuedPod | None:
         """A certain pod, to be tried with another; None where it is gated or in no queue."""
         self._activate_waiting(position)
-        found = self.active.delete(position)
-        if found is not None:
-            self._take_off(found)
-        return found
+        queued = self.active.delete(position)
+        if queued is not None:
+            self._take_off(queued)
+        return queued
 
     def done(self, position: Position) -> None:
         """A pod is not being tried any more."""
@@ -257,8 +257,8 @@ class SchedulingQueue:
             return AFTER_BACKOFF
         since = self._in_flight.get(pod.position, len(self._happened))
         heard = [occurrence for occurrence, target in self._happened[since:] if target in (None, pod.position)]
-        found = (self._strategy(pod, each, in_flight=True) for each in heard)
-        return max(found, key=STRENGTH.__getitem__, default=SKIP)
+        strategies = (self._strategy(pod, occurrence, in_flight=True) for occurrence in heard)
+        return max(strategies, key=STRENGTH.__getitem__, default=SKIP)
 
     def _strategy(self, pod: QueuedPod, occurrence: Occurrence | None, in_flight: bool = False) -> QueueingStrategy:
         """Upstream's isPodWorthRequeuing."""

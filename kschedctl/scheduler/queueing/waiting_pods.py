@@ -108,7 +108,7 @@ class PermitWaits:
         """All pods of gangs, as nobody else can be tried. They are not tried either, until something happens."""
         chosen = [position for position, waiting in self.pods.items() if waiting.gang is not None]
         parked = [self.pods.pop(position) for position in chosen]
-        self._parked += [each.pod for each in parked]
+        self._parked += [permit_wait.pod for permit_wait in parked]
         return parked
 
     def progress(self) -> list[QueuedPod]:

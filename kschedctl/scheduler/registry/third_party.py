@@ -258,16 +258,16 @@ def _rejections(
     what: str, found: Iterable[Rejection] | None, info: PodInfo, view: Fork, *_: object
 ) -> Iterator[Rejection]:
     rejections, nodes = list(found or ()), len(view.nodes)
-    for each in rejections:
-        if not isinstance(each, Rejection):
-            raise TypeError(f"it yields {type(each).__name__}, not Rejection")
-        if not _is_column(each.mask, nodes, "b"):
-            raise TypeError(f"its mask is {_shown(each.mask)}, not one boolean for each of {nodes} nodes")
-        if each.distance is not None and not _is_column(each.distance, nodes, "f"):
-            raise TypeError(f"its distance is {_shown(each.distance)}, not one float for each of {nodes} nodes")
-        _said("filter", each.code, (each.reason,))
-        if each.fact is not None and not callable(each.fact):
-            raise TypeError(f"its fact is {_shown(each.fact)}, not a function of the row")
+    for rejection in rejections:
+        if not isinstance(rejection, Rejection):
+            raise TypeError(f"it yields {type(rejection).__name__}, not Rejection")
+        if not _is_column(rejection.mask, nodes, "b"):
+            raise TypeError(f"its mask is {_shown(rejection.mask)}, not one boolean for each of {nodes} nodes")
+        if rejection.distance is not None and not _is_column(rejection.distance, nodes, "f"):
+            raise TypeError(f"its distance is {_shown(rejection.distance)}, not one float for each of {nodes} nodes")
+        _said("filter", rejection.code, (rejection.reason,))
+        if rejection.fact is not None and not callable(rejection.fact):
+            raise TypeError(f"its fact is {_shown(rejection.fact)}, not a function of the row")
     fails = f"{what} fails in a fact"
     return (
         each._replace(fact=each.fact and _guarded(_checked(each.fact, _fact), fails, "fact")) for each in rejections
@@ -286,17 +286,17 @@ def _fact(found: object, *_: object) -> object:
 
 def _dependencies(found: Iterable[Dependency], *_: object) -> Iterator[Dependency]:
     dependencies = list(found)
-    for each in dependencies:
-        if not isinstance(each, Dependency):
-            raise TypeError(f"it yields {type(each).__name__}, not Dependency")
+    for dependency in dependencies:
+        if not isinstance(dependency, Dependency):
+            raise TypeError(f"it yields {type(dependency).__name__}, not Dependency")
     return iter(dependencies)
 
 
 def _events(what: str, found: Iterable[ClusterEventWithHint] | None, *_: object) -> Iterator[ClusterEventWithHint]:
     events = list(found or ())
-    for each in events:
-        if not isinstance(each, ClusterEventWithHint) or each.kind not in RESOURCES:
-            raise TypeError(f"it asks for {each!r:.80}, not for a ClusterEventWithHint of {', '.join(RESOURCES)}")
+    for event in events:
+        if not isinstance(event, ClusterEventWithHint) or event.kind not in RESOURCES:
+            raise TypeError(f"it asks for {event!r:.80}, not for a ClusterEventWithHint of {', '.join(RESOURCES)}")
     return iter([each._replace(hint=each.hint and _hint(each.hint, what)) for each in events])
 
 

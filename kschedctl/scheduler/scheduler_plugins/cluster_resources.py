@@ -45,15 +45,15 @@ def resource_gap(group: CoschedulingPodGroup, view: Fork, pods: GangPods) -> Res
 
 
 def _wanted(group: CoschedulingPodGroup) -> dict[str, Quantity]:
-    found = {}
+    quantities = {}
     for name, text in (group.spec.min_resources or {}).items():
         try:
-            found[name] = parse(text)
+            quantities[name] = parse(text)
         except QuantityError as error:
             where = f"PodGroup {group.metadata.namespace}/{group.metadata.name}, spec.minResources"
             raise InputError(error.what, where=where, hint=error.hint) from None
-    found[PODS] = Quantity(group.spec.min_member)
-    return found
+    quantities[PODS] = Quantity(group.spec.min_member)
+    return quantities
 
 
 def _left(view: Fork, pods: GangPods, column: int) -> Counts:

@@ -68,7 +68,7 @@ class NodeResourceTopologyMatch(PlacedIsReserved, DeclaredPlugin):
         self.frees_victims = args.preemption_mode == ENABLED
         self.discards = args.discard_reserved_nodes
         self.reads = Reads.PODS if self.cache else Reads.NODES
-        self.weights = {each.name: each.weight or 1 for each in strategy.resources or DEFAULT_RESOURCES}
+        self.weights = {resource.name: resource.weight or 1 for resource in strategy.resources or DEFAULT_RESOURCES}
 
     @classmethod
     def make(cls, args: NodeResourceTopologyMatchArgs, gates: FeatureGates) -> Self:

@@ -56,16 +56,16 @@ class TopologyManager(NamedTuple):
     def of(cls, topology: NodeResourceTopology) -> TopologyManager:
         """Attributes go before topologyPolicies; what is not known does not count."""
         former = FORMER_POLICIES.get(next(iter(topology.topology_policies), ""))
-        found = cls() if former is None else cls(*former)
+        manager = cls() if former is None else cls(*former)
         for attribute in topology.attributes:
             if attribute.name == "topologyManagerPolicy" and attribute.value in POLICIES:
-                found = found._replace(policy=attribute.value)
+                manager = manager._replace(policy=attribute.value)
             elif attribute.name == "topologyManagerScope" and attribute.value in (POD_SCOPE, CONTAINER_SCOPE):
-                found = found._replace(scope=attribute.value)
+                manager = manager._replace(scope=attribute.value)
             elif attribute.name == "topologyManagerMaxNUMANodes" and _AMOUNT.fullmatch(attribute.value):
                 most = int(attribute.value)
-                found = found._replace(most=min(most, MOST_PREPARED_FOR)) if most > 1 else found
-        return found
+                manager = manager._replace(most=min(most, MOST_PREPARED_FOR)) if most > 1 else manager
+        return manager
 
 
 class NumaNodes(NamedTuple):

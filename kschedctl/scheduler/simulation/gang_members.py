@@ -173,11 +173,11 @@ class GangMembers:
     def time_out(self) -> bool:
         """The first that has waited for too long leaves, or in the end all that wait; whether somebody did."""
         waits = self._queue.waits
-        found = waits.time_out(self._queue.clock)
-        waited = [found] if found else waits.park()
+        permit_wait = waits.time_out(self._queue.clock)
+        waited = [permit_wait] if permit_wait else waits.park()
         for waiting in waited:
             self._leave(waiting, waiting.timed_out())
-        if not found:
+        if not permit_wait:
             for waiting in waited:
                 self._queue.park(waiting.pod.position)
         self._queue.flush_backoff()

@@ -127,11 +127,11 @@ class Gangs:
         self, positions: Iterable[Position], framework: Callable[[Position], Framework]
     ) -> dict[Position, str]:
         """Of those that are of groups that wait, why their group does not fit now."""
-        found = {}
+        messages = {}
         for key, members in self.by_group(positions).items():
             failed = self.failures(framework(members[0]), key, members)
-            found.update({position: failure.message for position, failure in failed.items()})
-        return found
+            messages.update({position: failure.message for position, failure in failed.items()})
+        return messages
 
     def _failed(
         self, framework: Framework, key: AnyGroupKey, members: Sequence[Position], result: GroupResult
@@ -171,21 +171,21 @@ class Gangs:
         result = self.result(framework, key, members)
         if result.placed or result.status.code is Code.ERROR:  # of equal nodes it took others than before
             return self._adopt(result, members)
-        victims = {each.position: each.victims for each in result.members if each.victims}
+        victims = {member.position: member.victims for member in result.members if member.victims}
         if result.victims:
             victims[members[0]] = (*victims.get(members[0], ()), *result.victims)
         return GangAttempt({}, _each_once(victims), self._failed(framework, key, members, result))
 
     def at_once(self, framework: Framework, key: AnyGroupKey, members: Sequence[Position]) -> GangAttempt:
         """The same, and where the members are then, if enough of them fit. Raises PluginError."""
-        found = self.preempting(framework, key, members)
-        if found.placed or not found.victims:
-            return found
+        gang_attempt = self.preempting(framework, key, members)
+        if gang_attempt.placed or not gang_attempt.victims:
+            return gang_attempt
         view = self.view.fork()
-        for victim in chain(*found.victims.values()):
+        for victim in chain(*gang_attempt.victims.values()):
             view.forget(victim)
         afterwards = self._cycle(framework, key, members).run(view, post_filter=False)
-        return found._replace(placed=_placed(afterwards)) if afterwards.placed else NOT_PLACED
+        return gang_attempt._replace(placed=_placed(afterwards)) if afterwards.placed else NOT_PLACED
 
     def result(self, framework: Framework, key: AnyGroupKey, members: Sequence[Position]) -> GroupResult:
         """What the cycle of the group says as things are, with preemption."""
@@ -209,7 +209,11 @@ class Gangs:
             return list(members)
         last = completing(self.view, key, self.view.pods.by_group[key].tolist())
         priority = self.view.pods.priority[self.view.pods.info]
-        return list(members) if last is None else sorted(members, key=lambda each: (-int(priority[each]), each != last))
+        return (
+            list(members)
+            if last is None
+            else sorted(members, key=lambda member: (-int(priority[member]), member != last))
+        )
 
     def info(self, position: Position) -> PodInfo:
         """What is asked for by the very pod, which pods alike share else."""
@@ -287,22 +291,22 @@ def _has_pod_affinity(info: PodInfo) -> bool:
 
 def _bound(members: Sequence[Position], placed: Mapping[Position, PlacedMember]) -> GangAttempt:
     """A member that waits, as long as too few have a node, has those tried again that came back before."""
-    last = max((turn for turn, each in enumerate(members) if each in placed and placed[each].waits), default=0)
-    again = tuple(each for each in members[:last] if each not in placed)
-    return GangAttempt(placed, failed={each: REFUSED for each in members if each not in placed}, again=again)
+    last = max((turn for turn, member in enumerate(members) if member in placed and placed[member].waits), default=0)
+    again = tuple(member for member in members[:last] if member not in placed)
+    return GangAttempt(placed, failed={member: REFUSED for member in members if member not in placed}, again=again)
 
 
 def _left_over(members: Sequence[Position], fitting: Container[Position]) -> GangAttempt:
-    return GangAttempt({}, failed={each: LEFT_OVER if each in fitting else REFUSED for each in members})
+    return GangAttempt({}, failed={member: LEFT_OVER if member in fitting else REFUSED for member in members})
 
 
 def _placed(result: GroupResult) -> dict[Position, PlacedMember]:
-    return {each.position: _placed_member(each) for each in result.members if each.placed}
+    return {member.position: _placed_member(member) for member in result.members if member.placed}
 
 
-def _placed_member(found: MemberResult) -> PlacedMember:
-    waits = found.permit is not None and found.permit.code is Code.WAIT
-    return PlacedMember(found.row, found.tied, found.feasible, waits)
+def _placed_member(member: MemberResult) -> PlacedMember:
+    waits = member.permit is not None and member.permit.code is Code.WAIT
+    return PlacedMember(member.row, member.tied, member.feasible, waits)
 
 
 def _each_once(victims: Mapping[Position, Sequence[Position]]) -> dict[Position, tuple[Position, ...]]:

@@ -201,27 +201,27 @@ def _filters(framework: FrameworkLike, info: PodInfo, view: Fork) -> list[tuple[
     """The plugins with what their PreFilter leaves them; without those whose PreFilter skips the pod."""
     points = framework.at("preFilter")
     before = {p.name: p.pre_filter(info, view) for p in points if _reads_own_row(p) and offers(p, PreFilterPlugin)}
-    found = []
+    filters = []
     for plugin in framework.at("filter"):
         if not _reads_own_row(plugin) or not offers(plugin, FilterPlugin):
             continue
         result = before.get(plugin.name)
         if result is None or result.status.code is Code.SUCCESS:
-            found.append((plugin, result.state if result else None))
-    return found
+            filters.append((plugin, result.state if result else None))
+    return filters
 
 
 def _scorers(framework: FrameworkLike, info: PodInfo, view: Fork) -> list[tuple[Any, Any, int]]:
     """The plugins with what their PreScore leaves them, and their weights; without those whose PreScore skips."""
     prepares = preparing(framework)
-    found = []
+    scorers = []
     for plugin in framework.at("score"):
         if not _reads_own_row(plugin) or not offers(plugin, ScorePlugin):
             continue
         before = prepares[plugin.name](info, view, view.nodes.rows)
         if not before.skip:
-            found.append((plugin, before.state, framework.profile.weights[plugin.name]))
-    return found
+            scorers.append((plugin, before.state, framework.profile.weights[plugin.name]))
+    return scorers
 
 
 def preparing(framework: FrameworkLike) -> Mapping[str, Prepare]:

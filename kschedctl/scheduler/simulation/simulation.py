@@ -102,18 +102,18 @@ class Simulation:
     @without_garbage_collection()
     def schedule(self, positions: Iterable[Position], progress: Progress | None = None) -> list[Outcome]:
         """The same without the reasons of those that fit nowhere, which cost more than all the rest."""
-        found: list[Outcome] = []
+        outcomes: list[Outcome] = []
         waiting = list(positions)
         verdict = UNSCHEDULABLE
         try:
-            self._work_off(self._fill(waiting), found, progress or (lambda _: None))
+            self._work_off(self._fill(waiting), outcomes, progress or (lambda _: None))
         except KeyboardInterrupt:
             self.interrupted, verdict = True, NOT_TRIED
         finally:
             self._close()
-        done = {outcome.position for outcome in found}
+        done = {outcome.position for outcome in outcomes}
         left = [position for position in self.queue(waiting) if position not in done]
-        return found + [Outcome(position, verdict, victims=self._victims.get(position, ())) for position in left]
+        return outcomes + [Outcome(position, verdict, victims=self._victims.get(position, ())) for position in left]
 
     def explained(self, outcomes: Iterable[Outcome]) -> list[Outcome]:
         """The outcomes, with why pods fit nowhere as things are now, where it is not said."""
@@ -190,9 +190,14 @@ class Simulation:
             victims = self._make_room(victims)
         self.promises.of_group(attempt.failed, attempt.victims)
         for member, gone in attempt.victims.items():
-            self._victims[member] = (*self._victims.get(member, ()), *(each for each in gone if each in victims))
+            self._victims[member] = (
+                *self._victims.get(member, ()),
+                *(position for position in gone if position in victims),
+            )
         done = {outcome.position for outcome in outcomes}
-        left = {each: attempt.failed.get(each, REFUSED).rejectors for each in members if each not in done}
+        left = {
+            position: attempt.failed.get(position, REFUSED).rejectors for position in members if position not in done
+        }
         queue.group_refused(key, left, victims, attempt.again)
         return outcomes
 
@@ -221,27 +226,27 @@ class Simulation:
         if settled is not None or framework is None:
             return settled
         try:
-            found = self._place(framework, position) or self._preempt(framework, position)
+            outcome = self._place(framework, position) or self._preempt(framework, position)
         except PluginError as error:
             return Outcome(position, ERROR, message=str(error))
-        if found is None:
+        if outcome is None:
             self.failures.add(position)
-        return found
+        return outcome
 
     def _tried_together(self, members: Sequence[Position]) -> tuple[list[Outcome], GangAttempt]:
         """The pods of one group that wait; of those that wait on there is no outcome."""
         infos = {position: self.incoming(position) for position in members}
         settled = {position: self.settled(position, info, self.profiles.of(info)) for position, info in infos.items()}
-        found = [outcome for outcome in settled.values() if outcome is not None]
+        outcomes = [outcome for outcome in settled.values() if outcome is not None]
         left = [position for position in members if settled[position] is None]
         try:
             attempt = self._placed_together(left) if left else NOT_PLACED
         except PluginError as error:
-            return [*found, *(Outcome(position, ERROR, message=str(error)) for position in left)], NOT_PLACED
+            return [*outcomes, *(Outcome(position, ERROR, message=str(error)) for position in left)], NOT_PLACED
         for position, member in attempt.placed.items():
             victims = (*self.went_for(position), *attempt.victims.get(position, ()))
-            found.append(Outcome(position, SCHEDULED, member.row, member.tied, member.feasible, victims))
-        return found, attempt
+            outcomes.append(Outcome(position, SCHEDULED, member.row, member.tied, member.feasible, victims))
+        return outcomes, attempt
 
     def _placed_together(self, members: Sequence[Position]) -> GangAttempt:
         """Where the members are now, if enough of them fit. Raises PluginError."""

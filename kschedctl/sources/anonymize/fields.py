@@ -170,8 +170,8 @@ def _reason(rewriter: Rewriter, value: str, obj: object) -> str:
 
 
 def _node_conditions(rewriter: Rewriter, value: tuple[api.Condition, ...], obj: object) -> tuple[api.Condition, ...]:
-    found = (condition for condition in value if condition.type in NODE_CONDITIONS)
-    return tuple(replace(each, reason="", message="") for each in found)
+    conditions = (condition for condition in value if condition.type in NODE_CONDITIONS)
+    return tuple(replace(condition, reason="", message="") for condition in conditions)
 
 
 def _device_conditions(rewriter: Rewriter, value: tuple[api.Condition, ...], obj: object) -> tuple[api.Condition, ...]:

@@ -64,12 +64,14 @@ def _workload_conditions(
     rewriter: Rewriter, value: tuple[api.Condition, ...], obj: object
 ) -> tuple[api.Condition, ...]:
     """That something could not be created, with no other words of the API server than Kubernetes' own."""
-    return tuple(replace(each, message=gist(each.message)) for each in value if tells_of_failure(each))
+    return tuple(
+        replace(condition, message=gist(condition.message)) for condition in value if tells_of_failure(condition)
+    )
 
 
 def _job_conditions(rewriter: Rewriter, value: tuple[api.Condition, ...], obj: object) -> tuple[api.Condition, ...]:
     """That it has ended."""
-    return tuple(api.Condition(each.type, each.status) for each in value if each.type in JOB_ENDED)
+    return tuple(api.Condition(condition.type, condition.status) for condition in value if condition.type in JOB_ENDED)
 
 
 def _record_name(rewriter: Rewriter, value: str, obj: object) -> str:

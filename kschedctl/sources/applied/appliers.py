@@ -78,8 +78,8 @@ class Applier(NamedTuple):
         for top in known.tops(self.file):
             start = top.rstrip(os.sep) + os.sep
             ways = {folder: folder[len(start) :].split(os.sep) for folder in known.all if folder.startswith(start)}
-            if found := [folder for folder, way in ways.items() if _matches(way, steps)]:
-                return sorted(found)
+            if folders := [folder for folder, way in ways.items() if _matches(way, steps)]:
+                return sorted(folders)
         return []
 
 

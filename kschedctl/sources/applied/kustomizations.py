@@ -162,7 +162,7 @@ def _referenced(folder: str, documents: Iterable[JsonObject]) -> Iterator[str]:
 
 def _labels_for_selectors(documents: Iterable[JsonObject]) -> dict[str, str]:
     """Those that a kustomization adds to selectors, and to the pods that these select."""
-    found: dict[str, str] = {}
+    labels: dict[str, str] = {}
     for document in documents:
         pairs = [document.get("commonLabels")]
         pairs += [
@@ -170,9 +170,9 @@ def _labels_for_selectors(documents: Iterable[JsonObject]) -> dict[str, str]:
             for each in listed(document, "labels")
             if isinstance(each, dict) and each.get("includeSelectors") is True
         ]
-        for each in pairs:
-            found |= {key: str(value) for key, value in each.items()} if isinstance(each, dict) else {}
-    return found
+        for pair in pairs:
+            labels |= {key: str(value) for key, value in pair.items()} if isinstance(pair, dict) else {}
+    return labels
 
 
 def _is_component(documents: Iterable[JsonObject]) -> bool:

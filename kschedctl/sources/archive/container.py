@@ -115,9 +115,9 @@ def _opened(path: str) -> Iterator[tuple[BinaryIO, int]]:
     """A file in which one can seek, and its size."""
     with open_raw(path) as (file, first):
         head = first + file.read(_HEAD)
-        if path != STDIN and stat.S_ISREG((found := os.fstat(file.fileno())).st_mode):
-            _check(head, found.st_size, path)
-            yield file, found.st_size
+        if path != STDIN and stat.S_ISREG((status := os.fstat(file.fileno())).st_mode):
+            _check(head, status.st_size, path)
+            yield file, status.st_size
         else:
             _check(head, len(head), path)
             data = head + file.read(LARGEST_FILE)

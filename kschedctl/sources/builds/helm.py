@@ -45,12 +45,12 @@ class HelmRender:
         release = re.sub(r"[^a-z0-9-]", "-", os.path.basename(self.folder).lower()).strip("-")[:40] or "release"
         content = output_of([*self.command, release, self.folder, "--skip-tests"], self.name)
         lines: dict[str, dict[str, int]] = {"": {}}
-        for each in manifests_of(self.name, content):
-            template = self._template(each.source)
+        for manifest in manifests_of(self.name, content):
+            template = self._template(manifest.source)
             if template not in lines:
                 lines[template] = _lines(template)
             file = from_here(template) if template else self.name
-            yield BuiltObject(each.value, from_here(self.folder), file, each.source, lines=lines[template])
+            yield BuiltObject(manifest.value, from_here(self.folder), file, manifest.source, lines=lines[template])
 
     def _template(self, source: str) -> str:
         """The file that Helm calls ``chart/templates/web.yaml``; empty where it is packed into another one."""

@@ -48,9 +48,9 @@ class BuildOrigins:
     def of(self, built: JsonObject, file: str) -> LocatedObject | None:
         """The object of the file of which this one was built: of its kind, with the longest name that its has in it."""
         name = _name(built)
-        alike = [each for each in self._read(file) if each.value.get("kind") == built.get("kind")]
-        named = [each for each in alike if _name(each.value) and _name(each.value) in name]
-        return max(named, key=lambda each: len(_name(each.value)), default=alike[0] if len(alike) == 1 else None)
+        alike = [located for located in self._read(file) if located.value.get("kind") == built.get("kind")]
+        named = [located for located in alike if _name(located.value) and _name(located.value) in name]
+        return max(named, key=lambda located: len(_name(located.value)), default=alike[0] if len(alike) == 1 else None)
 
     def _read(self, file: str) -> list[LocatedObject]:
         if file not in self._objects:

@@ -30,9 +30,9 @@ def corrected(content: Content, wanted: Sequence[Correction]) -> tuple[str, list
     except NotEditableError:
         return content.text, []
     replacements: dict[TextEdit, Correction] = {}
-    for each in wanted:
+    for correction in wanted:
         try:
-            replacements[text.replacement(*each)] = each
+            replacements[text.replacement(*correction)] = correction
         except NotEditableError:
             continue
     made = list(replacements.values())

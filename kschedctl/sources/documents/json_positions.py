@@ -27,10 +27,10 @@ class JsonPositions:
         """Line and column, from 1, of a field of a document; of the nearest above it that is there."""
         start = at = self._document(number)
         for step in path:
-            found = self._fields(at).get(step)
-            if found is None:
+            field = self._fields(at).get(step)
+            if field is None:
                 break
-            start, at = found
+            start, at = field
         line = bisect_right(self._line_starts, start)
         return line, start - self._line_starts[line - 1] + 1
 

@@ -32,10 +32,10 @@ def at_field(place: Place, path: Path) -> Place:
 def _stamp(file: str) -> tuple[int, int] | None:
     """When an ordinary file was written, and how large it is."""
     try:
-        found = os.stat(file)
+        status = os.stat(file)
     except (OSError, ValueError):
         return None
-    return (found.st_mtime_ns, found.st_size) if stat.S_ISREG(found.st_mode) else None
+    return (status.st_mtime_ns, status.st_size) if stat.S_ISREG(status.st_mode) else None
 
 
 @lru_cache(maxsize=16)

@@ -44,12 +44,12 @@ class Text:
     @cached_property
     def _sources(self) -> dict[int, str]:
         """By line."""
-        text, found, line, counted = self.content.text, {}, 1, 0
+        text, sources, line, counted = self.content.text, {}, 1, 0
         for match in _SOURCE.finditer(text):
             line += text.count("\n", counted, match.start())
             counted = match.start()
-            found[line] = match[1]
-        return found
+            sources[line] = match[1]
+        return sources
 
     @cached_property
     def _json(self) -> JsonPositions:

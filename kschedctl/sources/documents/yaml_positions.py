@@ -54,10 +54,10 @@ class YamlPositions:
             return {}
         start, end = self._ranges[number - 1]
         try:
-            found = _spots(self._text[start:end], self._text.count("\n", 0, start))
+            spots = _spots(self._text[start:end], self._text.count("\n", 0, start))
         except yaml.YAMLError:  # a directive that is not repeated
             return {}
-        return {number: found[1]} if len(found) == 1 else {}
+        return {number: spots[1]} if len(spots) == 1 else {}
 
     @cached_property
     def _ranges(self) -> list[tuple[int, int]]:
@@ -75,12 +75,12 @@ def _spots(text: str, line: int) -> dict[int, Spot]:
 
     ``line``: how many there are before the text.
     """
-    found: dict[int, Spot] = {}
+    spots: dict[int, Spot] = {}
     stream: Iterator[object] = iter(yaml.parse(text, Loader=LOADER))
     for event in stream:
         if type(event) is events.DocumentStartEvent:
-            found[len(found) + 1] = _Builder(line).build(stream)
-    return found
+            spots[len(spots) + 1] = _Builder(line).build(stream)
+    return spots
 
 
 def _is_merge(event: object) -> bool:

@@ -33,7 +33,7 @@ class PodBesides(NamedTuple):
     def added_to(self, pod: Json) -> dict[str, object]:
         """The pod that is sent. Volumes that its controller gave it stay."""
         own = {each["name"]: each for each in pod["spec"].get("volumes", ())}
-        volumes = list({**own, **{each["name"]: each for each in self.volumes}}.values())
+        volumes = list({**own, **{volume["name"]: volume for volume in self.volumes}}.values())
         metadata = {**pod["metadata"], "annotations": {**pod["metadata"].get("annotations", {}), **self.annotations}}
         return {**pod, "metadata": metadata, "spec": {**pod["spec"], **({"volumes": volumes} if volumes else {})}}
 

@@ -58,14 +58,14 @@ class Follower:
 
     def _burst(self) -> list[Update]:
         """The next updates: those that come within a moment of each other, though not endlessly many."""
-        found = [self._next(None)]
+        updates = [self._next(None)]
         end = time.monotonic() + LONGEST_SETTLE
         while time.monotonic() < end:
             try:
-                found.append(self._next(self.settle))
+                updates.append(self._next(self.settle))
             except Empty:
                 break
-        return found
+        return updates
 
     def _next(self, timeout: float | None) -> Update:
         """Waits in short steps, so that an interrupt is heard. Raises Empty."""

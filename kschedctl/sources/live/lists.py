@@ -133,7 +133,7 @@ def _newer_versions(server: Server, kind: str) -> Sequence[str]:
     except (RefusedError, ClusterError) as error:
         log.info("versions of %s: %s", group, error)
         return ()
-    names = (each.group_version for each in served.versions)
+    names = (version.group_version for version in served.versions)
     return sorted((name for name in names if is_newer_kind(kind, name)), key=age)
 
 

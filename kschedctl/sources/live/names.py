@@ -52,13 +52,13 @@ def in_cluster(config: Mapping[str, Any], context: str, kind: str, namespace: st
     with _connected(cluster, user) as connection:
         headers = {"Accept": ACCEPT, "User-Agent": "kschedctl", **_authorization(user)}
         if kind != "Pod":
-            return [Name("", each.name) for each in _listed(connection, PATHS[kind], headers)]
+            return [Name("", meta.name) for meta in _listed(connection, PATHS[kind], headers)]
         pending = f"{PATHS[kind]}?fieldSelector={quote('spec.nodeName=,status.phase=Pending')}"
-        waiting = [Name(each.namespace, each.name, True) for each in _listed(connection, pending, headers)]
+        waiting = [Name(meta.namespace, meta.name, True) for meta in _listed(connection, pending, headers)]
         within = f"/api/v1/namespaces/{quote(namespace, safe='')}/pods" if namespace else PATHS[kind]
-        others = [Name(each.namespace, each.name) for each in _listed(connection, within, headers)]
-    known = {each[:2] for each in waiting}
-    return [*waiting, *(each for each in others if each[:2] not in known)]
+        others = [Name(meta.namespace, meta.name) for meta in _listed(connection, within, headers)]
+    known = {name[:2] for name in waiting}
+    return [*waiting, *(name for name in others if name[:2] not in known)]
 
 
 def home(config: Mapping[str, Any], context: str) -> str:

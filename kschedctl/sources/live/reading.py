@@ -120,7 +120,7 @@ def _read_kinds(connection: Connection, wishes: Wishes, threads: ThreadPoolExecu
         return _read_kinds(connection, replace(wishes, pods_alone=False), threads)
     gaps = gaps_of(found, NOT_LISTED) | {kind: Gap(f"{NOT_LISTED}: {why}") for kind, why in needless.items()}
     gaps |= {kind: gap for kind, (_, gap) in found.items() if gap is not None}
-    newer = (taken(kind, each.version) for kind, each in listings.items() if is_newer_kind(kind, each.version))
+    newer = (taken(kind, listing.version) for kind, listing in listings.items() if is_newer_kind(kind, listing.version))
     warnings = (*scheduler.warnings, *warnings, *newer)
     return Reading(listings, replace(scheduler, gaps=gaps, warnings=warnings), changed)
 

@@ -122,10 +122,10 @@ def read_version(server: Server) -> tuple[str, str, tuple[str, ...]]:
 def _release(git_version: str, minor: int) -> str:
     """With its patch: ``1.34.1`` of ``v1.34.1-eks-3abc``; the minor alone where nothing else is said."""
     try:
-        found = KubeVersion.parse(git_version)
+        version = KubeVersion.parse(git_version)
     except ValueError:
         return f"1.{minor}"
-    return str(found) if found.minor == minor else f"1.{minor}"
+    return str(version) if version.minor == minor else f"1.{minor}"
 
 
 def read_setup(server: Server) -> SchedulerSetup:

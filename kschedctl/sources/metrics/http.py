@@ -64,9 +64,9 @@ class MetricsAccess:
             return None
         if "api" not in self._ways:
             self._ways["api"] = self.connect()
-        found = self._ways["api"]
-        inside = url.startswith(f"{found.server.host}/")
-        return found if inside and PROXY.match(urlsplit(url[len(found.server.host) :]).path) else None
+        connection = self._ways["api"]
+        inside = url.startswith(f"{connection.server.host}/")
+        return connection if inside and PROXY.match(urlsplit(url[len(connection.server.host) :]).path) else None
 
     def _proxied(self, through: Connection, url: str, query: Mapping[str, str] | None) -> tuple[int, bytes]:
         try:

@@ -71,13 +71,13 @@ def read_prometheus(access: MetricsAccess, url: str, window: int, matchers: str 
         for name in metric.names:
             if monotonic() > end:
                 raise ClusterError(f"not all was answered within {ALL_SECONDS:g} s", where=shown_url(url))
-            found = _asked(access, url, query_of(metric, name.text, window, matchers))
+            samples = _asked(access, url, query_of(metric, name.text, window, matchers))
             if metric.kind is Kind.HISTOGRAM:
-                histograms[metric.key], wrong = _histograms(metric, found)
+                histograms[metric.key], wrong = _histograms(metric, samples)
             else:
-                numbers[metric.key], wrong = _numbers(metric, found)
+                numbers[metric.key], wrong = _numbers(metric, samples)
             unusable += wrong
-            if found:
+            if samples:
                 break
     histograms = {key: made for key, made in histograms.items() if made}
     numbers = {key: made for key, made in numbers.items() if made}
@@ -122,19 +122,19 @@ def _asked(access: MetricsAccess, url: str, query: str) -> list[_Sample]:
         raise ClusterError(f"{what} as Prometheus' HTTP API", where=where, hint="name its base URL") from None
 
 
-def _numbers(metric: Metric, found: Iterable[_Sample]) -> tuple[dict[Labels, float], int]:
-    made = {_key(metric, sample): _number(sample.value[1]) for sample in found if sample.value}
+def _numbers(metric: Metric, samples: Iterable[_Sample]) -> tuple[dict[Labels, float], int]:
+    made = {_key(metric, sample): _number(sample.value[1]) for sample in samples if sample.value}
     kept = {labels: value for labels, value in made.items() if not math.isnan(value)}
     return kept, len(made) - len(kept)
 
 
-def _histograms(metric: Metric, found: list[_Sample]) -> tuple[dict[Labels, Histogram], int]:
+def _histograms(metric: Metric, samples: list[_Sample]) -> tuple[dict[Labels, Histogram], int]:
     """Native ones where there are such; how many values were no counts."""
     made: dict[Labels, Histogram] = {}
     buckets: dict[Labels, list[Bucket]] = defaultdict(list)
     totals: dict[tuple[Labels, str], float] = {}
     unusable = 0
-    for sample in found:
+    for sample in samples:
         labels, part = _key(metric, sample), sample.metric.get(PART, "")
         if sample.histogram is not None:
             continue
@@ -150,7 +150,7 @@ def _histograms(metric: Metric, found: list[_Sample]) -> tuple[dict[Labels, Hist
         highest = sum(bucket.observations for bucket in known if bucket.bound == math.inf)
         count = totals.get((labels, COUNT), highest)
         made[labels] = ClassicHistogram(tuple(known), count, totals.get((labels, SUM), math.nan))
-    natives = ((_key(metric, sample), sample.histogram[1]) for sample in found if sample.histogram is not None)
+    natives = ((_key(metric, sample), sample.histogram[1]) for sample in samples if sample.histogram is not None)
     return made | {labels: _native(histogram) for labels, histogram in natives}, unusable
 
 

@@ -40,8 +40,8 @@ def creation_section(audited: AuditedCluster) -> CreationSection:
 
 def _unknown(audited: AuditedCluster) -> Iterator[UnknownKind]:
     """What a claim that nothing is refused leans on."""
-    for each in unread(audited.cluster):
-        yield replace(each, affects=VERDICT)
+    for unknown in unread(audited.cluster):
+        yield replace(unknown, affects=VERDICT)
 
 
 def _finding(not_created: NotCreated) -> Finding:

@@ -94,7 +94,7 @@ def _unknown(measured: Measured, found: Sequence[Verdict]) -> Iterator[UnknownKi
         yield STANDBY
     elif not any(histogram.count for histogram in measured.of(ATTEMPTS).values()):
         yield NO_ATTEMPTS
-    if vague := [each.about for each in found if each.open]:
+    if vague := [verdict.about for verdict in found if verdict.open]:
         why = f"do not tell enough of {', '.join(vague)}: buckets end below the limit, or are not there"
         yield UnknownKind("Metric", why, VERDICT)
     if measured.unusable:
@@ -110,11 +110,11 @@ def _of_nodes(measured: Measured, nodes: int | None) -> Iterator[Verdict]:
 
 
 def _findings(found: Sequence[Verdict]) -> Iterator[Finding]:
-    for each in found:
-        if each.rule is not None:
-            severity = each.severity or each.rule.severity
-            yield each.rule.finding(
-                OBJECT, f"{each.about}: {each.told}", each.lever, path=each.about, severity=severity
+    for verdict in found:
+        if verdict.rule is not None:
+            severity = verdict.severity or verdict.rule.severity
+            yield verdict.rule.finding(
+                OBJECT, f"{verdict.about}: {verdict.told}", verdict.lever, path=verdict.about, severity=severity
             )
 
 
@@ -128,9 +128,11 @@ def _verdict(verdict: Verdict) -> LatencyVerdict:
 def _headline(measured: Measured, found: Sequence[Verdict]) -> str:
     if measured.leads is False:
         return "This scheduler does not lead: it schedules nothing, ask the one that does"
-    attempts = [each for each in found if each.about.startswith("attempts")]
-    wrong = [each for each in found if each.rule is not None and (each.severity or each.rule.severity) != NOTE]
+    attempts = [verdict for verdict in found if verdict.about.startswith("attempts")]
+    wrong = [
+        verdict for verdict in found if verdict.rule is not None and (verdict.severity or verdict.rule.severity) != NOTE
+    ]
     said = f"{attempts[0].about}: {attempts[0].told.partition(';')[0]}"
-    others = [each.about for each in wrong if each not in attempts[:1]]
+    others = [verdict.about for verdict in wrong if verdict not in attempts[:1]]
     also = f"; not well: {', '.join(dict.fromkeys(others))}" if others else ""
     return said[:1].upper() + said[1:] + also

@@ -88,7 +88,7 @@ def leader_section(audited: AuditedCluster) -> LeaderSection:
     findings = [
         *_of_leases(leases, audited),
         *_of_names(names, leases),
-        *(_of_setting(each) for each in unlike),
+        *(_of_setting(setting) for setting in unlike),
         *_of_election(
             [instance.name for instance in instances if instance.flags.get(NO_ELECT) == "false"], len(instances)
         ),
@@ -214,8 +214,8 @@ def _of_election(without: Sequence[str], instances: int) -> Iterator[Finding]:
 def _headline(leases: Sequence[SchedulerLease], names: Sequence[ServedName], audited: AuditedCluster) -> str:
     """Who leads, of the scheduler that is replayed."""
     own = own_lease(audited.cluster)
-    lease = next((each for each in leases if each.lease == str(own)), None)
-    unserved = sum(each.waiting for each in names if not each.served)
+    lease = next((scheduler_lease for scheduler_lease in leases if scheduler_lease.lease == str(own)), None)
+    unserved = sum(served_name.waiting for served_name in names if not served_name.served)
     name = "pods name" if unserved > 1 else "pod names"
     waiting = f"; {unserved:,} {name} a scheduler that is not known" if unserved else ""
     if own is None:

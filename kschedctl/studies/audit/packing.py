@@ -95,7 +95,7 @@ def _rooms(view: Fork, pools: Pools, room: Stranded) -> Iterator[PoolRoom]:
 
 def _savings(view: Fork, pools: Pools, spare: Emptying) -> Iterator[PoolSavings]:
     """By pool, those with most nodes first."""
-    rows = [*spare.empty.tolist(), *(view.nodes.index[each.node] for each in spare.emptied)]
+    rows = [*spare.empty.tolist(), *(view.nodes.index[emptied.node] for emptied in spare.emptied)]
     found, empty = Counter(pools.code[rows].tolist()), Counter(pools.code[spare.empty].tolist())
     for code, nodes in found.most_common():
         mine = [row for row in rows if pools.code[row] == code]
@@ -132,11 +132,11 @@ def _stranded_findings(rooms: Sequence[PoolRoom], lost: Sequence[StrandedRoom]) 
         main = {name: shares[name] for name in (CPU, MEMORY) if name in shares}
         if not main:
             continue
-        here = [each for each in lost if each.pool == pool.pool and each.reason != CORDONED]
+        here = [room for room in lost if room.pool == pool.pool and room.reason != CORDONED]
         most = sorted(main.items(), key=lambda item: -item[1])
         shown = " and ".join(f"{digits(share * 100, 3)} % of its {name}" for name, share in most)
-        nodes = sum(each.nodes for each in here)
-        reasons = ", ".join(dict.fromkeys(each.reason for each in here if each.reason))
+        nodes = sum(room.nodes for room in here)
+        reasons = ", ".join(dict.fromkeys(room.reason for room in here if room.reason))
         yield STRANDED.finding(
             f"Pool {pool.pool}" if pool.pool else "Nodes without a pool",
             f"{shown} is free on {nodes:,} of {pool.nodes:,} nodes that take none of the pods that wait or usually go "
@@ -148,8 +148,8 @@ def _stranded_findings(rooms: Sequence[PoolRoom], lost: Sequence[StrandedRoom]) 
 def _spare_findings(rooms: Sequence[PoolRoom], savings: Sequence[PoolSavings], spare: Emptying) -> Iterator[Finding]:
     nodes = {pool.pool: pool.nodes for pool in rooms}
     for pool in savings:
-        names = [each.node for each in spare.emptied if each.pool == pool.pool]
-        moved = sum(each.moved for each in spare.emptied if each.pool == pool.pool)
+        names = [emptied.node for emptied in spare.emptied if emptied.pool == pool.pool]
+        moved = sum(emptied.moved for emptied in spare.emptied if emptied.pool == pool.pool)
         run = "runs" if pool.empty == 1 else "run"
         parts = [f"{pool.empty:,} of {nodes[pool.pool]:,} nodes {run} nothing that would have to move"] * bool(
             pool.empty

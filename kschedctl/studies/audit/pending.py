@@ -65,9 +65,9 @@ def gates_of(pod: Pod) -> tuple[GateHolder, ...]:
 
 def _holder(gate: str, namespace: str) -> GateHolder:
     domain, slash, _ = gate.partition("/")
-    found = HOLDERS.get(gate) or (HOLDERS.get(domain) if slash else None)
-    if found is not None:
-        return GateHolder(gate=gate, holder=found.name, fix=found.fix.replace("NAMESPACE", namespace))
+    holder = HOLDERS.get(gate) or (HOLDERS.get(domain) if slash else None)
+    if holder is not None:
+        return GateHolder(gate=gate, holder=holder.name, fix=holder.fix.replace("NAMESPACE", namespace))
     whose = f"a controller of {domain}" if slash else ""
     return GateHolder(gate=gate, holder=whose)
 
@@ -151,9 +151,9 @@ def pending_section(audited: AuditedCluster) -> PendingSection:
     """Every pending pod by what keeps it pending."""
     waiting = audited.once(waiting_pods)
     groups = _grouped(waiting)
-    unknown = [*together(each.explanation.unknown for each in audited.replay), *unread_pods(audited)]
+    unknown = [*together(replayed.explanation.unknown for replayed in audited.replay), *unread_pods(audited)]
     unknown += _of_stuck(waiting, audited)
-    if any(each.cause == "unserved" for each in waiting):
+    if any(waiting_pod.cause == "unserved" for waiting_pod in waiting):
         unknown += _unread_schedulers(audited)
     findings = [finding for group in groups for finding in _findings(group, audited)]
     return PendingSection(
@@ -161,14 +161,16 @@ def pending_section(audited: AuditedCluster) -> PendingSection:
         headline=_headline(waiting),
         pods=len(waiting),
         waiting=tuple(_report(group, audited) for group in groups),
-        not_replayed=tuple(dict.fromkeys(what for each in audited.replay for what in each.explanation.not_replayed)),
+        not_replayed=tuple(
+            dict.fromkeys(what for replayed in audited.replay for what in replayed.explanation.not_replayed)
+        ),
         **judged((*RULES.values(), OVERDUE), findings, unknown),
     )
 
 
 def _of_stuck(waiting: Sequence[WaitingPod], audited: AuditedCluster) -> Iterator[UnknownKind]:
     """What is said of pods that fit leans on when they were last tried."""
-    if not any(each.cause == "stuck" for each in waiting):
+    if not any(waiting_pod.cause == "stuck" for waiting_pod in waiting):
         return
     if not audited.now:
         yield NO_TIMES
@@ -186,9 +188,9 @@ def _grouped(waiting: Iterable[WaitingPod]) -> list[list[WaitingPod]]:
     """By cause and reason, what is stuck by its workload too; the gravest cause first, then the most pods; the oldest
     of each in front."""
     groups: dict[tuple[str, str, str], list[WaitingPod]] = {}
-    for each in waiting:
-        whose = str(owner_of(each.pod)) if each.cause == "stuck" else ""
-        groups.setdefault((each.cause, each.reason, whose), []).append(each)
+    for waiting_pod in waiting:
+        whose = str(owner_of(waiting_pod.pod)) if waiting_pod.cause == "stuck" else ""
+        groups.setdefault((waiting_pod.cause, waiting_pod.reason, whose), []).append(waiting_pod)
     for group in groups.values():
         group.sort(key=_created)
     order = tuple(CAUSES)
@@ -203,12 +205,12 @@ def _created(waiting_pod: WaitingPod) -> tuple[bool, str]:
 
 def _report(group: Sequence[WaitingPod], audited: AuditedCluster) -> WaitingPods:
     first = group[0]
-    victims = {each.pod: each for one in group for each in victims_of(one.explanation, audited)}
+    victims = {victim.pod: victim for one in group for victim in victims_of(one.explanation, audited)}
     return WaitingPods(
         cause=first.cause,
         reason=first.reason,
-        pods=tuple(each.pod.key for each in group),
-        workloads=tuple(dict.fromkeys(str(owner_of(each.pod)) for each in group)),
+        pods=tuple(waiting.pod.key for waiting in group),
+        workloads=tuple(dict.fromkeys(str(owner_of(waiting.pod)) for waiting in group)),
         age=age(first.pod.metadata.creation_timestamp, audited.now),
         example=_example(first),
         last_said=first.said,
@@ -220,7 +222,7 @@ def _report(group: Sequence[WaitingPod], audited: AuditedCluster) -> WaitingPods
 def _example(waiting: WaitingPod) -> str:
     """What is true of a pod now."""
     if waiting.cause == "gated" and waiting.pod.spec.scheduling_gates:
-        held = (f"{each.gate} ({each.holder or 'whose is not known'})" for each in gates_of(waiting.pod))
+        held = (f"{gate.gate} ({gate.holder or 'whose is not known'})" for gate in gates_of(waiting.pod))
         return f"held back by {', '.join(held)}"
     if waiting.cause == "elsewhere":
         return waiting.reason
@@ -259,7 +261,7 @@ def _severity(group: Sequence[WaitingPod], rule: AuditRule, audited: AuditedClus
         return rule.severity
     if not audited.now:
         return NOTE
-    return ERROR if any(is_left_alone(each, audited) for each in group) else WARNING
+    return ERROR if any(is_left_alone(waiting, audited) for waiting in group) else WARNING
 
 
 def _since(first: WaitingPod, audited: AuditedCluster) -> Iterator[str]:
@@ -294,6 +296,6 @@ def _whose(group: Sequence[WaitingPod]) -> str:
 def _headline(waiting: Sequence[WaitingPod]) -> str:
     if not waiting:
         return "nothing is pending"
-    counts = ((words, sum(each.cause == cause for each in waiting)) for cause, words in CAUSES.items())
+    counts = ((words, sum(waiting_pod.cause == cause for waiting_pod in waiting)) for cause, words in CAUSES.items())
     message = ", ".join(f"{number:,} {words}" for words, number in counts if number)
     return f"{counted(len(waiting), 'pod')} pending: {message}"

@@ -168,15 +168,15 @@ def placed_section(audited: AuditedCluster) -> PlacedSection:
     """All bound pods."""
     view, cluster = audited.scheduler.view, audited.cluster
     found = replayed(audited.scheduler, audited.progress)
-    misplaced = tuple(each for one in found.misplaced for each in _by_workload(one, view))
+    misplaced = tuple(misplaced_pods for one in found.misplaced for misplaced_pods in _by_workload(one, view))
     over, turned_away = tuple(overcommitted(view)), tuple(refused(cluster))
     orphans, devices = tuple(orphaned(cluster)), tuple(shared_devices(cluster))
     findings = [
-        *(_of_overcommitted(each) for each in over),
+        *(_of_overcommitted(node) for node in over),
         *(_of_shared(device) for device in devices),
         *(_of_orphaned(orphan) for orphan in orphans),
-        *(_of_refused(each, audited) for each in turned_away),
-        *(_of_misplaced(each) for each in misplaced),
+        *(_of_refused(refused_pods, audited) for refused_pods in turned_away),
+        *(_of_misplaced(misplaced_pods) for misplaced_pods in misplaced),
     ]
     section = PlacedSection(
         title="Placed against the rules",
@@ -240,7 +240,7 @@ def _of_overcommitted(node: OvercommittedNode) -> Finding:
     fix = OVERCOMMITTED.fix
     if not node.allocatable:
         fix = f"See why the node offers no {node.resource} any more: its device plugin may have gone"
-    static = bool(beyond) and all(each.static for each in beyond)
+    static = bool(beyond) and all(arrival.static for arrival in beyond)
     severity = WARNING if static else OVERCOMMITTED.severity
     return OVERCOMMITTED.finding(f"Node {node.node}", message, fix, path=node.resource, severity=severity)
 
@@ -275,15 +275,17 @@ def _of_refused(refused_pods: RefusedPods, audited: AuditedCluster) -> Finding:
 
 def _headline(section: PlacedSection) -> str:
     """The gravest first; what has only drifted comes last."""
-    notes = [each for each in section.misplaced if rule_of(each.refuses, each.reason).severity == NOTE]
+    notes = [
+        misplaced for misplaced in section.misplaced if rule_of(misplaced.refuses, misplaced.reason).severity == NOTE
+    ]
     drifted = sum(note.pods for note in notes)
-    nodes = len({each.node for each in section.overcommitted})
+    nodes = len({node.node for node in section.overcommitted})
     counts = (
         (nodes, f"node{'s' * (nodes != 1)} overcommitted"),
         (len(section.shared_devices), "devices given out twice"),
-        (sum(each.pods for each in section.misplaced) - drifted, "placed against a rule"),
-        (sum(each.pods + each.gone for each in section.refused), "refused by kubelets"),
-        (sum(each.pods for each in section.orphaned), "on nodes that are gone"),
+        (sum(misplaced.pods for misplaced in section.misplaced) - drifted, "placed against a rule"),
+        (sum(refused_pods.pods + refused_pods.gone for refused_pods in section.refused), "refused by kubelets"),
+        (sum(orphaned_pods.pods for orphaned_pods in section.orphaned), "on nodes that are gone"),
         (drifted, "where they would not be put now"),
     )
     message = ", ".join(f"{number:,} {words}" for number, words in counts if number)

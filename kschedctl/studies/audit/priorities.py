@@ -47,7 +47,7 @@ def starving(audited: AuditedCluster, tiers: Tiers) -> tuple[StarvingPods, ...]:
             groups.setdefault((str(owner_of(pod)), tier), []).append((seconds, pod, explanation))
     reports = (_report(audited, tiers, workload, tier, waiting) for (workload, tier), waiting in groups.items())
     found = (report for report in reports if report.lower_pods or report.higher_started)
-    return tuple(sorted(found, key=lambda each: (-each.seconds, each.workload)))
+    return tuple(sorted(found, key=lambda starving_pods: (-starving_pods.seconds, starving_pods.workload)))
 
 
 def _refused(audited: AuditedCluster) -> Iterator[tuple[Pod, Explanation]]:
@@ -58,16 +58,16 @@ def _refused(audited: AuditedCluster) -> Iterator[tuple[Pod, Explanation]]:
 
 def of_preemption(explanation: Explanation) -> str:
     """What comes of preemption for a pod that fits nowhere; empty where no eviction helps on any node."""
-    found = explanation.preemption
-    if found is None:
+    preemption = explanation.preemption
+    if preemption is None:
         return "is not tried"
-    if found.terminating:
-        return f"waits for {counted(len(found.terminating), 'victim')} to go"
-    if not found.eligible or found.why:
-        return found.why
-    if found.candidates:
-        return f"makes room on {counted(len(found.candidates), 'node')}"
-    hopeless = {reason: nodes for reason, nodes in found.unhelpful.items() if reason != NOT_HELPFUL}
+    if preemption.terminating:
+        return f"waits for {counted(len(preemption.terminating), 'victim')} to go"
+    if not preemption.eligible or preemption.why:
+        return preemption.why
+    if preemption.candidates:
+        return f"makes room on {counted(len(preemption.candidates), 'node')}"
+    hopeless = {reason: nodes for reason, nodes in preemption.unhelpful.items() if reason != NOT_HELPFUL}
     return ", ".join(f"{reason} on {counted(nodes, 'node')}" for reason, nodes in hopeless.items())
 
 
@@ -161,7 +161,7 @@ def _unknown(audited: AuditedCluster, growth: Growth, several: bool) -> tuple[Un
     events = audited.cluster.gap("Event")
     if events and several:  # nobody is preempted within one tier
         missing.append(UnknownKind("Event", events.why, VERDICT))
-    if not audited.now and any(each.explanation.verdict == "Unschedulable" for each in audited.replay):
+    if not audited.now and any(replayed.explanation.verdict == "Unschedulable" for replayed in audited.replay):
         missing.append(NO_TIMES)
     return together([growth.unknown, missing])
 
@@ -219,8 +219,8 @@ def _broken(evicted_workload: EvictedWorkload) -> str:
 def _of_exposed(exposed_workloads: Sequence[ExposedWorkload]) -> Iterator[Finding]:
     """One a tier of them: the workloads are the section's evidence."""
     by_tier: dict[str, list[ExposedWorkload]] = {}
-    for each in exposed_workloads:
-        by_tier.setdefault(each.tier, []).append(each)
+    for exposed_workload in exposed_workloads:
+        by_tier.setdefault(exposed_workload.tier, []).append(exposed_workload)
     for tier, workloads in by_tier.items():
         first, pods = workloads[0], sum(workload.pods for workload in workloads)
         jobs = f", {first.jobs_above:,} of them of Jobs" if first.jobs_above else ""
@@ -259,11 +259,11 @@ def _headline(
     facing: Sequence[ExposedWorkload],
 ) -> str:
     said = [counted(len(tiers.values), "tier")]
-    if starved := sum(len(each.pods) for each in waiting if each.lower_pods):
+    if starved := sum(len(starving_pods.pods) for starving_pods in waiting if starving_pods.lower_pods):
         said.append(f"{starved:,} starve")
     if tier is not None:
         evicted = sum(len(victim.pods) for victim in victims)
         said.append(f"{tier.asked:,} more of {_named(tier.tier)} evict {f'{evicted:,}' if evicted else 'nobody'}")
     if facing:
-        said.append(f"{sum(each.pods for each in facing):,} behind Services may go")
+        said.append(f"{sum(workload.pods for workload in facing):,} behind Services may go")
     return "; ".join(said)

@@ -97,12 +97,12 @@ def queue_section(audited: AuditedCluster) -> QueueSection:
 
 def _queued(audited: AuditedCluster) -> Iterator[InQueue]:
     """Every pending pod, those alike one after the other."""
-    waiting = {each.pod.key: each for each in audited.once(waiting_pods)}
-    served = [each.pod for each in waiting.values() if _is_ours(each)]
+    waiting = {waiting_pod.pod.key: waiting_pod for waiting_pod in audited.once(waiting_pods)}
+    served = [waiting_pod.pod for waiting_pod in waiting.values() if _is_ours(waiting_pod)]
     for refused, alike in refused_pods(audited.scheduler, served):
         for pod in alike:
             yield InQueue(waiting[pod.key], _queue(waiting[pod.key], refused), refused)
-    yield from (InQueue(each, "none") for each in waiting.values() if not _is_ours(each))
+    yield from (InQueue(waiting_pod, "none") for waiting_pod in waiting.values() if not _is_ours(waiting_pod))
 
 
 def _is_ours(waiting: WaitingPod) -> bool:
@@ -124,8 +124,8 @@ def _queue(waiting: WaitingPod, refused: Refused) -> str:
 
 def _grouped(queued: Iterable[InQueue]) -> list[list[InQueue]]:
     groups: dict[tuple[str, tuple[str, ...]], list[InQueue]] = {}
-    for each in queued:
-        groups.setdefault((each.queue, each.refused_by), []).append(each)
+    for in_queue in queued:
+        groups.setdefault((in_queue.queue, in_queue.refused_by), []).append(in_queue)
     for group in groups.values():
         group.sort(key=lambda each: (not each.since, each.since, each.waiting.pod.key))
     order = tuple(QUEUES)
@@ -134,24 +134,24 @@ def _grouped(queued: Iterable[InQueue]) -> list[list[InQueue]]:
 
 def _report(group: Sequence[InQueue], audited: AuditedCluster) -> PodsInQueue:
     first = group[0]
-    found = wake_ups_of(audited.scheduler, first.refused) if first.refused else None
+    wake_ups = wake_ups_of(audited.scheduler, first.refused) if first.refused else None
     return PodsInQueue(
         queue=first.queue,
-        pods=tuple(each.waiting.pod.key for each in group),
+        pods=tuple(in_queue.waiting.pod.key for in_queue in group),
         refused_by=first.refused_by,
         since=first.since,
         age=age(first.since, audited.now),
-        attempts=max(each.waiting.said.attempts if each.waiting.said else 0 for each in group),
+        attempts=max(in_queue.waiting.said.attempts if in_queue.waiting.said else 0 for in_queue in group),
         backs_off_until=_back_off_ends(group, audited),
-        headline=_why(first, found),
-        wakes=found.rejectors if found else (),
+        headline=_why(first, wake_ups),
+        wakes=wake_ups.rejectors if wake_ups else (),
     )
 
 
 def _back_off_ends(group: Sequence[InQueue], audited: AuditedCluster) -> str:
     """When the last of them is tried again at the latest: a back-off doubles with each attempt, up to a longest."""
     longest = audited.scheduler.configuration.pod_max_backoff_seconds
-    said = [each.waiting.said for each in group if each.queue == "backoffQ"]
+    said = [in_queue.waiting.said for in_queue in group if in_queue.queue == "backoffQ"]
     tried = [words.at for words in said if words and audited.seconds_since(words.at) is not None]
     return earlier(max(tried), -longest) if tried and len(tried) == len(said) else ""
 
@@ -167,7 +167,7 @@ def _why(first: InQueue, wake_ups: WakeUps | None) -> str:
 
 
 def _basis(queued: Iterable[InQueue], audited: AuditedCluster) -> Basis:
-    refused = {id(each.refused): each.refused for each in queued if each.refused}
+    refused = {id(in_queue.refused): in_queue.refused for in_queue in queued if in_queue.refused}
     return basis_of_many([basis_of(audited.scheduler, each) for each in refused.values()])
 
 
@@ -200,7 +200,7 @@ def _fitting(between: WakesBetween, audited: AuditedCluster) -> Iterator[tuple[P
 
 
 def _stuck(audited: AuditedCluster) -> dict[str, WaitingPod]:
-    return {each.pod.key: each for each in audited.once(waiting_pods) if each.cause == "stuck"}
+    return {waiting.pod.key: waiting for waiting in audited.once(waiting_pods) if waiting.cause == "stuck"}
 
 
 def _shortened(pod: PodBetween, waiting: WaitingPod) -> PodBetween:
@@ -218,7 +218,7 @@ def _findings(
         if pod.missed:
             yield MISSED.finding(name, f"{where}, but {_none_of(between)}", namespace=waiting.pod.metadata.namespace)
             continue
-        changes = "; ".join(f"{each.change} ({', '.join(each.by)})" for each in pod.woken_by[:CHANGES_TOLD])
+        changes = "; ".join(f"{change.change} ({', '.join(change.by)})" for change in pod.woken_by[:CHANGES_TOLD])
         more = " and other changes" if len(pod.woken_by) > CHANGES_TOLD else ""
         yield IN_VAIN.finding(
             name,
@@ -237,7 +237,7 @@ def _none_of(between: WakesBetween | None) -> str:
 def _headline(queued: Sequence[InQueue], between: WakesBetween | None, pod_betweens: Sequence[PodBetween]) -> str:
     if not queued:
         return "nothing is pending"
-    counts = ((words, sum(each.queue == queue for each in queued)) for queue, words in QUEUES.items())
+    counts = ((words, sum(in_queue.queue == queue for in_queue in queued)) for queue, words in QUEUES.items())
     message = ", ".join(f"{number:,} {words}" for words, number in counts if number)
     if between is None:
         return message

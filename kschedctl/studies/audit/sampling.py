@@ -39,13 +39,13 @@ def sampling_section(audited: AuditedCluster) -> SamplingSection:
     report = usual_costs(
         audited.scheduler, KINDS, limits=SamplingLimits(percentages=PERCENTAGES), progress=audited.progress
     )
-    found = (finding for profile in report.profiles for finding in _findings(profile, audited))
+    findings = (finding for profile in report.profiles for finding in _findings(profile, audited))
     return SamplingSection(
         title="Sampling: what percentageOfNodesToScore costs and saves",
         headline=_headline(report),
         profiles=report.profiles,
         not_replayed=report.not_replayed,
-        **judged((LOSES, WASTES), found, report.unknown),
+        **judged((LOSES, WASTES), findings, report.unknown),
     )
 
 

@@ -51,7 +51,7 @@ def served_names(audited: AuditedCluster) -> list[ServedName]:
         )
         for name in names
     ]
-    return sorted(found, key=lambda each: (-each.waiting, -each.bound, each.name))
+    return sorted(found, key=lambda served_name: (-served_name.waiting, -served_name.bound, served_name.name))
 
 
 def _bound(audited: AuditedCluster) -> Counter[str]:

@@ -71,13 +71,13 @@ def find_nodes(cluster: Cluster, names: Sequence[str] = (), selector: str = "") 
         if name not in known:
             near = get_close_matches(name, known)
             raise UsageError(f'node "{name}" not found', hint=f"did you mean {' or '.join(near)}?" if near else "")
-    found = list(dict.fromkeys(names))
+    nodes = list(dict.fromkeys(names))
     if selector:
         wanted = parse_selector(selector)
-        found += [name for name, node in known.items() if wanted.matches(node.metadata.labels) and name not in found]
-    if not found:
+        nodes += [name for name, node in known.items() if wanted.matches(node.metadata.labels) and name not in nodes]
+    if not nodes:
         raise UsageError(f'no node has labels "{selector}"' if selector else "no node is named")
-    return found
+    return nodes
 
 
 def zone_of(node: Node) -> str:

@@ -49,14 +49,14 @@ def refuse(manifest: JsonObject, cluster: Cluster) -> None:
     except msgspec.ValidationError as error:
         raise InputError(str(error), where=where) from None
     wrong = refusals(manifest, found, cluster) if kind in KINDS else invalid_around(manifest, found)
-    raise_all([InputError(each.message, where=where, hint=each.hint) for each in wrong])
+    raise_all([InputError(denial.message, where=where, hint=denial.hint) for denial in wrong])
 
 
-def raise_all(told: list[InputError]) -> None:
+def raise_all(input_errors: list[InputError]) -> None:
     """Raises the first of the errors, if there is one, which tells of the others."""
-    if told:
-        told[0].also = tuple(told[1:])
-        raise told[0]
+    if input_errors:
+        input_errors[0].also = tuple(input_errors[1:])
+        raise input_errors[0]
 
 
 def refusals(manifest: JsonObject, found: Struct, cluster: Cluster, namespace: str = "") -> list[Denial]:
@@ -114,17 +114,17 @@ def _of_pod(
 def _runtime_class(spec: written.PodSpec, cluster: Cluster) -> Iterator[tuple[str, str]]:
     """(field, what the admission plugin RuntimeClass says)."""
     name = spec.runtime_class_name
-    found = next((c for c in cluster.runtime_classes if c.metadata.name == name), None)
-    if name is not None and found is None:
+    class_ = next((c for c in cluster.runtime_classes if c.metadata.name == name), None)
+    if name is not None and class_ is None:
         if _covers(cluster, "RuntimeClass"):
             yield "runtimeClassName", f'pod rejected: RuntimeClass "{name}" not found'
         return
-    fixed = found.overhead.pod_fixed if found and found.overhead else None
+    fixed = class_.overhead.pod_fixed if class_ and class_.overhead else None
     if fixed is None and spec.overhead:
         yield "overhead", "pod rejected: Pod Overhead set without corresponding RuntimeClass defined Overhead"
     elif fixed is not None and spec.overhead and not _equal(fixed, spec.overhead):
         yield "overhead", "pod rejected: Pod's Overhead doesn't match RuntimeClass's defined Overhead"
-    selector = found.scheduling.node_selector if found and found.scheduling else {}
+    selector = class_.scheduling.node_selector if class_ and class_.scheduling else {}
     for key, value in sorted(selector.items()):
         if spec.node_selector.get(key, value) != value:
             ours = f"pod.spec.nodeSelector[{key}] = {spec.node_selector[key]}"

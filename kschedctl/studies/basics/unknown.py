@@ -45,10 +45,10 @@ IN_SIMULATIONS: Mapping[Effect, str] = {effect: VERDICT for effect in Effect if 
 """What of the answer about several pods could be otherwise: where one goes decides about those after it."""
 
 
-def unknown_kinds(found: Iterable[Unknown], affected: Mapping[Effect, str]) -> tuple[UnknownKind, ...]:
+def unknown_kinds(unknowns: Iterable[Unknown], affected: Mapping[Effect, str]) -> tuple[UnknownKind, ...]:
     """Each kind once, with the most that it could change; kinds that could change nothing are left out."""
     kinds: dict[str, UnknownKind] = {}
-    for (kind, effect), gap, _ in found:
+    for (kind, effect), gap, _ in unknowns:
         affects = affected.get(effect)
         if affects and (kind not in kinds or WEIGHT[affects] > WEIGHT[kinds[kind].affects]):
             kinds[kind] = UnknownKind(kind, gap.why, affects)
@@ -64,9 +64,9 @@ def of_cluster(cluster: Cluster, *dependencies: Dependency) -> tuple[Unknown, ..
 
 def of_simulation(simulation: Simulation, *dependencies: Dependency) -> tuple[UnknownKind, ...]:
     """What the outcome of a simulation leans on; ``dependencies``: besides what its pods do."""
-    found = (*of_cluster(simulation.view.cluster, *dependencies), *simulation.unknown)
+    unknowns = (*of_cluster(simulation.view.cluster, *dependencies), *simulation.unknown)
     victims = {Effect.VICTIMS: VICTIMS} if simulation.preempted else {}
-    return unknown_kinds(found, {**IN_SIMULATIONS, **victims})
+    return unknown_kinds(unknowns, {**IN_SIMULATIONS, **victims})
 
 
 def unread(unknown: tuple[UnknownKind, ...]) -> Unread:
@@ -77,7 +77,7 @@ def unread(unknown: tuple[UnknownKind, ...]) -> Unread:
 def together(several: Iterable[Iterable[UnknownKind]]) -> tuple[UnknownKind, ...]:
     """The unknown kinds of several answers, each once, with the most that it could change."""
     kinds: dict[str, UnknownKind] = {}
-    for unknown in (unknown for each in several for unknown in each):
+    for unknown in (unknown for unknowns in several for unknown in unknowns):
         known = kinds.get(unknown.kind)
         if known is None or WEIGHT[unknown.affects] > WEIGHT[known.affects]:
             kinds[unknown.kind] = unknown

@@ -101,12 +101,12 @@ def _answer(scheduler: Scheduler, row: int, pod: Pod) -> str:
 def workload_pods(scheduler: Scheduler, owner: Owner, causes: Mapping[str, str]) -> WorkloadPods:
     """All that the cluster has of it, those that wait first; ``causes``: why pods wait, by their keys."""
     zones = {node.metadata.name: zone_key(node)[1] for node in scheduler.cluster.nodes}
-    found = [_pod_of_workload(pod, zones, causes) for pod in pods_of(scheduler.cluster, owner)]
-    found.sort(key=lambda pod: (bool(pod.node), pod.pod))
-    bound = [pod for pod in found if pod.node]
+    workloads = [_pod_of_workload(pod, zones, causes) for pod in pods_of(scheduler.cluster, owner)]
+    workloads.sort(key=lambda pod: (bool(pod.node), pod.pod))
+    bound = [pod for pod in workloads if pod.node]
     pods, nodes = Counter(pod.zone for pod in bound), Counter(zone for zone, _ in {(p.zone, p.node) for p in bound})
     every = sorted({*zones.values(), *pods})
-    return WorkloadPods(str(owner), tuple(found), tuple(ZonePods(zone, pods[zone], nodes[zone]) for zone in every))
+    return WorkloadPods(str(owner), tuple(workloads), tuple(ZonePods(zone, pods[zone], nodes[zone]) for zone in every))
 
 
 def _pod_of_workload(pod: Pod, zones: Mapping[str, str], causes: Mapping[str, str]) -> PodOfWorkload:
@@ -131,5 +131,5 @@ def changed_answer(before: Explanation, after: Explanation) -> ChangedAnswer:
         gained=tuple(name for name in after.feasible if name not in was),
         lost=tuple(name for name in before.feasible if name not in now),
         best=(before.best, after.best),
-        reasons=tuple(each for each in reasons if each.before != each.after),
+        reasons=tuple(reason for reason in reasons if reason.before != reason.after),
     )

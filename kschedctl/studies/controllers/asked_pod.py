@@ -94,14 +94,14 @@ def created(scheduler: Scheduler, workloads: Iterable[Struct]) -> list[AskedPod]
     creation = create(scheduler.cluster, [each.workload for each in reduced])
     applied = scheduler_of(creation, scheduler) if wanted else scheduler
     schedulers: dict[tuple[str, ...], Scheduler] = {(): applied}
-    found = []
+    asked_pods = []
     for workload, (made, replaced) in zip(wanted, reduced, strict=True):
         keys = tuple(pod.key for pod in replaced)
         if keys not in schedulers:
             schedulers[keys] = Scheduler(_without(applied.cluster, replaced), applied.call_extender)
         asked = _chosen(schedulers[keys], workload, creation.pods[title(made)])._replace(workload=workload)
-        found.append(_with_siblings(asked, creation))
-    return found
+        asked_pods.append(_with_siblings(asked, creation))
+    return asked_pods
 
 
 def _with_siblings(asked: AskedPod, creation: Creation) -> AskedPod:

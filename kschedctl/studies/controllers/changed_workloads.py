@@ -49,27 +49,27 @@ class Existing:
 
     @cached_property
     def _bare(self) -> dict[tuple[str, str], Pod]:
-        found = pods_where(self.cluster, lambda pod: not pod.metadata.owner_references)
-        return {(pod.metadata.namespace, pod.metadata.name): pod for pod in found}
+        pods = pods_where(self.cluster, lambda pod: not pod.metadata.owner_references)
+        return {(pod.metadata.namespace, pod.metadata.name): pod for pod in pods}
 
     @cached_property
     def _owned(self) -> list[Pod]:
         """One pod for each owner that there is."""
-        found: dict[object, Pod] = {}
+        pods: dict[object, Pod] = {}
         for pod in self.cluster.pods.templates:
             if pod.metadata.owner_references:
-                found.setdefault((pod.metadata.namespace, pod.metadata.owner_references), pod)
-        return list(found.values())
+                pods.setdefault((pod.metadata.namespace, pod.metadata.owner_references), pod)
+        return list(pods.values())
 
     def of(self, kind: str, namespace: str, name: str) -> list[Pod]:
         """The pods of a workload."""
         if kind == "Pod":
-            found = [self._bare[namespace, name]] if (namespace, name) in self._bare else []
+            pods = [self._bare[namespace, name]] if (namespace, name) in self._bare else []
         elif any(belongs(pod, kind, namespace, name) for pod in self._owned):
-            found = pods_where(self.cluster, lambda pod: belongs(pod, kind, namespace, name))
+            pods = pods_where(self.cluster, lambda pod: belongs(pod, kind, namespace, name))
         else:
-            found = []
-        return [pod for pod in found if pod.metadata.deletion_timestamp is None]
+            pods = []
+        return [pod for pod in pods if pod.metadata.deletion_timestamp is None]
 
     def sized(self, workload: Struct) -> Struct:
         """A manifest that leaves the number of replicas to others leaves it as it is."""
@@ -86,11 +86,11 @@ def plan(existing: Existing, workload: Struct, name: str, made: Sequence[Pod], f
     Pods that do not differ in what scheduling reads stay, unless a rollout is ``forced``.
     """
     old = existing.of(*identity(workload))
-    found = Change(name, note=_note(workload, name, old))
+    change = Change(name, note=_note(workload, name, old))
     if isinstance(workload, CronJob) or (isinstance(workload, Job) and not old):
-        found.new = list(made)
+        change.new = list(made)
     elif isinstance(workload, Job):
-        found.kept = old
+        change.kept = old
     elif isinstance(workload, Deployment) and workload.spec.paused and not old:
         pass
     else:
@@ -98,15 +98,15 @@ def plan(existing: Existing, workload: Struct, name: str, made: Sequence[Pod], f
         names = {pod.key for pod in going}
         staying = [pod for pod in old if pod.key not in names]
         fill = _fill_slots if isinstance(workload, StatefulSet | DaemonSet | Pod) else _fill_up
-        fill(found, made, going, staying)
+        fill(change, made, going, staying)
     if isinstance(workload, StatefulSet):
-        found.ordered = workload.spec.pod_management_policy != "Parallel"
-    if forced and found.new:
+        change.ordered = workload.spec.pod_management_policy != "Parallel"
+    if forced and change.new:
         try:
-            set_pace(found, workload)
+            set_pace(change, workload)
         except InputError as error:
             raise InputError(error.what, where=name) from None
-    return found
+    return change
 
 
 def _note(workload: Struct, name: str, old: Sequence[Pod]) -> str:

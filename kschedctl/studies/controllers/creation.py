@@ -82,28 +82,28 @@ def create(cluster: Cluster, workloads: Iterable[Struct]) -> Creation:
     """
     workloads = list(workloads)
     _check_number(workloads, len(cluster.nodes))
-    found = Creation()
+    creation = Creation()
     view = Scheduler(replace(cluster, pods=NO_PODS, nodes=())).view
     for volume in filter(_is_new, cluster.persistent_volumes):
-        found.add("PersistentVolume", replace(volume, status=PhaseStatus("Available")))
+        creation.add("PersistentVolume", replace(volume, status=PhaseStatus("Available")))
     for claim in filter(_is_new, cluster.persistent_volume_claims):
-        _create_claim(claim, cluster, found)
+        _create_claim(claim, cluster, creation)
     claims = {(c.metadata.namespace, c.metadata.name) for c in cluster.persistent_volume_claims}
     for workload in workloads:
         made = make(workload, cluster.nodes)
         if made.owner:
-            found.add(*made.owner)
+            creation.add(*made.owner)
         pods = [_identified(pod) for pod in made.pods]
         for claim in (*made.claims, *(claim for pod in pods for claim in _ephemeral_claims(pod))):
             if (claim.metadata.namespace, claim.metadata.name) not in claims:
-                _create_claim(claim, cluster, found)
-        pods = [_with_resource_claims(pod, cluster, found) for pod in pods]
+                _create_claim(claim, cluster, creation)
+        pods = [_with_resource_claims(pod, cluster, creation) for pod in pods]
         try:
             admitted = [admit(pod, cluster) for pod in pods]
         except InputError as error:
             raise InputError(error.what, where=made.workload, hint=error.hint) from None
-        found.pods.setdefault(made.workload, []).extend(view.admitted(view.stored(pod)) for pod in admitted)
-    return found
+        creation.pods.setdefault(made.workload, []).extend(view.admitted(view.stored(pod)) for pod in admitted)
+    return creation
 
 
 def _check_number(workloads: Sequence[Struct], nodes: int) -> None:

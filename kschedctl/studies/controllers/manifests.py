@@ -119,9 +119,9 @@ def in_files(places: Mapping[str, str]) -> Iterator[None]:
     except InputError as error:
         if error.where not in places:
             raise
-        told = [_in_file(each, places) for each in (error, *error.also)]
-        told[0].also = tuple(told[1:])
-        raise told[0] from None
+        errors = [_in_file(kschedctl_error, places) for kschedctl_error in (error, *error.also)]
+        errors[0].also = tuple(errors[1:])
+        raise errors[0] from None
 
 
 def _in_file(error: KschedctlError, places: Mapping[str, str]) -> InputError:

@@ -92,9 +92,9 @@ _AS_READ: Mapping[str, Callable[[Any], Struct]] = {
 """Kind -> the workload, of one of the cluster, as far as it says what its pods are like."""
 
 
-def controls(owner: Owner, found: StoredWorkload) -> bool:
+def controls(owner: Owner, stored_workload: StoredWorkload) -> bool:
     """Whether the object names this owner as its controller."""
-    meta = found.metadata
+    meta = stored_workload.metadata
     by = controller_of(meta)
     return by is not None and Owner(by.kind, meta.namespace, by.name) == owner
 

@@ -156,7 +156,7 @@ def roll_out(
     owners: dict[Position, Rollout | None] = dict.fromkeys(others)
     owners |= {position: rollout for rollout in rollouts for position in rollout.kept}
     waiting = dict.fromkeys([*others, *(position for rollout in rollouts for position in rollout.waiting)])
-    found: dict[Position, Outcome] = {}
+    outcomes: dict[Position, Outcome] = {}
     view, moving = simulation.view, True
     try:
         while moving and not simulation.interrupted:
@@ -165,18 +165,18 @@ def roll_out(
             owners |= coming
             waiting |= dict.fromkeys(coming)
             latest = _one_round(simulation, waiting, owners.keys(), progress)
-            found |= latest
+            outcomes |= latest
             waiting |= dict.fromkeys(latest)
             for position in waiting:
                 if owner := owners[position]:
                     owner.take(position)
             waiting = {position: None for position in waiting if view.node[position] < 0}
             moving = bool(coming) or simulation.moves > before
-        return [*simulation.explained(found.values()), *_not_created(rollouts)]
+        return [*simulation.explained(outcomes.values()), *_not_created(rollouts)]
     except KeyboardInterrupt:
         simulation.interrupted = True
-        found = {position: Outcome(position, NOT_TRIED) for position in waiting} | found
-    return [*found.values(), *_not_created(rollouts)]
+        outcomes = {position: Outcome(position, NOT_TRIED) for position in waiting} | outcomes
+    return [*outcomes.values(), *_not_created(rollouts)]
 
 
 def _one_round(

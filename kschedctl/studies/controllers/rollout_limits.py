@@ -50,27 +50,29 @@ class Change:
         return len(self.kept) + len(self.new)
 
 
-def set_pace(found: Change, workload: Struct) -> None:
+def set_pace(change: Change, workload: Struct) -> None:
     """The limits of a rollout, and the order in which its pods come. Raises InputError."""
     match workload:
         case Deployment():
-            found.rolling = True
+            change.rolling = True
             if workload.spec.strategy.type != "Recreate":
-                found.pace = Pace.ROLLING
-                found.surge, found.unavailable = _limits(workload.spec.strategy.rolling_update, found.desired)
+                change.pace = Pace.ROLLING
+                change.surge, change.unavailable = _limits(workload.spec.strategy.rolling_update, change.desired)
         case StatefulSet():
-            found.pace, found.rolling = Pace.IN_PLACE, True
-            there = {slot(pod) for pod in found.removed}
-            from_last = [pod for pod in reversed(found.new) if slot(pod) in there]
-            found.new = [*(pod for pod in found.new if slot(pod) not in there), *from_last]
+            change.pace, change.rolling = Pace.IN_PLACE, True
+            there = {slot(pod) for pod in change.removed}
+            from_last = [pod for pod in reversed(change.new) if slot(pod) in there]
+            change.new = [*(pod for pod in change.new if slot(pod) not in there), *from_last]
         case DaemonSet():
-            found.pace, found.rolling = Pace.IN_PLACE, True
+            change.pace, change.rolling = Pace.IN_PLACE, True
             update = workload.spec.update_strategy.rolling_update
-            found.surge = share(update.max_surge or 0, found.desired, up=True)
-            unavailable = share(1 if update.max_unavailable is None else update.max_unavailable, found.desired, up=True)
-            found.unavailable = 0 if found.surge else max(unavailable, 1)
-            bound = {slot(pod): bool(pod.spec.node_name) for pod in found.removed}
-            found.new.sort(key=lambda pod: (slot(pod) in bound, bound.get(slot(pod))))
+            change.surge = share(update.max_surge or 0, change.desired, up=True)
+            unavailable = share(
+                1 if update.max_unavailable is None else update.max_unavailable, change.desired, up=True
+            )
+            change.unavailable = 0 if change.surge else max(unavailable, 1)
+            bound = {slot(pod): bool(pod.spec.node_name) for pod in change.removed}
+            change.new.sort(key=lambda pod: (slot(pod) in bound, bound.get(slot(pod))))
 
 
 def slot(pod: Pod) -> str:

@@ -57,9 +57,9 @@ class WantedPods:
         """The pods of a workload that makes pods itself, else of all the workloads that it has made."""
         if made := self.made(owner):
             several = [self.counts(each) for each in made]
-            wanted = [each.wanted for each in several]
+            wanted = [counts.wanted for counts in several]
             whole = None if None in wanted else sum(each or 0 for each in wanted)
-            return Counts(whole, sum(each.there for each in several))
+            return Counts(whole, sum(counts.there for counts in several))
         found = self.objects.get(owner)
         there = sum(not (p.terminated or p.metadata.deletion_timestamp) for p in self._pods.get(owner, ()))
         return Counts(None if found is None else _wanted(owner.kind, found), there)
@@ -77,11 +77,11 @@ class WantedPods:
 
     @cached_property
     def _made(self) -> dict[Owner, list[Owner]]:
-        found: dict[Owner, list[Owner]] = {}
+        owners: dict[Owner, list[Owner]] = {}
         for owner in self.objects:
             if (above := self._above(owner)) is not None:
-                found.setdefault(above, []).append(owner)
-        return found
+                owners.setdefault(above, []).append(owner)
+        return owners
 
     @cached_property
     def _pods(self) -> dict[Owner, list[Pod]]:
@@ -90,11 +90,11 @@ class WantedPods:
         tops = {self._above(owner) or owner for owner in asked}
         tops |= {owner_of(pod) for pod in self._cluster.pods.templates if asked & _owners(pod)}
         wanted = {*asked, *tops, *(made for top in tops for made in self.made(top))}
-        found: dict[Owner, list[Pod]] = {}
+        pods: dict[Owner, list[Pod]] = {}
         for pod in pods_where(self._cluster, lambda pod: not wanted.isdisjoint(_owners(pod)), ended=True):
             for owner in wanted & _owners(pod):
-                found.setdefault(owner, []).append(pod)
-        return found
+                pods.setdefault(owner, []).append(pod)
+        return pods
 
 
 def objects_of(cluster: Cluster) -> dict[Owner, Any]:

@@ -82,9 +82,9 @@ def workloads(cluster: Cluster) -> Iterator[Owner]:
         if owner.kind == "Job" and _cron_job(owner.name) != owner.name:
             yield Owner("CronJob", owner.namespace, _cron_job(owner.name))
     yield from objects_of(cluster)
-    for found in cluster.replica_sets:
-        if (deployment := controller_of(found.metadata)) is not None:
-            yield Owner(deployment.kind, found.metadata.namespace, deployment.name)
+    for replica_set in cluster.replica_sets:
+        if (deployment := controller_of(replica_set.metadata)) is not None:
+            yield Owner(deployment.kind, replica_set.metadata.namespace, deployment.name)
 
 
 def _cron_job(job: str) -> str:
@@ -119,7 +119,7 @@ def _after(manifest: StatefulSet, pods: Sequence[Pod]) -> StatefulSet:
 
 def _not_found(cluster: Cluster, owner: Owner) -> UsageError:
     kind, namespace, name = owner
-    known = dict.fromkeys(found for found in workloads(cluster) if found[0] == kind)
+    known = dict.fromkeys(workload for workload in workloads(cluster) if workload[0] == kind)
     names = [name, *get_close_matches(name, {found[2] for found in known})]
     near = [f"{kind.lower()}/{found[2]} -n {found[1]}" for found in known if found[2] in names]
     hint = f"did you mean {' or '.join(near[:3])}?" if near else "no pod and no ReplicaSet of it can be seen"

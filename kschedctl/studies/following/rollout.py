@@ -263,21 +263,23 @@ class _Followed:
             for placement in self.placements[number + 1 : number + 1 + 2 * MOST_WITHIN]
             if placement.pod in index and placement.node in nodes
         }
-        gone = [each for each in before if self.view.node[each.position] == each.row]
-        come = [each for each in after.values() if self.view.node[each.position] < 0 and each.position != position]
-        return [each for each in (*gone, *come) if abs(each.nanoseconds) < WITHIN]
+        gone = [nearby for nearby in before if self.view.node[nearby.position] == nearby.row]
+        come = [
+            nearby for nearby in after.values() if self.view.node[nearby.position] < 0 and nearby.position != position
+        ]
+        return [nearby for nearby in (*gone, *come) if abs(nearby.nanoseconds) < WITHIN]
 
     def _moving(self, number: int, position: Position, row: Row, moved: Sequence[Nearby]) -> FollowedPlacement:
         """The pod tried with nearby ones gone that came before it, and come that came after; then all is as it was."""
         searches = self.following.sampling
         start = searches.start if searches else 0
-        for each in moved:
-            self._move(each, 1 if each.nanoseconds > 0 else -1)
+        for nearby in moved:
+            self._move(nearby, 1 if nearby.nanoseconds > 0 else -1)
         try:
             return _compared(self.placements[number], self.following.attempt(position), row, self.following)
         finally:
-            for each in reversed(moved):
-                self._move(each, -1 if each.nanoseconds > 0 else 1)
+            for nearby in reversed(moved):
+                self._move(nearby, -1 if nearby.nanoseconds > 0 else 1)
             if searches:
                 searches.start = start
 

@@ -50,8 +50,8 @@ def check_start(start: int) -> None:
 def _step(scheduler: Scheduler, name: str, searches: Sampling, unknown: dict[Unknown, None]) -> SampledPod:
     pod = find_pod(scheduler, name)
     info = PodInfo(pod, scheduler.view.settings.requests)
-    framework, found = scheduler.framework_for(info, scheduler.view)
-    unknown.update(dict.fromkeys(found))
+    framework, unknowns = scheduler.framework_for(info, scheduler.view)
+    unknown.update(dict.fromkeys(unknowns))
     start = searches.start
     if framework is None:
         why = f'no profile serves scheduler name "{pod.spec.scheduler_name}"'

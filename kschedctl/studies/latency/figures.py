@@ -20,19 +20,21 @@ def durations(measured: Measured, metric: str) -> tuple[Timing, ...]:
     """The timings of a metric, the most time first; with shares where they are parts of attempts."""
     whole = total_time(measured, ATTEMPTS) if metric in (POINTS, PERMIT) else None
     names = _METRICS[metric].labels
-    found = [
+    timings = [
         _timing(dict(zip(names, labels, strict=True)), histogram, None if labels[:1] in BEFORE else whole)
         for labels, histogram in measured.of(metric).items()
         if histogram.count > 0
     ]
-    return tuple(sorted(found, key=lambda each: (-(each.mean or 0) * each.count, tuple(each.labels.values()))))
+    return tuple(
+        sorted(timings, key=lambda timing: (-(timing.mean or 0) * timing.count, tuple(timing.labels.values())))
+    )
 
 
 def curves(measured: Measured, metric: str) -> tuple[LatencyCurve, ...]:
     """How many observations took how long, those of most first; nothing where all lie in one bucket."""
     names = _METRICS[metric].labels
     histograms = sorted(measured.of(metric).items(), key=lambda each: (-each[1].count, each[0]))
-    found = (
+    latency_curves = (
         LatencyCurve(
             labels=dict(zip(names, labels, strict=True)),
             within=tuple(
@@ -42,7 +44,7 @@ def curves(measured: Measured, metric: str) -> tuple[LatencyCurve, ...]:
         for labels, histogram in histograms
         if histogram.count > 0
     )
-    return tuple(curve for curve in found if len(curve.within) > 1)
+    return tuple(curve for curve in latency_curves if len(curve.within) > 1)
 
 
 def _timing(labels: dict[str, str], histogram: Histogram, whole: float | None) -> Timing:

@@ -123,7 +123,7 @@ def _interpolated(bucket: NativeBucket, part: float, native_buckets: Sequence[Na
             lower = min(0.0, upper)
         return lower if upper == math.inf else lower + (upper - lower) * part
     if lower <= 0 <= upper:
-        others = [each for each in native_buckets if each != bucket]
+        others = [native_bucket for native_bucket in native_buckets if native_bucket != bucket]
         lower = 0.0 if others and all(other.lower > 0 for other in others) else lower
         upper = 0.0 if others and all(other.upper < 0 for other in others) else upper
         return lower + (upper - lower) * part
@@ -142,7 +142,9 @@ def exponential(buckets: Sequence[NativeBucket]) -> bool:
     bounds = [(abs(bucket.lower), abs(bucket.upper)) for bucket in ranged]
     if any(math.isinf(bound) for bucket in buckets for bound in bucket[:2]):
         return False
-    return not bounds or any(all(_on_grid(*each, schema) for each in bounds) for schema in range(COARSEST, FINEST + 1))
+    return not bounds or any(
+        all(_on_grid(*bound, schema) for bound in bounds) for schema in range(COARSEST, FINEST + 1)
+    )
 
 
 def _on_grid(a: float, b: float, schema: int) -> bool:

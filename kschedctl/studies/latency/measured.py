@@ -51,8 +51,8 @@ class Measured:
         return next(iter(self.numbers.get(BUILD, {})), ("",))[0].removeprefix("v")
 
     def total(self, metric: str) -> float | None:
-        found = self.numbers.get(metric)
-        return None if not found else sum(found.values())
+        number = self.numbers.get(metric)
+        return None if not number else sum(number.values())
 
     @property
     def leads(self) -> bool | None:

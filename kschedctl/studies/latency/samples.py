@@ -140,8 +140,8 @@ def _histograms(metric: Metric, name: str, samples: Mapping[str, Series]) -> tup
     totals = _summed(metric, samples.get(f"{name}_sum", {}))
     counts = _summed(metric, samples.get(f"{name}_count", {}))
     made = {
-        key: ClassicHistogram(tuple(found), counts.get(key, _highest(found)), totals.get(key, math.nan))
-        for key, found in buckets.items()
+        key: ClassicHistogram(tuple(bucket), counts.get(key, _highest(bucket)), totals.get(key, math.nan))
+        for key, bucket in buckets.items()
     }
     return made, unusable
 

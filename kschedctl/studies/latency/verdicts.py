@@ -100,12 +100,12 @@ def _nothing(about: str, told: str = "nothing was counted") -> tuple[Verdict, ..
 
 
 def _attempts(measured: Measured, limits: LatencyLimits) -> Iterable[Verdict]:
-    found = {labels: histogram for labels, histogram in measured.of(ATTEMPTS).items() if histogram.count > 0}
-    if not found:
+    histograms = {labels: histogram for labels, histogram in measured.of(ATTEMPTS).items() if histogram.count > 0}
+    if not histograms:
         return _nothing("attempts")
     return [
         _attempt(measured, limits, f"attempts: {result}, {profile}", histogram)
-        for (result, profile), histogram in sorted(found.items(), key=lambda each: -each[1].count)
+        for (result, profile), histogram in sorted(histograms.items(), key=lambda each: -each[1].count)
     ]
 
 
@@ -123,17 +123,17 @@ def _attempt(measured: Measured, limits: LatencyLimits, about: str, histogram: H
 
 def _plugins(measured: Measured, limits: LatencyLimits) -> Iterable[Verdict]:
     """The plugin that takes most time, and those of which a single call may be long."""
-    found = {labels: histogram for labels, histogram in measured.of(PLUGINS).items() if histogram.count > 0}
-    if not found:
+    histograms = {labels: histogram for labels, histogram in measured.of(PLUGINS).items() if histogram.count > 0}
+    if not histograms:
         return _nothing("plugins", "no cycle was timed: one in ten is")
-    slow = [labels for labels, histogram in found.items() if histogram.at_least(0.99)]
+    slow = [labels for labels, histogram in histograms.items() if histogram.at_least(0.99)]
     if not slow:
-        most = max(found, key=lambda labels: (found[labels].quantile(0.99), labels))
-        return (Verdict("plugins", f"the longest is {most[0]} at {most[1]}: {quantiles_text(found[most])}"),)
+        most = max(histograms, key=lambda labels: (histograms[labels].quantile(0.99), labels))
+        return (Verdict("plugins", f"the longest is {most[0]} at {most[1]}: {quantiles_text(histograms[most])}"),)
     return [
         Verdict(
             f"plugin {plugin} at {point}",
-            quantiles_text(found[plugin, point]),
+            quantiles_text(histograms[plugin, point]),
             rules.PLUGIN,
             f"see what {plugin} does at {point}: the pods that use it, and what it asks elsewhere",
         )
@@ -145,11 +145,11 @@ def _binding(measured: Measured, limits: LatencyLimits) -> Iterable[Verdict]:
     points = {point: histogram for (point, _), histogram in measured.of(POINTS).items() if point in BINDING}
     points |= {f"{PERMIT_WAIT} ({result})": histogram for (result,), histogram in measured.of(PERMIT).items()}
     points |= {f"API call {call}": histogram for (call, _), histogram in measured.of(API_CALLS).items()}
-    found = {point: histogram for point, histogram in points.items() if histogram.count > 0}
-    if not found:
+    histograms = {point: histogram for point, histogram in points.items() if histogram.count > 0}
+    if not histograms:
         return _nothing("binding", "nothing was bound")
-    slowest = max(found, key=lambda point: (_or_zero(found[point].quantile(0.99)), point))
-    histogram = found[slowest]
+    slowest = max(histograms, key=lambda point: (_or_zero(histograms[point].quantile(0.99)), point))
+    histogram = histograms[slowest]
     message = f"the longest is {slowest}: {quantiles_text(histogram)}"
     above = _above(histogram, limits.target)
     if not above:
@@ -190,9 +190,9 @@ def _sli(measured: Measured, limits: LatencyLimits) -> Iterable[Verdict]:
 
 
 def _results(measured: Measured, limits: LatencyLimits) -> Iterable[Verdict]:
-    found = measured.numbers.get(RESULTS, {})
+    number = measured.numbers.get(RESULTS, {})
     by_result: dict[str, float] = {}
-    for (result, _), count in found.items():
+    for (result, _), count in number.items():
         by_result[result] = by_result.get(result, 0.0) + count
     attempts = sum(by_result.values())
     if not attempts:
@@ -210,11 +210,11 @@ def _results(measured: Measured, limits: LatencyLimits) -> Iterable[Verdict]:
 
 
 def _queues(measured: Measured, limits: LatencyLimits) -> Iterable[Verdict]:
-    found = {queue: count for (queue,), count in measured.numbers.get(QUEUES, {}).items()}
-    if not found:
+    counts = {queue: count for (queue,), count in measured.numbers.get(QUEUES, {}).items()}
+    if not counts:
         return _nothing("queues", "their lengths are not there")
-    message = ", ".join(f"{number_of(count)} {queue}" for queue, count in found.items())
-    wrong = list(_long_queues(measured, limits, found))
+    message = ", ".join(f"{number_of(count)} {queue}" for queue, count in counts.items())
+    wrong = list(_long_queues(measured, limits, counts))
     return wrong or (Verdict("queues", message),)
 
 
@@ -261,11 +261,11 @@ def _preemption(measured: Measured, limits: LatencyLimits) -> Iterable[Verdict]:
 
 
 def _cache(measured: Measured, limits: LatencyLimits) -> Iterable[Verdict]:
-    found = {kind: count for (kind,), count in measured.numbers.get(CACHE, {}).items()}
-    if not found:
+    counts = {kind: count for (kind,), count in measured.numbers.get(CACHE, {}).items()}
+    if not counts:
         return _nothing("cache", "its size is not there")
-    message = ", ".join(f"{number_of(count)} {kind.replace('_', ' ')}" for kind, count in sorted(found.items()))
-    assumed, pods = found.get("assumed_pods", 0.0), found.get("pods", 0.0)
+    message = ", ".join(f"{number_of(count)} {kind.replace('_', ' ')}" for kind, count in sorted(counts.items()))
+    assumed, pods = counts.get("assumed_pods", 0.0), counts.get("pods", 0.0)
     if assumed > limits.waiting and assumed > limits.assumed_share * pods:
         return (Verdict("cache", message, rules.ASSUMED, rules.ASSUMED.fix),)
     return (Verdict("cache", message),)

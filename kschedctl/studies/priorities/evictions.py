@@ -30,7 +30,7 @@ def exposed(tiers: Tiers) -> tuple[ExposedWorkload, ...]:
         tier = int(tiers.of_info[number])
         if above[tier]:
             groups.setdefault((str(owner_of(pods.infos[number].pod)), tier), []).append(number)
-    found = (
+    workloads = (
         ExposedWorkload(
             workload=workload,
             tier=tiers.names[tier],
@@ -44,13 +44,13 @@ def exposed(tiers: Tiers) -> tuple[ExposedWorkload, ...]:
         )
         for (workload, tier), numbers in groups.items()
     )
-    return tuple(sorted(found, key=lambda each: (-each.pods, each.workload)))
+    return tuple(sorted(workloads, key=lambda workload: (-workload.pods, workload.workload)))
 
 
 def _budgets(tiers: Tiers, numbers: list[int]) -> tuple[str, ...]:
     known = budgets(tiers.view)
-    found = (name for number in numbers for name in known.of(tiers.first(number)))
-    return tuple(dict.fromkeys(found))
+    names = (name for number in numbers for name in known.of(tiers.first(number)))
+    return tuple(dict.fromkeys(names))
 
 
 BY_SCHEDULER = "PreemptionByScheduler"
@@ -79,7 +79,7 @@ def preempted(tiers: Tiers) -> tuple[PreemptedWorkload, ...]:
     for info, number in zip(tiers.pods.infos, counts, strict=True):
         if (workload := str(owner_of(info.pod))) in pods:
             pods[workload] += number
-    found = (
+    workloads = (
         PreemptedWorkload(
             workload=workload,
             times=sum(victim.times for victim in victims),
@@ -89,7 +89,7 @@ def preempted(tiers: Tiers) -> tuple[PreemptedWorkload, ...]:
         )
         for workload, victims in groups.items()
     )
-    return tuple(sorted(found, key=lambda each: (-each.times, each.workload)))
+    return tuple(sorted(workloads, key=lambda each: (-each.times, each.workload)))
 
 
 def _victims(cluster: Cluster) -> Iterator[PreemptedPod]:
@@ -117,8 +117,8 @@ class PodMakers:
         self._cluster = cluster
         self._by_prefix: dict[tuple[str, str], Owner] = {}
         for kind, workloads in (("ReplicaSet", cluster.replica_sets), ("StatefulSet", cluster.stateful_sets)):
-            for found in workloads:
-                meta = found.metadata
+            for workload in workloads:
+                meta = workload.metadata
                 by = controller_of(meta)
                 maker = (by.kind, meta.namespace, by.name) if by else (kind, meta.namespace, meta.name)
                 self._by_prefix[meta.namespace, meta.name] = Owner(*maker)

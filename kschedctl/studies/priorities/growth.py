@@ -106,13 +106,13 @@ def _tier(tiers: Tiers, wanted: str) -> int | None:
 def _by_workload(tiers: Tiers, evicted: tuple[EvictedPod, ...]) -> tuple[EvictedWorkload, ...]:
     """In the order in which the first of each goes, less those that are leaving anyway."""
     groups: dict[str, list[EvictedPod]] = {}
-    for each in evicted:
-        if not tiers.pods.terminating[_info(tiers, each)]:
-            groups.setdefault(each.workload, []).append(each)
-    found = []
+    for evicted_pod in evicted:
+        if not tiers.pods.terminating[_info(tiers, evicted_pod)]:
+            groups.setdefault(evicted_pod.workload, []).append(evicted_pod)
+    workloads = []
     for workload, pods in groups.items():
         number = _info(tiers, pods[0])
-        found.append(
+        workloads.append(
             EvictedWorkload(
                 workload=workload,
                 tier=tiers.names[int(tiers.of_info[number])],
@@ -121,7 +121,7 @@ def _by_workload(tiers: Tiers, evicted: tuple[EvictedPod, ...]) -> tuple[Evicted
                 services=tiers.services[number],
             )
         )
-    return tuple(found)
+    return tuple(workloads)
 
 
 def _info(tiers: Tiers, evicted: EvictedPod) -> int:

@@ -156,7 +156,7 @@ def question_of(given: GivenFields, measures: Measures | None) -> RaceQuestion:
     of_cluster = _of_cluster(measures)
     told = of_cluster.keys() - given.keys()
     question = RaceQuestion(**(of_cluster | given))
-    used = [each for each in (question.binding, question.informer) if isinstance(each, MeasuredLatency)]
+    used = [latency for latency in (question.binding, question.informer) if isinstance(latency, MeasuredLatency)]
     question = replace(
         question,
         from_cluster=tuple(TOLD[name] for name in TOLD if name in told or (name == "binding" and used)),

@@ -23,7 +23,7 @@ from kschedctl.studies.remedies.rollouts import RolledOut
 
 
 def remedy_of(
-    found: Ranked,
+    ranked: Ranked,
     own: ObjectKey,
     workload: Struct | None = None,
     edits: Mapping[ObjectKey, Edited] | None = None,
@@ -33,7 +33,7 @@ def remedy_of(
 
     ``edits``: of all objects, where those of the trial are not all; ``rolled``: the rollout of a changed template.
     """
-    trial = found.trial
+    trial = ranked.trial
     fixes = trial.changes
     weakens = [*dict.fromkeys(fix.weakens for fix in fixes if fix.weakens)]
     victims = rolled.victims if rolled else trial.victims
@@ -52,7 +52,7 @@ def remedy_of(
         kinds=tuple(fix.kind for fix in fixes),
         victims=victims,
         restarts=rolled.restarted if rolled else 0,
-        alternatives=found.alternatives,
+        alternatives=ranked.alternatives,
         owner=str(patch.owner) if patch else "",
         owner_patch=dict(patch.patch) if patch else {},
     )

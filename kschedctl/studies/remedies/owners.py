@@ -74,7 +74,7 @@ def _created_anew(patch: JsonObject, kind: str) -> JsonObject:
 def owner_patch(before: Pod, after: Pod, waiting: Iterable[Pod] = ()) -> OwnerPatch:
     """From the pod as it was read, and as it should be; ``waiting``: those of its pods that this is for."""
     owner = owner_of(before)
-    old, new = (_template(each, owner) for each in (before, after))
+    old, new = (_template(pod, owner) for pod in (before, after))
     patch: JsonObject = _merge(old, new)
     path = () if owner.kind == "Pod" else TEMPLATES.get(owner.kind, ("spec", "template"))
     for part in reversed(path):

@@ -24,10 +24,10 @@ class Ranked(NamedTuple):
         return tuple(dict.fromkeys(filter(None, names)))
 
 
-def ranked(found: Iterable[RemedyTrial]) -> list[Ranked]:
+def ranked(trials: Iterable[RemedyTrial]) -> list[Ranked]:
     """The best first; of those that do the same elsewhere, or more than the least of them, the best alone."""
     alike: dict[Hashable, list[RemedyTrial]] = {}
-    for trial in sorted(found, key=_rank):
+    for trial in sorted(trials, key=_rank):
         alike.setdefault(frozenset(fix.family for fix in trial.changes), []).append(trial)
     return [Ranked(first, tuple(others)) for first, *others in alike.values()]
 

@@ -83,7 +83,7 @@ def remedies_of(
 
 def unheard(best: Iterable[Ranked]) -> tuple[UnknownKind, ...]:
     """The extenders that might refuse what the remedies make fit."""
-    return unknown_kinds((each for found in best for each in found.trial.unheard), {Effect.NARROWS: REMEDIES})
+    return unknown_kinds((unknown for found in best for unknown in found.trial.unheard), {Effect.NARROWS: REMEDIES})
 
 
 def with_remedies(report: Explanation, asked: AskedPod) -> Explanation:

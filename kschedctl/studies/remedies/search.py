@@ -118,10 +118,10 @@ class RemedySearch:
 
     def _options_at(self, tried: TriedNode, where: Where) -> tuple[Fix, ...]:
         if where not in self._options:
-            found = (self.everywhere if tried.row is None else self.ways)(tried)
+            fixes = (self.everywhere if tried.row is None else self.ways)(tried)
             known = tried.trial.changes
-            fitting = (each for each in found if each not in known and _goes_with(each, tried.trial))
-            self._options[where] = tuple(dict.fromkeys(each for each in fitting if self._wanted(each)))
+            fitting = (fix for fix in fixes if fix not in known and _goes_with(fix, tried.trial))
+            self._options[where] = tuple(dict.fromkeys(fix for fix in fitting if self._wanted(fix)))
         return self._options[where]
 
     def _further(self, tried: TriedNode, trial: RemedyTrial, left: int) -> Iterable[TriedNode]:
@@ -133,14 +133,20 @@ class RemedySearch:
         rows = [tried.row] if tried.row is not None else [Row(row) for row in range(known, len(trial.cycle.view.nodes))]
         before = _first(tried)
         further = (TriedNode(trial, row) for row in rows)
-        return [each for each in further if _hopeful(each, left) and (before is None or _first(each) != before)]
+        return [
+            tried_node
+            for tried_node in further
+            if _hopeful(tried_node, left) and (before is None or _first(tried_node) != before)
+        ]
 
     def _keep(self, trial: RemedyTrial) -> None:
         """Unless one of its changes is not needed, or others lead to the same."""
         if any(_objects(known) == _objects(trial) for known in self.found):
             return
-        fewer = [each for each in combinations(trial.changes, len(trial.changes) - 1) if each]
-        if not any(self.trials.of(each).works or (trial.nominated and self.trials.make_room(each)) for each in fewer):
+        fewer = [combination for combination in combinations(trial.changes, len(trial.changes) - 1) if combination]
+        if not any(
+            self.trials.of(fixes).works or (trial.nominated and self.trials.make_room(fixes)) for fixes in fewer
+        ):
             self.found.append(trial)
 
     def _wanted(self, fix: Fix) -> bool:
@@ -164,7 +170,7 @@ def _goes_with(change: Fix, trial: RemedyTrial) -> bool:
     Nor is a pod made more important than what runs on a node that comes for it.
     """
     created = {key for key, edit in trial.edits.items() if edit.before is None}
-    kinds = {change.kind, *(each.kind for each in trial.changes)}
+    kinds = {change.kind, *(fix.kind for fix in trial.changes)}
     return created.isdisjoint(edit.key for edit in change.edits) and not {PREEMPTS, ADDS} <= kinds
 
 
@@ -175,7 +181,7 @@ def _hopeful(tried: TriedNode, left: int) -> bool:
 
 def _may_do(change: Fix, tried: TriedNode, left: int) -> bool:
     """Whether the change may be one of so many that clear the node: less of a resource is of no use to another."""
-    if change.kind not in OF_A_RESOURCE or tried.row is None or PREEMPTS in {each.kind for each in tried.trial.changes}:
+    if change.kind not in OF_A_RESOURCE or tried.row is None or PREEMPTS in {fix.kind for fix in tried.trial.changes}:
         return True
     first, *rest = tried.refusals()
     other = [r for r in rest if isinstance(r.fact, Insufficient) and r.fact != first.fact]
@@ -189,5 +195,5 @@ def _objects(trial: RemedyTrial) -> dict[ObjectKey, Struct | None]:
 
 def _first(tried: TriedNode) -> tuple[str, str, AnyFact | None] | None:
     """The first thing that stands against a node, where its fact tells all changes; None where there is no node."""
-    first = next((each[:3] for each in tried.refusals()), None) if tried.row is not None else None
+    first = next((refusal[:3] for refusal in tried.refusals()), None) if tried.row is not None else None
     return first if first is not None and remedies_of(first[0]).facts_tell_all else None

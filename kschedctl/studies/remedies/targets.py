@@ -40,8 +40,8 @@ def nodes_to_try(trial: RemedyTrial) -> Iterator[TriedNode]:
         return
     cases = [_nearest(cycle, rows) for rows in _cases(cycle)]
     by_turns = (row for turn in zip_longest(*cases) for row in turn if row is not None)
-    found = [TriedNode(trial, Row(row)) for row in islice(by_turns, max(MOST_SITES_OF_TRIAL, len(cases)))]
-    yield from sorted(found, key=_hopelessness)
+    tried_nodes = [TriedNode(trial, Row(row)) for row in islice(by_turns, max(MOST_SITES_OF_TRIAL, len(cases)))]
+    yield from sorted(tried_nodes, key=_hopelessness)
 
 
 def _cases(cycle: Cycle) -> list[Ints]:

@@ -27,7 +27,7 @@ def refused(cluster: Cluster) -> Iterator[RefusedPods]:
         reasons.setdefault(table.templates[table.template[row]].status.reason, []).append(row)
     gone = _gone(cluster)
     found = (_refused(table, reason, reasons.get(reason, []), gone[reason]) for reason in {**reasons, **gone})
-    yield from sorted(found, key=lambda each: (-each.pods - each.gone, each.reason))
+    yield from sorted(found, key=lambda refused_pods: (-refused_pods.pods - refused_pods.gone, refused_pods.reason))
 
 
 def _is_refused(template: Pod) -> bool:
@@ -66,7 +66,7 @@ def orphaned(cluster: Cluster) -> Iterator[OrphanedPods]:
     rows = np.flatnonzero(missing[table.node.codes])
     codes = table.node.codes[rows]
     found = [_orphaned(table, rows[codes == code]) for code in np.unique(codes)]
-    yield from sorted(found, key=lambda each: (-each.pods, each.node))
+    yield from sorted(found, key=lambda orphaned_pods: (-orphaned_pods.pods, orphaned_pods.node))
 
 
 def _orphaned(table: PodTable, rows: Rows) -> OrphanedPods:

@@ -38,8 +38,8 @@ def _of_node(view: Fork, row: Row, column: int, resource: str) -> OvercommittedN
     pods = [pod for pod in _pods(view, row, column) if pod.requests]
     allocatable = int(view.allocatable[row, column])
     known = all(pod.nanoseconds is not None for pod in pods)
-    ordered = sorted(pods, key=lambda each: each.nanoseconds if known else each.requests)  # type: ignore[return-value, arg-type]
-    sums = np.cumsum([each.requests for each in ordered])
+    ordered = sorted(pods, key=lambda pod: pod.nanoseconds if known else pod.requests)  # type: ignore[return-value, arg-type]
+    sums = np.cumsum([pod.requests for pod in ordered])
     first = int(np.argmax(sums > allocatable))
     return OvercommittedNode(
         node=view.nodes.names[row],

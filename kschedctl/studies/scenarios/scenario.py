@@ -116,20 +116,20 @@ def no_files(name: str) -> Sequence[JsonObject]:
 
 def files_of(scenario: Scenario, read: Files, where: str = "") -> dict[str, Sequence[JsonObject]]:
     """The documents of all files that the steps name. Raises UsageError that names the step."""
-    found: dict[str, Sequence[JsonObject]] = {}
+    files: dict[str, Sequence[JsonObject]] = {}
     for number, (name, part) in enumerate(map(verb, scenario.steps), 1):
         named = [part.file] if isinstance(part, Configure) and part.file else []
         try:
             for file in part.files if isinstance(part, Apply) else named:
-                found[file] = list(read(file))
+                files[file] = list(read(file))
         except KschedctlError as error:
             raise in_step(error, number, name, where) from None
-    return found
+    return files
 
 
 def in_step(error: KschedctlError, number: int, name: str, where: str = "") -> UsageError:
     """The error, with the number and the name of the step, and the file that the scenario is in."""
     step = f"step {number} ({name})"
-    found = UsageError(str(error), where=f"{where}: {step}" if where else step)
-    found.also = tuple(in_step(each, number, name, where) for each in error.also)
-    return found
+    usage_error = UsageError(str(error), where=f"{where}: {step}" if where else step)
+    usage_error.also = tuple(in_step(kschedctl_error, number, name, where) for kschedctl_error in error.also)
+    return usage_error

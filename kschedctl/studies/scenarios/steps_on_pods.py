@@ -24,17 +24,17 @@ def scale(part: parts.Scale, cluster: Cluster, read: Files) -> Edit:
     """The pods that come are like those that there are; a StatefulSet gives up those of the highest ordinals."""
     if part.kind in ("DaemonSet", "Pod"):
         raise UsageError(f"kind: a {part.kind} has no replicas")
-    found = _pods_of(part, cluster)
+    pods = _pods_of(part, cluster)
     edit = Edit(cluster)
-    ranked = sorted(found, key=ordinal, reverse=True) if part.kind == "StatefulSet" else first_to_go(found)
-    for pod in ranked[: max(len(found) - part.replicas, 0)]:
+    ranked = sorted(pods, key=ordinal, reverse=True) if part.kind == "StatefulSet" else first_to_go(pods)
+    for pod in ranked[: max(len(pods) - part.replicas, 0)]:
         edit.change(pod, None)
-    taken = {pod.metadata.name for pod in found}
+    taken = {pod.metadata.name for pod in pods}
     names = (name for i in count() if (name := _next_name(part, i)) not in taken)
-    for _ in range(len(found), part.replicas):
-        pod = _renamed(made_again(found[0]), next(names))
+    for _ in range(len(pods), part.replicas):
+        pod = _renamed(made_again(pods[0]), next(names))
         edit.change(pod, pod)
-    if part.replicas > len(found) and any(v.persistent_volume_claim for v in found[0].spec.volumes):
+    if part.replicas > len(pods) and any(v.persistent_volume_claim for v in pods[0].spec.volumes):
         edit.notes.append("the new pods share the claims of those that there are")
     return edit
 
@@ -52,11 +52,11 @@ def _pods_of(part: parts.NamedWorkload, cluster: Cluster) -> list[Pod]:
     """Raises UsageError where it has none."""
     owner = Owner(part.kind, part.namespace, part.name)
     bare = cluster.pod(part.namespace, part.name) if part.kind == "Pod" else None
-    found = [bare] if bare else pods_where(cluster, lambda pod: part.kind != "Pod" and owner_of(pod) == owner)
-    found = [pod for pod in found if pod.metadata.deletion_timestamp is None]
-    if not found:
+    pods = [bare] if bare else pods_where(cluster, lambda pod: part.kind != "Pod" and owner_of(pod) == owner)
+    pods = [pod for pod in pods if pod.metadata.deletion_timestamp is None]
+    if not pods:
         raise UsageError(f"{part.kind} {part.namespace}/{part.name} has no pods", hint="apply a manifest of it")
-    return found
+    return pods
 
 
 def set_priority_class(part: parts.SetPriorityClass, cluster: Cluster, read: Files) -> Edit:
@@ -66,13 +66,13 @@ def set_priority_class(part: parts.SetPriorityClass, cluster: Cluster, read: Fil
         if problems := class_errors(made):
             raise UsageError(str(problems[0]))
         cluster = cluster.with_objects({"PriorityClass": [made]})
-    found = priority_class(part.name, cluster.priority_classes)
-    if found is None:
+    class_ = priority_class(part.name, cluster.priority_classes)
+    if class_ is None:
         raise UsageError(f'no PriorityClass "{part.name}"', hint="a value makes one")
     edit = Edit(cluster)
-    policy = found.preemption_policy or "PreemptLowerPriority"
+    policy = class_.preemption_policy or "PreemptLowerPriority"
     for pod in (pod for workload in part.workloads for pod in _pods_of(workload, cluster)):
-        spec = replace(pod.spec, priority_class_name=part.name, priority=found.value, preemption_policy=policy)
+        spec = replace(pod.spec, priority_class_name=part.name, priority=class_.value, preemption_policy=policy)
         edit.change(pod, replace(pod, spec=spec))
     return edit
 

@@ -58,7 +58,7 @@ def changes_of(documents: Sequence[JsonObject], view: Fork, where: str = "") -> 
     goes, and of which no more than the name is told, is the cluster's. Raises InputError, also for kinds that
     scheduling does not read.
     """
-    found = []
+    changed_objects = []
     for number, document in enumerate(flatten(documents), 1):
         try:
             change = change_of(_as_event(document, view), view)
@@ -68,10 +68,10 @@ def changes_of(documents: Sequence[JsonObject], view: Fork, where: str = "") -> 
         if change is None:
             named = next(filter(None, (object_at(document, key) for key in ("new", "old", "object"))), document)
             raise InputError(f"{describe(named)}: scheduling does not read this kind", where=where)
-        found.append(change)
-    if not found:
+        changed_objects.append(change)
+    if not changed_objects:
         raise InputError("no event and no object", where=where)
-    return found
+    return changed_objects
 
 
 def changes_between(before: Fork, after: Fork) -> Iterator[ChangedObject]:
@@ -79,17 +79,17 @@ def changes_between(before: Fork, after: Fork) -> Iterator[ChangedObject]:
 
     Of an object that one moment shows alone, and of which the other does not know, nothing is told.
     """
-    for found in differences(before.cluster, after.cluster):
-        unread = [each.cluster for each, side in ((before, found.old), (after, found.new)) if side is None]
-        if any(cluster.gap(found.kind, found.key[0]) for cluster in unread):
+    for difference in differences(before.cluster, after.cluster):
+        unread = [fork.cluster for fork, side in ((before, difference.old), (after, difference.new)) if side is None]
+        if any(cluster.gap(difference.kind, difference.key[0]) for cluster in unread):
             continue
-        old = None if found.old is None else stored(found.kind, found.old, before)
-        new = None if found.new is None else stored(found.kind, found.new, after)
-        if found.recreated:
-            yield ChangedObject(found.kind, old, None)
-            yield ChangedObject(found.kind, None, new)
+        old = None if difference.old is None else stored(difference.kind, difference.old, before)
+        new = None if difference.new is None else stored(difference.kind, difference.new, after)
+        if difference.recreated:
+            yield ChangedObject(difference.kind, old, None)
+            yield ChangedObject(difference.kind, None, new)
         else:
-            yield ChangedObject(found.kind, old, new)
+            yield ChangedObject(difference.kind, old, new)
 
 
 def _as_event(document: JsonObject, view: Fork) -> JsonObject:

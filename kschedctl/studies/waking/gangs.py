@@ -37,12 +37,12 @@ def with_gang(scheduler: Scheduler, framework: Framework, pod: Pod, known: Tried
     key = plugin.gang(pod) if plugin else None
     if key is None or gangs_of(pod)[0] != key:
         return None
-    found = known.gangs.get(key) or gang_attempt(scheduler, framework, pod)
-    if found is None:
+    gang = known.gangs.get(key) or gang_attempt(scheduler, framework, pod)
+    if gang is None:
         return None
     if scheduler.view.pods.position(pod.key) is not None:  # no manifest, which is of no gang but in its own answer
-        known.gangs[key] = found
-    return WithGang(found.report, found.failures.get(pod.key))
+        known.gangs[key] = gang
+    return WithGang(gang.report, gang.failures.get(pod.key))
 
 
 def with_group(scheduler: Scheduler, framework: Framework, pod: Pod, known: TriedGroups) -> PodGroupReport | None:
@@ -51,10 +51,10 @@ def with_group(scheduler: Scheduler, framework: Framework, pod: Pod, known: Trie
     there = scheduler.view.pods.position(pod.key) is not None
     if key is not None and there and key in known.groups:
         return known.groups[key]
-    found = pod_group_report(scheduler, framework, pod)
-    if found is not None and key is not None and there:
-        known.groups[key] = found
-    return found
+    report = pod_group_report(scheduler, framework, pod)
+    if report is not None and key is not None and there:
+        known.groups[key] = report
+    return report
 
 
 def member_of(group: PodGroupReport, pod: Pod) -> MemberReport | None:

@@ -69,11 +69,11 @@ def _rejector(scheduler: Scheduler, refused: Refused, plugin: str) -> RejectorRe
     made, gated = refused.framework.plugins.get(plugin), plugin == refused.attempt.gating_plugin
     waiting = Waiting(refused.info, made, scheduler.view, scheduler.gates, gated)
     registered = refused.registrations.by_plugin.get(plugin, ())
-    found = ways(waiting, registered, refused.registrations.hinted)
+    triggers = ways(waiting, registered, refused.registrations.hinted)
     return RejectorReport(
         plugin,
         "; ".join(_why(refused, plugin)),
-        tuple(WakeUp(each.kind, labels(each.action), each.words) for each in found),
+        tuple(WakeUp(trigger.kind, labels(trigger.action), trigger.words) for trigger in triggers),
     )
 
 
@@ -84,7 +84,7 @@ def _why(refused: Refused, plugin: str) -> Iterator[str]:
         yield from refused.attempt.gate.reasons
         return
     nodes = len(cycle.view.nodes)
-    for found in eliminations(obstacles(cycle), cycle):
-        if found.plugin in (plugin, ""):
-            fact = f", nearest {found.nearest.node}: {found.nearest.fact}" if found.nearest else ""
-            yield f"{found.reason} ({found.nodes:,} of {nodes:,} nodes{fact})"
+    for elimination in eliminations(obstacles(cycle), cycle):
+        if elimination.plugin in (plugin, ""):
+            fact = f", nearest {elimination.nearest.node}: {elimination.nearest.fact}" if elimination.nearest else ""
+            yield f"{elimination.reason} ({elimination.nodes:,} of {nodes:,} nodes{fact})"

@@ -62,10 +62,10 @@ def ways(waiting: Waiting, asked: tuple[ClusterEventWithHint, ...], hinted: bool
         yield from plugin.admitting_changes(info, view, gates)
         return
     checked = pre_checked(gates)
-    plain = [each for each in asked if not hinted or (NODE in checked and each.hint is None)]
-    yield from (change for each in plain for change in _without_hint(each, checked))
+    plain = [event for event in asked if not hinted or (NODE in checked and event.hint is None)]
+    yield from (change for event in plain for change in _without_hint(event, checked))
     if hinted:
-        yield from _by_hints(waiting, [each for each in asked if each not in plain], checked)
+        yield from _by_hints(waiting, [event for event in asked if event not in plain], checked)
     else:
         yield WakeTrigger(POD, UPDATE, ITSELF)
 
@@ -78,8 +78,8 @@ def _by_hints(
         yield from (WakeTrigger(each.kind, each.action, _any(each.kind, each.action)) for each in asked)
         return
     wanted: dict[str, ActionType] = {}
-    for each in asked:
-        wanted[each.kind] = wanted.get(each.kind, ActionType(0)) | each.action
+    for event in asked:
+        wanted[event.kind] = wanted.get(event.kind, ActionType(0)) | event.action
     for change in plugin.waking_changes(info, view, gates):
         if change.action & wanted.get(change.kind, ActionType(0)) or change.action == BY_THE_PLUGIN:
             reaching = "" if _reaches_all(change, checked) else THEN[change.kind]
@@ -126,6 +126,6 @@ def labels(action: ActionType) -> tuple[str, ...]:
     (('Add', 'UpdateNodeLabel'), ('Delete', 'Update'))
     """
     update = UPDATE in action
-    single = [each for each in ActionType if each.bit_count() == 1 and each & action]
-    basic = (each.label for each in single if not (update and each & UPDATE))
+    single = [action_type for action_type in ActionType if action_type.bit_count() == 1 and action_type & action]
+    basic = (action_type.label for action_type in single if not (update and action_type & UPDATE))
     return (*basic, *(("Update",) if update else ()))

@@ -165,15 +165,15 @@ def headroom(view: Fork, before: Amounts, among: Bools | None = None) -> tuple[H
     ``among`` (N,): the nodes of which the most that one has left is told; None: of all.
     """
     room = np.ones(len(view.nodes), np.bool_) if among is None else among
-    found = []
+    headrooms = []
     for name, column in view.resources.items():
         allocatable = view.allocatable[:, column]
         if allocatable.any():
             then, now = before[:, column], view.requested[:, column]
             free = [int(np.maximum(allocatable - used, 0)[room].max(initial=0)) for used in (then, now)]
             totals = (int(amounts.sum()) for amounts in (allocatable, then, now))
-            found.append(Headroom(name, *totals, *free))
-    return tuple(sorted(found, key=lambda resource: resource.resource == PODS))
+            headrooms.append(Headroom(name, *totals, *free))
+    return tuple(sorted(headrooms, key=lambda resource: resource.resource == PODS))
 
 
 class PodCounts(TypedDict):

@@ -71,8 +71,10 @@ def replacement(before: SharedCluster, after: SharedCluster, workers: Workers, p
     results = run_all(_answers, pair, tasks, workers, progress.begin("Running pods", len(tasks)))
     known = results.known
     groups: dict[tuple[str, Nodes, Nodes], list[str]] = {}
-    for found in (pod for answers in known for pod in answers.elsewhere):
-        groups.setdefault((found.workload, found.before, found.after), []).append(found.pod)
+    for pod_elsewhere in (pod for answers in known for pod in answers.elsewhere):
+        groups.setdefault((pod_elsewhere.workload, pod_elsewhere.before, pod_elsewhere.after), []).append(
+            pod_elsewhere.pod
+        )
     report = Replacement(
         running=len(running),
         asked=sum(len(task) for task, answers in zip(tasks, results.found, strict=True) if answers is not None),
@@ -127,8 +129,8 @@ class _Asked:
         What that leans on and was not read is added to ``unknown``.
         """
         info = self.placements.incoming(int(self.view.pods.info[position]))
-        framework, found = self.scheduler.framework_for(info, self.view)
-        unknown.update(found)
+        framework, unknowns = self.scheduler.framework_for(info, self.view)
+        unknown.update(unknowns)
         if framework is None:
             return ()
         row = self.view.node[position]

@@ -16,22 +16,22 @@ from kschedctl.studies.why.eliminations import by_reason, fact_of, own_distance
 from kschedctl.studies.why.reach import NEAR, OUT_OF_REACH, Obstacle, Standing, standing
 
 
-def causes(found: Sequence[Obstacle], cycle: Cycle) -> tuple[Cause, ...]:
+def causes(obstacles: Sequence[Obstacle], cycle: Cycle) -> tuple[Cause, ...]:
     """The fewest reasons that account for all nodes within reach, those that stand against most of them first.
 
     What stands against every one of them is always told. A pod that was refused before any node was looked at has
     that as its only cause; one for which no node is within reach is told why for all nodes.
     """
     if cycle.pre_filter.status.rejected:
-        return tuple(_cause([o], o.mask, cycle, 0, None) for o in found if not o.looked_at)
+        return tuple(_cause([o], o.mask, cycle, 0, None) for o in obstacles if not o.looked_at)
     nodes = len(cycle.view.nodes)
-    stands = standing(found, nodes)
+    stands = standing(obstacles, nodes)
     if not nodes:
         return ()
     least = int(stands.level.min())
     within = stands.level == least
-    masks = [(same, _mask(same, found, NEAR) & within) for same in by_reason(found)]
-    chosen = _cover([(same, _mask(same, found, least) & mask) for same, mask in masks], within)
+    masks = [(same, _mask(same, obstacles, NEAR) & within) for same in by_reason(obstacles)]
+    chosen = _cover([(same, _mask(same, obstacles, least) & mask) for same, mask in masks], within)
     known = {(same[0].plugin, same[0].reason) for same, _ in chosen}
     everywhere = [pair for pair in masks if pair[1].sum() == within.sum()]
     chosen += [pair for pair in everywhere if (pair[0][0].plugin, pair[0][0].reason) not in known]

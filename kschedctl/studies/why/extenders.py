@@ -39,7 +39,9 @@ def extended(cycle: Cycle, scheduler: Scheduler) -> ExtenderFields:
         for name, score in zip(cycle.passed.names, added.tolist(), strict=True):
             of_node[name] = of_node.get(name, 0) + score
     pod = cycle.info.pod
-    binders = (each.url for each in scheduler.extenders if each.settings.bind_verb and each.is_interested(pod))
+    binders = (
+        extender.url for extender in scheduler.extenders if extender.settings.bind_verb and extender.is_interested(pod)
+    )
     return {
         "extended": (_got(pod.key, scheduler),) if calls else (),
         "extender_order": tuple(extender.url for extender in scheduler.extenders),
@@ -60,10 +62,10 @@ def _got(pod: str, scheduler: Scheduler) -> str:
 
 def diagnosis(cycle: Cycle) -> dict[str, FirstFailReport]:
     """What kube-scheduler's diagnosis says of each node that has a status of its own."""
-    found = {}
+    reports = {}
     for row in np.flatnonzero(cycle.considered & ~cycle.filter.passing).tolist():
         plugin, status = cycle.filter.first_fail(row)
-        found[cycle.view.nodes.names[row]] = FirstFailReport(plugin, status.code, status.reasons)
+        reports[cycle.view.nodes.names[row]] = FirstFailReport(plugin, status.code, status.reasons)
     for name, status in cycle.consultation.statuses.items():
-        found[name] = FirstFailReport("", status.code, status.reasons)
-    return found
+        reports[name] = FirstFailReport("", status.code, status.reasons)
+    return reports

@@ -45,9 +45,9 @@ def shared_cause(report: Explanation) -> str:
     return report.causes[0].reason if report.causes and report.verdict == "Unschedulable" else report.headline
 
 
-def in_words(found: Sequence[Cause], nodes: int) -> str:
+def in_words(causes: Sequence[Cause], nodes: int) -> str:
     """All causes in one line."""
-    parts = ((cause.reason, told(cause, nodes)) for cause in found)
+    parts = ((cause.reason, told(cause, nodes)) for cause in causes)
     return "; ".join(f"{reason} ({text})" if text else reason for reason, text in parts)
 
 

@@ -19,13 +19,13 @@ def permit_reports(cycle: Cycle) -> dict[str, FirstFailReport]:
     """Best node -> why the pod is not bound there, or not yet; one that is placed with others is not asked about."""
     if not cycle.schedulable or _is_grouped(cycle) or not cycle.framework.at("permit"):
         return {}
-    found = {}
+    reports = {}
     for row in cycle.scores.best.tolist():
         outcome = run_permit(cycle.framework, cycle.info, cycle.view, row) if row >= 0 else None
         if outcome is not None and outcome.status.code is not Code.SUCCESS:
             name = cycle.view.nodes.names[row]
-            found[name] = FirstFailReport(outcome.plugin, outcome.status.code, outcome.status.reasons)
-    return found
+            reports[name] = FirstFailReport(outcome.plugin, outcome.status.code, outcome.status.reasons)
+    return reports
 
 
 def _is_grouped(cycle: Cycle) -> bool:
@@ -35,15 +35,15 @@ def _is_grouped(cycle: Cycle) -> bool:
     return group_key(cycle.info.pod) is not None or (gang is not None and gang_object(cycle.view, gang) is not None)
 
 
-def permitted(cycle: Cycle, found: dict[str, FirstFailReport]) -> tuple[str, str | None]:
+def permitted(cycle: Cycle, reports: dict[str, FirstFailReport]) -> tuple[str, str | None]:
     """The verdict on a pod that fits, and kube-scheduler's message where every one of the best nodes is refused.
 
     Upstream: the scheduling cycle ends there with a FitError about the one node that was chosen.
     """
     best = [cycle.passed.names[i] for i in cycle.scores.top.tolist()]
-    said = [found.get(name) for name in best]
+    said = [reports.get(name) for name in best]
     first = said[0] if said else None
-    if first is None or any(each is None or each.code == Code.WAIT for each in said):
+    if first is None or any(report is None or report.code == Code.WAIT for report in said):
         return "Schedulable", None
     if first.code in REFUSED:
         return "Unschedulable", histogram(1, Counter(first.reasons))

@@ -93,7 +93,7 @@ def info_of(view: Fork, position: Position, asked: Pod) -> PodInfo:
 def _members(framework: Framework, view: Fork, infos: Mapping[Position, PodInfo], last: Position | None) -> _Members:
     """By priority, then by age, but first the one that came ``last`` to make a gang; pods that leave are not tried."""
     gated = {position: status for position, info in infos.items() if (status := gate_of(framework, info, view))}
-    tried = by_age(infos, (each for each in infos if each not in gated and not infos[each].terminating))
+    tried = by_age(infos, (info for info in infos if info not in gated and not infos[info].terminating))
     return _Members(tried if last is None else sorted(tried, key=lambda p: (-infos[p].priority, p != last)), gated)
 
 
@@ -177,9 +177,9 @@ def tried_members(
     view: Fork, tried: Iterable[Position], result: GroupResult, failed: Mapping[Position, MemberFailure]
 ) -> Iterator[MemberReport]:
     """What became of each; of those that failed, why."""
-    found = {each.position: each for each in result.members}
+    member_results = {member_result.position: member_result for member_result in result.members}
     for position in tried:
-        member = found.get(position)
+        member = member_results.get(position)
         node = view.nodes.names[member.row] if member and member.row != NO_ROW else ""
         message = failed[position].message if position in failed else ""
         yield MemberReport(view.pods.objects[position].key, _member_verdict(result, position), node, message)
@@ -187,7 +187,7 @@ def tried_members(
 
 def _member_verdict(result: GroupResult, position: Position) -> str:
     """What the pod by itself came to, after those before it."""
-    member = next((each for each in result.members if each.position == position), None)
+    member = next((member_result for member_result in result.members if member_result.position == position), None)
     if member is None:
         return NOT_TRIED
     if member.placed:
@@ -199,8 +199,12 @@ def _member_verdict(result: GroupResult, position: Position) -> str:
 
 def _placement_reports(view: Fork, result: GroupResult) -> Iterator[PlacementReport]:
     """One for each domain; none for a group that may be anywhere."""
-    fitting = [each for each in result.tried if each.placed or each.waiting_on_preemption]
-    scores = {id(each): sum(int(s[i]) for s in result.scores.values()) for i, each in enumerate(fitting)}
+    fitting = [
+        group_result for group_result in result.tried if group_result.placed or group_result.waiting_on_preemption
+    ]
+    scores = {
+        id(group_result): sum(int(s[i]) for s in result.scores.values()) for i, group_result in enumerate(fitting)
+    }
     for tried in result.tried:
         placement = tried.placement
         if placement is None or not placement.name:

@@ -31,21 +31,21 @@ def preemption_report(outcome: PostFilterOutcome, cycle: Cycle) -> PreemptionRep
     result = outcome.results[plugin.name] if asked else _ask(plugin, cycle)
     if not isinstance(result.report, Preemption):
         return None
-    found = result.report
+    preemption = result.report
     names = view.nodes.names
-    going = tuple(view.pods.objects[position].key for position in found.leaving)
-    choice = found.choice
+    going = tuple(view.pods.objects[position].key for position in preemption.leaving)
+    choice = preemption.choice
     return PreemptionReport(
         asked=bool(asked),
         plugin=plugin.name,
-        eligible=found.eligible,
-        why=found.why,
-        candidates={names[candidate.row]: _candidate(candidate, view) for candidate in found.candidates},
+        eligible=preemption.eligible,
+        why=preemption.why,
+        candidates={names[candidate.row]: _candidate(candidate, view) for candidate in preemption.candidates},
         tied=tuple(names[row] for row in choice.tied.row.tolist()) if choice else (),
-        chosen=min(names[row] for row in choice.tied.row.tolist()) if choice and found.wanted else None,
+        chosen=min(names[row] for row in choice.tied.row.tolist()) if choice and preemption.wanted else None,
         decided_by=choice.decided_by if choice else "",
-        unhelpful=dict(found.unhelpful),
-        limit=found.wanted,
+        unhelpful=dict(preemption.unhelpful),
+        limit=preemption.wanted,
         nominated=cycle.info.pod.status.nominated_node_name if going else "",
         terminating=going,
     )

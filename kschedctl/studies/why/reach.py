@@ -71,8 +71,8 @@ def _not_looked_at(cycle: Cycle) -> Iterator[Obstacle]:
     def fact(row: int) -> AnyFact | None:
         if result is not None:
             return as_fact(result.fact)
-        found = (_fact_of(cycle, plugin, row) for plugin in outcome.narrowed_by)
-        return next((fact for fact in found if fact), None)
+        facts = (_fact_of(cycle, plugin, row) for plugin in outcome.narrowed_by)
+        return next((fact for fact in facts if fact), None)
 
     enough = cycle.search is not None and not outcome.narrowed_by
     for reason in (FOUND_BEFORE,) if enough else cycle.absent_status().reasons:

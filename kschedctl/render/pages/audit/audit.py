@@ -60,7 +60,9 @@ HOW_TO_SEE_MORE = "--section NAME shows the evidence of a section, -o wide that 
 def audit_page(report: Audit, style: Style) -> Page:
     """Of many sections those that are sound have their line in the table alone, the others what was found."""
     checked = f"{count(report.nodes, 'node')}, {count(report.pods, 'pod')}, kube-scheduler {report.kube_version}"
-    rows = tuple((Marked(_answer(each), STATES[each.state]), each.name, each.headline) for each in report.sections)
+    rows = tuple(
+        (Marked(_answer(section), STATES[section.state]), section.name, section.headline) for section in report.sections
+    )
     columns = (Column("state", keep=True), Column("section", keep=True), Column("answer"))
     table = (Table(columns, rows),) if len(report.sections) > 1 else ()
     page: list[Page] = [
@@ -71,7 +73,7 @@ def audit_page(report: Audit, style: Style) -> Page:
     page += [(paragraph(Marked("not asked:", Tone.FAINT), not_asked),)] if not_asked else []
     brief = len(report.sections) > FEW and not style.wide and style.width < UNFOLDED
     blocks = blocks_in_brief if brief else blocks_of
-    page += [below(each.title, found) for each in report.sections if (found := blocks(each, style))]
+    page += [below(section.title, found) for section in report.sections if (found := blocks(section, style))]
     page += [(paragraph(Marked(HOW_TO_SEE_MORE, Tone.FAINT)),)] if brief else []
     return tuple(block for part in page for block in part)
 
@@ -83,7 +85,7 @@ def _answer(section: Section) -> str:
     """
     if section.state != FINDINGS:
         return section.state
-    numbers = {level: sum(found.severity == level for found in section.findings) for level in LEVELS[:-1]}
+    numbers = {level: sum(finding.severity == level for finding in section.findings) for level in LEVELS[:-1]}
     return ", ".join(count(number, level) for level, number in numbers.items() if number)
 
 
@@ -168,7 +170,7 @@ def _found(findings: Sequence[Finding], style: Style, limit: int) -> tuple[Page,
         return (), ()
     shown, note = first_rows(findings, style, limit)
     columns = (Column("severity", keep=True), Column("found"))
-    rows = tuple(_finding(each, shown[max(i - 1, 0) : i], style) for i, each in enumerate(shown))
+    rows = tuple(_finding(finding, shown[max(i - 1, 0) : i], style) for i, finding in enumerate(shown))
     return (Table(columns, rows, note),), shown
 
 
@@ -178,7 +180,7 @@ def _finding(finding: Finding, above: Sequence[Finding], style: Style) -> tuple[
 
 
 def _commands(findings: Sequence[Finding], style: Style) -> Page:
-    told = dict.fromkeys(command for found in findings for command in style.commands.get(found.fingerprint, ()))
+    told = dict.fromkeys(command for finding in findings for command in style.commands.get(finding.fingerprint, ()))
     return tuple(map(Command, islice(told, None if style.wide else COMMANDS_SHOWN)))
 
 
@@ -207,7 +209,9 @@ Waiting = tuple[WaitingPods | None, tuple[Finding, ...]]
 
 def waiting_table(section: PendingSection, style: Style, limit: int) -> tuple[Page, Sequence[Finding]]:
     """The causes, the gravest first, and the findings that are shown."""
-    rows = sorted(_causes(section), key=lambda row: [LEVELS.index(found.severity) for found in row[1]] or [len(LEVELS)])
+    rows = sorted(
+        _causes(section), key=lambda row: [LEVELS.index(finding.severity) for finding in row[1]] or [len(LEVELS)]
+    )
     if not rows:
         return (), ()
     shown, note = first_rows(rows, style, limit)
@@ -224,8 +228,8 @@ def _causes(section: PendingSection) -> Iterator[Waiting]:
         by_object.setdefault(finding.object, []).append(finding)
     for group in section.waiting:
         yield group, tuple(by_object.pop(f"Pod {group.pods[0]}", ()))
-    for found in by_object.values():
-        yield from ((None, (finding,)) for finding in found)
+    for findings in by_object.values():
+        yield from ((None, (finding,)) for finding in findings)
 
 
 def _pending(style: Style, row: Waiting, above: Sequence[Finding]) -> tuple[Cell | Stack, ...]:
@@ -238,13 +242,16 @@ def _pending(style: Style, row: Waiting, above: Sequence[Finding]) -> tuple[Cell
     return (severity, f"{len(group.pods):,}", group.age, Stack((*_told(group), *todo)))
 
 
-def _told(found: WaitingPods) -> Iterator[Cell]:
-    yield Marked(f"{names(found.workloads)}: {found.cause}", Tone.STRONG)
-    others = len(found.pods) > 1 and found.example != found.reason
-    yield Marked(f"{found.pods[0]}: {found.example}" if others else found.example, TONES.get(found.cause, Tone.PLAIN))
-    if found.cause == "stuck" and found.last_said:
-        yield Marked(_said(found.last_said), Tone.FAINT)
-    for victim in found.victims:
+def _told(waiting_pods: WaitingPods) -> Iterator[Cell]:
+    yield Marked(f"{names(waiting_pods.workloads)}: {waiting_pods.cause}", Tone.STRONG)
+    others = len(waiting_pods.pods) > 1 and waiting_pods.example != waiting_pods.reason
+    yield Marked(
+        f"{waiting_pods.pods[0]}: {waiting_pods.example}" if others else waiting_pods.example,
+        TONES.get(waiting_pods.cause, Tone.PLAIN),
+    )
+    if waiting_pods.cause == "stuck" and waiting_pods.last_said:
+        yield Marked(_said(waiting_pods.last_said), Tone.FAINT)
+    for victim in waiting_pods.victims:
         since = f" since {victim.asked}" if victim.asked else ""
         late = f", overdue for {victim.overdue}" if victim.overdue else ""
         yield Marked(f"{victim.pod} on {victim.node} terminates{since}{late}", Tone.BAD if late else Tone.FAINT)

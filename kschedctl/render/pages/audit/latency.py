@@ -31,16 +31,16 @@ def latency_blocks(report: LatencySection, style: Style) -> Page:
 
 def _curves(report: LatencySection) -> Page:
     """How many attempts are done within a time, by their result."""
-    found = report.attempt_curves
-    if not found:
+    curves = report.attempt_curves
+    if not curves:
         return ()
-    telling = [label for label in found[0].labels if len({each.labels[label] for each in found}) > 1] or ["result"]
+    telling = [label for label in curves[0].labels if len({curve.labels[label] for curve in curves}) > 1] or ["result"]
     series = tuple(
         Series(
-            " ".join(each.labels[label] for label in telling),
-            tuple((seconds, round(100 * share, 3)) for seconds, share in each.within),
+            " ".join(curve.labels[label] for label in telling),
+            tuple((seconds, round(100 * share, 3)) for seconds, share in curve.within),
         )
-        for each in found
+        for curve in curves
     )
     plot = Plot("Attempts done within a time", Axis("seconds", decades=True), Axis("% of attempts"), series)
     return section("How long attempts take", plot)
@@ -60,26 +60,26 @@ def _timings(title: str, timings: tuple[Timing, ...], style: Style, limit: int =
     return table_of(timings, columns, partial(_timing, labels=labels), style, title=title, limit=limit, full=False)
 
 
-def _telling(found: tuple[Timing, ...], style: Style) -> tuple[str, ...]:
+def _telling(timings: tuple[Timing, ...], style: Style) -> tuple[str, ...]:
     """The labels that tell them apart; where nothing does the first."""
-    names = tuple(found[0].labels)
-    several = tuple(name for name in names if len({each.labels[name] for each in found}) > 1)
+    names = tuple(timings[0].labels)
+    several = tuple(name for name in names if len({timing.labels[name] for timing in timings}) > 1)
     return names if style.wide else several or names[:1]
 
 
-def _timing(each: Timing, labels: tuple[str, ...]) -> Row:
-    share = f"{each.share:.0%}" if each.share is not None else ""
-    quantiles = (_quantile(each, name) for name in QUANTILES)
-    values = (each.labels[label] for label in labels)
-    return (*values, _count(each.count), share, _seconds(each.mean), *quantiles)
+def _timing(timing: Timing, labels: tuple[str, ...]) -> Row:
+    share = f"{timing.share:.0%}" if timing.share is not None else ""
+    quantiles = (_quantile(timing, name) for name in QUANTILES)
+    values = (timing.labels[label] for label in labels)
+    return (*values, _count(timing.count), share, _seconds(timing.mean), *quantiles)
 
 
-def _quantile(each: Timing, name: str) -> str:
+def _quantile(timing: Timing, name: str) -> str:
     """At least the bound of the last bucket, where it lies beyond; beside a mean above that it would mislead."""
-    value = getattr(each, name)
-    if name not in each.at_least:
+    value = getattr(timing, name)
+    if name not in timing.at_least:
         return _seconds(value)
-    past = each.mean is not None and value is not None and each.mean > value
+    past = timing.mean is not None and value is not None and timing.mean > value
     return f"not known: past the last bucket, {_seconds(value)}" if past else f"≥ {_seconds(value)}"
 
 
@@ -95,7 +95,7 @@ def _more(report: LatencySection, style: Style) -> Page:
         "Pods from queue to bound": report.pod_scheduling_sli,
         "Queueing hints": report.hints,
     }
-    blocks = [block for title, found in timings.items() for block in _timings(title, found, style)]
+    blocks = [block for title, timing in timings.items() for block in _timings(title, timing, style)]
     counted = {
         "Results": report.results,
         "Queues": report.queues,

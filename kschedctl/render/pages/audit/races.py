@@ -27,11 +27,11 @@ def races_page(report: Races, style: Style) -> Page:
     )
 
 
-def races_blocks(found: RacesSection, style: Style) -> Page:
+def races_blocks(races: RacesSection, style: Style) -> Page:
     """What was simulated for an audit."""
-    if found.races is None:
+    if races.races is None:
         return ()
-    return (*race_tables(found.races.results, style), *assumption_lines(found.races.assumptions))
+    return (*race_tables(races.races.results, style), *assumption_lines(races.races.assumptions))
 
 
 def race_tables(results: Sequence[RaceResult], style: Style) -> Page:
@@ -53,8 +53,8 @@ def _by_expiry(results: Sequence[RaceResult]) -> Table:
     expiries = tuple(dict.fromkeys(result.expiry for result in results))
     columns = (Column("nodes", right=True), Column("pods/s", right=True), *(Column(e, right=True) for e in expiries))
     rows: list[tuple[Cell, ...]] = []
-    for (nodes, rate), found in groupby(results, key=lambda result: (result.nodes, result.pods_per_second)):
-        rows.append((f"{nodes:,}", f"{rate:.3g}", *map(_share, found)))
+    for (nodes, rate), race_results in groupby(results, key=lambda result: (result.nodes, result.pods_per_second)):
+        rows.append((f"{nodes:,}", f"{rate:.3g}", *map(_share, race_results)))
     return Table(columns, tuple(rows), "by how long after its binding was answered an assumed pod expires")
 
 
@@ -103,7 +103,7 @@ def assumption_lines(assumptions: RaceAssumptions) -> Page:
     lines = [paragraph("; ".join(parts))]
     if assumptions.from_cluster:
         lines.append(paragraph("from the cluster:", ", ".join(assumptions.from_cluster)))
-    if found := assumptions.measured:
-        told = f"{found.median:g}s at the median, {found.p99:g}s at the 99th percentile, {found.longest:g}s at most"
-        lines.append(paragraph(f"measured on {count(found.pods, 'pod')}, from binding to the kubelet's start: {told}"))
+    if lags := assumptions.measured:
+        told = f"{lags.median:g}s at the median, {lags.p99:g}s at the 99th percentile, {lags.longest:g}s at most"
+        lines.append(paragraph(f"measured on {count(lags.pods, 'pod')}, from binding to the kubelet's start: {told}"))
     return tuple(lines)

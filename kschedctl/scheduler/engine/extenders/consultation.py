@@ -92,9 +92,9 @@ class Consultation:
 
     def find(self, view: Fork, rows: Rows) -> Offered:
         """The same of all rows that pass the plugins."""
-        found = self.filter(view, rows)
-        self.narrowed = len(found.rows) != len(rows)
-        return found
+        offered = self.filter(view, rows)
+        self.narrowed = len(offered.rows) != len(rows)
+        return offered
 
     def _told(self, extender: HTTPExtender, answer: FilterAnswer) -> None:
         """Note what is said of nodes; whoever is in both lists is refused for good."""

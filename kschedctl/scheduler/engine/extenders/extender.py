@@ -177,7 +177,7 @@ class HTTPExtender:
 
 def asks(extenders: Sequence[HTTPExtender], pod: Pod) -> bool:
     """Whether one of them is asked about the pod."""
-    return bool(extenders) and any(each.call is not None and each.is_interested(pod) for each in extenders)
+    return bool(extenders) and any(extender.call is not None and extender.is_interested(pod) for extender in extenders)
 
 
 def _believed(documents: Sequence[JsonObject], nodes: NodeColumns) -> Offered:

@@ -60,10 +60,10 @@ def _with_returned(view: Fork, offered: Offered) -> tuple[Fork, Rows]:
     """A fork that has the returned nodes after its own, and their rows. Raises PluginError."""
     nodes = [node_of(document) for document in offered.returned or ()]
     like = [Row(max(row, 0)) for row in offered.rows.tolist()]
-    found = view.changed(view.cluster, {}, list(zip(like, nodes, strict=True)))
+    fork = view.changed(view.cluster, {}, list(zip(like, nodes, strict=True)))
     try:
         offers = view.snapshot.demands.offered_by(nodes)
     except InputError as error:
         raise PluginError(str(error)) from None
-    found.allocatable = np.concatenate((view.allocatable, offers))
-    return found, np.arange(len(view.nodes), len(found.nodes))
+    fork.allocatable = np.concatenate((view.allocatable, offers))
+    return fork, np.arange(len(view.nodes), len(fork.nodes))

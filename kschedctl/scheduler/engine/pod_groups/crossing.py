@@ -28,7 +28,7 @@ class Crossing(NamedTuple):
 
 def crossing(cycle: PodGroupCycle, result: GroupResult, *, own_groups: bool) -> Crossing:
     """Of a group that was tried; ``own_groups``: the scheduler tries the pods of those of Kubernetes together."""
-    waits = [each.position for each in result.members if each.permit and each.permit.code is Code.WAIT]
+    waits = [member.position for member in result.members if member.permit and member.permit.code is Code.WAIT]
     if result.placed or result.waiting_on_preemption or not waits:
         return Crossing()
     awaited = _others(cycle, waits, {cycle.key}, own_groups)

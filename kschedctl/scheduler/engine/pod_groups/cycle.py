@@ -177,7 +177,7 @@ class PodGroupCycle:
         assert result.placement is not None
         placed = [member for member in result.members if member.row != NO_ROW]
         return PodGroupAssignments(
-            result.placement, tuple(ProposedAssignment(self.infos[each.position], each.row) for each in placed)
+            result.placement, tuple(ProposedAssignment(self.infos[member.position], member.row) for member in placed)
         )
 
     # -- the pods one after another ------------------------------------------------------------------------------
@@ -208,10 +208,10 @@ class PodGroupCycle:
         """Try one pod, and the fork to go on with."""
         cycle = run_cycle(self.framework, self.infos[position], view, self.sampling)
         if cycle.schedulable:
-            found = _fitting(cycle, position, self.choose(view, cycle.scores.best))
+            member = _fitting(cycle, position, self.choose(view, cycle.scores.best))
         else:
-            found = _failed(cycle, position, run_post_filter(cycle) if post_filter else None)
-        return (found, view) if found.row == NO_ROW else self._assumed(view, cycle, found)
+            member = _failed(cycle, position, run_post_filter(cycle) if post_filter else None)
+        return (member, view) if member.row == NO_ROW else self._assumed(view, cycle, member)
 
     def _assumed(self, view: Fork, cycle: Cycle, member: MemberResult) -> tuple[MemberResult, Fork]:
         """Assume and reserve it, and ask Permit; what is refused leaves nothing behind."""

@@ -127,7 +127,9 @@ def gang_terms(view: Fork, key: GangKey) -> GangTerms:
 def _total_count(view: Fork, key: GangKey) -> GangTerms:
     """Kueue's: every pod of the group says how many they are."""
     positions = view.pods.by_gang.get(key, NO_MEMBERS).tolist()
-    said = dict.fromkeys(view.pods.objects[each].metadata.annotations.pod_group_total_count for each in positions)
+    said = dict.fromkeys(
+        view.pods.objects[position].metadata.annotations.pod_group_total_count for position in positions
+    )
     counts = {text: number for text in said if (number := _atoi(text)) is not None and number > 0}
     wrong = next((text for text in said if text not in counts), None)
     if wrong is not None or not said:
@@ -137,7 +139,9 @@ def _total_count(view: Fork, key: GangKey) -> GangTerms:
         differing = f"{min(counts.values())} and {max(counts.values())}"
         return GangTerms(None, problem=f"its pods say {differing} in annotation {KUEUE_TOTAL_COUNT}")
     total = next(iter(counts.values()))
-    fast = any(view.pods.objects[each].metadata.annotations.pod_group_fast_admission == "true" for each in positions)
+    fast = any(
+        view.pods.objects[position].metadata.annotations.pod_group_fast_admission == "true" for position in positions
+    )
     return GangTerms(min(total, len(positions)) if fast else total)  # else it waits for all of them
 
 

@@ -112,8 +112,8 @@ def group_priority(group: PodGroup, view: Fork) -> int:
     """The group's own; 0 for one that says nothing of it."""
     if group.spec.priority is not None or not group.spec.priority_class_name:
         return group.spec.priority or 0
-    found = priority_class(group.spec.priority_class_name, view.cluster.priority_classes)
-    return found.value if found else 0
+    class_ = priority_class(group.spec.priority_class_name, view.cluster.priority_classes)
+    return class_.value if class_ else 0
 
 
 def victims_below(view: Fork, priority: int) -> list[Victim]:
@@ -122,17 +122,17 @@ def victims_below(view: Fork, priority: int) -> list[Victim]:
     Upstream takes a group's start from the first of its pods that it meets.
     """
     together = _groups_disrupted_together(view)
-    found: dict[GroupKey | Position, Victim] = {}
+    victims: dict[GroupKey | Position, Victim] = {}
     for position in _by_node(view, priority, together):
         info = view.pods.infos[view.pods.info[position]]
         key = group_key(info.pod)
         unit: GroupKey | Position = key if key in together else position
-        if unit in found:
-            found[unit] = found[unit]._replace(pods=(*found[unit].pods, position))
+        if unit in victims:
+            victims[unit] = victims[unit]._replace(pods=(*victims[unit].pods, position))
         else:
             own = together.get(key, info.priority) if key else info.priority
-            found[unit] = Victim((position,), own, key is not None, int(view.pods.start[position]))
-    return list(found.values())
+            victims[unit] = Victim((position,), own, key is not None, int(view.pods.start[position]))
+    return list(victims.values())
 
 
 def _groups_disrupted_together(view: Fork) -> dict[GroupKey, int]:

@@ -38,8 +38,8 @@ def placed_in_groups(gates: FeatureGates) -> bool:
 
 def find_pod_group(view: Fork, key: AnyGroupKey) -> PodGroup | None:
     """The object of that namespace and name; None also for groups of other projects."""
-    found: PodGroup | None = view.objects.index("pod groups", _by_key, "PodGroup").get(key)
-    return found
+    pod_group: PodGroup | None = view.objects.index("pod groups", _by_key, "PodGroup").get(key)
+    return pod_group
 
 
 def is_unread(view: Fork, key: AnyGroupKey) -> bool:

@@ -51,7 +51,7 @@ def failed_members(result: GroupResult, members: Sequence[Position], view: Fork)
     """The others, in the order of ``members``, some of which may not have been tried."""
     tried = {member.position: member for member in result.members}
     bound = bound_members(result)
-    return {each: _failure(result, tried.get(each), view) for each in members if each not in bound}
+    return {member: _failure(result, tried.get(member), view) for member in members if member not in bound}
 
 
 def _failure(result: GroupResult, member: MemberResult | None, view: Fork) -> MemberFailure:
@@ -76,12 +76,12 @@ def written_condition(result: GroupResult, group: PodGroup | None) -> PodGroupCo
     """What is written, if that is something new; a group that was scheduled once stays so, whatever comes later."""
     if group is None:
         return None
-    found = condition_of(result)
-    before = next((each for each in group.status.conditions if each.type == found.type), None)
+    condition = condition_of(result)
+    before = next((each for each in group.status.conditions if each.type == condition.type), None)
     if before is None:
-        return found
-    same = (before.status, before.reason, before.message) == (found.status, found.reason, found.message)
-    return None if same or (before.status == "True" and found.status != "True") else found
+        return condition
+    same = (before.status, before.reason, before.message) == (condition.status, condition.reason, condition.message)
+    return None if same or (before.status == "True" and condition.status != "True") else condition
 
 
 def condition_of(result: GroupResult) -> PodGroupCondition:

@@ -39,9 +39,9 @@ class Budgets:
         self._of: dict[int, tuple[str, ...]] = {}
         self._selecting: dict[int, tuple[str, ...]] = {}
 
-    def replaced(self, found: PodDisruptionBudget) -> None:
+    def replaced(self, budget: PodDisruptionBudget) -> None:
         """Its status changed."""
-        self._budgets[key_of(found)] = found
+        self._budgets[key_of(budget)] = budget
 
     def of(self, position: Position) -> tuple[str, ...]:
         """The budgets that preemption heeds for a pod."""

@@ -90,8 +90,8 @@ def dry_run(cycle: Cycle, potential: Bools, selection: Selection) -> DryRun:
     failed = _put_back(victims, filtering, cycle, selection, promising)
     rows, again = np.flatnonzero(promising), selection.sorted_again(cycle.framework.release)
     rows = rows[~np.isin(rows, list(failed))] if failed else rows
-    found = victims.sorted_again(rows) if again else victims.candidates(rows, np.arange(len(victims.pod)))
-    return DryRun(found, potential & ~occupied, exceeded, potential & occupied & ~without.passing, without, failed)
+    candidates = victims.sorted_again(rows) if again else victims.candidates(rows, np.arange(len(victims.pod)))
+    return DryRun(candidates, potential & ~occupied, exceeded, potential & occupied & ~without.passing, without, failed)
 
 
 def _put_back(
@@ -184,8 +184,10 @@ class _Victims:
         order = order[self.removed & chosen[self.node]]
         sizes = np.bincount(self.node[order], minlength=len(chosen))[rows]
         starts = np.append(0, np.cumsum(sizes))
-        found = Candidates(rows, starts, self.pod[order], self.violating[order])
-        return found.counted(self.violating[order] & ~self.uncounted[order]) if self.uncounted.any() else found
+        candidates = Candidates(rows, starts, self.pod[order], self.violating[order])
+        return (
+            candidates.counted(self.violating[order] & ~self.uncounted[order]) if self.uncounted.any() else candidates
+        )
 
     def gone_twice(self, victim: int) -> str:
         """What upstream fails with when it evicts a pod that is gone already."""

@@ -93,19 +93,21 @@ class PreemptionPlugin(DeclaredPlugin[ForFilter, ForScore], ABC):
         return nodes
 
     def post_filter(self, cycle: Cycle) -> PostFilterResult:
-        found = self.before_extenders(cycle)
-        if found.status.code is not Code.SUCCESS or not isinstance(found.report, Preemption):
-            return found
+        post_filter_result = self.before_extenders(cycle)
+        if post_filter_result.status.code is not Code.SUCCESS or not isinstance(post_filter_result.report, Preemption):
+            return post_filter_result
         try:
-            left = call_extenders(cycle.consultation, cycle.view, found.report.candidates)
+            left = call_extenders(cycle.consultation, cycle.view, post_filter_result.report.candidates)
         except PluginError as failure:
-            return PostFilterResult(self._status(Code.ERROR, str(failure)), report=_allowing(found, None))
-        if left is found.report.candidates:
-            return found
+            return PostFilterResult(self._status(Code.ERROR, str(failure)), report=_allowing(post_filter_result, None))
+        if left is post_filter_result.report.candidates:
+            return post_filter_result
         if not len(left):
-            return PostFilterResult(self._status(Code.UNSCHEDULABLE, NO_CANDIDATE), report=_allowing(found, None))
+            return PostFilterResult(
+                self._status(Code.UNSCHEDULABLE, NO_CANDIDATE), report=_allowing(post_filter_result, None)
+            )
         allowed = choose(cycle.view, left)
-        return PostFilterResult(SUCCESS, _first_by_name(allowed, cycle), _allowing(found, allowed))
+        return PostFilterResult(SUCCESS, _first_by_name(allowed, cycle), _allowing(post_filter_result, allowed))
 
     def before_extenders(self, cycle: Cycle) -> PostFilterResult:
         """The answer if there were no extenders."""
@@ -145,9 +147,9 @@ def preemption_plugins(framework: FrameworkLike) -> list[PreemptionPlugin]:
     return [plugin for plugin in framework.at("postFilter") if isinstance(plugin, PreemptionPlugin)]
 
 
-def _allowing(found: PostFilterResult, allowed: BestCandidates | None) -> Preemption:
-    assert isinstance(found.report, Preemption)
-    return replace(found.report, allowed=allowed)
+def _allowing(post_filter_result: PostFilterResult, allowed: BestCandidates | None) -> Preemption:
+    assert isinstance(post_filter_result.report, Preemption)
+    return replace(post_filter_result.report, allowed=allowed)
 
 
 def _first_by_name(best: BestCandidates, cycle: Cycle) -> str:

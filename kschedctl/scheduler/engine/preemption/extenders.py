@@ -35,7 +35,7 @@ def call_extenders(consultation: Consultation, view: Fork, candidates: Candidate
     if not asked:
         return candidates
     names = view.nodes.names
-    left = {names[each.row]: _Victims(each.victims, each.pdb_violations) for each in candidates}
+    left = {names[candidate.row]: _Victims(candidate.victims, candidate.pdb_violations) for candidate in candidates}
     for extender in asked:
         try:
             found = _processed(consultation, extender, left, view)
@@ -53,7 +53,9 @@ def _processed(
     consultation: Consultation, extender: HTTPExtender, victims: Mapping[str, _Victims], view: Fork
 ) -> dict[str, _Victims] | None:
     """None where nobody knows what the extender says. Raises ExtenderError."""
-    sent = {name: ([_document(p, view) for p in each.positions], each.violations) for name, each in victims.items()}
+    sent = {
+        name: ([_document(p, view) for p in victim.positions], victim.violations) for name, victim in victims.items()
+    }
     answer = consultation.preempt(extender, sent)
     return None if answer is None else {name: _found(name, answer[name], extender, view) for name in sorted(answer)}
 
@@ -74,8 +76,8 @@ def _found(name: str, victims: MetaVictims, extender: HTTPExtender, view: Fork) 
 
 def _with_victims(found: dict[str, _Victims], extender: HTTPExtender) -> dict[str, _Victims]:
     """Less the nodes without victims, which only an extender that may be ignored may return. Raises PluginError."""
-    for name, each in found.items():
-        if not each.positions and not extender.settings.ignorable:
+    for name, victims in found.items():
+        if not victims.positions and not extender.settings.ignorable:
             raise PluginError(f'expected at least one victim pod on node "{name}"')
     return {name: each for name, each in found.items() if each.positions}
 

@@ -13,5 +13,5 @@ from kschedctl.scheduler.framework import Code
 def takes_back(outcome: PostFilterOutcome) -> bool:
     """Whether PostFilter took back what the pod was promised: preemption was tried, and helps nowhere."""
     reports = [result.report for result in outcome.results.values()]
-    tried = any(isinstance(each, Preemption) and each.eligible for each in reports)
+    tried = any(isinstance(report, Preemption) and report.eligible for report in reports)
     return not reports or (tried and outcome.status.code is Code.UNSCHEDULABLE)

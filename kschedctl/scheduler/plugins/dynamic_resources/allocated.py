@@ -94,10 +94,10 @@ class Claims:
 
     def use(self, pool: PoolId) -> PoolUse:
         """Who holds what of a pool."""
-        found = self._pools.get(pool)
-        if found is None:
-            found = self._pools[pool] = PoolUse(pool)
-        return found
+        pool_use = self._pools.get(pool)
+        if pool_use is None:
+            pool_use = self._pools[pool] = PoolUse(pool)
+        return pool_use
 
     def replaced(self, claim: ResourceClaim) -> list[PoolUse]:
         """A claim came into the place of the one of its name: for each device that one of the two has, its pool."""

@@ -14,7 +14,7 @@ from kschedctl.scheduler.plugins.dynamic_resources.allocated import Quantities
 
 def consumed(requested: Mapping[str, Quantity], capacity: Mapping[str, DeviceCapacity]) -> Quantities:
     """What a request takes of each of a device's capacities, rounded up as their policies say; all of it by default."""
-    return {name: _consumed(requested.get(name), found) for name, found in capacity.items()}
+    return {name: _consumed(requested.get(name), device_capacity) for name, device_capacity in capacity.items()}
 
 
 def fits(
@@ -23,13 +23,13 @@ def fits(
     """Whether the device has each requested capacity, the policies allow it, and so much is left over by ``taken``."""
     if any(name not in capacity for name in requested):
         return False
-    for name, found in capacity.items():
-        amount = _consumed(requested.get(name), found)
-        if _violates(amount, found.request_policy):
+    for name, device_capacity in capacity.items():
+        amount = _consumed(requested.get(name), device_capacity)
+        if _violates(amount, device_capacity.request_policy):
             return False
         for other in taken:
             amount = amount.add(other[name]) if name in other else amount
-        if amount > _quantity(found.value):
+        if amount > _quantity(device_capacity.value):
             return False
     return True
 

@@ -39,9 +39,9 @@ class Input:
             domain, identifier = _qualified(name, driver)
             attributes.setdefault(domain, Map()).put(identifier, _attribute(name, attribute, lists))
         capacity: dict[str, Map] = {}
-        for name, found in device.capacity.items():
+        for name, device_capacity in device.capacity.items():
             domain, identifier = _qualified(name, driver)
-            capacity.setdefault(domain, Map()).put(identifier, quantity(str(found.value)))
+            capacity.setdefault(domain, Map()).put(identifier, quantity(str(device_capacity.value)))
         fields = {
             "driver": driver,
             "allowMultipleAllocations": bool(device.allow_multiple_allocations),

@@ -60,7 +60,7 @@ def _devices(inventory: Inventory) -> Iterator[str]:
         return
     yield "DeviceTaintRule"
     selectors = [rule.spec.device_selector for rule in inventory.objects.of("DeviceTaintRule")]
-    named = {found.device_class_name for found in selectors if found is not None} - {None}
+    named = {selector.device_class_name for selector in selectors if selector is not None} - {None}
     if SELECTS_BY_CEL.at(inventory.features.release) and not inventory.classes.keys() >= named:
         yield "DeviceClass"
 
@@ -93,7 +93,7 @@ def _own_selectors(claim: ResourceClaim) -> Iterator[DeviceSelector]:
 
 
 def _class_selectors(classes: Iterable[DeviceClass]) -> list[DeviceSelector]:
-    return [selector for found in classes for selector in found.spec.selectors]
+    return [selector for class_ in classes for selector in class_.spec.selectors]
 
 
 def _is_not_run(selector: DeviceSelector, lists: bool) -> bool:

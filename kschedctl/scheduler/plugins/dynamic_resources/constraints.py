@@ -102,10 +102,10 @@ def lookup(device: PooledDevice, name: str) -> Value | None:
     """The device's value of a fully qualified attribute, None when it has no such attribute."""
     attributes = device.device.attributes
     domain, slash, identifier = name.partition("/")
-    found = attributes.get(name)
-    if found is None and slash and domain == device.slice.spec.driver:
-        found = attributes.get(identifier)
-    return None if found is None else _value(found)
+    attribute = attributes.get(name)
+    if attribute is None and slash and domain == device.slice.spec.driver:
+        attribute = attributes.get(identifier)
+    return None if attribute is None else _value(attribute)
 
 
 def _value(attribute: DeviceAttribute) -> Value:

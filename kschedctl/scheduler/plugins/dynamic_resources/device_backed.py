@@ -22,9 +22,9 @@ class DeviceBackedResources:
 
     def selecting_class(self, resource: str) -> str:
         """The DeviceClass that backs the resource, if it has CEL selectors; else empty."""
-        found = self.classes.get(resource)
-        selects = found is not None and any(selector.cel is not None for selector in found.spec.selectors)
-        return found.metadata.name if found is not None and selects else ""
+        class_ = self.classes.get(resource)
+        selects = class_ is not None and any(selector.cel is not None for selector in class_.spec.selectors)
+        return class_.metadata.name if class_ is not None and selects else ""
 
     def any_device(self) -> Bools:
         """(N,): the nodes for which some device counts."""

@@ -30,33 +30,33 @@ def device_totals(inventory: Inventory, device_class: DeviceClass) -> tuple[Coun
 
     Slices count by themselves here, whatever is wrong with their pools; a node whose devices cannot be told has none.
     """
-    found = inventory.objects.index(
+    class_devices = inventory.objects.index(
         (ClassDevices, device_class.metadata.name, inventory.features),
         lambda: _class_devices(inventory, device_class),
         of=(inventory.visible, device_class),
     )
     state, allocated = inventory.state, np.zeros(len(inventory.nodes), np.int64)
     for device in state.dedicated | state.shared | state.consumed.keys():
-        for rows in found.rows.get(device, ()):
+        for rows in class_devices.rows.get(device, ()):
             allocated[rows] += 1
-    return np.where(found.faulty, 0, found.total), np.where(found.faulty, 0, allocated)
+    return np.where(class_devices.faulty, 0, class_devices.total), np.where(class_devices.faulty, 0, allocated)
 
 
 def _class_devices(inventory: Inventory, device_class: DeviceClass) -> ClassDevices:
     name = f"class {device_class.metadata.name}"
     selectors = [Expression(name, s.cel.expression) for s in device_class.spec.selectors if s.cel is not None]
     nodes = len(inventory.nodes)
-    found = ClassDevices(np.zeros(nodes, np.int64), np.zeros(nodes, np.bool_), {})
+    class_devices = ClassDevices(np.zeros(nodes, np.int64), np.zeros(nodes, np.bool_), {})
     for piece in inventory.slices:
         for device in piece.devices:
             rows = np.flatnonzero(_holders(inventory, device))
             try:
                 if all(inventory.selects(selector, device, shares=False) for selector in selectors):
-                    found.total[rows] += 1
-                    found.rows.setdefault(device.id, []).append(rows)
+                    class_devices.total[rows] += 1
+                    class_devices.rows.setdefault(device.id, []).append(rows)
             except AllocationError:
-                found.faulty[rows] = True
-    return found
+                class_devices.faulty[rows] = True
+    return class_devices
 
 
 def any_device(inventory: Inventory) -> Bools:

@@ -45,7 +45,7 @@ class TaintRules:
 
     def __init__(self, rules: Iterable[DeviceTaintRule], classes: Iterable[DeviceClass], features: Features) -> None:
         self._by_cel, self._lists = SELECTS_BY_CEL.at(features.release), features.list_attributes
-        self._classes = {found.metadata.name: found.spec.selectors for found in classes} if self._by_cel else {}
+        self._classes = {class_.metadata.name: class_.spec.selectors for class_ in classes} if self._by_cel else {}
         self._rules = [(rule, self._expressions(rule)) for rule in rules]
         self._allowance = Allowance()
         self._verdicts: dict[tuple[str, bytes], bool] = {}
@@ -76,7 +76,11 @@ class TaintRules:
             of_class = self._classes.get(selector.device_class_name)
         if of_class is None:
             return None
-        return [found.cel.expression for found in (*of_class, *selector.selectors) if found.cel is not None]
+        return [
+            device_selector.cel.expression
+            for device_selector in (*of_class, *selector.selectors)
+            if device_selector.cel is not None
+        ]
 
     def _selected(self, rule: DeviceTaintRule, expressions: list[str] | None, piece: ResourceSlice) -> Iterator[int]:
         """Which devices of a slice a rule taints. Raises CompileError and InputError."""
@@ -128,19 +132,19 @@ class Devices:
     @cached_property
     def slices(self) -> list[IndexedSlice]:
         """All slices, those that the features leave out aside. Raises InputError."""
-        found = self._published
+        slices = self._published
         if self.features.device_taint_rules:
-            found = [piece for piece in map(self._rules.applied, found) if piece is not None]
+            slices = [piece for piece in map(self._rules.applied, slices) if piece is not None]
         with without_garbage_collection():
-            return [IndexedSlice(i, piece, self._devices(piece)) for i, piece in enumerate(found)]
+            return [IndexedSlice(i, piece, self._devices(piece)) for i, piece in enumerate(slices)]
 
     @cached_property
     def by_pool(self) -> dict[PoolId, list[IndexedSlice]]:
         """All slices of each pool."""
-        found: dict[PoolId, list[IndexedSlice]] = {}
+        indexed_slices: dict[PoolId, list[IndexedSlice]] = {}
         for piece in self.slices:
-            found.setdefault(piece.pool, []).append(piece)
-        return found
+            indexed_slices.setdefault(piece.pool, []).append(piece)
+        return indexed_slices
 
     @cached_property
     def relevant(self) -> list[IndexedSlice]:

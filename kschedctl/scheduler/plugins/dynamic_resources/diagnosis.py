@@ -36,18 +36,18 @@ def diagnose(inventory: Inventory, row: int, claims: Sequence[ClaimRequests]) ->
 def _request(search: Search, at: At) -> tuple[bool, RequestedDevices]:
     """Whether enough devices fit the request by itself, and how many do."""
     claim, request = search.claims[at.claim], search.claims[at.claim].requests[at.request][at.alternative]
-    found = RequestedDevices(
+    devices = RequestedDevices(
         claim.key, request.full_name, None if request.mode == ALL else request.count, len(search.places), 0
     )
     if not search.places:
-        return False, found
+        return False, devices
     misfits = Counter(filter(None, (_misfit(search, request, *place) for place in search.places)))
     fitting = [place for place in search.places if not _misfit(search, request, *place)]
     obstacles = Counter(filter(None, (_obstacle(search, at, request, *place) for place in fitting)))
     free = len(fitting) - obstacles.total()
     faults = tuple(replace(fault, devices=count) for fault, count in (obstacles + misfits).most_common())
     enough = bool(free and not obstacles) if request.mode == ALL else free >= request.count
-    return enough, replace(found, free=free, faults=faults)
+    return enough, replace(devices, free=free, faults=faults)
 
 
 def _misfit(search: Search, request: Request, pool: Pool, device: PooledDevice) -> DeviceFault | None:

@@ -110,20 +110,20 @@ class Evaluation:
         """What is said to all pods whose claims ask for the same; None where it is about the very claims."""
         if self.like is None:
             return None
-        found = self.inventory.answers.get(self.like, lambda: NodeAnswers(self))
-        found.bring_up()
-        return None if found.failing else found
+        node_answers = self.inventory.answers.get(self.like, lambda: NodeAnswers(self))
+        node_answers.bring_up()
+        return None if node_answers.failing else node_answers
 
     @cached_property
     def _by_itself(self) -> list[DeviceVerdict]:
-        found: dict[object, DeviceVerdict] = {}
+        device_verdicts: dict[object, DeviceVerdict] = {}
         answers = []
         refused = self.refused
         for row in range(len(self.inventory.nodes)):
             key = self.key(row, bool(refused[row]))
-            outcome = found.get(key)
+            outcome = device_verdicts.get(key)
             if outcome is None or outcome.code is Code.ERROR:  # an error names its own pool, device or node
-                outcome = found[key] = self.outcome(row, bool(refused[row]))
+                outcome = device_verdicts[key] = self.outcome(row, bool(refused[row]))
             answers.append(outcome)
         return answers
 

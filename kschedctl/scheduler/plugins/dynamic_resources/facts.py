@@ -22,7 +22,9 @@ class ClaimsUnusable(Fact, frozen=True):
         >>> ClaimsUnusable((UnusableClaim("shop/gpu"),)).words()
         'claim shop/gpu has its devices on other nodes'
         """
-        return "; ".join(f"claim {each.claim} {each.why or 'has its devices on other nodes'}" for each in self.claims)
+        return "; ".join(
+            f"claim {claim.claim} {claim.why or 'has its devices on other nodes'}" for claim in self.claims
+        )
 
 
 class ResourceNotOffered(Fact, frozen=True):
@@ -106,13 +108,13 @@ class DeviceSearchFailed(Fact, frozen=True):
         return f"{self.why.splitlines()[0]}, in {self.expression}" if self.expression else self.why
 
 
-def _requested(found: RequestedDevices) -> str:
-    wanted = "all devices" if found.wanted is None else f"{found.wanted} device{'s' * (found.wanted != 1)}"
-    text = f"{found.claim} request {found.request} wants {wanted}"
-    if not found.devices:
+def _requested(devices: RequestedDevices) -> str:
+    wanted = "all devices" if devices.wanted is None else f"{devices.wanted} device{'s' * (devices.wanted != 1)}"
+    text = f"{devices.claim} request {devices.request} wants {wanted}"
+    if not devices.devices:
         return f"{text}, the node has none"
-    faults = ", ".join(f"{each.devices} {_fault(each)}" for each in found.faults)
-    return f"{text}, {found.free} of {found.devices} fit" + f" ({faults})" * bool(faults)
+    faults = ", ".join(f"{fault.devices} {_fault(fault)}" for fault in devices.faults)
+    return f"{text}, {devices.free} of {devices.devices} fit" + f" ({faults})" * bool(faults)
 
 
 def _fault(fault: DeviceFault) -> str:

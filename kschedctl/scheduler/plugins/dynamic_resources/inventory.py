@@ -79,10 +79,10 @@ class Inventory:
         self._specs: dict[int, tuple[ResourceClaimSpec, int]] = {}
         self._numbers: dict[bytes, int] = {}
 
-    def replaced(self, found: ResourceClaim) -> None:
+    def replaced(self, claim: ResourceClaim) -> None:
         """A claim of the fork was replaced."""
         self._latest = None
-        self.changed += [use.id for use in self.reservations.replaced(found)]
+        self.changed += [use.id for use in self.reservations.replaced(claim)]
 
     def claims_of(self, info: PodInfo) -> tuple[ResourceClaim, ...]:
         """A pod's claims in order, kept for the latest pod until a claim changes. Raises ClaimError."""
@@ -166,4 +166,4 @@ def inventory_of(view: Fork, features: Features) -> Inventory:
 
 
 def _by_name(classes: Iterable[DeviceClass]) -> Mapping[str, DeviceClass]:
-    return {found.metadata.name: found for found in classes}
+    return {class_.metadata.name: class_ for class_ in classes}

@@ -99,8 +99,8 @@ def billionths(amount: str | int | float) -> int:
     >>> billionths("1500m"), billionths("1Ki")
     (1500000000, 1024000000000)
     """
-    found = parse(str(amount))
-    return int(found.mantissa * 10 ** (found.scale + 9))
+    quantity = parse(str(amount))
+    return int(quantity.mantissa * 10 ** (quantity.scale + 9))
 
 
 def newest(slices: Iterable[IndexedSlice]) -> list[IndexedSlice]:
@@ -167,10 +167,10 @@ def _with_own_counters(seen: Sequence[IndexedSlice], partitionable: bool) -> Poo
     if fault or not partitionable:
         return Pool(id, () if fault else devices, invalid=fault)
     counters = {
-        (within(piece.slice.metadata.name, found.name), name): billionths(counter.value)
+        (within(piece.slice.metadata.name, shared_counter.name), name): billionths(counter.value)
         for piece in seen
-        for found in piece.slice.spec.shared_counters
-        for name, counter in found.counters.items()
+        for shared_counter in piece.slice.spec.shared_counters
+        for name, counter in shared_counter.counters.items()
     }
     return Pool(id, devices, counters, tuple(device for device in devices if device.consumes))
 

@@ -72,7 +72,9 @@ def evaluation_of(
         return None
     extended = _extended_claim(info.pod, inventory) if asked.resources else None
     claims = PodClaims(own, extended)
-    held = {i: _held(each, inventory, binding_timeout) for i, each in enumerate(claims.all) if each.status.allocation}
+    held = {
+        i: _held(claim, inventory, binding_timeout) for i, claim in enumerate(claims.all) if claim.status.allocation
+    }
     named = extended is not None and extended.metadata.name != IN_MEMORY_NAME
     like = None if held or named else (wanted, asked, filter_timeout)
     return Evaluation(inventory, info.pod, claims, held, asked.resources, like, filter_timeout)
@@ -102,8 +104,8 @@ def _extended_claim(pod: Pod, inventory: Inventory) -> ResourceClaim:
 
 def _named(spec: PodSpec) -> set[str]:
     """The resources that a pod names in its requests."""
-    found = {name for c in (*spec.init_containers, *spec.containers) for name in c.resources.requests}
-    return found.union(spec.overhead, spec.resources.requests if spec.resources else ())
+    requests = {name for c in (*spec.init_containers, *spec.containers) for name in c.resources.requests}
+    return requests.union(spec.overhead, spec.resources.requests if spec.resources else ())
 
 
 def _requests(info: PodInfo) -> dict[str, int]:

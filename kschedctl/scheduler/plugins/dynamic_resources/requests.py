@@ -92,7 +92,9 @@ class Request:
     def taint_against(self, device: Device) -> DeviceTaint | None:
         """The first taint that keeps the device from it."""
         for taint in device.taints:
-            if taint.effect in HARD_EFFECTS and not any(_tolerates(each, taint) for each in self.tolerations):
+            if taint.effect in HARD_EFFECTS and not any(
+                _tolerates(toleration, taint) for toleration in self.tolerations
+            ):
                 return taint
         return None
 

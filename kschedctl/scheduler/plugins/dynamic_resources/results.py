@@ -78,7 +78,9 @@ def _device(result: Result, pooled: PooledDevice, features: Features) -> DeviceR
         device=name,
         admin_access=True if request.admin_access else None,
         tolerations=request.tolerations,
-        consumed_capacity={name: str(each) for name, each in result.consumed.items()} if result.consumed else {},
+        consumed_capacity={name: str(quantity) for name, quantity in result.consumed.items()}
+        if result.consumed
+        else {},
         binding_conditions=device.binding_conditions if conditions else (),
         binding_failure_conditions=device.binding_failure_conditions if conditions else (),
     )
@@ -100,10 +102,10 @@ def _node_selector(devices: Iterable[PooledDevice], itself: NodeSelector) -> Nod
     return NodeSelector((NodeSelectorTerm(tuple(expressions), tuple(fields)),))
 
 
-def _extend(found: list[SelectorRequirement], more: tuple[SelectorRequirement, ...]) -> None:
+def _extend(requirements: list[SelectorRequirement], more: tuple[SelectorRequirement, ...]) -> None:
     for new in more:
         if not any(
             (new.key, new.operator, set(new.values or ())) == (old.key, old.operator, set(old.values or ()))
-            for old in found
+            for old in requirements
         ):
-            found.append(new)
+            requirements.append(new)

@@ -51,28 +51,28 @@ class VisibleDevices:
     def devices_of(self, row: int) -> tuple[PooledDevice, ...]:
         """All devices of its pools, in their order."""
         pools = self.pools(row)
-        found = self._devices.get(pools)
-        if found is None:
-            found = self._devices[pools] = tuple(device for pool in pools for device in pool.devices)
-        return found
+        pooled_devices = self._devices.get(pools)
+        if pooled_devices is None:
+            pooled_devices = self._devices[pools] = tuple(device for pool in pools for device in pool.devices)
+        return pooled_devices
 
     def rows(self, pool: PoolId) -> list[int]:
         """The rows of the nodes that may see something of a pool."""
-        found = self._rows.get(pool)
-        if found is None:
+        row = self._rows.get(pool)
+        if row is None:
             mask = np.zeros(len(self.nodes), np.bool_)
             for piece in self.devices.by_pool.get(pool, ()):
                 mask |= self._slice_mask(piece)
-            found = self._rows[pool] = np.flatnonzero(mask).tolist()
-        return found
+            row = self._rows[pool] = np.flatnonzero(mask).tolist()
+        return row
 
     def itself(self, row: int) -> NodeSelector:
         """It selects the node alone: one for all claims with devices that are its own."""
-        found = self._itself.get(row)
-        if found is None:
+        selector = self._itself.get(row)
+        if selector is None:
             name = SelectorRequirement("metadata.name", "In", (self.nodes.names[row],))
-            found = self._itself[row] = NodeSelector((NodeSelectorTerm(match_fields=(name,)),))
-        return found
+            selector = self._itself[row] = NodeSelector((NodeSelectorTerm(match_fields=(name,)),))
+        return selector
 
     def look(self, row: int) -> int:
         """Equal for nodes that see alike devices."""

@@ -76,8 +76,8 @@ def pod_amounts(info: PodInfo, resources: Sequence[ResourceSpec], options: Optio
     What its devices give of node resources does not count here, whatever its status says.
     """
     options = options._replace(dra_node_allocatable=False)
-    found = info.amounts(options._replace(non_missing=DEFAULT_REQUESTS) if nonzero else options)
-    return [found.get(resource.name, 0) for resource in resources]
+    amounts = info.amounts(options._replace(non_missing=DEFAULT_REQUESTS) if nonzero else options)
+    return [amounts.get(resource.name, 0) for resource in resources]
 
 
 def node_usage(
@@ -189,4 +189,4 @@ def _share(amounts: Amounts, of: Amounts | int, ordinary: bool) -> Scores:
 
 def _are_ordinary(*amounts: Amounts) -> bool:
     """Whether none is below zero, or leaves the range of an int64 when it is taken a hundred times."""
-    return all(0 <= int(np.bitwise_or.reduce(each, axis=None)) < 2**56 for each in amounts)
+    return all(0 <= int(np.bitwise_or.reduce(amount, axis=None)) < 2**56 for amount in amounts)

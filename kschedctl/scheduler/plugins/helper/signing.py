@@ -25,7 +25,7 @@ encode = msgspec.json.Encoder(order="sorted").encode
 
 def signed_tolerations(info: PodInfo) -> Fragment:
     """The tolerations."""
-    return {"tolerations": sorted(info.spec.tolerations, key=lambda each: (each.key, each.value))}
+    return {"tolerations": sorted(info.spec.tolerations, key=lambda toleration: (toleration.key, toleration.value))}
 
 
 def signed_resources(info: PodInfo, view: Fork, features: Features) -> Fragment | None:

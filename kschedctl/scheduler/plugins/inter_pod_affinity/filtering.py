@@ -36,14 +36,14 @@ class FilterState:
     existing_anti_affinity: TopologyCounts
 
 
-def rejections(found: FilterState, info: PodInfo, view: Fork, delta: Delta) -> Iterator[Rejection]:
+def rejections(filtered: FilterState, info: PodInfo, view: Fork, delta: Delta) -> Iterator[Rejection]:
     """By the pod's own affinity, its anti-affinity, and the anti-affinity of pods that run, in upstream's order."""
-    unmet = ~_affinity_met(found, info, view, delta)
-    yield Rejection(unmet, Code.UNRESOLVABLE, REASON_AFFINITY, _affinity_fact(found, view))
-    repelled = _any_positive(found.anti_affinity, view, delta) & ~unmet
-    yield Rejection(repelled, Code.UNSCHEDULABLE, REASON_ANTI_AFFINITY, _pod_fact(found.anti_affinity, view))
-    unwanted = _any_positive(found.existing_anti_affinity, view, delta) & ~unmet & ~repelled
-    fact = _pod_fact(found.existing_anti_affinity, view)
+    unmet = ~_affinity_met(filtered, info, view, delta)
+    yield Rejection(unmet, Code.UNRESOLVABLE, REASON_AFFINITY, _affinity_fact(filtered, view))
+    repelled = _any_positive(filtered.anti_affinity, view, delta) & ~unmet
+    yield Rejection(repelled, Code.UNSCHEDULABLE, REASON_ANTI_AFFINITY, _pod_fact(filtered.anti_affinity, view))
+    unwanted = _any_positive(filtered.existing_anti_affinity, view, delta) & ~unmet & ~repelled
+    fact = _pod_fact(filtered.existing_anti_affinity, view)
     yield Rejection(unwanted, Code.UNSCHEDULABLE, REASON_EXISTING, fact)
 
 

@@ -148,8 +148,8 @@ class InterPodAffinity(DeclaredPlugin[FilterState, TopologyCounts]):
         return PreFilterResult(state=state)
 
     def filter(self, info: PodInfo, view: Fork, state: FilterState | None, delta: Delta) -> Iterator[Rejection]:
-        found = required_state(state, 'error reading "PreFilterInterPodAffinity" from cycleState: not found')
-        yield from rejections(found, info, view, delta)
+        filtered = required_state(state, 'error reading "PreFilterInterPodAffinity" from cycleState: not found')
+        yield from rejections(filtered, info, view, delta)
 
     def pre_score(self, info: PodInfo, view: Fork, rows: Rows) -> PreScoreResult[TopologyCounts]:
         own = (*info.preferred_affinity, *info.preferred_anti_affinity)

@@ -158,7 +158,7 @@ class NodeResourcesFit(OwnRowPlugin[Mapping[str, int], list[int]]):
     def score_placement(self, group: PodGroup, view: Fork, proposal: PodGroupAssignments) -> int:
         """How full the nodes of the placement would be together; devices do not count."""
         resources = self.strategy.resources
-        wanted = np.array([self._requests(each.info) for each in proposal.assignments], np.int64)
+        wanted = np.array([self._requests(assignment.info) for assignment in proposal.assignments], np.int64)
         wanted = wanted.reshape(-1, len(resources)).sum(axis=0)
         usage = Usage(view, view.nonzero_requested, view.nonzero_requests)
         devices = DeviceBackedResources(view, self.scored._replace(extended_resource=False))

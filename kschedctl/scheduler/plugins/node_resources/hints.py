@@ -61,14 +61,14 @@ def after_node_change(info: PodInfo, change: ChangedObject, view: Fork, from_dev
 
 def after_device_class_event(info: PodInfo, change: ChangedObject, view: Fork) -> bool:
     """A DeviceClass that now backs an extended resource which the pod asks for."""
-    found: DeviceClass = change.new
+    class_: DeviceClass = change.new
     requests = info.amounts(info.options._replace(use_status=False, pod_level=True, dra_node_allocatable=False))
     if change.old is None:
-        if f"{DEVICE_CLASS_PREFIX}{found.metadata.name}" in requests:
+        if f"{DEVICE_CLASS_PREFIX}{class_.metadata.name}" in requests:
             return True
-    elif (change.old.spec.extended_resource_name or "") == (found.spec.extended_resource_name or ""):
+    elif (change.old.spec.extended_resource_name or "") == (class_.spec.extended_resource_name or ""):
         return False
-    return found.spec.extended_resource_name in requests
+    return class_.spec.extended_resource_name in requests
 
 
 def _requests(info: PodInfo) -> dict[str, int]:

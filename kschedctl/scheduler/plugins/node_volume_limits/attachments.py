@@ -183,13 +183,13 @@ class AttachedVolumes:
         """Look up the volumes of the infos that are new; ``errors`` has those for which they cannot be told."""
         added: list[list[int]] = []
         for number in range(len(self._counts), len(infos)):
-            found: list[AttachedVolume] = []
+            attached_volumes: list[AttachedVolume] = []
             if infos[number].spec.volumes:
                 try:
-                    found = self._of_pod(infos[number], self.listers)
+                    attached_volumes = self._of_pod(infos[number], self.listers)
                 except PluginError as error:
                     self.errors[number] = str(error)
-            added.append([self._number(volume) for volume in found])
+            added.append([self._number(volume) for volume in attached_volumes])
         if added:
             self._counts = np.append(self._counts, [len(numbers) for numbers in added])
             self._volumes = np.append(self._volumes, np.array([n for numbers in added for n in numbers], np.int64))

@@ -80,4 +80,4 @@ def _translates(volume: Volume, field: str) -> bool:
 
 def _limits(node: CSINode) -> dict[str, int]:
     """Driver -> how many volumes it can attach, 0 where it does not say."""
-    return {each.name: (each.allocatable.count or 0) if each.allocatable else 0 for each in node.spec.drivers}
+    return {driver.name: (driver.allocatable.count or 0) if driver.allocatable else 0 for driver in node.spec.drivers}

@@ -39,7 +39,7 @@ def after_pod_change(
     if tolerates_more and any(constraint.honor_taints for constraint in constraints):
         return True
     before, after = old.metadata.labels, new.metadata.labels
-    return any(each.selector.matches(before) != each.selector.matches(after) for each in constraints)
+    return any(constraint.selector.matches(before) != constraint.selector.matches(after) for constraint in constraints)
 
 
 def after_node_change(change: ChangedObject, constraints: Sequence[SpreadConstraint]) -> bool:
@@ -49,7 +49,7 @@ def after_node_change(change: ChangedObject, constraints: Sequence[SpreadConstra
         return _has_keys(change.object.metadata.labels, constraints)
     if _has_keys(old, constraints) != _has_keys(new, constraints):
         return True
-    moved = any(old.get(each.topology_key) != new.get(each.topology_key) for each in constraints)
+    moved = any(old.get(constraint.topology_key) != new.get(constraint.topology_key) for constraint in constraints)
     return _has_keys(new, constraints) and (moved or change.differs("spec", "taints"))
 
 

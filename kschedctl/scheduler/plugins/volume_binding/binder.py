@@ -68,8 +68,8 @@ def pod_volume_claims(claims: list[PersistentVolumeClaim], listers: Listers) -> 
 
 
 def _waits_for_consumer(claim: PersistentVolumeClaim, listers: Listers) -> bool:
-    found = listers.classes.get(claim_class(claim))
-    return found is not None and found.volume_binding_mode == WAIT_FOR_FIRST_CONSUMER
+    class_ = listers.classes.get(claim_class(claim))
+    return class_ is not None and class_.volume_binding_mode == WAIT_FOR_FIRST_CONSUMER
 
 
 def eligible_nodes(claims: PodVolumeClaims, listers: Listers) -> frozenset[str] | None:
@@ -182,12 +182,12 @@ class PodVolumes:
         """The smallest claims choose first."""
         for i in sorted(wanting, key=lambda i: billionths(requested_storage(self.claims[i]))):
             try:
-                found = find_matching_volume(self.claims[i], self.listers, self.bindings, self.attributes_class)
+                binding = find_matching_volume(self.claims[i], self.listers, self.bindings, self.attributes_class)
             except MatchingError as error:
                 if self._active.any():
                     self._fail(self._active.copy(), str(error))
                 return
-            self.bindings.append(found)
+            self.bindings.append(binding)
             self._matched.append(i)
 
     def _check_provisions(self, selected: list[int]) -> None:
@@ -197,9 +197,9 @@ class PodVolumes:
         left = self._active.copy()
         for i, needed in [*((i, everywhere) for i in selected), *unmatched]:
             claim = self.claims[i]
-            found = self.listers.classes[claim_class(claim)]
-            pools, capacity = self._capacity(claim, found)
-            refused = needed & ~self._provisionable(found)
+            class_ = self.listers.classes[claim_class(claim)]
+            pools, capacity = self._capacity(claim, class_)
+            refused = needed & ~self._provisionable(class_)
             self.bind_conflict[left & refused] = i
             left &= ~refused
             if pools is not None:
@@ -208,20 +208,20 @@ class PodVolumes:
                 left &= ~full
             self.provisions.append(Provision(claim, needed, pools or (), capacity))
 
-    def _provisionable(self, found: StorageClass) -> Bools:
-        if found.provisioner in ("", NO_PROVISIONER):
+    def _provisionable(self, class_: StorageClass) -> Bools:
+        if class_.provisioner in ("", NO_PROVISIONER):
             return np.zeros(len(self._active), np.bool_)
-        return self.listers.topology.allowed(found.allowed_topologies)
+        return self.listers.topology.allowed(class_.allowed_topologies)
 
     def _capacity(
-        self, claim: PersistentVolumeClaim, found: StorageClass
+        self, claim: PersistentVolumeClaim, class_: StorageClass
     ) -> tuple[tuple[StoragePool, ...] | None, Culprits]:
         """The pools of the class, and the first that holds the claim and that each node can use; None: not checked."""
         capacity = np.full(len(self._active), NONE, np.int32)
-        wanted, driver = requested_storage(claim), self.listers.drivers.get(found.provisioner)
+        wanted, driver = requested_storage(claim), self.listers.drivers.get(class_.provisioner)
         if wanted is None or driver is None or not driver.spec.storage_capacity:
             return None, capacity
-        pools = self.listers.pools_of_class.get(found.metadata.name, ())
+        pools = self.listers.pools_of_class.get(class_.metadata.name, ())
         for k, pool in enumerate(pools):
             if pool.limit is not None and pool.limit >= wanted.value():
                 capacity[pool.rows[capacity[pool.rows] == NONE]] = k

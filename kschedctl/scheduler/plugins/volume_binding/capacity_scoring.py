@@ -67,17 +67,17 @@ def _static_resources(found_volumes: PodVolumes, rows: Rows) -> ClassResources:
     for binding in found_volumes.bindings:
         for volume in binding.volumes:
             classes.setdefault(volume.spec.storage_class_name, len(classes))
-    found = ClassResources.none(rows, len(classes))
+    class_resources = ClassResources.none(rows, len(classes))
     for binding in found_volumes.bindings:
         chosen = binding.chosen[rows]
         at = np.flatnonzero(chosen != NONE)
         distinct, which = np.unique(chosen[at], return_inverse=True)
         volumes = [binding.volumes[i] for i in distinct.tolist()]
         columns = np.array([classes[volume.spec.storage_class_name] for volume in volumes], np.int64)[which]
-        found.requested[at, columns] += _bytes(requested_storage(binding.claim))
-        found.capacity[at, columns] += np.array([_bytes(volume_storage(v)) for v in volumes], np.int64)[which]
-        found.used[at, columns] = True
-    return found
+        class_resources.requested[at, columns] += _bytes(requested_storage(binding.claim))
+        class_resources.capacity[at, columns] += np.array([_bytes(volume_storage(v)) for v in volumes], np.int64)[which]
+        class_resources.used[at, columns] = True
+    return class_resources
 
 
 def _dynamic_resources(volumes: PodVolumes, rows: Rows) -> ClassResources:
@@ -85,16 +85,16 @@ def _dynamic_resources(volumes: PodVolumes, rows: Rows) -> ClassResources:
     classes: dict[str, int] = {}
     for provision in volumes.provisions:
         classes.setdefault(provision.claim.spec.storage_class_name or "", len(classes))
-    found = ClassResources.none(rows, len(classes))
+    class_resources = ClassResources.none(rows, len(classes))
     for provision in volumes.provisions:
         pool = provision.capacity[rows]
         at = np.flatnonzero(provision.mask[rows] & (pool != NONE))
         column = classes[provision.claim.spec.storage_class_name or ""]
         free = np.array([pool.free for pool in provision.pools], np.int64)
-        found.requested[at, column] += _bytes(requested_storage(provision.claim))
-        found.capacity[at, column] = free[pool[at]]
-        found.used[at, column] = True
-    return found
+        class_resources.requested[at, column] += _bytes(requested_storage(provision.claim))
+        class_resources.capacity[at, column] = free[pool[at]]
+        class_resources.used[at, column] = True
+    return class_resources
 
 
 def _bytes(quantity: Quantity | None) -> int:

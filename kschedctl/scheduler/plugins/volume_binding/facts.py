@@ -149,14 +149,14 @@ def _has(wanted: Wanted) -> str:
     return "the node has no such label" if wanted.found is None else f"the node has {wanted.found}"
 
 
-def immediate(claims: Sequence[PersistentVolumeClaim], found: Listers) -> ClaimsUnbound:
+def immediate(claims: Sequence[PersistentVolumeClaim], listers: Listers) -> ClaimsUnbound:
     """The claims that have to be bound before a node is looked for, and what is missing for that."""
-    return ClaimsUnbound(tuple(_unbound(claim, found) for claim in claims))
+    return ClaimsUnbound(tuple(_unbound(claim, listers) for claim in claims))
 
 
-def _unbound(claim: PersistentVolumeClaim, found: Listers) -> UnboundClaim:
+def _unbound(claim: PersistentVolumeClaim, listers: Listers) -> UnboundClaim:
     name = claim_class(claim)
-    made_by = found.classes.get(name)
+    made_by = listers.classes.get(name)
     provisioner = made_by.provisioner if made_by and made_by.provisioner != NO_PROVISIONER else ""
     return UnboundClaim(claim_key(claim), claim.spec.volume_name, name, made_by is not None, provisioner)
 
@@ -186,12 +186,12 @@ def bind_conflict(volumes: PodVolumes, row: int) -> ProvisionedElsewhere | NoVol
     selected = claim.metadata.annotations.get(SELECTED_NODE)
     if selected not in (None, volumes.listers.nodes.names[row]):
         return ProvisionedElsewhere(claim_key(claim), selected)
-    found = volumes.listers.classes[claim_class(claim)]
-    provisions = found.provisioner not in ("", NO_PROVISIONER)
+    class_ = volumes.listers.classes[claim_class(claim)]
+    provisions = class_.provisioner not in ("", NO_PROVISIONER)
     labels = volumes.listers.nodes.objects[row].metadata.labels
     topologies = tuple(
         tuple(Wanted(r.key, "In", tuple(r.values), labels.get(r.key)) for r in term.match_label_expressions)
-        for term in found.allowed_topologies
+        for term in class_.allowed_topologies
     )
     return NoVolume(claim_key(claim), claim_class(claim), *_size(claim), provisions, topologies if provisions else ())
 

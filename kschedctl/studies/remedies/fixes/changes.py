@@ -22,10 +22,10 @@ class ObjectKey(NamedTuple):
     name: str
 
     @classmethod
-    def of(cls, found: ApiObject) -> ObjectKey:
+    def of(cls, api_object: ApiObject) -> ObjectKey:
         """That of a typed object."""
-        kind = type(found).__name__
-        return cls(kind, "" if kind in CLUSTER_SCOPED else found.metadata.namespace, found.metadata.name)
+        kind = type(api_object).__name__
+        return cls(kind, "" if kind in CLUSTER_SCOPED else api_object.metadata.namespace, api_object.metadata.name)
 
     def __str__(self) -> str:
         """``Pod shop/web``."""

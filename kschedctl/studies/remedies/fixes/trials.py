@@ -125,10 +125,10 @@ class Trials:
         narrowing = (
             each for each in (*unknown, *cycle.consultation.unknown) if each.dependency.effect is Effect.NARROWS
         )
-        found = RemedyTrial(self.scheduler, changes, edits, own, pod, framework, cycle, unheard=tuple(narrowing))
-        if found.fits or not any(change.kind == PREEMPTS for change in changes):
-            return found
-        return with_preemption(found, cycle)
+        trial = RemedyTrial(self.scheduler, changes, edits, own, pod, framework, cycle, unheard=tuple(narrowing))
+        if trial.fits or not any(change.kind == PREEMPTS for change in changes):
+            return trial
+        return with_preemption(trial, cycle)
 
 
 def with_preemption(trial: RemedyTrial, cycle: Cycle) -> RemedyTrial:
@@ -136,8 +136,14 @@ def with_preemption(trial: RemedyTrial, cycle: Cycle) -> RemedyTrial:
     if cycle.gated or cycle.error is not None or not len(cycle.view.nodes):
         return trial
     results = run_post_filter(cycle).results.values()
-    made = ((each, each.report) for each in results if each.nominated_node)
-    result, report = next(((each, told) for each, told in made if isinstance(told, Preemption)), (None, None))
+    made = (
+        (post_filter_result, post_filter_result.report)
+        for post_filter_result in results
+        if post_filter_result.nominated_node
+    )
+    result, report = next(
+        ((post_filter_result, told) for post_filter_result, told in made if isinstance(told, Preemption)), (None, None)
+    )
     if result is None or report is None:
         return trial
     allowed, view = report.allowed, cycle.view
@@ -177,11 +183,11 @@ def changed_view(view: Fork, edits: Mapping[ObjectKey, Edited]) -> Fork:
     more = [(index[edit.like], edit.after) for key, edit in edits.items() if key.kind == "Node" and not edit.before]
     cluster = changed_cluster(view.cluster, edits)
     same = cluster is view.cluster and not nodes and not more
-    found = view.fork() if same else view.changed(cluster, nodes, more)  # type: ignore[arg-type]
+    fork = view.fork() if same else view.changed(cluster, nodes, more)  # type: ignore[arg-type]
     for key, edit in edits.items():
         if key.kind == "Pod":
-            _move(found, key, edit)
-    return found
+            _move(fork, key, edit)
+    return fork
 
 
 def changed_cluster(cluster: Cluster, edits: Mapping[ObjectKey, Edited], whole: bool = False) -> Cluster:

@@ -52,16 +52,16 @@ class TriedNode:
             return [NodeRefusal(outcome.plugin, reason, as_fact(result.fact)) for reason in outcome.status.reasons]
         if self.row is None:
             return []
-        found = [
+        node_refusals = [
             NodeRefusal(plugin, rejection.reason, _fact(rejection, self.row), rejection)
             for plugin, verdict in self._verdicts(self.row).items()
             for rejection in verdict.rejections
             if rejection.mask[self.row]
         ]
         if not selected_by_name(outcome, self.cycle.view)[self.row]:
-            refusing = {refusal.plugin for refusal in found}
-            found += [NodeRefusal(plugin, "", None) for plugin in outcome.narrowed_by if plugin not in refusing]
-        return found
+            refusing = {refusal.plugin for refusal in node_refusals}
+            node_refusals += [NodeRefusal(plugin, "", None) for plugin in outcome.narrowed_by if plugin not in refusing]
+        return node_refusals
 
     def _verdicts(self, row: Row) -> Verdicts:
         outcome = self.cycle.filter

@@ -71,13 +71,13 @@ def named(pod: Pod, reference: PodResourceClaim) -> str | None:
     """The name of a claim of the pod, None where there is none, or none yet."""
     if reference.resource_claim_name is not None:
         return reference.resource_claim_name
-    made = (each for each in pod.status.resource_claim_statuses if each.name == reference.name)
-    return next((each.resource_claim_name for each in made), None)
+    made = (status for status in pod.status.resource_claim_statuses if status.name == reference.name)
+    return next((status.resource_claim_name for status in made), None)
 
 
 def _settled(pod: Pod, reference: PodResourceClaim) -> bool:
     """Whether it was decided that no claim is made for the reference."""
-    return any(each.name == reference.name for each in pod.status.resource_claim_statuses)
+    return any(status.name == reference.name for status in pod.status.resource_claim_statuses)
 
 
 def found(tried: TriedNode, name: str) -> ResourceClaim | None:
@@ -108,10 +108,10 @@ def _missing(tried: TriedNode, reference: PodResourceClaim, name: str) -> Iterat
         text = f"use ResourceClaim {right} instead of {name}, which does not exist"
         edits = on_pod(pod, _with_claim(reference.name, right))
         yield Fix("CorrectClaim", (name, right), text, "author", edits, CORRECT)
-    for place, each in enumerate(cluster.device_classes[:MOST]):
-        new = ResourceClaim(ObjectMeta(name, namespace), _one_of(each.metadata.name))
+    for place, class_ in enumerate(cluster.device_classes[:MOST]):
+        new = ResourceClaim(ObjectMeta(name, namespace), _one_of(class_.metadata.name))
         key = ObjectKey.of(new)
-        yield _creation(key, new, each.metadata.name, (ObjectEdit(key, _creating(new)),), CREATE + place)
+        yield _creation(key, new, class_.metadata.name, (ObjectEdit(key, _creating(new)),), CREATE + place)
 
 
 def _creating(new: Struct) -> Callable[[object], Struct]:
@@ -133,8 +133,8 @@ def _one_of(device_class: str) -> ResourceClaimSpec:
 def _with_claim(reference: str, right: str) -> Callable[[Pod], Pod]:
     def change(pod: Pod) -> Pod:
         claims = tuple(
-            replace(each, resource_claim_name=right) if each.name == reference else each
-            for each in pod.spec.resource_claims
+            replace(claim, resource_claim_name=right) if claim.name == reference else claim
+            for claim in pod.spec.resource_claims
         )
         return replace(pod, spec=replace(pod.spec, resource_claims=claims))
 
@@ -155,12 +155,12 @@ def _generated(tried: TriedNode, reference: PodResourceClaim, template: str) -> 
         text = f"use ResourceClaimTemplate {right} instead of {template}, which does not exist"
         edits = _generation(pod, reference, known[right].spec.spec, right)
         yield Fix("CorrectClaim", (template, right), text, "author", edits, CORRECT)
-    for place, each in enumerate(cluster.device_classes[:MOST]):
-        spec = _one_of(each.metadata.name)
+    for place, class_ in enumerate(cluster.device_classes[:MOST]):
+        spec = _one_of(class_.metadata.name)
         new = ResourceClaimTemplate(ObjectMeta(template, namespace), ResourceClaimTemplateSpec(spec=spec))
         key = ObjectKey.of(new)
         edits = (ObjectEdit(key, _creating(new)), *_generation(pod, reference, spec))
-        yield _creation(key, new, each.metadata.name, edits, CREATE + place)
+        yield _creation(key, new, class_.metadata.name, edits, CREATE + place)
 
 
 def _generation(
@@ -174,8 +174,10 @@ def _generation(
         others = (each for each in known.status.resource_claim_statuses if each.name != reference.name)
         statuses = (*others, PodResourceClaimStatus(reference.name, name))
         claims = tuple(
-            replace(each, resource_claim_template_name=template) if template and each.name == reference.name else each
-            for each in known.spec.resource_claims
+            replace(resource_claim, resource_claim_template_name=template)
+            if template and resource_claim.name == reference.name
+            else resource_claim
+            for resource_claim in known.spec.resource_claims
         )
         status = replace(known.status, resource_claim_statuses=statuses)
         return replace(known, spec=replace(known.spec, resource_claims=claims), status=status)

@@ -41,7 +41,7 @@ def fewer_or_others(tried: TriedNode, fact: DevicesUnfit) -> Iterator[Fix]:
     """What could be asked instead by the requests that the node's devices do not fill."""
     for request in fact.requests:
         claim = _claim(tried, request)
-        if claim is None or any(each.device_class_name for each in claim.spec.devices.requests):
+        if claim is None or any(device_request.device_class_name for device_request in claim.spec.devices.requests):
             continue  # the extended resources of the pod, or a claim of resource.k8s.io/v1beta1, where fields differ
         yield from _fewer(tried, claim, request, fact.together)
         for fault in request.faults:
@@ -101,7 +101,9 @@ def _against(tried: TriedNode, claim: ResourceClaim, request: RequestedDevices, 
 
 def _unconditional(tried: TriedNode, claim: ResourceClaim, name: str, expression: str) -> Fix:
     def change(asked: Asked) -> Asked:
-        left = tuple(each for each in asked.selectors if each.cel is None or each.cel.expression != expression)
+        left = tuple(
+            selector for selector in asked.selectors if selector.cel is None or selector.cel.expression != expression
+        )
         return replace(asked, selectors=left)
 
     what = f", without the condition {expression} (request {name})"
@@ -133,12 +135,12 @@ def _without_request(tried: TriedNode, claim: ResourceClaim, name: str) -> Itera
     """A claim of several requests without this one; one that constraints name stays."""
     outer = name.partition("/")[0]
     devices = claim.spec.devices
-    named = {each.partition("/")[0] for constraint in devices.constraints for each in constraint.requests}
+    named = {request.partition("/")[0] for constraint in devices.constraints for request in constraint.requests}
     if len(devices.requests) < 2 or outer in named:
         return
 
     def change(known: DeviceClaim) -> DeviceClaim:
-        return replace(known, requests=tuple(each for each in known.requests if each.name != outer))
+        return replace(known, requests=tuple(request for request in known.requests if request.name != outer))
 
     yield asking(
         tried,
@@ -169,7 +171,7 @@ def _unconstrained(constraint: DeviceConstraint) -> SpecChange:
 
 def _other_classes(tried: TriedNode, claim: ResourceClaim, request: str) -> Iterator[Fix]:
     own = _class_of(claim, request)
-    names = [each.metadata.name for each in tried.cycle.view.cluster.device_classes]
+    names = [class_.metadata.name for class_ in tried.cycle.view.cluster.device_classes]
     for name in [name for name in names if name != own][:MOST]:
         yield _of_class(tried, claim, request, name, cost=OTHER_CLASS)
 
@@ -223,7 +225,7 @@ def _in_request(name: str, change: AskedChange) -> SpecChange:
 
 def classes(tried: TriedNode) -> Iterator[Fix]:
     """The first class that a claim of the pod asks for and that is not there: another one, or the class itself."""
-    known = {each.metadata.name for each in tried.cycle.view.cluster.device_classes}
+    known = {class_.metadata.name for class_ in tried.cycle.view.cluster.device_classes}
     for reference in tried.trial.pod.spec.resource_claims:
         name = named(tried.trial.pod, reference)
         claim = found(tried, name) if name else None
@@ -234,13 +236,13 @@ def classes(tried: TriedNode) -> Iterator[Fix]:
 
 
 def _for_missing(tried: TriedNode, claim: ResourceClaim, request: str, missing: str) -> Iterator[Fix]:
-    names = [each.metadata.name for each in tried.cycle.view.cluster.device_classes]
+    names = [class_.metadata.name for class_ in tried.cycle.view.cluster.device_classes]
     near = get_close_matches(missing, names, n=2, cutoff=NEAR)
     for right in near:
         yield _of_class(tried, claim, request, right, cost=CORRECT, kind="CorrectDeviceClass")
-    for other in [each for each in names if each not in near][:MOST]:
+    for other in [name for name in names if name not in near][:MOST]:
         yield _of_class(tried, claim, request, other, cost=OTHER_CLASS, price=Price.CORRECTION)
-    drivers = dict.fromkeys(each.spec.driver for each in tried.cycle.view.cluster.resource_slices)
+    drivers = dict.fromkeys(slice_.spec.driver for slice_ in tried.cycle.view.cluster.resource_slices)
     for place, driver in enumerate(list(drivers)[:MOST]):
         selector = DeviceSelector(CELDeviceSelector(f'device.driver == "{driver}"'))
         new = DeviceClass(ObjectMeta(missing), DeviceClassSpec((selector,)))

@@ -60,7 +60,7 @@ def _given_back(tried: TriedNode) -> Iterator[Fix]:
         held = sum(holding.device in here for holding in holdings(claim, shares=True))
         if held:
             holders.append((held, claim))
-    for _, claim in sorted(holders, key=lambda each: each[0])[:MOST]:
+    for _, claim in sorted(holders, key=lambda holder: holder[0])[:MOST]:
         yield from _freed(tried, claim)
 
 

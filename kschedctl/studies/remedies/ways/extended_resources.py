@@ -53,9 +53,13 @@ def backed(tried: TriedNode, refusal: NodeRefusal) -> Iterator[Fix]:
     fact = refusal.fact
     if not isinstance(fact, Insufficient) or fact.largest or not is_dra_extended(fact.resource):
         return
-    free = [each for each in tried.cycle.view.cluster.device_classes if each.spec.extended_resource_name is None]
-    for each in free[:MOST]:
-        key, name = ObjectKey.of(each), each.metadata.name
+    free = [
+        device_class
+        for device_class in tried.cycle.view.cluster.device_classes
+        if device_class.spec.extended_resource_name is None
+    ]
+    for class_ in free[:MOST]:
+        key, name = ObjectKey.of(class_), class_.metadata.name
         text = f"let the devices of DeviceClass {name} stand for {fact.resource}"
         command = kubectl.patch(key, {"spec": {"extendedResourceName": fact.resource}})
         edits = (ObjectEdit(key, _standing_for(fact.resource)),)

@@ -63,5 +63,5 @@ def volumes_of(view: Fork, position: Position) -> list[AttachedVolume]:
 
 def users_of(view: Fork, row: Row, driver: str) -> list[Position]:
     """The pods of a node that have a volume of the driver, those with the fewest volumes first."""
-    volumes = {at: {each for each in volumes_of(view, at) if each.driver == driver} for at in view.pods_on(row)}
-    return sorted((at for at, found in volumes.items() if found), key=lambda at: len(volumes[at]))
+    volumes = {at: {volume for volume in volumes_of(view, at) if volume.driver == driver} for at in view.pods_on(row)}
+    return sorted((at for at, volume in volumes.items() if volume), key=lambda at: len(volumes[at]))

@@ -60,15 +60,15 @@ NEAR = 0.75
 def claims(tried: TriedNode) -> Iterator[Fix]:
     """The first of the pod's claims that is not there, that is going, that lost its volume, or that is another's."""
     for wanted in pod_claims(tried):
-        found = wanted.found
-        if found is None:
+        claim = wanted.found
+        if claim is None:
             yield from _missing(tried, wanted)
             return
-        if found.metadata.deletion_timestamp is not None or found.status.phase == LOST:
-            yield from _again(tried, found)
+        if claim.metadata.deletion_timestamp is not None or claim.status.phase == LOST:
+            yield from _again(tried, claim)
             return
-        if wanted.ephemeral and not _own(tried.trial.pod, found):
-            yield from _of_pod(tried, found, wanted)
+        if wanted.ephemeral and not _own(tried.trial.pod, claim):
+            yield from _of_pod(tried, claim, wanted)
             return
 
 
@@ -97,7 +97,7 @@ def _asking(size: str) -> VolumeResourceRequirements:
 
 def _neighbours(tried: TriedNode) -> list[PersistentVolumeClaim]:
     namespace = tried.trial.pod.metadata.namespace
-    return [found for (where, _), found in listers(tried.cycle.view).claims.items() if where == namespace]
+    return [claim for (where, _), claim in listers(tried.cycle.view).claims.items() if where == namespace]
 
 
 def _with_claim(wrong: str, right: str) -> Callable[[Pod], Pod]:
@@ -120,8 +120,8 @@ def _of_classes(tried: TriedNode, claim: PersistentVolumeClaim) -> Iterator[Fix]
     ranked = sorted(
         makes, key=lambda each: (each.metadata.annotations.get(DEFAULT_CLASS) != "true", each.metadata.name)
     )
-    for place, each in enumerate(ranked[:MOST]):
-        name = each.metadata.name
+    for place, class_ in enumerate(ranked[:MOST]):
+        name = class_.metadata.name
         new = with_class(claim, name)
         key = ObjectKey.of(new)
         text = f"create claim {claim_key(new)} of class {name} ({UNKNOWN_SIZE}, or what the pod needs)"
@@ -234,13 +234,13 @@ def owned_by(pod: Pod) -> OwnerReference:
 
 def storage_class(tried: TriedNode, claim: PersistentVolumeClaim) -> Iterator[Fix]:
     """The class that a claim asks for and that is not there: another name that is meant, or the class itself."""
-    found, name = listers(tried.cycle.view).classes, claim_class(claim)
-    for right in get_close_matches(name, found, n=2, cutoff=NEAR):
+    classes, name = listers(tried.cycle.view).classes, claim_class(claim)
+    for right in get_close_matches(name, classes, n=2, cutoff=NEAR):
         text = f" with class {right} instead of {name}, which does not exist"
         change = _renamed(right)
         yield from remade(tried, "CorrectStorageClass", claim, change, text=text, cost=CORRECT, target=right)
-    waiting = [each for each in found.values() if each.volume_binding_mode == WAIT_FOR_FIRST_CONSUMER]
-    models = {each.provisioner: each for each in waiting if each.provisioner != NO_PROVISIONER}
+    waiting = [class_ for class_ in classes.values() if class_.volume_binding_mode == WAIT_FOR_FIRST_CONSUMER]
+    models = {class_.provisioner: class_ for class_ in waiting if class_.provisioner != NO_PROVISIONER}
     for model in list(models.values())[:MOST] if name else ():
         yield _created(model, name)
 

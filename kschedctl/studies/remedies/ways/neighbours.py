@@ -67,21 +67,21 @@ def _free(tried: TriedNode, fact: AnyFact | None) -> Bools:
 
 def _candidates(tried: TriedNode, refusal: NodeRefusal) -> list[Position]:
     view = tried.cycle.view
-    found: list[Position] = []
+    positions: list[Position] = []
     match refusal.fact:
         case Insufficient(resource=resource):
-            found = _freeing(tried, resource)
+            positions = _freeing(tried, resource)
         case TooManyPods():
-            found = view.pods_on(tried.at)
+            positions = view.pods_on(tried.at)
         case HostPortHeld(holder=pod) | DiskMounted(pod=pod) if pod:
-            found = _named(tried, pod)
+            positions = _named(tried, pod)
         case PodInTheWay(pod=pod, others=others) if pod and others < MOST_APART:
-            found = _named(tried, pod)
+            positions = _named(tried, pod)
         case TooSkewed(key=key):
-            found = _crowding(tried, key)
+            positions = _crowding(tried, key)
         case TooManyVolumes(drivers=(first, *_)):
-            found = users_of(view, tried.at, first.driver)
-    return [position for position in found if _movable(tried, position)]
+            positions = users_of(view, tried.at, first.driver)
+    return [position for position in positions if _movable(tried, position)]
 
 
 def _named(tried: TriedNode, key: str) -> list[Position]:
@@ -97,17 +97,19 @@ def _freeing(tried: TriedNode, resource: str) -> list[Position]:
     view = tried.cycle.view
     facts = [refusal.fact for refusal in tried.refusals() if isinstance(refusal.fact, Insufficient)]
     columns = [view.resources[fact.resource] for fact in facts if fact.resource in view.resources]
-    found = [position for position in view.pods_on(tried.at) if _movable(tried, position)]
-    if len(columns) < len(facts) or not found:
+    positions = [position for position in view.pods_on(tried.at) if _movable(tried, position)]
+    if len(columns) < len(facts) or not positions:
         return []
-    freed = view.requests[view.pods.info[found]][:, columns]
+    freed = view.requests[view.pods.info[positions]][:, columns]
     short = np.array([fact.requested - fact.free for fact in facts])
     if (np.sort(freed, axis=0)[-MOST_MOVED:].sum(axis=0) < short).any():
         return []
-    size = dict(zip(found, view.requests[view.pods.info[found], view.resources[resource]].tolist(), strict=True))
-    alone = {found[place] for place in np.flatnonzero(np.all(freed >= short, axis=1)).tolist()}
+    size = dict(
+        zip(positions, view.requests[view.pods.info[positions], view.resources[resource]].tolist(), strict=True)
+    )
+    alone = {positions[place] for place in np.flatnonzero(np.all(freed >= short, axis=1)).tolist()}
     enough = sorted(alone, key=size.__getitem__)
-    less = sorted((p for p in found if p not in alone and size[p] > 0), key=size.__getitem__, reverse=True)
+    less = sorted((p for p in positions if p not in alone and size[p] > 0), key=size.__getitem__, reverse=True)
     return [*enough[: MOST_TRIED // 2], *less, *enough[MOST_TRIED // 2 :]]
 
 
@@ -181,7 +183,7 @@ def _left_behind(pod: Pod) -> tuple[str, Price | None]:
 
 
 def _placed_on(node: str) -> Callable[[Pod], Pod]:
-    return lambda found: replace(found, spec=replace(found.spec, node_name=node))
+    return lambda pod: replace(pod, spec=replace(pod.spec, node_name=node))
 
 
 def _elsewhere(tried: TriedNode, position: Position, pod: Pod, free: Bools) -> str:
@@ -273,10 +275,10 @@ def replicas(tried: TriedNode, owner: Owner) -> int:
     def count() -> Counter[Owner]:
         table = base.pods.objects.table
         pods = np.bincount(table.template, minlength=len(table.templates)).tolist()
-        found: Counter[Owner] = Counter()
+        owners: Counter[Owner] = Counter()
         for template, number in zip(table.templates, pods, strict=True):
-            found[owner_of(template)] += number
-        return found
+            owners[owner_of(template)] += number
+        return owners
 
     return base.memo("replicas of workloads", count)[owner]
 

@@ -51,12 +51,12 @@ def one_more(tried: TriedNode) -> Iterator[Fix]:
 def _models(tried: TriedNode) -> list[Node]:
     """The first node of each sort: these differ in pool, zone, taints, size and the labels by which the pod chooses."""
     keys = sorted(label_keys(tried.cycle) - {HOSTNAME})
-    found: dict[object, Node] = {}
+    nodes: dict[object, Node] = {}
     for node in sorted(tried.cycle.view.nodes.objects, key=lambda node: node.spec.unschedulable):
         chosen = tuple(map(node.metadata.labels.get, keys))
         size = tuple(sorted(node.status.allocatable.items()))
-        found.setdefault((pool_of(node), zone_key(node), _empty(node).taints, size, chosen), node)
-    return list(found.values())
+        nodes.setdefault((pool_of(node), zone_key(node), _empty(node).taints, size, chosen), node)
+    return list(nodes.values())
 
 
 def _is_offered(view: Fork, resource: str, amount: int) -> bool:
@@ -125,7 +125,7 @@ def _one(view: Fork, model: Node, new: str, sizes: Resources) -> Iterator[Object
     for csi in view.cluster.csi_nodes:
         if csi.metadata.name == name:
             yield _copy(replace(csi, metadata=ObjectMeta(new)))
-    yield from (_devices(each, new) for each in view.cluster.resource_slices if each.spec.node_name == name)
+    yield from (_devices(slice_, new) for slice_ in view.cluster.resource_slices if slice_.spec.node_name == name)
     for position in view.pods_on(view.nodes.index[name]):
         pod = view.pods.objects[position]
         if owner_of(pod).kind == "DaemonSet":
@@ -138,15 +138,15 @@ def _empty(node: Node) -> NodeSpec:
     return replace(node.spec, unschedulable=False, taints=taints, provider_id="")
 
 
-def _copy(found: CSINode) -> ObjectEdit:
-    return ObjectEdit(ObjectKey.of(found), lambda _: found)
+def _copy(csi_node: CSINode) -> ObjectEdit:
+    return ObjectEdit(ObjectKey.of(csi_node), lambda _: csi_node)
 
 
-def _devices(found: ResourceSlice, node: str) -> ObjectEdit:
+def _devices(slice_: ResourceSlice, node: str) -> ObjectEdit:
     """The devices of the node that it is like, in pools of its own."""
-    pool = replace(found.spec.pool, name=f"{found.spec.pool.name}-{node}")
-    spec = replace(found.spec, node_name=node, pool=pool)
-    own = replace(found, metadata=ObjectMeta(f"{found.metadata.name}-{node}"), spec=spec)
+    pool = replace(slice_.spec.pool, name=f"{slice_.spec.pool.name}-{node}")
+    spec = replace(slice_.spec, node_name=node, pool=pool)
+    own = replace(slice_, metadata=ObjectMeta(f"{slice_.metadata.name}-{node}"), spec=spec)
     return ObjectEdit(ObjectKey.of(own), lambda _: own)
 
 

@@ -144,7 +144,7 @@ def _reach(tried: TriedNode, like: PersistentVolume | None) -> VolumeNodeAffinit
     if tried.row is None or affinity is None or affinity.required is None:
         return None
     labels = tried.cycle.view.nodes.objects[tried.row].metadata.labels
-    keys = {each.key for term in affinity.required.node_selector_terms for each in term.match_expressions}
+    keys = {expression.key for term in affinity.required.node_selector_terms for expression in term.match_expressions}
     wanted = tuple(SelectorRequirement(key, "In", (labels[key],)) for key in sorted(keys & labels.keys()))
     return VolumeNodeAffinity(NodeSelector((NodeSelectorTerm(wanted),))) if wanted else None
 
@@ -152,7 +152,9 @@ def _reach(tried: TriedNode, like: PersistentVolume | None) -> VolumeNodeAffinit
 def _where(volume: PersistentVolume) -> str:
     affinity = volume.spec.node_affinity
     terms = affinity.required.node_selector_terms if affinity and affinity.required else ()
-    wanted = [f"{each.key}={(each.values or ('',))[0]}" for term in terms for each in term.match_expressions]
+    wanted = [
+        f"{expression.key}={(expression.values or ('',))[0]}" for term in terms for expression in term.match_expressions
+    ]
     return ", ".join(wanted)
 
 

@@ -159,8 +159,8 @@ def _softened(tried: TriedNode) -> Fix:
         return _with_terms(pod, (), wishes)
 
     text = "prefer the nodes of its required node affinity instead of requiring them"
-    written = [each for term in required(tried.trial.pod) for each in term.match_expressions]
-    weakens, price = next((found for each in written if (found := _without(each))[1]), (ANYWHERE, None))
+    written = [expression for term in required(tried.trial.pod) for expression in term.match_expressions]
+    weakens, price = next((found for requirement in written if (found := _without(requirement))[1]), (ANYWHERE, None))
     edits = on_pod(tried.trial.pod, change)
     return Fix("SoftenNodeAffinity", "all", text, "author", edits, SOFTEN, weakens, price=price)
 

@@ -40,8 +40,10 @@ def _held(tried: TriedNode) -> Iterator[HostPort]:
 def _next_free(tried: TriedNode, port: HostPort) -> int:
     """The first one after it; 0 where there is none."""
     base = tried.trial.scheduler.view
-    taken = base.memo("taken ports", lambda: {each.port for info in base.pods.infos for each in info.host_ports})
-    own = {each.port for each in tried.cycle.info.host_ports}
+    taken = base.memo(
+        "taken ports", lambda: {host_port.port for info in base.pods.infos for host_port in info.host_ports}
+    )
+    own = {host_port.port for host_port in tried.cycle.info.host_ports}
     return next((n for n in range(port.port + 1, LAST_PORT + 1) if n not in taken and n not in own), 0)
 
 
@@ -50,7 +52,10 @@ def _with_port(tried: TriedNode, port: HostPort, new: int) -> Fix:
     on_host = tried.cycle.info.spec.host_network
 
     def in_container(container: Container) -> Container:
-        ports = tuple(_other(each, new, on_host) if _is(each, port, on_host) else each for each in container.ports)
+        ports = tuple(
+            _other(container_port, new, on_host) if _is(container_port, port, on_host) else container_port
+            for container_port in container.ports
+        )
         return replace(container, ports=ports)
 
     def change(pod: Pod) -> Pod:
@@ -65,14 +70,14 @@ def _with_port(tried: TriedNode, port: HostPort, new: int) -> Fix:
     return Fix(kind, (port, new), text, "author", edits, OTHER_PORT if new else NO_PORT)
 
 
-def _is(found: ContainerPort, port: HostPort, on_host: bool) -> bool:
+def _is(container_port: ContainerPort, port: HostPort, on_host: bool) -> bool:
     """As read, a port of the host's network may be written as one of the container alone."""
-    number = found.host_port or (found.container_port if on_host else 0)
-    return (found.host_ip or ALL_HOST_IPS, found.protocol or "TCP", number) == port
+    number = container_port.host_port or (container_port.container_port if on_host else 0)
+    return (container_port.host_ip or ALL_HOST_IPS, container_port.protocol or "TCP", number) == port
 
 
-def _other(found: ContainerPort, new: int, on_host: bool) -> ContainerPort:
-    return replace(found, host_port=new, container_port=new if on_host else found.container_port)
+def _other(port: ContainerPort, new: int, on_host: bool) -> ContainerPort:
+    return replace(port, host_port=new, container_port=new if on_host else port.container_port)
 
 
 REMEDIES = {NodePorts: PluginRemedies((waiting.leaving, free_ports, neighbours.in_the_way), facts_tell_all=True)}

@@ -43,10 +43,10 @@ def lower(tried: TriedNode, refusal: NodeRefusal) -> Iterator[Fix]:
     if not isinstance(fact, Insufficient):
         return
     asked = _asked(tried, fact.resource)
-    for each in asked if fact.free > 0 else ():
-        new = _largest(tried, each, fact)
+    for own_request in asked if fact.free > 0 else ():
+        new = _largest(tried, own_request, fact)
         if new:
-            yield _lowered(tried, each, fact.resource, new)
+            yield _lowered(tried, own_request, fact.resource, new)
     if asked and is_scalar(fact.resource):
         yield _without(tried, fact)
 
@@ -88,12 +88,12 @@ def _largest(tried: TriedNode, asked: OwnRequest, fact: Insufficient) -> str:
 def _alone(pod: Pod, asked: OwnRequest) -> Pod:
     """The pod with what runs at the time of the container: the init containers run one by one before the others."""
     spec = pod.spec
-    sidecars = tuple(each for each in spec.init_containers if is_sidecar(each))
+    sidecars = tuple(container for container in spec.init_containers if is_sidecar(container))
     if asked.field == "containers":
         return replace(pod, spec=replace(spec, init_containers=sidecars))
     if asked.field == "init_containers" and not is_sidecar(spec.init_containers[asked.place]):
         before = spec.init_containers[: asked.place + 1]
-        kept = tuple(each for i, each in enumerate(before) if i == asked.place or is_sidecar(each))
+        kept = tuple(container for i, container in enumerate(before) if i == asked.place or is_sidecar(container))
         return replace(pod, spec=replace(spec, containers=(), init_containers=kept))
     return pod
 

@@ -41,19 +41,19 @@ def more_important(tried: TriedNode) -> Iterator[Fix]:
     never = pod.spec.preemption_policy == "Never"
     own = pod.spec.priority or 0
     higher = [
-        each
-        for each in cluster.priority_classes
-        if (each.value > own or (never and each.value == own))
-        and each.preemption_policy != "Never"
-        and not each.metadata.name.startswith(SYSTEM)
+        priority_class
+        for priority_class in cluster.priority_classes
+        if (priority_class.value > own or (never and priority_class.value == own))
+        and priority_class.preemption_policy != "Never"
+        and not priority_class.metadata.name.startswith(SYSTEM)
     ]
-    for place, each in enumerate(sorted(higher, key=lambda c: (c.value, c.metadata.name))):
-        name = each.metadata.name
+    for place, class_ in enumerate(sorted(higher, key=lambda c: (c.value, c.metadata.name))):
+        name = class_.metadata.name
 
         def change(found: Pod, name: str = name) -> Pod:
             return with_priority_class(found, name, cluster)
 
-        text = f"use PriorityClass {name} ({each.value:,} instead of {own:,})"
+        text = f"use PriorityClass {name} ({class_.value:,} instead of {own:,})"
         edits = on_pod(pod, change)
         weakens = "it goes before pods of lower priority"
         cost = RAISE + 5 * place

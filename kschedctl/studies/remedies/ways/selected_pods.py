@@ -79,7 +79,7 @@ def label_namespaces(tried: TriedNode, refusal: NodeRefusal) -> Iterator[Fix]:
         own = _own(tried, place, term)
         if own is not None and term.namespace_selector is not None:
             wanted = _wanted(term.namespace_selector)
-            known = {each.metadata.name: each for each in tried.cycle.view.cluster.namespaces}
+            known = {namespace.metadata.name: namespace for namespace in tried.cycle.view.cluster.namespaces}
             for name in own.where_pods_are if wanted else ():
                 if name in known and name not in own.namespaces:
                     yield _labelled(known[name], wanted)
@@ -143,7 +143,7 @@ def _other_namespaces(own: OwnTerm) -> Iterator[OtherPods]:
     term, known = own.written, own.view.namespace_labels
     for name in term.namespaces:
         for right in _near(name, known):
-            names = tuple(right if each == name else each for each in term.namespaces)
+            names = tuple(right if namespace == name else namespace for namespace in term.namespaces)
             text = f"look for pods in namespace {right} instead of {name}"
             yield OtherPods("CorrectNamespace", (name, right), text, CORRECT, replace(term, namespaces=names))
     if term.namespace_selector is not None:
@@ -160,9 +160,12 @@ def _other_namespaces(own: OwnTerm) -> Iterator[OtherPods]:
 
 def _wanted(selector: LabelSelector) -> dict[str, str]:
     """Labels that a namespace needs to be selected; none where others than labels of one value are wanted."""
-    if any(each.operator != "In" or not each.values for each in selector.match_expressions):
+    if any(expression.operator != "In" or not expression.values for expression in selector.match_expressions):
         return {}
-    return {**{each.key: each.values[0] for each in selector.match_expressions if each.values}, **selector.match_labels}
+    return {
+        **{expression.key: expression.values[0] for expression in selector.match_expressions if expression.values},
+        **selector.match_labels,
+    }
 
 
 def _labelled(namespace: Namespace, wanted: dict[str, str]) -> Fix:

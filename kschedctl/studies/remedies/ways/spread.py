@@ -44,13 +44,17 @@ def skewed(tried: TriedNode, refusal: NodeRefusal) -> Iterator[Fix]:
 def _hard(pod: Pod, key: str) -> list[tuple[int, TopologySpreadConstraint]]:
     """The constraints on that topology that keep pods from nodes."""
     own = enumerate(pod.spec.topology_spread_constraints)
-    return [(i, each) for i, each in own if each.topology_key == key and each.when_unsatisfiable == HARD]
+    return [
+        (i, constraint)
+        for i, constraint in own
+        if constraint.topology_key == key and constraint.when_unsatisfiable == HARD
+    ]
 
 
 def _values(tried: TriedNode, key: str) -> list[str]:
     """Values of the label that other nodes have, those of the least crowded domains first."""
     column = tried.cycle.view.nodes.label(key)
-    counted = next((each for each in counts(tried) if each.column is column), None)
+    counted = next((count for count in counts(tried) if count.column is column), None)
     order = range(column.size) if counted is None else counted.counts.argsort(kind="stable").tolist()
     return [column.values[code] for code in order][:MOST_DOMAINS]
 
@@ -58,7 +62,7 @@ def _values(tried: TriedNode, key: str) -> list[str]:
 def _counted(tried: TriedNode, place: int) -> DomainCounts | None:
     """What the constraint in that place counts."""
     own = tried.trial.pod.spec.topology_spread_constraints
-    before = sum(each.when_unsatisfiable == HARD for each in own[:place])
+    before = sum(constraint.when_unsatisfiable == HARD for constraint in own[:place])
     found = counts(tried)
     return found[before] if before < len(found) else None
 
@@ -135,9 +139,9 @@ def _change(
     """One constraint with other fields."""
 
     def change(pod: Pod) -> Pod:
-        found = list(pod.spec.topology_spread_constraints)
-        found[place] = replace(found[place], **fields)
-        return replace(pod, spec=replace(pod.spec, topology_spread_constraints=tuple(found)))
+        constraints = list(pod.spec.topology_spread_constraints)
+        constraints[place] = replace(constraints[place], **fields)
+        return replace(pod, spec=replace(pod.spec, topology_spread_constraints=tuple(constraints)))
 
     target = (place, *fields.items())
     return Fix(kind, target, text, "author", on_pod(tried.trial.pod, change), cost, weakens, price=price)

@@ -48,10 +48,10 @@ def _raised(tried: TriedNode, limit: DriverLimit) -> Iterator[Fix]:
 
     def change(known: CSINode) -> CSINode:
         own = next(
-            (each for each in known.spec.drivers if each.name == limit.driver), CSINodeDriver(limit.driver, name)
+            (driver for driver in known.spec.drivers if driver.name == limit.driver), CSINodeDriver(limit.driver, name)
         )
         new = replace(own, allocatable=VolumeNodeResources(count))
-        others = tuple(each for each in known.spec.drivers if each.name != limit.driver)
+        others = tuple(driver for driver in known.spec.drivers if driver.name != limit.driver)
         return replace(known, spec=replace(known.spec, drivers=(*others, new)))
 
     text = f"let driver {limit.driver} attach {count} volumes to node {name} instead of {limit.limit}"

@@ -104,7 +104,11 @@ def other_storage(tried: TriedNode, claim: PersistentVolumeClaim) -> Iterator[Fi
 def _without_volume(tried: TriedNode) -> list[PersistentVolumeClaim]:
     """The pod's claims that are bound to volumes that are not there."""
     known = listers(tried.cycle.view).volumes
-    claims = [each.found for each in pod_claims(tried) if each.found is not None and each.found.spec.volume_name]
+    claims = [
+        pod_claim.found
+        for pod_claim in pod_claims(tried)
+        if pod_claim.found is not None and pod_claim.found.spec.volume_name
+    ]
     return [claim for claim in claims if claim.spec.volume_name not in known]
 
 
@@ -224,7 +228,7 @@ def _for(claim: PersistentVolumeClaim) -> Callable[[PersistentVolume], Persisten
 def _classes(tried: TriedNode, claim: PersistentVolumeClaim) -> Iterator[Fix]:
     """The claim made anew for a class whose volumes are made where the pod goes."""
     found = listers(tried.cycle.view)
-    makes = [name for name, each in sorted(found.classes.items()) if _makes(each) and waits(name, found)]
+    makes = [name for name, class_ in sorted(found.classes.items()) if _makes(class_) and waits(name, found)]
     for name in [name for name in makes if name != claim_class(claim)][:MOST_CLASSES]:
         text = f" with class {name} instead of {claim_class(claim) or 'none'}"
         yield from remade(
@@ -236,35 +240,35 @@ def _of_class(name: str) -> ClaimChange:
     return lambda known: with_class(made_anew(known), name)
 
 
-def _makes(found: StorageClass) -> bool:
-    return found.provisioner not in ("", NO_PROVISIONER)
+def _makes(class_: StorageClass) -> bool:
+    return class_.provisioner not in ("", NO_PROVISIONER)
 
 
 def _immediate(tried: TriedNode, claim: PersistentVolumeClaim) -> Iterator[Fix]:
     """The class of a claim that has to be bound before any node is looked at: made to wait, or made at all."""
     name, volume = claim_class(claim), listers(tried.cycle.view).volumes.get(claim.spec.volume_name)
-    found = listers(tried.cycle.view).classes.get(name)
+    class_ = listers(tried.cycle.view).classes.get(name)
     if volume is not None and (volume.spec.claim_ref is None or is_bound_to(volume, claim)):
         yield _bound(claim, volume, _binding(claim, volume))
-    elif found is None:
+    elif class_ is None:
         yield from missing_objects.storage_class(tried, claim)
-    elif _makes(found) and found.volume_binding_mode != WAIT_FOR_FIRST_CONSUMER:
+    elif _makes(class_) and class_.volume_binding_mode != WAIT_FOR_FIRST_CONSUMER:
         yield new_volumes.awaited(tried, claim)
         text = f"recreate StorageClass {name} with volumeBindingMode WaitForFirstConsumer"
-        yield _class_anew("WaitForFirstConsumer", found, text, _waiting, WAIT)
+        yield _class_anew("WaitForFirstConsumer", class_, text, _waiting, WAIT)
 
 
-def _waiting(found: StorageClass) -> StorageClass:
-    return replace(found, volume_binding_mode=WAIT_FOR_FIRST_CONSUMER)
+def _waiting(class_: StorageClass) -> StorageClass:
+    return replace(class_, volume_binding_mode=WAIT_FOR_FIRST_CONSUMER)
 
 
 def _class_anew(
-    kind: str, found: StorageClass, text: str, change: Callable[[StorageClass], StorageClass], cost: int
+    kind: str, class_: StorageClass, text: str, change: Callable[[StorageClass], StorageClass], cost: int
 ) -> Fix:
     """A class in another form: its fields are fixed once it is there."""
-    key = ObjectKey.of(found)
-    commands = (kubectl.recreated(key, found, change(found)),)
-    return Fix(kind, found.metadata.name, text, "operator", (ObjectEdit(key, change),), cost, "", commands)
+    key = ObjectKey.of(class_)
+    commands = (kubectl.recreated(key, class_, change(class_)),)
+    return Fix(kind, class_.metadata.name, text, "operator", (ObjectEdit(key, change),), cost, "", commands)
 
 
 # -- claims that wait for the pod ------------------------------------------------------------------------------------
@@ -276,9 +280,9 @@ def _of_node(tried: TriedNode, claim: PersistentVolumeClaim, refusal: NodeRefusa
         case ProvisionedElsewhere(node=node):
             yield _node_forgotten(claim, node)
         case NoVolume(provisions=True):
-            found = listers(tried.cycle.view).classes.get(claim_class(claim))
-            if found is not None:
-                yield _topology_allowed(tried, found)
+            class_ = listers(tried.cycle.view).classes.get(claim_class(claim))
+            if class_ is not None:
+                yield _topology_allowed(tried, class_)
         case NotEnoughStorage() as fact:
             yield storage_pools.enlarged(tried, claim, fact)
             if fact.largest:
@@ -306,17 +310,21 @@ def _node_forgotten(claim: PersistentVolumeClaim, node: str) -> Fix:
     return Fix("ForgetSelectedNode", key, text, "operator", (ObjectEdit(key, change),), FORGET_NODE, commands=commands)
 
 
-def _topology_allowed(tried: TriedNode, found: StorageClass) -> Fix:
+def _topology_allowed(tried: TriedNode, class_: StorageClass) -> Fix:
     """The class made anew, with the node's topology among those that it allows."""
     labels = tried.cycle.view.nodes.objects[tried.at].metadata.labels
-    first = found.allowed_topologies[0].match_label_expressions if found.allowed_topologies else ()
-    own = tuple(replace(each, values=(labels[each.key],)) for each in first if each.key in labels)
+    first = class_.allowed_topologies[0].match_label_expressions if class_.allowed_topologies else ()
+    own = tuple(
+        replace(requirement, values=(labels[requirement.key],)) for requirement in first if requirement.key in labels
+    )
     known = bool(own) and len(own) == len(first)
-    terms = (*found.allowed_topologies, TopologySelectorTerm(own)) if known else ()
-    where = ", ".join(f"{each.key}={each.values[0]}" for each in own) if known else "every node"
-    name = found.metadata.name
+    terms = (*class_.allowed_topologies, TopologySelectorTerm(own)) if known else ()
+    where = ", ".join(f"{requirement.key}={requirement.values[0]}" for requirement in own) if known else "every node"
+    name = class_.metadata.name
     text = f"recreate StorageClass {name}, so that its volumes are made for {where} too"
-    return _class_anew("AllowTopology", found, text, lambda each: replace(each, allowed_topologies=terms), TOPOLOGY)
+    return _class_anew(
+        "AllowTopology", class_, text, lambda storage_class: replace(storage_class, allowed_topologies=terms), TOPOLOGY
+    )
 
 
 def _columns(cycle: Cycle) -> Iterator[Ints]:

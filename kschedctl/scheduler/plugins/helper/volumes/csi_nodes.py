@@ -53,10 +53,10 @@ class CSINodes:
 
     @cached_property
     def _limits(self) -> dict[str, Limits]:
-        found: dict[str, Limits] = {}
+        limits: dict[str, Limits] = {}
         for row, node in enumerate(self.nodes):
             for driver in node.spec.drivers if node else ():
                 if driver.allocatable is not None and driver.allocatable.count is not None:
                     none = np.full(len(self.nodes), NO_LIMIT)
-                    found.setdefault(driver.name, none)[row] = driver.allocatable.count
-        return found
+                    limits.setdefault(driver.name, none)[row] = driver.allocatable.count
+        return limits

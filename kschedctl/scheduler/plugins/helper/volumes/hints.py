@@ -107,7 +107,10 @@ def _is_own(info: PodInfo, claim: PersistentVolumeClaim, ephemeral: bool) -> boo
     if claim.metadata.namespace != info.namespace:
         return False
     found = claim_volumes(info.pod)
-    return any(each.claim_name == claim.metadata.name and (ephemeral or not each.ephemeral) for each in found)
+    return any(
+        claim_volume.claim_name == claim.metadata.name and (ephemeral or not claim_volume.ephemeral)
+        for claim_volume in found
+    )
 
 
 def _volume_limit(capacity: CSIStorageCapacity) -> int | None:
@@ -119,14 +122,16 @@ def _volume_limit(capacity: CSIStorageCapacity) -> int | None:
 
 def _topologies(volume: PersistentVolume) -> list[tuple[str, frozenset[str]]]:
     """The labels that say where a volume is, and their values; one with an empty value among them counts as none."""
-    found = []
+    topologies = []
     for key in TOPOLOGY_LABELS:
         values = [value.strip() for value in volume.metadata.labels.get(key, "").split(ZONE_DELIMITER)]
         if all(values):
-            found.append((key, frozenset(values)))
-    return found
+            topologies.append((key, frozenset(values)))
+    return topologies
 
 
 def named_claims(info: PodInfo, ephemeral: bool = True) -> str:
-    found = [each.claim_name for each in claim_volumes(info.pod) if ephemeral or not each.ephemeral]
+    found = [
+        claim_volume.claim_name for claim_volume in claim_volumes(info.pod) if ephemeral or not claim_volume.ephemeral
+    ]
     return listed([f"{info.namespace}/{name}" for name in found], "or") or "of the pod"

@@ -118,14 +118,14 @@ class Listers:
             self.volumes[found.metadata.name] = found
             self._replace_in_class(before, found)
 
-    def _replace_in_class(self, before: PersistentVolume | None, found: PersistentVolume) -> None:
+    def _replace_in_class(self, before: PersistentVolume | None, volume: PersistentVolume) -> None:
         """In its place where its size is the same, else all are looked through again when they are asked for."""
-        name = volume_class(found)
-        if before is None or volume_class(before) != name or before.spec.capacity != found.spec.capacity:
+        name = volume_class(volume)
+        if before is None or volume_class(before) != name or before.spec.capacity != volume.spec.capacity:
             self._volumes_of_class = None
         elif self._volumes_of_class is not None:
             known = self._volumes_of_class[name]
-            volumes = tuple(found if v.metadata.name == found.metadata.name else v for v in known.volumes)
+            volumes = tuple(volume if v.metadata.name == volume.metadata.name else v for v in known.volumes)
             self._volumes_of_class[name] = known._replace(volumes=volumes)
 
     @cached_property
@@ -151,10 +151,10 @@ class Listers:
         return self.objects.index(StoragePool, self._pools, "CSIStorageCapacity", of=(self.topology,))
 
     def _pools(self, capacities: Iterable[CSIStorageCapacity]) -> dict[str, tuple[StoragePool, ...]]:
-        found: dict[str, list[StoragePool]] = {}
+        storage_pools: dict[str, list[StoragePool]] = {}
         for capacity in capacities:
-            found.setdefault(capacity.storage_class_name, []).append(StoragePool.of(capacity, self.topology))
-        return {name: tuple(pools) for name, pools in found.items()}
+            storage_pools.setdefault(capacity.storage_class_name, []).append(StoragePool.of(capacity, self.topology))
+        return {name: tuple(pools) for name, pools in storage_pools.items()}
 
     def claim(self, namespace: str, name: str) -> PersistentVolumeClaim:
         """Raises NotFoundError."""
@@ -201,12 +201,12 @@ def _classified(volumes: Iterable[PersistentVolume]) -> dict[str, ClassVolumes]:
 
 
 def _stored_classes(classes: Iterable[StorageClass]) -> dict[str, StorageClass]:
-    return {found.metadata.name: _default_class(found) for found in classes}
+    return {class_.metadata.name: _default_class(class_) for class_ in classes}
 
 
-def _default_class(found: StorageClass) -> StorageClass:
+def _default_class(class_: StorageClass) -> StorageClass:
     """As the API server stores it."""
-    return found if found.volume_binding_mode else replace(found, volume_binding_mode="Immediate")
+    return class_ if class_.volume_binding_mode else replace(class_, volume_binding_mode="Immediate")
 
 
 # -- claims of a pod ----------------------------------------------------------------------------------------------
