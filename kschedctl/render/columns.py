@@ -20,9 +20,9 @@ GAP = 2
 READABLE, SHARE = 28, 3
 """Texts are folded to no less than this, or than this part of the line, as long as there is another way."""
 LONG, LONG_READABLE, LONG_SHARE = 140, 44, 2
-"""The same of texts that are longer than this."""
+"""Texts longer than LONG are folded to no less than LONG_READABLE, or than this part of the line."""
 LEAST = 12
-"""The same of names that are longer than all the room."""
+"""Names that are longer than all the room are broken into pieces of no less than this."""
 _HUMP = r"(?<=[a-z])(?=[A-Z])"
 _JOINTS = tuple(map(re.compile, (r"(?<=[/])", r"(?<=[=:,;])", r"(?<=[._-])", _HUMP)))
 """Where a word may be broken, the best places first."""

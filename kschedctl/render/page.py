@@ -203,7 +203,7 @@ def shown_first(
 
 
 def first_rows(rows: Sequence[Row], style: Style, limit: int | None) -> tuple[tuple[Row, ...], str]:
-    """The same for tables of which ``-o wide`` shows all rows."""
+    """The first rows of a table of which ``-o wide`` shows all, and a note of how many are left out."""
     return shown_first(rows, None if style.wide else limit, "-o wide shows all")
 
 

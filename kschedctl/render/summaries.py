@@ -25,7 +25,7 @@ from kschedctl.reports.unknown import reasons
 from kschedctl.reports.whatif import WhatIf
 
 MOST_BYTES, MOST_ENTRIES, LONGEST = 12_000, 8, 400
-"""Of the JSON; of a list; of a text, in characters."""
+"""How long the JSON, a list and a text (in characters) may be."""
 LISTS = ("pods", "closest", "causes", "fixes", "victims", "advice", "doubts")
 """What is shortened where a summary is too long still."""
 OWNERS = {"author": "app", "operator": "platform"}
@@ -265,7 +265,7 @@ def _shortened(summary: Summary, entries: int = MOST_ENTRIES) -> Summary:
 
 
 def _cut(value: object) -> object:
-    """The same with long texts cut, but for commands, which are of use as a whole alone."""
+    """The value with long texts cut, but for commands, which are of use as a whole alone."""
     if isinstance(value, str):
         return value if len(value) <= LONGEST else f"{value[: LONGEST - 1]}…"
     if isinstance(value, tuple):

@@ -42,7 +42,7 @@ def numbers(*names: str) -> tuple[Column, ...]:
 
 
 def as_is(row: Row) -> Row:
-    """Of rows that are made already."""
+    """The row, where a list has rows that are made already."""
     return row
 
 

@@ -95,7 +95,7 @@ IN_WORDS = ("paragraph", "bullets")
 
 
 def _tone(answer: Sequence[tuple[str, object]]) -> str:
-    """That of the first words of the answer which have one that judges."""
+    """The tone of the first words of the answer that judge."""
     contents = (content for _, content in answer if isinstance(content, tuple))
     words = (each for content in contents for each in content if isinstance(each, Words))
     return next((each.tone for each in words if each.tone in ("good", "bad", "warning")), "")

@@ -37,7 +37,7 @@ class NodeMap:
 
 
 def node_map(report: Explanation) -> NodeMap:
-    """Of the nodes that the scheduler would look at; none of them fits where the pod fails before that."""
+    """A map of the nodes that the scheduler would look at; none of them fits where the pod fails before that."""
     nodes = [node for node in report.nodes if node.feasible or node.refusals]
     legend = _legend(Counter(map(_answer, nodes)))
     entry = {key.text: i for i, key in enumerate(legend)}

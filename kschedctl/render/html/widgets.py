@@ -52,13 +52,13 @@ def pending_widgets(report: PendingPods) -> list[HtmlSection]:
 
 
 def whatif_widgets(report: WhatIf) -> list[HtmlSection]:
-    """The same for the pods that wait and did not before; of these ``explain`` knows nothing."""
+    """A matrix for pods alike that wait and did not before; ``explain`` knows nothing of these."""
     pods = sum(change.change == "NewlyPending" for change in report.changes)
     return _of_some(report.explained, pods, title="Nodes and plugins, for each newly pending pod", elsewhere="")
 
 
 def simulation_widgets(report: SimulationReport) -> list[HtmlSection]:
-    """The same for the pods without a node."""
+    """A matrix for pods alike without a node."""
     title = "Nodes and plugins, for each pod that is not scheduled"
     return _of_some(report.explained, report.unplaced, title=title, elsewhere="")
 

@@ -86,7 +86,7 @@ def _placement(placement: PlacementReport) -> Row:
 
 
 def _members(group: PodGroupReport, style: Style) -> Page:
-    """Those first that are not placed."""
+    """The pods of the group, those first that are not placed."""
     ordered = sorted(group.members, key=lambda member: member.verdict in ("Placed", "Preempting"))
     columns = (Column("pod", keep=True), Column("tried"), Column("why"))
     return table_of(ordered, columns, _member, style, limit=SHOWN, full=False, each_node=True)

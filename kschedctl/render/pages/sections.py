@@ -214,7 +214,7 @@ def order_section(runs: int, unplaced: Mapping[str, Spread], proven: Mapping[str
 
 
 def _parts(found: Spread, proven: int) -> tuple[int, int, int]:
-    """Those of whom it is proven, the others that no order tried gave a node, and those that some did."""
+    """How many pods provably get no node, how many more got none in any order tried, and how many in some only."""
     return proven, max(found.least - proven, 0), found.most - found.least
 
 

@@ -91,7 +91,7 @@ def _replacement(replacement: Replacement | None, style: Style) -> Page:
 
 
 def _waiting(changes: Sequence[PodChange], style: Style) -> Page:
-    """Those that wait now and did not before, by workload and reason."""
+    """The pods that wait now and did not before, by workload and reason."""
     groups: dict[tuple[str, str], list[str]] = {}
     for change in changes:
         if change.change == "NewlyPending":

@@ -29,7 +29,7 @@ TITLE, UNIT, TICKS, KEYS, PAD, RIGHT = 0.42, 0.22, 0.52, 0.2, 0.15, 0.4
 """Inches: of a title, of what is measured, of ticks and what they are of, of a row of keys, of the edges."""
 KEYS_IN_ROW = 3
 DOTS = 144
-"""Of a PNG in an inch."""
+"""Dots of a PNG in an inch."""
 MOST_PLOTS = 12
 """More are not drawn: PNG has an end at 65,535 dots, and a reader long before."""
 INK, FAINT, LINE = "#1b1f24", "#59636e", "#d1d9e0"

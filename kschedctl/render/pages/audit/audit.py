@@ -53,12 +53,12 @@ from kschedctl.reports.findings import LEVELS, SEVERITIES, Finding
 from kschedctl.reports.unknown import reasons
 
 FEW = 2
-"""Of so many sections all evidence is shown at once."""
+"""Up to so many sections are shown with all their evidence."""
 HOW_TO_SEE_MORE = "--section NAME shows the evidence of a section, -o wide that of all"
 
 
 def audit_page(report: Audit, style: Style) -> Page:
-    """Of many sections those that are sound have their line in the table alone, the others what was found."""
+    """Where there are many sections, sound ones have a line in the table alone, the others what was found."""
     checked = f"{count(report.nodes, 'node')}, {count(report.pods, 'pod')}, kube-scheduler {report.kube_version}"
     rows = tuple(
         (Marked(_answer(section), STATES[section.state]), section.name, section.headline) for section in report.sections
