@@ -55,7 +55,7 @@ def from_builtins(value: Any, into: type[T], decode_custom: Callable[[type, Any]
     return msgspec.convert(value, into, dec_hook=decode_custom)
 
 
-def type_name(value: Any) -> str:
+def type_name(value: object) -> str:
     """What msgspec's errors call the type of a value.
 
     >>> type_name(None), type_name([1]), type_name({})

@@ -6,7 +6,6 @@ Upstream: pkg/scheduler/scheduler.go and pkg/scheduler/profile/profile.go (v1.36
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
 
 import msgspec
 
@@ -137,7 +136,7 @@ def _profile(
         raise ConfigurationError(error.what, where=where) from None
 
 
-def _typed(name: str, document: Json, into: type[Struct] | None, gates: FeatureGates) -> Any:
+def _typed(name: str, document: Json, into: type[Struct] | None, gates: FeatureGates) -> object:
     """The arguments of another package's plugin as it declares them. Raises ConfigurationError where they are none."""
     if into is None:
         return document

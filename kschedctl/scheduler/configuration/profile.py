@@ -12,6 +12,7 @@ from typing import Annotated, Any
 import msgspec
 
 from kschedctl.api.decoding import came_with
+from kschedctl.api.json_values import JsonObject
 from kschedctl.api.objects import Struct
 from kschedctl.errors import ConfigurationError
 from kschedctl.scheduler.framework.extension_points import EXTENSION_POINTS
@@ -141,7 +142,7 @@ def build_profile(
     custom: Plugins,
     registry: Mapping[str, frozenset[str]],
     *,
-    args: Mapping[str, Any],
+    args: JsonObject,
     percentage_of_nodes_to_score: int | None,
     foreign: Mapping[str, frozenset[str]],
 ) -> Profile:

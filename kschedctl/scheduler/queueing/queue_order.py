@@ -19,7 +19,7 @@ from kschedctl.snapshot.fork import Fork
 class QueueOrderPlugin(Plugin, Protocol):
     """A QueueSort plugin that goes by what the queue knows of a pod."""
 
-    def queue_key(self, pod: QueuedPod, view: Fork) -> Any:
+    def queue_key(self, pod: QueuedPod, view: Fork) -> object:
         """The smallest is tried first."""
 
 

@@ -6,8 +6,6 @@ pkg/scheduler/framework/runtime/framework.go (v1.36).
 
 from __future__ import annotations
 
-from typing import Any
-
 from kschedctl.scheduler.framework import Plugin, SignPlugin, offers
 from kschedctl.scheduler.framework.feature_gates import FeatureGates
 from kschedctl.scheduler.plugins.helper.signing import encode
@@ -33,7 +31,7 @@ class Signer:
         """The signature; None for a pod that cannot be compared with others."""
         if self._plugins is None:
             return None
-        whole: dict[str, Any] = {"scheduler": info.spec.scheduler_name}
+        whole: dict[str, object] = {"scheduler": info.spec.scheduler_name}
         for plugin in self._plugins:
             fragment = plugin.sign(info, self._view)
             if fragment is None:

@@ -136,7 +136,7 @@ def _declaration(point: EntryPoint) -> Declaration:
     return replace(declared, make=_guarded(make, f"{what} cannot be made") if replayed else None)
 
 
-def _loaded(point: EntryPoint) -> tuple[Declaration, Any]:
+def _loaded(point: EntryPoint) -> tuple[Declaration, object]:
     """The declaration of what the entry point names, and that. Raises TypeError."""
     target = point.load()
     points = _names(target, "points", EXTENSION_POINTS) | points_by_methods(target)

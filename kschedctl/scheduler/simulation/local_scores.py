@@ -197,7 +197,7 @@ class LocalScores:
         return total
 
 
-def _filters(framework: FrameworkLike, info: PodInfo, view: Fork) -> list[tuple[FilterPlugin, Any]]:
+def _filters(framework: FrameworkLike, info: PodInfo, view: Fork) -> list[tuple[FilterPlugin, object]]:
     """The plugins with what their PreFilter leaves them; without those whose PreFilter skips the pod."""
     points = framework.at("preFilter")
     before = {p.name: p.pre_filter(info, view) for p in points if _reads_own_row(p) and offers(p, PreFilterPlugin)}
@@ -238,7 +238,7 @@ def _pre_filter(plugin: PreFilterPlugin, info: PodInfo, view: Any, rows: Rows) -
     return PreScoreResult(result.state, reads=result.reads)
 
 
-def _unprepared(info: PodInfo, view: Any, rows: Rows) -> PreScoreResult:
+def _unprepared(info: PodInfo, view: object, rows: Rows) -> PreScoreResult:
     return PreScoreResult()
 
 
