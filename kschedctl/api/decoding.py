@@ -19,8 +19,8 @@ T = TypeVar("T")
 _TYPES = {str: "str", bool: "bool", int: "int", float: "float", dict: "object", list: "array", type(None): "null"}
 _SINCE = "since"
 _preparing = RLock()  # of a thread that holds it, a struct's own __post_init__ may decode another
-_json: dict[Any, msgspec.json.Decoder[Any]] = {}
-_msgpack: dict[Any, msgspec.msgpack.Decoder[Any]] = {}
+_json: dict[object, msgspec.json.Decoder[Any]] = {}
+_msgpack: dict[object, msgspec.msgpack.Decoder[Any]] = {}
 
 
 def json_decoder(into: type[T]) -> msgspec.json.Decoder[T]:
@@ -49,7 +49,7 @@ def from_msgpack(data: bytes, into: type[T]) -> T:
     return msgpack_decoder(into).decode(data)
 
 
-def from_builtins(value: Any, into: type[T], decode_custom: Callable[[type, Any], Any] | None = None) -> T:
+def from_builtins(value: object, into: type[T], decode_custom: Callable[[type, object], object] | None = None) -> T:
     """What dictionaries, lists and texts stand for. Raises msgspec.ValidationError."""
     json_decoder(into)
     return msgspec.convert(value, into, dec_hook=decode_custom)

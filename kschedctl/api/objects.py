@@ -1186,7 +1186,7 @@ class Event(Struct, frozen=True):
                 _unset(self, field)
 
 
-_NEWER_EVENT_FIELDS: tuple[tuple[str, str, Any], ...] = (
+_NEWER_EVENT_FIELDS: tuple[tuple[str, str, object], ...] = (
     ("regarding", "involved_object", None),
     ("note", "message", ""),
     ("deprecated_source", "source", None),

@@ -91,7 +91,7 @@ class ListReader:
         except (msgspec.ValidationError, UnicodeDecodeError, OverflowError):
             self._each([bytes(item) for item in _raw_items.decode(array)])
 
-    def _typed(self, items: list[Any]) -> None:
+    def _typed(self, items: list[object]) -> None:
         """Collect decoded items: all of them, or none when it raises."""
         runs: list[tuple[str, Any]] = []
         start = self._index

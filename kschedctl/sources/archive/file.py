@@ -14,6 +14,7 @@ import msgspec
 
 from kschedctl.api.decoding import from_json
 from kschedctl.api.garbage import without_garbage_collection
+from kschedctl.api.json_values import Json
 from kschedctl.api.kube_version import KubeVersion, nearest, stands_in
 from kschedctl.cluster import FIELDS, OF_CREATION, Cluster, Gap, Provenance
 from kschedctl.errors import InputError
@@ -51,7 +52,7 @@ class Header(msgspec.Struct, frozen=True, rename="camel", omit_defaults=False):
     stays: tuple[str, ...] = ()
     kube_version: str = ""
     feature_gates: dict[str, bool] = {}
-    configuration: dict[str, Any] | None = None
+    configuration: dict[str, Json] | None = None
     admit: bool = False
     gaps: dict[str, Gap] = {}
     provenance: Provenance | None = msgspec.field(default=None, name="picture")

@@ -7,20 +7,31 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from functools import lru_cache
-from typing import Any
+from itertools import chain
 
 import yaml
-from yaml import events
+from yaml.events import (
+    AliasEvent,
+    CollectionStartEvent,
+    DocumentEndEvent,
+    DocumentStartEvent,
+    Event,
+    MappingStartEvent,
+    ScalarEvent,
+    SequenceStartEvent,
+)
 
+from kschedctl.api.json_values import Json, JsonObject
 from kschedctl.errors import InputError
 from kschedctl.sources.documents.json_documents import DEEPEST
 from kschedctl.sources.documents.place import ParsedDocument, Place
 
+Scalar = str | float | None
 MOST_ALIASED = 100_000  # values that aliases stand for, in one document
 
-LOADER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+LOADER: type[yaml.SafeLoader] = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 _WORDS = {
     "y Y yes Yes YES true True TRUE on On ON": True,
     "n N no No NO false False FALSE off Off OFF": False,
@@ -29,7 +40,9 @@ _WORDS = {
     ".inf .Inf .INF +.inf +.Inf +.INF": math.inf,
     "-.inf -.Inf -.INF": -math.inf,
 }
-_CONSTANTS: dict[str, Any] = {word: value for words, value in _WORDS.items() for word in words.split()} | {"": None}
+_CONSTANTS: Mapping[str, Scalar] = {word: value for words, value in _WORDS.items() for word in words.split()} | {
+    "": None
+}
 _RESOLVED_FIRST = frozenset("0123456789+-.yYnNtTfFoO~")
 _INT = re.compile(r"([-+]?)(?:0[xX]([0-9a-fA-F]+)|0[bB]([01]+)|0[oO]?([0-7]+)|([1-9][0-9]*|0))")
 _INTEGERS = 2.0**63
@@ -43,17 +56,16 @@ _TYPES: dict[str, type | tuple[type, ...]] = {
 }
 _MERGES = f"{_TAG}merge"
 _TEXTS = (f"{_TAG}str", f"{_TAG}timestamp", _MERGES)
-_MERGE = object()
 _PLAIN_CONTAINERS = (None, "!", f"{_TAG}map", f"{_TAG}seq")
 
 
 def parse_yaml(text: str, file: str) -> Iterator[ParsedDocument]:
     """The documents that are not empty. Raises InputError."""
     number = 0
-    stream: Any = yaml.parse(text, Loader=LOADER)
+    stream: Iterator[Event] = yaml.parse(text, Loader=LOADER)
     try:
         for event in stream:
-            if type(event) is events.DocumentStartEvent:
+            if type(event) is DocumentStartEvent:
                 number += 1
                 line = event.start_mark.line + 1  # type: ignore[union-attr]
                 value = _Builder(Place(file, number, line)).build(stream)
@@ -65,14 +77,21 @@ def parse_yaml(text: str, file: str) -> Iterator[ParsedDocument]:
         raise _hinted(error, text) from None
 
 
+class _MergeKey(str):
+    """Stands for ``<<`` where that is no key of its own."""
+
+
+_MERGE = _MergeKey("<<")
+
+
 class _Container:
     """A mapping or list while it is filled; ``size`` counts the values in it, those of aliases too."""
 
-    def __init__(self, value: dict[str, Any] | list[Any], anchor: str | None) -> None:
-        self.value: Any = value
+    def __init__(self, value: dict[str, Json] | list[Json], anchor: str | None) -> None:
+        self.value = value
         self.anchor = anchor
-        self.key: object = None
-        self.merged: list[Any] = []
+        self.key: str | None = None
+        self.merged: list[JsonObject] = []
         self.size = 1
 
 
@@ -82,27 +101,27 @@ class _Builder:
     def __init__(self, place: Place) -> None:
         self.place = place
         self.open: list[_Container] = []
-        self.anchors: dict[str, tuple[object, int]] = {}
+        self.anchors: dict[str, tuple[Json, int]] = {}
         self.aliased = 0
-        self.root: object = None
+        self.root: Json = None
 
-    def build(self, stream: Iterator[object]) -> object:
+    def build(self, stream: Iterator[Event]) -> Json:
         """The value of the document whose start was read last."""
         for event in stream:
-            kind = type(event)
-            if kind is events.ScalarEvent:
+            if type(event) is ScalarEvent:
                 self._scalar(event)
-            elif kind is events.MappingStartEvent or kind is events.SequenceStartEvent:
-                self._start(event, {} if kind is events.MappingStartEvent else [])
-            elif kind is events.AliasEvent:
+            elif type(event) is MappingStartEvent or type(event) is SequenceStartEvent:
+                self._start(event, {} if type(event) is MappingStartEvent else [])
+            elif type(event) is AliasEvent:
                 self._alias(event)
-            elif kind is events.DocumentEndEvent:
+            elif type(event) is DocumentEndEvent:
                 break
             else:
                 self._end(event)
         return self.root
 
-    def _scalar(self, event: Any) -> None:
+    def _scalar(self, event: ScalarEvent) -> None:
+        value: Json
         if event.implicit[0]:
             value = resolve(event.value)
         elif event.tag is None or event.implicit[1] or event.tag in _TEXTS:
@@ -114,7 +133,7 @@ class _Builder:
         merge = event.value == "<<" and (event.implicit[0] or event.tag == _MERGES)
         self._add(event, value, 1, merge)
 
-    def _tagged(self, event: Any) -> Any:
+    def _tagged(self, event: ScalarEvent) -> Json:
         value = resolve(event.value)
         if event.tag not in _TYPES:
             raise self._error(event, f"the tag {event.tag} means nothing to Kubernetes")
@@ -122,24 +141,25 @@ class _Builder:
             raise self._error(event, f"cannot decode {event.value[:40]!r} as a !!{event.tag.removeprefix(_TAG)}")
         return value
 
-    def _start(self, event: Any, value: dict[str, Any] | list[Any]) -> None:
+    def _start(self, event: CollectionStartEvent, value: dict[str, Json] | list[Json]) -> None:
         if event.tag not in _PLAIN_CONTAINERS:
             raise self._error(event, f"the tag {event.tag} means nothing to Kubernetes")
         if len(self.open) >= DEEPEST:
             raise self._error(event, f"nested more than {DEEPEST} levels deep")
-        self.anchors.pop(event.anchor, None)
+        if event.anchor:
+            self.anchors.pop(event.anchor, None)
         self.open.append(_Container(value, event.anchor))
 
-    def _end(self, event: object) -> None:
+    def _end(self, event: Event) -> None:
         done = self.open.pop()
-        for mapping in done.merged:
-            for key, value in mapping.items():
+        if done.merged and isinstance(done.value, dict):
+            for key, value in chain.from_iterable(mapping.items() for mapping in done.merged):
                 done.value.setdefault(key, value)
         if done.anchor:
             self.anchors[done.anchor] = done.value, done.size
         self._add(event, done.value, done.size)
 
-    def _alias(self, event: Any) -> None:
+    def _alias(self, event: AliasEvent) -> None:
         if event.anchor not in self.anchors:
             raise self._error(event, f"unknown anchor '{event.anchor}', or one that contains itself")
         value, size = self.anchors[event.anchor]
@@ -148,7 +168,7 @@ class _Builder:
             raise self._error(event, "document contains excessive aliasing")
         self._add(event, value, size)
 
-    def _add(self, event: object, value: object, size: int, merge: bool = False) -> None:
+    def _add(self, event: Event, value: Json, size: int, merge: bool = False) -> None:
         """Put a complete value where it belongs: it is the root, an item, a key or the value of a key."""
         if isinstance(value, float) and not math.isfinite(value):
             raise self._error(event, f"unsupported value: {value}")
@@ -168,7 +188,7 @@ class _Builder:
             parent.value[parent.key] = value
             parent.key = None
 
-    def _key(self, event: object, mapping: dict[str, object], value: object) -> str:
+    def _key(self, event: Event, mapping: Mapping[str, Json], value: Json) -> str:
         if not isinstance(value, str | int | float):
             raise self._error(event, f"unsupported map key of type {_type_name(value)}")
         key = key_text(value)
@@ -176,25 +196,26 @@ class _Builder:
             raise self._error(event, f"key {key[:60]!r} already set in map")
         return key
 
-    def _mappings(self, event: Any, value: Any) -> list[dict[str, Any]]:
+    def _mappings(self, event: Event, value: Json) -> list[JsonObject]:
         """What ``<<`` merges; of the mappings of a list the earlier ones win."""
-        mappings = value if isinstance(value, list) else [value]
-        if not all(isinstance(mapping, dict) for mapping in mappings):
+        values = value if isinstance(value, list) else [value]
+        mappings: list[JsonObject] = [mapping for mapping in values if isinstance(mapping, dict)]
+        if len(mappings) < len(values):
             raise self._error(event, "map merge requires map or sequence of maps as the value")
         return mappings
 
-    def _error(self, event: Any, what: str) -> InputError:
-        line = event.start_mark.line + 1
+    def _error(self, event: Event, what: str) -> InputError:
+        line = event.start_mark.line + 1  # type: ignore[union-attr]
         return InputError(what, where=f"{self.place.file}: document {self.place.document}, line {line}")
 
 
-def key_text(value: str | float) -> str:
+def key_text(value: Scalar) -> str:
     """The key of an object that a scalar stands for."""
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
 @lru_cache(maxsize=16384)
-def resolve(text: str) -> Any:
+def resolve(text: str) -> Scalar:
     """What a plain scalar means.
 
     >>> [resolve(text) for text in ("yes", "0o17", "017", "1_000", "1e3", "12:30", "2024-01-02", "1e400", "~")]

@@ -9,7 +9,16 @@ from itertools import pairwise
 from typing import Any
 
 import yaml
-from yaml import events
+from yaml.events import (
+    AliasEvent,
+    DocumentEndEvent,
+    DocumentStartEvent,
+    Event,
+    MappingStartEvent,
+    NodeEvent,
+    ScalarEvent,
+    SequenceStartEvent,
+)
 
 from kschedctl.sources.documents.yaml_documents import LOADER, key_text, resolve
 
@@ -76,20 +85,20 @@ def _spots(text: str, line: int) -> dict[int, Spot]:
     ``line``: how many there are before the text.
     """
     spots: dict[int, Spot] = {}
-    stream: Iterator[object] = iter(yaml.parse(text, Loader=LOADER))
+    stream: Iterator[Event] = iter(yaml.parse(text, Loader=LOADER))
     for event in stream:
-        if type(event) is events.DocumentStartEvent:
+        if type(event) is DocumentStartEvent:
             spots[len(spots) + 1] = _Builder(line).build(stream)
     return spots
 
 
-def _is_merge(event: object) -> bool:
-    return type(event) is events.ScalarEvent and event.value == "<<" and event.implicit[0]
+def _is_merge(event: Event) -> bool:
+    return type(event) is ScalarEvent and event.value == "<<" and bool(event.implicit[0])
 
 
-def _name(event: object) -> str:
+def _name(event: Event) -> str:
     """The key that an event stands for, empty for an alias."""
-    if type(event) is not events.ScalarEvent:
+    if type(event) is not ScalarEvent:
         return ""
     return key_text(resolve(event.value)) if event.implicit[0] else str(event.value)
 
@@ -97,13 +106,13 @@ def _name(event: object) -> str:
 class _Open:
     """A mapping or list that is read: where it began, its fields, and the key whose value comes next."""
 
-    def __init__(self, event: Any, line: int) -> None:
+    def __init__(self, event: Event, line: int) -> None:
         self.event, self.line = event, line
         self.inside: dict[Key, Spot] = {}
-        self.is_list = type(event) is events.SequenceStartEvent
-        self.key: Any = None
+        self.is_list = type(event) is SequenceStartEvent
+        self.key: Event | None = None
 
-    def add(self, event: Any, inside: Mapping[Key, Spot]) -> None:
+    def add(self, event: Event, inside: Mapping[Key, Spot]) -> None:
         """A value, at the event with which it begins."""
         if self.is_list:
             self.inside[len(self.inside)] = Spot(event.start_mark, inside, self.line)
@@ -134,17 +143,16 @@ class _Builder:
         self.anchors: dict[str, Mapping[Key, Spot]] = {}
         self.root: Spot | None = None
 
-    def build(self, stream: Iterator[Any]) -> Spot:
+    def build(self, stream: Iterator[Event]) -> Spot:
         """Of the document whose start was read last."""
         for event in stream:
-            kind = type(event)
-            if kind is events.DocumentEndEvent:
+            if type(event) is DocumentEndEvent:
                 break
-            if kind is events.MappingStartEvent or kind is events.SequenceStartEvent:
+            if type(event) is MappingStartEvent or type(event) is SequenceStartEvent:
                 self.open.append(_Open(event, self.line))
-            elif kind is events.AliasEvent:
-                self._add(event, self.anchors.get(event.anchor, {}))
-            elif kind is events.ScalarEvent:
+            elif type(event) is AliasEvent:
+                self._add(event, self.anchors.get(event.anchor or "", {}))
+            elif type(event) is ScalarEvent:
                 self._add(event, {})
             else:
                 done = self.open.pop()
@@ -152,8 +160,8 @@ class _Builder:
         assert self.root is not None
         return self.root
 
-    def _add(self, event: Any, inside: Mapping[Key, Spot]) -> None:
-        if type(event) is not events.AliasEvent and event.anchor:
+    def _add(self, event: Event, inside: Mapping[Key, Spot]) -> None:
+        if isinstance(event, NodeEvent) and type(event) is not AliasEvent and event.anchor:
             self.anchors[event.anchor] = inside
         if self.open:
             self.open[-1].add(event, inside)

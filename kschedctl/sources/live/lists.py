@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from functools import cache
 from itertools import chain
 from types import GenericAlias
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import msgspec
 from msgspec.structs import replace
@@ -34,6 +34,7 @@ from kschedctl.sources.live.http import End, RefusedError, Server, TooLargeError
 from kschedctl.sources.object_names import check_made
 from kschedctl.sources.pod_items import PodItems
 
+T = TypeVar("T")
 log = logging.getLogger(__name__)
 
 PAGE, SMALLEST_PAGE = 500, 5
@@ -78,7 +79,7 @@ class Others(tuple[Struct, ...]):
     def of(cls, objects: Iterable[Struct]) -> Others:
         return cls(sorted(objects, key=key_of))
 
-    def with_changes(self, changes: Mapping[Key, Any]) -> Others:
+    def with_changes(self, changes: Mapping[Key, object]) -> Others:
         found: dict[Key, Any] = {key_of(obj): obj for obj in self} | dict(changes)
         return Others.of(obj for obj in found.values() if obj is not None)
 
@@ -317,7 +318,7 @@ def decode_object(kind: str, body: bytes, listing: Listing, where: str) -> Struc
         return obj
 
 
-def _decoded(into: Any, body: bytes) -> Any:
+def _decoded(into: type[T], body: bytes) -> T:
     try:
         return from_json(body, into)
     except msgspec.ValidationError:

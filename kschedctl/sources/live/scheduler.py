@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import re
 from collections.abc import Iterator, Mapping
-from typing import Any, NamedTuple
+from typing import NamedTuple, TypeVar
 
 import msgspec
 
@@ -19,6 +19,7 @@ from kschedctl.sources.documents.yaml_documents import parse_yaml
 from kschedctl.sources.live.http import RefusedError, Server, segment
 from kschedctl.text.urls import shown_url
 
+T = TypeVar("T")
 log = logging.getLogger(__name__)
 
 CONFIGURATION = "KubeSchedulerConfiguration"
@@ -210,7 +211,7 @@ def _gates(text: str) -> Iterator[tuple[str, bool]]:
             yield name.strip().removeprefix("kube:"), BOOLEANS.get(value.strip(), False)
 
 
-def _get(server: Server, path: str, into: type[Any], query: Mapping[str, str] | None = None) -> Any:
+def _get(server: Server, path: str, into: type[T], query: Mapping[str, str] | None = None) -> T | None:
     """The object at the path, None where it is not or may not be seen. Raises ClusterError."""
     try:
         return server.decoded(path, query, json_decoder(into).decode)
