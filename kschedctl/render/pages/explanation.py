@@ -16,7 +16,9 @@ from kschedctl.render.page import (
     Paragraph,
     Stack,
     Style,
+    Table,
     below,
+    count,
     names,
     paragraph,
     section,
@@ -24,8 +26,8 @@ from kschedctl.render.page import (
 from kschedctl.render.pages.feasible_nodes import extenders_section, reservations_section, scores_section
 from kschedctl.render.pages.not_created import not_created_lines
 from kschedctl.render.pages.pod_group import pod_group_section
-from kschedctl.render.pages.preemption import preemption_section
-from kschedctl.render.pages.remedies import how_section, remedies_section
+from kschedctl.render.pages.preemption import preempting, preemption_section
+from kschedctl.render.pages.remedies import best_fix, how_section, remedies_section
 from kschedctl.render.pages.sections import (
     ROOMY,
     caveats,
@@ -42,6 +44,7 @@ from kschedctl.reports.explanation import (
     Explanation,
     NodeGroup,
     NodeReport,
+    PreemptionReport,
     PreFilterReport,
     Refusal,
 )
@@ -80,7 +83,12 @@ def explanation_page(report: Explanation, style: Style) -> Page:
         *caveats(report.not_replayed, report.ignored, report.extended, report.unknown),
         *searched_lines(report.searched),
         *upstream_fault_lines(report.upstream_faults),
+        *best_fix(report.remedies, style),
+        *_message(report),
         *pod_group_section(report.pod_group, style),
+        *remedies_section(report.remedies, report.impossible, style),
+        *(how_section(report.remedies, style) if style.patches else _more_remedies(report, style)),
+        *advice_section([each for each in report.advice if not _told(each, report)], report.pod),
         *_before_nodes(report),
         *_refusals(report, style),
         *extenders_section(report, style),
@@ -88,9 +96,6 @@ def explanation_page(report: Explanation, style: Style) -> Page:
         *_permit(report),
         *reservations_section(report, style),
         *preemption_section(report.preemption, style),
-        *remedies_section(report.remedies, report.impossible, style),
-        *(how_section(report.remedies, style) if style.patches else _more_remedies(report, style)),
-        *advice_section([advice for advice in report.advice if not _told(advice, report)], report.pod),
     )
 
 
@@ -103,7 +108,7 @@ def _told(advice: Advice, report: Explanation) -> bool:
 
 
 def _verdict(report: Explanation) -> Iterator[Paragraph]:
-    """The answer, with what it leans on that is not known; then kube-scheduler's own words, where they are others."""
+    """The answer, with what it leans on that is not known."""
     if report.verdict == NOT_CREATED:
         yield from _once_created(report)
         return
@@ -113,12 +118,17 @@ def _verdict(report: Explanation) -> Iterator[Paragraph]:
         yield paragraph(pod, Marked(f"{report.verdict}, {unless(of_verdict)}:", Tone.WARNING), reasons(of_verdict))
         yield paragraph(report.headline)
     else:
-        verdict = Marked(report.verdict + (":" if report.headline else ""), TONES.get(report.verdict, Tone.WARNING))
-        yield paragraph(pod, verdict, report.headline)
+        verdict = f"{report.verdict}{preempting(report.preemption)}" + (":" if report.headline else "")
+        yield paragraph(pod, Marked(verdict, TONES.get(report.verdict, Tone.WARNING)), report.headline)
     if report.stands_for:
         yield paragraph(Marked(report.stands_for, Tone.FAINT))
-    if report.verdict == "Unschedulable" and report.message not in (None, report.headline):
-        yield paragraph(Marked("kube-scheduler:", Tone.FAINT), report.message or "")
+
+
+def _message(report: Explanation) -> Page:
+    """kube-scheduler's own words, where they are others."""
+    if report.verdict != "Unschedulable" or report.message in (None, report.headline):
+        return ()
+    return (paragraph(Marked("kube-scheduler:", Tone.FAINT), report.message or ""),)
 
 
 def _once_created(report: Explanation) -> Iterator[Paragraph]:

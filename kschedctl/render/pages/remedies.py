@@ -57,6 +57,15 @@ def _verdict(report: Remedies) -> Page:
     return (*found, paragraph(Marked(report.stands_for, Tone.FAINT))) if report.stands_for else found
 
 
+def best_fix(remedies: Sequence[Remedy], style: Style) -> Page:
+    """What to type first; in the browser the fixes themselves stand there."""
+    if not remedies or style.patches:
+        return ()
+    best = remedies[0]
+    but = [Marked(f"but {best.weakens}", Tone.WARNING)] if best.weakens else []
+    return (paragraph(Marked("Best fix:", Tone.STRONG), best.summary, *but), *map(Command, best.commands))
+
+
 def remedies_section(remedies: Sequence[Remedy], impossible: Sequence[str], style: Style, title: str = TITLE) -> Page:
     """One row a remedy, the best first; then why kinds of them cannot exist."""
     found: Page = ()

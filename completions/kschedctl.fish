@@ -1,0 +1,1 @@
+../kschedctl/cli/completions/kschedctl.fish
