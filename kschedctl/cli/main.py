@@ -42,7 +42,7 @@ COMMANDS = {
     "whatif": "What would these changes of the cluster do to its pods?",
     "races": "How many pods would be given room that another one has?",
     "packing": "What free capacity can nobody use, and which nodes could the others do without?",
-    "sampling": "What does looking at a part of the nodes cost and save?",
+    "sampling": "What does sampling nodes cost, and what does it save?",
     "topology": "Which node, zone or rack takes a whole workload with it, and does spreading hold?",
     "demo": "A short tour of the embedded demo cluster.",
     "version": "The version of this program, of what it replays, and of the cluster.",

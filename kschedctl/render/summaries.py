@@ -18,7 +18,7 @@ from kschedctl.reports.explanation import Cause, Elimination, Explanation, NodeG
 from kschedctl.reports.explanations import Explanations
 from kschedctl.reports.failures import Failures
 from kschedctl.reports.pending import PendingGroup, PendingPods
-from kschedctl.reports.remedies import ChosenRemedy, Remedies, RemediesOfMany, Remedy
+from kschedctl.reports.remedies import OWNERS, ChosenRemedy, Remedies, RemediesOfMany, Remedy
 from kschedctl.reports.simulation import SimulationReport, UnplacedPods
 from kschedctl.reports.summary import ShortCause, ShortFix, ShortNodes, ShortPods, Summary
 from kschedctl.reports.unknown import reasons
@@ -28,7 +28,6 @@ MOST_BYTES, MOST_ENTRIES, LONGEST = 12_000, 8, 400
 """How long the JSON, a list and a text (in characters) may be."""
 LISTS = ("pods", "closest", "causes", "fixes", "victims", "advice", "doubts")
 """What is shortened where a summary is too long still."""
-OWNERS = {"author": "app", "operator": "platform"}
 
 
 def summary_of(document: Document, style: Style) -> Summary:
@@ -108,7 +107,7 @@ def _nodes(group: NodeGroup) -> ShortNodes:
 def _fix(remedy: Remedy, clears: int = 0) -> ShortFix:
     return ShortFix(
         summary=remedy.summary,
-        owner=OWNERS.get(remedy.by, remedy.by),
+        owner=OWNERS[remedy.by],
         but=remedy.weakens or "",
         nodes=remedy.opens[:3],
         clears=clears,

@@ -101,7 +101,7 @@ class NodeReport(Document, frozen=True):
 class NodeGroup(Document, frozen=True):
     """Nodes that are refused for the same reasons, and the node ``pools`` that they are of.
 
-    ``such_as``: two of them, the nearest to fitting first; the ``refusals`` are those of that one.
+    ``such_as``: two of them, closest to fitting first; the ``refusals`` are those of that one.
     """
 
     nodes: int
@@ -114,7 +114,7 @@ class Cause(Document, frozen=True):
     """What keeps the pod from the nodes within its reach: those that its own constraints, its volumes and its devices
     leave, and of these those that no taint or cordon keeps it from, where there are such.
 
-    ``nodes``: how many of the ``within`` nodes within reach it stands against; where none is, ``within`` is 0 and all
+    ``nodes``: how many of the ``within`` eligible nodes it stands against; where none is, ``within`` is 0 and all
     nodes count. ``nearest``: the one of them that lacks least, and the ``fact`` there, in words and as data. ``plugin``
     and ``reason`` are kube-scheduler's.
     """

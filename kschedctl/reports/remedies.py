@@ -10,6 +10,9 @@ from typing import Any
 from kschedctl.reports.document import Document
 from kschedctl.reports.unknown import UnknownKind
 
+OWNERS = {"author": "app", "operator": "platform"}
+"""Who makes a change: the team of the workload, or that of the cluster."""
+
 
 class Remedy(Document, frozen=True):
     """The smallest changes that let the pod schedule: none of them can be left out.

@@ -29,7 +29,7 @@ TAINT = Refusal("TaintToleration", "node(s) had untolerated taint(s)", "taint gp
 UNSCHEDULABLE = Explanation(
     pod="shop/web",
     verdict="Unschedulable",
-    headline="Insufficient cpu (all 3 nodes within reach, nearest n3: cpu: 2 requested, 1 free of 4)",
+    headline="Insufficient cpu (all 3 eligible nodes, closest n3: cpu: 2 requested, 1 free of 4)",
     message="0/4 nodes are available: 3 Insufficient cpu, 1 node(s) had untolerated taint(s).",
     advice=(Advice("AskForLess", "Ask for less cpu"),),
     not_replayed=("plugin Custom",),
@@ -131,7 +131,7 @@ PENDING = PendingPods(
             (
                 PendingPod("a/x", "Deployment a/web", "Insufficient cpu (all 3 nodes)", "0/3 …", "", "3d4h"),
                 PendingPod("a/y", "Deployment a/web", "Insufficient cpu (all 3 nodes)", "0/3 …", "", "2h"),
-                PendingPod("b/z", "Pod b/z", "Insufficient cpu (n1, the only node within reach)", "0/3 …", "", "5m"),
+                PendingPod("b/z", "Pod b/z", "Insufficient cpu (n1, the only eligible node)", "0/3 …", "", "5m"),
             ),
         ),
         PendingGroup(

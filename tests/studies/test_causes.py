@@ -144,7 +144,7 @@ def test_a_group_says_of_all_pods_only_what_holds_for_all() -> None:
 def test_a_pod_pinned_to_a_cordoned_node_is_told_of_that_node() -> None:
     nodes = [node("n1"), node("n2", unschedulable=True), node("n3")]
     report = explained(*nodes, pod("p", nodeSelector={HOSTNAME: "n2"}))
-    assert report.headline == "node(s) were unschedulable (n2, the only node within reach: cordoned)"
+    assert report.headline == "node(s) were unschedulable (n2, the only eligible node: cordoned)"
     assert report.advice[0] == Advice("Uncordon", "Once n2 is uncordoned the pod fits there", "n2")
 
 
@@ -202,7 +202,7 @@ def test_a_daemon_s_pod_on_a_node_that_is_full() -> None:
     terms = {"nodeSelectorTerms": [{"matchFields": [field]}]}
     affinity = {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": terms}}
     report = explained(node("n1"), node("n2", cpu="1"), node("n3"), pod("p", cpu="2", affinity=affinity))
-    assert report.headline.startswith("Insufficient cpu (n2, the only node within reach: cpu: 2 requested, 1 free of 1")
+    assert report.headline.startswith("Insufficient cpu (n2, the only eligible node: cpu: 2 requested, 1 free of 1")
     assert [(e.nodes, e.only) for e in report.eliminations] == [(1, 1), (2, 2)]
 
 

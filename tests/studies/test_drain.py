@@ -100,7 +100,9 @@ def test_pods_that_are_lost_are_a_price_and_named_first() -> None:
     bare = [pod(f"alone-{i:02}", "n1", "10m") for i in range(31)]
     report = drained([node("n1", pods="50"), node("n2", pods="50"), *bare, replica("r1", "n1")], "n1")
     shown = RENDERERS["table"](report, Style())
-    assert shown.startswith("Drained at a price: n1 – 31 pods are lost, which nobody makes again, 1 pod gets another")
+    assert shown.startswith(
+        "Drained, with disruption: n1 – 31 pods are lost, which nobody makes again, 1 pod gets another"
+    )
     assert shown.index("Lost: ") < shown.index("Moved")
     assert shown.count("d/alone-") == 25
 

@@ -13,7 +13,7 @@ from kschedctl.render.pages.explanation import changed_answer_section, explanati
 from kschedctl.render.pages.sections import extended_lines, left_out_lines, not_known_lines
 from kschedctl.render.terminal import show
 from kschedctl.reports.explanation import Explanation, NodeReport
-from kschedctl.reports.remedies import Remedies, Remedy
+from kschedctl.reports.remedies import OWNERS, Remedies, Remedy
 from kschedctl.reports.unknown import VERDICT, reasons, unless
 from kschedctl.studies.browsing.contents import changed_answer
 
@@ -155,7 +155,7 @@ def remedy_lines(remedies: Remedies, width: int) -> list[ListLine]:
 
 def _opens(remedy: Remedy) -> str:
     opens = remedy.opens[0] if len(remedy.opens) == 1 else f"{len(remedy.opens):,} nodes: {names(remedy.opens)}"
-    return f"{remedy.by}; opens {opens}"
+    return f"{OWNERS[remedy.by]}; makes schedulable on {opens}"
 
 
 def _doubts(remedies: Remedies) -> list[str]:
@@ -173,7 +173,7 @@ def remedy_page(remedy: Remedy) -> Sequence[str]:
         ("or", names(remedy.alternatives, 10)),
         ("but", remedy.weakens or ""),
         ("evicts", names(remedy.victims, 20)),
-        ("opens", names(remedy.opens, 20)),
-        ("by", remedy.by),
+        ("makes schedulable on", names(remedy.opens, 20)),
+        ("owner", OWNERS[remedy.by]),
     ]
     return [remedy.summary, *(f"{label}: {said}" for label, said in more if said), *remedy.commands]

@@ -75,7 +75,7 @@ def humps(name: str) -> list[str]:
     return _HUMP.split(name)
 
 
-SAID, FIXES = "kube-scheduler:", "Remedies, each replayed"
+SAID, FIXES = "kube-scheduler:", "Fixes, each verified by replay"
 
 
 def _arranged(document: Document, found: list[HtmlSection]) -> list[HtmlSection]:

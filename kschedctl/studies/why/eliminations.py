@@ -19,7 +19,7 @@ NAMES_TOLD = 2
 
 
 def eliminations(found: Sequence[Obstacle], cycle: Cycle) -> tuple[Elimination, ...]:
-    """The reported reasons, those against nodes within reach first, each with the node that is nearest to passing."""
+    """The reported reasons, those against eligible nodes first, each with the node that is nearest to passing."""
     stands = standing(found, len(cycle.view.nodes))
     made = [_elimination(same, stands, cycle) for same in by_reason(o for o in found if o.reported.any())]
     return tuple(e for _, e in sorted(made, key=lambda pair: (pair[0], -pair[1].nodes, pair[1].reason)))

@@ -55,19 +55,19 @@ def told(cause: Cause, nodes: int) -> str:
     """What of ``nodes`` nodes a cause is about, and the fact behind it.
 
     >>> told(Cause("", "Insufficient cpu", 9, 9, "w4", "cpu: 6 requested, 2 free of 8"), 12)
-    'all 9 nodes within reach, nearest w4: cpu: 6 requested, 2 free of 8'
+    'all 9 eligible nodes, closest w4: cpu: 6 requested, 2 free of 8'
     """
     if not cause.nearest:
         return cause.fact
     if nodes == 1:
         where = cause.nearest
     elif cause.within == cause.nodes == 1:
-        where = f"{cause.nearest}, the only node within reach"
+        where = f"{cause.nearest}, the only eligible node"
     elif cause.within:
-        of = "nodes" if cause.within == nodes else "nodes within reach"
+        of = "nodes" if cause.within == nodes else "eligible nodes"
         every = "both" if cause.nodes == 2 else f"all {cause.nodes:,}"
         some = every if cause.nodes == cause.within else f"{cause.nodes:,} of {cause.within:,}"
-        where = f"{some} {of}, nearest {cause.nearest}"
+        where = f"{some} {of}, closest {cause.nearest}"
     else:
         some = f"all {nodes:,} nodes" if cause.nodes == nodes else f"{cause.nodes:,} of {nodes:,} nodes"
         where = f"{some}, such as {cause.nearest}"
