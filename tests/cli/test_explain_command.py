@@ -42,9 +42,10 @@ def test_pod_that_does_not_fit_exits_1_with_the_cause_first_and_then_the_message
     file = write(node("small", "1"), pod("web", "2"))
     code, out, _ = run("explain", "web", "-f", file)
     assert code == 1
-    first, second = out.split("\n\n")[0].splitlines()[:2]
+    first, fix, *_ = lines = out.split("\n\n")[0].splitlines()
     assert first.startswith("default/web Unschedulable: Insufficient cpu (small: cpu: 2 requested, 1 free of 1")
-    assert second.startswith("kube-scheduler: 0/1 nodes are available: 1 Insufficient cpu.")
+    assert fix == "Best fix: Add a node like small, but with 2 of cpu"
+    assert any(line.startswith("kube-scheduler: 0/1 nodes are available: 1 Insufficient cpu.") for line in lines)
     assert "2 requested" in out
     assert "small" in out
 

@@ -24,7 +24,7 @@ def help(
         _show(known[topic])
     elif not topic:
         titles = (f"  {name:<12}  {text.partition(chr(10))[0].lstrip('# ')}" for name, text in known.items())
-        typer.echo("\n".join((root.get_help(), "", "Topics (kschedctl help TOPIC):", *titles)))
+        typer.echo("\n".join((root.get_help(), "", "Topics, each printed by help TOPIC:", *titles)))
     else:
         found = root.command.get_command(root, topic)  # type: ignore[attr-defined]
         if found is None:

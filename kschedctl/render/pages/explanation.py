@@ -16,7 +16,6 @@ from kschedctl.render.page import (
     Paragraph,
     Stack,
     Style,
-    Table,
     below,
     count,
     names,
@@ -146,7 +145,7 @@ def _more_remedies(report: Explanation, style: Style) -> Page:
     if not report.remedies:
         return ()
     commands = style.commands.get(report.pod, ())
-    return (paragraph("How each is made, and more of them:"), *map(Command, commands)) if commands else ()
+    return (paragraph("How to apply them, and more fixes:"), *map(Command, commands)) if commands else ()
 
 
 def _held_by_group(report: Explanation) -> bool:
@@ -230,7 +229,7 @@ def _refused(report: Explanation, style: Style) -> tuple[Plot, ...]:
 
 
 def eliminations_section(eliminations: tuple[Elimination, ...], style: Style, nearest: bool = True) -> Page:
-    """One row a reason; with the nearest miss plugin and miss beside it, or above and beneath it for want of room."""
+    """One row a reason; with the closest node plugin and miss beside it, or above and beneath it for want of room."""
     stack = style.narrow and nearest
     columns = [*numbers("nodes", "only this"), *([] if stack else [Column("plugin", keep=True)]), Column("reason")]
     columns += [Column("nearest miss")] if nearest and not stack else []
@@ -257,7 +256,7 @@ def _groups(groups: tuple[NodeGroup, ...], style: Style) -> Page:
     if style.width >= ROOMY:
         columns = [*numbers("nodes"), Column("pool"), Column("such as"), Column("refused by", keep=True)]
         columns += [Column("why"), Column("also refused by")]
-    title, row = "Refused nodes, the nearest to fitting first", partial(_group, style=style)
+    title, row = "Refused nodes, closest to fitting first", partial(_group, style=style)
     return table_of(groups, columns, row, style, title=title, limit=GROUPS_SHOWN, full=False, each_node=True)
 
 
@@ -293,7 +292,7 @@ def _against(refusals: Sequence[Refusal], style: Style) -> tuple[str, str, str]:
 
 
 def _nodes(report: Explanation, style: Style) -> Page:
-    """Every node: those that fit, then the refused ones, the nearest to fitting first."""
+    """Every node: those that fit, then the refused ones, closest to fitting first."""
     nodes = [node for node in report.nodes if node.refusals or node.feasible]
     columns = [Column("node", keep=True), Column("zone/pool", keep=True), Column("refused by", keep=True)]
     columns += [Column("why"), Column("also refused by")]

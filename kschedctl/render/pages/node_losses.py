@@ -67,7 +67,7 @@ def drain_page(report: Drain, style: Style) -> Page:
 
 
 def _verdict(report: Drain) -> Paragraph:
-    price = "Drained at a price:" if report.drained else "Cannot be drained:"
+    price = "Drained, with disruption:" if report.drained else "Cannot be drained:"
     if report.safe:
         word = Marked("Safe to drain:", Tone.WARNING if report.undecided else Tone.GOOD)
     elif report.interrupted and not report.blocked:

@@ -28,10 +28,10 @@ from kschedctl.render.pages.sections import (
 )
 from kschedctl.render.tables import Row, numbers, table_of
 from kschedctl.reports.columns import Column, Tone
-from kschedctl.reports.remedies import ChosenRemedy, HelplessPods, Remedies, RemediesOfMany, Remedy
+from kschedctl.reports.remedies import OWNERS, ChosenRemedy, HelplessPods, Remedies, RemediesOfMany, Remedy
 from kschedctl.reports.unknown import VERDICT, doubt, reasons, unless
 
-TITLE = "Remedies, each replayed"
+TITLE = "Fixes, each verified by replay"
 REMEDIES_SHOWN = 7
 
 
@@ -70,13 +70,13 @@ def remedies_section(remedies: Sequence[Remedy], impossible: Sequence[str], styl
     """One row a remedy, the best first; then why kinds of them cannot exist."""
     found: Page = ()
     if remedies:
-        columns = [Column("#", right=True), Column("remedy"), Column("by", keep=True), Column("opens")]
+        columns = [Column("#", right=True), Column("fix"), Column("owner", keep=True), Column("makes schedulable on")]
         if style.narrow:
             columns = columns[:2]
         numbered = [*enumerate(remedies, 1)]
         found = table_of(numbered, columns, partial(_row, style=style), style, title=title, limit=REMEDIES_SHOWN)
     if impossible:
-        what = "What cannot help" if remedies else "No remedy was found"
+        what = "What cannot help" if remedies else "No fix was found"
         found = (*found, *section(what, Bullets(tuple(impossible))))
     return found
 
@@ -89,9 +89,9 @@ def _row(numbered: tuple[int, Remedy], style: Style) -> Row:
         cells.append(Marked(f"or {names(tuple(map(_once, remedy.alternatives)))}", Tone.FAINT))
     cells += _costs(remedy)
     if style.narrow:
-        cells.append(Marked(f"{remedy.by}; opens {opens}", Tone.FAINT))
+        cells.append(Marked(f"{OWNERS[remedy.by]}; makes schedulable on {opens}", Tone.FAINT))
         return (f"{number}", Stack(tuple(cells)))
-    return (f"{number}", Stack(tuple(cells)), remedy.by, opens)
+    return (f"{number}", Stack(tuple(cells)), OWNERS[remedy.by], opens)
 
 
 def _costs(remedy: Remedy) -> Iterator[Cell]:
@@ -123,7 +123,7 @@ def many_page(report: RemediesOfMany, style: Style) -> Page:
     title = f"{report.cleared:,} of {count(report.waiting, 'waiting pod')} {report.scope} get a node{_with(report)}"
     if not report.waiting:
         return (paragraph(Marked("No pod waits", Tone.GOOD), report.scope + doubt(report.unknown)),)
-    columns = [*numbers("#"), Column("remedy"), Column("by", keep=True), *numbers("clears")]
+    columns = [*numbers("#"), Column("fix"), Column("owner", keep=True), *numbers("clears")]
     note = "chosen greedily, and simulated one after the other"
     table = table_of([*enumerate(report.chosen, 1)], columns, _chosen, limit=None, note=note)
     partly = "not all that may help was tried: there may be better ones"
@@ -152,7 +152,7 @@ def _chosen(numbered: tuple[int, ChosenRemedy]) -> Row:
     if chosen.workloads:
         cells.append(Marked(f"of {names(chosen.workloads)}", Tone.FAINT))
     cells += _costs(remedy)
-    return (f"{number}", Stack(tuple(cells)), remedy.by, f"{len(chosen.clears):,}")
+    return (f"{number}", Stack(tuple(cells)), OWNERS[remedy.by], f"{len(chosen.clears):,}")
 
 
 def _left(left: Sequence[HelplessPods], style: Style) -> Page:
