@@ -40,4 +40,4 @@ def option(*names: str) -> object:
         raise typer.BadParameter(f"'{text}' is not one of {choices}.")
 
     metavar = "|".join((*names, *(f"{choice}=…" for choice in TEMPLATES)))
-    return typer.Option("-o", "--output", metavar=metavar, parser=form, help="Form of the answer.")
+    return typer.Option("-o", "--output", metavar=metavar, parser=form, help="Output format.")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from kschedctl.errors import UsageError
 from kschedctl.render.data import to_yaml
 from kschedctl.reports.document import Document
-from kschedctl.reports.remedies import Remedies, RemediesOfMany, Remedy
+from kschedctl.reports.remedies import OWNERS, Remedies, RemediesOfMany, Remedy
 from kschedctl.text.printable import printable
 
 
@@ -22,7 +22,7 @@ def to_patch(document: Document) -> str:
 
 
 def _remedy(number: int, remedy: Remedy) -> str:
-    said = [f"{number}: {remedy.summary} ({remedy.by}; opens {', '.join(remedy.opens)})"]
+    said = [f"{number}: {remedy.summary} ({OWNERS[remedy.by]}; makes schedulable on {', '.join(remedy.opens)})"]
     said += [f"but {remedy.weakens}"] if remedy.weakens else []
     said += [f"strategic merge patch of {remedy.owner}"] if remedy.owner else []
     said += [f"run: {command}" for command in remedy.commands if not (remedy.owner_patch and _says_the_same(command))]

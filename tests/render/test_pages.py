@@ -30,7 +30,7 @@ def section(shown: str, title: str) -> list[str]:
 
 def test_the_answer_comes_first_then_the_scheduler_s_own_words() -> None:
     first, *others = text(UNSCHEDULABLE).split("\n\n")[0].split("\n")
-    assert first == f"shop/web Unschedulable: {UNSCHEDULABLE.headline}"
+    assert first == f"shop/web Unschedulable, would preempt 1 pod on n3: {UNSCHEDULABLE.headline}"
     assert others[-1] == f"kube-scheduler: {UNSCHEDULABLE.message}"
     same = replace(UNSCHEDULABLE, headline=UNSCHEDULABLE.message)
     assert text(same).count(UNSCHEDULABLE.message or "?") == 1

@@ -103,7 +103,7 @@ def _unknown(value: object, kind: str, type_name: str, path: Path) -> Iterator[U
 
 @cache
 def _homes(kind: str) -> dict[str, str]:
-    """Field -> where in an object of the kind it belongs, nearest to its root."""
+    """Field -> where in an object of the kind it belongs, closest to its root."""
     homes: dict[str, str] = {}
     level: list[tuple[str, Path]] = [(kind, ())]
     seen = {kind, "Volume"}  # whose sources have fields of any name

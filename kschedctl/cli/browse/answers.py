@@ -146,7 +146,7 @@ def remedy_lines(remedies: Remedies, width: int) -> list[ListLine]:
             lines += [ListLine(f"   {text}", WARNING, subject) for text in wrapped(f"but {remedy.weakens}", width - 3)]
         lines += [ListLine(f"   {text}", "dim", subject) for text in wrapped(_opens(remedy), width - 3, most=2)]
     if remedies.impossible:
-        lines.append(ListLine("What cannot help" if remedies.remedies else "No remedy was found", "bold"))
+        lines.append(ListLine("What cannot help" if remedies.remedies else "No fix was found", "bold"))
         lines += [ListLine(text) for why in remedies.impossible for text in wrapped(f"- {why}", width, "  ")]
     for text in _doubts(remedies):
         lines += [ListLine(line, WARNING) for line in wrapped(text, width, "  ")]

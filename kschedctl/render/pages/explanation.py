@@ -17,7 +17,6 @@ from kschedctl.render.page import (
     Stack,
     Style,
     below,
-    count,
     names,
     paragraph,
     section,
@@ -43,7 +42,6 @@ from kschedctl.reports.explanation import (
     Explanation,
     NodeGroup,
     NodeReport,
-    PreemptionReport,
     PreFilterReport,
     Refusal,
 )
@@ -231,8 +229,8 @@ def _refused(report: Explanation, style: Style) -> tuple[Plot, ...]:
 def eliminations_section(eliminations: tuple[Elimination, ...], style: Style, nearest: bool = True) -> Page:
     """One row a reason; with the closest node plugin and miss beside it, or above and beneath it for want of room."""
     stack = style.narrow and nearest
-    columns = [*numbers("nodes", "only this"), *([] if stack else [Column("plugin", keep=True)]), Column("reason")]
-    columns += [Column("nearest miss")] if nearest and not stack else []
+    columns = [*numbers("nodes", "sole blocker"), *([] if stack else [Column("plugin", keep=True)]), Column("reason")]
+    columns += [Column("closest node")] if nearest and not stack else []
     rows = [_elimination(elimination, stack)[: len(columns)] for elimination in eliminations]
     return table_of(rows, columns, as_is, limit=None, title="Why nodes are refused", full=False)
 
@@ -246,7 +244,7 @@ def _elimination(elimination: Elimination, stack: bool) -> Row:
     return (
         f"{elimination.nodes:,}",
         only,
-        Stack((reason, Marked(f"nearest: {nearest}" if nearest else "", Tone.FAINT))),
+        Stack((reason, Marked(f"closest: {nearest}" if nearest else "", Tone.FAINT))),
     )
 
 

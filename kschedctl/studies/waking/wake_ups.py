@@ -86,5 +86,5 @@ def _why(refused: Refused, plugin: str) -> Iterator[str]:
     nodes = len(cycle.view.nodes)
     for elimination in eliminations(obstacles(cycle), cycle):
         if elimination.plugin in (plugin, ""):
-            fact = f", nearest {elimination.nearest.node}: {elimination.nearest.fact}" if elimination.nearest else ""
+            fact = f", closest {elimination.nearest.node}: {elimination.nearest.fact}" if elimination.nearest else ""
             yield f"{elimination.reason} ({elimination.nodes:,} of {nodes:,} nodes{fact})"

@@ -17,7 +17,7 @@ from kschedctl.studies.why.reach import NEAR, OUT_OF_REACH, Obstacle, Standing, 
 
 
 def causes(obstacles: Sequence[Obstacle], cycle: Cycle) -> tuple[Cause, ...]:
-    """The fewest reasons that account for all nodes within reach, those that stand against most of them first.
+    """The fewest reasons that account for all eligible nodes, those that stand against most of them first.
 
     What stands against every one of them is always told. A pod that was refused before any node was looked at has
     that as its only cause; one for which no node is within reach is told why for all nodes.
