@@ -64,3 +64,57 @@ def test_a_command(copy: Path) -> None:
     assert "kschedctl greet" in run(copy, "greet", "--help")
     assert run(copy, "__complete", "gre") == "greet\tSays hello.\n:4\n"
     assert run(copy, "__complete", "greet", "--na").startswith("--name")
+
+
+RULE = '''"""Replicas that are a number of legend."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from kschedctl.lint.framework.rule import WARNING, Rule, each_workload
+from kschedctl.lint.objects.subject import Problem
+from kschedctl.lint.objects.workload import Workload
+
+
+def legendary(workload: Workload) -> Iterator[Problem]:
+    if workload.subject.document["spec"].get("replicas") == 42:
+        yield workload.subject.problem(("spec", "replicas"), "42 replicas")
+
+
+RULES = (
+    Rule(
+        "pc-legendary",
+        WARNING,
+        each_workload(legendary),
+        summary="42 replicas",
+        why="Nobody knows the question.",
+        fix="Ask",
+        source="https://example.com",
+    ),
+)
+'''
+DEPLOYMENT = """apiVersion: apps/v1
+kind: Deployment
+metadata: {name: web, namespace: shop}
+spec:
+  replicas: 42
+  selector: {matchLabels: {app: web}}
+  template:
+    metadata: {labels: {app: web}}
+    spec: {containers: [{name: web, image: web}]}
+"""
+
+
+def test_a_lint_rule(copy: Path) -> None:
+    (folder,) = re.findall(r"`(kschedctl/lint/rules/)<family>/`", recipe("A lint rule"))
+    add(copy, f"{folder}priority/legends.py", RULE)
+    (examples,) = re.findall(r"`(kschedctl/lint/examples/)` with the rule's id as name", recipe("A lint rule"))
+    good = DEPLOYMENT.replace("42", "41")
+    add(copy, f"{examples}pc-legendary.yaml", f"# bad\n{DEPLOYMENT.replace('42', '42  # <-')}# good\n{good}")
+    (copy / "web.yaml").write_text(DEPLOYMENT)
+    assert "pc-legendary" in run(copy, "lint", "explain", "pc-legendary")
+    table = run(copy, "lint", "web.yaml", "--select", "pc-legendary", "--fail-on", "error")
+    assert re.search(r"^ +5:\d+ +warning +pc-legendary +Deployment shop/web +42 replicas", table, re.MULTILINE)
+    (copy / "web.yaml").write_text(good)
+    assert "42 replicas" not in run(copy, "lint", "web.yaml", "--select", "pc-legendary")
