@@ -297,10 +297,10 @@ def kind_in_api(known: str) -> str:
     return KINDS[known].kind if known in KINDS else known
 
 
-def is_read(kind: str, version: str, error: Callable[..., InputError]) -> bool:
-    """Whether scheduling reads such objects; kinds of that name that other vendors define do not count.
+def concerns(kind: str, version: str) -> bool:
+    """Whether scheduling reads objects of the kind, be it in another version of its group; those of other vendors not.
 
-    An item of a typed list may leave its version out. Raises the ``error`` for an older version of what is read.
+    An item of a typed list may leave its version out.
     """
     api_kind = KINDS.get(kind)
     if api_kind is None:
@@ -309,10 +309,18 @@ def is_read(kind: str, version: str, error: Callable[..., InputError]) -> bool:
         return True
     if is_newer_kind(kind, version):
         return api_kind.read_for is not ReadFor.HISTORY
-    if is_foreign(version) or api_kind.read_for is not ReadFor.SCHEDULING:
+    return not is_foreign(version) and api_kind.read_for is ReadFor.SCHEDULING
+
+
+def is_read(kind: str, version: str, error: Callable[..., InputError]) -> bool:
+    """Whether scheduling reads such objects. Raises the ``error`` for an older version of what is read."""
+    if not concerns(kind, version):
         return False
+    known = KINDS[kind].versions
+    if not version or version in known or is_newer_kind(kind, version):
+        return True
     said = f"{kind} in apiVersion {version} {fate(version, kind) or 'is not known'}"
-    raise error(said, hint=f"{' or '.join(api_kind.versions)} is what kschedctl reads")
+    raise error(said, hint=f"{' or '.join(known)} is what kschedctl reads")
 
 
 def is_newer_kind(kind: str, version: str) -> bool:

@@ -13,7 +13,7 @@ from kschedctl.api import objects as api
 from kschedctl.api.decoding import from_builtins, type_name
 from kschedctl.api.defaults import DEFAULT_NAMESPACE
 from kschedctl.api.json_values import JsonObject, object_at
-from kschedctl.api.kinds import KINDS, Objects, ReadFor, is_newer_kind, is_read, kind_of, known_as
+from kschedctl.api.kinds import KINDS, Objects, ReadFor, concerns, is_newer_kind, kind_of, known_as
 from kschedctl.api.kube_version import KUBE_VERSION, KubeVersion
 from kschedctl.api.newer_versions import fault, left_out, taken
 from kschedctl.api.pod_table import PodTable
@@ -137,9 +137,10 @@ class Cluster(Objects):
         """From documents as kubectl prints them, Lists included; kinds that scheduling does not read are skipped.
 
         They are taken as all that there is; without ``assume_complete`` only Lists cover the kinds that they hold.
-        Objects in a newer version of the API than is known are taken where all their fields are, else they are a gap.
+        Objects in a newer version of the API than is known are taken where all their fields are, else they are a gap;
+        those in an older one as if they were in that which is read.
         ``kube_version``: of the scheduler that is replayed, a minor (its newest patch) or a release such as
-        ``v1.34.1-eks-…``. Raises InputError for a document in an older version or with fields of the wrong type,
+        ``v1.34.1-eks-…``. Raises InputError for fields of the wrong type,
         ConfigurationError for a version that is not replayed.
         """
         KubeVersion.supported(kube_version)
@@ -207,7 +208,7 @@ def _read(documents: Iterable[JsonObject]) -> tuple[dict[str, list[api.Struct]],
         kind, version = kind_of(document), str(document.get("apiVersion") or "")
         if _is_classic(document, kind):
             gaps |= {"ResourceClaim": NOT_REPLAYED, kind: NOT_REPLAYED}
-        elif not is_read(kind, version, partial(_error_of, document)):
+        elif not concerns(kind, version):
             continue
         elif not is_newer_kind(kind, version):
             _convert_into(found, document)
@@ -216,10 +217,6 @@ def _read(documents: Iterable[JsonObject]) -> tuple[dict[str, list[api.Struct]],
         else:
             warnings[taken(kind, version)] = None
     return found, gaps, warnings
-
-
-def _error_of(document: JsonObject, what: str, hint: str) -> InputError:
-    return InputError(what, where=describe(document), hint=hint)
 
 
 def _convert_into(found: dict[str, list[api.Struct]], document: JsonObject) -> None:
