@@ -63,7 +63,8 @@ def best_fix(remedies: Sequence[Remedy], style: Style) -> Page:
         return ()
     best = remedies[0]
     but = [Marked(f"but {best.weakens}", Tone.WARNING)] if best.weakens else []
-    return (paragraph(Marked("Best fix:", Tone.STRONG), best.summary, *but), *map(Command, best.commands))
+    commands = best.commands if all(len(command) < style.width - 1 for command in best.commands) else ()
+    return (paragraph(Marked("Best fix:", Tone.STRONG), best.summary, *but), *map(Command, commands))
 
 
 def remedies_section(remedies: Sequence[Remedy], impossible: Sequence[str], style: Style, title: str = TITLE) -> Page:
