@@ -16,7 +16,7 @@ from importlib import import_module
 from typing import Annotated, Any
 
 import typer
-from typer.core import TyperGroup
+from typer.core import TyperCommand, TyperGroup
 
 import kschedctl
 from kschedctl.cli import streams
@@ -26,36 +26,44 @@ from kschedctl.text.urls import without_user
 
 COMMANDS = {
     "explain": "Why is this pod Pending? Or: why are these?",
-    "remedies": "Which smallest changes would let this pod schedule?",
-    "wakes": "What makes the scheduler try a refused pod again?",
-    "lint": "What in manifests, or in a cluster, makes scheduling go wrong?",
-    "audit": "Is the scheduler healthy, and is the cluster scheduled soundly?",
-    "priorities": "Who is above whom, who starves, and who would have to go first?",
+    "remedies": "Which changes would let this pod schedule?",
+    "wakes": "What makes the scheduler retry a refused pod?",
+    "lint": "What in manifests, or in a cluster, breaks scheduling?",
+    "audit": "Is the scheduler healthy, and is the cluster scheduled well?",
+    "priorities": "Who outranks whom, who starves, and who would be evicted first?",
     "latency": "How long does kube-scheduler take, and what holds it up?",
-    "browse": "Look at pending pods, nodes and remedies in the terminal.",
-    "snapshot": "Save what scheduling reads of a cluster to a file; show such files, compare them.",
-    "config": "Is this KubeSchedulerConfiguration sound, and what does it do?",
+    "browse": "Explore pending pods, nodes and fixes in the terminal.",
+    "snapshot": "Save what scheduling reads of a cluster to a file; show and compare such files.",
+    "config": "Is this KubeSchedulerConfiguration valid, and what does it do?",
     "simulate": "Where would the pods of these manifests go?",
     "capacity": "How many more of these pods fit, and what stops the next one?",
-    "drain": "Where would the pods of these nodes go, and what keeps them from being drained?",
-    "failures": "What would not fit any more if a node, a zone or a pool were lost?",
-    "whatif": "What would these changes of the cluster do to its pods?",
-    "races": "How many pods would be given room that another one has?",
-    "packing": "What free capacity can nobody use, and which nodes could the others do without?",
+    "drain": "Where would the pods of these nodes go, and what blocks the drain?",
+    "failures": "What would no longer fit if a node, a zone or a pool were lost?",
+    "whatif": "What would these changes to the cluster do to its pods?",
+    "races": "How many pods would be double-booked?",
+    "packing": "Which free capacity is stranded, and which nodes could go?",
     "sampling": "What does sampling nodes cost, and what does it save?",
-    "topology": "Which node, zone or rack takes a whole workload with it, and does spreading hold?",
+    "topology": "What does losing a node, zone or rack cost each workload, and does spreading hold?",
     "demo": "A short tour of the embedded demo cluster.",
-    "version": "The version of this program, of what it replays, and of the cluster.",
-    "versions": "What differs between the versions of kube-scheduler, or between two of them?",
+    "version": "Print the versions of kschedctl, of what it replays, and of the cluster.",
+    "versions": "What differs between versions of kube-scheduler?",
     "schema": "Print the JSON Schema of a document.",
     "completion": "Print the completion script of a shell.",
-    "help": "The help of a command, or about a topic: plugins.",
+    "help": "Help on a command, or on a topic such as rights or ci.",
 }
 """Command -> its line in the help.
 
 It is the function of its name in the module of its name in this package, or a dict of functions by sub-command; the
 EXAMPLES of the module are command lines for its help, or a dict of such.
 """
+
+GROUPS = {
+    "Ask": ("explain", "remedies", "wakes", "browse"),
+    "What if": ("simulate", "capacity", "drain", "failures", "whatif"),
+    "Check": ("lint", "audit", "config", "priorities", "latency", "packing", "topology", "races", "sampling"),
+    "Cluster": ("snapshot", "version", "versions"),
+}
+"""How the help lists them; the others come last."""
 
 EXAMPLES = (
     "kschedctl explain shop/web-6d4cf56db6-h8s2k",
@@ -143,8 +151,26 @@ class Commands(TyperGroup):
         return load(cmd_name) if cmd_name in COMMANDS else None
 
     def format_commands(self, ctx: Any, formatter: Any) -> None:
-        with formatter.section("Commands"):
-            formatter.write_dl(list(COMMANDS.items()))
+        grouped = {name for names in GROUPS.values() for name in names}
+        for title, names in {**GROUPS, "Other": tuple(name for name in COMMANDS if name not in grouped)}.items():
+            with formatter.section(title):
+                formatter.write_dl([(name, COMMANDS[name]) for name in names], col_max=10)
+
+
+class GroupedOptions(TyperCommand):
+    """A command whose help has its options by group."""
+
+    context_class = HelpContext
+
+    def format_options(self, ctx: Any, formatter: Any) -> None:
+        panels: dict[str, list[tuple[str, str]]] = {}
+        for parameter in self.get_params(ctx):
+            panel = "Arguments" if parameter.param_type_name == "argument" else ""
+            if record := parameter.get_help_record(ctx):
+                panels.setdefault(panel or getattr(parameter, "rich_help_panel", None) or "Options", []).append(record)
+        for title, records in panels.items():
+            with formatter.section(title):
+                formatter.write_dl(records)
 
 
 def load(name: str) -> object:
@@ -154,9 +180,9 @@ def load(name: str) -> object:
     if isinstance(functions, dict):
         made.callback(help=COMMANDS[name], epilog=_epilog(examples[""], codes))(lambda: None)
         for command, function in functions.items():
-            made.command(command, epilog=_epilog(examples[command], codes))(function)
+            made.command(command, cls=GroupedOptions, epilog=_epilog(examples[command], codes))(function)
     else:
-        made.command(name, epilog=_epilog(examples, codes))(functions)
+        made.command(name, cls=GroupedOptions, epilog=_epilog(examples, codes))(functions)
     command = typer.main.get_command(made)
     for shown in (command, *getattr(command, "commands", {}).values()):
         shown.context_class = HelpContext

@@ -14,7 +14,7 @@ from collections.abc import Callable
 from dataclasses import MISSING, dataclass, field, fields, is_dataclass, replace
 from enum import StrEnum
 from functools import wraps
-from typing import Annotated, Any, TypeVar, cast, get_type_hints
+from typing import Annotated, Any, TypeVar, cast, get_args, get_type_hints
 
 import typer
 
@@ -312,10 +312,31 @@ def _options_of(group: type) -> list[inspect.Parameter]:
     made = []
     for f in fields(group):
         default = f.default if f.default_factory is MISSING else f.default_factory()
+        for option_info in get_args(hints[f.name])[1:]:
+            option_info.rich_help_panel = option_info.rich_help_panel or PANELS.get(_definer(group, f.name))
         made.append(
             inspect.Parameter(f.name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=hints[f.name])
         )
     return made
+
+
+PANELS = {
+    "Source": "Cluster and scheduler",
+    "Scope": "Pods",
+    "Output": "Output",
+    "Drawing": "Output",
+    "View": "Output",
+    "Extending": "Extenders",
+    "Sampled": "Replay",
+    "RunOptions": "Replay",
+    "Supposed": "As if",
+}
+"""The class of options -> their heading in a help."""
+
+
+def _definer(group: type, name: str) -> str:
+    """The name of the class that first has the field: those that derive from it have other choices at most."""
+    return next(each.__name__ for each in reversed(group.__mro__) if name in vars(each).get("__annotations__", {}))
 
 
 def feature_gates(given: list[str]) -> dict[str, bool]:

@@ -17,7 +17,7 @@ from conftest import Run, Write, node, pod
 
 import kschedctl
 from kschedctl import demo
-from kschedctl.cli.main import COMMANDS
+from kschedctl.cli.main import COMMANDS, GROUPS
 from kschedctl.cli.program import program
 
 HEAVY = ("numpy", "yaml", "rich", "kschedctl.scheduler", "kschedctl.sources")
@@ -140,3 +140,23 @@ def test_wide_output_in_a_pipe_keeps_each_node_in_one_line(run: Run, write: Writ
     file = write(node("n1", "1", taints=[{"key": "k" * 200, "effect": "NoSchedule"}]), pod("web", "2"))
     lines = run("explain", "web", "-f", file, "-o", "wide").out.splitlines()
     assert any("n1 " in line and "k" * 200 in line and "NodeResourcesFit" in line for line in lines)
+
+
+def test_every_command_stands_in_one_group(run: Run) -> None:
+    grouped = [name for names in GROUPS.values() for name in names]
+    assert len(grouped) == len(set(grouped))
+    assert set(grouped) < set(COMMANDS)
+    shown = re.findall(r"^  ([a-z]+)  ", run("--help").out, re.MULTILINE)
+    assert sorted(shown) == sorted(COMMANDS)
+
+
+def test_options_stand_under_what_they_are_about(run: Run) -> None:
+    text = run("explain", "--help").out
+    sections = re.findall(r"^([A-Z][a-z ]+):\n((?:  .*\n)+)", text, re.MULTILINE)
+    assert [title for title, _ in sections][:4] == ["Arguments", "Options", "Cluster and scheduler", "Pods"]
+    under = dict(sections)
+    assert "--kubeconfig" in under["Cluster and scheduler"]
+    assert "--output" in under["Output"]
+    assert "--plot" in under["Output"]
+    assert "--call-extenders" in under["Extenders"]
+    assert "--namespace" in under["Pods"]

@@ -119,5 +119,5 @@ def test_all_that_is_promised_is_there() -> None:
 
 def test_help_of_commands_and_of_nothing(run: Run) -> None:
     assert run("help", "explain").out.startswith("Usage: kschedctl explain")
-    assert "Commands:" in run("help").out
+    assert "Ask:" in run("help").out
     assert run("help", "nonsense").err.startswith('error: no command or topic "nonsense"')
