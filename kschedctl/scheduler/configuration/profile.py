@@ -7,7 +7,7 @@ Upstream: pkg/scheduler/apis/config/v1/default_plugins.go (merging) and pkg/sche
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Annotated, Any
+from typing import Annotated
 
 import msgspec
 
@@ -104,7 +104,7 @@ class Profile(Struct, frozen=True):
     plugins: Mapping[str, tuple[str, ...]]
     weights: Mapping[str, int]
     placement_weights: Mapping[str, int]
-    args: Mapping[str, Any]
+    args: Mapping[str, object]
     origins: Mapping[str, Mapping[str, str]]
     percentage_of_nodes_to_score: int | None = None
     foreign: tuple[str, ...] = ()

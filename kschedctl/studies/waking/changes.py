@@ -121,7 +121,7 @@ def _known(document: JsonObject, view: Fork) -> JsonObject | None:
         return None
     wanted: Any = convert(document)
     wanted = wanted if kind in CLUSTER_SCOPED else namespaced(wanted)
-    found: Any = next(
+    found: object = next(
         (each for each in getattr(view.cluster, FIELDS[kind]) if object_key(each) == object_key(wanted)), None
     )
     named = {name: document[name] for name in ("kind", "apiVersion") if name in document}

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from kschedctl.api.objects import DeviceRequestAllocationResult, ResourceClaim
 from kschedctl.api.quantity import Quantity, parse
@@ -63,7 +63,7 @@ class PoolUse:
     id: PoolId
     holders: dict[DeviceId, tuple[tuple[str, Holding], ...]] = field(default_factory=dict)
     marks: dict[DeviceId, int] = field(default_factory=dict)
-    kept: dict[Any, Any] = field(default_factory=dict)
+    kept: dict[object, object] = field(default_factory=dict)
 
 
 class Claims:
