@@ -12,8 +12,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kschedctl.cluster import Cluster
-from kschedctl.scheduler.queue_run.pod_groups import QueuedPodGroups
-from kschedctl.scheduler.queue_run.queue_run import CycleRecord, QueueReplay
+from kschedctl.scheduler.queueing.closed_loop import bring_back, timed_out
+from kschedctl.scheduler.queueing.pod_groups import QueuedPodGroups
+from kschedctl.scheduler.queueing.scheduling_loop import CycleRecord, SchedulingLoop
 from kschedctl.scheduler.scheduler import Scheduler
 from kschedctl.scheduler.simulation.queued_pods import QueuedPods
 from kschedctl.scheduler.simulation.simulation import Simulation
@@ -134,14 +135,14 @@ def simulated(scheduler: Scheduler) -> dict[str, str]:
 
 
 def queued(scheduler: Scheduler) -> dict[str, str]:
-    loop = QueueReplay(scheduler, QueuedPodGroups(scheduler))
+    loop = SchedulingLoop(scheduler, QueuedPodGroups(scheduler))
     loop.fill()
     for record in cycles(loop):
-        loop.bring_back(record)
+        bring_back(loop, record)
     return placements(loop.view)
 
 
-def cycles(loop: QueueReplay) -> Iterator[CycleRecord]:
+def cycles(loop: SchedulingLoop) -> Iterator[CycleRecord]:
     """Until none is left to try but groups that were all tried in vain; when nobody can be, backoffs and waits end."""
     in_vain = 0
     while True:
@@ -153,7 +154,7 @@ def cycles(loop: QueueReplay) -> Iterator[CycleRecord]:
         elif (end := loop.queue.backoff.next_completion()) is not None and end <= (loop.waiting.first_end() or end):
             loop.queue.clock.time = max(loop.queue.clock.time, end)
             loop.queue.flush_backoff()
-        elif record := loop.waited_in_vain():
+        elif record := timed_out(loop):
             yield record
         else:
             return
@@ -163,7 +164,7 @@ def backoffs_alone(time_passes: Any) -> Any:
     """Nobody waits for five minutes."""
 
     def passes(self: QueuedPods) -> bool:
-        return self.queue.backoff.next_completion() is not None and time_passes(self)
+        return self._queue.backoff.next_completion() is not None and time_passes(self)
 
     return passes
 

@@ -10,15 +10,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
-from kschedctl.api.arrays import Position
+from kschedctl.api.arrays import Position, Row
 from kschedctl.api.gangs import GangKey
 from kschedctl.api.times import go_seconds
 from kschedctl.scheduler.engine.permit import TIMED_OUT, PermitOutcome, run_permit
 from kschedctl.scheduler.engine.pod_groups.gangs import gang_plugin
 from kschedctl.scheduler.engine.queued_pod import NANOSECONDS, Clock, QueuedPod
 from kschedctl.scheduler.framework import Code, Status
-from kschedctl.scheduler.queueing.pods_on_nodes import Choice
-from kschedctl.scheduler.queueing.scheduling_queue import UnschedulablePods
 from kschedctl.scheduler.scheduler import Framework
 from kschedctl.snapshot.fork import Fork
 from kschedctl.snapshot.pod_info import PodInfo
@@ -28,8 +26,7 @@ PREEMPTED = PermitOutcome(Status(Code.ERROR, ("waiting on permit for pod: preemp
 
 @dataclass
 class PermitWait:
-    """A pod on the node of ``choice``; ``pending``: the plugins that have not allowed it yet, and how many seconds each
-    waits.
+    """A pod on its row; ``pending``: the plugins that have not allowed it yet, and how many seconds each waits.
 
     ``since``: when it began to wait, in nanoseconds.
     """
@@ -37,7 +34,7 @@ class PermitWait:
     pod: QueuedPod
     framework: Framework
     info: PodInfo
-    choice: Choice
+    row: Row
     pending: dict[str, int]
     since: int
 
@@ -79,8 +76,7 @@ class PermitWaits:
         for position, waiting in list(self.pods.items()):
             if gang is not None and waiting.gang != gang:
                 continue
-            row, pending = waiting.choice.row, frozenset(waiting.pending)
-            outcome = run_permit(waiting.framework, waiting.info, self._view, row, pending)
+            outcome = run_permit(waiting.framework, waiting.info, self._view, waiting.row, frozenset(waiting.pending))
             waiting.pending = {plugin: waiting.pending[plugin] for plugin in outcome.waiting}
             if outcome.status.code is not Code.WAIT:
                 yield self.pods.pop(position), outcome
@@ -115,12 +111,11 @@ class PermitWaits:
         self._parked += [permit_wait.pod for permit_wait in parked]
         return parked
 
-    def unpark(self, unschedulable: UnschedulablePods) -> None:
-        """Some pod was bound or evicted, of which those hear again that had left for as long as nothing happens."""
+    def progress(self) -> list[QueuedPod]:
+        """Some pod was bound or evicted: those that had left for that long, which are put back."""
         parked, self._parked = self._parked, []
         self._in_vain.clear()
-        for pod in parked:
-            unschedulable.add(pod)
+        return parked
 
     def preempted(self, victims: Iterable[Position]) -> dict[Position, PermitWait]:
         """Those of the victims that wait, all of which are told before the first leaves.

@@ -14,7 +14,6 @@ from kschedctl.api.ownership import owner_of
 from kschedctl.api.resource_names import PODS
 from kschedctl.reports.simulation import EvictedPod, Headroom, PodCount, RetriedPods, UnplacedPods
 from kschedctl.scheduler.engine.permit import SOMEBODY_WAITS, run_permit
-from kschedctl.scheduler.engine.rejectors import NONE
 from kschedctl.scheduler.framework import SUCCESS, Code, PermitPlugin, offers
 from kschedctl.scheduler.queueing.scheduling_queue import BACKOFF
 from kschedctl.scheduler.queueing.scheduling_queue import UNSCHEDULABLE as UNSCHEDULABLE_PODS
@@ -131,8 +130,8 @@ def _waiting(simulation: Simulation, outcome: Outcome) -> WaitingPlace:
         return WaitingPlace(BACKOFF)
     if outcome.verdict != UNSCHEDULABLE:
         return NOWHERE
-    if refused := simulation.failures.said.get(outcome.position):
-        return WaitingPlace(UNSCHEDULABLE_PODS, tuple(sorted((refused.rejectors or NONE).all)))
+    if outcome.position in simulation.failures.left_for:
+        return WaitingPlace(UNSCHEDULABLE_PODS, (simulation.failures.left_for[outcome.position].plugin,))
     if simulation.gangs.together([outcome.position]):
         return WaitingPlace(BACKOFF)
     rejectors = simulation.rejectors(outcome.position).all

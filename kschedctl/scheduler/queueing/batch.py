@@ -1,0 +1,46 @@
+"""Opportunistic batching: of pods alike that fill a node each, the next goes where the one before found second best.
+
+Upstream: pkg/scheduler/framework/runtime/batch.go (v1.36), whose results grow old after half a second; here time stands
+still.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from dataclasses import dataclass
+
+from kschedctl.api.arrays import Row
+from kschedctl.scheduler.engine.cycle import Cycle
+
+
+@dataclass
+class OpportunisticBatch:
+    """What one profile keeps of the pods that it placed: the nodes that are left, best first, for pods of a signature.
+
+    ``last_cycle``, ``last_row``: when a pod was placed last, and where.
+    """
+
+    signature: bytes | None = None
+    left: deque[Row] | None = None
+    last_cycle: int = -1
+    last_row: Row | None = None
+
+    def hint(self, signature: bytes | None, cycle: Cycle, number: int) -> Row | None:
+        """The node to try first for a pod, in the cycle of this number; ``cycle`` is what its Filter plugins say."""
+        if not self.left or number != self.last_cycle + 1 or signature is None or signature != self.signature:
+            return None
+        if self.last_row is None or not _full(cycle, self.last_row):
+            return None
+        return self.left.popleft()
+
+    def store(self, signature: bytes | None, number: int, hinted: Row | None, chosen: Row, left: deque[Row]) -> None:
+        """A pod was placed on ``chosen``; ``left``: the other nodes that fit, best first."""
+        self.last_cycle, self.last_row = number, chosen
+        if hinted == chosen:
+            return
+        self.signature, self.left = (signature, left) if signature is not None and left else (None, None)
+
+
+def _full(cycle: Cycle, row: Row) -> bool:
+    """Whether the node is refused, nominated pods aside."""
+    return any(verdict.refused[row] for verdict in cycle.filter.verdicts.values())
