@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 from random import Random
 from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from kschedctl.cluster import Cluster
-from kschedctl.scheduler.queueing.closed_loop import bring_back, timed_out
+from kschedctl.scheduler.queueing.closed_loop import bring_back, closed_loop, timed_out
 from kschedctl.scheduler.queueing.pod_groups import QueuedPodGroups
 from kschedctl.scheduler.queueing.scheduling_loop import CycleRecord, SchedulingLoop
+from kschedctl.scheduler.queueing.waiting_pods import MOST_ROUNDS, PREEMPTION_LOOP
 from kschedctl.scheduler.scheduler import Scheduler
 from kschedctl.scheduler.simulation.queued_pods import QueuedPods
 from kschedctl.scheduler.simulation.simulation import Simulation
@@ -22,6 +24,8 @@ from kschedctl.snapshot.fork import Fork
 
 Json = dict[str, Any]
 GANGS = {"GenericWorkload": True, "GangScheduling": True}
+GOING_ROUND = 5346
+"""Of this seed pods of a gang that wait for each other are preempted by one of them again and again."""
 WHOLE_GANGS = {**GANGS, "WorkloadAwarePreemption": True}
 
 
@@ -187,10 +191,37 @@ def test_pods_are_placed_alike(version: str, seed: int) -> None:
 @pytest.mark.parametrize("version", ["1.31", "1.33", "1.36"])
 @settings(max_examples=40, deadline=None)
 @given(seed=st.integers(0, 2**32 - 1))
+@example(seed=GOING_ROUND)
 def test_coscheduled_pods_are_placed_alike(version: str, seed: int) -> None:
+    compare(of_coscheduling(seed, version))
+
+
+def of_coscheduling(seed: int, version: str) -> Cluster:
     random = Random(seed)
     found, config = coscheduled(random), coscheduling(random)
-    compare(Cluster.from_objects(found, config=config, other_builds=True, kube_version=version))
+    return Cluster.from_objects(found, config=config, other_builds=True, kube_version=version)
+
+
+def test_a_gang_that_goes_round_is_not_tried_without_end() -> None:
+    """Each sibling that waits has g1-0 tried, which fits nowhere while it is there, preempts it, and still does not."""
+    scheduler = Scheduler(of_coscheduling(GOING_ROUND, "1.36"))
+    simulation = Simulation(scheduler)
+    simulation.placements.random = First()
+    outcomes = simulation.run(np.flatnonzero(simulation.view.node < 0).tolist())
+    messages = {simulation.view.pods.objects[outcome.position].metadata.name: outcome.message for outcome in outcomes}
+    assert {name for name, message in messages.items() if message == PREEMPTION_LOOP.message} == {
+        "g1-0",
+        "g1-1",
+        "g1-2",
+        "g1-3",
+    }
+    loop = SchedulingLoop(scheduler, QueuedPodGroups(scheduler))
+    loop.fill()
+    records = list(closed_loop(loop))
+    failures = Counter(failed.message for record in records for failed in record.failed.values())
+    assert failures[PREEMPTION_LOOP.message] == 4
+    popped = Counter(loop.object(record.popped).metadata.name for record in records if record.victims)
+    assert popped["g1-0"] == 3 + MOST_ROUNDS
 
 
 def compare(cluster: Cluster) -> None:

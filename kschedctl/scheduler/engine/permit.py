@@ -33,8 +33,9 @@ class PermitOutcome(NamedTuple):
 
     @property
     def message(self) -> str:
-        """What is said of a pod that is refused on its node, the only one that counts then."""
-        return histogram(1, Counter(self.status.reasons))
+        """What is said of a pod that is refused on its node, the only one that counts then, or failed there."""
+        reasons = self.status.reasons
+        return histogram(1, Counter(reasons)) if self.status.rejected else ", ".join(reasons)
 
 
 def run_permit(

@@ -11,9 +11,10 @@ from msgspec.structs import replace
 
 from kschedctl.api.arrays import NO_ROW, Position
 from kschedctl.api.objects import Pod
+from kschedctl.scheduler.framework import Code
 from kschedctl.scheduler.framework.events import POD, ChangedObject
-from kschedctl.scheduler.queueing.scheduling_loop import CycleRecord, SchedulingLoop
-from kschedctl.scheduler.queueing.waiting_pods import PREEMPTED
+from kschedctl.scheduler.queueing.scheduling_loop import CycleRecord, Failed, SchedulingLoop
+from kschedctl.scheduler.queueing.waiting_pods import PREEMPTED, PREEMPTION_LOOP
 
 
 def closed_loop(loop: SchedulingLoop) -> Iterator[CycleRecord]:
@@ -49,7 +50,7 @@ def timed_out(loop: SchedulingLoop) -> CycleRecord | None:
 
 def bring_back(loop: SchedulingLoop, record: CycleRecord) -> None:
     """Let the scheduler see what the cycle did. Budgets stay as they are, as nobody counts the pods again."""
-    waited = loop.waiting.preempted(record.victims)
+    waited = loop.waiting.preempted(record.victims, record.popped)
     gone = [victim for victim in record.victims if victim not in waited and loop.view.node[victim] != NO_ROW]
     if record.bound or gone:
         loop.unpark()
@@ -69,6 +70,8 @@ def bring_back(loop: SchedulingLoop, record: CycleRecord) -> None:
         elif position in gone:  # others left in the cycle itself, with their gang
             loop.simulation.take_down([position])
             _changed(loop, position, None)
+    for position in loop.waiting.stop_rounds(loop.queue, lambda waiting, why: loop.settle(waiting, why, record)):
+        record.failed[position] = Failed(Code.ERROR, PREEMPTION_LOOP.message, nominated=None)
 
 
 def _by_name(loop: SchedulingLoop, positions: Iterable[Position]) -> list[Position]:

@@ -75,10 +75,9 @@ class CycleRecord:
 
 
 def _not_permitted(outcome: PermitOutcome) -> Failed:
-    status = outcome.status
-    if status.rejected:
-        return Failed(status.code, outcome.message, Rejectors(frozenset({outcome.plugin})))
-    return Failed(Code.ERROR, ", ".join(status.reasons))
+    if outcome.status.rejected:
+        return Failed(outcome.status.code, outcome.message, Rejectors(frozenset({outcome.plugin})))
+    return Failed(Code.ERROR, outcome.message)
 
 
 class PodGroups(Protocol):
@@ -268,8 +267,7 @@ class SchedulingLoop:
 
     def unpark(self) -> None:
         """Those that waited in vain while nothing happened hear of what does again."""
-        for pod in self.waiting.progress():
-            self.queue.unschedulable.add(pod)
+        self.waiting.progress(self.queue)
 
     def _nominated(self, outcome: PostFilterOutcome) -> Row | None:
         """The row that PostFilter nominated; NO_ROW when it took back what was promised, None when it left it."""

@@ -184,9 +184,13 @@ class SchedulingQueue:
             self.unschedulable.add(pod)
         self.done(pod.position)
 
-    def delete(self, position: Position) -> None:
-        """A pod that is gone, or bound."""
-        _ = self.active.delete(position) or self.backoff.delete(position) or self.unschedulable.delete(position)
+    def delete(self, position: Position) -> QueuedPod | None:
+        """A pod that is gone, bound, or kept out for a while; None where it was in no queue."""
+        return self.active.delete(position) or self.backoff.delete(position) or self.unschedulable.delete(position)
+
+    def restore(self, pod: QueuedPod) -> None:
+        """A pod that was kept out is back where it would have been."""
+        self._requeue(pod, SKIP if pod.rejectors.all else AFTER_BACKOFF)
 
     # -- what happens --------------------------------------------------------------------------------------------
 

@@ -7,7 +7,8 @@ that asked it to wait are asked anew after each cycle.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 
 from kschedctl.api.arrays import Position, Row
@@ -17,11 +18,18 @@ from kschedctl.scheduler.engine.permit import TIMED_OUT, PermitOutcome, run_perm
 from kschedctl.scheduler.engine.pod_groups.gangs import gang_plugin
 from kschedctl.scheduler.engine.queued_pod import NANOSECONDS, Clock, QueuedPod
 from kschedctl.scheduler.framework import Code, Status
+from kschedctl.scheduler.queueing.scheduling_queue import SchedulingQueue
 from kschedctl.scheduler.scheduler import Framework
 from kschedctl.snapshot.fork import Fork
 from kschedctl.snapshot.pod_info import PodInfo
 
 PREEMPTED = PermitOutcome(Status(Code.ERROR, ("waiting on permit for pod: preempted",)))
+MOST_ROUNDS = 10
+"""So often a pod preempts pods of a gang that wait, while none is bound or evicted; then the gang goes round."""
+_LOOPS = (
+    "preemption loop: pods of the gang that wait on Permit are preempted and retried until another is bound or evicted"
+)
+PREEMPTION_LOOP = PermitOutcome(Status(Code.ERROR, (_LOOPS,)))
 
 
 @dataclass
@@ -59,13 +67,17 @@ class PermitWaits:
 
     Who waited in vain leaves, and may come back and wait again; but once only, until some pod is bound or evicted, as
     it would go on for ever else. Who would do so again stays where it is; pods of a gang leave, too, when nobody else
-    can be tried, and are not tried for as long.
+    can be tried, and are not tried for as long. Nor are those of a gang that goes round, as kube-scheduler's would:
+    somebody, mostly one of them, preempts those that wait again and again. ``going_round`` are these pods.
     """
 
     def __init__(self, view: Fork) -> None:
         self._view = view
         self._in_vain: set[Position] = set()
-        self._parked: list[QueuedPod] = []
+        self._parked: dict[Position, QueuedPod] = {}
+        self._rounds: Counter[tuple[Position, GangKey]] = Counter()
+        """How often a pod preempted pods of a gang that waited."""
+        self.going_round: set[Position] = set()
         self.pods: dict[Position, PermitWait] = {}
 
     def ask(self, gang: GangKey | None = None) -> Iterator[tuple[PermitWait, PermitOutcome]]:
@@ -104,22 +116,42 @@ class PermitWaits:
     def _leaving(self) -> list[tuple[Position, PermitWait]]:
         return [(position, waiting) for position, waiting in self.pods.items() if position not in self._in_vain]
 
-    def park(self) -> list[PermitWait]:
-        """All pods of gangs, as nobody else can be tried. They are not tried either, until something happens."""
-        chosen = [position for position, waiting in self.pods.items() if waiting.gang is not None]
+    def park(self, gang: GangKey | None = None) -> list[PermitWait]:
+        """All pods of gangs, as nobody else can be tried. They are not tried either, until something happens.
+
+        ``gang``: only its pods.
+        """
+        chosen = [p for p, waiting in self.pods.items() if waiting.gang is not None and gang in (None, waiting.gang)]
         parked = [self.pods.pop(position) for position in chosen]
-        self._parked += [permit_wait.pod for permit_wait in parked]
+        self._parked.update((permit_wait.pod.position, permit_wait.pod) for permit_wait in parked)
         return parked
 
-    def progress(self) -> list[QueuedPod]:
-        """Some pod was bound or evicted: those that had left for that long, which are put back."""
-        parked, self._parked = self._parked, []
+    def progress(self, queue: SchedulingQueue) -> None:
+        """Some pod was bound or evicted: those that had left for that long are put back."""
+        parked, self._parked = self._parked, {}
         self._in_vain.clear()
-        return parked
+        self._rounds.clear()
+        self.going_round.clear()
+        for pod in parked.values():
+            queue.restore(pod)
 
-    def preempted(self, victims: Iterable[Position]) -> dict[Position, PermitWait]:
+    def preempted(self, victims: Iterable[Position], by: Position) -> dict[Position, PermitWait]:
         """Those of the victims that wait, all of which are told before the first leaves.
 
         They leave as PREEMPTED, and are tried again, rather than deleted.
         """
-        return {position: self.pods.pop(position) for position in victims if position in self.pods}
+        waiting = {position: self.pods.pop(position) for position in victims if position in self.pods}
+        self._rounds.update({(by, each.gang) for each in waiting.values() if each.gang})
+        return waiting
+
+    def stop_rounds(self, queue: SchedulingQueue, leave: Callable[[PermitWait, PermitOutcome], None]) -> list[Position]:
+        """The pods of gangs that go round from now on: they leave their nodes, by ``leave``, and the queue."""
+        gangs = dict.fromkeys(gang for (_, gang), times in self._rounds.items() if times == MOST_ROUNDS)
+        for waiting in [waiting for gang in gangs for waiting in self.park(gang)]:
+            leave(waiting, PREEMPTED)
+        members = [Position(position) for gang in gangs for position in self._view.pods.by_gang[gang].tolist()]
+        out = {position: pod for position in members if (pod := queue.delete(position))}
+        self._parked |= out
+        self.going_round.update(out)
+        self._rounds = Counter({key: times for key, times in self._rounds.items() if key[1] not in gangs})
+        return list(out)

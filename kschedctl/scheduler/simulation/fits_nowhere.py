@@ -10,6 +10,7 @@ from kschedctl.scheduler.engine.messages import fit_error
 from kschedctl.scheduler.engine.permit import PermitOutcome
 from kschedctl.scheduler.engine.post_filter import run_post_filter
 from kschedctl.scheduler.engine.rejectors import NONE, Rejectors, rejectors_of
+from kschedctl.scheduler.queueing.waiting_pods import PREEMPTION_LOOP
 from kschedctl.scheduler.scheduler import Framework
 from kschedctl.scheduler.simulation.gangs import Gangs
 from kschedctl.scheduler.simulation.outcome import UNSCHEDULABLE, Outcome
@@ -60,7 +61,8 @@ class KnownFailures:
         messages: dict[Hashable, str] = {}
         outcomes, found = list(outcomes), []
         silent = [o.position for o in outcomes if o.verdict == UNSCHEDULABLE and not o.message]
-        of_groups = self._gangs.messages(silent, self._framework)
+        in_groups = [position for position in silent if self.left_for.get(position) != PREEMPTION_LOOP]
+        of_groups = self._gangs.messages(in_groups, self._framework)
         for outcome in outcomes:
             position = outcome.position
             if outcome.verdict != UNSCHEDULABLE or outcome.message:

@@ -22,7 +22,7 @@ from kschedctl.scheduler.engine.profile import FrameworkLike
 from kschedctl.scheduler.engine.rejectors import NONE, Rejectors
 from kschedctl.scheduler.framework import Code, PluginError, PreFilterResult, Status
 from kschedctl.scheduler.plugins.default_preemption import evicted_later
-from kschedctl.scheduler.queueing.waiting_pods import PREEMPTED, PermitWait
+from kschedctl.scheduler.queueing.waiting_pods import PREEMPTED, PREEMPTION_LOOP, PermitWait
 from kschedctl.scheduler.scheduler import Framework
 from kschedctl.scheduler.simulation.gangs import Gangs, PlacedMember
 from kschedctl.scheduler.simulation.nominating import Promises
@@ -159,16 +159,20 @@ class GangMembers:
             self._give_up(framework, pod, reason)
         self._queue.view.preempting.clear()
 
-    def preempted(self, victims: Sequence[Position]) -> list[Position]:
+    def preempted(self, victims: Sequence[Position], by: Position) -> list[Position]:
         """Of those that have to make room the ones that wait leave, by name, and are tried again.
 
         The others are to go, but for those that left already, with others of their gang.
         """
         victims = [victim for victim in victims if self._queue.view.node[victim] != NO_ROW]
-        waiting, objects = self._queue.waits.preempted(victims), self._queue.view.pods.objects
+        waiting, objects = self._queue.waits.preempted(victims, by), self._queue.view.pods.objects
         for position in sorted(waiting, key=lambda each: objects[each].key):
             self._leave(waiting[position], PREEMPTED)
         return [victim for victim in victims if victim not in waiting]
+
+    def stop_rounds(self) -> None:
+        """Gangs that go round are not tried any more."""
+        self._queue.stop_rounds(self._leave)
 
     def time_out(self) -> bool:
         """The first that has waited for too long leaves, or in the end all that wait; whether somebody did."""
@@ -185,6 +189,7 @@ class GangMembers:
 
     def abandon(self) -> None:
         """All that still wait leave."""
+        self.reasons |= dict.fromkeys(self._queue.waits.going_round, PREEMPTION_LOOP)
         for waiting in self._queue.waits.park():
             self._take_off(waiting.pod.position)
         self._queue.view.gang_history = None
@@ -214,7 +219,7 @@ class GangMembers:
         self._take_off(position)
         self._unreserve(framework, self._gangs.info(position).pod)
         if not outcome.status.rejected:
-            raise PluginError(", ".join(outcome.status.reasons))
+            raise PluginError(outcome.message)
         self.reasons[position] = outcome
         self._queue.failed(position, Rejectors(frozenset((outcome.plugin,))))
 

@@ -13,6 +13,7 @@ from msgspec.structs import replace
 
 from kschedctl.api.arrays import Position, Row
 from kschedctl.api.objects import Pod
+from kschedctl.scheduler.engine.permit import PermitOutcome
 from kschedctl.scheduler.engine.queued_pod import Clock, QueuedPod
 from kschedctl.scheduler.engine.rejectors import Rejectors
 from kschedctl.scheduler.event_handling.event_handlers import Occurrence
@@ -147,10 +148,13 @@ class QueuedPods:
         """It is not tried again before some pod is bound or evicted."""
         self._queue.delete(position)
 
+    def stop_rounds(self, leave: Callable[[PermitWait, PermitOutcome], None]) -> None:
+        """Nor are pods of gangs that go round; those that wait ``leave``."""
+        self.waits.stop_rounds(self._queue, leave)
+
     def _progress(self) -> None:
         """Some pod was, of which also those hear that are not tried as long as nothing happens."""
-        for pod in self.waits.progress():
-            self._queue.unschedulable.add(pod)
+        self.waits.progress(self._queue)
         if self.view.gang_history:
             self.view.gang_history.note_move()
 

@@ -72,7 +72,7 @@ class Simulation:
         self.placements = Placements(self.view, seed, searches)
         self.budgets = budgets(self.view)
         self.promises = Promises(self.view)
-        self.interrupted = False
+        self.interrupted, self.preempted = False, False
         self.preemption = preemption
         self.gone: set[Position] = set()
         self.evicted_from: dict[Position, Row] = {}
@@ -87,7 +87,6 @@ class Simulation:
         self.unknown: dict[Unknown, None] = self.placements.unheard
         """What the pods tried so far lean on that was not read."""
         self.profiles = ServingProfiles(scheduler, self.view, self.unknown)
-        self.preempted = False
         self._preemptors = Preemptors(self.view)
         self.gangs = Gangs(scheduler, self.placements, self.bind)
         self.failures = KnownFailures(self.placements, self.gangs, self._framework)
@@ -157,13 +156,14 @@ class Simulation:
             outcomes = self._outcomes_of(queue, position)
             found += outcomes
             progress(len(outcomes))
-            for outcome in outcomes if queue.tried else ():
-                if outcome.row >= 0:
-                    queue.after(outcome.position)
+            for outcome in (outcome for outcome in outcomes if queue.tried and outcome.row >= 0):
+                queue.after(outcome.position)
             if self.promises.lost:
                 self.failures.forget()
                 queue.after_losses(self.promises.lost)
                 self.promises.lost = []
+            if self._members:
+                self._members.stop_rounds()
 
     def _outcomes_of(self, queue: QueuedPods, position: Position) -> Sequence[Outcome]:
         """What came of the next pod, and those of its group; nothing of those that wait on.
@@ -187,7 +187,7 @@ class Simulation:
         victims: Sequence[Position] = tuple(chain(*attempt.victims.values()))
         if victims:
             queue.before((), victims)
-            victims = self._make_room(victims)
+            victims = self._make_room(victims, members[0])
         self.promises.of_group(attempt.failed, attempt.victims)
         for member, gone in attempt.victims.items():
             self._victims[member] = (
@@ -262,7 +262,7 @@ class Simulation:
             return self.gangs.preempting(framework, key, members)
         attempt = self.gangs.at_once(framework, key, members)
         if attempt.victims:
-            self._make_room(tuple(chain(*attempt.victims.values())))
+            self._make_room(tuple(chain(*attempt.victims.values())), members[0])
             for position, member in attempt.placed.items():
                 self.bind(position, member.row)
         return attempt
@@ -287,11 +287,11 @@ class Simulation:
         """Those that were preempted for a pod, which has come to its node."""
         return self._victims.pop(position, ())
 
-    def _make_room(self, victims: Sequence[Position]) -> Sequence[Position]:
+    def _make_room(self, victims: Sequence[Position], preemptor: Position) -> Sequence[Position]:
         """Who is preempted goes at once; those that wait for others of their gang come back, and are not returned."""
         self.preempted = True
         if self._members:
-            victims = self._members.preempted(victims)
+            victims = self._members.preempted(victims, preemptor)
         if self.view.absent is not None:
             self.view.absent[list(victims)] = True
         self._preemptors.driven_away.update(victims)
@@ -365,7 +365,7 @@ class Simulation:
             rejectors = self.rejectors(position)
             self.nominate(position, candidate, lambda: queue.failed(position, rejectors))
             return Outcome(position, NOMINATED)
-        self._make_room(candidate.victims)
+        self._make_room(candidate.victims, position)
         self.bind(position, candidate.row)
         return Outcome(position, SCHEDULED, candidate.row, victims=candidate.victims)
 
@@ -395,6 +395,6 @@ class Simulation:
         self._queue.before((), candidate.victims)
         self.promises.make(position, candidate.row)
         put_back()
-        gone = self._make_room(candidate.victims)
+        gone = self._make_room(candidate.victims, position)
         self._victims[position] = (*self._victims.get(position, ()), *gone)
         self._queue.vacated(gone)

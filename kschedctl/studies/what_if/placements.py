@@ -130,8 +130,8 @@ def _waiting(simulation: Simulation, outcome: Outcome) -> WaitingPlace:
         return WaitingPlace(BACKOFF)
     if outcome.verdict != UNSCHEDULABLE:
         return NOWHERE
-    if outcome.position in simulation.failures.left_for:
-        return WaitingPlace(UNSCHEDULABLE_PODS, (simulation.failures.left_for[outcome.position].plugin,))
+    if left := simulation.failures.left_for.get(outcome.position):
+        return WaitingPlace(UNSCHEDULABLE_PODS, (left.plugin,)) if left.plugin else WaitingPlace(BACKOFF)
     if simulation.gangs.together([outcome.position]):
         return WaitingPlace(BACKOFF)
     rejectors = simulation.rejectors(outcome.position).all
