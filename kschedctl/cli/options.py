@@ -222,7 +222,7 @@ class Output:
     def _summary(self, document: Document, style: Style) -> Document:
         if self.brief or self.output.name not in ("json", "yaml", *TEMPLATES):
             raise UsageError("--summary shortens data", hint="with -o json or yaml; --brief shortens what people read")
-        from kschedctl.render.summaries import summary_of  # noqa: PLC0415 - few answers are summarized
+        from kschedctl.render.brief import summary_of  # noqa: PLC0415 - few answers are summarized
 
         return summary_of(document, style)
 

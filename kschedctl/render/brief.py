@@ -5,10 +5,10 @@ from __future__ import annotations
 import textwrap
 from collections.abc import Iterator
 
-from kschedctl.render.page import Style, count
-from kschedctl.render.summaries import summary_of
+from kschedctl.render.page import UNFOLDED, Heading, Paragraph, Style, count, marked
+from kschedctl.render.renderers import kind_of, page_of
 from kschedctl.reports.document import Document
-from kschedctl.reports.summary import Summary
+from kschedctl.reports.summary import Report, Summary
 from kschedctl.text.printable import printable
 
 MOST_LINES = 12
@@ -22,6 +22,17 @@ def to_brief(document: Document, style: Style) -> str:
         if len(lines) + len(wrapped) <= MOST_LINES:
             lines += wrapped
     return "".join(f"{line}\n" for line in lines)
+
+
+def summary_of(document: Document, style: Style) -> Summary:
+    """With ``style.commands`` as the next ones; of what is no answer but a list or a description its first line."""
+    if isinstance(document, Report):
+        return document.summary(command for group in style.commands.values() for command in group)
+    page = page_of(document, Style(width=UNFOLDED))
+    first = next((block for block in page if isinstance(block, Paragraph | Heading)), Paragraph(()))
+    parts = first.parts if isinstance(first, Paragraph) else (first.text,)
+    headline = " ".join(marked(part).text for part in parts if marked(part).text)
+    return Summary(summarizes=kind_of(document), subject="", verdict="", headline=headline).fitting()
 
 
 def _parts(summary: Summary) -> Iterator[tuple[str, int, str]]:

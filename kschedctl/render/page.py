@@ -9,6 +9,7 @@ from typing import NamedTuple, TypeVar
 
 from kschedctl.render.plots.plot import Plot
 from kschedctl.reports.columns import Column, Tone
+from kschedctl.text.counts import counted, first_few
 
 
 class Marked(NamedTuple):
@@ -19,6 +20,7 @@ class Marked(NamedTuple):
 
 
 Cell = str | Marked
+count, names = counted, first_few
 Row = TypeVar("Row")
 
 UNFOLDED = 100_000
@@ -184,15 +186,6 @@ def plots_of(page: Page) -> tuple[Plot, ...]:
     return tuple(block for block in page if isinstance(block, Plot))
 
 
-def count(number: int, noun: str, plural: str = "") -> str:
-    """A number and its noun.
-
-    >>> count(1, "node"), count(5000, "node")
-    ('1 node', '5,000 nodes')
-    """
-    return f"{number:,} {noun if number == 1 else plural or noun + 's'}"
-
-
 def shown_first(
     rows: Sequence[Row], limit: int | None, how: str = "--each-node shows all"
 ) -> tuple[tuple[Row, ...], str]:
@@ -205,13 +198,3 @@ def shown_first(
 def first_rows(rows: Sequence[Row], style: Style, limit: int | None) -> tuple[tuple[Row, ...], str]:
     """The first rows of a table of which ``-o wide`` shows all, and a note of how many are left out."""
     return shown_first(rows, None if style.wide else limit, "-o wide shows all")
-
-
-def names(found: Sequence[str], limit: int = 3) -> str:
-    """The first few of them.
-
-    >>> names(["a", "b", "c", "d", "e"])
-    'a, b, c and 2 more'
-    """
-    more = f" and {len(found) - limit:,} more" if len(found) > limit else ""
-    return ", ".join(found[:limit]) + more

@@ -5,6 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from kschedctl.reports.document import Document
+from kschedctl.reports.summary import Report
+from kschedctl.text.counts import counted
 
 
 class ClusterAnswer(Document, frozen=True):
@@ -15,7 +17,7 @@ class ClusterAnswer(Document, frozen=True):
     document: Any
 
 
-class Answers(Document, frozen=True):
+class Answers(Report, frozen=True):
     """In the order in which the clusters were named; those that the user ``interrupted`` are left out."""
 
     answers: tuple[ClusterAnswer, ...]
@@ -32,3 +34,9 @@ class Answers(Document, frozen=True):
     @property
     def good(self) -> bool:
         return not self.interrupted and all(answer.good for answer in self.answers)
+
+    def first_line(self) -> tuple[str, ...]:
+        """In how many clusters it is good."""
+        good = sum(answer.good for answer in self.answers)
+        told = f"(interrupted after {len(self.answers):,})" if self.interrupted else ""
+        return (f"Good in {good:,} of {counted(self.asked, 'cluster')}", told)

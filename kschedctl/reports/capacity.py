@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import msgspec
+from msgspec.structs import replace
 
 from kschedctl.reports.document import Document
 from kschedctl.reports.explanation import Elimination
 from kschedctl.reports.searches import SearchStart
 from kschedctl.reports.simulation import Headroom, Spread
+from kschedctl.reports.summary import MOST_ENTRIES, Report, ShortPods, Summary
 from kschedctl.reports.unknown import UnknownKind
+from kschedctl.text.counts import counted
 
 
 class RoomLeft(Document, frozen=True):
@@ -42,8 +45,14 @@ class ShapeCapacity(Document, frozen=True):
     over_runs: Spread | None = None
     curve: tuple[RoomLeft, ...] = ()
 
+    def first_line(self) -> tuple[str, ...]:
+        """How many more fit, and on how many nodes."""
+        number = str(self.over_runs) if self.over_runs else f"{self.fits:,}"
+        on = f"on {counted(len(self.nodes), 'node')}" if self.nodes else ""
+        return (f"{self.shape}:", f"{number} {'or more' if self.limited else 'more'} fit", on)
 
-class Capacity(Document, frozen=True):
+
+class Capacity(Report, frozen=True):
     """``interrupted``: this is what was known when the user stopped it.
 
     ``extended``: what to know of the answers of extenders that were asked.
@@ -60,3 +69,12 @@ class Capacity(Document, frozen=True):
     search_start: SearchStart | None = None
     api_version: str = "kschedctl.dev/v1"
     kind: str = "Capacity"
+
+    def first_line(self) -> tuple[str, ...]:
+        """How many fit of the first shape."""
+        return self.shapes[0].first_line() if self.shapes else ()
+
+    def summarized(self, summary: Summary) -> Summary:
+        """With how many fit of each shape, and what stops the next one."""
+        shapes = tuple(ShortPods(each.fits, "", each.shape, each.message or each.verdict) for each in self.shapes)
+        return replace(summary, pods=shapes, figures={shape.shape: shape.fits for shape in self.shapes[:MOST_ENTRIES]})

@@ -5,12 +5,15 @@ from __future__ import annotations
 from typing import Annotated, Any
 
 import msgspec
+from msgspec.structs import replace
 
 from kschedctl.reports.columns import Column
 from kschedctl.reports.document import Document
 from kschedctl.reports.searches import SearchStart
 from kschedctl.reports.simulation import EvictedPod, Headroom, PodCount, Spread, UnplacedPods
-from kschedctl.reports.unknown import UnknownKind
+from kschedctl.reports.summary import Report, ShortPods, Summary
+from kschedctl.reports.unknown import UnknownKind, doubt
+from kschedctl.text.counts import counted, first_few
 
 
 class MovedPod(Document, frozen=True):
@@ -33,7 +36,7 @@ class BlockedPod(Document, frozen=True):
     budgets: tuple[str, ...] = ()
 
 
-class Drain(Document, frozen=True):
+class Drain(Report, frozen=True):
     """``drained``: nothing is left on the nodes but what stays there; ``safe``: every pod that goes gets another node,
     so that none is lost, and nobody else is evicted for it.
 
@@ -78,3 +81,44 @@ class Drain(Document, frozen=True):
     in_no_order: dict[str, int] = msgspec.field(default_factory=dict)
     api_version: str = "kschedctl.dev/v1"
     kind: str = "Drain"
+
+    def first_line(self) -> tuple[str, ...]:
+        """Whether the nodes can be drained, which these are, and what becomes of their pods."""
+        verdict = "Drained, with disruption:" if self.drained else "Cannot be drained:"
+        if self.safe:
+            verdict = "Safe to drain:"
+        elif self.interrupted and not self.blocked:
+            verdict = "Not drained yet:"
+        numbers = (
+            (len(self.lost), "pod is lost, which nobody makes again", "pods are lost, which nobody makes again"),
+            (len(self.moved), "pod gets another node", "pods get another node"),
+            (self._homeless, "pod fits nowhere else", "pods fit nowhere else"),
+            (len(self.blocked), "pod cannot be evicted", "pods cannot be evicted"),
+            (len(self.evicted), "pod of other nodes is evicted", "pods of other nodes are evicted"),
+            (self.untried, "pod was not tried", "pods were not tried"),
+            (self.staying, "pod stays with its node", "pods stay with their nodes"),
+        )
+        told = ", ".join(counted(number, one, many) for number, one, many in numbers if number) or "nothing runs there"
+        return (verdict, first_few(self.nodes), f"– {told}{doubt(self.unknown)}")
+
+    @property
+    def _homeless(self) -> int:
+        return sum(len(group.pods) for group in self.unplaced)
+
+    def summarized(self, summary: Summary) -> Summary:
+        """With who cannot be evicted, or fits nowhere else."""
+        blocked = (ShortPods(1, pod.pod, pod.workload, pod.why) for pod in self.blocked)
+        return replace(
+            summary,
+            subject=", ".join(self.nodes),
+            verdict="Safe" if self.safe else "Drained" if self.drained else "Blocked",
+            pods=(*blocked, *(pods.shortened for pods in self.unplaced)),
+            victims=tuple(evicted.pod for evicted in self.evicted),
+            figures={
+                "moved": len(self.moved),
+                "unplaced": self._homeless,
+                "blocked": len(self.blocked),
+                "evicted": len(self.evicted),
+                "lost": len(self.lost),
+            },
+        )

@@ -5,13 +5,17 @@
 
 from __future__ import annotations
 
+from msgspec.structs import replace
+
 from kschedctl.reports.document import Document
 from kschedctl.reports.not_created import NotCreated, OnceCreated
 from kschedctl.reports.pod_group import PodGroupReport
 from kschedctl.reports.remedies import Remedy
 from kschedctl.reports.searches import SearchedNodes
-from kschedctl.reports.unknown import UnknownKind
+from kschedctl.reports.summary import Report, ShortCause, ShortNodes, Summary
+from kschedctl.reports.unknown import UnknownKind, reasons, undecided, unless
 from kschedctl.scheduler.registry.facts import AnyFact
+from kschedctl.text.counts import counted
 
 
 class StatusReport(Document, frozen=True):
@@ -77,6 +81,11 @@ class Elimination(Document, frozen=True):
     only: int
     nearest: NearestMiss | None = None
 
+    @property
+    def shortened(self) -> ShortCause:
+        closest = self.nearest or NearestMiss("", "")
+        return ShortCause(self.reason, self.nodes, self.plugin, closest=closest.node, fact=closest.fact)
+
 
 class Refusal(Document, frozen=True):
     """One plugin's reason against one node, and the fact behind it, in words and as data."""
@@ -109,6 +118,11 @@ class NodeGroup(Document, frozen=True):
     such_as: tuple[str, ...]
     refusals: tuple[Refusal, ...]
 
+    @property
+    def shortened(self) -> ShortNodes:
+        facts = (f"{refusal.plugin}: {refusal.fact or refusal.reason}" for refusal in self.refusals[:4])
+        return ShortNodes(self.nodes, self.pools[:3], self.such_as[0], tuple(facts))
+
 
 class Cause(Document, frozen=True):
     """What keeps the pod from the nodes within its reach: those that its own constraints, its volumes and its devices
@@ -126,6 +140,10 @@ class Cause(Document, frozen=True):
     nearest: str = ""
     fact: str = ""
     fact_data: AnyFact | None = None
+
+    @property
+    def shortened(self) -> ShortCause:
+        return ShortCause(self.reason, self.nodes, self.plugin, self.within, self.nearest, self.fact)
 
 
 class Advice(Document, frozen=True):
@@ -204,8 +222,17 @@ class PreemptionReport(Document, frozen=True):
     terminating: tuple[str, ...] = ()
     plugin: str = "DefaultPreemption"
 
+    @property
+    def preempting(self) -> str:
+        """``, would preempt 1 pod on n1``: that the pod will not stay without a node."""
+        if not self.asked or not self.chosen:
+            return ""
+        where = self.chosen if len(self.tied) < 2 else f"one of {len(self.tied):,} nodes"
+        victims = len(self.candidates[self.chosen].victims)
+        return f", would preempt {counted(victims, 'pod')} on {where}" if victims else ""
 
-class Explanation(Document, frozen=True):
+
+class Explanation(Report, frozen=True):
     """Every field that the conformance contract names has the contract's form; the others are for people.
 
     ``verdict`` is Schedulable, Unschedulable, Gated, NotResponsible (another scheduler's, or leaving), Bound, Finished
@@ -286,3 +313,34 @@ class Explanation(Document, frozen=True):
     impossible: tuple[str, ...] = ()
     api_version: str = "kschedctl.dev/v1"
     kind: str = "Explanation"
+
+    def first_line(self) -> tuple[str, ...]:
+        """The pod, its verdict with what that leans on, and why."""
+        lacking = self.not_created
+        if lacking is not None and not lacking.past:
+            return (lacking.workload, "Not created:", lacking.headline)
+        preempting = self.preemption.preempting if self.preemption is not None else ""
+        doubts = f", {unless(self.unknown)} ({reasons(self.unknown)})" if undecided(self.unknown) else ""
+        verdict = f"{self.verdict}{preempting}{doubts}"
+        return (self.pod, f"{verdict}:", self.headline) if self.headline else (self.pod, verdict)
+
+    def summarized(self, summary: Summary) -> Summary:
+        """With its causes, the nodes closest to fitting, whom preemption would evict, and fixes."""
+        preemption = self.preemption
+        chosen = preemption.chosen if preemption is not None and preemption.asked else None
+        by_score = sorted(self.total, key=lambda node: (node not in self.best, -self.total[node], node))
+        causes = tuple(cause.shortened for cause in self.causes)
+        return replace(
+            summary,
+            subject=self.pod,
+            verdict=self.verdict,
+            message=self.message or "",
+            causes=causes or tuple(elimination.shortened for elimination in self.eliminations),
+            closest=tuple(group.shortened for group in self.groups),
+            best={node: self.total[node] for node in by_score[:3]},
+            nominated=chosen or "",
+            victims=preemption.candidates[chosen].victims if preemption is not None and chosen else (),
+            fixes=tuple(remedy.shortened() for remedy in self.remedies),
+            advice=tuple(advice.text for advice in self.advice),
+            figures={"feasibleNodes": len(self.feasible), "nodes": len(self.nodes)},
+        )

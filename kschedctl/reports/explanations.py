@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from kschedctl.reports.document import Document
+from msgspec.structs import replace
+
 from kschedctl.reports.explanation import Explanation
-from kschedctl.reports.unknown import UnknownKind
+from kschedctl.reports.summary import Report, ShortPods, Summary
+from kschedctl.reports.unknown import UnknownKind, doubt
 
 FINE = ("Schedulable", "Bound", "Finished")
 """The verdicts on a pod that needs no help to get a node."""
 
 
-class Explanations(Document, frozen=True):
+class Explanations(Report, frozen=True):
     """Each pod by itself, in the order in which they were asked about.
 
     ``not_replayed`` and ``unknown``: of any of them; ``undecided``: whether all are fine leans on what was not read.
@@ -24,3 +26,14 @@ class Explanations(Document, frozen=True):
     undecided: bool = False
     api_version: str = "kschedctl.dev/v1"
     kind: str = "Explanations"
+
+    def first_line(self) -> tuple[str, ...]:
+        """How many are fine."""
+        fine = sum(explanation.verdict in FINE for explanation in self.explanations)
+        told = "have a node or would get one, each by itself"
+        return (f"{fine:,} of {len(self.explanations):,} pods", told + doubt(self.unknown))
+
+    def summarized(self, summary: Summary) -> Summary:
+        """With the answer of each."""
+        pods = tuple(ShortPods(1, each.pod, each.stands_for, each.headline) for each in self.explanations)
+        return replace(summary, subject=f"{len(pods)} pods", pods=pods, figures={"pods": len(pods)})

@@ -5,11 +5,14 @@ from __future__ import annotations
 from typing import Any
 
 import msgspec
+from msgspec.structs import replace
 
 from kschedctl.reports.document import Document
 from kschedctl.reports.searches import SearchStart
 from kschedctl.reports.simulation import PodCount, Spread, UnplacedPods
-from kschedctl.reports.unknown import UnknownKind
+from kschedctl.reports.summary import Report, Summary
+from kschedctl.reports.unknown import UnknownKind, doubt
+from kschedctl.text.counts import counted
 
 
 class Failure(Document, frozen=True):
@@ -43,7 +46,7 @@ class Failure(Document, frozen=True):
         return not (self.unplaced or self.evicted)
 
 
-class Failures(Document, frozen=True):
+class Failures(Report, frozen=True):
     """The losses of every ``unit`` (node, zone, pool, or pair of them), the worst first.
 
     ``safe``: after each of them every pod that is made anew gets a node, and nobody is evicted for it. ``scenarios``:
@@ -69,3 +72,31 @@ class Failures(Document, frozen=True):
     runs: int = 1
     api_version: str = "kschedctl.dev/v1"
     kind: str = "Failures"
+
+    def first_line(self) -> tuple[str, ...]:
+        """Whether one loss, or two at once, can be borne, and how many were tried."""
+        unsafe, all_of_them = (
+            sum(not failure.safe for failure in self.failures),
+            counted(self.scenarios, "loss", "losses"),
+        )
+        answer = "no" if unsafe else "unknown" if self.interrupted else "yes"
+        tried = (
+            f"interrupted after {len(self.failures):,} of {all_of_them}" if self.interrupted else f"{all_of_them} tried"
+        )
+        lost = 2 if self.unit.startswith("pair") else 1
+        told = f"({tried}, {unsafe:,} with consequences){doubt(self.unknown)}"
+        return (f"N-{lost} safe per {self.unit}:", answer, told)
+
+    def summarized(self, summary: Summary) -> Summary:
+        """With what the worst loss comes to."""
+        worst = self.failures[0] if self.failures else None
+        figures = {"tried": len(self.failures), "withConsequences": sum(not loss.safe for loss in self.failures)}
+        if worst is not None:
+            figures |= {"displaced": worst.displaced, "unplaced": worst.unplaced, "evicted": worst.evicted}
+        return replace(
+            summary,
+            subject=f"worst: {worst.name}" if worst is not None else self.unit,
+            verdict="Safe" if self.safe else "Unsafe",
+            pods=tuple(pods.shortened for pods in worst.reasons) if worst is not None else (),
+            figures=figures,
+        )

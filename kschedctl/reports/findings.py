@@ -4,9 +4,13 @@ from __future__ import annotations
 
 from typing import Annotated, Protocol, Self, runtime_checkable
 
+from msgspec.structs import replace
+
 from kschedctl.reports.columns import Column, Tone
 from kschedctl.reports.document import Document
+from kschedctl.reports.summary import Report, Summary
 from kschedctl.reports.unknown import UnknownKind
+from kschedctl.text.counts import counted
 
 LEVELS = ("error", "warning", "note")
 """The severities, the gravest first."""
@@ -67,7 +71,7 @@ class PassedOver(Document, frozen=True):
     hint: str = ""
 
 
-class Findings(Document, frozen=True):
+class Findings(Report, frozen=True):
     """``findings``: the gravest first, then by file, line and rule. ``checked``: how many objects.
 
     ``passed_over``: what of the files was not linted; ``fixed``: findings that --fix put right. Left out are ``known``
@@ -90,6 +94,24 @@ class Findings(Document, frozen=True):
     command: str = "lint"
     api_version: str = "kschedctl.dev/v1"
     kind: str = "Findings"
+
+    def first_line(self) -> tuple[str, ...]:
+        """How much was found among how much."""
+        if not self.checked and not self.findings:
+            return ("Nothing was linted", "(no object was found)")
+        checked = f"in {counted(self.checked, 'object')}"
+        checked += f", by {counted(self.rules_run, 'rule')}" if self.rules_run else ""
+        found = [counted(self.count(level), level) for level in LEVELS if self.count(level)]
+        aside = [f"{len(self.suppressed)} ignored"] if self.suppressed else []
+        aside += [f"{self.known} in the baseline"] if self.known else []
+        aside += [f"{self.below} less grave"] if self.below else []
+        aside += [f"{self.alike} more alike: --profile all"] if self.alike else []
+        return (", ".join(found) or "Nothing found", checked, *([f"({', '.join(aside)})"] if aside else []))
+
+    def summarized(self, summary: Summary) -> Summary:
+        """With the gravest."""
+        told = tuple(f"{found.severity}: {found.object}: {found.message}" for found in self.findings)
+        return replace(summary, advice=told, figures={level: self.count(level) for level in LEVELS})
 
     def as_findings(self) -> Self:
         return self

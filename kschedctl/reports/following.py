@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import msgspec
+from msgspec.structs import replace
 
 from kschedctl.reports.document import Document
 from kschedctl.reports.searches import SearchStart
-from kschedctl.reports.unknown import UnknownKind
+from kschedctl.reports.summary import Report, ShortPods, Summary
+from kschedctl.reports.unknown import UnknownKind, doubt
+from kschedctl.text.counts import counted
 
 
 class FollowedStep(Document, frozen=True, omit_defaults=True):
@@ -35,7 +38,7 @@ class FollowedStep(Document, frozen=True, omit_defaults=True):
     error: str = ""
 
 
-class FollowingReport(Document, frozen=True):
+class FollowingReport(Report, frozen=True):
     """``not_replayed``: what the configuration runs and this answer leaves out; ``unknown``: what was not read."""
 
     steps: tuple[FollowedStep, ...]
@@ -44,6 +47,11 @@ class FollowingReport(Document, frozen=True):
     undecided: bool = False
     api_version: str = "kschedctl.dev/v1"
     kind: str = "Following"
+
+    def first_line(self) -> tuple[str, ...]:
+        """How many of the pods were placed."""
+        placed = sum(bool(step.node) for step in self.steps)
+        return (f"{placed:,} of {counted(len(self.steps), 'pod')} placed{doubt(self.unknown)}",)
 
 
 AS_REPLAYED, BEST_OF_A_PART = "AsReplayed", "BestOfAPart"
@@ -89,7 +97,7 @@ class FollowedPlacement(Document, frozen=True):
     overlapping: tuple[OverlappingBinding, ...] = ()
 
 
-class FollowedRollout(Document, frozen=True):
+class FollowedRollout(Report, frozen=True):
     """``placements`` in the order of time, of which ``otherwise`` were not as the replay has it, ``agree`` were.
 
     ``assumed``: what had to be guessed. ``undecided``: also where nothing could be compared.
@@ -108,6 +116,21 @@ class FollowedRollout(Document, frozen=True):
     search_start: SearchStart | None = None
     api_version: str = "kschedctl.dev/v1"
     kind: str = "FollowedRollout"
+
+    def first_line(self) -> tuple[str, ...]:
+        """How many went to a node that the replay has among the best."""
+        pods = counted(len(self.placements), "pod")
+        verdict = "As replayed:" if self.agree else "Nothing compared:"
+        if self.otherwise:
+            verdict = f"{self.otherwise:,} of {pods} placed otherwise:"
+        told = f"{self.agree:,} of {pods} went to a node that the replay has among the best"
+        return (verdict, f"{told}{doubt(self.unknown)}")
+
+    def summarized(self, summary: Summary) -> Summary:
+        """With the pods that went elsewhere."""
+        otherwise = (each for each in self.placements if each.outcome in OTHERWISE)
+        pods = tuple(ShortPods(1, each.pod, "", f"{each.outcome}: {each.node}") for each in otherwise)
+        return replace(summary, pods=pods, figures={"agree": self.agree, "otherwise": self.otherwise})
 
 
 class SampledPod(Document, frozen=True, omit_defaults=True):
@@ -131,7 +154,7 @@ class SampledPod(Document, frozen=True, omit_defaults=True):
     unscheduled: str = ""
 
 
-class SamplingReport(Document, frozen=True):
+class SamplingReport(Report, frozen=True):
     """Pods tried one after the other, nothing assumed between them; ``node_order``: as the scheduler goes through it.
 
     ``not_replayed``: what the configuration runs and this answer leaves out; ``unknown``: what was not read.
@@ -144,3 +167,9 @@ class SamplingReport(Document, frozen=True):
     undecided: bool = False
     api_version: str = "kschedctl.dev/v1"
     kind: str = "Sampling"
+
+    def first_line(self) -> tuple[str, ...]:
+        """How many pods were tried."""
+        return (
+            f"{counted(len(self.steps), 'pod')} tried on {counted(len(self.node_order), 'node')}{doubt(self.unknown)}",
+        )

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from msgspec.structs import replace
+
 from kschedctl.reports.document import Document
 from kschedctl.reports.explanation import Explanation
 from kschedctl.reports.not_created import NotCreated
-from kschedctl.reports.unknown import UnknownKind
+from kschedctl.reports.summary import Report, ShortPods, Summary
+from kschedctl.reports.unknown import UnknownKind, doubt
+from kschedctl.text.counts import counted
 
 
 class PendingPod(Document, frozen=True):
@@ -37,6 +41,11 @@ class PendingGroup(Document, frozen=True):
     workloads: tuple[str, ...] = ()
     members: tuple[PendingPod, ...] = ()
 
+    @property
+    def shortened(self) -> ShortPods:
+        workload = self.workloads[0] if self.workloads else ""
+        return ShortPods(len(self.pods), self.pods[0], workload, f"{self.verdict}: {self.cause}")
+
 
 class ExplainedPods(Document, frozen=True):
     """Pods alike in all that scheduling reads, and what is said of the first of them, single nodes included."""
@@ -45,7 +54,7 @@ class ExplainedPods(Document, frozen=True):
     explanation: Explanation
 
 
-class PendingPods(Document, frozen=True):
+class PendingPods(Report, frozen=True):
     """The groups, those that do not schedule first. ``scope``: where was looked; ``elsewhere``: how many are
     pending outside of it, where none is in it. ``not_created``: the workloads that lack pods which could not be.
 
@@ -66,3 +75,18 @@ class PendingPods(Document, frozen=True):
     explained: tuple[ExplainedPods, ...] = ()
     api_version: str = "kschedctl.dev/v1"
     kind: str = "PendingPods"
+
+    def first_line(self) -> tuple[str, ...]:
+        """How many there are, and of how many causes."""
+        pods = sum(len(group.pods) for group in self.groups)
+        if not pods:
+            return ("Nothing is pending", self.scope + doubt(self.unknown))
+        causes = counted(len(self.groups), "cause")
+        return (f"{counted(pods, 'pod')} pending {self.scope}, {causes}{doubt(self.unknown)}",)
+
+    def summarized(self, summary: Summary) -> Summary:
+        """With the pods that could not be created, then the causes."""
+        uncreated = (ShortPods(each.missing or 0, "", each.workload, each.headline) for each in self.not_created)
+        figures = {"pending": sum(len(group.pods) for group in self.groups), "causes": len(self.groups)}
+        pods = (*uncreated, *(group.shortened for group in self.groups))
+        return replace(summary, subject=self.scope, pods=pods, figures=figures)

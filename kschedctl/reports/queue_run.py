@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import msgspec
+from msgspec.structs import replace
 
 from kschedctl.reports.document import Document
-from kschedctl.reports.unknown import UnknownKind
+from kschedctl.reports.summary import Report, ShortPods, Summary
+from kschedctl.reports.unknown import UnknownKind, doubt
+from kschedctl.text.counts import counted
 
 
 class GatedPod(Document, frozen=True):
@@ -84,7 +87,7 @@ class QueueCycle(Document, frozen=True, omit_defaults=True):
     condition: GroupCondition | None = None
 
 
-class QueueRun(Document, frozen=True):
+class QueueRun(Report, frozen=True):
     """``gated``: pods that no cycle tries; ``queue_after``: pod -> active, backoff or unschedulable, in the end;
     ``waiting_on_permit``: pod -> the node that it holds, but is not bound to.
     """
@@ -100,3 +103,20 @@ class QueueRun(Document, frozen=True):
     undecided: bool = False
     api_version: str = "kschedctl.dev/v1"
     kind: str = "QueueRun"
+
+    def first_line(self) -> tuple[str, ...]:
+        """How many pods were bound in how many cycles, and how many wait."""
+        bound = sum(len(cycle.bound) for cycle in self.cycles)
+        waiting = counted(len(self.queue_after), "pod")
+        told = f"in {counted(len(self.cycles), 'cycle')}, {waiting} left in the queue{doubt(self.unknown)}"
+        return (f"{counted(bound, 'pod')} bound", told)
+
+    def summarized(self, summary: Summary) -> Summary:
+        """With the pods that were not placed, as was said last."""
+        failed = {pod: why for cycle in self.cycles for pod, why in cycle.failed.items() if pod in self.queue_after}
+        gated = {pod: "; ".join(gate.reasons) for pod, gate in self.gated.items()}
+        said = gated | {pod: why.message for pod, why in failed.items()}
+        figures = {"bound": sum(len(cycle.bound) for cycle in self.cycles), "waiting": len(self.queue_after)}
+        victims = tuple(victim for cycle in self.cycles for victim in cycle.victims)
+        pods = tuple(ShortPods(1, pod, "", why) for pod, why in said.items())
+        return replace(summary, pods=pods, victims=victims, figures=figures)

@@ -7,8 +7,12 @@ from __future__ import annotations
 
 from typing import Any
 
+from msgspec.structs import replace
+
 from kschedctl.reports.document import Document
-from kschedctl.reports.unknown import UnknownKind
+from kschedctl.reports.summary import Report, ShortFix, ShortPods, Summary
+from kschedctl.reports.unknown import UnknownKind, doubt
+from kschedctl.text.counts import counted
 
 OWNERS = {"author": "app", "operator": "platform"}
 """Who makes a change: the team of the workload, or that of the cluster."""
@@ -43,6 +47,17 @@ class Remedy(Document, frozen=True):
     owner_patch: dict[str, Any] = {}
     restarts: int = 0
 
+    def shortened(self, clears: int = 0) -> ShortFix:
+        """``clears``: how many pods get a node with it."""
+        return ShortFix(
+            summary=self.summary,
+            owner=OWNERS[self.by],
+            but=self.weakens or "",
+            nodes=self.opens[:3],
+            clears=clears,
+            commands=self.commands[:4],
+        )
+
 
 class SearchReport(Document, frozen=True):
     """Sets of up to ``max_changes`` were looked for, in so many ``replays``; ``complete``: time was enough for all."""
@@ -52,7 +67,7 @@ class SearchReport(Document, frozen=True):
     complete: bool = True
 
 
-class Remedies(Document, frozen=True):
+class Remedies(Report, frozen=True):
     """Of one pod, the best first. ``impossible``: why a kind of remedy cannot exist, with the figures.
 
     ``verdict``, ``headline`` and the rest are as in its Explanation.
@@ -73,6 +88,14 @@ class Remedies(Document, frozen=True):
     api_version: str = "kschedctl.dev/v1"
     kind: str = "Remedies"
 
+    def first_line(self) -> tuple[str, ...]:
+        """As that of its Explanation."""
+        return (self.pod, f"{self.verdict}{doubt(self.unknown)}:", self.headline)
+
+    def summarized(self, summary: Summary) -> Summary:
+        fixes = tuple(remedy.shortened() for remedy in self.remedies)
+        return replace(summary, subject=self.pod, verdict=self.verdict, fixes=fixes, advice=self.impossible)
+
 
 class ChosenRemedy(Document, frozen=True):
     """A remedy for many pods, and whom it clears beside those before it; ``workloads``: whose pods it changes."""
@@ -91,7 +114,7 @@ class HelplessPods(Document, frozen=True):
     impossible: tuple[str, ...] = ()
 
 
-class RemediesOfMany(Document, frozen=True):
+class RemediesOfMany(Report, frozen=True):
     """What clears most of the pods that wait once all have passed the queue.
 
     ``waiting``: how many those are; ``cleared``: how many of them get a node with the ``chosen`` remedies together. Of
@@ -113,3 +136,20 @@ class RemediesOfMany(Document, frozen=True):
     interrupted: bool = False
     api_version: str = "kschedctl.dev/v1"
     kind: str = "RemediesOfMany"
+
+    def first_line(self) -> tuple[str, ...]:
+        """How many of the pods are cleared with how many changes."""
+        if not self.waiting:
+            return ("No pod waits", self.scope + doubt(self.unknown))
+        number = sum(len(chosen.remedy.kinds) for chosen in self.chosen)
+        changes = " with this change" if number == 1 else f" with these {number} changes"
+        told = changes if self.chosen else ": nothing was found that helps more"
+        cleared = f"{self.cleared:,} of {counted(self.waiting, 'waiting pod')} {self.scope} get a node"
+        return (f"{cleared}{told}{doubt(self.unknown)}",)
+
+    def summarized(self, summary: Summary) -> Summary:
+        """With the changes that were chosen, and who waits all the same."""
+        fixes = tuple(chosen.remedy.shortened(len(chosen.clears)) for chosen in self.chosen)
+        left = tuple(ShortPods(len(each.pods), each.pods[0], each.workload, each.message) for each in self.left)
+        figures = {"waiting": self.waiting, "cleared": self.cleared}
+        return replace(summary, subject=self.scope, fixes=fixes, pods=left, figures=figures)

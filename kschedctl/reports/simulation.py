@@ -5,12 +5,15 @@ from __future__ import annotations
 from typing import Annotated
 
 import msgspec
+from msgspec.structs import replace
 
 from kschedctl.reports.columns import Column, Tone
 from kschedctl.reports.document import Document
 from kschedctl.reports.pending import ExplainedPods
 from kschedctl.reports.searches import SearchStart
-from kschedctl.reports.unknown import UnknownKind
+from kschedctl.reports.summary import Report, ShortPods, Summary
+from kschedctl.reports.unknown import UnknownKind, doubt
+from kschedctl.text.counts import counted
 
 
 class WorkloadPlacement(Document, frozen=True):
@@ -45,6 +48,10 @@ class UnplacedPods(Document, frozen=True):
     pods: tuple[str, ...]
     queue: str = ""
     rejectors: tuple[str, ...] = ()
+
+    @property
+    def shortened(self) -> ShortPods:
+        return ShortPods(len(self.pods), self.pods[0], self.workload, self.message or self.verdict)
 
 
 class RetriedPods(Document, frozen=True):
@@ -107,6 +114,10 @@ class Spread(Document, frozen=True):
     least: int
     most: int
 
+    def __str__(self) -> str:
+        """``3 to 5``, or the number itself where it is always the same."""
+        return f"{self.least:,}" if self.least == self.most else f"{self.least:,} to {self.most:,}"
+
 
 class WorkloadVariation(Document, frozen=True):
     """``running`` pods over the runs; ``domains``: topology key -> value -> pods."""
@@ -127,7 +138,7 @@ class Variation(Document, frozen=True):
     workloads: tuple[WorkloadVariation, ...] = ()
 
 
-class SimulationReport(Document, frozen=True):
+class SimulationReport(Report, frozen=True):
     """``placements``: pod -> node for all that were placed, in that order; ``tied``: pod -> how many nodes were equally
     good where it was more than one. ``zones``: the pods of each; ``nodes_changed``: of the nodes
     where their number is another one in the end.
@@ -165,3 +176,34 @@ class SimulationReport(Document, frozen=True):
     search_start: SearchStart | None = None
     api_version: str = "kschedctl.dev/v1"
     kind: str = "Simulation"
+
+    def first_line(self) -> tuple[str, ...]:
+        """How many pods get a node; of several runs how many in all of them."""
+        total, runs = self.placed + self.unplaced, self.variation
+        if not total:
+            return ("Nothing was known by then" if self.interrupted else "Nothing to schedule", "")
+        unplaced, placed = str(runs.pending) if runs else f"{self.unplaced:,}", f"{self.placed:,}"
+        if runs and runs.placed.least < runs.placed.most:
+            placed = str(runs.placed)
+        verdict = f"{unplaced} {'pod' if unplaced == '1' else 'pods'} not scheduled:"
+        told = f"{placed} of {counted(total, 'pod')} {'gets' if total == 1 else 'get'} a node{self._besides}"
+        return ("All scheduled:" if unplaced == "0" else verdict, f"{told}{doubt(self.unknown)}")
+
+    @property
+    def _besides(self) -> str:
+        """Who is evicted, and which rollouts are stuck."""
+        homeless = sum(pod.fate in ("Pending", "Lost") for pod in self.evicted)
+        stuck = sum(workload.rollout.startswith("stuck") for workload in self.workloads)
+        evicted = f", {counted(len(self.evicted), 'pod')} evicted" if self.evicted else ""
+        evicted += f", {homeless:,} of them without another node" if homeless else ""
+        return f"{evicted}, {counted(stuck, 'rollout')} stuck" if stuck else evicted
+
+    def summarized(self, summary: Summary) -> Summary:
+        """With who is not scheduled and who is evicted."""
+        return replace(
+            summary,
+            verdict="All scheduled" if not self.unplaced else "Not all scheduled",
+            pods=tuple(pods.shortened for pods in self.pending),
+            victims=tuple(evicted.pod for evicted in self.evicted),
+            figures={"placed": self.placed, "unplaced": self.unplaced, "evicted": len(self.evicted)},
+        )

@@ -2,7 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
+from itertools import islice
+
+import msgspec
+from msgspec.structs import replace
+
 from kschedctl.reports.document import Document
+from kschedctl.reports.unknown import reasons
+
+MOST_BYTES, MOST_ENTRIES, LONGEST, MOST_COMMANDS = 12_000, 8, 400, 3
+"""How long the JSON, a list and a text (in characters) may be; how many commands it ends with."""
+LISTS = ("pods", "closest", "causes", "fixes", "victims", "advice", "doubts")
+"""What is shortened where a summary is too long still."""
 
 
 class ShortCause(Document, frozen=True):
@@ -73,3 +85,68 @@ class Summary(Document, frozen=True):
     left_out: dict[str, int] = {}
     api_version: str = "kschedctl.dev/v1"
     kind: str = "Summary"
+
+    def fitting(self) -> Summary:
+        """With a few of each list; with ever fewer, and in the end without commands, until it has MOST_BYTES."""
+        summary = self._with_entries(MOST_ENTRIES)
+        for entries in range(MOST_ENTRIES, 0, -1):
+            if len(msgspec.json.encode(summary)) <= MOST_BYTES:
+                return summary
+            summary = summary._with_entries(entries)
+        return replace(summary, fixes=tuple(replace(fix, commands=()) for fix in summary.fixes), next=())
+
+    def _with_entries(self, entries: int) -> Summary:
+        """With so many entries of each list at most, and no text longer than LONGEST."""
+        whole = {name: getattr(self, name) for name in LISTS}
+        left_out = {name: max(len(found) - entries, 0) + self.left_out.get(name, 0) for name, found in whole.items()}
+        kept = {name: _cut(found[:entries]) for name, found in whole.items()}
+        texts = {name: _cut(getattr(self, name)) for name in ("subject", "headline", "message")}
+        return replace(self, **kept, **texts, left_out={name: number for name, number in left_out.items() if number})
+
+
+def _cut(value: object) -> object:
+    """The value with long texts cut, but for commands, which are of use as a whole alone."""
+    if isinstance(value, str):
+        return value if len(value) <= LONGEST else f"{value[: LONGEST - 1]}…"
+    if isinstance(value, tuple):
+        return tuple(map(_cut, value))
+    if isinstance(value, msgspec.Struct):
+        return replace(value, **{f: _cut(getattr(value, f)) for f in value.__struct_fields__ if f != "commands"})
+    return value
+
+
+class Report(Document, frozen=True):
+    """A document that answers a question."""
+
+    def first_line(self) -> tuple[str, ...]:
+        """The answer in a line, in parts, each of which a page may show in a tone."""
+        return (str(getattr(self, "headline", "")),)
+
+    def summarized(self, summary: Summary) -> Summary:
+        """The summary with what decides of this kind of answer."""
+        return summary
+
+    def summary(self, commands: Iterable[str] = ()) -> Summary:
+        """What decides, in at most 12 KB of JSON; ``commands``: what can be typed next.
+
+        >>> Report().summary().summarizes
+        'Report'
+        """
+        summary = Summary(
+            summarizes=str(getattr(self, "kind", type(self).__name__)),
+            subject="",
+            verdict="",
+            headline=" ".join(filter(None, self.first_line())),
+            undecided=bool(getattr(self, "undecided", False)),
+            doubts=tuple(self._doubts()),
+            next=tuple(islice(dict.fromkeys(commands), MOST_COMMANDS)),
+        )
+        return self.summarized(summary).fitting()
+
+    def _doubts(self) -> Iterator[str]:
+        if getattr(self, "interrupted", False):
+            yield "interrupted: this is what was known by then"
+        if unknown := reasons(getattr(self, "unknown", ())):
+            yield unknown
+        yield from (f"not replayed: {what}" for what in getattr(self, "not_replayed", ()))
+        yield from (f"a bug of kube-scheduler decides: {what}" for what in getattr(self, "upstream_faults", ()))

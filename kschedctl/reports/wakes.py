@@ -9,7 +9,12 @@ import msgspec
 from kschedctl.reports.columns import Column, Tone
 from kschedctl.reports.document import Document
 from kschedctl.reports.pod_group import PodGroupReport
-from kschedctl.reports.unknown import UnknownKind
+from kschedctl.reports.summary import Report
+from kschedctl.reports.unknown import UnknownKind, doubt
+from kschedctl.text.counts import counted
+
+UNSCHEDULABLE = "unschedulable"
+"""The part of the queue in which pods wait for something to happen."""
 
 
 class WakeUp(Document, frozen=True):
@@ -28,7 +33,7 @@ class RejectorReport(Document, frozen=True):
     wake_ups: tuple[WakeUp, ...] = ()
 
 
-class WakeUps(Document, frozen=True):
+class WakeUps(Report, frozen=True):
     """What would wake a pod. ``queue``: unschedulable, or backoff where nobody is waited for; empty for one that fits.
 
     ``message``: why it was refused, none where a plugin keeps it from being tried at all. ``stands_for``: the workload
@@ -51,8 +56,12 @@ class WakeUps(Document, frozen=True):
     api_version: str = "kschedctl.dev/v1"
     kind: str = "WakeUps"
 
+    def first_line(self) -> tuple[str, ...]:
+        """The pod, and what would wake it."""
+        return (self.pod, self.headline + doubt(self.unknown))
 
-class WakeUpsOfMany(Document, frozen=True):
+
+class WakeUpsOfMany(Report, frozen=True):
     """The same of several pods. ``scope``: which these are; ``unserved``: pods that no profile serves."""
 
     pods: tuple[WakeUps, ...]
@@ -65,6 +74,14 @@ class WakeUpsOfMany(Document, frozen=True):
     api_version: str = "kschedctl.dev/v1"
     kind: str = "WakeUpsOfMany"
 
+    def first_line(self) -> tuple[str, ...]:
+        """How many wait."""
+        if not self.pods:
+            return ("Nothing is pending", self.scope + doubt(self.unknown))
+        waiting = sum(pod.queue == UNSCHEDULABLE for pod in self.pods)
+        pods = f"{counted(waiting, 'pod')} {self.scope}".strip()
+        return (f"{pods} {'waits' if waiting == 1 else 'wait'} for something to happen{doubt(self.unknown)}",)
+
 
 class EventReport(Document, frozen=True):
     """An event that the scheduler makes of a change: upstream's label of it, and what each rejector says to it."""
@@ -74,7 +91,7 @@ class EventReport(Document, frozen=True):
     hints: dict[str, str] = msgspec.field(default_factory=dict)
 
 
-class Wakes(Document, frozen=True):
+class Wakes(Report, frozen=True):
     """What a change does to a pod that was tried and refused.
 
     ``change``: what it is, in words. ``message``: why the pod was refused. ``unschedulable_plugins``,
@@ -105,8 +122,13 @@ class Wakes(Document, frozen=True):
         """Whether it is tried again."""
         return self.moved and bool(self.after)
 
+    def first_line(self) -> tuple[str, ...]:
+        """The pod, and where the change leaves it."""
+        told = f"woken, to {self.after}" if self.woken else f"stays {self.after}" if self.after else "in no queue"
+        return (self.pod, told + doubt(self.unknown))
 
-class WakesOfMany(Document, frozen=True):
+
+class WakesOfMany(Report, frozen=True):
     """What changes, each by itself, do to pods. ``scope``: which pods; ``fitting``: those that are not refused.
 
     ``unheard``: the changes of which the scheduler hears nothing; ``unserved``: pods that no profile serves.
@@ -125,6 +147,13 @@ class WakesOfMany(Document, frozen=True):
     undecided: bool = False
     api_version: str = "kschedctl.dev/v1"
     kind: str = "WakesOfMany"
+
+    def first_line(self) -> tuple[str, ...]:
+        """How many pods are woken by what."""
+        woken, asked = {each.pod for each in self.answers if each.woken}, {each.pod for each in self.answers}
+        pods = f"{len(woken):,} of {counted(len(asked), 'refused pod')} {self.scope}".rstrip()
+        by = self.changes[0] if len(self.changes) == 1 else f"{len(self.changes):,} changes, each by itself"
+        return (f"{pods} {'is' if 1 in (len(woken), len(asked)) else 'are'} woken by {by}{doubt(self.unknown)}",)
 
 
 class WakingChange(Document, frozen=True):
@@ -154,7 +183,7 @@ class PodBetween(Document, frozen=True):
     waking_changes: int = 0
 
 
-class WakesBetween(Document, frozen=True):
+class WakesBetween(Report, frozen=True):
     """What lies between two moments of a cluster that would have woken pods; ``changes``: how many were heard of."""
 
     before: str
@@ -168,3 +197,14 @@ class WakesBetween(Document, frozen=True):
     undecided: bool = False
     api_version: str = "kschedctl.dev/v1"
     kind: str = "WakesBetween"
+
+    def first_line(self) -> tuple[str, ...]:
+        """How many pods were missed."""
+        if not self.pods:
+            return ("No pod was pending in both",)
+        missed, waited = sum(pod.missed for pod in self.pods), sum(not pod.ended for pod in self.pods)
+        pods = counted(waited, "pod")
+        said = f"{pods} waited in both, none was missed" if waited else "No pod waited in both"
+        if missed:
+            said = f"{missed:,} of {pods} that waited in both: fit, and nothing woke them"
+        return (said + doubt(self.unknown),)

@@ -2,16 +2,28 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import Annotated
 
 import msgspec
+from msgspec.structs import replace
 
 from kschedctl.reports.columns import Column
 from kschedctl.reports.document import Document
 from kschedctl.reports.pending import ExplainedPods
 from kschedctl.reports.searches import SearchStart
 from kschedctl.reports.simulation import Spread
-from kschedctl.reports.unknown import UnknownKind
+from kschedctl.reports.summary import Report, ShortPods, Summary
+from kschedctl.reports.unknown import UnknownKind, doubt
+
+CHANGES = {
+    "NewlyPending": "newly pending",
+    "Gone": "gone",
+    "NewlyScheduled": "newly scheduled",
+    "Created": "created",
+    "Moved": "moved",
+}
+"""A change of a pod -> how it is told; those first that matter most."""
 
 
 class StepReport(Document, frozen=True):
@@ -78,7 +90,7 @@ class Replacement(Document, frozen=True):
     failed: int = 0
 
 
-class WhatIf(Document, frozen=True):
+class WhatIf(Report, frozen=True):
     """``compared`` are two configurations or versions where two were: ``before`` is the first, ``after`` the second.
 
     ``messages`` and ``replacement``, where two versions are compared: what else of the answers is not the same.
@@ -109,3 +121,20 @@ class WhatIf(Document, frozen=True):
     over_runs: dict[str, Spread] = msgspec.field(default_factory=dict)
     api_version: str = "kschedctl.dev/v1"
     kind: str = "WhatIf"
+
+    def first_line(self) -> tuple[str, ...]:
+        """How many pods are affected in which way."""
+        numbers = Counter(change.change for change in self.changes)
+        told = ", ".join(f"{numbers[kind]:,} {word}" for kind, word in CHANGES.items() if numbers[kind])
+        return ("Pods are affected:" if told else "No pod ends up elsewhere", told + doubt(self.unknown))
+
+    def summarized(self, summary: Summary) -> Summary:
+        """With the pods that wait now and did not before."""
+        newly = (change for change in self.changes if change.change == "NewlyPending")
+        before, after = self.pending
+        return replace(
+            summary,
+            subject=self.name,
+            pods=tuple(ShortPods(1, change.pod, change.workload, change.message) for change in newly),
+            figures={"pendingBefore": before, "pendingAfter": after, "changes": len(self.changes)},
+        )

@@ -2,11 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 
-def counted(number: int, noun: str) -> str:
+
+def counted(number: int, noun: str, plural: str = "") -> str:
     """A number and its noun.
 
-    >>> counted(1, "pod"), counted(5000, "pod")
-    ('1 pod', '5,000 pods')
+    >>> counted(1, "pod"), counted(5000, "pod"), counted(2, "loss", "losses")
+    ('1 pod', '5,000 pods', '2 losses')
     """
-    return f"{number:,} {noun}{'s' * (number != 1)}"
+    return f"{number:,} {noun if number == 1 else plural or noun + 's'}"
+
+
+def first_few(found: Sequence[str], limit: int = 3) -> str:
+    """The first few of them.
+
+    >>> first_few(["a", "b", "c", "d", "e"])
+    'a, b, c and 2 more'
+    """
+    more = f" and {len(found) - limit:,} more" if len(found) > limit else ""
+    return ", ".join(found[:limit]) + more

@@ -8,12 +8,10 @@ import jsonschema
 import pytest
 from conftest import Run
 
-from kschedctl.render.page import Style
 from kschedctl.render.schema import schema_of
-from kschedctl.render.summaries import MOST_BYTES, summary_of
 from kschedctl.reports.explanation import Cause, Explanation, NodeGroup, Refusal
 from kschedctl.reports.remedies import Remedy
-from kschedctl.reports.summary import Summary
+from kschedctl.reports.summary import MOST_BYTES, Summary
 
 QUESTIONS = (
     "explain shop/cart-5f7b8c9d4-zr5mt",
@@ -73,7 +71,7 @@ def test_a_summary_of_thousands_of_nodes_is_short() -> None:
         "Fix it " * 99, "operator", "but " * 99, ("n" * 253,) * 5_000, ("kubectl patch " + "x" * 5_000,) * 9, ()
     )
     report = Explanation("d/p", "Unschedulable", "words " * 9_999, causes=causes, groups=groups, remedies=(fix,) * 30)
-    summary = summary_of(report, Style())
+    summary = report.summary()
     assert len(json.dumps(summary.to_dict()).encode()) <= MOST_BYTES * 1.1  # json.dumps puts blanks between entries
     assert summary.causes
     assert summary.left_out["closest"] + len(summary.closest) == 5_000

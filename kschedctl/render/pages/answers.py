@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from kschedctl.render.page import Block, Marked, Page, Paragraph, Style, Table, below, count, marked, paragraph
+from kschedctl.render.page import Block, Marked, Page, Paragraph, Style, Table, below, marked, paragraph
 from kschedctl.render.plots.plot import Plot
 from kschedctl.render.renderers import page_of
 from kschedctl.reports.answers import Answers
@@ -13,10 +13,7 @@ from kschedctl.reports.columns import Column, Tone
 
 def answers_page(report: Answers, style: Style) -> Page:
     """How many are good, a line for each, and their pages."""
-    good = sum(answer.good for answer in report.answers)
-    tone = Tone.GOOD if report.good else Tone.BAD
-    verdict = Marked(f"Good in {good:,} of {count(report.asked, 'cluster')}", tone)
-    told = [f"(interrupted after {len(report.answers):,})"] if report.interrupted else []
+    good, told = report.first_line()
     pages = {a.cluster: page_of(a.document, _style_of(a.cluster, style)) for a in report.answers}
     rows = tuple(
         (
@@ -28,7 +25,8 @@ def answers_page(report: Answers, style: Style) -> Page:
     )
     columns = (Column("cluster", keep=True), Column("good"), Column("answer"))
     blocks = [_of_cluster(name, block) for name, page in pages.items() for block in below(name, page)]
-    return (paragraph(verdict, *told), Table(columns, rows), *blocks)
+    verdict = Marked(good, Tone.GOOD if report.good else Tone.BAD)
+    return (paragraph(verdict, told), Table(columns, rows), *blocks)
 
 
 def _of_cluster(name: str, block: Block) -> Block:

@@ -10,7 +10,6 @@ from kschedctl.render.page import (
     Page,
     Style,
     below,
-    count,
     names,
     paragraph,
     section,
@@ -23,7 +22,6 @@ from kschedctl.render.pages.sections import (
     interruption,
     room_plots,
     search_lines,
-    spread_text,
 )
 from kschedctl.render.tables import numbers, table_of
 from kschedctl.reports.capacity import Capacity, ShapeCapacity
@@ -49,12 +47,10 @@ def capacity_page(report: Capacity, style: Style) -> Page:
 
 
 def _shape(shape: ShapeCapacity, style: Style, named: bool) -> Page:
-    number = spread_text(shape.over_runs) if shape.over_runs else f"{shape.fits:,}"
-    more = "or more" if shape.limited else "more"
-    tone = Tone.GOOD if shape.fits else Tone.BAD
-    on = f"on {count(len(shape.nodes), 'node')}" if shape.nodes else ""
-    name = [Marked(f"{shape.shape}:", Tone.STRONG)] if named else []
-    headline = paragraph(*name, Marked(f"{number} {more} fit", tone), on)
+    name, fit, where = shape.first_line()
+    headline = paragraph(
+        *([Marked(name, Tone.STRONG)] if named else []), Marked(fit, Tone.GOOD if shape.fits else Tone.BAD), where
+    )
     stops = (paragraph("The next one:", in_brief(shape.message, style)),) if shape.message else ()
     evicted = f"kube-scheduler would evict {names(shape.evicts)} for it; places won by preemption are not counted"
     return (

@@ -24,7 +24,7 @@ from kschedctl.render.page import (
 from kschedctl.render.pages.feasible_nodes import extenders_section, reservations_section, scores_section
 from kschedctl.render.pages.not_created import not_created_lines
 from kschedctl.render.pages.pod_group import pod_group_section
-from kschedctl.render.pages.preemption import preempting, preemption_section
+from kschedctl.render.pages.preemption import preemption_section
 from kschedctl.render.pages.remedies import best_fix, how_section, remedies_section
 from kschedctl.render.pages.sections import (
     ROOMY,
@@ -47,7 +47,7 @@ from kschedctl.reports.explanation import (
 )
 from kschedctl.reports.explanations import FINE, Explanations
 from kschedctl.reports.not_created import NOT_CREATED
-from kschedctl.reports.unknown import VERDICT, doubt, reasons, unless
+from kschedctl.reports.unknown import VERDICT, reasons, unless
 from kschedctl.reports.unknown import doubt as doubts
 
 GROUPS_SHOWN = 10
@@ -115,7 +115,8 @@ def _verdict(report: Explanation) -> Iterator[Paragraph]:
         yield paragraph(pod, Marked(f"{report.verdict}, {unless(of_verdict)}:", Tone.WARNING), reasons(of_verdict))
         yield paragraph(report.headline)
     else:
-        verdict = f"{report.verdict}{preempting(report.preemption)}" + (":" if report.headline else "")
+        preempting = report.preemption.preempting if report.preemption is not None else ""
+        verdict = f"{report.verdict}{preempting}" + (":" if report.headline else "")
         yield paragraph(pod, Marked(verdict, TONES.get(report.verdict, Tone.WARNING)), report.headline)
     if report.stands_for:
         yield paragraph(Marked(report.stands_for, Tone.FAINT))
@@ -315,13 +316,8 @@ def _node(node: NodeReport, style: Style) -> Row:
 
 def explanations_page(report: Explanations, style: Style) -> Page:
     """How many would be scheduled, a line for each, and the pages of the others; of all with ``-o wide``."""
-    number = len(report.explanations)
-    fine = sum(explanation.verdict in FINE for explanation in report.explanations)
-    tone = Tone.GOOD if fine == number else Tone.BAD
-    told = paragraph(
-        Marked(f"{fine:,} of {number:,} pods", tone),
-        "have a node or would get one, each by itself" + doubt(report.unknown),
-    )
+    fine, told = report.first_line()
+    all_fine = all(explanation.verdict in FINE for explanation in report.explanations)
     columns = [Column("pod", keep=True), Column("verdict", keep=True), Column("where"), Column("asked about")]
     table = table_of(report.explanations, columns, _answer, limit=None, full=False)
     full = [explanation for explanation in report.explanations if style.wide or explanation.verdict not in FINE]
@@ -329,7 +325,7 @@ def explanations_page(report: Explanations, style: Style) -> Page:
         below(explanation.stands_for or explanation.pod, explanation_page(explanation, style)) for explanation in full
     ]
     return (
-        told,
+        paragraph(Marked(fine, Tone.GOOD if all_fine else Tone.BAD), told),
         *caveats(report.not_replayed, report.ignored, report.extended),
         *table,
         *(block for page in pages for block in page),

@@ -35,7 +35,6 @@ from kschedctl.reports.following import (
     FollowedPlacement,
     FollowedRollout,
 )
-from kschedctl.reports.unknown import doubt
 
 MEANINGS = {
     NOT_FEASIBLE: "not feasible: the scheduler saw other pods or nodes than these: a stale cache, or pods gone since",
@@ -72,15 +71,9 @@ def followed_rollout_page(report: FollowedRollout, style: Style) -> Page:
 
 
 def _verdict(report: FollowedRollout) -> Iterator[Paragraph]:
-    total = len(report.placements)
-    if report.otherwise:
-        word = Marked(f"{report.otherwise:,} of {count(total, 'pod')} placed otherwise:", Tone.BAD)
-    elif report.agree:
-        word = Marked("As replayed:", Tone.WARNING if report.undecided else Tone.GOOD)
-    else:
-        word = Marked("Nothing compared:", Tone.WARNING)
-    told = f"{report.agree:,} of {count(total, 'pod')} went to a node that the replay has among the best"
-    yield paragraph(word, f"{told}{doubt(report.unknown)}")
+    verdict, told = report.first_line()
+    agreed = Tone.GOOD if report.agree and not report.undecided else Tone.WARNING
+    yield paragraph(Marked(verdict, Tone.BAD if report.otherwise else agreed), told)
     moved = sum(bool(placement.order) for placement in report.placements)
     if moved:
         yield paragraph(f"{moved:,} of these if tried milliseconds sooner or later than the event: bindings overlap")

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from functools import partial
 from typing import TypeVar
 
-from kschedctl.render.page import Block, Bullets, Cell, Marked, Page, Style, Verbatim, count, paragraph, section
+from kschedctl.render.page import Block, Bullets, Cell, Marked, Page, Style, Verbatim, paragraph, section
 from kschedctl.render.tables import as_is, listed, numbers, table_of
 from kschedctl.reports.columns import Column, Tone
 from kschedctl.reports.findings import LEVELS, SEVERITIES, Finding, Findings, RuleList, RuleReport
@@ -92,21 +92,9 @@ def _passed_over(report: Findings, style: Style) -> str:
 
 
 def _summary(report: Findings) -> list[Cell]:
-    if not report.checked and not report.findings:
-        return [Marked("Nothing was linted", Tone.WARNING), "(no object was found)"]
-    checked = f"in {count(report.checked, 'object')}"
-    checked += f", by {count(report.rules_run, 'rule')}" if report.rules_run else ""
-    found = [count(report.count(level), level) for level in LEVELS if report.count(level)]
-    parts: list[Cell] = [
-        Marked(", ".join(found), SEVERITIES[_gravest(report)])
-        if found
-        else Marked("Nothing found", Tone.WARNING if report.unknown else Tone.GOOD)
-    ]
-    aside = [f"{len(report.suppressed)} ignored"] if report.suppressed else []
-    aside += [f"{report.known} in the baseline"] if report.known else []
-    aside += [f"{report.below} less grave"] if report.below else []
-    aside += [f"{report.alike} more alike: --profile all"] if report.alike else []
-    return [*parts, checked, *([f"({', '.join(aside)})"] if aside else [])]
+    verdict, *checked = report.first_line()
+    fine = Tone.GOOD if report.checked and not report.unknown else Tone.WARNING
+    return [Marked(verdict, SEVERITIES[_gravest(report)] if report.findings else fine), *checked]
 
 
 def _gravest(report: Findings) -> str:

@@ -29,14 +29,12 @@ from kschedctl.render.pages.sections import (
     next_section,
     order_section,
     over_runs_section,
-    spread_text,
     unplaced_section,
 )
 from kschedctl.render.tables import ROWS_SHOWN, Row, listed, numbers, table_of
 from kschedctl.reports.columns import Column, Tone
 from kschedctl.reports.drain import Drain
 from kschedctl.reports.failures import Failure, Failures
-from kschedctl.reports.unknown import doubt
 
 WORDS = {
     "lost": "lost for good",
@@ -67,25 +65,11 @@ def drain_page(report: Drain, style: Style) -> Page:
 
 
 def _verdict(report: Drain) -> Paragraph:
-    price = "Drained, with disruption:" if report.drained else "Cannot be drained:"
+    verdict, nodes, told = report.first_line()
+    tone = Tone.BAD if report.blocked or not report.interrupted else Tone.WARNING
     if report.safe:
-        word = Marked("Safe to drain:", Tone.WARNING if report.undecided else Tone.GOOD)
-    elif report.interrupted and not report.blocked:
-        word = Marked("Not drained yet:", Tone.WARNING)
-    else:
-        word = Marked(price, Tone.BAD)
-    unplaced = sum(len(group.pods) for group in report.unplaced)
-    numbers = (
-        (len(report.lost), "pod is lost, which nobody makes again", "pods are lost, which nobody makes again"),
-        (len(report.moved), "pod gets another node", "pods get another node"),
-        (unplaced, "pod fits nowhere else", "pods fit nowhere else"),
-        (len(report.blocked), "pod cannot be evicted", "pods cannot be evicted"),
-        (len(report.evicted), "pod of other nodes is evicted", "pods of other nodes are evicted"),
-        (report.untried, "pod was not tried", "pods were not tried"),
-        (report.staying, "pod stays with its node", "pods stay with their nodes"),
-    )
-    told = ", ".join(count(number, one, many) for number, one, many in numbers if number) or "nothing runs there"
-    return paragraph(word, Marked(names(report.nodes), Tone.STRONG), f"– {told}{doubt(report.unknown)}")
+        tone = Tone.WARNING if report.undecided else Tone.GOOD
+    return paragraph(Marked(verdict, tone), Marked(nodes, Tone.STRONG), told)
 
 
 def _lost(lost: tuple[str, ...], style: Style) -> Page:
@@ -104,18 +88,13 @@ FAILURES_SHOWN = 20
 
 def failures_page(report: Failures, style: Style) -> Page:
     """The verdict, the ranking, and the reasons of the worst."""
-    unsafe = sum(not failure.safe for failure in report.failures)
-    tone = Tone.WARNING if report.undecided else Tone.GOOD
-    unknown = Marked("unknown", Tone.WARNING) if report.interrupted else Marked("yes", tone)
-    word = Marked("no", Tone.BAD) if unsafe else unknown
-    known = f"{len(report.failures):,} of {count(report.scenarios, 'loss', 'losses')}"
-    told = f"interrupted after {known}" if report.interrupted else count(report.scenarios, "loss", "losses") + " tried"
+    question, answer, told = report.first_line()
+    unsafe = not all(failure.safe for failure in report.failures)
+    tone = Tone.WARNING if report.undecided or report.interrupted else Tone.GOOD
     worst = report.failures[0] if report.failures else None
     reasons = unplaced_section(worst.reasons, style) if worst else ()
-    lost = 2 if report.unit.startswith("pair") else 1
-    verdict = Marked(f"N-{lost} safe per {report.unit}:", Tone.STRONG)
     return (
-        paragraph(verdict, word, f"({told}, {unsafe:,} with consequences){doubt(report.unknown)}"),
+        paragraph(Marked(question, Tone.STRONG), Marked(answer, Tone.BAD if unsafe else tone), told),
         *_outside(report),
         *caveats(report.not_replayed, report.ignored, report.extended, report.unknown, report.search_start),
         *_ranking(report, style),
@@ -152,5 +131,5 @@ def _failure(failure: Failure, alike: bool) -> Row:
 
 
 def _number(failure: Failure, name: str, number: int) -> Cell:
-    text = spread_text(failure.over_runs[name]) if failure.over_runs else f"{number:,}"
+    text = str(failure.over_runs[name]) if failure.over_runs else f"{number:,}"
     return Marked(text, Tone.BAD) if number else text

@@ -13,7 +13,6 @@ from kschedctl.render.page import (
     Page,
     Stack,
     Style,
-    count,
     first_rows,
     names,
     paragraph,
@@ -32,7 +31,6 @@ from kschedctl.render.plots.plot import Plot, bars, uneven
 from kschedctl.render.tables import Row, as_is, numbers, table_of
 from kschedctl.reports.columns import Column, Tone
 from kschedctl.reports.pending import PendingGroup, PendingPod, PendingPods
-from kschedctl.reports.unknown import doubt
 
 GROUPS_SHOWN, WORKLOADS_SHOWN, ANSWERS_SHOWN = 25, 3, 3
 
@@ -43,10 +41,10 @@ def pending_page(report: PendingPods, style: Style) -> Page:
     lacking = not_created_section(report.not_created, style)
     if not pods:
         tone = Tone.WARNING if report.undecided else Tone.GOOD
-        nothing = paragraph(Marked("Nothing is pending", tone), report.scope + doubt(report.unknown))
+        nothing, where = report.first_line()
         elsewhere = next_section(style, "But elsewhere") if report.elsewhere else ()
-        return (*lacking, nothing, *not_known_lines(report.unknown), *elsewhere)
-    title = f"{count(pods, 'pod')} pending {report.scope}, {count(len(report.groups), 'cause')}{doubt(report.unknown)}"
+        return (*lacking, paragraph(Marked(nothing, tone), where), *not_known_lines(report.unknown), *elsewhere)
+    (title,) = report.first_line()
     table = section(title, *_causes(report.groups, style), *_plot(report, style))
     return (
         *caveats(report.not_replayed, report.ignored, unknown=report.unknown),

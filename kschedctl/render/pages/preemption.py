@@ -34,15 +34,6 @@ COLUMNS = (
 NARROW_COLUMNS = (Column("node", keep=True), Column("priority", right=True), Column("victim"))
 
 
-def preempting(preemption: PreemptionReport | None) -> str:
-    """``, would preempt 1 pod on n1``: that it will not stay so."""
-    if preemption is None or not preemption.asked or not preemption.chosen:
-        return ""
-    where = preemption.chosen if len(preemption.tied) < 2 else f"one of {len(preemption.tied):,} nodes"
-    victims = len(preemption.candidates[preemption.chosen].victims)
-    return f", would preempt {count(victims, 'pod')} on {where}" if victims else ""
-
-
 def preemption_section(report: PreemptionReport | None, style: Style) -> Page:
     """Nothing when preemption did not come up."""
     if report is None or (report.eligible and not report.candidates and not report.why):

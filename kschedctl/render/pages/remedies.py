@@ -29,7 +29,7 @@ from kschedctl.render.pages.sections import (
 from kschedctl.render.tables import Row, numbers, table_of
 from kschedctl.reports.columns import Column, Tone
 from kschedctl.reports.remedies import OWNERS, ChosenRemedy, HelplessPods, Remedies, RemediesOfMany, Remedy
-from kschedctl.reports.unknown import VERDICT, doubt, reasons, unless
+from kschedctl.reports.unknown import VERDICT, reasons, unless
 
 TITLE = "Fixes, each verified by replay"
 REMEDIES_SHOWN = 7
@@ -121,29 +121,21 @@ def _opens(remedy: Remedy) -> str:
 
 def many_page(report: RemediesOfMany, style: Style) -> Page:
     """How many the chosen changes clear; each change, how it is made, and who still waits."""
-    title = f"{report.cleared:,} of {count(report.waiting, 'waiting pod')} {report.scope} get a node{_with(report)}"
+    title, *where = report.first_line()
     if not report.waiting:
-        return (paragraph(Marked("No pod waits", Tone.GOOD), report.scope + doubt(report.unknown)),)
+        return (paragraph(Marked(title, Tone.GOOD), *where),)
     columns = [*numbers("#"), Column("fix"), Column("owner", keep=True), *numbers("clears")]
     note = "chosen greedily, and simulated one after the other"
     table = table_of([*enumerate(report.chosen, 1)], columns, _chosen, limit=None, note=note)
     partly = "not all that may help was tried: there may be better ones"
     return (
-        *section(title + doubt(report.unknown), *table),
+        *section(title, *table),
         *interruption(report.interrupted),
         *(() if report.complete else (paragraph(Marked("Not complete:", Tone.WARNING), partly),)),
         *caveats(report.not_replayed, report.ignored, report.extended, report.unknown),
         *how_section([chosen.remedy for chosen in report.chosen], style),
         *_left(report.left, style),
     )
-
-
-def _with(report: RemediesOfMany) -> str:
-    if not report.chosen:
-        return ": nothing was found that helps more"
-    number = sum(len(chosen.remedy.kinds) for chosen in report.chosen)
-    these = "this change" if number == 1 else f"these {number} changes"
-    return f" with {these}"
 
 
 def _chosen(numbered: tuple[int, ChosenRemedy]) -> Row:

@@ -240,12 +240,7 @@ def variation_section(variation: Variation | None) -> Page:
 
 def _spreads(told: Sequence[tuple[str, Spread]], title: str) -> Page:
     columns = [Column("pods", keep=True), *numbers("over the runs")]
-    return table_of(told, columns, lambda row: (row[0], spread_text(row[1])), limit=None, title=title)
-
-
-def spread_text(found: Spread) -> str:
-    """``3 to 5``, or the number itself where it is always the same."""
-    return f"{found.least:,}" if found.least == found.most else f"{found.least:,} to {found.most:,}"
+    return table_of(told, columns, lambda row: (row[0], str(row[1])), limit=None, title=title)
 
 
 # -- pods by zone and node, as plots ----------------------------------------------------------------------------------

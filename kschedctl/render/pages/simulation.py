@@ -10,7 +10,6 @@ from kschedctl.render.page import (
     Page,
     Paragraph,
     Style,
-    count,
     names,
     paragraph,
     section,
@@ -23,14 +22,12 @@ from kschedctl.render.pages.sections import (
     interruption,
     next_section,
     retried_section,
-    spread_text,
     unplaced_section,
     variation_section,
 )
 from kschedctl.render.tables import listed
 from kschedctl.reports.columns import Tone
 from kschedctl.reports.simulation import SimulationReport, WorkloadPlacement
-from kschedctl.reports.unknown import doubt
 
 
 def simulation_page(report: SimulationReport, style: Style) -> Page:
@@ -55,8 +52,11 @@ def _verdict(report: SimulationReport) -> Page:
     total = report.placed + report.unplaced
     if report.interrupted and not total:
         return interruption(True, "nothing was known by then")
-    told = _placed(report, total) if total else paragraph(Marked("Nothing to schedule", Tone.GOOD), "")
-    return (*interruption(report.interrupted), told, *_waiting(report))
+    verdict, told = report.first_line()
+    fine = Tone.WARNING if report.undecided and total else Tone.GOOD
+    unplaced = report.variation.pending.most if report.variation else report.unplaced
+    line = paragraph(Marked(verdict, Tone.BAD if unplaced else fine), told)
+    return (*interruption(report.interrupted), line, *_waiting(report))
 
 
 def _waiting(report: SimulationReport) -> Iterator[Paragraph]:
@@ -65,23 +65,6 @@ def _waiting(report: SimulationReport) -> Iterator[Paragraph]:
         number, reasons = len(report.waiting), names(tuple(dict.fromkeys(report.waiting.values())))
         word = Marked(f"{number:,} of these {'waits' if number == 1 else 'wait'} for Permit:", Tone.WARNING)
         yield paragraph(word, f"{reasons}")
-
-
-def _placed(report: SimulationReport, total: int) -> Paragraph:
-    runs = report.variation
-    unplaced, placed = spread_text(runs.pending) if runs else f"{report.unplaced:,}", f"{report.placed:,}"
-    if runs and runs.placed.least < runs.placed.most:
-        placed = spread_text(runs.placed)
-    word = Marked(f"{unplaced} {'pod' if unplaced == '1' else 'pods'} not scheduled:", Tone.BAD)
-    homeless = sum(pod.fate in ("Pending", "Lost") for pod in report.evicted)
-    evicted = f", {count(len(report.evicted), 'pod')} evicted" if report.evicted else ""
-    evicted += f", {homeless:,} of them without another node" if homeless else ""
-    stuck = sum(workload.rollout.startswith("stuck") for workload in report.workloads)
-    told = f"{evicted}, {count(stuck, 'rollout')} stuck" if stuck else evicted
-    return paragraph(
-        Marked("All scheduled:", Tone.WARNING if report.undecided else Tone.GOOD) if unplaced == "0" else word,
-        f"{placed} of {count(total, 'pod')} {'gets' if total == 1 else 'get'} a node{told}{doubt(report.unknown)}",
-    )
 
 
 def _workloads(workloads: Sequence[WorkloadPlacement], style: Style) -> Page:

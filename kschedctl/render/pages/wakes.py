@@ -21,22 +21,30 @@ from kschedctl.render.pages.pod_group import pod_group_section
 from kschedctl.render.pages.sections import caveats, left_out_lines, not_known_lines
 from kschedctl.render.tables import Row, listed, table_of
 from kschedctl.reports.columns import Column, Tone
-from kschedctl.reports.unknown import doubt
-from kschedctl.reports.wakes import PodBetween, RejectorReport, Wakes, WakesBetween, WakesOfMany, WakeUps, WakeUpsOfMany
+from kschedctl.reports.wakes import (
+    UNSCHEDULABLE,
+    PodBetween,
+    RejectorReport,
+    Wakes,
+    WakesBetween,
+    WakesOfMany,
+    WakeUps,
+    WakeUpsOfMany,
+)
 
 FLUSH = "else it is tried again after five minutes (podMaxInUnschedulablePodsDuration)"
 NO_FLUSH = "else it is not tried at all, however long that takes"
 CHANGES_SHOWN, SECTIONS_SHOWN = 5, 10
-WAITS = "unschedulable"
 
 
 def wake_ups_page(report: WakeUps, style: Style) -> Page:
     """Who refused the pod, and under each plugin what would make it say otherwise."""
-    waits = report.queue == WAITS
-    said = Marked(report.headline + doubt(report.unknown), Tone.WARNING if waits or report.undecided else Tone.GOOD)
+    waits = report.queue == UNSCHEDULABLE
+    pod, told = report.first_line()
+    said = Marked(told, Tone.WARNING if waits or report.undecided else Tone.GOOD)
     message = (paragraph(Marked(report.message, Tone.FAINT)),) if report.message and waits else ()
     return (
-        paragraph(Marked(report.pod, Tone.STRONG), said),
+        paragraph(Marked(pod, Tone.STRONG), said),
         *((paragraph(Marked(report.stands_for, Tone.FAINT)),) if report.stands_for else ()),
         *message,
         *caveats(report.not_replayed, report.ignored, unknown=report.unknown),
@@ -56,16 +64,11 @@ def _rejector(rejector: RejectorReport) -> Page:
 
 def wake_ups_of_many_page(report: WakeUpsOfMany, style: Style) -> Page:
     """One row a pod."""
-    waiting = [pod for pod in report.pods if pod.queue == WAITS]
-    title = f"{count(len(waiting), 'pod')} {report.scope}".strip()
+    title, *where = report.first_line()
     if not report.pods:
-        return (
-            paragraph(Marked("Nothing is pending", Tone.GOOD), report.scope + doubt(report.unknown)),
-            *_unserved(report),
-        )
-    wait = "waits" if len(waiting) == 1 else "wait"
+        return (paragraph(Marked(title, Tone.GOOD), *where), *_unserved(report))
     return (
-        *listed(report.pods, style, title=f"{title} {wait} for something to happen{doubt(report.unknown)}"),
+        *listed(report.pods, style, title=title),
         *caveats(report.not_replayed, report.ignored, unknown=report.unknown),
         *_unserved(report),
     )
@@ -73,14 +76,12 @@ def wake_ups_of_many_page(report: WakeUpsOfMany, style: Style) -> Page:
 
 def wakes_page(report: WakesOfMany, style: Style) -> Page:
     """How many pods are woken, then for each change what the plugins say that refused them."""
-    woken = {answer.pod for answer in report.answers if answer.woken}
-    asked = {answer.pod for answer in report.answers}
-    title = f"{len(woken):,} of {count(len(asked), 'refused pod')} {report.scope}".rstrip()
-    done = f"{'is' if 1 in (len(woken), len(asked)) else 'are'} woken by {_these(report.changes)}"
+    (title,) = report.first_line()
+    woken = any(answer.woken for answer in report.answers)
     heard = [change for change in report.changes if change not in report.unheard]
     shown, note = first_rows(heard, style, SECTIONS_SHOWN)
     return (
-        paragraph(Marked(f"{title} {done}{doubt(report.unknown)}", Tone.GOOD if woken else Tone.WARNING)),
+        paragraph(Marked(title, Tone.GOOD if woken else Tone.WARNING)),
         *caveats(report.not_replayed, report.ignored, unknown=report.unknown),
         *((paragraph(Marked("not heard of:", Tone.WARNING), _unheard(report.unheard)),) if report.unheard else ()),
         *((paragraph(Marked("fit anyway:", Tone.GOOD), names(report.fitting)),) if report.fitting else ()),
@@ -88,10 +89,6 @@ def wakes_page(report: WakesOfMany, style: Style) -> Page:
         *(block for change in shown for block in _of_change(change, report.answers, style)),
         *((paragraph(Marked(note, Tone.FAINT)),) if note else ()),
     )
-
-
-def _these(changes: Sequence[str]) -> str:
-    return changes[0] if len(changes) == 1 else f"{len(changes):,} changes, each by itself"
 
 
 def _unheard(changes: Sequence[str]) -> str:
@@ -134,19 +131,13 @@ def _unserved(report: WakesOfMany | WakeUpsOfMany) -> Page:
 
 def between_page(report: WakesBetween, style: Style) -> Page:
     """How many pods were missed; each pod, the missed ones first, with what woke it."""
-    missed = [pod for pod in report.pods if pod.missed]
+    (said,) = report.first_line()
     heard = f"{count(report.changes, 'change')} that the scheduler heard of, {report.unheard:,} that it did not"
     if not report.pods:
-        return (
-            paragraph(Marked("No pod was pending in both", Tone.GOOD), f"{report.before} and {report.after}: {heard}"),
-        )
-    waited = [pod for pod in report.pods if not pod.ended]
-    pods = count(len(waited), "pod")
-    said, tone = f"{pods} waited in both, none was missed" if waited else "No pod waited in both", Tone.GOOD
-    if missed:
-        said, tone = f"{len(missed):,} of {pods} that waited in both: fit, and nothing woke them", Tone.BAD
+        return (paragraph(Marked(said, Tone.GOOD), f"{report.before} and {report.after}: {heard}"),)
+    missed = any(pod.missed for pod in report.pods)
     return (
-        paragraph(Marked(said + doubt(report.unknown), tone)),
+        paragraph(Marked(said, Tone.BAD if missed else Tone.GOOD)),
         paragraph(Marked(f"{report.before} → {report.after}: {heard}", Tone.FAINT)),
         *left_out_lines(report.not_replayed, ()),
         *not_known_lines(report.unknown),

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterator, Sequence
 
 from kschedctl.render.page import Cell, Marked, Page, Paragraph, Stack, Style, Table, count, names, paragraph, section
@@ -17,18 +16,10 @@ from kschedctl.render.pages.sections import (
 from kschedctl.render.tables import listed
 from kschedctl.reports.columns import Column, Tone
 from kschedctl.reports.simulation import PodCount, UnplacedPods
-from kschedctl.reports.unknown import doubt
-from kschedctl.reports.whatif import DomainBalance, MessageChange, PodChange, Replacement, WhatIf
+from kschedctl.reports.whatif import CHANGES, DomainBalance, MessageChange, PodChange, Replacement, WhatIf
 
 CHANGES_SHOWN = 30
-WORDS = {
-    "NewlyPending": ("newly pending", Tone.BAD),
-    "Gone": ("gone", Tone.WARNING),
-    "NewlyScheduled": ("newly scheduled", Tone.GOOD),
-    "Created": ("created", Tone.PLAIN),
-    "Moved": ("moved", Tone.PLAIN),
-}
-"""A change of a pod -> how it is told; those first that matter most."""
+TONES = {"NewlyPending": Tone.BAD, "Gone": Tone.WARNING, "NewlyScheduled": Tone.GOOD}
 
 
 def whatif_page(report: WhatIf, style: Style) -> Page:
@@ -42,17 +33,15 @@ def whatif_page(report: WhatIf, style: Style) -> Page:
         *_messages(report.messages, style),
         *_replacement(report.replacement, style),
         *_balance(report.balance, report.compared),
-        *over_runs_section(report.runs, report.over_runs, {kind: word for kind, (word, _) in WORDS.items()}),
+        *over_runs_section(report.runs, report.over_runs, CHANGES),
     )
 
 
 def _summary(report: WhatIf) -> Iterator[Paragraph]:
-    numbers = Counter(change.change for change in report.changes)
-    told = [f"{numbers[kind]:,} {word}" for kind, (word, _) in WORDS.items() if numbers[kind]]
+    verdict, told = report.first_line()
     fine = Tone.WARNING if report.undecided else Tone.GOOD
-    tone = Tone.BAD if numbers["NewlyPending"] else fine
-    word = Marked("Pods are affected:" if told else "No pod ends up elsewhere", tone)
-    yield paragraph(word, ", ".join(told) + doubt(report.unknown))
+    newly_pending = any(change.change == "NewlyPending" for change in report.changes)
+    yield paragraph(Marked(verdict, Tone.BAD if newly_pending else fine), told)
     yield paragraph(f"{count(report.pending[0], 'pod')} pending before, {report.pending[1]:,} after")
     if report.compared:
         before, after = report.compared
@@ -62,9 +51,9 @@ def _summary(report: WhatIf) -> Iterator[Paragraph]:
 def _changes(changes: Sequence[PodChange], style: Style) -> Page:
     if not changes:
         return ()
-    order = list(WORDS)
+    order = list(CHANGES)
     first = sorted(changes, key=lambda change: order.index(change.change))
-    words = {"change": lambda each: Marked(*WORDS[each.change])}
+    words = {"change": lambda each: Marked(CHANGES[each.change], TONES.get(each.change, Tone.PLAIN))}
     table = listed(first, style, words, title="Pods", limit=CHANGES_SHOWN, full=False)
     return (*_waiting(changes, style), *table, *moves_plot(changes))
 
@@ -97,7 +86,7 @@ def _waiting(changes: Sequence[PodChange], style: Style) -> Page:
         if change.change == "NewlyPending":
             groups.setdefault((change.workload, change.message), []).append(change.pod)
     return unplaced_section(
-        [UnplacedPods(w, WORDS["NewlyPending"][0], why, tuple(pods)) for (w, why), pods in groups.items()], style
+        [UnplacedPods(w, CHANGES["NewlyPending"], why, tuple(pods)) for (w, why), pods in groups.items()], style
     )
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from msgspec.structs import replace
+
 from kschedctl.reports.audit.creation import CreationSection
 from kschedctl.reports.audit.latency import LatencySection
 from kschedctl.reports.audit.leader import LeaderSection
@@ -14,8 +16,8 @@ from kschedctl.reports.audit.races import RacesSection
 from kschedctl.reports.audit.sampling import SamplingSection
 from kschedctl.reports.audit.section import Section, findings_of
 from kschedctl.reports.audit.topology import TopologySection
-from kschedctl.reports.document import Document
 from kschedctl.reports.findings import Findings
+from kschedctl.reports.summary import Report, ShortCause, Summary
 
 AnySection = (
     PendingSection
@@ -33,7 +35,7 @@ AnySection = (
 """The sections that an audit may have, told apart by their ``name``: a union of them."""
 
 
-class Audit(Document, frozen=True, kw_only=True):
+class Audit(Report, frozen=True, kw_only=True):
     """``sections``: in the order of the audit. ``headline``: what is unsound, in order of gravity.
 
     ``state``: findings as soon as a section has some, sound only where every section is; ``undecided``: what was not
@@ -53,6 +55,17 @@ class Audit(Document, frozen=True, kw_only=True):
     tool_version: str = ""
     api_version: str = "kschedctl.dev/v1"
     kind: str = "Audit"
+
+    def summarized(self, summary: Summary) -> Summary:
+        """With the sections that found something, and what."""
+        sections = tuple(section for section in self.sections if section.findings)
+        return replace(
+            summary,
+            verdict=self.state,
+            causes=tuple(ShortCause(f"{section.name}: {section.headline}", 0) for section in sections),
+            advice=tuple(f"{found.object}: {found.message}" for section in sections for found in section.findings),
+            figures={section.name: len(section.findings) for section in self.sections},
+        )
 
     def at_least(self, severity: str) -> bool:
         """Whether a section found something of that severity, or graver."""

@@ -7,6 +7,7 @@ from typing import Annotated
 from kschedctl.reports.audit.section import Section
 from kschedctl.reports.columns import Column
 from kschedctl.reports.document import Document
+from kschedctl.reports.summary import Report
 
 
 class RaceResult(Document, frozen=True, kw_only=True):
@@ -59,7 +60,7 @@ class RaceAssumptions(Document, frozen=True, kw_only=True):
     measured: MeasuredLags | None = None
 
 
-class Races(Document, frozen=True, kw_only=True):
+class Races(Report, frozen=True, kw_only=True):
     """``headline``: what to do, and what it spares. ``results``: by size, rate and expiry, in the order asked for."""
 
     headline: str

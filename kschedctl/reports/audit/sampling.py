@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from kschedctl.reports.audit.section import Section
 from kschedctl.reports.document import Document
+from kschedctl.reports.summary import Report
 from kschedctl.reports.unknown import UnknownKind
 
 
@@ -87,7 +88,7 @@ class SampledProfile(Document, frozen=True, kw_only=True):
     curve: tuple[SamplingPoint, ...] = ()
 
 
-class SamplingCosts(Document, frozen=True, kw_only=True):
+class SamplingCosts(Report, frozen=True, kw_only=True):
     """``asked``: whose pods were searched for: named, pending, or running ones as they are most frequent."""
 
     headline: str

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from kschedctl.reports.document import Document
 from kschedctl.reports.findings import LEVELS, Finding, Findings, FoundRule
+from kschedctl.reports.summary import Report
 from kschedctl.reports.unknown import VERDICT, UnknownKind, reasons
 
 SOUND, FINDINGS, UNKNOWN = "sound", "findings", "unknown"
@@ -13,7 +13,7 @@ SOUND, FINDINGS, UNKNOWN = "sound", "findings", "unknown"
 COMMAND = "audit"
 
 
-class Section(Document, frozen=True, kw_only=True, tag_field="name"):
+class Section(Report, frozen=True, kw_only=True, tag_field="name"):
     """``headline``: the answer in a line. ``findings``: the gravest first, of which ``rules`` tells why they matter.
 
     ``state`` is sound, findings (errors or warnings; notes leave it sound) or unknown; ``undecided``: what was not read

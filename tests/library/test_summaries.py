@@ -1,0 +1,86 @@
+"""`report.summary()`: what decides of an answer, without anything that renders."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from typing import Any
+
+import jsonschema
+import pytest
+
+import kschedctl
+from kschedctl.render.schema import schema_of
+from kschedctl.reports.summary import MOST_BYTES, Summary
+
+MANY = 5_000
+EVENT = {
+    "action": "Add",
+    "new": {"kind": "Node", "metadata": {"name": "n"}, "status": {"allocatable": {"cpu": "9"}}},
+}
+
+
+def node(i: int) -> dict[str, Any]:
+    """A fifth is tainted; each has another amount of cpu, at most 13 of them."""
+    labels = {"topology.kubernetes.io/zone": f"zone-{i % 3}", "kubernetes.io/hostname": f"node-{i}"}
+    taints = [{"key": "own", "value": "a", "effect": "NoSchedule"}] if i % 5 == 0 else []
+    room = {"cpu": f"{1000 + i % 1000 * 12}m", "memory": "16Gi", "pods": "110"}
+    metadata = {"name": f"node-{i:05}.eu-west-1.compute.internal", "labels": labels}
+    return {"kind": "Node", "metadata": metadata, "spec": {"taints": taints}, "status": {"allocatable": room}}
+
+
+def pod(name: str, cpu: str) -> dict[str, Any]:
+    containers = [{"name": "c", "resources": {"requests": {"cpu": cpu}}}]
+    return {"kind": "Pod", "metadata": {"name": name, "namespace": "shop"}, "spec": {"containers": containers}}
+
+
+def small() -> kschedctl.Cluster:
+    return kschedctl.Cluster.from_objects([*map(node, range(3)), pod("large", "64"), pod("fits", "1015m")])
+
+
+def test_of_thousands_of_nodes_it_has_what_decides_in_12_kilobytes() -> None:
+    cluster = kschedctl.Cluster.from_objects([*map(node, range(MANY)), pod("large", "64")])
+    summary = kschedctl.explain(cluster, "shop/large").summary()
+    assert len(json.dumps(summary.to_dict()).encode()) <= MOST_BYTES
+    jsonschema.validate(summary.to_dict(), schema_of(Summary))
+    assert (summary.subject, summary.verdict) == ("shop/large", "Unschedulable")
+    (cause,) = summary.causes
+    assert (cause.reason, cause.nodes, cause.of_nodes) == ("Insufficient cpu", MANY * 4 // 5, MANY * 4 // 5)
+    assert cause.fact.startswith("cpu: 64000m requested, 12988m free")  # 1000 + 999 * 12
+    assert summary.figures == {"feasibleNodes": 0, "nodes": MANY}
+
+
+def test_of_a_pod_that_fits_it_names_the_best() -> None:
+    summary = kschedctl.explain(small(), "shop/fits").summary()
+    assert summary.verdict == "Schedulable"
+    assert list(summary.best) == ["node-00002.eu-west-1.compute.internal"]  # of three one is tainted, one too small
+    assert summary.headline.startswith("shop/fits Schedulable: ")
+
+
+@pytest.mark.parametrize(
+    ("ask", "kind", "words"),
+    [
+        (lambda c: kschedctl.remedies(c, "shop/large"), "Remedies", "shop/large Unschedulable: "),
+        (kschedctl.run_queue, "QueueRun", "1 pod bound in 2 cycles, 1 pod left in the queue"),
+        (lambda c: kschedctl.wakes(c, "shop/large", EVENT), "Wakes", "shop/large "),
+        (lambda c: kschedctl.sampling(c, ["shop/fits"]), "Sampling", "1 pod tried on 3 nodes"),
+        (lambda c: kschedctl.follow(c, ["shop/fits"]), "Following", "1 of 1 pod placed"),
+    ],
+    ids=["remedies", "run_queue", "wakes", "sampling", "follow"],
+)
+def test_every_report_has_one(ask: Any, kind: str, words: str) -> None:
+    summary = ask(small()).summary()
+    assert summary.summarizes == kind
+    assert summary.headline.startswith(words)
+    assert summary.headline
+    jsonschema.validate(summary.to_dict(), schema_of(Summary))
+
+
+def test_nothing_that_renders_is_loaded() -> None:
+    code = (
+        "import sys, kschedctl; c = kschedctl.Cluster.from_objects([]);"
+        "p = {'kind': 'Pod', 'metadata': {'name': 'a'}, 'spec': {'containers': []}};"
+        "kschedctl.explain(c, p).summary(); sys.exit(any(m.startswith('kschedctl.render') for m in sys.modules))"
+    )
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
