@@ -59,9 +59,9 @@ class ObjectMeta(Struct, frozen=True):
 
 
 class PodAnnotations(Struct, frozen=True):
-    """The annotations of a pod that say which group of another project it is of; the others are the bulk of many pods.
+    """The annotations of a pod that scheduling or autoscaling reads; the others are the bulk of many pods.
 
-    ``group_name`` and ``task_spec`` are Volcano's, the others Kueue's.
+    ``group_name`` and ``task_spec`` are Volcano's, those of groups Kueue's, the rest the Cluster Autoscaler's.
     """
 
     group_name: str = msgspec.field(name="scheduling.k8s.io/group-name", default="")
@@ -69,6 +69,13 @@ class PodAnnotations(Struct, frozen=True):
     pod_group_name: str = msgspec.field(name="kueue.x-k8s.io/pod-group-name", default="")
     pod_group_total_count: str = msgspec.field(name="kueue.x-k8s.io/pod-group-total-count", default="")
     pod_group_fast_admission: str = msgspec.field(name="kueue.x-k8s.io/pod-group-fast-admission", default="")
+    mirror: str = msgspec.field(name="kubernetes.io/config.mirror", default="")
+    safe_to_evict: str = msgspec.field(name="cluster-autoscaler.kubernetes.io/safe-to-evict", default="")
+    safe_local_volumes: str = msgspec.field(
+        name="cluster-autoscaler.kubernetes.io/safe-to-evict-local-volumes", default=""
+    )
+    scale_up_delay: str = msgspec.field(name="cluster-autoscaler.kubernetes.io/pod-scale-up-delay", default="")
+    daemon_set_pod: str = msgspec.field(name="cluster-autoscaler.kubernetes.io/daemonset-pod", default="")
 
 
 class PodMeta(Struct, frozen=True):
@@ -338,6 +345,7 @@ class PodSpec(Struct, frozen=True):
     scheduling_gates: tuple[PodSchedulingGate, ...] = ()
     host_network: bool = False
     host_users: bool | None = None
+    restart_policy: str = ""
     termination_grace_period_seconds: Int64 | None = None
     scheduling_group: PodSchedulingGroup | None = None
     runtime_class_name: str | None = None
@@ -535,6 +543,13 @@ class CreationLimit(Struct, frozen=True):
     """A ResourceQuota or LimitRange: that there is one."""
 
     metadata: ObjectMeta = ObjectMeta()
+
+
+class ConfigMap(Struct, frozen=True):
+    """Of those that tell what an autoscaler does."""
+
+    metadata: ObjectMeta = ObjectMeta()
+    data: dict[str, str] = {}
 
 
 class PodDisruptionBudgetSpec(Struct, frozen=True):

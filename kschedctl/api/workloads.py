@@ -360,7 +360,7 @@ _DAEMON_TOLERATIONS = tuple(
 
 def _daemons(workload: DaemonSet, namespace: str, nodes: Sequence[Node]) -> Iterator[Pod]:
     """One pod for each node that matches its node selection and whose hard taints it tolerates, pinned by name."""
-    spec = _with_daemon_tolerations(workload.spec.template.spec)
+    spec = with_daemon_tolerations(workload.spec.template.spec)
     template = replace(workload.spec.template, spec=spec)
     required = required_node_affinity(spec)
     for node in nodes:
@@ -372,7 +372,7 @@ def _daemons(workload: DaemonSet, namespace: str, nodes: Sequence[Node]) -> Iter
             yield replace(pod, spec=replace(spec, affinity=pinned_to(spec.affinity, name)))
 
 
-def _with_daemon_tolerations(spec: PodSpec) -> PodSpec:
+def with_daemon_tolerations(spec: PodSpec) -> PodSpec:
     added = _DAEMON_TOLERATIONS
     if spec.host_network:
         network = Toleration(key="node.kubernetes.io/network-unavailable", operator="Exists", effect="NoSchedule")

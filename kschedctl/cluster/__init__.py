@@ -98,6 +98,7 @@ class Cluster(Objects):
     know.
     ``other_builds``: a plugin of the configuration that is neither in-tree nor registered is taken for compiled into
     the scheduler, and named as not replayed; else it is refused, as kube-scheduler refuses it as it is released.
+    ``listed``: the place of each node and pod among the objects as they were given, where somebody gave them one by one.
     """
 
     configuration: JsonObject | None = None
@@ -110,6 +111,7 @@ class Cluster(Objects):
     provenance: Provenance | None = None
     warnings: tuple[str, ...] = ()
     other_builds: bool = True
+    listed: Mapping[str, Mapping[tuple[str, str], int]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "pods", PodTable.of(self.pods))
@@ -156,6 +158,7 @@ class Cluster(Objects):
             gaps=gaps | not_read,
             kube_version=kube_version,
             warnings=tuple(newer),
+            listed={kind: _places(found.get(kind, ())) for kind in ("Node", "Pod")},
         )
 
     def gap(self, kind: str, namespace: str = "") -> Gap | None:
@@ -217,6 +220,12 @@ def _read(documents: Iterable[JsonObject]) -> tuple[dict[str, list[api.Struct]],
         else:
             warnings[taken(kind, version)] = None
     return found, gaps, warnings
+
+
+def _places(objects: Iterable[Any]) -> dict[tuple[str, str], int]:
+    """(Namespace, name) -> the place among these."""
+    keys = ((each.metadata.namespace or DEFAULT_NAMESPACE, each.metadata.name) for each in objects)
+    return {key: place for place, key in enumerate(keys)}
 
 
 def _convert_into(found: dict[str, list[api.Struct]], document: JsonObject) -> None:

@@ -1,0 +1,19 @@
+"""Durations as Go writes them."""
+
+from __future__ import annotations
+
+from kschedctl.cel.errors import CelError
+from kschedctl.cel.library.times import parse_duration
+from kschedctl.errors import InputError
+
+
+def nanoseconds(text: str, where: str) -> int:
+    """``1h30m`` in nanoseconds. Raises InputError.
+
+    >>> nanoseconds("1m0.5s", "")
+    60500000000
+    """
+    try:
+        return parse_duration(text).nanos
+    except CelError:
+        raise InputError(f'"{text[:40]}" is not a duration', where=where, hint="write it as 1h30m or 90s") from None

@@ -1,0 +1,138 @@
+"""Which of the groups that would help is to grow: expanders, each a filter, chained until one option is left.
+
+Upstream: expander/factory/chain.go, expander/{waste,mostpods,leastnodes,priority,random} (1.36).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+import yaml
+
+from kschedctl.api.objects import ConfigMap, Node, Pod
+from kschedctl.autoscaling.cluster_autoscaler import nodes as node_facts
+from kschedctl.autoscaling.cluster_autoscaler.options import NodeGroup
+from kschedctl.errors import InputError
+
+PRIORITY_MAP, PRIORITIES = "cluster-autoscaler-priority-expander", "priorities"
+
+
+@dataclass(frozen=True)
+class Option:
+    """So many nodes of a group, and of those that are as good, for these pods."""
+
+    group: NodeGroup
+    nodes: int
+    pods: tuple[Pod, ...]
+    similar: tuple[NodeGroup, ...] = ()
+
+
+@dataclass
+class Expanders:
+    """``templates``: by group; ``requests``: what a pod requests; ``config_map``: of the priority expander.
+
+    ``events``: what is said on the way: type, reason, message.
+    """
+
+    templates: Mapping[str, Node]
+    requests: Callable[[Pod], Mapping[str, int]]
+    config_map: ConfigMap | None
+    events: list[tuple[str, str, str]]
+
+    def best(self, chain: str, options: Sequence[Option]) -> tuple[Option | None, tuple[str, ...]]:
+        """The option that is taken, and the groups of all that are left where chance decides. Raises InputError."""
+        left = list(options)
+        for name in chain.split(","):
+            left = self._filter(name, left)
+            if len(left) == 1:
+                break
+        if not left:
+            return None, ()
+        names = tuple(sorted(option.group.id for option in left))
+        return min(left, key=lambda option: option.group.id), names if len(left) > 1 else ()
+
+    def _filter(self, name: str, options: list[Option]) -> list[Option]:
+        match name:
+            case "random":
+                return options
+            case "most-pods":
+                return _largest(options, lambda option: len(option.pods))
+            case "least-nodes":
+                return _largest(options, lambda option: -option.nodes)
+            case "least-waste":
+                return _largest(options, lambda option: -self._waste(option))
+            case "priority":
+                return self._by_priority(options)
+        raise InputError(f'unknown expander "{name}"', where="options.expander")
+
+    def _waste(self, option: Option) -> float:
+        """The part of cpu and of memory of the new nodes that the pods would leave."""
+        has = node_facts.capacity(self.templates[option.group.id])
+        waste = 0.0
+        for name in ("cpu", "memory"):
+            available = has.get(name, 0) * option.nodes
+            requested = sum(self.requests(pod).get(name, 0) for pod in option.pods)
+            waste += (available - requested) / available if available else float("nan")
+        return waste
+
+    def _by_priority(self, options: list[Option]) -> list[Option]:
+        """The options of the highest number of which an expression matches the group's name; else all."""
+        if self.config_map is None:
+            return options
+        try:
+            priorities = _priorities(self.config_map)
+        except ValueError as error:
+            self.events.append(("Warning", "PriorityConfigMapInvalid", str(error)))
+            return options
+        best, highest = [], -1
+        for option in options:
+            found = [number for number, patterns in priorities.items() if _matches(patterns, option.group.id)]
+            if not found:
+                name = option.group.id
+                said = f"Priority expander: node group {name} not found in priority expander configuration."
+                self.events.append(("Warning", "PriorityConfigMapNotMatchedGroup", f"{said} The group won't be used."))
+                continue
+            if max(found) > highest:
+                best, highest = [], max(found)
+            if max(found) == highest:
+                best.append(option)
+        if not best:
+            said = "Priority expander: no priorities info found for any of the expansion options. No options filtered."
+            self.events.append(("Warning", "PriorityConfigMapNoGroupMatched", said))
+            return options
+        return best
+
+
+def _largest(options: list[Option], of: Callable[[Option], float]) -> list[Option]:
+    values = [of(option) for option in options]
+    return [option for option, value in zip(options, values, strict=True) if value == max(values)]
+
+
+def _priorities(config_map: ConfigMap) -> dict[int, list[str]]:
+    """Raises ValueError."""
+    if PRIORITIES not in config_map.data:
+        raise ValueError(f"Wrong configmap for priority expander, doesn't contain {PRIORITIES} key. Ignoring update.")
+    try:
+        return _parsed(config_map.data[PRIORITIES])
+    except (ValueError, yaml.YAMLError, re.error) as error:
+        raise ValueError(f"Wrong configuration for priority expander: {error}. Ignoring update.") from None
+
+
+def _parsed(text: str) -> dict[int, list[str]]:
+    """Raises ValueError, YAMLError, re.error."""
+    if not text:
+        said = f"priority configuration in {PRIORITY_MAP} configmap is empty; please provide valid configuration"
+        raise ValueError(said)
+    read = yaml.safe_load(text)
+    if not isinstance(read, dict) or not all(isinstance(number, int) for number in read):
+        raise ValueError("Can't parse YAML with priorities in the configmap")
+    for patterns in read.values():
+        for pattern in patterns or ():
+            re.compile(pattern)
+    return {number: list(patterns or ()) for number, patterns in read.items()}
+
+
+def _matches(patterns: Sequence[str], name: str) -> bool:
+    return any(re.search(pattern, name) for pattern in patterns)

@@ -1,0 +1,88 @@
+"""How many nodes of each group are ready, which of those asked for are still to come, and whether that is sound.
+
+Upstream: clusterstate/clusterstate.go (1.36). A process that looks for the first time knows of no request of its own
+but those that it is told of.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from kschedctl.api.objects import Node
+from kschedctl.api.times import microseconds
+from kschedctl.autoscaling.cluster_autoscaler.nodes import NEVER, STARTED_AFTER, readiness
+from kschedctl.autoscaling.cluster_autoscaler.options import Groups, NodeGroup
+
+OK_UNREADY, MOST_UNREADY = 3, 0.45
+"""--ok-total-unready-count and --max-total-unready-percentage."""
+
+
+@dataclass
+class Readiness:
+    """The names of nodes by how far they are."""
+
+    ready: list[str] = field(default_factory=list)
+    not_started: list[str] = field(default_factory=list)
+    unready: list[str] = field(default_factory=list)
+
+    @property
+    def registered(self) -> int:
+        return len(self.ready) + len(self.not_started) + len(self.unready)
+
+    def add(self, node: Node, now: int) -> None:
+        created = microseconds(node.metadata.creation_timestamp) if node.metadata.creation_timestamp else NEVER
+        if readiness(node).ready:
+            self.ready.append(node.metadata.name)
+        elif created + STARTED_AFTER > now:
+            self.not_started.append(node.metadata.name)
+        else:
+            self.unready.append(node.metadata.name)
+
+
+@dataclass
+class Health:
+    """``increases``: group -> how many nodes more a request of this process asked for that has not ended."""
+
+    groups: Groups
+    increases: Mapping[str, int]
+    total: Readiness = field(default_factory=Readiness)
+    of_group: dict[str, Readiness] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, groups: Groups, nodes: Sequence[Node], increases: Mapping[str, int], now: int) -> Health:
+        health = cls(groups, increases)
+        for node in nodes:
+            health.total.add(node, now)
+            if group := groups.of_node.get(node.metadata.name):
+                health.of_group.setdefault(group.id, Readiness()).add(node, now)
+        registered = {node.metadata.name for node in nodes}
+        for group in groups.all:  # a node that only the cloud knows is counted, though it is nothing yet
+            if not registered.issuperset(group.nodes):
+                health.of_group.setdefault(group.id, Readiness())
+        return health
+
+    @property
+    def cluster_is_healthy(self) -> bool:
+        return not _too_many(len(self.total.unready), self.total.registered)
+
+    def is_healthy(self, group: NodeGroup) -> bool:
+        """Whether enough of the nodes that the group should have are ready."""
+        least = group.target - self.increases.get(group.id, 0)
+        state = self.of_group.get(group.id)
+        if state is None:
+            return group.target == 0 or (least == 0 and group.target > 0)
+        return not _too_many(max(least - len(state.ready), 0), state.registered)
+
+    def upcoming(self) -> dict[str, int]:
+        """Group -> how many of the nodes that were asked for are not there yet."""
+        missing = {group.id: self._missing(group) for group in self.groups.all if group.id in self.increases}
+        return {name: number for name, number in missing.items() if number > 0}
+
+    def _missing(self, group: NodeGroup) -> int:
+        state = self.of_group.get(group.id, Readiness())
+        return group.target - len(state.ready) - len(state.unready)
+
+
+def _too_many(unready: int, of: int) -> bool:
+    return unready > OK_UNREADY and unready > MOST_UNREADY * of

@@ -1,0 +1,175 @@
+"""What a loop of the autoscaler begins with: the cluster as it counts it, templates, and the pods that wait.
+
+Upstream: core/static_autoscaler.go, core/podlistprocessor (1.36).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from kschedctl.api.arrays import Position, Row
+from kschedctl.api.copying import replace
+from kschedctl.api.objects import Node, Pod
+from kschedctl.api.times import microseconds
+from kschedctl.autoscaling.cluster_autoscaler.cluster_snapshot import ClusterSnapshot
+from kschedctl.autoscaling.cluster_autoscaler.health import Health
+from kschedctl.autoscaling.cluster_autoscaler.nodes import as_processed, is_ready_and_schedulable
+from kschedctl.autoscaling.cluster_autoscaler.options import Groups, Options
+from kschedctl.autoscaling.cluster_autoscaler.placing import place_pods
+from kschedctl.autoscaling.cluster_autoscaler.pods import (
+    is_daemon_set_pod,
+    is_expendable,
+    is_old_enough,
+    list_pods,
+)
+from kschedctl.autoscaling.cluster_autoscaler.templates import Template, copy_of, templates
+from kschedctl.cluster import Cluster
+
+
+@dataclass(eq=False)
+class Loop:
+    """``nodes``: in order, as the loop sees them. ``templates``: of the groups that have one.
+
+    ``snapshot``: of the nodes that exist, those on their way among them; the templates are further rows of it.
+    ``pods``: all that count, by name.
+    """
+
+    cluster: Cluster
+    groups: Groups
+    options: Options
+    now: int
+    nodes: list[Node]
+    health: Health
+    templates: dict[str, Template]
+    placed: list[tuple[Pod, str]]
+    unschedulable: list[Pod]
+    upcoming: dict[str, int]
+    not_started: frozenset[str]
+    snapshot: ClusterSnapshot
+
+    @classmethod
+    def begin(
+        cls, cluster: Cluster, groups: Groups, options: Options, now: str, increases: Mapping[str, int]
+    ) -> Loop:
+        """Raises InputError."""
+        moment = microseconds(now)
+        nodes = [as_processed(node, options) for node in _in_order(cluster, "Node", cluster.nodes)]
+        lists = list_pods(_in_order(cluster, "Pod", (pod for pod in cluster.pods if not pod.terminated)))
+        counted = [(pod, name) for pod, name in lists.placed if not is_expendable(pod, options)]
+        by_node: dict[str, list[Pod]] = {}
+        for pod, name in counted:
+            by_node.setdefault(name, []).append(pod)
+        made = templates(groups, nodes, by_node, cluster.daemon_sets, options, moment)
+        health = Health.of(groups, nodes, increases, moment)
+        upcoming = health.upcoming() if health.cluster_is_healthy else {}
+        started = frozenset(name for group in upcoming for name in health.of_group[group].not_started) if upcoming else frozenset()
+        snapshot = _snapshot(cluster, nodes, lists.placed, counted, made, upcoming, started)
+        return cls(
+            cluster, groups, options, moment, nodes, health, made, counted, lists.unschedulable, upcoming, started, snapshot
+        )
+
+    def position(self, pod: Pod) -> Position:
+        return self.positions[pod.key]
+
+    @cached_property
+    def positions(self) -> dict[str, Position]:
+        return self.snapshot.universe.pods.index
+
+    def row(self, node: str) -> Row:
+        return Row(self.snapshot.universe.nodes.index[node])
+
+    def template_row(self, group: str) -> Row:
+        return self.row(self.templates[group].node.metadata.name)
+
+    @cached_property
+    def ready(self) -> int:
+        """How many nodes are ready and schedulable."""
+        return sum(map(is_ready_and_schedulable, self.nodes))
+
+    @cached_property
+    def is_over(self) -> bool:
+        """Whether the loop ends before anything is done: there is no node to begin with."""
+        return not self.options.scale_up_from_zero and (not self.nodes or not self.ready)
+
+    def waiting(self) -> list[Pod]:
+        """The unschedulable pods that still want a node more; those that fit where there is room are put there."""
+        pods = [pod for pod in self.unschedulable if not is_expendable(pod, self.options)]
+        pods.sort(key=lambda pod: -(pod.spec.priority or 0))
+        placed = place_pods(self.snapshot, [(pod, self.position(pod)) for pod in pods])
+        return [
+            pod
+            for pod in pods
+            if pod.key not in placed and not is_daemon_set_pod(pod)
+        ]
+
+    def old_enough(self, pods: Iterable[Pod]) -> list[Pod]:
+        return [pod for pod in pods if is_old_enough(pod, self.options, self.now)]
+
+
+def _snapshot(
+    cluster: Cluster,
+    nodes: Sequence[Node],
+    placed: Sequence[tuple[Pod, str]],
+    counted: Sequence[tuple[Pod, str]],
+    made: Mapping[str, Template],
+    upcoming: Mapping[str, int],
+    not_started: frozenset[str],
+) -> ClusterSnapshot:
+    """The nodes that count and those on their way, with the pods that count; the templates as rows of their own."""
+    coming = [
+        _copy(made[group], f"upcoming-{number}") for group, count in upcoming.items() for number in range(count)
+    ]
+    extra = [*made.values(), *coming]
+    all_nodes = (*nodes, *(template.node for template in extra))
+    pods = {(pod.metadata.namespace, pod.metadata.name): pod for template in extra for pod in template.pods}
+    universe = replace(cluster, nodes=all_nodes, pods=cluster.pods.with_changes(pods))
+    existing = [node.metadata.name for node in nodes if node.metadata.name not in not_started]
+    snapshot = ClusterSnapshot.of(universe, [*existing, *(template.node.metadata.name for template in coming)])
+    _settle(snapshot, placed, counted)
+    return snapshot
+
+
+def _settle(
+    snapshot: ClusterSnapshot, placed: Sequence[tuple[Pod, str]], counted: Sequence[tuple[Pod, str]]
+) -> None:
+    """Take the pods that do not count off their nodes, and put those that are nominated there."""
+    view = snapshot.universe
+    keys, index = {pod.key for pod, _ in counted}, view.pods.index
+    for pod, name in placed:
+        position, row = index[pod.key], view.nodes.index.get(name)
+        here = view.node[position] >= 0
+        if here and pod.key not in keys:
+            snapshot.take(position)
+        elif not here and pod.key in keys and row is not None:
+            snapshot.put(position, Row(row))
+
+
+def _copy(template: Template, suffix: str) -> Template:
+    node = copy_of(template.node, suffix)
+    pods = tuple(
+        replace(
+            pod,
+            metadata=replace(pod.metadata, name=f"{pod.metadata.name}-{suffix}"),
+            spec=replace(pod.spec, node_name=node.metadata.name),
+        )
+        for pod in template.pods
+    )
+    return Template(node, pods)
+
+
+def _in_order(cluster: Cluster, kind: str, objects: Iterable) -> list:
+    """Objects as they were listed, where that is known."""
+    places = cluster.listed.get(kind)
+    if not places:
+        return list(objects)
+    namespaced = kind == "Pod"
+    last = len(places)
+
+    def place(each) -> int:
+        return places.get((each.metadata.namespace if namespaced else "default", each.metadata.name), last)
+
+    return sorted(objects, key=place)

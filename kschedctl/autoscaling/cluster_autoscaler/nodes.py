@@ -1,0 +1,109 @@
+"""Which nodes are ready, since when, and what is said of them.
+
+Upstream: utils/kubernetes/ready.go, utils/taints/taints.go, processors/customresources/gpu_processor.go (1.36).
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from kschedctl.api.copying import replace
+from kschedctl.api.objects import Condition, Node
+from kschedctl.api.pod_requests import quantities
+from kschedctl.api.times import microseconds
+from kschedctl.autoscaling.cluster_autoscaler.options import Options
+from kschedctl.snapshot.pod_info import amounts
+
+TO_BE_DELETED = "ToBeDeletedByClusterAutoscaler"
+DELETION_CANDIDATE = "DeletionCandidateOfClusterAutoscaler"
+STARTUP_PREFIXES = ("startup-taint.cluster-autoscaler.kubernetes.io/", "ignore-taint.cluster-autoscaler.kubernetes.io/")
+STATUS_PREFIXES = ("status-taint.cluster-autoscaler.kubernetes.io/",)
+CONDITION_TAINTS = frozenset(
+    (
+        *(
+            f"node.kubernetes.io/{name}"
+            for name in (
+                "not-ready",
+                "unreachable",
+                "unschedulable",
+                "memory-pressure",
+                "disk-pressure",
+                "network-unavailable",
+                "pid-pressure",
+            )
+        ),
+        "node.cloudprovider.kubernetes.io/uninitialized",
+        "node.cloudprovider.kubernetes.io/shutdown",
+        "cloud.google.com/impending-node-termination",
+        "NodeWithImpairedVolumes",
+    )
+)
+_NOT_READY = {f"node.kubernetes.io/{name}" for name in ("not-ready", "disk-pressure", "network-unavailable")}
+_UNREADY_IF = {"Ready": ("False", "Unknown"), "DiskPressure": ("True",), "NetworkUnavailable": ("True",)}
+GPU = "nvidia.com/gpu"
+GPU_RESOURCES = (GPU, "amd.com/gpu", "gpu.intel.com/i915", "gpu.intel.com/xe")
+NEVER = microseconds("0001-01-01T00:00:00Z")
+STARTED_AFTER = 15 * 60 * 10**6
+"""Microseconds in which a node may become ready: --max-node-startup-time."""
+STABLE_AFTER = 60 * 10**6
+
+
+class Readiness(NamedTuple):
+    """``since``: microseconds since 1970."""
+
+    ready: bool
+    since: int
+
+
+def readiness(node: Node) -> Readiness:
+    """Whether a node can take pods, by its conditions and the taints that stand for some."""
+    told = [condition for condition in node.status.conditions if condition.type in _UNREADY_IF]
+    since = max((microseconds(c.last_transition_time) for c in told if c.last_transition_time), default=NEVER)
+    ready = any(condition.type == "Ready" for condition in told)
+    ready &= not any(condition.status in _UNREADY_IF[condition.type] for condition in told)
+    return Readiness(ready and not any(taint.key in _NOT_READY for taint in node.spec.taints), since)
+
+
+def as_processed(node: Node, options: Options) -> Node:
+    """The node, unready while a startup taint is on it or the GPU that its label promises is not there."""
+    if not is_ready_and_schedulable(node):
+        return node
+    starting = any(is_startup_taint(taint.key, options) for taint in node.spec.taints)
+    if starting or _lacks_gpu(node, options):
+        return _unready(node)
+    return node
+
+
+def is_ready_and_schedulable(node: Node) -> bool:
+    return readiness(node).ready and not node.spec.unschedulable
+
+
+def is_startup_taint(key: str, options: Options) -> bool:
+    return key in options.startup_taints or key.startswith(STARTUP_PREFIXES)
+
+
+def is_status_taint(key: str, options: Options) -> bool:
+    return key in options.status_taints or key.startswith(STATUS_PREFIXES)
+
+
+def offered(node: Node) -> dict[str, int]:
+    """What pods may request of it; millicores, bytes or units."""
+    return amounts(quantities(node.status.allocatable or node.status.capacity))
+
+
+def capacity(node: Node) -> dict[str, int]:
+    """What it has in all; millicores, bytes or units."""
+    return amounts(quantities(node.status.capacity))
+
+
+def _lacks_gpu(node: Node, options: Options) -> bool:
+    if options.gpu_label not in node.metadata.labels:
+        return False
+    return not any(offered(node).get(resource, 0) for resource in GPU_RESOURCES)
+
+
+def _unready(node: Node) -> Node:
+    since = node.metadata.creation_timestamp
+    others = tuple(condition for condition in node.status.conditions if condition.type != "Ready")
+    conditions = (*others, Condition("Ready", "False", last_transition_time=since))
+    return replace(node, status=replace(node.status, conditions=conditions))

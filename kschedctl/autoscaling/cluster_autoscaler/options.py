@@ -1,0 +1,130 @@
+"""What the Cluster Autoscaler is told: its flags, and the node groups of its cloud.
+
+Upstream: config/autoscaling_options.go and config/flags/flags.go (1.36); the names are those of the flags.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple, TypeVar
+
+import msgspec
+
+from kschedctl.api.decoding import from_builtins
+from kschedctl.api.json_values import JsonObject
+from kschedctl.api.objects import Node, Struct
+from kschedctl.errors import InputError
+
+
+T = TypeVar("T", bound=Struct)
+
+
+class Limit(Struct, frozen=True):
+    """How much of a resource all nodes may have together: whole cores, bytes, or GPUs of a type."""
+
+    min: int | None = None
+    max: int | None = None
+
+
+class Options(Struct, frozen=True):
+    """The flags, with the defaults of release 1.36; durations as Go writes them."""
+
+    expander: str = "least-waste"
+    balance_similar_node_groups: bool = False
+    balancing_ignore_labels: tuple[str, ...] = ()
+    balancing_labels: tuple[str, ...] = ()
+    scale_down_utilization_threshold: float = 0.5
+    scale_down_gpu_utilization_threshold: float = 0.5
+    scale_down_unneeded_time: str = "0s"
+    scale_down_unready_time: str = "0s"
+    scale_down_unready_enabled: bool = True
+    skip_nodes_with_system_pods: bool = True
+    skip_nodes_with_local_storage: bool = True
+    skip_nodes_with_custom_controller_pods: bool = True
+    min_replica_count: int = 0
+    bsp_disruption_timeout: str = "1h"
+    ignore_daemon_sets_utilization: bool = False
+    ignore_mirror_pods_utilization: bool = False
+    new_pod_scale_up_delay: str = "0s"
+    max_nodes_total: int = 0
+    max_nodes_per_scale_up: int = 1000
+    max_scale_down_parallelism: int = 10
+    max_drain_parallelism: int = 1
+    expendable_pods_priority_cutoff: int = -10
+    force_daemon_sets: bool = False
+    scale_up_from_zero: bool = True
+    scale_up_simulation_for_skipped_node_groups: bool = False
+    startup_taints: tuple[str, ...] = ()
+    status_taints: tuple[str, ...] = ()
+    resource_limits: dict[str, Limit] = {}
+    gpu_label: str = "cloud.google.com/gke-accelerator"
+
+
+class GroupOptions(Struct, frozen=True):
+    """What a node group says otherwise than the flags; None: as the flag."""
+
+    scale_down_utilization_threshold: float | None = None
+    scale_down_gpu_utilization_threshold: float | None = None
+    scale_down_unneeded_time: str | None = None
+    scale_down_unready_time: str | None = None
+    ignore_daemon_sets_utilization: bool | None = None
+    zero_or_max_node_scaling: bool = False
+
+
+class NodeGroup(Struct, frozen=True):
+    """A node group as its cloud tells it.
+
+    ``target``: the size that the cloud tries to have; ``nodes``: the names of those there are; ``template``: what a new
+    node would be, None where the cloud cannot say.
+    """
+
+    id: str
+    min: int = 0
+    max: int = 0
+    target: int = 0
+    nodes: tuple[str, ...] = ()
+    template: Node | None = None
+    options: GroupOptions = GroupOptions()
+
+    @property
+    def free(self) -> int:
+        """How many nodes it may have more."""
+        return self.max - self.target
+
+
+class Groups(NamedTuple):
+    """All node groups in order, and by the names of their nodes."""
+
+    all: tuple[NodeGroup, ...]
+    of_node: Mapping[str, NodeGroup]
+
+
+def read_options(document: Mapping[str, object]) -> Options:
+    """The options of a document. Raises InputError."""
+    return _read(document, Options, "options")
+
+
+def read_groups(documents: Sequence[JsonObject]) -> Groups:
+    """The node groups. Raises InputError for what is no node group, and where two share a name or a node."""
+    groups = tuple(_read(document, NodeGroup, f"nodeGroups[{at}]") for at, document in enumerate(documents))
+    of_node: dict[str, NodeGroup] = {}
+    known: set[str] = set()
+    for at, group in enumerate(groups):
+        where = f"nodeGroups[{at}]"
+        if group.id in known:
+            raise InputError(f'two node groups are called "{group.id}"', where=where)
+        if group.min > group.max:
+            raise InputError(f"min {group.min} is above max {group.max}", where=where)
+        known.add(group.id)
+        for name in group.nodes:
+            if name in of_node:
+                raise InputError(f'node "{name}" is in the groups "{of_node[name].id}" and "{group.id}"', where=where)
+            of_node[name] = group
+    return Groups(groups, of_node)
+
+
+def _read(document: object, struct: type[T], where: str) -> T:
+    try:
+        return from_builtins(document, struct)
+    except msgspec.ValidationError as error:
+        raise InputError(str(error), where=where) from None

@@ -1,0 +1,71 @@
+"""Many pods put where they fit, one after the other; those like one that fits nowhere are not tried again.
+
+Upstream: simulator/scheduling/hinting_simulator.go and similar_pods.go (1.36).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from kschedctl.api.arrays import Bools, Position, Row
+from kschedctl.api.objects import Pod
+from kschedctl.autoscaling.cluster_autoscaler.cluster_snapshot import ClusterSnapshot
+from kschedctl.autoscaling.cluster_autoscaler.pods import controller_of, is_daemon_set_pod, likeness
+
+MOST_REMEMBERED = 10
+Hints = dict[str, Row]
+"""Pod -> where it was put last."""
+
+
+def place_pods(
+    snapshot: ClusterSnapshot,
+    pods: Sequence[tuple[Pod, Position]],
+    acceptable: Bools | None = None,
+    hints: Hints | None = None,
+    *,
+    all_or_none: bool = False,
+) -> dict[str, Row]:
+    """Pod -> its node, for those that found one; ``all_or_none``: the first that finds none ends it."""
+    refused = _Refused()
+    placed: dict[str, Row] = {}
+    for pod, position in pods:
+        row = _hinted(snapshot, pod, position, acceptable, hints)
+        if row is None and not refused.is_like_one(pod):
+            row = snapshot.place_anywhere(position, acceptable)
+            if row is None:
+                refused.add(pod)
+        if row is not None:
+            placed[pod.key] = row
+            if hints is not None:
+                hints[pod.key] = row
+        elif all_or_none:
+            break
+    return placed
+
+
+def _hinted(
+    snapshot: ClusterSnapshot, pod: Pod, position: Position, acceptable: Bools | None, hints: Hints | None
+) -> Row | None:
+    row = hints.get(pod.key) if hints else None
+    if row is None or row not in snapshot.order or (acceptable is not None and not acceptable[row]):
+        return None
+    return row if snapshot.place(position, row) is None else None
+
+
+class _Refused:
+    """Pods that fit nowhere; of each controller so many different ones are remembered."""
+
+    def __init__(self) -> None:
+        self._known: dict[str, list[bytes]] = {}
+
+    def is_like_one(self, pod: Pod) -> bool:
+        controller = controller_of(pod)
+        return controller is not None and likeness(pod) in self._known.get(controller.uid, ())
+
+    def add(self, pod: Pod) -> None:
+        controller = controller_of(pod)
+        if controller is None or is_daemon_set_pod(pod):
+            return
+        known = self._known.setdefault(controller.uid, [])
+        if len(known) < MOST_REMEMBERED:
+            known.append(likeness(pod))

@@ -1,0 +1,384 @@
+"""What the next loop does for pods that wait: which groups may grow, which of them help, by how many nodes.
+
+Upstream: core/scaleup/orchestrator/orchestrator.go, processors/status/eventing_scale_up_processor.go (1.36).
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+
+from kschedctl.api.json_values import JsonObject
+from kschedctl.api.objects import Pod
+from kschedctl.autoscaling.cluster_autoscaler.cluster_snapshot import Refusal
+from kschedctl.autoscaling.cluster_autoscaler.equivalence import PodGroup, pod_groups
+from kschedctl.autoscaling.cluster_autoscaler.estimator import Estimator
+from kschedctl.autoscaling.cluster_autoscaler.expanders import PRIORITY_MAP, Expanders, Option
+from kschedctl.autoscaling.cluster_autoscaler.limits import Limits
+from kschedctl.autoscaling.cluster_autoscaler.loop import Loop
+from kschedctl.autoscaling.cluster_autoscaler.options import NodeGroup, read_groups, read_options
+from kschedctl.autoscaling.cluster_autoscaler.pods import all_are_new, is_mirror
+from kschedctl.autoscaling.cluster_autoscaler.similar_groups import Increase, Shape, balanced, comparison
+from kschedctl.cluster import Cluster
+from kschedctl.reports.scale_up import (
+    AutoscalerEvent,
+    ExpansionOption,
+    GroupIncrease,
+    GroupRefusal,
+    GroupTemplate,
+    RemainingPod,
+    ScaleUp,
+)
+from kschedctl.snapshot.node_order import HOSTNAME
+
+NAMESPACE, STATUS_MAP = "kube-system", "cluster-autoscaler-status"
+NOT_READY, BACKED_OFF = "not ready for scale-up", "in backoff after failed scale-up"
+AT_MAXIMUM = "max node group size reached"
+ATOMIC_TOO_LARGE = "atomic scale-up exceeds cluster node count limit"
+FILTERED_OUT = "expansion options filtered out and no longer considered"
+NOT_EXECUTED = "scale-up execution failed"
+MAX_TOTAL = "max total nodes in cluster reached"
+NOT_TRIED = "ScaleUpNotTried"
+SUCCESSFUL, NO_OPTIONS, FAILED = "ScaleUpSuccessful", "ScaleUpNoOptionsAvailable", "ScaleUpError"
+NOT_NEEDED, COOLDOWN, LIMITED = "ScaleUpNotNeeded", "ScaleUpInCooldown", "ScaleUpLimitedByMaxNodesTotal"
+
+
+def scale_up(
+    cluster: Cluster,
+    node_groups: Sequence[JsonObject],
+    options: Mapping[str, object] | None = None,
+    *,
+    now: str,
+    active_scale_ups: Mapping[str, int] | None = None,
+) -> ScaleUp:
+    """What the Cluster Autoscaler (release 1.36) does in its next loop. Raises InputError.
+
+    ``node_groups``: id, min, max, target, nodes, template, options; ``options``: its flags; ``now``: RFC 3339;
+    ``active_scale_ups``: group -> nodes that it asked for itself and that are not there yet.
+    """
+    groups = read_groups(node_groups)
+    loop = Loop.begin(cluster, groups, read_options(options or {}), now, active_scale_ups or {})
+    return run(loop).report()
+
+
+def run(loop: Loop) -> Run:
+    """One loop, up to where nodes would be taken away."""
+    made = Run(loop)
+    if loop.is_over:
+        return made
+    if not loop.health.cluster_is_healthy:
+        made.result = NOT_TRIED
+        made.event("Warning", "ClusterUnhealthy", "Cluster is unhealthy")
+        return made
+    made.begun = True
+    waiting = loop.waiting()
+    kept = {pod.key for pod in waiting}
+    made.filtered_out = [pod for pod in loop.unschedulable if pod.key not in kept]
+    made.decide(loop.old_enough(waiting))
+    return made
+
+
+@dataclass(eq=False)
+class Run:
+    """What became of one loop."""
+
+    loop: Loop
+    begun: bool = False
+    result: str | None = None
+    error: str | None = None
+    filtered_out: list[Pod] = field(default_factory=list)
+    options: list[Option] = field(default_factory=list)
+    best: Option | None = None
+    tied: tuple[str, ...] = ()
+    increases: list[Increase] = field(default_factory=list)
+    groups: list[PodGroup] = field(default_factory=list)
+    skipped: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    limited: list[Pod] = field(default_factory=list)
+    events: list[AutoscalerEvent] = field(default_factory=list)
+
+    def event(self, type: str, reason: str, message: str, object: str = f"{NAMESPACE}/{STATUS_MAP}") -> None:
+        self.events.append(AutoscalerEvent(object, type, reason, message))
+
+    def decide(self, pods: Sequence[Pod]) -> None:
+        """What is done for these pods. Raises InputError."""
+        loop, most = self.loop, self.loop.options.max_nodes_total
+        if not pods:
+            self.result = NOT_NEEDED
+        elif most > 0 and loop.ready >= most:
+            self.result, self.limited = LIMITED, list(pods)
+            self.event("Warning", "MaxNodesTotalReached", f"Max total nodes in cluster reached: {most}")
+        elif all_are_new(pods, loop.now):
+            self.result = COOLDOWN
+        else:
+            self._scale_up(pods)
+
+    def _scale_up(self, pods: Sequence[Pod]) -> None:
+        self.groups = pod_groups(pods)
+        valid = list(self._valid_groups())
+        for group in valid:
+            self._try(self.groups, group)
+        self.options = [option for group in valid if (option := self._option(group, valid))]
+        if not self.options:
+            self.result = NO_OPTIONS
+            return
+        self.best, self.tied = self._choose()
+        if self.best is None:
+            self._refuse_all(FILTERED_OUT)
+            self.result = NO_OPTIONS
+            return
+        count = self._capped(self.best.nodes)
+        if count is None:
+            self._refuse_all(NOT_EXECUTED)
+            self.result, self.error = FAILED, "max node total count already reached"
+            return
+        self.result = SUCCESSFUL
+        self._grow(self.best, count, valid)
+
+    # -- which groups may grow -----------------------------------------------------------------------------------
+
+    @cached_property
+    def limits(self) -> Limits:
+        loop = self.loop
+        nodes = [loop.snapshot.universe.nodes.objects[row] for row in loop.snapshot.order]
+        return Limits(loop.options, loop.groups, nodes, {name: g.id for name, g in loop.groups.of_node.items()})
+
+    def _valid_groups(self) -> Iterable[NodeGroup]:
+        for group in self.loop.groups.all:
+            reason = self._why_not(group)
+            if reason:
+                self.skipped[group.id] = (reason,)
+            else:
+                yield group
+
+    def _why_not(self, group: NodeGroup) -> str:
+        """Why a group may not grow; empty: it may."""
+        loop, count = self.loop, 1
+        if not loop.health.is_healthy(group):
+            return NOT_READY
+        if group.free <= 0:
+            return AT_MAXIMUM
+        if group.options.zero_or_max_node_scaling:
+            count = group.free
+            if loop.options.max_nodes_total and len(loop.snapshot.order) + count > loop.options.max_nodes_total:
+                return ATOMIC_TOO_LARGE
+        if group.id not in loop.templates:
+            return NOT_READY
+        exceeded = self.limits.exceeded(group.id, loop.templates[group.id].node, count)
+        return f'exceeded quota: "cluster-wide", resources: {", ".join(exceeded)}' if exceeded else ""
+
+    def _try(self, groups: Iterable[PodGroup], group: NodeGroup) -> None:
+        """Find out which pods a new node of the group would take."""
+        snapshot, row = self.loop.snapshot.fork(), self.loop.template_row(group.id)
+        snapshot.add(row)
+        for pods in groups:
+            refusal = snapshot.refusal(self.loop.position(pods.first), row)
+            if refusal is None:
+                pods.takes.append(group.id)
+            else:
+                pods.refusals[group.id] = refusal
+
+    # -- options -------------------------------------------------------------------------------------------------
+
+    def _option(self, group: NodeGroup, valid: Sequence[NodeGroup]) -> Option | None:
+        taken = [pods for pods in self.groups if group.id in pods.takes]
+        if not taken:
+            return None
+        similar = self._similar(group, valid)
+        estimator = Estimator(
+            self.loop.snapshot,
+            self.loop.template_row(group.id),
+            self.loop.templates[group.id].node,
+            self._most(group, similar),
+            self.loop.position,
+        )
+        estimate = estimator.estimate(taken)
+        if not estimate.nodes or not estimate.pods:
+            return None
+        count = group.max if group.options.zero_or_max_node_scaling else estimate.nodes
+        return Option(group, count, tuple(estimate.pods), tuple(similar))
+
+    def _most(self, group: NodeGroup, similar: Sequence[NodeGroup]) -> int | None:
+        """How many nodes an estimation may add, None for as many as it likes."""
+        options = self.loop.options
+        free = sum(max(each.free, 0) for each in (group, *similar))
+        limits = [options.max_nodes_per_scale_up] if options.max_nodes_per_scale_up else []
+        limits += [free] if free else []
+        if options.max_nodes_total > 0:
+            limits.append(max(options.max_nodes_total - len(self.loop.snapshot.order), 0))
+        return min(limits) if limits else None
+
+    def _similar(self, group: NodeGroup, valid: Sequence[NodeGroup]) -> list[NodeGroup]:
+        """The groups that are as good for the same pods."""
+        if not self.loop.options.balance_similar_node_groups or group.options.zero_or_max_node_scaling:
+            return []
+        mine = {id(pods) for pods in self.groups if group.id in pods.takes}
+        if not mine:
+            return []
+        alike = comparison(self.loop.options)
+        return [
+            other
+            for other in valid
+            if other.id != group.id
+            and alike(self._shape(group), self._shape(other))
+            and mine <= {id(pods) for pods in self.groups if other.id in pods.takes}
+        ]
+
+    def _shape(self, group: NodeGroup) -> Shape:
+        template = self.loop.templates[group.id]
+        requested: Counter[str] = Counter()
+        for pod in template.pods:
+            requested.update(self._requests(pod))
+        return Shape(template.node, requested)
+
+    def _requests(self, pod: Pod) -> Mapping[str, int]:
+        view = self.loop.snapshot.universe
+        return view.pods.infos[view.pods.info[self.loop.position(pod)]].requests
+
+    def _choose(self) -> tuple[Option | None, tuple[str, ...]]:
+        """The expander's choice. Raises InputError."""
+        events: list[tuple[str, str, str]] = []
+        found = (
+            each
+            for each in self.loop.cluster.config_maps
+            if (each.metadata.namespace, each.metadata.name) == (NAMESPACE, PRIORITY_MAP)
+        )
+        templates = {name: template.node for name, template in self.loop.templates.items()}
+        expanders = Expanders(templates, self._requests, next(found, None), events)
+        best = expanders.best(self.loop.options.expander, self.options)
+        for type, reason, message in events:
+            self.event(type, reason, message, f"{NAMESPACE}/{PRIORITY_MAP}")
+        return best
+
+    # -- growing -------------------------------------------------------------------------------------------------
+
+    def _capped(self, count: int) -> int | None:
+        """As many of the nodes as the cluster may have; None where it has as many as it may."""
+        most, there = self.loop.options.max_nodes_total, len(self.loop.snapshot.order)
+        if most <= 0 or there + count <= most:
+            return count
+        self.event("Warning", "MaxNodesTotalReached", f"Max total nodes in cluster reached: {most}")
+        return most - there if most - there >= 1 else None
+
+    def _grow(self, best: Option, count: int, valid: Sequence[NodeGroup]) -> None:
+        loop, limits = self.loop, self.limits
+        count = limits.allowed(best.group.id, loop.templates[best.group.id].node, count)
+        similar = [
+            each
+            for each in self._similar(best.group, valid)
+            if not limits.exceeded(each.id, loop.templates[each.id].node, 1)
+        ]
+        for increase in balanced([best.group, *similar], count):
+            group, template = increase.group, loop.templates[increase.group.id].node
+            allowed = limits.allowed(group.id, template, increase.new_size - increase.size)
+            if allowed > 0:
+                limits.consume(group.id, template, allowed)
+                self.increases.append(increase._replace(new_size=increase.size + allowed))
+        self._tell_growth(best)
+
+    def _tell_growth(self, best: Option) -> None:
+        for increase in self.increases:
+            size, name = increase.new_size, increase.group.id
+            was = f"instead of {increase.size} (max: {increase.group.max})"
+            self.event("Normal", "ScaledUpGroup", f"Scale-up: setting group {name} size to {size} {was}")
+            said = f"Scale-up: group {name} size set to {size} {was}"
+            self.event("Normal", "ScaledUpGroup", said)
+        plan = " ".join(f"{{{i.group.id} {i.size}->{i.new_size} (max: {i.group.max})}}" for i in self.increases)
+        for pod in best.pods:
+            self.event("Normal", "TriggeredScaleUp", f"pod triggered scale-up: [{plan}]", pod.key)
+
+    def _refuse_all(self, reason: str) -> None:
+        """No group grows for any pod after all."""
+        for pods in self.groups:
+            pods.refusals.update({group: Refusal("", (reason,)) for group in pods.takes})
+            pods.takes = []
+
+    # -- what is said --------------------------------------------------------------------------------------------
+
+    def _remaining(self) -> dict[str, RemainingPod]:
+        told = self.result not in (SUCCESSFUL, FAILED)
+        left = [pods for pods in self.groups if not pods.takes]
+        if self.loop.options.scale_up_simulation_for_skipped_node_groups:
+            for name in self.skipped:
+                if name in self.loop.templates:
+                    group = next(group for group in self.loop.groups.all if group.id == name)
+                    self._try(left, group)
+        remaining = {pod.key: self._why(pods, told) for pods in left for pod in pods.pods}
+        message = f"pod didn't trigger scale-up: {MAX_TOTAL}"
+        return remaining | {pod.key: RemainingPod(message=message) for pod in self.limited}
+
+    def _why(self, pods: PodGroup, told: bool) -> RemainingPod:
+        simulated = self.loop.options.scale_up_simulation_for_skipped_node_groups
+        skipped = {
+            name: reasons for name, reasons in self.skipped.items() if not (simulated and name in pods.refusals)
+        }
+        reasons = Counter(reason for refusal in pods.refusals.values() for reason in refusal.reasons)
+        reasons.update(reason for each in skipped.values() for reason in each)
+        parts = sorted(f"{count} {reason}" for reason, count in reasons.items())
+        message = f"pod didn't trigger scale-up: {', '.join(parts)}"
+        rejected = {name: GroupRefusal(*refusal) for name, refusal in pods.refusals.items()}
+        return RemainingPod(rejected, skipped, message if told else None)
+
+    def report(self) -> ScaleUp:
+        """All of it as a document."""
+        loop = self.loop
+        remaining = self._remaining()
+        for key, pod in remaining.items():
+            if pod.message is not None:
+                self.event("Normal", "NotTriggerScaleUp", pod.message, key)
+        best = self.best
+        awaiting = [pods for pods in self.groups if best and pods.takes and best.group.id not in pods.takes]
+        return ScaleUp(
+            unschedulable=_keys(loop.unschedulable) if self.begun else (),
+            filtered_out=_keys(self.filtered_out),
+            upcoming=loop.upcoming,
+            cluster_healthy=loop.health.cluster_is_healthy,
+            result=self.result,
+            error=self.error,
+            options=tuple(
+                ExpansionOption(o.group.id, o.nodes, _keys(o.pods), tuple(each.id for each in o.similar))
+                for o in self.options
+            ),
+            best=best.group.id if best else None,
+            tied=self.tied,
+            increases=tuple(
+                GroupIncrease(i.group.id, i.size, i.new_size)
+                for i in sorted(self.increases, key=lambda increase: increase.group.id)
+            ),
+            triggered=_keys(best.pods) if best and self.result in (SUCCESSFUL, FAILED) else (),
+            awaiting=tuple(pod.key for pods in awaiting for pod in pods.pods) if self.result == SUCCESSFUL else (),
+            remaining=remaining,
+            templates={} if loop.is_over else {name: self._template(name) for name in loop.templates},
+            events=tuple(sorted(self.events, key=lambda e: (e.object, e.type, e.reason, e.message))),
+        )
+
+    def _template(self, group: str) -> GroupTemplate:
+        template = self.loop.templates[group]
+        requested = self._shape_of(template.pods)
+        meta = template.node.metadata
+        return GroupTemplate(
+            tuple(map(_owner, template.pods)),
+            requested["cpu"],
+            requested["memory"],
+            tuple(f"{taint.key}={taint.value}:{taint.effect}" for taint in template.node.spec.taints),
+            {name: value for name, value in meta.labels.items() if name != HOSTNAME},
+            template.node.spec.unschedulable,
+        )
+
+    def _shape_of(self, pods: Iterable[Pod]) -> Counter[str]:
+        requested: Counter[str] = Counter()
+        for pod in pods:
+            requested.update(self._requests(pod))
+        return requested
+
+
+def _owner(pod: Pod) -> str:
+    if is_mirror(pod):
+        return f"{pod.metadata.namespace}/(mirror)"
+    owner = next((owner.name for owner in pod.metadata.owner_references if owner.controller), "")
+    return f"{pod.metadata.namespace}/{owner}"
+
+
+def _keys(pods: Iterable[Pod]) -> tuple[str, ...]:
+    return tuple(pod.key for pod in pods)

@@ -1,0 +1,159 @@
+"""What a new node of a group would be: one of its nodes, or what the cloud says, less what a fresh node lacks.
+
+Upstream: processors/nodeinfosprovider/mixed_nodeinfos_processor.go, simulator/node_info_utils.go (1.36).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import NamedTuple
+
+from kschedctl.api.copying import replace
+from kschedctl.api.node_selector import required_node_affinity
+from kschedctl.api.objects import Node, OwnerReference, Pod, PodMeta, PodStatus, StoredWorkload
+from kschedctl.api.tolerations import HARD_EFFECTS, find_untolerated
+from kschedctl.api.workloads import with_daemon_tolerations
+from kschedctl.autoscaling.cluster_autoscaler import nodes as node_facts
+from kschedctl.autoscaling.cluster_autoscaler.options import Groups, NodeGroup, Options
+from kschedctl.autoscaling.cluster_autoscaler.pods import controller_of, is_daemon_set_pod, is_mirror
+from kschedctl.snapshot.node_order import BETA_REGION, BETA_ZONE, HOSTNAME, REGION, ZONE
+
+NODE_CRITICAL = "system-node-critical"
+TEMPLATE_LABEL = "cluster-autoscaler.kubernetes.io/template-node"
+_DEPRECATED = {
+    "node.kubernetes.io/instance-type": "beta.kubernetes.io/instance-type",
+    ZONE: BETA_ZONE,
+    REGION: BETA_REGION,
+}
+
+
+class Template(NamedTuple):
+    """A new node of a group, and the pods that come with it."""
+
+    node: Node
+    pods: tuple[Pod, ...]
+
+
+def templates(
+    groups: Groups,
+    nodes: Sequence[Node],
+    pods_on: Mapping[str, Sequence[Pod]],
+    daemon_sets: Sequence[StoredWorkload],
+    options: Options,
+    now: int,
+) -> dict[str, Template]:
+    """Group -> what a node more would be, for those of which that is known.
+
+    ``nodes``: in order; ``pods_on``: the pods that count, by the name of their node; ``now``: microseconds.
+    """
+    good = [node for node in nodes if _is_good(node, now)]
+    examples = _first_of_each(groups, good)
+    last_resort = _first_of_each(groups, (node for node in nodes if not _is_good(node, now)))
+    made: dict[str, Template] = {}
+    for group in groups.all:
+        if example := examples.get(group.id) or (last_resort.get(group.id) if group.template is None else None):
+            made[group.id] = _of_node(group, example, pods_on.get(example.metadata.name, ()), daemon_sets, options)
+        elif group.template is not None:
+            made[group.id] = _of_cloud(group, group.template, daemon_sets, options)
+    return made
+
+
+def _is_good(node: Node, now: int) -> bool:
+    """Whether the node stands for others of its group."""
+    state = node_facts.readiness(node)
+    stable = state.since + node_facts.STABLE_AFTER < now
+    going = any(taint.key == node_facts.TO_BE_DELETED for taint in node.spec.taints)
+    return state.ready and stable and not node.spec.unschedulable and not going
+
+
+def _first_of_each(groups: Groups, nodes: Iterable[Node]) -> dict[str, Node]:
+    first: dict[str, Node] = {}
+    for node in nodes:
+        if group := groups.of_node.get(node.metadata.name):
+            first.setdefault(group.id, node)
+    return first
+
+
+def _of_node(
+    group: NodeGroup, node: Node, pods: Sequence[Pod], daemon_sets: Sequence[StoredWorkload], options: Options
+) -> Template:
+    fresh = _fresh(group, node, options)
+    here = [pod for pod in pods if not pod.metadata.deletion_timestamp]
+    stay = [pod for pod in here if is_mirror(pod) or is_daemon_set_pod(pod)]
+    running = {c.uid for pod in here if (c := controller_of(pod)) and c.kind == "DaemonSet"}
+    pending = [workload for workload in daemon_sets if workload.metadata.uid not in running]
+    forced = [pod for pod in _daemons(fresh, pending) if options.force_daemon_sets or _preempts(pod)]
+    return Template(fresh, tuple(_put_on(fresh, [*stay, *forced])))
+
+
+def _of_cloud(
+    group: NodeGroup, node: Node, daemon_sets: Sequence[StoredWorkload], options: Options
+) -> Template:
+    fresh = _fresh(group, node, options)
+    pods = tuple(_put_on(fresh, _daemons(fresh, daemon_sets)))
+    labels = fresh.metadata.labels
+    deprecated = {old: labels[new] for new, old in _DEPRECATED.items() if new in labels}
+    return Template(_labelled(fresh, {**labels, **deprecated}), pods)
+
+
+def _fresh(group: NodeGroup, node: Node, options: Options) -> Node:
+    """The node under the name of a template, without the taints that a fresh node lacks."""
+    name = f"template-node-for-{group.id}"
+    labels = {**node.metadata.labels, HOSTNAME: name, TEMPLATE_LABEL: "true"}
+    taints = tuple(taint for taint in node.spec.taints if not _goes(taint.key, options))
+    meta = replace(node.metadata, name=name, uid="", labels=labels)
+    return replace(node, metadata=meta, spec=replace(node.spec, taints=taints))
+
+
+def _goes(key: str, options: Options) -> bool:
+    own = key in (node_facts.TO_BE_DELETED, node_facts.DELETION_CANDIDATE) or key in node_facts.CONDITION_TAINTS
+    return own or node_facts.is_startup_taint(key, options) or node_facts.is_status_taint(key, options)
+
+
+def _daemons(node: Node, daemon_sets: Iterable[StoredWorkload]) -> Iterator[Pod]:
+    """A pod of each DaemonSet that has one on such a node."""
+    for workload in daemon_sets:
+        template = workload.spec.template
+        spec = with_daemon_tolerations(template.spec)
+        name, labels = node.metadata.name, node.metadata.labels
+        if not required_node_affinity(spec).allows(labels, name) or template.spec.node_name not in ("", name):
+            continue
+        if find_untolerated(node.spec.taints, spec.tolerations, HARD_EFFECTS) is not None:
+            continue
+        meta = workload.metadata
+        owner = OwnerReference("DaemonSet", meta.name, "apps/v1", meta.uid, controller=True)
+        own = PodMeta(
+            f"{meta.name}-pod",
+            meta.namespace,
+            labels=template.metadata.labels,
+            owner_references=(owner,),
+            annotations=template.metadata.annotations,
+        )
+        yield Pod(own, spec, PodStatus("Pending"))
+
+
+def _preempts(pod: Pod) -> bool:
+    """Whether a pod finds its way onto a full node."""
+    return pod.spec.priority_class_name == NODE_CRITICAL and pod.spec.preemption_policy in (
+        None,
+        "PreemptLowerPriority",
+    )
+
+
+def _put_on(node: Node, pods: Iterable[Pod]) -> Iterator[Pod]:
+    """Copies of pods on a template."""
+    for number, pod in enumerate(pods):
+        name = f"{pod.metadata.name}-{node.metadata.name}-{number}"
+        spec = replace(pod.spec, node_name=node.metadata.name)
+        yield Pod(replace(pod.metadata, name=name, uid=""), spec, PodStatus("Running"))
+
+
+def copy_of(template: Node, suffix: str) -> Node:
+    """Another node like a template."""
+    name = f"{template.metadata.name}-{suffix}"
+    named = replace(template, metadata=replace(template.metadata, name=name))
+    return _labelled(named, {**template.metadata.labels, HOSTNAME: name})
+
+
+def _labelled(node: Node, labels: Mapping[str, str]) -> Node:
+    return replace(node, metadata=replace(node.metadata, labels=dict(labels)))

@@ -1,0 +1,87 @@
+"""What the Cluster Autoscaler's next loop would do for pods that wait: kind ScaleUp."""
+
+from __future__ import annotations
+
+from kschedctl.reports.document import Document
+
+
+class GroupRefusal(Document, frozen=True):
+    """The plugin that refuses a pod on a new node of a group, and its reasons."""
+
+    plugin: str = ""
+    reasons: tuple[str, ...] = ()
+
+
+class RemainingPod(Document, frozen=True):
+    """Why no group grows for a pod: ``rejected`` by its filters, or the group is ``skipped``.
+
+    ``message``: the text of the event NotTriggerScaleUp.
+    """
+
+    rejected: dict[str, GroupRefusal] = {}
+    skipped: dict[str, tuple[str, ...]] = {}
+    message: str | None = None
+
+
+class ExpansionOption(Document, frozen=True):
+    """So many nodes of a group for these pods; ``similar``: the groups with which it would share them."""
+
+    group: str
+    nodes: int
+    pods: tuple[str, ...] = ()
+    similar: tuple[str, ...] = ()
+
+
+class GroupIncrease(Document, frozen=True, rename={"source": "from", "target": "to"}):
+    """A group that grows."""
+
+    group: str
+    source: int
+    target: int
+
+
+class GroupTemplate(Document, frozen=True):
+    """What a new node of a group is: ``pods`` that come with it, and what these request, in millicores and bytes."""
+
+    pods: tuple[str, ...] = ()
+    cpu_milli: int = 0
+    memory: int = 0
+    taints: tuple[str, ...] = ()
+    labels: dict[str, str] = {}
+    unschedulable: bool = False
+
+
+class AutoscalerEvent(Document, frozen=True):
+    """An event that the autoscaler writes."""
+
+    object: str
+    type: str
+    reason: str
+    message: str
+
+
+class ScaleUp(Document, frozen=True):
+    """``unschedulable``: the pods of which the scheduler said so; ``filtered_out``: those of them that need no node.
+
+    ``upcoming``: group -> nodes on their way. ``result``: as upstream names it, None where the loop ends before.
+    ``options``: what the expander chooses from; ``tied``: the groups among which chance decides, the ``best`` is the
+    first of them by name. ``increases``: what is done; ``triggered``: the pods for which; ``awaiting``: those of which
+    another loop has to decide. One possible run where upstream's order is chance.
+    """
+
+    unschedulable: tuple[str, ...] = ()
+    filtered_out: tuple[str, ...] = ()
+    upcoming: dict[str, int] = {}
+    cluster_healthy: bool = True
+    loop_error: str | None = None
+    result: str | None = None
+    error: str | None = None
+    options: tuple[ExpansionOption, ...] = ()
+    best: str | None = None
+    tied: tuple[str, ...] = ()
+    increases: tuple[GroupIncrease, ...] = ()
+    triggered: tuple[str, ...] = ()
+    awaiting: tuple[str, ...] = ()
+    remaining: dict[str, RemainingPod] = {}
+    templates: dict[str, GroupTemplate] = {}
+    events: tuple[AutoscalerEvent, ...] = ()
