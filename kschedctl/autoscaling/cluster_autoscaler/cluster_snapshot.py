@@ -24,6 +24,7 @@ from kschedctl.scheduler.scheduler import Framework, Scheduler
 from kschedctl.snapshot.fork import Fork
 from kschedctl.snapshot.pod_info import PodInfo
 
+NEVER_CAME = -1
 NOTHING_PROMISED = np.zeros(0, np.int64)
 
 
@@ -50,6 +51,8 @@ class ClusterSnapshot:
     def __init__(self, universe: Fork, framework: Framework, order: Sequence[Row], searches: Searches) -> None:
         self.universe, self.framework, self.searches = universe, framework, searches
         self.order = list(order)
+        self.came = np.full(len(universe.pods), NEVER_CAME, np.int64)
+        """(P,): in which order pods came to their nodes."""
         self._view: tuple[Fork, np.ndarray] | None = None
         self._incoming: dict[int, PodInfo] = {}
         self._asked: tuple[tuple[int, int], PreFilterOutcome, FilterOutcome | None] | None = None
@@ -66,7 +69,7 @@ class ClusterSnapshot:
     def fork(self) -> ClusterSnapshot:
         """One that goes its own way, but for where searches begin."""
         other = ClusterSnapshot(self.universe.fork(), self.framework, self.order, self.searches)
-        other._incoming = self._incoming
+        other._incoming, other.came = self._incoming, self.came.copy()
         return other
 
     # -- nodes -------------------------------------------------------------------------------------------------------
@@ -81,6 +84,14 @@ class ClusterSnapshot:
         self.order.remove(row)
         self._view = None
 
+    def with_node(self, row: Row, node: Node) -> ClusterSnapshot:
+        """A fork in which a node is another one."""
+        other = self.fork()
+        cluster = other.universe.cluster
+        nodes = tuple(node if each.metadata.name == node.metadata.name else each for each in cluster.nodes)
+        other.universe = other.universe.changed(replace(cluster, nodes=nodes), {row: node})
+        return other
+
     def more_like(self, row: Row, nodes: Sequence[Node]) -> list[Row]:
         """Rows of new nodes, like that of a row; they do not exist yet."""
         known, cluster = len(self.universe.nodes), self.universe.cluster
@@ -94,6 +105,7 @@ class ClusterSnapshot:
     def put(self, position: Position, row: Row) -> None:
         """Put a pod on a node without asking."""
         self.universe.assume(position, row)
+        self.came[position] = self.came.max(initial=NEVER_CAME) + 1
         if self._view is not None:
             view, rows = self._view
             if rows[row] >= 0:
@@ -110,11 +122,13 @@ class ClusterSnapshot:
     def clone(self, positions: Iterable[Position]) -> list[Position]:
         """Other pods like these, without a node."""
         self._view = None
-        return [copy for position in positions for copy in self.universe.clone(position, 1)]
+        copies = [copy for position in positions for copy in self.universe.clone(position, 1)]
+        self.came = np.append(self.came, np.full(len(copies), NEVER_CAME, np.int64))
+        return copies
 
     def on(self, row: Row) -> list[Position]:
-        """The pods on a node."""
-        return self.universe.pods_on(row)
+        """The pods on a node, in the order in which they came."""
+        return sorted(self.universe.pods_on(row), key=self.came.__getitem__)
 
     def refusal(self, position: Position, row: Row) -> Refusal | None:
         """Why a pod can't go to a node that exists; None: it can. Raises PluginError."""

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
+from kschedctl.api.copying import replace
 from kschedctl.api.objects import Node
 from kschedctl.autoscaling.cluster_autoscaler.nodes import GPU, capacity
-from kschedctl.autoscaling.cluster_autoscaler.options import Groups, Options
+from kschedctl.autoscaling.cluster_autoscaler.options import Options
 
 VIRTUAL = ("type", "virtual-kubelet")
 Amounts = dict[str, int]
@@ -22,7 +23,7 @@ class Limits:
     All nodes of a group count like the first of it that was seen, be it a real one or the template.
     """
 
-    def __init__(self, options: Options, groups: Groups, nodes: Iterable[Node], of_node: Mapping[str, str]) -> None:
+    def __init__(self, options: Options, nodes: Iterable[Node], of_node: Mapping[str, str]) -> None:
         self.options = options
         self._of_group: dict[str, Amounts] = {}
         maxima = {name: limit.max for name, limit in options.resource_limits.items() if limit.max is not None}
@@ -31,6 +32,18 @@ class Limits:
             if node.metadata.labels.get(VIRTUAL[0]) == VIRTUAL[1]:
                 continue
             self._consume(self.of(of_node.get(node.metadata.name), node), 1)
+
+    @classmethod
+    def least(cls, options: Options, nodes: Iterable[Node], of_node: Mapping[str, str]) -> Limits:
+        """What is left above the minima of the cluster: how much of each resource may go."""
+        limits = cls(replace(options, resource_limits={}), (), {})
+        minima = {name: limit.min for name, limit in options.resource_limits.items() if limit.min is not None}
+        limits.left = {name: -least for name, least in minima.items()}
+        for node in nodes:
+            if node.metadata.labels.get(VIRTUAL[0]) != VIRTUAL[1]:
+                amounts = limits.of(of_node.get(node.metadata.name), node)
+                limits.left = {name: left + amounts.get(name, 0) for name, left in limits.left.items()}
+        return limits
 
     def of(self, group: str | None, node: Node) -> Amounts:
         """What a node counts."""

@@ -79,6 +79,21 @@ class Loop:
     def positions(self) -> dict[str, Position]:
         return self.snapshot.universe.pods.index
 
+    def pod(self, position: Position) -> Pod:
+        """The pod of a position."""
+        if position not in self._pods:
+            self._pods[position] = self.snapshot.universe.pods.objects[position]
+        return self._pods[position]
+
+    @cached_property
+    def _pods(self) -> dict[Position, Pod]:
+        return {}
+
+    def requests(self, position: Position) -> Mapping[str, int]:
+        """What a pod requests; millicores, bytes or units."""
+        pods = self.snapshot.universe.pods
+        return pods.infos[pods.info[position]].requests
+
     def row(self, node: str) -> Row:
         return Row(self.snapshot.universe.nodes.index[node])
 
@@ -139,7 +154,9 @@ def _settle(
     """Take the pods that do not count off their nodes, and put those that are nominated there."""
     view = snapshot.universe
     keys, index = {pod.key for pod, _ in counted}, view.pods.index
-    for pod, name in placed:
+    scheduled_first = sorted(placed, key=lambda each: not each[0].spec.node_name)
+    snapshot.came[[index[pod.key] for pod, _ in scheduled_first]] = np.arange(len(placed))
+    for pod, name in scheduled_first:
         position, row = index[pod.key], view.nodes.index.get(name)
         here = view.node[position] >= 0
         if here and pod.key not in keys:

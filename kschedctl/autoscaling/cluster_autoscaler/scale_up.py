@@ -142,7 +142,7 @@ class Run:
     def limits(self) -> Limits:
         loop = self.loop
         nodes = [loop.snapshot.universe.nodes.objects[row] for row in loop.snapshot.order]
-        return Limits(loop.options, loop.groups, nodes, {name: g.id for name, g in loop.groups.of_node.items()})
+        return Limits(loop.options, nodes, {name: g.id for name, g in loop.groups.of_node.items()})
 
     def _valid_groups(self) -> Iterable[NodeGroup]:
         for group in self.loop.groups.all:

@@ -1,0 +1,45 @@
+"""How many pods each PodDisruptionBudget still lets go.
+
+Upstream: core/scaledown/pdb/basic.go (1.36): pods that are to move use it up, whatever becomes of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from kschedctl.api.labels import Selector, from_label_selector
+from kschedctl.api.objects import Pod, PodDisruptionBudget
+
+
+class Budgets:
+    """In the order in which they are listed; ``left``: by their number."""
+
+    def __init__(self, budgets: Iterable[PodDisruptionBudget]) -> None:
+        self._budgets: list[tuple[str, Selector]] = []
+        self.left: list[int] = []
+        for budget in budgets:
+            self._budgets.append((budget.metadata.namespace, from_label_selector(budget.spec.selector)))
+            self.left.append(budget.status.disruptions_allowed)
+
+    def of(self, pod: Pod) -> list[int]:
+        """The numbers of those that select a pod."""
+        namespace, labels = pod.metadata.namespace, pod.metadata.labels
+        return [at for at, (of, selects) in enumerate(self._budgets) if of == namespace and selects.matches(labels)]
+
+    def forbid(self, pod: Pod) -> bool:
+        """Whether one of them lets no such pod go any more."""
+        return any(self.left[at] < 1 for at in self.of(pod))
+
+    def allow_at_once(self, pods: Sequence[Pod]) -> bool:
+        """Whether all of these may go at the same time."""
+        counts = [0] * len(self.left)
+        for pod in pods:
+            for at in self.of(pod):
+                counts[at] += 1
+        return all(count <= left for count, left in zip(counts, self.left, strict=True) if count)
+
+    def gone(self, pods: Iterable[Pod]) -> None:
+        """Count pods that go."""
+        for pod in pods:
+            for at in self.of(pod):
+                self.left[at] -= 1

@@ -1,0 +1,94 @@
+"""A node taken away on trial: whether its pods may move, and find room elsewhere.
+
+Upstream: simulator/cluster.go (1.36). While they look for room the node is there, empty and tainted, as a domain of
+topologies; once they have it the node is gone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from kschedctl.api.arrays import Bools, Position, Row
+from kschedctl.api.copying import replace
+from kschedctl.api.objects import Pod, Taint
+from kschedctl.autoscaling.cluster_autoscaler.cluster_snapshot import ClusterSnapshot
+from kschedctl.autoscaling.cluster_autoscaler.drainability import Drainability, Moves, moves
+from kschedctl.autoscaling.cluster_autoscaler.nodes import TO_BE_DELETED
+from kschedctl.autoscaling.cluster_autoscaler.placing import Hints, place_pods
+
+NO_PLACE, BLOCKED = "NoPlaceToMovePods", "BlockedByPod"
+
+
+@dataclass(frozen=True)
+class Removal:
+    """``reason``: why the node has to stay, empty: it may go; ``placed``: pod -> the row to which it moves."""
+
+    moves: Moves
+    reason: str = ""
+    placed: dict[str, Row] = field(default_factory=dict)
+
+
+@dataclass(eq=False)
+class Removals:
+    """Nodes taken away one after the other; ``pod`` tells the pod of a position."""
+
+    snapshot: ClusterSnapshot
+    rules: Drainability
+    pod: Callable[[Position], Pod]
+    hints: Hints = field(default_factory=dict)
+
+    def try_node(self, row: Row, acceptable: Bools, *, keep: bool) -> Removal:
+        """Take a node away if its pods find room on the acceptable ones; ``keep``: it stays away then."""
+        positions = self.snapshot.on(row)
+        of_pod = {self.pod(position).key: position for position in positions}
+        found = moves(map(self.pod, positions), self.rules)
+        if found.blocking:
+            return Removal(found, BLOCKED)
+        placed = self._moved(row, positions, [(pod, of_pod[pod.key]) for pod in found.pods], acceptable, keep=keep)
+        return Removal(found, NO_PLACE) if placed is None else Removal(found, placed=placed)
+
+    def _moved(
+        self,
+        row: Row,
+        here: list[Position],
+        moving: list[tuple[Pod, Position]],
+        acceptable: Bools,
+        *,
+        keep: bool,
+    ) -> dict[str, Row] | None:
+        """Pod -> where it went; None where one found no room, and all is as it was."""
+        snapshot = self._tainted(row) if self._counts_taints() else self.snapshot
+        came, order = snapshot.came.copy(), list(snapshot.order)
+        for position in here:
+            snapshot.take(position)
+        snapshot.order = [*(each for each in order if each != row), row]
+        others = acceptable.copy()
+        others[row] = False
+        placed = place_pods(snapshot, moving, others, self.hints, all_or_none=True)
+        done = len(placed) == len(moving)
+        if done and keep:
+            snapshot.remove(row)
+            self.snapshot = snapshot
+            return placed
+        for pod, position in moving:
+            if pod.key in placed:
+                snapshot.take(position)
+        for position in here:
+            snapshot.put(position, row)
+        snapshot.came, snapshot.order = came, order
+        return placed if done else None
+
+    def _counts_taints(self) -> bool:
+        """Whether some pod is spread over the nodes only whose taints it tolerates."""
+        infos = self.snapshot.universe.pods.infos
+        return any(
+            constraint.node_taints_policy == "Honor"
+            for info in infos
+            for constraint in info.spec.topology_spread_constraints
+        )
+
+    def _tainted(self, row: Row) -> ClusterSnapshot:
+        node = self.snapshot.universe.nodes.objects[row]
+        taint = Taint(TO_BE_DELETED, str(self.rules.now // 10**6), "NoSchedule")
+        return self.snapshot.with_node(row, replace(node, spec=replace(node.spec, taints=(*node.spec.taints, taint))))

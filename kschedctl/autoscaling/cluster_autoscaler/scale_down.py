@@ -1,0 +1,375 @@
+"""What the next loop would take away, and why the other nodes stay.
+
+Upstream: core/scaledown/planner/planner.go, eligibility/eligibility.go, unneeded/nodes.go, budgets/budgets.go and
+processors/nodes/scale_down_set_processor.go (1.36).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+
+import numpy as np
+
+from kschedctl.api.arrays import Bools
+from kschedctl.api.copying import replace
+from kschedctl.api.json_values import JsonObject
+from kschedctl.api.objects import Node, Pod
+from kschedctl.autoscaling.cluster_autoscaler import nodes as node_facts
+from kschedctl.autoscaling.cluster_autoscaler.cluster_snapshot import ClusterSnapshot, Searches
+from kschedctl.autoscaling.cluster_autoscaler.disruption_budgets import Budgets
+from kschedctl.autoscaling.cluster_autoscaler.drainability import Drainability, moves
+from kschedctl.autoscaling.cluster_autoscaler.durations import nanoseconds
+from kschedctl.autoscaling.cluster_autoscaler.limits import Limits
+from kschedctl.autoscaling.cluster_autoscaler.loop import Loop
+from kschedctl.autoscaling.cluster_autoscaler.options import NodeGroup, read_groups, read_options
+from kschedctl.autoscaling.cluster_autoscaler.removal import Removal, Removals
+from kschedctl.autoscaling.cluster_autoscaler.scale_up import Run, run
+from kschedctl.autoscaling.cluster_autoscaler.utilization import Counted, has_gpu_label, utilization
+from kschedctl.cluster import Cluster
+from kschedctl.reports.scale_down import (
+    AloneRemoval,
+    BlockingPod,
+    NodeRemoval,
+    NodesToGo,
+    ScaleDown,
+    Utilization,
+)
+
+DISABLED = "cluster-autoscaler.kubernetes.io/scale-down-disabled"
+DELETION_TIME = 5 * 60 * 10**6
+NOT_CANDIDATE, UNNEEDED, UNREMOVABLE, NOT_EVALUATED = "notCandidate", "unneeded", "unremovable", "notEvaluated"
+
+
+def scale_down(
+    cluster: Cluster,
+    node_groups: Sequence[JsonObject],
+    options: Mapping[str, object] | None = None,
+    *,
+    now: str,
+    active_scale_ups: Mapping[str, int] | None = None,
+) -> ScaleDown:
+    """What the Cluster Autoscaler (release 1.36) would take away in its next loop. Raises InputError.
+
+    The arguments are those of ``scale_up``.
+    """
+    groups = read_groups(node_groups)
+    loop = Loop.begin(cluster, groups, read_options(options or {}), now, active_scale_ups or {})
+    alone = Alone(loop).all()
+    up = run(loop)
+    if not up.begun:
+        return _report(up, None, alone)
+    plan = Plan(loop, {increase.group.id: increase.new_size for increase in up.increases})
+    plan.make()
+    return _report(up, plan, alone)
+
+
+@dataclass(eq=False)
+class Plan:
+    """``grown``: group -> its target after the same loop had it grow."""
+
+    loop: Loop
+    grown: Mapping[str, int]
+    candidates: list[Node] = field(default_factory=list)
+    reasons: dict[str, str] = field(default_factory=dict)
+    utilization: dict[str, Utilization] = field(default_factory=dict)
+    removals: dict[str, Removal] = field(default_factory=dict)
+    unneeded: list[Node] = field(default_factory=list)
+    risky: set[str] = field(default_factory=set)
+    to_delete: NodesToGo = NodesToGo()
+    deleted_now: NodesToGo = NodesToGo()
+
+    @cached_property
+    def targets(self) -> dict[str, int]:
+        return {group.id: self.grown.get(group.id, group.target) for group in self.loop.groups.all}
+
+    @cached_property
+    def rules(self) -> Drainability:
+        loop = self.loop
+        return Drainability(loop.cluster, loop.options, Budgets(loop.cluster.pod_disruption_budgets), loop.now)
+
+    def group(self, node: Node) -> NodeGroup | None:
+        return self.loop.groups.of_node.get(node.metadata.name)
+
+    def make(self) -> None:
+        """Find the nodes that can go, and those of them that go now."""
+        self.candidates = self._candidates()
+        eligible = [node for node in self.candidates if self._is_eligible(node)]
+        self._search(eligible)
+        self.to_delete = self._removable()
+        self.deleted_now = self._at_once()
+
+    # -- candidates ----------------------------------------------------------------------------------------------
+
+    def _nodes(self) -> list[Node]:
+        return [node for node in self.loop.nodes if node.metadata.name not in self.loop.not_started]
+
+    def _candidates(self) -> list[Node]:
+        """The nodes of groups above their minimum: the empty ones first, those whose pods need not end before others."""
+        nodes = [node for node in self._nodes() if (g := self.group(node)) and self.targets[g.id] > g.min]
+        return sorted(nodes, key=self._emptiness)
+
+    def _emptiness(self, node: Node) -> tuple[bool, bool]:
+        rules = Drainability(self.loop.cluster, self.loop.options, Budgets(()), self.loop.now, controllers=False)
+        found = moves(self._pods(self.loop.snapshot, node), rules)
+        is_empty = not found.blocking and not found.pods
+        return not is_empty, is_empty and bool(found.awaited)
+
+    def _pods(self, snapshot: ClusterSnapshot, node: Node) -> list[Pod]:
+        return [self.loop.pod(position) for position in snapshot.on(self.loop.row(node.metadata.name))]
+
+    def _is_eligible(self, node: Node) -> bool:
+        reason = self._ineligible(node)
+        if reason:
+            self.reasons[node.metadata.name] = reason
+        return not reason
+
+    def _ineligible(self, node: Node) -> str:
+        """Why a node is not looked at; empty: it is."""
+        options, name, group = self.loop.options, node.metadata.name, self.group(node)
+        if is_being_deleted(node, self.loop.now):
+            return "CurrentlyBeingDeleted"
+        if node.metadata.annotations.get(DISABLED) == "true":
+            return "ScaleDownDisabledAnnotation"
+        assert group is not None
+        positions = self.loop.snapshot.on(self.loop.row(name))
+        pods = [(self.loop.pod(position), self.loop.requests(position)) for position in positions]
+        used = utilization(node, pods, Counted.of(options, group, self.loop.now), options)
+        if used is None:
+            return "UnexpectedError"
+        if not options.scale_down_unready_enabled and not node_facts.readiness(node).ready:
+            return "ScaleDownUnreadyDisabled"
+        self.utilization[name] = used
+        return "NotUnderutilized" if used.value > self._threshold(node, group) else ""
+
+    def _threshold(self, node: Node, group: NodeGroup) -> float:
+        options, own = self.loop.options, group.options
+        if has_gpu_label(node, options):
+            threshold = own.scale_down_gpu_utilization_threshold
+            return options.scale_down_gpu_utilization_threshold if threshold is None else threshold
+        threshold = own.scale_down_utilization_threshold
+        return options.scale_down_utilization_threshold if threshold is None else threshold
+
+    # -- the search ----------------------------------------------------------------------------------------------
+
+    def _search(self, eligible: Sequence[Node]) -> None:
+        """Take one node after the other away, up to twice as many as go at once."""
+        loop, most = self.loop, 2 * self.loop.options.max_scale_down_parallelism
+        removals = Removals(loop.snapshot.fork(), self.rules, loop.pod)
+        acceptable = rows_of(loop, self._nodes())
+        counted = 0
+        for node in eligible:
+            name, row = node.metadata.name, loop.row(node.metadata.name)
+            if counted >= most:
+                return
+            removal = self.removals[name] = removals.try_node(row, acceptable, keep=True)
+            if removal.reason:
+                self.reasons[name] = removal.reason
+                continue
+            acceptable[row] = False
+            if not self.rules.budgets.allow_at_once(removal.moves.pods):
+                self.risky.add(name)
+            self.rules.budgets.gone(removal.moves.pods)
+            self.unneeded.append(node)
+            counted += not self._is_atomic(node)
+
+    def _is_atomic(self, node: Node) -> bool:
+        group = self.group(node)
+        return group is not None and group.options.zero_or_max_node_scaling
+
+    # -- what goes now -------------------------------------------------------------------------------------------
+
+    def _removable(self) -> NodesToGo:
+        """The unneeded nodes that may go: by time, minimum, limits, as a whole group, and with nobody to wait for."""
+        sizes, limits = dict(self.targets), self._least()
+        drained = {node.metadata.name for node in self.unneeded if self.removals[node.metadata.name].moves.pods}
+        ordered = sorted(self.unneeded, key=lambda node: node.metadata.name in drained)
+        kept = [node for node in ordered if self._may_go(node, sizes, limits)]
+        kept.sort(key=lambda node: (node.metadata.name in drained, node.metadata.name in self.risky))
+        going = [node.metadata.name for node in self._whole_groups(kept) if not self._awaits(node)]
+        empty = tuple(name for name in going if name not in drained)
+        return NodesToGo(empty, tuple(name for name in going if name in drained))
+
+    def _least(self) -> Limits:
+        """What is left above the least that the cluster must keep."""
+        loop = self.loop
+        nodes = [loop.snapshot.universe.nodes.objects[row] for row in loop.snapshot.order]
+        return Limits.least(loop.options, nodes, {name: g.id for name, g in loop.groups.of_node.items()})
+
+    def _may_go(self, node: Node, sizes: dict[str, int], limits: Limits) -> bool:
+        reason = self._too_early(node)
+        group = self.group(node)
+        assert group is not None
+        if not reason and sizes[group.id] <= group.min:
+            reason = "NodeGroupMinSizeReached"
+        if not reason and limits.exceeded(group.id, node, 1):
+            reason = "MinimalResourceLimitExceeded"
+        if reason:
+            self.reasons[node.metadata.name] = reason
+            return False
+        limits.consume(group.id, node, 1)
+        sizes[group.id] -= 1
+        return True
+
+    def _too_early(self, node: Node) -> str:
+        """A loop that looks for the first time has found the node unneeded for no time at all."""
+        options, group = self.loop.options, self.group(node)
+        assert group is not None
+        if node.metadata.annotations.get(DISABLED) == "true":
+            return "ScaleDownDisabledAnnotation"
+        ready = node_facts.readiness(node).ready
+        own = group.options.scale_down_unneeded_time if ready else group.options.scale_down_unready_time
+        given = options.scale_down_unneeded_time if ready else options.scale_down_unready_time
+        if nanoseconds(given if own is None else own, f"nodeGroups.{group.id}.options") <= 0:
+            return ""
+        return "NotUnneededLongEnough" if ready else "NotUnreadyLongEnough"
+
+    def _whole_groups(self, nodes: Iterable[Node]) -> list[Node]:
+        """The nodes, those of groups that go as a whole last, and only if all of these go."""
+        kept: list[Node] = []
+        atomic: dict[str, list[Node]] = {}
+        for node in nodes:
+            group = self.group(node)
+            if group and group.options.zero_or_max_node_scaling:
+                atomic.setdefault(group.id, []).append(node)
+            else:
+                kept.append(node)
+        for name, members in atomic.items():
+            if len(members) in (self.targets[name], self._registered(name)):
+                kept += members
+            else:
+                self.reasons.update({node.metadata.name: "AtomicScaleDownFailed" for node in members})
+        return kept
+
+    def _registered(self, group: str) -> int:
+        return sum(1 for node in self.loop.nodes if (g := self.group(node)) and g.id == group)
+
+    def _awaits(self, node: Node) -> bool:
+        waits = bool(self.removals[node.metadata.name].moves.awaited)
+        if waits:
+            self.reasons[node.metadata.name] = "BlockedByOnCompletionPod"
+        return waits
+
+    def _at_once(self) -> NodesToGo:
+        """As many as go at the same time, whole groups first."""
+        options = self.loop.options
+        left, drains = options.max_scale_down_parallelism, options.max_drain_parallelism
+        empty, drain = self._by_group(self.to_delete.empty), self._by_group(self.to_delete.drain)
+        gone_empty: list[str] = []
+        gone_drain: list[str] = []
+        overflow = True
+        whole = [name for name in dict.fromkeys((*empty, *drain)) if self._goes_whole(name)]
+        for name in whole:
+            first, then = empty.pop(name, []), drain.pop(name, [])
+            if not first:
+                drains = min(left, drains)
+            if left < len(first) + len(then) or drains < len(then):
+                if left <= 0 or (then and drains <= 0) or not overflow:
+                    break
+            gone_empty += first
+            gone_drain += then
+            left, drains, overflow = left - len(first) - len(then), drains - len(then), False
+        for name in whole:
+            empty.pop(name, None)
+            drain.pop(name, None)
+        singles = [name for names in empty.values() for name in names][: max(left, 0)]
+        left -= len(singles)
+        drained = [name for names in drain.values() for name in names][: max(min(left, drains), 0)]
+        return NodesToGo((*gone_empty, *singles), (*gone_drain, *drained))
+
+    def _by_group(self, names: Iterable[str]) -> dict[str, list[str]]:
+        found: dict[str, list[str]] = {}
+        for name in names:
+            found.setdefault(self.loop.groups.of_node[name].id, []).append(name)
+        return found
+
+    def _goes_whole(self, group: str) -> bool:
+        return next(g for g in self.loop.groups.all if g.id == group).options.zero_or_max_node_scaling
+
+
+@dataclass(eq=False)
+class Alone:
+    """Whether each node could go if it were the only one, as things are before anything else is done."""
+
+    loop: Loop
+
+    def all(self) -> dict[str, AloneRemoval]:
+        loop = self.loop
+        budgets = Budgets(loop.cluster.pod_disruption_budgets)
+        rules = Drainability(loop.cluster, loop.options, budgets, loop.now)
+        acceptable = rows_of(loop, loop.nodes)
+        snapshot = loop.snapshot.fork()
+        return {node.metadata.name: self._one(node, snapshot, rules, acceptable) for node in loop.nodes}
+
+    def _one(self, node: Node, snapshot: ClusterSnapshot, rules: Drainability, acceptable: Bools) -> AloneRemoval:
+        snapshot.searches = Searches()
+        removals = Removals(snapshot, rules, self.loop.pod)
+        removal = removals.try_node(self.loop.row(node.metadata.name), acceptable, keep=False)
+        if removal.reason:
+            return AloneRemoval(reason=removal.reason, blocking_pod=_blocking(removal))
+        return AloneRemoval(True, _keys(removal.moves.pods), _keys(removal.moves.awaited))
+
+
+def is_being_deleted(node: Node, now: int) -> bool:
+    """Whether the autoscaler marked the node a short time ago."""
+    for taint in node.spec.taints:
+        if taint.key == node_facts.TO_BE_DELETED and taint.value.isdigit():
+            return now - int(taint.value) * 10**6 < DELETION_TIME
+    return False
+
+
+def rows_of(loop: Loop, nodes: Iterable[Node]) -> Bools:
+    chosen = np.zeros(len(loop.snapshot.universe.nodes), np.bool_)
+    chosen[[loop.row(node.metadata.name) for node in nodes]] = True
+    return chosen
+
+
+def _report(up: Run, plan: Plan | None, alone: Mapping[str, AloneRemoval]) -> ScaleDown:
+    told = up.report()
+    report = ScaleDown(
+        told.unschedulable, told.filtered_out, told.upcoming, told.cluster_healthy, increases=told.increases
+    )
+    if plan is None:
+        return report
+    return replace(
+        report,
+        planned=True,
+        candidates=tuple(node.metadata.name for node in plan.candidates),
+        unneeded=tuple(node.metadata.name for node in plan.unneeded),
+        to_delete=plan.to_delete,
+        deleted_now=plan.deleted_now,
+        nodes={node.metadata.name: _node(plan, node, alone) for node in plan.loop.nodes},
+    )
+
+
+def _node(plan: Plan, node: Node, alone: Mapping[str, AloneRemoval]) -> NodeRemoval:
+    name, group = node.metadata.name, plan.group(node)
+    removal = plan.removals.get(name)
+    names = plan.loop.snapshot.universe.nodes.names
+    unneeded = removal is not None and not removal.reason
+    candidate = any(each.metadata.name == name for each in plan.candidates)
+    state = UNNEEDED if unneeded else UNREMOVABLE if name in plan.reasons else NOT_EVALUATED
+    return NodeRemoval(
+        group.id if group else "",
+        candidate,
+        state if candidate else NOT_CANDIDATE,
+        plan.reasons.get(name),
+        _blocking(removal) if removal else None,
+        plan.utilization.get(name),
+        {pod: names[row] for pod, row in removal.placed.items()} if removal and unneeded else {},
+        alone.get(name),
+    )
+
+
+def _blocking(removal: Removal) -> BlockingPod | None:
+    if removal.moves.blocking is None:
+        return None
+    pod, reason = removal.moves.blocking
+    return BlockingPod(pod.key, reason)
+
+
+def _keys(pods: Iterable[Pod]) -> tuple[str, ...]:
+    return tuple(pod.key for pod in pods)
+
+

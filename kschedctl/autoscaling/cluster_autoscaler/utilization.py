@@ -1,0 +1,67 @@
+"""How much of a node its pods request.
+
+Upstream: simulator/utilization/info.go (1.36).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import NamedTuple
+
+from kschedctl.api.objects import Node, Pod
+from kschedctl.autoscaling.cluster_autoscaler import nodes as node_facts
+from kschedctl.autoscaling.cluster_autoscaler.drainability import is_long_terminating
+from kschedctl.autoscaling.cluster_autoscaler.options import NodeGroup, Options
+from kschedctl.autoscaling.cluster_autoscaler.pods import is_daemon_set_pod, is_mirror
+from kschedctl.reports.scale_down import Utilization
+
+Requested = Mapping[str, int]
+"""Of a resource; millicores, bytes or units."""
+
+
+class Counted(NamedTuple):
+    """Which pods are left out of a node's utilization."""
+
+    daemon_sets_aside: bool
+    mirrors_aside: bool
+    now: int
+
+    @classmethod
+    def of(cls, options: Options, group: NodeGroup, now: int) -> Counted:
+        own = group.options.ignore_daemon_sets_utilization
+        aside = options.ignore_daemon_sets_utilization if own is None else own
+        return cls(aside, options.ignore_mirror_pods_utilization, now)
+
+    def is_aside(self, pod: Pod) -> bool:
+        return (self.daemon_sets_aside and is_daemon_set_pod(pod)) or (self.mirrors_aside and is_mirror(pod))
+
+
+def utilization(
+    node: Node, pods: Iterable[tuple[Pod, Requested]], counted: Counted, options: Options
+) -> Utilization | None:
+    """The utilization of a node; None where it cannot be told, as it offers nothing."""
+    pods, offered = list(pods), node_facts.offered(node)
+    if has_gpu_label(node, options):
+        gpu = _part(node_facts.GPU, offered, pods, counted)
+        return Utilization(gpu=gpu or 0.0, resource=node_facts.GPU, value=gpu or 0.0)
+    cpu, memory = (_part(name, offered, pods, counted) for name in ("cpu", "memory"))
+    if cpu is None or memory is None:
+        return None
+    return Utilization(cpu, memory, 0.0, "cpu" if cpu > memory else "memory", max(cpu, memory))
+
+
+def has_gpu_label(node: Node, options: Options) -> bool:
+    return options.gpu_label in node.metadata.labels
+
+
+def _part(name: str, offered: Requested, pods: Iterable[tuple[Pod, Requested]], counted: Counted) -> float | None:
+    """What pods request of a resource by what is offered of it; None where it is not."""
+    available, requested = offered.get(name, 0), 0
+    if not available:
+        return None
+    for pod, requests in pods:
+        if counted.is_aside(pod):
+            available -= requests.get(name, 0)
+        elif not is_long_terminating(pod, counted.now):
+            requested += requests.get(name, 0)
+    return requested / available if available else float("inf") if requested else float("nan")

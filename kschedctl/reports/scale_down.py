@@ -1,0 +1,75 @@
+"""What the Cluster Autoscaler's next loop would take away: kind ScaleDown."""
+
+from __future__ import annotations
+
+from kschedctl.reports.document import Document
+from kschedctl.reports.scale_up import GroupIncrease
+
+
+class Utilization(Document, frozen=True):
+    """What pods request of what the node offers; ``value``: that of ``resource``, which decides."""
+
+    cpu: float = 0.0
+    memory: float = 0.0
+    gpu: float = 0.0
+    resource: str = ""
+    value: float = 0.0
+
+
+class BlockingPod(Document, frozen=True):
+    """The first pod that keeps its node, and why."""
+
+    pod: str
+    reason: str
+
+
+class AloneRemoval(Document, frozen=True):
+    """Whether a node could go if it were the only one; ``pods``: those that would move."""
+
+    removable: bool = False
+    pods: tuple[str, ...] = ()
+    on_completion: tuple[str, ...] = ()
+    reason: str | None = None
+    blocking_pod: BlockingPod | None = None
+
+
+class NodeRemoval(Document, frozen=True):
+    """``state``: notCandidate, unneeded, unremovable or notEvaluated; ``moves``: pod -> the node it would move to."""
+
+    group: str = ""
+    candidate: bool = False
+    state: str = ""
+    reason: str | None = None
+    blocking_pod: BlockingPod | None = None
+    utilization: Utilization | None = None
+    moves: dict[str, str] = {}
+    alone: AloneRemoval | None = None
+
+
+class NodesToGo(Document, frozen=True):
+    """Nodes that are empty, and nodes that are drained first."""
+
+    empty: tuple[str, ...] = ()
+    drain: tuple[str, ...] = ()
+
+
+class ScaleDown(Document, frozen=True):
+    """``planned``: the loop came as far; else nothing else is said. One possible run where upstream's order is chance.
+
+    ``candidates``: in the order in which they are examined; ``unneeded``: those that could go, in the order found;
+    ``to_delete``: those of them that may go now, ``deleted_now``: as many of them as go at once. ``increases``: groups
+    that grow in the same loop.
+    """
+
+    unschedulable: tuple[str, ...] = ()
+    filtered_out: tuple[str, ...] = ()
+    upcoming: dict[str, int] = {}
+    cluster_healthy: bool = True
+    loop_error: str | None = None
+    planned: bool = False
+    candidates: tuple[str, ...] = ()
+    unneeded: tuple[str, ...] = ()
+    to_delete: NodesToGo = NodesToGo()
+    deleted_now: NodesToGo = NodesToGo()
+    nodes: dict[str, NodeRemoval] = {}
+    increases: tuple[GroupIncrease, ...] = ()
