@@ -88,7 +88,7 @@ class Drainability:
         controller = controller_of(pod)
         if not (self.controllers and self.options.skip_nodes_with_custom_controller_pods and controller):
             return ""
-        if controller.kind not in LISTED:
+        if controller.kind not in LISTED or (is_daemon_set_pod(pod) and controller.kind != "DaemonSet"):
             return ""
         if controller.kind == "StatefulSet" and not controller.api_version.startswith("apps/"):
             return ""

@@ -59,10 +59,9 @@ class Removals:
     ) -> dict[str, Row] | None:
         """Pod -> where it went; None where one found no room, and all is as it was."""
         snapshot = self._tainted(row) if self._counts_taints() else self.snapshot
-        came, order = snapshot.came.copy(), list(snapshot.order)
+        came = snapshot.came.copy()
         for position in here:
             snapshot.take(position)
-        snapshot.order = [*(each for each in order if each != row), row]
         others = acceptable.copy()
         others[row] = False
         placed = place_pods(snapshot, moving, others, self.hints, all_or_none=True)
@@ -76,7 +75,7 @@ class Removals:
                 snapshot.take(position)
         for position in here:
             snapshot.put(position, row)
-        snapshot.came, snapshot.order = came, order
+        snapshot.came = came
         return placed if done else None
 
     def _counts_taints(self) -> bool:
