@@ -26,7 +26,6 @@ class ReadFor(Enum):
     CREATION = "creation"
     LIMITS = "limits"
     HISTORY = "history"
-    AUTOSCALING = "autoscaling"
 
 
 class ApiKind(NamedTuple):
@@ -207,7 +206,6 @@ class Objects:
     limit_ranges: tuple[api.CreationLimit, ...] = _read(
         api.CreationLimit, _CORE, name="LimitRange", read_for=ReadFor.LIMITS
     )
-    config_maps: tuple[api.ConfigMap, ...] = _read(api.ConfigMap, _CORE, read_for=ReadFor.AUTOSCALING)
     events: tuple[api.Event, ...] = _read(api.Event, "events.k8s.io/v1", _CORE, read_for=ReadFor.HISTORY)
     leases: tuple[api.Lease, ...] = _read(
         api.Lease, "coordination.k8s.io/v1", read_for=ReadFor.HISTORY, home="kube-system"

@@ -47,6 +47,8 @@ class Gap(msgspec.Struct, frozen=True, rename="camel"):
     namespace: str = ""
 
 
+AUTOSCALER_MAPS = frozenset(("cluster-autoscaler-priority-expander", "cluster-autoscaler-status"))
+"""The names of the only ConfigMaps that are looked at: others may hold anything."""
 NOT_GIVEN = "were not among the files"
 NOT_LISTED = "were not read"
 NOT_REPLAYED = Gap("that a driver's controller allocates are not replayed")
@@ -98,7 +100,8 @@ class Cluster(Objects):
     know.
     ``other_builds``: a plugin of the configuration that is neither in-tree nor registered is taken for compiled into
     the scheduler, and named as not replayed; else it is refused, as kube-scheduler refuses it as it is released.
-    ``listed``: the place of each node and pod among the objects as they were given, where somebody gave them one by one.
+    ``listed``: the place of each node and pod among the objects, where they were given one by one.
+    ``config_maps``: those of the Cluster Autoscaler; no other is ever read.
     """
 
     configuration: JsonObject | None = None
@@ -112,6 +115,7 @@ class Cluster(Objects):
     warnings: tuple[str, ...] = ()
     other_builds: bool = True
     listed: Mapping[str, Mapping[tuple[str, str], int]] = field(default_factory=dict)
+    config_maps: tuple[api.ConfigMap, ...] = ()
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "pods", PodTable.of(self.pods))
@@ -159,6 +163,7 @@ class Cluster(Objects):
             kube_version=kube_version,
             warnings=tuple(newer),
             listed={kind: _places(found.get(kind, ())) for kind in ("Node", "Pod")},
+            config_maps=tuple(_config_maps(documents)),
         )
 
     def gap(self, kind: str, namespace: str = "") -> Gap | None:
@@ -220,6 +225,16 @@ def _read(documents: Iterable[JsonObject]) -> tuple[dict[str, list[api.Struct]],
         else:
             warnings[taken(kind, version)] = None
     return found, gaps, warnings
+
+
+def _config_maps(documents: Iterable[JsonObject]) -> Iterator[api.ConfigMap]:
+    """Those that tell what the Cluster Autoscaler does. Raises InputError."""
+    for document in flatten(documents):
+        if document.get("kind") == "ConfigMap" and object_at(document, "metadata").get("name") in AUTOSCALER_MAPS:
+            try:
+                yield from_builtins(without_nulls(document), api.ConfigMap)
+            except msgspec.ValidationError as error:
+                raise InputError(str(error), where=describe(document)) from None
 
 
 def _places(objects: Iterable[Any]) -> dict[tuple[str, str], int]:

@@ -280,6 +280,7 @@ ONE_FIELD: dict[str, dict[str, Any]] = {
         "schedulingGates": [{"name": "g"}],
         "hostNetwork": True,
         "hostUsers": False,
+        "restartPolicy": "Never",
         "terminationGracePeriodSeconds": 0,
         "schedulingGroup": {"podGroupName": "g"},
         "runtimeClassName": "kata",

@@ -24,18 +24,17 @@ from kschedctl.scheduler.scheduler import Framework, Scheduler
 from kschedctl.snapshot.fork import Fork
 from kschedctl.snapshot.pod_info import PodInfo
 
-NEVER_CAME = -1
 NOTHING_PROMISED = np.zeros(0, np.int64)
 
 
-class Refusal(NamedTuple):
+class FilterRefusal(NamedTuple):
     """The plugin that refuses a pod on a node, and its reasons: none where PreFilter merely names other nodes."""
 
     plugin: str
     reasons: tuple[str, ...]
 
 
-class Searches:
+class SearchOrder:
     """Where the last search for a node ended: the next begins behind it, whatever was undone meanwhile."""
 
     def __init__(self) -> None:
@@ -48,11 +47,11 @@ class ClusterSnapshot:
     ``order``: the rows of the nodes that exist, of all that may. Positions are of the universe's pods.
     """
 
-    def __init__(self, universe: Fork, framework: Framework, order: Sequence[Row], searches: Searches) -> None:
+    def __init__(self, universe: Fork, framework: Framework, order: Sequence[Row], searches: SearchOrder) -> None:
         self.universe, self.framework, self.searches = universe, framework, searches
         self.order = list(order)
-        self.came = np.full(len(universe.pods), NEVER_CAME, np.int64)
-        """(P,): in which order pods came to their nodes."""
+        self._on: dict[Row, tuple[Position, ...]] = {}
+        self._ordered: np.ndarray | None = None
         self._view: tuple[Fork, np.ndarray] | None = None
         self._incoming: dict[int, PodInfo] = {}
         self._asked: tuple[tuple[int, int], PreFilterOutcome, FilterOutcome | None] | None = None
@@ -63,13 +62,13 @@ class ClusterSnapshot:
         scheduler = Scheduler(replace(cluster, configuration=None))
         framework = scheduler.framework(DEFAULT_SCHEDULER_NAME)
         assert framework is not None
-        view = scheduler.view
-        return cls(view, framework, [Row(view.nodes.index[name]) for name in existing], Searches())
+        view = scheduler.view.changed(replace(cluster, nodes=()))  # nobody asks these for nodes
+        return cls(view, framework, [Row(view.nodes.index[name]) for name in existing], SearchOrder())
 
     def fork(self) -> ClusterSnapshot:
         """One that goes its own way, but for where searches begin."""
         other = ClusterSnapshot(self.universe.fork(), self.framework, self.order, self.searches)
-        other._incoming, other.came = self._incoming, self.came.copy()
+        other._incoming, other._on = self._incoming, dict(self._on)
         return other
 
     # -- nodes -------------------------------------------------------------------------------------------------------
@@ -77,26 +76,23 @@ class ClusterSnapshot:
     def add(self, row: Row) -> None:
         """Have a node exist, behind all others."""
         self.order.append(row)
-        self._view = None
+        self._view = self._ordered = None
 
     def remove(self, row: Row) -> None:
         """Have a node, on which no pod is left, exist no more."""
         self.order.remove(row)
-        self._view = None
+        self._view = self._ordered = None
 
     def with_node(self, row: Row, node: Node) -> ClusterSnapshot:
         """A fork in which a node is another one."""
         other = self.fork()
-        cluster = other.universe.cluster
-        nodes = tuple(node if each.metadata.name == node.metadata.name else each for each in cluster.nodes)
-        other.universe = other.universe.changed(replace(cluster, nodes=nodes), {row: node})
+        other.universe = other.universe.changed(other.universe.cluster, {row: node})
         return other
 
     def more_like(self, row: Row, nodes: Sequence[Node]) -> list[Row]:
         """Rows of new nodes, like that of a row; they do not exist yet."""
-        known, cluster = len(self.universe.nodes), self.universe.cluster
-        grown = replace(cluster, nodes=(*cluster.nodes, *nodes))
-        self.universe = self.universe.changed(grown, more=[(row, node) for node in nodes])
+        known = len(self.universe.nodes)
+        self.universe = self.universe.changed(self.universe.cluster, more=[(row, node) for node in nodes])
         self._view = None
         return [Row(known + i) for i in range(len(nodes))]
 
@@ -105,7 +101,7 @@ class ClusterSnapshot:
     def put(self, position: Position, row: Row) -> None:
         """Put a pod on a node without asking."""
         self.universe.assume(position, row)
-        self.came[position] = self.came.max(initial=NEVER_CAME) + 1
+        self._on[row] = (*self._on.get(row, ()), position)
         if self._view is not None:
             view, rows = self._view
             if rows[row] >= 0:
@@ -114,6 +110,7 @@ class ClusterSnapshot:
     def take(self, position: Position) -> Row:
         """Take a pod off its node; which that was."""
         row = Row(int(self.universe.node[position]))
+        self._on[row] = tuple(each for each in self._on[row] if each != position)
         self.universe.forget(position)
         if self._view is not None and self._view[0].node[position] >= 0:
             self._view[0].forget(position)
@@ -122,29 +119,42 @@ class ClusterSnapshot:
     def clone(self, positions: Iterable[Position]) -> list[Position]:
         """Other pods like these, without a node."""
         self._view = None
-        copies = [copy for position in positions for copy in self.universe.clone(position, 1)]
-        self.came = np.append(self.came, np.full(len(copies), NEVER_CAME, np.int64))
-        return copies
+        return [copy for position in positions for copy in self.universe.clone(position, 1)]
 
-    def on(self, row: Row) -> list[Position]:
+    def on(self, row: Row) -> tuple[Position, ...]:
         """The pods on a node, in the order in which they came."""
-        return sorted(self.universe.pods_on(row), key=self.came.__getitem__)
+        return self._on.get(row, ())
 
-    def refusal(self, position: Position, row: Row) -> Refusal | None:
+    def came_in_order(self, positions: Iterable[Position]) -> None:
+        """Say in which order pods came that are on nodes; all others came after them."""
+        node = self.universe.node.tolist()
+        on: dict[Row, list[Position]] = {}
+        for position in dict.fromkeys((*positions, *range(len(node)))):
+            if node[position] >= 0:
+                on.setdefault(Row(node[position]), []).append(Position(position))
+        self._on = {row: tuple(here) for row, here in on.items()}
+
+    def put_back(self, row: Row, positions: Sequence[Position]) -> None:
+        """Put pods on a node from which they were taken, in this order."""
+        for position in positions:
+            self.put(position, row)
+        self._on[row] = tuple(positions)
+
+    def refusal(self, position: Position, row: Row) -> FilterRefusal | None:
         """Why a pod can't go to a node that exists; None: it can. Raises PluginError."""
         before, filtered = self._ask(position)
         if filtered is None:
-            return Refusal(before.plugin or "", before.status.reasons)
+            return FilterRefusal(before.plugin or "", before.status.reasons)
         view, rows = self._now()
         here = int(rows[row])
         if before.node_names is not None and view.nodes.names[here] not in before.node_names:
-            return Refusal(", ".join(sorted(before.narrowed_by)), ())
+            return FilterRefusal(", ".join(sorted(before.narrowed_by)), ())
         if filtered.first[here] < 0:
             return None
         plugin, status = filtered.first_fail(here)
-        return Refusal(plugin, status.reasons)
+        return FilterRefusal(plugin, status.reasons)
 
-    def place(self, position: Position, row: Row) -> Refusal | None:
+    def place(self, position: Position, row: Row) -> FilterRefusal | None:
         """Put a pod on a node if it can go there; else why not."""
         refusal = self.refusal(position, row)
         if refusal is None:
@@ -158,7 +168,7 @@ class ClusterSnapshot:
             return None
         view, rows = self._now()
         here = filtered.passing & selected_by_name(before, view) & ~view.nodes.unschedulable
-        order = np.array(self.order)
+        order = self._rows
         fits = here[rows[order]]
         if acceptable is not None:
             fits &= acceptable[order]
@@ -170,6 +180,13 @@ class ClusterSnapshot:
         row = Row(int(order[self.searches.last]))
         self.put(position, row)
         return row
+
+    @property
+    def _rows(self) -> np.ndarray:
+        """The rows of the nodes that exist, in order."""
+        if self._ordered is None:
+            self._ordered = np.array(self.order)
+        return self._ordered
 
     def _now(self) -> tuple[Fork, np.ndarray]:
         """The nodes that exist, and (M,) the row there of each row of the universe, -1 for none."""
@@ -206,4 +223,4 @@ class ClusterSnapshot:
         return self._incoming[number]
 
 
-__all__ = ["ClusterSnapshot", "PluginError", "Refusal"]
+__all__ = ["ClusterSnapshot", "FilterRefusal", "PluginError"]

@@ -11,7 +11,7 @@ from kschedctl.api.labels import Selector, from_label_selector
 from kschedctl.api.objects import Pod, PodDisruptionBudget
 
 
-class Budgets:
+class RemainingBudgets:
     """In the order in which they are listed; ``left``: by their number."""
 
     def __init__(self, budgets: Iterable[PodDisruptionBudget]) -> None:

@@ -12,9 +12,9 @@ from functools import cached_property
 
 from kschedctl.api.objects import Pod, Volume
 from kschedctl.api.times import microseconds
-from kschedctl.autoscaling.cluster_autoscaler.disruption_budgets import Budgets
+from kschedctl.autoscaling.cluster_autoscaler.disruption_budgets import RemainingBudgets
 from kschedctl.autoscaling.cluster_autoscaler.durations import nanoseconds
-from kschedctl.autoscaling.cluster_autoscaler.options import Options
+from kschedctl.autoscaling.cluster_autoscaler.options import AutoscalerOptions
 from kschedctl.autoscaling.cluster_autoscaler.pods import controller_of, is_daemon_set_pod, is_mirror
 from kschedctl.cluster import Cluster
 
@@ -51,8 +51,8 @@ class Drainability:
     """``controllers``: whether those of pods are looked up; ``now``: microseconds."""
 
     cluster: Cluster
-    options: Options
-    budgets: Budgets
+    options: AutoscalerOptions
+    budgets: RemainingBudgets
     now: int
     controllers: bool = True
 
@@ -93,14 +93,15 @@ class Drainability:
         if controller.kind == "StatefulSet" and not controller.api_version.startswith("apps/"):
             return ""
         key = pod.metadata.namespace, controller.name
-        replicas = self._replicas[controller.kind].get(key, _NOBODY)
-        if replicas is _NOBODY:
+        known = self._replicas[controller.kind]
+        if key not in known:
             return CONTROLLER_NOT_FOUND
+        replicas = known[key]
         few = controller.kind in WITH_REPLICAS and replicas is not None and replicas < self.options.min_replica_count
         return TOO_FEW_REPLICAS if few else ""
 
     @cached_property
-    def _replicas(self) -> Mapping[str, Mapping[tuple[str, str], object]]:
+    def _replicas(self) -> Mapping[str, Mapping[tuple[str, str], int | None]]:
         """Kind -> (namespace, name) -> how many pods are wanted, where it says so."""
         return {
             kind: {
@@ -120,9 +121,6 @@ class Drainability:
         created = microseconds(pod.metadata.creation_timestamp or "0001-01-01T00:00:00Z")
         timeout = nanoseconds(self.options.bsp_disruption_timeout, "options.bspDisruptionTimeout")
         return (self.now - created) * 1000 > timeout
-
-
-_NOBODY = object()
 
 
 def is_long_terminating(pod: Pod, now: int) -> bool:

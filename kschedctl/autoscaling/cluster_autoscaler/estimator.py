@@ -13,8 +13,8 @@ import numpy as np
 from kschedctl.api.arrays import Bools, Position, Row
 from kschedctl.api.objects import Node, Pod
 from kschedctl.autoscaling.cluster_autoscaler import nodes as node_facts
-from kschedctl.autoscaling.cluster_autoscaler.cluster_snapshot import ClusterSnapshot, Refusal
-from kschedctl.autoscaling.cluster_autoscaler.equivalence import PodGroup
+from kschedctl.autoscaling.cluster_autoscaler.cluster_snapshot import ClusterSnapshot, FilterRefusal
+from kschedctl.autoscaling.cluster_autoscaler.equivalence import EquivalenceGroup
 from kschedctl.autoscaling.cluster_autoscaler.templates import copy_of
 from kschedctl.snapshot.node_order import HOSTNAME
 
@@ -47,19 +47,20 @@ class Estimator:
         self._pods = self.snapshot.on(row)
         self._made = 0
 
-    def estimate(self, groups: Sequence[PodGroup]) -> Estimate:
+    def estimate(self, groups: Sequence[EquivalenceGroup]) -> Estimate:
         more = True
         for group in sorted(groups, key=self._size, reverse=True):
             waiting = self._on_added(group.pods)
             more = more and self._on_new(waiting)
         return Estimate(len(self.used), self.placed)
 
-    def _size(self, group: PodGroup) -> float:
+    def _size(self, group: EquivalenceGroup) -> float:
         """How much of a node a pod of the group takes."""
         view = self.snapshot.universe
         requests = view.pods.infos[view.pods.info[self.position(group.first)]].requests
         offered = node_facts.offered(self.template)
-        return sum(requests.get(name, 0) / offered[name] for name in ("cpu", "memory") if offered.get(name, 0) > 0)
+        shares = [requests.get(name, 0) / offered[name] for name in ("cpu", "memory") if offered.get(name, 0) > 0]
+        return float(sum(shares))
 
     def _on_added(self, pods: Sequence[Pod]) -> Sequence[Pod]:
         """Put pods on nodes that were added before, up to the first that finds none; those that are left."""
@@ -126,6 +127,6 @@ class Estimator:
             self.left -= 1
 
 
-def _is_spread_over_nodes(pod: Pod, refusal: Refusal) -> bool:
+def _is_spread_over_nodes(pod: Pod, refusal: FilterRefusal) -> bool:
     over_nodes = any(each.topology_key == HOSTNAME for each in pod.spec.topology_spread_constraints)
     return over_nodes and SPREAD_REFUSES in refusal.reasons

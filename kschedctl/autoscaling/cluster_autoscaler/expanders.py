@@ -5,7 +5,6 @@ Upstream: expander/factory/chain.go, expander/{waste,mostpods,leastnodes,priorit
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -13,8 +12,9 @@ import yaml
 
 from kschedctl.api.objects import ConfigMap, Node, Pod
 from kschedctl.autoscaling.cluster_autoscaler import nodes as node_facts
-from kschedctl.autoscaling.cluster_autoscaler.options import NodeGroup
-from kschedctl.errors import InputError
+from kschedctl.autoscaling.cluster_autoscaler.options import AutoscaledGroup
+from kschedctl.cel.errors import CelError
+from kschedctl.cel.library.regular_expressions import check, matches
 
 PRIORITY_MAP, PRIORITIES = "cluster-autoscaler-priority-expander", "priorities"
 
@@ -23,10 +23,10 @@ PRIORITY_MAP, PRIORITIES = "cluster-autoscaler-priority-expander", "priorities"
 class Option:
     """So many nodes of a group, and of those that are as good, for these pods."""
 
-    group: NodeGroup
+    group: AutoscaledGroup
     nodes: int
     pods: tuple[Pod, ...]
-    similar: tuple[NodeGroup, ...] = ()
+    similar: tuple[AutoscaledGroup, ...] = ()
 
 
 @dataclass
@@ -42,7 +42,7 @@ class Expanders:
     events: list[tuple[str, str, str]]
 
     def best(self, chain: str, options: Sequence[Option]) -> tuple[Option | None, tuple[str, ...]]:
-        """The option that is taken, and the groups of all that are left where chance decides. Raises InputError."""
+        """The option that is taken, and the groups of all that are left where chance decides."""
         left = list(options)
         for name in chain.split(","):
             left = self._filter(name, left)
@@ -63,9 +63,8 @@ class Expanders:
                 return _largest(options, lambda option: -option.nodes)
             case "least-waste":
                 return _largest(options, lambda option: -self._waste(option))
-            case "priority":
+            case _:
                 return self._by_priority(options)
-        raise InputError(f'unknown expander "{name}"', where="options.expander")
 
     def _waste(self, option: Option) -> float:
         """The part of cpu and of memory of the new nodes that the pods would leave."""
@@ -86,7 +85,8 @@ class Expanders:
         except ValueError as error:
             self.events.append(("Warning", "PriorityConfigMapInvalid", str(error)))
             return options
-        best, highest = [], -1
+        best: list[Option] = []
+        highest = -1
         for option in options:
             found = [number for number, patterns in priorities.items() if _matches(patterns, option.group.id)]
             if not found:
@@ -116,23 +116,31 @@ def _priorities(config_map: ConfigMap) -> dict[int, list[str]]:
         raise ValueError(f"Wrong configmap for priority expander, doesn't contain {PRIORITIES} key. Ignoring update.")
     try:
         return _parsed(config_map.data[PRIORITIES])
-    except (ValueError, yaml.YAMLError, re.error) as error:
+    except (ValueError, yaml.YAMLError) as error:
         raise ValueError(f"Wrong configuration for priority expander: {error}. Ignoring update.") from None
 
 
 def _parsed(text: str) -> dict[int, list[str]]:
-    """Raises ValueError, YAMLError, re.error."""
+    """Raises ValueError, YAMLError."""
     if not text:
         said = f"priority configuration in {PRIORITY_MAP} configmap is empty; please provide valid configuration"
         raise ValueError(said)
     read = yaml.safe_load(text)
     if not isinstance(read, dict) or not all(isinstance(number, int) for number in read):
         raise ValueError("Can't parse YAML with priorities in the configmap")
-    for patterns in read.values():
+    for number, patterns in read.items():
         for pattern in patterns or ():
-            re.compile(pattern)
+            _compile(number, str(pattern))
     return {number: list(patterns or ()) for number, patterns in read.items()}
 
 
+def _compile(number: int, pattern: str) -> None:
+    try:
+        check(pattern)
+    except CelError as error:
+        said = f"Can't compile regexp rule for priority {number} and rule {pattern}: {error}"
+        raise ValueError(said) from None
+
+
 def _matches(patterns: Sequence[str], name: str) -> bool:
-    return any(re.search(pattern, name) for pattern in patterns)
+    return any(matches(name, pattern) for pattern in patterns)

@@ -12,14 +12,14 @@ from dataclasses import dataclass, field
 from kschedctl.api.objects import Node
 from kschedctl.api.times import microseconds
 from kschedctl.autoscaling.cluster_autoscaler.nodes import NEVER, STARTED_AFTER, readiness
-from kschedctl.autoscaling.cluster_autoscaler.options import Groups, NodeGroup
+from kschedctl.autoscaling.cluster_autoscaler.options import AutoscaledGroup, Groups
 
 OK_UNREADY, MOST_UNREADY = 3, 0.45
 """--ok-total-unready-count and --max-total-unready-percentage."""
 
 
 @dataclass
-class Readiness:
+class GroupReadiness:
     """The names of nodes by how far they are."""
 
     ready: list[str] = field(default_factory=list)
@@ -46,8 +46,8 @@ class Health:
 
     groups: Groups
     increases: Mapping[str, int]
-    total: Readiness = field(default_factory=Readiness)
-    of_group: dict[str, Readiness] = field(default_factory=dict)
+    total: GroupReadiness = field(default_factory=GroupReadiness)
+    of_group: dict[str, GroupReadiness] = field(default_factory=dict)
 
     @classmethod
     def of(cls, groups: Groups, nodes: Sequence[Node], increases: Mapping[str, int], now: int) -> Health:
@@ -55,18 +55,18 @@ class Health:
         for node in nodes:
             health.total.add(node, now)
             if group := groups.of_node.get(node.metadata.name):
-                health.of_group.setdefault(group.id, Readiness()).add(node, now)
+                health.of_group.setdefault(group.id, GroupReadiness()).add(node, now)
         registered = {node.metadata.name for node in nodes}
         for group in groups.all:  # a node that only the cloud knows is counted, though it is nothing yet
             if not registered.issuperset(group.nodes):
-                health.of_group.setdefault(group.id, Readiness())
+                health.of_group.setdefault(group.id, GroupReadiness())
         return health
 
     @property
     def cluster_is_healthy(self) -> bool:
         return not _too_many(len(self.total.unready), self.total.registered)
 
-    def is_healthy(self, group: NodeGroup) -> bool:
+    def is_healthy(self, group: AutoscaledGroup) -> bool:
         """Whether enough of the nodes that the group should have are ready."""
         least = group.target - self.increases.get(group.id, 0)
         state = self.of_group.get(group.id)
@@ -79,8 +79,12 @@ class Health:
         missing = {group.id: self._missing(group) for group in self.groups.all if group.id in self.increases}
         return {name: number for name, number in missing.items() if number > 0}
 
-    def _missing(self, group: NodeGroup) -> int:
-        state = self.of_group.get(group.id, Readiness())
+    def not_started(self, group: str) -> list[str]:
+        """The nodes of a group that are there and not ready yet."""
+        return self.of_group[group].not_started if group in self.of_group else []
+
+    def _missing(self, group: AutoscaledGroup) -> int:
+        state = self.of_group.get(group.id, GroupReadiness())
         return group.target - len(state.ready) - len(state.unready)
 
 

@@ -11,19 +11,19 @@ from collections.abc import Iterable, Mapping
 from kschedctl.api.copying import replace
 from kschedctl.api.objects import Node
 from kschedctl.autoscaling.cluster_autoscaler.nodes import GPU, capacity
-from kschedctl.autoscaling.cluster_autoscaler.options import Options
+from kschedctl.autoscaling.cluster_autoscaler.options import AutoscalerOptions
 
 VIRTUAL = ("type", "virtual-kubelet")
 Amounts = dict[str, int]
 
 
-class Limits:
+class ResourceTracker:
     """``left``: of each resource that has a maximum, how much is left of it.
 
     All nodes of a group count like the first of it that was seen, be it a real one or the template.
     """
 
-    def __init__(self, options: Options, nodes: Iterable[Node], of_node: Mapping[str, str]) -> None:
+    def __init__(self, options: AutoscalerOptions, nodes: Iterable[Node], of_node: Mapping[str, str]) -> None:
         self.options = options
         self._of_group: dict[str, Amounts] = {}
         maxima = {name: limit.max for name, limit in options.resource_limits.items() if limit.max is not None}
@@ -34,7 +34,7 @@ class Limits:
             self._consume(self.of(of_node.get(node.metadata.name), node), 1)
 
     @classmethod
-    def least(cls, options: Options, nodes: Iterable[Node], of_node: Mapping[str, str]) -> Limits:
+    def least(cls, options: AutoscalerOptions, nodes: Iterable[Node], of_node: Mapping[str, str]) -> ResourceTracker:
         """What is left above the minima of the cluster: how much of each resource may go."""
         limits = cls(replace(options, resource_limits={}), (), {})
         minima = {name: limit.min for name, limit in options.resource_limits.items() if limit.min is not None}
@@ -56,7 +56,11 @@ class Limits:
     def exceeded(self, group: str, node: Node, count: int) -> tuple[str, ...]:
         """The resources of which so many nodes more would be too much."""
         amounts = self.of(group, node)
-        return tuple(sorted(name for name, left in self.left.items() if amounts.get(name, 0) * count > left and amounts.get(name, 0)))
+        return tuple(
+            sorted(
+                name for name, left in self.left.items() if amounts.get(name, 0) * count > left and amounts.get(name, 0)
+            )
+        )
 
     def allowed(self, group: str, node: Node, count: int) -> int:
         """How many of so many nodes more the limits allow."""
@@ -75,7 +79,7 @@ class Limits:
             self.left[name] -= amounts.get(name, 0) * count
 
 
-def counted(node: Node, options: Options) -> Amounts:
+def counted(node: Node, options: AutoscalerOptions) -> Amounts:
     """What a node counts against limits."""
     has = capacity(node)
     amounts = {"cpu": -(-has.get("cpu", 0) // 1000), "memory": has.get("memory", 0), "nodes": 1}

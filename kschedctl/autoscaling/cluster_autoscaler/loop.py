@@ -8,8 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-
-import numpy as np
+from typing import TypeVar
 
 from kschedctl.api.arrays import Position, Row
 from kschedctl.api.copying import replace
@@ -18,7 +17,7 @@ from kschedctl.api.times import microseconds
 from kschedctl.autoscaling.cluster_autoscaler.cluster_snapshot import ClusterSnapshot
 from kschedctl.autoscaling.cluster_autoscaler.health import Health
 from kschedctl.autoscaling.cluster_autoscaler.nodes import as_processed, is_ready_and_schedulable
-from kschedctl.autoscaling.cluster_autoscaler.options import Groups, Options
+from kschedctl.autoscaling.cluster_autoscaler.options import AutoscalerOptions, Groups
 from kschedctl.autoscaling.cluster_autoscaler.placing import place_pods
 from kschedctl.autoscaling.cluster_autoscaler.pods import (
     is_daemon_set_pod,
@@ -26,12 +25,12 @@ from kschedctl.autoscaling.cluster_autoscaler.pods import (
     is_old_enough,
     list_pods,
 )
-from kschedctl.autoscaling.cluster_autoscaler.templates import Template, copy_of, templates
+from kschedctl.autoscaling.cluster_autoscaler.templates import NodeTemplate, TemplateSources, copy_of, templates
 from kschedctl.cluster import Cluster
 
 
 @dataclass(eq=False)
-class Loop:
+class AutoscalerLoop:
     """``nodes``: in order, as the loop sees them. ``templates``: of the groups that have one.
 
     ``snapshot``: of the nodes that exist, those on their way among them; the templates are further rows of it.
@@ -40,12 +39,11 @@ class Loop:
 
     cluster: Cluster
     groups: Groups
-    options: Options
+    options: AutoscalerOptions
     now: int
     nodes: list[Node]
     health: Health
-    templates: dict[str, Template]
-    placed: list[tuple[Pod, str]]
+    templates: dict[str, NodeTemplate]
     unschedulable: list[Pod]
     upcoming: dict[str, int]
     not_started: frozenset[str]
@@ -53,23 +51,30 @@ class Loop:
 
     @classmethod
     def begin(
-        cls, cluster: Cluster, groups: Groups, options: Options, now: str, increases: Mapping[str, int]
-    ) -> Loop:
+        cls, cluster: Cluster, groups: Groups, options: AutoscalerOptions, now: str, increases: Mapping[str, int]
+    ) -> AutoscalerLoop:
         """Raises InputError."""
         moment = microseconds(now)
         nodes = [as_processed(node, options) for node in _in_order(cluster, "Node", cluster.nodes)]
         lists = list_pods(_in_order(cluster, "Pod", (pod for pod in cluster.pods if not pod.terminated)))
-        counted = [(pod, name) for pod, name in lists.placed if not is_expendable(pod, options)]
         by_node: dict[str, list[Pod]] = {}
-        for pod, name in counted:
-            by_node.setdefault(name, []).append(pod)
-        made = templates(groups, nodes, by_node, cluster.daemon_sets, options, moment)
+        for pod, name in lists.placed:
+            if not is_expendable(pod, options):
+                by_node.setdefault(name, []).append(pod)
+        made = templates(groups, nodes, TemplateSources(by_node, cluster.daemon_sets, options, moment))
         health = Health.of(groups, nodes, increases, moment)
         upcoming = health.upcoming() if health.cluster_is_healthy else {}
-        started = frozenset(name for group in upcoming for name in health.of_group[group].not_started) if upcoming else frozenset()
-        snapshot = _snapshot(cluster, nodes, lists.placed, counted, made, upcoming, started)
+        not_started = frozenset(name for group in upcoming for name in health.not_started(group))
+        coming = [_copy(made[group], f"upcoming-{at}") for group, count in upcoming.items() for at in range(count)]
+        there = [node.metadata.name for node in nodes if node.metadata.name not in not_started]
+        snapshot = ClusterSnapshot.of(
+            _universe(cluster, nodes, [*made.values(), *coming]),
+            [*there, *(template.node.metadata.name for template in coming)],
+        )
+        _settle(snapshot, lists.placed, options)
+        unschedulable = lists.unschedulable
         return cls(
-            cluster, groups, options, moment, nodes, health, made, counted, lists.unschedulable, upcoming, started, snapshot
+            cluster, groups, options, moment, nodes, health, made, unschedulable, upcoming, not_started, snapshot
         )
 
     def position(self, pod: Pod) -> Position:
@@ -92,7 +97,8 @@ class Loop:
     def requests(self, position: Position) -> Mapping[str, int]:
         """What a pod requests; millicores, bytes or units."""
         pods = self.snapshot.universe.pods
-        return pods.infos[pods.info[position]].requests
+        requests: Mapping[str, int] = pods.infos[pods.info[position]].requests
+        return requests
 
     def row(self, node: str) -> Row:
         return Row(self.snapshot.universe.nodes.index[node])
@@ -115,57 +121,35 @@ class Loop:
         pods = [pod for pod in self.unschedulable if not is_expendable(pod, self.options)]
         pods.sort(key=lambda pod: -(pod.spec.priority or 0))
         placed = place_pods(self.snapshot, [(pod, self.position(pod)) for pod in pods])
-        return [
-            pod
-            for pod in pods
-            if pod.key not in placed and not is_daemon_set_pod(pod)
-        ]
+        return [pod for pod in pods if pod.key not in placed and not is_daemon_set_pod(pod)]
 
     def old_enough(self, pods: Iterable[Pod]) -> list[Pod]:
         return [pod for pod in pods if is_old_enough(pod, self.options, self.now)]
 
 
-def _snapshot(
-    cluster: Cluster,
-    nodes: Sequence[Node],
-    placed: Sequence[tuple[Pod, str]],
-    counted: Sequence[tuple[Pod, str]],
-    made: Mapping[str, Template],
-    upcoming: Mapping[str, int],
-    not_started: frozenset[str],
-) -> ClusterSnapshot:
-    """The nodes that count and those on their way, with the pods that count; the templates as rows of their own."""
-    coming = [
-        _copy(made[group], f"upcoming-{number}") for group, count in upcoming.items() for number in range(count)
-    ]
-    extra = [*made.values(), *coming]
-    all_nodes = (*nodes, *(template.node for template in extra))
-    pods = {(pod.metadata.namespace, pod.metadata.name): pod for template in extra for pod in template.pods}
-    universe = replace(cluster, nodes=all_nodes, pods=cluster.pods.with_changes(pods))
-    existing = [node.metadata.name for node in nodes if node.metadata.name not in not_started]
-    snapshot = ClusterSnapshot.of(universe, [*existing, *(template.node.metadata.name for template in coming)])
-    _settle(snapshot, placed, counted)
-    return snapshot
+def _universe(cluster: Cluster, nodes: Sequence[Node], more: Sequence[NodeTemplate]) -> Cluster:
+    """The cluster with these nodes, and with templates and their pods."""
+    all_nodes = (*nodes, *(template.node for template in more))
+    pods = {(pod.metadata.namespace, pod.metadata.name): pod for template in more for pod in template.pods}
+    return replace(cluster, nodes=all_nodes, pods=cluster.pods.with_changes(pods))
 
 
-def _settle(
-    snapshot: ClusterSnapshot, placed: Sequence[tuple[Pod, str]], counted: Sequence[tuple[Pod, str]]
-) -> None:
+def _settle(snapshot: ClusterSnapshot, placed: Sequence[tuple[Pod, str]], options: AutoscalerOptions) -> None:
     """Take the pods that do not count off their nodes, and put those that are nominated there."""
     view = snapshot.universe
-    keys, index = {pod.key for pod, _ in counted}, view.pods.index
+    index = view.pods.index
     scheduled_first = sorted(placed, key=lambda each: not each[0].spec.node_name)
-    snapshot.came[[index[pod.key] for pod, _ in scheduled_first]] = np.arange(len(placed))
+    snapshot.came_in_order(index[pod.key] for pod, _ in scheduled_first)
     for pod, name in scheduled_first:
         position, row = index[pod.key], view.nodes.index.get(name)
-        here = view.node[position] >= 0
-        if here and pod.key not in keys:
+        here, counts = view.node[position] >= 0, not is_expendable(pod, options)
+        if here and not counts:
             snapshot.take(position)
-        elif not here and pod.key in keys and row is not None:
+        elif not here and counts and row is not None:
             snapshot.put(position, Row(row))
 
 
-def _copy(template: Template, suffix: str) -> Template:
+def _copy(template: NodeTemplate, suffix: str) -> NodeTemplate:
     node = copy_of(template.node, suffix)
     pods = tuple(
         replace(
@@ -175,10 +159,13 @@ def _copy(template: Template, suffix: str) -> Template:
         )
         for pod in template.pods
     )
-    return Template(node, pods)
+    return NodeTemplate(node, pods)
 
 
-def _in_order(cluster: Cluster, kind: str, objects: Iterable) -> list:
+T = TypeVar("T", Node, Pod)
+
+
+def _in_order(cluster: Cluster, kind: str, objects: Iterable[T]) -> list[T]:
     """Objects as they were listed, where that is known."""
     places = cluster.listed.get(kind)
     if not places:
@@ -186,7 +173,7 @@ def _in_order(cluster: Cluster, kind: str, objects: Iterable) -> list:
     namespaced = kind == "Pod"
     last = len(places)
 
-    def place(each) -> int:
+    def place(each: T) -> int:
         return places.get((each.metadata.namespace if namespaced else "default", each.metadata.name), last)
 
     return sorted(objects, key=place)

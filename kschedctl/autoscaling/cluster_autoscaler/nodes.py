@@ -11,7 +11,7 @@ from kschedctl.api.copying import replace
 from kschedctl.api.objects import Condition, Node
 from kschedctl.api.pod_requests import quantities
 from kschedctl.api.times import microseconds
-from kschedctl.autoscaling.cluster_autoscaler.options import Options
+from kschedctl.autoscaling.cluster_autoscaler.options import AutoscalerOptions
 from kschedctl.snapshot.pod_info import amounts
 
 TO_BE_DELETED = "ToBeDeletedByClusterAutoscaler"
@@ -48,23 +48,23 @@ STARTED_AFTER = 15 * 60 * 10**6
 STABLE_AFTER = 60 * 10**6
 
 
-class Readiness(NamedTuple):
+class NodeReadiness(NamedTuple):
     """``since``: microseconds since 1970."""
 
     ready: bool
     since: int
 
 
-def readiness(node: Node) -> Readiness:
+def readiness(node: Node) -> NodeReadiness:
     """Whether a node can take pods, by its conditions and the taints that stand for some."""
     told = [condition for condition in node.status.conditions if condition.type in _UNREADY_IF]
     since = max((microseconds(c.last_transition_time) for c in told if c.last_transition_time), default=NEVER)
     ready = any(condition.type == "Ready" for condition in told)
     ready &= not any(condition.status in _UNREADY_IF[condition.type] for condition in told)
-    return Readiness(ready and not any(taint.key in _NOT_READY for taint in node.spec.taints), since)
+    return NodeReadiness(ready and not any(taint.key in _NOT_READY for taint in node.spec.taints), since)
 
 
-def as_processed(node: Node, options: Options) -> Node:
+def as_processed(node: Node, options: AutoscalerOptions) -> Node:
     """The node, unready while a startup taint is on it or the GPU that its label promises is not there."""
     if not is_ready_and_schedulable(node):
         return node
@@ -78,11 +78,11 @@ def is_ready_and_schedulable(node: Node) -> bool:
     return readiness(node).ready and not node.spec.unschedulable
 
 
-def is_startup_taint(key: str, options: Options) -> bool:
+def is_startup_taint(key: str, options: AutoscalerOptions) -> bool:
     return key in options.startup_taints or key.startswith(STARTUP_PREFIXES)
 
 
-def is_status_taint(key: str, options: Options) -> bool:
+def is_status_taint(key: str, options: AutoscalerOptions) -> bool:
     return key in options.status_taints or key.startswith(STATUS_PREFIXES)
 
 
@@ -96,7 +96,7 @@ def capacity(node: Node) -> dict[str, int]:
     return amounts(quantities(node.status.capacity))
 
 
-def _lacks_gpu(node: Node, options: Options) -> bool:
+def _lacks_gpu(node: Node, options: AutoscalerOptions) -> bool:
     if options.gpu_label not in node.metadata.labels:
         return False
     return not any(offered(node).get(resource, 0) for resource in GPU_RESOURCES)

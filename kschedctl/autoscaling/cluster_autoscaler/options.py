@@ -15,18 +15,20 @@ from kschedctl.api.json_values import JsonObject
 from kschedctl.api.objects import Node, Struct
 from kschedctl.errors import InputError
 
-
 T = TypeVar("T", bound=Struct)
 
 
-class Limit(Struct, frozen=True):
+EXPANDERS = ("random", "most-pods", "least-nodes", "least-waste", "priority")
+
+
+class ResourceLimit(Struct, frozen=True):
     """How much of a resource all nodes may have together: whole cores, bytes, or GPUs of a type."""
 
     min: int | None = None
     max: int | None = None
 
 
-class Options(Struct, frozen=True):
+class AutoscalerOptions(Struct, frozen=True):
     """The flags, with the defaults of release 1.36; durations as Go writes them."""
 
     expander: str = "least-waste"
@@ -56,7 +58,7 @@ class Options(Struct, frozen=True):
     scale_up_simulation_for_skipped_node_groups: bool = False
     startup_taints: tuple[str, ...] = ()
     status_taints: tuple[str, ...] = ()
-    resource_limits: dict[str, Limit] = {}
+    resource_limits: dict[str, ResourceLimit] = msgspec.field(default_factory=dict)
     gpu_label: str = "cloud.google.com/gke-accelerator"
 
 
@@ -71,7 +73,7 @@ class GroupOptions(Struct, frozen=True):
     zero_or_max_node_scaling: bool = False
 
 
-class NodeGroup(Struct, frozen=True):
+class AutoscaledGroup(Struct, frozen=True):
     """A node group as its cloud tells it.
 
     ``target``: the size that the cloud tries to have; ``nodes``: the names of those there are; ``template``: what a new
@@ -95,19 +97,21 @@ class NodeGroup(Struct, frozen=True):
 class Groups(NamedTuple):
     """All node groups in order, and by the names of their nodes."""
 
-    all: tuple[NodeGroup, ...]
-    of_node: Mapping[str, NodeGroup]
+    all: tuple[AutoscaledGroup, ...]
+    of_node: Mapping[str, AutoscaledGroup]
 
 
-def read_options(document: Mapping[str, object]) -> Options:
+def read_options(document: Mapping[str, object]) -> AutoscalerOptions:
     """The options of a document. Raises InputError."""
-    return _read(document, Options, "options")
+    options = _read(document, AutoscalerOptions, "options")
+    _check_expander(options.expander)
+    return options
 
 
 def read_groups(documents: Sequence[JsonObject]) -> Groups:
     """The node groups. Raises InputError for what is no node group, and where two share a name or a node."""
-    groups = tuple(_read(document, NodeGroup, f"nodeGroups[{at}]") for at, document in enumerate(documents))
-    of_node: dict[str, NodeGroup] = {}
+    groups = tuple(_read(document, AutoscaledGroup, f"nodeGroups[{at}]") for at, document in enumerate(documents))
+    of_node: dict[str, AutoscaledGroup] = {}
     known: set[str] = set()
     for at, group in enumerate(groups):
         where = f"nodeGroups[{at}]"
@@ -121,6 +125,18 @@ def read_groups(documents: Sequence[JsonObject]) -> Groups:
                 raise InputError(f'node "{name}" is in the groups "{of_node[name].id}" and "{group.id}"', where=where)
             of_node[name] = group
     return Groups(groups, of_node)
+
+
+def _check_expander(chain: str) -> None:
+    """Raises InputError for what names no expander, or one behind that which leaves nothing to choose."""
+    names = chain.split(",")
+    for name in names:
+        if name not in EXPANDERS:
+            raise InputError(
+                f'unknown expander "{name}"', where="options.expander", hint=f"known: {', '.join(EXPANDERS)}"
+            )
+    if "random" in names[:-1]:
+        raise InputError('expander "random" has to be the last', where="options.expander")
 
 
 def _read(document: object, struct: type[T], where: str) -> T:

@@ -6,6 +6,7 @@ Upstream: utils/kubernetes/listers.go, utils/pod/pod.go, core/utils/expendable.g
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from typing import NamedTuple
 
 from kschedctl.api.copying import replace
@@ -14,7 +15,7 @@ from kschedctl.api.pod_table import identity
 from kschedctl.api.times import microseconds
 from kschedctl.autoscaling.cluster_autoscaler.durations import nanoseconds
 from kschedctl.autoscaling.cluster_autoscaler.nodes import GPU_RESOURCES
-from kschedctl.autoscaling.cluster_autoscaler.options import Options
+from kschedctl.autoscaling.cluster_autoscaler.options import AutoscalerOptions
 from kschedctl.errors import InputError
 
 ALL_NEW, GPU_NEW = 2 * 10**6, 30 * 10**6
@@ -55,7 +56,7 @@ def is_unschedulable(pod: Pod) -> bool:
     )
 
 
-def is_expendable(pod: Pod, options: Options) -> bool:
+def is_expendable(pod: Pod, options: AutoscalerOptions) -> bool:
     """Whether nothing is done for the pod, nor counted of it."""
     return pod.spec.priority is not None and pod.spec.priority < options.expendable_pods_priority_cutoff
 
@@ -78,13 +79,11 @@ def likeness(pod: Pod) -> bytes:
     return identity((pod.metadata.labels, replace(pod.spec, node_name="")))
 
 
-def is_old_enough(pod: Pod, options: Options, now: int) -> bool:
+def is_old_enough(pod: Pod, options: AutoscalerOptions, now: int) -> bool:
     """Whether the pod has waited for as long as the flag says, or its annotation where that says longer."""
     delay = nanoseconds(options.new_pod_scale_up_delay, "options.newPodScaleUpDelay")
-    try:
+    with suppress(InputError):  # as upstream, which logs it
         delay = max(delay, nanoseconds(pod.metadata.annotations.scale_up_delay or "0s", ""))
-    except InputError:
-        pass  # as upstream, which logs it
     return (now - _created(pod)) * 1000 > delay
 
 
@@ -102,5 +101,3 @@ def _created(pod: Pod) -> int:
 
 def _requests_gpu(pod: Pod) -> bool:
     return any(name in container.resources.requests for container in pod.spec.containers for name in GPU_RESOURCES)
-
-

@@ -6,7 +6,7 @@ topologies; once they have it the node is gone.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from kschedctl.api.arrays import Bools, Position, Row
@@ -51,7 +51,7 @@ class Removals:
     def _moved(
         self,
         row: Row,
-        here: list[Position],
+        here: Sequence[Position],
         moving: list[tuple[Pod, Position]],
         acceptable: Bools,
         *,
@@ -59,7 +59,6 @@ class Removals:
     ) -> dict[str, Row] | None:
         """Pod -> where it went; None where one found no room, and all is as it was."""
         snapshot = self._tainted(row) if self._counts_taints() else self.snapshot
-        came = snapshot.came.copy()
         for position in here:
             snapshot.take(position)
         others = acceptable.copy()
@@ -73,9 +72,7 @@ class Removals:
         for pod, position in moving:
             if pod.key in placed:
                 snapshot.take(position)
-        for position in here:
-            snapshot.put(position, row)
-        snapshot.came = came
+        snapshot.put_back(row, here)
         return placed if done else None
 
     def _counts_taints(self) -> bool:

@@ -17,15 +17,15 @@ from kschedctl.api.copying import replace
 from kschedctl.api.json_values import JsonObject
 from kschedctl.api.objects import Node, Pod
 from kschedctl.autoscaling.cluster_autoscaler import nodes as node_facts
-from kschedctl.autoscaling.cluster_autoscaler.cluster_snapshot import ClusterSnapshot, Searches
-from kschedctl.autoscaling.cluster_autoscaler.disruption_budgets import Budgets
+from kschedctl.autoscaling.cluster_autoscaler.cluster_snapshot import ClusterSnapshot, SearchOrder
+from kschedctl.autoscaling.cluster_autoscaler.disruption_budgets import RemainingBudgets
 from kschedctl.autoscaling.cluster_autoscaler.drainability import Drainability, moves
 from kschedctl.autoscaling.cluster_autoscaler.durations import nanoseconds
-from kschedctl.autoscaling.cluster_autoscaler.limits import Limits
-from kschedctl.autoscaling.cluster_autoscaler.loop import Loop
-from kschedctl.autoscaling.cluster_autoscaler.options import NodeGroup, read_groups, read_options
+from kschedctl.autoscaling.cluster_autoscaler.limits import ResourceTracker
+from kschedctl.autoscaling.cluster_autoscaler.loop import AutoscalerLoop
+from kschedctl.autoscaling.cluster_autoscaler.options import AutoscaledGroup, read_groups, read_options
 from kschedctl.autoscaling.cluster_autoscaler.removal import Removal, Removals
-from kschedctl.autoscaling.cluster_autoscaler.scale_up import Run, run
+from kschedctl.autoscaling.cluster_autoscaler.scale_up import ScaleUpRun, run
 from kschedctl.autoscaling.cluster_autoscaler.utilization import Counted, has_gpu_label, utilization
 from kschedctl.cluster import Cluster
 from kschedctl.reports.scale_down import (
@@ -39,6 +39,7 @@ from kschedctl.reports.scale_down import (
 
 DISABLED = "cluster-autoscaler.kubernetes.io/scale-down-disabled"
 DELETION_TIME = 5 * 60 * 10**6
+NONE_GO = NodesToGo()
 NOT_CANDIDATE, UNNEEDED, UNREMOVABLE, NOT_EVALUATED = "notCandidate", "unneeded", "unremovable", "notEvaluated"
 
 
@@ -55,7 +56,7 @@ def scale_down(
     The arguments are those of ``scale_up``.
     """
     groups = read_groups(node_groups)
-    loop = Loop.begin(cluster, groups, read_options(options or {}), now, active_scale_ups or {})
+    loop = AutoscalerLoop.begin(cluster, groups, read_options(options or {}), now, active_scale_ups or {})
     alone = Alone(loop).all()
     up = run(loop)
     if not up.begun:
@@ -69,7 +70,7 @@ def scale_down(
 class Plan:
     """``grown``: group -> its target after the same loop had it grow."""
 
-    loop: Loop
+    loop: AutoscalerLoop
     grown: Mapping[str, int]
     candidates: list[Node] = field(default_factory=list)
     reasons: dict[str, str] = field(default_factory=dict)
@@ -77,8 +78,8 @@ class Plan:
     removals: dict[str, Removal] = field(default_factory=dict)
     unneeded: list[Node] = field(default_factory=list)
     risky: set[str] = field(default_factory=set)
-    to_delete: NodesToGo = NodesToGo()
-    deleted_now: NodesToGo = NodesToGo()
+    to_delete: NodesToGo = NONE_GO
+    deleted_now: NodesToGo = NONE_GO
 
     @cached_property
     def targets(self) -> dict[str, int]:
@@ -87,9 +88,9 @@ class Plan:
     @cached_property
     def rules(self) -> Drainability:
         loop = self.loop
-        return Drainability(loop.cluster, loop.options, Budgets(loop.cluster.pod_disruption_budgets), loop.now)
+        return Drainability(loop.cluster, loop.options, RemainingBudgets(loop.cluster.pod_disruption_budgets), loop.now)
 
-    def group(self, node: Node) -> NodeGroup | None:
+    def group(self, node: Node) -> AutoscaledGroup | None:
         return self.loop.groups.of_node.get(node.metadata.name)
 
     def make(self) -> None:
@@ -106,12 +107,14 @@ class Plan:
         return [node for node in self.loop.nodes if node.metadata.name not in self.loop.not_started]
 
     def _candidates(self) -> list[Node]:
-        """The nodes of groups above their minimum: the empty ones first, those whose pods need not end before others."""
+        """The nodes of groups above their minimum: the empty ones first, and of these those that need not wait."""
         nodes = [node for node in self._nodes() if (g := self.group(node)) and self.targets[g.id] > g.min]
         return sorted(nodes, key=self._emptiness)
 
     def _emptiness(self, node: Node) -> tuple[bool, bool]:
-        rules = Drainability(self.loop.cluster, self.loop.options, Budgets(()), self.loop.now, controllers=False)
+        rules = Drainability(
+            self.loop.cluster, self.loop.options, RemainingBudgets(()), self.loop.now, controllers=False
+        )
         found = moves(self._pods(self.loop.snapshot, node), rules)
         is_empty = not found.blocking and not found.pods
         return not is_empty, is_empty and bool(found.awaited)
@@ -143,7 +146,7 @@ class Plan:
         self.utilization[name] = used
         return "NotUnderutilized" if used.value > self._threshold(node, group) else ""
 
-    def _threshold(self, node: Node, group: NodeGroup) -> float:
+    def _threshold(self, node: Node, group: AutoscaledGroup) -> float:
         options, own = self.loop.options, group.options
         if has_gpu_label(node, options):
             threshold = own.scale_down_gpu_utilization_threshold
@@ -191,13 +194,13 @@ class Plan:
         empty = tuple(name for name in going if name not in drained)
         return NodesToGo(empty, tuple(name for name in going if name in drained))
 
-    def _least(self) -> Limits:
+    def _least(self) -> ResourceTracker:
         """What is left above the least that the cluster must keep."""
         loop = self.loop
         nodes = [loop.snapshot.universe.nodes.objects[row] for row in loop.snapshot.order]
-        return Limits.least(loop.options, nodes, {name: g.id for name, g in loop.groups.of_node.items()})
+        return ResourceTracker.least(loop.options, nodes, {name: g.id for name, g in loop.groups.of_node.items()})
 
-    def _may_go(self, node: Node, sizes: dict[str, int], limits: Limits) -> bool:
+    def _may_go(self, node: Node, sizes: dict[str, int], limits: ResourceTracker) -> bool:
         reason = self._too_early(node)
         group = self.group(node)
         assert group is not None
@@ -264,9 +267,9 @@ class Plan:
             first, then = empty.pop(name, []), drain.pop(name, [])
             if not first:
                 drains = min(left, drains)
-            if left < len(first) + len(then) or drains < len(then):
-                if left <= 0 or (then and drains <= 0) or not overflow:
-                    break
+            too_many = left < len(first) + len(then) or drains < len(then)
+            if too_many and (left <= 0 or (then and drains <= 0) or not overflow):
+                break
             gone_empty += first
             gone_drain += then
             left, drains, overflow = left - len(first) - len(then), drains - len(then), False
@@ -292,18 +295,18 @@ class Plan:
 class Alone:
     """Whether each node could go if it were the only one, as things are before anything else is done."""
 
-    loop: Loop
+    loop: AutoscalerLoop
 
     def all(self) -> dict[str, AloneRemoval]:
         loop = self.loop
-        budgets = Budgets(loop.cluster.pod_disruption_budgets)
+        budgets = RemainingBudgets(loop.cluster.pod_disruption_budgets)
         rules = Drainability(loop.cluster, loop.options, budgets, loop.now)
         acceptable = rows_of(loop, loop.nodes)
         snapshot = loop.snapshot.fork()
         return {node.metadata.name: self._one(node, snapshot, rules, acceptable) for node in loop.nodes}
 
     def _one(self, node: Node, snapshot: ClusterSnapshot, rules: Drainability, acceptable: Bools) -> AloneRemoval:
-        snapshot.searches = Searches()
+        snapshot.searches = SearchOrder()
         removals = Removals(snapshot, rules, self.loop.pod)
         removal = removals.try_node(self.loop.row(node.metadata.name), acceptable, keep=False)
         if removal.reason:
@@ -319,13 +322,13 @@ def is_being_deleted(node: Node, now: int) -> bool:
     return False
 
 
-def rows_of(loop: Loop, nodes: Iterable[Node]) -> Bools:
+def rows_of(loop: AutoscalerLoop, nodes: Iterable[Node]) -> Bools:
     chosen = np.zeros(len(loop.snapshot.universe.nodes), np.bool_)
     chosen[[loop.row(node.metadata.name) for node in nodes]] = True
     return chosen
 
 
-def _report(up: Run, plan: Plan | None, alone: Mapping[str, AloneRemoval]) -> ScaleDown:
+def _report(up: ScaleUpRun, plan: Plan | None, alone: Mapping[str, AloneRemoval]) -> ScaleDown:
     told = up.report()
     report = ScaleDown(
         told.unschedulable, told.filtered_out, told.upcoming, told.cluster_healthy, increases=told.increases
@@ -371,5 +374,3 @@ def _blocking(removal: Removal) -> BlockingPod | None:
 
 def _keys(pods: Iterable[Pod]) -> tuple[str, ...]:
     return tuple(pod.key for pod in pods)
-
-

@@ -12,15 +12,15 @@ from functools import cached_property
 
 from kschedctl.api.json_values import JsonObject
 from kschedctl.api.objects import Pod
-from kschedctl.autoscaling.cluster_autoscaler.cluster_snapshot import Refusal
-from kschedctl.autoscaling.cluster_autoscaler.equivalence import PodGroup, pod_groups
+from kschedctl.autoscaling.cluster_autoscaler.cluster_snapshot import FilterRefusal
+from kschedctl.autoscaling.cluster_autoscaler.equivalence import EquivalenceGroup, pod_groups
 from kschedctl.autoscaling.cluster_autoscaler.estimator import Estimator
 from kschedctl.autoscaling.cluster_autoscaler.expanders import PRIORITY_MAP, Expanders, Option
-from kschedctl.autoscaling.cluster_autoscaler.limits import Limits
-from kschedctl.autoscaling.cluster_autoscaler.loop import Loop
-from kschedctl.autoscaling.cluster_autoscaler.options import NodeGroup, read_groups, read_options
+from kschedctl.autoscaling.cluster_autoscaler.limits import ResourceTracker
+from kschedctl.autoscaling.cluster_autoscaler.loop import AutoscalerLoop
+from kschedctl.autoscaling.cluster_autoscaler.options import AutoscaledGroup, read_groups, read_options
 from kschedctl.autoscaling.cluster_autoscaler.pods import all_are_new, is_mirror
-from kschedctl.autoscaling.cluster_autoscaler.similar_groups import Increase, Shape, balanced, comparison
+from kschedctl.autoscaling.cluster_autoscaler.similar_groups import Increase, TemplateShape, balanced, comparison
 from kschedctl.cluster import Cluster
 from kschedctl.reports.scale_up import (
     AutoscalerEvent,
@@ -59,13 +59,13 @@ def scale_up(
     ``active_scale_ups``: group -> nodes that it asked for itself and that are not there yet.
     """
     groups = read_groups(node_groups)
-    loop = Loop.begin(cluster, groups, read_options(options or {}), now, active_scale_ups or {})
+    loop = AutoscalerLoop.begin(cluster, groups, read_options(options or {}), now, active_scale_ups or {})
     return run(loop).report()
 
 
-def run(loop: Loop) -> Run:
+def run(loop: AutoscalerLoop) -> ScaleUpRun:
     """One loop, up to where nodes would be taken away."""
-    made = Run(loop)
+    made = ScaleUpRun(loop)
     if loop.is_over:
         return made
     if not loop.health.cluster_is_healthy:
@@ -81,10 +81,10 @@ def run(loop: Loop) -> Run:
 
 
 @dataclass(eq=False)
-class Run:
+class ScaleUpRun:
     """What became of one loop."""
 
-    loop: Loop
+    loop: AutoscalerLoop
     begun: bool = False
     result: str | None = None
     error: str | None = None
@@ -93,7 +93,7 @@ class Run:
     best: Option | None = None
     tied: tuple[str, ...] = ()
     increases: list[Increase] = field(default_factory=list)
-    groups: list[PodGroup] = field(default_factory=list)
+    groups: list[EquivalenceGroup] = field(default_factory=list)
     skipped: dict[str, tuple[str, ...]] = field(default_factory=dict)
     limited: list[Pod] = field(default_factory=list)
     events: list[AutoscalerEvent] = field(default_factory=list)
@@ -139,12 +139,12 @@ class Run:
     # -- which groups may grow -----------------------------------------------------------------------------------
 
     @cached_property
-    def limits(self) -> Limits:
+    def limits(self) -> ResourceTracker:
         loop = self.loop
         nodes = [loop.snapshot.universe.nodes.objects[row] for row in loop.snapshot.order]
-        return Limits(loop.options, nodes, {name: g.id for name, g in loop.groups.of_node.items()})
+        return ResourceTracker(loop.options, nodes, {name: g.id for name, g in loop.groups.of_node.items()})
 
-    def _valid_groups(self) -> Iterable[NodeGroup]:
+    def _valid_groups(self) -> Iterable[AutoscaledGroup]:
         for group in self.loop.groups.all:
             reason = self._why_not(group)
             if reason:
@@ -152,7 +152,7 @@ class Run:
             else:
                 yield group
 
-    def _why_not(self, group: NodeGroup) -> str:
+    def _why_not(self, group: AutoscaledGroup) -> str:
         """Why a group may not grow; empty: it may."""
         loop, count = self.loop, 1
         if not loop.health.is_healthy(group):
@@ -168,7 +168,7 @@ class Run:
         exceeded = self.limits.exceeded(group.id, loop.templates[group.id].node, count)
         return f'exceeded quota: "cluster-wide", resources: {", ".join(exceeded)}' if exceeded else ""
 
-    def _try(self, groups: Iterable[PodGroup], group: NodeGroup) -> None:
+    def _try(self, groups: Iterable[EquivalenceGroup], group: AutoscaledGroup) -> None:
         """Find out which pods a new node of the group would take."""
         snapshot, row = self.loop.snapshot.fork(), self.loop.template_row(group.id)
         snapshot.add(row)
@@ -181,7 +181,7 @@ class Run:
 
     # -- options -------------------------------------------------------------------------------------------------
 
-    def _option(self, group: NodeGroup, valid: Sequence[NodeGroup]) -> Option | None:
+    def _option(self, group: AutoscaledGroup, valid: Sequence[AutoscaledGroup]) -> Option | None:
         taken = [pods for pods in self.groups if group.id in pods.takes]
         if not taken:
             return None
@@ -199,7 +199,7 @@ class Run:
         count = group.max if group.options.zero_or_max_node_scaling else estimate.nodes
         return Option(group, count, tuple(estimate.pods), tuple(similar))
 
-    def _most(self, group: NodeGroup, similar: Sequence[NodeGroup]) -> int | None:
+    def _most(self, group: AutoscaledGroup, similar: Sequence[AutoscaledGroup]) -> int | None:
         """How many nodes an estimation may add, None for as many as it likes."""
         options = self.loop.options
         free = sum(max(each.free, 0) for each in (group, *similar))
@@ -209,7 +209,7 @@ class Run:
             limits.append(max(options.max_nodes_total - len(self.loop.snapshot.order), 0))
         return min(limits) if limits else None
 
-    def _similar(self, group: NodeGroup, valid: Sequence[NodeGroup]) -> list[NodeGroup]:
+    def _similar(self, group: AutoscaledGroup, valid: Sequence[AutoscaledGroup]) -> list[AutoscaledGroup]:
         """The groups that are as good for the same pods."""
         if not self.loop.options.balance_similar_node_groups or group.options.zero_or_max_node_scaling:
             return []
@@ -225,16 +225,15 @@ class Run:
             and mine <= {id(pods) for pods in self.groups if other.id in pods.takes}
         ]
 
-    def _shape(self, group: NodeGroup) -> Shape:
+    def _shape(self, group: AutoscaledGroup) -> TemplateShape:
         template = self.loop.templates[group.id]
         requested: Counter[str] = Counter()
         for pod in template.pods:
             requested.update(self._requests(pod))
-        return Shape(template.node, requested)
+        return TemplateShape(template.node, requested)
 
     def _requests(self, pod: Pod) -> Mapping[str, int]:
-        view = self.loop.snapshot.universe
-        return view.pods.infos[view.pods.info[self.loop.position(pod)]].requests
+        return self.loop.requests(self.loop.position(pod))
 
     def _choose(self) -> tuple[Option | None, tuple[str, ...]]:
         """The expander's choice. Raises InputError."""
@@ -261,7 +260,7 @@ class Run:
         self.event("Warning", "MaxNodesTotalReached", f"Max total nodes in cluster reached: {most}")
         return most - there if most - there >= 1 else None
 
-    def _grow(self, best: Option, count: int, valid: Sequence[NodeGroup]) -> None:
+    def _grow(self, best: Option, count: int, valid: Sequence[AutoscaledGroup]) -> None:
         loop, limits = self.loop, self.limits
         count = limits.allowed(best.group.id, loop.templates[best.group.id].node, count)
         similar = [
@@ -291,7 +290,7 @@ class Run:
     def _refuse_all(self, reason: str) -> None:
         """No group grows for any pod after all."""
         for pods in self.groups:
-            pods.refusals.update({group: Refusal("", (reason,)) for group in pods.takes})
+            pods.refusals.update({group: FilterRefusal("", (reason,)) for group in pods.takes})
             pods.takes = []
 
     # -- what is said --------------------------------------------------------------------------------------------
@@ -308,11 +307,9 @@ class Run:
         message = f"pod didn't trigger scale-up: {MAX_TOTAL}"
         return remaining | {pod.key: RemainingPod(message=message) for pod in self.limited}
 
-    def _why(self, pods: PodGroup, told: bool) -> RemainingPod:
+    def _why(self, pods: EquivalenceGroup, told: bool) -> RemainingPod:
         simulated = self.loop.options.scale_up_simulation_for_skipped_node_groups
-        skipped = {
-            name: reasons for name, reasons in self.skipped.items() if not (simulated and name in pods.refusals)
-        }
+        skipped = {name: reasons for name, reasons in self.skipped.items() if not (simulated and name in pods.refusals)}
         reasons = Counter(reason for refusal in pods.refusals.values() for reason in refusal.reasons)
         reasons.update(reason for each in skipped.values() for reason in each)
         parts = sorted(f"{count} {reason}" for reason, count in reasons.items())

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from kschedctl.api.objects import Node
 from kschedctl.autoscaling.cluster_autoscaler import nodes as node_facts
-from kschedctl.autoscaling.cluster_autoscaler.options import NodeGroup, Options
+from kschedctl.autoscaling.cluster_autoscaler.options import AutoscaledGroup, AutoscalerOptions
 from kschedctl.snapshot.node_order import BETA_REGION, BETA_ZONE, HOSTNAME, REGION, ZONE
 
 MEMORY_RATIO, ALLOCATABLE_RATIO, FREE_RATIO = 0.015, 0.05, 0.05
@@ -19,7 +19,7 @@ IGNORED_LABELS = frozenset(
 )
 
 
-class Shape(NamedTuple):
+class TemplateShape(NamedTuple):
     """A template as groups are compared by it; ``requested``: by the pods that come with it."""
 
     node: Node
@@ -29,12 +29,12 @@ class Shape(NamedTuple):
 class Increase(NamedTuple):
     """A group that is to grow from a size to another."""
 
-    group: NodeGroup
+    group: AutoscaledGroup
     size: int
     new_size: int
 
 
-def comparison(options: Options) -> Callable[[Shape, Shape], bool]:
+def comparison(options: AutoscalerOptions) -> Callable[[TemplateShape, TemplateShape], bool]:
     """Whether two templates are similar: by the labels that a flag names, else by all that they are."""
     if options.balancing_labels:
         return lambda a, b: _share_labels(a.node, b.node, options.balancing_labels)
@@ -47,7 +47,7 @@ def _share_labels(a: Node, b: Node, labels: Sequence[str]) -> bool:
     return all(label in mine and label in other and mine[label] == other[label] for label in labels)
 
 
-def _are_similar(a: Shape, b: Shape, ignored: frozenset[str]) -> bool:
+def _are_similar(a: TemplateShape, b: TemplateShape, ignored: frozenset[str]) -> bool:
     mine, other = node_facts.capacity(a.node), node_facts.capacity(b.node)
     if mine.keys() != other.keys():
         return False
@@ -81,7 +81,7 @@ def _compared(node: Node, ignored: frozenset[str]) -> dict[str, str]:
     return {name: value for name, value in node.metadata.labels.items() if name not in ignored}
 
 
-def balanced(groups: Sequence[NodeGroup], count: int) -> list[Increase]:
+def balanced(groups: Sequence[AutoscaledGroup], count: int) -> list[Increase]:
     """New nodes divided so that the smallest groups grow first, none beyond its maximum; those that grow."""
     growing = sorted((group for group in groups if group.free), key=lambda group: group.target)
     sizes = {group.id: group.target for group in growing}

@@ -9,12 +9,13 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from kschedctl.api.copying import replace
+from kschedctl.api.defaults import default_node
 from kschedctl.api.node_selector import required_node_affinity
 from kschedctl.api.objects import Node, OwnerReference, Pod, PodMeta, PodStatus, StoredWorkload
 from kschedctl.api.tolerations import HARD_EFFECTS, find_untolerated
 from kschedctl.api.workloads import with_daemon_tolerations
 from kschedctl.autoscaling.cluster_autoscaler import nodes as node_facts
-from kschedctl.autoscaling.cluster_autoscaler.options import Groups, NodeGroup, Options
+from kschedctl.autoscaling.cluster_autoscaler.options import AutoscaledGroup, AutoscalerOptions, Groups
 from kschedctl.autoscaling.cluster_autoscaler.pods import controller_of, is_daemon_set_pod, is_mirror
 from kschedctl.snapshot.node_order import BETA_REGION, BETA_ZONE, HOSTNAME, REGION, ZONE
 
@@ -27,34 +28,33 @@ _DEPRECATED = {
 }
 
 
-class Template(NamedTuple):
+class NodeTemplate(NamedTuple):
     """A new node of a group, and the pods that come with it."""
 
     node: Node
     pods: tuple[Pod, ...]
 
 
-def templates(
-    groups: Groups,
-    nodes: Sequence[Node],
-    pods_on: Mapping[str, Sequence[Pod]],
-    daemon_sets: Sequence[StoredWorkload],
-    options: Options,
-    now: int,
-) -> dict[str, Template]:
-    """Group -> what a node more would be, for those of which that is known.
+class TemplateSources(NamedTuple):
+    """What templates are made of. ``pods_on``: the pods that count, by their node; ``now``: in microseconds."""
 
-    ``nodes``: in order; ``pods_on``: the pods that count, by the name of their node; ``now``: microseconds.
-    """
-    good = [node for node in nodes if _is_good(node, now)]
-    examples = _first_of_each(groups, good)
-    last_resort = _first_of_each(groups, (node for node in nodes if not _is_good(node, now)))
-    made: dict[str, Template] = {}
+    pods_on: Mapping[str, Sequence[Pod]]
+    daemon_sets: Sequence[StoredWorkload]
+    options: AutoscalerOptions
+    now: int
+
+
+def templates(groups: Groups, nodes: Sequence[Node], makes: TemplateSources) -> dict[str, NodeTemplate]:
+    """Group -> what a node more would be, for those of which that is known. ``nodes``: in order."""
+    is_good = {node.metadata.name: _is_good(node, makes.now) for node in nodes}
+    examples = _first_of_each(groups, (node for node in nodes if is_good[node.metadata.name]))
+    last_resort = _first_of_each(groups, (node for node in nodes if not is_good[node.metadata.name]))
+    made: dict[str, NodeTemplate] = {}
     for group in groups.all:
         if example := examples.get(group.id) or (last_resort.get(group.id) if group.template is None else None):
-            made[group.id] = _of_node(group, example, pods_on.get(example.metadata.name, ()), daemon_sets, options)
+            made[group.id] = _of_node(group, example, makes)
         elif group.template is not None:
-            made[group.id] = _of_cloud(group, group.template, daemon_sets, options)
+            made[group.id] = _of_cloud(group, group.template, makes)
     return made
 
 
@@ -74,38 +74,34 @@ def _first_of_each(groups: Groups, nodes: Iterable[Node]) -> dict[str, Node]:
     return first
 
 
-def _of_node(
-    group: NodeGroup, node: Node, pods: Sequence[Pod], daemon_sets: Sequence[StoredWorkload], options: Options
-) -> Template:
-    fresh = _fresh(group, node, options)
-    here = [pod for pod in pods if not pod.metadata.deletion_timestamp]
+def _of_node(group: AutoscaledGroup, node: Node, makes: TemplateSources) -> NodeTemplate:
+    fresh = _fresh(group, node, makes.options)
+    here = [pod for pod in makes.pods_on.get(node.metadata.name, ()) if not pod.metadata.deletion_timestamp]
     stay = [pod for pod in here if is_mirror(pod) or is_daemon_set_pod(pod)]
     running = {c.uid for pod in here if (c := controller_of(pod)) and c.kind == "DaemonSet"}
-    pending = [workload for workload in daemon_sets if workload.metadata.uid not in running]
-    forced = [pod for pod in _daemons(fresh, pending) if options.force_daemon_sets or _preempts(pod)]
-    return Template(fresh, tuple(_put_on(fresh, [*stay, *forced])))
+    pending = [workload for workload in makes.daemon_sets if workload.metadata.uid not in running]
+    forced = [pod for pod in _daemons(fresh, pending) if makes.options.force_daemon_sets or _preempts(pod)]
+    return NodeTemplate(fresh, tuple(_put_on(fresh, [*stay, *forced])))
 
 
-def _of_cloud(
-    group: NodeGroup, node: Node, daemon_sets: Sequence[StoredWorkload], options: Options
-) -> Template:
-    fresh = _fresh(group, node, options)
-    pods = tuple(_put_on(fresh, _daemons(fresh, daemon_sets)))
+def _of_cloud(group: AutoscaledGroup, node: Node, makes: TemplateSources) -> NodeTemplate:
+    fresh = _fresh(group, node, makes.options)
+    pods = tuple(_put_on(fresh, _daemons(fresh, makes.daemon_sets)))
     labels = fresh.metadata.labels
     deprecated = {old: labels[new] for new, old in _DEPRECATED.items() if new in labels}
-    return Template(_labelled(fresh, {**labels, **deprecated}), pods)
+    return NodeTemplate(_labelled(fresh, {**labels, **deprecated}), pods)
 
 
-def _fresh(group: NodeGroup, node: Node, options: Options) -> Node:
+def _fresh(group: AutoscaledGroup, node: Node, options: AutoscalerOptions) -> Node:
     """The node under the name of a template, without the taints that a fresh node lacks."""
     name = f"template-node-for-{group.id}"
     labels = {**node.metadata.labels, HOSTNAME: name, TEMPLATE_LABEL: "true"}
     taints = tuple(taint for taint in node.spec.taints if not _goes(taint.key, options))
     meta = replace(node.metadata, name=name, uid="", labels=labels)
-    return replace(node, metadata=meta, spec=replace(node.spec, taints=taints))
+    return default_node(replace(node, metadata=meta, spec=replace(node.spec, taints=taints)))
 
 
-def _goes(key: str, options: Options) -> bool:
+def _goes(key: str, options: AutoscalerOptions) -> bool:
     own = key in (node_facts.TO_BE_DELETED, node_facts.DELETION_CANDIDATE) or key in node_facts.CONDITION_TAINTS
     return own or node_facts.is_startup_taint(key, options) or node_facts.is_status_taint(key, options)
 

@@ -11,7 +11,7 @@ from typing import NamedTuple
 from kschedctl.api.objects import Node, Pod
 from kschedctl.autoscaling.cluster_autoscaler import nodes as node_facts
 from kschedctl.autoscaling.cluster_autoscaler.drainability import is_long_terminating
-from kschedctl.autoscaling.cluster_autoscaler.options import NodeGroup, Options
+from kschedctl.autoscaling.cluster_autoscaler.options import AutoscaledGroup, AutoscalerOptions
 from kschedctl.autoscaling.cluster_autoscaler.pods import is_daemon_set_pod, is_mirror
 from kschedctl.reports.scale_down import Utilization
 
@@ -27,7 +27,7 @@ class Counted(NamedTuple):
     now: int
 
     @classmethod
-    def of(cls, options: Options, group: NodeGroup, now: int) -> Counted:
+    def of(cls, options: AutoscalerOptions, group: AutoscaledGroup, now: int) -> Counted:
         own = group.options.ignore_daemon_sets_utilization
         aside = options.ignore_daemon_sets_utilization if own is None else own
         return cls(aside, options.ignore_mirror_pods_utilization, now)
@@ -37,7 +37,7 @@ class Counted(NamedTuple):
 
 
 def utilization(
-    node: Node, pods: Iterable[tuple[Pod, Requested]], counted: Counted, options: Options
+    node: Node, pods: Iterable[tuple[Pod, Requested]], counted: Counted, options: AutoscalerOptions
 ) -> Utilization | None:
     """The utilization of a node; None where it cannot be told, as it offers nothing."""
     pods, offered = list(pods), node_facts.offered(node)
@@ -50,7 +50,7 @@ def utilization(
     return Utilization(cpu, memory, 0.0, "cpu" if cpu > memory else "memory", max(cpu, memory))
 
 
-def has_gpu_label(node: Node, options: Options) -> bool:
+def has_gpu_label(node: Node, options: AutoscalerOptions) -> bool:
     return options.gpu_label in node.metadata.labels
 
 

@@ -25,6 +25,8 @@ NODE_CONDITIONS = frozenset({"Ready", "MemoryPressure", "DiskPressure", "PIDPres
 """Those that Kubernetes itself sets; nothing reads others."""
 FREE_TEXT = frozenset({"kschedctl/ignore"})
 _MADE_REQUEST = re.compile(r"container-\d+-request-\d+")
+_SETTING = re.compile(r"true|false|on-completion|(?:[0-9.]+(?:ns|us|ms|s|m|h))*")
+"""What the Cluster Autoscaler understands of a pod's annotations."""
 _EBS = re.compile(r"(?:aws://([^/]*)/)?(.*/)?vol-([^/]*)")
 
 
@@ -69,6 +71,15 @@ def _annotation(rewriter: Rewriter, key: str, value: str) -> str:
     if key == MIGRATED_PLUGINS:
         return ",".join(name for name in value.split(",") if is_known_driver(name))
     return value if value in KEPT_ANNOTATION_VALUES else rewriter.name(value)
+
+
+def _setting(rewriter: Rewriter, value: str, obj: object) -> str:
+    return value if _SETTING.fullmatch(value) else rewriter.name(value)
+
+
+def _list_of_names(rewriter: Rewriter, value: str, obj: object) -> str:
+    """With commas, between which blanks count."""
+    return ",".join(name and rewriter.own_name(name) for name in value.split(","))
 
 
 def _nothing(rewriter: Rewriter, value: str, obj: object) -> str:
@@ -239,7 +250,13 @@ FIELDS: dict[type, dict[str, Handler]] = {
     api.OwnerReference: {"name": _name, "uid": _name, "kind": _kind, "api_version": _api_group},
     api.ObjectMeta: _META,
     api.PodMeta: {field: handler for field, handler in _META.items() if field != "annotations"},
-    api.PodAnnotations: _named("group_name", "task_spec", "pod_group_name"),
+    api.PodAnnotations: {
+        **_named("group_name", "task_spec", "pod_group_name", "mirror"),
+        "safe_to_evict": _setting,
+        "safe_local_volumes": _list_of_names,
+        "scale_up_delay": _setting,
+        "daemon_set_pod": _setting,
+    },
     api.SelectorRequirement: {"key": _key, "values": _values},
     api.NodeSelectorTerm: {"match_fields": _match_fields},
     api.LabelSelector: {"match_labels": _labels},

@@ -1,0 +1,70 @@
+"""What the autoscaler's replay is given: node groups and flags that make no sense get one clear line."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+import kschedctl
+
+NOW = "2026-06-01T12:00:00Z"
+BAD: dict[str, tuple[list[dict[str, Any]], dict[str, Any], str]] = {
+    "two of one name": ([{"id": "a"}, {"id": "a"}], {}, 'nodeGroups[1]: two node groups are called "a"'),
+    "a node in two": (
+        [{"id": "a", "nodes": ["n"]}, {"id": "b", "nodes": ["n"]}],
+        {},
+        'nodeGroups[1]: node "n" is in the groups "a" and "b"',
+    ),
+    "more at least than at most": ([{"id": "a", "min": 3, "max": 1}], {}, "nodeGroups[0]: min 3 is above max 1"),
+    "no number": ([{"id": "a", "max": "many"}], {}, "nodeGroups[0]: Expected `int`, got `str` - at `$.max`"),
+    "no flag": ([], {"maxNodesTotal": "x"}, "options: Expected `int`, got `str` - at `$.maxNodesTotal`"),
+}
+
+
+@pytest.mark.parametrize("name", BAD)
+def test_one_clear_line(name: str) -> None:
+    groups, options, said = BAD[name]
+    with pytest.raises(kschedctl.KschedctlError) as error:
+        kschedctl.scale_up(kschedctl.Cluster.from_objects([]), groups, options, now=NOW)
+    assert str(error.value) == said
+
+
+def pod(name: str, **spec: Any) -> dict[str, Any]:
+    refused = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable"}
+    metadata = {"name": name, "namespace": "shop", "uid": name, "creationTimestamp": "2026-06-01T11:00:00Z"}
+    status = {"phase": "Pending", "conditions": [refused]}
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": metadata,
+        "spec": {"containers": [], **spec},
+        "status": status,
+    }
+
+
+TEMPLATE = {"metadata": {"name": "t"}, "status": {"capacity": {"cpu": "4", "memory": "8Gi", "pods": "110"}}}
+GROUP = {"id": "a", "max": 3, "template": TEMPLATE}
+
+
+def test_an_unknown_expander() -> None:
+    cluster = kschedctl.Cluster.from_objects([pod("p")])
+    with pytest.raises(kschedctl.KschedctlError, match=r'options\.expander: unknown expander "most-spots"'):
+        kschedctl.scale_up(cluster, [GROUP], {"expander": "most-spots"}, now=NOW)
+
+
+def test_an_empty_cluster_scales_from_nothing() -> None:
+    found = kschedctl.scale_up(kschedctl.Cluster.from_objects([pod("p")]), [GROUP], now=NOW)
+    assert [(each.group, each.source, each.target) for each in found.increases] == [("a", 0, 1)]
+
+
+def test_a_group_of_which_nothing_is_known_is_skipped() -> None:
+    found = kschedctl.scale_up(kschedctl.Cluster.from_objects([pod("p")]), [{"id": "a", "max": 3}], now=NOW)
+    assert found.remaining["shop/p"].message == "pod didn't trigger scale-up: 1 not ready for scale-up"
+
+
+def test_a_taint_keeps_the_pod_away_from_every_new_node() -> None:
+    tainted = {**TEMPLATE, "spec": {"taints": [{"key": "gpu", "effect": "NoSchedule"}]}}
+    found = kschedctl.scale_up(kschedctl.Cluster.from_objects([pod("p")]), [{**GROUP, "template": tainted}], now=NOW)
+    assert found.result == "ScaleUpNoOptionsAvailable"
+    assert found.remaining["shop/p"].rejected["a"].plugin == "TaintToleration"
