@@ -183,6 +183,8 @@ class Scope:
         return ["--scheduler-name", self.scheduler_name] if self.scheduler_name else []
 
 
+DATA = ("json", "yaml", *TEMPLATES)
+"""Forms that programs read."""
 MATRICES = 100
 """Kinds of pods of which a file for the browser has every node."""
 
@@ -215,12 +217,13 @@ class Output:
             ascii_only=not _unicode(),
             commands=commands,
         )
-        if self.summary:
-            document = self._summary(document, style)
-        return Answer(document, "brief" if self.brief else self.output.name, style, exit_code)
+        return Answer(self._data(document, style), "brief" if self.brief else self.output.name, style, exit_code)
 
-    def _summary(self, document: Document, style: Style) -> Document:
-        if self.brief or self.output.name not in ("json", "yaml", *TEMPLATES):
+    def _data(self, document: Document, style: Style) -> Document:
+        """The document, or of it what --summary asks for."""
+        if not self.summary:
+            return document
+        if self.brief or self.output.name not in DATA:
             raise UsageError("--summary shortens data", hint="with -o json or yaml; --brief shortens what people read")
         from kschedctl.render.brief import summary_of  # noqa: PLC0415 - few answers are summarized
 
@@ -252,6 +255,18 @@ class View(Output):
     ] = False
     nodes: Annotated[bool, typer.Option("--nodes", hidden=True)] = False
     """The name that --each-node once had."""
+    compact: Annotated[
+        bool, typer.Option("--compact", help="With -o json or yaml: nodes that share an answer stand together.")
+    ] = False
+
+    def _data(self, document: Document, style: Style) -> Document:
+        if not self.compact:
+            return super()._data(document, style)
+        if self.brief or self.summary or self.output.name not in DATA:
+            raise UsageError("--compact is a form of the full data", hint="with -o json or yaml, without --summary")
+        from kschedctl.reports.compact import compact  # noqa: PLC0415 - makes classes, which few answers need
+
+        return compact(document)
 
     def _all_nodes(self) -> bool:
         return self.each_node or self.nodes

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from textwrap import wrap
 
 import yaml
 
@@ -37,6 +38,9 @@ def _pretty(value: Json, depth: int) -> str:
     if len(line) + depth <= _LINE and "\n" not in line:
         return line
     inner = " " * (depth + 1)
+    if isinstance(value, list) and all(type(item) is int for item in value):
+        parts = wrap(line[1:-1], _LINE - depth - 1)
+        return f"{opening}\n{inner}" + f"\n{inner}".join(parts) + f"\n{' ' * depth}{closing}"
     return f"{opening}\n{inner}" + f",\n{inner}".join(parts) + f"\n{' ' * depth}{closing}"
 
 

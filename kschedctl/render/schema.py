@@ -13,6 +13,7 @@ from kschedctl.reports.audit.audit import AnySection, Audit
 from kschedctl.reports.audit.races import Races
 from kschedctl.reports.audit.sampling import SamplingCosts
 from kschedctl.reports.capacity import Capacity
+from kschedctl.reports.compact import CompactExplanation, CompactExplanations
 from kschedctl.reports.configuration import EffectiveConfiguration
 from kschedctl.reports.document import Document
 from kschedctl.reports.drain import Drain
@@ -36,6 +37,8 @@ from kschedctl.reports.whatif import WhatIf
 DOCUMENTS: dict[str, Any] = {
     "explanation": Explanation,
     "explanations": Explanations,
+    "compact-explanation": CompactExplanation,
+    "compact-explanations": CompactExplanations,
     "pending-pods": PendingPods,
     "snapshot": SnapshotReport,
     "snapshot-diff": SnapshotDiff,

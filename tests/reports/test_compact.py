@@ -1,0 +1,102 @@
+"""The compact form of explanations holds all that the full one does, as `kschedctl help output` says how."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import jsonschema
+import pytest
+
+import kschedctl
+from kschedctl.render.data import to_json
+from kschedctl.render.schema import DOCUMENTS, schema_of
+from kschedctl.reports.compact import compact
+from kschedctl.studies.explain import explanations
+
+Json = dict[str, Any]
+
+
+def node(i: int) -> Json:
+    """Three zones; a fifth is tainted, a seventh cordoned."""
+    labels = {"topology.kubernetes.io/zone": f"zone-{i % 3}", "kubernetes.io/hostname": f"node-{i}"}
+    taints = [{"key": "own", "value": "a", "effect": "NoSchedule"}] if i % 5 == 0 else []
+    room = {"cpu": str(1 + i % 4), "memory": "16Gi", "pods": "110"}
+    spec = {"taints": taints, "unschedulable": i % 7 == 0}
+    return {
+        "kind": "Node",
+        "metadata": {"name": f"node-{i:04}", "labels": labels},
+        "spec": spec,
+        "status": {"allocatable": room},
+    }
+
+
+def pod(cpu: str, **spec: Any) -> Json:
+    containers = [{"name": "c", "resources": {"requests": {"cpu": cpu}}}]
+    return {"kind": "Pod", "metadata": {"name": "p", "namespace": "d"}, "spec": {"containers": containers, **spec}}
+
+
+ELSEWHERE = {
+    "nodeAffinity": {
+        "requiredDuringSchedulingIgnoredDuringExecution": {
+            "nodeSelectorTerms": [
+                {"matchFields": [{"key": "metadata.name", "operator": "In", "values": ["node-0001"]}]}
+            ]
+        }
+    }
+}
+PODS = {
+    "fits on some": pod("3"),
+    "fits nowhere": pod("64"),
+    "gated": pod("1", schedulingGates=[{"name": "wait"}]),
+    "on one node alone": pod("64", affinity=ELSEWHERE),
+}
+
+
+def cluster(nodes: int) -> kschedctl.Cluster:
+    return kschedctl.Cluster.from_objects(list(map(node, range(nodes))))
+
+
+def expanded(short: Json) -> Json:
+    """Each list of {"nodes", "answer"} as {name: answer}; ``nodes`` row by row."""
+    names = [*short["nodeOrder"], *short["otherNodes"]]
+
+    def by_node(alike: list[Json]) -> Json:
+        return {names[at]: group["answer"] for group in alike for at in group["nodes"]}
+
+    full = {key: value for key, value in short.items() if key != "otherNodes"} | {"kind": "Explanation"}
+    for key in ("filter", "firstFail", "total", "volumes", "allocations", "diagnosis"):
+        full[key] = by_node(short[key])
+    for key in ("score", "normalized", "weighted", "extenderRefusals", "extenderScores"):
+        full[key] = {each: by_node(alike) for each, alike in short[key].items()}
+    full["feasible"] = [names[at] for at in short["feasible"]]
+    columns = {key: by_node(value) for key, value in short["nodes"].items() if key != "order"}
+    order = [names[at] for at in short["nodes"]["order"]]
+    full["nodes"] = [{"name": name} | {key: column[name] for key, column in columns.items()} for name in order]
+    return full
+
+
+@pytest.mark.parametrize("case", PODS)
+def test_it_expands_to_the_full_form(case: str) -> None:
+    report = kschedctl.explain(cluster(60), PODS[case])
+    short = compact(report).to_dict()
+    assert expanded(short) == report.to_dict()
+    jsonschema.validate(short, schema_of(DOCUMENTS["compact-explanation"]))
+    assert (short["apiVersion"], short["kind"]) == ("kschedctl.dev/v1", "CompactExplanation")
+
+
+def test_of_several_pods_each() -> None:
+    report = explanations([kschedctl.explain(cluster(20), incoming) for incoming in PODS.values()])
+    short = compact(report).to_dict()
+    full = report.to_dict()
+    assert [expanded(each) for each in short.pop("explanations")] == full.pop("explanations")
+    assert short == full | {"kind": "CompactExplanations"}
+    jsonschema.validate(compact(report).to_dict(), schema_of(DOCUMENTS["compact-explanations"]))
+
+
+def test_it_is_an_eighth_where_nodes_are_alike() -> None:
+    report = kschedctl.explain(cluster(3_000), PODS["fits nowhere"])
+    short, full = (to_json(document.to_dict()) for document in (compact(report), report))
+    assert len(short) * 8 < len(full)
+    assert json.loads(short) == compact(report).to_dict()
+    assert max(map(len, short.splitlines())) < 600  # positions fill lines; kube-scheduler's message is one
