@@ -81,3 +81,12 @@ def test_summary_is_for_data(run: Run) -> None:
     wrong = run("explain", "-A", "--demo", "--summary")
     assert (wrong.code, wrong.out) == (2, "")
     assert "--brief shortens what people read" in wrong.err
+
+
+def test_compact_is_for_full_data(run: Run) -> None:
+    question = ("explain", "shop/checkout-7d9f6c5b8-x2x4q", "--demo")
+    assert json.loads(run(*question, "-o", "json", "--compact").out)["kind"] == "CompactExplanation"
+    for wrong in (("--compact",), ("-o", "json", "--compact", "--summary")):
+        refused = run(*question, *wrong)
+        assert (refused.code, refused.out) == (2, "")
+        assert "--compact is a form of the full data" in refused.err
