@@ -9,6 +9,7 @@ from kschedctl.render.page import UNFOLDED, Heading, Paragraph, Style, count, ma
 from kschedctl.render.renderers import kind_of, page_of
 from kschedctl.reports.document import Document
 from kschedctl.reports.summary import Report, Summary
+from kschedctl.text.fit_errors import sentence
 from kschedctl.text.printable import printable
 
 MOST_LINES = 12
@@ -48,7 +49,7 @@ def _parts(summary: Summary) -> Iterator[tuple[str, int, str]]:
         yield f"fix: {fix.summary}", 2, "  "
         yield from ((f"  {command}", 0, "    ") for command in fix.commands[-1:] if len(command) <= MOST_TYPED)
     for pods in summary.pods[:4]:
-        yield f"{pods.pods:,} {pods.workload or pods.such_as}: {pods.why}", 2, "  "
+        yield f"{pods.pods:,} {pods.workload or pods.such_as}: {sentence(pods.why)}", 2, "  "
     if summary.summarizes == "Audit":
         yield from ((text, 2, "  ") for text in summary.advice[:3])
     for command in summary.next[:1]:

@@ -47,6 +47,7 @@ LOOKS = {
     Tone.BAD: Look(bold=True, color="red"),
     Tone.WARNING: Look(color="yellow"),
     Tone.FAINT: Look(dim=True),
+    Tone.VERBATIM: Look(dim=True),
     Tone.CODE: Look(color="cyan"),
 }
 

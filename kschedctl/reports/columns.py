@@ -17,6 +17,7 @@ class Tone(Enum):
     WARNING = auto()
     FAINT = auto()
     CODE = auto()
+    VERBATIM = auto()
 
 
 @dataclass(frozen=True)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from kschedctl.reports.document import Document
 from kschedctl.reports.scale_up import GroupIncrease
+from kschedctl.reports.summary import Report
+from kschedctl.text.counts import counted, first_few
 
 
 class Utilization(Document, frozen=True):
@@ -53,7 +55,7 @@ class NodesToGo(Document, frozen=True):
     drain: tuple[str, ...] = ()
 
 
-class ScaleDown(Document, frozen=True):
+class ScaleDown(Report, frozen=True):
     """``planned``: the loop came as far; else nothing else is said. One possible run where upstream's order is chance.
 
     ``candidates``: in the order in which they are examined; ``unneeded``: those that could go, in the order found;
@@ -73,3 +75,9 @@ class ScaleDown(Document, frozen=True):
     deleted_now: NodesToGo = NodesToGo()
     nodes: dict[str, NodeRemoval] = {}
     increases: tuple[GroupIncrease, ...] = ()
+
+    def first_line(self) -> tuple[str, ...]:
+        """Which nodes go now, of how many that could."""
+        now = (*self.deleted_now.empty, *self.deleted_now.drain)
+        could = f"of {counted(len(self.unneeded), 'unneeded node')}"
+        return (f"Scale-down: {first_few(now)}" if now else "No node goes now", could)

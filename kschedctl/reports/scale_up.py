@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from kschedctl.reports.document import Document
+from kschedctl.reports.summary import Report
+from kschedctl.text.counts import counted
 
 
 class GroupRefusal(Document, frozen=True):
@@ -60,7 +62,7 @@ class AutoscalerEvent(Document, frozen=True):
     message: str
 
 
-class ScaleUp(Document, frozen=True):
+class ScaleUp(Report, frozen=True):
     """``unschedulable``: the pods of which the scheduler said so; ``filtered_out``: those of them that need no node.
 
     ``upcoming``: group -> nodes on their way. ``result``: as upstream names it, None where the loop ends before.
@@ -85,3 +87,9 @@ class ScaleUp(Document, frozen=True):
     remaining: dict[str, RemainingPod] = {}
     templates: dict[str, GroupTemplate] = {}
     events: tuple[AutoscalerEvent, ...] = ()
+
+    def first_line(self) -> tuple[str, ...]:
+        """Which groups grow, or that none does."""
+        grown = ", ".join(f"{each.group} from {each.source:,} to {each.target:,}" for each in self.increases)
+        pods = counted(len(self.unschedulable), "unschedulable pod")
+        return (f"Scale-up: {grown}" if grown else "No group grows", f"for {pods}")

@@ -79,7 +79,10 @@ SAID, FIXES = "kube-scheduler:", "Fixes, each verified by replay"
 
 
 def _arranged(document: Document, found: list[HtmlSection]) -> list[HtmlSection]:
-    """The answer, what to do, then the widgets and the evidence; the sections of an audit are folded."""
+    """The answer, what to do, the map of the nodes of one pod, the evidence; the sections of an audit are folded.
+
+    What there is for each of many pods comes last.
+    """
     if isinstance(document, Audit):
         found[1:] = [replace(section, folded=True) for section in found[1:]]
     if found and not found[0].title:
@@ -87,8 +90,10 @@ def _arranged(document: Document, found: list[HtmlSection]) -> list[HtmlSection]
         answer = HtmlSection("", [_folded_words(*block) for block in words], tone=_tone(words))
         rest = HtmlSection("", found[0].blocks[len(words) :])
         found[:1] = [section for section in (answer, rest) if section.blocks]
-    fixes = [section for section in found[1:] if section.title == FIXES]
-    return [*found[:1], *fixes, *widgets_of(document), *(each for each in found[1:] if each not in fixes)]
+    fixes, widgets = [section for section in found[1:] if section.title == FIXES], widgets_of(document)
+    evidence = [section for section in found[1:] if section not in fixes]
+    behind = [*widgets, *evidence] if isinstance(document, Explanation) else [*evidence, *widgets]
+    return [*found[:1], *fixes, *behind]
 
 
 IN_WORDS = ("paragraph", "bullets")

@@ -30,6 +30,7 @@
   const contents = (cell) => {
     if (typeof cell === "string") return [cell];
     return cell.flatMap(([text, tone], i) => {
+      if (tone === "verbatim") return [element("details", { class: "said" }, element("summary", {}, "kube-scheduler's own message"), text)];
       const shown = tone === "plain" ? text : element("span", { class: tone }, text);
       return i ? [document.createElement("br"), shown] : [shown];
     });

@@ -18,8 +18,8 @@ from kschedctl.render.pages.explanation import eliminations_section
 from kschedctl.render.pages.sections import (
     caveats,
     headroom_section,
-    in_brief,
     interruption,
+    refused,
     room_plots,
     search_lines,
 )
@@ -51,7 +51,7 @@ def _shape(shape: ShapeCapacity, style: Style, named: bool) -> Page:
     headline = paragraph(
         *([Marked(name, Tone.STRONG)] if named else []), Marked(fit, Tone.GOOD if shape.fits else Tone.BAD), where
     )
-    stops = (paragraph("The next one:", in_brief(shape.message, style)),) if shape.message else ()
+    stops = (paragraph("The next one:", *refused(shape.message, style)),) if shape.message else ()
     evicted = f"kube-scheduler would evict {names(shape.evicts)} for it; places won by preemption are not counted"
     return (
         headline,

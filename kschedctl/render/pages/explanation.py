@@ -28,6 +28,7 @@ from kschedctl.render.pages.preemption import preemption_section
 from kschedctl.render.pages.remedies import best_fix, how_section, remedies_section
 from kschedctl.render.pages.sections import (
     ROOMY,
+    VERDICTS,
     caveats,
     searched_lines,
     upstream_fault_lines,
@@ -69,7 +70,6 @@ TOLD_BETTER = frozenset(
 )
 """The advice that says in general what remedies say exactly."""
 FOR_GOOD = "UnschedulableAndUnresolvable"
-TONES = {"Schedulable": Tone.GOOD, "Unschedulable": Tone.BAD, "Error": Tone.BAD, NOT_CREATED: Tone.BAD}
 
 
 def explanation_page(report: Explanation, style: Style) -> Page:
@@ -117,7 +117,7 @@ def _verdict(report: Explanation) -> Iterator[Paragraph]:
     else:
         preempting = report.preemption.preempting if report.preemption is not None else ""
         verdict = f"{report.verdict}{preempting}" + (":" if report.headline else "")
-        yield paragraph(pod, Marked(verdict, TONES.get(report.verdict, Tone.WARNING)), report.headline)
+        yield paragraph(pod, Marked(verdict, VERDICTS.get(report.verdict, Tone.WARNING)), report.headline)
     if report.stands_for:
         yield paragraph(Marked(report.stands_for, Tone.FAINT))
 
@@ -334,7 +334,7 @@ def explanations_page(report: Explanations, style: Style) -> Page:
 
 def _answer(explanation: Explanation) -> Row:
     """Why one is not scheduled is on its page."""
-    verdict = Marked(explanation.verdict, TONES.get(explanation.verdict, Tone.WARNING))
+    verdict = Marked(explanation.verdict, VERDICTS.get(explanation.verdict, Tone.WARNING))
     return (
         explanation.pod,
         verdict,

@@ -18,9 +18,9 @@ from kschedctl.render.page import (
     paragraph,
     section,
 )
-from kschedctl.render.pages.explanation import TONES
 from kschedctl.render.pages.not_created import not_created_section
 from kschedctl.render.pages.sections import (
+    VERDICTS,
     caveats,
     extended_lines,
     next_section,
@@ -87,7 +87,7 @@ def _causes(groups: tuple[PendingGroup, ...], style: Style) -> Page:
 
 
 def _members(group: PendingGroup, style: Style) -> Iterator[Row]:
-    verdict = Marked(group.verdict, TONES.get(group.verdict, Tone.WARNING))
+    verdict = Marked(group.verdict, VERDICTS.get(group.verdict, Tone.WARNING))
     for position, member in enumerate(group.members):
         pods = "" if position else f"{len(group.pods):,}"
         following = "" if position or style.width < UNFOLDED else " ".join(style.commands.get(member.pod, ()))
@@ -102,7 +102,7 @@ def _row(group: PendingGroup, style: Style) -> Row:
 
 def _answers(group: PendingGroup, style: Style) -> tuple[Cell, ...]:
     """The one answer that holds for all pods; else the cause, and some answers, each for one pod."""
-    tone = TONES.get(group.verdict, Tone.WARNING)
+    tone = VERDICTS.get(group.verdict, Tone.WARNING)
     verdict = "" if group.verdict == "Unschedulable" else f"{group.verdict}: "
     answers = {member.headline: member for member in reversed(group.members)}
     if len(answers) == 1:

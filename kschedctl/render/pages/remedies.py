@@ -22,9 +22,10 @@ from kschedctl.render.page import (
     section,
 )
 from kschedctl.render.pages.sections import (
+    VERDICTS,
     caveats,
-    in_brief,
     interruption,
+    refused,
 )
 from kschedctl.render.tables import Row, numbers, table_of
 from kschedctl.reports.columns import Column, Tone
@@ -52,7 +53,7 @@ def _verdict(report: Remedies) -> Page:
         doubts = [unknown for unknown in report.unknown if unknown.affects == VERDICT]
         verdict = Marked(f"{report.verdict}, {unless(doubts)}:", Tone.WARNING)
         return (paragraph(pod, verdict, reasons(doubts)), paragraph(report.headline))
-    tone = Tone.GOOD if report.verdict == "Schedulable" else Tone.WARNING
+    tone = VERDICTS.get(report.verdict, Tone.WARNING)
     found: Page = (paragraph(pod, Marked(f"{report.verdict}:", tone), report.headline),)
     return (*found, paragraph(Marked(report.stands_for, Tone.FAINT))) if report.stands_for else found
 
@@ -154,7 +155,7 @@ def _left(left: Sequence[HelplessPods], style: Style) -> Page:
 
 
 def _waiting(pods: HelplessPods, style: Style) -> Row:
-    return (f"{len(pods.pods):,}", Stack((Marked(pods.workload, Tone.STRONG), in_brief(pods.message, style))))
+    return (f"{len(pods.pods):,}", Stack((Marked(pods.workload, Tone.STRONG), *refused(pods.message, style))))
 
 
 def how_section(remedies: Sequence[Remedy], style: Style) -> Page:

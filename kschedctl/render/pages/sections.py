@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import partial
@@ -24,10 +23,12 @@ from kschedctl.render.tables import Row, as_is, listed, numbers, rounded, table_
 from kschedctl.reports.capacity import ShapeCapacity
 from kschedctl.reports.columns import Column, Tone
 from kschedctl.reports.failures import Failures
+from kschedctl.reports.not_created import NOT_CREATED
 from kschedctl.reports.searches import SearchedNodes, SearchStart
 from kschedctl.reports.simulation import EvictedPod, Headroom, PodCount, RetriedPods, Spread, UnplacedPods, Variation
 from kschedctl.reports.unknown import VERDICT, UnknownKind, reasons
 from kschedctl.reports.whatif import PodChange
+from kschedctl.text.fit_errors import sentence
 
 ROOMY = 140
 """From this width on facts have a column of their own that is wide enough to read."""
@@ -114,19 +115,11 @@ def next_section(style: Style, title: str = "Next") -> Page:
     return section(title, *map(Command, commands)) if commands else ()
 
 
-_VAIN = re.compile(
-    r"\. (?:(?:no new claims to deallocate|still not schedulable), )?preemption: 0/\d+ nodes are .*", re.DOTALL
-)
-"""What kube-scheduler adds where preemption was tried in vain, as of 1.30 and as of 1.34."""
-
-
-def in_brief(message: str, style: Style) -> str:
-    """What kube-scheduler says of nodes; with ``-o wide`` also that, and why, preemption would help on none.
-
-    >>> in_brief("0/2 nodes are available: 2 Insufficient cpu. preemption: 0/2 nodes are available: …", Style())
-    '0/2 nodes are available: 2 Insufficient cpu.'
-    """
-    return message if style.wide else _VAIN.sub(".", message)
+VERDICTS = {
+    "Schedulable": Tone.GOOD,
+    **dict.fromkeys(("Unschedulable", "Error", NOT_CREATED, "newly pending"), Tone.BAD),
+}
+"""A verdict -> its tone; of others, such as that of a gated pod, a warning."""
 
 
 def unplaced_section(groups: Sequence[UnplacedPods], style: Style) -> Page:
@@ -139,12 +132,18 @@ def unplaced_section(groups: Sequence[UnplacedPods], style: Style) -> Page:
 
 def _unplaced(group: UnplacedPods, style: Style) -> Row:
     pods = Marked(names(group.pods, len(group.pods)) if style.wide else names(group.pods), Tone.FAINT)
-    number, verdict = f"{len(group.pods):,}", Marked(group.verdict, Tone.BAD)
-    message = in_brief(group.message, style)
+    number, verdict = f"{len(group.pods):,}", Marked(group.verdict, VERDICTS.get(group.verdict, Tone.WARNING))
+    message, *verbatim = refused(group.message, style)
     if style.width >= ROOMY:
-        return (number, group.workload, verdict, Stack((message, pods)))
+        return (number, group.workload, verdict, Stack((message, pods, *verbatim)))
     why = f"{group.verdict}: {message}" if message else group.verdict
-    return (number, Stack((Marked(group.workload, Tone.STRONG), why, pods)))
+    return (number, Stack((Marked(group.workload, Tone.STRONG), why, pods, *verbatim)))
+
+
+def refused(message: str, style: Style) -> tuple[str, *tuple[Cell, ...]]:
+    """What kube-scheduler says, in a sentence; with ``-o wide`` then in its own words, where these are others."""
+    told = sentence(message)
+    return (told, Marked(message, Tone.VERBATIM)) if style.wide and told != message else (told,)
 
 
 AFTER = {

@@ -61,7 +61,7 @@ def audit_page(report: Audit, style: Style) -> Page:
     """Where there are many sections, sound ones have a line in the table alone, the others what was found."""
     checked = f"{count(report.nodes, 'node')}, {count(report.pods, 'pod')}, kube-scheduler {report.kube_version}"
     rows = tuple(
-        (Marked(_answer(section), STATES[section.state]), section.name, section.headline) for section in report.sections
+        (Marked(_answer(section), _gravity(section)), section.name, section.headline) for section in report.sections
     )
     columns = (Column("state", keep=True), Column("section", keep=True), Column("answer"))
     table = (Table(columns, rows),) if len(report.sections) > 1 else ()
@@ -76,6 +76,12 @@ def audit_page(report: Audit, style: Style) -> Page:
     page += [below(section.title, found) for section in report.sections if (found := blocks(section, style))]
     page += [(paragraph(Marked(HOW_TO_SEE_MORE, Tone.FAINT)),)] if brief else []
     return tuple(block for part in page for block in part)
+
+
+def _gravity(section: Section) -> Tone:
+    """The tone of the gravest that was found, else of the state."""
+    gravest = min((LEVELS.index(finding.severity) for finding in section.findings), default=0)
+    return SEVERITIES[LEVELS[gravest]] if section.state == FINDINGS else STATES[section.state]
 
 
 def _answer(section: Section) -> str:

@@ -17,7 +17,7 @@ from kschedctl.render.page import (
     paragraph,
     section,
 )
-from kschedctl.render.pages.sections import in_brief
+from kschedctl.render.pages.sections import refused
 from kschedctl.render.plots.plot import bars
 from kschedctl.render.tables import ROWS_SHOWN, as_is, listed, rounded, table_of
 from kschedctl.reports.audit.leader import DifferentSetting, LeaderSection, SchedulerLease, ServedName
@@ -216,7 +216,7 @@ def _victims(report: PrioritiesSection, style: Style) -> Page:
     if grown is None:
         return ()
     placed = f"{grown.placed:,} of {grown.asked:,} more pods like {grown.like} ({grown.workload}) find a node"
-    told = paragraph(placed + (f"; the others: {in_brief(grown.message, style)}" if grown.message else ""))
+    told = paragraph(placed + (f"; the others: {refused(grown.message, style)[0]}" if grown.message else ""))
     evicted, tier = Column("evicted", keep=True), Column("tier", keep=True, beneath="tier")
     columns = (evicted, tier, Column("pods", right=True), Column("then"), Column("behind", beneath="behind"))
     victims = table_of(report.victims, columns, lambda victim: _victim(victim, style), style, full=False)

@@ -1,0 +1,67 @@
+"""kube-scheduler's message of a pod that fits on no node (upstream: FitError), as a sentence."""
+
+from __future__ import annotations
+
+import re
+
+_MESSAGE = re.compile(r"0/(\d+) nodes are available: (.*)", re.DOTALL)
+_PREEMPTION = re.compile(
+    r"\.? (?:no new claims to deallocate,? ?|still not schedulable,? ?)?(?:preemption: .*)?$", re.DOTALL
+)
+_COUNTED = re.compile(r"(\d+) (.+)", re.DOTALL)
+_BETWEEN = re.compile(r", (?=\d+ )")
+
+WORDS = {
+    "node(s) were unschedulable": ("is cordoned", "are cordoned"),
+    "node(s) had untolerated taint(s)": (
+        "has an untolerated taint",
+        "have untolerated taints",
+    ),
+    "node(s) didn't match Pod's node affinity/selector": (
+        "does not match its node affinity/selector",
+        "do not match its node affinity/selector",
+    ),
+    "node(s) didn't have free ports for the requested pod ports": (
+        "has its host port taken",
+        "have its host port taken",
+    ),
+    "node(s) didn't match pod topology spread constraints": (
+        "would break its spread constraints",
+        "would break its spread constraints",
+    ),
+    "node(s) didn't match pod affinity rules": ("is not near the pods it needs", "are not near the pods it needs"),
+    "node(s) didn't match pod anti-affinity rules": ("has pods it avoids", "have pods it avoids"),
+    "node(s) didn't satisfy existing pods anti-affinity rules": ("has pods that avoid it", "have pods that avoid it"),
+    "node(s) didn't match PersistentVolume's node affinity": ("does not reach its volume", "do not reach its volume"),
+    "Too many pods": ("is full of pods", "are full of pods"),
+}
+"""Upstream's reason -> what is said of one node and of several."""
+
+
+def sentence(message: str) -> str:
+    """What stands against how many nodes, most first; other messages, and reasons without words here, as they are.
+
+    >>> sentence("0/3 nodes are available: 1 node(s) were unschedulable, 2 Insufficient cpu. preemption: 0/3 …")
+    'None of 3 nodes fits: 2 lack cpu, 1 is cordoned'
+    >>> sentence('0/3 nodes are available: persistentvolumeclaim "data" not found.')
+    'None of 3 nodes fits: persistentvolumeclaim "data" not found'
+    >>> sentence("waiting for scheduling gates: [a]")
+    'waiting for scheduling gates: [a]'
+    """
+    found = _MESSAGE.fullmatch(message)
+    if found is None:
+        return message
+    nodes, told = found[1], _PREEMPTION.sub("", found[2]).removesuffix(".")
+    reasons = [_COUNTED.fullmatch(reason) for reason in _BETWEEN.split(told)]
+    none = f"None of {int(nodes):,} nodes fits" if nodes != "1" else "The only node does not fit"
+    if not all(reasons):
+        return f"{none}: {told}"
+    counted = sorted(((int(each[1]), each[2]) for each in reasons if each), key=lambda each: -each[0])
+    return f"{none}: {', '.join(_against(number, reason) for number, reason in counted)}"
+
+
+def _against(number: int, reason: str) -> str:
+    one, many = WORDS.get(reason, ("", ""))
+    if resource := reason.removeprefix("Insufficient ") if reason.startswith("Insufficient ") else "":
+        one, many = f"lacks {resource}", f"lack {resource}"
+    return f"{number:,} {one if number == 1 else many}" if one else f"{number:,} {reason}"
