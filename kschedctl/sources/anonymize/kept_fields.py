@@ -17,7 +17,7 @@ KEPT: dict[type, str] = {
     api.AzureDiskVolumeSource: "kind",
     api.EmptyDirVolumeSource: "medium size_limit",
     api.HostPathVolumeSource: "type",
-    api.PodSpec: "preemption_policy",
+    api.PodSpec: "preemption_policy restart_policy",
     api.Condition: "type status last_transition_time",
     api.PodStatus: "phase start_time resize",
     api.Taint: "effect",
