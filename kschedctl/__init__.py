@@ -25,13 +25,25 @@ from typing import TYPE_CHECKING
 from kschedctl.errors import KschedctlError
 
 if TYPE_CHECKING:
-    from kschedctl.library import Cluster, explain, follow, remedies, run_queue, sampling, scale_down, scale_up, wakes
+    from kschedctl.library import (
+        Cluster,
+        admit,
+        explain,
+        follow,
+        remedies,
+        run_queue,
+        sampling,
+        scale_down,
+        scale_up,
+        wakes,
+    )
 
 __version__ = "0.1.0"
 __all__ = [
     "Cluster",
     "KschedctlError",
     "__version__",
+    "admit",
     "explain",
     "follow",
     "remedies",

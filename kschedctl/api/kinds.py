@@ -200,12 +200,9 @@ class Objects:
         api.StoredWorkload, _IN_EXTENSIONS, _IN_BETA2, _APPS, name="DaemonSet", read_for=ReadFor.CREATION
     )
     jobs: tuple[api.StoredJob, ...] = _read(api.StoredJob, "batch/v1", name="Job", read_for=ReadFor.CREATION)
-    resource_quotas: tuple[api.CreationLimit, ...] = _read(
-        api.CreationLimit, _CORE, name="ResourceQuota", read_for=ReadFor.LIMITS
-    )
-    limit_ranges: tuple[api.CreationLimit, ...] = _read(
-        api.CreationLimit, _CORE, name="LimitRange", read_for=ReadFor.LIMITS
-    )
+    resource_quotas: tuple[api.ResourceQuota, ...] = _read(api.ResourceQuota, _CORE, read_for=ReadFor.LIMITS)
+    limit_ranges: tuple[api.LimitRange, ...] = _read(api.LimitRange, _CORE, read_for=ReadFor.LIMITS)
+    service_accounts: tuple[api.ServiceAccount, ...] = _read(api.ServiceAccount, _CORE, read_for=ReadFor.LIMITS)
     events: tuple[api.Event, ...] = _read(api.Event, "events.k8s.io/v1", _CORE, read_for=ReadFor.HISTORY)
     leases: tuple[api.Lease, ...] = _read(
         api.Lease, "coordination.k8s.io/v1", read_for=ReadFor.HISTORY, home="kube-system"

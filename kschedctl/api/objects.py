@@ -464,8 +464,13 @@ class Node(Struct, frozen=True):
 # -- workloads, services, policies --------------------------------------------------------------------------------
 
 
+class NamespaceStatus(Struct, frozen=True):
+    phase: str = ""
+
+
 class Namespace(Struct, frozen=True):
     metadata: ObjectMeta = ObjectMeta()
+    status: NamespaceStatus = NamespaceStatus()
 
 
 class ServiceSpec(Struct, frozen=True):
@@ -539,10 +544,62 @@ class StoredJob(Struct, frozen=True):
     status: StoredJobStatus = StoredJobStatus()
 
 
-class CreationLimit(Struct, frozen=True):
-    """A ResourceQuota or LimitRange: that there is one."""
+class ScopeSelectorTerm(Struct, frozen=True):
+    scope_name: str = ""
+    operator: str = ""
+    values: tuple[str, ...] = ()
+
+
+class ScopeSelector(Struct, frozen=True):
+    match_expressions: tuple[ScopeSelectorTerm, ...] = ()
+
+
+class ResourceQuotaSpec(Struct, frozen=True):
+    hard: Resources = {}
+    scopes: tuple[str, ...] = ()
+    scope_selector: ScopeSelector = ScopeSelector()
+
+
+class ResourceQuotaStatus(Struct, frozen=True):
+    hard: Resources = {}
+    used: Resources = {}
+
+
+class ResourceQuota(Struct, frozen=True):
+    metadata: ObjectMeta = ObjectMeta()
+    spec: ResourceQuotaSpec = ResourceQuotaSpec()
+    status: ResourceQuotaStatus = ResourceQuotaStatus()
+
+
+class LimitRangeItem(Struct, frozen=True):
+    type: str = ""
+    max: Resources = {}
+    min: Resources = {}
+    default: Resources = {}
+    default_request: Resources = {}
+    max_limit_request_ratio: Resources = {}
+
+
+class LimitRangeSpec(Struct, frozen=True):
+    limits: tuple[LimitRangeItem, ...] = ()
+
+
+class LimitRange(Struct, frozen=True):
+    metadata: ObjectMeta = ObjectMeta()
+    spec: LimitRangeSpec = LimitRangeSpec()
+
+
+class LocalObjectReference(Struct, frozen=True):
+    name: str = ""
+
+
+class ServiceAccount(Struct, frozen=True):
+    """Of what it grants only names are read, never a secret."""
 
     metadata: ObjectMeta = ObjectMeta()
+    secrets: tuple[LocalObjectReference, ...] = ()
+    image_pull_secrets: tuple[LocalObjectReference, ...] = ()
+    automount_service_account_token: bool | None = None
 
 
 class ConfigMap(Struct, frozen=True):

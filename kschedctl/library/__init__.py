@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from kschedctl.admission.admit import admit
 from kschedctl.autoscaling.cluster_autoscaler.scale_down import scale_down
 from kschedctl.autoscaling.cluster_autoscaler.scale_up import scale_up
 from kschedctl.library.cluster import Cluster
@@ -12,4 +13,15 @@ from kschedctl.studies.remedies.remedies import remedies
 from kschedctl.studies.run_queue import run_queue
 from kschedctl.studies.waking.wakes import wakes
 
-__all__ = ["Cluster", "explain", "follow", "remedies", "run_queue", "sampling", "scale_down", "scale_up", "wakes"]
+__all__ = [
+    "Cluster",
+    "admit",
+    "explain",
+    "follow",
+    "remedies",
+    "run_queue",
+    "sampling",
+    "scale_down",
+    "scale_up",
+    "wakes",
+]

@@ -7,7 +7,7 @@ from typing import NamedTuple
 import msgspec
 
 from kschedctl.api.json_values import JsonObject
-from kschedctl.api.objects import Resources, SelectorRequirement, Struct, Taint
+from kschedctl.api.objects import LimitRange, ResourceQuota, SelectorRequirement, Struct, Taint
 
 Scalar = str | int | float | bool
 
@@ -66,42 +66,6 @@ class ScaledObject(Scaler, frozen=True):
         spec = self.spec
         kind = spec.scale_target_ref.kind or "Deployment"
         return ScalingLimits(kind, spec.scale_target_ref.name, max(spec.min_replica_count, 1), spec.max_replica_count)
-
-
-class ScopeRequirement(Struct, frozen=True):
-    scope_name: str = ""
-    values: tuple[str, ...] = ()
-
-
-class ScopeSelector(Struct, frozen=True):
-    match_expressions: tuple[ScopeRequirement, ...] = ()
-
-
-class ResourceQuotaSpec(Struct, frozen=True):
-    scope_selector: ScopeSelector = ScopeSelector()
-    scopes: tuple[str, ...] = ()
-    hard: dict[str, Scalar] = msgspec.field(default_factory=dict)
-
-
-class ResourceQuota(Struct, frozen=True):
-    spec: ResourceQuotaSpec = ResourceQuotaSpec()
-
-
-class LimitRangeItem(Struct, frozen=True):
-    type: str = ""
-    max: Resources = msgspec.field(default_factory=dict)
-    min: Resources = msgspec.field(default_factory=dict)
-    default: Resources = msgspec.field(default_factory=dict)
-    default_request: Resources = msgspec.field(default_factory=dict)
-    max_limit_request_ratio: Resources = msgspec.field(default_factory=dict)
-
-
-class LimitRangeSpec(Struct, frozen=True):
-    limits: tuple[LimitRangeItem, ...] = ()
-
-
-class LimitRange(Struct, frozen=True):
-    spec: LimitRangeSpec = LimitRangeSpec()
 
 
 class PoolRequirement(Struct, frozen=True):

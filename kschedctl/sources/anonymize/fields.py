@@ -15,6 +15,8 @@ from kschedctl.scheduler.plugins.helper.volumes.csi_migration import MIGRATED_PL
 from kschedctl.sources.anonymize.expressions import is_known_driver
 from kschedctl.sources.anonymize.keys import is_well_known_domain
 from kschedctl.sources.anonymize.observed import OBSERVED_FIELDS, reason_under_pseudonym
+from kschedctl.sources.anonymize.pod_annotations import list_of_names, setting
+from kschedctl.sources.anonymize.quotas import counted
 from kschedctl.sources.anonymize.rewriter import Handler, Rewriter
 
 LATEST = "latest"
@@ -25,8 +27,6 @@ NODE_CONDITIONS = frozenset({"Ready", "MemoryPressure", "DiskPressure", "PIDPres
 """Those that Kubernetes itself sets; nothing reads others."""
 FREE_TEXT = frozenset({"kschedctl/ignore"})
 _MADE_REQUEST = re.compile(r"container-\d+-request-\d+")
-_SETTING = re.compile(r"true|false|on-completion|(?:[0-9.]+(?:ns|us|ms|s|m|h))*")
-"""What the Cluster Autoscaler understands of a pod's annotations."""
 _EBS = re.compile(r"(?:aws://([^/]*)/)?(.*/)?vol-([^/]*)")
 
 
@@ -71,15 +71,6 @@ def _annotation(rewriter: Rewriter, key: str, value: str) -> str:
     if key == MIGRATED_PLUGINS:
         return ",".join(name for name in value.split(",") if is_known_driver(name))
     return value if value in KEPT_ANNOTATION_VALUES else rewriter.name(value)
-
-
-def _setting(rewriter: Rewriter, value: str, obj: object) -> str:
-    return value if _SETTING.fullmatch(value) else rewriter.name(value)
-
-
-def _list_of_names(rewriter: Rewriter, value: str, obj: object) -> str:
-    """With commas, between which blanks count."""
-    return ",".join(name and rewriter.own_name(name) for name in value.split(","))
 
 
 def _nothing(rewriter: Rewriter, value: str, obj: object) -> str:
@@ -252,12 +243,19 @@ FIELDS: dict[type, dict[str, Handler]] = {
     api.PodMeta: {field: handler for field, handler in _META.items() if field != "annotations"},
     api.PodAnnotations: {
         **_named("group_name", "task_spec", "pod_group_name", "mirror"),
-        "safe_to_evict": _setting,
-        "safe_local_volumes": _list_of_names,
-        "scale_up_delay": _setting,
-        "daemon_set_pod": _setting,
+        "safe_to_evict": setting,
+        "safe_local_volumes": list_of_names,
+        "scale_up_delay": setting,
+        "daemon_set_pod": setting,
     },
     api.SelectorRequirement: {"key": _key, "values": _values},
+    api.ScopeSelectorTerm: {"values": _names},
+    api.ResourceQuotaSpec: {"hard": counted},
+    api.ResourceQuotaStatus: {"hard": counted, "used": counted},
+    api.LimitRangeItem: dict.fromkeys(
+        ("max", "min", "default", "default_request", "max_limit_request_ratio"), _resources
+    ),
+    api.LocalObjectReference: {"name": _name},
     api.NodeSelectorTerm: {"match_fields": _match_fields},
     api.LabelSelector: {"match_labels": _labels},
     api.TopologySelectorRequirement: {"key": _key, "values": _values},

@@ -243,7 +243,7 @@ def _unread(cluster: Cluster, namespaces: Iterable[str]) -> Iterator[UnknownKind
 
 def _limits(cluster: Cluster, namespace: str) -> Iterator[str]:
     """``ResourceQuota gold``, ``Pod Security restricted``: what a namespace has."""
-    for kind in LIMITS:
+    for kind in ("ResourceQuota", "LimitRange"):
         yield from (f"{kind} {each.metadata.name}" for each in cluster.in_namespace(FIELDS[kind], namespace))
     for each in cluster.namespaces:
         level = each.metadata.labels.get(ENFORCE, PRIVILEGED)

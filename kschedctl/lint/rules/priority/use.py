@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 
-from kschedctl.api.objects import Pod, PriorityClass
+from kschedctl.api.objects import Pod, PriorityClass, ResourceQuota
 from kschedctl.lint.analysis.near_names import one_meant
 from kschedctl.lint.framework import documentation as doc
 from kschedctl.lint.framework.context import LintContext
 from kschedctl.lint.framework.rule import ERROR, NOTE, WARNING, Rule, RuleProfile, each_workload
-from kschedctl.lint.objects.kinds import ResourceQuota
 from kschedctl.lint.objects.owners import pods_by_owner
 from kschedctl.lint.objects.subject import Problem, Subject
 from kschedctl.lint.objects.workload import SERVING, Workload

@@ -13,14 +13,22 @@ from typing import NamedTuple
 
 import msgspec
 
-from kschedctl.api.objects import Container, PersistentVolumeClaim, Pod, ResourceRequirements, Resources
+from kschedctl.api.objects import (
+    Container,
+    LimitRange,
+    LimitRangeItem,
+    PersistentVolumeClaim,
+    Pod,
+    ResourceQuota,
+    ResourceRequirements,
+    Resources,
+)
 from kschedctl.api.pod_requests import container_limits, pod_requests, quantities
 from kschedctl.api.quantity import Format, Quantity, QuantityError, parse
 from kschedctl.lint.framework import documentation as doc
 from kschedctl.lint.framework.context import LintContext
 from kschedctl.lint.framework.rule import ERROR, WARNING, Rule
 from kschedctl.lint.objects.amounts import readable
-from kschedctl.lint.objects.kinds import LimitRange, LimitRangeItem, ResourceQuota
 from kschedctl.lint.objects.subject import Path, Problem, Subject, listed
 from kschedctl.lint.objects.workload import SERVING, Workload
 

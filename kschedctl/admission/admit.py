@@ -1,0 +1,298 @@
+"""A manifest as the API server takes it: defaults, the plugins of admission in their order, plain validation.
+
+Upstream: pkg/kubeapiserver/options/plugins.go and the server's log of the plugins that it loads (v1.36). Several
+LimitRanges and ResourceQuotas are gone through in random order: what else may come out is told beside the answer.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from itertools import islice, permutations, product
+from typing import Any
+
+import msgspec
+
+from kschedctl.admission import (
+    defaults,
+    limit_ranger,
+    node_selector,
+    pod_security,
+    priority,
+    resource_quota,
+    runtime_class,
+    service_account,
+    storage_class,
+    tolerations,
+)
+from kschedctl.admission.request import BAD, CODES, INVALID, NOT_FOUND, AdmissionRequest, NotAdmittedError, Writable
+from kschedctl.api.decoding import from_builtins
+from kschedctl.api.defaults import DEFAULT_NAMESPACE
+from kschedctl.api.json_values import JsonObject, object_at
+from kschedctl.api.objects import LimitRange
+from kschedctl.api.quantity import QuantityError
+from kschedctl.api.validation import around_pods, manifests, unknown_fields
+from kschedctl.api.validation.options import ValidationOptions
+from kschedctl.cluster import Cluster, without_nulls
+from kschedctl.errors import InputError, UsageError
+from kschedctl.reports.admission import Admission, OtherOutcome
+
+Plugin = Callable[[AdmissionRequest], None]
+LEVELS = "pod-security.kubernetes.io/"
+HOSTNAME = "kubernetes.io/hostname"
+MOST_ORDERS = 120
+OPTIONAL = frozenset(
+    (
+        *("AlwaysPullImages", "PodNodeSelector", "PodTolerationRestriction", "ExtendedResourceToleration"),
+        "LimitPodHardAntiAffinityTopology",
+    )
+)
+"""Plugins that are off unless somebody turned them on."""
+
+
+def admit(
+    cluster: Cluster, manifest: JsonObject, *, namespace: str | None = None, plugins: Collection[str] = ()
+) -> Admission:
+    """What kube-apiserver 1.36 makes of a manifest of a Pod, a PersistentVolumeClaim or another object.
+
+    ``namespace``: to which it is sent, else its own; ``plugins``: those of OPTIONAL that are on. Webhooks and policies
+    are not asked. Raises UsageError for other plugins, InputError for what is no object.
+    """
+    if unknown := sorted(set(plugins) - OPTIONAL):
+        hint = f"known: {', '.join(sorted(OPTIONAL))}"
+        raise UsageError(f'admission plugin "{unknown[0]}" is not one that can be turned on here', hint=hint)
+    if not isinstance(manifest.get("kind"), str):
+        raise InputError("kind: required")
+    sent_to = namespace or str(object_at(manifest, "metadata").get("namespace") or DEFAULT_NAMESPACE)
+    outcomes = list(_outcomes(cluster, manifest, sent_to, frozenset(plugins)))
+    others = {(each.code, each.message): each for each in outcomes if _said(each) != _said(outcomes[0])}
+    return msgspec.structs.replace(outcomes[0], varies=tuple(OtherOutcome(c, m) for c, m in others))
+
+
+def _said(outcome: Admission) -> tuple[int, str | None, bytes]:
+    return outcome.code, outcome.message, msgspec.json.encode(outcome.object)
+
+
+def _outcomes(cluster: Cluster, manifest: JsonObject, namespace: str, plugins: frozenset[str]) -> Iterator[Admission]:
+    """What comes out in each order in which the server may go through LimitRanges and quotas."""
+    ranges = tuple(map(limit_ranger.stored, cluster.in_namespace("limit_ranges", namespace)))
+    quotas = cluster.in_namespace("resource_quotas", namespace)
+    orders = product(permutations(ranges), permutations(ranges), permutations(quotas))
+    for filling, checking, counting in islice(orders, MOST_ORDERS):
+        kind, obj = str(manifest["kind"]), copy.deepcopy(dict(without_nulls(manifest)))
+        request = AdmissionRequest(cluster, kind, obj, namespace, filling, counting)
+        yield _Try(request, plugins, checking).outcome()
+
+
+class _Try:
+    """One way through admission. ``checking``: the LimitRanges in the order in which they set bounds."""
+
+    def __init__(self, request: AdmissionRequest, plugins: frozenset[str], checking: Sequence[LimitRange]) -> None:
+        self.request, self.plugins, self.checking = request, plugins, checking
+        self.warnings: list[str] = []
+
+    def outcome(self) -> Admission:
+        try:
+            self._run()
+        except NotAdmittedError as error:
+            return Admission(CODES[error.reason], False, error.reason, error.message, tuple(self.warnings))
+        return Admission(
+            201, True, warnings=tuple(self.warnings), object=_stored(self.request), changed=tuple(self.request.changed)
+        )
+
+    def _run(self) -> None:
+        request = self.request
+        self._decode()
+        for name, plugin in _MUTATING:
+            if name not in OPTIONAL or name in self.plugins:
+                plugin(request)
+        if request.obj["metadata"].get("generateName") and not request.obj["metadata"].get("name"):
+            request.name = f"{request.obj['metadata']['generateName']}*"
+        self._validate()
+        request.limit_ranges = self.checking
+        for name, plugin in _VALIDATING:
+            if name == "PodSecurity":
+                self._pod_security()
+            elif name not in OPTIONAL or name in self.plugins:
+                plugin(request)
+
+    def _decode(self) -> None:
+        """The object as the API knows it, with its defaults. Raises NotAdmittedError."""
+        request = self.request
+        for field in list(unknown_fields.unknown_fields(request.obj)):
+            self.warnings.append(str(field))
+            inner: Any = request.obj
+            for step in field.path[:-1]:
+                inner = inner[step]
+            del inner[field.path[-1]]
+        if request.is_pod:
+            self.warnings += _fractions(request)
+        meta = request.obj.setdefault("metadata", {})
+        request.name = meta.get("name") or meta.get("generateName") or ""
+        own = meta.get("namespace")
+        try:
+            defaults.fill_in(request)
+        except QuantityError as error:
+            version = request.obj.get("apiVersion", "v1")
+            said = f'{request.kind} in version "{version}" cannot be handled as a {request.kind}'
+            raise NotAdmittedError(BAD, f"{said}: {error.what}") from None
+        if own and own != request.namespace:
+            said = "the namespace of the provided object does not match the namespace sent on the request"
+            raise NotAdmittedError(BAD, said)
+        meta["namespace"] = request.namespace
+        if resource_quota.BETA_CLASS in request.annotations and request.kind == "PersistentVolumeClaim":
+            said = 'deprecated since v1.8; use "storageClassName" attribute instead'
+            self.warnings.append(f"metadata.annotations[{resource_quota.BETA_CLASS}]: {said}")
+
+    def _validate(self) -> None:
+        """Plain validation. Raises NotAdmittedError with all that is wrong."""
+        request = self.request
+        faults = [str(fault) for fault in _faults(request)]
+        if faults:
+            said = faults[0] if len(faults) == 1 else f"[{', '.join(faults)}]"
+            raise NotAdmittedError(INVALID, f'{request.kind} "{request.name}" is invalid: {said}')
+
+    def _pod_security(self) -> None:
+        """The levels of the namespace. Raises NotAdmittedError for a pod that is not of the enforced one."""
+        request = self.request
+        labels = request.namespace_object.metadata.labels if request.namespace_object else {}
+        template = request.obj if request.is_pod else object_at(request.obj, "spec", "template")
+        if not template:
+            return
+        enforced = _violations(template, labels, "enforce")
+        if request.is_pod and enforced:
+            raise request.forbidden(f"violates PodSecurity {enforced}")
+        warned = _violations(template, labels, "warn")
+        if warned:
+            self.warnings.append(f"would violate PodSecurity {warned}")
+
+
+def _violations(pod: JsonObject, labels: Mapping[str, str], mode: str) -> str:
+    """``"restricted:latest": …``: what a level of the namespace forbids."""
+    level, version = labels.get(LEVELS + mode, ""), labels.get(f"{LEVELS}{mode}-version") or "latest"
+    found = pod_security.violations(pod, level, version)
+    return f'"{level}:{version}": {found}' if found else ""
+
+
+def _faults(request: AdmissionRequest) -> Sequence[object]:
+    kind, obj = request.kind, request.obj
+    named = {**obj, "metadata": {**obj["metadata"]}}
+    if kind in manifests.KINDS:
+        found = from_builtins(named, manifests.KINDS[kind])
+        return [*manifests.errors(kind, found, ValidationOptions()), *_more_faults(request)]
+    if kind in around_pods.KINDS:
+        return around_pods.errors(kind, from_builtins(named, around_pods.KINDS[kind]))
+    return ()
+
+
+def _more_faults(request: AdmissionRequest) -> Iterator[str]:
+    """What stands in no struct that scheduling reads."""
+    if not request.is_pod:
+        return
+    mirror = request.annotations.get(service_account.MIRROR)
+    if mirror is not None and not request.spec.get("nodeName"):
+        where = f"metadata.annotations[{service_account.MIRROR}]"
+        yield f'{where}: Invalid value: "{mirror}": must set spec.nodeName if mirror pod annotation is set'
+    if request.spec.get("ephemeralContainers"):
+        yield "spec.ephemeralContainers: Forbidden: cannot be set on create"
+    for name in ("initContainers", "containers"):
+        for at, container in enumerate(request.spec.get(name) or ()):
+            for hook, handler in (container.get("lifecycle") or {}).items():
+                if not handler:
+                    yield f"spec.{name}[{at}].lifecycle.{hook}: Required value: must specify a handler type"
+
+
+def _fractions(request: AdmissionRequest) -> Iterator[str]:
+    """Bytes that are no whole number are warned of."""
+    for name in ("initContainers", "containers"):
+        for at, container in enumerate(request.spec.get(name) or ()):
+            for part in ("limits", "requests"):
+                amounts = (container.get("resources") or {}).get(part) or {}
+                for resource in ("memory", "ephemeral-storage"):
+                    text = str(amounts.get(resource, ""))
+                    if text.endswith("m"):
+                        where = f"spec.{name}[{at}].resources.{part}[{resource}]"
+                        yield f'{where}: fractional byte value "{text}" is invalid, must be an integer'
+
+
+def _stored(request: AdmissionRequest) -> JsonObject:
+    """The metadata that decides, the spec, and what follows from it."""
+    meta = request.obj["metadata"]
+    names = ("name", "namespace", "generateName", "labels", "annotations", "finalizers")
+    kept: Writable = {name: meta[name] for name in names if meta.get(name)}
+    if not meta.get("name") and meta.get("generateName"):
+        kept["name"] = f"{meta['generateName']}*"
+    stored: Writable = {"metadata": kept, "spec": request.spec}
+    if request.is_pod:
+        stored["qosClass"] = _quality(request)
+        stored["tokenVolume"] = service_account.has_token_volume(request)
+    return stored
+
+
+def _quality(request: AdmissionRequest) -> str:
+    """Upstream: ComputePodQOS."""
+    if resource_quota.is_best_effort(request):
+        return "BestEffort"
+    own = request.spec.get("resources")
+    parts = [own] if own else [c.get("resources") or {} for c in (*request.containers, *request.init_containers)]
+    for part in parts:
+        limits = defaults.amounts(part.get("limits") or {})
+        requests = defaults.amounts(part.get("requests") or {})
+        for name in ("cpu", "memory"):
+            if name not in limits or not limits[name].mantissa or requests.get(name, limits[name]) != limits[name]:
+                return "Burstable"
+    return "Guaranteed"
+
+
+def _namespace(request: AdmissionRequest) -> None:
+    """NamespaceLifecycle. Raises NotAdmittedError."""
+    found = request.namespace_object
+    if found is None:
+        raise NotAdmittedError(NOT_FOUND, f'namespaces "{request.namespace}" not found')
+    if found.status.phase == "Terminating" or found.metadata.deletion_timestamp:
+        said = f"unable to create new content in namespace {request.namespace} because it is being terminated"
+        raise request.forbidden(said)
+
+
+def _always_pull(request: AdmissionRequest) -> None:
+    """AlwaysPullImages."""
+    for container in (*request.containers, *request.init_containers) if request.is_pod else ():
+        container["imagePullPolicy"] = "Always"
+
+
+def _hard_anti_affinity(request: AdmissionRequest) -> None:
+    """LimitPodHardAntiAffinityTopology. Raises NotAdmittedError."""
+    anti = object_at(request.spec, "affinity", "podAntiAffinity") if request.is_pod else {}
+    for term in anti.get("requiredDuringSchedulingIgnoredDuringExecution") or ():  # type: ignore[attr-defined]
+        if term.get("topologyKey") != HOSTNAME:
+            where = "affinity.PodAntiAffinity.RequiredDuringScheduling has TopologyKey"
+            raise request.forbidden(f"{where} {term.get('topologyKey', '')} but only key {HOSTNAME} is allowed")
+
+
+def _nothing(request: AdmissionRequest) -> None:
+    """A step that is made elsewhere."""
+
+
+_MUTATING: Sequence[tuple[str, Plugin]] = (
+    ("NamespaceLifecycle", _namespace),
+    ("LimitRanger", limit_ranger.fill_in),
+    ("ServiceAccount", service_account.fill_in),
+    ("AlwaysPullImages", _always_pull),
+    ("PodNodeSelector", node_selector.fill_in),
+    ("Priority", priority.fill_in),
+    ("DefaultTolerationSeconds", tolerations.for_nodes_that_go),
+    ("PodTolerationRestriction", tolerations.of_namespace),
+    ("ExtendedResourceToleration", tolerations.for_extended_resources),
+    ("DefaultStorageClass", storage_class.fill_in),
+    ("StorageObjectInUseProtection", storage_class.protect),
+    ("RuntimeClass", runtime_class.fill_in),
+)
+_VALIDATING: Sequence[tuple[str, Plugin]] = (
+    ("LimitPodHardAntiAffinityTopology", _hard_anti_affinity),
+    ("LimitRanger", limit_ranger.check),
+    ("PodSecurity", _nothing),
+    ("PodNodeSelector", node_selector.check),
+    ("PodTolerationRestriction", tolerations.check_whitelist),
+    ("RuntimeClass", runtime_class.check),
+    ("ResourceQuota", resource_quota.check),
+)

@@ -1,0 +1,38 @@
+"""The node selector of a namespace's pods. Upstream: plugin/pkg/admission/podnodeselector/admission.go (v1.36)."""
+
+from __future__ import annotations
+
+from kschedctl.admission.request import INTERNAL, AdmissionRequest, NotAdmittedError
+
+SELECTOR = "scheduler.alpha.kubernetes.io/node-selector"
+
+
+def fill_in(request: AdmissionRequest) -> None:
+    """The namespace's selector beside the pod's own. Raises NotAdmittedError."""
+    if not request.is_pod:
+        return
+    check(request)
+    of_namespace = _of_namespace(request)
+    if of_namespace:
+        request.spec["nodeSelector"] = {**of_namespace, **(request.spec.get("nodeSelector") or {})}
+
+
+def check(request: AdmissionRequest) -> None:
+    """Raises NotAdmittedError where the two ask for different values of a label."""
+    if not request.is_pod:
+        return
+    own = request.spec.get("nodeSelector") or {}
+    if any(key in own and own[key] != value for key, value in _of_namespace(request).items()):
+        raise request.forbidden("pod node label selector conflicts with its namespace node label selector")
+
+
+def _of_namespace(request: AdmissionRequest) -> dict[str, str]:
+    """Raises NotAdmittedError."""
+    text = request.namespace_annotations.get(SELECTOR, "")
+    selector: dict[str, str] = {}
+    for part in text.split(",") if text else ():
+        key, equals, value = part.partition("=")
+        if not equals or "=" in value:
+            raise NotAdmittedError(INTERNAL, f"invalid selector: [{part}]")
+        selector[key.strip()] = value.strip()
+    return selector

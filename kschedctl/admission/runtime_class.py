@@ -1,0 +1,63 @@
+"""What a RuntimeClass adds to a pod. Upstream: plugin/pkg/admission/runtimeclass/admission.go (v1.36)."""
+
+from __future__ import annotations
+
+import msgspec
+
+from kschedctl.admission.request import INTERNAL, AdmissionRequest, NotAdmittedError, Writable
+from kschedctl.admission.tolerations import merged
+from kschedctl.api.objects import RuntimeClass
+from kschedctl.api.pod_requests import quantities
+
+REJECTED = "pod rejected: "
+
+
+def fill_in(request: AdmissionRequest) -> None:
+    """Overhead, node selector and tolerations of the class. Raises NotAdmittedError."""
+    found = _class(request)
+    if found is None:
+        return
+    spec = request.spec
+    if found.overhead is not None and found.overhead.pod_fixed:
+        given = spec.get("overhead")
+        if given is not None and quantities(given) != quantities(found.overhead.pod_fixed):
+            raise request.forbidden(f"{REJECTED}Pod's Overhead doesn't match RuntimeClass's defined Overhead")
+        spec["overhead"] = dict(found.overhead.pod_fixed)
+        request.changed.append(f"overhead by RuntimeClass {found.metadata.name}")
+    if found.scheduling is not None:
+        _schedule(request, found)
+
+
+def _schedule(request: AdmissionRequest, found: RuntimeClass) -> None:
+    assert found.scheduling is not None
+    own = request.spec.get("nodeSelector") or {}
+    for key, value in found.scheduling.node_selector.items():
+        if key in own and own[key] != value:
+            said = f"conflict: runtimeClass.scheduling.nodeSelector[{key}] = {value}"
+            raise request.forbidden(f"{said}; pod.spec.nodeSelector[{key}] = {own[key]}")
+    if found.scheduling.node_selector:
+        request.spec["nodeSelector"] = {**own, **found.scheduling.node_selector}
+    if found.scheduling.tolerations:
+        added: list[Writable] = [msgspec.to_builtins(each) for each in found.scheduling.tolerations]
+        request.spec["tolerations"] = merged(request.spec.get("tolerations") or [], added)
+
+
+def check(request: AdmissionRequest) -> None:
+    """Raises NotAdmittedError where the pod brings an overhead that no class of it has."""
+    if not request.is_pod or not request.spec.get("overhead"):
+        return
+    found = _class(request)
+    if found is None or found.overhead is None or not found.overhead.pod_fixed:
+        raise request.forbidden(f"{REJECTED}Pod Overhead set without corresponding RuntimeClass defined Overhead")
+
+
+def _class(request: AdmissionRequest) -> RuntimeClass | None:
+    name = request.spec.get("runtimeClassName") if request.is_pod else None
+    if name is None:
+        return None
+    if not name:
+        raise NotAdmittedError(INTERNAL, "resource name may not be empty")
+    found = next((each for each in request.cluster.runtime_classes if each.metadata.name == name), None)
+    if found is None:
+        raise request.forbidden(f'{REJECTED}RuntimeClass "{name}" not found')
+    return found

@@ -1,0 +1,75 @@
+"""Manifests that a real kube-apiserver was asked about, admitted and refused in its words: see golden/README.md."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from golden_cases import Json, family_lines
+
+import kschedctl
+from kschedctl.admission.admit import OPTIONAL
+
+SHARES = 4
+KINDS = {"pod": ("v1", "Pod"), "pvc": ("v1", "PersistentVolumeClaim"), "object": ("", "")}
+
+
+def admitted(case: Json) -> Json:
+    given = case["input"]
+    key = next(key for key in KINDS if key in given)
+    version, kind = KINDS[key]
+    manifest = {**({"apiVersion": version, "kind": kind} if kind else {}), **given[key]}
+    plugins = OPTIONAL if case["stage"] == "opt" else ()
+    cluster = kschedctl.Cluster.from_objects(given["objects"])
+    return kschedctl.admit(cluster, manifest, namespace=given["namespace"], plugins=plugins).to_dict()
+
+
+@pytest.mark.parametrize("share", range(SHARES))
+def test_as_the_real_server(share: int) -> None:
+    cases = [json.loads(line) for line in family_lines("autoscaling/admission")[share::SHARES]]
+    assert len(cases) >= 48
+    for case in cases:
+        got = admitted(case)
+        answers = [case["answer"], *case.get("variants", ())]
+        said = [(got["code"], got["message"]), *((each["code"], each.get("message")) for each in got["varies"])]
+        assert any(is_same(got, wanted) for wanted in answers), case["id"]
+        for other in case.get("variants", ()) if case["nondeterminism"] in ("message", "code") else ():
+            told = (other["code"], in_any_order(other.get("message")))
+            assert told in [(code, in_any_order(message)) for code, message in said], case["id"]
+
+
+def is_same(got: Json, wanted: Json) -> bool:
+    """The order of several faults is chance."""
+    if (got["code"], got["allowed"], got["reason"]) != (wanted["code"], wanted["allowed"], wanted.get("reason")):
+        return False
+    if in_any_order(got["message"]) != in_any_order(wanted.get("message")):
+        return False
+    stored, real = got["object"] or {}, wanted.get("object") or {}
+    return got["warnings"] == (wanted.get("warnings") or []) and plain(stored) == plain(real)
+
+
+def in_any_order(message: str | None) -> tuple[str, ...]:
+    head, bracket, tail = (message or "").partition(": [")
+    return (head, *sorted(tail.rstrip("]").split(", "))) if bracket else (head,)
+
+
+def plain(value: object) -> object:
+    """Nothing is like empty."""
+    if isinstance(value, dict):
+        found = {name: plain(each) for name, each in value.items() if name != "tokenVolume"}
+        return {name: each for name, each in found.items() if each is not False and each not in (None, [], {}, "")}
+    return [plain(each) for each in value] if isinstance(value, list) else value
+
+
+def test_what_is_admitted_twice_is_the_same() -> None:
+    cases = [json.loads(line) for line in family_lines("autoscaling/admission")]
+    again = 0
+    for case in cases:
+        got = admitted(case)
+        if not got["allowed"] or "pod" not in case["input"] or case["stage"] == "opt" or got["varies"]:
+            continue
+        stored = {"apiVersion": "v1", "kind": "Pod", **{part: got["object"][part] for part in ("metadata", "spec")}}
+        twice = admitted({**case, "input": {**case["input"], "pod": stored}})
+        assert twice["object"]["spec"] == got["object"]["spec"], case["id"]
+        again += 1
+    assert again > 40

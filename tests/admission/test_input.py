@@ -1,0 +1,40 @@
+"""What admission is asked with: plugins that are none, manifests that are none."""
+
+from __future__ import annotations
+
+import pytest
+
+import kschedctl
+
+
+def test_an_unknown_plugin() -> None:
+    with pytest.raises(kschedctl.KschedctlError, match='"Nope" is not one that can be turned on here'):
+        kschedctl.admit(kschedctl.Cluster.from_objects([]), {"kind": "Pod"}, plugins=["Nope"])
+
+
+def test_no_kind() -> None:
+    with pytest.raises(kschedctl.KschedctlError, match="kind: required"):
+        kschedctl.admit(kschedctl.Cluster.from_objects([]), {})
+
+
+def test_a_namespace_that_is_not_there() -> None:
+    found = kschedctl.admit(kschedctl.Cluster.from_objects([]), {"kind": "Pod", "metadata": {"namespace": "shop"}})
+    assert (found.code, found.message) == (404, 'namespaces "shop" not found')
+
+
+def test_a_quota_without_status_does_not_bind() -> None:
+    """The controller has not looked at it yet."""
+    named = {"name": "default", "namespace": "shop"}
+    objects = [
+        {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "shop"}},
+        {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": named},
+        {"apiVersion": "v1", "kind": "ResourceQuota", "metadata": named, "spec": {"hard": {"pods": "0"}}},
+    ]
+    pod = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p", "namespace": "shop"}}
+    spec = {"containers": [{"name": "c", "image": "i"}]}
+    assert kschedctl.admit(kschedctl.Cluster.from_objects(objects), {**pod, "spec": spec}).allowed
+    objects[2]["status"] = {"hard": {"pods": "0"}, "used": {"pods": "0"}}
+    found = kschedctl.admit(kschedctl.Cluster.from_objects(objects), {**pod, "spec": spec})
+    assert found.message == (
+        'pods "p" is forbidden: exceeded quota: default, requested: pods=1, used: pods=0, limited: pods=0'
+    )
