@@ -12,6 +12,8 @@ from textual.widgets import ContentSwitcher, Static
 
 from kschedctl.cli.browse.answers import (
     LEAST_WIDTH,
+    MAP,
+    NODE_ORDERS,
     NODES,
     REMEDIES,
     SCORES,
@@ -25,6 +27,7 @@ from kschedctl.cli.browse.answers import (
     remedy_lines,
 )
 from kschedctl.cli.browse.lines import LineList, ListLine, Openable, wrapped
+from kschedctl.cli.browse.map_lines import map_lines
 from kschedctl.cli.browse.tab_line import TabLine
 from kschedctl.reports.remedies import Remedies, Remedy
 
@@ -39,6 +42,7 @@ class AnswerPane(Vertical):
         self.told: Answered | None = None
         self.found: Remedies | None = None
         self.filtered = ""
+        self.node_order = NODE_ORDERS[0]
         self._room: Room | None = None
 
     def compose(self) -> ComposeResult:
@@ -54,6 +58,8 @@ class AnswerPane(Vertical):
                 yield Static(id="scores-text")
             with Vertical(id=REMEDIES):
                 yield LineList("remedy-list")
+            with Vertical(id=MAP):
+                yield LineList("map-list")
 
     @property
     def tab(self) -> str:
@@ -130,6 +136,12 @@ class AnswerPane(Vertical):
         self.filtered = text
         self._show_nodes()
 
+    def sort_nodes(self) -> str:
+        """Show them in the next order, which is told."""
+        self.node_order = NODE_ORDERS[(NODE_ORDERS.index(self.node_order) + 1) % len(NODE_ORDERS)]
+        self._show_nodes()
+        return self.node_order
+
     def on_resize(self) -> None:
         if self.told is not None and self._room != self.room:
             self._room = self.room
@@ -138,8 +150,10 @@ class AnswerPane(Vertical):
             self._show_fact(self.node_list.chosen)
 
     def _show_nodes(self) -> None:
-        answered, text = self.told, self.filtered
-        self.node_list.show(lambda width: node_lines(answered.report, width, text) if answered else ())
+        answered, text, order = self.told, self.filtered, self.node_order
+        self.node_list.show(lambda width: node_lines(answered.report, width, text, order) if answered else ())
+        map_list = self.query_one("#map-list", LineList)
+        map_list.show(lambda width: map_lines(answered.report, width) if answered else ())
         self._show_fact(self.node_list.chosen)
 
     def _show_remedies(self) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 from rich.text import Text
@@ -17,8 +17,11 @@ from kschedctl.reports.remedies import OWNERS, Remedies, Remedy
 from kschedctl.reports.unknown import VERDICT, reasons, unless
 from kschedctl.studies.browsing.contents import changed_answer
 
-WHY, NODES, SCORES, REMEDIES = "why", "nodes", "scores", "remedies"
-TABS = (WHY, NODES, SCORES, REMEDIES)
+WHY, NODES, SCORES, REMEDIES, MAP = "why", "nodes", "scores", "remedies", "map"
+TABS = (WHY, NODES, SCORES, REMEDIES, MAP)
+BY_ANSWER, BY_NAME, BY_POOL = "answer", "name", "pool"
+NODE_ORDERS = (BY_ANSWER, BY_NAME, BY_POOL)
+"""What nodes are sorted by; by their answer the best or closest come first."""
 SCORED = "Scores of "
 """How the heading of the scores begins."""
 LEAST_WIDTH = 30
@@ -102,9 +105,9 @@ def explained(answered: Answered, style: Style, in_full: bool) -> dict[str, Page
     return {WHY: tuple(why), SCORES: tuple(scores) or (paragraph(none),)}
 
 
-def node_lines(report: Explanation, width: int, text: str = "") -> ListLines | list[ListLine]:
-    """Each node with its answer, the best or nearest first; with a text those that have it in them."""
-    rows = list(_node_rows(report, width >= ROOMY))
+def node_lines(report: Explanation, width: int, text: str = "", order: str = BY_ANSWER) -> ListLines | list[ListLine]:
+    """Each node with its answer, in that order; with a text those that have it in them."""
+    rows = list(_node_rows(_in_order(report.nodes, order), width >= ROOMY))
     if text:
         rows = [row for row in rows if text.lower() in " ".join(row).lower()]
     if not rows:
@@ -116,9 +119,15 @@ def node_lines(report: Explanation, width: int, text: str = "") -> ListLines | l
     return TableLines([("node", "answer"), *((name, answer) for name, _, answer in rows)], subjects, width)
 
 
-def _node_rows(report: Explanation, plugins: bool) -> Iterator[tuple[str, str, str]]:
+def _in_order(nodes: Sequence[NodeReport], order: str) -> Sequence[NodeReport]:
+    if order == BY_NAME:
+        return sorted(nodes, key=lambda node: node.name)
+    return sorted(nodes, key=lambda node: (node.pool, node.zone)) if order == BY_POOL else nodes
+
+
+def _node_rows(nodes: Iterable[NodeReport], plugins: bool) -> Iterator[tuple[str, str, str]]:
     """Name, total and answer, that with ``plugins`` or without."""
-    for node in report.nodes:
+    for node in nodes:
         if node.feasible or node.refusals:
             first = [] if node.feasible else [node.refusals[0].plugin if plugins else "", node.refusals[0].reason]
             yield node.name, "" if node.total is None else f"{node.total:,}", ": ".join(filter(None, first)) or "fits"

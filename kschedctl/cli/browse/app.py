@@ -2,32 +2,33 @@
 
 from __future__ import annotations
 
-import gc
 from collections.abc import Callable, Iterator
 from datetime import datetime
 from functools import partial
-from time import monotonic
 from typing import ClassVar
 
 from textual import on
-from textual.app import App, ComposeResult
-from textual.binding import Binding, BindingType
+from textual.app import ComposeResult
+from textual.binding import BindingType
 from textual.containers import Container
-from textual.events import Event, Key, Resize
+from textual.events import Resize
 from textual.widgets import Footer, Input
 
 from kschedctl.api.ownership import Owner
 from kschedctl.cli.browse.answer_pane import AnswerPane
-from kschedctl.cli.browse.answers import NODES, REMEDIES, TABS, Answered, LaidOut, laid_out, remedy_page
+from kschedctl.cli.browse.answers import NODES, REMEDIES, Answered, LaidOut, laid_out, remedy_page
 from kschedctl.cli.browse.ask_line import AS_IF, SEARCH, SEARCH_NODES, AskLine
+from kschedctl.cli.browse.copying import NO_COMMAND, NO_POD, asking, commands_of
 from kschedctl.cli.browse.desk import Desk, Urgency
 from kschedctl.cli.browse.drill import drilled
 from kschedctl.cli.browse.following import LiveSessions, SessionFollower
-from kschedctl.cli.browse.lines import POD, Layout, LineList, ListLine, Openable, cut
-from kschedctl.cli.browse.listing import headline, listing, of_workload
+from kschedctl.cli.browse.keys import KEYS
+from kschedctl.cli.browse.lines import NAMESPACE, POD, REASON, Layout, LineList, ListLine, Openable, cut
+from kschedctl.cli.browse.listing import PodListing, headline, listing, namespaces, of_workload
 from kschedctl.cli.browse.screens import DrillScreen, HelpScreen, LinesScreen, TextScreen
 from kschedctl.cli.browse.session import BrowseSession
 from kschedctl.cli.browse.status_lines import HeadLine, NoteLine
+from kschedctl.cli.browse.tidying import PAUSE, TidyApp
 from kschedctl.errors import KschedctlError
 from kschedctl.reports.explanation import Explanation
 from kschedctl.reports.remedies import Remedies
@@ -36,13 +37,11 @@ PATIENCE = 0.2
 """Seconds after which it is said that an answer is being computed."""
 BUG = 4
 """The exit code."""
-PAUSE = 3.0
-"""Seconds without a key after which garbage is collected."""
 NARROW = 64
 """With fewer columns the sides stand one above the other."""
 
 
-class Browser(App[None]):
+class Browser(TidyApp):
     """``live``: of a live cluster what comes of it. ``copied``: the commands that were copied.
 
     ``failure``: what ended it that nobody expected.
@@ -50,30 +49,19 @@ class Browser(App[None]):
 
     ENABLE_COMMAND_PALETTE = False
     CSS_PATH = "browse.tcss"
-    BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("question_mark", "help", "Help"),
-        Binding("slash", "ask('search')", "Search"),
-        Binding("a", "ask('as if')", "As if"),
-        Binding("w", "workload", "Workload"),
-        Binding("c", "copy", "Copy"),
-        Binding("q", "quit", "Quit"),
-        Binding("ctrl+c", "quit", show=False, priority=True),
-        Binding("r", "again", show=False),
-        *(Binding(str(i + 1), f"tab('{tab}')", show=False) for i, tab in enumerate(TABS)),
-        Binding("escape", "leave", "Back"),
-    ]
+    BINDINGS: ClassVar[list[BindingType]] = KEYS
 
     def __init__(self, session: BrowseSession, live: LiveSessions | None = None) -> None:
-        super().__init__(ansi_color=True)
+        super().__init__()
         self.session, self.live = session, live
         self.desk = Desk(self._failed)
-        self.key = self.words = self.filter = ""
+        self.key = self.words = ""
+        self.shown = PodListing()
         self.before: tuple[BrowseSession, Explanation] | None = None
         self.state = ""
         self.copied: list[str] = []
         self.failure: Exception | None = None
-        self.listed = self.untidy = False
-        self.typed_at = monotonic()
+        self.listed = False
 
     def compose(self) -> ComposeResult:
         yield HeadLine(id="head")
@@ -94,16 +82,9 @@ class Browser(App[None]):
         if self.live is not None:
             self._follow(lambda: self.live.sessions if self.live else iter(()))
 
-    async def on_event(self, event: Event) -> None:
-        if isinstance(event, Key):
-            self.typed_at = monotonic()
-        await super().on_event(event)
-
     def _tidy(self) -> None:
-        """Look for garbage while nobody types, since that stops everything: 0.2 s with 5,000 nodes."""
-        if self.untidy and not self.desk.busy and monotonic() - self.typed_at > PAUSE:
-            self.untidy = False
-            gc.collect()
+        if not self.desk.busy:
+            self.tidy()
 
     def on_resize(self, event: Resize) -> None:
         self.screen_stack[0].set_class(event.size.width < NARROW, "narrow")
@@ -128,16 +109,15 @@ class Browser(App[None]):
 
     def read(self) -> None:
         """List what there is, or what is searched for."""
-        session, text = self.session, self.filter
+        session, shown = self.session, self.shown
 
         def question() -> None:
-            layout = listing(session, text)
-            self.later(self._show_list, session, text, layout)
+            self.later(self._show_list, session, shown, listing(session, shown))
 
         self.desk.ask(Urgency.LIST, question)
 
-    def _show_list(self, session: BrowseSession, text: str, layout: Layout) -> None:
-        if (session, text) == (self.session, self.filter):
+    def _show_list(self, session: BrowseSession, shown: PodListing, layout: Layout) -> None:
+        if (session, shown) == (self.session, self.shown):
             self.listed = True
             self._head()
             self.pods.show(layout, Openable(POD, self.key))
@@ -155,7 +135,17 @@ class Browser(App[None]):
     def _head(self) -> None:
         searched = f'search "{self.filter}", Esc ends it' if self.filter else ""
         heading = headline(self.session) if self.listed else "replaying …"
-        self.screen_stack[0].query_one(HeadLine).tell(searched, self.state, heading)
+        self.screen_stack[0].query_one(HeadLine).tell(searched, self.shown.told, self.state, heading)
+
+    @property
+    def filter(self) -> str:
+        """What is searched for."""
+        return self.shown.text
+
+    def show_only(self, **shown: str) -> None:
+        """List the pods otherwise: fields of PodListing."""
+        self.shown = self.shown._replace(**shown)
+        self.read()
 
     def note(self, text: str) -> None:
         """A line above the keys, until the next one."""
@@ -183,6 +173,12 @@ class Browser(App[None]):
             self.pane.enter()
         elif subject.kind == POD:
             self._go_to(subject.name)
+        elif subject.kind == NAMESPACE:
+            self.pop_screen()
+            self.show_only(namespace=subject.name)
+        elif subject.kind == REASON:
+            self.pane.open_tab(NODES)
+            self.pane.filter_nodes(subject.name)
         elif self.pane.remedy is not None and event.lines.id == "remedy-list":
             self.push_screen(TextScreen(remedy_page(self.pane.remedy)))
         else:
@@ -193,8 +189,7 @@ class Browser(App[None]):
         while len(self.screen_stack) > 1:
             self.pop_screen()
         if self.filter:
-            self.filter = ""
-            self.read()
+            self.show_only(text="")
         places = {subject: at for at, subject in enumerate(self.pods.subjects)}
         at = places.get(Openable(POD, key))
         if at is None:
@@ -281,8 +276,7 @@ class Browser(App[None]):
     @on(Input.Changed, "#ask")
     def typed(self, event: Input.Changed) -> None:
         if self.line.asking == SEARCH and event.value != self.filter:
-            self.filter = event.value
-            self.read()
+            self.show_only(text=event.value)
         elif self.line.asking == SEARCH_NODES:
             self.pane.filter_nodes(event.value)
 
@@ -310,16 +304,27 @@ class Browser(App[None]):
         elif self.words:
             self.ask_about("")
         elif self.filter:
-            self.filter = ""
-            self.read()
+            self.show_only(text="")
+        else:
+            self.show_only(namespace="")
 
     def _leave_line(self) -> None:
         if self.line.asking == SEARCH:
-            self.filter = ""
-            self.read()
+            self.show_only(text="")
         elif self.line.asking == SEARCH_NODES:
             self.pane.filter_nodes("")
         self.close_line()
+
+    def action_sort(self) -> None:
+        """Pods, or nodes where the keys go to these, in the next order."""
+        if self.pane.tab == NODES and self.pane.node_list.has_focus:
+            self.note(f"nodes by {self.pane.sort_nodes()}")
+        else:
+            self.show_only(order=self.shown.next_order)
+
+    def action_namespace(self) -> None:
+        layout = namespaces(self.session)
+        self.push_screen(LinesScreen(lambda screen: screen.show(layout)))
 
     def action_workload(self) -> None:
         owner: Owner | None = self.session.owner(self.key) if self.key else None
@@ -328,17 +333,14 @@ class Browser(App[None]):
 
     def action_copy(self) -> None:
         """What the terminal does with it nobody tells: it is shown, and printed in the end."""
-        remedy = self.pane.remedy
-        command = "explain" if self.pane.tab != REMEDIES or self.words else "remedies"
-        text = (
-            "\n".join(remedy.commands) if remedy else self.key and self.session.command(command, self.key, self.words)
-        )
+        remedy, tab = self.pane.remedy, self.pane.tab
+        text = commands_of(remedy) if remedy else asking(self.session, self.key, self.words, tab == REMEDIES)
         if text:
             self.copied.append(text)
             self.copy_to_clipboard(text)
             self.note(f"copied: {text}")
         else:
-            self.note("nothing to copy: no pod is chosen, or the cluster came from standard input")
+            self.note(NO_COMMAND if remedy else NO_POD)
 
     def action_help(self) -> None:
         if not isinstance(self.screen, HelpScreen):
@@ -373,9 +375,8 @@ class Browser(App[None]):
         self.read()
         if self.key and not session.fate(self.key):
             self.ask_about(self.words)
-        for screen in self.screen_stack:
-            if isinstance(screen, DrillScreen):
-                screen.refreshed(screen)
+        for screen in (each for each in self.screen_stack if isinstance(each, DrillScreen)):
+            screen.refreshed(screen)
 
     def lost(self, why: str) -> None:
         self.state = f"not live since {datetime.now():%H:%M:%S}"

@@ -21,6 +21,7 @@ from kschedctl.api.ownership import Owner
 from kschedctl.text.printable import printable
 
 POD, NODE, WORKLOAD, REMEDY = "pod", "node", "workload", "remedy"
+REASON, NAMESPACE = "reason", "namespace"
 WARNING = "magenta"
 """Yellow cannot be read on a light terminal, magenta on any."""
 MOST = 2000

@@ -10,28 +10,8 @@ from textual.binding import Binding, BindingType
 from textual.screen import ModalScreen
 from textual.widgets import Footer
 
+from kschedctl.cli.browse.keys import HELP, KEY_WIDTH
 from kschedctl.cli.browse.lines import Layout, LineList, ListLine, Openable, wrapped
-from kschedctl.studies.browsing.supposing import SUPPOSABLE
-
-HELP = f"""\
-Tab      to the other side and back (list of pods; what is said of the chosen)
-Up Down  choose a pod, a node, a remedy, or scroll; j k PgUp PgDn Home End
-Enter    open a node (room, pods, what would fit), a workload, a remedy
-Esc      back; takes back what was supposed or searched for
-1 2 3 4  why, nodes, scores, remedies
-/        search pods by name and cause, nodes, workloads; or in the list of nodes
-a        as if: ask again with another priority, request or toleration, or with one more node
-w        the workload of the pod
-c        copy the command that asks the same, or that of the chosen remedy
-r        read the live cluster again when it is lost
-q        quit
-
-As if: {SUPPOSABLE}
-e.g.   cpu=500m tolerate=nvidia.com/gpu
-
-Copying goes by the terminal (OSC 52), also over ssh; what was copied is printed at the end, too, for terminals that \
-do not take it."""
-KEY_WIDTH = 9
 
 
 class LinesScreen(ModalScreen[None]):

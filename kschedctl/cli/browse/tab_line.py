@@ -12,7 +12,7 @@ from kschedctl.cli.browse.answers import TABS, WHY
 
 
 class TabLine(Widget):
-    """The tabs by their keys; the shown one stands out, all the more while keys go there."""
+    """The tabs by their keys; the shown one stands in brackets, and all the more stands out while keys go there."""
 
     shown = reactive(WHY)
     entered = reactive(False)
@@ -28,7 +28,8 @@ class TabLine(Widget):
         line = Text(no_wrap=True)
         for number, tab in enumerate(TABS, 1):
             look = "" if tab != self.shown else "reverse bold" if self.entered else "underline bold"
-            line.append(f" {number} {tab.capitalize()} ", look)
+            left, right = "[]" if tab == self.shown else "  "
+            line.append(f"{left}{number} {tab.capitalize()}{right}", look)
         return line
 
     def on_click(self, event: Click) -> None:

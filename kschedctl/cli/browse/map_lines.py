@@ -1,0 +1,48 @@
+"""The map of the nodes in characters: the legend, whose entries open their nodes, then pools and zones."""
+
+from __future__ import annotations
+
+from kschedctl.cli.browse.lines import REASON, ListLine, Openable, cut, wrapped
+from kschedctl.render.html.node_map import FITS, OTHERS, LegendEntry, NodeMap, node_map
+from kschedctl.reports.explanation import Explanation
+
+FIT, BEST, REASONS = "+", "*", "abcdefg"
+"""A node that fits, one of the best of them, and those that are refused, by reason: told apart without colours."""
+
+
+def map_lines(report: Explanation, width: int) -> list[ListLine]:
+    """As the map of an HTML report has it."""
+    found = node_map(report)
+    if not found.places:
+        return [ListLine("no node was looked at: see 1 Why", "dim")]
+    marks = _marks(found)
+    lines = [line for entry, mark in zip(found.legend, marks, strict=True) for line in _entry(entry, mark, width)]
+    best = [ListLine(f"{BEST} kube-scheduler would choose", "dim")] if found.best else []
+    return [*lines, *best, ListLine(""), *_places(found, marks, width)]
+
+
+def _marks(found: NodeMap) -> list[str]:
+    reasons = iter(REASONS)
+    return [FIT if entry.text == FITS else next(reasons) for entry in found.legend]
+
+
+def _entry(entry: LegendEntry, mark: str, width: int) -> list[ListLine]:
+    """An entry lists its nodes when it is opened; several reasons together do not."""
+    subject = None if entry.text == OTHERS else Openable(REASON, entry.text)
+    return [ListLine(line, "", subject) for line in wrapped(f"{mark} {entry.nodes:,} {entry.text}", width, "  ", 2)]
+
+
+def _places(found: NodeMap, marks: list[str], width: int) -> list[ListLine]:
+    """The nodes of a place beside its name, or beneath it where they need more room."""
+    best, lines = set(found.best), list[ListLine]()
+    rows = [
+        (f"{title} {len(nodes):,}", "".join(BEST if name in best else marks[entry] for name, entry in nodes))
+        for title, nodes in found.places
+    ]
+    side = max(len(title) for title, _ in rows)
+    if all(side + 1 + len(cells) <= width for _, cells in rows):
+        return [ListLine(f"{title:<{side}} {cells}") for title, cells in rows]
+    for title, cells in rows:
+        lines.append(ListLine(cut(title, width), "bold"))
+        lines += [ListLine(cells[start : start + width]) for start in range(0, len(cells), width)]
+    return lines
