@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from kschedctl.api.json_values import JsonObject
 from kschedctl.reports.document import Document
+from kschedctl.reports.summary import Report
 
 
 class OtherOutcome(Document, frozen=True):
@@ -13,7 +14,7 @@ class OtherOutcome(Document, frozen=True):
     message: str | None = None
 
 
-class Admission(Document, frozen=True):
+class Admission(Report, frozen=True):
     """``code``: of HTTP; ``message``: to the letter, a generated suffix of a name as ``*``.
 
     ``object``: the metadata and spec that are stored, and what follows from them; None where nothing is.
@@ -28,3 +29,7 @@ class Admission(Document, frozen=True):
     object: JsonObject | None = None
     changed: tuple[str, ...] = ()
     varies: tuple[OtherOutcome, ...] = ()
+
+    def first_line(self) -> tuple[str, ...]:
+        """Whether it is let in, and what the server says."""
+        return ("Admitted" if self.allowed else f"Refused ({self.code}):", self.message or "")

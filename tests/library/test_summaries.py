@@ -5,14 +5,15 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-from typing import Any
+from inspect import isfunction
+from typing import Any, get_type_hints
 
 import jsonschema
 import pytest
 
 import kschedctl
 from kschedctl.render.schema import schema_of
-from kschedctl.reports.summary import MOST_BYTES, Summary
+from kschedctl.reports.summary import MOST_BYTES, Report, Summary
 
 MANY = 5_000
 EVENT = {
@@ -84,3 +85,10 @@ def test_nothing_that_renders_is_loaded() -> None:
         "kschedctl.explain(c, p).summary(); sys.exit(any(m.startswith('kschedctl.render') for m in sys.modules))"
     )
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+def test_what_every_function_of_the_library_returns_has_one() -> None:
+    functions = [thing for name in kschedctl.__all__ if isfunction(thing := getattr(kschedctl, name))]
+    returned = {function.__name__: get_type_hints(function)["return"] for function in functions}
+    assert {"explain", "admit", "scale_up"} <= returned.keys()
+    assert [name for name, kind in returned.items() if not issubclass(kind, Report)] == []

@@ -14,7 +14,10 @@ from reports import HOSTILE, HOSTILE_PENDING, HOSTILE_REPORT, HOSTILE_ROOM, PEND
 
 from kschedctl.render.page import Style
 from kschedctl.render.renderers import RENDERERS
+from kschedctl.reports.audit.audit import Audit
+from kschedctl.reports.audit.creation import CreationSection
 from kschedctl.reports.explanation import Explanation, NodeReport, Refusal
+from kschedctl.reports.findings import Finding
 from kschedctl.reports.remedies import Remedies, Remedy
 from kschedctl.reports.simulation import PodCount, SimulationReport
 
@@ -270,3 +273,18 @@ def test_room_runs_out_in_steps(opened: Opens) -> None:
     assert all(x == a or y == b for (x, y), (a, b) in pairwise(points))
     assert len(points) == 5
     assert "nodes over new pods: nodes from 2 at 0 to 0 at 3" in drawing.locator("desc").text_content()
+
+
+def test_sections_of_an_audit_are_folded_under_their_answers_and_a_link_unfolds_one(opened: Opens) -> None:
+    def section(name: str) -> CreationSection:
+        finding = Finding(name, "warning", f"Pod d/{name}", "", f"{name} is wrong", "", name)
+        return CreationSection(title=name, headline=f"{name}: 1 found", state="findings", findings=(finding,))
+
+    names = ("one", "two", "three")
+    page = opened(Audit(headline="Unsound", state="findings", sections=tuple(map(section, names))))
+    for name in names:
+        expect(page.get_by_text(f"{name} is wrong")).not_to_be_visible()
+        expect(page.locator("summary", has_text=f"{name}: 1 found")).to_be_visible()
+    page.get_by_role("link", name="two").click()
+    expect(page.get_by_text("two is wrong")).to_be_visible()
+    expect(page.get_by_text("one is wrong")).not_to_be_visible()

@@ -84,7 +84,8 @@ def _arranged(document: Document, found: list[HtmlSection]) -> list[HtmlSection]
     What there is for each of many pods comes last.
     """
     if isinstance(document, Audit):
-        found[1:] = [replace(section, folded=True) for section in found[1:]]
+        answers = {section.title: cut(printable(section.headline)) for section in document.sections}
+        found[1:] = [replace(each, folded=True, answer=answers.get(each.title, "")) for each in found[1:]]
     if found and not found[0].title:
         words = list(takewhile(lambda block: block[0] in IN_WORDS, found[0].blocks))
         answer = HtmlSection("", [_folded_words(*block) for block in words], tone=_tone(words))

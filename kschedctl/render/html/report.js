@@ -303,6 +303,11 @@
     tell();
   };
 
+  // Who goes to a part that is folded wants to see it.
+  const unfold = () => document.getElementById(location.hash.slice(1))?.closest("details.part")?.setAttribute("open", "");
+  addEventListener("hashchange", unfold);
+  unfold();
+
   addEventListener("beforeprint", () => document.querySelectorAll("details.part, details.said").forEach((part) => { part.open = true; }));
 
   const copied = async (text, from) => {

@@ -81,7 +81,7 @@ def _short(cell: tuple[Words, ...]) -> str | list[list[str]]:
 class HtmlSection:
     """``blocks``: (kind, content) as the template knows them; then ``parts`` with headings of a lower ``level``.
 
-    ``folded``: its heading opens it. ``tone``: of the answer, the class of its colour.
+    ``folded``: its heading, and the ``answer`` in a line, open it. ``tone``: of the answer, the class of its colour.
     """
 
     title: str
@@ -90,6 +90,7 @@ class HtmlSection:
     parts: list[HtmlSection] = field(default_factory=list)
     folded: bool = False
     tone: str = ""
+    answer: str = ""
 
 
 def sections(page: Page) -> list[HtmlSection]:
