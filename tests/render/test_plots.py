@@ -11,11 +11,13 @@ import pytest
 from kschedctl.cli.option_groups.drawn import Drawn
 from kschedctl.errors import UsageError
 from kschedctl.render import markdown
-from kschedctl.render.page import UNFOLDED, Heading, Page, Style, Table
+from kschedctl.render.page import UNFOLDED, Heading, Page, Style, Table, plots_of
+from kschedctl.render.pages.node_losses import failures_page
 from kschedctl.render.plots.axes import scale, ticks
 from kschedctl.render.plots.plot import Axis, Plot, PlotKind, Point, Series, bars, described, joined, shortened
 from kschedctl.render.terminal import show
 from kschedctl.reports.columns import Column
+from kschedctl.reports.failures import Failure, Failures
 
 TWO = (Series("mean", ((0, 0), (100, 10))), Series("max", ((0, 10), (100, 10))))
 PLOT = Plot("Losses", Axis("nodes"), Axis("lost"), TWO)
@@ -210,3 +212,11 @@ def test_long_names_lose_their_middle(name: str, expected: str) -> None:
 )
 def test_ticks_are_round_numbers_around_the_values(values: list[float], expected: list[float]) -> None:
     assert ticks(values) == expected
+
+
+@pytest.mark.parametrize(("unplaced", "drawn_unasked"), [((3, 3), False), ((3, 1), True)])
+def test_losses_that_cost_the_same_are_drawn_only_when_asked_for(unplaced: Sequence[int], drawn_unasked: bool) -> None:
+    losses = tuple(Failure(f"zone-{i}", (f"n{i}",), 4, number, 0, 0) for i, number in enumerate(unplaced))
+    report = Failures("zone", 2, False, 0, losses)
+    assert bool(plots_of(failures_page(report, Style()))) is drawn_unasked
+    assert plots_of(failures_page(report, Style(plots=True)))

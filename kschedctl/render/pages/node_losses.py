@@ -121,7 +121,7 @@ def _ranking(report: Failures, style: Style) -> Page:
     columns += numbers("nodes", "displaced", "not scheduled", "evicted", "lost")
     title, row = "The worst losses first", partial(_failure, alike=alike)
     table = table_of(report.failures, columns, row, style, title=title, limit=FAILURES_SHOWN, full=False)
-    return (*table, *losses_plot(report)) if table else ()
+    return (*table, *losses_plot(report, style)) if table else ()
 
 
 def _failure(failure: Failure, alike: bool) -> Row:

@@ -18,7 +18,7 @@ from kschedctl.render.page import (
     paragraph,
     section,
 )
-from kschedctl.render.plots.plot import MOST_PLACES, Axis, Plot, PlotKind, Series, bars
+from kschedctl.render.plots.plot import MOST_PLACES, Axis, Plot, PlotKind, Series, bars, uneven
 from kschedctl.render.tables import Row, as_is, listed, numbers, rounded, table_of
 from kschedctl.reports.capacity import ShapeCapacity
 from kschedctl.reports.columns import Column, Tone
@@ -288,12 +288,14 @@ def room_plots(shape: ShapeCapacity) -> Iterator[Plot]:
         yield from bars(f"Room for {shape.shape} by {key}", (key, "new pods"), amounts, len(ranked))
 
 
-def losses_plot(report: Failures) -> tuple[Plot, ...]:
-    """The worst losses; those that nothing comes of are not drawn."""
+def losses_plot(report: Failures, style: Style) -> tuple[Plot, ...]:
+    """The worst losses; those that nothing comes of are not drawn, nor bars that are all alike unless asked for."""
     amounts = {
         failure.name: {"without a node": failure.unplaced, "evicted": failure.evicted, "lost for good": failure.lost}
         for failure in report.failures
         if failure.unplaced or failure.evicted or failure.lost
     }
+    if not (style.plots or uneven(amounts)):
+        return ()
     title = f"Pods that the loss of a {report.unit} costs"
     return bars(title, (report.unit, PODS), amounts, len(amounts), stacked=True)
