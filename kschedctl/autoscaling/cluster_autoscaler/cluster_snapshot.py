@@ -21,6 +21,7 @@ from kschedctl.scheduler.engine.cycle import Filtering, FilterOutcome
 from kschedctl.scheduler.engine.pre_filter import PreFilterOutcome, run_pre_filter, selected_by_name
 from kschedctl.scheduler.framework import PluginError
 from kschedctl.scheduler.scheduler import Framework, Scheduler
+from kschedctl.scheduler.simulation.placement import Placements
 from kschedctl.snapshot.fork import Fork
 from kschedctl.snapshot.pod_info import PodInfo
 
@@ -180,6 +181,17 @@ class ClusterSnapshot:
         row = Row(int(order[self.searches.last]))
         self.put(position, row)
         return row
+
+    def takers(self, position: Position) -> Bools | None:
+        """(M,): which nodes take a pod as things are, if only what is on a node decides of it; else None."""
+        view, rows = self._now()
+        fitting = Placements(view).fitting(self.framework, position)
+        if fitting is None:
+            return None
+        there = np.flatnonzero(rows >= 0)
+        taking = np.zeros(len(rows), np.bool_)
+        taking[there] = (fitting & ~view.nodes.unschedulable)[rows[there]]
+        return taking
 
     @property
     def _rows(self) -> np.ndarray:

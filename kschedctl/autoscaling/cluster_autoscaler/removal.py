@@ -6,16 +6,20 @@ topologies; once they have it the node is gone.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
+
+import numpy as np
 
 from kschedctl.api.arrays import Bools, Position, Row
 from kschedctl.api.copying import replace
-from kschedctl.api.objects import Pod, Taint
+from kschedctl.api.objects import Node, Pod, Taint
 from kschedctl.autoscaling.cluster_autoscaler.cluster_snapshot import ClusterSnapshot
 from kschedctl.autoscaling.cluster_autoscaler.drainability import Drainability, Moves, moves
+from kschedctl.autoscaling.cluster_autoscaler.loop import AutoscalerLoop
 from kschedctl.autoscaling.cluster_autoscaler.nodes import TO_BE_DELETED
 from kschedctl.autoscaling.cluster_autoscaler.placing import Hints, place_pods
+from kschedctl.reports.scale_down import BlockingPod
 
 NO_PLACE, BLOCKED = "NoPlaceToMovePods", "BlockedByPod"
 
@@ -37,6 +41,10 @@ class Removals:
     rules: Drainability
     pod: Callable[[Position], Pod]
     hints: Hints = field(default_factory=dict)
+
+    def moves(self, row: Row) -> Moves:
+        """What becomes of the pods of a node when it goes."""
+        return moves(map(self.pod, self.snapshot.on(row)), self.rules)
 
     def try_node(self, row: Row, acceptable: Bools, *, keep: bool) -> Removal:
         """Take a node away if its pods find room on the acceptable ones; ``keep``: it stays away then."""
@@ -88,3 +96,18 @@ class Removals:
         node = self.snapshot.universe.nodes.objects[row]
         taint = Taint(TO_BE_DELETED, str(self.rules.now // 10**6), "NoSchedule")
         return self.snapshot.with_node(row, replace(node, spec=replace(node.spec, taints=(*node.spec.taints, taint))))
+
+
+def rows_of(loop: AutoscalerLoop, nodes: Iterable[Node]) -> Bools:
+    """(M,) by row of the universe: these nodes."""
+    chosen = np.zeros(len(loop.snapshot.universe.nodes), np.bool_)
+    chosen[[loop.row(node.metadata.name) for node in nodes]] = True
+    return chosen
+
+
+def blocking_pod(removal: Removal) -> BlockingPod | None:
+    """The pod that keeps the node, as it is reported."""
+    if removal.moves.blocking is None:
+        return None
+    pod, reason = removal.moves.blocking
+    return BlockingPod(pod.key, reason)

@@ -10,27 +10,24 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
-import numpy as np
-
-from kschedctl.api.arrays import Bools
 from kschedctl.api.copying import replace
 from kschedctl.api.json_values import JsonObject
 from kschedctl.api.objects import Node, Pod
 from kschedctl.autoscaling.cluster_autoscaler import nodes as node_facts
-from kschedctl.autoscaling.cluster_autoscaler.cluster_snapshot import ClusterSnapshot, SearchOrder
+from kschedctl.autoscaling.cluster_autoscaler.alone import Alone
+from kschedctl.autoscaling.cluster_autoscaler.cluster_snapshot import ClusterSnapshot
 from kschedctl.autoscaling.cluster_autoscaler.disruption_budgets import RemainingBudgets
 from kschedctl.autoscaling.cluster_autoscaler.drainability import Drainability, moves
 from kschedctl.autoscaling.cluster_autoscaler.durations import nanoseconds
 from kschedctl.autoscaling.cluster_autoscaler.limits import ResourceTracker
 from kschedctl.autoscaling.cluster_autoscaler.loop import AutoscalerLoop
 from kschedctl.autoscaling.cluster_autoscaler.options import AutoscaledGroup, read_groups, read_options
-from kschedctl.autoscaling.cluster_autoscaler.removal import Removal, Removals
+from kschedctl.autoscaling.cluster_autoscaler.removal import Removal, Removals, blocking_pod, rows_of
 from kschedctl.autoscaling.cluster_autoscaler.scale_up import ScaleUpRun, run
 from kschedctl.autoscaling.cluster_autoscaler.utilization import Counted, has_gpu_label, utilization
 from kschedctl.cluster import Cluster
 from kschedctl.reports.scale_down import (
     AloneRemoval,
-    BlockingPod,
     NodeRemoval,
     NodesToGo,
     ScaleDown,
@@ -291,41 +288,12 @@ class Plan:
         return next(g for g in self.loop.groups.all if g.id == group).options.zero_or_max_node_scaling
 
 
-@dataclass(eq=False)
-class Alone:
-    """Whether each node could go if it were the only one, as things are before anything else is done."""
-
-    loop: AutoscalerLoop
-
-    def all(self) -> dict[str, AloneRemoval]:
-        loop = self.loop
-        budgets = RemainingBudgets(loop.cluster.pod_disruption_budgets)
-        rules = Drainability(loop.cluster, loop.options, budgets, loop.now)
-        acceptable = rows_of(loop, loop.nodes)
-        snapshot = loop.snapshot.fork()
-        return {node.metadata.name: self._one(node, snapshot, rules, acceptable) for node in loop.nodes}
-
-    def _one(self, node: Node, snapshot: ClusterSnapshot, rules: Drainability, acceptable: Bools) -> AloneRemoval:
-        snapshot.searches = SearchOrder()
-        removals = Removals(snapshot, rules, self.loop.pod)
-        removal = removals.try_node(self.loop.row(node.metadata.name), acceptable, keep=False)
-        if removal.reason:
-            return AloneRemoval(reason=removal.reason, blocking_pod=_blocking(removal))
-        return AloneRemoval(True, _keys(removal.moves.pods), _keys(removal.moves.awaited))
-
-
 def is_being_deleted(node: Node, now: int) -> bool:
     """Whether the autoscaler marked the node a short time ago."""
     for taint in node.spec.taints:
         if taint.key == node_facts.TO_BE_DELETED and taint.value.isdigit():
             return now - int(taint.value) * 10**6 < DELETION_TIME
     return False
-
-
-def rows_of(loop: AutoscalerLoop, nodes: Iterable[Node]) -> Bools:
-    chosen = np.zeros(len(loop.snapshot.universe.nodes), np.bool_)
-    chosen[[loop.row(node.metadata.name) for node in nodes]] = True
-    return chosen
 
 
 def _report(up: ScaleUpRun, plan: Plan | None, alone: Mapping[str, AloneRemoval]) -> ScaleDown:
@@ -358,18 +326,11 @@ def _node(plan: Plan, node: Node, alone: Mapping[str, AloneRemoval]) -> NodeRemo
         candidate,
         state if candidate else NOT_CANDIDATE,
         plan.reasons.get(name),
-        _blocking(removal) if removal else None,
+        blocking_pod(removal) if removal else None,
         plan.utilization.get(name),
         {pod: names[row] for pod, row in removal.placed.items()} if removal and unneeded else {},
         alone.get(name),
     )
-
-
-def _blocking(removal: Removal) -> BlockingPod | None:
-    if removal.moves.blocking is None:
-        return None
-    pod, reason = removal.moves.blocking
-    return BlockingPod(pod.key, reason)
 
 
 def _keys(pods: Iterable[Pod]) -> tuple[str, ...]:

@@ -97,6 +97,16 @@ class AlikePods:
         self.tied = rows[(total == total.max()).nonzero()[0]]
         return self.tied, len(rows)
 
+    def fitting(self) -> Bools | None:
+        """(N,): where such pods fit now, if what is on a node decides of that node alone; else None."""
+        if self.moving or self.claims:
+            return None
+        if self.hopeless:
+            return np.zeros(len(self.view.nodes), np.bool_)
+        self.local.bring_up(NOWHERE)
+        scores = self.local.scores if self.always is None else self.local.scores + self.always
+        return np.asarray(scores >= 0)
+
     def _yielding(self, local: Scores, nominated: Delta) -> Scores:
         """The scores, without the rows on which there is no room beside the pods nominated ahead."""
         crowded = self.local.crowded(nominated, self.info.priority)

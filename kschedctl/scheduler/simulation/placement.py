@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from kschedctl.api.arrays import NO_ROW, Position, Row, Rows
+from kschedctl.api.arrays import NO_ROW, Bools, Position, Row, Rows
 from kschedctl.api.copying import replace
 from kschedctl.api.workloads import made_again
 from kschedctl.scheduler.engine import unsure_nominations
@@ -90,6 +90,13 @@ class Placements:
             return self._pick(info, tied, feasible, alike.before)
         except PluginError:  # on a node that another plugin refuses it would not count
             return self._full_cycle(framework, position)
+
+    def fitting(self, framework: FrameworkLike, position: Position) -> Bools | None:
+        """(N,): where a pod fits now, if what is on a node decides of that node alone; else None."""
+        try:
+            return self._alike_pods(framework, self.arriving(position), int(self.view.pods.info[position])).fitting()
+        except PluginError:
+            return None
 
     def likeness(self, framework: FrameworkLike, position: Position) -> Hashable:
         """Equal for pods of which the same is said as things are, the names of pods and claims aside."""

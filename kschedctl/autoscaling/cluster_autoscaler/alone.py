@@ -1,0 +1,78 @@
+"""Whether each node could go by itself: what keeps it, whatever happens to others.
+
+Upstream: simulator/cluster.go (1.36), asked for one node at a time on the cluster as it is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+from kschedctl.api.arrays import Bools, Row
+from kschedctl.api.objects import Node, Pod
+from kschedctl.autoscaling.cluster_autoscaler.cluster_snapshot import ClusterSnapshot, SearchOrder
+from kschedctl.autoscaling.cluster_autoscaler.disruption_budgets import RemainingBudgets
+from kschedctl.autoscaling.cluster_autoscaler.drainability import Drainability
+from kschedctl.autoscaling.cluster_autoscaler.loop import AutoscalerLoop
+from kschedctl.autoscaling.cluster_autoscaler.removal import Removals, blocking_pod, rows_of
+from kschedctl.reports.scale_down import AloneRemoval
+
+
+@dataclass(eq=False)
+class Alone:
+    """Whether each node could go if it were the only one, as things are before anything else is done."""
+
+    loop: AutoscalerLoop
+
+    def all(self) -> dict[str, AloneRemoval]:
+        return {node.metadata.name: self._one(node) for node in self.loop.nodes}
+
+    @cached_property
+    def _snapshot(self) -> ClusterSnapshot:
+        return self.loop.snapshot.fork()
+
+    @cached_property
+    def _removals(self) -> Removals:
+        loop = self.loop
+        budgets = RemainingBudgets(loop.cluster.pod_disruption_budgets)
+        return Removals(self._snapshot, Drainability(loop.cluster, loop.options, budgets, loop.now), loop.pod)
+
+    @cached_property
+    def _acceptable(self) -> Bools:
+        return rows_of(self.loop, self.loop.nodes)
+
+    @cached_property
+    def _takers(self) -> dict[int, Bools | None]:
+        """Of pods that are alike: the nodes that take one, None where that depends on others."""
+        return {}
+
+    def _one(self, node: Node) -> AloneRemoval:
+        row = self.loop.row(node.metadata.name)
+        found = self._removals.moves(row)
+        if found.blocking is None and self._finds_room(row, found.pods):
+            return AloneRemoval(True, _keys(found.pods), _keys(found.awaited))
+        self._snapshot.searches = SearchOrder()
+        self._removals.hints.clear()
+        removal = self._removals.try_node(row, self._acceptable, keep=False)
+        if removal.reason:
+            return AloneRemoval(reason=removal.reason, blocking_pod=blocking_pod(removal))
+        return AloneRemoval(True, _keys(removal.moves.pods), _keys(removal.moves.awaited))
+
+    def _finds_room(self, row: Row, pods: Sequence[Pod]) -> bool:
+        """Whether every pod fits on more of the other nodes than the pods before it can fill."""
+        infos = self._snapshot.universe.pods.info
+        for pod in pods:
+            position = self.loop.position(pod)
+            number = int(infos[position])
+            if number not in self._takers:
+                takers = self._snapshot.takers(position)
+                self._takers[number] = None if takers is None else takers & self._acceptable
+            takers = self._takers[number]
+            if takers is None or int(takers.sum()) - int(takers[row]) < len(pods):
+                return False
+        return True
+
+
+def _keys(pods: Iterable[Pod]) -> tuple[str, ...]:
+    return tuple(pod.key for pod in pods)
