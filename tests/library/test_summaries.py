@@ -92,3 +92,15 @@ def test_what_every_function_of_the_library_returns_has_one() -> None:
     returned = {function.__name__: get_type_hints(function)["return"] for function in functions}
     assert {"explain", "admit", "scale_up"} <= returned.keys()
     assert [name for name, kind in returned.items() if not issubclass(kind, Report)] == []
+
+
+FIELDS = (
+    "summarizes subject verdict headline message undecided causes closest best nominated victims pods fixes advice "
+    "figures doubts next leftOut apiVersion kind"
+)
+
+
+def test_its_fields_are_only_ever_added_to() -> None:
+    definition = schema_of(Summary)["$defs"]["Summary"]
+    assert set(FIELDS.split()) <= definition["properties"].keys()
+    assert set(definition["required"]) <= {"summarizes", "subject", "verdict", "headline"}
