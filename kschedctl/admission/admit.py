@@ -25,6 +25,7 @@ from kschedctl.admission import (
     storage_class,
     tolerations,
 )
+from kschedctl.admission.more_faults import more_faults
 from kschedctl.admission.request import BAD, CODES, INVALID, NOT_FOUND, AdmissionRequest, NotAdmittedError, Writable
 from kschedctl.api.decoding import from_builtins
 from kschedctl.api.defaults import DEFAULT_NAMESPACE
@@ -179,27 +180,10 @@ def _faults(request: AdmissionRequest) -> Sequence[object]:
     named = {**obj, "metadata": {**obj["metadata"]}}
     if kind in manifests.KINDS:
         found = from_builtins(named, manifests.KINDS[kind])
-        return [*manifests.errors(kind, found, ValidationOptions()), *_more_faults(request)]
+        return [*manifests.errors(kind, found, ValidationOptions()), *(more_faults(request) if request.is_pod else ())]
     if kind in around_pods.KINDS:
         return around_pods.errors(kind, from_builtins(named, around_pods.KINDS[kind]))
     return ()
-
-
-def _more_faults(request: AdmissionRequest) -> Iterator[str]:
-    """What stands in no struct that scheduling reads."""
-    if not request.is_pod:
-        return
-    mirror = request.annotations.get(service_account.MIRROR)
-    if mirror is not None and not request.spec.get("nodeName"):
-        where = f"metadata.annotations[{service_account.MIRROR}]"
-        yield f'{where}: Invalid value: "{mirror}": must set spec.nodeName if mirror pod annotation is set'
-    if request.spec.get("ephemeralContainers"):
-        yield "spec.ephemeralContainers: Forbidden: cannot be set on create"
-    for name in ("initContainers", "containers"):
-        for at, container in enumerate(request.spec.get(name) or ()):
-            for hook, handler in (container.get("lifecycle") or {}).items():
-                if not handler:
-                    yield f"spec.{name}[{at}].lifecycle.{hook}: Required value: must specify a handler type"
 
 
 def _fractions(request: AdmissionRequest) -> Iterator[str]:

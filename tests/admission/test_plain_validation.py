@@ -1,0 +1,105 @@
+"""Fields of a pod that scheduling never reads: upstream's words, by the function of validation.go (v1.36)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+import kschedctl
+
+Json = dict[str, Any]
+THERE = [
+    {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "shop"}},
+    {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "default", "namespace": "shop"}},
+]
+C = "spec.containers[0]."
+RANGE = "must be between 0 and 2147483647, inclusive"
+OF_POD: dict[str, tuple[Json, str]] = {
+    "ValidatePodSpec, activeDeadlineSeconds": (
+        {"activeDeadlineSeconds": 0},
+        "spec.activeDeadlineSeconds: Invalid value: 0: must be between 1 and 2147483647, inclusive",
+    ),
+    "validateDNSPolicy": (
+        {"dnsPolicy": "Mine"},
+        'spec.dnsPolicy: Unsupported value: "Mine": supported values: "ClusterFirstWithHostNet", "ClusterFirst",'
+        ' "Default", "None"',
+    ),
+    "ValidatePodSecurityContext, runAsUser": (
+        {"securityContext": {"runAsUser": -1}},
+        f"spec.securityContext.runAsUser: Invalid value: -1: {RANGE}",
+    ),
+    "ValidatePodSecurityContext, shareProcessNamespace": (
+        {"shareProcessNamespace": True, "hostPID": True},
+        "spec.shareProcessNamespace: Invalid value: true: ShareProcessNamespace and HostPID cannot both be enabled",
+    ),
+    "validateOS": (
+        {"os": {"name": "plan9"}},
+        'spec.os: Unsupported value: "plan9": supported values: "linux", "windows"',
+    ),
+    "validateOS, no name": ({"os": {}}, "spec.os.name: Required value"),
+    "validateOS, a known one": ({"os": {"name": "linux"}}, ""),
+}
+OF_CONTAINER: dict[str, tuple[Json, str]] = {
+    "validatePullPolicy": (
+        {"imagePullPolicy": "Often"},
+        C + 'imagePullPolicy: Unsupported value: "Often": supported values: "Always", "IfNotPresent", "Never"',
+    ),
+    "ValidateEnv, no name": ({"env": [{"value": "a"}]}, C + "env[0].name: Required value"),
+    "ValidateEnv": (
+        {"env": [{"name": "a=b"}]},
+        C + 'env[0].name: Invalid value: "a=b": a valid environment variable name must consist only of printable ASCII'
+        " characters other than '='",
+    ),
+    "ValidateSecurityContext": (
+        {"securityContext": {"runAsGroup": -2}},
+        C + f"securityContext.runAsGroup: Invalid value: -2: {RANGE}",
+    ),
+    "ValidateSecurityContext, procMount": (
+        {"securityContext": {"procMount": "Unmasked"}},
+        C + 'securityContext.procMount: Invalid value: "Unmasked": `hostUsers` must be false to use `Unmasked`',
+    ),
+    "validateHandler, none": (
+        {"livenessProbe": {}},
+        C + "livenessProbe: Required value: must specify a handler type",
+    ),
+    "validateHandler, two": (
+        {"readinessProbe": {"exec": {"command": ["a"]}, "tcpSocket": {"port": 80}}},
+        C + "readinessProbe.tcpSocket: Forbidden: may not specify more than 1 handler type",
+    ),
+    "validateExecAction": (
+        {"lifecycle": {"postStart": {"exec": {}}}},
+        C + "lifecycle.postStart.exec.command: Required value",
+    ),
+    "validateProbe": (
+        {"startupProbe": {"tcpSocket": {"port": 80}, "periodSeconds": -1}},
+        C + "startupProbe.periodSeconds: Invalid value: -1: must be greater than or equal to 0",
+    ),
+    "validateTCPSocketAction": (
+        {"startupProbe": {"tcpSocket": {"port": 0}}},
+        C + "startupProbe.tcpSocket.port: Invalid value: 0: must be between 1 and 65535, inclusive",
+    ),
+    "validateContainerCommon, terminationMessagePolicy": (
+        {"terminationMessagePolicy": "Nowhere"},
+        C + 'terminationMessagePolicy: Unsupported value: "Nowhere": supported values: "File", "FallbackToLogsOnError"',
+    ),
+}
+
+
+def said(spec: Json, container: Json) -> str:
+    made = {"containers": [{"name": "c", "image": "i", **container}], **spec}
+    pod = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p", "namespace": "shop"}, "spec": made}
+    message = kschedctl.admit(kschedctl.Cluster.from_objects(THERE), pod).message
+    return (message or "").removeprefix('Pod "p" is invalid: ')
+
+
+@pytest.mark.parametrize("name", OF_POD)
+def test_of_a_pod(name: str) -> None:
+    spec, wanted = OF_POD[name]
+    assert said(spec, {}) == wanted
+
+
+@pytest.mark.parametrize("name", OF_CONTAINER)
+def test_of_a_container(name: str) -> None:
+    container, wanted = OF_CONTAINER[name]
+    assert said({}, container) == wanted
