@@ -18,12 +18,12 @@ Counts = npt.NDArray[np.int64]
 Amounts = npt.NDArray[np.int64]
 """How much of resources, in the unit of each: (N,), (R,), (N, R)."""
 Scores = npt.NDArray[np.int64]
-"""Of the nodes that are scored, in their order."""
+"""A score for each node that is scored, in their order."""
 
 Row = NewType("Row", int)
 """A node of a snapshot: its place in the scheduler's order."""
 NO_ROW = Row(-1)
-"""Of a pod that is on no node."""
+"""The row of a pod that is on no node."""
 Position = NewType("Position", int)
 """A pod of a snapshot."""
 

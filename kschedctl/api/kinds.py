@@ -253,7 +253,7 @@ BY_KIND: Mapping[tuple[str, str], ApiVersion] = {
 
 
 def versions_of(kind: str) -> list[ApiVersion]:
-    """Those of a kind that come and go, oldest first."""
+    """The API versions of a kind that come and go, oldest first."""
     return list(KINDS[kind].lifecycle if kind in KINDS else OTHERS.get(kind, ()))
 
 

@@ -37,7 +37,7 @@ class KubeVersion(NamedTuple):
 
     @classmethod
     def supported(cls, text: str) -> KubeVersion:
-        """The same of one that is replayed. Raises ConfigurationError."""
+        """Parse a version as ``parse`` does, if it is one that is replayed. Raises ConfigurationError."""
         try:
             version = cls.parse(text)
         except ValueError:

@@ -128,7 +128,7 @@ class RequiredNodeAffinity:
         return self.selector.matches(labels) and (self.affinity is None or self.affinity.match(labels, node_name))
 
     def allows(self, labels: Mapping[str, str], node_name: str) -> bool:
-        """The same where terms that cannot be parsed match no node, as most of upstream takes it."""
+        """Whether both allow a node; terms that cannot be parsed match none, as most of upstream takes it."""
         try:
             return self.match(labels, node_name)
         except NodeSelectorError:

@@ -603,7 +603,7 @@ class ServiceAccount(Struct, frozen=True):
 
 
 class ConfigMap(Struct, frozen=True):
-    """Of those that tell what an autoscaler does."""
+    """A ConfigMap that tells what an autoscaler does."""
 
     metadata: ObjectMeta = ObjectMeta()
     data: dict[str, str] = {}
@@ -1149,14 +1149,14 @@ class ElasticQuotaSpec(Struct, frozen=True):
 
 
 class ElasticQuota(Struct, frozen=True):
-    """Of kubernetes-sigs/scheduler-plugins."""
+    """An ElasticQuota of kubernetes-sigs/scheduler-plugins."""
 
     metadata: ObjectMeta = ObjectMeta()
     spec: ElasticQuotaSpec = ElasticQuotaSpec()
 
 
 class ZoneResource(Struct, frozen=True):
-    """Of a NUMA node; ``available`` is what is not taken of it."""
+    """A resource of a NUMA node; ``available`` is what is not taken of it."""
 
     name: str = ""
     available: str | int | float = 0
@@ -1184,7 +1184,7 @@ class TopologyAttribute(Struct, frozen=True):
 
 
 class NodeResourceTopology(Struct, frozen=True):
-    """Of the node of its name, as an exporter of topology.node.k8s.io publishes it."""
+    """The NUMA zones of the node of its name, as an exporter of topology.node.k8s.io publishes them."""
 
     metadata: ObjectMeta = ObjectMeta()
     topology_policies: tuple[str, ...] = ()
@@ -1225,7 +1225,7 @@ class EventSeries(Struct, frozen=True):
 
 
 class Event(Struct, frozen=True):
-    """Of core/v1; what events.k8s.io/v1 names otherwise is put where core/v1 has it."""
+    """An event of core/v1; what events.k8s.io/v1 names otherwise is put where core/v1 has it."""
 
     metadata: RecordMeta = RecordMeta()
     involved_object: ObjectReference = ObjectReference()

@@ -14,7 +14,7 @@ MOST_CHARACTERS = 4096
 
 
 class OwnTexts(NamedTuple):
-    """The same of one pod, or of P as a list a column; "" for none."""
+    """The texts of one pod, or of P as a list a column; "" for none."""
 
     uid: str
     node: str

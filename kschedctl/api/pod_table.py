@@ -354,7 +354,7 @@ def _volumes(pod: Pod) -> tuple[Volume, ...]:
 
 
 def _conditions(status: PodStatus) -> tuple[Condition, ...]:
-    """Those that scheduling reads, less their times; of Ready only whether it holds."""
+    """The conditions that scheduling reads, less their times; of Ready only whether it holds."""
     return tuple([_condition(c) for c in status.conditions if c.type in KEPT_CONDITIONS and not _is_noise(c)])
 
 

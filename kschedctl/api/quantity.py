@@ -184,7 +184,7 @@ def value(text: str | int | float) -> int:
 
 @lru_cache(maxsize=65536, typed=True)
 def milli_value(text: str | int | float) -> int:
-    """The same in thousandths."""
+    """The int64 value of a quantity in thousandths, as it stands in a document."""
     return parse(text.strip() if isinstance(text, str) else text).milli_value()
 
 

@@ -87,7 +87,7 @@ def seconds_of_duration(text: str) -> float:
 
 
 def shown_duration(seconds: float) -> str:
-    """The same the other way round, to three digits.
+    """Seconds as people write a duration, to three digits.
 
     >>> shown_duration(0.25), shown_duration(90), shown_duration(120), shown_duration(1.2345), shown_duration(0)
     ('250ms', '1m30s', '2m', '1.23s', '0s')

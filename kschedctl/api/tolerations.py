@@ -16,7 +16,7 @@ from kschedctl.api.objects import Taint, Toleration
 from kschedctl.api.quantity import INT64_MAX, INT64_MIN
 
 HARD_EFFECTS = frozenset({"NoSchedule", "NoExecute"})
-"""Of the taints that keep pods away."""
+"""The effects of taints that keep pods away."""
 UNSCHEDULABLE = Taint("node.kubernetes.io/unschedulable", effect="NoSchedule")
 """What the node controller adds to a cordoned node; who tolerates it may go there."""
 _DECIMAL_INTEGER = re.compile(r"0|-?[1-9][0-9]{0,18}")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
-from typing import Any, Self
+from typing import Any, Self, TypedDict, Unpack
 
 import msgspec
 
@@ -87,6 +87,22 @@ class Provenance(msgspec.Struct, frozen=True, rename="camel"):
     instances: tuple[SchedulerInstance, ...] = ()
 
 
+class ClusterSettings(TypedDict, total=False):
+    """What may be said of a Cluster besides its objects: its fields of these names."""
+
+    configuration: JsonObject | None
+    feature_gates: Mapping[str, bool]
+    kube_version: str
+    admit: bool
+    origins: Mapping[tuple[str, str, str], str]
+    skipped: Mapping[str, int]
+    gaps: Mapping[str, Gap]
+    warnings: tuple[str, ...]
+    other_builds: bool
+    listed: Mapping[str, Mapping[tuple[str, str], int]]
+    config_maps: tuple[api.ConfigMap, ...]
+
+
 @dataclass(frozen=True, repr=False)
 class Cluster(Objects):
     """Objects by kind, sorted by namespace and name; no two of a kind share both. Other ``pods`` are made a table.
@@ -121,7 +137,7 @@ class Cluster(Objects):
         object.__setattr__(self, "pods", PodTable.of(self.pods))
 
     @classmethod
-    def of(cls, objects: Mapping[str, Iterable[api.Struct]], **settings: Any) -> Self:
+    def of(cls, objects: Mapping[str, Iterable[api.Struct]], **settings: Unpack[ClusterSettings]) -> Self:
         """From typed objects by kind; of two with the same name the later one counts."""
         fields: dict[str, Any] = {
             FIELDS[kind]: _pods(found) if kind == "Pod" else _unique(kind, found) for kind, found in objects.items()
@@ -228,7 +244,7 @@ def _read(documents: Iterable[JsonObject]) -> tuple[dict[str, list[api.Struct]],
 
 
 def _config_maps(documents: Iterable[JsonObject]) -> Iterator[api.ConfigMap]:
-    """Those that tell what the Cluster Autoscaler does. Raises InputError."""
+    """The ConfigMaps that tell what the Cluster Autoscaler does. Raises InputError."""
     for document in flatten(documents):
         if document.get("kind") == "ConfigMap" and object_at(document, "metadata").get("name") in AUTOSCALER_MAPS:
             try:

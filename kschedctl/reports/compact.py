@@ -20,7 +20,7 @@ T = TypeVar("T")
 BY_NODE = ("filter", "first_fail", "total", "volumes", "allocations", "diagnosis")
 """Fields of an Explanation that have an answer for each node."""
 OF_EACH = ("score", "normalized", "weighted", "extender_refusals", "extender_scores")
-"""Those that have such a mapping for each plugin or extender."""
+"""The fields of a node that have a mapping for each plugin or extender."""
 
 
 class NodesAlike(Document, Generic[T], frozen=True):
@@ -42,7 +42,7 @@ class CompactNodes(Document, frozen=True):
 
 
 def _type(field: FieldInfo) -> object:
-    """Of a field of an Explanation in the compact form."""
+    """The type of a field of an Explanation in the compact form."""
     if field.name in BY_NODE:
         return _alike(get_args(field.type)[1])
     if field.name in OF_EACH:

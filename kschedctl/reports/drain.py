@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from collections.abc import Mapping
+from typing import Annotated
 
 import msgspec
 from msgspec.structs import replace
@@ -73,7 +74,7 @@ class Drain(Report, frozen=True):
     unknown: tuple[UnknownKind, ...] = ()
     undecided: bool = False
     interrupted: bool = False
-    remedy: dict[str, Any] | None = None
+    remedy: Mapping[str, object] | None = None
     search_start: SearchStart | None = None
     runs: int = 1
     over_runs: dict[str, Spread] = msgspec.field(default_factory=dict)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Mapping
 
 import msgspec
 from msgspec.structs import replace
@@ -67,7 +67,7 @@ class Failures(Report, frozen=True):
     unknown: tuple[UnknownKind, ...] = ()
     undecided: bool = False
     interrupted: bool = False
-    remedy: dict[str, Any] | None = None
+    remedy: Mapping[str, object] | None = None
     search_start: SearchStart | None = None
     runs: int = 1
     api_version: str = "kschedctl.dev/v1"

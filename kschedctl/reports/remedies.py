@@ -68,7 +68,7 @@ class SearchReport(Document, frozen=True):
 
 
 class Remedies(Report, frozen=True):
-    """Of one pod, the best first. ``impossible``: why a kind of remedy cannot exist, with the figures.
+    """The remedies of one pod, the best first. ``impossible``: why a kind of remedy cannot exist, with the figures.
 
     ``verdict``, ``headline`` and the rest are as in its Explanation.
     """

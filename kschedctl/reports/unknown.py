@@ -57,7 +57,7 @@ class Basis(Unread):
 
 
 class ClusterBasis(Basis):
-    """The same of an answer about many pods: what of them is ``ignored``, and what was ``extended`` by extenders."""
+    """What an answer about many pods rests on: what of them is ``ignored``, what was ``extended`` by extenders."""
 
     ignored: tuple[str, ...]
     extended: tuple[str, ...]

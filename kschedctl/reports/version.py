@@ -6,7 +6,7 @@ from kschedctl.reports.document import Document
 
 
 class ClusterVersion(Document, frozen=True):
-    """Of the cluster that is looked at: its API server's own, empty when unknown, and what is replayed for it."""
+    """The version of the cluster: its API server's own, empty when unknown, and what is replayed for it."""
 
     source: str
     server_version: str

@@ -62,7 +62,7 @@ class WakeUps(Report, frozen=True):
 
 
 class WakeUpsOfMany(Report, frozen=True):
-    """The same of several pods. ``scope``: which these are; ``unserved``: pods that no profile serves."""
+    """What wakes several pods. ``scope``: which these are; ``unserved``: pods that no profile serves."""
 
     pods: tuple[WakeUps, ...]
     scope: str = ""

@@ -76,7 +76,7 @@ class Framework:
                 yield from (f"{name} at {point}" for name in names if name in others and point not in others[name])
 
     def without(self, names: frozenset[str]) -> Framework:
-        """The same without some plugins, one object for each set of names."""
+        """The framework without some plugins, one object for each set of names."""
         if not names:
             return self
         if names not in self._less:
@@ -85,13 +85,13 @@ class Framework:
         return self._less[names]
 
     def with_plugin(self, plugin: Plugin) -> Framework:
-        """The same with another plugin of that name."""
+        """The framework with another plugin of that name."""
         other = self._copy()
         other.plugins = {**self.plugins, plugin.name: plugin}
         return other
 
     def unasked(self) -> Framework:
-        """The same, for cycles that upstream never runs: no extender is asked in them."""
+        """The framework for cycles that upstream never runs: no extender is asked in them."""
         if all(extender.call is None for extender in self.extenders):
             return self
         other = self._copy()
@@ -142,7 +142,7 @@ class Scheduler:
 
     @cached_property
     def extenders(self) -> tuple[HTTPExtender, ...]:
-        """Those of the configuration, in the order in which they are called."""
+        """The extenders of the configuration, in the order in which they are called."""
         written = sorted(objects_at(self.cluster.configuration, "extenders"), key=_is_ignorable)
         settings = self.configuration.extenders
         return tuple(HTTPExtender(*each, self.call_extender) for each in zip(settings, written, strict=True))
@@ -152,7 +152,7 @@ class Scheduler:
         return kinds_of((self._declared[name] for name in sorted(self._enabled & self._declared.keys())), self.gates)
 
     def needless(self, specs: Iterable[PodSpec]) -> dict[str, str]:
-        """Those that no answer about a cluster of these pods can lean on, and why."""
+        """The kinds that no answer about a cluster of these pods can lean on, and why."""
         return needless(self._declared.values(), specs)
 
     @cached_property

@@ -48,7 +48,7 @@ class Delta:
         return self.sums(selected.astype(np.int64), nodes)
 
     def on(self, rows: Rows) -> Delta:
-        """Those on some nodes, in order, by their numbers among these."""
+        """The changes on some nodes, in order, by their numbers among these."""
         starts, ends = np.searchsorted(self.node, rows), np.searchsorted(self.node, rows, "right")
         counts = ends - starts
         some = np.repeat(starts - np.cumsum(counts) + counts, counts) + np.arange(counts.sum())

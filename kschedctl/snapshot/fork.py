@@ -62,7 +62,7 @@ class Fork:
 
     @classmethod
     def of(cls, cluster: Cluster, settings: Settings = Settings()) -> Fork:
-        """Of a snapshot of the cluster."""
+        """The fork of a cluster's snapshot."""
         return cls(Snapshot.of(cluster, settings))
 
     def fork(self) -> Fork:
@@ -335,14 +335,14 @@ class Fork:
         return self._ahead[priority]
 
     def nominated_besides(self, position: Position, priority: int) -> Delta:
-        """The same but for one of them."""
+        """The nominated pods of at least this priority, as if they were there, without one of them."""
         rows, positions = self.nominations
         infos = self.pods.info[positions]
         ahead = (self.node[positions] < 0) & (self.pods.priority[infos] >= priority) & (positions != position)
         return Delta.of(rows[ahead].astype(np.int32), infos[ahead], np.ones(int(ahead.sum()), np.int64))
 
     def nominated_against(self, info: PodInfo) -> Delta:
-        """The same for a pod that must yield to all of them but itself."""
+        """The nominated pods, but for itself, to which a pod must yield."""
         delta = self.nominated_from(info.priority)
         if not delta:
             return delta

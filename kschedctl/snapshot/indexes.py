@@ -103,5 +103,5 @@ class ClusterObjects:
                     follower.replaced(replacement)
 
     def fork(self) -> ClusterObjects:
-        """The same objects, which can be replaced without an effect on these."""
+        """These objects once more, which can be replaced there without an effect here."""
         return ClusterObjects(self.cluster, self._indexes)

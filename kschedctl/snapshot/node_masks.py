@@ -26,7 +26,7 @@ def allowed(nodes: NodeColumns, required: RequiredNodeAffinity) -> Bools:
 def first_untolerated(
     nodes: NodeColumns, tolerations: Iterable[Toleration], comparison_operators: bool = False
 ) -> tuple[list[Taint | None], Ints]:
-    """Of each distinct list of taints the first that repels pods and is not tolerated, and which list a node has."""
+    """The first taint of each distinct list that repels pods and is not tolerated, and which list a node has."""
     taint_sets, taint_set = nodes.taint_sets
     own = tuple(tolerations)
     return [find_untolerated(taints, own, HARD_EFFECTS, comparison_operators) for taints in taint_sets], taint_set

@@ -31,7 +31,7 @@ class HostPort(NamedTuple):
     port: int
 
     def conflicts(self, other: HostPort) -> bool:
-        """The same port and protocol on overlapping addresses."""
+        """Whether both are the same port and protocol on overlapping addresses."""
         return self[1:] == other[1:] and (self.ip == other.ip or ALL_HOST_IPS in (self.ip, other.ip))
 
 
@@ -80,7 +80,7 @@ class PodInfo:
         self.alike = number if alike is None else alike
 
     def of(self, pod: Pod) -> Self:
-        """The same of a pod that differs in name and status alone: what was derived already is not again."""
+        """The PodInfo of a pod that differs in name and status alone: what was derived already is not again."""
         other = copy(self)
         other.pod, other.spec = pod, pod.spec
         return other
@@ -108,7 +108,7 @@ class PodInfo:
 
     @cached_property
     def nonzero_requests(self) -> dict[str, int]:
-        """The same where containers that request no cpu or memory count with a default."""
+        """Resource -> amount, where containers that request no cpu or memory count with a default."""
         missing: Mapping[str, Quantity] = DEFAULT_REQUESTS
         if self.options.pod_level and pod_level_requests_set(self.pod):
             missing = {name: q for name, q in DEFAULT_REQUESTS.items() if name not in self.requests}

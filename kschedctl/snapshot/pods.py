@@ -24,7 +24,7 @@ FEW_INFOS = 64
 GroupKey = tuple[str, str]
 """Namespace and name of a PodGroup."""
 AnyGroupKey = GroupKey | GangKey
-"""Of Kubernetes' own, or of another project."""
+"""A pod group of Kubernetes' own, or a gang of another project."""
 
 
 def group_key(pod: Pod) -> GroupKey | None:
@@ -63,7 +63,7 @@ class PodColumns:
 
     @classmethod
     def of(cls, pods: PodTable, stored: Callable[[Pod], Pod], options: Options) -> PodColumns:
-        """Of the pods that have not ended. ``stored``: a pod as the API server has it."""
+        """The columns of the pods that have not ended. ``stored``: a pod as the API server has it."""
         alive = pods.alive()
         info, infos = interned(alive, stored, options)
         return cls(Pods(alive, np.arange(len(alive))), info, PodInfos(infos))

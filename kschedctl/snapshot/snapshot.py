@@ -87,7 +87,7 @@ class Snapshot:
         return cls(cluster, settings, nodes, pods, pods.nodes(nodes.index), Demands(nodes, pods))
 
     def without(self, gone: Bools, cluster: Cluster, node: Ints) -> Snapshot:
-        """Of a cluster, with its pods on these rows (P,), less some nodes (N,); the others keep their order."""
+        """The snapshot of a cluster, its pods on these rows (P,), less some nodes (N,); the others keep their order."""
         kept = np.flatnonzero(~gone)
         nodes = NodeSubset(self.nodes, kept)
         left = tuple(node_left for node_left in cluster.nodes if node_left.metadata.name in nodes.index)
@@ -105,7 +105,7 @@ class Snapshot:
     def changed(
         self, cluster: Cluster, node: Ints, nodes: Mapping[Row, Node], more: Sequence[tuple[Row, Node]]
     ) -> Self:
-        """Of a cluster, with its pods on these rows (P,): on some rows other nodes, and more, each like that of a row.
+        """The snapshot of a cluster, its pods on these rows (P,): on some rows other nodes, and more, each like one.
 
         What the nodes offer stays what it was; one that is more may offer something else than the one that it is like.
         The order is this one's, also where zones change.
@@ -123,7 +123,7 @@ class Snapshot:
         )
 
     def _resized(self, more: Sequence[tuple[Row, Node]]) -> Iterator[tuple[int, Node]]:
-        """Those of the new nodes that offer something else than the ones that they are like."""
+        """The new nodes that offer something else than the ones that they are like."""
         for at, (like, node) in enumerate(more, len(self.nodes)):
             if like in self.resized or node.status.allocatable != self.nodes.objects[like].status.allocatable:
                 yield at, node

@@ -217,7 +217,7 @@ class Collector:
             self.add(kind, [obj], place.origin)
 
     def _told(self, kind: str, objects: list[Any]) -> list[Any]:
-        """Those that tell how scheduling went."""
+        """The objects that tell how scheduling went; the others are counted as skipped."""
         kept = [obj for obj in objects if not is_passed_over(obj)]
         if len(kept) < len(objects):
             self.skipped[kind] += len(objects) - len(kept)

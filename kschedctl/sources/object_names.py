@@ -6,12 +6,12 @@ Upstream: ValidatePathSegmentName in staging/src/k8s.io/apimachinery/pkg/api/val
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import Any
 
+from kschedctl.api.objects import ObjectMeta, PodMeta
 from kschedctl.sources.documents.place import Place
 
 
-def check_names(meta: Any, where: Callable[[], Place], *, may_be_generated: bool) -> None:
+def check_names(meta: ObjectMeta | PodMeta, where: Callable[[], Place], *, may_be_generated: bool) -> None:
     """Raises InputError for an object that has no name, and for names that no API server takes for any kind."""
     if not meta.name and not (may_be_generated and meta.generate_name):
         raise where().error("required", "metadata.name")

@@ -57,7 +57,7 @@ FIELDS: list[tuple[str, Any, Any]] = [
     ("spec", _Spec, _Spec()),
     ("status", _Status, _Status()),
 ]
-"""Of an item that is a pod: name, type and default."""
+"""The fields of an item that is a pod: name, type and default."""
 
 
 def _decoded_fields(struct: type[Struct], *others: str) -> tuple[str, ...]:
@@ -74,7 +74,7 @@ _meta_json, _spec_json = attrgetter(*_META), attrgetter(*_SPEC)
 
 
 Key = tuple[bytes, bytes, bytes, bytes]
-"""Of a template: what is decoded, the JSON of metadata and spec, and the conditions less their times."""
+"""The key of a template: what is decoded, the JSON of metadata and spec, the conditions less their times."""
 
 
 class _Told(NamedTuple):
@@ -207,7 +207,7 @@ def _moment(piece: bytes) -> str:
 
 
 def _volumes(spec: Any) -> list[Volume]:
-    """Those that are more than a name. A volume without one is kept as it is."""
+    """The volumes that are more than a name. A volume without one is kept as it is."""
     return [volume for volume in spec.volumes if not _encode(volume).startswith(_ONE_FIELD) or not volume.name]
 
 

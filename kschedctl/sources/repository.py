@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Callable, Collection, Iterator, Mapping
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from kschedctl.api.json_values import JsonObject
 from kschedctl.errors import InputError
@@ -158,7 +158,7 @@ class _Reading:
             self.appliers.append(Applier(path, value))
 
     def leave_out_expectations(self) -> None:
-        """Of tests that stand before or after them."""
+        """Leave out the files that say what a test expects before or after its steps."""
         files = {each.file for each in self.objects if not each.build}
         expectations = set(filter(self._is_expectation, files))
         for file in sorted(expectations):
@@ -227,7 +227,7 @@ def _is_empty_list(value: object) -> bool:
     return isinstance(value, dict) and value.get("items") == [] and str(value.get("kind", "")).endswith("List")
 
 
-def _has_placeholder(value: Any) -> bool:
+def _has_placeholder(value: JsonObject) -> bool:
     """Whether something is still to be put in where the API would read it."""
     group = str(value.get("apiVersion")).rpartition("/")[0]
     variable = None if "." in group and not group.endswith(".k8s.io") else _VARIABLE  # which others have a use for
@@ -245,7 +245,7 @@ def _amounts(value: object) -> Iterator[str]:
         open_ += one.values() if isinstance(one, dict) else one if isinstance(one, list) else ()
 
 
-def _is_named_later(value: Any) -> bool:
+def _is_named_later(value: JsonObject) -> bool:
     """Whether the name is one that no object can have, and is put in by something else."""
     metadata = value.get("metadata")
     name = metadata.get("name") if isinstance(metadata, dict) else None

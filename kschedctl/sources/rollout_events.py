@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
 
 from kschedctl.api.decoding import type_name
 from kschedctl.api.json_values import JsonObject
@@ -76,12 +75,12 @@ def _of_binding(binding: JsonObject, path: str) -> RealPlacement:
     return _made((namespace, name, target.get("name")), metadata.get("creationTimestamp"), path)
 
 
-def _made(names: Sequence[Any], time: Any, path: str) -> RealPlacement:
-    """Of the names of namespace, pod and node. Raises InputError for names that are none, or no time."""
+def _made(names: Sequence[object], time: object, path: str) -> RealPlacement:
+    """The placement of a pod, from three names. Raises InputError for names that are none, or no time."""
     for what, name in zip(("namespace", "pod", "node"), names, strict=True):
         if not isinstance(name, str) or not NAME.fullmatch(name):
             raise InputError(f"{what} {str(name)[:60]!r} is not a name", where=path)
-    namespace, pod, node = names
+    namespace, pod, node = map(str, names)
     if not isinstance(time, str):
         raise InputError(f"no time when {namespace}/{pod} was scheduled", where=path)
     try:

@@ -161,7 +161,7 @@ def _fates(shared: SharedCluster) -> tuple[Bools, Bools]:
 
 
 def fates(view: Fork) -> tuple[Bools, Bools]:
-    """The same, looked up once for pods alike."""
+    """(P,) each: the pods made anew when their node is lost, and those lost with it; looked up once for pods alike."""
     anew = view.pods.where(lambda info: returns(info.pod))
     bare = view.pods.where(lambda info: not info.terminating and owner_of(info.pod).kind == "Pod")
     return anew[view.pods.info], bare[view.pods.info]

@@ -37,7 +37,7 @@ REASONS = REFUSALS | {
     *("TriggeredScaleUp", "NotTriggerScaleUp", "Nominated"),
     *(FAILED_CREATE, NO_REPLICA_SET),
 }
-"""Of the events that are read."""
+"""The reasons of the events that are read."""
 NODE_LEASES = "kube-node-lease"
 _ASSIGNED = re.compile(r"Successfully assigned (\S+)/(\S+) to (\S+)")
 

@@ -58,7 +58,7 @@ def without_noise(obj: S) -> S:
 
 
 def without_host_path(volume: Volume) -> Volume:
-    """The same with a digest in place of a path of the host: scheduling asks no more than whether two are the same."""
+    """A volume with a digest in place of a path of the host: scheduling asks only whether two are the same."""
     host = volume.host_path
     if host is None or _DIGEST.fullmatch(host.path):
         return volume

@@ -62,7 +62,7 @@ def budget(found: api.PodDisruptionBudget) -> Found:
 
 
 def both_numbers(spec: api.PodDisruptionBudgetSpec) -> Found:
-    """Of a budget; the second is at fault."""
+    """A budget may set one of its two numbers; the second is at fault."""
     if spec.min_available is not None and spec.max_unavailable is not None:
         shown = _ShownBudget(
             spec.min_available, spec.selector, spec.max_unavailable, spec.unhealthy_pod_eviction_policy

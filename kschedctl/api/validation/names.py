@@ -84,7 +84,7 @@ def check(path: Path, value: str, rule: Rule) -> Found:
 
 
 def check_all(path: Path, values: Iterable[str], rule: Rule) -> Found:
-    """The same for the items of a list, each at its index."""
+    """One error for each part of the rule that an item of the list breaks, at its index."""
     return (error for i, value in enumerate(values) for error in check((*path, i), value, rule))
 
 

@@ -76,7 +76,7 @@ def stateful_set_selector(new: api.LabelSelector | None, old: Selector) -> Found
 
 
 def stateful_set(new: Document, old: Document) -> Found:
-    """Of both the whole specs. Upstream: ValidateStatefulSetUpdate."""
+    """What may not change, of both whole specs. Upstream: ValidateStatefulSetUpdate."""
     for field in ("serviceName", "podManagementPolicy"):
         if new.get(field) is not None and new[field] != old.get(field):
             yield forbidden(SPEC, STATEFUL_SET)._replace(at=(*SPEC, field))
@@ -87,7 +87,7 @@ def stateful_set(new: Document, old: Document) -> Found:
 
 
 def job(new: Document, old: Document) -> Found:
-    """Of both the whole specs. Upstream: ValidateJobSpecUpdate; of a suspended one more may change."""
+    """What may not change, of both whole specs; of a suspended Job more may. Upstream: ValidateJobSpecUpdate."""
     indexed = old.get("completionMode") == "Indexed"
     for field in ("completionMode",) if indexed else ("completions", "completionMode"):
         if new.get(field) is not None and new[field] != old.get(field):

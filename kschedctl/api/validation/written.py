@@ -88,7 +88,7 @@ class PodTemplate(Struct, frozen=True):
 
 
 class WorkloadSpec(Struct, frozen=True):
-    """Of a Deployment, ReplicaSet, StatefulSet, DaemonSet or Job."""
+    """The spec of a Deployment, ReplicaSet, StatefulSet, DaemonSet or Job."""
 
     replicas: int = 1
     selector: api.LabelSelector | None = None

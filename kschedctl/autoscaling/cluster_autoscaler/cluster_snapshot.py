@@ -59,7 +59,7 @@ class ClusterSnapshot:
 
     @classmethod
     def of(cls, cluster: Cluster, existing: Iterable[str]) -> ClusterSnapshot:
-        """Of a cluster of all nodes that may exist; those that do, in order."""
+        """The snapshot of a cluster of all nodes that may exist; those that do, in order."""
         scheduler = Scheduler(replace(cluster, configuration=None))
         framework = scheduler.framework(DEFAULT_SCHEDULER_NAME)
         assert framework is not None

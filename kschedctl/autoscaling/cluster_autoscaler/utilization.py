@@ -16,7 +16,7 @@ from kschedctl.autoscaling.cluster_autoscaler.pods import is_daemon_set_pod, is_
 from kschedctl.reports.scale_down import Utilization
 
 Requested = Mapping[str, int]
-"""Of a resource; millicores, bytes or units."""
+"""Resource -> how much is requested; millicores, bytes or units."""
 
 
 class Counted(NamedTuple):

@@ -25,7 +25,7 @@ NONE = Rejectors()
 
 
 def rejectors_of(cycle: Cycle) -> Rejectors:
-    """Those of a finished cycle; none where a plugin failed, or where there is no node to refuse."""
+    """The plugins that reject in a finished cycle; none where a plugin failed, or where there is no node to refuse."""
     if cycle.error is not None or cycle.schedulable:
         return NONE
     return Rejectors(cycle.unschedulable_plugins)

@@ -27,7 +27,7 @@ from kschedctl.snapshot.pod_info import PodInfo
 RESERVED_KINDS = frozenset(("PersistentVolumeClaim", "PersistentVolume", "ResourceClaim"))
 """The kinds of which objects are replaced when something is reserved."""
 NOTHING_ASKED: Mapping[str, PreFilterResult] = {}
-"""Of no plugin is it known what its PreFilter says."""
+"""No plugin's PreFilter result is known."""
 
 
 def uses_claims(info: PodInfo, view: Fork) -> bool:

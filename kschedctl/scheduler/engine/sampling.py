@@ -61,7 +61,7 @@ class Terms(NamedTuple):
 
     @classmethod
     def of(cls, profile: ProfileLike, release: KubeVersion, spoken_of: int = 0) -> Terms:
-        """Of a Profile in a version."""
+        """The terms on which a Profile samples nodes in a version."""
         own = profile.percentage_of_nodes_to_score
         return cls(own, bool(profile.plugins["score"]), LEFT_OUT_COUNT.at(release), spoken_of)
 

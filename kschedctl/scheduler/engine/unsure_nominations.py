@@ -31,7 +31,7 @@ def in_cycle(cycle: Cycle, framework: FrameworkLike) -> Iterator[Unknown]:
 
 
 def in_choice(info: PodInfo, row: Row, framework: FrameworkLike, view: Fork) -> Iterator[Unknown]:
-    """The same for a row that was chosen for a pod."""
+    """What is unknown of nominations on a row that was chosen for a pod."""
     if row in view.unsure_nominations[0].tolist():
         counted = run_cycle(framework, info, _with_all(view))
         if row not in counted.feasible.tolist():

@@ -14,7 +14,7 @@ NAMED_EACH = ByVersion(
     "whether kinds of events have names of their own in logs and metrics", (("", True), ("1.32", False))
 )
 UNCORDONED, OWN_UPDATE = "NodeSpecUnschedulableChange", "PodUpdate"
-"""Of events that are told apart by their names alone."""
+"""The labels of events that are told apart by their names alone."""
 _NAMES: Mapping[tuple[str, ActionType], str] = {
     (NODE, ActionType.UPDATE_NODE_ALLOCATABLE): "NodeAllocatableChange",
     (NODE, ActionType.UPDATE_NODE_LABEL): "NodeLabelChange",

@@ -24,7 +24,7 @@ LATEST = "latest"
 ANY_ADDRESS = frozenset({"", "0.0.0.0", "::"})
 KEPT_ANNOTATION_VALUES = frozenset({"true", "false", "yes"})
 NODE_CONDITIONS = frozenset({"Ready", "MemoryPressure", "DiskPressure", "PIDPressure", "NetworkUnavailable"})
-"""Those that Kubernetes itself sets; nothing reads others."""
+"""The conditions of a node that Kubernetes itself sets; nothing reads others."""
 FREE_TEXT = frozenset({"kschedctl/ignore"})
 _MADE_REQUEST = re.compile(r"container-\d+-request-\d+")
 _EBS = re.compile(r"(?:aws://([^/]*)/)?(.*/)?vol-([^/]*)")
@@ -54,11 +54,13 @@ def _labels(rewriter: Rewriter, value: Mapping[str, str], obj: object) -> dict[s
     return {rewriter.key(key): rewriter.label(key, item) for key, item in value.items()}
 
 
-def _value(rewriter: Rewriter, value: str, obj: Any) -> str:
+def _value(rewriter: Rewriter, value: str, obj: api.Taint | api.Toleration) -> str:
     return rewriter.label(obj.key, value)
 
 
-def _values(rewriter: Rewriter, value: tuple[str, ...], obj: Any) -> tuple[str, ...]:
+def _values(
+    rewriter: Rewriter, value: tuple[str, ...], obj: api.SelectorRequirement | api.TopologySelectorRequirement
+) -> tuple[str, ...]:
     return tuple(rewriter.label(obj.key, item) for item in value)
 
 
@@ -86,7 +88,7 @@ def _image(rewriter: Rewriter, value: str, obj: object) -> str:
 
 
 def _images(rewriter: Rewriter, value: tuple[api.ContainerImage, ...], obj: object) -> tuple[api.ContainerImage, ...]:
-    """Those on a node; most are on many."""
+    """The images on a node under pseudonyms; most are on many nodes."""
     return tuple([rewriter.once(image) for image in value])
 
 
@@ -158,12 +160,12 @@ def _device_driver(rewriter: Rewriter, value: str, obj: object) -> str:
 
 
 def _mapped(rewriter: Rewriter, value: JsonObject, obj: object) -> dict[str, object]:
-    """Of resources to how much of them a device is worth."""
+    """Resources under pseudonyms, with how much of them a device is worth."""
     return {rewriter.resource(key): rewriter.struct(item) for key, item in value.items()}
 
 
 REASONS = frozenset({"Deferred", "Infeasible", "PreemptionByScheduler", "SchedulingGated", "Unschedulable"})
-"""Those of a pod's conditions that everybody has and that something reads, or a person would miss."""
+"""The reasons of a pod's conditions that everybody has and that something reads, or a person would miss."""
 
 
 def _reason(rewriter: Rewriter, value: str, obj: object) -> str:

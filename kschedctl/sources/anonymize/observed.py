@@ -25,7 +25,7 @@ _LED = re.compile(r"(\S+)( became leader| stopped leading)")
 
 
 def reason_under_pseudonym(rewriter: Rewriter, value: str, obj: object) -> str:
-    """Of a pod's status, or an event: a kubelet's ``OutOfexample.com/fpga`` names a resource."""
+    """The reason of a pod's status or an event: a kubelet's ``OutOfexample.com/fpga`` names a resource."""
     resource = value.removeprefix(OUT_OF)
     return f"{OUT_OF}{rewriter.resource(resource)}" if resource not in ("", value) else value
 

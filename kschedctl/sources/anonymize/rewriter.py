@@ -39,7 +39,7 @@ class Rewriter:
         self._once: dict[object, object] = {}
 
     def once(self, obj: Any) -> Any:
-        """The same as ``struct`` for what is hashable, and met often."""
+        """A struct under pseudonyms, kept for the next time: for what is hashable, and met often."""
         if obj not in self._once:
             self._once[obj] = self.struct(obj)
         return self._once[obj]

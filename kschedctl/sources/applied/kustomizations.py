@@ -29,7 +29,7 @@ _PATCH = re.compile(r"(^|[-_.])patch(es)?[-_.]")
 
 
 class Kustomizations:
-    """Those of the folders of these files."""
+    """The kustomizations in the folders of these files."""
 
     def __init__(self, files: Iterable[str]) -> None:
         self._aside: set[str] = set()
@@ -161,7 +161,7 @@ def _referenced(folder: str, documents: Iterable[JsonObject]) -> Iterator[str]:
 
 
 def _labels_for_selectors(documents: Iterable[JsonObject]) -> dict[str, str]:
-    """Those that a kustomization adds to selectors, and to the pods that these select."""
+    """The labels that a kustomization adds to selectors, and to the pods that these select."""
     labels: dict[str, str] = {}
     for document in documents:
         pairs = [document.get("commonLabels")]
@@ -256,7 +256,7 @@ def listed(value: JsonObject, key: str) -> list[object]:
 
 
 def _containers(spec: JsonObject) -> list[object]:
-    """Of the pod template of a workload."""
+    """The containers in the pod template of a workload."""
     found = _field(spec, "template", "spec", "containers")
     return found if isinstance(found, list) else []
 

@@ -23,7 +23,7 @@ _REST = AppliedSet("rest", loose=True)
 
 
 class AppliedSets:
-    """Those of each file."""
+    """The sets in which files are applied together."""
 
     def __init__(
         self,
@@ -70,7 +70,7 @@ class AppliedSets:
         return frozenset({_REST, *self._clusters})
 
     def _of_kustomizations(self, named: Iterable[Applied]) -> None:
-        """Of those that no other one builds upon, and those that something applies."""
+        """Join what kustomizations apply: those that no other one builds upon, and those that something names."""
         wanted = {folder for applied in named for folder in applied.folders}
         for folder, built_upon in self._kustomizations.builds(wanted):
             self._add(f"kustomization {folder}", built_upon, closed=True)
@@ -81,7 +81,7 @@ class AppliedSets:
             self._add(f"chart {chart}", self._below(Applied((f"{chart}{os.sep}templates", f"{chart}{os.sep}crds"))))
 
     def _of_bundles(self) -> None:
-        """Of Fleet, each with one of its overlays; what lies below another bundle is of that one."""
+        """Join what bundles of Fleet apply, each with one overlay; what lies below another bundle is of that one."""
         bundles = set(self._holders(BUNDLE))
         for bundle in sorted(bundles):
             inner = tuple(other for other in bundles if is_below(other, bundle))

@@ -28,7 +28,7 @@ def stands_alone(folder: str) -> bool:
 
 
 class Folders:
-    """Of these files, by absolute paths; what is above the repository in which they are has no say."""
+    """The folders of these files, by absolute paths; what is above their repository has no say."""
 
     def __init__(self, files: Iterable[str]) -> None:
         self.files = tuple(files)
@@ -46,7 +46,7 @@ class Folders:
 
     @cached_property
     def all(self) -> frozenset[str]:
-        """Those in which the files are, and all above that are in a repository."""
+        """The folders in which the files are, and all above that are in a repository."""
         return frozenset(folder for file in self.files for folder in self.tops(file)[1:])
 
     def _top(self, folder: str) -> str:

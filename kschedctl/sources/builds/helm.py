@@ -23,7 +23,7 @@ _FIELD = re.compile(r"[ \t-]*+([A-Za-z][\w./-]*+):")
 
 @dataclass(frozen=True)
 class HelmRender:
-    """Of the chart in one folder, by this command."""
+    """A rendering of the chart in one folder, by this command."""
 
     folder: str
     command: Sequence[str]
@@ -60,7 +60,7 @@ class HelmRender:
 
 
 def helm_renders(files: Collection[str], values: Sequence[str] = (), kube_version: str = "") -> list[HelmRender]:
-    """Of the charts among these files that are no parts of others, with files of values as Helm takes them.
+    """Renderings of the charts among these files that are no parts of others, with files of values as Helm takes them.
 
     Raises UsageError where helm is not there.
     """

@@ -63,7 +63,7 @@ class BuildOrigins:
 
 @dataclass(frozen=True)
 class KustomizeBuild:
-    """Of one folder, by this command; with ``helm``, the program, also the charts in it."""
+    """A build of one folder, by this command; with ``helm``, the program, also of the charts in it."""
 
     folder: str
     command: Sequence[str]
@@ -115,7 +115,7 @@ class KustomizeBuild:
 
 
 def kustomize_builds(files: Collection[str], with_helm: bool = False) -> list[KustomizeBuild]:
-    """Of the folders of these files that are kustomizations, and upon which no other one builds.
+    """Builds of the folders of these files that are kustomizations, and upon which no other one builds.
 
     Raises UsageError where no program is there that builds them.
     """

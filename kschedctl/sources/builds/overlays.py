@@ -34,7 +34,7 @@ class Overlays(NamedTuple):
     built: object
 
     def change(self, path: Path) -> PatchedField | None:
-        """Of a field that was written otherwise, or not at all; None where it is as it was written."""
+        """What overlays did to a field that was written otherwise, or not at all; None where it is as written."""
         if not self.files or not _is_changed(self.written, self.built, path):
             return None
         fields = [step for step in reversed(path) if isinstance(step, str)]

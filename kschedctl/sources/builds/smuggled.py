@@ -42,7 +42,7 @@ class Smuggled(NamedTuple):
 
 
 def smuggled(folder: str, top: str, *, with_helm: bool) -> Iterator[Smuggled]:
-    """Of the kustomization of a folder of the repository ``top``, and of all of this machine that it builds upon."""
+    """What is wrong in the kustomization of a folder of the repository ``top``, and in all that it builds upon here."""
     seen: set[str] = set()
     open_ = [os.path.abspath(folder)]
     while open_:
@@ -136,7 +136,7 @@ def _list(value: object) -> Iterable[object]:
 
 
 def _documents(file: str) -> list[JsonObject]:
-    """Of a kustomization, or of a file with generators; none where it cannot be read: kustomize says so."""
+    """The documents of a kustomization, or of a file with generators; none where unreadable: kustomize says so."""
     try:
         with open_file(file) as reader:
             content = read_content(reader)

@@ -45,7 +45,7 @@ def corrected(content: Content, wanted: Sequence[Correction]) -> tuple[str, list
 
 
 def _values(content: Content) -> dict[int, object]:
-    """Of each document that is not empty."""
+    """Number -> value of each document that is not empty."""
     return {number: value for value, number, _ in parse(content)}
 
 

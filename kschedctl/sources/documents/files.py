@@ -90,7 +90,7 @@ def open_file(path: str, stdin: BinaryIO | None = None) -> Iterator[Reader]:
 
 @contextmanager
 def open_raw(path: str, stdin: BinaryIO | None = None) -> Iterator[tuple[BinaryIO, bytes]]:
-    """The same as it is, and what was read of it already. Raises InputError."""
+    """A file as it is, and what was read of it already. Raises InputError."""
     try:
         with nullcontext(stdin or _stdin()) if path == STDIN else _opened(path) as raw:
             yield raw, b"" if path == STDIN else _waited_for(raw.fileno())

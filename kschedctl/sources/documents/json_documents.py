@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable, Iterator
-from typing import Any, NoReturn
+from typing import NoReturn
 
 from kschedctl.errors import InputError
 from kschedctl.sources.documents.place import ParsedDocument
@@ -69,7 +69,7 @@ def _check_depth(value: object) -> None:
         level = [inner for each in level for inner in _containers(each.values() if isinstance(each, dict) else each)]
 
 
-def _containers(values: Iterable[Any]) -> list[Any]:
+def _containers(values: Iterable[object]) -> list[dict[object, object] | list[object]]:
     return [value for value in values if isinstance(value, dict | list)]
 
 

@@ -16,7 +16,7 @@ _skip_value = json.JSONDecoder().raw_decode
 
 
 class JsonPositions:
-    """Of a text that can be parsed; what was looked through once is kept."""
+    """Where values stand in a text that can be parsed; what was looked through once is kept."""
 
     def __init__(self, text: str) -> None:
         self._text = text
@@ -45,7 +45,7 @@ class JsonPositions:
         return self._starts[number - 1]
 
     def _fields(self, at: int) -> dict[Key, tuple[int, int]]:
-        """Of the value at an offset: key or index -> where its key and where its value begin."""
+        """The fields of the value at an offset: key or index -> where its key and where its value begin."""
         if at not in self._inside:
             self._inside[at] = dict(_fields(self._text, at))
         return self._inside[at]

@@ -76,7 +76,7 @@ class EditableText:
             raise NotEditableError("anchored, tagged, or more than a line")
         return TextEdit(start, end, _written(value, node.style))
 
-    def _removal(self, mapping: Any, index: int) -> TextEdit:
+    def _removal(self, mapping: yaml.MappingNode, index: int) -> TextEdit:
         key, value = mapping.value[index]
         if len(mapping.value) == 1 or not isinstance(value, yaml.ScalarNode) or value.style in ("|", ">"):
             raise NotEditableError("the only field, or one with others in it")
@@ -93,14 +93,14 @@ class EditableText:
         broken = _LINE_BREAK.match(self.text, rest.end())
         return TextEdit(line, broken.end() if broken else rest.end(), "")
 
-    def _removal_up_to_next(self, mapping: Any, index: int) -> TextEdit:
+    def _removal_up_to_next(self, mapping: yaml.MappingNode, index: int) -> TextEdit:
         """The next field takes the place of this one."""
         if index + 1 == len(mapping.value):
             raise NotEditableError("nothing follows that could take its place")
         start, end = mapping.value[index][0].start_mark.index, mapping.value[index + 1][0].start_mark.index
         return self._without_comment(start, end)
 
-    def _removal_in_flow(self, mapping: Any, index: int) -> TextEdit:
+    def _removal_in_flow(self, mapping: yaml.MappingNode, index: int) -> TextEdit:
         if index + 1 < len(mapping.value):
             return self._removal_up_to_next(mapping, index)
         return self._without_comment(mapping.value[index - 1][1].end_mark.index, mapping.value[index][1].end_mark.index)

@@ -40,7 +40,7 @@ class Spot:
 
 
 class YamlPositions:
-    """Of a text that can be parsed; only the documents that somebody asks about are parsed again."""
+    """Where values stand in a text that can be parsed; only documents that are asked about are parsed again."""
 
     def __init__(self, text: str) -> None:
         self._text = text
@@ -80,7 +80,7 @@ class YamlPositions:
 
 
 def _spots(text: str, line: int) -> dict[int, Spot]:
-    """Of each document of a text that can be parsed, by number from 1; the empty ones are numbers too.
+    """The spot of each document of a text that can be parsed, by number from 1; empty ones are numbers too.
 
     ``line``: how many there are before the text.
     """
@@ -144,7 +144,7 @@ class _Builder:
         self.root: Spot | None = None
 
     def build(self, stream: Iterator[Event]) -> Spot:
-        """Of the document whose start was read last."""
+        """The spot of the document whose start was read last."""
         for event in stream:
             if type(event) is DocumentEndEvent:
                 break

@@ -20,7 +20,7 @@ from kschedctl.sources.read import read_documents
 from kschedctl.text.urls import shown_url
 
 PASSING = ("status",)
-"""Of objects what is another at each look, and decides nothing about where a pod fits, but for that of nodes."""
+"""Fields of objects that change with each look and decide nothing about where a pod fits, but for a node's."""
 PASSING_METADATA = ("creationTimestamp", "uid")
 
 
@@ -110,13 +110,13 @@ def _question(extender: Mapping[str, Any], verb: str, payload: Mapping[str, Any]
 
 
 def _name(node: JsonObject) -> str:
-    """Of a node as an extender may have returned it, with anything left out."""
+    """The name of a node as an extender may have returned it, with anything left out."""
     metadata = node.get("metadata")
     return str(metadata.get("name") or "") if isinstance(metadata, Mapping) else ""
 
 
 def _hash(payload: Mapping[str, Any]) -> str:
-    """Of the pod, and of what is asked about; nodes in any order."""
+    """A digest of the pod and of what is asked about; nodes in any order."""
     asked = dict(payload)
     asked["Pod"] = _lasting(payload["Pod"])
     if payload.get("NodeNames"):

@@ -23,7 +23,7 @@ class PodBesides(NamedTuple):
 
     @classmethod
     def of(cls, pod: Json) -> PodBesides:
-        """Of a pod or a template as somebody wrote it; what is of no use is left out."""
+        """What extenders see besides of a pod or a template as somebody wrote it; what is of no use is left out."""
         annotations = _mapping(_mapping(pod, "metadata"), "annotations")
         told = {str(k): v for k, v in annotations.items() if isinstance(v, str) and k not in NOT_SENT}
         volumes = _mapping(pod, "spec").get("volumes")

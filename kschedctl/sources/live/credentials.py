@@ -39,7 +39,7 @@ class Credentials:
     _renewed: float = float("-inf")
 
     def headers(self) -> urllib3.HTTPHeaderDict:
-        """Those of the next request; a token that is known to have expired is renewed. Raises ClusterError."""
+        """The headers of the next request; a token that is known to have expired is renewed. Raises ClusterError."""
         headers = urllib3.HTTPHeaderDict({"User-Agent": "kschedctl"})
         with self._lock, self._explained():
             settings: Mapping[str, Any] = self.configuration.auth_settings()

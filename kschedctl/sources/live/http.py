@@ -38,7 +38,7 @@ CONNECT_SECONDS, IDLE_SECONDS, REQUEST_SECONDS, LIST_SECONDS = 10.0, 30.0, 120.0
 ERROR_SECONDS, GRACE_SECONDS = 5.0, 0.5
 CHUNK = 1 << 20
 MOST_BYTES = 64 << 20
-"""Of one answer, or of one line of a long one. Of a cluster as they are, a page of 500 pods has 5 to 20 MB."""
+"""The most bytes of an answer, or of a line of a long one. A page of 500 pods, as clusters are, has 5 to 20 MB."""
 LONGEST_MESSAGE = 500
 UNAUTHORIZED = 401
 AGAIN = frozenset({408, 429, 500, 502, 503, 504})

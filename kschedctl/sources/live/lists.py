@@ -39,7 +39,7 @@ log = logging.getLogger(__name__)
 
 PAGE, SMALLEST_PAGE = 500, 5
 MOST_PAGES, MOST_OBJECTS = 10_000, 1_000_000
-"""Of one list. Kubernetes is made for 150,000 pods."""
+"""The most pages and objects of one list. Kubernetes is made for 150,000 pods."""
 RESTARTS = 3
 GONE, NOT_FOUND, FORBIDDEN = 410, 404, 403
 
@@ -97,7 +97,7 @@ class Listing(NamedTuple):
 
     @property
     def version(self) -> str:
-        """Of the API, as apiVersion has it."""
+        """The version of the API, as apiVersion has it."""
         return _version_in(self.path)
 
 

@@ -183,7 +183,7 @@ def _read(server: Server, kind: str, namespace: str, fields: str) -> tuple[Listi
 
 
 def _read_what_may_be(server: Server, kind: str, namespace: str, fields: str) -> tuple[Listing | None, Gap | None]:
-    """Of all namespaces, else of one. Raises LeftOutError, ClusterError."""
+    """List a kind in all namespaces, else in one. Raises LeftOutError, ClusterError."""
     try:
         return read_list(server, kind, fields=fields), None
     except RefusedError as error:

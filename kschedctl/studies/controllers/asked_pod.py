@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import chain
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 from msgspec.structs import replace
 
@@ -26,6 +26,8 @@ from kschedctl.studies.controllers.creation import Creation, create
 
 AT_ONCE = "Parallel"
 """The podManagementPolicy of a StatefulSet whose pods do not wait for each other."""
+
+WorkloadSpec = TypeVar("WorkloadSpec", bound=Struct)
 
 
 def groups_of(pod: Pod) -> frozenset[AnyGroupKey]:
@@ -142,7 +144,7 @@ def _reduced(existing: Existing, workload: Struct) -> _Reduced:
     return _Reduced(one)
 
 
-def _one_of(spec: Struct) -> Struct:
+def _one_of(spec: WorkloadSpec) -> WorkloadSpec:
     """The spec of a workload that makes one pod."""
     fields = {"replicas": 1, "parallelism": 1, "completions": None, "suspend": False}
     return replace(spec, **{name: value for name, value in fields.items() if name in spec.__struct_fields__})

@@ -45,8 +45,8 @@ def _volume(before: PersistentVolume, after: PersistentVolume) -> bool:
     return all(old[name] == new[name] for name in fixed)
 
 
-def _same_spec(before: Any, after: Any) -> bool:
-    return bool(before.spec == after.spec)
+def _same_spec(before: ResourceClaim | ResourceClaimTemplate, after: ResourceClaim | ResourceClaimTemplate) -> bool:
+    return before.spec == after.spec
 
 
 def _class(before: StorageClass, after: StorageClass) -> bool:

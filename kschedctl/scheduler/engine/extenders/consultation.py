@@ -91,7 +91,7 @@ class Consultation:
         return offered
 
     def find(self, view: Fork, rows: Rows) -> Offered:
-        """The same of all rows that pass the plugins."""
+        """What the extenders leave of all rows that pass the plugins."""
         offered = self.filter(view, rows)
         self.narrowed = len(offered.rows) != len(rows)
         return offered

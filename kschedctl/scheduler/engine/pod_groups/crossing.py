@@ -27,7 +27,7 @@ class Crossing(NamedTuple):
 
 
 def crossing(cycle: PodGroupCycle, result: GroupResult, *, own_groups: bool) -> Crossing:
-    """Of a group that was tried; ``own_groups``: the scheduler tries the pods of those of Kubernetes together."""
+    """What a tried group crosses; ``own_groups``: the scheduler tries the pods of Kubernetes' own groups together."""
     waits = [member.position for member in result.members if member.permit and member.permit.code is Code.WAIT]
     if result.placed or result.waiting_on_preemption or not waits:
         return Crossing()

@@ -49,7 +49,7 @@ Choose = Callable[[Fork, Rows], Row]
 
 
 def first_by_name(view: Fork, rows: Rows) -> Row:
-    """Of equals the one whose name comes first."""
+    """The row whose name comes first, among equals."""
     return Row(min(rows.tolist(), key=view.nodes.names.__getitem__))
 
 

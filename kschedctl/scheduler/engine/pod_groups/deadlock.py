@@ -13,7 +13,7 @@ from kschedctl.snapshot.fork import Fork
 from kschedctl.snapshot.pods import AnyGroupKey
 
 MOST_TRIED = 50
-"""Of more half-placed gangs the others are not looked at."""
+"""How many half-placed gangs are looked at."""
 
 
 def is_placed(result: GroupResult) -> bool:
@@ -53,7 +53,7 @@ def _least(view: Fork, key: AnyGroupKey) -> int:
 
 
 def _succeeded(view: Fork, key: AnyGroupKey) -> int:
-    """Of a gang of another project: its pods that are done, and count as if they had a node."""
+    """How many pods of another project's gang are done, which count as if they had a node."""
     ended = ended_pods(view).get(key) if isinstance(key, GangKey) else None
     return len(ended.succeeded) if ended and key[0] is not GangProject.COSCHEDULING else 0
 

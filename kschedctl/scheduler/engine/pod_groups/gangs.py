@@ -98,7 +98,7 @@ class EndedPods(NamedTuple):
 
 
 def ended_pods(view: Fork) -> Mapping[GangKey, EndedPods]:
-    """Those of each gang that has some."""
+    """The ended pods of each gang that has some."""
     return view.memo(EndedPods, lambda: dict(_ended(view.cluster.pods)))
 
 

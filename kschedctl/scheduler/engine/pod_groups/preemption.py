@@ -142,7 +142,7 @@ def _groups_disrupted_together(view: Fork) -> dict[GroupKey, int]:
 
 
 def _by_node(view: Fork, priority: int, together: Mapping[GroupKey, int]) -> list[Position]:
-    """Those that have a node and go, node after node, on each as they came there."""
+    """The pods that have a node and go, node after node, on each as they came there."""
     goes = (view.pods.priority < priority)[view.pods.info]
     for key, of_group in together.items():
         goes[view.pods.by_group.get(key, NO_MEMBERS)] = of_group < priority

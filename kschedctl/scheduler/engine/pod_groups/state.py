@@ -65,7 +65,7 @@ def state_of(view: Fork, key: GroupKey) -> PodGroupState:
 
 
 def completing(view: Fork, key: AnyGroupKey, came: Sequence[int]) -> Position | None:
-    """Of the pods of a gang, in the order in which they came, the one with which it was complete, None where none was.
+    """The pod of a gang with which it was complete, in the order in which they came, None where none was.
 
     Those before it were kept out of the queue by GangScheduling, so that it entered the active queue first.
     """

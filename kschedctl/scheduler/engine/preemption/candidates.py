@@ -85,7 +85,7 @@ class Candidates(Sequence[Candidate]):
         return np.diff(self.starts)
 
     def counted(self, violating: npt.NDArray[np.bool_]) -> Candidates:
-        """The same, with no more than these (V,) of the victims counted among those that break a budget."""
+        """The candidates with no more than these (V,) of the victims counted among those that break a budget."""
         counted = Candidates(self.row, self.starts, self.victims, violating)
         return Candidates(self.row, self.starts, self.victims, self.violating, counted.violations)
 

@@ -55,7 +55,7 @@ class DryRun:
         return +counts
 
     def told_counts(self, selection: Selection, kept: bool) -> Counter[str]:
-        """The same in the very words of upstream's message."""
+        """How many nodes each reason stands against, in the very words of upstream's message."""
         counts = self.reason_counts(kept)
         del counts[NO_VICTIMS]
         return counts + Counter(dict(selection.nobody(np.flatnonzero(self.empty))))
@@ -134,7 +134,7 @@ class _Victims:
 
     @classmethod
     def of(cls, cycle: Cycle, pod: Positions) -> _Victims:
-        """Of pods sorted by node and importance: those that violate a PDB before others, each group by importance."""
+        """Victims from pods sorted by node and importance: first those that violate a PDB, each group by importance."""
         view = cycle.view
         violating = budgets(view).violations(pod)
         order = np.lexsort((~violating, view.node[pod]))
@@ -142,7 +142,7 @@ class _Victims:
         return cls(view, pod, violating, _holders(cycle)[view.pods.info[pod]])
 
     def on(self, nodes: Bools) -> _Victims:
-        """Those on the nodes (N,) alone, all of them gone."""
+        """The victims on the nodes (N,) alone, all of them gone."""
         here = nodes[self.node]
         return _Victims(self.view, self.pod[here], self.violating[here], self.holds_port[here])
 

@@ -143,7 +143,7 @@ class PreemptionPlugin(DeclaredPlugin[ForFilter, ForScore], ABC):
 
 
 def preemption_plugins(framework: FrameworkLike) -> list[PreemptionPlugin]:
-    """Those that a profile asks, in order."""
+    """The preemption plugins that a profile asks, in order."""
     return [plugin for plugin in framework.at("postFilter") if isinstance(plugin, PreemptionPlugin)]
 
 

@@ -32,7 +32,7 @@ class Scorer(Protocol):
 
 
 class ByExtremes:
-    """Of a plugin that looks at the least and the greatest raw score."""
+    """The scores of a plugin that looks at the least and the greatest raw score."""
 
     def __init__(self, plugin: ScorePlugin, raw: Scores) -> None:
         self.plugin, self.raw = plugin, raw
@@ -62,7 +62,7 @@ class Among(Protocol):
 
 
 class ByDomains:
-    """Of a plugin that looks also at how many domains the nodes are in."""
+    """The scores of a plugin that looks also at how many domains the nodes are in."""
 
     def __init__(self, among: Among, rows: Rows) -> None:
         self.among, self.rows, self.counted = among, rows, among.counted[rows]
@@ -91,7 +91,7 @@ class ByDomains:
 
 
 def scorers_of(cycle: Cycle) -> Iterator[tuple[int, Scorer]]:
-    """Those whose scores depend on the nodes that are found, each with its weight; not those that need all replayed."""
+    """The plugins, with their weights, whose scores depend on the nodes found; not those that need all replayed."""
     plugins: dict[str, Any] = {plugin.name: plugin for plugin in cycle.framework.at("score")}
     for name, raw in cycle.scores.raw.items():
         plugin, weight = plugins[name], cycle.framework.profile.weights[name]

@@ -91,7 +91,7 @@ class EveryStart:
         return Best(np.concatenate([part.top for part in parts]), np.hstack([part.sums for part in parts]))
 
     def _replayed(self, wanted: int) -> Best:
-        """The same, each search scored by itself."""
+        """(F,), and (3, F): the best of each search, each scored by itself."""
         cycle, count = self.cycle, len(self.places)
         tops, sums = np.zeros(count, np.int64), np.zeros((len(self._columns), count), np.int64)
         for begin in range(count):

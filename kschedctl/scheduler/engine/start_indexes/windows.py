@@ -29,7 +29,7 @@ def extremes(values: Scores, width: int) -> tuple[Scores, Scores]:
 
 
 def _sliding(fold: np.ufunc, values: Scores, width: int) -> Scores:
-    """Of each window of so many values, by windows of the powers of two of which two cover it."""
+    """The fold of each window of so many values, by windows of the powers of two of which two cover it."""
     count, covered = len(values) - width + 1, 1
     while 2 * covered <= width:
         values = fold(values[:-covered], values[covered:])
@@ -86,7 +86,7 @@ class Best(NamedTuple):
 
 
 def best_in_windows(scores: Scores, columns: npt.NDArray[np.int64], width: int) -> Best:
-    """Of each window of so many of the L scores, at most ``width`` windows; ``columns`` (C, L).
+    """The best of each window of so many of the L scores, at most ``width`` windows; ``columns`` (C, L).
 
     Every window has the places in the middle in common; before them it has the last ones of some, after them the first
     ones of others.
@@ -109,7 +109,7 @@ def best_in_windows(scores: Scores, columns: npt.NDArray[np.int64], width: int) 
 
 
 def _running(scores: Scores, columns: npt.NDArray[np.int64]) -> Best:
-    """Of the first score, of the first two, and so on."""
+    """The best of the first score, of the first two, and so on."""
     tops = np.maximum.accumulate(scores)
     rises = np.append(True, tops[1:] > tops[:-1])
     since = np.maximum.accumulate(np.where(rises, np.arange(len(tops)), 0))

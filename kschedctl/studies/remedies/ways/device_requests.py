@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from difflib import get_close_matches
+from typing import Protocol, TypeVar
 
 from msgspec.structs import replace
 
@@ -34,7 +35,13 @@ MOST = 4
 OF_CLAIM = "claim "
 """How the source of a selector begins that the claim itself has."""
 Asked = ExactDeviceRequest | DeviceSubRequest
-AskedChange = Callable[[Asked], Asked]
+AskedT = TypeVar("AskedT", ExactDeviceRequest, DeviceSubRequest)
+
+
+class AskedChange(Protocol):
+    """What is asked for in another form, of the same kind."""
+
+    def __call__(self, asked: AskedT) -> AskedT: ...
 
 
 def fewer_or_others(tried: TriedNode, fact: DevicesUnfit) -> Iterator[Fix]:
@@ -100,7 +107,7 @@ def _against(tried: TriedNode, claim: ResourceClaim, request: RequestedDevices, 
 
 
 def _unconditional(tried: TriedNode, claim: ResourceClaim, name: str, expression: str) -> Fix:
-    def change(asked: Asked) -> Asked:
+    def change(asked: AskedT) -> AskedT:
         left = tuple(
             selector for selector in asked.selectors if selector.cel is None or selector.cel.expression != expression
         )
@@ -116,7 +123,7 @@ def _unconditional(tried: TriedNode, claim: ResourceClaim, name: str, expression
 def _tolerant(tried: TriedNode, claim: ResourceClaim, name: str, taint: str) -> Fix:
     key = taint.partition(":")[0].partition("=")[0]
 
-    def change(asked: Asked) -> Asked:
+    def change(asked: AskedT) -> AskedT:
         return replace(asked, tolerations=(*asked.tolerations, DeviceToleration(key, "Exists")))
 
     return asking(
