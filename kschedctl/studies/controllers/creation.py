@@ -45,6 +45,7 @@ from kschedctl.scheduler.plugins.helper.volumes.listers import (
 )
 from kschedctl.scheduler.scheduler import Scheduler
 from kschedctl.studies.basics.unknown import CREATION
+from kschedctl.studies.controllers.limit_ranges import LimitRangeDefaults
 
 
 def admit(pod: Pod, cluster: Cluster) -> Pod:
@@ -89,6 +90,7 @@ def create(cluster: Cluster, workloads: Iterable[Struct]) -> Creation:
     for claim in filter(_is_new, cluster.persistent_volume_claims):
         _create_claim(claim, cluster, creation)
     claims = {(c.metadata.namespace, c.metadata.name) for c in cluster.persistent_volume_claims}
+    limits = LimitRangeDefaults(cluster)
     for workload in workloads:
         made = make(workload, cluster.nodes)
         if made.owner:
@@ -99,10 +101,11 @@ def create(cluster: Cluster, workloads: Iterable[Struct]) -> Creation:
                 _create_claim(claim, cluster, creation)
         pods = [_with_resource_claims(pod, cluster, creation) for pod in pods]
         try:
-            admitted = [admit(pod, cluster) for pod in pods]
+            admitted = [admit(pod, cluster) for pod in limits.fill_in(made.workload, pods)]
         except InputError as error:
             raise InputError(error.what, where=made.workload, hint=error.hint) from None
         creation.pods.setdefault(made.workload, []).extend(view.admitted(view.stored(pod)) for pod in admitted)
+    creation.assumed += limits.told
     return creation
 
 

@@ -1,0 +1,78 @@
+"""What LimitRanges give the containers of pods that are created, as the API server does before anybody schedules them.
+
+Several LimitRanges of a namespace are gone through in random order upstream: here by name, and that is said.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from itertools import permutations
+
+import msgspec
+
+from kschedctl.admission import limit_ranger
+from kschedctl.admission.request import AdmissionRequest, Writable
+from kschedctl.api.copying import replace
+from kschedctl.api.decoding import from_builtins
+from kschedctl.api.objects import LimitRange, Pod
+from kschedctl.cluster import Cluster
+
+CHANCE = "of several LimitRanges that differ, any may come first: other requests and limits are possible"
+
+
+class LimitRangeDefaults:
+    """Pods with the defaults of their namespace's LimitRanges; ``told``: what they got, once a workload."""
+
+    def __init__(self, cluster: Cluster) -> None:
+        self.cluster = cluster
+        self.told: list[str] = []
+        self._ranges: dict[str, tuple[LimitRange, ...]] = {}
+        self._known: dict[tuple[str, int], Pod] = {}
+
+    def fill_in(self, workload: str, pods: Iterable[Pod]) -> list[Pod]:
+        """The pods as they would be stored; those of one template are looked at once."""
+        filled: list[Pod] = []
+        for pod in pods:
+            namespace = pod.metadata.namespace
+            if not self._of(namespace):
+                filled.append(pod)
+                continue
+            key = namespace, id(pod.spec.containers)
+            if key not in self._known:
+                self._known[key] = self._filled(workload, pod)
+            like = self._known[key].spec
+            spec = replace(
+                pod.spec, containers=like.containers, init_containers=like.init_containers, resources=like.resources
+            )
+            filled.append(replace(pod, spec=spec))
+        return filled
+
+    def _of(self, namespace: str) -> tuple[LimitRange, ...]:
+        if namespace not in self._ranges:
+            found = self.cluster.in_namespace("limit_ranges", namespace)
+            self._ranges[namespace] = tuple(map(limit_ranger.stored, found))
+        return self._ranges[namespace]
+
+    def _filled(self, workload: str, pod: Pod) -> Pod:
+        ranges = self._of(pod.metadata.namespace)
+        made, request = _passed(self.cluster, pod, ranges)
+        if request.changed:
+            self.told.append(f"{workload}: {_words(request.changed)}")
+            orders = [_passed(self.cluster, pod, order)[0] for order in permutations(ranges)] if len(ranges) < 5 else []
+            if any(each.spec != made.spec for each in orders):
+                self.told.append(f"{workload}: {CHANCE}")
+        return made
+
+
+def _passed(cluster: Cluster, pod: Pod, ranges: Iterable[LimitRange]) -> tuple[Pod, AdmissionRequest]:
+    obj: Writable = msgspec.to_builtins(pod)
+    request = AdmissionRequest(cluster, "Pod", obj, pod.metadata.namespace, tuple(ranges))
+    obj.setdefault("metadata", {})
+    limit_ranger.fill_in(request)
+    return from_builtins(obj, Pod), request
+
+
+def _words(changed: Iterable[str]) -> str:
+    """Of many containers the first, and how many more."""
+    first, *others = changed
+    return f"{first}, and {len(others):,} more of the kind" if others else first
