@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import subprocess
 import sys
@@ -118,3 +119,282 @@ def test_a_lint_rule(copy: Path) -> None:
     assert re.search(r"^ +5:\d+ +warning +pc-legendary +Deployment shop/web +42 replicas", table, re.MULTILINE)
     (copy / "web.yaml").write_text(good)
     assert "42 replicas" not in run(copy, "lint", "web.yaml", "--select", "pc-legendary")
+
+
+PLUGIN = '''"""NodeLegend: nodes that are of legend."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from kschedctl.scheduler.framework import Code, Reads, Rejection
+from kschedctl.scheduler.framework.declaration import DeclaredPlugin
+from kschedctl.scheduler.framework.events import NODE, ActionType, ClusterEventWithHint
+from kschedctl.scheduler.framework.facts import Fact
+from kschedctl.scheduler.framework.feature_gates import FeatureGates
+from kschedctl.scheduler.framework.waking import ADD, WakeTrigger
+from kschedctl.snapshot.delta import Delta
+from kschedctl.snapshot.fork import Fork
+from kschedctl.snapshot.pod_info import PodInfo
+
+REASON = "node(s) were of legend"
+
+
+class Legendary(Fact, frozen=True):
+    """The node's label says what it is told of."""
+
+    legend: str
+
+    def words(self) -> str:
+        return f"a legend of {self.legend}"
+
+
+class NodeLegend(DeclaredPlugin):
+    """Rejects nodes with the label ``legend``."""
+
+    name = "NodeLegend"
+    facts = (Legendary,)
+    without = "pods are placed on nodes of legend"
+    reads = Reads.NODES
+
+    def filter(self, info: PodInfo, view: Fork, state: None, delta: Delta) -> Iterator[Rejection]:
+        legends = [node.metadata.labels.get("legend", "") for node in view.nodes.objects]
+        yield Rejection(np.array(legends) != "", Code.UNRESOLVABLE, REASON, lambda row: Legendary(legend=legends[row]))
+
+    def events_to_register(self, gates: FeatureGates) -> Iterator[ClusterEventWithHint]:
+        yield ClusterEventWithHint(NODE, ActionType.ADD)
+
+    def waking_changes(self, info: PodInfo, view: Fork, gates: FeatureGates) -> Iterator[WakeTrigger]:
+        yield WakeTrigger(NODE, ADD, "a node is added that is no legend")
+'''
+REMEDY = '''"""Nodes of legend: take the label off."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from msgspec.structs import replace
+
+from kschedctl.api.objects import Node
+from kschedctl.scheduler.plugins.node_legend import NodeLegend
+from kschedctl.studies.remedies.fixes import kubectl
+from kschedctl.studies.remedies.fixes.changes import Fix, on_node
+from kschedctl.studies.remedies.fixes.tried_node import NodeRefusal, PluginRemedies, TriedNode
+
+
+def forgotten(tried: TriedNode, refusal: NodeRefusal) -> Iterator[Fix]:
+    node = tried.cycle.view.nodes.objects[tried.at]
+    name = node.metadata.name
+    command = kubectl.run("label", "node", name, "legend-")
+    yield Fix("LabelNode", name, f"forget {name}", "operator", on_node(node, _plain), 10, commands=(command,))
+
+
+def _plain(node: Node) -> Node:
+    return replace(node, metadata=replace(node.metadata, labels={}))
+
+
+REMEDIES = {NodeLegend: PluginRemedies((forgotten,))}
+'''
+LEGENDARY = """apiVersion: v1
+kind: Node
+metadata: {name: avalon, labels: {legend: Arthur}}
+status: {allocatable: {cpu: 4, memory: 8Gi, pods: 110}}
+---
+apiVersion: v1
+kind: Pod
+metadata: {name: web, namespace: shop}
+spec: {containers: [{name: web, image: web}]}
+"""
+
+
+def ask(copy: Path, *arguments: str) -> str:
+    """What is printed by a command that may end with 1: not schedulable."""
+    command = [sys.executable, "-m", "kschedctl", *arguments]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=copy)
+    assert done.returncode in (0, 1), done.stderr
+    return done.stdout
+
+
+def test_a_plugin_with_a_fact_a_remedy_and_a_wake(copy: Path) -> None:
+    folder, table = re.findall(r"file in `(kschedctl/[\w/]+/)`|table of `(kschedctl/[\w/]+\.py)`", recipe("A plugin"))
+    add(copy, f"{folder[0]}node_legend.py", PLUGIN)
+    module = "from kschedctl.scheduler.plugins.node_"
+    add(copy, table[1], f"{module}legend import NodeLegend", after=f"{module}name import NodeName")
+    add(copy, table[1], "    NodeLegend,", after="    NodeUnschedulable,\n    NodeName,")
+    (ways,) = re.findall(r"file of `(kschedctl/[\w/]+/)`", recipe("A remedy"))
+    add(copy, f"{ways}legends.py", REMEDY)
+    (copy / "cluster.yaml").write_text(LEGENDARY)
+    given = ("shop/web", "-f", "cluster.yaml", "--assume-complete")
+    explained = json.loads(ask(copy, "explain", *given, "-o", "json"))
+    assert explained["message"].startswith("0/1 nodes are available: 1 node(s) were of legend.")
+    assert "a legend of Arthur" in ask(copy, "explain", *given, "-o", "wide")
+    assert "kubectl label node avalon legend-" in ask(copy, "remedies", *given)
+    assert "a node is added that is no legend" in ask(copy, "wakes", *given)
+
+
+def test_a_text(copy: Path) -> None:
+    """The words of a fact stand in one place, with its plugin."""
+    (path,) = re.findall(r"such as `Cordoned` in\s+`(kschedctl/[\w/]+\.py)`", recipe("A text"))
+    file = copy / path
+    old = file.read_text()
+    assert old.count('return "cordoned"') == 1
+    file.unlink()
+    file.write_text(old.replace('return "cordoned"', 'return "out of bounds"'))
+    cordoned = LEGENDARY.replace("status:", "spec: {unschedulable: true}\nstatus:", 1)
+    (copy / "cluster.yaml").write_text(cordoned)
+    shown = ask(copy, "explain", "shop/web", "-f", "cluster.yaml", "--assume-complete", "-o", "wide")
+    assert "out of bounds" in shown
+
+
+REPORT = '''"""Who is greeted, as a document: apiVersion kschedctl.dev/v1, kind Greeting."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from kschedctl.reports.columns import Column
+from kschedctl.reports.document import Document
+from kschedctl.reports.summary import Report
+
+
+class Greeted(Document, frozen=True):
+    name: Annotated[str, Column("who")]
+    times: Annotated[int, Column("how often")]
+
+
+class Greeting(Report, frozen=True):
+    headline: str
+    greeted: tuple[Greeted, ...]
+    api_version: str = "kschedctl.dev/v1"
+    kind: str = "Greeting"
+'''
+PAGE = '''"""The page of Greeting."""
+
+from __future__ import annotations
+
+from kschedctl.render.page import Page, Style, paragraph
+from kschedctl.render.tables import listed
+from kschedctl.reports.greeting import Greeting
+
+
+def greeting_page(report: Greeting, style: Style) -> Page:
+    return (paragraph(report.headline), *listed(report.greeted, style))
+'''
+REPORTING = '''"""``kschedctl greet``: says hello."""
+
+from __future__ import annotations
+
+from kschedctl.cli.answer import Answer
+from kschedctl.cli.options import Output, with_options
+from kschedctl.reports.greeting import Greeted, Greeting
+
+EXAMPLES = ("kschedctl greet",)
+
+
+@with_options
+def greet(*, result: Output) -> Answer:
+    """Say hello."""
+    return result.answer(Greeting("Hello all", (Greeted("us", 7),)))
+'''
+
+
+def test_a_report(copy: Path) -> None:
+    text = recipe("A report")
+    documents, pages = re.findall(r"`(?:DOCUMENTS|PAGES)` of\s+`(kschedctl/[\w/]+\.py)`", text)
+    (page,) = re.findall(r"page in `(kschedctl/[\w/]+/)`", text)
+    add(copy, "kschedctl/reports/greeting.py", REPORT)
+    imported = "from kschedctl.reports.following import FollowedRollout"
+    add(copy, documents, "from kschedctl.reports.greeting import Greeting", after=imported)
+    add(copy, documents, '    "greeting": Greeting,', after='    "version": Version,')
+    add(copy, f"{page}greeting.py", PAGE)
+    add(
+        copy,
+        pages,
+        '    "Greeting": "pages.greeting:greeting_page",',
+        after='    "Races": "pages.audit.races:races_page",',
+    )
+    add(copy, "kschedctl/cli/commands/greet.py", REPORTING)
+    add(copy, "kschedctl/cli/main.py", '    "greet": "Says hello.",', after="COMMANDS = {")
+    assert json.loads(run(copy, "greet", "-o", "json"))["greeted"] == [{"name": "us", "times": 7}]
+    assert re.search(r"(?i)hello all\n(.*\n)*.*who +how often", run(copy, "greet"))
+    assert re.search(r"\| us +\| +7 \|", run(copy, "greet", "-o", "markdown"))
+    assert "how often" in run(copy, "greet", "-o", "html")
+    assert json.loads(run(copy, "greet", "--summary", "-o", "json"))["headline"] == "Hello all"
+    assert "Greeted" in json.loads(run(copy, "schema", "greeting"))["$defs"]
+
+
+SECTION = '''"""The section of an audit about legends."""
+
+from __future__ import annotations
+
+from kschedctl.reports.audit.section import Section
+
+
+class LegendSection(Section, frozen=True, kw_only=True, tag="legends"):
+    told: tuple[str, ...] = ()
+'''
+SECTION_STUDY = '''"""Legends: nodes of which something is told."""
+
+from __future__ import annotations
+
+from kschedctl.reports.audit.legends import LegendSection
+from kschedctl.studies.audit.audited_cluster import AuditedCluster
+from kschedctl.studies.basics.findings import WARNING, AuditRule, judged
+
+LEGENDARY = AuditRule("audit-legends-told", WARNING, "A legend", "Nobody has seen it.", "Look for it")
+
+
+def legends_section(audited: AuditedCluster) -> LegendSection:
+    told = tuple(node.metadata.name for node in audited.cluster.nodes if "legend" in node.metadata.labels)
+    findings = [LEGENDARY.finding(f"Node {name}", "is of legend", name) for name in told]
+    return LegendSection(title="Legends", headline=f"{len(told)} legends", told=told, **judged((LEGENDARY,), findings))
+'''
+
+
+def test_a_section_of_the_audit(copy: Path) -> None:
+    text = recipe("A section of the audit")
+    (reports,) = re.findall(r"struct in `(kschedctl/reports/audit/)`", text)
+    (study,) = re.findall(r"`(kschedctl/studies/audit/)<name>\.py`", text)
+    (evidence,) = re.findall(r"evidence in `(kschedctl/[\w/]+/)evidence\.py`", text)
+    add(copy, f"{reports}legends.py", SECTION)
+    imported = "from kschedctl.reports.audit.leader import LeaderSection"
+    add(copy, f"{reports}audit.py", "from kschedctl.reports.audit.legends import LegendSection", after=imported)
+    add(copy, f"{reports}audit.py", "    | LegendSection", after="    | PackingSection")
+    add(copy, f"{study}legends.py", SECTION_STUDY)
+    imported = "from kschedctl.studies.audit.leader import leader_section"
+    add(copy, f"{study}audit.py", "from kschedctl.studies.audit.legends import legends_section", after=imported)
+    add(copy, f"{study}audit.py", '    "legends": legends_section,', after='    "packing": packing_section,')
+    imported = "from kschedctl.reports.audit.latency import LatencySection"
+    add(copy, f"{evidence}audit.py", "from kschedctl.reports.audit.legends import LegendSection", after=imported)
+    case = '        case LegendSection():\n            evidence = (paragraph(f"Told of: {names(section.told)}"),)'
+    add(copy, f"{evidence}audit.py", case, after="            evidence = packing_blocks(section, style)")
+    (copy / "cluster.yaml").write_text(LEGENDARY)
+    shown = ask(copy, "audit", "--section", "legends", "-f", "cluster.yaml", "--assume-complete")
+    assert "Told of: avalon" in shown
+    assert "is of legend" in shown
+    (section,) = json.loads(ask(copy, "audit", "--section", "legends", "-f", "cluster.yaml", "-o", "json"))["sections"]
+    assert [section["name"], section["told"]] == ["legends", ["avalon"]]
+
+
+def test_a_kind(copy: Path) -> None:
+    structs, table = re.findall(r"`(kschedctl/api/\w+\.py)`", recipe("A kind"))[:2]
+    file = copy / structs
+    text = file.read_text()
+    file.unlink()
+    file.write_text(f"{text}\n\nclass Legend(Struct, frozen=True):\n    metadata: ObjectMeta = ObjectMeta()\n")
+    line = '    legends: tuple[api.Legend, ...] = _read(api.Legend, "myths.k8s.io/v1")'
+    add(copy, table, line, after='    """What is read of a cluster, by kind; a kind more is a line more."""\n')
+    legend = "apiVersion: myths.k8s.io/v1\nkind: Legend\nmetadata: {name: grail, namespace: shop}\n"
+    (copy / "cluster.yaml").write_text(f"{LEGENDARY}---\n{legend}")
+    code = "import kschedctl; print([l.metadata.name for l in kschedctl.Cluster.from_paths(['cluster.yaml']).legends])"
+    printed = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=copy).stdout
+    assert printed == "['grail']\n"
+    run(copy, "snapshot", "save", "-o", "saved", "-f", "cluster.yaml")
+    (copy / "after.yaml").write_text(LEGENDARY)
+    compared = ask(copy, "snapshot", "diff", "saved", "saved", "-o", "json")
+    assert json.loads(compared)["changes"] == []
+    code = code.replace("from_paths(['cluster.yaml'])", "from_snapshot('saved')")
+    printed = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=copy).stdout
+    assert printed == "['grail']\n"

@@ -40,7 +40,7 @@ _RULES: dict[str, Callable[[Any, ValidationOptions], Found]] = {
 def errors(kind: str, found: Struct, options: ValidationOptions) -> list[FieldError]:
     """What the API server refuses in an object of KINDS, each once and in its order; empty where it takes the object.
 
-    >>> [str(error) for error in errors("Pod", written.Pod(), Options())]
+    >>> [str(error) for error in errors("Pod", written.Pod(), ValidationOptions())]
     ['metadata.name: Required value: name or generateName is required', 'spec.containers: Required value']
     """
     return each_once(_RULES[kind](found, options))
