@@ -26,7 +26,7 @@ def microseconds(text: str) -> int:
     try:
         return (datetime.fromisoformat(text) - _EPOCH) // timedelta(microseconds=1)
     except (ValueError, TypeError):  # the latter of a time without an offset
-        raise InputError(f"{text[:40]!r} is not a time", hint="want RFC 3339, as 2026-01-31T12:00:00Z") from None
+        raise InputError(f"{text[:40]!r} is not a time", hint="want RFC 3339, such as 2026-01-31T12:00:00Z") from None
 
 
 def nanoseconds(text: str) -> int:
@@ -80,7 +80,7 @@ def seconds_of_duration(text: str) -> float:
     elif len(text) <= 40 and re.fullmatch(f"({_DURATION.pattern})+", text):
         seconds = sum(float(number) * _UNITS[unit] for number, unit in _DURATION.findall(text))
     else:
-        raise InputError(f'"{shown}" is no duration', hint="as 30s, 250ms or 2m")
+        raise InputError(f'"{shown}" is not a duration', hint="such as 30s, 250ms or 2m")
     if seconds > LONGEST:
         raise InputError(f'"{shown}" is too long', hint="at most a year")
     return seconds

@@ -23,7 +23,7 @@ class LintFilters:
 
     severity: Annotated[
         Severity | None,
-        typer.Option("--severity", metavar="error|warning|note", help="Report from here.  [default: note]"),
+        typer.Option("--severity", metavar="error|warning|note", help="Lowest severity to report.  [default: note]"),
     ] = None
     namespace: Annotated[
         str | None,

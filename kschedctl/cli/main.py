@@ -77,16 +77,16 @@ USAGE, BUG, INTERRUPTED, BROKEN_PIPE = 2, 4, 130, 141
 FAILURES = "2 usage or input, 3 cluster unreachable, 4 a bug"
 EPILOG = f"Exit codes: 0 schedules, 1 does not schedule, {FAILURES}, 5 undecided."
 EPILOGS = {
-    "wakes": f"Exit codes: 0 told, or woken, 1 not woken, or missed (--between), {FAILURES}, 5 undecided.",
+    "wakes": f"Exit codes: 0 answered, or woken, 1 not woken, or missed (--between), {FAILURES}, 5 undecided.",
     "lint": f"Exit codes: 0 nothing found from --fail-on up, 1 findings, {FAILURES}.",
     "audit": f"Exit codes: 0 nothing found from --fail-on up, 1 findings, {FAILURES}, 5 undecided.",
     "priorities": f"Exit codes: 0 nothing found from --fail-on up, 1 findings, {FAILURES}, 5 undecided.",
     "latency": f"Exit codes: 0 nothing found from --fail-on up, 1 findings, {FAILURES}, 5 undecided.",
     "config": f"Exit codes: 0 nothing found from --fail-on up, 1 findings, {FAILURES}.",
-    "sampling": f"Exit codes: 0 told, {FAILURES}, 5 undecided.",
+    "sampling": f"Exit codes: 0 answered, {FAILURES}, 5 undecided.",
     "snapshot": f"Exit codes: 0 done, or no difference, 1 a difference (diff), {FAILURES}.",
     "packing": f"Exit codes: 0 nothing found from --fail-on up, 1 findings, {FAILURES}, 5 undecided.",
-    "races": f"Exit codes: 0 told, {FAILURES}.",
+    "races": f"Exit codes: 0 answered, {FAILURES}.",
     "topology": f"Exit codes: 0 nothing found from --fail-on up, 1 findings, {FAILURES}, 5 undecided.",
     "version": f"Exit codes: 0 done, {FAILURES}.",
     "versions": "Exit codes: 0 done, 2 usage, 4 a bug.",

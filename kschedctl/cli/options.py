@@ -67,7 +67,7 @@ VersionGiven = Annotated[
     typer.Option(
         "--kube-version",
         metavar="VERSION",
-        help="Version of kube-scheduler: 1.30 to 1.36, or a patch like 1.34.1.  [default: the cluster's, else 1.36]",
+        help="Version of kube-scheduler: 1.30 to 1.36, or a patch such as 1.34.1.  [default: the cluster's, else 1.36]",
         callback=_replayed,
     ),
 ]
@@ -90,12 +90,12 @@ class Source:
             help="File, folder or - (stdin) with what kubectl get -o json|yaml prints. Repeatable.",
         ),
     ] = field(default_factory=list)
-    recursive: Annotated[bool, typer.Option("-R", "--recursive", help="Read the folders within folders too.")] = False
+    recursive: Annotated[bool, typer.Option("-R", "--recursive", help="Read folders recursively.")] = False
     assume_complete: Annotated[
         bool,
-        typer.Option("--assume-complete", help="Take the files as all there is: the rest does not exist."),
+        typer.Option("--assume-complete", help="Treat the files as the whole cluster: nothing else exists."),
     ] = False
-    demo: Annotated[bool, typer.Option("--demo", help="Look at the embedded demo cluster.")] = False
+    demo: Annotated[bool, typer.Option("--demo", help="Use the embedded demo cluster.")] = False
     config: Annotated[
         str | None, typer.Option("--config", metavar="FILE", help="KubeSchedulerConfiguration of the scheduler.")
     ] = None
@@ -106,7 +106,7 @@ class Source:
         typer.Option(
             "--snapshot",
             metavar="FILE",
-            help="Look at what kschedctl snapshot save wrote. What-if commands take several.",
+            help="Use a file that kschedctl snapshot save wrote. What-if commands take several.",
         ),
     ] = field(default_factory=list)
     kubeconfig: Kubeconfig = None
@@ -122,7 +122,7 @@ class Source:
         typer.Option(
             "--request-timeout",
             metavar="DURATION",
-            help="Longest time of a request, or of a list, as 30s; 0: no limit.",
+            help="Timeout of a request or list, such as 30s; 0: none.",
         ),
     ] = None
 
@@ -167,7 +167,8 @@ class Scope:
     ] = None
     all_namespaces: Annotated[bool, typer.Option("-A", "--all-namespaces", help="Pods of every namespace.")] = False
     selector: Annotated[
-        str | None, typer.Option("-l", "--selector", metavar="SELECTOR", help="Only pods with such labels.")
+        str | None,
+        typer.Option("-l", "--selector", metavar="SELECTOR", help="Only pods that match this label selector."),
     ] = None
     scheduler_name: Annotated[
         str | None,
@@ -197,8 +198,10 @@ class Output:
     color: Annotated[
         Color, typer.Option("--color", metavar=_choice(Color), help="auto: on terminals, unless NO_COLOR is set.")
     ] = Color.AUTO
-    verbose: Annotated[int, typer.Option("-v", "--verbose", count=True, help="Say more on stderr; -vv: all.")] = 0
-    quiet: Annotated[bool, typer.Option("-q", "--quiet", help="Say nothing but errors on stderr.")] = False
+    verbose: Annotated[
+        int, typer.Option("-v", "--verbose", count=True, help="More detail on stderr; -vv: everything.")
+    ] = 0
+    quiet: Annotated[bool, typer.Option("-q", "--quiet", help="Only errors on stderr.")] = False
     brief: Annotated[bool, typer.Option("--brief", help="At most 12 lines: why, closest node, best fix.")] = False
     summary: Annotated[
         bool, typer.Option("--summary", help="With -o json or yaml: what decides, in at most 12 KB.")

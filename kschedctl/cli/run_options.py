@@ -67,7 +67,7 @@ class RunOptions(Sampled):
         str, typer.Option("--dask", metavar="ADDRESS", help="Spread them over the Dask cluster of this scheduler.")
     ] = ""
     runs: Annotated[
-        int, typer.Option("--runs", metavar="NUMBER", help="Try as many seeds, and tell how the results differ.")
+        int, typer.Option("--runs", metavar="NUMBER", help="Number of seeds to try; tells how the results differ.")
     ] = 1
 
     @property

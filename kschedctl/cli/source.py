@@ -48,7 +48,7 @@ def load(
     Of a live cluster: ``pods_alone``: only about pods that it has, for which less may be read; ``live``: what more.
     """
     if source.demo and source.snapshot:
-        raise UsageError("--demo and --snapshot are two clusters", hint="leave one of them out")
+        raise UsageError("--demo and --snapshot cannot be combined", hint="leave one of them out")
     if len(source.snapshot) > 1:
         raise UsageError("this command looks at one cluster", where="--snapshot", hint="name one snapshot")
     with without_garbage_collection():

@@ -147,7 +147,7 @@ class Collector:
     def wanted(self, kind: str, version: str, place: Place) -> bool:
         """Whether to read an object of this kind. Raises InputError where it is no object at all."""
         if not kind:
-            raise place.error("no Kubernetes object: it has no kind")
+            raise place.error("not a Kubernetes object: it has no kind")
         if kind in ("Table", "Status"):
             raise place.error(f"a {kind} is no object of a cluster", hint="print the objects with -o json or -o yaml")
         return is_read(kind, version, place.error)
@@ -167,7 +167,7 @@ class Collector:
     def covers(self, kinds: Iterable[str], metadata: object, place: Place) -> None:
         """The end of a list that holds all objects of these kinds, unless it was cut into pages: then it warns."""
         if isinstance(metadata, dict) and metadata.get("continue"):
-            self.warnings.append(f"{place}: only a part of the list: it was read with a limit")
+            self.warnings.append(f"{place}: only part of the list: it was read with a limit")
             self._cut.update(kinds)
         else:
             self.covered.update(kinds)

@@ -154,7 +154,7 @@ class ListReader:
             after = _AFTER_ITEM.match(text, end)
             if after is None:
                 if text[end:].strip():
-                    raise self._place.item(self._index + len(items)).error("broken JSON: expected , or ] after it")
+                    raise self._place.item(self._index + len(items)).error("invalid JSON: expected , or ] after it")
                 break
             items.append(self._buffer[start:end])
             start, more = after.end(), bool(after[1])
@@ -169,7 +169,7 @@ class ListReader:
         """Raise unless the item may only be cut off by the end of the buffer."""
         cut_off = error.pos > size - 64 or error.msg.startswith("Unterminated")
         if not cut_off:
-            raise self._place.item(index).error(f"broken JSON: {problem(error)}") from None
+            raise self._place.item(index).error(f"invalid JSON: {problem(error)}") from None
 
     def _more(self) -> bool:
         """Read on, into a buffer at least twice as large. Raises InputError when that is of no use."""
@@ -178,7 +178,7 @@ class ListReader:
             raise place.error(f"larger than {LARGEST_ITEM >> 20} MiB")
         more = self._reader.read(max(STEP, len(self._buffer)))
         if not more:
-            raise place.error("broken JSON: the file ends in the middle of it")
+            raise place.error("invalid JSON: the file ends in the middle of it")
         self._buffer += more
         return True
 
@@ -192,7 +192,7 @@ class ListReader:
             except json.JSONDecodeError:
                 more = self._reader.read(STEP)
                 if not more or len(self._buffer) > LARGEST_ITEM:
-                    raise self._place.error("broken JSON: the end of the list is missing") from None
+                    raise self._place.error("invalid JSON: the end of the list is missing") from None
                 self._buffer += more
         rest = len(self._buffer) - (len(text) - end)
         envelope = self._parse(self._head + b'"items":[]' + self._buffer[:rest], self._place)

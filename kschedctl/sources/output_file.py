@@ -80,7 +80,7 @@ def _target(path: str) -> tuple[str, os.stat_result | None]:
 
 def _problem_of_new(path: str, folder: str) -> str:
     if not path or path.endswith(os.sep):
-        return "no name of a file"
+        return "not a file name"
     return "" if os.path.isdir(folder) else "no such folder"
 
 
@@ -88,7 +88,7 @@ def _problem_of(status: os.stat_result, target: str) -> str:
     if stat.S_ISDIR(status.st_mode):
         return "a folder"
     if not stat.S_ISREG(status.st_mode):
-        return "no regular file (- writes to standard output)"
+        return "not a regular file (- writes to standard output)"
     return "" if os.access(target, os.W_OK) else "permission denied"
 
 

@@ -77,7 +77,7 @@ def test_prometheus_is_asked_for_the_window(capsys: pytest.CaptureFixture[str]) 
         (["--metrics", "a", "--prometheus", "http://p"], "two sources"),
         (["--metrics", "a", "--prometheus-labels", 'job="a"'], "needs --prometheus"),
         (["--metrics", "http://p", "--window", "2h"], "too short or too long"),
-        (["--metrics", "a", "--target", "fast"], '--target: "fast" is no duration'),
+        (["--metrics", "a", "--target", "fast"], '--target: "fast" is not a duration'),
         (["--metrics", "a", "--target", "0"], '--target: "0" is no time'),
         (["--metrics", "no/such/file"], "no such file"),
     ],

@@ -21,7 +21,7 @@ def test_the_first_line_answers(capsys: pytest.CaptureFixture[str]) -> None:
     [
         (["--grow", "-1"], "--grow -1: a number of pods"),
         (["--tier", "nope"], 'no pod has priority "nope"'),
-        (["--starving-after", "soon"], '--starving-after: "soon" is no duration'),
+        (["--starving-after", "soon"], '--starving-after: "soon" is not a duration'),
         (["--now", "today"], "--now"),
     ],
 )

@@ -20,7 +20,7 @@ NODE_5 = '"nodeName":5'
 CPU = POD % '"containers":[{"name":"c","resources":{"requests":{"cpu":%s}}}]'
 NO_QUANTITY = "quantities must match the regular expression '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'"
 
-NESTED = "broken YAML: mapping values are not allowed in this context"
+NESTED = "invalid YAML: mapping values are not allowed in this context"
 REQUEST = "document 1, spec.containers[0].resources.requests.cpu"
 
 ATTRIBUTE = """apiVersion: resource.k8s.io/v1
@@ -36,7 +36,7 @@ IN_A_MAP = "document 1, spec.devices[0].attributes[x].int"
 CASES: dict[str, tuple[str | bytes, str]] = {
     "truncated.json": (
         '{"kind":"Pod","metadata":{"na',
-        "document 1, line 1, column 27: broken JSON: unterminated string",
+        "document 1, line 1, column 27: invalid JSON: unterminated string",
     ),
     "broken.yaml": (
         "kind: Pod\n  metadata: [",
@@ -128,7 +128,7 @@ CASES: dict[str, tuple[str | bytes, str]] = {
         '{"kind":"Pod","metadata":{"name":"\\ud800"}}',
         "document 1: holds half of a surrogate pair, which is no text",
     ),
-    "no-kind.yaml": ("replicas: 1", "document 1: no Kubernetes object: it has no kind"),
+    "no-kind.yaml": ("replicas: 1", "document 1: not a Kubernetes object: it has no kind"),
     "array.json": ('[{"kind":"Pod"}]', "document 1: expected an object, got array"),
     "kind.json": ('{"kind":5}', "document 1, kind: expected str, got int"),
     "items.json": ('{"kind":"PodList","items":{}}', "document 1, items: expected array, got object"),
@@ -187,7 +187,7 @@ class _Endless(io.RawIOBase):
         ('{"kind":"', "a", "larger than 256 MiB (only JSON lists can be larger)"),
         ('{"kind":"PodList","items":[{"', "a", "document 1, items[0]: larger than 64 MiB"),
         ('{"kind":"PodList","items":[{"a":', "[", "nested too deeply"),
-        ('{"kind":"PodList","items":[{}', ",", "document 1, items[1]: broken JSON: expecting value"),
+        ('{"kind":"PodList","items":[{}', ",", "document 1, items[1]: invalid JSON: expecting value"),
     ],
 )
 def test_a_gigabyte_of_garbage(head: str, filler: str, message: str) -> None:
@@ -260,9 +260,9 @@ BAD_LISTS: dict[str, tuple[bytes, str]] = {
     "byte in the head": (HEAD.replace(b'"1"', b'"\xff"') + ITEMS + b"]}", "not UTF-8"),
     "control character in the head": (
         HEAD.replace(b"v1", b"v\n1") + ITEMS + b"]}",
-        "document 1: broken JSON: invalid control character",
+        "document 1: invalid JSON: invalid control character",
     ),
-    "broken metadata": (HEAD.replace(b'"1"', b"") + ITEMS + b"]}", "broken JSON: expecting value"),
+    "broken metadata": (HEAD.replace(b'"1"', b"") + ITEMS + b"]}", "invalid JSON: expecting value"),
     "key twice": (HEAD.replace(b'"kind"', b'"kind":"List","kind"') + ITEMS + b"]}", "duplicate field 'kind'"),
     "integer": (
         HEAD + ITEMS.replace(b'p7000"},"spec":{"priority":1', b'p7000"},"spec":{"priority":' + b"9" * 5000) + b"]}",

@@ -52,13 +52,13 @@ def folder(path: Path) -> str:
 
 
 REFUSED: dict[str, tuple[Callable[[Path], str], str]] = {
-    "a device": (lambda path: "/dev/null", "no regular file"),
-    "a FIFO, before anybody reads it": (fifo, "no regular file"),
-    "a symlink to a device": (lambda path: link(path, "/dev/zero"), "no regular file"),
+    "a device": (lambda path: "/dev/null", "not a regular file"),
+    "a FIFO, before anybody reads it": (fifo, "not a regular file"),
+    "a symlink to a device": (lambda path: link(path, "/dev/zero"), "not a regular file"),
     "a folder": (folder, "a folder"),
     "a folder that is not there": (lambda path: str(path / "no" / "x"), "no such folder"),
-    "a name that ends as a folder's": (lambda path: f"{path}/", "no name of a file"),
-    "no name": (lambda path: "", "no name of a file"),
+    "a name that ends as a folder's": (lambda path: f"{path}/", "not a file name"),
+    "no name": (lambda path: "", "not a file name"),
     "symlinks in a circle": (lambda path: link(path, path.name), "too many levels of symbolic links"),
     "something below a file": (lambda path: f"{__file__}/x", "not a directory"),
     "a name with a NUL": (lambda path: f"{path}\0", "embedded null byte"),
@@ -168,11 +168,11 @@ def test_a_mapping_on_standard_output_is_all_there_is(in_folder: Path, capsys: p
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (["snapshot", "save", "--demo", "-o", "/dev/null"], "error: /dev/null: cannot be written: no regular file"),
+        (["snapshot", "save", "--demo", "-o", "/dev/null"], "error: /dev/null: cannot be written: not a regular file"),
         (["snapshot", "save", "--demo", "-o", "s", "--mapping", "m"], "error: --mapping: there are no pseudonyms"),
         (
             ["snapshot", "save", "--demo", "--anonymize", "-o", "s", "--mapping", "/dev/null"],
-            "error: /dev/null: cannot be written: no regular file",
+            "error: /dev/null: cannot be written: not a regular file",
         ),
         (["lint", "--demo", "--live", "--write-baseline", "/dev/null"], "error: "),
         (["lint", "-f", "pod.yaml", "--write-baseline", "/dev/null"], "error: /dev/null: cannot be written"),

@@ -178,7 +178,7 @@ def test_manifests_are_what_no_server_stored() -> None:
 def test_a_page_of_a_list_is_warned_about() -> None:
     page = {"kind": "NodeList", "apiVersion": "v1", "metadata": {"continue": "abc"}, "items": [node("a")]}
     assert read(["-"], stdin=bytes_of(page)).warnings == (
-        "standard input: document 1: only a part of the list: it was read with a limit",
+        "standard input: document 1: only part of the list: it was read with a limit",
     )
 
 
@@ -334,16 +334,16 @@ def test_lists_one_after_the_other(monkeypatch: pytest.MonkeyPatch) -> None:
     [
         (
             '{"kind":"PodList","items":[{"metadata":{"name":"a"}},{"metadata":{"na',
-            "items[1]: broken JSON: the file ends in the middle of it",
+            "items[1]: invalid JSON: the file ends in the middle of it",
         ),
         (
             '{"kind":"PodList","items":[{"metadata":{"name":"a"}}',
-            "items[0]: broken JSON: the file ends in the middle of it",
+            "items[0]: invalid JSON: the file ends in the middle of it",
         ),
-        ('{"kind":"PodList","items":[{"metadata":{"name":"a"}}],', "broken JSON: the end of the list is missing"),
+        ('{"kind":"PodList","items":[{"metadata":{"name":"a"}}],', "invalid JSON: the end of the list is missing"),
         (
             '{"kind":"PodList","items":[{"metadata":{"name":"a"}} {}]}',
-            "items[0]: broken JSON: expected , or ] after it",
+            "items[0]: invalid JSON: expected , or ] after it",
         ),
         ('{"items":[{"kind":"Pod","metadata":{"name":"a"}}]}', NO_LIST),
         (
@@ -366,7 +366,7 @@ def test_lists_one_after_the_other(monkeypatch: pytest.MonkeyPatch) -> None:
             '{"kind":"PodList","apiVersion":"apps/v1","items":[{"metadata":{"name":"a"}}]}',
             "Pod in apiVersion apps/v1 is not known (v1 is what kschedctl reads)",
         ),
-        ('{"kind":"List","items":[{"metadata":{"name":"a"}}]}', "items[0]: no Kubernetes object: it has no kind"),
+        ('{"kind":"List","items":[{"metadata":{"name":"a"}}]}', "items[0]: not a Kubernetes object: it has no kind"),
     ],
 )
 def test_broken_big_lists(text: str, message: str) -> None:

@@ -159,7 +159,7 @@ def remedy_lines(remedies: Remedies, width: int) -> list[ListLine]:
         lines += [ListLine(text) for why in remedies.impossible for text in wrapped(f"- {why}", width, "  ")]
     for text in _doubts(remedies):
         lines += [ListLine(line, WARNING) for line in wrapped(text, width, "  ")]
-    return lines or [ListLine("There is nothing to mend", "dim")]
+    return lines or [ListLine("Nothing to fix", "dim")]
 
 
 def _opens(remedy: Remedy) -> str:

@@ -35,7 +35,7 @@ def capacity(
     view: DrawnUnlisted,
     extending: Extending,
     namespace: Namespace = None,
-    most: Annotated[int | None, typer.Option("--max", metavar="NUMBER", help="Try no more than so many.")] = None,
+    most: Annotated[int | None, typer.Option("--max", metavar="NUMBER", help="Try at most this many.")] = None,
 ) -> Answer:
     """How many more of these pods fit, where, and what stops the next one?
 

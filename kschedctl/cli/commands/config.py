@@ -108,7 +108,7 @@ def _check_use(action: str, file: str | None, live: Live) -> None:
     """Raises UsageError for what does not go together."""
     if action not in ("check", "view") or (action == "check" and file is None):
         hint = "kschedctl config check FILE; kschedctl config view [FILE | --live]"
-        raise UsageError(f'nothing to do with "{action}"', hint=hint)
+        raise UsageError(f'unknown action "{action}"', hint=hint)
     if live.asked and (file or action == "check"):
         raise UsageError("--live is for view, without a FILE")
 

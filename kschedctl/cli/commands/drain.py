@@ -37,7 +37,8 @@ def drain(
     extending: Extending,
     nodes: Annotated[list[str] | None, typer.Argument(metavar="[NODE]…", help="The nodes to drain.")] = None,
     selector: Annotated[
-        str, typer.Option("-l", "--selector", metavar="SELECTOR", help="Drain the nodes with such labels.")
+        str,
+        typer.Option("-l", "--selector", metavar="SELECTOR", help="Drain the nodes that match this label selector."),
     ] = "",
 ) -> Answer:
     """Where would the pods of these nodes go, and what keeps them from being drained?

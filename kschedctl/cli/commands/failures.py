@@ -43,7 +43,7 @@ def failures(
 ) -> Answer:
     """What would not fit any more if a node, a zone or a pool were lost?
 
-    The pods that controllers make anew pass the scheduling queue on the nodes that are left; PodDisruptionBudgets do
+    The pods that controllers recreate pass the scheduling queue on the nodes that are left; PodDisruptionBudgets do
     not protect from failures. Pods that are pending already are not counted. The worst losses come first. Exits with 0
     when the cluster can do without any one of them. With --runs pods come back in several orders, those of Jobs last.
     """

@@ -101,22 +101,22 @@ class Which(LintFilters, LintBuilds):
     )
     fail_on: Annotated[
         Severity | None,
-        typer.Option("--fail-on", metavar="error|warning|note", help="Exit with 1 from here.  [default: warning]"),
+        typer.Option(
+            "--fail-on", metavar="error|warning|note", help="Exit 1 from this severity up.  [default: warning]"
+        ),
     ] = None
     baseline: Annotated[
-        str | None, typer.Option("--baseline", metavar="FILE", help="Report only what this file does not have.")
+        str | None, typer.Option("--baseline", metavar="FILE", help="Report only findings that are not in this file.")
     ] = None
     write_baseline: Annotated[
-        str | None, typer.Option("--write-baseline", metavar="FILE", help="Write what is found to this file.")
+        str | None, typer.Option("--write-baseline", metavar="FILE", help="Write the findings to this file.")
     ] = None
-    strict: Annotated[bool, typer.Option("--strict", help="Exit with 2 where a file cannot be read.")] = False
+    strict: Annotated[bool, typer.Option("--strict", help="Exit 2 if a file cannot be read.")] = False
     settings: Annotated[
         str | None,
         typer.Option("--settings", metavar="FILE", help="pyproject.toml or .kschedctl.yaml.  [default: the nearest]"),
     ] = None
-    fix: Annotated[
-        bool, typer.Option("--fix", help="Correct in the files what has a safe correction; report what is left.")
-    ] = False
+    fix: Annotated[bool, typer.Option("--fix", help="Apply safe fixes to the files; report the rest.")] = False
     diff: Annotated[bool, typer.Option("--diff", help="Show what --fix would change, and change nothing.")] = False
 
     def check_fixing(self, manifests: object) -> None:
@@ -137,9 +137,11 @@ class Shown:
     color: Annotated[
         Color, typer.Option("--color", metavar="|".join(Color), help="auto: on terminals, unless NO_COLOR is set.")
     ] = Color.AUTO
-    verbose: Annotated[int, typer.Option("-v", "--verbose", count=True, help="Say more on stderr; -vv: all.")] = 0
-    quiet: Annotated[bool, typer.Option("-q", "--quiet", help="Say nothing but errors on stderr.")] = False
-    show_fixes: Annotated[bool, typer.Option("--show-fixes", help="Show what to do about each finding too.")] = False
+    verbose: Annotated[
+        int, typer.Option("-v", "--verbose", count=True, help="More detail on stderr; -vv: everything.")
+    ] = 0
+    quiet: Annotated[bool, typer.Option("-q", "--quiet", help="Only errors on stderr.")] = False
+    show_fixes: Annotated[bool, typer.Option("--show-fixes", help="Also show how to fix each finding.")] = False
 
     def answer(self, document: object, exit_code: int = CLEAN) -> Answer:
         answer = Output(self.output, color=self.color).answer(document, exit_code)

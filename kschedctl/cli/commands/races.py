@@ -36,7 +36,7 @@ class Simulated:
         field(default_factory=list)
     )
     rate: Annotated[
-        list[float], typer.Option("--rate", metavar="NUMBER", help="Pods that come in a second. Repeatable.")
+        list[float], typer.Option("--rate", metavar="NUMBER", help="Pods created per second. Repeatable.")
     ] = field(default_factory=list)
     expiry: Annotated[
         list[str],
@@ -75,10 +75,11 @@ class Simulated:
         typer.Option("--load", metavar="SHARE", help="How much of all room pods take: 1 is all.  [default: 1]"),
     ] = None
     duration: Annotated[
-        str | None, typer.Option("--duration", metavar="TIME", help="How long pods come.  [default: 5m, or longer]")
+        str | None,
+        typer.Option("--duration", metavar="TIME", help="For how long pods are created.  [default: 5m, or longer]"),
     ] = None
-    seed: Annotated[int, typer.Option("--seed", metavar="NUMBER", help="Decides all that is up to chance.")] = 0
-    runs: Annotated[int, typer.Option("--runs", metavar="NUMBER", help="Try as many seeds, and tell the range.")] = 1
+    seed: Annotated[int, typer.Option("--seed", metavar="NUMBER", help="Random seed.")] = 0
+    runs: Annotated[int, typer.Option("--runs", metavar="NUMBER", help="Number of seeds to try; tells the range.")] = 1
 
     def question(self, measures: Measures | None) -> RaceQuestion:
         """Raises UsageError."""
@@ -131,5 +132,5 @@ def _seconds(duration: str) -> float:
     except InputError as error:
         raise UsageError(error.what, where="--duration", hint=error.hint) from None
     if not seconds:
-        raise UsageError("no pods come in no time", where="--duration", hint="as 5m")
+        raise UsageError("must be more than 0", where="--duration", hint="such as 5m")
     return seconds

@@ -62,7 +62,7 @@ def remedies(
         typer.Argument(metavar="[POD]", help="name, pod/name, namespace/name, or deploy/name, sts/name, job/name …"),
     ] = None,
     max_changes: Annotated[
-        int, typer.Option("--max-changes", metavar="N", min=1, max=3, help="Sets of up to so many changes.")
+        int, typer.Option("--max-changes", metavar="N", min=1, max=3, help="Most changes in a fix.")
     ] = 3,
     by: Annotated[
         Maker | None, typer.Option("--by", help="Only what the author of the workload, or the operator, changes.")

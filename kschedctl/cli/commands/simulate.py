@@ -90,7 +90,7 @@ def simulate(
             return answer(run, result, *_followed(manner.follow, source, run, namespace, call_extender))
     applications = _applications(source, namespace, without_files=manner.pending)
     if not manner.pending and not all(application.manifests for application in applications.values()):
-        hint = "what has a UID or a node is taken for a part of the cluster: remove metadata.uid to apply it anew"
+        hint = "objects with a UID or a node count as part of the cluster: remove metadata.uid to apply them"
         raise UsageError("no workload among the manifests", where=", ".join(source.filename), hint=hint)
     more = [*(["-n", namespace] if namespace else []), *extending.arguments()]
     options = manner.choices(run.options(), result.in_full)

@@ -45,8 +45,10 @@ class Talk:
     """What to say besides the answer."""
 
     color: Annotated[Color, typer.Option("--color", metavar="|".join(Color), help="Colours.")] = Color.AUTO
-    verbose: Annotated[int, typer.Option("-v", "--verbose", count=True, help="Say more on stderr; -vv: all.")] = 0
-    quiet: Annotated[bool, typer.Option("-q", "--quiet", help="Say nothing but errors on stderr.")] = False
+    verbose: Annotated[
+        int, typer.Option("-v", "--verbose", count=True, help="More detail on stderr; -vv: everything.")
+    ] = 0
+    quiet: Annotated[bool, typer.Option("-q", "--quiet", help="Only errors on stderr.")] = False
 
 
 @with_options

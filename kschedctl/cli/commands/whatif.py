@@ -46,11 +46,11 @@ class Compared:
 
     compare_config: Annotated[
         tuple[str, str] | None,
-        typer.Option("--compare-config", metavar="FILE FILE", help="Do it under two scheduler configurations."),
+        typer.Option("--compare-config", metavar="FILE FILE", help="Compare two scheduler configurations."),
     ] = None
     compare_version: Annotated[
         tuple[str, str] | None,
-        typer.Option("--compare-version", metavar="VERSION VERSION", help="Do it under two versions, as 1.33 1.36."),
+        typer.Option("--compare-version", metavar="VERSION VERSION", help="Compare two versions, such as 1.33 1.36."),
     ] = None
 
 
@@ -73,7 +73,7 @@ def whatif(
     priorityClass, configure. They are taken in order, and after each the pending pods pass the scheduling queue. With
     --compare-config or --compare-version the same happens under two configurations or versions of kube-scheduler, and
     the difference between the results is shown; of versions also other messages of pods that wait, and the running
-    pods for which other nodes would be the best if they were made anew.
+    pods for which other nodes would be the best if they were recreated.
     Exits with 1 when pods wait for a node that did not wait before.
     """
     _check_use(scenario, compared)
@@ -100,7 +100,7 @@ def _check_use(scenario: str | None, compared: Compared) -> None:
     if not (scenario or files or versions):
         raise UsageError("nothing to try", hint="give a SCENARIO, --compare-config or --compare-version")
     if files and versions:
-        raise UsageError("--compare-config and --compare-version are two comparisons", hint="leave one of them out")
+        raise UsageError("--compare-config and --compare-version cannot be combined", hint="leave one of them out")
     if files and files[0] == files[1]:
         raise UsageError("--compare-config compares two different files")
 

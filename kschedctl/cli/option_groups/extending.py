@@ -27,11 +27,11 @@ class Extending:
     ] = False
     record_extenders: Annotated[
         str | None,
-        typer.Option("--record-extenders", metavar="FILE", help="Write down what they answer; needs --call-extenders."),
+        typer.Option("--record-extenders", metavar="FILE", help="Record their answers; needs --call-extenders."),
     ] = None
     extender_answers: Annotated[
         str | None,
-        typer.Option("--extender-answers", metavar="FILE", help="Take their answers from such a file."),
+        typer.Option("--extender-answers", metavar="FILE", help="Replay their recorded answers from a file."),
     ] = None
 
     @contextmanager
@@ -66,7 +66,7 @@ class Extending:
 
     def _check(self) -> None:
         if self.call_extenders and self.extender_answers is not None:
-            raise UsageError("--call-extenders and --extender-answers are two sources", hint="leave one of them out")
+            raise UsageError("--call-extenders and --extender-answers cannot be combined", hint="leave one of them out")
         if self.record_extenders is not None and not self.call_extenders:
             raise UsageError("--record-extenders needs --call-extenders", hint="only what is asked can be recorded")
         check_output_files(self.record_extenders)

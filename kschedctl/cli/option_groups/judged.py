@@ -34,9 +34,9 @@ class Judged(Output):
     output: Annotated[Form, option("table", "wide", "json", "yaml", "markdown", "html", "sarif", "junit", "github")] = (
         TABLE
     )
-    fail_on: Annotated[FailOn, typer.Option("--fail-on", metavar="|".join(FailOn), help="Exit with 1 from here.")] = (
-        FailOn.WARNING
-    )
+    fail_on: Annotated[
+        FailOn, typer.Option("--fail-on", metavar="|".join(FailOn), help="Exit 1 from this severity up.")
+    ] = FailOn.WARNING
 
     def judged(self, report: Audit | Section, commands: Commands = NO_COMMANDS) -> Answer:
         """With the version of the program that made it; undecided where what is said to be sound lacks its grounds.

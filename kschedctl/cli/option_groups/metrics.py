@@ -50,17 +50,17 @@ class MetricsOptions:
         ),
     ] = None
     target: Annotated[
-        str, typer.Option("--target", metavar="DURATION", help="Within which 99 of 100 attempts should be.")
+        str, typer.Option("--target", metavar="DURATION", help="Target for the 99th percentile of attempts.")
     ] = "100ms"
     metrics_token_file: Annotated[
         str | None,
         typer.Option("--metrics-token-file", metavar="FILE", help="A bearer token for the metrics' server."),
     ] = None
     metrics_ca_file: Annotated[
-        str | None, typer.Option("--metrics-ca-file", metavar="FILE", help="The authority of its certificate.")
+        str | None, typer.Option("--metrics-ca-file", metavar="FILE", help="CA certificate of the metrics server.")
     ] = None
     metrics_insecure: Annotated[
-        bool, typer.Option("--metrics-insecure", help="Do not check its certificate: it may be anybody's.")
+        bool, typer.Option("--metrics-insecure", help="Skip TLS verification of the metrics server.")
     ] = False
 
     @property
@@ -89,12 +89,12 @@ class MetricsOptions:
         if not self.asked:
             raise UsageError("no metrics are named", hint="--metrics URL or FILE, or --prometheus URL")
         if self.metrics and self.prometheus:
-            raise UsageError("--metrics and --prometheus are two sources", hint="leave one of them out")
+            raise UsageError("--metrics and --prometheus cannot be combined", hint="leave one of them out")
         if self.prometheus_labels and not self.prometheus:
             raise UsageError("--prometheus-labels needs --prometheus")
         longest = LONGEST_WAIT if len(self.metrics) == 1 else LONGEST_WINDOW
         if window is not None and not 1 <= window <= longest:
-            raise UsageError(f'"{self.window}" is too short or too long', where="--window", hint="as 30s or 1h")
+            raise UsageError(f'"{self.window}" is too short or too long', where="--window", hint="such as 30s or 1h")
 
 
 def _seconds(duration: str, option: str) -> float:
@@ -103,5 +103,5 @@ def _seconds(duration: str, option: str) -> float:
 
     seconds = seconds_of(duration, option)
     if not 0 < seconds <= LONGEST_WINDOW:
-        raise UsageError(f'"{duration}" is no time', where=option, hint="as 100ms or 1h")
+        raise UsageError(f'"{duration}" is no time', where=option, hint="such as 100ms or 1h")
     return seconds

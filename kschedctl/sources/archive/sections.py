@@ -256,7 +256,7 @@ def _any_column(column: _Column, count: int) -> TextColumn:
             seconds = np.frombuffer(column.data, "<i8").astype(np.int64, copy=False)
             _check_length(len(seconds), count)
             if count and not NEVER <= seconds.min() <= seconds.max() <= LATEST:
-                raise ValueError("a time that is none")
+                raise ValueError("an invalid time")
             return Times(seconds)
         case "uids":
             _check_length(len(column.data), count * UID_BYTES)
@@ -271,7 +271,7 @@ def _ints(data: bytes) -> Ints:
 def _check_codes(codes: Ints, values: int) -> None:
     """Each is the place of one of so many values. Raises ValueError."""
     if len(codes) and not 0 <= codes.min() <= codes.max() < values:
-        raise ValueError("a code that stands for nothing")
+        raise ValueError("an unknown code")
 
 
 def _check_length(found: int, wanted: int) -> None:

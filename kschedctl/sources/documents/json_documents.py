@@ -37,7 +37,7 @@ def _parse(text: str, start: int, where: str) -> tuple[object, int]:
             _encode(value).encode()
     except json.JSONDecodeError as error:
         where = f"{where}, line {error.lineno}, column {error.colno}"
-        raise InputError(f"broken JSON: {problem(error)}", where=where) from None
+        raise InputError(f"invalid JSON: {problem(error)}", where=where) from None
     except RecursionError:
         raise InputError(f"nested more than {DEEPEST} levels deep", where=where) from None
     except UnicodeEncodeError:

@@ -255,7 +255,7 @@ def _syntax_error(error: yaml.YAMLError, file: str, number: int) -> InputError:
     mark = getattr(error, "problem_mark", None)
     line = f", line {mark.line + 1}" if mark else ""
     what = getattr(error, "problem", None) or getattr(error, "reason", None) or str(error)
-    return InputError(f"broken YAML: {what}", where=f"{file}: document {max(number, 1)}{line}")
+    return InputError(f"invalid YAML: {what}", where=f"{file}: document {max(number, 1)}{line}")
 
 
 def _hinted(error: InputError, text: str) -> InputError:

@@ -86,7 +86,7 @@ def seconds_of(duration: str, option: str = "--request-timeout") -> float:
     if duration.isdecimal():
         return float(duration)
     if not re.fullmatch(f"({_DURATION.pattern})+", duration):
-        raise UsageError(f'"{duration}" is no duration', where=option, hint="as 30s or 1m")
+        raise UsageError(f'"{duration}" is not a duration', where=option, hint="such as 30s or 1m")
     return sum(float(number) * _UNITS[unit] for number, unit in _DURATION.findall(duration))
 
 

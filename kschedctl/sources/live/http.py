@@ -111,7 +111,7 @@ class Server:
             except _PassingError as error:
                 failure = error
             except (ValueError, RecursionError) as error:
-                failure = _PassingError(f"answered something else than was asked for: {unreadable(error)}")
+                failure = _PassingError(f"unexpected response: {unreadable(error)}")
             self._pause(failure, number, end)
             number += 1
 
@@ -236,7 +236,7 @@ class Server:
 
     def _unreachable(self, error: Exception, end: End) -> Exception:
         if isinstance(error, LocationValueError):
-            return ClusterError(f"no address of a server: {error}", where=self.host, hint="see the kubeconfig")
+            return ClusterError(f"not a server address: {error}", where=self.host, hint="see the kubeconfig")
         if isinstance(error, SSLError) or isinstance(getattr(error, "reason", None), SSLError):
             hint = "check certificate-authority and the address in the kubeconfig"
             return ClusterError(f"no trusted connection: {_words(error)}", where=self.host, hint=hint)

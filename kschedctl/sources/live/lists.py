@@ -162,7 +162,7 @@ def read_path(server: Server, kind: str, path: str, fields: str = "") -> Listing
         except RefusedError as error:
             if error.code != GONE or restart == RESTARTS:
                 raise
-            log.info("%s changed too fast to be listed in one go: starting anew", KINDS[kind].plural)
+            log.info("%s changed too fast to be listed at once: starting over", KINDS[kind].plural)
     raise AssertionError("unreachable")
 
 

@@ -43,7 +43,7 @@ log = logging.getLogger(__name__)
 
 SIDE_BY_SIDE = 8
 ESSENTIAL = ("Node", "Pod")
-RIGHTS = "kschedctl needs to get, list and watch them: see Rights in the README"
+RIGHTS = "kschedctl needs to get, list and watch them: see kschedctl help rights"
 
 
 @dataclass(frozen=True)

@@ -52,7 +52,7 @@ class MetricsAccess:
     def get(self, url: str, query: Mapping[str, str] | None = None) -> tuple[int, bytes]:
         """Status and body. Raises ClusterError, InputError, UsageError."""
         if not _names_a_server(url):
-            raise UsageError(f"no address of a server: {shown_url(url)}", hint="http:// or https:// and a host")
+            raise UsageError(f"not a server address: {shown_url(url)}", hint="http:// or https:// and a host")
         through = self._api_server(url)
         if through is not None:
             return self._proxied(through, url, query)
@@ -165,7 +165,7 @@ def _unreached(error: Exception, shown: str, limit: Limit, seconds: float) -> Cl
     if limit.left() <= 0:
         return ClusterError(f"no whole answer within {seconds:g} s", where=shown)
     if isinstance(error, LocationValueError):
-        return ClusterError("no address of a server", where=shown)
+        return ClusterError("not a server address", where=shown)
     reason = getattr(error, "reason", None)
     text = str(reason if isinstance(reason, BaseException) else error)
     words = text.rpartition("Failed to establish a new connection: ")[2].rpartition("] ")[2]

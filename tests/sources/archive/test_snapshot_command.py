@@ -85,7 +85,7 @@ def test_compared(run: Run) -> None:
     [
         (("snapshot", "show", "none"), "error: none: no such file or directory"),
         (("explain", "--snapshot", "none"), "error: none: no such file or directory"),
-        (("explain", "--demo", "--snapshot", "none"), "error: --demo and --snapshot are two clusters"),
+        (("explain", "--demo", "--snapshot", "none"), "error: --demo and --snapshot cannot be combined"),
         (("snapshot", "save", "--demo", "-o", "no/such/folder"), "error: no/such/folder: cannot be written"),
         (("snapshot", "save", "--demo"), "error: Missing option '-o' / '--output'"),
     ],

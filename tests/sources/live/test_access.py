@@ -58,7 +58,7 @@ def test_default_kubeconfig(tmp_path: Path) -> None:
         (Access(context="mars"), r'no context "mars" \(there are: here\)'),
         (Access(cluster="mars"), r'--cluster: no cluster "mars" \(there are: here-cluster\)'),
         (Access(user="mars"), r'--user: no user "mars" \(there are: here-user\)'),
-        (Access(request_timeout="soon"), '"soon" is no duration'),
+        (Access(request_timeout="soon"), '"soon" is not a duration'),
     ],
 )
 def test_what_the_kubeconfig_does_not_have(access: Access, words: str, tmp_path: Path) -> None:

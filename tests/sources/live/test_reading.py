@@ -294,7 +294,7 @@ def test_whose_rules_are_used_for_other_servers_is_told(minor: str, words: str, 
     [
         (CONFIGURATION + "profiles: []\n", "document 1, line 7: key 'profiles' already set in map"),
         (CONFIGURATION + "x: [" * 200, "document 1, line 7: nested more than 100 levels deep"),
-        (CONFIGURATION + "\t- }{", "document 1, line 7: broken YAML: found character that cannot start any token"),
+        (CONFIGURATION + "\t- }{", "document 1, line 7: invalid YAML: found character that cannot start any token"),
         (CONFIGURATION + "#" * (1 << 20), "more than 1,048,576 characters"),
         (f"# KubeSchedulerConfiguration\na0: &a0 x\n{BOMB}", "excessive aliasing"),
     ],

@@ -133,9 +133,9 @@ def test_an_url_read_twice_tells_what_happened_in_between() -> None:
     [
         (["a", "b", "c"], None, "more than two readings"),
         (["FILE"], 30, "--window is of two readings"),
-        (["http://"], None, "no address of a server"),
-        (["http://[::1/metrics"], None, "no address of a server"),
-        (["http://a:port/metrics"], None, "no address of a server"),
+        (["http://"], None, "not a server address"),
+        (["http://[::1/metrics"], None, "not a server address"),
+        (["http://a:port/metrics"], None, "not a server address"),
     ],
 )
 def test_what_makes_no_sense(places: list[str], window: int | None, expected: str, tmp_path: Path) -> None:
