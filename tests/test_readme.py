@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 from documents import COLUMNS, README, TOPICS, command_lines, examples, run
+from pictures import BROWSE, PICTURES, REPORT
 
 from kschedctl.cli.main import load
 
@@ -39,6 +40,14 @@ def test_links_lead_somewhere() -> None:
     links = re.findall(r"\]\((?!http)([^)#]+)\)", README.read_text())
     assert links
     assert not [link for link in links if not (README.parent / link).exists()]
+
+
+def test_the_readme_shows_the_pictures() -> None:
+    shown = re.findall(r"!\[[^\]]+\]\(([^)]+)\)", README.read_text())
+    assert [README.parent / link for link in shown] == [REPORT, BROWSE]
+    assert set(PICTURES.iterdir()) == {REPORT, BROWSE}
+    assert REPORT.read_bytes().startswith(b"\x89PNG")
+    assert BROWSE.read_text().startswith("<svg")
 
 
 def test_the_scenario_runs(tmp_path: Path) -> None:
