@@ -1,7 +1,7 @@
 """The pictures of the README: a report for the browser as PNG, ``kschedctl browse`` as SVG.
 
-``python tests/pictures.py`` makes them of the demo cluster; it needs Playwright, a Chromium and Textual. Tests only look
-whether the README shows those that there are.
+``python tests/pictures.py`` makes them of the demo cluster; it needs Playwright, a Chromium and Textual. Tests only
+look whether the README shows what is there.
 """
 
 from __future__ import annotations
