@@ -70,7 +70,7 @@ def test_an_answer_that_is_not_in_the_file_is_not_known(run: Run, cluster: str, 
     ("options", "words"),
     [
         (["--record-extenders", "said.json"], "--record-extenders needs --call-extenders"),
-        (["--call-extenders", "--extender-answers", "said.json"], "are two sources"),
+        (["--call-extenders", "--extender-answers", "said.json"], "cannot be combined"),
         (["--extender-answers", "/nowhere/said.json"], "/nowhere/said.json"),
         (["--call-extenders", "--record-extenders", "/nowhere/said.json"], "no such folder"),
     ],

@@ -74,7 +74,7 @@ def test_prometheus_is_asked_for_the_window(capsys: pytest.CaptureFixture[str]) 
     ("options", "expected"),
     [
         ([], "no metrics are named"),
-        (["--metrics", "a", "--prometheus", "http://p"], "two sources"),
+        (["--metrics", "a", "--prometheus", "http://p"], "cannot be combined"),
         (["--metrics", "a", "--prometheus-labels", 'job="a"'], "needs --prometheus"),
         (["--metrics", "http://p", "--window", "2h"], "too short or too long"),
         (["--metrics", "a", "--target", "fast"], '--target: "fast" is not a duration'),

@@ -108,7 +108,7 @@ FAULTS: dict[str, tuple[Response, str]] = {
     "no chunk size": (Response(raw=[CHUNKED, b"what?\r\n"]), "connection lost: .*what"),
     "cut in a chunk": (Response(chunks=[b"{"], cut=1), "connection lost: Response ended prematurely"),
     "no gzip": (Response(raw=[head(200, "Content-Encoding: gzip", "Content-Length: 9"), b"{" * 9]), "connection lost"),
-    "garbage": (Response(body=b"\x00\xff" * 50), "something else than was asked for"),
+    "garbage": (Response(body=b"\x00\xff" * 50), "unexpected response"),
     "not UTF-8": (Response(body=LIST % b'[{"metadata":{"labels":{"\xff":"\xff"}}}]'), "it is not UTF-8"),
     "deep": (Response(body=b'{"x":' + b"[" * 1_000_000), "it is nested too deeply"),
     "deep items": (Response(body=LIST % (b'[{"x":' + b"[" * 100_000)), "it is nested too deeply"),

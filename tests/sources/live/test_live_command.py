@@ -61,7 +61,7 @@ def test_what_could_not_be_read_is_named_in_every_output(run: Run) -> None:
         (recorded_error("401-bad-token"), "does not accept our credentials: Unauthorized"),
         (recorded_error("403-nobody-list-nodes"), 'User "nobody" cannot list'),
         (Response(302), "redirection"),
-        (Response(body=b"<html>"), "something else than was asked for"),
+        (Response(body=b"<html>"), "unexpected response"),
     ],
 )
 def test_a_cluster_that_does_not_answer_is_exit_code_3(
