@@ -94,7 +94,7 @@ FAULTS: dict[str, tuple[Response, str]] = {
     "slow 403": (slow_body(403), "HTTP 403 Fault"),
     "slow 500": (slow_body(500), "the API server answers 500"),
     "401": (status(401, "Unauthorized"), "does not accept our credentials: Unauthorized"),
-    "403": (status(403, "it is forbidden"), "it is forbidden.*see Rights"),
+    "403": (status(403, "it is forbidden"), "it is forbidden.*see kschedctl help rights"),
     "404": (status(404, "there is none"), "there is none"),
     "410": (status(410, "too old"), "too old"),
     "429": (status(429, "slow down", headers={"Retry-After": "30"}), "429: slow down"),

@@ -134,7 +134,7 @@ def test_an_api_that_is_not_there(server_at: ServerAt) -> None:
 def test_without_nodes_or_pods_there_is_no_answer(kind: str, server_at: ServerAt) -> None:
     refused = recorded_error(f"403-nobody-list-{kind}")
     within = for_path("/api/v1/namespaces/lab/pods", recorded_error("403-nobody-namespaced"))
-    with pytest.raises(ClusterError, match=f"{kind} is forbidden.*see Rights"):
+    with pytest.raises(ClusterError, match=f"{kind} is forbidden.*see kschedctl help rights"):
         read(server_at, for_path(f"/api/v1/{kind}", refused), within)
 
 
