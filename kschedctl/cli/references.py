@@ -5,22 +5,25 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
+from kschedctl.api.kinds import plural
 from kschedctl.errors import UsageError
 
-TYPES = {
-    "Pod": ("pod", "pods", "po"),
-    "Deployment": ("deployment", "deployments", "deploy"),
-    "StatefulSet": ("statefulset", "statefulsets", "sts"),
-    "DaemonSet": ("daemonset", "daemonsets", "ds"),
-    "ReplicaSet": ("replicaset", "replicasets", "rs"),
-    "ReplicationController": ("replicationcontroller", "replicationcontrollers", "rc"),
-    "Job": ("job", "jobs"),
-    "CronJob": ("cronjob", "cronjobs", "cj"),
-    "Node": ("node", "nodes", "no"),
-    "Service": ("service", "services", "svc"),
+SHORT_NAMES = {
+    "Pod": "po",
+    "Deployment": "deploy",
+    "StatefulSet": "sts",
+    "DaemonSet": "ds",
+    "ReplicaSet": "rs",
+    "ReplicationController": "rc",
+    "Job": "",
+    "CronJob": "cj",
+    "Node": "no",
+    "Service": "svc",
 }
-"""Kind -> what kubectl calls it; ``deployments.apps`` is one too."""
-_KINDS = {name: kind for kind, names in TYPES.items() for name in names}
+"""The kinds that may be asked about -> kubectl's short name; ``deployments.apps`` is a name, too."""
+_KINDS = {
+    name: kind for kind, short in SHORT_NAMES.items() for name in (kind.lower(), plural(kind).lower(), short) if name
+}
 
 
 class Reference(NamedTuple):

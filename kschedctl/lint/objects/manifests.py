@@ -9,7 +9,7 @@ from typing import Any, Generic, NamedTuple, TypeVar
 
 from kschedctl.api import objects as api
 from kschedctl.api.json_values import JsonObject, field_at, object_at
-from kschedctl.api.kinds import kind_of
+from kschedctl.api.kinds import KINDS, kind_of
 from kschedctl.cluster import CLUSTER_SCOPED, without_nulls
 from kschedctl.lint.objects.amounts import (
     asks_for_less_than_nothing,
@@ -24,15 +24,11 @@ from kschedctl.lint.objects.variants import Variants
 from kschedctl.lint.objects.workload import InvalidFieldError, Workload, scaled_by, typed_at, workload_of
 
 TYPED: dict[str, type[api.Struct]] = {
-    "PriorityClass": api.PriorityClass,
-    "PodDisruptionBudget": api.PodDisruptionBudget,
-    "PersistentVolume": api.PersistentVolume,
-    "PersistentVolumeClaim": api.PersistentVolumeClaim,
-    "StorageClass": api.StorageClass,
-    "ResourceClaim": api.ResourceClaim,
-    "ResourceClaimTemplate": api.ResourceClaimTemplate,
-    "DeviceClass": api.DeviceClass,
-    "PodGroup": api.PodGroup,
+    kind: KINDS[kind].struct
+    for kind in (
+        *("PriorityClass", "PodDisruptionBudget", "PersistentVolume", "PersistentVolumeClaim", "StorageClass"),
+        *("ResourceClaim", "ResourceClaimTemplate", "DeviceClass", "PodGroup"),
+    )
 }
 """The kinds, besides workloads, of which rules read typed objects."""
 
