@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Annotated
+from typing import Annotated, Any
 
 import msgspec
 from msgspec.structs import replace
@@ -74,7 +74,7 @@ class Drain(Report, frozen=True):
     unknown: tuple[UnknownKind, ...] = ()
     undecided: bool = False
     interrupted: bool = False
-    remedy: Mapping[str, object] | None = None
+    remedy: Mapping[str, Any] | None = None
     search_start: SearchStart | None = None
     runs: int = 1
     over_runs: dict[str, Spread] = msgspec.field(default_factory=dict)

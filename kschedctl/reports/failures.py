@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Any
 
 import msgspec
 from msgspec.structs import replace
@@ -67,7 +68,7 @@ class Failures(Report, frozen=True):
     unknown: tuple[UnknownKind, ...] = ()
     undecided: bool = False
     interrupted: bool = False
-    remedy: Mapping[str, object] | None = None
+    remedy: Mapping[str, Any] | None = None
     search_start: SearchStart | None = None
     runs: int = 1
     api_version: str = "kschedctl.dev/v1"
