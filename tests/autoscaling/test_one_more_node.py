@@ -1,0 +1,47 @@
+"""A pod for which a group would grow is scheduled to a node like the group's template, once there is one."""
+
+from __future__ import annotations
+
+import json
+
+from golden_cases import Json, family_lines
+from msgspec import to_builtins
+
+import kschedctl
+from kschedctl.autoscaling.cluster_autoscaler.loop import AutoscalerLoop
+from kschedctl.autoscaling.cluster_autoscaler.options import read_groups, read_options
+
+
+def loop_of(case: Json) -> AutoscalerLoop:
+    given = case["input"]
+    cluster = kschedctl.Cluster.from_objects(given["objects"])
+    options = read_options(given.get("options") or {})
+    return AutoscalerLoop.begin(cluster, read_groups(given["nodeGroups"]), options, given["now"], {})
+
+
+def is_taken(case: Json, loop: AutoscalerLoop, group: str, pod: str) -> bool:
+    """Whether the scheduler would put the pod on one more node of the group."""
+    template = loop.templates[group]
+    node = {"apiVersion": "v1", "kind": "Node", **to_builtins(template.node)}
+    pods = [{"apiVersion": "v1", "kind": "Pod", **to_builtins(each)} for each in template.pods]
+    grown = kschedctl.Cluster.from_objects([*case["input"]["objects"], node, *pods])
+    return template.node.metadata.name in kschedctl.explain(grown, pod).feasible
+
+
+def test_one_more_node_takes_the_pods_for_which_the_group_grows_and_no_other() -> None:
+    """Where no pod is placed before, and by what the real autoscaler said, not by what ours does."""
+    asked = {True: 0, False: 0}
+    for line in family_lines("autoscaling/scaleup"):
+        case = json.loads(line)
+        answer = case["answer"]
+        if answer.get("filteredOut") or answer.get("upcoming"):
+            continue
+        loop = loop_of(case)
+        questions = [(answer["best"], pod, True) for pod in answer.get("triggered", ())[:1]]
+        for pod, told in list(answer.get("remaining", {}).items())[:1]:
+            rejected = told.get("rejected") or {}
+            questions += [(group, pod, False) for group, refusal in rejected.items() if refusal.get("plugin")]
+        for group, pod, wanted in questions:
+            assert is_taken(case, loop, group, pod) == wanted, (case["id"], pod, group)
+            asked[wanted] += 1
+    assert min(asked.values()) > 20
