@@ -594,7 +594,7 @@ class LocalObjectReference(Struct, frozen=True):
 
 
 class ServiceAccount(Struct, frozen=True):
-    """Of what it grants only names are read, never a secret."""
+    """A ServiceAccount; of the secrets that it grants only names are read."""
 
     metadata: ObjectMeta = ObjectMeta()
     secrets: tuple[LocalObjectReference, ...] = ()

@@ -44,7 +44,7 @@ class Alone:
 
     @cached_property
     def _takers(self) -> dict[int, Bools | None]:
-        """Of pods that are alike: the nodes that take one, None where that depends on others."""
+        """The nodes that take one of pods that are alike, None where that depends on others."""
         return {}
 
     def _one(self, node: Node) -> AloneRemoval:

@@ -73,6 +73,6 @@ def _passed(cluster: Cluster, pod: Pod, ranges: Iterable[LimitRange]) -> tuple[P
 
 
 def _words(changed: Iterable[str]) -> str:
-    """Of many containers the first, and how many more."""
+    """The first of many containers, and how many more there are."""
     first, *others = changed
     return f"{first}, and {len(others):,} more of the kind" if others else first

@@ -1,4 +1,4 @@
-"""The same scenario under several seeds, and how much the results differ that only ties tell apart."""
+"""One scenario under several seeds, and how much the results differ that only ties tell apart."""
 
 from __future__ import annotations
 

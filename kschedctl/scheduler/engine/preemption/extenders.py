@@ -7,7 +7,7 @@ pkg/scheduler/extender.go (v1.36).
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import msgspec
 import numpy as np
@@ -95,11 +95,10 @@ def _candidates(left: Mapping[str, _Victims], view: Fork) -> Candidates:
     )
 
 
-def _document(position: Position, view: Fork) -> dict[str, Any]:
+def _document(position: Position, view: Fork) -> dict[str, object]:
     """A pod as it is sent."""
     pod = view.pods.objects[position]
-    document: dict[str, Any] = msgspec.to_builtins(pod)
-    return {**document, "metadata": {**document["metadata"], "uid": uid(pod)}}
+    return {**msgspec.to_builtins(pod), "metadata": {**msgspec.to_builtins(pod.metadata), "uid": uid(pod)}}
 
 
 def uid(pod: Pod) -> str:

@@ -8,11 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
-from typing import Any, NamedTuple, Self
+from typing import NamedTuple, Self, TypeVar
 
 import numpy as np
 from msgspec.structs import replace
 
+from kschedctl.api.api_object import ApiObject
 from kschedctl.api.arrays import Rows
 from kschedctl.api.labels import NOTHING, SelectorError, from_label_selector
 from kschedctl.api.objects import (
@@ -38,6 +39,7 @@ from kschedctl.snapshot.indexes import ClusterObjects
 from kschedctl.snapshot.nodes import NodeColumns
 from kschedctl.snapshot.pod_info import PodInfo
 
+Named = TypeVar("Named", bound=ApiObject)
 BETA_STORAGE_CLASS = "volume.beta.kubernetes.io/storage-class"
 BIND_COMPLETED = "pv.kubernetes.io/bind-completed"
 SELECTED_NODE = "volume.kubernetes.io/selected-node"
@@ -183,7 +185,7 @@ def listers(view: Fork) -> Listers:
     )
 
 
-def _by_name(objects: Iterable[Any]) -> dict[str, Any]:
+def _by_name(objects: Iterable[Named]) -> dict[str, Named]:
     return {found.metadata.name: found for found in objects}
 
 

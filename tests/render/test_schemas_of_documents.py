@@ -1,0 +1,13 @@
+"""Every document has a schema that is one."""
+
+from __future__ import annotations
+
+import jsonschema
+import pytest
+
+from kschedctl.render.schema import DOCUMENTS, schema_of
+
+
+@pytest.mark.parametrize("kind", DOCUMENTS)
+def test_a_schema_can_be_made(kind: str) -> None:
+    jsonschema.Draft202012Validator.check_schema(schema_of(DOCUMENTS[kind]))
