@@ -7,8 +7,9 @@ A Cluster comes from objects (dicts, as kubectl prints them), files, a snapshot 
 
 ``explain`` answers for a pod of it, or for a manifest (dict) of a pod, or of what makes pods; ``remedies`` says which
 smallest changes would let it schedule; ``wakes`` whether an event makes the scheduler try a refused pod again;
-``run_queue`` works off the scheduling queue. The reports have the fields of the JSON documents, which
-``report.to_dict()`` gives. What goes wrong by what was given is a KschedctlError, whose text is one line.
+``run_queue`` works off the scheduling queue; ``admit`` says what the API server makes of a manifest; ``scale_up`` and
+``scale_down`` what the Cluster Autoscaler does in its next loop. The reports have the fields of the JSON documents,
+which ``report.to_dict()`` gives. What goes wrong by what was given is a KschedctlError, whose text is one line.
 
 >>> import kschedctl
 >>> cluster = kschedctl.Cluster.from_objects([])
