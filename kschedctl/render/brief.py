@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import textwrap
 from collections.abc import Iterator
+from typing import NamedTuple
 
 from kschedctl.render.page import UNFOLDED, Heading, Paragraph, Style, count, marked
 from kschedctl.render.renderers import kind_of, page_of
@@ -15,14 +16,24 @@ from kschedctl.text.printable import printable
 MOST_LINES = 12
 
 
+class Part(NamedTuple):
+    """``lines``: at most so many, 0: it is never cut; ``rank``: what has the lowest gets room first."""
+
+    text: str
+    lines: int
+    rank: int = 0
+    indent: str = "  "
+
+
 def to_brief(document: Document, style: Style) -> str:
-    """What matters most first; what has no room is left out whole."""
-    lines: list[str] = []
-    for text, at_most, indent in _parts(summary_of(document, style)):
-        wrapped = _wrapped(printable(text), style.width, at_most, indent)
-        if len(lines) + len(wrapped) <= MOST_LINES:
-            lines += wrapped
-    return "".join(f"{line}\n" for line in lines)
+    """What matters most gets room first; what has none is left out whole."""
+    parts = list(_parts(summary_of(document, style)))
+    wrapped = [_wrapped(printable(part.text), style.width, part.lines, part.indent) for part in parts]
+    kept: set[int] = set()
+    for index in sorted(range(len(parts)), key=lambda index: parts[index].rank):
+        if sum(len(wrapped[each]) for each in (*kept, index)) <= MOST_LINES:
+            kept.add(index)
+    return "".join(f"{line}\n" for index in sorted(kept) for line in wrapped[index])
 
 
 def summary_of(document: Document, style: Style) -> Summary:
@@ -36,24 +47,23 @@ def summary_of(document: Document, style: Style) -> Summary:
     return Summary(summarizes=kind_of(document), subject="", verdict="", headline=headline).fitting()
 
 
-def _parts(summary: Summary) -> Iterator[tuple[str, int, str]]:
-    """(text, lines at most, what its further lines begin with); 0 lines: it is never cut."""
+def _parts(summary: Summary) -> Iterator[Part]:
+    """The verdict, the first cause and the doubts, then the fix with what to type, then all else."""
     if summary.summarizes == "Explanation":
-        yield _verdict(summary), 3, "  "
-        yield from ((text, 3, "  ") for text in _causes(summary))
+        yield Part(_verdict(summary), 3)
+        yield from _causes(summary)
     else:
-        yield summary.headline, 3, "  "
+        yield Part(summary.headline, 3)
     if summary.undecided:
-        yield f"not certain: {'; '.join(summary.doubts)}", 2, "  "
-    for fix in summary.fixes[:1]:
-        yield f"fix: {fix.summary}", 2, "  "
-        yield from ((f"  {command}", 0, "    ") for command in fix.commands[-1:] if len(command) <= MOST_TYPED)
+        yield Part(f"not certain: {'; '.join(summary.doubts)}", 2)
+    typed = [command for fix in summary.fixes[:1] for command in fix.commands[-1:] if len(command) <= MOST_TYPED]
+    yield from (Part(f"fix: {fix.summary}", 2, 1) for fix in summary.fixes[:1])
+    yield from (Part(f"  {command}", 0, 1, "    ") for command in typed)
     for pods in summary.pods[:4]:
-        yield f"{pods.pods:,} {pods.workload or pods.such_as}: {sentence(pods.why)}", 2, "  "
+        yield Part(f"{pods.pods:,} {pods.workload or pods.such_as}: {sentence(pods.why)}", 2, 2)
     if summary.summarizes == "Audit":
-        yield from ((text, 2, "  ") for text in summary.advice[:3])
-    for command in summary.next[:1]:
-        yield f"more: {command}", 0, "  "
+        yield from (Part(text, 2, 2) for text in summary.advice[:3])
+    yield from (Part(f"more: {command}", 0, 3 if typed else 1) for command in summary.next[:1])
 
 
 MOST_TYPED = 100
@@ -64,20 +74,26 @@ def _verdict(summary: Summary) -> str:
     verdict = f"{summary.subject} {summary.verdict}"
     if summary.nominated:
         return f"{verdict}: would preempt {count(len(summary.victims), 'pod')} on {summary.nominated}"
-    return f"{verdict} on {next(iter(summary.best))}" if summary.best else verdict
+    return f"{verdict} on {next(iter(summary.best))}" if _fits(summary) else verdict
 
 
-def _causes(summary: Summary) -> Iterator[str]:
+def _fits(summary: Summary) -> bool:
+    """Nodes that would fit a pod that is held back do not take it."""
+    return bool(summary.best) and summary.verdict != "Gated"
+
+
+def _causes(summary: Summary) -> Iterator[Part]:
     """The two that matter most, each with the closest node; of a pod that fits, none."""
-    if summary.best:
+    if _fits(summary):
         return
-    if not summary.causes:
-        yield summary.headline.removeprefix(f"{summary.subject} {summary.verdict}: ")
-    for cause in summary.causes[:2]:
+    if not summary.causes or summary.verdict == "Gated":
+        yield Part(summary.headline.removeprefix(f"{summary.subject} {summary.verdict}: "), 3)
+        return
+    for rank, cause in zip((0, 2), summary.causes, strict=False):
         of = f" of {cause.of_nodes:,} eligible" if cause.of_nodes else ""
-        yield f"{cause.nodes:,}{of} nodes: {cause.reason}"
+        yield Part(f"{cause.nodes:,}{of} nodes: {cause.reason}", 3, rank)
         if cause.closest:
-            yield f"  closest: {cause.closest}: {cause.fact}"
+            yield Part(f"  closest: {cause.closest}: {cause.fact}", 3, rank)
 
 
 def _wrapped(text: str, width: int, at_most: int, indent: str) -> list[str]:

@@ -73,18 +73,21 @@ FOR_GOOD = "UnschedulableAndUnresolvable"
 
 
 def explanation_page(report: Explanation, style: Style) -> Page:
-    """All sections that have something to say."""
+    """All sections that have something to say; what to type next stands under the best fix, if not its own command."""
+    first, more = best_fix(report.remedies, style), _more_remedies(report, style)
+    if first and not any(isinstance(block, Command) for block in first):
+        first, more = (*first, *more), ()
     return (
         *not_created_lines(report.not_created, style),
         *_verdict(report),
         *caveats(report.not_replayed, report.ignored, report.extended, report.unknown),
         *searched_lines(report.searched),
         *upstream_fault_lines(report.upstream_faults),
-        *best_fix(report.remedies, style),
+        *first,
         *_message(report),
         *pod_group_section(report.pod_group, style),
         *remedies_section(report.remedies, report.impossible, style),
-        *(how_section(report.remedies, style) if style.patches else _more_remedies(report, style)),
+        *(how_section(report.remedies, style) if style.patches else more),
         *advice_section([each for each in report.advice if not _told(each, report)], report.pod),
         *_before_nodes(report),
         *_refusals(report, style),
@@ -144,7 +147,7 @@ def _more_remedies(report: Explanation, style: Style) -> Page:
     if not report.remedies:
         return ()
     commands = style.commands.get(report.pod, ())
-    return (paragraph("How to apply them, and more fixes:"), *map(Command, commands)) if commands else ()
+    return (paragraph("How to apply it, and more fixes:"), *map(Command, commands)) if commands else ()
 
 
 def _held_by_group(report: Explanation) -> bool:
