@@ -1,4 +1,4 @@
-"""``kschedctl audit``: is the scheduler healthy, and is the cluster scheduled soundly?"""
+"""``kschedctl audit``: is the scheduler healthy, and is the cluster scheduled well?"""
 
 from __future__ import annotations
 
@@ -44,10 +44,10 @@ def audit(
         typer.Option("--section", metavar="|".join(SECTIONS), help="Only this section. Repeatable."),
     ] = None,
 ) -> Answer:
-    """Is the scheduler healthy, and is the cluster scheduled soundly?
+    """Is the scheduler healthy, and is the cluster scheduled well?
 
-    Answers in sections, each with its evidence and what to do. A section is sound only where everything was read that
-    its claim stands on; else it says what is missing, and the exit code is 5 unless something else is wrong.
+    Answers in sections, each with its evidence and what to do. A section is sound only if everything that it depends on
+    was read; if not, it says what is missing, and the exit code is 5 unless something else is wrong.
     """
     _check(section or (), metrics)
     thresholds = Thresholds(latency=metrics.limits())

@@ -29,9 +29,9 @@ EXAMPLES = (
 
 @with_options
 def browse(*, source: Source, scope: Scope) -> int:
-    """Look at pending pods, at why they wait, at nodes, scores and remedies, in the terminal; ? tells the keys.
+    """Explore pending pods, causes, nodes, scores and fixes in the terminal; ? lists the keys.
 
-    What is shown of a live cluster follows its changes. a asks again as if the pod had another priority, request or
+    On a live cluster the screen follows its changes. a asks again as if the pod had another priority, request or
     toleration, or as if there were one more node. Needs the extra tui: pip install 'kschedctl[tui]'.
     """
     if not all(stream.isatty() for stream in (sys.stdin, sys.stdout, sys.stderr)):

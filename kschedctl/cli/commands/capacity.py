@@ -39,8 +39,8 @@ def capacity(
 ) -> Answer:
     """How many more of these pods fit, where, and what stops the next one?
 
-    Each manifest is a shape by itself, tried on the cluster as it is: a pod, or what makes pods. Nobody is evicted for
-    them. Exits with 1 when not even one pod fits, or fewer than --max.
+    Each manifest, a pod or a workload, is tried by itself on the cluster as it is. No pod is evicted. Exits with 1 if
+    no pod fits, or fewer than --max.
     """
     if most is not None and not 1 <= most <= MOST_PODS:
         raise UsageError(f"--max {most}: from 1 to {MOST_PODS:,}")

@@ -86,10 +86,10 @@ def config(
         Severity, typer.Option("--fail-on", metavar="error|warning|note", help="check: exit with 1 from here.")
     ] = Severity.WARNING,
 ) -> Answer:
-    """Is this KubeSchedulerConfiguration sound (check), and what does it do (view)?
+    """Is this KubeSchedulerConfiguration valid (check), and what does it do (view)?
 
     view shows the effective profiles: plugins per extension point in order, weights, arguments, where each came from;
-    of FILE, with --live of the live cluster's scheduler, else of the default.
+    of FILE, of the live cluster's scheduler (--live), or of the default.
     """
     _check_use(action, file, live)
     if live.asked:

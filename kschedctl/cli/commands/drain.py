@@ -41,13 +41,13 @@ def drain(
         typer.Option("-l", "--selector", metavar="SELECTOR", help="Drain the nodes that match this label selector."),
     ] = "",
 ) -> Answer:
-    """Where would the pods of these nodes go, and what keeps them from being drained?
+    """Where would the pods of these nodes go, and what blocks the drain?
 
-    All the nodes are cordoned, then their pods evicted one by one, as far as PodDisruptionBudgets allow; each is placed
-    anew before the next one goes. As kubectl drain does with --ignore-daemonsets, --delete-emptydir-data and --force:
-    pods of DaemonSets and static pods stay, pods without a controller are lost. Exits with 0 when every pod that goes
-    gets another node; pods that are lost are a price, too. Of several --runs all but the first evict side by side, and
-    pods come back in any order: what no order allows is told apart from what depends on it.
+    All nodes are cordoned, then their pods evicted one by one, as far as PodDisruptionBudgets allow; each gets a new
+    node before the next one goes. As with kubectl drain --ignore-daemonsets --delete-emptydir-data --force, DaemonSet
+    and static pods stay, and pods without a controller are lost. Exits with 0 if every evicted pod gets another node
+    and none is lost. With --runs, all runs but the first evict in parallel and pods come back in random order: the
+    answer tells what no order allows from what depends on it.
     """
     if not nodes and not selector:
         raise UsageError("no node to drain", hint="name nodes, or choose them with -l")

@@ -76,11 +76,11 @@ def explain(
 ) -> Answer | int:
     """Why is this pod Pending? Replays kube-scheduler's scheduling cycle for it.
 
-    Of a workload (deploy/NAME) its pending pods are explained, else one more replica; with -f the manifests of the
-    files, each as if it were created now in the cluster: that of the files if they hold nodes, else --snapshot, --demo
-    or the live one. Without either every pending pod of the namespace (with -A of all), grouped by cause.
-    HTTP extenders of the configuration are asked only with --call-extenders, else the answer says what they might
-    change. They get what plugins read, of a pod that is named its annotations and volumes too, never its environment.
+    For a workload (deploy/NAME) it explains the pending pods, or one more replica if none is pending; with -f, the
+    manifests in the files, as if created now in the cluster: that of the files if they hold nodes, else --snapshot,
+    --demo or the live one. Without either, every pending pod of the namespace (-A: of all), grouped by cause.
+    HTTP extenders are called only with --call-extenders; otherwise the answer says what they might change. They get
+    what plugins read, and the annotations and volumes of a named pod, never its environment.
     """
     if pods and scope.selector:
         raise UsageError("-l chooses among many pods, POD is one", hint="leave one of them out")

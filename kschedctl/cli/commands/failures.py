@@ -1,4 +1,4 @@
-"""``kschedctl failures``: what would not fit any more if a node, a zone or a pool were lost?"""
+"""``kschedctl failures``: what would no longer fit if a node, a zone or a pool were lost?"""
 
 from __future__ import annotations
 
@@ -41,11 +41,11 @@ def failures(
     pools: Annotated[bool, typer.Option("--pools", help="Lose every node pool in turn.")] = False,
     pairs: Annotated[bool, typer.Option("--pairs", help="Lose two at once; alone: every two nodes.")] = False,
 ) -> Answer:
-    """What would not fit any more if a node, a zone or a pool were lost?
+    """What would no longer fit if a node, a zone or a pool were lost?
 
-    The pods that controllers recreate pass the scheduling queue on the nodes that are left; PodDisruptionBudgets do
-    not protect from failures. Pods that are pending already are not counted. The worst losses come first. Exits with 0
-    when the cluster can do without any one of them. With --runs pods come back in several orders, those of Jobs last.
+    The pods that controllers recreate pass the scheduling queue on the remaining nodes; PodDisruptionBudgets do not
+    protect against failures. Pods that are already pending do not count. Worst losses first. Exits with 0 if the
+    cluster survives the loss of any one. With --runs, pods come back in several orders, those of Jobs last.
     """
     chosen = [unit for unit, wanted in (("node", nodes), ("zone", zones), ("pool", pools)) if wanted]
     if len(chosen) > 1:

@@ -175,9 +175,9 @@ def lint(
 ) -> Answer | int:
     """What in these manifests, or in this cluster, makes scheduling go wrong?
 
-    With --with-cluster, --snapshot, --demo, --live or a context the rules that need nodes and pods run too; without
-    manifests these lint the cluster itself. ``lint rules`` lists the rules, ``lint explain RULE`` tells one in full. An
-    object is exempt from a rule by its annotation kschedctl/ignore: RULE reason.
+    With --with-cluster, --snapshot, --demo, --live or a context, the rules that need nodes and pods run too; without
+    manifests these lint the cluster itself. ``lint rules`` lists the rules, ``lint explain RULE`` explains one. The
+    annotation kschedctl/ignore: RULE reason exempts an object from a rule.
     """
     words = files or []
     if words == ["rules"]:

@@ -1,4 +1,4 @@
-"""``kschedctl packing``: what free capacity can nobody use, and which nodes could the others do without?"""
+"""``kschedctl packing``: which free capacity is stranded, and which nodes could go?"""
 
 from __future__ import annotations
 
@@ -40,12 +40,11 @@ def packing(
         ),
     ] = -1,
 ) -> Answer:
-    """What free capacity can nobody use, and which nodes could the others do without?
+    """Which free capacity is stranded, and which nodes could go?
 
-    Stranded is what is free on nodes that take none of the pods that wait or usually go there. Then nodes are drained
-    in turn, as kschedctl drain does it, those with the least on them first, each after those that worked: a greedy
-    choice, of which another order may empty more. Pods that wait and fit are placed before. Nodes that are cordoned,
-    nominated for a pod or of the control plane are left out.
+    Capacity is stranded if its node takes none of the pods that wait or usually run there. Then nodes are drained one
+    after the other, as by kschedctl drain, emptiest first: a greedy choice, so another order may empty more. Pending
+    pods that fit are placed first. Nodes that are cordoned, nominated or of the control plane are left out.
     """
     if nodes < -1:
         raise UsageError(f"--nodes {nodes}: a number of nodes, or 0")

@@ -1,4 +1,4 @@
-"""``kschedctl priorities``: who is above whom, who starves, and who would have to go first?"""
+"""``kschedctl priorities``: who outranks whom, who starves, and who would be evicted first?"""
 
 from __future__ import annotations
 
@@ -47,11 +47,11 @@ def priorities(
         str, typer.Option("--starving-after", metavar="DURATION", help="Pods that wait longer starve.")
     ] = "1h",
 ) -> Answer:
-    """Who is above whom, who starves, and who would have to go first?
+    """Who outranks whom, who starves, and who would be evicted first?
 
     Tiers are pods of one priority. Starving are pods that wait for room while pods of lower tiers run, and workloads
     whose pods are preempted again and again. The tier that grows gets more pods like most of its pods: they are
-    replayed with preemption, one after the other, and their victims told in order. Last come the pods behind Services
+    replayed with preemption, one after the other, and their victims listed in order. Last come the pods behind Services
     that tiers above may evict; tiers of the system are left out there.
     """
     if not 0 <= grow <= MOST_GROWN:

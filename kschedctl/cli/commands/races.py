@@ -1,4 +1,4 @@
-"""``kschedctl races``: how many pods would be given room that another one has?"""
+"""``kschedctl races``: how many pods would be double-booked?"""
 
 from __future__ import annotations
 
@@ -106,11 +106,11 @@ class Simulated:
 
 @with_options
 def races(*, source: Source, simulated_: Simulated, result: DrawnUnlisted) -> Answer:
-    """How many pods would be given room that another one has?
+    """How many pods would be double-booked?
 
-    Simulates pods that are scheduled, assumed, bound and confirmed, and schedulers that take an assumed pod for gone
-    when nothing was heard of it for some time: the next pod then gets its room. Each size is combined with each rate
-    and expiry. A cluster that is named, also by --context, gives the sizes, rates and times that no option does.
+    Simulates pods that are scheduled, assumed, bound and confirmed, and schedulers that give up on an assumed
+    pod that is not confirmed in time: the next pod then gets its room. Each size is combined with each rate
+    and expiry. A cluster, if you name one, gives the sizes, rates and times that no option sets.
     """
     with bars() as progress:
         measures = _measures(source)

@@ -70,12 +70,12 @@ def remedies(
     only: Annotated[str, typer.Option("--only", metavar="KIND,…", help="Only changes of these kinds.")] = "",
     without: Annotated[str, typer.Option("--without", metavar="KIND,…", help="No changes of these kinds.")] = "",
 ) -> Answer:
-    """Which smallest changes would let this pod schedule? Every answer was replayed first.
+    """What are the smallest changes that would let this pod schedule? Each is verified by replay.
 
-    Of its own manifest, of nodes, of the pods in its way, in the order in which an operator would try them: what keeps
-    the workload as it is first, what gives up a guarantee or loses something last. No printed set has a change that
-    could be left out. Nothing is ever executed. Without a POD: the few changes that clear most of the pending pods of
-    the namespace (with -A of all), chosen greedily by simulation.
+    Changes of its manifest, of nodes and of the pods in its way, in the order in which an operator would try them:
+    first what keeps the workload as it is, last what gives up a guarantee or loses something. No set has a change
+    that it could do without. Nothing is executed. Without a POD: the few changes that clear most of the pending pods
+    of the namespace (-A: of all), chosen greedily by simulation.
     """
     wishes = RemedyWishes(max_changes, by=by or "", only=_kinds(only, "--only"), without=_kinds(without, "--without"))
     words = tuple(pods or ())

@@ -47,11 +47,11 @@ def sampling(
 ) -> Answer:
     """What does percentageOfNodesToScore cost and save on this cluster?
 
-    In a cluster of 100 nodes or more kube-scheduler ends its search once enough nodes fit, and begins the next one
-    behind. For one more pod of each kind the searches from every index are replayed: how many nodes they look at, and
-    what the pick loses to the best of all nodes, in points of the score that all nodes give. Advised is the smallest
-    percentage from which on no kind loses more than --max-loss points on average. The pods are those that are named or
-    stand in files, else the pending ones, else the most frequent ones that run.
+    In a cluster of 100 nodes or more kube-scheduler stops searching once enough nodes fit, and starts the next search
+    there. For one more pod of each kind the searches from every index are replayed: how many nodes they look at, and
+    how many points of score the pick loses to the best of all nodes. It advises the smallest percentage from which no
+    kind loses more than --max-loss points on average. The pods are those named or in files, else the pending ones,
+    else the most frequent running ones.
     """
     if kinds < 1:
         raise UsageError(f"--kinds {kinds}: at least one")

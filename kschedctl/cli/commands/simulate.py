@@ -80,9 +80,9 @@ def simulate(
 
     Workloads become the pods that their controllers make, which pass the scheduling queue one by one, with preemption.
     The cluster is that of the files if they hold nodes, else --snapshot, --demo or the live one. With
-    --pending and without -f nothing is applied: where would the pods go that are pending now?
-    With --follow every pod of the Scheduled events is tried when it was really scheduled, in the cluster as it was
-    before or is after: where and why kube-scheduler chose otherwise.
+    --pending and no -f nothing is applied: where would the pending pods go now?
+    With --follow every pod in the Scheduled events is tried at the time when it was scheduled, in the cluster as it
+    was before or is after: where did kube-scheduler choose differently, and why?
     """
     if manner.follow is not None:
         manner.check_followed(run)

@@ -64,9 +64,9 @@ def save(
         str | None, typer.Option("--mapping", metavar="FILE", help="Also write the pseudonyms' originals, as JSON.")
     ] = None,
 ) -> Answer | int:
-    """Save what scheduling reads of a cluster: no env, no secrets, no config maps, no annotations but a plugin's.
+    """Save what scheduling reads of a cluster: no env, no secrets, no config maps, no annotations that no plugin reads.
 
-    Leases and the events about scheduling, which are gone within the hour, are in it too.
+    It includes leases and the scheduling events, which the API server drops after an hour.
 
     --snapshot FILE, which every command takes, looks at it later, or elsewhere.
     """
@@ -100,7 +100,7 @@ def diff(
     after: Annotated[str, typer.Argument(metavar="AFTER", help="The later one.")],
     view: Untabled,
 ) -> Answer:
-    """What changed between two snapshots that scheduling reads. Exit code 1 when something did."""
+    """What changed between two snapshots, of what scheduling reads. Exits with 1 if something did."""
     report = compare(read_archive(before), read_archive(after), (before, after))
     return view.answer(report, DIFFERENT if report.changes or report.scheduler else SAME)
 

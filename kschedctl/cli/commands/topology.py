@@ -46,9 +46,9 @@ def topology(
 ) -> Answer:
     """Which node, zone or rack takes a whole workload with it, and does spreading hold?
 
-    Of every workload with two or more pods on nodes: those whose pods share one node, zone or other domain, though
-    there are others, and the topology spread constraints that do not hold any more, counted as kube-scheduler counts.
-    Of a WORKLOAD all is told: the skew now and after the loss of each domain, and how many pods could not come back.
+    Of every workload with two or more pods on nodes: those whose pods share one node, zone or other domain though
+    there are others, and the topology spread constraints that no longer hold, counted as kube-scheduler counts. With a
+    WORKLOAD: its skew now and after the loss of each domain, and how many pods could not come back.
     """
     cluster = load(source)
     with bars() as progress:

@@ -29,8 +29,8 @@ def versions(
 ) -> Answer:
     """What differs between the versions of kube-scheduler, or between two of them?
 
-    Rules, the texts of messages, plugins and feature gates that scheduling reads, each with what it was before and is
-    after, and upstream's change. A minor alone is its newest patch.
+    Rules, messages, plugins and feature gates of scheduling, each before and after, with upstream's change. A minor
+    version alone means its newest patch.
     """
     if first is None:
         return result.answer(version_changes())

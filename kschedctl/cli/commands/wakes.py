@@ -59,11 +59,11 @@ def wakes(
 ) -> Answer:
     """What makes the scheduler try a refused pod again?
 
-    A pod that was refused waits until something happens that a plugin which refused it asked for, and until the
-    plugin says that this may help. Printed is what that would be. With --event: whether these changes, each by
-    itself, wake the pod, or which of the pending pods of the namespace (with -A of all). With --between: which of the
-    changes between two snapshots woke the pods that were pending in both; a pod that fits in the later one and that
-    nothing woke is told first: it waits for the flush of the unschedulable pods, after five minutes.
+    A refused pod waits for an event that a plugin which refused it registered, and whose hint says that it may help.
+    Lists these events. With --event: whether these changes, each by itself, wake the pod, or which pending pods of the
+    namespace (-A: of all). With --between: which changes between two snapshots woke the pods that were pending in
+    both; first come pods that fit in the later one and that nothing woke: they wait for the flush of unschedulable
+    pods, after five minutes.
     """
     words = tuple(pods or ())
     if between is not None:

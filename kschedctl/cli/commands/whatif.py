@@ -67,14 +67,14 @@ def whatif(
         typer.Argument(metavar="[SCENARIO]", help="File with the steps to take, - for stdin, or the JSON itself."),
     ] = None,
 ) -> Answer:
-    """What would these changes of the cluster do to its pods?
+    """What would these changes to the cluster do to its pods?
 
     SCENARIO lists steps: cordon, uncordon, taint, label, addNodes, removeNodes, fail, drain, scale, apply,
     priorityClass, configure. They are taken in order, and after each the pending pods pass the scheduling queue. With
-    --compare-config or --compare-version the same happens under two configurations or versions of kube-scheduler, and
-    the difference between the results is shown; of versions also other messages of pods that wait, and the running
-    pods for which other nodes would be the best if they were recreated.
-    Exits with 1 when pods wait for a node that did not wait before.
+    --compare-config or --compare-version the steps run under two configurations or versions of kube-scheduler, and the
+    differences are shown; for versions also pending pods whose message changes, and running pods that would be best
+    placed elsewhere if recreated.
+    Exits with 1 if pods become pending that were not.
     """
     _check_use(scenario, compared)
     steps, folder, where = _scenario(scenario) if scenario else (None, Path(), "")
