@@ -18,7 +18,7 @@ from kschedctl.sources.read import read_documents
 from kschedctl.studies.controllers.asked_pod import AskedPod
 
 if TYPE_CHECKING:
-    from kschedctl.sources.extenders.whole_pods import PodBesides
+    from kschedctl.sources.extenders.whole_pods import PodExtras
 
 MOST_BYTES = 64 << 20
 """Larger files are not read once more."""
@@ -31,7 +31,7 @@ def remember(call: CallExtender | None, asked: Iterable[AskedPod], inquiry: Inqu
     if call is None:
         return
     from kschedctl.sources.extenders.recording import Recorder  # noqa: PLC0415
-    from kschedctl.sources.extenders.whole_pods import PodBesides, template_of  # noqa: PLC0415
+    from kschedctl.sources.extenders.whole_pods import PodExtras, template_of  # noqa: PLC0415
 
     if not isinstance(call, Recorder) or not inquiry.scheduler.extenders:
         return
@@ -39,7 +39,7 @@ def remember(call: CallExtender | None, asked: Iterable[AskedPod], inquiry: Inqu
     for asked_pod in asked:
         written = inquiry.written.get(identity(asked_pod.workload)) if asked_pod.workload else None
         if written is not None:
-            known[asked_pod.pod.key] = PodBesides.of(template_of(written.document))
+            known[asked_pod.pod.key] = PodExtras.of(template_of(written.document))
         elif asked_pod.pod.metadata.uid or not asked_pod.note:  # none that is made up for the question
             left.append(asked_pod.pod.key)
     _of_files(known, left, inquiry)
@@ -47,8 +47,8 @@ def remember(call: CallExtender | None, asked: Iterable[AskedPod], inquiry: Inqu
         _of_cluster(known, [key for key in left if key not in known][:ONE_BY_ONE], source)
 
 
-def _of_files(known: MutableMapping[str, PodBesides], keys: Iterable[str], inquiry: Inquiry) -> None:
-    from kschedctl.sources.extenders.whole_pods import PodBesides, pods_among  # noqa: PLC0415
+def _of_files(known: MutableMapping[str, PodExtras], keys: Iterable[str], inquiry: Inquiry) -> None:
+    from kschedctl.sources.extenders.whole_pods import PodExtras, pods_among  # noqa: PLC0415
 
     origins = inquiry.cluster.origins
     places = {key: origins.get(("Pod", key.partition("/")[0], key.partition("/")[2]), "") for key in keys}
@@ -57,12 +57,12 @@ def _of_files(known: MutableMapping[str, PodBesides], keys: Iterable[str], inqui
             continue
         with suppress(KschedctlError):
             pods = dict(pods_among(read_documents(file)))
-            known.update({key: PodBesides.of(pods[key]) for key in places if key in pods})
+            known.update({key: PodExtras.of(pods[key]) for key in places if key in pods})
 
 
-def _of_cluster(known: MutableMapping[str, PodBesides], keys: Sequence[str], source: Source) -> None:
+def _of_cluster(known: MutableMapping[str, PodExtras], keys: Sequence[str], source: Source) -> None:
     """Each is read once more, whole; where that is refused nothing is known."""
-    from kschedctl.sources.extenders.whole_pods import PodBesides  # noqa: PLC0415
+    from kschedctl.sources.extenders.whole_pods import PodExtras  # noqa: PLC0415
     from kschedctl.sources.live.http import RefusedError, segment  # noqa: PLC0415
 
     if not keys:
@@ -72,6 +72,6 @@ def _of_cluster(known: MutableMapping[str, PodBesides], keys: Sequence[str], sou
         for namespace, name in (key.split("/", 1) for key in keys):
             with suppress(RefusedError, KschedctlError, ValueError):
                 path = f"/api/v1/namespaces/{segment(namespace)}/pods/{segment(name)}"
-                known[f"{namespace}/{name}"] = PodBesides.of(json.loads(server.get(path)))
+                known[f"{namespace}/{name}"] = PodExtras.of(json.loads(server.get(path)))
     finally:
         server.close()

@@ -30,7 +30,7 @@ from kschedctl.sources.builds import helm_guard
 from kschedctl.sources.builds.build import BuiltObject
 from kschedctl.sources.builds.overlays import TRANSFORMATIONS, Overlays, transforming
 from kschedctl.sources.builds.programs import output_of, program
-from kschedctl.sources.builds.smuggled import smuggled
+from kschedctl.sources.builds.unsafe_fields import unsafe_fields
 from kschedctl.sources.documents.files import from_here
 from kschedctl.sources.documents.positions import LocatedObject, manifests_of, read_manifests
 
@@ -91,7 +91,7 @@ class KustomizeBuild:
 
     def objects(self) -> Iterator[BuiltObject]:
         top = _top(os.path.abspath(self.folder))
-        for refused in smuggled(self.folder, top, with_helm=bool(self.helm)):
+        for refused in unsafe_fields(self.folder, top, with_helm=bool(self.helm)):
             raise refused.error
         with tempfile.TemporaryDirectory(prefix="kschedctl-") as made:
             around = os.path.realpath(made)

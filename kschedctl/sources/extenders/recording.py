@@ -14,7 +14,7 @@ from kschedctl.errors import InputError
 from kschedctl.reports.extender_answers import ExtenderAnswer, ExtenderAnswers
 from kschedctl.scheduler.engine.extenders.answers import ExtenderError
 from kschedctl.scheduler.engine.extenders.extender import CallExtender, UnheardError
-from kschedctl.sources.extenders.whole_pods import PodBesides, WholePods
+from kschedctl.sources.extenders.whole_pods import PodExtras, WholePods
 from kschedctl.sources.output_file import write_file
 from kschedctl.sources.read import read_documents
 from kschedctl.text.urls import shown_url
@@ -32,7 +32,7 @@ class Recorder:
 
     def __init__(self, call: CallExtender) -> None:
         self._call, self.asked = call, 0
-        self.known: dict[str, PodBesides] = call.known if isinstance(call, WholePods) else {}
+        self.known: dict[str, PodExtras] = call.known if isinstance(call, WholePods) else {}
         self.answers: list[ExtenderAnswer] = []
 
     def __call__(self, extender: JsonObject, verb: str, payload: JsonObject) -> tuple[int, object]:

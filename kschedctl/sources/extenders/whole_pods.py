@@ -15,14 +15,14 @@ NOT_SENT = frozenset({"kubectl.kubernetes.io/last-applied-configuration"})
 Json = Mapping[str, Any]
 
 
-class PodBesides(NamedTuple):
+class PodExtras(NamedTuple):
     """Annotations and volumes, as the document of the pod has them."""
 
     annotations: dict[str, str]
     volumes: tuple[Json, ...]
 
     @classmethod
-    def of(cls, pod: Json) -> PodBesides:
+    def of(cls, pod: Json) -> PodExtras:
         """What extenders see besides of a pod or a template as somebody wrote it; what is of no use is left out."""
         annotations = _mapping(_mapping(pod, "metadata"), "annotations")
         told = {str(k): v for k, v in annotations.items() if isinstance(v, str) and k not in NOT_SENT}
@@ -43,7 +43,7 @@ class WholePods:
 
     def __init__(self, call: CallExtender) -> None:
         self._call = call
-        self.known: dict[str, PodBesides] = {}
+        self.known: dict[str, PodExtras] = {}
 
     def __call__(self, extender: Json, verb: str, payload: Json) -> tuple[int, object]:
         """Raises what ``call`` raises."""

@@ -16,7 +16,7 @@ from kschedctl.cli.options import Source
 from kschedctl.cli.source import load
 from kschedctl.scheduler.scheduler import Scheduler
 from kschedctl.sources.extenders.recording import Recorder
-from kschedctl.sources.extenders.whole_pods import PodBesides, WholePods
+from kschedctl.sources.extenders.whole_pods import PodExtras, WholePods
 from kschedctl.studies.controllers.asked_pod import AskedPod
 
 PATH = "/api/v1/namespaces/lab/pods/p01-cpu"
@@ -34,7 +34,7 @@ def never(*_: Any) -> tuple[int, Any]:
 @pytest.mark.parametrize(
     ("answer", "known"),
     [
-        (Response(body=json.dumps(WHOLE).encode()), {"lab/p01-cpu": PodBesides({"a": "b"}, ({"name": "v"},))}),
+        (Response(body=json.dumps(WHOLE).encode()), {"lab/p01-cpu": PodExtras({"a": "b"}, ({"name": "v"},))}),
         (status(403, "pods is forbidden"), {}),
         (status(404, "not found"), {}),
     ],

@@ -31,7 +31,7 @@ class Scorer(Protocol):
         """Normalized, of the nodes in these places of the circle, which windows share that agree with this one."""
 
 
-class ByExtremes:
+class ExtremesScorer:
     """The scores of a plugin that looks at the least and the greatest raw score."""
 
     def __init__(self, plugin: ScorePlugin, raw: Scores) -> None:
@@ -61,7 +61,7 @@ class Among(Protocol):
     def normalized(self, scores: Scores, counted: Bools) -> Scores: ...
 
 
-class ByDomains:
+class DomainsScorer:
     """The scores of a plugin that looks also at how many domains the nodes are in."""
 
     def __init__(self, among: Among, rows: Rows) -> None:
@@ -96,9 +96,9 @@ def scorers_of(cycle: Cycle) -> Iterator[tuple[int, Scorer]]:
     for name, raw in cycle.scores.raw.items():
         plugin, weight = plugins[name], cycle.framework.profile.weights[name]
         if peers_of(plugin) is Peers.EXTREMES:
-            yield weight, ByExtremes(plugin, raw)
+            yield weight, ExtremesScorer(plugin, raw)
         elif peers_of(plugin) is Peers.DOMAINS:
-            yield weight, ByDomains(plugin.among(cycle.info, cycle.view), cycle.scores.rows)
+            yield weight, DomainsScorer(plugin.among(cycle.info, cycle.view), cycle.scores.rows)
 
 
 def independent(cycle: Cycle) -> Scores:

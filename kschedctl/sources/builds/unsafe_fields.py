@@ -29,7 +29,7 @@ _PATHS = frozenset({"name", "chartname", "version", "chartversion"})
 _FREE = frozenset({"valuesinline", "valueslocal"})
 
 
-class Smuggled(NamedTuple):
+class UnsafeField(NamedTuple):
     """A field of a file, and what is wrong with it."""
 
     file: str
@@ -41,7 +41,7 @@ class Smuggled(NamedTuple):
         return InputError(f"{self.field}: {self.what}; it is not built", where=from_here(self.file))
 
 
-def smuggled(folder: str, top: str, *, with_helm: bool) -> Iterator[Smuggled]:
+def unsafe_fields(folder: str, top: str, *, with_helm: bool) -> Iterator[UnsafeField]:
     """What is wrong in the kustomization of a folder of the repository ``top``, and in all that it builds upon here."""
     seen: set[str] = set()
     open_ = [os.path.abspath(folder)]
@@ -58,11 +58,11 @@ def smuggled(folder: str, top: str, *, with_helm: bool) -> Iterator[Smuggled]:
                 open_ += [inner] * os.path.exists(inner)
 
 
-def _of_document(file: str, document: JsonObject, top: str) -> Iterator[Smuggled]:
-    yield from (Smuggled(file, field, what) for field, entry in _entries(document) if (what := _remote(entry)))
+def _of_document(file: str, document: JsonObject, top: str) -> Iterator[UnsafeField]:
+    yield from (UnsafeField(file, field, what) for field, entry in _entries(document) if (what := _remote(entry)))
     if top:
         for field, chart in _charts(document):
-            yield from (Smuggled(file, field + name, what) for name, what in _of_chart(chart, file, top))
+            yield from (UnsafeField(file, field + name, what) for name, what in _of_chart(chart, file, top))
 
 
 def _remote(reference: str) -> str:
