@@ -7,7 +7,7 @@ LimitRanges and ResourceQuotas are gone through in random order: what else may c
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from itertools import islice, permutations, product
 from typing import Any
 
@@ -17,7 +17,7 @@ from kschedctl.admission import (
     defaults,
     limit_ranger,
     node_selector,
-    pod_security,
+    pod_security_policy,
     priority,
     resource_quota,
     runtime_class,
@@ -39,7 +39,6 @@ from kschedctl.errors import InputError, UsageError
 from kschedctl.reports.admission import Admission, OtherOutcome
 
 Plugin = Callable[[AdmissionRequest], None]
-LEVELS = "pod-security.kubernetes.io/"
 HOSTNAME = "kubernetes.io/hostname"
 MOST_ORDERS = 120
 OPTIONAL = frozenset(
@@ -157,22 +156,13 @@ class _Try:
         """The levels of the namespace. Raises NotAdmittedError for a pod that is not of the enforced one."""
         request = self.request
         labels = request.namespace_object.metadata.labels if request.namespace_object else {}
-        template = request.obj if request.is_pod else object_at(request.obj, "spec", "template")
-        if not template:
+        pod = pod_security_policy.pod_of(request.kind, request.obj)
+        if not pod:
             return
-        enforced = _violations(template, labels, "enforce")
-        if request.is_pod and enforced:
-            raise request.forbidden(f"violates PodSecurity {enforced}")
-        warned = _violations(template, labels, "warn")
-        if warned:
+        if request.is_pod and (refused := pod_security_policy.enforced(labels).forbidden(pod)):
+            raise request.forbidden(f"violates PodSecurity {refused}")
+        if warned := pod_security_policy.warned(labels).forbidden(pod):
             self.warnings.append(f"would violate PodSecurity {warned}")
-
-
-def _violations(pod: JsonObject, labels: Mapping[str, str], mode: str) -> str:
-    """``"restricted:latest": …``: what a level of the namespace forbids."""
-    level, version = labels.get(LEVELS + mode, ""), labels.get(f"{LEVELS}{mode}-version") or "latest"
-    found = pod_security.violations(pod, level, version)
-    return f'"{level}:{version}": {found}' if found else ""
 
 
 def _faults(request: AdmissionRequest) -> Sequence[object]:
