@@ -30,7 +30,7 @@ def typed(document: JsonObject, struct: type[T], place: Place) -> T:
     except msgspec.ValidationError as error:
         raise _field_error(document, str(error), place) from None
     except UnicodeEncodeError:
-        raise place.error("holds half of a surrogate pair, which is no text") from None
+        raise place.error("holds half of a surrogate pair, which is not text") from None
     except OverflowError:
         pass
     path = _too_large(document)

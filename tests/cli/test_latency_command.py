@@ -73,7 +73,7 @@ def test_prometheus_is_asked_for_the_window(capsys: pytest.CaptureFixture[str]) 
 @pytest.mark.parametrize(
     ("options", "expected"),
     [
-        ([], "no metrics are named"),
+        ([], "no metrics given"),
         (["--metrics", "a", "--prometheus", "http://p"], "cannot be combined"),
         (["--metrics", "a", "--prometheus-labels", 'job="a"'], "needs --prometheus"),
         (["--metrics", "http://p", "--window", "2h"], "too short or too long"),

@@ -103,7 +103,7 @@ CASES: dict[str, tuple[str | bytes, str]] = {
         f"document 1, status.allocatable[example.com/gpu]: {NO_QUANTITY} (got 'some')",
     ),
     "number.json": (POD % '"priority":99999999999999999999', "document 1, spec.priority: number out of range"),
-    "nan.json": (POD % '"priority":NaN', "document 1: NaN is no JSON value"),
+    "nan.json": (POD % '"priority":NaN', "document 1: NaN is not a JSON value"),
     "twice.json": ('{"kind":"Pod","kind":"Node"}', "document 1: duplicate field 'kind'"),
     "twice.yaml": ("kind: Pod\nkind: Node", "document 1, line 2: key 'kind' already set in map"),
     "recursive.yaml": ("a: &a [*a]", "document 1, line 1: unknown anchor 'a', or one that contains itself"),
@@ -126,7 +126,7 @@ CASES: dict[str, tuple[str | bytes, str]] = {
     "binary.yaml": (bytes(range(256)), "neither JSON nor YAML, but binary data"),
     "surrogate.json": (
         '{"kind":"Pod","metadata":{"name":"\\ud800"}}',
-        "document 1: holds half of a surrogate pair, which is no text",
+        "document 1: holds half of a surrogate pair, which is not text",
     ),
     "no-kind.yaml": ("replicas: 1", "document 1: not a Kubernetes object: it has no kind"),
     "array.json": ('[{"kind":"Pod"}]', "document 1: expected an object, got array"),

@@ -72,7 +72,9 @@ def config(
     scheduler: SchedulerOptions,
     live: Live,
     *,
-    action: Annotated[str, typer.Argument(metavar="check|view", help="Look for faults, or show what is in force.")],
+    action: Annotated[
+        str, typer.Argument(metavar="check|view", help="Check for faults, or view the effective configuration.")
+    ],
     file: Annotated[
         str | None,
         typer.Argument(metavar="[FILE]", help="KubeSchedulerConfiguration.  [default for view: the default]"),

@@ -35,7 +35,7 @@ def packing(
         typer.Option(
             "--nodes",
             metavar="NUMBER",
-            help=f"Try to empty so many nodes; 0: all.  [default: {USUAL.nodes}, moving up to {USUAL.pods} pods]",
+            help=f"Nodes to try to empty; 0: all.  [default: {USUAL.nodes}, moving up to {USUAL.pods} pods]",
             show_default=False,
         ),
     ] = -1,

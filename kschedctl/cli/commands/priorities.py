@@ -40,7 +40,7 @@ def priorities(
     tier: Annotated[
         str,
         typer.Option(
-            "--tier", metavar="CLASS", help="Which, by its PriorityClass or value.  [default: the top one of users]"
+            "--tier", metavar="CLASS", help="Which tier, by PriorityClass or value.  [default: the top one of users]"
         ),
     ] = "",
     starving_after: Annotated[

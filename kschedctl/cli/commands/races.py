@@ -32,8 +32,8 @@ EXAMPLES = (
 class Simulated:
     """The sizes and times that are simulated; None, or nothing: the cluster's own, or the usual ones."""
 
-    nodes: Annotated[list[int], typer.Option("--nodes", metavar="NUMBER", help="Size of the cluster. Repeatable.")] = (
-        field(default_factory=list)
+    nodes: Annotated[list[int], typer.Option("--nodes", metavar="NUMBER", help="Number of nodes. Repeatable.")] = field(
+        default_factory=list
     )
     rate: Annotated[
         list[float], typer.Option("--rate", metavar="NUMBER", help="Pods created per second. Repeatable.")
@@ -68,7 +68,7 @@ class Simulated:
     ] = 1
     pods_per_node: Annotated[
         int | None,
-        typer.Option("--pods-per-node", metavar="NUMBER", help="Pods that a node has room for.  [default: 30]"),
+        typer.Option("--pods-per-node", metavar="NUMBER", help="Pods that fit on a node.  [default: 30]"),
     ] = None
     load: Annotated[
         float | None,

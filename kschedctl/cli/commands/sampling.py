@@ -39,7 +39,7 @@ def sampling(
         typer.Argument(metavar="[POD]…", help="name, pod/name, namespace/name, or deploy/name, sts/name, job/name …"),
     ] = None,
     kinds: Annotated[
-        int, typer.Option("--kinds", metavar="NUMBER", help="Without a POD: so many workloads, the largest first.")
+        int, typer.Option("--kinds", metavar="NUMBER", help="Without a POD: number of workloads, largest first.")
     ] = 5,
     max_loss: Annotated[
         float, typer.Option("--max-loss", metavar="POINTS", help="Points of score that a pod may lose on average.")

@@ -41,7 +41,9 @@ def topology(
     ] = None,
     key: Annotated[
         list[str] | None,
-        typer.Option("--key", metavar="LABEL", help="A topology key besides hosts, zones and those of constraints."),
+        typer.Option(
+            "--key", metavar="LABEL", help="A topology key in addition to hosts, zones and those of constraints."
+        ),
     ] = None,
 ) -> Answer:
     """Which node, zone or rack takes a whole workload with it, and does spreading hold?

@@ -87,7 +87,7 @@ class MetricsOptions:
 
     def _check(self, window: int | None) -> None:
         if not self.asked:
-            raise UsageError("no metrics are named", hint="--metrics URL or FILE, or --prometheus URL")
+            raise UsageError("no metrics given", hint="--metrics URL or FILE, or --prometheus URL")
         if self.metrics and self.prometheus:
             raise UsageError("--metrics and --prometheus cannot be combined", hint="leave one of them out")
         if self.prometheus_labels and not self.prometheus:

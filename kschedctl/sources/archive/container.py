@@ -69,7 +69,7 @@ class Archive:
         with self._zip.open(info) as stream:
             data = stream.read(info.file_size + 1)
         if len(data) != info.file_size:
-            raise ValueError(f"{name} is of another size than the directory says")
+            raise ValueError(f"{name} does not have the size in the directory")
         self._hold(_weight(data))
         return data
 
@@ -133,4 +133,4 @@ def _check(head: bytes, size: int, path: str) -> None:
         raise InputError(f"a snapshot of format {found[1].decode()}", where=shown(path), hint="save it again")
     if not head.startswith(MAGIC):
         hint = "kschedctl snapshot save writes them; -f reads other files"
-        raise InputError("no snapshot", where=shown(path), hint=hint)
+        raise InputError("not a snapshot", where=shown(path), hint=hint)

@@ -111,7 +111,7 @@ def _header(members: Archive) -> Header:
     data = members.read(HEADER, LONGEST_HEADER) if HEADER in members else b"{}"
     found = from_json(data, _Format)
     if found.kind != KIND:
-        raise InputError("no snapshot", hint="kschedctl snapshot save writes them; -f reads other files")
+        raise InputError("not a snapshot", hint="kschedctl snapshot save writes them; -f reads other files")
     if found.format != FORMAT:
         what = f"a snapshot of format {found.format}, written by {found.written_by or 'nobody knows what'}"
         raise InputError(what, hint=f"this kschedctl reads format {FORMAT}")

@@ -41,7 +41,7 @@ def _parse(text: str, start: int, where: str) -> tuple[object, int]:
     except RecursionError:
         raise InputError(f"nested more than {DEEPEST} levels deep", where=where) from None
     except UnicodeEncodeError:
-        raise InputError("holds half of a surrogate pair, which is no text", where=where) from None
+        raise InputError("holds half of a surrogate pair, which is not text", where=where) from None
     except ValueError as error:
         raise InputError(_reason(error), where=where) from None
     return value, stop
@@ -88,7 +88,7 @@ def _unique(pairs: list[tuple[str, object]]) -> dict[str, object]:
 
 
 def _refuse(constant: str) -> NoReturn:
-    raise ValueError(f"{constant} is no JSON value")
+    raise ValueError(f"{constant} is not a JSON value")
 
 
 _DECODER = json.JSONDecoder(object_pairs_hook=_unique, parse_constant=_refuse)

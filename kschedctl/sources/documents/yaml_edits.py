@@ -70,7 +70,7 @@ class EditableText:
 
     def _scalar(self, node: object, value: str | int) -> TextEdit:
         if not isinstance(node, yaml.ScalarNode) or node.style in ("|", ">") or id(node) in self._shared:
-            raise NotEditableError("no simple value")
+            raise NotEditableError("not a simple value")
         start, end = node.start_mark.index, node.end_mark.index
         if self.text[start : start + 1] in ("&", "!", "") or node.start_mark.line != node.end_mark.line:
             raise NotEditableError("anchored, tagged, or more than a line")

@@ -178,7 +178,7 @@ class Server:
 
     def _check_size(self, size: int) -> None:
         if size > MOST_BYTES:
-            raise TooLargeError(f"an answer of more than {MOST_BYTES >> 20} MiB", where=self.host)
+            raise TooLargeError(f"a response of more than {MOST_BYTES >> 20} MiB", where=self.host)
 
     def _open(self, path: str, query: Mapping[str, str] | None, limit: Limit, end: End) -> urllib3.BaseHTTPResponse:
         """An answer 200 of which the body is still to be read. Raises RefusedError, ClusterError, _PassingError."""
@@ -231,7 +231,7 @@ class Server:
         if code in AGAIN:
             return _PassingError(f"the API server answers {code}: {message}", seconds=_retry_after(response))
         if 300 <= code < 400:
-            return ClusterError(f"no API server, but a redirection ({code})", where=self.host)
+            return ClusterError(f"not an API server: it redirects ({code})", where=self.host)
         return RefusedError(code, message)
 
     def _unreachable(self, error: Exception, end: End) -> Exception:
@@ -270,7 +270,7 @@ def segment(name: str) -> str:
     Upstream: apimachinery/pkg/api/validation/path.
     """
     if name in ("", ".", "..") or "/" in name or "%" in name:
-        raise InputError(f"{name[:100]!r} is no name of an object")
+        raise InputError(f"{name[:100]!r} is not an object name")
     return quote(name, safe="")
 
 
@@ -289,7 +289,7 @@ def _lines(response: urllib3.BaseHTTPResponse) -> Iterator[bytes]:
                 parts, size = [others[-1]], len(others[-1])
     except ReadTimeoutError:
         if size:
-            raise BrokenOffError("no whole line in time") from None
+            raise BrokenOffError("no complete line in time") from None
 
 
 def unreadable(error: Exception) -> str:
@@ -330,7 +330,7 @@ def _late(end: End) -> _PassingError | None:
     """What to say of a failure when the time is up."""
     if monotonic() < end.at:
         return None
-    return _PassingError(f"no whole answer within {end.seconds:g} s", hint="--request-timeout allows more")
+    return _PassingError(f"no complete response within {end.seconds:g} s", hint="--request-timeout allows more")
 
 
 def _words(error: BaseException) -> str:

@@ -334,7 +334,7 @@ def _shape(what: str, where: str) -> Iterator[None]:
     try:
         yield
     except (ValueError, RecursionError, OverflowError) as error:
-        raise ClusterError(f"{what} of another shape than expected: {unreadable(error)}", where=where) from None
+        raise ClusterError(f"{what} of unexpected shape: {unreadable(error)}", where=where) from None
 
 
 @cache

@@ -86,7 +86,7 @@ def _event(kind: str, line: bytes, since: Listing, where: str) -> WatchEvent:
         gone = status.code == GONE or status.reason in ("Expired", "Gone")
         raise RefusedError(GONE, shortened(status.message)) if gone else BrokenOffError(shortened(status.message))
     if event.type not in ("ADDED", "MODIFIED", "DELETED", "BOOKMARK"):
-        raise BrokenOffError(f"no event of a watch: {shortened(event.type)}")
+        raise BrokenOffError(f"not a watch event: {shortened(event.type)}")
     version = from_json(body, _Versioned).metadata.resource_version
     if event.type == "BOOKMARK":
         return WatchEvent(version)

@@ -144,7 +144,7 @@ def _body(response: urllib3.BaseHTTPResponse, shown: str) -> bytes:
         chunks.append(chunk)
         size += len(chunk)
         if size > MOST_BYTES:
-            raise ClusterError(f"an answer of more than {MOST_BYTES >> 20} MiB", where=shown)
+            raise ClusterError(f"a response of more than {MOST_BYTES >> 20} MiB", where=shown)
     return b"".join(chunks)
 
 
@@ -163,7 +163,7 @@ def _token(path: str) -> str:
 
 def _unreached(error: Exception, shown: str, limit: Limit, seconds: float) -> ClusterError:
     if limit.left() <= 0:
-        return ClusterError(f"no whole answer within {seconds:g} s", where=shown)
+        return ClusterError(f"no complete response within {seconds:g} s", where=shown)
     if isinstance(error, LocationValueError):
         return ClusterError("not a server address", where=shown)
     reason = getattr(error, "reason", None)

@@ -61,7 +61,9 @@ def read_prometheus(access: MetricsAccess, url: str, window: int, matchers: str 
     if matchers and not _MATCHERS.fullmatch(matchers):
         raise UsageError(f"no matchers of labels: {matchers[:100]}", where="--prometheus-labels", hint='job="x",…')
     if "?" in url or "#" in url:
-        raise UsageError(f"no base URL: {shown_url(url)}", where="--prometheus", hint="such as http://prometheus:9090")
+        raise UsageError(
+            f"not a base URL: {shown_url(url)}", where="--prometheus", hint="such as http://prometheus:9090"
+        )
     histograms: dict[str, dict[Labels, Histogram]] = {}
     numbers: dict[str, dict[Labels, float]] = {}
     unusable, end = 0, monotonic() + ALL_SECONDS

@@ -93,7 +93,7 @@ def test_as_if_tells_the_answer_before_and_now_and_escape_takes_it_back() -> Non
         ("priority=2147483648", "as if: priority 2147483648 is out of the range of int32"),
         ("cpu=lots", "as if: cpu: quantities must match the regular expression"),
         ("cpu=-1", "as if: cpu: -1 is negative"),
-        ("cpi=1", 'as if: "cpi" is no resource that is scheduled by'),
+        ("cpi=1", 'as if: "cpi" is not a resource that scheduling knows'),
         ("nonsense", 'as if: "nonsense" is not NAME=VALUE'),
         ("tolerate=gpu:Never", 'as if: "Never" is no effect of a taint (NoSchedule, PreferNoSchedule, NoExecute)'),
         ("class=nope", 'no PriorityClass "nope" (there are: batch-low,'),

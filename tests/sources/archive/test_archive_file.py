@@ -172,9 +172,9 @@ FIRST_FORMAT = b'{"apiVersion":"kschedctl.dev/v1","kind":"Snapshot","format":1,"
 @pytest.mark.parametrize(
     ("text", "words"),
     [
-        (b"", "no snapshot"),
-        (b'{"kind": "List"}\n', "no snapshot"),
-        (b"kind: Pod\n", "no snapshot"),
+        (b"", "not a snapshot"),
+        (b'{"kind": "List"}\n', "not a snapshot"),
+        (b"kind: Pod\n", "not a snapshot"),
         (b"PK\x03\x04", "damaged snapshot: File is not a zip file"),
         (FIRST_FORMAT, "a snapshot of format 1 \\(save it again\\)"),
     ],
@@ -187,8 +187,8 @@ def test_other_files_are_told_from_snapshots(text: bytes, words: str, tmp_path: 
 
 POD_HEADER = header(objects={"Pod": 1})
 OTHER_ARCHIVES: dict[str, tuple[dict[str, bytes], str]] = {
-    "another zip file": ({"word/document.xml": b"<a/>"}, "no snapshot"),
-    "another document": ({"snapshot.json": b'{"kind": "List"}'}, "no snapshot"),
+    "another zip file": ({"word/document.xml": b"<a/>"}, "not a snapshot"),
+    "another document": ({"snapshot.json": b'{"kind": "List"}'}, "not a snapshot"),
     "of a later version": (
         {"snapshot.json": header(format=9, gaps=[], objects=7)},
         r"a snapshot of format 9, written by kschedctl 9 \(this kschedctl reads format 2\)",
@@ -270,7 +270,7 @@ def test_a_file_that_is_larger_than_any_snapshot_is_not_read(tmp_path: Path) -> 
 
 @pytest.mark.parametrize("device", ["/dev/zero", "/dev/null"])
 def test_devices_are_no_snapshots(device: str) -> None:
-    with pytest.raises(InputError, match=f"{device}: no snapshot"):
+    with pytest.raises(InputError, match=f"{device}: not a snapshot"):
         read_archive(device)
 
 

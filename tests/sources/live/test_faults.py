@@ -70,7 +70,7 @@ class Endless:
 
 LIST = b'{"kind":"NodeList","metadata":{"resourceVersion":"1"},"items":%s}'
 CHUNKED = head(200, "Transfer-Encoding: chunked")
-IN_TIME = r"no whole answer within 0\.5 s \(--request-timeout allows more\)"
+IN_TIME = r"no complete response within 0\.5 s \(--request-timeout allows more\)"
 FAULTS: dict[str, tuple[Response, str]] = {
     "silence": (Response(hang=4), IN_TIME),
     "slow status line": (slowly(head()), IN_TIME),
@@ -83,7 +83,10 @@ FAULTS: dict[str, tuple[Response, str]] = {
         Response(raw=Endless(b"HTTP/1.1 200 OK\r\nX: ", then=b"y" * 999)),
         "no answer: got more than",
     ),
-    "endless continues": (Response(raw=Endless(then=b"HTTP/1.1 100 Continue\r\n\r\n")), "no whole answer|no answer"),
+    "endless continues": (
+        Response(raw=Endless(then=b"HTTP/1.1 100 Continue\r\n\r\n")),
+        "no complete response|no answer",
+    ),
     "endless body": (Response(chunks=Endless(then=b" " * (1 << 16))), "more than 8 MiB"),
     "1 GB announced": (Response(raw=[head(200, "Content-Length: 1000000000")]), "more than 8 MiB"),
     "gzip that swells": (
@@ -101,7 +104,7 @@ FAULTS: dict[str, tuple[Response, str]] = {
     "500": (status(500, "internal"), "500: internal"),
     "503": (status(503, "starting"), "503: starting"),
     "a long message": (status(403, "m" * 1_000_000), "m{500}…"),
-    "redirection": (Response(302), "redirection"),
+    "redirection": (Response(302), "redirects"),
     "cut": (Response(body=b"{" * 100, cut=60), "connection lost"),
     "cut headers": (Response(raw=[head()[:30]]), "no answer: .*headers|unexpected response"),
     "no HTTP": (Response(raw=[b"SSH-2.0-OpenSSH_9.6\r\n"]), "no answer: SSH-2.0"),
@@ -116,15 +119,15 @@ FAULTS: dict[str, tuple[Response, str]] = {
         Response(body=LIST % (b'[{"metadata":{"labels":null},"x":' + b"[" * 1500 + b"]" * 1500 + b"}]")),
         "it is nested too deeply",
     ),
-    "items of another type": (Response(body=LIST % b"5"), "nodes of another shape"),
-    "null and another type": (Response(body=LIST % b'[{"spec":null,"metadata":5}]'), "nodes of another shape"),
+    "items of another type": (Response(body=LIST % b"5"), "nodes of unexpected shape"),
+    "null and another type": (Response(body=LIST % b'[{"spec":null,"metadata":5}]'), "nodes of unexpected shape"),
     "4,301 digits": (
         Response(body=LIST % b'[{"status":{"images":[{"sizeBytes":%s}]}}]' % (b"9" * 4301)),
-        r"nodes of another shape than expected: .*sizeBytes",
+        r"nodes of unexpected shape: .*sizeBytes",
     ),
     "beyond 64 bits": (
         Response(body=LIST % b'[{"status":{"images":[{"sizeBytes":9223372036854775808}]}}]'),
-        r"nodes of another shape than expected: .*sizeBytes",
+        r"nodes of unexpected shape: .*sizeBytes",
     ),
 }
 
@@ -185,7 +188,7 @@ def pages(token: Callable[[int], str], count: int = 1) -> Answer:
 
 @pytest.mark.parametrize("count", [0, 1, 500])
 def test_pages_without_end_end(count: int, run: Run) -> None:
-    words = "no whole answer within 0.5 s|nodes has no end"
+    words = "no complete response within 0.5 s|nodes has no end"
     assert_told(*run(pages(str, count)), words)
 
 

@@ -59,7 +59,7 @@ def test_the_users_credentials_go_to_the_url_and_into_no_text(tmp_path: Path) ->
         (fixed(b"", 403), "answers 403"),
         (fixed(b"", 404), "answers 404"),
         (fixed(b"", endless=(MOST_BYTES >> 20) + 1), "more than 64 MiB"),
-        (fixed(TEXT, drip=0.2), "no whole answer within"),
+        (fixed(TEXT, drip=0.2), "no complete response within"),
     ],
     ids=["redirect", "401", "403", "404", "endless", "slow"],
 )

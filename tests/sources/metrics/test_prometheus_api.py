@@ -135,5 +135,5 @@ def test_an_answer_other_than_200_is_told() -> None:
 
 @pytest.mark.parametrize("url", ["http://p:9090/?a=b", "http://p:9090/#graph"])
 def test_the_base_url_has_no_query(url: str) -> None:
-    with pytest.raises(UsageError, match="no base URL"):
+    with pytest.raises(UsageError, match="not a base URL"):
         read_prometheus(MetricsAccess(no_connection), url, 60)
