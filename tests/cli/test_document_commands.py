@@ -1,0 +1,42 @@
+"""The shell lines of the README and of the help topics answer, in the demo cluster where they name none."""
+
+from __future__ import annotations
+
+import io
+import json
+import shlex
+import sys
+from pathlib import Path
+
+import pytest
+from conftest import Run, pod
+from documents import command_lines
+
+ANSWERED = (0, 1)
+WITHOUT_CLUSTER = ("lint", "completion", "versions")
+WEB = json.dumps(pod("web", namespace="shop"))
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, run: Run) -> Path:
+    """Where the files are that the lines name."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(WEB.encode())))
+    (tmp_path / "web.yaml").write_text(WEB)
+    (tmp_path / "deploy").mkdir()
+    (tmp_path / "deploy" / "web.yaml").write_text(WEB.replace("requests", "request"))  # a finding
+    assert run("snapshot", "save", "--demo", "-o", "prod.ksnap").code == 0
+    return tmp_path
+
+
+def needs_cluster(words: list[str]) -> bool:
+    return words[0] not in WITHOUT_CLUSTER and "--snapshot" not in words
+
+
+@pytest.mark.usefixtures("folder")
+@pytest.mark.parametrize("line", dict.fromkeys(command_lines()))
+def test_a_shell_line_answers(line: str, run: Run) -> None:
+    words = shlex.split(line)[1:]
+    answered = run(*words, *(["--demo"] if needs_cluster(words) else ()))
+    assert answered.code in ANSWERED, answered.err
+    assert answered.out or answered.err
