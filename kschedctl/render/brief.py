@@ -16,7 +16,7 @@ from kschedctl.text.printable import printable
 MOST_LINES = 12
 
 
-class Part(NamedTuple):
+class BriefText(NamedTuple):
     """``lines``: at most so many, 0: it is never cut; ``rank``: what has the lowest gets room first."""
 
     text: str
@@ -47,23 +47,23 @@ def summary_of(document: Document, style: Style) -> Summary:
     return Summary(summarizes=kind_of(document), subject="", verdict="", headline=headline).fitting()
 
 
-def _parts(summary: Summary) -> Iterator[Part]:
+def _parts(summary: Summary) -> Iterator[BriefText]:
     """The verdict, the first cause and the doubts, then the fix with what to type, then all else."""
     if summary.summarizes == "Explanation":
-        yield Part(_verdict(summary), 3)
+        yield BriefText(_verdict(summary), 3)
         yield from _causes(summary)
     else:
-        yield Part(summary.headline, 3)
+        yield BriefText(summary.headline, 3)
     if summary.undecided:
-        yield Part(f"not certain: {'; '.join(summary.doubts)}", 2)
+        yield BriefText(f"not certain: {'; '.join(summary.doubts)}", 2)
     typed = [command for fix in summary.fixes[:1] for command in fix.commands[-1:] if len(command) <= MOST_TYPED]
-    yield from (Part(f"fix: {fix.summary}", 2, 1) for fix in summary.fixes[:1])
-    yield from (Part(f"  {command}", 0, 1, "    ") for command in typed)
+    yield from (BriefText(f"fix: {fix.summary}", 2, 1) for fix in summary.fixes[:1])
+    yield from (BriefText(f"  {command}", 0, 1, "    ") for command in typed)
     for pods in summary.pods[:4]:
-        yield Part(f"{pods.pods:,} {pods.workload or pods.such_as}: {sentence(pods.why)}", 2, 2)
+        yield BriefText(f"{pods.pods:,} {pods.workload or pods.such_as}: {sentence(pods.why)}", 2, 2)
     if summary.summarizes == "Audit":
-        yield from (Part(text, 2, 2) for text in summary.advice[:3])
-    yield from (Part(f"more: {command}", 0, 3 if typed else 1) for command in summary.next[:1])
+        yield from (BriefText(text, 2, 2) for text in summary.advice[:3])
+    yield from (BriefText(f"more: {command}", 0, 3 if typed else 1) for command in summary.next[:1])
 
 
 MOST_TYPED = 100
@@ -82,17 +82,17 @@ def _fits(summary: Summary) -> bool:
     return bool(summary.best) and summary.verdict != "Gated"
 
 
-def _causes(summary: Summary) -> Iterator[Part]:
+def _causes(summary: Summary) -> Iterator[BriefText]:
     """The two that matter most, each with the closest node; of a pod that fits, none."""
     if _fits(summary):
         return
     if not summary.causes or summary.verdict == "Gated":
-        yield Part(summary.headline.removeprefix(f"{summary.subject} {summary.verdict}: "), 3)
+        yield BriefText(summary.headline.removeprefix(f"{summary.subject} {summary.verdict}: "), 3)
         return
     for rank, cause in zip((0, 2), summary.causes, strict=False):
-        yield Part(f"{_which(cause)}: {cause.reason}", 3, rank)
+        yield BriefText(f"{_which(cause)}: {cause.reason}", 3, rank)
         if cause.closest:
-            yield Part(f"  closest: {cause.closest}: {cause.fact}", 3, rank)
+            yield BriefText(f"  closest: {cause.closest}: {cause.fact}", 3, rank)
 
 
 def _which(cause: ShortCause) -> str:
