@@ -51,9 +51,35 @@ def test_brief_has_cause_fix_and_command(run: Run, monkeypatch: pytest.MonkeyPat
     monkeypatch.setenv("COLUMNS", "120")
     text = run("explain", "shop/checkout-7d9f6c5b8-x2x4q", "--demo", "--brief").out
     assert "checkout-7d9f6c5b8-x2x4q Unschedulable\n" in text
-    assert "7 of 7 eligible nodes: Insufficient cpu" in text  # 12 nodes less one cordoned and four tainted
+    assert "all 7 eligible nodes: Insufficient cpu" in text  # 12 nodes less one cordoned and four tainted
     assert "closest: general-b2: cpu: 1500m requested, 1200m free of 3900m" in text
     assert "  kubectl uncordon general-c2\n" in text
+
+
+def test_brief_does_not_put_a_gated_pod_on_a_node(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "120")
+    verdict, cause, *_ = run("explain", "batch/nightly-export-5hx2p", "--demo", "--brief").out.splitlines()
+    assert verdict == "batch/nightly-export-5hx2p Gated"
+    assert "example.com/budget-approval" in cause
+
+
+def test_what_to_type_is_among_the_first_lines_where_a_fix_is_no_command(
+    run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    command = "  kschedctl remedies batch/embedder-t7x4w --demo"
+    lines = run("explain", "batch/embedder-t7x4w", "--demo").out.splitlines()
+    assert lines.index(command) < 15
+    assert lines.count(command) == 1
+
+
+def test_brief_keeps_room_for_the_fix(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two causes of three lines each, with as many for the closest nodes, would fill the twelve."""
+    monkeypatch.setenv("COLUMNS", "45")
+    text = run("explain", "shop/cart-5f7b8c9d4-zr5mt", "--demo", "--brief").out
+    assert "fix: " in text
+    assert "  kubectl uncordon general-c2\n" in text
+    assert text.count("\n") <= 12
 
 
 def test_what_preemption_would_do_is_in_the_first_line(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
