@@ -199,7 +199,8 @@ class Output:
         Color, typer.Option("--color", metavar=_choice(Color), help="auto: on terminals, unless NO_COLOR is set.")
     ] = Color.AUTO
     verbose: Annotated[
-        int, typer.Option("-v", "--verbose", count=True, help="More detail on stderr; -vv: everything.")
+        int,
+        typer.Option("-v", "--verbose", count=True, show_default=False, help="More detail on stderr; -vv: everything."),
     ] = 0
     quiet: Annotated[bool, typer.Option("-q", "--quiet", help="Only errors on stderr.")] = False
     brief: Annotated[bool, typer.Option("--brief", help="At most 12 lines: why, closest node, best fix.")] = False

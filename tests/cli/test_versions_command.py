@@ -65,7 +65,7 @@ def test_an_upgrade_is_tried(run: Run, write: Write) -> None:
     [
         (["--compare-version", "1.33", "1.33"], "two different versions can be compared"),
         (["--compare-version", "1.33", "1.99"], "'1.99' is not supported"),
-        (["--compare-version", "1.33", "1.36", "--compare-config", "a", "b"], "are two comparisons"),
+        (["--compare-version", "1.33", "1.36", "--compare-config", "a", "b"], "cannot be combined"),
     ],
 )
 def test_what_cannot_be_compared(run: Run, arguments: list[str], said: str) -> None:

@@ -138,7 +138,8 @@ class Shown:
         Color, typer.Option("--color", metavar="|".join(Color), help="auto: on terminals, unless NO_COLOR is set.")
     ] = Color.AUTO
     verbose: Annotated[
-        int, typer.Option("-v", "--verbose", count=True, help="More detail on stderr; -vv: everything.")
+        int,
+        typer.Option("-v", "--verbose", count=True, show_default=False, help="More detail on stderr; -vv: everything."),
     ] = 0
     quiet: Annotated[bool, typer.Option("-q", "--quiet", help="Only errors on stderr.")] = False
     show_fixes: Annotated[bool, typer.Option("--show-fixes", help="Also show how to fix each finding.")] = False

@@ -46,7 +46,8 @@ class Talk:
 
     color: Annotated[Color, typer.Option("--color", metavar="|".join(Color), help="Colours.")] = Color.AUTO
     verbose: Annotated[
-        int, typer.Option("-v", "--verbose", count=True, help="More detail on stderr; -vv: everything.")
+        int,
+        typer.Option("-v", "--verbose", count=True, show_default=False, help="More detail on stderr; -vv: everything."),
     ] = 0
     quiet: Annotated[bool, typer.Option("-q", "--quiet", help="Only errors on stderr.")] = False
 
