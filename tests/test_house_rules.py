@@ -25,8 +25,6 @@ DECODING = "api/decoding.py"
 """What msgspec knows of a struct must not be filled in by two threads at once."""
 MAKING = {"msgspec.convert", "msgspec.json.Decoder", "msgspec.msgpack.Decoder"}
 TAKING_A_TYPE = {f"msgspec.{form}.decode" for form in ("json", "msgpack", "toml", "yaml")}
-TANGLED = {"kschedctl.scheduler.queueing", "kschedctl.scheduler.simulation"}
-"""Folders that still import each other."""
 MODULES = {str(path.relative_to(ROOT)): path.read_text() for path in sorted(ROOT.rglob("*.py"))}
 
 
@@ -110,8 +108,7 @@ def test_no_folders_import_each_other() -> None:
     for module in graph.modules:
         imported = map(folder_of, graph.find_modules_directly_imported_by(module))
         folders.setdefault(folder_of(module), set()).update(set(imported) - {folder_of(module)})
-    assert folders.keys() >= TANGLED
-    assert in_order({folder: used - (TANGLED if folder in TANGLED else set()) for folder, used in folders.items()})
+    assert len(in_order(folders)) > 50
 
 
 def test_modules_of_tests_share_one_namespace() -> None:

@@ -9,10 +9,11 @@ from kschedctl.api.arrays import NO_ROW, Position
 from kschedctl.cluster import Cluster
 from kschedctl.reports import queue_run as reports
 from kschedctl.scheduler.engine.pod_groups.cycle import MemberResult
+from kschedctl.scheduler.engine.rejectors import NONE
 from kschedctl.scheduler.framework import Code
-from kschedctl.scheduler.queueing.closed_loop import closed_loop as cycles_of_closed_loop
-from kschedctl.scheduler.queueing.pod_groups import GroupRecord, QueuedPodGroups
-from kschedctl.scheduler.queueing.scheduling_loop import CycleRecord, Failed, SchedulingLoop
+from kschedctl.scheduler.queue_run.pod_groups import QueuedPodGroups
+from kschedctl.scheduler.queue_run.queue_run import CycleRecord, GroupRecord, QueueReplay
+from kschedctl.scheduler.queueing.scheduling_loop import Failed
 from kschedctl.scheduler.scheduler import Scheduler
 from kschedctl.studies.basics.unknown import of_simulation
 from kschedctl.studies.what_if.shared_cluster import cluster_basis
@@ -31,16 +32,18 @@ def run_queue(cluster: Cluster, closed_loop: bool = False) -> reports.QueueRun:
     'no nodes available to schedule pods'
     """
     scheduler = Scheduler(cluster)
-    loop = SchedulingLoop(scheduler, QueuedPodGroups(scheduler))
+    loop = QueueReplay(scheduler, QueuedPodGroups(scheduler))
     loop.fill()
     gated = _gated(loop)
-    records = list(cycles_of_closed_loop(loop) if closed_loop else loop.open_loop())
-    key, basis = _keys(loop), cluster_basis(of_simulation(loop.simulation), scheduler)
+    records = list(loop.closed_loop() if closed_loop else loop.open_loop())
+    key, basis = _keys(loop), cluster_basis(of_simulation(loop.pods), scheduler)
     return reports.QueueRun(
         cycles=tuple(_cycle(loop, record) for record in records),
         gated=gated,
         queue_after={key(pod.position): place for pod, place in loop.queue},
-        waiting_on_permit={key(p): loop.view.nodes.names[pod.row] for p, pod in loop.waiting.pods.items()},
+        waiting_on_permit={
+            key(p): loop.view.nodes.names[waiting.choice.row] for p, waiting in loop.waiting.pods.items()
+        },
         closed_loop=closed_loop,
         not_replayed=basis["not_replayed"],
         ignored=basis["ignored"],
@@ -49,7 +52,7 @@ def run_queue(cluster: Cluster, closed_loop: bool = False) -> reports.QueueRun:
     )
 
 
-def _gated(loop: SchedulingLoop) -> dict[str, reports.GatedPod]:
+def _gated(loop: QueueReplay) -> dict[str, reports.GatedPod]:
     gated_pods = {}
     for pod, _ in loop.queue:
         if pod.gated:
@@ -59,7 +62,7 @@ def _gated(loop: SchedulingLoop) -> dict[str, reports.GatedPod]:
     return gated_pods
 
 
-def _cycle(loop: SchedulingLoop, record: CycleRecord) -> reports.QueueCycle:
+def _cycle(loop: QueueReplay, record: CycleRecord) -> reports.QueueCycle:
     key, nodes = _keys(loop), loop.view.nodes.names
     single = record.scheduled
     return reports.QueueCycle(
@@ -85,7 +88,7 @@ class _GroupFields(TypedDict, total=False):
     condition: reports.GroupCondition | None
 
 
-def _of_group(loop: SchedulingLoop, record: GroupRecord | None) -> _GroupFields:
+def _of_group(loop: QueueReplay, record: GroupRecord | None) -> _GroupFields:
     """What a cycle tells of a pod group, nothing in the cycle of a single pod."""
     if record is None:
         return {}
@@ -100,7 +103,7 @@ def _of_group(loop: SchedulingLoop, record: GroupRecord | None) -> _GroupFields:
     }
 
 
-def _tried(loop: SchedulingLoop, member: MemberResult) -> reports.TriedMember:
+def _tried(loop: QueueReplay, member: MemberResult) -> reports.TriedMember:
     """Upstream tells of a Permit that succeeded only for pods that need no preemption."""
     waits = member.permit is not None and member.permit.code is Code.WAIT
     return reports.TriedMember(
@@ -120,10 +123,10 @@ def _failed(failure: Failed, nodes: Sequence[str]) -> reports.FailedPod:
         failure.code,
         failure.message,
         nodes[failure.nominated] if failure.nominated not in (None, NO_ROW) else "",
-        tuple(sorted(failure.rejectors.all)),
+        tuple(sorted((failure.rejectors or NONE).all)),
     )
 
 
-def _keys(loop: SchedulingLoop) -> Callable[[Position], str]:
+def _keys(loop: QueueReplay) -> Callable[[Position], str]:
     pods = loop.view.pods.objects
     return lambda position: pods[position].key

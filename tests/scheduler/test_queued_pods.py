@@ -123,7 +123,7 @@ def test_pods_come_to_nodes_as_with_kube_scheduler(share: int, monkeypatch: pyte
             tied = [each for result in outcome.results.values() for each in tied_candidates(result)]
             return next((each for each in tied if names[each.row] == outcome.nominated_node), None)
 
-        monkeypatch.setattr("kschedctl.scheduler.simulation.simulation.chosen_candidate", nominated)
+        monkeypatch.setattr("kschedctl.scheduler.simulation.reused_answers.chosen_candidate", nominated)
         outcomes = simulation.schedule(pending(simulation))
         found = [(pods[o.position].key, names[o.row]) for o in outcomes if o.row >= 0]
         wanted = [bound for cycle in case["want"]["cycles"] for bound in cycle.get("bound", {}).items()]

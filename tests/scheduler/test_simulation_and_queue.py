@@ -13,9 +13,8 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from kschedctl.cluster import Cluster
-from kschedctl.scheduler.queueing.closed_loop import bring_back, closed_loop, timed_out
-from kschedctl.scheduler.queueing.pod_groups import QueuedPodGroups
-from kschedctl.scheduler.queueing.scheduling_loop import CycleRecord, SchedulingLoop
+from kschedctl.scheduler.queue_run.pod_groups import QueuedPodGroups
+from kschedctl.scheduler.queue_run.queue_run import CycleRecord, QueueReplay
 from kschedctl.scheduler.queueing.waiting_pods import MOST_ROUNDS, PREEMPTION_LOOP
 from kschedctl.scheduler.scheduler import Scheduler
 from kschedctl.scheduler.simulation.queued_pods import QueuedPods
@@ -139,14 +138,14 @@ def simulated(scheduler: Scheduler) -> dict[str, str]:
 
 
 def queued(scheduler: Scheduler) -> dict[str, str]:
-    loop = SchedulingLoop(scheduler, QueuedPodGroups(scheduler))
+    loop = QueueReplay(scheduler, QueuedPodGroups(scheduler))
     loop.fill()
     for record in cycles(loop):
-        bring_back(loop, record)
+        loop.bring_back(record)
     return placements(loop.view)
 
 
-def cycles(loop: SchedulingLoop) -> Iterator[CycleRecord]:
+def cycles(loop: QueueReplay) -> Iterator[CycleRecord]:
     """Until none is left to try but groups that were all tried in vain; when nobody can be, backoffs and waits end."""
     in_vain = 0
     while True:
@@ -158,7 +157,7 @@ def cycles(loop: SchedulingLoop) -> Iterator[CycleRecord]:
         elif (end := loop.queue.backoff.next_completion()) is not None and end <= (loop.waiting.first_end() or end):
             loop.queue.clock.time = max(loop.queue.clock.time, end)
             loop.queue.flush_backoff()
-        elif record := timed_out(loop):
+        elif record := loop.waited_in_vain():
             yield record
         else:
             return
@@ -168,7 +167,7 @@ def backoffs_alone(time_passes: Any) -> Any:
     """Nobody waits for five minutes."""
 
     def passes(self: QueuedPods) -> bool:
-        return self._queue.backoff.next_completion() is not None and time_passes(self)
+        return self.queue.backoff.next_completion() is not None and time_passes(self)
 
     return passes
 
@@ -215,12 +214,12 @@ def test_a_gang_that_goes_round_is_not_tried_without_end() -> None:
         "g1-2",
         "g1-3",
     }
-    loop = SchedulingLoop(scheduler, QueuedPodGroups(scheduler))
-    loop.fill()
-    records = list(closed_loop(loop))
+    run = QueueReplay(scheduler, QueuedPodGroups(scheduler))
+    run.fill()
+    records = list(run.closed_loop())
     failures = Counter(failed.message for record in records for failed in record.failed.values())
     assert failures[PREEMPTION_LOOP.message] == 4
-    popped = Counter(loop.object(record.popped).metadata.name for record in records if record.victims)
+    popped = Counter(run.info(record.popped).pod.metadata.name for record in records if record.victims)
     assert popped["g1-0"] == 3 + MOST_ROUNDS
 
 

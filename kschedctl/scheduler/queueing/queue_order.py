@@ -5,13 +5,14 @@ Upstream: pkg/scheduler/backend/heap/heap.go (v1.36) and container/heap of Go.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any, Protocol, runtime_checkable
 
 from kschedctl.api.arrays import Position
 from kschedctl.scheduler.engine.queued_pod import PodHeap, PodOrder, QueuedPod
 from kschedctl.scheduler.framework import Plugin, QueueSortPlugin, offers
 from kschedctl.scheduler.plugins.priority_sort import PrioritySort
+from kschedctl.scheduler.scheduler import Scheduler
 from kschedctl.snapshot.fork import Fork
 
 
@@ -112,3 +113,16 @@ class QueueOrder:
 
 
 BY_PRIORITY = QueueOrder()
+
+
+def in_order(scheduler: Scheduler, view: Fork, positions: Sequence[Position]) -> list[Position]:
+    """In the order of the profiles' QueueSort, all of which have the same; the positions are given as the pods came."""
+    if not positions:
+        return []
+    plugin = scheduler.queue_sort
+    if plugin is None:
+        priority = view.pods.priority[view.pods.info[list(positions)]].tolist()
+        keys: Sequence[Any] = [PrioritySort.sort_key(each, time) for time, each in enumerate(priority)]
+    else:
+        keys = plugin.sort_keys(view, positions)
+    return [positions[time] for time in sorted(range(len(positions)), key=keys.__getitem__)]

@@ -1,261 +1,212 @@
-"""The scheduler at work on its queue: pods are popped, tried and put back, and what follows comes back as events.
+"""The scheduler at work: a pod is tried, and comes to a node, waits there for others, or is put back.
 
-Upstream: ScheduleOne in pkg/scheduler/schedule_one.go and pkg/scheduler/eventhandlers.go (v1.36). Time stands still,
-one pod is tried after the other, and what a cycle sets going (bindings, nominations, evictions) is done when it is
-over. In the open loop none of this is seen; in the closed one it comes back (closed_loop.py).
+Upstream: schedulingCycle, bindingCycle, handleBindingCycleError and handleSchedulingFailure in
+pkg/scheduler/schedule_one.go (v1.36). One pod is tried after the other, and what a cycle sets going is done when it is
+over.
 """
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterator
-from dataclasses import dataclass, field
-from typing import Any, NamedTuple, Protocol
+from abc import ABC, abstractmethod
+from collections.abc import Container, Mapping, Sequence
+from typing import NamedTuple, Protocol
 
-import numpy as np
-from msgspec.structs import replace
-
-from kschedctl.api.arrays import NO_ROW, Position, Row, positions_of
+from kschedctl.api.arrays import NO_ROW, Position, Row
+from kschedctl.api.gangs import GangKey
 from kschedctl.api.objects import Pod
-from kschedctl.scheduler.engine.cycle import NO_NODES, Cycle
-from kschedctl.scheduler.engine.messages import fit_error
 from kschedctl.scheduler.engine.permit import PermitOutcome, run_permit
-from kschedctl.scheduler.engine.pod_groups.gangs import gang_plugin
-from kschedctl.scheduler.engine.post_filter import PostFilterOutcome, run_post_filter
-from kschedctl.scheduler.engine.preemption.evaluator import Preemption
-from kschedctl.scheduler.engine.preemption.promises import takes_back
-from kschedctl.scheduler.engine.profile import FrameworkLike
-from kschedctl.scheduler.engine.queued_pod import Clock, QueuedPod
-from kschedctl.scheduler.engine.rejectors import NONE, Rejectors, rejectors_of
-from kschedctl.scheduler.engine.sampling import SampledFrom
+from kschedctl.scheduler.engine.pod_groups.gangs import GangPlugin, gang_plugin
+from kschedctl.scheduler.engine.queued_pod import QueuedPod
+from kschedctl.scheduler.engine.rejectors import NONE, Rejectors
+from kschedctl.scheduler.event_handling.event_handlers import Occurrence
 from kschedctl.scheduler.framework import Code, PluginError, Status
-from kschedctl.scheduler.framework.events import POD, ChangedObject
-from kschedctl.scheduler.plugins.default_preemption import evicted_later
-from kschedctl.scheduler.queueing.backoff_queue import Backoff
-from kschedctl.scheduler.queueing.pod_scheduling import PodScheduling, Scheduled
-from kschedctl.scheduler.queueing.queue_order import QueueOrder
-from kschedctl.scheduler.queueing.queue_plugins import QueuePlugins
-from kschedctl.scheduler.queueing.scheduling_queue import ACTIVATION_LASTS, Rules, SchedulingQueue
-from kschedctl.scheduler.queueing.signature import Signer
+from kschedctl.scheduler.queueing.pods_on_nodes import Choice, PodsOnNodes
+from kschedctl.scheduler.queueing.scheduling_queue import SchedulingQueue
 from kschedctl.scheduler.queueing.waiting_pods import PermitWait, PermitWaits
-from kschedctl.scheduler.scheduler import Framework, Scheduler
-from kschedctl.scheduler.simulation.simulation import Simulation
-from kschedctl.snapshot.gang_history import GangHistory
+from kschedctl.scheduler.scheduler import Framework
 from kschedctl.snapshot.pod_info import PodInfo
 
 
 class Failed(NamedTuple):
-    """Why a pod was not bound.
+    """Why a pod was not bound; empty, and None, where that is not looked for before somebody has to know.
 
-    ``nominated``: the node that it was promised, NO_ROW when it is promised none any more; None: as before.
+    ``nominated``: the node that it is promised, NO_ROW when it is promised none any more; None: as before.
     """
 
     code: Code
-    message: str
-    rejectors: Rejectors = NONE
+    message: str = ""
+    rejectors: Rejectors | None = NONE
     nominated: Row | None = NO_ROW
 
 
-@dataclass
-class CycleRecord:
-    """What one cycle did. ``victims`` are to go; ``cleared`` lose the node that they were promised.
+class Hope(NamedTuple):
+    """What comes of a pod that fits nowhere: it is put back as ``failure`` says, and ``victims`` make room for it.
 
-    ``scheduled``: of a single pod that was placed. ``waiting``: that pod, where Permit plugins let it wait. Pods that
-    waited before, and are bound or refused after the cycle, are among ``bound`` and ``failed`` too. ``group``: what a
-    cycle of a pod group tells of it.
+    ``asked``: the PostFilter plugins that were. ``later``: the victims go while others are tried.
     """
 
-    popped: Position
-    bound: dict[Position, Row] = field(default_factory=dict)
-    failed: dict[Position, Failed] = field(default_factory=dict)
-    victims: tuple[Position, ...] = ()
-    cleared: tuple[Position, ...] = ()
-    scheduled: Scheduled | None = None
-    waiting: dict[Position, Row] = field(default_factory=dict)
-    group: Any = None
-
-
-def _not_permitted(outcome: PermitOutcome) -> Failed:
-    if outcome.status.rejected:
-        return Failed(outcome.status.code, outcome.message, Rejectors(frozenset({outcome.plugin})))
-    return Failed(Code.ERROR, outcome.message)
-
-
-class PodGroups(Protocol):
-    """The pod groups of a cluster, whose members are tried together."""
+    failure: Failed
+    victims: Sequence[Position] = ()
+    asked: Container[str] = ()
+    later: bool = False
 
     @property
-    def members(self) -> Container[Position]:
-        """The pods that belong to one."""
-
-    def schedule(self, loop: SchedulingLoop, popped: QueuedPod) -> CycleRecord:
-        """The cycle of the group of a member that was popped."""
+    def row(self) -> Row:
+        """The node on which room is made, NO_ROW for none."""
+        return NO_ROW if self.failure.nominated is None else self.failure.nominated
 
 
-class SchedulingLoop:
-    """One run over the pods of a cluster that wait for a node, on a fork of the scheduler's snapshot."""
+class NodeFinder(Protocol):
+    """Finds nodes for pods: by full cycles, or from answers that are kept."""
 
-    def __init__(self, scheduler: Scheduler, groups: PodGroups | None = None) -> None:
-        self.scheduler, self.groups = scheduler, groups
-        self.simulation = Simulation(scheduler)
-        self.view = self.simulation.view
-        self.view.time_passes = False
-        gates, configuration = scheduler.gates, scheduler.configuration
-        self.pods = PodScheduling(self.view, SampledFrom().begin(configuration, len(self.view.nodes)))
-        backoff = Backoff.of(configuration, gates)
-        members = groups.members if groups else frozenset[Position]()
-        self.plugins = QueuePlugins(scheduler, self.view, self.info)
-        lasts = ACTIVATION_LASTS.at(gates.release)
-        rules = Rules(backoff, gates.enabled("SchedulerQueueingHints"), members, lasts)
-        clock = Clock()
-        self.view.gang_history = GangHistory(clock.now)
-        self.queue = SchedulingQueue(self.plugins, rules, clock, QueueOrder(scheduler.queue_sort, self.view))
-        self.waiting = PermitWaits(self.view)
-        self._signers: dict[str, Signer] = {}
-        self._objects: dict[Position, Pod] = {}
+    def info(self, position: Position) -> PodInfo:
+        """What scheduling reads of the very pod, as it is now."""
 
-    def fill(self) -> None:
-        """Put all pods that wait for a node into the queue, as they come in the order of the cluster.
+    def find(self, position: Position, framework: Framework) -> Choice | None:
+        """The node for a pod; None when it fits nowhere. Raises PluginError."""
 
-        With gate GangScheduling each pod that comes may complete a group, whether or not it has a node.
-        """
-        groups = self.scheduler.gates.enabled("GangScheduling")
-        chosen = np.ones(len(self.view.pods), np.bool_) if groups else self.view.node < 0
-        absent = self.view.absent = chosen.copy() if groups else np.zeros(len(self.view.pods), np.bool_)
-        for position in positions_of(chosen):
-            absent[position] = False
-            info = self.info(position)
-            if not info.spec.node_name and self.framework(position) is not None:
-                self.queue.add(QueuedPod(position, info.priority, signature=self.sign(info)))
-            if groups and self.queue.unschedulable:
-                for occurrence in self.scheduler.event_handlers.occurrences(ChangedObject(POD, None, info.pod)):
-                    self.queue.move(occurrence)
+    def hope(self, position: Position, framework: Framework) -> Hope:
+        """What could be done for a pod for which no node was found just now. Raises PluginError."""
 
-    def open_loop(self) -> Iterator[CycleRecord]:
-        """Cycles until the active queue is empty; nothing comes back."""
-        while len(self.queue.active) and (record := self.schedule_one()):
-            yield record
 
-    def schedule_one(self) -> CycleRecord | None:
-        """One cycle, of a pod or a group; None when no pod can be popped."""
-        popped = self.queue.pop()
-        if popped is None:
-            return None
-        in_group = self.groups is not None and popped.position in self.groups.members
-        record = self.groups.schedule(self, popped) if self.groups and in_group else self.schedule_pod(popped)
-        self.view.preempting.clear()
-        for waiting, outcome in self.waiting.ask():
-            self.settle(waiting, outcome, record)
-        return record
+class SchedulingLoop(ABC):
+    """One run over pods that wait for a node. ``search`` finds nodes; whoever derives decides when others hear of what
+    happens, and how time passes.
+    """
 
-    def schedule_pod(self, popped: QueuedPod) -> CycleRecord:
-        """The cycle of a single pod."""
-        position, record = popped.position, CycleRecord(popped.position)
-        framework, info = self.framework(position), self.info(position)
-        if framework is None or info.terminating:
-            self.queue.done(position)
-            return record
+    def __init__(self, pods: PodsOnNodes, queue: SchedulingQueue, search: NodeFinder, waiting: PermitWaits) -> None:
+        self.pods, self.view, self.queue, self.search, self.waiting = pods, pods.view, queue, search, waiting
+
+    # -- what the ways of time do ---------------------------------------------------------------------------------
+
+    @abstractmethod
+    def queued(self, position: Position) -> QueuedPod:
+        """What the queue knows of a pod that is being tried."""
+
+    @abstractmethod
+    def before(self, coming: Sequence[Position], leaving: Sequence[Position]) -> None:
+        """Pods will come to nodes, and others leave theirs."""
+
+    @abstractmethod
+    def bound(self, position: Position, choice: Choice) -> None:
+        """A pod is on its node for good."""
+
+    @abstractmethod
+    def put_back(self, position: Position, failure: Failed) -> None:
+        """A pod that was refused waits on; upstream's handleSchedulingFailure."""
+
+    @abstractmethod
+    def broke(self, position: Position, message: str) -> None:
+        """The cycle of a pod ended by an error of a plugin."""
+
+    @abstractmethod
+    def deleted(self, waiting: PermitWait) -> Sequence[Occurrence]:
+        """The events of a pod that waited and left its node, as if it were deleted there."""
+
+    @abstractmethod
+    def preempt(self, position: Position, victims: Sequence[Position], row: Row) -> None:
+        """Room is made for a pod on the node that it was nominated for."""
+
+    def holding(self, seconds: Mapping[str, int], plugin: GangPlugin | None) -> dict[str, int]:
+        """Of the plugins that let a pod wait, and how long, those for which it does."""
+        return dict(seconds)
+
+    # -- a pod's cycle --------------------------------------------------------------------------------------------
+
+    def attempt(self, position: Position, framework: Framework) -> None:
+        """The scheduling cycle of a pod by itself."""
         try:
-            scheduled = self.pods.schedule(framework, info, popped.signature, self.queue.cycle)
-            if scheduled.row != NO_ROW:
-                self.reserve(position, scheduled.row)
-                self._permit(popped, framework, scheduled, record)
-                return record
+            choice = self.search.find(position, framework)
+            if choice is None:
+                self._fits_nowhere(position, framework)
+                return
+            self.before((position,), ())
+            self.pods.bind(position, choice.row, choice.before)
+            if not framework.at("permit") or self._permitted(position, framework, choice):
+                self.bound(position, choice)
         except PluginError as error:
-            self.fail(popped, Failed(Code.ERROR, str(error)), record)
-            return record
-        self._post_filter(popped, scheduled.cycle, record)
-        return record
+            self.broke(position, str(error))
 
-    # -- parts of a cycle ----------------------------------------------------------------------------------------
-
-    def assume(self, position: Position, row: Row) -> None:
-        """Reserve what a pod needs on a node, and take it to be there for good. Raises PluginError."""
-        self.reserve(position, row)
-        self.queue.done(position)
-
-    def reserve(self, position: Position, row: Row) -> None:
-        """The same of one that is still being tried. Raises PluginError."""
-        self.simulation.bind(position, row)
-        self.view.nominate(position, NO_ROW)
-
-    def _permit(self, popped: QueuedPod, framework: Framework, scheduled: Scheduled, record: CycleRecord) -> None:
-        """Whether the pod, which is on its node, is bound there, waits or has to leave."""
-        info = self.info(popped.position)
-        outcome = run_permit(framework, info, self.view, scheduled.row)
-        placed = outcome.status.code in (Code.SUCCESS, Code.WAIT)
-        if placed and (plugin := gang_plugin(framework)):
+    def _permitted(self, position: Position, framework: Framework, choice: Choice) -> bool:
+        """Whether a pod that is on its node is bound there, and does not have to wait, or leave. Raises PluginError."""
+        info = self.search.info(position)
+        outcome = run_permit(framework, info, self.view, choice.row)
+        plugin = gang_plugin(framework)
+        if outcome.status.code not in (Code.SUCCESS, Code.WAIT):
+            self._leave(position, framework, info.pod)
+            if not outcome.status.rejected:
+                raise PluginError(outcome.message)
+            self.put_back(position, _not_permitted(outcome))
+            return False
+        if plugin:
             siblings = plugin.permitted(info.pod, self.view, waits=plugin.name in outcome.waiting)
             self.queue.activate(siblings)
-        if outcome.status.code is Code.WAIT:
-            since, pending = self.queue.clock.now(), dict(outcome.waiting)
-            self.waiting.pods[popped.position] = PermitWait(popped, framework, info, scheduled.row, pending, since)
-            record.scheduled, record.waiting = scheduled, {popped.position: scheduled.row}
-        elif outcome.status.code is Code.SUCCESS:
-            self.queue.done(popped.position)
-            record.scheduled, record.bound = scheduled, {popped.position: scheduled.row}
-        else:
-            self._leave(popped.position)
-            self._unreserve(framework, info.pod, record)
-            self.fail(popped, _not_permitted(outcome), record)
+        pending = self.holding(outcome.waiting, plugin)
+        if pending:
+            now = self.queue.clock.now()
+            self.waiting.pods[position] = PermitWait(self.queued(position), framework, info, choice, pending, now)
+        return not pending
 
-    def settle(self, waiting: PermitWait, outcome: PermitOutcome, record: CycleRecord) -> None:
-        """A pod that waited is bound, or leaves its node, as if it were deleted there; upstream's bindingCycle."""
+    def settle(self, waiting: PermitWait, outcome: PermitOutcome) -> None:
+        """A pod that waited is bound, or leaves its node."""
         position = waiting.pod.position
         if outcome.status.code is Code.SUCCESS:
-            self.queue.done(position)
-            record.bound[position] = waiting.row
+            self.bound(position, waiting.choice)
             return
-        self._leave(position)
-        self._unreserve(waiting.framework, waiting.info.pod, record)
-        there = self.object(position)
-        there = replace(there, spec=replace(there.spec, node_name=self.view.nodes.names[waiting.row]))
-        events = self.scheduler.event_handlers.occurrences(ChangedObject(POD, there, None))
-        if not outcome.status.rejected:  # then it hears of that itself
-            for event in events:
-                self.queue.move(event)
-        self.fail(waiting.pod, _not_permitted(outcome), record)
-        for event in events if outcome.status.rejected else ():
+        self.before((), (position,))
+        self._leave(position, waiting.framework, waiting.info.pod)
+        events, rejected = self.deleted(waiting), outcome.status.rejected
+        for event in () if rejected else events:  # then it hears of that itself
+            self.queue.move(event)
+        self.put_back(position, _not_permitted(outcome))
+        for event in events if rejected else ():
             self.queue.move(event, besides=position)
 
-    def _leave(self, position: Position) -> None:
-        self.view.forget(position)
-        self.simulation.release([position])
+    def ask(self, gang: GangKey | None = None) -> None:
+        """Those that need not wait any longer do not; with ``gang`` only its pods are asked about."""
+        for waiting, outcome in self.waiting.ask(gang):
+            self.settle(waiting, outcome)
 
-    def fail(self, pod: QueuedPod, failure: Failed, record: CycleRecord) -> None:
-        """Put a pod back that was not placed; upstream's handleSchedulingFailure."""
-        self.queue.add_unschedulable(pod, failure.rejectors)
-        record.failed[pod.position] = failure._replace(rejectors=pod.rejectors)  # a plugin may gate it by now
-        if failure.nominated is not None:
-            self.view.nominate(pod.position, failure.nominated)
+    def time_out(self) -> list[Position]:
+        """The first pod that has waited in vain leaves its node, or all do, once no other can be tried."""
+        first = self.waiting.time_out(self.queue.clock)
+        waited = [first] if first else self.waiting.park()
+        for waiting in waited:
+            self.settle(waiting, waiting.timed_out())
+        if not first:
+            for waiting in waited:
+                self.queue.delete(waiting.pod.position)
+        self.queue.flush_backoff()
+        return [waiting.pod.position for waiting in waited]
 
-    def _post_filter(self, popped: QueuedPod, cycle: Cycle, record: CycleRecord) -> None:
-        """What could be done for a pod that fits nowhere, and its failure."""
-        if not len(self.view.nodes):
-            self.fail(popped, Failed(Code.UNRESOLVABLE, NO_NODES), record)
-            return
-        outcome = run_post_filter(cycle)
-        plugin = gang_plugin(cycle.framework)
-        given_up = plugin.gives_up(cycle.info.pod, self.view) if plugin and plugin.name in outcome.results else ""
-        if plugin and given_up:
-            plugin.failed(cycle.info.pod, self.view, fits_nowhere=True)
-        nominated = self._nominated(outcome)
-        if nominated is not None and nominated != NO_ROW:
-            record.victims = self._victims(outcome, nominated)
-            record.cleared = self.less_urgent(nominated, popped.priority) if record.victims else ()
-        if record.victims and evicted_later(outcome, self.scheduler.gates):
-            self.view.preempting.add(self.view.pods.objects[popped.position].key)
-        failure = Failed(Code.UNSCHEDULABLE, fit_error(cycle, outcome.message), rejectors_of(cycle), nominated)
-        self.fail(popped, failure, record)
-        if given_up:
-            self._give_up(cycle.framework, cycle.info.pod, given_up, record)
+    def _fits_nowhere(self, position: Position, framework: Framework) -> None:
+        """What could be done for a pod, and its failure; where its gang gives up for that, those that wait leave."""
+        hope = self.search.hope(position, framework)
+        plugin, pod, given_up = gang_plugin(framework), None, ""
+        if plugin and plugin.name in hope.asked:
+            pod = self.search.info(position).pod
+            given_up = plugin.gives_up(pod, self.view)
+            if given_up:
+                plugin.failed(pod, self.view, fits_nowhere=True)
+        if hope.later:
+            self.view.preempting.add(self.view.pods.objects[position].key)
+        if hope.victims:
+            self.before((), hope.victims)
+        self.put_back(position, hope.failure)
+        if pod and given_up:
+            self._give_up(framework, pod, given_up)
+        self.view.preempting.clear()
+        if hope.row != NO_ROW:
+            self.preempt(position, hope.victims, hope.row)
 
-    def _unreserve(self, framework: FrameworkLike, pod: Pod, record: CycleRecord) -> None:
-        """A pod that left its node takes those of its gang that wait with it."""
+    def _leave(self, position: Position, framework: Framework, pod: Pod) -> None:
+        """A pod leaves its node, and takes those of its gang that wait with it."""
+        self.pods.leave(position)
         if plugin := gang_plugin(framework):
             plugin.failed(pod, self.view)
-            self._give_up(framework, pod, plugin.after_another, record)
+            self._give_up(framework, pod, plugin.after_another)
 
-    def _give_up(self, framework: FrameworkLike, pod: Pod, reason: str, record: CycleRecord) -> None:
+    def _give_up(self, framework: Framework, pod: Pod, reason: str) -> None:
         """The pods of its gang that wait leave their nodes."""
         plugin = gang_plugin(framework)
         gang = plugin.gang(pod) if plugin else None
@@ -263,58 +214,10 @@ class SchedulingLoop:
             return
         outcome = PermitOutcome(Status(Code.UNSCHEDULABLE, (reason,)), plugin.name)
         for waiting in self.waiting.given_up(gang):
-            self.settle(waiting, outcome, record)
+            self.settle(waiting, outcome)
 
-    def unpark(self) -> None:
-        """Those that waited in vain while nothing happened hear of what does again."""
-        self.waiting.progress(self.queue)
 
-    def _nominated(self, outcome: PostFilterOutcome) -> Row | None:
-        """The row that PostFilter nominated; NO_ROW when it took back what was promised, None when it left it."""
-        names = [result.nominated_node for result in outcome.results.values() if result.nominated_node]
-        if outcome.status.code is Code.SUCCESS and names:
-            return Row(self.view.nodes.index[names[-1]])
-        return NO_ROW if takes_back(outcome) else None
-
-    def _victims(self, outcome: PostFilterOutcome, row: Row) -> tuple[Position, ...]:
-        """The pods that preemption evicts on the row."""
-        for result in outcome.results.values():
-            if isinstance(result.report, Preemption) and result.report.allowed is not None:
-                chosen = next(candidate for candidate in result.report.allowed.tied if candidate.row == row)
-                return tuple(victim for victim in chosen.victims if not self.info(victim).terminating)
-        return ()
-
-    def less_urgent(self, row: Row, priority: int) -> tuple[Position, ...]:
-        """The pods of lower priority that were promised a node, by their object."""
-        rows, positions = self.view.nominations
-        here = [Position(p) for p in positions[rows == row].tolist()]
-        return tuple(p for p in here if self.info(p).priority < priority and self.object(p).status.nominated_node_name)
-
-    # -- pods ----------------------------------------------------------------------------------------------------
-
-    def framework(self, position: Position) -> Framework | None:
-        return self.simulation.framework(position)
-
-    def object(self, position: Position) -> Pod:
-        """The pod as it is now."""
-        if position not in self._objects:
-            self._objects[position] = self.view.stored(self.view.pods.objects[position])
-        return self._objects[position]
-
-    def replace(self, position: Position, pod: Pod) -> None:
-        """The pod changed."""
-        self._objects[position] = pod
-
-    def info(self, position: Position) -> PodInfo:
-        """What scheduling reads of the very pod, as it is now."""
-        info = self.simulation.placements.arriving(position)
-        return PodInfo(self.object(position), info.options, info.number, info.alike)
-
-    def sign(self, info: PodInfo) -> bytes | None:
-        """The signature by which pods are told to be alike."""
-        name = info.spec.scheduler_name
-        if name not in self._signers:
-            framework, extenders = self.scheduler.framework(name), bool(self.scheduler.configuration.extenders)
-            assert framework is not None
-            self._signers[name] = Signer(framework, self.scheduler.gates, extenders=extenders, view=self.view)
-        return self._signers[name].sign(info)
+def _not_permitted(outcome: PermitOutcome) -> Failed:
+    if outcome.status.rejected:
+        return Failed(outcome.status.code, outcome.message, Rejectors(frozenset({outcome.plugin})))
+    return Failed(Code.ERROR, outcome.message)

@@ -11,10 +11,12 @@ from typing import NamedTuple, Protocol
 
 from kschedctl.api.arrays import Position
 from kschedctl.api.kube_version import ByVersion
+from kschedctl.scheduler.configuration.configuration import SchedulerConfiguration
 from kschedctl.scheduler.engine.queued_pod import NANOSECONDS, Clock, QueuedPod
 from kschedctl.scheduler.engine.rejectors import Rejectors
 from kschedctl.scheduler.event_handling.event_handlers import Occurrence
 from kschedctl.scheduler.framework.events import ClusterEvent
+from kschedctl.scheduler.framework.feature_gates import FeatureGates
 from kschedctl.scheduler.queueing.backoff_queue import USUAL_BACKOFF, Backoff, BackoffQueue
 from kschedctl.scheduler.queueing.queue_order import BY_PRIORITY, QueueOrder
 from kschedctl.scheduler.queueing.requeueing import QueueingStrategy
@@ -63,6 +65,11 @@ class Rules(NamedTuple):
     by_hints: bool = True
     in_groups: Container[Position] = frozenset()
     activation_lasts: bool = True
+
+    @classmethod
+    def of(cls, configuration: SchedulerConfiguration, gates: FeatureGates, in_groups: Container[Position]) -> Rules:
+        by_hints, lasts = gates.enabled("SchedulerQueueingHints"), ACTIVATION_LASTS.at(gates.release)
+        return cls(Backoff.of(configuration, gates), by_hints, in_groups, lasts)
 
 
 class UnschedulablePods:

@@ -11,13 +11,14 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 
-from kschedctl.api.arrays import Position, Row
+from kschedctl.api.arrays import Position
 from kschedctl.api.gangs import GangKey
 from kschedctl.api.times import go_seconds
 from kschedctl.scheduler.engine.permit import TIMED_OUT, PermitOutcome, run_permit
 from kschedctl.scheduler.engine.pod_groups.gangs import gang_plugin
 from kschedctl.scheduler.engine.queued_pod import NANOSECONDS, Clock, QueuedPod
 from kschedctl.scheduler.framework import Code, Status
+from kschedctl.scheduler.queueing.pods_on_nodes import Choice
 from kschedctl.scheduler.queueing.scheduling_queue import SchedulingQueue
 from kschedctl.scheduler.scheduler import Framework
 from kschedctl.snapshot.fork import Fork
@@ -34,7 +35,8 @@ PREEMPTION_LOOP = PermitOutcome(Status(Code.ERROR, (_LOOPS,)))
 
 @dataclass
 class PermitWait:
-    """A pod on its row; ``pending``: the plugins that have not allowed it yet, and how many seconds each waits.
+    """A pod on the node of ``choice``; ``pending``: the plugins that have not allowed it yet, and how many seconds each
+    waits.
 
     ``since``: when it began to wait, in nanoseconds.
     """
@@ -42,7 +44,7 @@ class PermitWait:
     pod: QueuedPod
     framework: Framework
     info: PodInfo
-    row: Row
+    choice: Choice
     pending: dict[str, int]
     since: int
 
@@ -68,7 +70,7 @@ class PermitWaits:
     Who waited in vain leaves, and may come back and wait again; but once only, until some pod is bound or evicted, as
     it would go on for ever else. Who would do so again stays where it is; pods of a gang leave, too, when nobody else
     can be tried, and are not tried for as long. Nor are those of a gang that goes round, as kube-scheduler's would:
-    somebody, mostly one of them, preempts those that wait again and again. ``going_round`` are these pods.
+    somebody, mostly one of them, preempts those that wait again and again.
     """
 
     def __init__(self, view: Fork) -> None:
@@ -77,7 +79,6 @@ class PermitWaits:
         self._parked: dict[Position, QueuedPod] = {}
         self._rounds: Counter[tuple[Position, GangKey]] = Counter()
         """How often a pod preempted pods of a gang that waited."""
-        self.going_round: set[Position] = set()
         self.pods: dict[Position, PermitWait] = {}
 
     def ask(self, gang: GangKey | None = None) -> Iterator[tuple[PermitWait, PermitOutcome]]:
@@ -88,7 +89,8 @@ class PermitWaits:
         for position, waiting in list(self.pods.items()):
             if gang is not None and waiting.gang != gang:
                 continue
-            outcome = run_permit(waiting.framework, waiting.info, self._view, waiting.row, frozenset(waiting.pending))
+            row, pending = waiting.choice.row, frozenset(waiting.pending)
+            outcome = run_permit(waiting.framework, waiting.info, self._view, row, pending)
             waiting.pending = {plugin: waiting.pending[plugin] for plugin in outcome.waiting}
             if outcome.status.code is not Code.WAIT:
                 yield self.pods.pop(position), outcome
@@ -126,12 +128,11 @@ class PermitWaits:
         self._parked.update((permit_wait.pod.position, permit_wait.pod) for permit_wait in parked)
         return parked
 
-    def progress(self, queue: SchedulingQueue) -> None:
-        """Some pod was bound or evicted: those that had left for that long are put back."""
+    def unpark(self, queue: SchedulingQueue) -> None:
+        """Some pod was bound or evicted: those that had left for as long as nothing happens are put back."""
         parked, self._parked = self._parked, {}
         self._in_vain.clear()
         self._rounds.clear()
-        self.going_round.clear()
         for pod in parked.values():
             queue.restore(pod)
 
@@ -152,6 +153,5 @@ class PermitWaits:
         members = [Position(position) for gang in gangs for position in self._view.pods.by_gang[gang].tolist()]
         out = {position: pod for position in members if (pod := queue.delete(position))}
         self._parked |= out
-        self.going_round.update(out)
         self._rounds = Counter({key: times for key, times in self._rounds.items() if key[1] not in gangs})
         return list(out)

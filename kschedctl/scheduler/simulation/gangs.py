@@ -21,16 +21,15 @@ from kschedctl.scheduler.engine.pod_groups.preemption import group_priority, pre
 from kschedctl.scheduler.engine.pod_groups.state import completing, find_pod_group, placed_in_groups
 from kschedctl.scheduler.engine.pod_groups.submission import MemberFailure, failed_members
 from kschedctl.scheduler.engine.rejectors import Rejectors
-from kschedctl.scheduler.engine.reserve import NOTHING_ASKED, uses_claims
-from kschedctl.scheduler.framework import Code, PluginError, PreFilterResult
+from kschedctl.scheduler.engine.reserve import uses_claims
+from kschedctl.scheduler.framework import Code, PluginError
 from kschedctl.scheduler.plugins.gang_scheduling import GangScheduling
-from kschedctl.scheduler.scheduler import Framework, Scheduler
+from kschedctl.scheduler.queueing.pods_on_nodes import PodsOnNodes
+from kschedctl.scheduler.scheduler import Framework
 from kschedctl.scheduler.simulation.placement import Placements
 from kschedctl.snapshot.fork import Fork
 from kschedctl.snapshot.pod_info import PodInfo
 from kschedctl.snapshot.pods import AnyGroupKey, group_key
-
-Bind = Callable[[Position, Row, Mapping[str, PreFilterResult]], None]
 
 
 class PlacedMember(NamedTuple):
@@ -65,20 +64,18 @@ REFUSED = MemberFailure(NO_FIT, rejectors=Rejectors(frozenset({GangScheduling.na
 
 
 class Gangs:
-    """``placements`` say where a pod goes, ``bind`` puts it there. ``taken_back``: how many moves were undone.
+    """``placements`` say where a pod goes, and it is among ``pods`` that it comes there.
 
     ``any``: some pod may be of a group; ``on``: those of Kubernetes' own groups are placed together.
     """
 
-    def __init__(self, scheduler: Scheduler, placements: Placements, bind: Bind) -> None:
-        gates = scheduler.gates
-        self.scheduler, self.placements, self._bind = scheduler, placements, bind
+    def __init__(self, placements: Placements, pods: PodsOnNodes) -> None:
+        self.scheduler, self.placements, self.pods, gates = pods.scheduler, placements, pods, pods.scheduler.gates
         self.on = placed_in_groups(gates)
         self.any = self.on or bool(self.view.pods.by_gang)
         self.gated = gates.enabled(GangScheduling.gate)
         self.topology_aware = gates.enabled("TopologyAwareWorkloadScheduling")
         self.workload_aware = gates.enabled("WorkloadAwarePreemption")
-        self.taken_back = 0
         self._waiting_with: dict[int, GangKey | None] = {}
 
     @property
@@ -245,7 +242,7 @@ class Gangs:
                     break
                 if choice is None:
                     continue
-                self._bind(position, choice.row, choice.before)
+                self.pods.bind(position, choice.row, choice.before)
                 permit = run_permit(framework, self.info(position), self.view, choice.row).status
                 waits = permit.code is Code.WAIT
                 placed[position] = PlacedMember(choice.row, len(choice.tied), choice.feasible, waits)
@@ -269,7 +266,7 @@ class Gangs:
             self.view.forget(position)
             if position in promised:
                 self.view.nominate(position, promised[position])
-        self.taken_back += 2 * len(positions)
+        self.pods.taken_back += 2 * len(positions)
 
     def _adopt(self, result: GroupResult, members: Sequence[Position]) -> GangAttempt:
         """Bind what a cycle placed. Raises PluginError."""
@@ -279,7 +276,7 @@ class Gangs:
         if not result.placed:
             return _left_over(members, placed)
         for position, member in placed.items():
-            self._bind(position, member.row, NOTHING_ASKED)
+            self.pods.bind(position, member.row)
         return _bound(members, placed)
 
 

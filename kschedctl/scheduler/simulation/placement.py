@@ -8,21 +8,19 @@ from __future__ import annotations
 
 import random
 from collections.abc import Hashable, Mapping
-from typing import Any, NamedTuple
 
 import numpy as np
 
 from kschedctl.api.arrays import NO_ROW, Bools, Position, Row, Rows
-from kschedctl.api.copying import replace
-from kschedctl.api.workloads import made_again
 from kschedctl.scheduler.engine import unsure_nominations
 from kschedctl.scheduler.engine.cycle import Cycle, run_cycle
 from kschedctl.scheduler.engine.extenders.extender import asks
 from kschedctl.scheduler.engine.profile import FrameworkLike
-from kschedctl.scheduler.engine.reserve import has_backed_resources, uses_claims
+from kschedctl.scheduler.engine.reserve import uses_claims
 from kschedctl.scheduler.engine.sampling import Sampling
 from kschedctl.scheduler.framework import PluginError, PreFilterResult
 from kschedctl.scheduler.framework.dependencies import Unknown
+from kschedctl.scheduler.queueing.pods_on_nodes import Choice, IncomingPods
 from kschedctl.scheduler.simulation.alike_pods import AlikePods
 from kschedctl.scheduler.simulation.local_scores import LocalScores
 from kschedctl.snapshot.delta import NO_CHANGE
@@ -33,35 +31,19 @@ ALIKE_KEPT = 1024
 MADE_UP = "the best node is one that an extender made up: kube-scheduler binds the pod to a node that is not there"
 
 
-class Choice(NamedTuple):
-    """Where a pod goes: one of the ``tied`` rows that share the highest score; ``feasible`` counts all that fit.
-
-    ``info`` is what it asks for; ``before``: by plugin, what the PreFilters that read claims said of it.
-    """
-
-    info: PodInfo
-    row: Row
-    tied: Rows
-    feasible: int
-    before: Mapping[str, PreFilterResult]
-
-
-class Placements:
+class Placements(IncomingPods):
     """Places pods of a fork, ties broken by a seeded choice; with ``sampling`` on the nodes that upstream looks at.
 
-    A pod of the snapshot that had a node is placed as the pod that its controller makes in its place. Extenders are
-    asked about each pod by itself; ``unheard``: what the placements lean on that they did not answer.
+    Extenders are asked about each pod by itself; ``unheard``: what the placements lean on that they did not answer.
     """
 
     def __init__(self, view: Fork, seed: int = 0, sampling: Sampling | None = None) -> None:
-        self.view, self.sampling = view, sampling
+        super().__init__(view)
+        self.sampling = sampling
         self.random = random.Random(seed)
         self._alike: dict[tuple[int, int | None], AlikePods] = {}
         self._locals: dict[tuple[int, int, bool], LocalScores] = {}
-        self._again: dict[int, PodInfo] = {}
-        self._backed: dict[int | None, bool] = {}
         self._uses_claims: dict[int | None, bool] = {}
-        self._latest: tuple[int, PodInfo] | None = None
         self._asked: tuple[int, int, Cycle] | None = None
         self.unheard: dict[Unknown, None] = {}
         self._nominated = frozenset(view.snapshot.pods.nominations)
@@ -123,29 +105,6 @@ class Placements:
             return True
         return not alike.hopeless and bool(alike.moving)
 
-    def incoming(self, number: int) -> PodInfo:
-        """What pods of this info ask for when they come, without a node."""
-        info = self.view.pods.infos[number]
-        if not info.spec.node_name:
-            return info
-        if number not in self._again:
-            again = len(self.view.pods.infos) + number
-            self._again[number] = PodInfo(made_again(info.pod), info.options, again, info.alike)
-        return self._again[number]
-
-    def arriving(self, position: Position) -> PodInfo:
-        """The same of the very pod, where a claim is made in its name: if devices stand for what it requests."""
-        info = self.incoming(int(self.view.pods.info[position]))
-        backed = self._backed.get(info.alike)
-        if backed is None:
-            backed = self._backed[info.alike] = has_backed_resources(info, self.view)
-        if not backed:
-            return info
-        if self._latest is None or self._latest[0] != position:
-            pod = self.view.renamed(position, self.stored(position))
-            self._latest = position, PodInfo(pod, info.options, info.number, info.alike)
-        return self._latest[1]
-
     def cycle(self, framework: FrameworkLike, position: Position, sampling: Sampling | None = None) -> Cycle:
         """The full cycle of a pod as things are now, for its reasons and for what preemption could do.
 
@@ -157,20 +116,6 @@ class Placements:
         if self._nominated or len(self.view.nominations[0]):
             info = info.of(self.waiting(position))
         return run_cycle(framework, info, self.view, sampling)
-
-    def waiting(self, position: Position) -> Any:
-        """The very pod, with the node that it waits for now."""
-        pod, row = self.view.renamed(position, self.stored(position)), self.view.nominated_row(position)
-        name = "" if row == NO_ROW else self.view.nodes.names[row]
-        known = pod.status.nominated_node_name
-        if known == name or (row == NO_ROW and known not in self.view.nodes.index):
-            return pod
-        return replace(pod, status=replace(pod.status, nominated_node_name=name))
-
-    def stored(self, position: Position) -> Any:
-        """The pod as the API server holds it when it comes."""
-        pod = self.view.pods.objects[position]
-        return self.view.stored(made_again(pod) if pod.spec.node_name else pod)
 
     def _alike_pods(self, framework: FrameworkLike, info: PodInfo, number: int) -> AlikePods:
         """Of the pods that are like this one but for which claims they have."""

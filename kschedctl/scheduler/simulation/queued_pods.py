@@ -6,35 +6,29 @@ nobody is left to try time passes: backoffs end, and after five minutes all are 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence, Set
-from typing import Any
+from collections.abc import Iterable, Mapping, Sequence, Set
 
 from msgspec.structs import replace
 
-from kschedctl.api.arrays import Position, Row
+from kschedctl.api.arrays import Position
 from kschedctl.api.objects import Pod
-from kschedctl.scheduler.engine.permit import PermitOutcome
 from kschedctl.scheduler.engine.queued_pod import Clock, QueuedPod
 from kschedctl.scheduler.engine.rejectors import Rejectors
 from kschedctl.scheduler.event_handling.event_handlers import Occurrence
 from kschedctl.scheduler.framework.events import ASSIGNED_POD, POD, ActionType, ChangedObject, ClusterEvent
-from kschedctl.scheduler.plugins.priority_sort import PrioritySort
-from kschedctl.scheduler.queueing.backoff_queue import Backoff
 from kschedctl.scheduler.queueing.queue_order import QueueOrder
 from kschedctl.scheduler.queueing.queue_plugins import QueuePlugins
 from kschedctl.scheduler.queueing.requeueing import QueueingStrategy, strategy
 from kschedctl.scheduler.queueing.scheduling_queue import (
-    ACTIVATION_LASTS,
     LONGEST_UNSCHEDULABLE,
     TIMEOUT,
     Rules,
     SchedulingQueue,
 )
-from kschedctl.scheduler.queueing.waiting_pods import PermitWait, PermitWaits
-from kschedctl.scheduler.scheduler import Framework, Scheduler
+from kschedctl.scheduler.queueing.waiting_pods import PermitWaits
+from kschedctl.scheduler.scheduler import Scheduler
+from kschedctl.scheduler.simulation.attempts import Attempts
 from kschedctl.scheduler.simulation.placement import Placements
-from kschedctl.snapshot.fork import Fork
-from kschedctl.snapshot.pod_info import PodInfo
 from kschedctl.snapshot.pods import AnyGroupKey
 
 ADDED = ClusterEvent(ASSIGNED_POD, ActionType.ADD)
@@ -45,35 +39,29 @@ class QueuedPods:
     """Pods by their positions, worked off once.
 
     What refuses a pod that fits nowhere is mostly found when an event comes to which it matters: ``_unjudged`` are
-    those to which none came, by the numbers of their infos. ``groups``: the pods of each group that wait, in order;
-    ``moves`` counts how often a pod came to a node or left one, ``rejectors`` finds what refuses a pod as things are.
-    ``gangs``: those that wait on their nodes for each other; what happens meanwhile concerns them, too.
+    those to which none came, by the numbers of their infos. ``gangs``: those that wait on their nodes for each other;
+    what happens meanwhile concerns them, too.
     """
 
-    def __init__(
-        self,
-        scheduler: Scheduler,
-        placements: Placements,
-        positions: Sequence[Position],
-        groups: dict[AnyGroupKey, list[Position]],
-        gangs: frozenset[Position] = frozenset(),
-        *,
-        moves: Callable[[], int],
-        rejectors: Callable[[Position], Rejectors],
-    ) -> None:
-        self.view, self._groups, self._moves, self._rejectors = placements.view, groups, moves, rejectors
+    def __init__(self, attempts: Attempts, positions: Sequence[Position]) -> None:
+        self.view, self._attempts, scheduler = attempts.view, attempts, attempts.scheduler
+        self._rejectors = attempts.failures.rejectors
+        self._groups = groups = attempts.gangs.together(attempts.queue(positions))
+        """The pods of each group that wait, in order."""
         self.clock = Clock()
-        self._advice = _AdviceOfAlikes(scheduler, placements)
+        self._advice = _AdviceOfAlikes(scheduler, attempts.placements)
         order = QueueOrder(scheduler.queue_sort, self.view)
-        self._queue = SchedulingQueue(self._advice, _rules(scheduler, groups), self.clock, order)
-        self.gangs, self.waits = gangs, PermitWaits(self.view)
-        queued = bool(gangs) or scheduler.queue_sort is not None
-        self._new = [] if queued else in_order(scheduler, self.view, positions)[::-1]
+        members = frozenset(member for group in groups.values() for member in group)
+        rules = Rules.of(scheduler.configuration, scheduler.gates, members)
+        self.queue = SchedulingQueue(self._advice, rules, self.clock, order)
+        self.gangs, self.waits = attempts.gangs.one_by_one(positions), PermitWaits(self.view)
+        queued = bool(self.gangs) or scheduler.queue_sort is not None
+        self._new = [] if queued else attempts.queue(positions)[::-1]
         """Pods that were not tried yet, the next one last: they came before all that come back."""
         self._untried = {each: QueuedPod(each, self._priority(each)) for each in positions} if queued else {}
         """Those that are in the queue like all others, as they may come after these."""
         for pod in self._untried.values():
-            self._queue.add(pod)
+            self.queue.add(pod)
         self.tried: dict[Position, QueuedPod] = {}
         """Those that were, in vain: while there is none, nobody has to be asked or told anything."""
         self._unjudged: dict[int, list[QueuedPod]] = {}
@@ -81,19 +69,19 @@ class QueuedPods:
         """What refused them, where it is known all the same."""
         self._of_groups: list[tuple[QueuedPod, Rejectors, int]] = []
         """Pods of groups of which not enough fit since the latest move, what refused them, and when."""
-        self._moved = moves()
+        self._moved = self._moves()
 
     def pop(self) -> Position | None:
         """The next to try; None when time changes nothing any more."""
         if not self.tried and self._new:
-            self._queue.cycle += 1
+            self.queue.cycle += 1
             return self._new.pop()
         while self._new and self._new[-1] in self.tried:  # it was tried with others of its group
             self._new.pop()
         if self._new and not self._overtaken():
-            self._queue.cycle += 1
+            self.queue.cycle += 1
             return self._new.pop()
-        while (found := self._queue.pop()) is None:
+        while (found := self.queue.pop()) is None:
             if not self._time_passes():
                 return None
         if found.position not in self.gangs:
@@ -102,7 +90,7 @@ class QueuedPods:
 
     def done(self, position: Position) -> None:
         """A pod that was popped is not tried, or bound."""
-        self._queue.done(position)
+        self.queue.done(position)
 
     def moved_by(self, position: Position) -> str:
         """The label of the event after which a pod is tried again; empty the first time."""
@@ -114,47 +102,23 @@ class QueuedPods:
         if rejectors and self.gangs:  # where the order changes while pods wait, it matters when each comes back
             self.failed(position, rejectors)
             return
-        pod = self._known(position)
+        pod = self.known(position)
         pod.timestamp = self.clock.now()
         self._judged[position] = rejectors
         self._unjudged.setdefault(int(self.view.pods.info[position]), []).append(pod)
 
     def failed(self, position: Position, rejectors: Rejectors) -> None:
         """The pod comes back from a try in which these refused it."""
-        self._queue.add_unschedulable(self._known(position), rejectors)
+        self.queue.add_unschedulable(self.known(position), rejectors)
 
-    # -- those that wait on their nodes --------------------------------------------------------------------------
-
-    def hold(self, position: Position, framework: Framework, info: PodInfo, row: Row, pending: dict[str, int]) -> None:
-        """A pod waits there; ``pending``: for which plugins, and how many seconds."""
-        now = self.clock.now()
-        self.waits.pods[position] = PermitWait(self._known(position), framework, info, row, pending, now)
-
-    def activate(self, positions: Iterable[Position]) -> None:
-        """Pods of a gang that are to be tried as soon as possible."""
-        self._queue.activate(positions)
-
-    def left(self, position: Position, rejectors: Rejectors) -> None:
-        """One that waited left its node: these refused it, or none where it had to make room; then it hears of that."""
+    def left(self, position: Position) -> Occurrence:
+        """The event that a pod which waited on its node left it."""
         self._put_groups_back()
-        occurrence = self._advice.left(position)
-        if not rejectors.all:
-            self._queue.move(occurrence)
-        self.failed(position, rejectors)
-        if rejectors.all:
-            self._queue.move(occurrence, besides=position)
-
-    def park(self, position: Position) -> None:
-        """It is not tried again before some pod is bound or evicted."""
-        self._queue.delete(position)
-
-    def stop_rounds(self, leave: Callable[[PermitWait, PermitOutcome], None]) -> None:
-        """Nor are pods of gangs that go round; those that wait ``leave``."""
-        self.waits.stop_rounds(self._queue, leave)
+        return self._advice.left(position)
 
     def _progress(self) -> None:
         """Some pod was, of which also those hear that are not tried as long as nothing happens."""
-        self.waits.progress(self._queue)
+        self.waits.unpark(self.queue)
         if self.view.gang_history:
             self.view.gang_history.note_move()
 
@@ -162,8 +126,8 @@ class QueuedPods:
         """The pods of a group that wait; none of them is in the queue any more."""
         found = self._groups[group]
         for member in found:
-            self._known(member)
-            self._queue.delete(member)
+            self.known(member)
+            self.queue.delete(member)
         return found
 
     def group_refused(
@@ -178,10 +142,10 @@ class QueuedPods:
         ``again``: those that are tried again at once, since others of the group came to nodes.
         """
         self._groups[group] = list(members)
-        self._of_groups += [(self._known(each), by, self.clock.now()) for each, by in members.items()]
+        self._of_groups += [(self.known(each), by, self.clock.now()) for each, by in members.items()]
         if again:
             self._put_groups_back()
-            self._queue.activate(again)
+            self.queue.activate(again)
         if victims:
             self.vacated(victims)
 
@@ -197,7 +161,7 @@ class QueuedPods:
         told = self._advice.told(self._unjudged.keys(), occurrence)
         for pod in sorted((pod for number in told for pod in self._unjudged.pop(number)), key=_refused_at):
             rejectors = self._judged[pod.position] or self._rejectors(pod.position)
-            self._queue.add_unschedulable(pod, rejectors, pod.timestamp)
+            self.queue.add_unschedulable(pod, rejectors, pod.timestamp)
 
     def before_loss(self, position: Position) -> None:
         """A pod will wait for a node no longer: then it is too late to ask what refuses those that have to yield."""
@@ -217,7 +181,7 @@ class QueuedPods:
         if self.gangs:
             self._progress()
         self._put_groups_back()
-        if self._queue.unschedulable or self.waits.pods:
+        if self.queue.unschedulable or self.waits.pods:
             self._tell(self._advice.came(position))
 
     def vacated(self, victims: Sequence[Position]) -> None:
@@ -231,15 +195,15 @@ class QueuedPods:
     def _put_groups_back(self) -> None:
         """Groups come back by backoff, whatever happened; before anything did there is no use in trying them."""
         for pod, rejectors, refused_at in self._of_groups:
-            self._queue.add_unschedulable(pod, rejectors, refused_at)
+            self.queue.add_unschedulable(pod, rejectors, refused_at)
         self._of_groups = []
 
     def _overtaken(self) -> bool:
         """Whether a pod that came back is more urgent than all that were not tried yet."""
-        first = self._queue.active.peek() if len(self._queue.active) else None
+        first = self.queue.active.peek() if len(self.queue.active) else None
         return first is not None and first.priority > self._priority(self._new[-1])
 
-    def _known(self, position: Position) -> QueuedPod:
+    def known(self, position: Position) -> QueuedPod:
         if position not in self.tried:
             pod = self._untried.get(position) or QueuedPod(position, self._priority(position), attempts=1)
             self.tried[position] = pod
@@ -249,26 +213,30 @@ class QueuedPods:
         return int(self.view.pods.priority[self.view.pods.info[position]])
 
     def _tell(self, occurrence: Occurrence) -> None:
-        told = any(self._advice.interested(each, occurrence.event) for each in self._queue.unschedulable.rejectors())
+        told = any(self._advice.interested(each, occurrence.event) for each in self.queue.unschedulable.rejectors())
         if told or self.waits.pods:
-            self._queue.move(occurrence)
+            self.queue.move(occurrence)
+
+    def _moves(self) -> int:
+        """How often a pod came or went, those that wait for others aside."""
+        return self._attempts.moves - len(self.waits.pods)
 
     def _time_passes(self) -> bool:
         """Whether somebody may be tried again then, before the first has waited on its node in vain."""
-        end, waited, flush = self._queue.backoff.next_completion(), self.waits.first_end(), self._next_flush()
+        end, waited, flush = self.queue.backoff.next_completion(), self.waits.first_end(), self._next_flush()
         first = min((time for time in (end, waited, flush) if time is not None), default=None)
         if first is None or first not in (end, flush):
             return False
         self.clock.time = max(self.clock.time, first)
         if first == end:
-            self.flush_backoff()
+            self.queue.flush_backoff()
         else:
             self._flush_unschedulable()
         return True
 
     def _next_flush(self) -> int | None:
         """When those that have waited for long are tried, if something moved, or a gang was left alone meanwhile."""
-        if not (self._queue.unschedulable or self._unjudged):
+        if not (self.queue.unschedulable or self._unjudged):
             return None
         soon, history = self.clock.time + LONGEST_UNSCHEDULABLE, self.view.gang_history
         if self._moved != self._moves():
@@ -276,44 +244,19 @@ class QueuedPods:
         returns = history.next_return() if history else None
         return None if returns is None else max(soon, returns + 1)
 
-    def flush_backoff(self) -> None:
-        """Pods whose backoff is over may be tried now."""
-        self._queue.flush_backoff()
-
     def _flush_unschedulable(self) -> None:
         self._moved = self._moves()
         if self.view.gang_history:
             self.view.gang_history.flushed()
-        self._queue.flush_unschedulable()
+        self.queue.flush_unschedulable()
         for pod in (pod for alike in self._unjudged.values() for pod in alike):
             pod.moved_by, pod.flushed = TIMEOUT, True
-            self._queue.active.add(pod)
+            self.queue.active.add(pod)
         self._unjudged = {}
-
-
-def _rules(scheduler: Scheduler, groups: Mapping[AnyGroupKey, Sequence[Position]]) -> Rules:
-    gates = scheduler.gates
-    backoff = Backoff.of(scheduler.configuration, gates)
-    members = frozenset(member for group in groups.values() for member in group)
-    lasts = ACTIVATION_LASTS.at(gates.release)
-    return Rules(backoff, gates.enabled("SchedulerQueueingHints"), members, lasts)
 
 
 def _refused_at(pod: QueuedPod) -> int:
     return pod.timestamp
-
-
-def in_order(scheduler: Scheduler, view: Fork, positions: Sequence[Position]) -> list[Position]:
-    """In the order of the profiles' QueueSort, all of which have the same; the positions are given as the pods came."""
-    if not positions:
-        return []
-    plugin = scheduler.queue_sort
-    if plugin is None:
-        priority = view.pods.priority[view.pods.info[list(positions)]].tolist()
-        keys: Sequence[Any] = [PrioritySort.sort_key(each, time) for time, each in enumerate(priority)]
-    else:
-        keys = plugin.sort_keys(view, positions)
-    return [positions[time] for time in sorted(range(len(positions)), key=keys.__getitem__)]
 
 
 class _AdviceOfAlikes(QueuePlugins):

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from kschedctl.cluster import Cluster
 from kschedctl.reports.unknown import UnknownKind, Unread, undecided
 from kschedctl.scheduler.framework.dependencies import EVERYTHING, Dependency, Effect, Unknown
-from kschedctl.scheduler.simulation.simulation import Simulation
+from kschedctl.scheduler.queueing.pods_on_nodes import PodsOnNodes
 
 VERDICT, MESSAGE, SCORES, VICTIMS, REPLACEMENT = "verdict", "message", "scores", "victims", "replacement"
 REMEDIES, CREATION = "remedies", "creation"
@@ -62,7 +62,7 @@ def of_cluster(cluster: Cluster, *dependencies: Dependency) -> tuple[Unknown, ..
     )
 
 
-def of_simulation(simulation: Simulation, *dependencies: Dependency) -> tuple[UnknownKind, ...]:
+def of_simulation(simulation: PodsOnNodes, *dependencies: Dependency) -> tuple[UnknownKind, ...]:
     """What the outcome of a simulation leans on; ``dependencies``: besides what its pods do."""
     unknowns = (*of_cluster(simulation.view.cluster, *dependencies), *simulation.unknown)
     victims = {Effect.VICTIMS: VICTIMS} if simulation.preempted else {}

@@ -14,6 +14,7 @@ from kschedctl.api.ownership import owner_of
 from kschedctl.api.resource_names import PODS
 from kschedctl.reports.simulation import EvictedPod, Headroom, PodCount, RetriedPods, UnplacedPods
 from kschedctl.scheduler.engine.permit import SOMEBODY_WAITS, run_permit
+from kschedctl.scheduler.engine.rejectors import NONE
 from kschedctl.scheduler.framework import SUCCESS, Code, PermitPlugin, offers
 from kschedctl.scheduler.queueing.scheduling_queue import BACKOFF
 from kschedctl.scheduler.queueing.scheduling_queue import UNSCHEDULABLE as UNSCHEDULABLE_PODS
@@ -130,8 +131,9 @@ def _waiting(simulation: Simulation, outcome: Outcome) -> WaitingPlace:
         return WaitingPlace(BACKOFF)
     if outcome.verdict != UNSCHEDULABLE:
         return NOWHERE
-    if left := simulation.failures.left_for.get(outcome.position):
-        return WaitingPlace(UNSCHEDULABLE_PODS, (left.plugin,)) if left.plugin else WaitingPlace(BACKOFF)
+    if refused := simulation.failures.said.get(outcome.position):
+        plugins = tuple(sorted((refused.rejectors or NONE).all))
+        return WaitingPlace(UNSCHEDULABLE_PODS, plugins) if plugins else WaitingPlace(BACKOFF)
     if simulation.gangs.together([outcome.position]):
         return WaitingPlace(BACKOFF)
     rejectors = simulation.rejectors(outcome.position).all

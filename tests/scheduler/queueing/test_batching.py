@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from kschedctl.cluster import Cluster
-from kschedctl.scheduler.queueing.scheduling_loop import SchedulingLoop
+from kschedctl.scheduler.queue_run.queue_run import QueueReplay
 from kschedctl.scheduler.scheduler import Scheduler
 from kschedctl.studies.run_queue import run_queue
 
@@ -34,8 +34,8 @@ def pod(name: str, cpu: str = "1", labels: Json | None = None, **spec: Any) -> J
     return {"kind": "Pod", "metadata": metadata, "spec": {"containers": [container], **spec}}
 
 
-def loop_of(*objects: Json, **settings: Any) -> SchedulingLoop:
-    found = SchedulingLoop(Scheduler(Cluster.from_objects(list(objects), **{"config": NO_DEFAULTS, **settings})))
+def loop_of(*objects: Json, **settings: Any) -> QueueReplay:
+    found = QueueReplay(Scheduler(Cluster.from_objects(list(objects), **{"config": NO_DEFAULTS, **settings})))
     found.fill()
     return found
 

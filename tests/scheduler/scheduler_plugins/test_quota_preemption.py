@@ -32,7 +32,7 @@ from kschedctl.scheduler.engine.preemption.evaluator import NEVER, TERMINATING, 
 from kschedctl.scheduler.framework import Code, PostFilterResult
 from kschedctl.scheduler.scheduler import Scheduler
 from kschedctl.scheduler.scheduler_plugins.capacity_scheduling import NOT_ASKED, CapacityScheduling
-from kschedctl.scheduler.simulation.nominating import MOST_RETURNS, Preemptors
+from kschedctl.scheduler.simulation.reused_answers import MOST_RETURNS, Preemptors
 from kschedctl.scheduler.simulation.simulation import Simulation
 from kschedctl.studies.run_queue import run_queue
 from kschedctl.studies.what_if.settling import settle

@@ -7,7 +7,6 @@ pkg/scheduler/schedule_one_podgroup.go (v1.36).
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from functools import cached_property
 
 from kschedctl.api.arrays import Position
@@ -17,27 +16,16 @@ from kschedctl.scheduler.engine.pod_groups.of_members import preempting_as
 from kschedctl.scheduler.engine.pod_groups.preemption import preempt_for_group
 from kschedctl.scheduler.engine.pod_groups.state import find_pod_group, placed_in_groups, state_of
 from kschedctl.scheduler.engine.pod_groups.submission import (
-    MemberFailure,
-    PodGroupCondition,
     bound_members,
     failed_members,
     written_condition,
 )
 from kschedctl.scheduler.engine.queued_pod import QueuedPod
 from kschedctl.scheduler.framework import Code
-from kschedctl.scheduler.queueing.scheduling_loop import CycleRecord, Failed, SchedulingLoop
+from kschedctl.scheduler.queue_run.queue_run import GroupRecord, QueueReplay
+from kschedctl.scheduler.queueing.scheduling_loop import Failed
 from kschedctl.scheduler.scheduler import Framework, Scheduler
 from kschedctl.snapshot.pods import GroupKey, group_key
-
-
-@dataclass(frozen=True)
-class GroupRecord:
-    """What a cycle tells of a group. ``condition``: what is written into its status, None where that stays."""
-
-    key: GroupKey
-    order: tuple[Position, ...]
-    result: GroupResult
-    condition: PodGroupCondition | None
 
 
 class QueuedPodGroups:
@@ -54,34 +42,32 @@ class QueuedPodGroups:
         groups = self._scheduler.view.pods.by_group.values() if self._on else ()
         return frozenset(Position(position) for positions in groups for position in positions.tolist())
 
-    def schedule(self, loop: SchedulingLoop, popped: QueuedPod) -> CycleRecord:
-        key = group_key(loop.object(popped.position))
+    def schedule(self, run: QueueReplay, popped: QueuedPod) -> None:
+        key = group_key(run.exact.object(popped.position))
         assert key is not None
-        queued = sorted(_taken(loop, key, popped), key=lambda pod: (-pod.priority, pod.initial_attempt))
-        record = CycleRecord(popped.position)
-        refused = refused_as_several(loop.info(pod.position) for pod in queued)
+        queued = sorted(_taken(run, key, popped), key=lambda pod: (-pod.priority, pod.initial_attempt))
+        refused = refused_as_several(run.info(pod.position) for pod in queued)
         if refused is None:
-            queued = [pod for pod in queued if not _skipped(loop, pod)]
+            queued = [pod for pod in queued if not _skipped(run, pod)]
         if queued:
-            attempt = _Attempt(loop, key, queued, record)
+            attempt = _Attempt(run, key, queued)
             if refused is None:
                 attempt.submit(attempt.result(topology_aware=self.topology_aware, workload_aware=self.workload_aware))
             else:
                 attempt.submit(refused, told=False)
-        return record
 
 
-def _taken(loop: SchedulingLoop, key: GroupKey, popped: QueuedPod) -> Iterator[QueuedPod]:
+def _taken(run: QueueReplay, key: GroupKey, popped: QueuedPod) -> Iterator[QueuedPod]:
     """The pods of the group that the queue gives away."""
-    waiting = [Position(position) for position in state_of(loop.view, key).unscheduled.tolist()]
-    others = (loop.queue.pop_specific(position) for position in waiting if position != popped.position)
+    waiting = [Position(position) for position in state_of(run.view, key).unscheduled.tolist()]
+    others = (run.queue.pop_specific(position) for position in waiting if position != popped.position)
     return (pod for pod in (popped, *others) if pod is not None)
 
 
-def _skipped(loop: SchedulingLoop, pod: QueuedPod) -> bool:
+def _skipped(run: QueueReplay, pod: QueuedPod) -> bool:
     """A pod that is being deleted is not tried, and does not come back."""
-    if loop.info(pod.position).terminating:
-        loop.queue.done(pod.position)
+    if run.info(pod.position).terminating:
+        run.queue.done(pod.position)
         return True
     return False
 
@@ -89,16 +75,16 @@ def _skipped(loop: SchedulingLoop, pod: QueuedPod) -> bool:
 class _Attempt:
     """One cycle of a group, from the pods that were taken to the record of it."""
 
-    def __init__(self, loop: SchedulingLoop, key: GroupKey, queued: Sequence[QueuedPod], record: CycleRecord) -> None:
-        self.loop, self.key, self.queued, self.record = loop, key, queued, record
+    def __init__(self, run: QueueReplay, key: GroupKey, queued: Sequence[QueuedPod]) -> None:
+        self.run, self.key, self.queued = run, key, queued
         self.order = [pod.position for pod in queued]
 
     def result(self, *, topology_aware: bool, workload_aware: bool) -> GroupResult:
         """What trying them comes to."""
         framework = self._framework()
-        infos = {position: self.loop.info(position) for position in self.order}
-        sampling = self.loop.pods.sampling
-        cycle = PodGroupCycle(framework, self.loop.view, self.key, self.order, infos, topology_aware, sampling=sampling)
+        infos = {position: self.run.info(position) for position in self.order}
+        sampling = self.run.exact.sampling
+        cycle = PodGroupCycle(framework, self.run.view, self.key, self.order, infos, topology_aware, sampling=sampling)
         result = cycle.run()
         if workload_aware and result.status.code is Code.UNSCHEDULABLE:
             return preempt_for_group(cycle, result)
@@ -109,54 +95,51 @@ class _Attempt:
 
         ``told``: what came of it is written into the status of the group.
         """
-        condition = written_condition(result, find_pod_group(self.loop.view, self.key)) if told else None
-        self.record.group = GroupRecord(self.key, tuple(self.order), result, condition)
+        condition = written_condition(result, find_pod_group(self.run.view, self.key)) if told else None
+        self.run.record.group = GroupRecord(self.key, tuple(self.order), result, condition)
         self._evict(result)
-        bound, failed = bound_members(result), failed_members(result, self.order, self.loop.view)
+        bound, failed = bound_members(result), failed_members(result, self.order, self.run.view)
         for pod in self.queued:
             if pod.position in bound:
-                self.loop.assume(pod.position, bound[pod.position])
-                self.record.bound[pod.position] = bound[pod.position]
+                self.run.pods.bind(pod.position, bound[pod.position])
+                self.run.queue.done(pod.position)
+                self.run.record.bound[pod.position] = bound[pod.position]
                 self._wait_for_others(pod.position)
             else:
-                self._fail(pod, failed[pod.position])
-
-    def _fail(self, pod: QueuedPod, failure: MemberFailure) -> None:
-        failed = Failed(failure.status.code, failure.message, failure.rejectors, failure.nominated)
-        self.loop.fail(pod, failed, self.record)
+                failure = failed[pod.position]
+                why = Failed(failure.status.code, failure.message, failure.rejectors, failure.nominated)
+                self.run.put_back(pod.position, why)
 
     def _framework(self) -> Framework:
         """The profile of all of them."""
-        framework = self.loop.framework(self.order[0])
+        framework = self.run.pods.framework(self.order[0])
         assert framework is not None
         return framework
 
     def _wait_for_others(self, position: Position) -> None:
         """A pod that Permit lets wait has those tried again that have no node."""
-        framework, view = self._framework(), self.loop.view
-        permit = run_permit(framework, self.loop.info(position), view, int(view.node[position])).status
+        framework, view = self._framework(), self.run.view
+        permit = run_permit(framework, self.run.info(position), view, int(view.node[position])).status
         if permit.code is Code.WAIT:
-            self.loop.queue.activate(map(Position, state_of(view, self.key).unscheduled.tolist()))
+            self.run.queue.activate(map(Position, state_of(view, self.key).unscheduled.tolist()))
 
     def _evict(self, result: GroupResult) -> None:
         """Each member evicts for itself, also whom another evicts as well."""
         for member in result.members:
             if victims := self._staying(member.victims):
-                self.record.victims += victims
-                info = self.loop.info(member.position)
-                self.record.cleared += self.loop.less_urgent(member.row, info.priority)
+                self.run.preempt(member.position, victims, member.row)
                 self._hold_back(member.position)
         if victims := self._staying(result.victims):
-            self.record.victims += victims
+            self.run.record.victims += victims
             self._hold_back(self.order[0])
 
     def _staying(self, victims: Sequence[Position]) -> tuple[Position, ...]:
         """Those that are not leaving already."""
-        return tuple(victim for victim in victims if not self.loop.info(victim).terminating)
+        return tuple(victim for victim in victims if not self.run.info(victim).terminating)
 
     def _hold_back(self, position: Position) -> None:
         """The pod, or with workload-aware preemption its group, is not tried while victims are being evicted."""
-        gates = self.loop.scheduler.gates
+        gates = self.run.scheduler.gates
         if gates.enabled("SchedulerAsyncPreemption"):
-            pod = self.loop.object(position)
-            self.loop.view.preempting.add(preempting_as(pod, gates.enabled("WorkloadAwarePreemption")))
+            pod = self.run.exact.object(position)
+            self.run.view.preempting.add(preempting_as(pod, gates.enabled("WorkloadAwarePreemption")))

@@ -1,0 +1,267 @@
+"""A queue worked off by full cycles while time stands still; what a cycle sets going may come back as events after it.
+
+Upstream: ScheduleOne in pkg/scheduler/schedule_one.go and pkg/scheduler/eventhandlers.go (v1.36).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Container, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Protocol
+
+import numpy as np
+from msgspec.structs import replace
+
+from kschedctl.api.arrays import NO_ROW, Position, Row, positions_of
+from kschedctl.api.objects import Pod
+from kschedctl.scheduler.engine.pod_groups.cycle import GroupResult
+from kschedctl.scheduler.engine.pod_groups.submission import PodGroupCondition
+from kschedctl.scheduler.engine.queued_pod import Clock, QueuedPod
+from kschedctl.scheduler.engine.rejectors import NONE
+from kschedctl.scheduler.event_handling.event_handlers import Occurrence
+from kschedctl.scheduler.framework import Code
+from kschedctl.scheduler.framework.events import POD, ChangedObject
+from kschedctl.scheduler.queue_run.batching import Signer
+from kschedctl.scheduler.queue_run.exact_search import ExactSearch
+from kschedctl.scheduler.queueing.nominations import less_urgent
+from kschedctl.scheduler.queueing.pods_on_nodes import Choice, IncomingPods, PodsOnNodes
+from kschedctl.scheduler.queueing.queue_order import QueueOrder
+from kschedctl.scheduler.queueing.queue_plugins import QueuePlugins
+from kschedctl.scheduler.queueing.scheduling_loop import Failed, SchedulingLoop
+from kschedctl.scheduler.queueing.scheduling_queue import Rules, SchedulingQueue
+from kschedctl.scheduler.queueing.waiting_pods import PREEMPTED, PREEMPTION_LOOP, PermitWait, PermitWaits
+from kschedctl.scheduler.scheduler import Scheduler
+from kschedctl.snapshot.gang_history import GangHistory
+from kschedctl.snapshot.pod_info import PodInfo
+from kschedctl.snapshot.pods import GroupKey
+
+
+@dataclass(frozen=True)
+class GroupRecord:
+    """What a cycle tells of a group. ``condition``: what is written into its status, None where that stays."""
+
+    key: GroupKey
+    order: tuple[Position, ...]
+    result: GroupResult
+    condition: PodGroupCondition | None
+
+
+@dataclass
+class CycleRecord:
+    """What one cycle did. ``victims`` are to go; ``cleared`` lose the node that they were promised.
+
+    ``scheduled``: of a single pod that was placed. ``waiting``: that pod, where Permit plugins let it wait. Pods that
+    waited before, and are bound or refused after the cycle, are among ``bound`` and ``failed`` too. ``group``: what a
+    cycle of a pod group tells of it.
+    """
+
+    popped: Position
+    bound: dict[Position, Row] = field(default_factory=dict)
+    failed: dict[Position, Failed] = field(default_factory=dict)
+    victims: tuple[Position, ...] = ()
+    cleared: tuple[Position, ...] = ()
+    scheduled: Choice | None = None
+    waiting: dict[Position, Row] = field(default_factory=dict)
+    group: GroupRecord | None = None
+
+
+class PodGroups(Protocol):
+    """The pod groups of a cluster, whose members are tried together."""
+
+    @property
+    def members(self) -> Container[Position]:
+        """The pods that belong to one."""
+
+    def schedule(self, run: QueueReplay, popped: QueuedPod) -> None:
+        """The cycle of the group of a member that was popped."""
+
+
+class QueueReplay(SchedulingLoop):
+    """One run over the pods of a cluster that wait for a node, on a fork of the scheduler's snapshot.
+
+    In the open loop nothing of what a cycle sets going is seen, neither bindings nor nominations nor evictions; in the
+    closed one all of it comes back, each kind by name. ``record``: what the cycle that goes on did so far.
+    """
+
+    def __init__(self, scheduler: Scheduler, groups: PodGroups | None = None) -> None:
+        self.scheduler, self.groups, gates = scheduler, groups, scheduler.gates
+        view = scheduler.view.fork()
+        view.time_passes = False
+        pods = PodsOnNodes(scheduler, IncomingPods(view), {})
+        self.plugins = QueuePlugins(scheduler, view, self.info)
+        clock = Clock()
+        view.gang_history = GangHistory(clock.now)
+        rules = Rules.of(scheduler.configuration, gates, groups.members if groups else frozenset[Position]())
+        queue = SchedulingQueue(self.plugins, rules, clock, QueueOrder(scheduler.queue_sort, view))
+        self._queued: dict[Position, QueuedPod] = {}
+        self.exact = ExactSearch(pods, queue, self._queued)
+        super().__init__(pods, queue, self.exact, PermitWaits(view))
+        self._signers: dict[str, Signer] = {}
+        self.record = CycleRecord(Position(NO_ROW))
+
+    def fill(self) -> None:
+        """Put all pods that wait for a node into the queue, as they come in the order of the cluster.
+
+        With gate GangScheduling each pod that comes may complete a group, whether or not it has a node.
+        """
+        groups = self.scheduler.gates.enabled("GangScheduling")
+        chosen = np.ones(len(self.view.pods), np.bool_) if groups else self.view.node < 0
+        absent = self.view.absent = chosen.copy() if groups else np.zeros(len(self.view.pods), np.bool_)
+        for position in positions_of(chosen):
+            absent[position] = False
+            info = self.info(position)
+            if not info.spec.node_name and self.pods.framework(position):
+                pod = self._queued[position] = QueuedPod(position, info.priority, signature=self._sign(info))
+                self.queue.add(pod)
+            if groups and self.queue.unschedulable:
+                for occurrence in self.scheduler.event_handlers.occurrences(ChangedObject(POD, None, info.pod)):
+                    self.queue.move(occurrence)
+
+    def open_loop(self) -> Iterator[CycleRecord]:
+        """Cycles until the active queue is empty; nothing comes back."""
+        while len(self.queue.active) and (record := self.schedule_one()):
+            yield record
+
+    def closed_loop(self) -> Iterator[CycleRecord]:
+        """Cycles until no pod can be popped, or all that is left are pod groups that were tried as things are.
+
+        These come back whatever happens, so that as time stands still it would go on for ever.
+        """
+        in_vain = 0
+        while record := self.schedule_one() or self.waited_in_vain():
+            yield record
+            in_vain = 0 if record.bound or record.victims else in_vain + 1
+            if record.group is not None and in_vain > sum(1 for _ in self.queue):
+                break
+            self.bring_back(record)
+        self.waiting.unpark(self.queue)
+
+    def schedule_one(self) -> CycleRecord | None:
+        """One cycle, of a pod or a group; None when no pod can be popped."""
+        popped = self.queue.pop()
+        if popped is None:
+            return None
+        position = popped.position
+        record = self.record = CycleRecord(position)
+        framework = self.pods.framework(position)
+        if self.groups is not None and position in self.groups.members:
+            self.groups.schedule(self, popped)
+        elif framework is None or self.info(position).terminating:
+            self.queue.done(position)
+        else:
+            self.attempt(position, framework)
+        self.view.preempting.clear()
+        if waiting := self.waiting.pods.get(position):
+            record.scheduled, record.waiting = waiting.choice, {position: waiting.choice.row}
+        self.ask()
+        return record
+
+    def waited_in_vain(self) -> CycleRecord | None:
+        """How the cycles end of those that have waited for Permit for too long."""
+        record = self.record = CycleRecord(Position(NO_ROW))
+        left = self.time_out()
+        record.popped = left[0] if left else record.popped
+        return record if left else None
+
+    def info(self, position: Position) -> PodInfo:
+        """What scheduling reads of the very pod, as it is now."""
+        return self.exact.info(position)
+
+    def _sign(self, info: PodInfo) -> bytes | None:
+        """The signature by which pods are told to be alike."""
+        name = info.spec.scheduler_name
+        if name not in self._signers:
+            framework, extended = self.scheduler.framework(name), bool(self.scheduler.configuration.extenders)
+            assert framework is not None
+            self._signers[name] = Signer(framework, self.scheduler.gates, extenders=extended, view=self.view)
+        return self._signers[name].sign(info)
+
+    # -- what a cycle does ----------------------------------------------------------------------------------------
+
+    def queued(self, position: Position) -> QueuedPod:
+        return self._queued[position]
+
+    def before(self, coming: Sequence[Position], leaving: Sequence[Position]) -> None:
+        """Nobody has to know beforehand."""
+
+    def bound(self, position: Position, choice: Choice) -> None:
+        self.queue.done(position)
+        self.record.bound[position] = choice.row
+        if position == self.record.popped:
+            self.record.scheduled = choice
+
+    def put_back(self, position: Position, failure: Failed) -> None:
+        pod = self._queued[position]
+        self.queue.add_unschedulable(pod, failure.rejectors or NONE)
+        self.record.failed[position] = failure._replace(rejectors=pod.rejectors)  # a plugin may gate it by now
+        if failure.nominated is not None:
+            self.view.nominate(position, failure.nominated)
+
+    def broke(self, position: Position, message: str) -> None:
+        self.put_back(position, Failed(Code.ERROR, message))
+
+    def preempt(self, position: Position, victims: Sequence[Position], row: Row) -> None:
+        self.record.victims += tuple(victims)
+        self.record.cleared += self.less_urgent(row, self._queued[position].priority) if victims else ()
+
+    def less_urgent(self, row: Row, priority: int) -> tuple[Position, ...]:
+        """The pods of lower priority that were promised a node, by their object."""
+        found = less_urgent(self.view, row, priority)
+        return tuple(position for position in found if self.exact.object(position).status.nominated_node_name)
+
+    def deleted(self, waiting: PermitWait) -> Sequence[Occurrence]:
+        there = self.exact.object(waiting.pod.position)
+        there = replace(there, spec=replace(there.spec, node_name=self.view.nodes.names[waiting.choice.row]))
+        return list(self.scheduler.event_handlers.occurrences(ChangedObject(POD, there, None)))
+
+    # -- what comes back ------------------------------------------------------------------------------------------
+
+    def bring_back(self, record: CycleRecord) -> None:
+        """Let the scheduler see what the cycle did. Budgets stay as they are, as nobody counts the pods again."""
+        waited = self.waiting.preempted(record.victims, record.popped)
+        gone = [victim for victim in record.victims if victim not in waited and self.view.node[victim] != NO_ROW]
+        if record.bound or gone:
+            self.waiting.unpark(self.queue)
+        nodes = self.view.nodes.names
+        promised = {p: f.nominated for p, f in record.failed.items() if f.nominated is not None}
+        promised |= dict.fromkeys(record.cleared, NO_ROW)
+        for position in self._by_name(promised):
+            row = promised[position]
+            self._nominated(position, nodes[row] if row != NO_ROW else "")
+        for position in self._by_name(record.bound):
+            old = self.exact.object(position)
+            self._changed(position, replace(old, spec=replace(old.spec, node_name=nodes[record.bound[position]])))
+            self.queue.delete(position)
+        for position in self._by_name(dict.fromkeys(record.victims)):
+            if position in waited:
+                self.settle(waited[position], PREEMPTED)
+            elif position in gone:  # others left in the cycle itself, with their gang
+                self.pods.take_down([position])
+                self._changed(position, None)
+        for position in self.waiting.stop_rounds(self.queue, self.settle):
+            record.failed[position] = Failed(Code.ERROR, PREEMPTION_LOOP.message, nominated=None)
+
+    def _by_name(self, positions: Iterable[Position]) -> list[Position]:
+        return sorted(positions, key=lambda position: self.view.pods.objects[position].key)
+
+    def _nominated(self, position: Position, node: str) -> None:
+        """The node that a pod was promised, or none any more, stands in its status now."""
+        old = self.exact.object(position)
+        if old.status.nominated_node_name == node:
+            return
+        if not node:
+            self.view.nominate(position, NO_ROW)
+        self._changed(position, replace(old, status=replace(old.status, nominated_node_name=node)))
+
+    def _changed(self, position: Position, new: Pod | None) -> None:
+        """The API server tells of a pod that was changed, or deleted."""
+        change = ChangedObject(POD, self.exact.object(position), new)
+        if new is not None:
+            self.exact.replace(position, new)
+        elif self.view.absent is not None:
+            self.view.absent[position] = True
+        for occurrence in self.scheduler.event_handlers.occurrences(change):
+            if occurrence.itself:
+                self.queue.update(position, occurrence)
+            else:
+                self.queue.move(occurrence)

@@ -1,0 +1,156 @@
+"""Single attempts at pods of a simulation and at groups of them: where they go, and who has to go for them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from itertools import chain
+
+from kschedctl.api.arrays import Position, Row
+from kschedctl.scheduler.engine.permit import permit_refusal
+from kschedctl.scheduler.engine.pod_groups.cycle import SEVERAL_SCHEDULERS
+from kschedctl.scheduler.engine.sampling import SampledFrom
+from kschedctl.scheduler.framework import PluginError
+from kschedctl.scheduler.queueing.pods_on_nodes import PodsOnNodes
+from kschedctl.scheduler.queueing.queue_order import in_order
+from kschedctl.scheduler.scheduler import Framework, Scheduler
+from kschedctl.scheduler.simulation.gangs import NOT_PLACED, GangAttempt, Gangs
+from kschedctl.scheduler.simulation.outcome import (
+    ERROR,
+    GATED,
+    NOT_RESPONSIBLE,
+    SCHEDULED,
+    UNSCHEDULABLE,
+    Outcome,
+)
+from kschedctl.scheduler.simulation.placement import Placements
+from kschedctl.scheduler.simulation.reused_answers import KnownFailures, ReusedAnswers
+from kschedctl.snapshot.fork import Fork
+
+
+class Attempts(PodsOnNodes):
+    """A fork of a scheduler's snapshot on which pods come and go. Positions are into ``view.pods``.
+
+    ``seed`` decides ties; with ``sampling`` as many nodes are looked at as upstream does; without ``preemption`` nobody
+    has to go. ``evicted_from``: the pods that were preempted, and the node from which each went last.
+    """
+
+    def __init__(
+        self,
+        scheduler: Scheduler,
+        view: Fork | None = None,
+        *,
+        seed: int = 0,
+        sampling: SampledFrom | None = None,
+        preemption: bool = True,
+    ) -> None:
+        view = scheduler.view.fork() if view is None else view
+        searches = sampling.begin(scheduler.configuration, len(view.nodes), seed) if sampling else None
+        self.placements = Placements(view, seed, searches)
+        super().__init__(scheduler, self.placements, self.placements.unheard)
+        self.gangs = Gangs(self.placements, self)
+        self.failures = KnownFailures(self.placements, self.gangs, self.serving)
+        self.search = ReusedAnswers(self.placements, self.gangs, self.nominations, self.failures)
+        self.preemption = preemption
+        self.evicted_from: dict[Position, Row] = {}
+        self.victims: dict[Position, tuple[Position, ...]] = {}
+        """The pods that have no node yet, and those that went for them."""
+
+    @property
+    def preemption(self) -> bool:
+        """Whether pods evict others."""
+        return self.search.preemption
+
+    @preemption.setter
+    def preemption(self, preemption: bool) -> None:
+        self.search.preemption = preemption
+
+    def queue(self, positions: Iterable[Position]) -> list[Position]:
+        """In the order in which they are tried first."""
+        return in_order(self.scheduler, self.view, list(positions))
+
+    def attempt(self, position: Position) -> Outcome | None:
+        """One pod, with preemption; None when it fits nowhere now."""
+        if self.gangs.key(position) is not None:
+            return next(iter(self.tried_together([position], queued=False)[0]), None)
+        framework = self.framework(position)
+        settled = self.settled(position, framework)
+        if settled is not None or framework is None:
+            return settled
+        try:
+            return self._placed(position, framework)
+        except PluginError as error:
+            return Outcome(position, ERROR, message=str(error))
+
+    def _placed(self, position: Position, framework: Framework) -> Outcome | None:
+        """Put it on the best of the nodes that fit, or make room at once, if that helps. Raises PluginError."""
+        choice = self.search.find(position, framework)
+        if choice is not None:
+            if refusal := permit_refusal(framework, choice.info, self.view, choice.row):
+                return Outcome(position, UNSCHEDULABLE, message=refusal)
+            self.bind(position, choice.row, choice.before)
+            return Outcome(position, SCHEDULED, choice.row, len(choice.tied), choice.feasible, self.went_for(position))
+        candidate, _ = self.search.candidate(position, framework)
+        if candidate is None:
+            self.failures.add(position)
+            return None
+        self.make_room(candidate.victims)
+        self.bind(position, candidate.row)
+        return Outcome(position, SCHEDULED, candidate.row, victims=candidate.victims)
+
+    def tried_together(self, members: Sequence[Position], *, queued: bool) -> tuple[list[Outcome], GangAttempt]:
+        """The pods of one group that wait; of those that wait on there is no outcome.
+
+        ``queued``: they are tried again once room is made for them; else that happens at once.
+        """
+        settled = {position: self.settled(position, self.framework(position)) for position in members}
+        found = [outcome for outcome in settled.values() if outcome is not None]
+        left = [position for position in members if settled[position] is None]
+        try:
+            attempt = self._placed_together(left, queued) if left else NOT_PLACED
+        except PluginError as error:
+            return [*found, *(Outcome(position, ERROR, message=str(error)) for position in left)], NOT_PLACED
+        for position, member in attempt.placed.items():
+            victims = (*self.went_for(position), *attempt.victims.get(position, ()))
+            found.append(Outcome(position, SCHEDULED, member.row, member.tied, member.feasible, victims))
+        return found, attempt
+
+    def _placed_together(self, members: Sequence[Position], queued: bool) -> GangAttempt:
+        """Where the members are now, if enough of them fit. Raises PluginError."""
+        framework, key = self.serving(members[0]), self.gangs.key(members[0])
+        names = {self.serving(member).profile.scheduler_name: None for member in members}
+        if key is None or len(names) > 1:
+            raise PluginError(SEVERAL_SCHEDULERS.format(*names))
+        preempts = self.search.preemption and self.search.preemptors.any_below(self.gangs.priority(key, members))
+        attempt = self.gangs.place(framework, key, members, alone=preempts and self.gangs.preempt_alone(key))
+        if attempt.placed or not preempts:
+            return attempt
+        if queued:
+            return self.gangs.preempting(framework, key, members)
+        attempt = self.gangs.at_once(framework, key, members)
+        if attempt.victims:
+            self.make_room(tuple(chain(*attempt.victims.values())))
+            for position, member in attempt.placed.items():
+                self.bind(position, member.row)
+        return attempt
+
+    def went_for(self, position: Position) -> tuple[Position, ...]:
+        """Those that were preempted for a pod, which has come to its node."""
+        return self.victims.pop(position, ()) if self.victims else ()
+
+    def make_room(self, victims: Sequence[Position]) -> Sequence[Position]:
+        """Who is preempted goes at once."""
+        self.preempted = True
+        if self.view.absent is not None:
+            self.view.absent[list(victims)] = True
+        self.search.preemptors.driven_away.update(victims)
+        self.evicted_from.update((victim, Row(int(self.view.node[victim]))) for victim in victims)
+        self.evict(victims)
+        return victims
+
+    def settled(self, position: Position, framework: Framework | None) -> Outcome | None:
+        """The outcome of a pod that does not get as far as a scheduling cycle."""
+        info = self.incoming(position)
+        if framework is None:
+            return Outcome(position, NOT_RESPONSIBLE, message=self.profiles.serving_none(info))
+        gated = self.profiles.gated(framework, info)
+        return Outcome(position, GATED, message=gated) if gated else None

@@ -1,0 +1,190 @@
+"""A queue worked off until nobody is worth another try: what a cycle sets going is done, and heard of, at once.
+
+Upstream: ScheduleOne in pkg/scheduler/schedule_one.go (v1.36). A pod is bound as soon as it is placed, and has started
+when the next is tried; a victim is gone as soon as it is preempted. Who preempted it waits for its node, and is tried
+again when the queue says so, as is a pod that fits nowhere; others yield to it, but may come before it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from itertools import chain
+
+import numpy as np
+
+from kschedctl.api.arrays import NO_ROW, Position, Row
+from kschedctl.api.gangs import GangKey
+from kschedctl.scheduler.engine.pod_groups.gangs import GangPlugin
+from kschedctl.scheduler.engine.queued_pod import QueuedPod
+from kschedctl.scheduler.event_handling.event_handlers import Occurrence
+from kschedctl.scheduler.framework import Code
+from kschedctl.scheduler.queueing.pods_on_nodes import Choice
+from kschedctl.scheduler.queueing.scheduling_loop import Failed, SchedulingLoop
+from kschedctl.scheduler.queueing.waiting_pods import PREEMPTED, PREEMPTION_LOOP, PermitWait
+from kschedctl.scheduler.simulation.attempts import Attempts
+from kschedctl.scheduler.simulation.gangs import REFUSED
+from kschedctl.scheduler.simulation.outcome import ERROR, SCHEDULED, Outcome, Progress
+from kschedctl.scheduler.simulation.queued_pods import QueuedPods
+from kschedctl.snapshot.gang_history import GangHistory
+from kschedctl.snapshot.pods import AnyGroupKey
+
+
+class SettlingLoop(SchedulingLoop):
+    """One run over the pods ``waiting``. ``outcomes``: what came of pods so far.
+
+    The view keeps who was evicted and, until the run ends, what became of gangs whose pods wait for each other.
+    """
+
+    def __init__(self, attempts: Attempts, waiting: Sequence[Position], outcomes: list[Outcome]) -> None:
+        self.attempts, self.outcomes = attempts, outcomes
+        self.line = QueuedPods(attempts, waiting)
+        super().__init__(attempts, self.line.queue, attempts.search, self.line.waits)
+        attempts.search.members, attempts.nominations.before_loss = self.line.gangs, self.line.before_loss
+        self._promised: set[Position] = set()
+        if self.line.gangs:
+            view = self.view
+            view.gang_history = GangHistory(self.queue.clock.now)
+            view.absent = np.zeros(len(view.pods), np.bool_) if view.absent is None else view.absent
+            view.absent[waiting] = False
+
+    def run(self, retried: dict[Position, list[str]], progress: Progress) -> None:
+        """Try pod after pod, and those of a group together, until none is worth another try.
+
+        ``retried``: the pods that are tried again, and the label of the event before each time.
+        """
+        line, nominations = self.line, self.pods.nominations
+        while (position := line.pop()) is not None or (line.gangs and self.time_out()):
+            if position is None:
+                continue
+            if line.tried and (label := line.moved_by(position)):
+                retried.setdefault(position, []).append(label)
+            known = len(self.outcomes)
+            self._next(position)
+            new = self.outcomes[known:]
+            progress(len(new))
+            for outcome in new if line.tried else ():
+                if outcome.row >= 0:
+                    line.after(outcome.position)
+            if nominations.lost:
+                self.attempts.failures.forget()
+                line.after_losses(nominations.lost)
+                nominations.lost = []
+            if line.gangs:
+                self._stop_rounds()
+
+    def close(self) -> None:
+        """Nobody waits in the queue any more, nor on a node."""
+        if self.line.gangs:
+            for waiting in self.waiting.park():
+                self.pods.leave(waiting.pod.position)
+            self.view.gang_history = None
+        self.attempts.search.members, self.pods.nominations.before_loss = frozenset(), None
+
+    def _stop_rounds(self) -> None:
+        """Gangs whose pods preempt each other on and on are not tried for as long as nothing happens."""
+        failure = Failed(Code.ERROR, PREEMPTION_LOOP.message)
+        for position in self.waiting.stop_rounds(self.queue, self.settle):
+            self.attempts.failures.said[position] = failure
+
+    def _next(self, position: Position) -> None:
+        """A pod that was popped, alone or with those of its group."""
+        gangs, known = self.attempts.gangs, len(self.outcomes)
+        gang = gangs.key(position) if gangs.any else None
+        if gang is not None and not isinstance(gang, GangKey):
+            self._group(gang)
+            return
+        framework = self.pods.framework(position)
+        settled = self.attempts.settled(position, framework)
+        if settled is not None or framework is None:
+            self.line.done(position)
+            self.outcomes += [settled] if settled else []
+            return
+        self.attempt(position, framework)
+        if gang is not None and self.outcomes[known:] and self.outcomes[-1].verdict == SCHEDULED:
+            self.ask(gang)
+            objects = self.view.pods.objects
+            self.outcomes[known:] = sorted(self.outcomes[known:], key=lambda outcome: objects[outcome.position].key)
+
+    def _group(self, key: AnyGroupKey) -> None:
+        """The pods of a group that wait, tried together; those that wait on come back when something moved."""
+        members = self.line.members(key)
+        self.line.before(members, ())
+        outcomes, attempt = self.attempts.tried_together(members, queued=True)
+        victims: Sequence[Position] = tuple(chain(*attempt.victims.values()))
+        if victims:
+            self.line.before((), victims)
+            victims = self._make_room(victims, members[0])
+        nominated = {position: failure.nominated for position, failure in attempt.failed.items()}
+        self.pods.nominations.of_group(nominated, attempt.victims)
+        for member, gone in attempt.victims.items():
+            self._went(member, [victim for victim in gone if victim in victims])
+        done = {outcome.position for outcome in outcomes}
+        left = {each: attempt.failed.get(each, REFUSED).rejectors for each in members if each not in done}
+        self.line.group_refused(key, left, victims, attempt.again)
+        self.outcomes += outcomes
+
+    # -- what a cycle does ----------------------------------------------------------------------------------------
+
+    def queued(self, position: Position) -> QueuedPod:
+        return self.line.known(position)
+
+    def before(self, coming: Sequence[Position], leaving: Sequence[Position]) -> None:
+        if self.line.gangs:
+            self._promised.update(each for each in coming if self.view.nominated_row(each) != NO_ROW)
+        self.line.before(coming, leaving)
+
+    def bound(self, position: Position, choice: Choice) -> None:
+        if self.line.gangs:
+            self.line.done(position)
+            self._promised.discard(position)
+        victims = self.attempts.went_for(position)
+        self.outcomes.append(Outcome(position, SCHEDULED, choice.row, len(choice.tied), choice.feasible, victims))
+
+    def put_back(self, position: Position, failure: Failed) -> None:
+        said = self.attempts.failures.said
+        if failure.message:
+            said[position] = failure
+        else:
+            said.pop(position, None)
+        if failure.nominated is None or failure.nominated == NO_ROW or failure.rejectors is None:
+            self.line.refused(position, failure.rejectors)
+        else:
+            self.pods.nominations.make(position, failure.nominated)
+            self.line.failed(position, failure.rejectors)
+
+    def broke(self, position: Position, message: str) -> None:
+        self.line.done(position)
+        self.outcomes.append(Outcome(position, ERROR, message=message))
+
+    def deleted(self, waiting: PermitWait) -> Sequence[Occurrence]:
+        position = waiting.pod.position
+        event = self.line.left(position)
+        if position in self._promised:
+            self._promised.discard(position)
+            self.pods.nominations.lose(position)
+        return [event]
+
+    def preempt(self, position: Position, victims: Sequence[Position], row: Row) -> None:
+        gone = self._make_room(victims, position)
+        self._went(position, gone)
+        self.line.vacated(gone)
+
+    def holding(self, seconds: Mapping[str, int], plugin: GangPlugin | None) -> dict[str, int]:
+        """Pods wait for their gangs alone; other plugins are taken to allow them at once."""
+        return {plugin.name: seconds[plugin.name]} if plugin and plugin.name in seconds else {}
+
+    def _went(self, position: Position, victims: Sequence[Position]) -> None:
+        self.attempts.victims[position] = (*self.attempts.victims.get(position, ()), *victims)
+
+    def _make_room(self, victims: Sequence[Position], preemptor: Position) -> Sequence[Position]:
+        """The victims that go; of those that wait on their nodes each leaves its own, by name, and is tried again.
+
+        Others may have left before, with others of their gang.
+        """
+        if self.line.gangs:
+            there = [victim for victim in victims if self.view.node[victim] != NO_ROW]
+            waiting, objects = self.waiting.preempted(there, preemptor), self.view.pods.objects
+            for position in sorted(waiting, key=lambda each: objects[each].key):
+                self.settle(waiting[position], PREEMPTED)
+            victims = [victim for victim in there if victim not in waiting]
+        return self.attempts.make_room(victims)
