@@ -5,7 +5,7 @@ Upstream: ScheduleOne in pkg/scheduler/schedule_one.go and pkg/scheduler/eventha
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterable, Iterator, Sequence
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -223,11 +223,8 @@ class QueueReplay(SchedulingLoop):
         if record.bound or gone:
             self.waiting.unpark(self.queue)
         nodes = self.view.nodes.names
-        promised = {p: f.nominated for p, f in record.failed.items() if f.nominated is not None}
-        promised |= dict.fromkeys(record.cleared, NO_ROW)
-        for position in self._by_name(promised):
-            row = promised[position]
-            self._nominated(position, nodes[row] if row != NO_ROW else "")
+        failed = dict(record.failed)
+        self._promised(failed, record.cleared)
         for position in self._by_name(record.bound):
             old = self.exact.object(position)
             self._changed(position, replace(old, spec=replace(old.spec, node_name=nodes[record.bound[position]])))
@@ -239,10 +236,19 @@ class QueueReplay(SchedulingLoop):
                 self.pods.take_down([position])
                 self._changed(position, None)
         for position in self.waiting.stop_rounds(self.queue, self.settle):
-            record.failed[position] = Failed(Code.ERROR, PREEMPTION_LOOP.message, nominated=None)
+            last = record.failed.get(position, Failed(Code.ERROR, nominated=None))
+            record.failed[position] = last._replace(code=Code.ERROR, message=PREEMPTION_LOOP.message)
+        self._promised({position: record.failed[position] for position in record.failed.keys() - failed.keys()})
 
     def _by_name(self, positions: Iterable[Position]) -> list[Position]:
         return sorted(positions, key=lambda position: self.view.pods.objects[position].key)
+
+    def _promised(self, failed: Mapping[Position, Failed], cleared: Iterable[Position] = ()) -> None:
+        """The nodes that pods are promised as they failed, or that others, the ``cleared``, are promised no more."""
+        rows = {position: failure.nominated for position, failure in failed.items() if failure.nominated is not None}
+        rows |= dict.fromkeys(cleared, NO_ROW)
+        for position in self._by_name(rows):
+            self._nominated(position, self.view.nodes.names[rows[position]] if rows[position] != NO_ROW else "")
 
     def _nominated(self, position: Position, node: str) -> None:
         """The node that a pod was promised, or none any more, stands in its status now."""
