@@ -54,17 +54,10 @@ class SettlingLoop(SchedulingLoop):
         """
         line, nominations = self.line, self.pods.nominations
         while (position := line.pop()) is not None or (line.gangs and self.time_out()):
-            if position is None:
-                continue
-            if line.tried and (label := line.moved_by(position)):
-                retried.setdefault(position, []).append(label)
-            known = len(self.outcomes)
-            self._next(position)
-            new = self.outcomes[known:]
-            progress(len(new))
-            for outcome in new if line.tried else ():
-                if outcome.row >= 0:
-                    line.after(outcome.position)
+            if position is not None:
+                if line.tried and (label := line.moved_by(position)):
+                    retried.setdefault(position, []).append(label)
+                progress(self._next(position))
             if nominations.lost:
                 self.attempts.failures.forget()
                 line.after_losses(nominations.lost)
@@ -86,8 +79,21 @@ class SettlingLoop(SchedulingLoop):
         for position in self.waiting.stop_rounds(self.queue, self.settle):
             self.attempts.failures.said[position] = failure
 
-    def _next(self, position: Position) -> None:
-        """A pod that was popped, alone or with those of its group."""
+    def _next(self, position: Position) -> int:
+        """A pod that was popped, alone or with those of its group, and who hears of those that came to nodes.
+
+        How many are done with.
+        """
+        known = len(self.outcomes)
+        self._cycle(position)
+        new = self.outcomes[known:]
+        for outcome in new if self.line.tried else ():
+            if outcome.row >= 0:
+                self.line.after(outcome.position)
+        return len(new)
+
+    def _cycle(self, position: Position) -> None:
+        """What comes of a pod that was popped, or with it of those of its group."""
         gangs, known = self.attempts.gangs, len(self.outcomes)
         gang = gangs.key(position) if gangs.any else None
         if gang is not None and not isinstance(gang, GangKey):
