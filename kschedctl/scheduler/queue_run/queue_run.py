@@ -10,9 +10,9 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 import numpy as np
-from msgspec.structs import replace
 
 from kschedctl.api.arrays import NO_ROW, Position, Row, positions_of
+from kschedctl.api.copying import replace
 from kschedctl.api.objects import Pod
 from kschedctl.scheduler.engine.pod_groups.cycle import GroupResult
 from kschedctl.scheduler.engine.pod_groups.submission import PodGroupCondition

@@ -8,9 +8,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from msgspec.structs import replace as renamed
-
 from kschedctl.api.arrays import NO_ROW, Position, Row, Rows
+from kschedctl.api.copying import replace as renamed
 from kschedctl.api.objects import Pod
 from kschedctl.api.workloads import made_again
 from kschedctl.scheduler.engine.preemption.budgets import budgets
