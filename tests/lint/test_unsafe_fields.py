@@ -142,8 +142,8 @@ ALLOWED = [
     ],
 ]
 REFUSED = [
-    ([], "none of the commands"),
-    (["plugin", "install", "x"], "none of the commands"),
+    ([], "is not a command that kustomize needs"),
+    (["plugin", "install", "x"], "is not a command that kustomize needs"),
     (["template", "--post-renderer=/x", f"{HOME}/web"], '"--post-renderer=/x" would be an option'),
     (["template", "web", f"{HOME}/web", "--namespace", "--kubeconfig=/x"], '"--kubeconfig=/x" would be an option'),
     (["template", "web", f"{HOME}/web", "--name-template", '{{env "A"}}'], "reads the environment"),

@@ -40,7 +40,7 @@ _FETCHED = ("http://", "https://", "oci://")
 def refusal(arguments: Sequence[str], environment: Mapping[str, str], top: str) -> str:
     """What of a call is not kustomize's own, empty where all is. ``top``: the folder of the repository."""
     if not arguments or arguments[0] not in COMMANDS:
-        return f"helm {' '.join(arguments[:1])} is not a command that kustomize needs"
+        return f"{' '.join(['helm', *arguments[:1]])} is not a command that kustomize needs"
     words = iter(arguments[1:])
     for word in words:
         value = next(words, "") if word in WITH_VALUE else word

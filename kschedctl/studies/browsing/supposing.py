@@ -82,7 +82,7 @@ def _tolerating(pod: Pod, more: Toleration) -> Pod:
 def _asking(pod: Pod, resource: str, amount: str) -> Pod:
     """The first container asks for so much, and for no less than it may use at most."""
     if not is_counted(resource):
-        raise UsageError(f'"{resource}" is no resource that is scheduled by', where=WHERE, hint=SUPPOSABLE)
+        raise UsageError(f'"{resource}" is not a resource that scheduling knows', where=WHERE, hint=SUPPOSABLE)
     try:
         negative = parse(amount).mantissa < 0
     except ValueError as error:
