@@ -22,6 +22,7 @@ def main() -> int:
 
 
 def _run() -> int:
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # numpy starts a thread for each core; sums of integers use none
     from kschedctl.cli.main import main  # noqa: PLC0415 - what takes a while to import
 
     if signal.getsignal(signal.SIGINT) is _end:

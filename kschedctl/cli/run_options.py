@@ -9,9 +9,8 @@ import typer
 
 from kschedctl.cli.answer import DOES_NOT_SCHEDULE, SCHEDULES, UNDECIDED
 from kschedctl.errors import UsageError
-from kschedctl.scheduler.engine.sampling import SampledFrom
+from kschedctl.scheduler.engine.sampling import SampledFrom, SearchOptions
 from kschedctl.studies.basics.parallel import Workers
-from kschedctl.studies.one_more_node import SearchOptions
 
 INTERRUPTED = 130
 

@@ -1,4 +1,4 @@
-"""The embedded demo cluster: YAML as kubectl prints it, beside this file."""
+"""The embedded demo cluster, as kubectl prints it: JSON beside this file, made of the YAML there."""
 
 from __future__ import annotations
 
@@ -11,4 +11,4 @@ DEMO_TIME = "2026-05-06T09:12:00Z"
 
 def files() -> list[Path]:
     """The files that make up the demo cluster."""
-    return sorted(FOLDER.glob("*.yaml"))
+    return sorted(FOLDER.glob("*.json"))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import secrets
 import stat
 import sys
 from collections.abc import Iterable
@@ -40,7 +39,7 @@ def write_file(path: str, parts: Iterable[bytes], *, private: bool = False) -> N
         _write_to_stdout(parts)
         return
     target, before = _target(path)
-    temporary = os.path.join(os.path.dirname(target), f".kschedctl-{secrets.token_hex(8)}")
+    temporary = os.path.join(os.path.dirname(target), f".kschedctl-{os.urandom(8).hex()}")
     try:
         with open(
             os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, PRIVATE if private else PUBLIC), "wb"

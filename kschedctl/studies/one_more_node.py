@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TypedDict
 
 from kschedctl.api.json_values import JsonObject
 from kschedctl.api.node_pools import pool_of
@@ -13,8 +12,7 @@ from kschedctl.errors import KschedctlError
 from kschedctl.reports.scenario import AddNodes
 from kschedctl.reports.simulation import UnplacedPods
 from kschedctl.reports.whatif import WhatIf
-from kschedctl.scheduler.engine.extenders.extender import CallExtender
-from kschedctl.scheduler.engine.sampling import SampledFrom
+from kschedctl.scheduler.engine.sampling import SearchOptions
 from kschedctl.scheduler.scheduler import Scheduler
 from kschedctl.studies.basics.edits import with_pods
 from kschedctl.studies.scenarios.scenario import no_files
@@ -26,14 +24,6 @@ MOST_MODELS, MOST_ASKED = 2, 20
 NEW = "one-more"
 MOST_TRIES = 3
 """Each costs about as much as the question whose answer it is about."""
-
-
-class SearchOptions(TypedDict):
-    """How nodes are searched: what all studies take that place pods."""
-
-    seed: int
-    sampling: SampledFrom | None
-    call_extender: CallExtender | None
 
 
 def with_more_nodes(

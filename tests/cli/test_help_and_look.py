@@ -14,6 +14,7 @@ import termios
 
 import pytest
 from conftest import Run, Write, node, pod
+from demo_cluster import as_json
 
 import kschedctl
 from kschedctl import demo
@@ -64,8 +65,9 @@ def test_demo_shows_what_is_pending_and_three_commands(run: Run) -> None:
         assert run(*command.split()).code in (0, 1)
 
 
-def test_demo_files_are_there() -> None:
-    assert demo.files()
+def test_the_demo_cluster_is_that_of_the_yaml() -> None:
+    (file,) = demo.files()
+    assert file.read_text() == as_json(), "run python tests/demo_cluster.py"
 
 
 def in_pipe(command: list[str], environment: dict[str, str]) -> bytes:

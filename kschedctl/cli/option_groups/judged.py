@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -14,8 +14,10 @@ from kschedctl.cli.answer import DOES_NOT_SCHEDULE, SCHEDULES, UNDECIDED, Answer
 from kschedctl.cli.forms import TABLE, Form, option
 from kschedctl.cli.options import Output
 from kschedctl.render.page import NO_COMMANDS, Commands
-from kschedctl.reports.audit.audit import Audit
-from kschedctl.reports.audit.section import Section
+
+if TYPE_CHECKING:  # explain has these options, too, and makes none of these reports
+    from kschedctl.reports.audit.audit import Audit
+    from kschedctl.reports.audit.section import Section
 
 
 class FailOn(StrEnum):

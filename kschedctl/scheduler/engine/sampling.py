@@ -7,12 +7,13 @@ Upstream: numFeasibleNodesToFind, findNodesThatFitPod and findNodesThatPassFilte
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import NamedTuple, TypedDict
 
 import numpy as np
 
 from kschedctl.api.arrays import Bools, Rows
 from kschedctl.api.kube_version import ByVersion, KubeVersion
+from kschedctl.scheduler.engine.extenders.extender import CallExtender
 from kschedctl.scheduler.engine.profile import ConfigurationLike, ProfileLike
 
 LEAST_NODES, LEAST_PERCENTAGE = 100, 5
@@ -104,6 +105,14 @@ class SampledFrom:
         ([0, 618, 236], 7)
         """
         return int(seed * GOLDEN_RATIO % 1 * nodes) if self.start is None else self.start % max(nodes, 1)
+
+
+class SearchOptions(TypedDict):
+    """How nodes are searched: what all studies take that place pods."""
+
+    seed: int
+    sampling: SampledFrom | None
+    call_extender: CallExtender | None
 
 
 class Sampling:

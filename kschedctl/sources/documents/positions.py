@@ -8,14 +8,16 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 from functools import cached_property
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from kschedctl.api.json_values import JsonObject
 from kschedctl.sources.documents.documents import Content, parse, read_content
 from kschedctl.sources.documents.files import STDIN, open_file, shown
 from kschedctl.sources.documents.json_positions import JsonPositions
 from kschedctl.sources.documents.place import ParsedDocument
-from kschedctl.sources.documents.yaml_positions import YamlPositions
+
+if TYPE_CHECKING:
+    from kschedctl.sources.documents.yaml_positions import YamlPositions
 
 _SOURCE = re.compile(r"^# Source: (\S+)", re.MULTILINE)
 Path = tuple[str | int, ...]
@@ -57,6 +59,8 @@ class Text:
 
     @cached_property
     def _yaml(self) -> YamlPositions:
+        from kschedctl.sources.documents.yaml_positions import YamlPositions  # noqa: PLC0415 - JSON needs no YAML parser
+
         return YamlPositions(self.content.text)
 
 

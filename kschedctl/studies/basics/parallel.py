@@ -7,13 +7,12 @@ function keeps with its context is made once in each process.
 from __future__ import annotations
 
 import logging
-import multiprocessing
 import os
 import signal
 import threading
 import time
 from collections.abc import Callable, Generator, Iterator, Sequence
-from concurrent.futures import CancelledError, Future, ProcessPoolExecutor, as_completed
+from concurrent.futures import CancelledError, Future, as_completed
 from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib import import_module
@@ -112,6 +111,9 @@ _here: dict[str, Any] = {}
 def _on_processes(
     scenario: Scenario[Context, Task, Result], context: Context, tasks: Sequence[Task], processes: int
 ) -> Generator[tuple[int, Result], None, None]:
+    import multiprocessing  # noqa: PLC0415 - most questions are answered by this process alone
+    from concurrent.futures import ProcessPoolExecutor  # noqa: PLC0415
+
     method = "fork" if "fork" in multiprocessing.get_all_start_methods() else None
     pool = ProcessPoolExecutor(
         processes, multiprocessing.get_context(method), initializer=_enter, initargs=(scenario, context)
@@ -136,6 +138,8 @@ def _enter(scenario: Scenario[Any, Any, Any], context: Any) -> None:
 
 def _end_with_parent() -> None:
     """A parent that a signal ends, SIGTERM or SIGKILL, has no time to end the others."""
+    import multiprocessing  # noqa: PLC0415
+
     parent = multiprocessing.parent_process()
     if parent is not None:
         while os.getppid() == parent.pid:

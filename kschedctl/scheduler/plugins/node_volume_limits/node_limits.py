@@ -5,8 +5,6 @@ Upstream: pkg/scheduler/framework/plugins/nodevolumelimits/utils.go and pkg/volu
 
 from __future__ import annotations
 
-import hashlib
-
 import numpy as np
 
 from kschedctl.api.arrays import Bools, Counts
@@ -55,5 +53,7 @@ def csi_limit_resource(driver: str) -> str:
     """
     if len(CSI_PREFIX) + len(driver) < MAX_NAME_LENGTH:
         return CSI_PREFIX + driver
+    import hashlib  # noqa: PLC0415 - loads OpenSSL, and few drivers have names that long
+
     digest = hashlib.sha1(driver.encode(), usedforsecurity=False).hexdigest()
     return CSI_PREFIX + driver[:DRIVER_LENGTH] + digest[:HASH_LENGTH]

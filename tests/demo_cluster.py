@@ -1,0 +1,26 @@
+"""The demo cluster as the program reads it: JSON, an object a line, made of the YAML that people edit.
+
+``python tests/demo_cluster.py`` writes it. A YAML parser is then imported for nobody.
+"""
+
+from __future__ import annotations
+
+import json
+
+from kschedctl.demo import FOLDER
+from kschedctl.sources.read import read_documents
+
+WRITTEN = FOLDER / "cluster.yaml"
+
+
+def as_json() -> str:
+    """The one List of the YAML."""
+    (listed,) = read_documents(str(WRITTEN))
+    items = listed.pop("items")
+    assert isinstance(items, list)
+    lines = ",\n".join(json.dumps(item, separators=(",", ":"), ensure_ascii=False) for item in items)
+    return f'{json.dumps(listed)[:-1]}, "items": [\n{lines}\n]}}\n'
+
+
+if __name__ == "__main__":
+    (FOLDER / "cluster.json").write_text(as_json(), encoding="utf-8")
