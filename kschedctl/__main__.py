@@ -23,7 +23,10 @@ def main() -> int:
 
 def _run() -> int:
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # numpy starts a thread for each core; sums of integers use none
-    from kschedctl.cli.main import main  # noqa: PLC0415 - what takes a while to import
+    from kschedctl.api.garbage import without_garbage_collection  # noqa: PLC0415 - what takes a while to import
+
+    with without_garbage_collection():
+        from kschedctl.cli.main import main  # noqa: PLC0415
 
     if signal.getsignal(signal.SIGINT) is _end:
         signal.signal(signal.SIGINT, signal.default_int_handler)

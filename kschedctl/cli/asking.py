@@ -3,36 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
-from typing import NamedTuple, TypeVar
+from typing import TypeVar
 
 from kschedctl.cli.answer import Answer
-from kschedctl.cli.options import Output, Source
+from kschedctl.cli.options import Output
 from kschedctl.cli.progress import bars
 from kschedctl.cli.run_options import RunOptions, exit_code
-from kschedctl.cli.source import WHAT_LIMITS, load
-from kschedctl.cluster import Cluster
 from kschedctl.studies.basics.parallel import Progress, Workers
 from kschedctl.studies.several_clusters import Report, ask_each
 
 Subject = TypeVar("Subject")
-
-
-class Asked(NamedTuple):
-    """A cluster, and the options that name it."""
-
-    source: Source
-    cluster: Cluster
-
-
-def sources(source: Source) -> dict[str, Source]:
-    """By the name of the snapshot, of which there may be several."""
-    return {name: replace(source, snapshot=[name]) for name in source.snapshot} or {"": source}
-
-
-def clusters(source: Source) -> dict[str, Asked]:
-    """What the options name, each snapshot by its name. Raises KschedctlError."""
-    return {name: Asked(named, load(named, live=WHAT_LIMITS)) for name, named in sources(source).items()}
 
 
 def _nothing(subject: object, report: object) -> Sequence[str]:

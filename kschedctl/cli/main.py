@@ -19,6 +19,7 @@ import typer
 from typer.core import TyperCommand, TyperGroup
 
 import kschedctl
+from kschedctl.api.garbage import without_garbage_collection
 from kschedctl.cli import streams
 from kschedctl.cli.program import command_line, program
 from kschedctl.errors import KschedctlError
@@ -175,7 +176,9 @@ class GroupedOptions(TyperCommand):
 
 def load(name: str) -> object:
     """A command as typer runs it."""
-    module, made, codes = import_module(f"kschedctl.cli.commands.{name}"), _typer(), EPILOGS.get(name, EPILOG)
+    with without_garbage_collection():
+        module = import_module(f"kschedctl.cli.commands.{name}")
+    made, codes = _typer(), EPILOGS.get(name, EPILOG)
     functions, examples = getattr(module, name), module.EXAMPLES
     if isinstance(functions, dict):
         made.callback(help=COMMANDS[name], epilog=_epilog(examples[""], codes))(lambda: None)

@@ -16,10 +16,9 @@ from kschedctl.api.kube_version import KUBE_VERSION
 from kschedctl.api.objects import Pod, Resources, Struct
 from kschedctl.api.pod_table import Key, PodTable
 from kschedctl.api.workloads import KINDS, CronJob, StatefulSet, is_not_installed, makes_pods, title
-from kschedctl.cli.asking import sources
 from kschedctl.cli.options import Source, feature_gates
 from kschedctl.cli.refusals import refuse_invalid, refuse_invalid_around
-from kschedctl.cli.source import WHAT_LIMITS, load, tell_read
+from kschedctl.cli.source import WHAT_LIMITS, load, sources, tell_read
 from kschedctl.cluster import CLUSTER_SCOPED, Cluster, describe
 from kschedctl.errors import UsageError
 from kschedctl.sources.collector import Manifest

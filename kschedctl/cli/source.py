@@ -40,6 +40,13 @@ WHAT_FAILED = LiveKinds((*TOLD_BY, *LIMITS), FAILED_CREATE)
 EVERYTHING = LiveKinds(tuple(dict.fromkeys((*OBSERVED, *OF_CREATION, *TOLD_BY))))
 
 
+class Asked(NamedTuple):
+    """A cluster, and the options that name it."""
+
+    source: Source
+    cluster: Cluster
+
+
 def load(
     source: Source, namespace: str | None = None, *, pods_alone: bool = False, live: LiveKinds = NOTHING_MORE
 ) -> Cluster:
@@ -71,6 +78,16 @@ def _live(source: Source, namespace: str | None, pods_alone: bool, live: LiveKin
 
     reading = read_live(connection(source), wishes(source, namespace, pods_alone, live))
     return reading.cluster()
+
+
+def sources(source: Source) -> dict[str, Source]:
+    """By the name of the snapshot, of which there may be several."""
+    return {name: replace(source, snapshot=[name]) for name in source.snapshot} or {"": source}
+
+
+def clusters(source: Source) -> dict[str, Asked]:
+    """What the options name, each snapshot by its name. Raises KschedctlError."""
+    return {name: Asked(named, load(named, live=WHAT_LIMITS)) for name, named in sources(source).items()}
 
 
 def connection(source: Source) -> Connection:

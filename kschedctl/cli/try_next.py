@@ -5,10 +5,10 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterable, Mapping
 
-from kschedctl.cli.asking import Asked
 from kschedctl.cli.options import Source
 from kschedctl.cli.program import command_line
 from kschedctl.cli.run_options import RunOptions
+from kschedctl.cli.source import Asked
 from kschedctl.cluster import Cluster
 from kschedctl.render.page import Commands
 from kschedctl.reports.audit.creation import CreationSection

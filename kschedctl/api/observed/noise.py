@@ -4,7 +4,6 @@ the paths of hosts, and the conditions of workloads but those that say that some
 from __future__ import annotations
 
 import re
-from hashlib import blake2b
 from typing import TypeVar
 
 from msgspec.structs import replace
@@ -62,5 +61,7 @@ def without_host_path(volume: Volume) -> Volume:
     host = volume.host_path
     if host is None or _DIGEST.fullmatch(host.path):
         return volume
+    from hashlib import blake2b  # noqa: PLC0415 - loads OpenSSL, which reading a snapshot does not need
+
     path = f"/{blake2b(host.path.encode(), digest_size=8).hexdigest()}"
     return replace(volume, host_path=replace(host, path=path))

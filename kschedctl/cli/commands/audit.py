@@ -9,7 +9,7 @@ import typer
 
 from kschedctl.cli.answer import Answer
 from kschedctl.cli.option_groups.audit_times import AuditTimes
-from kschedctl.cli.option_groups.drawn import DrawnJudged
+from kschedctl.cli.option_groups.judged import DrawnJudged
 from kschedctl.cli.option_groups.metrics import MetricsOptions
 from kschedctl.cli.options import Source, with_options
 from kschedctl.cli.progress import bars

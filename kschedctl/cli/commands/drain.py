@@ -8,12 +8,13 @@ import typer
 from msgspec.structs import replace
 
 from kschedctl.cli.answer import Answer
-from kschedctl.cli.asking import Asked, answer, clusters
+from kschedctl.cli.asking import answer
 from kschedctl.cli.option_groups.drawn import Drawn
 from kschedctl.cli.option_groups.extending import Extending
 from kschedctl.cli.options import Source, with_options
 from kschedctl.cli.references import kind_of
 from kschedctl.cli.run_options import RunOptions
+from kschedctl.cli.source import Asked, clusters
 from kschedctl.cli.try_next import after_remedy
 from kschedctl.errors import UsageError
 from kschedctl.reports.drain import Drain

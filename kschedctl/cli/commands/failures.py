@@ -9,11 +9,12 @@ from msgspec.structs import replace
 
 from kschedctl.api.json_values import JsonObject
 from kschedctl.cli.answer import Answer
-from kschedctl.cli.asking import Asked, answer, clusters
+from kschedctl.cli.asking import answer
 from kschedctl.cli.option_groups.drawn import Drawn
 from kschedctl.cli.option_groups.extending import Extending
 from kschedctl.cli.options import Source, with_options
 from kschedctl.cli.run_options import RunChoices, RunOptions
+from kschedctl.cli.source import Asked, clusters
 from kschedctl.cli.try_next import after_remedy
 from kschedctl.cluster import Cluster
 from kschedctl.errors import UsageError

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from kschedctl.cli.answer import Answer
-from kschedctl.cli.option_groups.drawn import DrawnJudged
+from kschedctl.cli.option_groups.judged import DrawnJudged
 from kschedctl.cli.option_groups.metrics import MetricsOptions
 from kschedctl.cli.options import Context, Kubeconfig, Source, with_options
 from kschedctl.cli.source import connection

@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from kschedctl.cli.answer import Answer
-from kschedctl.cli.option_groups.drawn import DrawnJudged
+from kschedctl.cli.option_groups.judged import DrawnJudged
 from kschedctl.cli.options import Source, with_options
 from kschedctl.cli.progress import bars
 from kschedctl.cli.source import load

@@ -9,12 +9,13 @@ from typing import Annotated
 import typer
 
 from kschedctl.cli.answer import Answer
-from kschedctl.cli.asking import answer, clusters
+from kschedctl.cli.asking import answer
 from kschedctl.cli.manifests import Application, Namespace, read_manifests
 from kschedctl.cli.option_groups.drawn import Drawn
 from kschedctl.cli.option_groups.extending import Extending
 from kschedctl.cli.options import Source, with_options
 from kschedctl.cli.run_options import RunChoices, RunOptions
+from kschedctl.cli.source import clusters
 from kschedctl.cli.try_next import STDIN, again
 from kschedctl.errors import UsageError
 from kschedctl.reports.following import FollowedRollout

@@ -9,11 +9,12 @@ from typing import Annotated
 import typer
 
 from kschedctl.cli.answer import Answer
-from kschedctl.cli.asking import Asked, answer, clusters
+from kschedctl.cli.asking import answer
 from kschedctl.cli.option_groups.drawn import Drawn
 from kschedctl.cli.option_groups.extending import Extending
 from kschedctl.cli.options import Source, with_options
 from kschedctl.cli.run_options import RunChoices, RunOptions
+from kschedctl.cli.source import Asked, clusters
 from kschedctl.errors import InputError, UsageError
 from kschedctl.reports.scenario import Scenario
 from kschedctl.reports.whatif import WhatIf

@@ -9,7 +9,6 @@ from typing import Annotated
 import typer
 
 from kschedctl.cli.forms import PICTURES, TABLE, Form, option
-from kschedctl.cli.option_groups.judged import Judged
 from kschedctl.cli.options import Output, View
 from kschedctl.errors import UsageError
 from kschedctl.render.plots import extra
@@ -64,10 +63,3 @@ class DrawnUntabled(Drawing):
     """Of answers that are no table of things."""
 
     output: Annotated[Form, option(*FORMS, *PICTURES)] = TABLE
-
-
-@dataclass(frozen=True)
-class DrawnJudged(Drawing, Judged):
-    """Of answers that are findings."""
-
-    output: Annotated[Form, option(*FORMS, *PICTURES, "sarif", "junit", "github")] = TABLE

@@ -4,20 +4,19 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
 import kschedctl
 from kschedctl.api.copying import replace
 from kschedctl.cli.answer import DOES_NOT_SCHEDULE, SCHEDULES, UNDECIDED, Answer
-from kschedctl.cli.forms import TABLE, Form, option
+from kschedctl.cli.forms import PICTURES, TABLE, Form, option
+from kschedctl.cli.option_groups.drawn import FORMS, Drawing
 from kschedctl.cli.options import Output
 from kschedctl.render.page import NO_COMMANDS, Commands
-
-if TYPE_CHECKING:  # explain has these options, too, and makes none of these reports
-    from kschedctl.reports.audit.audit import Audit
-    from kschedctl.reports.audit.section import Section
+from kschedctl.reports.audit.audit import Audit
+from kschedctl.reports.audit.section import Section
 
 
 class FailOn(StrEnum):
@@ -50,3 +49,10 @@ class Judged(Output):
         if self.fail_on is not FailOn.NEVER and signed.at_least(self.fail_on):
             return replace(answer, exit_code=DOES_NOT_SCHEDULE)
         return replace(answer, exit_code=UNDECIDED if signed.undecided else SCHEDULES)
+
+
+@dataclass(frozen=True)
+class DrawnJudged(Drawing, Judged):
+    """Of answers that are findings."""
+
+    output: Annotated[Form, option(*FORMS, *PICTURES, "sarif", "junit", "github")] = TABLE
