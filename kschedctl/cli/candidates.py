@@ -1,6 +1,7 @@
 """Names for Tab, from the sources that the words before it name, at once or not at all.
 
 The names are looked for in a process of its own, which is given up when it takes too long, whatever it does just then.
+What counts is the time of the processor: on a busy machine names take longer to come, but they come.
 """
 
 from __future__ import annotations
@@ -8,6 +9,7 @@ from __future__ import annotations
 import os
 import re
 import select
+import signal
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -17,7 +19,9 @@ from time import monotonic
 _PLAIN = re.compile(r"[A-Za-z0-9._/@:+-]+")
 """What no shell takes for anything but a word; names of objects are no more than that."""
 SECONDS = 0.18
-"""With the start of the program no more than 0.3 s."""
+"""Of the processor; with the start of the program no more than 0.3 s."""
+LONGEST = 2.0
+"""Seconds on the clock: nobody waits longer for other processes, a disk or a server."""
 MOST = 500
 KINDS = {"pods": "Pod", "nodes": "Node", "namespaces": "Namespace", "priority-classes": "PriorityClass"}
 CONFIGURED = ("contexts", "clusters", "users")
@@ -77,32 +81,41 @@ def names_in_time(kind: str, words: Sequence[str]) -> list[str]:
 
 
 def within(seconds: float, work: Callable[[], str]) -> str:
-    """What the work gives, empty when it takes longer or fails."""
+    """What the work gives, empty when it takes more of the processor, or LONGEST on the clock, or fails."""
     reader, writer = os.pipe()
     child = os.fork()
     if not child:
         with suppress(BaseException):
             os.close(reader)
+            signal.signal(signal.SIGPROF, signal.SIG_DFL)  # which ends the process
+            signal.setitimer(signal.ITIMER_PROF, seconds)
             with open(writer, "w", encoding="utf-8", errors="replace") as file:
                 file.write(work())
         os._exit(0)
     os.close(writer)
-    output = _all_of(reader, seconds)
-    with suppress(OSError):
-        os.kill(child, 9)
-        os.waitpid(child, 0)
-    return output.decode(errors="replace")
+    output = _all_of(reader)
+    if output is None:
+        os.kill(child, signal.SIGKILL)
+    return (output or b"").decode(errors="replace") if _ended_well(child) else ""
 
 
-def _all_of(reader: int, seconds: float) -> bytes:
-    end, data = monotonic() + seconds, b""
+def _ended_well(child: int) -> bool:
+    """Whether no signal ended the process, in the middle of a name maybe. There is none where nobody wants to know."""
+    with suppress(ChildProcessError):
+        return os.waitpid(child, 0)[1] == 0
+    return True
+
+
+def _all_of(reader: int) -> bytes | None:
+    """What is written until the end, None where that does not come in time."""
+    end, data = monotonic() + LONGEST, b""
     with open(reader, "rb", buffering=0) as file:
         while select.select([file], [], [], max(end - monotonic(), 0))[0]:
             piece = file.read(1 << 16)
             if not piece:
                 return data
             data += piece
-    return b""
+    return None
 
 
 def candidates(kind: str, words: Sequence[str]) -> Iterator[str]:

@@ -145,9 +145,8 @@ def test_shells_ask_with_all_words(shell: object, words: list[str], scripted: di
     assert first == {bash: "a", zsh: "a:the first: one", fish: "a\tthe first: one"}[shell]
 
 
-def test_an_option_and_its_value_in_one_word(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_option_and_its_value_in_one_word(run: Run) -> None:
     """Bash makes three words of it, and replaces the last one."""
-    monkeypatch.setattr("kschedctl.cli.candidates.SECONDS", 60)
     assert run("__complete", "explain", "--color=n").out == "--color=never\n:4\n"
     assert run("__complete", "explain", "--color", "=", "n").out == "never\n:4\n"
     assert run("__complete", "explain", "--color", "=").out == "auto\nalways\nnever\n:4\n"

@@ -22,7 +22,8 @@ from kschedctl.api.json_values import JsonObject
 from kschedctl.sources.names import Meta, Name
 
 MOST = 500
-SECONDS = 0.2
+SECONDS = 1.0
+"""Of waiting for a server that does not answer."""
 PATHS = {
     "Pod": "/api/v1/pods",
     "Node": "/api/v1/nodes",
