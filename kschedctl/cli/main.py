@@ -8,7 +8,6 @@ reads the output any more.
 from __future__ import annotations
 
 import logging
-import re
 import sys
 import traceback
 from collections.abc import Iterable, Sequence
@@ -16,11 +15,12 @@ from importlib import import_module
 from typing import Annotated, Any
 
 import typer
-from typer.core import TyperCommand, TyperGroup
+from typer.core import TyperGroup
 
 import kschedctl
 from kschedctl.api.garbage import without_garbage_collection
 from kschedctl.cli import streams
+from kschedctl.cli.help_text import GroupedOptions, HelpContext
 from kschedctl.cli.program import command_line, program
 from kschedctl.errors import KschedctlError
 from kschedctl.text.urls import without_user
@@ -100,42 +100,6 @@ EPILOGS = {
 log = logging.getLogger("kschedctl")
 
 
-_CONTEXT: Any = TyperGroup.context_class
-_HYPHEN = "\ue000"
-"""What stands for a hyphen while lines are folded: options and URLs are copied from a help."""
-
-
-class HelpText(_CONTEXT.formatter_class):  # type: ignore[misc]  # typer exports its formatter under no name
-    """Helps in which no word is broken, and no list of choices is longer than the line."""
-
-    def write(self, string: str) -> None:
-        super().write(string.replace(_HYPHEN, "-"))
-
-    def write_text(self, text: str) -> None:
-        super().write_text(text.replace("-", _HYPHEN))
-
-    def write_dl(self, rows: Iterable[tuple[str, str]], *widths: int, **named: int) -> None:
-        room = self.width - self.current_indent
-        definitions = [(_folded(first, room), second.replace("-", _HYPHEN)) for first, second in rows]
-        super().write_dl(definitions, *widths, **named)
-
-
-def _folded(choices: str, room: int) -> str:
-    """``a|b|c`` in lines that fit."""
-    lines = [""]
-    for part in re.split(r"(?<=\|)", choices):
-        if len(lines[-1] + part) > room:
-            lines.append(" " * 6)
-        lines[-1] += part
-    return "\n".join(lines)
-
-
-class HelpContext(_CONTEXT):  # type: ignore[misc]
-    """Makes helps so."""
-
-    formatter_class = HelpText
-
-
 class Commands(TyperGroup):
     """Loads a command's module when the command is wanted, so that ``--help`` stays instant."""
 
@@ -156,22 +120,6 @@ class Commands(TyperGroup):
         for title, names in {**GROUPS, "Other": tuple(name for name in COMMANDS if name not in grouped)}.items():
             with formatter.section(title):
                 formatter.write_dl([(name, COMMANDS[name]) for name in names], col_max=10)
-
-
-class GroupedOptions(TyperCommand):
-    """A command whose help has its options by group."""
-
-    context_class = HelpContext
-
-    def format_options(self, ctx: Any, formatter: Any) -> None:
-        panels: dict[str, list[tuple[str, str]]] = {}
-        for parameter in self.get_params(ctx):
-            panel = "Arguments" if parameter.param_type_name == "argument" else ""
-            if record := parameter.get_help_record(ctx):
-                panels.setdefault(panel or getattr(parameter, "rich_help_panel", None) or "Options", []).append(record)
-        for title, records in panels.items():
-            with formatter.section(title):
-                formatter.write_dl(records)
 
 
 def load(name: str) -> object:

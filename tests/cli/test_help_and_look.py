@@ -11,6 +11,7 @@ import struct
 import subprocess
 import sys
 import termios
+from typing import Any
 
 import pytest
 from conftest import Run, Write, node, pod
@@ -18,7 +19,9 @@ from demo_cluster import as_json
 
 import kschedctl
 from kschedctl import demo
-from kschedctl.cli.main import COMMANDS, GROUPS
+from kschedctl.cli.completing import at_cursor
+from kschedctl.cli.help_text import RARE
+from kschedctl.cli.main import COMMANDS, GROUPS, load
 from kschedctl.cli.program import program
 
 HEAVY = ("numpy", "yaml", "rich", "kschedctl.scheduler", "kschedctl.sources")
@@ -153,8 +156,8 @@ def test_every_command_stands_in_one_group(run: Run) -> None:
 
 
 def test_options_stand_under_what_they_are_about(run: Run) -> None:
-    text = run("explain", "--help").out
-    sections = re.findall(r"^([A-Z][a-z ]+):\n((?:  .*\n)+)", text, re.MULTILINE)
+    text = run("explain", "--help-all").out
+    sections = sections_of(text)
     assert [title for title, _ in sections][:4] == ["Arguments", "Options", "Cluster and scheduler", "Pods"]
     under = dict(sections)
     assert "--kubeconfig" in under["Cluster and scheduler"]
@@ -162,3 +165,49 @@ def test_options_stand_under_what_they_are_about(run: Run) -> None:
     assert "--plot" in under["Output"]
     assert "--call-extenders" in under["Extenders"]
     assert "--namespace" in under["Pods"]
+
+
+def sections_of(text: str) -> list[tuple[str, str]]:
+    """The headings of a help, with what stands under them."""
+    return re.findall(r"^([A-Z][a-z ]+):\n((?:  .*\n)+)", text, re.MULTILINE)
+
+
+def options_in(text: str) -> set[str]:
+    """The options that a help lists."""
+    return {
+        option
+        for _, listed in sections_of(text)
+        for option in re.findall(r"^  (?:-\w, )?(--[a-z-]+)", listed, re.MULTILINE)
+    }
+
+
+def subcommands(name: str) -> dict[tuple[str, ...], Any]:
+    """A command, or those in it, by the words that call it."""
+    command: Any = load(name)
+    inner = getattr(command, "commands", {})
+    return {(name, word): each for word, each in inner.items()} if inner else {(name,): command}
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_rare_options_are_in_the_whole_help_alone(run: Run, name: str) -> None:
+    for words, command in subcommands(name).items():
+        options = [p for p in command.params if p.param_type_name == "option" and not p.hidden]
+        every = {next(option for option in p.opts if option.startswith("--")) for p in options} | {"--help"}
+        (code, whole, err), short = run(*words, "--help-all"), run(*words, "--help").out
+        assert (code, err) == (0, "")
+        assert options_in(whole) == every
+        assert options_in(short) == every - RARE
+        count = len(every & RARE)
+        assert (f"Show {count} more option{'s' * (count != 1)} and exit." in short) == (count > 0)
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_tab_knows_rare_options(name: str) -> None:
+    for words, command in subcommands(name).items():
+        options = {o for p in command.params if p.param_type_name == "option" and not p.hidden for o in p.opts}
+        assert {word for word, _ in at_cursor([*words, "--"]).words} == {o for o in options if o.startswith("--")}
+
+
+def test_rare_options_are_options() -> None:
+    commands = [command for name in COMMANDS for command in subcommands(name).values()]
+    assert {option for command in commands for p in command.params for option in p.opts} >= RARE

@@ -110,7 +110,7 @@ def test_other_commands_have_none(run: Run, name: str, form: str) -> None:
     )
     assert (code, out) == (2, "")
     assert len(err.splitlines()) == 1
-    assert "--plot" not in run(name, "--help").out
+    assert "--plot" not in run(name, "--help-all").out
 
 
 def test_an_answer_without_plots_says_so(run: Run) -> None:
