@@ -8,10 +8,14 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from importlib import import_module
+from ipaddress import ip_address
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
+from urllib.parse import urlsplit
+from urllib.request import getproxies_environment
 
 import urllib3
 import yaml
@@ -63,6 +67,7 @@ def connect(access: Access) -> Connection:
         found = _service_account(configuration)
     else:
         found = _kubeconfig(configuration, access, files)
+    configuration.proxy, configuration.no_proxy = _proxy(configuration.host, found.proxy)
     configuration.connection_pool_maxsize = 32
     pool = _pool(configuration)
     credentials = Credentials(configuration, found.load, tuple(_impersonated(access, found.user)), pool)
@@ -106,12 +111,16 @@ def _in_cluster(access: Access) -> bool:
 
 
 class _Found(NamedTuple):
-    """Context and namespace, the user as the kubeconfig has it, and what reads its credentials again."""
+    """Context and namespace, the user as the kubeconfig has it, and what reads its credentials again.
+
+    ``proxy``: the cluster's own, if it has one.
+    """
 
     context: str
     namespace: str
     user: JsonObject
     load: Callable[[], None]
+    proxy: str = ""
 
 
 def _service_account(configuration: Configuration) -> _Found:
@@ -150,7 +159,8 @@ def _kubeconfig(configuration: Configuration, access: Access, files: list[str]) 
         loader._load_authentication()
         loader._set_config(configuration)
 
-    return _Found(chosen, context.get("namespace") or DEFAULT_NAMESPACE, user, load)
+    proxy = str(loader._cluster.value.get("proxy-url") or "")
+    return _Found(chosen, context.get("namespace") or DEFAULT_NAMESPACE, user, load, proxy)
 
 
 def _context(merged: Any, access: Access, where: str) -> str:
@@ -186,6 +196,25 @@ def _current_context(where: str) -> str:
 
 def _choices(entries: list[Any]) -> str:
     return f"there are: {', '.join(sorted(str(entry['name']) for entry in entries)) or 'none'}"
+
+
+def _proxy(host: str, own: str) -> tuple[str | None, str]:
+    """The proxy on the way to a host, and the hosts to which there is none: the cluster's own, else the environment's.
+
+    Versions of the client differ in what they take of both. Upstream: Proxy of client-go's rest.Config, and Go's
+    golang.org/x/net/http/httpproxy, which takes none to this machine itself.
+    """
+    if own:
+        return own, ""
+    where, proxies = urlsplit(host), getproxies_environment()
+    proxy = None if _is_here(where.hostname or "") else proxies.get(where.scheme)
+    return proxy and (proxy if "://" in proxy else f"http://{proxy}"), proxies.get("no", "")
+
+
+def _is_here(name: str) -> bool:
+    with suppress(ValueError):
+        return ip_address(name).is_loopback
+    return name == "localhost"
 
 
 def _pool(configuration: Configuration) -> urllib3.PoolManager:

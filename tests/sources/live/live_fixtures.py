@@ -20,7 +20,8 @@ WAITED: list[float] = []
 def nobody(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """No kubeconfig of whoever runs the tests. (A module that imports it has it.)"""
     monkeypatch.setenv("HOME", str(tmp_path))
-    for name in ("KUBECONFIG", "KUBERNETES_SERVICE_HOST", "HTTP_PROXY", "HTTPS_PROXY", "http_proxy", "https_proxy"):
+    proxies = ("HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY")
+    for name in ("KUBECONFIG", "KUBERNETES_SERVICE_HOST", *proxies, *map(str.lower, proxies)):
         monkeypatch.delenv(name, raising=False)
     WAITED.clear()
 

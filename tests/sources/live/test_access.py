@@ -158,6 +158,46 @@ def test_proxy(tmp_path: Path) -> None:
     assert proxy.requests[0][1] == "http://api.example.invalid/version"
 
 
+@pytest.mark.parametrize(
+    ("environment", "proxied"),
+    [
+        ({"HTTP_PROXY": "http://HERE"}, True),
+        ({"http_proxy": "HERE"}, True),
+        ({"HTTPS_PROXY": "http://HERE"}, False),
+        ({"HTTP_PROXY": "http://HERE", "NO_PROXY": "other.invalid,.example.invalid"}, False),
+        ({"HTTP_PROXY": "http://HERE", "no_proxy": "other.invalid"}, True),
+    ],
+)
+def test_proxies_of_the_environment(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, environment: dict[str, str], proxied: bool
+) -> None:
+    """One for each scheme; what NO_PROXY names is reached without it, or, as here, not at all."""
+    path = kubeconfig("http://api.example.invalid", tmp_path / "config")
+    with serving(replayed) as proxy:
+        for name, value in environment.items():
+            monkeypatch.setenv(name, value.replace("HERE", proxy.url.removeprefix("http://")))
+        if proxied:
+            connect(Access(kubeconfig=path)).server.get(VERSION)
+        else:
+            with pytest.raises(ClusterError, match="cannot be reached"):
+                connect(Access(kubeconfig=path)).server.get(VERSION)
+    assert [target for _, target, _ in proxy.requests] == ["http://api.example.invalid/version"] * proxied
+
+
+def test_a_cluster_s_own_proxy_comes_first(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HTTP_PROXY", "http://127.0.0.1:9")
+    monkeypatch.setenv("NO_PROXY", "*")
+    test_proxy(tmp_path)
+
+
+def test_there_is_no_proxy_on_the_way_to_this_machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HTTP_PROXY", "http://127.0.0.1:9")
+    with serving(replayed) as api:
+        for url in (api.url, api.url.replace("127.0.0.1", "localhost")):
+            connect(Access(kubeconfig=kubeconfig(url, tmp_path / "config"))).server.get(VERSION)
+        assert len(api.requests) == 2
+
+
 def test_service_account(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for name, text in (("token", "pod-token\n"), ("namespace", "shop"), ("ca.crt", (TLS / "ca.pem").read_text())):
         (tmp_path / name).write_text(text)
