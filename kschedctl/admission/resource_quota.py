@@ -6,10 +6,13 @@ Upstream: staging/src/k8s.io/apiserver/pkg/admission/plugin/resourcequota/contro
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import partial
 
 from kschedctl.admission.request import AdmissionRequest
-from kschedctl.api.objects import ResourceQuota, ScopeSelectorTerm
+from kschedctl.api.copying import replace
+from kschedctl.api.objects import ResourceQuota, ResourceQuotaStatus, ScopeSelectorTerm
 from kschedctl.api.pod_requests import Quantities, quantities
 from kschedctl.api.quantity import Quantity
 from kschedctl.api.resource_names import is_extended, is_native
@@ -29,7 +32,7 @@ BETA_CLASS = "volume.beta.kubernetes.io/storage-class"
 
 def check(request: AdmissionRequest) -> None:
     """Raises NotAdmittedError: first what a quota demands to be said, then what is not left of one."""
-    usage = {name: amount for name, amount in used(request).items() if amount != ZERO}
+    usage = _usage(request)
     concerned = [quota for quota in request.quotas if _concerns(quota, request)]
     for quota in concerned:
         names = [name for name in quota.status.hard if _is_of(name, request)]
@@ -41,6 +44,42 @@ def check(request: AdmissionRequest) -> None:
     for quota in concerned:
         if fault := exceeded(quota, usage):
             raise request.forbidden(fault)
+
+
+def room(request: AdmissionRequest, most: int) -> int:
+    """For how many of ``most`` objects like this one the quotas have room, one after the other."""
+    usage = _usage(request)
+    concerned = [quota for quota in request.quotas if _concerns(quota, request)]
+
+    def refused(quota: ResourceQuota, number: int) -> bool:
+        return bool(exceeded(_charged(quota, usage, number), usage))
+
+    for quota in concerned:  # most often there is room for all
+        if most and refused(quota, most - 1):
+            most = bisect_left(range(most), True, key=partial(refused, quota))
+    return most
+
+
+def charged(request: AdmissionRequest, number: int) -> tuple[ResourceQuota, ...]:
+    """The quotas once so many objects like this one are counted."""
+    usage = _usage(request)
+    return tuple(_charged(q, usage, number) if _concerns(q, request) else q for q in request.quotas)
+
+
+def _charged(quota: ResourceQuota, usage: Quantities, number: int) -> ResourceQuota:
+    before = quantities(quota.status.used)
+    counted = {
+        name: str(before[name].add(Quantity(amount.mantissa * number, amount.scale, amount.format)))
+        for name, amount in usage.items()
+        if number and name in before and name in quota.status.hard
+    }
+    status = ResourceQuotaStatus(quota.status.hard, {**quota.status.used, **counted})
+    return replace(quota, status=status)
+
+
+def _usage(request: AdmissionRequest) -> Quantities:
+    """What counts of what the object uses."""
+    return {name: amount for name, amount in used(request).items() if amount != ZERO}
 
 
 def exceeded(quota: ResourceQuota, usage: Quantities) -> str:

@@ -9,6 +9,7 @@ from msgspec.structs import replace
 
 from kschedctl.reports.columns import Column, Tone
 from kschedctl.reports.document import Document
+from kschedctl.reports.not_created import NotCreated
 from kschedctl.reports.pending import ExplainedPods
 from kschedctl.reports.searches import SearchStart
 from kschedctl.reports.summary import Report, ShortPods, Summary
@@ -148,6 +149,7 @@ class SimulationReport(Report, frozen=True):
     replayed version's API server drops from new objects and its scheduler ignores or refuses, as of every such report.
     ``explained``: pods without a node in full, where that was asked for;
     ``interrupted``: this is what was known when the user stopped it.
+    ``not_created``: workloads of which quotas or LimitRanges refuse pods.
     """
 
     seed: int
@@ -174,12 +176,15 @@ class SimulationReport(Report, frozen=True):
     interrupted: bool = False
     variation: Variation | None = None
     search_start: SearchStart | None = None
+    not_created: tuple[NotCreated, ...] = ()
     api_version: str = "kschedctl.dev/v1"
     kind: str = "Simulation"
 
     def first_line(self) -> tuple[str, ...]:
         """How many pods get a node; of several runs how many in all of them."""
         total, runs = self.placed + self.unplaced, self.variation
+        if self.not_created and not total:
+            return ("Not created:", f"{self._refused}{doubt(self.unknown)}")
         if not total:
             return ("Nothing was known by then" if self.interrupted else "Nothing to schedule", "")
         unplaced, placed = str(runs.pending) if runs else f"{self.unplaced:,}", f"{self.placed:,}"
@@ -187,7 +192,23 @@ class SimulationReport(Report, frozen=True):
             placed = str(runs.placed)
         verdict = f"{unplaced} {'pod' if unplaced == '1' else 'pods'} not scheduled:"
         told = f"{placed} of {counted(total, 'pod')} {'gets' if total == 1 else 'get'} a node{self._besides}"
-        return ("All scheduled:" if unplaced == "0" else verdict, f"{told}{doubt(self.unknown)}")
+        told = f"{told}{doubt(self.unknown)}"
+        if self.not_created:
+            return ("Not created:", f"{self._refused}; {told}")
+        return ("All scheduled:" if unplaced == "0" else verdict, told)
+
+    @property
+    def _refused(self) -> str:
+        """``2 of 3 pods (3 wanted, 1 there): exceeded quota: …``; of several workloads how many pods."""
+        if len(self.not_created) == 1:
+            return self.not_created[0].headline
+        missing = sum(each.missing or 0 for each in self.not_created)
+        return f"{counted(missing, 'pod')} of {counted(len(self.not_created), 'workload')}"
+
+    @property
+    def good(self) -> bool:
+        """Whether all pods are created and get a node, in each run."""
+        return not (self.not_created or (self.variation.pending.most if self.variation else self.unplaced))
 
     @property
     def _besides(self) -> str:
@@ -202,7 +223,11 @@ class SimulationReport(Report, frozen=True):
         """With who is not scheduled and who is evicted."""
         return replace(
             summary,
-            verdict="All scheduled" if not self.unplaced else "Not all scheduled",
+            verdict="Not all created"
+            if self.not_created
+            else "Not all scheduled"
+            if self.unplaced
+            else "All scheduled",
             pods=tuple(pods.shortened for pods in self.pending),
             victims=tuple(evicted.pod for evicted in self.evicted),
             figures={"placed": self.placed, "unplaced": self.unplaced, "evicted": len(self.evicted)},

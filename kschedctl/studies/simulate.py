@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from msgspec.structs import replace
 
 from kschedctl.api.json_values import JsonObject
 from kschedctl.api.objects import Pod, Struct
+from kschedctl.api.workloads import identity
 from kschedctl.cluster import Cluster
 from kschedctl.reports import simulation as reports
+from kschedctl.reports.not_created import NotCreated
 from kschedctl.reports.pending import ExplainedPods
 from kschedctl.scheduler.engine.extenders.extender import CallExtender
 from kschedctl.scheduler.engine.sampling import SampledFrom
@@ -23,6 +25,7 @@ from kschedctl.studies.basics.unknown import of_simulation, together, unread
 from kschedctl.studies.controllers.changed_workloads import Existing, plan
 from kschedctl.studies.controllers.creation import Creation, create
 from kschedctl.studies.controllers.manifests import refuse_written, sort_out
+from kschedctl.studies.controllers.quotas import CountedPods
 from kschedctl.studies.controllers.rollout import Rollout, renamed, roll_out
 from kschedctl.studies.controllers.rollout_limits import Change
 from kschedctl.studies.pending import explained_in_full
@@ -48,6 +51,7 @@ class Deployed(SharedCluster):
 
     ``workloads``: pod -> its workload, for the pods that come; ``others``: pending pods of the cluster that take part.
     ``in_full``: seed -> how many kinds of pods without a node are explained to the single node, if any.
+    ``not_created``: of which workloads pods are refused; ``counted``: the namespaces whose quotas are replayed.
     """
 
     changes: Sequence[Change] = ()
@@ -55,6 +59,8 @@ class Deployed(SharedCluster):
     others: Sequence[str] = ()
     assumed: Sequence[str] = ()
     in_full: Mapping[int, int] = field(default_factory=dict)
+    not_created: Sequence[NotCreated] = ()
+    counted: Collection[str] = ()
 
 
 def simulate(
@@ -79,7 +85,7 @@ def simulate(
     ``in_full``: of how many kinds of pods that get no node each node is told.
     Raises InputError, ConfigurationError.
     """
-    shared = prepare(cluster, manifests, rollout=rollout, pending=pending, sampling=sampling)
+    shared = prepare(cluster, manifests, rollout=rollout, pending=pending, sampling=sampling, counting=True)
     shared.in_full = {seed: in_full}
     shared.call_extender, workers = call_extender, those_who_may_ask(workers, call_extender)
     if runs == 1:
@@ -125,9 +131,18 @@ def run_scene(
         waiting=waiting_at_permit(simulation, placed.values()),
         assumed=tuple(shared.assumed),
         search_start=search_start(shared.sampling, len(names), seed),
-        **cluster_basis(of_simulation(simulation), shared.scheduler, created=shared.workloads),
+        **cluster_basis(
+            of_simulation(simulation), shared.scheduler, created=_to_create(shared), counted=shared.counted
+        ),
         interrupted=simulation.interrupted,
+        not_created=tuple(shared.not_created),
     )
+
+
+def _to_create(shared: Deployed) -> Iterator[str]:
+    """The pods that come, and one of each workload that gets none."""
+    yield from shared.workloads
+    yield from (each.workload.partition(" ")[2] for each in shared.not_created)
 
 
 def _explained(
@@ -179,8 +194,9 @@ def prepare(
     rollout: bool = False,
     pending: bool = False,
     sampling: SampledFrom | None = None,
+    counting: bool = False,
 ) -> Deployed:
-    """The cluster with what the manifests bring. Raises InputError."""
+    """The cluster with what the manifests bring; ``counting``: less what quotas refuse. Raises InputError."""
     found = sort_out(manifests)
     cluster = cluster.with_objects(found.objects)
     refuse_written(found, cluster)
@@ -190,6 +206,7 @@ def prepare(
     waiting = [pod.key for pod in cluster.unbound_pods() if not _leaving(pod)] if pending else []
     made = zip(workloads, creation.pods.items(), strict=True)
     changes = [plan(existing, workload, name, pods, rollout) for workload, (name, pods) in made]
+    counted, lacking = _count(cluster, workloads, changes, rollout) if counting else ((), [])
     gone = {(p.metadata.namespace, p.metadata.name): None for change in changes for p in change.removed}
     cluster = with_pods(creation.applied(cluster), gone)
     cluster = added(cluster, [pod for change in changes for pod in (*renamed(change), *change.new)])
@@ -197,7 +214,28 @@ def prepare(
     others = [key for key in waiting if key not in workload_of_pod]
     notes = [*creation.assumed, *(c.note for c in changes if c.note), *found.note]
     assumed = [*_new_namespaces(cluster, creation), *notes]
-    return Deployed(cluster, sampling, changes=changes, workloads=workload_of_pod, others=others, assumed=assumed)
+    return Deployed(
+        cluster,
+        sampling,
+        changes=changes,
+        workloads=workload_of_pod,
+        others=others,
+        assumed=assumed,
+        not_created=lacking,
+        counted=counted,
+    )
+
+
+def _count(
+    cluster: Cluster, workloads: Sequence[Struct], changes: Sequence[Change], rollout: bool
+) -> tuple[Collection[str], list[NotCreated]]:
+    """The namespaces where nothing goes while pods come, and the workloads that lack pods there by quotas."""
+    namespaces = [identity(workload).namespace for workload in workloads]
+    moving = {name for name, change in zip(namespaces, changes, strict=True) if rollout or change.removed}
+    pods = CountedPods(cluster)
+    still = [(w, c) for w, c, name in zip(workloads, changes, namespaces, strict=True) if name not in moving]
+    lacking = (pods.take(identity(workload), change) for workload, change in still)
+    return set(namespaces) - moving, [each for each in lacking if each]
 
 
 def _new_namespaces(cluster: Cluster, creation: Creation) -> Iterator[str]:

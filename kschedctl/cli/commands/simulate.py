@@ -148,7 +148,7 @@ def _followed(
 
 
 def _all_scheduled(report: SimulationReport) -> bool:
-    return not (report.variation.pending.most if report.variation else report.unplaced)
+    return report.good
 
 
 def _next(report: SimulationReport, source: Source, more: list[str]) -> Iterator[str]:

@@ -14,6 +14,7 @@ from kschedctl.render.page import (
     paragraph,
     section,
 )
+from kschedctl.render.pages.not_created import not_created_section
 from kschedctl.render.pages.sections import (
     before_and_after,
     caveats,
@@ -36,6 +37,7 @@ def simulation_page(report: SimulationReport, style: Style) -> Page:
         *_verdict(report),
         *caveats(report.not_replayed, report.ignored, report.extended, report.unknown, report.search_start),
         *_workloads(report.workloads, style),
+        *(not_created_section(report.not_created, style) if report.not_created else ()),
         *unplaced_section(report.pending, style),
         *retried_section(report.retried, style),
         *evicted_section(report.evicted, style),
@@ -55,7 +57,7 @@ def _verdict(report: SimulationReport) -> Page:
     verdict, told = report.first_line()
     fine = Tone.WARNING if report.undecided and total else Tone.GOOD
     unplaced = report.variation.pending.most if report.variation else report.unplaced
-    line = paragraph(Marked(verdict, Tone.BAD if unplaced else fine), told)
+    line = paragraph(Marked(verdict, Tone.BAD if unplaced or report.not_created else fine), told)
     return (*interruption(report.interrupted), line, *_waiting(report))
 
 

@@ -7,7 +7,7 @@ DefaultStorageClass (v1.36).
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from kschedctl.api.admission import admit_runtime_class
@@ -33,7 +33,7 @@ from kschedctl.api.objects import (
 from kschedctl.api.pod_table import NO_PODS
 from kschedctl.api.priority import admit_priority
 from kschedctl.api.workloads import make, number_of_pods, title
-from kschedctl.cluster import FIELDS, LIMITS, Cluster
+from kschedctl.cluster import LIMITS, Cluster
 from kschedctl.errors import InputError
 from kschedctl.reports.unknown import UnknownKind, reasons
 from kschedctl.scheduler.plugins.helper.volumes.listers import (
@@ -46,6 +46,7 @@ from kschedctl.scheduler.plugins.helper.volumes.listers import (
 from kschedctl.scheduler.scheduler import Scheduler
 from kschedctl.studies.basics.unknown import CREATION
 from kschedctl.studies.controllers.limit_ranges import LimitRangeDefaults
+from kschedctl.studies.controllers.quotas import is_counted
 
 
 def admit(pod: Pod, cluster: Cluster) -> Pod:
@@ -228,10 +229,13 @@ NAMED, NAMED_IN_FULL = 3, 3
 """Namespaces, and objects of one."""
 
 
-def limits_not_looked_at(cluster: Cluster, namespaces: Iterable[str]) -> tuple[str, ...]:
-    """A line where one of the namespaces in which pods are created has such, or may have; else nothing."""
+def limits_not_looked_at(cluster: Cluster, namespaces: Iterable[str], counted: Collection[str] = ()) -> tuple[str, ...]:
+    """A line where one of the namespaces in which pods are created has such, or may have; else nothing.
+
+    ``counted``: the namespaces whose quotas and LimitRanges are replayed.
+    """
     within = sorted(set(namespaces))
-    found = {namespace: what for namespace in within if (what := list(_limits(cluster, namespace)))}
+    found = {name: what for name in within if (what := list(_limits(cluster, name, name in counted)))}
     unread = list(_unread(cluster, within))
     told = [*_named(found), *([reasons(unread)] if unread else [])]
     return (f"{NOT_LOOKED_AT}: {'; '.join(told)}",) if told else ()
@@ -244,10 +248,13 @@ def _unread(cluster: Cluster, namespaces: Iterable[str]) -> Iterator[UnknownKind
             yield UnknownKind(kind, gap.why, CREATION)
 
 
-def _limits(cluster: Cluster, namespace: str) -> Iterator[str]:
-    """``ResourceQuota gold``, ``Pod Security restricted``: what a namespace has."""
-    for kind in ("ResourceQuota", "LimitRange"):
-        yield from (f"{kind} {each.metadata.name}" for each in cluster.in_namespace(FIELDS[kind], namespace))
+def _limits(cluster: Cluster, namespace: str, counted: bool) -> Iterator[str]:
+    """``ResourceQuota gold``, ``Pod Security restricted``: what a namespace has, less what is ``counted``."""
+    for quota in cluster.in_namespace("resource_quotas", namespace):
+        if not (counted and is_counted(quota)):
+            yield f"ResourceQuota {quota.metadata.name}"
+    for limit_range in () if counted else cluster.in_namespace("limit_ranges", namespace):
+        yield f"LimitRange {limit_range.metadata.name}"
     for each in cluster.namespaces:
         level = each.metadata.labels.get(ENFORCE, PRIVILEGED)
         if each.metadata.name == namespace and level != PRIVILEGED:

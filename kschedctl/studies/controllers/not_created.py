@@ -91,7 +91,7 @@ class Creations:
             object=object_,
             past=failed[0].past,
         )
-        return replace(found, headline=_headline(found))
+        return with_headline(found)
 
     @cached_property
     def _failed(self) -> list[_Failed]:
@@ -191,6 +191,10 @@ def _is_before(time: str, other: str) -> bool:
         return bool(time and other) and nanoseconds(time) // 10**9 < nanoseconds(other) // 10**9
     except InputError:
         return False
+
+
+def with_headline(not_created: NotCreated) -> NotCreated:
+    return replace(not_created, headline=_headline(not_created))
 
 
 def _headline(not_created: NotCreated) -> str:

@@ -31,7 +31,7 @@ class Change:
 
     There are at most ``surge`` pods more than desired and at most ``unavailable`` fewer that run, unless all go
     at once. ``ordered``: each new pod waits until all that there are run. ``rolling``: old ones are rolled over.
-    ``note``: what to know of it.
+    ``note``: what to know of it; ``refused``: how many more pods are wanted, which the API server does not create.
     """
 
     workload: str
@@ -44,10 +44,11 @@ class Change:
     ordered: bool = False
     rolling: bool = False
     note: str = ""
+    refused: int = 0
 
     @property
     def desired(self) -> int:
-        return len(self.kept) + len(self.new)
+        return len(self.kept) + len(self.new) + self.refused
 
 
 def set_pace(change: Change, workload: Struct) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import TypeVar, cast
 
@@ -65,11 +65,15 @@ def those_who_may_ask(workers: Workers, call_extender: CallExtender | None) -> W
 
 
 def cluster_basis(
-    unknown: tuple[UnknownKind, ...], *schedulers: Scheduler, created: Iterable[str] = ()
+    unknown: tuple[UnknownKind, ...],
+    *schedulers: Scheduler,
+    created: Iterable[str] = (),
+    counted: Collection[str] = (),
 ) -> ClusterBasis:
     """What a report rests on: also what the configuration runs and no answer replays.
 
-    ``created``: pods (``namespace/name``) that somebody has to create first. Of one that moves pods on a copy of the
+    ``created``: pods (``namespace/name``) that somebody has to create first; ``counted``: the namespaces whose quotas
+    and LimitRanges are replayed. Of one that moves pods on a copy of the
     cluster: also what to know of the answers of extenders.
     """
     found = [(s, f) for s in schedulers for name in s.configuration.profiles if (f := s.framework(name))]
@@ -77,7 +81,9 @@ def cluster_basis(
     orders = (line for scheduler in schedulers for line in _other_order(scheduler))
     ignored = (line for s in schedulers for line in s.ignored(pod.spec for pod in s.cluster.pods.templates))
     namespaces = {pod.partition("/")[0] for pod in created}
-    limits = (line for scheduler in schedulers[-1:] for line in limits_not_looked_at(scheduler.cluster, namespaces))
+    limits = (
+        line for scheduler in schedulers[-1:] for line in limits_not_looked_at(scheduler.cluster, namespaces, counted)
+    )
     return {
         "not_replayed": tuple(dict.fromkeys((*missing, *orders, *limits))),
         "ignored": tuple(dict.fromkeys(ignored)),
