@@ -158,7 +158,7 @@ SCALERS = {
 @pytest.mark.parametrize("name", SCALERS)
 def test_scalers(name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (seen,) = found(tmp_path, capsys, SCALED + SCALERS[name], "--select", "pdb-over-hpa-min")
-    assert f"goes down to {1 if name == 'KEDA' else 2}" in seen["message"]
+    assert f"may scale down to {1 if name == 'KEDA' else 2}" in seen["message"]
     assert found(tmp_path, capsys, SCALED, "--select", "pdb-over-hpa-min") == []
 
 

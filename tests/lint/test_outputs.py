@@ -27,7 +27,7 @@ def finding(**fields: object) -> Finding:
         "severity": "note",
         "object": "Deployment shop/web",
         "path": "spec.template.spec",
-        "message": "3 replicas, and nothing says that they go apart",
+        "message": "3 replicas, and nothing spreads them",
         "fix": "Add topologySpreadConstraints",
         "fingerprint": "0123456789abcdef",
         "file": "manifests/web app.yaml",

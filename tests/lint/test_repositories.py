@@ -321,7 +321,7 @@ def test_progress_counts_files(tmp_path: Path) -> None:
 def test_the_table_says_what_was_passed_over(lint: Lint, capsys: pytest.CaptureFixture[str]) -> None:
     lint(FILES)
     main(["lint", ".", "-R"])
-    assert "passed over: 3 documents that are no Kubernetes objects, 2 templates" in " ".join(
+    assert "skipped: 3 documents that are no Kubernetes objects, 2 templates" in " ".join(
         capsys.readouterr().out.split()
     )
 

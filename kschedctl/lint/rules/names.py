@@ -78,7 +78,7 @@ def elsewhere(context: LintContext, references: Iterable[NameReference]) -> Iter
             and free != [subject.namespace]
             and not context.others_own([subject.namespace])
         ):
-            yield subject.problem(path, f'{kind} "{name}" is in namespace {free[0]}, and seen from there alone')
+            yield subject.problem(path, f'{kind} "{name}" is in namespace {free[0]}, and visible only there')
 
 
 _SCHEDULERS = ("default-scheduler", "volcano", "yunikorn", "kai-scheduler", "koord-scheduler", "run-ai-scheduler")
@@ -177,7 +177,7 @@ def scheduler(workload: Workload) -> Iterator[Problem]:
         yield workload.problem(("schedulerName",), f'"{name}" is nearly {meant}', f"Write {meant}")
 
 
-_PENDING = "The pods stay Pending until somebody creates what they name."
+_PENDING = "The pods stay Pending until what they name is created."
 _REFUSED = "Admission refuses the pods: the controller keeps trying and nothing starts."
 _CORRECT = "Correct the name"
 
@@ -189,7 +189,7 @@ def scaled(context: LintContext) -> Iterator[Problem]:
     for subject, limits in autoscalers:
         namespace = subject.namespace or "default"
         if meant := one_meant(limits.kind, SERVING):
-            message = f'there is no kind "{limits.kind}": kinds are written in the case that they have'
+            message = f'there is no kind "{limits.kind}": kinds are case-sensitive'
             yield subject.problem(("spec", "scaleTargetRef", "kind"), message, f"Write {meant}")
             continue
         there = _workloads(context, namespace, limits)
@@ -228,7 +228,7 @@ def missing(context: LintContext) -> Iterator[Problem]:
         known = beside if beside or path == _OF_OBJECT else set(context.by_namespace)
         meant = one_meant(name, known) if name not in known else ""
         if meant or (needed and beside and name not in beside and context.cluster is None):
-            message = f'nothing makes the namespace "{name}"' + f', but "{meant}"' * bool(meant and beside)
+            message = f'nothing creates the namespace "{name}"' + f', but "{meant}"' * bool(meant and beside)
             yield subject.problem(path, message, f"Write {meant}" if meant else "")
 
 
@@ -273,8 +273,7 @@ RULES = (
         "vl-misspelt",
         WARNING,
         storage,
-        summary="A claim, volume or class of storage that is not among the manifests, beside one that is nearly it, or "
-        "in another namespace",
+        summary="A claim, volume or StorageClass name that looks misspelt, or is in another namespace",
         why=_PENDING,
         fix=_CORRECT,
         source=doc.VOLUMES,
@@ -283,8 +282,7 @@ RULES = (
         "dra-misspelt",
         WARNING,
         devices,
-        summary="A ResourceClaim, its template or a DeviceClass that is not among the manifests, beside one that is "
-        "nearly it",
+        summary="A ResourceClaim, ResourceClaimTemplate or DeviceClass name that looks misspelt",
         why=_PENDING,
         fix=_CORRECT,
         source=doc.DEVICES,
@@ -293,8 +291,8 @@ RULES = (
         "gg-misspelt",
         WARNING,
         gang,
-        summary="A PodGroup or a queue of Kueue that is not among the manifests, beside one that is nearly it",
-        why="The pods wait, gated or suspended, until somebody creates what they name.",
+        summary="A PodGroup or Kueue queue name that looks misspelt",
+        why="The pods wait, gated or suspended, until what they name is created.",
         fix=_CORRECT,
         source=f"{doc.PLUGINS}: gangscheduling; https://kueue.sigs.k8s.io/docs/concepts/local_queue/",
     ),
@@ -302,7 +300,7 @@ RULES = (
         "rc-misspelt",
         WARNING,
         runtime_class,
-        summary="A RuntimeClass that is not among the manifests, beside one that is nearly it",
+        summary="A RuntimeClass name that looks misspelt",
         why=_REFUSED,
         fix=_CORRECT,
         source="https://kubernetes.io/docs/concepts/containers/runtime-class/",
@@ -311,7 +309,7 @@ RULES = (
         "sa-misspelt",
         WARNING,
         service_account,
-        summary="A ServiceAccount that is not among the manifests, beside one that is nearly it",
+        summary="A ServiceAccount name that looks misspelt",
         why=_REFUSED,
         fix=_CORRECT,
         source="plugin/pkg/admission/serviceaccount (v1.36)",
@@ -320,8 +318,8 @@ RULES = (
         "sc-misspelt",
         WARNING,
         each_workload(scheduler),
-        summary="A schedulerName that is nearly default-scheduler, or that of another well-known one",
-        why="Nobody looks at the pods: they stay Pending without a single event.",
+        summary="A schedulerName that looks misspelt",
+        why="No scheduler looks at the pods: they stay Pending without a single event.",
         fix="Correct schedulerName, or leave it out",
         source=doc.SCHEDULERS,
     ),
@@ -329,7 +327,7 @@ RULES = (
         "hpa-misspelt",
         WARNING,
         scaled,
-        summary="An autoscaler of a workload that is not among the manifests, beside one that has none",
+        summary="An autoscaler whose scaleTargetRef looks misspelt",
         why="It scales nothing: the workload stays at its replicas.",
         fix="Correct scaleTargetRef",
         source="https://kubernetes.io/docs/tasks/run-application/horizontal-pod-autoscale/",
@@ -338,11 +336,11 @@ RULES = (
         "ns-missing",
         WARNING,
         missing,
-        summary="A namespace that nothing makes, where the manifests make others",
-        why="The API server refuses objects of a namespace that is not there, and required affinity to its pods leaves "
-        "pods Pending. Told of names that are nearly one that is made, of such affinity, and of what makes pods in a "
-        "file that makes another namespace.",
-        fix="Correct the name, or make the namespace",
+        summary="A namespace that no manifest creates, where others are created",
+        why="The API server refuses objects in a namespace that does not exist, and required affinity to its pods "
+        "leaves pods Pending. Reported for names that nearly match a created one, for such affinity, and for workloads "
+        "in a file that creates another namespace.",
+        fix="Correct the name, or create the namespace",
         source="https://kubernetes.io/docs/concepts/overview/working-with-objects/namespaces/",
     ),
 )

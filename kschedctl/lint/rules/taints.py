@@ -63,7 +63,7 @@ def no_execute_forever(workload: Workload) -> Iterator[Problem]:
             and not reported_as_wide
             and any(tolerates(toleration, t) for t in (NOT_READY, UNREACHABLE))
         ):
-            message = "its pods stay on a dead node for ever and are not replaced"
+            message = "its pods stay on a dead node forever and are not replaced"
             yield workload.problem(("tolerations", i), message, "" if toleration.effect else _SPLIT)
 
 
@@ -297,7 +297,7 @@ RULES = (
         "tt-misspelt",
         WARNING,
         misspelt,
-        summary="A toleration of what is nearly a well-known taint, or one of the manifests' nodes",
+        summary="A toleration of a taint that looks misspelt",
         why="No node has such a taint: the toleration does nothing, and the nodes that were meant stay closed.",
         fix="Correct the key or the value",
         source=doc.TAINTS,
@@ -307,7 +307,7 @@ RULES = (
         NOTE,
         taint_nobody_tolerates,
         summary="A taint that no workload tolerates by name",
-        why="The nodes take nothing but DaemonSets that tolerate everything: paid for and unused.",
+        why="The nodes only take DaemonSets that tolerate everything: paid for and unused.",
         fix="Remove the taint, or add the toleration to the pods that belong there",
         source=doc.TAINTS,
         needs_cluster=True,
@@ -316,7 +316,7 @@ RULES = (
         "tt-tolerate-without-attract",
         NOTE,
         tolerate_without_attract,
-        summary="A toleration for dedicated nodes, and nothing that leads there",
+        summary="A toleration for dedicated nodes without a node selector for them",
         why="A toleration only permits: the pods may just as well land on ordinary nodes.",
         fix="Add a nodeSelector or node affinity for the label of the dedicated nodes",
         source=f"{doc.TAINTS}#example-use-cases",

@@ -31,7 +31,7 @@ _Preference = PreferredSchedulingTerm | WeightedPodAffinityTerm
 def spread_missing(workload: Workload) -> Iterator[Problem]:
     apart = any("podAntiAffinity" in path for path, _ in pod_terms(workload)) or any(host_ports(workload))
     if workload.serving and not apart and not workload.spec.topology_spread_constraints:
-        yield workload.problem((), f"{workload.range} replicas, and nothing says that they go apart")
+        yield workload.problem((), f"{workload.range} replicas, and nothing spreads them")
 
 
 def no_host_anti_affinity(workload: Workload) -> Iterator[Problem]:
@@ -49,7 +49,7 @@ def one_a_node(workload: Workload) -> Iterator[Problem]:
     taken = next(host_ports(workload), None)
     if taken is not None and workload.serving and not workload.spec.host_network:
         path, number = taken
-        message = f"a node has port {number} once: {workload.range} replicas need as many nodes"
+        message = f"port {number} can be used once per node: {workload.range} replicas need as many nodes"
         yield workload.problem((*path, "hostPort"), message + ", an update one more" * (workload.surge()[0] > 0))
 
 
@@ -155,7 +155,7 @@ def daemon_set(context: LintContext) -> Iterator[Problem]:
             continue
         for term in anti_affinity_terms(workload):
             if term.selects_itself and term.key != HOSTNAME:
-                message = f"one pod for each {term.key}: the other nodes are left without"
+                message = f"one pod per {term.key}: the other nodes get none"
                 yield workload.problem((*term.path, "topologyKey"), message)
     for workload, path, constraint in spread_constraints(context.workloads):
         selector = compiled(constraint.label_selector)
@@ -173,7 +173,7 @@ RULES = (
         summary="Several replicas without spread constraints or anti-affinity",
         why="Only the scheduler's weak default preference keeps them apart; one node or zone may take all of them "
         "down.",
-        fix="Add topologySpreadConstraints over kubernetes.io/hostname and topology.kubernetes.io/zone",
+        fix="Add topologySpreadConstraints on kubernetes.io/hostname and topology.kubernetes.io/zone",
         source=doc.SPREAD,
         once=True,
     ),
@@ -182,16 +182,16 @@ RULES = (
         NOTE,
         each_workload(no_host_anti_affinity),
         summary="Replicas are kept apart, but may share a node",
-        why="A spread over zones alone allows all replicas of a zone on one node.",
-        fix="Add a spread constraint or an anti-affinity term over kubernetes.io/hostname",
+        why="Spreading across zones alone allows all replicas of a zone on one node.",
+        fix="Add a spread constraint or an anti-affinity term on kubernetes.io/hostname",
         source=doc.AFFINITY,
     ),
     Rule(
         "hp-one-a-node",
         NOTE,
         each_workload(one_a_node),
-        summary="Several replicas with a port of the node",
-        why="Each node has a port once: replicas that find no other node stay Pending.",
+        summary="Several replicas with a host port",
+        why="A host port can be used once per node: replicas that find no other node stay Pending.",
         fix="Use a Service, or a DaemonSet",
         source="pkg/scheduler/framework/plugins/nodeports (v1.36)",
     ),
@@ -209,7 +209,7 @@ RULES = (
         "af-anti-not-self",
         WARNING,
         anti_affinity_not_self,
-        summary="Anti-affinity whose selector matches no pods, as the labels of its own have other values",
+        summary="Anti-affinity whose selector matches no pods, not even its own",
         why="Replicas that do not match the selector are not kept apart.",
         fix="Make labelSelector match the labels of the pod template",
         source=doc.AFFINITY,
@@ -218,7 +218,7 @@ RULES = (
         "af-weight-range",
         ERROR,
         each_workload(weight_range),
-        summary="Weight of a preference outside 1 to 100",
+        summary="Preference weight outside 1 to 100",
         why="The API server refuses the pods.",
         fix="Choose a weight from 1 to 100",
         source=f"{doc.AFFINITY}; {doc.VALIDATION}",
@@ -230,16 +230,16 @@ RULES = (
         summary="Required anti-affinity against every pod of the namespace",
         why="An empty labelSelector matches all pods: any other pod of the namespace on a node keeps these away, and "
         "these keep all others away.",
-        fix="Name the labels of the pods that are to be kept apart",
+        fix="Select the pods to keep apart by their labels",
         source=doc.AFFINITY,
     ),
     Rule(
         "af-anti-many-replicas",
         WARNING,
         too_many_replicas,
-        summary="Required anti-affinity over zones, or what a cluster has fewer of, with many replicas",
-        why="Each domain takes one replica, the surplus stays Pending. Told from five zones and two regions on; with a "
-        "cluster af-anti-replicas-over-domains counts.",
+        summary="Required anti-affinity across zones or regions with many replicas",
+        why="Each domain takes one replica; the rest stay Pending. Reported from five zones or two regions up; with a "
+        "cluster, af-anti-replicas-over-domains counts the domains.",
         fix="Use kubernetes.io/hostname, or topologySpreadConstraints with maxSkew 1 over the zones",
         source=f"{doc.AFFINITY}; https://github.com/kubernetes/kubernetes/issues/116891",
     ),
@@ -258,10 +258,10 @@ RULES = (
         "ds-kept-apart",
         WARNING,
         daemon_set,
-        summary="DaemonSet whose pods keep each other away from nodes",
+        summary="DaemonSet whose pods exclude each other from nodes",
         why="Each pod of a DaemonSet can only go to its own node: where the term or constraint refuses that, the pod "
         "stays Pending.",
-        fix="Remove the term or constraint: a DaemonSet has one pod a node anyway",
+        fix="Remove the term or constraint: a DaemonSet has one pod per node anyway",
         source="https://kubernetes.io/docs/concepts/workloads/controllers/daemonset/#how-daemon-pods-are-scheduled",
     ),
 )

@@ -129,7 +129,7 @@ RULES = (
         "af-misspelt",
         WARNING,
         misspelt,
-        summary="Affinity to pods, or against them, by a label that is nearly one that pods have",
+        summary="Pod (anti-)affinity by a label that looks misspelt",
         why="It selects no pods: required affinity can then never be met, anything else does nothing.",
         fix="Correct the label",
         source=doc.AFFINITY,
@@ -138,9 +138,9 @@ RULES = (
         "af-nobody",
         WARNING,
         nobody,
-        summary="Required affinity to labels that no template of the namespace has",
-        why="Unless somebody else makes such pods, no node ever matches and the pods stay Pending. Checked where the "
-        "manifests have other workloads in the namespace, and nothing that makes pods of its own.",
+        summary="Required affinity to labels that no pod template in the namespace has",
+        why="Unless something else creates such pods, no node ever matches and the pods stay Pending. Checked where "
+        "the manifests have other workloads in the namespace, and nothing that makes pods of its own.",
         fix="Correct the labels, or deploy the workload that is meant",
         source=doc.AFFINITY,
     ),
@@ -148,8 +148,9 @@ RULES = (
         "af-other-namespace",
         WARNING,
         elsewhere,
-        summary="Required affinity to pods that are in another namespace",
-        why="A term without namespaces speaks of the pod's own namespace: no node ever matches, the pods stay Pending.",
+        summary="Required affinity to pods in another namespace",
+        why="A term without namespaces applies to the pod's own namespace: no node ever matches, the pods stay "
+        "Pending.",
         fix="Add namespaces or namespaceSelector to the term",
         source=doc.AFFINITY,
     ),

@@ -78,8 +78,8 @@ def unlabelled_nodes(context: LintContext) -> Iterator[Problem]:
             without = eligible & ~facts.has_label(term.key)
             if without.any() and eligible.any():
                 message = (
-                    f"{without.sum():,} of {eligible.sum():,} usable nodes lack {term.key}; there the "
-                    f"term does not hold: {facts.names(without)}"
+                    f"{without.sum():,} of {eligible.sum():,} usable nodes lack {term.key}; the term has no effect "
+                    f"there: {facts.names(without)}"
                 )
                 yield workload.problem((*term.path, "topologyKey"), message)
 
@@ -98,8 +98,7 @@ RULES = (
         ERROR,
         anti_affinity_over_domains,
         summary="Required anti-affinity with more replicas than domains",
-        why="Each domain takes one replica; the surplus stays Pending. Proved by replay with one replica in each "
-        "domain.",
+        why="Each domain takes one replica; the rest stay Pending. Proved by replay with one replica in each domain.",
         fix="Lower replicas, add nodes, or use preferred anti-affinity or topologySpreadConstraints",
         source=f"{doc.AFFINITY}; https://github.com/kubernetes/kubernetes/issues/116891",
         needs_cluster=True,
@@ -123,7 +122,7 @@ RULES = (
         summary="Required affinity to pods that do not exist",
         why="Unless the pods match the term themselves, they wait until others do. Checked against the pods of the "
         "cluster and the linted workloads, and proved by replay.",
-        fix="Deploy the workload that it must be with, or correct the selector and namespaces",
+        fix="Deploy the workload it must run with, or correct the selector and namespaces",
         source=f"{doc.PLUGINS}: interpodaffinity/filtering.go",
         needs_cluster=True,
     ),
@@ -131,8 +130,8 @@ RULES = (
         "af-unlabelled-nodes",
         WARNING,
         unlabelled_nodes,
-        summary="Anti-affinity over a label that some usable nodes lack",
-        why="On nodes without the label the term holds nothing apart: several such pods may share one.",
+        summary="Anti-affinity on a label that some usable nodes lack",
+        why="The term has no effect on nodes without the label: several such pods may share one.",
         fix="Label all nodes",
         source=doc.AFFINITY,
         needs_cluster=True,
@@ -141,8 +140,8 @@ RULES = (
         "af-large-cluster",
         NOTE,
         large_cluster,
-        summary="Affinity between pods in a cluster of more than several hundred nodes",
-        why="It is the most expensive thing that a pod can ask for and slows the scheduler down for everybody.",
+        summary="Pod affinity in a cluster of several hundred nodes or more",
+        why="It is the most expensive constraint a pod can have, and slows scheduling for every pod.",
         fix="Use topologySpreadConstraints where they can say the same",
         source=doc.AFFINITY,
         needs_cluster=True,

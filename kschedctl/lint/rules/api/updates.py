@@ -197,10 +197,10 @@ RULES = (
         "api-immutable",
         ERROR,
         changed,
-        summary="A field of an object that is there, which the API server does not let change",
+        summary="A change to an immutable field of an existing object",
         why="kubectl apply and helm upgrade fail. Compared with what is known of the cluster: its classes and claims, "
         "the selectors of its workloads, the claims of its StatefulSets, and what its files hold.",
-        fix="Keep what is there, or delete the object before it is made anew",
+        fix="Keep the current value, or recreate the object",
         source="Validate…Update in pkg/apis/{apps,batch,core,scheduling,storage}/validation/validation.go (v1.36)",
         needs_cluster=True,
     ),

@@ -40,7 +40,9 @@ def over_autoscaler_minimum(context: LintContext) -> Iterator[Problem]:
         fewest, most = sum(w.at_least for w in workloads), sum(w.at_most for w in workloads)
         autoscaled = any(workload.most is not None for workload in workloads)
         if isinstance(wanted, int) and autoscaled and fewest <= wanted < most:
-            message = f"minAvailable {wanted}, but the autoscaler goes down to {fewest}: then nothing can be evicted"
+            message = (
+                f"minAvailable {wanted}, but the autoscaler may scale down to {fewest}: then nothing can be evicted"
+            )
             yield subject.problem(("spec", "minAvailable"), message)
 
 
@@ -70,7 +72,7 @@ def protects_nothing(context: LintContext) -> Iterator[Problem]:
 def unhealthy_policy(context: LintContext) -> Iterator[Problem]:
     for subject, budget, _ in context.budgets():
         if budget.spec.unhealthy_pod_eviction_policy != "AlwaysAllow":
-            yield subject.problem(("spec",), "pods that are not ready can block a drain for ever")
+            yield subject.problem(("spec",), "pods that are not ready can block a drain forever")
 
 
 def arbitrary_controller(context: LintContext) -> Iterator[Problem]:
@@ -88,7 +90,7 @@ def no_policy(context: LintContext) -> Iterator[Problem]:
         if spec.min_available is None and spec.max_unavailable is None:
             yield subject.problem(("spec",), "neither minAvailable nor maxUnavailable: no eviction is ever allowed")
         elif spec.min_available is not None and spec.max_unavailable is not None:
-            yield subject.problem(("spec", "maxUnavailable"), "minAvailable and maxUnavailable exclude each other")
+            yield subject.problem(("spec", "maxUnavailable"), "minAvailable and maxUnavailable cannot be combined")
 
 
 _MOST_NAMED = 5
@@ -176,7 +178,7 @@ RULES = (
         WARNING,
         zero_disruptions,
         summary="Budget that never allows an eviction",
-        why="No drain of a node with such a pod ends; upgrades and scale-downs hang.",
+        why="Draining a node with such a pod never ends; upgrades and scale-downs hang.",
         fix="Allow at least one: maxUnavailable: 1",
         source=doc.BUDGETS,
     ),
@@ -184,8 +186,8 @@ RULES = (
         "pdb-over-hpa-min",
         WARNING,
         over_autoscaler_minimum,
-        summary="minAvailable that the autoscaler's minimum does not exceed",
-        why="At the minimum there is nothing to spare, and drains hang in quiet hours.",
+        summary="minAvailable that is not below the autoscaler's minimum",
+        why="At the minimum no pod can be spared, and drains hang in quiet hours.",
         fix="Use maxUnavailable, or raise minReplicas above minAvailable",
         source=doc.BUDGETS,
     ),
@@ -194,7 +196,7 @@ RULES = (
         WARNING,
         percent_rounding,
         summary="A percentage that rounds up to all replicas",
-        why="Percentages are rounded up to pods: with few replicas nothing is left that may be evicted.",
+        why="Percentages round up to whole pods: with few replicas none may be evicted.",
         fix="Use maxUnavailable: 1",
         source=f"{doc.BUDGETS}#rounding-logic-when-specifying-percentages",
     ),
@@ -224,8 +226,8 @@ RULES = (
         WARNING,
         arbitrary_controller,
         summary="maxUnavailable or a percentage for bare pods",
-        why="Without a controller that has a scale the budget cannot know how many pods there should be, and allows "
-        "none.",
+        why="Without a scalable controller the budget cannot know how many pods there should be, and allows no "
+        "eviction.",
         fix="Use an integer minAvailable",
         source=f"{doc.BUDGETS}#arbitrary-controllers-and-selectors",
     ),
@@ -260,9 +262,9 @@ RULES = (
         "pdb-whole-namespace",
         WARNING,
         whole_namespace,
-        summary="One budget for all pods of a namespace",
-        why="The pods of all workloads, Jobs included, are counted together: one workload may lose all of its own.",
-        fix="Give each workload a budget of its own",
+        summary="One budget for all pods in a namespace",
+        why="The pods of all workloads, Jobs included, are counted together: one workload may lose all of its pods.",
+        fix="Give each workload its own budget",
         source=doc.BUDGETS,
     ),
     Rule(

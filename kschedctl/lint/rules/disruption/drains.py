@@ -24,7 +24,7 @@ def no_headroom(context: LintContext) -> Iterator[Problem]:
         tight = [row for row in dict.fromkeys(rows) if not room or room == [row]]
         if tight and _nowhere_else(context, workload, tight[0]):
             name = facts.view.nodes.names[tight[0]]
-            message = f"a pod of it that is evicted from {name} fits on no other node"
+            message = f"a pod evicted from {name} fits on no other node"
             yield workload.problem((), message)
 
 
@@ -78,7 +78,7 @@ RULES = (
         summary="Pods that fit nowhere else once evicted",
         why="Even where the budget permits it, a drained pod stays Pending. Proved by replay on the cluster without "
         "it.",
-        fix="Add room, or loosen what the pods demand of their node",
+        fix="Add capacity, or relax the pods' constraints",
         source="https://github.com/kubernetes-sigs/descheduler/issues/1584",
         needs_cluster=True,
     ),

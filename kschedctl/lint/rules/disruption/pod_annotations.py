@@ -68,11 +68,11 @@ def _of(workload: Workload) -> Iterator[tuple[Path, str, str]]:
 def _faulty(key: str, value: str, beside: Mapping[str, str], workload: Workload) -> tuple[str, str] | None:
     """(what is wrong with an annotation of pods, what to do), None where nothing is."""
     if key in _RENAMED:
-        fault = f"{key} is not read any more: Karpenter's v1beta1 renamed it", f"Write {_RENAMED[key]}"
+        fault = f"{key} is no longer read: Karpenter's v1beta1 renamed it", f"Write {_RENAMED[key]}"
         return None if _RENAMED[key] in beside else fault
     if key in _FIELDS:
         instead = _FIELDS[key]
-        fault = f"{key} is not read any more: {instead} replaced it", f"Set {instead} of the pod's spec"
+        fault = f"{key} is no longer read: {instead} replaced it", f"Set {instead} of the pod's spec"
         return None if workload.written.get(instead) else fault
     if key not in _EVICTION and (meant := one_meant(key, _EVICTION)):
         return f"nothing reads {key}", f"Write {meant}"
@@ -91,9 +91,9 @@ RULES = (
         "an-without-effect",
         WARNING,
         without_effect,
-        summary="An annotation against eviction, or for placement, that nothing reads",
-        why="It was renamed, is misspelt or stands on what makes the pods: they are evicted, and placed, as if it were "
-        "not there.",
+        summary="An eviction or placement annotation that nothing reads",
+        why="It was renamed, is misspelt or is set on the owner of the pods: they are evicted, and placed, as if it "
+        "were not there.",
         fix="Correct the annotation",
         source=f"https://karpenter.sh/docs/concepts/disruption/#pod-level-controls; {doc.LABELS}",
         safe_fix=rename_annotation,

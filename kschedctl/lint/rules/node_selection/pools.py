@@ -90,9 +90,9 @@ RULES = (
         "na-nodepool-impossible",
         WARNING,
         node_pool_impossible,
-        summary="No Karpenter NodePool can provide the nodes that are asked for",
-        why="Karpenter makes no node, and the pods stay Pending unless other nodes have the labels. Checked of pods "
-        "that ask for a label of the NodePools among the manifests, or of Karpenter's own.",
+        summary="No Karpenter NodePool can provide the required nodes",
+        why="Karpenter creates no node, and the pods stay Pending unless other nodes have the labels. Checked for pods "
+        "that select a label of Karpenter's, or of the NodePools among the manifests.",
         fix="Correct the labels or tolerations, or let a NodePool offer them",
         source="https://karpenter.sh/docs/concepts/scheduling/",
     ),

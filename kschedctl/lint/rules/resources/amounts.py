@@ -113,13 +113,15 @@ def _absurdity(name: str, text: str | int | float, asked: Resources) -> str:
         return f'fractional byte value "{text}" is invalid, must be an integer'
     if name in IN_BYTES and 0 < milli < LEAST_BYTES * 1000:
         size = milli // 1000
-        return f'"{text}" is {size:,} byte{"s" * (size != 1)}: a unit, as Mi, is missing'
+        return f'"{text}" is {size:,} byte{"s" * (size != 1)}: a unit such as Mi is missing'
     if name in _MOST and _MOST[name] < amount[name]:
-        return f'"{text}": no node has as much'
+        return f'"{text}": no node has that much'
     if name == CPU and milli >= MANY_CPUS * 1000:
         memory = amount[MEMORY].value() if MEMORY in amount else 0
         if memory < milli // 1000 * LEAST_BYTES_PER_CPU:
-            missing = "hardly any node has as many" if str(text).endswith("m") else "an m, for thousandths, is missing"
+            missing = (
+                "hardly any node has that many" if str(text).endswith("m") else "an m, for thousandths, is missing"
+            )
             return f'"{text}" is {milli // 1000:,} cores: {missing}'
     return ""
 
@@ -179,7 +181,7 @@ RULES = (
         "rq-missing-in-jobs",
         NOTE,
         each_workload(missing_in_jobs),
-        summary="Container of a Job, or of a pod by itself, without cpu or memory requests",
+        summary="Container of a Job or bare pod without cpu or memory requests",
         why=_PACKED,
         fix="Set resources.requests for cpu and memory",
         source=doc.REQUESTS,
@@ -190,7 +192,7 @@ RULES = (
         "rq-unknown-resource",
         ERROR,
         each_workload(unknown_resource),
-        summary="Request of a resource that no container may ask for",
+        summary="Request for a resource name that containers may not use",
         why="The API server refuses containers with such names; the scheduler would ignore them.",
         fix="Write the full name, such as nvidia.com/gpu",
         source=f"{doc.REQUESTS}; {doc.VALIDATION}",
@@ -210,7 +212,7 @@ RULES = (
         "rq-absurd",
         WARNING,
         each_workload(absurd),
-        summary="An amount in a unit that nobody can have meant",
+        summary="A quantity whose unit looks wrong",
         why="512m of memory is half a byte, and 512 are bytes: the scheduler counts them as nothing, and a limit of "
         "that size lets nothing start. 500 of cpu are cores, which no node has.",
         fix="Write Mi or Gi for memory, m for thousandths of a core",
@@ -220,7 +222,7 @@ RULES = (
         "rq-decided-by-init",
         WARNING,
         each_workload(decided_by_init),
-        summary="An init container that asks for many times what the pod needs afterwards",
+        summary="An init container that requests many times what the pod needs afterwards",
         why="The scheduler reserves the larger of the two for the whole life of the pod: most of it lies idle, and few "
         "nodes, or none, have the room.",
         fix="Lower the request of the init container, or do its work in a Job",
@@ -230,8 +232,8 @@ RULES = (
         "rq-misspelt",
         WARNING,
         each_workload(misspelt),
-        summary="A resource that is nearly the one that a well-known device plugin offers",
-        why="No node offers it: the pods stay Pending, as Insufficient.",
+        summary="A resource name that looks like a misspelt device plugin resource",
+        why="No node offers it: the pods stay Pending (Insufficient).",
         fix="Correct the name",
         source="https://kubernetes.io/docs/concepts/extend-kubernetes/compute-storage-net/device-plugins/",
     ),

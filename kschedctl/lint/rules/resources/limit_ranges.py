@@ -54,7 +54,7 @@ def _against_quota(context: LintContext, subject: Subject, item: LimitRangeItem,
             continue
         for each, hard in readable(quota.spec.hard).items():
             if each in counted and hard < least:
-                return f"above what ResourceQuota {other.name} allows in all, {each} {hard}"
+                return f"above what ResourceQuota {other.name} allows in total, {each} {hard}"
     return ""
 
 
@@ -63,7 +63,7 @@ RULES = (
         "rq-limit-range-contradicts",
         ERROR,
         contradictions,
-        summary="A LimitRange whose minimum is above a maximum or a quota of its namespace",
+        summary="A LimitRange whose minimum is above a maximum or quota in its namespace",
         why="Nothing satisfies both: admission refuses every pod or claim that uses the resource.",
         fix="Lower the minimum, or raise the maximum or the quota",
         source="plugin/pkg/admission/limitranger/admission.go (v1.36)",

@@ -129,7 +129,7 @@ def _exceeds(workloads: list[Workload], name: str, hard: Quantity) -> str:
     if alone := [workload for workload in need if hard < most[workload]]:
         return f"{_ask(alone[:1])} for {_shown(most[alone[0]])}"
     if hard < (together_most := _sum(most[workload] for workload in kept)):
-        return f"{_ask(kept)} for {_shown(together_most)} once the autoscalers are at their most"
+        return f"{_ask(kept)} for {_shown(together_most)} at the autoscalers' maximum"
     for workload in kept:
         surge, unavailable = workload.surge()
         if surge and not unavailable and hard < together.add(need[workload]):
@@ -288,7 +288,7 @@ RULES = (
         "rq-quota",
         WARNING,
         lacking_for_quota,
-        summary="Containers without what a quota of their namespace counts",
+        summary="Containers without a request or limit that a quota in their namespace requires",
         why="Admission refuses pods whose containers do not all have it: the controller keeps trying and nothing "
         "starts. Checked when ResourceQuotas are among the manifests.",
         fix="Set it, or give the namespace a LimitRange with defaults",
@@ -298,7 +298,7 @@ RULES = (
         "rq-quota-exceeded",
         WARNING,
         exceeded,
-        summary="A quota that is smaller than what the workloads of its namespace ask for",
+        summary="A quota smaller than what the workloads in its namespace request",
         why="Admission refuses the pods that exceed it: the controller keeps trying, and replicas are missing.",
         fix="Raise the quota, or lower replicas or requests",
         source=f"{doc.QUOTAS}; pkg/quota/v1/evaluator/core/pods.go (v1.36)",

@@ -73,7 +73,7 @@ def fragmented(context: LintContext) -> Iterator[Problem]:
             continue
         if facts.refused(workload, NodeResourcesFit)[eligible].all():
             short = [name for name, c in facts.view.resources.items() if wanted[c] > free[:, c].max()]
-            message = f"{', '.join(short) or 'what it asks for'} is free in sum, but on no single node"
+            message = f"{', '.join(short) or 'what it asks for'} is free in total, but on no single node"
             yield workload.problem(("containers",), message)
 
 
@@ -114,7 +114,7 @@ def max_pods(context: LintContext) -> Iterator[Problem]:
         full &= free[:, view.resources[name]] > IDLE_SHARE * view.allocatable[:, view.resources[name]]
     if full.any():
         first = view.nodes.names[int(np.flatnonzero(full)[0])]
-        message = f"{full.sum():,} nodes take no more pods by number, with over {IDLE_SHARE:.0%} of cpu and memory free"
+        message = f"{full.sum():,} nodes are at their pod limit, with over {IDLE_SHARE:.0%} of cpu and memory free"
         yield Subject("Node", first).problem(("status", "allocatable", PODS), message)
 
 
@@ -192,7 +192,7 @@ RULES = (
         "rq-larger-than-any-node",
         ERROR,
         larger_than_any_node,
-        summary="Requests that no usable node can ever hold",
+        summary="Requests that no usable node can ever satisfy",
         why="Even with all pods gone that can move, no node has the room; preemption does not help. Proved by replay.",
         fix="Lower the requests, or add larger nodes",
         source=f"{doc.PLUGINS}: noderesources/fit.go",
@@ -202,7 +202,7 @@ RULES = (
         "rq-fragmented",
         WARNING,
         fragmented,
-        summary="Enough is free in sum, but not on any one node",
+        summary="Enough is free in total, but not on any one node",
         why="The workload lacks pods, and they stay Pending although dashboards show free capacity. Proved by replay.",
         fix="Move small pods together, or add a node",
         source=f"{doc.PLUGINS}: noderesources/fit.go",
@@ -222,8 +222,8 @@ RULES = (
         "rq-max-pods",
         NOTE,
         max_pods,
-        summary="Nodes full by number of pods while cpu and memory are free",
-        why="The kubelet's limit of pods, 110 by default, is reached first: capacity is paid for and cannot be used.",
+        summary="Nodes at their pod limit while cpu and memory are free",
+        why="The kubelet's pod limit, 110 by default, is reached first: capacity is paid for and cannot be used.",
         fix="Raise maxPods of the kubelets, or use smaller nodes",
         source=doc.LARGE_CLUSTERS,
         needs_cluster=True,
@@ -232,9 +232,9 @@ RULES = (
         "rq-no-room-now",
         WARNING,
         no_room_now,
-        summary="Fewer replicas find room than there should be",
-        why="The scheduler places so many in the cluster as it is, the others stay Pending, or push others out. Not "
-        "told where a Cluster Autoscaler or Karpenter is seen. Proved by replay.",
+        summary="Not all replicas fit",
+        why="The others stay Pending, or preempt other pods. Not reported where a Cluster Autoscaler or Karpenter is "
+        "seen. Proved by replay.",
         fix="Lower replicas or requests, or add nodes",
         source=f"{doc.PLUGINS}: noderesources/fit.go",
         needs_cluster=True,
@@ -243,7 +243,7 @@ RULES = (
         "rq-hpa-burst",
         NOTE,
         autoscaler_burst,
-        summary="Autoscaler maximum beyond the room there is",
+        summary="Autoscaler maximum above the room there is",
         why="At peak load replicas stay Pending unless nodes are added in time. Proved by replay.",
         fix="Lower maxReplicas, or make sure that nodes are added",
         source="https://kubernetes.io/docs/tasks/run-application/horizontal-pod-autoscale/",

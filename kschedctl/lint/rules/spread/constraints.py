@@ -68,7 +68,7 @@ def wrong_key(workload: Workload) -> Iterator[Problem]:
         keys.append((("topologySpreadConstraints", i), constraint.topology_key))
     for path, key in keys:
         if key in NO_LABELS:
-            yield workload.problem((*path, "topologyKey"), f"{key} is not a label of nodes", f"Write {NO_LABELS[key]}")
+            yield workload.problem((*path, "topologyKey"), f"{key} is not a node label", f"Write {NO_LABELS[key]}")
 
 
 def min_domains_soft(context: LintContext) -> Iterator[Problem]:
@@ -91,7 +91,7 @@ def zone_soft_only(workload: Workload) -> Iterator[Problem]:
     }
     if workload.serving and SOFT in by_zone and HARD not in by_zone:
         path = ("topologySpreadConstraints", by_zone[SOFT], "whenUnsatisfiable")
-        yield workload.problem(path, "spread over zones is a wish only: all replicas may end up in one zone")
+        yield workload.problem(path, "spreading across zones is only a preference: all replicas may end up in one zone")
 
 
 _MOST_COMPARED = 50
@@ -111,7 +111,7 @@ def label_keys_missing(context: LintContext) -> Iterator[Problem]:
             continue
         if TEMPLATE_HASH not in constraint.match_label_keys and workload.strategy.type != "Recreate":
             yield workload.problem(
-                path, "pods of the old ReplicaSet count during a rollout, and the new ones end up skewed"
+                path, "pods of the old ReplicaSet count during a rollout, and the new ones end up uneven"
             )
 
 
@@ -166,7 +166,7 @@ RULES = (
         WARNING,
         selector_not_self,
         summary="Spread constraint whose selector does not match the pods themselves",
-        why="Pods that are not counted spread over nothing: they may all go to one domain.",
+        why="Pods that are not counted spread across nothing: they may all go to one domain.",
         fix="Make labelSelector match the labels of the pod template",
         source=f"{doc.SPREAD}#implicit-conventions",
     ),
@@ -183,7 +183,7 @@ RULES = (
         "ts-wrong-hostname-key",
         ERROR,
         each_workload(wrong_key),
-        summary="topologyKey that looks like a label of nodes but is none",
+        summary="topologyKey that looks like a node label but is not one",
         why="No node has the label: DoNotSchedule and required terms leave pods Pending, others do nothing.",
         fix="Write kubernetes.io/hostname or topology.kubernetes.io/zone",
         source=doc.LABELS,
@@ -203,7 +203,7 @@ RULES = (
         "ts-skew-never-binds",
         NOTE,
         skew_never_binds,
-        summary="maxSkew as large as the number of replicas",
+        summary="maxSkew not below the number of replicas",
         why="Such a skew cannot be exceeded: the constraint does nothing.",
         fix="Lower maxSkew; 1 is the usual value",
         source=doc.SPREAD,
@@ -212,9 +212,8 @@ RULES = (
         "ts-zone-soft-only",
         NOTE,
         each_workload(zone_soft_only),
-        summary="Spread over zones only as a preference",
-        why="ScheduleAnyway is one score among others: with little room all replicas may share a zone, and fail with "
-        "it.",
+        summary="Spread across zones only as a preference",
+        why="ScheduleAnyway only affects scores: when room is short, all replicas may share a zone, and fail with it.",
         fix="Set whenUnsatisfiable: DoNotSchedule if the workload must survive the loss of a zone",
         source=doc.SPREAD,
         profile=RuleProfile.STRICT,
@@ -253,7 +252,7 @@ RULES = (
         WARNING,
         label_key_not_on_pod,
         summary="matchLabelKeys names a label that the pods do not have",
-        why="Such a key is ignored without a word.",
+        why="Such a key is silently ignored.",
         fix="Add the label to the pod template, or correct the key",
         source=doc.SPREAD,
     ),
@@ -261,7 +260,7 @@ RULES = (
         "ts-counts-others",
         WARNING,
         counts_others,
-        summary="Hard spread of two workloads, as blue and green, that count each other's pods",
+        summary="Hard spread of two workloads, such as blue and green, that count each other's pods",
         why="Where the one has its pods decides where the other may go: a rollout or a scale-down of one leaves pods "
         "of the other Pending, or all in one domain.",
         fix="Add the label in which they differ to labelSelector, or to matchLabelKeys",

@@ -75,8 +75,8 @@ def key_on_some_nodes(context: LintContext) -> Iterator[Problem]:
         without = eligible & ~context.facts.has_label(constraint.topology_key)
         if without.any() and without.sum() < eligible.sum() and constraint.when_unsatisfiable == HARD:
             message = (
-                f"{without.sum():,} of {eligible.sum():,} usable nodes lack the label and are passed "
-                f"over: {context.facts.names(without)}"
+                f"{without.sum():,} of {eligible.sum():,} usable nodes lack the label and are skipped: "
+                f"{context.facts.names(without)}"
             )
             yield workload.problem((*path, "topologyKey"), message)
 
@@ -185,7 +185,7 @@ RULES = (
         "ts-key-on-no-node",
         ERROR,
         key_on_no_node,
-        summary="Hard spread over a label that no usable node has",
+        summary="Hard spread on a label that no usable node has",
         why="Nodes without the label are refused, so the pods stay Pending. Proved by replay.",
         fix="Label the nodes, or correct topologyKey",
         source=doc.SPREAD,
@@ -195,7 +195,7 @@ RULES = (
         "ts-key-on-some-nodes",
         WARNING,
         key_on_some_nodes,
-        summary="Hard spread over a label that some usable nodes lack",
+        summary="Hard spread on a label that some usable nodes lack",
         why="Those nodes get no such pods, however empty they are.",
         fix="Label all nodes",
         source=f"{doc.SPREAD}#implicit-conventions",
@@ -205,9 +205,9 @@ RULES = (
         "ts-single-domain",
         NOTE,
         single_domain,
-        summary="Hard spread over a single domain",
+        summary="Hard spread with a single domain",
         why="With one domain there is no skew.",
-        fix="Spread over kubernetes.io/hostname, or add nodes in other domains",
+        fix="Spread on kubernetes.io/hostname, or add nodes in other domains",
         source=doc.SPREAD,
         needs_cluster=True,
     ),
@@ -216,9 +216,9 @@ RULES = (
         ERROR,
         min_domains_unsatisfiable,
         summary="minDomains above the number of domains",
-        why="With fewer domains the global minimum counts as 0, so each takes maxSkew pods and the rest stays Pending. "
+        why="With fewer domains the global minimum counts as 0, so each takes maxSkew pods and the rest stay Pending. "
         "Proved by replay.",
-        fix="Lower minDomains, or add nodes in further domains",
+        fix="Lower minDomains, or add nodes in more domains",
         source=doc.SPREAD,
         needs_cluster=True,
     ),

@@ -171,7 +171,7 @@ RULES = (
         "ts-already-violated",
         WARNING,
         already_violated,
-        summary="Pods that run are skewed more than maxSkew",
+        summary="Running pods exceed maxSkew",
         why="Nothing corrects it after scale-downs or cordons, and new pods are only let into the emptiest domains.",
         fix="Restart the workload, or let the descheduler evict the surplus",
         source=f"{doc.SPREAD}#known-limitations",

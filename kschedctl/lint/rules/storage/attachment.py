@@ -59,7 +59,7 @@ def one_node_volume(context: LintContext) -> Iterator[Problem]:
                 for c in workload.spec.topology_spread_constraints
             )
             if volume is not None and hard and workload.serving and _in_one_zone(volume):
-                message = f"volume {volume.metadata.name} is in one zone, but the replicas must spread over zones"
+                message = f"volume {volume.metadata.name} is in one zone, but the replicas must spread across zones"
                 yield workload.problem(path, message)
 
 
@@ -82,7 +82,7 @@ def host_port_over_nodes(context: LintContext) -> Iterator[Problem]:
         stuck = surge > 0 and not unavailable and workload.replicas == len(rows) and bool(workload.subject.document)
         if len(rows) and (workload.at_most > len(rows) or stuck) and facts.full_after(workload, rows):
             left = workload.at_most - len(rows)
-            what = f"{workload.at_most} replicas, but only {len(rows)} usable hosts, and each has the port once: "
+            what = f"{workload.at_most} replicas, but only {len(rows)} usable hosts, one replica each: "
             what += f"{left} stay{'s' * (left == 1)} Pending"
             rollout = f"all {len(rows)} usable hosts have the port in use: no room for a rollout's new pod"
             yield workload.problem(taken[0], rollout if stuck else what)
@@ -108,7 +108,7 @@ RULES = (
         WARNING,
         immediate_multizone,
         summary="Immediate binding of zonal volumes in a cluster of several zones",
-        why="The volume may be made in a zone where the pod cannot run: volume node affinity conflict, for ever.",
+        why="The volume may be made in a zone where the pod cannot run: volume node affinity conflict, forever.",
         fix="Set volumeBindingMode: WaitForFirstConsumer",
         source=doc.STORAGE,
         needs_cluster=True,
@@ -117,7 +117,7 @@ RULES = (
         "vl-rwo-with-hard-spread",
         WARNING,
         one_node_volume,
-        summary="Replicas that share a volume which only one node or zone can use",
+        summary="Replicas that share a volume usable by one node or zone only",
         why="The replicas must be where the volume is: others stay Pending or in ContainerCreating, at the latest "
         "after a drain or rollout.",
         fix="Use a StatefulSet with volumeClaimTemplates, or a ReadWriteMany volume",
@@ -128,7 +128,8 @@ RULES = (
         ERROR,
         host_port_over_nodes,
         summary="hostPort with more replicas than usable nodes",
-        why="Each node has a port once; the surplus stays Pending. Proved by replay with one replica on each node.",
+        why="A host port can be used once per node; the rest stay Pending. Proved by replay with one replica on each "
+        "node.",
         fix="Use a Service or a DaemonSet instead of hostPort, or lower replicas",
         source="https://github.com/kubernetes/kubernetes/issues/91340",
         needs_cluster=True,
@@ -137,9 +138,9 @@ RULES = (
         "lb-deprecated",
         WARNING,
         deprecated_labels,
-        summary="Deprecated labels of nodes",
-        why="Nodes will stop having them; then nothing matches any more and pods stay Pending.",
-        fix="Write the label that replaced it",
+        summary="Deprecated node labels",
+        why="New nodes will not have them: then nothing matches, and pods stay Pending.",
+        fix="Use the label that replaced it",
         source=doc.LABELS,
         safe_fix=rename_label,
     ),

@@ -138,7 +138,7 @@ RULES = (
         "vl-local-immediate",
         WARNING,
         immediate,
-        summary="A class of local volumes that binds at once",
+        summary="A StorageClass of local volumes with immediate binding",
         why="A claim is bound to some node's volume before its pod is looked at: that node may lack the room or the "
         "labels that the pod asks for, and the pod stays Pending.",
         fix="Set volumeBindingMode: WaitForFirstConsumer",
@@ -148,7 +148,7 @@ RULES = (
         "vl-never-binds",
         WARNING,
         never_binds,
-        summary="A claim and a volume that were made for each other and do not fit",
+        summary="A claim and the volume meant for it that do not match",
         why="The claim stays Pending, and so do its pods. Checked where the claim names the volume, or where nothing "
         "makes volumes of its class.",
         fix="Make class, size, accessModes and volumeMode of the two agree",
@@ -158,9 +158,9 @@ RULES = (
         "vl-no-default",
         WARNING,
         no_default,
-        summary="A claim without a class, where no class is the default",
-        why="Nothing makes a volume for it: the claim and its pods stay Pending until some class is the default. "
-        "Checked where StorageClasses are in the same folder.",
+        summary="A claim without a StorageClass, where none is the default",
+        why="No volume is provisioned: the claim and its pods stay Pending until a class is made the default. Checked "
+        "where StorageClasses are in the same folder.",
         fix="Name a class, or annotate one with storageclass.kubernetes.io/is-default-class",
         source="https://kubernetes.io/docs/concepts/storage/storage-classes/#default-storageclass",
     ),
