@@ -83,7 +83,7 @@ OF_PODS = "any add or update of a Pod at which its pod affinity or spreading may
             "1.31",
             [
                 "a pod with app=db in namespace d gets a node",
-                "a pod on a node comes to be one with app=db in namespace d",
+                "a pod on a node becomes one with app=db in namespace d",
                 CHANGES,
             ],
         ),

@@ -194,7 +194,7 @@ class NodeAffinity(DeclaredPlugin[RequiredNodeAffinity, CompiledPreferredTerms])
             yield WakeTrigger(NODE, ADD | UPDATE, f"a node is added, or changes, that has {wanted}")
             return
         yield WakeTrigger(NODE, ADD, f"a node is added with {wanted}")
-        yield WakeTrigger(NODE, ActionType.UPDATE_NODE_LABEL, f"a node that did not match comes to have {wanted}")
+        yield WakeTrigger(NODE, ActionType.UPDATE_NODE_LABEL, f"a node that did not match gets {wanted}")
 
     def sign(self, info: PodInfo, view: Fork) -> Fragment:
         affinity = info.spec.affinity.node_affinity if info.spec.affinity else None

@@ -117,7 +117,7 @@ class NodeDeclaredFeatures(DeclaredPlugin[frozenset[str], None]):
         yield WakeTrigger(
             NODE, ActionType.UPDATE_NODE_DECLARED_FEATURE, f"a node declares other features (needed: {needed})"
         )
-        yield WakeTrigger(POD, UPDATE, "the pod comes to need other features")
+        yield WakeTrigger(POD, UPDATE, "the features that the pod needs change")
 
     def sign(self, info: PodInfo, view: Fork) -> Fragment:
         return {"features": sorted(required_features(info.spec) & self.inferred)}

@@ -67,7 +67,7 @@ class NodePorts(DeclaredPlugin[tuple[HostPort, ...], None]):
     without = "pods with the same host port are placed together, and kubelets refuse them"
     needs_state: ClassVar[Mapping[str, str]] = {"filter": "preFilter"}
     next_step = NextStep(
-        "DropHostPort", "A host port is had once on each node: does it need hostPort, and as many replicas?"
+        "DropHostPort", "A host port can be used once per node: does it need hostPort, and this many replicas?"
     )
 
     def pre_filter(self, info: PodInfo, view: Fork) -> PreFilterResult[tuple[HostPort, ...]]:

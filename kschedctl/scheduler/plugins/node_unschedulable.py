@@ -88,7 +88,7 @@ class NodeUnschedulable(DeclaredPlugin):
             return
         yield WakeTrigger(NODE, ADD, "a node is added that is not cordoned")
         yield WakeTrigger(NODE, ActionType.UPDATE_NODE_TAINT, "a node is uncordoned")
-        yield WakeTrigger(POD, ActionType.UPDATE_POD_TOLERATION, f"the pod comes to tolerate {UNSCHEDULABLE}")
+        yield WakeTrigger(POD, ActionType.UPDATE_POD_TOLERATION, f"the pod gets a toleration for {UNSCHEDULABLE}")
 
     def sign(self, info: PodInfo, view: Fork) -> Fragment:
         return signed_tolerations(info)

@@ -131,10 +131,12 @@ class TaintToleration(DeclaredPlugin[None, list[Toleration]]):
     def waking_changes(self, info: PodInfo, view: Fork, gates: FeatureGates) -> Iterator[WakeTrigger]:
         tolerations = (toleration for toleration in info.spec.tolerations if toleration.key not in GIVEN_TO_ALL)
         tolerated = [toleration.key or "everything" for toleration in tolerations]
-        but = f" but such as it tolerates ({listed(tolerated)})" if tolerated else ""
+        but = f" except those it tolerates ({listed(tolerated)})" if tolerated else ""
         yield WakeTrigger(NODE, ADD, f"a node is added without NoSchedule and NoExecute taints{but}")
-        yield WakeTrigger(NODE, ActionType.UPDATE_NODE_TAINT, "the last taint goes from a node that keeps the pod away")
-        yield WakeTrigger(POD, ActionType.UPDATE_POD_TOLERATION, "the pod gets another toleration")
+        yield WakeTrigger(
+            NODE, ActionType.UPDATE_NODE_TAINT, "the last taint that keeps the pod away is removed from a node"
+        )
+        yield WakeTrigger(POD, ActionType.UPDATE_POD_TOLERATION, "the pod's tolerations change")
 
     def sign(self, info: PodInfo, view: Fork) -> Fragment:
         return signed_tolerations(info)

@@ -121,7 +121,7 @@ class VolumeRestrictions(DeclaredPlugin[RestrictionState, None]):
     without = "volumes for one node or pod are used by several"
     needs_state: ClassVar[Mapping[str, str]] = {"filter": "preFilter"}
     next_step_within_reach = NextStep(
-        "EndVolumeUser", "The volume is for one pod at a time: the one that holds it has to end first"
+        "EndVolumeUser", "The volume is for one pod at a time: the pod that uses it must end first"
     )
     next_step = LOOK_AT_CLAIM
     kinds = ("PersistentVolumeClaim",)
@@ -174,7 +174,9 @@ class VolumeRestrictions(DeclaredPlugin[RestrictionState, None]):
     def waking_changes(self, info: PodInfo, view: Fork, gates: FeatureGates) -> Iterator[WakeTrigger]:
         claims = named_claims(info, ephemeral=False)
         yield WakeTrigger(
-            POD, DELETE, f"a pod of namespace {info.namespace} goes that uses claim {claims} or a disk of it"
+            POD,
+            DELETE,
+            f"a pod in namespace {info.namespace} that uses claim {claims} or one of its disks leaves its node",
         )
         yield WakeTrigger("PersistentVolumeClaim", ADD, f"claim {claims} is created")
         yield WakeTrigger(NODE, ADD, "a node is added")

@@ -38,7 +38,7 @@ TEMPLATES = {"CronJob": ("spec", "jobTemplate", "spec", "template")}
 class OwnerPatch(NamedTuple):
     """What the author of the ``owner`` writes: the ``patch``; ``anew``: it cannot be patched in place.
 
-    ``waiting``: the pods that keep the old template for ever unless somebody deletes them.
+    ``waiting``: the pods that keep the old template forever unless somebody deletes them.
     """
 
     owner: Owner

@@ -165,7 +165,7 @@ def _revision(annotations: Mapping[str, str]) -> int:
 def _set_pace(change: Change, workload: Struct | None) -> None:
     """Two that wait are of a StatefulSet that makes them in parallel.
 
-    Who changes a StatefulSet deletes the pod that waits, for which it would wait for ever: that one's place is empty.
+    Who changes a StatefulSet deletes the pod that waits, for which it would wait forever: that one's place is empty.
     """
     if workload is None:
         return

@@ -182,7 +182,7 @@ def test_capacity():
     plugin, info, view, state, statuses = ask({"nodes": THREE, "objects": objects, "pod": pod("c0")})
     assert reasons(statuses) == {"n0": [NO_SPACE], "n1": [], "n2": [NO_SPACE]}
     assert _fact(plugin, info, view, state, "n0") == (
-        "claim ns/c0 wants 3Gi of class fast, the most to be had is 2Gi (CSIStorageCapacity big)"
+        "claim ns/c0 wants 3Gi of class fast, at most 2Gi is available (CSIStorageCapacity big)"
     )
     assert _fact(plugin, info, view, state, "n2") == (
         "claim ns/c0 wants 3Gi of class fast, of which no CSIStorageCapacity is known for the node"

@@ -85,7 +85,7 @@ CASES: dict[str, tuple[list[Json], dict[str, str]]] = {
         [*N1, devices("n1", BROKEN), resource_claim("want", request())],
         {
             "TolerateDeviceTaint": "Recreate ResourceClaim d/want, tolerating the taint broken=yes:NoExecute of",
-            "UntaintDevices": "Have driver gpu.example.com take the taint broken=yes:NoExecute off the devices of Res",
+            "UntaintDevices": "Have driver gpu.example.com remove the taint broken=yes:NoExecute from the devices of R",
         },
     ),
     "the devices differ": (
@@ -233,7 +233,7 @@ def test_fewer_of_a_resource_that_devices_stand_for() -> None:
     asked["spec"]["containers"][0]["resources"] = {"requests": {"a.b/gpu": "3"}, "limits": {"a.b/gpu": "3"}}
     gpu = device_class("gpu", 'device.driver == "gpu.example.com"', extendedResourceName="a.b/gpu")
     remedy = by_kind([node("n1"), gpu, devices("n1", {}, {}), asked])["LowerRequest"]
-    assert remedy.summary == "Ask for 2 of a.b/gpu instead of 3 in container c"
+    assert remedy.summary == "Request 2 a.b/gpu instead of 3 in container c"
 
 
 def test_a_resource_that_no_node_has() -> None:
@@ -253,4 +253,4 @@ def test_a_rule_that_taints_devices() -> None:
     delete = next(remedy for remedy in report.remedies if remedy.kinds == ("DeleteDeviceTaintRule",))
     assert delete.summary == "Delete DeviceTaintRule maintenance, which taints devices with broken=yes:NoExecute"
     assert delete.commands == ("kubectl delete devicetaintrule maintenance",)
-    assert delete.weakens == "devices are not tainted with broken=yes:NoExecute any more"
+    assert delete.weakens == "devices are no longer tainted with broken=yes:NoExecute"

@@ -165,6 +165,6 @@ def test_the_last_replica_is_not_one_fewer() -> None:
     running = [pod(f"o{i}", f"n{i}", "4", owner=owner) for i in (1, 2)]
     asked = pod("p", cpu="2", nodeSelector={HOSTNAME: "n1"})
     one = next(each for each in offered(node("n1"), running[0], asked) if each.kinds == ("ScaleDown",))
-    assert one.weakens == "ReplicaSet d/other does not run any more"
+    assert one.weakens == "ReplicaSet d/other no longer runs"
     two = next(each for each in offered(node("n1"), node("n2"), *running, asked) if each.kinds == ("ScaleDown",))
     assert two.weakens == "ReplicaSet d/other runs with one replica fewer"

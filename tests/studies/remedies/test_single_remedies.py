@@ -69,7 +69,7 @@ BOTH_HALF_FULL = [node("n1"), node("n2"), pod("web-2", node_name="n2", cpu="2"),
 
 CASES: dict[str, tuple[str, Json, list[Json]]] = {
     "a typo in the key of a toleration": (
-        "let the toleration of tean be for the taint team=data:NoSchedule",
+        "change the toleration of tean to the taint team=data:NoSchedule",
         asked(**TYPO),
         [node("n1", "a", TEAM)],
     ),
@@ -79,14 +79,14 @@ CASES: dict[str, tuple[str, Json, list[Json]]] = {
         asked(**named("node1")),
         [node("node-1")],
     ),
-    "two names at once": ("do not require metadata.name In n2 of nodes", asked(**named("n1", "n2")), [node("n1")]),
+    "two names at once": ("do not require nodes with metadata.name In n2", asked(**named("n1", "n2")), [node("n1")]),
     "a resource that no node has": (
-        f"do without {GPU}, which no node offers",
+        f"drop the request for {GPU}, which no node offers",
         asked(**SOME_GPU),
         [node("n1")],
     ),
     "a request for the pod as a whole": (
-        "ask for 3 of cpu instead of 6 for the pod as a whole",
+        "request 3 cpu instead of 6 for the pod as a whole",
         asked(**POD_LEVEL),
         [node("n1"), WEB],
     ),
@@ -97,17 +97,17 @@ CASES: dict[str, tuple[str, Json, list[Json]]] = {
     ),
     "a pod that can go elsewhere": ("move d/web-2 from n2 to n1", asked(cpu="3"), BOTH_HALF_FULL),
     "a typo in the labels of pods": (
-        "be near pods with app=web instead of app=wbe",
+        "require pods with app=web instead of app=wbe",
         asked(**near({"app": "wbe"})),
         [node("n1"), WEB],
     ),
     "pods of another namespace": (
-        "look for pods in namespace shop, too",
+        "match pods in namespace shop, too",
         asked(**near({"app": "db"})),
         [node("n1"), *ELSEWHERE],
     ),
     "a namespace that is not there": (
-        "look for pods in namespace shop instead of shpo",
+        "match pods in namespace shop instead of shpo",
         asked(**near({"app": "db"}, namespaces=["shpo"])),
         [node("n1"), *ELSEWHERE],
     ),
@@ -122,12 +122,12 @@ CASES: dict[str, tuple[str, Json, list[Json]]] = {
         [node("n1"), WEB],
     ),
     "a domain that it cannot go to": (
-        f"spread over {ZONE} without counting nodes whose taints it does not tolerate (nodeTaintsPolicy: Honor)",
+        f"spread across {ZONE} without counting nodes whose taints it does not tolerate (nodeTaintsPolicy: Honor)",
         asked(**spread()),
         TWO_ZONES,
     ),
     "too few domains": (
-        f"spread over {ZONE} with minDomains 2 instead of 3",
+        f"spread across {ZONE} with minDomains 2 instead of 3",
         asked(**spread(minDomains=3)),
         [node("n1"), node("n2", "b"), WEB, pod("web-2", node_name="n2")],
     ),

@@ -58,7 +58,7 @@ CASES: dict[str, tuple[list[Json], dict[str, str]]] = {
     ),
     "the others of the class are reached by a label": (
         [node("n1"), LOCAL, claim(), volume("v", on={HOSTNAME: ["n2"]})],
-        {"CreateVolume": "Create PersistentVolume data-volume of 10Gi within reach of kubernetes.io/hostname=n1 for"},
+        {"CreateVolume": "Create PersistentVolume data-volume of 10Gi reachable from kubernetes.io/hostname=n1 for"},
     ),
     "the volume is too small": (
         [node("n1"), LOCAL, claim(size="500Gi"), volume("v", on=ON_N1)],

@@ -83,10 +83,10 @@ def waking_changes(info: PodInfo, gates: FeatureGates) -> Iterator[WakeTrigger]:
         affinity, anti_affinity = own_terms(info)
     except PluginError as error:
         affinity, anti_affinity = (), ()
-        yield WakeTrigger(POD, ADD, f"any pod comes, changes or goes: the pod's terms cannot be read: {error}")
+        yield WakeTrigger(POD, ADD, f"any pod is added, changed or deleted: the pod's terms cannot be read: {error}")
     both_ways, labels = CHECKS_BOTH_WAYS.at(gates.release), ActionType.UPDATE_POD_LABEL
     itself = ["the pod's own labels change"] if both_ways else []
-    comes = [f"a pod on a node comes to be one {_all_of(affinity)}"] if affinity else []
+    comes = [f"a pod on a node becomes one {_all_of(affinity)}"] if affinity else []
     if affinity:
         yield WakeTrigger(POD, ADD, f"a pod {_all_of(affinity)} gets a node")
     if comes or itself:

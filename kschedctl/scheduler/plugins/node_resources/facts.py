@@ -17,7 +17,7 @@ class Insufficient(Fact, frozen=True):
 
     @property
     def nowhere(self) -> bool:
-        """Whether no node has as much even when it is empty."""
+        """Whether no node has that much even when it is empty."""
         return self.requested > self.largest
 
     def words(self) -> str:

@@ -83,8 +83,8 @@ class NodeResourcesFit(OwnRowPlugin[Mapping[str, int], list[int]]):
     )
     without = "nodes are filled beyond their resources, and kubelets refuse the pods"
     needs_state: ClassVar[Mapping[str, str]] = {"filter": "preFilter"}
-    next_step_within_reach = NextStep("MakeRoom", "Room has to be made on {node}, or added")
-    next_step = NextStep("AskForLess", "No node is that large: ask for less, or add nodes that are")
+    next_step_within_reach = NextStep("MakeRoom", "Free up room on {node}, or add nodes")
+    next_step = NextStep("AskForLess", "No node is large enough: request less, or add larger nodes")
     points = ("placementScore",)
     default_weight = 1
     peers = Peers.NONE
@@ -209,17 +209,17 @@ class NodeResourcesFit(OwnRowPlugin[Mapping[str, int], list[int]]):
         of = listed(list(requests), "or") or "pods"
         yield WakeTrigger(POD, DELETE, f"any pod leaves a node (this one fits where {asked} are free then)")
         yield WakeTrigger(
-            POD, ActionType.UPDATE_POD_SCALE_DOWN, f"a pod on a node, or the pod itself, comes to ask for less {of}"
+            POD, ActionType.UPDATE_POD_SCALE_DOWN, f"a pod on a node, or the pod itself, requests less {of}"
         )
         if changed_as_new(gates):
             yield WakeTrigger(NODE, ADD | UPDATE, f"a node is added, or changes, that offers {asked}")
         else:
             yield WakeTrigger(NODE, ADD, f"a node is added that offers {asked}")
-            more = f"a node comes to offer more {of}, and then {asked} in all"
+            more = f"a node offers more {of}, in total {asked}"
             yield WakeTrigger(NODE, ActionType.UPDATE_NODE_ALLOCATABLE, more)
         extended = [name for name in requests if is_dra_extended(name)]
         if extended:
-            yield WakeTrigger("DeviceClass", EITHER, f"a DeviceClass comes to back {listed(extended, 'or')}")
+            yield WakeTrigger("DeviceClass", EITHER, f"a DeviceClass starts to back {listed(extended, 'or')}")
 
     def sign(self, info: PodInfo, view: Fork) -> Fragment | None:
         return signed_resources(info, view, self.features)

@@ -79,7 +79,7 @@ class NodeVolumeLimits(DeclaredPlugin):
     )
     hints_since = 31
     without = "more volumes are placed on a node than it can attach"
-    next_step = NextStep("DetachVolumes", "Volumes have to be detached from {node}, or its driver's limit is wrong")
+    next_step = NextStep("DetachVolumes", "Detach volumes from {node}, or correct its driver's limit")
     kinds = (*CLAIM_KINDS, "CSINode", "CSIDriver", "VolumeAttachment")
     kinds_matter_to = USES_DISKS
 

@@ -73,14 +73,12 @@ class PodTopologySpread(DeclaredPlugin[list[DomainCounts], tuple[Scores, Bools |
         hints.COUNTS_ITSELF,
     )
     without = "topologySpreadConstraints are ignored"
-    takes_less_time = "fewer constraints a pod, over fewer domains"
+    takes_less_time = "fewer constraints per pod, across fewer domains"
     needs_state: ClassVar[Mapping[str, str]] = {"filter": "preFilter", "score": "preScore"}
     next_step_within_reach = NextStep(
-        "FillEmptierDomains", "The emptier domains have to take pods first: see what keeps them from it"
+        "FillEmptierDomains", "The emptier domains must take pods first: see what keeps pods out of them"
     )
-    next_step = NextStep(
-        "LabelDomains", "Give the nodes the label of its topologySpreadConstraints, or another topologyKey to these"
-    )
+    next_step = NextStep("LabelDomains", "Label the nodes, or change the topologyKey of its topologySpreadConstraints")
     default_weight = 2
     peers = Peers.DOMAINS
     kinds = SELECTING_KINDS
@@ -168,11 +166,9 @@ class PodTopologySpread(DeclaredPlugin[list[DomainCounts], tuple[Scores, Bools |
         counted = f"a pod {listed(selectors, 'or')} in namespace {info.namespace}"
         yield WakeTrigger(POD, ADD, f"{counted} gets a node")
         yield WakeTrigger(POD, DELETE, f"{counted} leaves its node")
-        yield WakeTrigger(
-            POD, ActionType.UPDATE_POD_LABEL, "a pod comes to be such a one by its labels, or no longer is one"
-        )
+        yield WakeTrigger(POD, ActionType.UPDATE_POD_LABEL, "a label change makes a pod such a one, or no longer one")
         if any(constraint.honor_taints for constraint in constraints):
-            yield WakeTrigger(POD, ActionType.UPDATE_POD_TOLERATION, "the pod gets another toleration")
+            yield WakeTrigger(POD, ActionType.UPDATE_POD_TOLERATION, "the pod's tolerations change")
         if changed_as_new(gates):
             action = ADD | ActionType.UPDATE_NODE_LABEL | ActionType.UPDATE_NODE_TAINT
             yield WakeTrigger(NODE, action, f"a node with label {keys} is added, or its labels or taints change")

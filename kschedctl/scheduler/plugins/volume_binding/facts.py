@@ -128,7 +128,7 @@ class NotEnoughStorage(Fact, frozen=True):
         wanted = f"claim {self.claim} wants {self.size} of class {self.storage_class}"
         if self.largest is None:
             return f"{wanted}, of which no CSIStorageCapacity is known for the node"
-        return f"{wanted}, the most to be had is {self.largest_size} (CSIStorageCapacity {self.capacity})"
+        return f"{wanted}, at most {self.largest_size} is available (CSIStorageCapacity {self.capacity})"
 
 
 class VolumeMissing(Fact, frozen=True):

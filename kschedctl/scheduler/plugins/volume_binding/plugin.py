@@ -243,7 +243,7 @@ class VolumeBinding(DeclaredPlugin[BindingState, BindingState]):
         drivers = [volume.csi.driver for volume in info.spec.volumes if volume.csi is not None]
         if drivers:
             yield WakeTrigger(
-                "CSIDriver", UPDATE, f"driver {listed(drivers, 'or')} no longer tells how much storage is free"
+                "CSIDriver", UPDATE, f"driver {listed(drivers, 'or')} no longer publishes its free storage"
             )
         yield WakeTrigger(NODE, ADD | ActionType.UPDATE_NODE_LABEL, "a node is added, or its labels change")
 

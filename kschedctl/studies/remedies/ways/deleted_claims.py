@@ -51,7 +51,7 @@ def deletion(tried: TriedNode, claim: PersistentVolumeClaim) -> Deletion | None:
         return Deletion((delete,))
     volume = listers(tried.cycle.view).volumes.get(name)
     if volume is None:
-        lost = f"nothing tells any more that the data of claim {claim_key(claim)} were on volume {name}"
+        lost = f"nothing records any longer that the data of claim {claim_key(claim)} are on volume {name}"
         return Deletion((delete,), (), lost, Price.LOSS)
     kept, edits = retained(volume)
     stays = f"it starts without the data of claim {claim_key(claim)}, which stay on volume {name}"

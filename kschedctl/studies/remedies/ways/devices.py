@@ -78,7 +78,7 @@ def _freed(tried: TriedNode, claim: ResourceClaim) -> Iterator[Fix]:
         key = ObjectKey.of(claim)
         text = f"give the devices of ResourceClaim {name} back, which no pod uses"
         edits, commands = (ObjectEdit(key, _unallocated),), (device_claims.recreation(claim),)
-        weakens = f"ResourceClaim {name} has no devices any more"
+        weakens = f"ResourceClaim {name} no longer has devices"
         yield Fix("FreeDevices", key, text, "operator", edits, FREE, weakens, commands, "claim", name)
     pods = tried.cycle.view.pods.index
     for user in users[:MOST]:
@@ -122,7 +122,7 @@ def _untainted(tried: TriedNode, what: str) -> Iterator[Fix]:
         if _says(rule.spec.taint, what):
             key = ObjectKey.of(rule)
             text = f"delete DeviceTaintRule {rule.metadata.name}, which taints devices with {what}"
-            weakens = f"devices are not tainted with {what} any more"
+            weakens = f"devices are no longer tainted with {what}"
             edits, commands = (ObjectEdit(key, _none),), (kubectl.delete(key),)
             yield Fix("DeleteDeviceTaintRule", key, text, "operator", edits, UNTAINT, weakens, commands)
     own = {device[:2] for device in _devices(tried)}
@@ -131,7 +131,9 @@ def _untainted(tried: TriedNode, what: str) -> Iterator[Fix]:
             _tainted(device, what) for device in each.spec.devices
         ):
             key = ObjectKey.of(each)
-            text = f"have driver {each.spec.driver} take the taint {what} off the devices of ResourceSlice {key.name}"
+            text = (
+                f"have driver {each.spec.driver} remove the taint {what} from the devices of ResourceSlice {key.name}"
+            )
             edits = (ObjectEdit(key, _without(what)),)
             yield Fix("UntaintDevices", (key, what), text, "operator", edits, UNTAINT, variant_of=what, where=key.name)
 

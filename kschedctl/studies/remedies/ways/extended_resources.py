@@ -31,7 +31,7 @@ def fewer(tried: TriedNode, fact: DevicesUnfit) -> Iterator[Fix]:
         field, place = places[int(container)]
         own: Container = getattr(spec, field)[place]
         name, count = sorted(own.resources.requests)[int(resource)], str(request.free)
-        text = f"ask for {count} of {name} instead of {request.wanted} in container {own.name}"
+        text = f"request {count} {name} instead of {request.wanted} in container {own.name}"
         edits = on_pod(tried.trial.pod, _asking(field, place, name, count))
         yield Fix("LowerRequest", (field, place, name, count), text, "author", edits, LOWER)
 

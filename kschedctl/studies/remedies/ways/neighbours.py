@@ -214,7 +214,7 @@ def one_fewer(tried: TriedNode, position: Position) -> Iterator[Fix]:
         return  # of its own workload it would be the one that goes
     weakens, price = f"{owner} runs with one replica fewer", None if left else Price.LOSS
     if not left:
-        weakens = f"{owner} does not run any more"
+        weakens = f"{owner} no longer runs"
     if owner.kind == "StatefulSet":
         weakens += "; its persistentVolumeClaimRetentionPolicy may delete the claims of that replica"
         price = Price.LOSS

@@ -99,7 +99,7 @@ def _fix(
     name, key = volume.metadata.name, ObjectKey.of(claim)
     size = str(claim.spec.resources.requests.get("storage", "any size"))
     where = _where(volume)
-    reach = f" within reach of {where}" if where else ""
+    reach = f" reachable from {where}" if where else ""
     text = f"create PersistentVolume {name} of {size}{reach} for claim {claim_key(claim)}"
     holder = {"claimRef": {"namespace": claim.metadata.namespace, "name": claim.metadata.name}}
     commands = [kubectl.apply(kubectl.manifest(ObjectKey.of(volume), volume, holder | _source(volume)))]

@@ -147,7 +147,7 @@ def _without(written: SelectorRequirement) -> tuple[str, Price | None]:
 
 def _dropped(tried: TriedNode, own: OwnRequirement) -> Fix:
     edits = on_pod(tried.trial.pod, _with_requirement(own, None))
-    text = f"do not require {own.text} of nodes"
+    text = f"do not require nodes with {own.text}"
     target = (own.term, own.field, own.written.key, own.written.operator, own.written.values)
     weakens, price = _without(own.written)
     return Fix("DropNodeAffinity", target, text, "author", edits, DROP, weakens, price=price)

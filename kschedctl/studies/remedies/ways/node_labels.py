@@ -66,7 +66,7 @@ def unmet_selector(tried: TriedNode, wanted: Wanted) -> Iterator[Fix]:
 def without(key: str, value: str) -> tuple[str, Price | None]:
     """What is given up where nodes are not required to have the label, and what that costs: an image stays as it is."""
     if value in OF_IMAGES.get(RENAMED.get(key, key), ()):
-        return f"its image is run on nodes that are not {value}: it has to be built for those, too", Price.LOSS
+        return f"its image would run on nodes that are not {value}: it must be built for those, too", Price.LOSS
     return ANYWHERE, None
 
 
@@ -183,7 +183,7 @@ def unlabel_node(tried: TriedNode, key: str) -> Iterator[Fix]:
     yield Fix(
         "UnlabelNode",
         (name, key),
-        f"take the label {key}={node.metadata.labels[key]} off node {name}",
+        f"remove the label {key}={node.metadata.labels[key]} from node {name}",
         "operator",
         on_node(node, lambda found: _with_labels(found, {k: v for k, v in found.metadata.labels.items() if k != key})),
         LABEL,

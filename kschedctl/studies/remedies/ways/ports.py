@@ -63,7 +63,7 @@ def _with_port(tried: TriedNode, port: HostPort, new: int) -> Fix:
         both = {name: tuple(map(in_container, getattr(spec, name))) for name in ("containers", "init_containers")}
         return replace(pod, spec=replace(spec, **both))
 
-    text = f"use host port {new} instead of {port.port}" if new else f"do without host port {port.port}"
+    text = f"use host port {new} instead of {port.port}" if new else f"drop host port {port.port}"
     text += ", and let the program listen there" * on_host
     edits = on_pod(tried.trial.pod, change)
     kind = "OtherHostPort" if new else "DropHostPort"

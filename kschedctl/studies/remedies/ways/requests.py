@@ -162,7 +162,7 @@ def _lowered(tried: TriedNode, asked: OwnRequest, resource: str, new: str) -> Fi
     before = asked.resources.requests[resource]
     left = _amount(new, resource) / asked.amount
     where = f" in container {asked.name}" if asked.field else " for the pod as a whole"
-    text = f"ask for {new} of {resource} instead of {before}{where}"
+    text = f"request {new} {resource} instead of {before}{where}"
     edits = on_pod(tried.trial.pod, lambda pod: _with_request(pod, asked, resource, new))
     target = (asked.field, asked.place, resource, new)
     cost = LOWER + WHOLE * (1 - left)
@@ -193,7 +193,7 @@ def _without(tried: TriedNode, fact: Insufficient) -> Fix:
         return replace(pod, spec=replace(spec, **both))
 
     offered = "" if fact.largest else ", which no node offers"
-    text = f"do without {resource}{offered}"
+    text = f"drop the request for {resource}{offered}"
     weakens = f"the pod runs without {resource}"
     return Fix("DropRequest", resource, text, "author", on_pod(tried.trial.pod, change), WITHOUT, weakens)
 

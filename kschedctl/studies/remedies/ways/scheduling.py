@@ -24,7 +24,7 @@ def served(tried: TriedNode) -> Iterator[Fix]:
     for name in trial.scheduler.configuration.profiles:
         edits = on_pod(trial.pod, _asking(name))
         before = trial.pod.spec.scheduler_name
-        text = f"ask for scheduler {name} instead of {before}"
+        text = f"use scheduler {name} instead of {before}"
         yield Fix("OtherScheduler", name, text, "author", edits, OTHER_SCHEDULER)
 
 

@@ -62,7 +62,7 @@ def other_pods(tried: TriedNode, place: int, term: PodAffinityTerm) -> Iterator[
     if selector is not None:
         known = _labels_of_pods(own.view, own.namespaces)
         for old, new, right in _nearly(selector, known):
-            text = f"be near pods with {new} instead of {old}"
+            text = f"require pods with {new} instead of {old}"
             yield OtherPods("CorrectPodSelector", (new,), text, CORRECT, replace(term, label_selector=right))
     yield from _other_namespaces(own)
 
@@ -144,16 +144,16 @@ def _other_namespaces(own: OwnTerm) -> Iterator[OtherPods]:
     for name in term.namespaces:
         for right in _near(name, known):
             names = tuple(right if namespace == name else namespace for namespace in term.namespaces)
-            text = f"look for pods in namespace {right} instead of {name}"
+            text = f"match pods in namespace {right} instead of {name}"
             yield OtherPods("CorrectNamespace", (name, right), text, CORRECT, replace(term, namespaces=names))
     if term.namespace_selector is not None:
         for old, new, right_one in _nearly(term.namespace_selector, _values(known.values())):
-            text = f"look for pods in namespaces with {new} instead of {old}"
+            text = f"match pods in namespaces with {new} instead of {old}"
             corrected = replace(term, namespace_selector=right_one)
             yield OtherPods("CorrectNamespaceSelector", (new,), text, CORRECT, corrected)
     for name in own.where_pods_are:
         if name not in own.namespaces:
-            text = f"look for pods in namespace {name}, too"
+            text = f"match pods in namespace {name}, too"
             wider = replace(term, namespaces=tuple(sorted(own.namespaces | {name})))
             yield OtherPods("OtherNamespace", (name,), text, ELSEWHERE, wider)
 

@@ -79,18 +79,18 @@ def _relaxed(tried: TriedNode, place: int, constraint: TopologySpreadConstraint,
         return
     key, less = constraint.topology_key, UNEVEN.format(key=constraint.topology_key)
     if in_revision(tried.trial.pod) and TEMPLATE_HASH not in constraint.match_label_keys:
-        text = f"spread over {key} only with pods of its own revision (matchLabelKeys: {TEMPLATE_HASH})"
+        text = f"spread across {key} only with pods of its own revision (matchLabelKeys: {TEMPLATE_HASH})"
         keys = (*constraint.match_label_keys, TEMPLATE_HASH)
         yield _change(tried, place, "MatchLabelKeys", text, ROLLOUT, match_label_keys=keys)
     if constraint.node_taints_policy != "Honor":
-        text = f"spread over {key} without counting nodes whose taints it does not tolerate (nodeTaintsPolicy: Honor)"
+        text = f"spread across {key} without counting nodes whose taints it does not tolerate (nodeTaintsPolicy: Honor)"
         yield _change(tried, place, "NodeTaintsPolicy", text, HONOUR, node_taints_policy="Honor")
     if constraint.node_affinity_policy == "Ignore":
-        text = f"spread over {key} without counting nodes that it does not select (nodeAffinityPolicy: Honor)"
+        text = f"spread across {key} without counting nodes that it does not select (nodeAffinityPolicy: Honor)"
         yield _change(tried, place, "NodeAffinityPolicy", text, HONOUR, node_affinity_policy="Honor")
     domains = int(counted.exists.sum())
     if (constraint.min_domains or 1) > domains:
-        text = f"spread over {key} with minDomains {domains} instead of {constraint.min_domains}"
+        text = f"spread across {key} with minDomains {domains} instead of {constraint.min_domains}"
         yield _change(tried, place, "MinDomains", text, MIN_DOMAINS, weakens=less, min_domains=max(domains, 1))
     text = f"allow a skew of {skew} instead of {constraint.max_skew} over {key}"
     yield _change(tried, place, "MaxSkew", text, MORE_SKEW, weakens=less, max_skew=skew)
@@ -105,7 +105,7 @@ def _skew(tried: TriedNode, counted: DomainCounts, row: Row) -> int:
 
 def _anyway(tried: TriedNode, place: int, constraint: TopologySpreadConstraint) -> Fix:
     key = constraint.topology_key
-    text = f"prefer to spread over {key} instead of requiring it (whenUnsatisfiable: ScheduleAnyway)"
+    text = f"prefer to spread across {key} instead of requiring it (whenUnsatisfiable: ScheduleAnyway)"
     less = UNEVEN.format(key=key)
     return _change(
         tried,
@@ -121,7 +121,7 @@ def _anyway(tried: TriedNode, place: int, constraint: TopologySpreadConstraint) 
 
 def _other_key(tried: TriedNode, place: int, constraint: TopologySpreadConstraint) -> Iterator[Fix]:
     for right, price in other_topologies(constraint.topology_key, tried):
-        text = f"spread over {right} instead of {constraint.topology_key}"
+        text = f"spread across {right} instead of {constraint.topology_key}"
         yield _change(tried, place, "CorrectTopologyKey", text, CORRECT, price=price, topology_key=right)
 
 

@@ -122,7 +122,7 @@ def _corrected(tried: TriedNode, taint: Taint) -> Iterator[Fix]:
             tolerations = [right if each == wrong else each for each in pod.spec.tolerations]
             return replace(pod, spec=replace(pod.spec, tolerations=tuple(tolerations)))
 
-        text = f"let the toleration of {toleration.key} be for the taint {taint}"
+        text = f"change the toleration of {toleration.key} to the taint {taint}"
         edits = on_pod(tried.trial.pod, change)
         yield Fix("Tolerate", (place, taint), text, "author", edits, TYPO, price=Price.CORRECTION)
 
@@ -137,7 +137,7 @@ def _untaint(node: Node, taint: Taint) -> Fix:
     return Fix(
         "RemoveTaint",
         (name, taint),
-        f"take the taint {taint} off node {name}",
+        f"remove the taint {taint} from node {name}",
         "operator",
         on_node(node, change),
         UNTAINT,
