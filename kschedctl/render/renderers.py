@@ -91,7 +91,7 @@ def _doubt(document: Document) -> str:
     if not getattr(document, "undecided", False):
         return ""
     leaning = doubt(getattr(document, "unknown", ()))
-    return f"This holds{leaning}" if leaning else "Undecided: not all that decides was read or asked"
+    return f"This holds{leaning}" if leaning else "Undecided: not everything it depends on was read or asked"
 
 
 def _brief(document: Document, style: Style) -> str:

@@ -111,7 +111,7 @@ def _unquoted(text: str, template: str) -> str:
     try:
         return str(json.loads(f'"{text[1:-1]}"'))
     except ValueError:
-        raise _error(template, f"{text} is no text", 'write {"\\n"}') from None
+        raise _error(template, f"{text} is not a string", 'write {"\\n"}') from None
 
 
 def _filled(pieces: Sequence[Action], root: Json, item: Json) -> Iterator[str]:

@@ -145,7 +145,7 @@ class Report(Document, frozen=True):
 
     def _doubts(self) -> Iterator[str]:
         if getattr(self, "interrupted", False):
-            yield "interrupted: this is what was known by then"
+            yield "interrupted: a partial result"
         if unknown := reasons(getattr(self, "unknown", ())):
             yield unknown
         yield from (f"not replayed: {what}" for what in getattr(self, "not_replayed", ()))

@@ -109,7 +109,7 @@ def prepare(
     found = sort_out(manifests)
     workloads = list(found.workloads.values())
     if not workloads:
-        raise UsageError("no shape to try", hint="give a manifest of what makes pods, or of a pod without UID and node")
+        raise UsageError("no shape to try", hint="give a manifest of a workload, or of a pod without UID and node")
     for workload in workloads:
         if isinstance(workload, DaemonSet):
             raise UsageError(f"{' '.join(identity(workload)[::2])} runs once on each node", hint="simulate says where")

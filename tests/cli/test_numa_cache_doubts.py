@@ -45,7 +45,7 @@ WEB = pod("web", containers=[{"name": "c", "image": "i", "resources": GUARANTEED
 @pytest.mark.parametrize(
     ("about", "expected"),
     [
-        ("old", (0, "NodeResourceTopologies may be older in the scheduler's cache; the scores could be others")),
+        ("old", (0, "NodeResourceTopologies may be older in the scheduler's cache; the scores could differ")),
         ("gone", (5, "NodeResourceTopologies of a node are not about the pods that are there")),
     ],
 )

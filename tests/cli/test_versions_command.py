@@ -54,7 +54,7 @@ def test_an_upgrade_is_tried(run: Run, write: Write) -> None:
     assert (code, err) == (0, "")
     assert "before: under 1.33; after: under 1.36" in out
     assert "1 node(s) had untolerated taint {gpu: yes}" in " ".join(out.split())
-    assert "for 0 of 0 pods other nodes would be the best, if made anew" in out
+    assert "for 0 of 0 pods other nodes would be best, if recreated" in out
     document = json.loads(run("whatif", "--compare-version", "1.33", "1.36", *files, "-o", "json").out)
     jsonschema.validate(document, schema_of(DOCUMENTS["whatif"]))
     assert [change["pods"] for change in document["messages"]] == [["default/web"]]

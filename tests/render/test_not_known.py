@@ -12,7 +12,7 @@ def test_a_plugin_that_was_not_asked_could_change_the_words_and_the_victims() ->
     (line,) = not_known_lines([UnknownKind("PersistentVolumeClaim", "were not among the files", "message")])
     said = " ".join(marked(part).text for part in line.parts)  # type: ignore[union-attr]
     why = "PersistentVolumeClaims were not among the files"
-    assert said == f"not known: {why}; kube-scheduler's words and victims could be others"
+    assert said == f"not known: {why}; kube-scheduler's message and victims could differ"
 
 
 def test_what_the_verdict_leans_on_is_said_with_the_verdict() -> None:

@@ -97,7 +97,7 @@ def test_nodes_that_are_dropped_are_told_though_kube_scheduler_says_nothing() ->
     found = explain(cluster(pod(), **FILTER), {"filter": {"drop": ["n1", "n2", "n3"]}})
     preemption = "preemption: 0/3 nodes are available: 3 Preemption is not helpful for scheduling."
     assert found["message"] == f"0/3 nodes are available: no new claims to deallocate, {preemption}"
-    assert found["causes"][0]["reason"] == "left out by an extender without a word"
+    assert found["causes"][0]["reason"] == "left out by an extender without a reason"
     assert found["diagnosis"] == {}
 
 

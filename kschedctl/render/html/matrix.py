@@ -144,7 +144,7 @@ def _note(left_out: int, elsewhere: str) -> str:
     if not left_out:
         return ""
     more = count(left_out, "more pod")
-    return f"Not in this file, lest it grow too big: the nodes of {more}. {elsewhere}".rstrip()
+    return f"Left out to keep this file small: the nodes of {more}. {elsewhere}".rstrip()
 
 
 def _shown(pods: Sequence[str], report: Explanation, frame: Grid, packed: str) -> PackedMatrix:

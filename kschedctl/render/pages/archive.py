@@ -22,7 +22,7 @@ def snapshot_page(report: SnapshotReport, style: Style) -> Page:
         paragraph(Marked(report.file, Tone.STRONG), f"{report.size:,} bytes, {report.written_at}, {report.written_by}"),
         *section("Of", Bullets(tuple(_facts(report)))),
         *table_of(kinds, (Column("kind"), *numbers("objects")), as_is, limit=None, title="Objects"),
-        *(section("Not under pseudonyms", Bullets(report.stays)) if report.stays else ()),
+        *(section("Not pseudonymized", Bullets(report.stays)) if report.stays else ()),
         *(section("Could not be read", Bullets(lacking)) if lacking else ()),
     )
 

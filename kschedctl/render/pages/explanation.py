@@ -349,7 +349,7 @@ def _answer(explanation: Explanation) -> Row:
 # -- a supposition ----------------------------------------------------------------------------------------------------
 
 
-SAME = "Nothing is another: as many nodes fit, and the others are refused for the same reasons"
+SAME = "No change: as many nodes fit, and the rest are refused for the same reasons"
 
 
 def changed_answer_section(report: ChangedAnswer) -> Page:
@@ -357,7 +357,7 @@ def changed_answer_section(report: ChangedAnswer) -> Page:
     rows = [(reason.plugin, reason.reason, reason.before, reason.after) for reason in report.reasons]
     if report.fit[0] != report.fit[1]:
         rows.insert(0, ("", "nodes that fit", *report.fit))
-    told = (("newly fit:", report.gained), ("fit no more:", report.lost))
+    told = (("newly fit:", report.gained), ("no longer fit:", report.lost))
     lines = [paragraph(label, names(found, 5)) for label, found in told if found]
     if report.best[0] and report.best[1] and report.best[0] != report.best[1]:
         lines.append(paragraph("best before:", f"{names(report.best[0])}; now: {names(report.best[1])}"))

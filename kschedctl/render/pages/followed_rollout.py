@@ -64,7 +64,7 @@ def followed_rollout_page(report: FollowedRollout, style: Style) -> Page:
         *_verdict(report),
         *caveats(report.not_replayed, report.ignored, report.extended, report.unknown, report.search_start),
         *_table("Otherwise", otherwise, style),
-        *(section("What it may come from", Bullets(meanings)) if meanings else ()),
+        *(section("Possible causes", Bullets(meanings)) if meanings else ()),
         *_table("Not compared", silent, style),
         *(section("Notes", Bullets(report.assumed)) if report.assumed else ()),
     )

@@ -34,7 +34,7 @@ def findings_page(report: Findings, style: Style) -> Page:
     unknown = f"some rules could not tell: {reasons(report.unknown)}"
     doubts = [paragraph(Marked("not known:", Tone.WARNING), unknown)] if report.unknown else []
     if report.passed_over:
-        doubts.append(paragraph(Marked("passed over:", Tone.FAINT), _passed_over(report, style)))
+        doubts.append(paragraph(Marked("skipped:", Tone.FAINT), _passed_over(report, style)))
     answer, rest = paragraph(*_summary(report)), (*blocks, *doubts)
     return (answer, *rest) if style.answer_first else (*rest, answer)
 
@@ -130,7 +130,7 @@ def _rule(report: RuleReport) -> Iterator[Block]:
     yield from section("How to fix it", paragraph(report.fix))
     needs = (paragraph("Needs to see nodes and pods"),) if report.needs_cluster else ()
     profile = () if report.profile == "default" else (paragraph(f"Only with --profile {report.profile} or --select"),)
-    once = (paragraph("Told once a namespace, except with --profile all or --select"),) if report.once else ()
+    once = (paragraph("Reported once per namespace, except with --profile all or --select"),) if report.once else ()
     yield from section("Source", Bullets(tuple(report.source.split("; "))), *needs, *profile, *once)
     for title, text in (("Reported", report.bad), ("In this cluster", report.around), ("Not reported", report.good)):
         if text:

@@ -111,7 +111,7 @@ def _outside(report: Failures) -> Page:
     belong = "belongs" if len(report.outside) == 1 else "belong"
     nodes = count(len(report.outside), "node")
     word = Marked(f"{nodes} {belong} to no {report.unit.removeprefix('pair of ').rstrip('s')}:", Tone.WARNING)
-    return (paragraph(word, f"{names(report.outside)}; no label tells one, so none of the losses takes them"),)
+    return (paragraph(word, f"{names(report.outside)}; they have no label for it, so no loss includes them"),)
 
 
 def _ranking(report: Failures, style: Style) -> Page:
@@ -119,7 +119,7 @@ def _ranking(report: Failures, style: Style) -> Page:
     alike = len({len(failure.nodes) for failure in report.failures}) == 1
     columns = [Column(report.unit, keep=True)]
     columns += numbers("nodes", "displaced", "not scheduled", "evicted", "lost")
-    title, row = "The worst losses first", partial(_failure, alike=alike)
+    title, row = "Worst losses first", partial(_failure, alike=alike)
     table = table_of(report.failures, columns, row, style, title=title, limit=FAILURES_SHOWN, full=False)
     return (*table, *losses_plot(report, style)) if table else ()
 

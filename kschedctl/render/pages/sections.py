@@ -81,12 +81,12 @@ def not_known_lines(unknown: Sequence[UnknownKind]) -> Page:
     """A line for what else than the verdict could be otherwise, by what was not read."""
     beside = [each for each in unknown if each.affects != VERDICT]
     words = {
-        "message": "kube-scheduler's words and victims could be others",
-        "scores": "the scores could be others",
-        "victims": "the victims could be others",
-        "remedies": "the remedies that work could be others",
-        "replacement": "the best nodes for running pods could be others",
-        "creation": "they would tell of pods that could not be created",
+        "message": "kube-scheduler's message and victims could differ",
+        "scores": "the scores could differ",
+        "victims": "the victims could differ",
+        "remedies": "the fixes that work could differ",
+        "replacement": "the best nodes for running pods could differ",
+        "creation": "they would show pods that could not be created",
     }
     by_part = {affects: [each for each in beside if each.affects == affects] for affects in words}
     return tuple(
@@ -101,7 +101,7 @@ def extended_lines(extended: tuple[str, ...]) -> Page:
     return (paragraph(Marked("note:", Tone.WARNING), "; ".join(extended)),) if extended else ()
 
 
-def interruption(interrupted: bool, known: str = "this is what was known by then") -> Page:
+def interruption(interrupted: bool, known: str = "a partial result") -> Page:
     """A line that says that there would be more to tell."""
     return (paragraph(Marked("Interrupted:", Tone.WARNING), known),) if interrupted else ()
 

@@ -71,7 +71,7 @@ def _replacement(replacement: Replacement | None, style: Style) -> Page:
     number = sum(len(group.pods) for group in replacement.elsewhere)
     some = f", some of all {replacement.running:,}," if replacement.asked < replacement.running else ""
     pods = f"{number:,} of {count(replacement.asked, 'pod')}{some}"
-    summary = paragraph(f"for {pods} other nodes would be the best, if made anew")
+    summary = paragraph(f"for {pods} other nodes would be best, if recreated")
     doubtful = (paragraph(f"nothing is known of {replacement.failed:,}: a plugin fails"),) if replacement.failed else ()
     if not number:
         return section("Running pods", summary, *doubtful)

@@ -13,7 +13,7 @@ KNOWN_BY = {
     "events": "events of it",
     "lease": "its lease",
     "podGroups": "its PodGroups",
-    "": "nobody known",
+    "": "unknown",
 }
 
 

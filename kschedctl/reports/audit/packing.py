@@ -68,14 +68,14 @@ class KeptNode(Document, frozen=True):
 
     node: Annotated[str, Column("cannot be emptied", keep=True)]
     pool: Annotated[str, Column(keep=True, beneath="of pool", words=NO_POOL)]
-    why: Annotated[str, Column("as")]
+    why: Annotated[str, Column("reason")]
 
 
 class PoolSavings(Document, frozen=True):
     """``nodes`` of a pool could go, ``empty`` of them without a pod that moves."""
 
     pool: Annotated[str, Column(keep=True, words=NO_POOL)]
-    nodes: Annotated[int, Column("could go")]
+    nodes: Annotated[int, Column("removable")]
     empty: Annotated[int, Column("empty now")]
     saves: Annotated[dict[str, int], Column()]
 

@@ -16,7 +16,7 @@ class MisplacedPods(Document, frozen=True, kw_only=True):
     """
 
     refuses: Annotated[str, Column("refused by")]
-    reason: Annotated[str, Column("as")]
+    reason: Annotated[str, Column("reason")]
     workload: Annotated[str, Column("pods of", keep=True, place=-1)]
     pods: Annotated[int, Column(place=-1)]
     examples: Annotated[tuple[str, ...], Column("such as", beneath="such as")]
@@ -59,7 +59,7 @@ class RefusedPods(Document, frozen=True, kw_only=True):
     ``message``: what was said of that one.
     """
 
-    reason: Annotated[str, Column("kubelets said", keep=True)]
+    reason: Annotated[str, Column("kubelet reason", keep=True)]
     pods: Annotated[int, Column("failed")]
     gone: Annotated[int, Column()] = 0
     nodes: Annotated[tuple[str, ...], Column("on", beneath="on")] = ()

@@ -67,9 +67,9 @@ class StarvingPods(Document, frozen=True, kw_only=True):
     age: Annotated[str, Column("waits", right=True)]
     why: str
     preemption: str
-    lower_pods: Annotated[int, Column("below run")]
-    lower_started: Annotated[int, Column("came")]
-    higher_started: Annotated[int, Column("above came")]
+    lower_pods: Annotated[int, Column("lower running")]
+    lower_started: Annotated[int, Column("lower started")]
+    higher_started: Annotated[int, Column("higher started")]
 
 
 class PreemptedWorkload(Document, frozen=True, kw_only=True):

@@ -74,7 +74,7 @@ def _not_known(section: Section) -> Finding:
         severity="note",
         object=section.title,
         path="",
-        message=f"not known: {reasons(missing)}; the answer could be another",
+        message=f"not known: {reasons(missing)}; the answer could differ",
         fix="Read what is missing too",
         fingerprint=rule,
     )

@@ -20,8 +20,8 @@ REFUSED = AuditRule(
     ERROR,
     "A workload lacks pods that the API server refuses to create",
     "Admission (quota, LimitRange, Pod Security, ServiceAccount, PriorityClass, a webhook) or validation refuses them: "
-    "they are not pending, and no scheduler or autoscaler ever sees them. The controller tries again ever more seldom.",
-    "Change what the message names: the pod template, or what limits the namespace",
+    "they are not pending, and no scheduler or autoscaler ever sees them. The controller retries less and less often.",
+    "Change what the message names: the pod template, or the limits of the namespace",
     "pkg/controller/replicaset/replica_set.go, manageReplicas",
 )
 RULES = (REFUSED,)

@@ -127,7 +127,7 @@ def _verdict(verdict: Verdict) -> LatencyVerdict:
 
 def _headline(measured: Measured, found: Sequence[Verdict]) -> str:
     if measured.leads is False:
-        return "This scheduler does not lead: it schedules nothing, ask the one that does"
+        return "This scheduler does not lead and schedules nothing: ask the leader"
     attempts = [verdict for verdict in found if verdict.about.startswith("attempts")]
     wrong = [
         verdict for verdict in found if verdict.rule is not None and (verdict.severity or verdict.rule.severity) != NOTE

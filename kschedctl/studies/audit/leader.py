@@ -19,8 +19,8 @@ ELECTION = "staging/src/k8s.io/client-go/tools/leaderelection/leaderelection.go"
 STALE = AuditRule(
     "audit-leader-stale",
     ERROR,
-    "Nobody leads: the scheduler's lease is not renewed",
-    "Whoever leads renews it every few seconds. Until somebody takes it no pod of this scheduler is placed.",
+    "No leader: the scheduler's lease is not renewed",
+    "The leader renews it every few seconds. Until an instance takes it, no pod of this scheduler is placed.",
     "Look at kube-scheduler's pods and logs on the control plane, and whether they reach the API server",
     ELECTION,
 )
@@ -42,9 +42,9 @@ NO_LEASE = AuditRule(
 FREQUENT = AuditRule(
     "audit-leader-frequent",
     WARNING,
-    "The lead changes often",
-    "Each change costs as long as the lease lasts, and a new leader knows nothing of pods assumed before. Leaders lose "
-    "their lease where they cannot renew it in time: a slow API server or etcd, too little cpu, or crashes.",
+    "The leader changes often",
+    "Each change costs up to one lease duration, and a new leader knows nothing of pods assumed before. Leaders lose "
+    "their lease when they cannot renew it in time: a slow API server or etcd, too little cpu, or crashes.",
     "Look at the restarts of kube-scheduler's pods, and at the latency of the API server and etcd",
     ELECTION,
 )
@@ -52,9 +52,9 @@ TWO_SERVE = AuditRule(
     "audit-leader-two-serve",
     ERROR,
     "Two instances schedule under one name at once",
-    "Neither knows what the other one assumes: both give away the same room. It shows as overcommitted nodes, and as "
-    "pods that kubelets refuse.",
-    "See that all instances take part in the same election: leaderElect, resourceName and resourceNamespace",
+    "Neither knows what the other assumes: both give away the same room. The result is overcommitted nodes and pods "
+    "that kubelets refuse.",
+    "Make all instances take part in the same election: leaderElect, resourceName and resourceNamespace",
 )
 NO_ELECTION = AuditRule(
     "audit-leader-no-election",
@@ -66,9 +66,9 @@ NO_ELECTION = AuditRule(
 DIFFERENT = AuditRule(
     "audit-leader-instances-differ",
     WARNING,
-    "Instances of kube-scheduler do not run alike",
-    "Which rules hold then depends on who leads.",
-    "Give all of them the same manifest; while the control plane is upgraded it passes by itself",
+    "Instances of kube-scheduler are configured differently",
+    "Which rules apply depends on which one leads.",
+    "Give them all the same manifest; during a control plane upgrade this passes by itself",
 )
 RULES = (STALE, TWO_SERVE, NO_ELECTION, FREQUENT, DIFFERENT, LEFT_BEHIND, NO_LEASE)
 
@@ -156,7 +156,7 @@ def _of_other(lease: SchedulerLease, audited: AuditedCluster) -> Finding:
     """For a day somebody may still miss that scheduler."""
     silent = audited.seconds_since(lease.renewed)
     recent = silent is None or silent < DAY
-    message = f"held by {lease.holder or 'nobody'}, renewed last at {lease.renewed or 'no known time'}{_ago(lease)}"
+    message = f"held by {lease.holder or 'nobody'}, renewed last at {lease.renewed or 'an unknown time'}{_ago(lease)}"
     namespace = lease.lease.partition("/")[0]
     return LEFT_BEHIND.finding(
         f"{LEASE} {lease.lease}", message, namespace=namespace, severity=WARNING if recent else NOTE
@@ -224,7 +224,7 @@ def _headline(leases: Sequence[SchedulerLease], names: Sequence[ServedName], aud
         return f"no lease says who leads{waiting}"
     since = f" for {lease.leads_for}" if lease.leads_for else f" since {lease.since}" if lease.since else ""
     if lease.stale or not lease.holder:
-        silent = f" for {lease.silent_for}" if lease.silent_for else f" since {lease.renewed or 'no known time'}"
-        return f"nobody leads: {lease.lease} was not renewed{silent}{waiting}"
+        silent = f" for {lease.silent_for}" if lease.silent_for else f" since {lease.renewed or 'an unknown time'}"
+        return f"no leader: {lease.lease} was not renewed{silent}{waiting}"
     changes = f"{counted(lease.transitions, 'change')} of leader in all"
     return f"{lease.holder} leads{since}, {changes}{waiting}"

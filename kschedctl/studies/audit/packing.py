@@ -29,16 +29,16 @@ STRANDED = AuditRule(
     "audit-packing-stranded",
     WARNING,
     "Free capacity of a pool that no pod can use",
-    "It is on nodes on which none of the pods fits that wait or usually go there: one resource is used up, and what is "
-    "left of the others is paid for in vain.",
-    "Shape nodes and requests alike: nodes with more of what runs out, or pods that ask for less of it",
+    "It is on nodes where none of the pods fit that wait or usually go there: one resource is used up, and what is "
+    "left of the others is wasted.",
+    "Match nodes to requests: nodes with more of what runs out, or pods that request less of it",
 )
 SPARE = AuditRule(
     "audit-packing-spare-nodes",
     NOTE,
-    "Nodes that the others could do without",
-    "All that runs on them and would have to move fits on others, within disruption budgets.",
-    "Drain them, and take them away; a cluster autoscaler or descheduler does so where it may",
+    "Nodes that can be removed",
+    "Everything on them that would have to move fits on other nodes, within disruption budgets.",
+    "Drain and remove them; a cluster autoscaler or descheduler does so where it may",
 )
 
 
@@ -158,5 +158,5 @@ def _spare_findings(rooms: Sequence[PoolRoom], savings: Sequence[PoolSavings], s
         yield SPARE.finding(
             f"Pool {pool.pool}" if pool.pool else "Nodes without a pool",
             "; ".join(parts),
-            "Drain them in turn, and take them away" if names else "",
+            "Drain them in turn, and remove them" if names else "",
         )

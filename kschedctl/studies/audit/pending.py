@@ -29,7 +29,7 @@ class Holder(NamedTuple):
 
 KUEUE = Holder(
     "Kueue",
-    "kubectl get workloads.kueue.x-k8s.io -n NAMESPACE tells what its workload waits for: quota, or admission checks",
+    "kubectl get workloads.kueue.x-k8s.io -n NAMESPACE shows what its workload waits for: quota, or admission checks",
 )
 HOLDERS: Mapping[str, Holder] = {
     "kueue.x-k8s.io/topology": Holder(
@@ -41,7 +41,7 @@ HOLDERS: Mapping[str, Holder] = {
     ),
     "multiarch.openshift.io": Holder(
         "OpenShift's Multiarch Tuning Operator",
-        "It reads the image's architectures: look at deployment pod-placement-controller, and whether the image exists",
+        "It reads the image's architectures: check deployment pod-placement-controller, and that the image exists",
     ),
     "grove.io": Holder("the operator of Grove", "kubectl get podgangs.scheduler.grove.io -n NAMESPACE"),
     "gke.io": Holder("GKE's topology-aware scheduler", "Look at the topology scheduler's pod in kube-system"),
@@ -92,9 +92,9 @@ QUEUE = "pkg/scheduler/backend/queue/scheduling_queue.go"
 STUCK = AuditRule(
     "audit-pending-stuck",
     ERROR,
-    "A pod fits on a node now, and waits all the same",
-    "The scheduler does not try it: it missed the event that should have woken the pod, or it does not work through "
-    "its queue. After five minutes in vain every refused pod is tried again, so one that waits longer is a fault.",
+    "A pod fits on a node now, but still waits",
+    "The scheduler does not try it: it missed the event that should have woken the pod, or it does not get through its "
+    "queue. Every refused pod is tried again after five minutes, so a longer wait is a fault.",
     "Look at the scheduler's log, its leader, its watches and its queue lengths (scheduler_pending_pods)",
     f"{QUEUE}, flushUnschedulableEntitiesLeftover",
 )
@@ -102,30 +102,30 @@ FAILING = AuditRule(
     "audit-pending-error",
     ERROR,
     "Scheduling a pod fails with an error",
-    "A plugin cannot answer: the pod is tried again and again, and never placed, until what it asks for is there.",
-    "See what cannot be answered, as explain tells it",
+    "A plugin cannot answer: the pod is retried, and never placed, until what it asks for is there.",
+    "Run explain to see what fails",
 )
 UNSERVED = AuditRule(
     "audit-pending-unserved",
     WARNING,
-    "No scheduler that is known serves a pod",
+    "No known scheduler serves a pod",
     "Its spec.schedulerName is that of no profile of this configuration: unless another scheduler runs under that "
-    "name nobody ever tries it.",
-    "Correct spec.schedulerName, which means to make the pod anew, or start the scheduler of that name",
+    "name, nothing ever tries it.",
+    "Correct spec.schedulerName and recreate the pod, or start the scheduler of that name",
 )
 GANG = AuditRule(
     "audit-pending-gang",
     WARNING,
     "A gang does not fit, or is not complete",
     "Its pods are placed together or not at all.",
-    "See where its pods fit and who is missing, as explain tells it",
+    "Run explain to see where its pods fit and which are missing",
 )
 UNSCHEDULABLE = AuditRule(
     "audit-pending-unschedulable",
     WARNING,
     "Pods fit on no node",
     "They wait until the cluster, or they themselves, change.",
-    "Make the smallest change that helps, as remedies tells it",
+    "Run remedies for the smallest change that helps",
 )
 OVERDUE = AuditRule(
     "audit-pending-victim-overdue",
@@ -139,8 +139,8 @@ GATED = AuditRule(
     "audit-pending-gated",
     NOTE,
     "Pods are held back before scheduling",
-    "Until what holds them lets go, no scheduler looks at them.",
-    "See what it waits for, as wakes tells it",
+    "Until they are released, no scheduler looks at them.",
+    "Run wakes to see what it waits for",
 )
 RULES = {"stuck": STUCK, "error": FAILING, "unserved": UNSERVED, "gang": GANG, "gated": GATED}
 RULES["unschedulable"] = UNSCHEDULABLE
@@ -222,7 +222,7 @@ def _report(group: Sequence[WaitingPod], audited: AuditedCluster) -> WaitingPods
 def _example(waiting: WaitingPod) -> str:
     """What is true of a pod now."""
     if waiting.cause == "gated" and waiting.pod.spec.scheduling_gates:
-        held = (f"{gate.gate} ({gate.holder or 'whose is not known'})" for gate in gates_of(waiting.pod))
+        held = (f"{gate.gate} ({gate.holder or 'owner unknown'})" for gate in gates_of(waiting.pod))
         return f"held back by {', '.join(held)}"
     if waiting.cause == "elsewhere":
         return waiting.reason

@@ -43,45 +43,46 @@ OVERCOMMITTED = AuditRule(
     "audit-placed-overcommitted",
     ERROR,
     "Pods request more than their node has",
-    "No scheduler does so that sees all pods: it was double booking (two schedulers, or one that forgot what it had "
-    "assumed), a pod bound past the scheduler, or the node offers less than before. A kubelet that starts anew refuses "
-    "what is too much, and under load the pods are throttled or killed.",
-    "Delete the pods that came last, for them to be placed anew; see by the section leader whether two schedulers run",
+    "A scheduler that sees all pods does not do this: it was double booking (two schedulers, or one that forgot what "
+    "it had assumed), a pod that bypassed the scheduler, or the node offers less than before. A restarted kubelet "
+    "refuses the excess, and under load the pods are throttled or killed.",
+    "Delete the pods placed last, so that they are rescheduled; section leader shows whether two schedulers run",
     "pkg/scheduler/backend/cache/cache.go, pkg/kubelet/lifecycle/predicate.go",
 )
 SHARED = AuditRule(
     "audit-placed-shared-device",
     ERROR,
     "A device is allocated to several claims",
-    "Each of them believes to have it alone: it was given out twice.",
-    "Delete the pods of all but one of the claims, for the claims to be allocated anew",
+    "Each assumes that it has the device to itself: it was given out twice.",
+    "Delete the pods of all but one of the claims, so that the claims are reallocated",
 )
 CLASH = AuditRule(
     "audit-placed-ports",
     ERROR,
     "Pods of one node want the same host port",
-    "Only one of them can have it; the other one fails, or does when its kubelet starts anew.",
-    "Delete one of the pods, for it to be placed anew",
+    "Only one of them can have it; the other fails, at the latest when its kubelet restarts.",
+    "Delete one of the pods, so that it is rescheduled",
 )
 APART = AuditRule(
     "audit-placed-anti-affinity",
     WARNING,
-    "Pods are together that must not be",
-    "Their required anti-affinity does not hold: what it was to protect from takes both of them.",
-    "Delete one of the pods, for it to be placed anew; a descheduler does so (RemovePodsViolatingInterPodAntiAffinity)",
+    "Pods violate required anti-affinity",
+    "They share a domain that their required anti-affinity should keep them from sharing: its loss takes both.",
+    "Delete one of the pods, so that it is rescheduled; a descheduler does so "
+    "(RemovePodsViolatingInterPodAntiAffinity)",
 )
 STRANDED = AuditRule(
     "audit-placed-volumes",
     WARNING,
-    "A pod's volumes are not to be used where it runs",
-    "Where it is still running it would not start again there.",
-    "See which volume is bound to where, as explain tells it",
+    "A pod's volumes cannot be used where it runs",
+    "It may still be running, but would not start there again.",
+    "Run explain to see where each volume is bound",
 )
 NOT_EVICTED = AuditRule(
     "audit-placed-not-evicted",
     WARNING,
     "Pods run on nodes whose taint should have evicted them",
-    "They do not tolerate a NoExecute taint: the taint eviction controller does not do its work, or just begins to.",
+    "They do not tolerate a NoExecute taint: the taint eviction controller is not working, or has only just started.",
     "Look at kube-controller-manager's log, taint-eviction-controller",
     "pkg/controller/tainteviction/taint_eviction.go",
 )
@@ -89,47 +90,47 @@ REFUSED = AuditRule(
     "audit-placed-refused",
     WARNING,
     "Kubelets refused pods that a scheduler had given them",
-    "Scheduler and kubelet saw the node differently: double booking, a pod bound past the scheduler, or a node that "
-    "had just changed. Such a pod stays Failed; its controller makes another one.",
+    "Scheduler and kubelet saw the node differently: double booking, a pod that bypassed the scheduler, or a node that "
+    "had just changed. Such a pod stays Failed; its controller creates another.",
     "Look at what was bound to the node at the same time; delete the failed pods",
     "pkg/kubelet/lifecycle/predicate.go",
 )
 ORPHANED = AuditRule(
     "audit-placed-node-gone",
     WARNING,
-    "Pods are bound to a node that is not there",
-    "The pod garbage collector takes them away within a minute; where they stay their controllers make no others.",
+    "Pods are bound to a node that does not exist",
+    "The pod garbage collector deletes them within a minute; while they stay, their controllers create no "
+    "replacements.",
     "Look at kube-controller-manager's log, pod-garbage-collector-controller, and at the pods' metadata.finalizers",
     "pkg/controller/podgc/gc_controller.go",
 )
 DRIFTED_AFFINITY = AuditRule(
     "audit-placed-node-affinity",
     NOTE,
-    "Pods run where their required node affinity does not lead any more",
-    "It is ignored during execution: labels changed later. A kubelet that starts anew refuses them, with reason "
-    "NodeAffinity.",
-    "Delete them to have them placed anew; a descheduler does so (RemovePodsViolatingNodeAffinity)",
+    "Pods run on nodes that their required node affinity no longer matches",
+    "It is ignored during execution: labels changed later. A restarted kubelet refuses them, with reason NodeAffinity.",
+    "Delete them to have them rescheduled; a descheduler does so (RemovePodsViolatingNodeAffinity)",
 )
 DRIFTED_TAINT = AuditRule(
     "audit-placed-taint",
     NOTE,
     "Pods run on nodes with a taint that keeps others like them away",
-    "NoSchedule leaves pods alone that were there before it.",
-    "Delete them to have them placed anew; a descheduler does so (RemovePodsViolatingNodeTaints)",
+    "NoSchedule does not affect pods that were there before it.",
+    "Delete them to have them rescheduled; a descheduler does so (RemovePodsViolatingNodeTaints)",
 )
 DRIFTED_AWAY = AuditRule(
     "audit-placed-affinity",
     NOTE,
-    "Pods are not with the pods that their required affinity wants them with",
+    "Pods run apart from the pods that their required affinity names",
     "It is ignored during execution: those pods have gone, or moved.",
-    "Delete them to have them placed anew",
+    "Delete them to have them rescheduled",
 )
 DRIFTED_SPREAD = AuditRule(
     "audit-placed-spread",
     NOTE,
     "Pods are spread less evenly than their constraint allows for new ones",
-    "Scaling down, and nodes that go, leave what they leave: nothing spreads running pods anew.",
-    "kubectl rollout restart spreads them anew; a descheduler does so (RemovePodsViolatingTopologySpreadConstraint)",
+    "Scale-downs and lost nodes leave it so: nothing respreads running pods.",
+    "kubectl rollout restart respreads them; a descheduler does so, too (RemovePodsViolatingTopologySpreadConstraint)",
 )
 RULES = (
     *(OVERCOMMITTED, SHARED, CLASH, APART, STRANDED, NOT_EVICTED, REFUSED, ORPHANED),
@@ -144,7 +145,7 @@ _BY_REFUSAL = {
     **dict.fromkeys(VOLUMES, STRANDED),
 }
 OF_REFUSALS = {
-    "NodeShutdown": ("The node was shutting down: nothing is to be done but to delete the failed pods", NOTE),
+    "NodeShutdown": ("The node was shutting down: just delete the failed pods", NOTE),
     "NodeAffinity": (
         "Labels of the node changed, or were not there yet when its kubelet started: set them by the kubelet's "
         "--node-labels",
@@ -286,9 +287,9 @@ def _headline(section: PlacedSection) -> str:
         (sum(misplaced.pods for misplaced in section.misplaced) - drifted, "placed against a rule"),
         (sum(refused_pods.pods + refused_pods.gone for refused_pods in section.refused), "refused by kubelets"),
         (sum(orphaned_pods.pods for orphaned_pods in section.orphaned), "on nodes that are gone"),
-        (drifted, "where they would not be put now"),
+        (drifted, "where they would not be placed now"),
     )
     message = ", ".join(f"{number:,} {words}" for number, words in counts if number)
     if message or section.judged:
-        return message or f"all {counted(section.judged, 'pod')} judged are where the rules would put them"
+        return message or f"all {counted(section.judged, 'pod')} judged are where the rules would place them"
     return "no pods of this scheduler are on nodes" if section.others else "no pods are on nodes"

@@ -99,35 +99,35 @@ STARVING = AuditRule(
     "audit-priorities-starving",
     WARNING,
     "Pods wait long while pods of lower priority run",
-    "Priority does not help them: they may not preempt, no eviction makes room for them, or others come before them.",
-    "See why evictions do not help, as explain tells it",
+    "Priority does not help them: they may not preempt, no eviction makes room for them, or others go first.",
+    "Run explain to see why evictions do not help",
 )
 OVERTAKEN = AuditRule(
     "audit-priorities-overtaken",
     NOTE,
     "Pods of the lowest tier wait long",
     "Whatever comes in a tier above goes first: without room of their own they may never run.",
-    "Give their tier capacity of its own, a pool or a quota for those above; remedies tells what helps now",
+    "Give their tier its own capacity, or those above a pool or a quota; run remedies for what helps now",
 )
 PREEMPTED = AuditRule(
     "audit-priorities-preempted",
     WARNING,
     "Pods are preempted again and again",
-    "Each starts, is evicted for a pod of a tier above, is made anew and waits: work is begun and lost.",
-    "Give the tier capacity of its own, those above a quota, or the workload a higher class; let its work be resumable",
+    "Each starts, is evicted for a pod of a higher tier, is recreated and waits: work is started and lost.",
+    "Give the tier its own capacity, those above a quota, or the workload a higher class; make its work resumable",
 )
 VICTIMS = AuditRule(
     "audit-priorities-victims",
     NOTE,
-    "If the tier grows, pods of others have to go",
-    "There is no room for it but by evictions; each victim stops within its grace period.",
+    "If the tier grows, pods of other tiers are evicted",
+    "There is room for it only by evictions; each victim stops within its grace period.",
     "Keep room for it: more nodes, or pods of a negative priority that may go first",
 )
 EXPOSED = AuditRule(
     "audit-priorities-exposed",
     NOTE,
     "Pods that serve users may be evicted for others",
-    "A pod of a tier above may evict them where it finds no room, and break budgets if nothing else helps.",
+    "A pod of a higher tier may evict them where it finds no room, and break budgets if nothing else helps.",
     "Give what serves users the higher class, or the tiers above preemptionPolicy: Never",
 )
 RULES = (STARVING, OVERTAKEN, PREEMPTED, VICTIMS, EXPOSED)

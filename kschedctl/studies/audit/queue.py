@@ -40,18 +40,19 @@ CHANGES_TOLD, CHANGES_KEPT = 2, 10
 MISSED = AuditRule(
     "audit-queue-missed",
     ERROR,
-    "A pod fits by now, and nothing told the scheduler",
-    "Of all that changed nothing woke it, by what the plugins asked for and by their hints: it waits for the flush of "
-    "the unschedulable pods, five minutes after its last attempt. That flush hides the fault.",
-    "Report it upstream with both snapshots; until then any change of the pod itself, as a label, has it tried again",
+    "A pod fits now, but nothing woke it",
+    "No change woke it, by the plugins' events and hints: it waits for the flush of unschedulable pods, five minutes "
+    "after its last attempt. That flush hides the fault.",
+    "Report it upstream with both snapshots; meanwhile any change to the pod itself, such as a label, has it tried "
+    "again",
     "https://github.com/kubernetes/kubernetes/issues/49314",
 )
 IN_VAIN = AuditRule(
     "audit-queue-woken-in-vain",
     ERROR,
-    "A pod was woken, fits, and waits all the same",
+    "A pod was woken and fits, but still waits",
     "A change between the two moments takes it out of the unschedulable pods, and its back-off lasts ten seconds at "
-    "most: the scheduler did not hear of the change, or does not work through its queue.",
+    "most: the scheduler did not hear of the change, or does not get through its queue.",
     "Look at the scheduler's log, its watches and its queue lengths (scheduler_pending_pods)",
     "pkg/scheduler/backend/queue/scheduling_queue.go, MoveAllToActiveOrBackoffQueue",
 )

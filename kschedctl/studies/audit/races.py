@@ -25,16 +25,16 @@ RIVALS = AuditRule(
     WARNING,
     "Several schedulers place pods on the same nodes",
     "Each learns of the other's pods only once they are bound: until then both give the same room away, and the "
-    "kubelet refuses whoever comes second (OutOfcpu, OutOfmemory, OutOfpods).",
-    "Serve all pods by the profiles of one scheduler, or give each its own nodes: a taint, and a node selector",
+    "kubelet refuses the second (OutOfcpu, OutOfmemory, OutOfpods).",
+    "Serve all pods with profiles of one scheduler, or give each its own nodes: a taint, and a node selector",
     "kubernetes/kubernetes#106884",
 )
 SLOW = AuditRule(
     "audit-races-slow-bindings",
     WARNING,
-    "Kubelets learn late of the pods that are bound to their nodes",
-    "The API server is under pressure: what the scheduler sees is as old. Assumed pods that expired (up to 1.24) would "
-    "be double-booked, and several schedulers collide more often.",
+    "Kubelets hear late of pods bound to their nodes",
+    "The API server is under pressure: what the scheduler sees is just as old. Assumed pods that expired (up to 1.24) "
+    "would be double-booked, and several schedulers collide more often.",
     "Look at the API server's latencies and at what the scheduler measured: latency",
     "kubernetes/kubernetes#106361",
 )

@@ -18,7 +18,7 @@ FIX = "percentageOfNodesToScore: {} in the KubeSchedulerConfiguration; sampling 
 LOSES = AuditRule(
     "audit-sampling-loses",
     WARNING,
-    "Pods miss much better nodes, since a part of the nodes is looked at",
+    "Pods miss much better nodes because only part of the nodes is looked at",
     "The search ends once enough nodes fit, and the best of these may be far from the best of all: what preferences "
     "and spreading ask for is given up.",
     FIX.format("PERCENTAGE"),
@@ -27,7 +27,7 @@ LOSES = AuditRule(
 WASTES = AuditRule(
     "audit-sampling-wastes",
     NOTE,
-    "Nodes as good would be found among fewer",
+    "Fewer nodes would do as well",
     "Each node that is looked at costs time in every scheduling cycle.",
     FIX.format("PERCENTAGE"),
     SOURCE,

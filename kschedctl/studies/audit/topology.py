@@ -27,28 +27,28 @@ ONE_NODE = AuditRule(
     "audit-topology-one-node",
     WARNING,
     "All pods of a workload are on one node",
-    "With the node the whole workload is gone; its replicas are of no use against that.",
+    "Losing the node takes down the whole workload, however many replicas it has.",
     "Spread them over kubernetes.io/hostname by a topologySpreadConstraint, then restart the workload",
 )
 ONE_ZONE = AuditRule(
     "audit-topology-one-zone",
     WARNING,
     "All pods of a workload are in one zone",
-    "With the zone the whole workload is gone, though there are others.",
+    "Losing the zone takes down the whole workload, though there are others.",
     "Spread them over topology.kubernetes.io/zone by a topologySpreadConstraint, then restart the workload",
 )
 ONE_DOMAIN = AuditRule(
     "audit-topology-one-domain",
     NOTE,
-    "All pods of a workload are in one domain of a topology that others spread over",
-    "With the domain the whole workload is gone, though there are others.",
+    "All pods of a workload are in one domain of a topology that others spread across",
+    "Losing the domain takes down the whole workload, though there are others.",
     "Spread them by a topologySpreadConstraint, then restart the workload",
 )
 SKEWED = AuditRule(
     "audit-topology-skew",
     WARNING,
     "Pods are spread less evenly than their constraint promises",
-    "The constraint is asked when a pod is placed, never again: scaling down and draining leave what they leave.",
+    "The constraint is only checked when a pod is placed: scale-downs and drains can leave it violated.",
     "Restart the workload, or let a descheduler move pods",
     SOURCE,
 )
@@ -56,7 +56,7 @@ STRANDED = AuditRule(
     "audit-topology-stranded",
     WARNING,
     "A spread constraint keeps pods from coming back after the loss of a domain",
-    "With fewer domains than minDomains the fewest pods count as 0, and no domain may have more than maxSkew.",
+    "With fewer domains than minDomains the global minimum counts as 0, and no domain may have more than maxSkew.",
     "Lower minDomains, or raise maxSkew",
     SOURCE,
 )
@@ -99,7 +99,7 @@ def topology_section(audited: AuditedCluster, asked: TopologyScope = EVERYTHING)
     ]
     told = chosen if asked.workloads else [number for number, _ in alone]
     return TopologySection(
-        title="Topology: which loss takes which workload",
+        title="Topology: what takes down which workload",
         headline=_headline(len(chosen), len(promised), findings),
         keys=tuple(placement.domains.key for placement in placements),
         workloads=len(chosen),

@@ -1,4 +1,4 @@
-"""Independent scenarios spread over local processes or over a Dask cluster, with the same results.
+"""Independent scenarios spread across local processes or over a Dask cluster, with the same results.
 
 A scenario is a function of a context, which all share, and of a task. Both travel to other processes by pickle; what a
 function keeps with its context is made once in each process.

@@ -70,7 +70,7 @@ def toleration(text: str) -> Toleration:
     """
     pair, _, effect = text.partition(":")
     if effect not in ("", *EFFECTS):
-        raise UsageError(f'"{effect}" is no effect of a taint', where=WHERE, hint=", ".join(EFFECTS))
+        raise UsageError(f'"{effect}" is not a taint effect', where=WHERE, hint=", ".join(EFFECTS))
     key, equals, value = pair.partition("=")
     return Toleration(key=key, operator="Equal" if equals else "Exists", value=value, effect=effect)
 

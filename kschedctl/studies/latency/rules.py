@@ -10,7 +10,7 @@ ATTEMPTS = AuditRule(
     "audit-latency-attempts",
     WARNING,
     "Attempts to schedule a pod take longer than the target",
-    "The scheduler tries one pod after the other: what an attempt takes, all that wait behind it wait too.",
+    "The scheduler tries one pod at a time: whatever an attempt takes, every pod behind it waits as well.",
     "See which extension point takes the time",
 )
 PLUGIN = AuditRule(
@@ -29,7 +29,7 @@ BINDING = AuditRule(
 )
 BINDING_LEVERS: Mapping[str, str] = {
     "PreBind": "Look at the CSI and DRA drivers (volumes are provisioned and attached here), then at the API server",
-    "WaitOnPermit": "A Permit plugin makes pods wait, as one for gangs does: see what it waits for",
+    "WaitOnPermit": "A Permit plugin makes pods wait, such as one for gangs: see what it waits for",
 }
 CLIENT = AuditRule(
     "audit-latency-client",
@@ -41,57 +41,57 @@ CLIENT = AuditRule(
 SLI = AuditRule(
     "audit-latency-sli",
     WARNING,
-    "Pods that fit at once wait long all the same",
-    "They stood in the active queue: more pods come than attempts are made.",
+    "Pods that fit at once still wait long",
+    "They waited in the active queue: pods arrive faster than they are tried.",
     "Shorten the attempts; fewer pods at once, or a second scheduler for pods of its own",
 )
 ERRORS = AuditRule(
     "audit-latency-errors",
     WARNING,
     "Attempts end with an error",
-    "It is no refusal: a plugin or the API server failed, and the pod is tried again and again.",
-    "See which pods' replay errs, by explain; the scheduler's log has the rest",
+    "Not a refusal: a plugin or the API server failed, and the pod is retried.",
+    "Run explain to see which pods fail in replay; the scheduler's log has the rest",
 )
 REFUSED = AuditRule(
     "audit-latency-refused",
     NOTE,
     "Most attempts end without a node",
     "Each costs as much as one that places a pod.",
-    "See by explain why, and by wakes what makes the scheduler try them so often",
+    "Run explain for the reason, and wakes for what makes the scheduler retry them so often",
 )
 ACTIVE = AuditRule(
     "audit-latency-active-queue",
     WARNING,
-    "More pods are ready to be tried than attempts are made",
-    "They wait for their turn, whatever room there is.",
+    "More pods are ready than the scheduler gets through",
+    "They wait for their turn, however much room there is.",
     "Shorten the attempts: the largest part of their time first; sampling tells what looking at fewer nodes saves",
 )
 BACKOFF = AuditRule(
     "audit-latency-backoff-queue",
     WARNING,
     "Most pods that are woken wait out their back-off",
-    "Events wake pods that do not fit then either: each vain attempt makes their back-off longer.",
-    "See by wakes which events wake them; podMaxBackoffSeconds bounds what they wait",
+    "Events wake pods that still do not fit: each failed attempt lengthens their back-off.",
+    "Run wakes to see which events wake them; podMaxBackoffSeconds limits the wait",
 )
 UNSCHEDULABLE = AuditRule(
     "audit-latency-unschedulable-queue",
     WARNING,
     "Many pods fit on no node",
     "They wait for an event that may help, and for the flush after five minutes.",
-    "See by explain why, and by wakes what would wake them",
+    "Run explain for the reason, and wakes for what would wake them",
 )
 FLUSHED = AuditRule(
     "audit-latency-flushed",
     WARNING,
     "Pods fitted, and no event woke them",
     "A queueing hint was wrong or an event was missed: they lost up to five minutes.",
-    "See by wakes --between two snapshots which pods nothing woke; report it, with the plugin that refused them",
+    "Run wakes --between two snapshots to see which pods nothing woke; report it, with the plugin that refused them",
     "pkg/scheduler/metrics/metrics.go (v1.36): pod_scheduled_after_flush_total",
 )
 VAIN = AuditRule(
     "audit-latency-vain-preemption",
     NOTE,
-    "Preemption is tried, and nearly always in vain",
+    "Preemption is tried, and hardly ever helps",
     "Each time evictions are tried on many nodes.",
     "preemptionPolicy: Never for pods that cannot win; priorities tells who is above whom",
 )
@@ -106,15 +106,15 @@ ASSUMED = AuditRule(
     "audit-latency-assumed",
     WARNING,
     "Many pods are assumed on nodes and not bound yet",
-    "Binding does not keep up; should it fail, what they hold is free again only then.",
+    "Binding does not keep up; their room stays taken until it succeeds or fails.",
     "Look at binding: the API server, CSI drivers, clientConnection.qps",
 )
 STALE = AuditRule(
     "audit-latency-stale-cache",
     NOTE,
-    "The scheduler knows of another number of nodes than the cluster has",
+    "The scheduler's cache and the cluster disagree on the number of nodes",
     "It places pods by what it knows: on nodes that are gone, or not on new ones.",
-    "Read both at one time; if it stays so see the scheduler's log for watches that fail",
+    "Read both at the same time; if they still disagree, look for failing watches in the scheduler's log",
 )
 HINTS = AuditRule(
     "audit-latency-hint-errors",
@@ -126,8 +126,8 @@ HINTS = AuditRule(
 EVENTS = AuditRule(
     "audit-latency-events",
     NOTE,
-    "Very many events are kept for pods that are being tried",
-    "They take memory, and are looked through when an attempt ends.",
+    "Very many events are kept for pods in flight",
+    "They take memory, and are searched when an attempt ends.",
     "Shorten the attempts, or what changes nodes and pods so often",
 )
 RULES = (

@@ -22,7 +22,7 @@ OF_POINTS: Mapping[str, str] = {
     "PreScore": "preferences between pods are computed for all nodes that fit: fewer of these",
     "Score": _NODES,
     "Reserve": "a plugin reserves volumes or devices",
-    PERMIT_WAIT: "a Permit plugin makes pods wait, as one for gangs does: see what it waits for",
+    PERMIT_WAIT: "a Permit plugin makes pods wait, such as one for gangs: see what it waits for",
     "PreBind": "volumes are provisioned and attached, device claims written: look at the CSI and DRA drivers and the "
     "API server",
     "Bind": "look at the API server's latency for pods/binding, and at its webhooks",

@@ -1,4 +1,4 @@
-"""Nodes that the others could do without: drained in turn, within budgets, each on top of those that worked.
+"""Nodes that can be removed: drained in turn, within budgets, each on top of those that worked.
 
 Greedy: nodes with the least on them that would have to move are tried first, and one that could be emptied stays so for
 the rest. Another order may empty more. Pods that wait and fit come first: what they need is not to spare, nor are nodes
@@ -127,7 +127,7 @@ def _why_not(draining: Draining) -> str:
     if blocked := draining.blocked():
         return f"{blocked[0].pod}: {blocked[0].why}"
     if draining.lost:
-        return f"{pods[draining.lost[0]].key} would be lost: nobody makes it anew"
+        return f"{pods[draining.lost[0]].key} would be lost: nothing recreates it"
     for outcome in draining.simulation.explained(draining.outcomes.values()):
         if outcome.row < 0:
             first, _, _ = (outcome.message or outcome.verdict).partition(". ")  # without what preemption could do

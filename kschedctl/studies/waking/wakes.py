@@ -112,7 +112,7 @@ def try_once(scheduler: Scheduler, pod: Pod, info: PodInfo | None = None, gangs:
     if pod.terminated or pod.spec.node_name:
         raise UsageError(f'pod "{pod.key}" is not pending', hint="only pods that wait can be woken")
     if not is_waiting(pod):
-        raise UsageError(f'pod "{pod.key}" is being deleted', hint="the scheduler does not try it any more")
+        raise UsageError(f'pod "{pod.key}" is being deleted', hint="the scheduler no longer tries it")
     info = PodInfo(pod, scheduler.view.settings.requests) if info is None else info
     framework, unknown = scheduler.framework_for(info, scheduler.view)
     if framework is None:

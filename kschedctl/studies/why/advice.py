@@ -32,7 +32,7 @@ ASKED_OF = {
 """Where those that decide about gangs say why they wait."""
 OF_KUBERNETES = "node.kubernetes.io/"
 """Taints of this domain say what is wrong with a node: it is the node that wants attention, not the pod."""
-_TOO_LARGE = Advice("AskForLess", "No node is that large: ask for less, or add nodes that are")
+_TOO_LARGE = Advice("AskForLess", "No node is large enough: request less, or add larger nodes")
 _EXTENDER = NextStep("AskExtender", "An extender refuses nodes that would fit: see its log and its settings")
 
 
@@ -40,13 +40,13 @@ def advice(report: Explanation, pod: Pod, scheduler: Scheduler, framework: Frame
     """For a pod with a headline; ``framework`` is that of its profile, None where no profile is for it."""
     match report.verdict:
         case "Bound":
-            yield Advice("LookAtKubelet", "Nothing is left to schedule; if it does not run, look at the kubelet")
+            yield Advice("LookAtKubelet", "Nothing left to schedule; if it does not run, look at the kubelet")
         case "NotResponsible" | "Gated" if report.pod_group and report.pod_group.decided_by:
             yield from _of_gang(report.pod_group)
         case "NotResponsible" if framework is None:
             yield Advice(
                 "CheckScheduler",
-                "Is that scheduler running? kube-scheduler writes no event for pods of other schedulers",
+                "Is that scheduler running? kube-scheduler records no events for pods of other schedulers",
             )
             yield Advice("CorrectProfile", "Name its configuration, or correct the pod's spec.schedulerName")
         case "NotResponsible":
@@ -70,13 +70,13 @@ def _of_gang(group: PodGroupReport) -> Iterator[Advice]:
     if group.deadlocked_with:
         yield Advice("EndDeadlock", ends_deadlock(group))
     told = ASKED_OF[GangProject(group.decided_by)].format(namespace=quote(namespace), name=quote(name))
-    yield Advice("AskWhoDecides", f"{group.decided_by} tells what it makes of it: {told}")
+    yield Advice("AskWhoDecides", f"{group.decided_by} says: {told}")
 
 
 def _gated(report: Explanation, pod: Pod) -> Iterator[Advice]:
     gates = ", ".join(gate.name for gate in pod.spec.scheduling_gates)
     if gates:
-        text = f"Find the controller that removes {gates}; the scheduler does not look at the pod before"
+        text = f"Find the controller that removes {gates}; until then the scheduler does not look at the pod"
         yield Advice("RemoveGates", text)
     devices = report.queue.get(DynamicResources.name)
     if devices is not None and devices.reasons:
@@ -124,7 +124,7 @@ def _under_way(preemption: PreemptionReport) -> Iterator[Advice]:
 
 def _of_causes(causes: tuple[Cause, ...]) -> Iterator[Advice]:
     if len(causes) > 1 and not causes[0].within and causes[0].nearest:
-        text = "Each of these leaves some nodes, all of them together leave none: one of them has to change"
+        text = "Each of these alone leaves some nodes, together they leave none: one has to change"
         yield Advice("ChangeOneOfThem", text)
     yield from _once_each(map(_look_at, causes[:CAUSES_ADVISED]))
 

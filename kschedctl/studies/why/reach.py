@@ -26,7 +26,7 @@ from kschedctl.scheduler.registry.facts import AnyFact, as_fact
 NEAR, KEPT_AWAY, OUT_OF_REACH = 0, 1, 2
 """A node that would do if there were room; one that a taint or a cordon keeps the pod from; one that the pod's own
 constraints, its volumes or its devices leave out, or that offers none of a resource that it needs."""
-NO_REASON, LEFT_OUT = "no reason given", "left out by an extender without a word"
+NO_REASON, LEFT_OUT = "no reason given", "left out by an extender without a reason"
 
 Levels = npt.NDArray[np.int8]
 Distances = npt.NDArray[np.float64]

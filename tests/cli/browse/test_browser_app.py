@@ -95,7 +95,7 @@ def test_as_if_tells_the_answer_before_and_now_and_escape_takes_it_back() -> Non
         ("cpu=-1", "as if: cpu: -1 is negative"),
         ("cpi=1", 'as if: "cpi" is not a resource that scheduling knows'),
         ("nonsense", 'as if: "nonsense" is not NAME=VALUE'),
-        ("tolerate=gpu:Never", 'as if: "Never" is no effect of a taint (NoSchedule, PreferNoSchedule, NoExecute)'),
+        ("tolerate=gpu:Never", 'as if: "Never" is not a taint effect (NoSchedule, PreferNoSchedule, NoExecute)'),
         ("class=nope", 'no PriorityClass "nope" (there are: batch-low,'),
         ("node=nope", 'node "nope" not found'),
     ],

@@ -132,7 +132,7 @@ def test_nodes_are_emptied_one_on_top_of_the_other() -> None:
 
 @pytest.mark.parametrize(
     ("kind", "budgeted", "why"),
-    [("ReplicaSet", True, "allows no disruption now"), ("", False, "nobody makes it anew")],
+    [("ReplicaSet", True, "allows no disruption now"), ("", False, "nothing recreates it")],
 )
 def test_what_keeps_a_node(kind: str, budgeted: bool, why: str) -> None:
     budget = {

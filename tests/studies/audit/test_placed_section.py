@@ -95,7 +95,7 @@ SOUND = (
 def test_nothing_is_found_where_all_is_well() -> None:
     sound = section(*SOUND)
     assert (sound.state, sound.findings, sound.undecided) == ("sound", (), False)
-    assert sound.headline == "all 5 pods judged are where the rules would put them"
+    assert sound.headline == "all 5 pods judged are where the rules would place them"
     assert (sound.judged, sound.others) == (5, 0)
 
 
@@ -178,7 +178,7 @@ def test_an_overcommitted_node_tells_who_came_last() -> None:
     assert over.gap == 1.0
     (finding,) = section(N1, *pods).findings
     assert finding.message == (
-        "3 pods request 4500m cpu of 4000m; d/c-1 was too much, which came at 2026-01-31T12:30:01Z, 1 s after the pod "
+        "3 pods request 4500m cpu of 4000m; d/c-1 was too much, started at 2026-01-31T12:30:01Z, 1 s after the pod "
         "before it"
     )
     assert (finding.severity, finding.object) == ("error", "Node n1")

@@ -67,7 +67,10 @@ def audit_page(report: Audit, style: Style) -> Page:
     table = (Table(columns, rows),) if len(report.sections) > 1 else ()
     page: list[Page] = [
         (paragraph(Marked(report.headline, STATES[report.state])),),
-        (paragraph(Marked(f"{checked}, {f'at {report.at}' if report.at else 'at no known time'}", Tone.FAINT)), *table),
+        (
+            paragraph(Marked(f"{checked}, {f'at {report.at}' if report.at else 'at an unknown time'}", Tone.FAINT)),
+            *table,
+        ),
     ]
     not_asked = "; ".join(f"{name} needs {what}" for name, what in report.not_asked.items())
     page += [(paragraph(Marked("not asked:", Tone.FAINT), not_asked),)] if not_asked else []
@@ -157,7 +160,7 @@ def _evidence(section: Section, style: Style) -> Page:
 def _not_known(section: Section) -> Page:
     if not section.unknown:
         return ()
-    grounds = "; its answer could be another" if section.undecided else ""
+    grounds = "; its answer could differ" if section.undecided else ""
     return (paragraph(Marked("not known:", Tone.WARNING), f"{reasons(section.unknown)}{grounds}"),)
 
 

@@ -23,7 +23,7 @@ def latency_blocks(report: LatencySection, style: Style) -> Page:
         _about(report),
         *listed(report.verdicts, style, limit=None),
         *_timings("Where attempts spend their time", report.extension_points, style),
-        *_timings("Plugins, by what they take in all", report.plugins, style, PLUGINS_SHOWN),
+        *_timings("Plugins by total time", report.plugins, style, PLUGINS_SHOWN),
         *_curves(report),
         *(_more(report, style) if style.wide else ()),
     )
@@ -42,7 +42,7 @@ def _curves(report: LatencySection) -> Page:
         )
         for curve in curves
     )
-    plot = Plot("Attempts done within a time", Axis("seconds", decades=True), Axis("% of attempts"), series)
+    plot = Plot("Attempts by duration", Axis("seconds", decades=True), Axis("% of attempts"), series)
     return section("How long attempts take", plot)
 
 
