@@ -120,7 +120,7 @@ def test_what_to_do_is_told_once_for_what_is_alike(run: Run, write: Write) -> No
     other["spec"]["nodeSelector"] = {"no": "such"}
     more = write(other, name="other.yaml")
     out = run(*PENDING, file, "-f", more).out
-    assert (out.count("  warning  "), out.count("→ Make the smallest change")) == (2, 1)
+    assert (out.count("  warning  "), out.count("→ Run remedies for the smallest change")) == (2, 1)
 
 
 def test_markdown_and_yaml(run: Run) -> None:

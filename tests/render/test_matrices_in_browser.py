@@ -93,9 +93,9 @@ def test_pending_pods_that_were_not_explained_in_full_are_counted(opened: Opens)
     explained = ExplainedPods(("a/x", "a/y"), explanation("a/x", 5, 1))
     page = opened(pending((explained,), 3))
     assert page.locator("summary").all_inner_texts() == ["a/x and 1 more alike Schedulable pod of seed 1"]
-    assert page.get_by_text("Not in this file, lest it grow too big: the nodes of 3 more pods.").count() == 1
+    assert page.get_by_text("Left out to keep this file small: the nodes of 3 more pods.").count() == 1
     page = opened(pending((explained,), 0))
-    assert page.get_by_text("Not in this file").count() == 0
+    assert page.get_by_text("Left out to keep this file small").count() == 0
 
 
 def test_what_would_make_the_file_too_big_is_left_out_and_counted(monkeypatch: Any, opened: Opens) -> None:

@@ -193,7 +193,7 @@ def test_constraints_that_exclude_each_other_are_both_told() -> None:
     asking["metadata"]["labels"] = {"app": "other"}
     report = explained(node("n1", "a"), node("n2", "b"), replica("r", "n2"), asking)
     assert {cause.plugin for cause in report.causes} == {"NodeAffinity", "InterPodAffinity"}
-    assert report.advice[0].text.startswith("Each of these leaves some nodes")
+    assert report.advice[0].text.startswith("Each of these alone leaves some nodes")
 
 
 def test_a_daemon_s_pod_on_a_node_that_is_full() -> None:

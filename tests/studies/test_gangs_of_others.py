@@ -381,10 +381,10 @@ def test_who_decides_is_asked_why() -> None:
     told = [each["text"] for each in explain(of_volcano("a"), group(VOLCANO, 3))["advice"]]
     assert told == [
         "Volcano waits for 2 more pods of train to be created",
-        "Volcano tells what it makes of it: kubectl describe podgroups.scheduling.volcano.sh train -n ml",
+        "Volcano says: kubectl describe podgroups.scheduling.volcano.sh train -n ml",
     ]
     told = [each["text"] for each in explain(of_kueue("a", "1"))["advice"]]
-    assert told == ["Kueue tells what it makes of it: kubectl get workloads.kueue.x-k8s.io -n ml"]
+    assert told == ["Kueue says: kubectl get workloads.kueue.x-k8s.io -n ml"]
 
 
 # -- audit ------------------------------------------------------------------------------------------------------------

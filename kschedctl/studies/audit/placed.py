@@ -237,7 +237,7 @@ def _of_overcommitted(node: OvercommittedNode) -> Finding:
     beyond = [arrival for arrival in node.arrivals if arrival.beyond]
     if beyond and beyond[0].at:
         gap = f", {node.gap:,.3g} s after the pod before it" if node.gap is not None else ""
-        message += f"; {beyond[0].pod} was too much, which came at {beyond[0].at}{gap}"
+        message += f"; {beyond[0].pod} was too much, started at {beyond[0].at}{gap}"
     fix = OVERCOMMITTED.fix
     if not node.allocatable:
         fix = f"See why the node offers no {node.resource} any more: its device plugin may have gone"

@@ -194,7 +194,7 @@ def test_the_lever_is_that_of_what_takes_the_time() -> None:
     ]
     assert [part.share for part in parts] == pytest.approx([0.8, 0.18, 0.02])
     assert parts[0].of_point == pytest.approx(0.75)
-    assert "fewer constraints a pod" in section({**SOUND, **slow}).findings[0].fix
+    assert "fewer constraints per pod" in section({**SOUND, **slow}).findings[0].fix
 
 
 def test_a_target_that_the_buckets_do_not_reach_is_not_known_to_be_met() -> None:

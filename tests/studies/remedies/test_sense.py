@@ -44,14 +44,14 @@ def test_what_an_image_is_built_for_is_no_typo(key: str, value: str) -> None:
     found = offered(of_arch("n1", "amd64"), pod("p", nodeSelector={key: value}))
     assert {each.kinds for each in found} == {("OtherSelector",), ("DropSelector",)}
     assert {each.weakens for each in found} == {
-        f"its image is run on nodes that are not {value}: it has to be built for those, too"
+        f"its image would run on nodes that are not {value}: it must be built for those, too"
     }
     expression = {"key": key, "operator": "In", "values": [value]}
     required = {"nodeSelectorTerms": [{"matchExpressions": [expression]}]}
     affinity = {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": required}}
     found = offered(of_arch("n1", "amd64"), pod("p", affinity=affinity))
     assert {each.kinds[0] for each in found} == {"WidenNodeAffinity", "DropNodeAffinity", "SoftenNodeAffinity"}
-    assert all(each.weakens and "has to be built for those" in each.weakens for each in found)
+    assert all(each.weakens and "must be built for those" in each.weakens for each in found)
 
 
 def test_another_name_of_the_same_architecture_is_corrected() -> None:
