@@ -1,0 +1,64 @@
+"""The labels that Karpenter knows, and those that nobody may ask for.
+
+Upstream: pkg/apis/v1/labels.go, kwok/apis/v1alpha1/labels.go (sigs.k8s.io/karpenter v1.14.1).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+GROUP, KWOK_GROUP = "karpenter.sh", "karpenter.kwok.sh"
+NODE_POOL, CAPACITY_TYPE = f"{GROUP}/nodepool", f"{GROUP}/capacity-type"
+REGISTERED, INITIALIZED = f"{GROUP}/registered", f"{GROUP}/initialized"
+DO_NOT_DISRUPT = f"{GROUP}/do-not-disrupt"
+MIN_VALUES_RELAXED = f"{GROUP}/nodeclaim-min-values-relaxed"
+PRICE_OVERLAID, CAPACITY_OVERLAID = f"{GROUP}/price-overlay-applied", f"{GROUP}/capacity-overlay-applied"
+HOSTNAME = "kubernetes.io/hostname"
+ZONE, REGION = "topology.kubernetes.io/zone", "topology.kubernetes.io/region"
+INSTANCE_TYPE, ARCH, OS = "node.kubernetes.io/instance-type", "kubernetes.io/arch", "kubernetes.io/os"
+SIZE, FAMILY = f"{KWOK_GROUP}/instance-size", f"{KWOK_GROUP}/instance-family"
+CPU, MEMORY = f"{KWOK_GROUP}/instance-cpu", f"{KWOK_GROUP}/instance-memory"
+RESERVATION_ID = f"{KWOK_GROUP}/reservation-id"
+SPOT, ON_DEMAND, RESERVED = "spot", "on-demand", "reserved"
+CAPACITY_TYPES = frozenset((SPOT, ON_DEMAND, RESERVED))
+
+WELL_KNOWN = frozenset(
+    (NODE_POOL, ZONE, REGION, INSTANCE_TYPE, ARCH, OS, CAPACITY_TYPE, "node.kubernetes.io/windows-build")
+    + (SIZE, FAMILY, CPU, MEMORY, RESERVATION_ID)
+)
+"""A pool need not define them for a pod to ask for them; those of offerings join them."""
+OF_SIMULATION = frozenset((REGISTERED, INITIALIZED))
+"""What templates require so that DaemonSets that ask for it count; no NodeClaim has it."""
+NORMALIZED = {
+    "failure-domain.beta.kubernetes.io/zone": ZONE,
+    "failure-domain.beta.kubernetes.io/region": REGION,
+    "beta.kubernetes.io/arch": ARCH,
+    "beta.kubernetes.io/os": OS,
+    "beta.kubernetes.io/instance-type": INSTANCE_TYPE,
+}
+RESTRICTED_DOMAINS = (KWOK_GROUP, GROUP)
+
+
+def restriction(key: str, well_known: Iterable[str]) -> str:
+    """Why a label may not be asked for, empty where it may."""
+    known = frozenset(well_known)
+    domain, slash, _ = key.partition("/")
+    ours = slash and any(domain == each or domain.endswith(f".{each}") for each in RESTRICTED_DOMAINS)
+    if key in known or not (ours or key == HOSTNAME):
+        return ""
+    return (
+        f"using label {key} is not allowed as it might interfere with the internal provisioning logic; specify a well "
+        f"known label: [{' '.join(sorted(known))}], or a custom label that does not use a restricted domain: "
+        f"[{' '.join(RESTRICTED_DOMAINS)}]"
+    )
+
+
+def hint(key: str, defined: Iterable[str], well_known: Iterable[str]) -> str:
+    """Which label may have been meant, of the well-known ones or of those that are defined; the first by name."""
+    _, slash, suffix = key.partition("/")
+    suffix = suffix if slash else key
+    for names in (well_known, defined):
+        for name in sorted(names):
+            if key in name or name.endswith(suffix):
+                return f' (typo of "{name}"?)'
+    return ""
