@@ -11,6 +11,7 @@ from dataclasses import dataclass, field, fields
 from enum import Enum
 from typing import Any, NamedTuple
 
+from kschedctl.api import karpenter
 from kschedctl.api import objects as api
 from kschedctl.api.api_versions import ApiVersion, group_of, is_foreign, is_newer
 from kschedctl.api.json_values import JsonObject
@@ -95,6 +96,7 @@ def _read(
 
 _CORE, _APPS, _STORAGE, _DEVICES = "v1", "apps/v1", "storage.k8s.io/v1", "resource.k8s.io/v1"
 _PRIORITIES, _COSCHEDULING = "scheduling.k8s.io/v1", "scheduling.x-k8s.io/v1alpha1"
+_KARPENTER = ("karpenter.sh/v1beta1", "karpenter.sh/v1")
 _DRA, _GROUPS = "DynamicResourceAllocation", "GenericWorkload"
 _STORAGE_BETA, _ATTACHMENT_ALPHA = (
     ApiVersion("storage.k8s.io/v1beta1", 14, 19, 22, _STORAGE),
@@ -200,6 +202,15 @@ class Objects:
         api.StoredWorkload, _IN_EXTENSIONS, _IN_BETA2, _APPS, name="DaemonSet", read_for=ReadFor.CREATION
     )
     jobs: tuple[api.StoredJob, ...] = _read(api.StoredJob, "batch/v1", name="Job", read_for=ReadFor.CREATION)
+    karpenter_node_pools: tuple[karpenter.NodePool, ...] = _read(
+        karpenter.NodePool, *_KARPENTER, namespaced=False, read_for=ReadFor.CREATION
+    )
+    node_claims: tuple[karpenter.NodeClaim, ...] = _read(
+        karpenter.NodeClaim, *_KARPENTER, namespaced=False, read_for=ReadFor.CREATION
+    )
+    node_overlays: tuple[karpenter.NodeOverlay, ...] = _read(
+        karpenter.NodeOverlay, "karpenter.sh/v1alpha1", namespaced=False, read_for=ReadFor.CREATION
+    )
     resource_quotas: tuple[api.ResourceQuota, ...] = _read(api.ResourceQuota, _CORE, read_for=ReadFor.LIMITS)
     limit_ranges: tuple[api.LimitRange, ...] = _read(api.LimitRange, _CORE, read_for=ReadFor.LIMITS)
     service_accounts: tuple[api.ServiceAccount, ...] = _read(api.ServiceAccount, _CORE, read_for=ReadFor.LIMITS)

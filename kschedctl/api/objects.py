@@ -61,7 +61,8 @@ class ObjectMeta(Struct, frozen=True):
 class PodAnnotations(Struct, frozen=True):
     """The annotations of a pod that scheduling or autoscaling reads; the others are the bulk of many pods.
 
-    ``group_name`` and ``task_spec`` are Volcano's, those of groups Kueue's, the rest the Cluster Autoscaler's.
+    ``group_name`` and ``task_spec`` are Volcano's, those of groups Kueue's; Karpenter reads the last two, the Cluster
+    Autoscaler the rest.
     """
 
     group_name: str = msgspec.field(name="scheduling.k8s.io/group-name", default="")
@@ -76,6 +77,8 @@ class PodAnnotations(Struct, frozen=True):
     )
     scale_up_delay: str = msgspec.field(name="cluster-autoscaler.kubernetes.io/pod-scale-up-delay", default="")
     daemon_set_pod: str = msgspec.field(name="cluster-autoscaler.kubernetes.io/daemonset-pod", default="")
+    do_not_disrupt: str | None = msgspec.field(name="karpenter.sh/do-not-disrupt", default=None)
+    deletion_cost: str | None = msgspec.field(name="controller.kubernetes.io/pod-deletion-cost", default=None)
 
 
 class PodMeta(Struct, frozen=True):
@@ -684,6 +687,10 @@ class CSIPersistentVolumeSource(Struct, frozen=True):
     volume_handle: str = ""
 
 
+class LocalVolumeSource(Struct, frozen=True):
+    path: str = ""
+
+
 class VolumeNodeAffinity(Struct, frozen=True):
     required: NodeSelector | None = None
 
@@ -698,6 +705,8 @@ class PersistentVolumeSpec(Struct, frozen=True):
     node_affinity: VolumeNodeAffinity | None = None
     volume_attributes_class_name: str | None = None
     csi: CSIPersistentVolumeSource | None = None
+    local: LocalVolumeSource | None = None
+    host_path: HostPathVolumeSource | None = None
     gce_persistent_disk: GCEPersistentDiskVolumeSource | None = None
     aws_elastic_block_store: AWSElasticBlockStoreVolumeSource | None = None
     azure_disk: AzureDiskVolumeSource | None = None

@@ -5,6 +5,7 @@ from __future__ import annotations
 from kschedctl.admission.admit import admit
 from kschedctl.autoscaling.cluster_autoscaler.scale_down import scale_down
 from kschedctl.autoscaling.cluster_autoscaler.scale_up import scale_up
+from kschedctl.autoscaling.karpenter.provision import provision
 from kschedctl.library.cluster import Cluster
 from kschedctl.studies.explain import explain
 from kschedctl.studies.following.follow import follow
@@ -18,6 +19,7 @@ __all__ = [
     "admit",
     "explain",
     "follow",
+    "provision",
     "remedies",
     "run_queue",
     "sampling",

@@ -13,9 +13,9 @@ from functools import cached_property
 from kschedctl.api.objects import Pod, Volume
 from kschedctl.api.times import microseconds
 from kschedctl.autoscaling.cluster_autoscaler.disruption_budgets import RemainingBudgets
-from kschedctl.autoscaling.cluster_autoscaler.durations import nanoseconds
 from kschedctl.autoscaling.cluster_autoscaler.options import AutoscalerOptions
 from kschedctl.autoscaling.cluster_autoscaler.pods import controller_of, is_daemon_set_pod, is_mirror
+from kschedctl.autoscaling.durations import nanoseconds
 from kschedctl.cluster import Cluster
 
 GRACE, EXTRA_GRACE = 30, 30

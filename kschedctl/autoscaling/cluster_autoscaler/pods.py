@@ -13,9 +13,9 @@ from kschedctl.api.copying import replace
 from kschedctl.api.objects import OwnerReference, Pod
 from kschedctl.api.pod_table import identity
 from kschedctl.api.times import microseconds
-from kschedctl.autoscaling.cluster_autoscaler.durations import nanoseconds
 from kschedctl.autoscaling.cluster_autoscaler.nodes import GPU_RESOURCES
 from kschedctl.autoscaling.cluster_autoscaler.options import AutoscalerOptions
+from kschedctl.autoscaling.durations import nanoseconds
 from kschedctl.errors import InputError
 
 ALL_NEW, GPU_NEW = 2 * 10**6, 30 * 10**6

@@ -18,13 +18,13 @@ from kschedctl.autoscaling.cluster_autoscaler.alone import Alone
 from kschedctl.autoscaling.cluster_autoscaler.cluster_snapshot import ClusterSnapshot
 from kschedctl.autoscaling.cluster_autoscaler.disruption_budgets import RemainingBudgets
 from kschedctl.autoscaling.cluster_autoscaler.drainability import Drainability, moves
-from kschedctl.autoscaling.cluster_autoscaler.durations import nanoseconds
 from kschedctl.autoscaling.cluster_autoscaler.limits import ResourceTracker
 from kschedctl.autoscaling.cluster_autoscaler.loop import AutoscalerLoop
 from kschedctl.autoscaling.cluster_autoscaler.options import AutoscaledGroup, read_groups, read_options
 from kschedctl.autoscaling.cluster_autoscaler.removal import Removal, Removals, blocking_pod, rows_of
 from kschedctl.autoscaling.cluster_autoscaler.scale_up import ScaleUpRun, run
 from kschedctl.autoscaling.cluster_autoscaler.utilization import Counted, has_gpu_label, utilization
+from kschedctl.autoscaling.durations import nanoseconds
 from kschedctl.cluster import Cluster
 from kschedctl.reports.scale_down import (
     AloneRemoval,

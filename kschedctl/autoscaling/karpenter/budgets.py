@@ -1,0 +1,52 @@
+"""PodDisruptionBudgets: which pods may be evicted, and which never may be.
+
+Upstream: pkg/utils/pdb/pdb.go (sigs.k8s.io/karpenter v1.14.1).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+
+from kschedctl.api.labels import from_label_selector
+from kschedctl.api.objects import Pod, PodDisruptionBudget
+from kschedctl.autoscaling.karpenter.pods import is_disruptable, is_evictable, is_reschedulable
+
+Blocks = Callable[[PodDisruptionBudget], bool]
+
+
+class EvictionLimits:
+    """All budgets, at a time (microseconds)."""
+
+    def __init__(self, budgets: Iterable[PodDisruptionBudget], now: int) -> None:
+        self.now = now
+        self._budgets = [(each, from_label_selector(each.spec.selector)) for each in budgets]
+
+    def blocking(self, pod: Pod) -> tuple[str, ...]:
+        """The budgets that forbid to evict a pod now: one, or all where there are several for it."""
+        return self._forbidding(pod, lambda budget: budget.status.disruptions_allowed == 0)
+
+    def is_currently_reschedulable(self, pod: Pod) -> bool:
+        """Whether it is to be placed anew when its node goes; not if nothing will ever evict it."""
+        return is_reschedulable(pod) and is_disruptable(pod, self.now) and not self._forbidding(pod, _allows_nothing)
+
+    def _forbidding(self, pod: Pod, blocks: Blocks) -> tuple[str, ...]:
+        if not self._budgets or not is_evictable(pod, self.now):
+            return ()
+        namespace, labels = pod.metadata.namespace, pod.metadata.labels
+        found = [b for b, selects in self._budgets if b.metadata.namespace == namespace and selects.matches(labels)]
+        names = tuple(f"{namespace}/{each.metadata.name}" for each in found)
+        if len(found) > 1:
+            return names
+        return tuple(n for n, b in zip(names, found, strict=True) if not _spares(b, pod) and blocks(b))
+
+
+def _spares(budget: PodDisruptionBudget, pod: Pod) -> bool:
+    """Whether it lets pods go that are not ready."""
+    always = budget.spec.unhealthy_pod_eviction_policy == "AlwaysAllow"
+    return always and any(each.type == "Ready" and each.status == "False" for each in pod.status.conditions)
+
+
+def _allows_nothing(budget: PodDisruptionBudget) -> bool:
+    """Whether it never lets a pod go."""
+    spec = budget.spec
+    return spec.max_unavailable in (0, "0%") or spec.min_available == "100%"

@@ -1,0 +1,197 @@
+"""NodeClaims that a run makes: what their nodes may still become, and whether a pod may join.
+
+Upstream: pkg/controllers/provisioning/scheduling/nodeclaim.go (sigs.k8s.io/karpenter v1.14.1).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+import numpy as np
+
+from kschedctl.api.arrays import Bools
+from kschedctl.api.objects import Pod, Taint
+from kschedctl.api.pod_requests import Quantities
+from kschedctl.api.tolerations import tolerated
+from kschedctl.autoscaling.karpenter.amounts import merge
+from kschedctl.autoscaling.karpenter.daemons import DaemonGroup
+from kschedctl.autoscaling.karpenter.host_ports import Port
+from kschedctl.autoscaling.karpenter.labels import CAPACITY_TYPE, HOSTNAME, RESERVATION_ID, RESERVED
+from kschedctl.autoscaling.karpenter.option_filter import OptionFilter, free_groups
+from kschedctl.autoscaling.karpenter.pod_data import PodData
+from kschedctl.autoscaling.karpenter.requirements import IN, LabelRequirement, Requirements
+from kschedctl.autoscaling.karpenter.reservations import Reservations
+from kschedctl.autoscaling.karpenter.templates import ClaimTemplate
+from kschedctl.autoscaling.karpenter.topology import Topology
+
+NOT_RESERVABLE = (
+    "one or more instance types with compatible reserved offerings are available, but could not be reserved"
+)
+WOULD_LOSE_RESERVED = "satisfying updated nodeclaim constraints would remove all compatible reserved offering options"
+
+
+@dataclass(frozen=True)
+class Refused:
+    """Why a pod may not join; ``final``: it waits for reserved capacity, and gives nothing up for another."""
+
+    why: str
+    final: bool = False
+
+
+class Accepted(NamedTuple):
+    """What a claim becomes with a pod."""
+
+    requirements: Requirements
+    options: Bools
+    reservations: tuple[str, ...]
+
+
+@dataclass(eq=False)
+class RunSettings:
+    """What all claims of a run share. ``strict_reservations``: no fallback where reserved capacity has run out."""
+
+    topology: Topology
+    reservations: Reservations
+    reserved_capacity: bool
+    strict_reservations: bool
+
+
+@dataclass(eq=False)
+class NewClaim:
+    """``options``: the types that it may be; ``requests``: of its pods. ``held``: ids of reservations."""
+
+    template: ClaimTemplate
+    groups: Sequence[DaemonGroup]
+    host: str
+    settings: RunSettings
+    requirements: Requirements
+    options: Bools
+    requests: Quantities = field(default_factory=dict)
+    amounts: dict[str, int] = field(default_factory=dict)
+    pods: list[Pod] = field(default_factory=list)
+    ports: list[Port] = field(default_factory=list)
+    held: tuple[str, ...] = ()
+    min_values_relaxed: bool = False
+
+    @classmethod
+    def of(
+        cls, template: ClaimTemplate, groups: Sequence[DaemonGroup], host: str, settings: RunSettings, options: Bools
+    ) -> NewClaim:
+        requirements = Requirements(template.requirements)
+        requirements.add([LabelRequirement.of(HOSTNAME, IN, (host,))])
+        return cls(template, groups, host, settings, requirements, options)
+
+    def tried(self, data: PodData, relax_min_values: bool = False) -> Accepted | Refused:
+        """What becomes of the claim with a pod, or why it may not join."""
+        if fault := untolerated(self.template.taints, data.pod):
+            return Refused(fault)
+        known = self.template.well_known
+        if fault := self.requirements.conflict(data.requirements, known):
+            return Refused(f"incompatible requirements, {fault}")
+        together = self.requirements.plus(data.requirements)
+        found: Accepted | Refused = Refused("")
+        for volumes in data.volumes or (Requirements(),):
+            if fault := together.conflict(volumes, known):
+                found = Refused(f"incompatible volume requirements, {fault}")
+                continue
+            found = self._tried(data, together.plus(volumes), relax_min_values)
+            if isinstance(found, Accepted):
+                return found
+        return found
+
+    def _tried(self, data: PodData, requirements: Requirements, relax_min_values: bool) -> Accepted | Refused:
+        topology = self.settings.topology
+        narrowed = topology.narrowed(data.pod, self.template.taints, data.strict, requirements)
+        if isinstance(narrowed, str):
+            return Refused(narrowed)
+        if fault := requirements.conflict(narrowed, self.template.well_known):
+            return Refused(fault)
+        requirements = requirements.plus(narrowed)
+        options = self._filtered(data, requirements, relax_min_values)
+        if isinstance(options, str):
+            return Refused(options)
+        reservations = self._reservable(options, requirements)
+        return reservations if isinstance(reservations, Refused) else Accepted(requirements, options, reservations)
+
+    def _filtered(self, data: PodData, requirements: Requirements, relax_min_values: bool) -> Bools | str:
+        """The types that are left; minValues are lowered to what there is where that is allowed."""
+        kept = OptionFilter(self.template.columns, requirements)
+        requests = _plus(self.amounts, data.amounts)
+        for group in free_groups(self.groups, data.ports, self.ports):
+            kept.look_at(group.types & self.options, _plus(requests, group.amounts), group.overhead)
+        if requirements.have_min_values:
+            too_few = self.template.columns.too_few(kept.left, requirements)
+            if too_few and not relax_min_values:
+                return min_values_fault(too_few) + kept.details(data.requests)
+            for key, count in too_few.items():
+                requirements.with_min_values(key, count)
+        return kept.left if kept.left.any() else kept.refusal(data.requests, data.amounts)
+
+    def _reservable(self, options: Bools, requirements: Requirements) -> tuple[str, ...] | Refused:
+        """The reservations that the claim would hold."""
+        columns, settings = self.template.columns, self.settings
+        if not settings.reserved_capacity or not columns.reserved.any():
+            return ()
+        chosen = columns.terms(requirements) & columns.reserved & options[columns.type_of]
+        ids = [columns.offerings[at].reservation for at in np.flatnonzero(chosen).tolist()]
+        free = tuple(each for each in ids if settings.reservations.can_reserve(self.host, each))
+        if settings.strict_reservations and not free:
+            if ids:
+                return Refused(NOT_RESERVABLE, final=True)
+            if self.held:
+                return Refused(WOULD_LOSE_RESERVED, final=True)
+        return free
+
+    def add(self, data: PodData, accepted: Accepted) -> None:
+        """The pod joins."""
+        self.pods.append(data.pod)
+        self.requirements, self.options = accepted.requirements, accepted.options
+        self.requests = merge(self.requests, data.requests)
+        self.amounts = _plus(self.amounts, data.amounts)
+        self.settings.topology.register(self.host)
+        self.settings.topology.record(data.pod, self.template.taints, self.requirements)
+        self.ports.extend(data.ports)
+        self.settings.reservations.hold(self.host, accepted.reservations)
+        self.held = accepted.reservations
+
+    def finish(self) -> None:
+        """As it is asked for: no host, reserved capacity alone where it holds some, and what DaemonSets take."""
+        self.requirements.pop(HOSTNAME, None)
+        if self.held:
+            self.requirements[CAPACITY_TYPE] = LabelRequirement.of(CAPACITY_TYPE, IN, (RESERVED,))
+            self.requirements.add([LabelRequirement.of(RESERVATION_ID, IN, self.held)])
+        overhead: Quantities = {}
+        for group in self.groups:
+            if (group.types & self.options).any():
+                overhead = _smaller(overhead, group.overhead)
+        self.requests = merge(self.requests, overhead)
+
+
+def untolerated(taints: Sequence[Taint], pod: Pod) -> str:
+    """The taints that a pod does not tolerate, in Karpenter's words."""
+    tolerations = pod.spec.tolerations
+    return "; ".join(
+        f"did not tolerate taint (taint={each})"
+        for each in taints
+        if not tolerated(tolerations, each, comparison_operators=True)
+    )
+
+
+def min_values_fault(too_few: Mapping[str, int]) -> str:
+    return f"minValues requirement is not met for label(s) (label(s)=[{' '.join(sorted(too_few))}])"
+
+
+def _plus(left: Mapping[str, int], right: Mapping[str, int]) -> dict[str, int]:
+    total = dict(left)
+    for name, amount in right.items():
+        total[name] = total.get(name, 0) + amount
+    return total
+
+
+def _smaller(left: Quantities, right: Quantities) -> Quantities:
+    """The smaller amounts of what both have; the other where there is nothing yet."""
+    if not left:
+        return right
+    return {name: min(amount, right[name]) for name, amount in left.items() if name in right}

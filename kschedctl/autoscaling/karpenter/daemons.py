@@ -1,0 +1,145 @@
+"""What DaemonSets will take of a new node, which differs by instance type, and what is still to come to a node.
+
+Upstream: buildDaemonOverheadGroups, isDaemonPodCompatible in pkg/controllers/provisioning/scheduling/scheduler.go,
+getDaemonSetPods in provisioner.go (sigs.k8s.io/karpenter v1.14.1). A required term that a pod gives up for one type
+stays given up for all that is asked afterwards, as upstream edits the pod that it asks about.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from kschedctl.api.arrays import Bools
+from kschedctl.api.copying import replace
+from kschedctl.api.objects import Affinity, Container, NodeAffinity, Pod, PodMeta, StoredWorkload, Taint
+from kschedctl.api.pod_requests import Quantities
+from kschedctl.api.tolerations import tolerated
+from kschedctl.autoscaling.karpenter.amounts import Amounts, requests_of, thousandths
+from kschedctl.autoscaling.karpenter.host_ports import Port, host_ports
+from kschedctl.autoscaling.karpenter.preferences import tolerating, without_required_term
+from kschedctl.autoscaling.karpenter.requirements import Requirements, required_terms, strict_requirements
+from kschedctl.autoscaling.karpenter.state_nodes import StateNode
+from kschedctl.autoscaling.karpenter.templates import ClaimTemplate
+from kschedctl.cluster import Cluster
+
+
+@dataclass(frozen=True, eq=False)
+class DaemonGroup:
+    """The types of a template on which the same DaemonSets would run, and what these need."""
+
+    types: Bools
+    overhead: Quantities
+    amounts: Amounts
+    ports: tuple[Port, ...]
+
+
+class Daemons:
+    """A pod of each DaemonSet, as far as it has given up its wishes by now."""
+
+    def __init__(self, pods: Iterable[Pod]) -> None:
+        self.pods = list(pods)
+
+    def groups(self, template: ClaimTemplate) -> tuple[DaemonGroup, ...]:
+        """By the names of the DaemonSets, no DaemonSet first."""
+        fitting = [self._fitting(at, template) for at in range(len(self.pods))]
+        runs = np.array(fitting, np.bool_).reshape(len(fitting), len(template.columns))
+        by_names: dict[str, tuple[list[Pod], list[int]]] = {}
+        for at in np.flatnonzero(template.options).tolist():
+            pods = [self.pods[n] for n in np.flatnonzero(runs[:, at]).tolist()]
+            names = ",".join(sorted(pod.key for pod in pods))
+            by_names.setdefault(names, (pods, []))[1].append(at)
+        return tuple(_group(*by_names[names], len(template.columns)) for names in sorted(by_names))
+
+    def expected(self, node: StateNode) -> list[Pod]:
+        """The pods of those that should run on a node."""
+        labels = Requirements.of_labels(node.labels)
+        return [
+            pod for pod in self.pods if _tolerates(pod, node.taints) and labels.compatible(strict_requirements(pod))
+        ]
+
+    def _fitting(self, at: int, template: ClaimTemplate) -> Bools:
+        """(T,) the options of a template on which a DaemonSet would run."""
+        self.pods[at] = (tolerating(self.pods[at]) or (self.pods[at], ""))[0]
+        found = np.zeros(len(template.columns), np.bool_)
+        if not _tolerates(self.pods[at], template.taints):
+            return found
+        options = np.flatnonzero(template.options)
+        while len(options):
+            wanted = strict_requirements(self.pods[at])
+            fits = np.zeros(len(options), np.bool_)
+            if template.requirements.compatible(wanted, template.well_known):
+                fits = template.columns.compatible(wanted)[options]
+            if len(required_terms(self.pods[at])) < 2:
+                found[options] = fits
+                return found
+            first = len(fits) if fits.all() else int(np.argmin(fits))
+            found[options[:first]] = True
+            options = options[first:]
+            if len(options) and (given_up := without_required_term(self.pods[at])):
+                self.pods[at] = given_up[0]
+        return found
+
+
+def daemon_pods(cluster: Cluster) -> list[Pod]:
+    """Of each DaemonSet its newest pod, or what its template makes; the required node affinity is the template's."""
+    return [_of_template(each, cluster) for each in cluster.daemon_sets]
+
+
+def _of_template(daemon_set: StoredWorkload, cluster: Cluster) -> Pod:
+    template, own = daemon_set.spec.template.spec, daemon_set.metadata
+    pod = _newest(daemon_set, cluster)
+    if pod is None:
+        containers = tuple(map(_with_limits, template.containers))
+        init = tuple(map(_with_limits, template.init_containers))
+        spec = replace(template, containers=containers, init_containers=init)
+        pod = Pod(PodMeta(own.name, own.namespace), spec)
+    wanted = template.affinity and template.affinity.node_affinity
+    if not wanted or wanted.required_during_scheduling_ignored_during_execution is None:
+        return pod
+    affinity = pod.spec.affinity or Affinity()
+    nodes = replace(
+        affinity.node_affinity or NodeAffinity(),
+        required_during_scheduling_ignored_during_execution=wanted.required_during_scheduling_ignored_during_execution,
+    )
+    return replace(pod, spec=replace(pod.spec, affinity=replace(affinity, node_affinity=nodes)))
+
+
+def _newest(daemon_set: StoredWorkload, cluster: Cluster) -> Pod | None:
+    """Of pods that were made at the same time the first."""
+    own = daemon_set.metadata
+    newest = None
+    for pod in cluster.pods.where(lambda each: each.metadata.namespace == own.namespace and bool(_controller(each))):
+        if _controller(pod) == (own.uid, own.name) and (newest is None or _created(pod) > _created(newest)):
+            newest = pod
+    return newest
+
+
+def _controller(pod: Pod) -> tuple[str, str]:
+    """UID and name of the DaemonSet that made a pod."""
+    owners = (o for o in pod.metadata.owner_references if o.controller and o.kind == "DaemonSet")
+    return next(((owner.uid, owner.name) for owner in owners), ("", ""))
+
+
+def _created(pod: Pod) -> str:
+    return pod.metadata.creation_timestamp or ""
+
+
+def _with_limits(container: Container) -> Container:
+    """Limits are requests where there are none."""
+    resources = container.resources
+    return replace(container, resources=replace(resources, requests={**resources.limits, **resources.requests}))
+
+
+def _group(pods: Sequence[Pod], types: Sequence[int], count: int) -> DaemonGroup:
+    mask = np.zeros(count, np.bool_)
+    mask[list(types)] = True
+    overhead = requests_of(pods) if pods else {}
+    ports = tuple(port for pod in pods for port in host_ports(pod))
+    return DaemonGroup(mask, overhead, thousandths(overhead), ports)
+
+
+def _tolerates(pod: Pod, taints: Iterable[Taint]) -> bool:
+    return all(tolerated(pod.spec.tolerations, taint, comparison_operators=True) for taint in taints)

@@ -1,0 +1,119 @@
+"""Nodes that exist, or are on their way, and whether a pod may join.
+
+Upstream: pkg/controllers/provisioning/scheduling/existingnode.go (sigs.k8s.io/karpenter v1.14.1).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from kschedctl.api.objects import Pod
+from kschedctl.api.pod_requests import Quantities
+from kschedctl.autoscaling.karpenter.amounts import ZERO, Amounts, requests_of, subtract, thousandths
+from kschedctl.autoscaling.karpenter.claims import untolerated
+from kschedctl.autoscaling.karpenter.daemons import Daemons
+from kschedctl.autoscaling.karpenter.host_ports import Port, clash, host_ports
+from kschedctl.autoscaling.karpenter.labels import HOSTNAME
+from kschedctl.autoscaling.karpenter.pod_data import PodData
+from kschedctl.autoscaling.karpenter.requirements import IN, LabelRequirement, Requirements
+from kschedctl.autoscaling.karpenter.state_nodes import StateNode
+from kschedctl.autoscaling.karpenter.topology import Topology
+from kschedctl.autoscaling.karpenter.volumes import DriverVolumes, Volumes
+
+
+@dataclass(frozen=True, eq=False)
+class ExistingNode:
+    """What a node has left before a run. ``limits``: of volumes, by CSI driver; ``settling``: too new to take pods
+    from elsewhere."""
+
+    state: StateNode
+    room: Amounts
+    requirements: Requirements
+    ports: tuple[tuple[str, Port], ...]
+    limits: Mapping[str, int]
+    volumes: DriverVolumes
+    settling: bool = False
+
+    @classmethod
+    def of(
+        cls, state: StateNode, daemons: Daemons, limits: Mapping[str, int], volumes: Volumes, settling: bool
+    ) -> ExistingNode:
+        """Raises QuantityError."""
+        requirements = Requirements.of_labels(state.labels)
+        requirements.add([LabelRequirement.of(HOSTNAME, IN, (state.hostname,))])
+        ports = tuple((pod.key, port) for pod in state.pods for port in host_ports(pod))
+        taken: dict[str, frozenset[str]] = {}
+        for pod in state.pods if limits else ():
+            taken = union(taken, volumes.by_driver(pod))
+        room = thousandths(subtract(state.available, _still_to_come(state, daemons)))
+        return cls(state, room, requirements, ports, limits, taken, settling)
+
+
+@dataclass(eq=False)
+class RunNode:
+    """An existing node in a run."""
+
+    existing: ExistingNode
+    room: dict[str, int]
+    requirements: Requirements
+    ports: list[tuple[str, Port]]
+    volumes: DriverVolumes
+    pods: list[Pod] = field(default_factory=list)
+
+    @classmethod
+    def of(cls, existing: ExistingNode) -> RunNode:
+        return cls(existing, dict(existing.room), existing.requirements, list(existing.ports), existing.volumes)
+
+    def tried(self, data: PodData, topology: Topology) -> Requirements | None:
+        """What the node is required to be with a pod; None where it may not join."""
+        state = self.existing.state
+        taken = [port for key, port in self.ports if key != data.pod.key]
+        if untolerated(state.taints, data.pod) or self._has_too_many(data.by_driver) or clash(data.ports, taken):
+            return None
+        if not holds(self.room, data.amounts) or not self.requirements.compatible(data.requirements):
+            return None
+        together = self.requirements.plus(data.requirements)
+        for volumes in data.volumes or (Requirements(),):
+            if together.compatible(volumes):
+                found = self._narrowed(data, topology, together.plus(volumes))
+                if found is not None:
+                    return found
+        return None
+
+    def _narrowed(self, data: PodData, topology: Topology, requirements: Requirements) -> Requirements | None:
+        narrowed = topology.narrowed(data.pod, self.existing.state.taints, data.strict, requirements)
+        if isinstance(narrowed, str) or not requirements.compatible(narrowed):
+            return None
+        return requirements.plus(narrowed)
+
+    def _has_too_many(self, volumes: DriverVolumes) -> bool:
+        limits = self.existing.limits
+        both = union(self.volumes, volumes) if limits else {}
+        return any(driver in limits and len(claims) > limits[driver] for driver, claims in both.items())
+
+    def add(self, data: PodData, requirements: Requirements, topology: Topology) -> None:
+        """The pod joins."""
+        self.pods.append(data.pod)
+        for name, amount in data.amounts.items():
+            self.room[name] = self.room.get(name, 0) - amount
+        self.requirements = requirements
+        topology.record(data.pod, self.existing.state.taints, requirements)
+        self.ports.extend((data.pod.key, port) for port in data.ports)
+        self.volumes = union(self.volumes, data.by_driver)
+
+
+def union(left: DriverVolumes, right: DriverVolumes) -> dict[str, frozenset[str]]:
+    return {driver: left.get(driver, frozenset()) | right.get(driver, frozenset()) for driver in {**left, **right}}
+
+
+def holds(room: Amounts, amounts: Amounts) -> bool:
+    """Whether there is so much of everything; where anything is overdrawn, there is room for nothing."""
+    return all(left >= 0 for left in room.values()) and all(room.get(n, 0) >= amount for n, amount in amounts.items())
+
+
+def _still_to_come(state: StateNode, daemons: Daemons) -> Quantities:
+    """What the pods of DaemonSets that are not there yet will take."""
+    expected = requests_of(daemons.expected(state))
+    here = state.daemon_requests
+    return {name: max(amount.sub(here.get(name, ZERO)), ZERO) for name, amount in expected.items()}

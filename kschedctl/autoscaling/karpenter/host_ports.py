@@ -1,0 +1,40 @@
+"""The ports of nodes that pods take.
+
+Upstream: pkg/scheduling/hostportusage.go (sigs.k8s.io/karpenter v1.14.1): regular containers alone, the protocol as it
+is written.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from ipaddress import ip_address
+
+from kschedctl.api.objects import Pod
+
+Port = tuple[str, int, str]
+"""Address (empty for all), port, protocol."""
+_ALL = frozenset(("", "0.0.0.0", "::"))
+
+
+def host_ports(pod: Pod) -> tuple[Port, ...]:
+    return tuple(
+        (_address(port.host_ip), port.host_port, port.protocol)
+        for container in pod.spec.containers
+        for port in container.ports
+        if port.host_port
+    )
+
+
+def clash(wanted: Iterable[Port], taken: Iterable[Port]) -> bool:
+    """Whether one of them is taken."""
+    known = list(taken)
+    return any(a[1:] == b[1:] and (a[0] == b[0] or not a[0] or not b[0]) for a in wanted for b in known)
+
+
+def _address(text: str) -> str:
+    if text in _ALL:
+        return ""
+    try:
+        return str(ip_address(text))
+    except ValueError:
+        return text

@@ -1,0 +1,184 @@
+"""What a cloud sells: instance types in the form of kwok's instance_types.json, with their offerings.
+
+Upstream: kwok/cloudprovider/helpers.go, pkg/cloudprovider/types.go (sigs.k8s.io/karpenter v1.14.1).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import msgspec
+
+from kschedctl.api.decoding import from_builtins
+from kschedctl.api.json_values import JsonObject
+from kschedctl.api.objects import Resources, SelectorRequirement, Struct
+from kschedctl.api.pod_requests import Quantities, quantities
+from kschedctl.api.quantity import Quantity, QuantityError, parse
+from kschedctl.autoscaling.karpenter.amounts import PODS, ZERO, merge, subtract
+from kschedctl.autoscaling.karpenter.labels import (
+    ARCH,
+    CAPACITY_TYPE,
+    CPU,
+    FAMILY,
+    INSTANCE_TYPE,
+    MEMORY,
+    OS,
+    RESERVATION_ID,
+    SIZE,
+    WELL_KNOWN,
+    ZONE,
+)
+from kschedctl.autoscaling.karpenter.requirements import IN, LabelRequirement, Requirements
+from kschedctl.errors import InputError
+
+DEFAULT_OVERHEAD: Resources = {"cpu": "100m", "memory": "10Mi"}
+DEFAULT_PODS = parse("110")
+_HUGE_PAGES = "hugepages-"
+_SIZED = re.compile(r"\w+\.(nano|micro|small|medium|large|\d*xlarge|metal)")
+
+
+class OfferingDocument(Struct, frozen=True, rename="pascal"):
+    """Where, and under which terms, a type can be had."""
+
+    price: float = 0.0
+    available: bool = True
+    reservation_capacity: int = 0
+    requirements: tuple[SelectorRequirement, ...] = ()
+
+
+class InstanceTypeDocument(Struct, frozen=True):
+    """An entry of the file; ``overhead``: what is not allocatable."""
+
+    name: str
+    architecture: str = ""
+    operating_systems: tuple[str, ...] = ()
+    resources: Resources = {}
+    offerings: tuple[OfferingDocument, ...] = ()
+    requirements: tuple[SelectorRequirement, ...] = ()
+    overhead: Resources | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class Offering:
+    """``overlaid``: whether a NodeOverlay set its price."""
+
+    requirements: Requirements
+    price: float
+    available: bool
+    reservation_capacity: int = 0
+    overlaid: bool = False
+
+    @property
+    def zone(self) -> str:
+        return self.requirements.label(ZONE).any()
+
+    @property
+    def capacity_type(self) -> str:
+        return self.requirements.label(CAPACITY_TYPE).any()
+
+    @property
+    def reservation(self) -> str:
+        """Its id, empty where it is none."""
+        return self.requirements.label(RESERVATION_ID).any()
+
+
+@dataclass(frozen=True, eq=False)
+class InstanceType:
+    """``overlaid``: whether a NodeOverlay gave it resources."""
+
+    name: str
+    requirements: Requirements
+    offerings: tuple[Offering, ...]
+    capacity: Quantities
+    overhead: Quantities
+    overlaid: bool = False
+
+    @property
+    def allocatable(self) -> Quantities:
+        """What its node has for pods."""
+        left = subtract(self.capacity, self.overhead)
+        for name, amount in self.capacity.items():
+            if name.startswith(_HUGE_PAGES):
+                left["memory"] = max(left.get("memory", ZERO).sub(amount), ZERO)
+        return left
+
+    def with_capacity(self, more: Mapping[str, Quantity]) -> InstanceType:
+        return replace(self, capacity={**self.capacity, **more}, overlaid=True)
+
+
+@dataclass(frozen=True)
+class Sold:
+    """All types, and the labels that may be asked for although no pool defines them."""
+
+    types: tuple[InstanceType, ...]
+    well_known: frozenset[str]
+
+
+def read_instance_types(documents: Sequence[JsonObject]) -> Sold:
+    """Raises InputError for what is no list of instance types, and where two have a name."""
+    types: dict[str, InstanceType] = {}
+    for at, document in enumerate(documents):
+        where = f"instanceTypes[{at}]"
+        try:
+            made = _made(from_builtins(document, InstanceTypeDocument))
+        except msgspec.ValidationError as error:
+            raise InputError(str(error), where=where) from None
+        except QuantityError as error:
+            raise InputError(str(error), where=where, hint=error.hint) from None
+        if made.name in types:
+            raise InputError(f'two instance types are called "{made.name}"', where=where)
+        types[made.name] = made
+    keys = (key for made in types.values() for offering in made.offerings for key in offering.requirements)
+    return Sold(tuple(types.values()), WELL_KNOWN.union(keys))
+
+
+def _made(document: InstanceTypeDocument) -> InstanceType:
+    capacity = {PODS: DEFAULT_PODS, **quantities(document.resources)}
+    overhead = quantities(DEFAULT_OVERHEAD if document.overhead is None else document.overhead)
+    offerings = tuple(_offering(each) for each in document.offerings)
+    return InstanceType(document.name, _requirements(document, capacity), offerings, capacity, merge(overhead))
+
+
+def _offering(document: OfferingDocument) -> Offering:
+    requirements = _of_expressions(document.requirements)
+    return Offering(requirements, document.price, document.available, document.reservation_capacity)
+
+
+def _of_expressions(expressions: Iterable[SelectorRequirement]) -> Requirements:
+    return Requirements.of(LabelRequirement.of(e.key, e.operator, e.values or ()) for e in expressions)
+
+
+def _requirements(document: InstanceTypeDocument, capacity: Mapping[str, Quantity]) -> Requirements:
+    cpu = str(capacity["cpu"]) if "cpu" in capacity else ""
+    memory = str(capacity["memory"]) if "memory" in capacity else ""
+    labels = {
+        INSTANCE_TYPE: (document.name,),
+        ARCH: (document.architecture,),
+        OS: document.operating_systems,
+        ZONE: _offered(document, ZONE),
+        CAPACITY_TYPE: _offered(document, CAPACITY_TYPE),
+        SIZE: (_size(document.name, cpu),),
+        FAMILY: (_family(document.name),),
+        CPU: (cpu,),
+        MEMORY: (memory,),
+    }
+    made = Requirements.of(LabelRequirement.of(key, IN, values) for key, values in labels.items())
+    made.add(_of_expressions(document.requirements).values())
+    return made
+
+
+def _offered(document: InstanceTypeDocument, key: str) -> list[str]:
+    """The values of a label in all offerings."""
+    return [v for offering in document.offerings for e in offering.requirements if e.key == key for v in e.values or ()]
+
+
+def _size(name: str, cpu: str) -> str:
+    match = _SIZED.fullmatch(name)
+    return match[1] if match else cpu
+
+
+def _family(name: str) -> str:
+    family = re.split("[.-]", name, maxsplit=1)
+    return family[0] if len(family) > 1 else name[:1]

@@ -1,0 +1,108 @@
+"""A claim of a run as the NodeClaim that would be made of it.
+
+Upstream: ToNodeClaim in pkg/controllers/provisioning/scheduling/nodeclaimtemplate.go, TruncateInstanceTypes in
+scheduler.go (sigs.k8s.io/karpenter v1.14.1).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import numpy as np
+
+from kschedctl.api.objects import Taint
+from kschedctl.autoscaling.karpenter.claims import NewClaim, min_values_fault
+from kschedctl.autoscaling.karpenter.labels import (
+    CAPACITY_OVERLAID,
+    CAPACITY_TYPE,
+    INSTANCE_TYPE,
+    MIN_VALUES_RELAXED,
+    OF_SIMULATION,
+    PRICE_OVERLAID,
+)
+from kschedctl.autoscaling.karpenter.requirements import IN, LabelRequirement, Requirements
+from kschedctl.autoscaling.karpenter.type_columns import TypeColumns, capacity_types
+from kschedctl.reports.provisioning import CheapestOffering, ClaimTaint, LaunchedClaim, RequirementTerm
+
+
+def truncated(claim: NewClaim, most: int, strict: bool) -> str:
+    """Keep the cheapest types; the text says why the claim is dropped instead."""
+    columns = claim.template.columns
+    chosen = columns.by_price(claim.options, claim.requirements)[:most]
+    options = np.zeros(len(columns), np.bool_)
+    options[chosen] = True
+    if strict and claim.requirements.have_min_values and (too_few := columns.too_few(options, claim.requirements)):
+        return (
+            "pod didn’t schedule because NodePool couldn’t meet minValues requirements, validating minValues, "
+            f"{min_values_fault(too_few)} (NodePool={claim.template.name})"
+        )
+    claim.options = options
+    return ""
+
+
+def launched(claim: NewClaim, most: int) -> LaunchedClaim:
+    """The NodeClaim; it names so many of its types, the cheapest."""
+    template, columns = claim.template, claim.template.columns
+    order = columns.by_price(claim.options, claim.requirements)
+    prices = columns.cheapest(claim.requirements)
+    named = np.zeros(len(columns), np.bool_)
+    named[order[:most]] = True
+    requirements = _narrowed(claim, order[:most], named)
+    annotations = dict(template.pool.spec.template.metadata.annotations)
+    annotations[MIN_VALUES_RELAXED] = str(claim.min_values_relaxed).lower()
+    if any(offering.overlaid for at in order[:most] for offering in columns.types[at].offerings):
+        annotations[PRICE_OVERLAID] = "true"
+    if any(columns.types[at].overlaid for at in order[:most]):
+        annotations[CAPACITY_OVERLAID] = "true"
+    spec = template.pool.spec.template.spec
+    return LaunchedClaim(
+        node_pool=template.name,
+        pods=tuple(pod.key for pod in claim.pods),
+        scheduling_requirements=_terms(claim.requirements),
+        instance_types=tuple((columns.types[at].name, float(prices[at])) for at in order),
+        cheapest=cheapest_offering(columns, claim),
+        requirements=_terms(Requirements({k: r for k, r in requirements.items() if k not in OF_SIMULATION})),
+        requests={name: str(amount) for name, amount in claim.requests.items()},
+        labels={**template.labels, **_custom_labels(claim, requirements)},
+        annotations=annotations,
+        taints=_taints(spec.taints),
+        startup_taints=_taints(spec.startup_taints),
+    )
+
+
+def cheapest_offering(columns: TypeColumns, claim: NewClaim) -> CheapestOffering | None:
+    """Of all offerings that are left, None where there is none."""
+    chosen = np.flatnonzero(columns.terms(claim.requirements) & claim.options[columns.type_of])
+    if not len(chosen):
+        return None
+    price = columns.prices[chosen].min()
+    texts = []
+    for at in chosen[columns.prices[chosen] == price].tolist():
+        offering = columns.offerings[at]
+        texts.append(f"{columns.types[columns.type_of[at]].name}|{offering.zone}|{offering.capacity_type}")
+    return CheapestOffering(float(price), tuple(sorted(texts)))
+
+
+def _narrowed(claim: NewClaim, order: Iterable[int], named: np.ndarray) -> Requirements:
+    """Less the types that are not named, and the capacity types of which nothing can be had."""
+    columns, requirements = claim.template.columns, Requirements(claim.requirements)
+    names = (columns.types[at].name for at in order)
+    min_values = requirements.label(INSTANCE_TYPE).min_values
+    requirements.add([LabelRequirement.of(INSTANCE_TYPE, IN, names, min_values)])
+    if found := capacity_types(columns, named, requirements):
+        requirements.add([LabelRequirement.of(CAPACITY_TYPE, IN, found)])
+    return requirements
+
+
+def _custom_labels(claim: NewClaim, requirements: Requirements) -> dict[str, str]:
+    """A value for each label that is the user's own."""
+    known = claim.template.well_known | OF_SIMULATION
+    return {key: value for key, each in requirements.items() if key not in known and (value := each.any())}
+
+
+def _terms(requirements: Requirements) -> tuple[RequirementTerm, ...]:
+    return tuple(RequirementTerm(*term) for key in sorted(requirements) for term in requirements[key].terms())
+
+
+def _taints(taints: Iterable[Taint]) -> tuple[ClaimTaint, ...]:
+    return tuple(ClaimTaint(each.key, each.value, each.effect) for each in taints)

@@ -1,0 +1,102 @@
+"""Which instance types of a claim are left for its pods, and in which words none is.
+
+Upstream: filterInstanceTypesByRequirements, InstanceTypeFilterError in
+pkg/controllers/provisioning/scheduling/nodeclaim.go (sigs.k8s.io/karpenter v1.14.1), whose words these are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from kschedctl.api.arrays import Bools
+from kschedctl.api.pod_requests import Quantities
+from kschedctl.autoscaling.karpenter.amounts import Amounts, least, merge, most, printed
+from kschedctl.autoscaling.karpenter.daemons import DaemonGroup
+from kschedctl.autoscaling.karpenter.host_ports import Port, clash
+from kschedctl.autoscaling.karpenter.requirements import Requirements
+from kschedctl.autoscaling.karpenter.type_columns import TypeColumns
+
+MILLION = 10**9
+"""Cpus, in thousandths: who asks for so many meant millicores."""
+_MET = "met the scheduling requirements"
+_WORDS = {
+    (False, False, False): f"no instance type {_MET} or had enough resources or had a required offering",
+    (False, False, True): f"no instance type {_MET} or had enough resources",
+    (False, True, False): f"no instance type {_MET} or had a required offering",
+    (True, False, False): "no instance type had enough resources or had a required offering",
+    (False, True, True): "no instance type met all requirements",
+    (True, False, True): "no instance type has enough resources",
+    (True, True, False): "no instance type has the required offering",
+}
+"""By whether any type meets the requirements, has room, is offered."""
+
+
+@dataclass(eq=False)
+class OptionFilter:
+    """What types of some DaemonGroups met by now; ``left``: those that meet everything."""
+
+    columns: TypeColumns
+    requirements: Requirements
+    left: Bools = field(init=False)
+    met: list[bool] = field(default_factory=lambda: [False] * 3)
+    pairs: list[bool] = field(default_factory=lambda: [False] * 2)
+    overheads: list[Quantities] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.left = np.zeros(len(self.columns), np.bool_)
+
+    def look_at(self, types: Bools, requests: Amounts, overhead: Quantities) -> None:
+        """Types of one group, for requests that count its overhead. None has room that cannot be had."""
+        if overhead:
+            self.overheads.append(overhead)
+        compatible = self.columns.compatible(self.requirements) & types
+        offered = self.columns.offered(self.requirements) & types
+        fits = self.columns.hold(requests) & offered
+        self.left |= compatible & fits
+        self.met = [
+            before or bool(now.any()) for before, now in zip(self.met, (compatible, fits, offered), strict=True)
+        ]
+        pairs = (fits & ~compatible, compatible & offered & ~fits)
+        self.pairs = [before or bool(now.any()) for before, now in zip(self.pairs, pairs, strict=True)]
+
+    def refusal(self, requests: Quantities, amounts: Amounts) -> str:
+        """Why no type is left."""
+        text = _WORDS.get((self.met[0], self.met[1], self.met[2])) or self._together()
+        text += self.details(requests)
+        if self.met == [True, False, True] and amounts.get("cpu", 0) >= MILLION:
+            text += " (CPU request >= 1 Million, m vs M typo?)"
+        return text
+
+    def _together(self) -> str:
+        if self.pairs[0]:
+            return f"no instance type which had enough resources and the required offering {_MET}"
+        if self.pairs[1]:
+            return f"no instance type which {_MET} and the required offering had the required resources"
+        return "no instance type met the requirements/resources/offering tuple"
+
+    def details(self, requests: Quantities) -> str:
+        return f", requirements={self.requirements}, resources={self._resources(requests)}"
+
+    def _resources(self, requests: Quantities) -> str:
+        if not self.overheads:
+            return printed(requests)
+        low, high = _reduce(self.overheads)
+        if not low:
+            return printed(requests)
+        texts = [printed(merge(each, requests)) for each in (low, high)]
+        return texts[0] if texts[0] == texts[1] else f"min={texts[0]}, max={texts[1]}"
+
+
+def _reduce(overheads: Sequence[Quantities]) -> tuple[Quantities, Quantities]:
+    return least(overheads), most(overheads)
+
+
+def free_groups(groups: Iterable[DaemonGroup], ports: Sequence[Port], taken: Sequence[Port]) -> list[DaemonGroup]:
+    """Those whose DaemonSets take none of the ports that are wanted, and of which no other pod has one."""
+    groups = list(groups)
+    if not ports:
+        return groups
+    return [] if clash(ports, taken) else [group for group in groups if not clash(ports, group.ports)]

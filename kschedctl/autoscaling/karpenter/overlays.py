@@ -1,0 +1,156 @@
+"""NodeOverlays: other prices and more resources for the instance types of pools.
+
+Upstream: pkg/controllers/nodeoverlay/controller.go, store.go, pkg/apis/v1alpha1/nodeoverlay.go (sigs.k8s.io/karpenter
+v1.14.1): the heaviest first, of equal weight the last by name; the first to set a price or a resource wins.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from kschedctl.api.karpenter import NodeOverlay, NodePool
+from kschedctl.api.pod_requests import Quantities, quantities
+from kschedctl.autoscaling.karpenter.instance_types import InstanceType, Offering
+from kschedctl.autoscaling.karpenter.labels import NODE_POOL
+from kschedctl.autoscaling.karpenter.requirements import IN, LabelRequirement, Requirements
+from kschedctl.autoscaling.karpenter.validation import requirement_faults
+
+SUCCEEDED, CONFLICT, INVALID = "ValidationSucceeded", "Conflict", "RuntimeValidation"
+CONFLICTS = "conflict with another overlay"
+NOT_TO_CHANGE = frozenset(("cpu", "memory", "ephemeral-storage", "pods"))
+
+
+@dataclass(eq=False)
+class _Change:
+    """Of a type in a pool. ``prices``: by the text of the offering's requirements, with the weight of the last overlay
+    that named it. ``last``: the resources of the last overlay, and its weight."""
+
+    prices: dict[str, tuple[str, int]] = field(default_factory=dict)
+    capacity: Quantities = field(default_factory=dict)
+    last: tuple[frozenset[str], int] = (frozenset(), 0)
+
+
+@dataclass(eq=False)
+class Overlays:
+    """``verdicts``: name of an overlay -> reason and message, in the order of names."""
+
+    verdicts: dict[str, tuple[str, str]]
+    _changes: dict[tuple[str, str], _Change]
+
+    @classmethod
+    def of(
+        cls,
+        overlays: Sequence[NodeOverlay],
+        pools: Sequence[NodePool],
+        types: Sequence[InstanceType],
+        well_known: frozenset[str],
+    ) -> Overlays:
+        """Apply each to all pools, or to none where it is invalid or in conflict."""
+        made = cls({}, {})
+        by_name = sorted(overlays, key=lambda each: each.metadata.name, reverse=True)
+        for overlay in sorted(by_name, key=lambda each: -(each.spec.weight or 0)):
+            made.verdicts[overlay.metadata.name] = made._take(overlay, pools, types, well_known)
+        made.verdicts = dict(sorted(made.verdicts.items()))
+        return made
+
+    def of_pool(self, pool: str, types: Sequence[InstanceType]) -> tuple[InstanceType, ...]:
+        """The types as a pool sees them."""
+        return tuple(self._changed(pool, each) for each in types)
+
+    def _take(
+        self, overlay: NodeOverlay, pools: Sequence[NodePool], types: Sequence[InstanceType], well_known: frozenset[str]
+    ) -> tuple[str, str]:
+        if faults := list(_faults(overlay, well_known)):
+            return INVALID, "; ".join(faults)
+        spec = overlay.spec
+        wanted = Requirements.of(LabelRequirement.of(r.key, r.operator, r.values) for r in spec.requirements)
+        concerned = [
+            ((pool.metadata.name, each.name), offerings)
+            for pool in pools
+            for each in types
+            if (offerings := _concerned(pool, each, wanted, well_known))
+        ]
+        price = spec.price if spec.price is not None else spec.price_adjustment
+        weight, capacity = spec.weight or 0, quantities(spec.capacity)
+        if any(self._conflicts(key, offerings, price, capacity, weight) for key, offerings in concerned):
+            return CONFLICT, CONFLICTS
+        for key, offerings in concerned:
+            self._store(key, offerings, price, capacity, weight)
+        return SUCCEEDED, ""
+
+    def _conflicts(
+        self, key: tuple[str, str], offerings: Sequence[Offering], price: str | None, capacity: Quantities, weight: int
+    ) -> bool:
+        known = self._changes.get(key)
+        if known is None:
+            return False
+        names, last = known.last
+        if capacity and last == weight and not names.isdisjoint(capacity):
+            return True
+        texts = [str(offering.requirements) for offering in offerings] if price is not None else []
+        return any(text in known.prices and known.prices[text][1] == weight for text in texts)
+
+    def _store(
+        self, key: tuple[str, str], offerings: Sequence[Offering], price: str | None, capacity: Quantities, weight: int
+    ) -> None:
+        if price is None and not capacity:
+            return
+        change = self._changes.setdefault(key, _Change())
+        if price is not None:
+            for text in (str(offering.requirements) for offering in offerings):
+                first, _ = change.prices.get(text, (price, weight))
+                change.prices[text] = (first, weight)
+        if capacity:
+            change.capacity = {**capacity, **change.capacity}
+            change.last = frozenset(capacity), weight
+
+    def _changed(self, pool: str, each: InstanceType) -> InstanceType:
+        change = self._changes.get((pool, each.name))
+        if change is None:
+            return each
+        changed = each.with_capacity(change.capacity) if change.capacity else each
+        return replace(changed, offerings=tuple(_priced(o, change.prices) for o in each.offerings))
+
+
+def _faults(overlay: NodeOverlay, well_known: frozenset[str]) -> Iterator[str]:
+    for each in overlay.spec.requirements:
+        faults = list(requirement_faults(each.key, each.operator, each.values, well_known))
+        if faults:
+            yield f"invalid value: {'; '.join(faults)} in requirements, restricted"
+        if each.operator == "NotIn" and not each.values:
+            yield f"key {each.key} with operator {each.operator} must have a value defined"
+    for name in sorted(NOT_TO_CHANGE & overlay.spec.capacity.keys()):
+        yield f"invalid capacity: {name} in resource, restricted"
+
+
+def _concerned(pool: NodePool, each: InstanceType, wanted: Requirements, well_known: frozenset[str]) -> list[Offering]:
+    """The offerings of a type in a pool that an overlay is about."""
+    mine = Requirements.of([LabelRequirement.of(NODE_POOL, IN, (pool.metadata.name,))])
+    mine.add(Requirements.of_labels(pool.spec.template.metadata.labels).values())
+    mine.add(each.requirements.values())
+    if not mine.compatible(wanted):
+        return []
+    return [o for o in each.offerings if wanted.compatible(o.requirements, well_known)]
+
+
+def _priced(offering: Offering, prices: Mapping[str, tuple[str, int]]) -> Offering:
+    change, _ = prices.get(str(offering.requirements), ("", 0))
+    if not change:
+        return offering
+    return replace(offering, price=adjusted_price(offering.price, change), overlaid=True)
+
+
+def adjusted_price(price: float, change: str) -> float:
+    """A price after a change: another price, or so much more or less, in units or percent; not below 0.
+
+    >>> adjusted_price(2.0, "-50%"), adjusted_price(2.0, "-3"), adjusted_price(2.0, "0.5")
+    (1.0, 0, 0.5)
+    """
+    if not change.startswith(("+", "-")):
+        return float(change)
+    if change.endswith("%"):
+        adjusted = price * (1 + (float(change[:-1]) / 100))
+    else:
+        adjusted = price + float(change)
+    return adjusted if adjusted >= 0 else 0

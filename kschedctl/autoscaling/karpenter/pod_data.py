@@ -1,0 +1,45 @@
+"""What a pod wants, computed once for all places where it is tried.
+
+Upstream: PodData in pkg/controllers/provisioning/scheduling/scheduler.go (sigs.k8s.io/karpenter v1.14.1).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from kschedctl.api.objects import Pod
+from kschedctl.api.pod_requests import Quantities
+from kschedctl.autoscaling.karpenter.amounts import Amounts, requests_of, thousandths
+from kschedctl.autoscaling.karpenter.host_ports import Port, host_ports
+from kschedctl.autoscaling.karpenter.requirements import Requirements, pod_requirements, strict_requirements
+from kschedctl.autoscaling.karpenter.volumes import DriverVolumes
+
+
+@dataclass(frozen=True, eq=False)
+class PodData:
+    """``requirements``: with the heaviest preference; ``strict``: without. ``volumes``: alternatives, none for anything."""
+
+    pod: Pod
+    requests: Quantities
+    amounts: Amounts
+    requirements: Requirements
+    strict: Requirements
+    volumes: tuple[Requirements, ...]
+    by_driver: DriverVolumes
+    ports: tuple[Port, ...]
+
+    def relaxed(self, pod: Pod, ignores_preferences: bool) -> PodData:
+        """Of the same pod with fewer wishes: neither its requests change nor its volumes."""
+        strict = strict_requirements(pod)
+        wanted = strict if ignores_preferences else pod_requirements(pod)
+        return PodData(pod, self.requests, self.amounts, wanted, strict, self.volumes, self.by_driver, self.ports)
+
+
+def pod_data(
+    pod: Pod, volumes: tuple[Requirements, ...], by_driver: DriverVolumes, ignores_preferences: bool
+) -> PodData:
+    """Raises QuantityError."""
+    requests = requests_of([pod])
+    empty = Requirements()
+    made = PodData(pod, requests, thousandths(requests), empty, empty, volumes, by_driver, host_ports(pod))
+    return made.relaxed(pod, ignores_preferences)

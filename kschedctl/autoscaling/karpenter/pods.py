@@ -1,0 +1,84 @@
+"""Which pods Karpenter looks at, and what it may do to them.
+
+Upstream: pkg/utils/pod/scheduling.go (sigs.k8s.io/karpenter v1.14.1).
+"""
+
+from __future__ import annotations
+
+from kschedctl.api.objects import Pod, Taint
+from kschedctl.api.quantity import INT64_MAX
+from kschedctl.api.times import microseconds
+from kschedctl.api.tolerations import tolerated
+from kschedctl.autoscaling.durations import nanoseconds
+from kschedctl.errors import InputError
+
+DISRUPTED = Taint("karpenter.sh/disrupted", effect="NoSchedule")
+
+
+def is_provisionable(pod: Pod) -> bool:
+    """Whether it waits for a node: the scheduler said so, and it preempts nobody."""
+    return (
+        any(each.type == "PodScheduled" and each.reason == "Unschedulable" for each in pod.status.conditions)
+        and not pod.spec.node_name
+        and not pod.status.nominated_node_name
+        and not is_daemon(pod)
+        and not is_mirror(pod)
+    )
+
+
+def is_terminating(pod: Pod) -> bool:
+    return pod.metadata.deletion_timestamp is not None
+
+
+def is_active(pod: Pod) -> bool:
+    return not pod.terminated and not is_terminating(pod)
+
+
+def is_reschedulable(pod: Pod) -> bool:
+    """Whether it has to go elsewhere if its node goes."""
+    leaves = is_active(pod) or (is_terminating(pod) and _is_owned_by(pod, "apps/v1", "StatefulSet"))
+    return leaves and not is_daemon(pod) and not is_mirror(pod)
+
+
+def is_daemon(pod: Pod) -> bool:
+    return _is_owned_by(pod, "apps/v1", "DaemonSet")
+
+
+def is_mirror(pod: Pod) -> bool:
+    return _is_owned_by(pod, "v1", "Node")
+
+
+def is_protected(pod: Pod, now: int) -> bool:
+    """Whether its annotation forbids to disrupt it at a time (microseconds); one that is no duration does not."""
+    said = pod.metadata.annotations.do_not_disrupt
+    if said is None or said == "true":
+        return said is not None
+    length = protection(said)
+    if length <= 0:
+        return False
+    started = pod.status.start_time
+    return started is None or (now - microseconds(started)) * 1000 < length
+
+
+def protection(said: str) -> int:
+    """How long an annotation protects a pod from its start, in nanoseconds; 0 where it says nothing that counts."""
+    if said == "true":
+        return INT64_MAX
+    try:
+        return max(nanoseconds(said, ""), 0)
+    except InputError:
+        return 0
+
+
+def is_disruptable(pod: Pod, now: int) -> bool:
+    return not is_active(pod) or not is_protected(pod, now)
+
+
+def is_evictable(pod: Pod, now: int) -> bool:
+    """Whether budgets have a say: a pod that tolerates everything is never evicted."""
+    stays = tolerated(pod.spec.tolerations, DISRUPTED, comparison_operators=True)
+    return is_active(pod) and not stays and not is_mirror(pod) and not is_protected(pod, now)
+
+
+def _is_owned_by(pod: Pod, version: str, kind: str) -> bool:
+    return any(each.api_version == version and each.kind == kind for each in pod.metadata.owner_references)

@@ -1,0 +1,140 @@
+"""What a pod gives up when it finds no place, one wish after another.
+
+Upstream: pkg/controllers/provisioning/scheduling/preferences.go (sigs.k8s.io/karpenter v1.14.1), whose words these are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, TypeVar
+
+import msgspec
+
+from kschedctl.api.copying import replace
+from kschedctl.api.objects import (
+    Affinity,
+    NodeAffinity,
+    NodeSelector,
+    Pod,
+    PodAffinity,
+    PreferredSchedulingTerm,
+    Toleration,
+    WeightedPodAffinityTerm,
+)
+from kschedctl.autoscaling.karpenter.requirements import required_terms
+
+PREFER_NO_SCHEDULE = Toleration(operator="Exists", effect="PreferNoSchedule")
+Relaxed = tuple[Pod, str]
+"""The pod without a wish, and which."""
+Weighted = TypeVar("Weighted", PreferredSchedulingTerm, WeightedPodAffinityTerm)
+_ALWAYS = {
+    "PreferredSchedulingTerm": ("weight", "preference"),
+    "WeightedPodAffinityTerm": ("weight", "podAffinityTerm"),
+    "PodAffinityTerm": ("topologyKey",),
+    "TopologySpreadConstraint": ("maxSkew", "topologyKey", "whenUnsatisfiable"),
+    "SelectorRequirement": ("key", "operator"),
+}
+"""The fields that Go prints although they are empty."""
+
+
+def relaxed(pod: Pod, tolerate_prefer_no_schedule: bool) -> Relaxed | None:
+    """The pod without the next wish, and why; None where it has no more."""
+    for step in _STEPS:
+        if found := step(pod):
+            return found
+    return tolerating(pod) if tolerate_prefer_no_schedule else None
+
+
+def without_required_term(pod: Pod) -> Relaxed | None:
+    """Without the first required term of node affinity, as long as there is another."""
+    terms = required_terms(pod)
+    if len(terms) < 2:
+        return None
+    own = _node_affinity(pod)
+    changed = replace(own, required_during_scheduling_ignored_during_execution=NodeSelector(terms[1:]))
+    where = "spec.affinity.nodeAffinity.requiredDuringSchedulingIgnoredDuringExecution[0]"
+    return _with_affinity(pod, node_affinity=changed), f"removing: {where}={concise(terms[0])}"
+
+
+def tolerating(pod: Pod) -> Relaxed | None:
+    """The pod that tolerates PreferNoSchedule, unless it does already."""
+    if any(replace(each, toleration_seconds=None) == PREFER_NO_SCHEDULE for each in pod.spec.tolerations):
+        return None
+    spec = replace(pod.spec, tolerations=(*pod.spec.tolerations, PREFER_NO_SCHEDULE))
+    return replace(pod, spec=spec), "adding: toleration for PreferNoSchedule taints"
+
+
+def _without_pod_affinity(pod: Pod) -> Relaxed | None:
+    own = pod.spec.affinity and pod.spec.affinity.pod_affinity
+    return _lighter(pod, own, "podAffinity", lambda a: _with_affinity(pod, pod_affinity=a)) if own else None
+
+
+def _without_pod_anti_affinity(pod: Pod) -> Relaxed | None:
+    own = pod.spec.affinity and pod.spec.affinity.pod_anti_affinity
+    return _lighter(pod, own, "podAntiAffinity", lambda a: _with_affinity(pod, pod_anti_affinity=a)) if own else None
+
+
+def _without_node_affinity(pod: Pod) -> Relaxed | None:
+    own = pod.spec.affinity and pod.spec.affinity.node_affinity
+    return _lighter(pod, own, "nodeAffinity", lambda a: _with_affinity(pod, node_affinity=a)) if own else None
+
+
+def _lighter(pod: Pod, own: PodAffinity | NodeAffinity, name: str, changed: Callable[[object], Pod]) -> Relaxed | None:
+    """Without the heaviest preferred term; the others stand by weight from then on."""
+    terms: Sequence[Any] = own.preferred_during_scheduling_ignored_during_execution
+    if not terms:
+        return None
+    first, *others = sorted(terms, key=lambda term: -term.weight)
+    kept = replace(own, preferred_during_scheduling_ignored_during_execution=tuple(others))
+    where = f"spec.affinity.{name}.preferredDuringSchedulingIgnoredDuringExecution[0]"
+    return changed(kept), f"removing: {where}={concise(first)}"
+
+
+def _without_spread(pod: Pod) -> Relaxed | None:
+    """Without the first spread constraint that is no must; the last one comes in its place."""
+    constraints = list(pod.spec.topology_spread_constraints)
+    for at, each in enumerate(constraints):
+        if each.when_unsatisfiable == "ScheduleAnyway":
+            constraints[at] = constraints[-1]
+            spec = replace(pod.spec, topology_spread_constraints=tuple(constraints[:-1]))
+            return replace(pod, spec=spec), f"removing: spec.topologySpreadConstraints = {concise(each)}"
+    return None
+
+
+_STEPS = (
+    without_required_term,
+    _without_pod_affinity,
+    _without_pod_anti_affinity,
+    _without_node_affinity,
+    _without_spread,
+)
+
+
+def _node_affinity(pod: Pod) -> NodeAffinity:
+    return (pod.spec.affinity and pod.spec.affinity.node_affinity) or NodeAffinity()
+
+
+def _with_affinity(pod: Pod, **parts: object) -> Pod:
+    affinity = msgspec.structs.replace(pod.spec.affinity or Affinity(), **parts)
+    return replace(pod, spec=replace(pod.spec, affinity=affinity))
+
+
+def concise(value: msgspec.Struct) -> str:
+    """As Go prints it in JSON: what is empty is left out where its type says so, the keys of labels are sorted."""
+    return msgspec.json.encode(_plain(value)).decode()
+
+
+def _plain(value: object) -> object:
+    if isinstance(value, msgspec.Struct):
+        always = _ALWAYS.get(type(value).__name__, ())
+        names = zip(value.__struct_fields__, value.__struct_encode_fields__, strict=True)
+        fields = ((name, getattr(value, field)) for field, name in names)
+        return {name: _plain(v) for name, v in fields if name in always or not _is_empty(v)}
+    if isinstance(value, dict):
+        return {key: _plain(value[key]) for key in sorted(value)}
+    return [_plain(each) for each in value] if isinstance(value, tuple) else value
+
+
+def _is_empty(value: object) -> bool:
+    """What ``omitempty`` leaves out; a selector that is there stays, however empty."""
+    return value is None or (not isinstance(value, msgspec.Struct) and not value)

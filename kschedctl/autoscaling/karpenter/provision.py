@@ -1,0 +1,164 @@
+"""What Karpenter launches for the pods that wait, and which pool could ever take a pod.
+
+Upstream: Schedule in pkg/controllers/provisioning/provisioner.go (sigs.k8s.io/karpenter v1.14.1).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from fractions import Fraction
+
+from kschedctl.api.copying import replace
+from kschedctl.api.json_values import JsonObject
+from kschedctl.api.objects import Pod
+from kschedctl.api.pod_requests import quantities
+from kschedctl.api.quantity import Quantity
+from kschedctl.autoscaling.karpenter.amounts import merge
+from kschedctl.autoscaling.karpenter.claims import NewClaim
+from kschedctl.autoscaling.karpenter.existing_nodes import ExistingNode
+from kschedctl.autoscaling.karpenter.instance_types import read_instance_types
+from kschedctl.autoscaling.karpenter.launch import cheapest_offering, launched, truncated
+from kschedctl.autoscaling.karpenter.options import read_karpenter_options
+from kschedctl.autoscaling.karpenter.overlays import SUCCEEDED
+from kschedctl.autoscaling.karpenter.scheduler import SchedulerRun
+from kschedctl.autoscaling.karpenter.setting import NO_POOLS, KarpenterSetting
+from kschedctl.autoscaling.karpenter.templates import ClaimTemplate, lacks_min_values
+from kschedctl.cluster import Cluster
+from kschedctl.reports.provisioning import (
+    GivenUp,
+    KarpenterEvent,
+    NominatedNode,
+    OverlayVerdict,
+    PoolAnswer,
+    Provisioning,
+    ProvisioningError,
+)
+
+ASKED_ONE_BY_ONE = 8
+FILTERED_OUT = "NodePool requirements filtered out all compatible available instance types"
+
+
+def provision(
+    cluster: Cluster, instance_types: Sequence[JsonObject], options: Mapping[str, object] | None = None, *, now: str
+) -> Provisioning:
+    """What Karpenter (v1.14) does in its next run. Raises InputError.
+
+    ``instance_types``: as kwok's instance_types.json has them; ``options``: preferencePolicy, minValuesPolicy,
+    featureGates, maxInstanceTypes; ``now``: RFC 3339.
+    """
+    setting = KarpenterSetting.of(
+        cluster, read_instance_types(instance_types), read_karpenter_options(options or {}), now
+    )
+    return Provision(setting).report()
+
+
+class Provision:
+    """A run for all that waits, and the questions beside it."""
+
+    def __init__(self, setting: KarpenterSetting) -> None:
+        self.setting = setting
+
+    def report(self) -> Provisioning:
+        setting = self.setting
+        base = Provisioning(
+            pending=tuple(sorted(pod.key for pod in setting.pending)),
+            rejected=tuple(
+                KarpenterEvent("Pod", key, "FailedScheduling", why) for key, why in setting.rejections.items() if why
+            ),
+            deleting_node_pods=tuple(sorted(pod.key for pod in setting.deleting_node_pods)),
+            overlays=tuple(self._overlays()),
+        )
+        pods = [*setting.pending, *setting.deleting_node_pods]
+        if not pods:
+            return base
+        if not setting.pools.pools:
+            return replace(base, scheduler_error=NO_POOLS)
+        return self._with_run(base, pods)
+
+    def _with_run(self, base: Provisioning, pods: Sequence[Pod]) -> Provisioning:
+        setting = self.setting
+        existing = setting.existing(setting.pools, lambda node: False)
+        run = setting.run(pods, existing, movable=[pod.key for pod in pods])
+        errors = dict(run.errors)
+        kept = []
+        for claim in run.claims:
+            fault = self._truncated(claim)
+            errors.update({pod.key: (fault,) for pod in claim.pods} if fault else {})
+            kept += [] if fault else [claim]
+        return replace(
+            base,
+            templates=tuple(each.name for each in setting.pools.templates),
+            pool_events=tuple(self._pool_events()),
+            new_node_claims=tuple(launched(claim, setting.options.max_instance_types) for claim in kept),
+            existing_nodes=tuple(nominated(run)),
+            pod_errors={key: ProvisioningError("; ".join(parts), parts) for key, parts in sorted(errors.items())},
+            relaxations=tuple(GivenUp(each.pod, each.reason) for each in run.relaxations),
+            limits_exceeded=dict(self._exceeded()),
+            per_pool=self._per_pool(existing, run.left),
+        )
+
+    def _truncated(self, claim: NewClaim) -> str:
+        options = self.setting.options
+        return truncated(claim, options.max_instance_types, not options.relaxes_min_values)
+
+    def _overlays(self) -> Iterator[OverlayVerdict]:
+        overlays = self.setting.overlays
+        for name, (reason, message) in overlays.verdicts.items() if overlays is not None else ():
+            yield OverlayVerdict(name, str(reason == SUCCEEDED), reason, message)
+
+    def _pool_events(self) -> Iterator[KarpenterEvent]:
+        for template in self.setting.pools.all_templates:
+            if not template.options.any():
+                why = " due to minValues incompatibility" if lacks_min_values(template) else ""
+                yield KarpenterEvent("NodePool", template.name, "NoCompatibleInstanceTypes", FILTERED_OUT + why)
+
+    def _exceeded(self) -> Iterator[tuple[str, str]]:
+        """The pools of which too much is used already: no claim of theirs would be created."""
+        for pool in self.setting.pools.pools:
+            limits = quantities(pool.spec.limits or {})
+            nodes = [n for n in self.setting.nodes if n.pool == pool.metadata.name and not n.deleting]
+            used = merge(*(node.capacity for node in nodes))
+            for name, amount in used.items():
+                if name in limits and amount > limits[name]:
+                    numbers = f"limit={_decimal(limits[name])}, resource-name={name}, usage={_decimal(amount)}"
+                    yield pool.metadata.name, f"resource usage exceeds limit ({numbers})"
+                    break
+
+    def _per_pool(self, existing: Sequence[ExistingNode], pods: dict[str, Pod]) -> dict[str, dict[str, PoolAnswer]]:
+        """Pods as runs leave them; the pools in the order of names."""
+        templates = {each.name: each for each in self.setting.pools.templates}
+        names = [pool.metadata.name for pool in self.setting.cluster.karpenter_node_pools]
+        found: dict[str, dict[str, PoolAnswer]] = {}
+        for key in sorted(pod.key for pod in self.setting.pending)[:ASKED_ONE_BY_ONE]:
+            found[key] = {name: self.alone(key, pods, templates.get(name), existing) for name in names}
+        return found
+
+    def alone(
+        self, key: str, pods: dict[str, Pod], template: ClaimTemplate | None, existing: Sequence[ExistingNode]
+    ) -> PoolAnswer:
+        """What one pool would launch for one pod."""
+        if template is None:
+            return PoolAnswer(skipped=True)
+        run = self.setting.run([pods[key]], existing, templates=[template], new_nodes_only=True)
+        pods |= run.left
+        relaxations = tuple(each.reason for each in run.relaxations)
+        if not run.claims:
+            return PoolAnswer(error="; ".join(run.errors.get(key, ())), relaxations=relaxations)
+        (claim,) = run.claims
+        if fault := self._truncated(claim):
+            return PoolAnswer(error=fault, relaxations=relaxations)
+        columns = claim.template.columns
+        names = tuple(columns.types[at].name for at in columns.by_price(claim.options, claim.requirements))
+        return PoolAnswer(names, cheapest_offering(columns, claim), relaxations=relaxations)
+
+
+def nominated(run: SchedulerRun) -> Iterator[NominatedNode]:
+    """The nodes that take pods."""
+    for node in run.nodes:
+        if node.pods:
+            yield NominatedNode(node.existing.state.name, tuple(pod.key for pod in node.pods))
+
+
+def _decimal(amount: Quantity) -> str:
+    """As a plain number."""
+    return str(Fraction(amount.mantissa) * Fraction(10) ** amount.scale) if amount.scale >= 0 else str(amount)

@@ -1,0 +1,166 @@
+"""A run of Karpenter's own scheduler: pods, one after another, to nodes, to claims of the run, to new claims.
+
+Upstream: pkg/controllers/provisioning/scheduling/scheduler.go, queue.go (sigs.k8s.io/karpenter v1.14.1).
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from kschedctl.api.arrays import Bools
+from kschedctl.api.pod_requests import Quantities
+from kschedctl.api.quantity import Quantity
+from kschedctl.autoscaling.karpenter.amounts import ZERO, thousandths
+from kschedctl.autoscaling.karpenter.claims import Accepted, NewClaim, Refused, RunSettings
+from kschedctl.autoscaling.karpenter.daemons import DaemonGroup
+from kschedctl.autoscaling.karpenter.existing_nodes import RunNode
+from kschedctl.autoscaling.karpenter.pod_data import PodData
+from kschedctl.autoscaling.karpenter.preferences import relaxed
+from kschedctl.autoscaling.karpenter.state_nodes import NODES
+from kschedctl.autoscaling.karpenter.templates import ClaimTemplate
+
+NO_TEMPLATES = "nodepool requirements filtered out all available instance types"
+
+
+@dataclass(frozen=True, eq=False)
+class Relaxation:
+    """A wish that a pod gave up."""
+
+    pod: str
+    reason: str
+
+
+@dataclass(eq=False)
+class SchedulerRun:
+    """``remaining``: what limits leave to each pool that has some. ``errors``: by pod, the text for each template.
+
+    ``left``: the pods as they came, with the expressions that their matchLabelKeys became, once for each time.
+    ``movable``: pods that nodes which are still settling take as well: those that wait, and those of nodes that go.
+    """
+
+    templates: Sequence[ClaimTemplate]
+    groups: Mapping[str, Sequence[DaemonGroup]]
+    nodes: Sequence[RunNode]
+    remaining: dict[str, Quantities]
+    settings: RunSettings
+    ignores_preferences: bool
+    relaxes_min_values: bool
+    tolerates_prefer_no_schedule: bool
+    movable: frozenset[str]
+    claims: list[NewClaim] = field(default_factory=list)
+    errors: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    relaxations: list[Relaxation] = field(default_factory=list)
+    left: dict[str, Pod] = field(default_factory=dict)
+    hosts: int = 0
+
+    def solve(self, pods: Iterable[PodData]) -> None:
+        """Place them: those that fail go to the end as they were, until none of a round is placed."""
+        queue = deque(sorted(pods, key=_order))
+        self.left = {data.pod.key: data.pod for data in queue}
+        lengths: dict[str, int] = {}
+        while queue and lengths.get(queue[0].pod.key) != len(queue):
+            data = queue.popleft()
+            errors = self._place(data)
+            if errors is None:
+                self.errors.pop(data.pod.key, None)
+                continue
+            self.errors[data.pod.key] = errors
+            self.left[data.pod.key] = self.settings.topology.update(data.pod)
+            queue.append(data.relaxed(self.left[data.pod.key], self.ignores_preferences))
+            lengths[data.pod.key] = len(queue)
+        for claim in self.claims:
+            claim.finish()
+
+    def _place(self, data: PodData) -> tuple[str, ...] | None:
+        """Place a pod, which gives up one wish after another; None where that succeeds."""
+        while True:
+            errors = self._add(data)
+            if errors is None or any(each.final for each in errors):
+                break
+            less = relaxed(data.pod, self.tolerates_prefer_no_schedule)
+            if less is None:
+                break
+            self.relaxations.append(Relaxation(data.pod.key, less[1]))
+            data = data.relaxed(self.settings.topology.update(less[0]), self.ignores_preferences)
+        return None if errors is None else tuple(each.why for each in errors)
+
+    def _add(self, data: PodData) -> list[Refused] | None:
+        if self._to_existing(data):
+            return None
+        self.claims.sort(key=lambda claim: len(claim.pods))
+        for claim in self.claims:
+            accepted = claim.tried(data)
+            if isinstance(accepted, Accepted):
+                claim.add(data, accepted)
+                return None
+        return self._to_new_claim(data) if self.templates else [Refused(NO_TEMPLATES)]
+
+    def _to_existing(self, data: PodData) -> bool:
+        topology, stays = self.settings.topology, data.pod.key not in self.movable
+        for node in self.nodes:
+            if node.existing.settling and stays:
+                continue
+            found = node.tried(data, topology)
+            if found is not None:
+                node.add(data, found, topology)
+                return True
+        return False
+
+    def _to_new_claim(self, data: PodData) -> list[Refused] | None:
+        errors: list[Refused] = []
+        for template in self.templates:
+            options = self._within_limits(template)
+            if isinstance(options, Refused):
+                errors.append(options)
+                continue
+            claim = NewClaim.of(template, self.groups[template.name], self._host(), self.settings, options)
+            found = claim.tried(data, self.relaxes_min_values)
+            if isinstance(found, Accepted):
+                self._open(claim, data, found)
+                return None
+            errors.append(found)
+            if found.final:
+                break
+        return errors
+
+    def _open(self, claim: NewClaim, data: PodData, accepted: Accepted) -> None:
+        """A claim more; as much as its largest type has is taken from what its pool may have."""
+        claim.min_values_relaxed = any(
+            each.min_values is not None
+            and (accepted.requirements.label(key).min_values or each.min_values) < each.min_values
+            for key, each in claim.requirements.items()
+        )
+        claim.add(data, accepted)
+        self.claims.append(claim)
+        remaining = self.remaining.get(claim.template.name)
+        if remaining is not None:
+            largest = claim.template.columns.largest_capacity(claim.options)
+            left = {name: amount.sub(largest.get(name, ZERO)) for name, amount in remaining.items()}
+            self.remaining[claim.template.name] = left
+
+    def _within_limits(self, template: ClaimTemplate) -> Bools | Refused:
+        """The options that do not exceed the limits of the pool."""
+        remaining = self.remaining.get(template.name)
+        if remaining is None:
+            return template.options
+        if remaining.get(NODES, Quantity(1)) == ZERO:
+            return Refused(f"node limits have been exhausted for nodepool (NodePool={template.name})")
+        options = template.options.copy()
+        for name, amount in thousandths(remaining).items():
+            options &= template.columns.capacity.column(name) <= amount
+        if not options.any():
+            return Refused(f"all available instance types exceed limits for nodepool (NodePool={template.name})")
+        return options
+
+    def _host(self) -> str:
+        self.hosts += 1
+        return f"hostname-placeholder-{self.hosts:04d}"
+
+
+def _order(data: PodData) -> tuple[int, int, str, str]:
+    """Greedy pods first, then old ones."""
+    own = data.pod.metadata
+    amounts = data.amounts
+    return -amounts.get("cpu", 0), -amounts.get("memory", 0), own.creation_timestamp or "", own.uid

@@ -1,0 +1,231 @@
+"""The cluster as Karpenter sees it at one moment: pools and what they sell, nodes, pods that wait, and runs over it.
+
+Upstream: NewScheduler in pkg/controllers/provisioning/provisioner.go and scheduling/scheduler.go (sigs.k8s.io/karpenter
+v1.14.1).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+from kschedctl.api.karpenter import NodePool
+from kschedctl.api.objects import Pod
+from kschedctl.api.pod_requests import Quantities, quantities
+from kschedctl.api.times import microseconds
+from kschedctl.autoscaling.karpenter.amounts import subtract
+from kschedctl.autoscaling.karpenter.budgets import EvictionLimits
+from kschedctl.autoscaling.karpenter.claims import RunSettings
+from kschedctl.autoscaling.karpenter.daemons import DaemonGroup, Daemons, daemon_pods
+from kschedctl.autoscaling.karpenter.existing_nodes import ExistingNode, RunNode
+from kschedctl.autoscaling.karpenter.instance_types import Sold
+from kschedctl.autoscaling.karpenter.options import KarpenterOptions
+from kschedctl.autoscaling.karpenter.overlays import Overlays
+from kschedctl.autoscaling.karpenter.pod_data import pod_data
+from kschedctl.autoscaling.karpenter.pods import is_provisionable
+from kschedctl.autoscaling.karpenter.rejections import rejection
+from kschedctl.autoscaling.karpenter.reservations import Reservations, reserved_capacity
+from kschedctl.autoscaling.karpenter.scheduler import SchedulerRun
+from kschedctl.autoscaling.karpenter.state_nodes import StateNode, state_nodes
+from kschedctl.autoscaling.karpenter.templates import ClaimTemplate, claim_template, usable_pools
+from kschedctl.autoscaling.karpenter.topology import CountedPods, Domains, Topology, known_domains
+from kschedctl.autoscaling.karpenter.type_columns import TypeColumns
+from kschedctl.autoscaling.karpenter.volumes import Volumes
+from kschedctl.cluster import Cluster
+
+NO_POOLS = "no nodepools found"
+Settling = Callable[[StateNode], bool]
+
+
+@dataclass(frozen=True, eq=False)
+class Pools:
+    """Those that take part in runs, in order, with what they sell, what their nodes are and what DaemonSets need.
+
+    ``daemons``: as the templates left them.
+    """
+
+    pools: Sequence[NodePool]
+    columns: dict[str, TypeColumns]
+    all_templates: Sequence[ClaimTemplate]
+    groups: dict[str, Sequence[DaemonGroup]]
+    daemons: Daemons
+    domains: dict[str, Domains]
+
+    @classmethod
+    def of(cls, pools: Sequence[NodePool], setting: KarpenterSetting) -> Pools:
+        columns = {name: setting.columns(name) for name in (pool.metadata.name for pool in pools)}
+        selling = [pool for pool in pools if len(columns[pool.metadata.name])]
+        relax, known = setting.options.relaxes_min_values, setting.sold.well_known
+        templates = [claim_template(pool, columns[pool.metadata.name], known, relax) for pool in selling]
+        daemons = Daemons(setting.daemon_pods)
+        groups = {each.name: daemons.groups(each) for each in templates if each.options.any()}
+        return cls(pools, columns, templates, groups, daemons, known_domains(selling, columns))
+
+    @property
+    def templates(self) -> list[ClaimTemplate]:
+        """Those that have instance types left."""
+        return [each for each in self.all_templates if each.options.any()]
+
+    @property
+    def prefer_no_schedule(self) -> bool:
+        """Whether any pool has a taint that pods may come to tolerate."""
+        return any(t.effect == "PreferNoSchedule" for pool in self.pools for t in pool.spec.template.spec.taints)
+
+
+@dataclass(frozen=True, eq=False)
+class KarpenterSetting:
+    """``now``: microseconds."""
+
+    cluster: Cluster
+    sold: Sold
+    options: KarpenterOptions
+    now: int
+
+    @classmethod
+    def of(cls, cluster: Cluster, sold: Sold, options: KarpenterOptions, now: str) -> KarpenterSetting:
+        """Raises InputError."""
+        return cls(cluster, sold, options, microseconds(now))
+
+    @cached_property
+    def nodes(self) -> list[StateNode]:
+        return state_nodes(self.cluster)
+
+    @cached_property
+    def volumes(self) -> Volumes:
+        return Volumes(self.cluster)
+
+    @cached_property
+    def limits(self) -> EvictionLimits:
+        return EvictionLimits(self.cluster.pod_disruption_budgets, self.now)
+
+    @cached_property
+    def daemon_pods(self) -> list[Pod]:
+        return daemon_pods(self.cluster)
+
+    @cached_property
+    def overlays(self) -> Overlays | None:
+        """None where the gate is off."""
+        if not self.options.feature_gates.node_overlay:
+            return None
+        cluster, sold = self.cluster, self.sold
+        return Overlays.of(cluster.node_overlays, cluster.karpenter_node_pools, sold.types, sold.well_known)
+
+    @cached_property
+    def _columns(self) -> dict[str, TypeColumns]:
+        return {}
+
+    def columns(self, pool: str) -> TypeColumns:
+        """What a pool sells: of all pools the same, but for overlays."""
+        key = pool if self.overlays is not None else ""
+        if key not in self._columns:
+            types = self.overlays.of_pool(pool, self.sold.types) if self.overlays is not None else self.sold.types
+            self._columns[key] = TypeColumns(types)
+        return self._columns[key]
+
+    @cached_property
+    def pools(self) -> Pools:
+        return Pools.of(usable_pools(self.cluster.karpenter_node_pools), self)
+
+    @cached_property
+    def counted(self) -> CountedPods:
+        return CountedPods.of(self.nodes)
+
+    @cached_property
+    def namespaces(self) -> dict[str, dict[str, str]]:
+        return {"default": {}} | {each.metadata.name: each.metadata.labels for each in self.cluster.namespaces}
+
+    @cached_property
+    def waiting(self) -> list[Pod]:
+        """The pods that Karpenter would look at, those it refuses among them."""
+        return [pod for pod in self.cluster.pods.unbound() if is_provisionable(pod)]
+
+    @cached_property
+    def rejections(self) -> dict[str, str]:
+        """Pod -> why it is dropped; the text is empty where nobody is told."""
+        found = {pod.key: rejection(pod, self.volumes, self.sold.well_known) for pod in self.waiting}
+        return {key: why for key, why in found.items() if why is not None}
+
+    @cached_property
+    def pending(self) -> list[Pod]:
+        return [pod for pod in self.waiting if pod.key not in self.rejections]
+
+    @cached_property
+    def deleting_node_pods(self) -> list[Pod]:
+        """Those that have to leave nodes which go already."""
+        going = (node for node in self.nodes if node.deleting and node.node is not None)
+        return [pod for node in going for pod in node.pods if self.limits.is_currently_reschedulable(pod)]
+
+    def existing(self, pools: Pools, settling: Settling) -> list[ExistingNode]:
+        """All that stay, those that have come up first, then by name."""
+        limits = {
+            each.metadata.name: {d.name: d.allocatable.count or 0 for d in each.spec.drivers if d.allocatable}
+            for each in self.cluster.csi_nodes
+        }
+        staying = [node for node in self.nodes if not node.deleting]
+        staying.sort(key=lambda node: (not node.initialized, node.name))
+        return [
+            ExistingNode.of(
+                node,
+                pools.daemons,
+                limits.get(node.node.metadata.name, {}) if node.node else {},
+                self.volumes,
+                settling(node),
+            )
+            for node in staying
+        ]
+
+    def remaining(self, pools: Sequence[NodePool], nodes: Iterable[StateNode]) -> dict[str, Quantities]:
+        """What limits leave to each pool that has some."""
+        left = {p.metadata.name: quantities(p.spec.limits) for p in pools if p.spec.limits is not None}
+        for node in nodes:
+            if node.pool in left:
+                left[node.pool] = subtract(left[node.pool], node.capacity)
+        return left
+
+    def run(
+        self,
+        pods: Sequence[Pod],
+        existing: Sequence[ExistingNode],
+        *,
+        templates: Sequence[ClaimTemplate] | None = None,
+        new_nodes_only: bool = False,
+        strict_reservations: bool = True,
+        movable: Collection[str] = (),
+    ) -> SchedulerRun:
+        """One run for these pods over these nodes. Raises QuantityError.
+
+        Pods whose volumes cannot be found are placed as if they had neither volumes nor, at first, constraints.
+        """
+        pools = self.pools
+        states = [each.state for each in existing]
+        volumes = {pod.key: self.volumes.alternatives(pod) for pod in pods}
+        excluded = frozenset(key for key, found in volumes.items() if found is not None)
+        ignores = self.options.ignores_preferences
+        topology = Topology(pools.domains, states, self.counted, excluded, self.namespaces, ignores)
+        asked = [
+            pod_data(
+                topology.update(pod) if pod.key in excluded else pod,
+                tuple(volumes[pod.key] or ()),
+                self.volumes.by_driver(pod),
+                ignores,
+            )
+            for pod in pods
+        ]
+        for state in states:
+            topology.register(state.hostname)
+        reserved = reserved_capacity(each for columns in pools.columns.values() for each in columns.types)
+        gates = self.options.feature_gates
+        made = SchedulerRun(
+            pools.templates if templates is None else templates,
+            pools.groups,
+            [] if new_nodes_only else [RunNode.of(each) for each in existing],
+            self.remaining(pools.pools, states),
+            RunSettings(topology, Reservations(reserved), gates.reserved_capacity, strict_reservations),
+            ignores,
+            self.options.relaxes_min_values,
+            pools.prefer_no_schedule,
+            frozenset(movable),
+        )
+        made.solve(asked)
+        return made

@@ -1,0 +1,166 @@
+"""Nodes as Karpenter keeps them: a node, its NodeClaim, or both, and what is on it.
+
+Upstream: pkg/controllers/state/statenode.go, cluster.go (sigs.k8s.io/karpenter v1.14.1).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+
+from kschedctl.api.karpenter import NodeClaim
+from kschedctl.api.objects import Node, Pod, Resources, Taint
+from kschedctl.api.pod_requests import Quantities, quantities
+from kschedctl.api.quantity import Quantity
+from kschedctl.autoscaling.karpenter.amounts import ZERO, merge, requests_of, subtract
+from kschedctl.autoscaling.karpenter.labels import HOSTNAME, INITIALIZED, INSTANCE_TYPE, NODE_POOL, REGISTERED
+from kschedctl.autoscaling.karpenter.pods import is_daemon
+from kschedctl.cluster import Cluster
+
+NODES = "nodes"
+EPHEMERAL = frozenset(
+    (
+        ("node.kubernetes.io/not-ready", "NoSchedule"),
+        ("node.kubernetes.io/not-ready", "NoExecute"),
+        ("node.kubernetes.io/unreachable", "NoSchedule"),
+        ("node.cloudprovider.kubernetes.io/uninitialized", "NoSchedule"),
+        ("karpenter.sh/unregistered", "NoExecute"),
+    )
+)
+"""Key and effect of taints that go once a node has come up."""
+EPHEMERAL_PREFIX = "readiness.k8s.io/"
+INSTANCE_TERMINATING = "InstanceTerminating"
+
+
+@dataclass(eq=False)
+class StateNode:
+    """One of both may be missing. ``pods``: those on the node that have not ended."""
+
+    node: Node | None
+    claim: NodeClaim | None
+    pods: list[Pod] = field(default_factory=list)
+
+    @property
+    def managed(self) -> bool:
+        return self.claim is not None
+
+    @cached_property
+    def registered(self) -> bool:
+        return not self.managed or _has(self.node, REGISTERED)
+
+    @cached_property
+    def initialized(self) -> bool:
+        return not self.managed or _has(self.node, INITIALIZED)
+
+    @cached_property
+    def _source(self) -> Node | NodeClaim:
+        """Who names and labels it: the claim until the node has registered."""
+        if self.node is not None and (self.claim is None or self.registered):
+            return self.node
+        assert self.claim is not None
+        return self.claim
+
+    @property
+    def name(self) -> str:
+        return self._source.metadata.name
+
+    @property
+    def labels(self) -> Mapping[str, str]:
+        return self._source.metadata.labels
+
+    @property
+    def annotations(self) -> Mapping[str, str]:
+        return self._source.metadata.annotations
+
+    @property
+    def hostname(self) -> str:
+        return self.labels.get(HOSTNAME) or self.name
+
+    @property
+    def pool(self) -> str:
+        return self.labels.get(NODE_POOL, "")
+
+    @cached_property
+    def taints(self) -> tuple[Taint, ...]:
+        """Those that count; not what goes by itself while a node comes up."""
+        claim = self.claim
+        if claim is None:
+            return self.node.spec.taints if self.node else ()
+        taints = claim.spec.taints if self.node is None or not self.registered else self.node.spec.taints
+        if self.initialized:
+            return taints
+        startup = {(each.key, each.effect) for each in claim.spec.startup_taints}
+        return tuple(each for each in taints if not (_is_ephemeral(each) or (each.key, each.effect) in startup))
+
+    @cached_property
+    def capacity(self) -> Quantities:
+        """With one of ``nodes``."""
+        own = self.node.status.capacity if self.node else {}
+        return {**self._filled(own, self.claim.status.capacity if self.claim else {}), NODES: Quantity(1)}
+
+    @cached_property
+    def allocatable(self) -> Quantities:
+        own = self.node.status.allocatable if self.node else {}
+        return self._filled(own, self.claim.status.allocatable if self.claim else {})
+
+    def _filled(self, own: Resources, claimed: Resources) -> Quantities:
+        """What the node says; until it has come up the claim's amounts instead of none."""
+        amounts = quantities(own)
+        if self.initialized:
+            return amounts
+        return amounts | {name: q for name, q in quantities(claimed).items() if amounts.get(name, ZERO) == ZERO}
+
+    @cached_property
+    def available(self) -> Quantities:
+        """What pods leave of it."""
+        return subtract(self.allocatable, merge(*(requests_of([pod]) for pod in self.pods)))
+
+    @cached_property
+    def daemon_requests(self) -> Quantities:
+        return merge(*(requests_of([pod]) for pod in self.pods if is_daemon(pod)))
+
+    @cached_property
+    def deleting(self) -> bool:
+        if self.claim is not None:
+            conditions = self.claim.status.conditions
+            ends = any(each.type == INSTANCE_TERMINATING and each.status == "True" for each in conditions)
+            return ends or self.claim.metadata.deletion_timestamp is not None
+        return self.node is not None and self.node.metadata.deletion_timestamp is not None
+
+
+def state_nodes(cluster: Cluster) -> list[StateNode]:
+    """All nodes and claims, joined by the id of their machine; in the order of nodes, claims without one after them."""
+    found: dict[str, StateNode] = {}
+    for node in cluster.nodes:
+        if provider := _provider(node):
+            found[provider] = StateNode(node, None)
+    for claim in cluster.node_claims:
+        if provider := claim.status.provider_id:
+            found.setdefault(provider, StateNode(None, None)).claim = claim
+    by_name = {each.node.metadata.name: each for each in found.values() if each.node is not None}
+    for pod in _running(cluster):
+        if pod.spec.node_name in by_name:
+            by_name[pod.spec.node_name].pods.append(pod)
+    return list(found.values())
+
+
+def _running(cluster: Cluster) -> Iterable[Pod]:
+    return (pod for pod in cluster.pods if pod.spec.node_name and not pod.terminated)
+
+
+def _provider(node: Node) -> str:
+    """The id of the machine; empty for a node that is not known yet."""
+    labels = node.metadata.labels
+    managed = bool(labels.get(NODE_POOL))
+    if managed and not labels.get(INSTANCE_TYPE) and not labels.get(INITIALIZED):
+        return ""
+    return node.spec.provider_id or ("" if managed else node.metadata.name)
+
+
+def _has(node: Node | None, label: str) -> bool:
+    return node is not None and node.metadata.labels.get(label) == "true"
+
+
+def _is_ephemeral(taint: Taint) -> bool:
+    return (taint.key, taint.effect) in EPHEMERAL or taint.key.startswith(EPHEMERAL_PREFIX)

@@ -1,0 +1,88 @@
+"""The NodePools that may launch nodes, in the order in which they are tried, and what their nodes are.
+
+Upstream: NewScheduler in pkg/controllers/provisioning/provisioner.go and scheduling/scheduler.go, nodeclaimtemplate.go,
+pkg/utils/nodepool/nodepool.go (sigs.k8s.io/karpenter v1.14.1).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from kschedctl.api.arrays import Bools
+from kschedctl.api.karpenter import NodePool
+from kschedctl.api.objects import Taint
+from kschedctl.autoscaling.karpenter.labels import INITIALIZED, NODE_POOL, REGISTERED
+from kschedctl.autoscaling.karpenter.requirements import IN, LabelRequirement, Requirements
+from kschedctl.autoscaling.karpenter.type_columns import TypeColumns
+
+
+@dataclass(frozen=True, eq=False)
+class ClaimTemplate:
+    """What the nodes of a pool are; ``options``: the types of ``columns`` that are left by its own requirements.
+
+    ``well_known``: the labels that pods may ask for although it does not define them.
+    """
+
+    pool: NodePool
+    labels: Mapping[str, str]
+    requirements: Requirements
+    columns: TypeColumns
+    options: Bools
+    well_known: frozenset[str]
+
+    @property
+    def name(self) -> str:
+        return self.pool.metadata.name
+
+    @property
+    def taints(self) -> tuple[Taint, ...]:
+        return self.pool.spec.template.spec.taints
+
+
+def usable_pools(pools: Iterable[NodePool]) -> list[NodePool]:
+    """Those that launch nodes by demand, in order: the heaviest first, of equal weight the last by name."""
+    ready = (p for p in pools if p.spec.replicas is None and p.metadata.deletion_timestamp is None and _is_ready(p))
+    by_name = sorted(ready, key=lambda pool: pool.metadata.name, reverse=True)
+    return sorted(by_name, key=lambda pool: -(pool.spec.weight or 0))
+
+
+def _is_ready(pool: NodePool) -> bool:
+    """Without conditions nobody has looked at it yet: then it is taken for ready."""
+    conditions = pool.status.conditions
+    return not conditions or any(each.type == "Ready" and each.status == "True" for each in conditions)
+
+
+def pool_requirements(pool: NodePool) -> Requirements:
+    """What a pool says of its nodes, with the labels that it gives them."""
+    template = pool.spec.template
+    made = Requirements.of(
+        LabelRequirement.of(r.key, r.operator, r.values, r.min_values) for r in template.spec.requirements
+    )
+    made.add(Requirements.of_labels(template.metadata.labels).values())
+    return made
+
+
+def claim_template(
+    pool: NodePool, columns: TypeColumns, well_known: frozenset[str], relax_min_values: bool
+) -> ClaimTemplate:
+    """The template of a pool; it has no options where its own requirements leave none."""
+    reference = pool.spec.template.spec.node_class_ref
+    of_class = f"{reference.group}/{reference.kind.lower()}"
+    labels = {**pool.spec.template.metadata.labels, NODE_POOL: pool.metadata.name, of_class: reference.name}
+    requirements = pool_requirements(pool)
+    requirements.add(Requirements.of_labels(labels).values())
+    requirements.add(LabelRequirement.of(key, IN, ("true",)) for key in (REGISTERED, INITIALIZED))
+    options = columns.compatible(requirements) & columns.hold({}) & columns.offered(requirements)
+    if not relax_min_values and columns.too_few(options, requirements):
+        options = np.zeros(len(columns), np.bool_)
+    return ClaimTemplate(pool, labels, requirements, columns, options, well_known)
+
+
+def lacks_min_values(template: ClaimTemplate) -> bool:
+    """Whether it is minValues that leave no option."""
+    columns, requirements = template.columns, template.requirements
+    options = columns.compatible(requirements) & columns.hold({}) & columns.offered(requirements)
+    return bool(columns.too_few(options, requirements))

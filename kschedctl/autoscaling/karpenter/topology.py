@@ -1,0 +1,287 @@
+"""All spread constraints and affinities of a run: the groups that pods share, counted once and kept up to date.
+
+Upstream: pkg/controllers/provisioning/scheduling/topology.go, topologydomaingroup.go (sigs.k8s.io/karpenter v1.14.1).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from kschedctl.api.copying import replace
+from kschedctl.api.karpenter import NodePool
+from kschedctl.api.labels import NOTHING, Selector, SelectorError, from_label_selector
+from kschedctl.api.objects import (
+    LabelSelector,
+    Pod,
+    PodAffinityTerm,
+    SelectorRequirement,
+    Taint,
+    TopologySpreadConstraint,
+)
+from kschedctl.api.tolerations import tolerated
+from kschedctl.autoscaling.karpenter.labels import HOSTNAME
+from kschedctl.autoscaling.karpenter.requirements import IN, Requirements
+from kschedctl.autoscaling.karpenter.state_nodes import StateNode
+from kschedctl.autoscaling.karpenter.templates import pool_requirements
+from kschedctl.autoscaling.karpenter.topology_group import (
+    IGNORE,
+    TopologyGroup,
+    TopologyNodeFilter,
+    TopologyRule,
+    TopologyType,
+)
+from kschedctl.autoscaling.karpenter.type_columns import TypeColumns
+
+Domains = dict[str, list[tuple[Taint, ...]]]
+"""Domain -> the taints of each pool that has it; a pool without taints stands for all."""
+NamespaceLabels = Mapping[str, Mapping[str, str]]
+
+
+def known_domains(pools: Sequence[NodePool], columns: Mapping[str, TypeColumns]) -> dict[str, Domains]:
+    """By label: the domains in which the nodes of pools may be."""
+    found: dict[str, Domains] = {}
+    for pool in pools:
+        taints, own = pool.spec.template.spec.taints, pool_requirements(pool)
+        types = columns[pool.metadata.name].types if pool.metadata.name in columns else ()
+        for each in types:
+            for key, requirement in own.plus(each.requirements).items():
+                _insert(found.setdefault(key, {}), requirement.values, taints)
+        for key, requirement in own.items():
+            if types and requirement.operator == IN:
+                _insert(found.setdefault(key, {}), requirement.values, taints)
+    return found
+
+
+def _insert(domains: Domains, values: Iterable[str], taints: tuple[Taint, ...]) -> None:
+    for value in values:
+        known = domains.get(value)
+        if known is None or not taints:
+            domains[value] = [taints]
+        elif known[0] and taints not in known:
+            known.append(taints)
+
+
+@dataclass(eq=False)
+class CountedPods:
+    """The pods on nodes that count: by namespace and labels, which many share; of each the key and its node."""
+
+    by_labels: dict[tuple[str, frozenset[tuple[str, str]]], list[tuple[str, StateNode]]]
+    with_anti_affinity: list[tuple[Pod, StateNode]]
+
+    @classmethod
+    def of(cls, nodes: Iterable[StateNode]) -> CountedPods:
+        made = cls({}, [])
+        for node in nodes:
+            if node.node is not None:
+                for pod in node.pods:
+                    made._add(pod, node)
+        return made
+
+    def _add(self, pod: Pod, node: StateNode) -> None:
+        if pod.metadata.deletion_timestamp is None:
+            labels = frozenset(pod.metadata.labels.items())
+            self.by_labels.setdefault((pod.metadata.namespace, labels), []).append((pod.key, node))
+        if required_anti_affinity(pod):
+            self.with_anti_affinity.append((pod, node))
+
+
+@dataclass(eq=False)
+class Topology:
+    """``excluded``: the keys of pods that are to be placed: where they are now does not count.
+
+    ``nodes``: those that stay; ``counted``: the pods of all. ``ignores_preferences``: soft terms make no group.
+    """
+
+    domains: Mapping[str, Domains]
+    nodes: Sequence[StateNode]
+    counted: CountedPods
+    excluded: frozenset[str]
+    namespaces: NamespaceLabels
+    ignores_preferences: bool
+    groups: dict[Hashable, TopologyGroup] = field(default_factory=dict)
+    inverse: dict[Hashable, TopologyGroup] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        for pod, node in self.counted.with_anti_affinity:
+            if pod.key not in self.excluded and node.node is not None:
+                self._own_inverse(pod, node.node.metadata.labels)
+
+    def update(self, pod: Pod) -> Pod:
+        """The pod is as it is now: it owns these groups and no others. Its matchLabelKeys become expressions."""
+        for group in self.groups.values():
+            group.owners.discard(pod.key)
+        self._own_inverse(pod, {})
+        constraints = tuple(
+            self._expanded(each, pod) if self._applies(each) else each for each in pod.spec.topology_spread_constraints
+        )
+        if constraints != pod.spec.topology_spread_constraints:
+            pod = replace(pod, spec=replace(pod.spec, topology_spread_constraints=constraints))
+        for rule in (*self._spread(pod), *self._affinities(pod)):
+            group = self.groups.get(rule.identity)
+            if group is None:
+                group = self._group(rule, pod)
+                self._count(group)
+                self.groups[rule.identity] = group
+            group.owners.add(pod.key)
+        return pod
+
+    def register(self, domain: str) -> None:
+        """A node more."""
+        for group in (*self.groups.values(), *self.inverse.values()):
+            if group.rule.key == HOSTNAME:
+                group.register((domain,))
+
+    def record(self, pod: Pod, taints: Sequence[Taint], requirements: Requirements) -> None:
+        """The pod goes to a node like that."""
+        for group in self.groups.values():
+            domains = requirements.label(group.rule.key)
+            if group.rule.counts(pod, taints, requirements):
+                if group.rule.type is TopologyType.ANTI_AFFINITY or (
+                    domains.operator == IN and len(domains.values) == 1
+                ):
+                    group.record(domains.values)
+        for group in self.inverse.values():
+            if pod.key in group.owners:
+                group.record(requirements.label(group.rule.key).values)
+
+    def narrowed(
+        self, pod: Pod, taints: Sequence[Taint], of_pod: Requirements, of_node: Requirements
+    ) -> Requirements | str:
+        """The requirements of a node, less the domains in which the pod may not be; a text says why none is left."""
+        found = Requirements(of_node)
+        for group in self._matching(pod, taints, of_node):
+            key = group.rule.key
+            of_this, of_that = of_pod.label(key), of_node.label(key)
+            left = group.next(pod, of_this, of_that)
+            if not left.values:
+                return group.refusal(of_this, of_that)
+            found.add((left,))
+        return found
+
+    def _matching(self, pod: Pod, taints: Sequence[Taint], of_node: Requirements) -> list[TopologyGroup]:
+        owned = [group for group in self.groups.values() if pod.key in group.owners]
+        return owned + [group for group in self.inverse.values() if group.rule.counts(pod, taints, of_node)]
+
+    def _applies(self, constraint: TopologySpreadConstraint) -> bool:
+        return not self.ignores_preferences or constraint.when_unsatisfiable == "DoNotSchedule"
+
+    @staticmethod
+    def _expanded(constraint: TopologySpreadConstraint, pod: Pod) -> TopologySpreadConstraint:
+        labels = pod.metadata.labels
+        more = tuple(SelectorRequirement(k, IN, (labels[k],)) for k in constraint.match_label_keys if k in labels)
+        selector = constraint.label_selector
+        if not more or selector is None:
+            return constraint
+        return replace(
+            constraint, label_selector=replace(selector, match_expressions=(*selector.match_expressions, *more))
+        )
+
+    def _spread(self, pod: Pod) -> Iterable[TopologyRule]:
+        for each in pod.spec.topology_spread_constraints:
+            if self._applies(each):
+                yield TopologyRule(
+                    TopologyType.SPREAD,
+                    each.topology_key,
+                    frozenset((pod.metadata.namespace,)),
+                    _selector(each.label_selector),
+                    each.label_selector,
+                    TopologyNodeFilter.of(pod, each.node_affinity_policy, each.node_taints_policy),
+                    each.max_skew,
+                    each.min_domains,
+                )
+
+    def _affinities(self, pod: Pod) -> Iterable[TopologyRule]:
+        affinity = pod.spec.affinity
+        if affinity is None:
+            return
+        both = (
+            (TopologyType.AFFINITY, affinity.pod_affinity),
+            (TopologyType.ANTI_AFFINITY, affinity.pod_anti_affinity),
+        )
+        for type, own in both:
+            if own is None:
+                continue
+            yield from (self._rule(type, t, pod) for t in own.required_during_scheduling_ignored_during_execution)
+            if not self.ignores_preferences:
+                preferred = own.preferred_during_scheduling_ignored_during_execution
+                yield from (self._rule(type, each.pod_affinity_term, pod) for each in preferred)
+
+    def _rule(self, type: TopologyType, term: PodAffinityTerm, pod: Pod) -> TopologyRule:
+        selector = _selector(term.label_selector)
+        return TopologyRule(type, term.topology_key, self._meant(term, pod), selector, term.label_selector)
+
+    def _meant(self, term: PodAffinityTerm, pod: Pod) -> frozenset[str]:
+        """The namespaces that a term speaks of."""
+        if term.namespace_selector is None:
+            return frozenset(term.namespaces or (pod.metadata.namespace,))
+        selector = from_label_selector(term.namespace_selector)
+        return frozenset(term.namespaces).union(n for n, own in self.namespaces.items() if selector.matches(own))
+
+    def _own_inverse(self, pod: Pod, labels: Mapping[str, str]) -> None:
+        """The pod's required anti-affinity keeps others away, from its node where it is on one."""
+        for term in required_anti_affinity(pod):
+            rule = self._rule(TopologyType.ANTI_AFFINITY, term, pod)
+            group = self.inverse.get(rule.identity)
+            if group is None:
+                group = self.inverse[rule.identity] = self._group(rule, pod)
+            if rule.key in labels:
+                group.record((labels[rule.key],))
+            group.owners.add(pod.key)
+
+    def _group(self, rule: TopologyRule, pod: Pod) -> TopologyGroup:
+        """With the domains that pools have; those that the pod does not tolerate only where taints are ignored."""
+        group = TopologyGroup(rule, {})
+        for domain, pools in self.domains.get(rule.key, {}).items():
+            if rule.nodes.taints_policy == IGNORE or any(_tolerates(pod, taints) for taints in pools):
+                group.register((domain,))
+        return group
+
+    def _count(self, group: TopologyGroup) -> None:
+        """The domains of nodes, and the pods that are there."""
+        rule = group.rule
+        for node in self.nodes:
+            if node.node is None or rule.key not in node.labels:
+                continue
+            if rule.nodes.matches(node.node.spec.taints, _labels(node)):
+                group.register((node.labels[rule.key],))
+        for (namespace, labels), pods in self.counted.by_labels.items():
+            if namespace in rule.namespaces and _lists(rule, dict(labels)):
+                for key, node in pods:
+                    if key not in self.excluded:
+                        self._count_pod(group, node)
+
+    @staticmethod
+    def _count_pod(group: TopologyGroup, node: StateNode) -> None:
+        assert node.node is not None
+        own, key = node.node.metadata, group.rule.key
+        domain = own.labels.get(key, own.name if key == HOSTNAME else None)
+        if domain is not None and group.rule.nodes.matches(node.node.spec.taints, _labels(node)):
+            group.record((domain,))
+
+
+def required_anti_affinity(pod: Pod) -> tuple[PodAffinityTerm, ...]:
+    affinity = pod.spec.affinity and pod.spec.affinity.pod_anti_affinity
+    return affinity.required_during_scheduling_ignored_during_execution if affinity else ()
+
+
+def _lists(rule: TopologyRule, labels: Mapping[str, str]) -> bool:
+    """Whether pods with these labels are counted where they run; no selector at all counts all of them."""
+    return rule.written is None or rule.selector.matches(labels)
+
+
+def _labels(node: StateNode) -> Requirements:
+    """What the labels of the node itself are."""
+    assert node.node is not None
+    return Requirements.of_labels(node.node.metadata.labels)
+
+
+def _selector(written: LabelSelector | None) -> Selector:
+    try:
+        return from_label_selector(written)
+    except SelectorError:
+        return NOTHING
+
+
+def _tolerates(pod: Pod, taints: Iterable[Taint]) -> bool:
+    return all(tolerated(pod.spec.tolerations, taint, comparison_operators=True) for taint in taints)

@@ -1,0 +1,203 @@
+"""A spread constraint or an affinity that some pods share: its domains, how many pods are in each, which are left.
+
+Upstream: pkg/controllers/provisioning/scheduling/topologygroup.go, topologynodefilter.go (sigs.k8s.io/karpenter
+v1.14.1). Where Go's map order decides, the first by name is taken.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Hashable, Iterable, Sequence
+from dataclasses import dataclass, field
+from enum import Enum
+
+from kschedctl.api.labels import Selector
+from kschedctl.api.objects import LabelSelector, Pod, Taint, Toleration
+from kschedctl.api.tolerations import tolerated
+from kschedctl.autoscaling.karpenter.labels import HOSTNAME
+from kschedctl.autoscaling.karpenter.requirements import (
+    IN,
+    LabelRequirement,
+    Requirements,
+    of_term,
+    required_terms,
+)
+
+HONOR, IGNORE = "Honor", "Ignore"
+_SHOWN = 25
+
+
+class TopologyType(Enum):
+    """The values are upstream's words."""
+
+    SPREAD = "topology spread"
+    AFFINITY = "pod affinity"
+    ANTI_AFFINITY = "pod anti-affinity"
+
+
+@dataclass(frozen=True)
+class TopologyNodeFilter:
+    """Which nodes count for a spread constraint: by the owner's selector and affinity, and by what it tolerates."""
+
+    requirements: tuple[Requirements, ...] = ()
+    tolerations: tuple[Toleration, ...] = ()
+    affinity_policy: str = ""
+    taints_policy: str = ""
+
+    @classmethod
+    def of(cls, pod: Pod, affinity_policy: str | None, taints_policy: str | None) -> TopologyNodeFilter:
+        selected = Requirements.of_labels(pod.spec.node_selector)
+        affinity = pod.spec.affinity and pod.spec.affinity.node_affinity
+        if affinity and affinity.required_during_scheduling_ignored_during_execution is not None:
+            alternatives = tuple(selected.plus(of_term(term)) for term in required_terms(pod))
+        else:
+            alternatives = (selected,)
+        return cls(alternatives, pod.spec.tolerations, affinity_policy or HONOR, taints_policy or IGNORE)
+
+    def matches(self, taints: Iterable[Taint], requirements: Requirements) -> bool:
+        if self.affinity_policy == HONOR and self.requirements:
+            if not any(requirements.compatible(each) for each in self.requirements):
+                return False
+        if self.taints_policy != HONOR:
+            return True
+        return all(tolerated(self.tolerations, taint, comparison_operators=True) for taint in taints)
+
+    @property
+    def identity(self) -> Hashable:
+        """What tells two apart upstream: of requirements the labels alone, not the values; pairs cancel out."""
+        labels = (frozenset((key, each.min_values) for key, each in own.items()) for own in self.requirements)
+        return _odd(labels), _odd(self.tolerations), self.affinity_policy, self.taints_policy
+
+
+@dataclass(frozen=True)
+class TopologyRule:
+    """What a group is about. ``max_skew``: of spread; ``min_domains``: no part of its identity upstream."""
+
+    type: TopologyType
+    key: str
+    namespaces: frozenset[str]
+    selector: Selector
+    written: LabelSelector | None
+    nodes: TopologyNodeFilter = TopologyNodeFilter()
+    max_skew: int = 2**31 - 1
+    min_domains: int | None = None
+
+    @property
+    def identity(self) -> Hashable:
+        return self.type, self.key, self.namespaces, self.max_skew, self.nodes.identity, _identity(self.written)
+
+    def selects(self, pod: Pod) -> bool:
+        return pod.metadata.namespace in self.namespaces and self.selector.matches(pod.metadata.labels)
+
+    def counts(self, pod: Pod, taints: Sequence[Taint], requirements: Requirements) -> bool:
+        """Whether a pod on a node like that is one of those counted."""
+        return self.selects(pod) and self.nodes.matches(taints, requirements)
+
+
+@dataclass(eq=False)
+class TopologyGroup:
+    """``domains``: pods in each; ``empty``: those of them in which there never was one; ``owners``: pods by key."""
+
+    rule: TopologyRule
+    domains: dict[str, int]
+    empty: set[str] = field(default_factory=set)
+    owners: set[str] = field(default_factory=set)
+
+    def record(self, domains: Iterable[str]) -> None:
+        """A pod more in each of these."""
+        for domain in domains:
+            self.domains[domain] = self.domains.get(domain, 0) + 1
+            self.empty.discard(domain)
+
+    def register(self, domains: Iterable[str]) -> None:
+        """These exist, too."""
+        for domain in domains:
+            if domain not in self.domains:
+                self.domains[domain] = 0
+                self.empty.add(domain)
+
+    def next(self, pod: Pod, of_pod: LabelRequirement, of_node: LabelRequirement) -> LabelRequirement:
+        """The domains of a node that are left for a pod; the requirement of none where there is no such."""
+        if self.rule.type is TopologyType.SPREAD:
+            chosen = self._spread(pod, of_pod, of_node)
+        elif self.rule.type is TopologyType.AFFINITY:
+            chosen = self._affinity(pod, of_pod, of_node)
+        else:
+            chosen = self._anti_affinity(of_pod, of_node)
+        return LabelRequirement.of(self.rule.key, IN, chosen)
+
+    def _host(self, of_node: LabelRequirement) -> str:
+        """The node itself, where the topology is that of nodes."""
+        return next(iter(of_node.values)) if self.rule.key == HOSTNAME and len(of_node.values) == 1 else ""
+
+    def _within(self, of_node: LabelRequirement) -> Iterable[str]:
+        """The known domains that the node may be in."""
+        if of_node.operator == IN:
+            return (domain for domain in of_node.values if domain in self.domains)
+        return (domain for domain in self.domains if of_node.has(domain))
+
+    def _spread(self, pod: Pod, of_pod: LabelRequirement, of_node: LabelRequirement) -> Iterable[str]:
+        itself = int(self.rule.selects(pod))
+        if host := self._host(of_node):
+            return (host,) if self.domains.get(host, 0) + itself <= self.rule.max_skew else ()
+        most = self.rule.max_skew + self._least(of_pod) - itself
+        found = [(self.domains[d], d) for d in self._within(of_node) if self.domains[d] <= most]
+        return (min(found)[1],) if found else ()
+
+    def _least(self, of_pod: LabelRequirement) -> int:
+        """How many pods the emptiest domain has, of those that the pod may go to."""
+        if self.rule.key == HOSTNAME:
+            return 0
+        counts = [count for domain, count in self.domains.items() if of_pod.has(domain)]
+        if self.rule.min_domains is not None and len(counts) < self.rule.min_domains:
+            return 0
+        return min(counts, default=2**31 - 1)
+
+    def _affinity(self, pod: Pod, of_pod: LabelRequirement, of_node: LabelRequirement) -> Iterable[str]:
+        if host := self._host(of_node):
+            if not of_pod.has(host):
+                return ()
+            return (host,) if self.domains.get(host, 0) > 0 or self._may_begin(pod, of_pod) else ()
+        found = [d for d in self._within(of_node) if self.domains[d] > 0 and of_pod.has(d)]
+        if found or not self._may_begin(pod, of_pod):
+            return found
+        both = of_pod.intersection(of_node)
+        first = min((domain for domain in self.domains if both.has(domain)), default=None)
+        own = min((domain for domain in self.domains if of_pod.has(domain)), default=None)
+        return {domain for domain in (first, own) if domain is not None}
+
+    def _may_begin(self, pod: Pod, of_pod: LabelRequirement) -> bool:
+        """Whether a pod that selects itself is the first where it may go."""
+        if not self.rule.selects(pod):
+            return False
+        if len(self.domains) == len(self.empty):
+            return True
+        return not any(count > 0 and of_pod.has(domain) for domain, count in self.domains.items())
+
+    def _anti_affinity(self, of_pod: LabelRequirement, of_node: LabelRequirement) -> Iterable[str]:
+        if host := self._host(of_node):
+            return () if self.domains.get(host, 0) else (host,)
+        return [domain for domain in self.empty if of_node.has(domain) and of_pod.has(domain)]
+
+    def refusal(self, of_pod: LabelRequirement, of_node: LabelRequirement) -> str:
+        """In Karpenter's words, which close no bracket."""
+        counts = [f"{domain}: {self.domains[domain]}" for domain in sorted(self.domains)]
+        shown = ", ".join(counts[:_SHOWN])
+        if len(counts) > _SHOWN:
+            shown += f" and {len(counts) - _SHOWN} other(s)"
+        return (
+            f"unsatisfiable topology constraint for {self.rule.type.value}, key={self.rule.key} (counts = {shown}, "
+            f"podDomains = {of_pod}, nodeDomains = {of_node}"
+        )
+
+
+def _odd(items: Iterable[Hashable]) -> frozenset[Hashable]:
+    """Those that are there an odd number of times: hashes of a set are combined by exclusive or."""
+    return frozenset(item for item, count in Counter(items).items() if count % 2)
+
+
+def _identity(selector: LabelSelector | None) -> Hashable:
+    if selector is None:
+        return None
+    expressions = frozenset((e.key, e.operator, frozenset(e.values or ())) for e in selector.match_expressions)
+    return expressions, frozenset(selector.match_labels.items())

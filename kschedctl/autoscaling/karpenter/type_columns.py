@@ -1,0 +1,137 @@
+"""The instance types of a pool as columns: which of them meet requirements, hold requests, can be had, and for what.
+
+Upstream: pkg/controllers/provisioning/scheduling/nodeclaim.go, pkg/cloudprovider/types.go (sigs.k8s.io/karpenter
+v1.14.1), which ask type by type.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import cached_property
+
+import numpy as np
+import numpy.typing as npt
+
+from kschedctl.api.arrays import Bools
+from kschedctl.api.pod_requests import Quantities
+from kschedctl.autoscaling.karpenter.amounts import AmountColumns, Amounts, most, thousandths
+from kschedctl.autoscaling.karpenter.instance_types import InstanceType, Offering
+from kschedctl.autoscaling.karpenter.labels import CAPACITY_TYPE, RESERVED
+from kschedctl.autoscaling.karpenter.requirements import LabelRequirement, Requirements
+
+
+class RequirementColumns:
+    """R requirements side by side: which of them agree with another; answers are kept, by label and requirement."""
+
+    def __init__(self, rows: Sequence[Requirements]) -> None:
+        self._count = len(rows)
+        self._by_key: dict[str, dict[LabelRequirement, list[int]]] = {}
+        for at, row in enumerate(rows):
+            for key, requirement in row.items():
+                self._by_key.setdefault(key, {}).setdefault(requirement, []).append(at)
+        self._agreeing: dict[LabelRequirement, Bools] = {}
+
+    def agree(self, requirements: Mapping[str, LabelRequirement]) -> Bools:
+        """(R,) those that intersect; a label that either does not define may be anything."""
+        found = np.ones(self._count, np.bool_)
+        for key, requirement in requirements.items():
+            if key in self._by_key:
+                found &= self._of(requirement)
+        return found
+
+    def _of(self, requirement: LabelRequirement) -> Bools:
+        known = self._agreeing.get(requirement)
+        if known is None:
+            known = np.ones(self._count, np.bool_)
+            for mine, rows in self._by_key[requirement.key].items():
+                if not mine.agrees(requirement):
+                    known[rows] = False
+            self._agreeing[requirement] = known
+        return known
+
+
+class TypeColumns:
+    """T types in order, with O available offerings."""
+
+    def __init__(self, types: Sequence[InstanceType]) -> None:
+        self.types = tuple(types)
+        self._requirements = RequirementColumns([each.requirements for each in self.types])
+        self._allocatable = AmountColumns([thousandths(each.allocatable) for each in self.types])
+        self.capacity = AmountColumns([thousandths(each.capacity) for each in self.types])
+        pairs = [(at, o) for at, each in enumerate(self.types) for o in each.offerings if o.available]
+        self.offerings: tuple[Offering, ...] = tuple(offering for _, offering in pairs)
+        self.type_of: npt.NDArray[np.int64] = np.array([at for at, _ in pairs], np.int64)
+        self.prices: npt.NDArray[np.float64] = np.array([offering.price for offering in self.offerings], np.float64)
+        self._terms = RequirementColumns([offering.requirements for offering in self.offerings])
+        self._values: dict[str, Bools] = {}
+
+    def __len__(self) -> int:
+        return len(self.types)
+
+    @cached_property
+    def numbers(self) -> dict[str, int]:
+        """By name."""
+        return {each.name: at for at, each in enumerate(self.types)}
+
+    @cached_property
+    def reserved(self) -> Bools:
+        """(O,) the offerings of capacity that is reserved."""
+        return np.array([offering.capacity_type == RESERVED for offering in self.offerings], np.bool_)
+
+    def compatible(self, requirements: Mapping[str, LabelRequirement]) -> Bools:
+        """(T,) the types whose requirements can be met as well."""
+        return self._requirements.agree(requirements)
+
+    def terms(self, requirements: Mapping[str, LabelRequirement]) -> Bools:
+        """(O,) the offerings that meet the requirements."""
+        return self._terms.agree(requirements)
+
+    def offered(self, requirements: Mapping[str, LabelRequirement]) -> Bools:
+        """(T,) the types of which some offering does."""
+        found = np.zeros(len(self), np.bool_)
+        found[self.type_of[self.terms(requirements)]] = True
+        return found
+
+    def hold(self, requests: Amounts) -> Bools:
+        """(T,) the types whose nodes have room for so much."""
+        return self._allocatable.hold(requests)
+
+    def cheapest(self, requirements: Mapping[str, LabelRequirement]) -> npt.NDArray[np.float64]:
+        """(T,) the lowest price of an offering that meets the requirements; infinite where there is none."""
+        found = np.full(len(self), np.inf)
+        chosen = self.terms(requirements)
+        np.minimum.at(found, self.type_of[chosen], self.prices[chosen])
+        return found
+
+    def by_price(self, which: Bools, requirements: Mapping[str, LabelRequirement]) -> list[int]:
+        """The numbers of these types, the cheapest first; those of one price by name."""
+        prices = self.cheapest(requirements)
+        return sorted(np.flatnonzero(which).tolist(), key=lambda at: (prices[at], self.types[at].name))
+
+    def distinct(self, which: Bools, key: str) -> int:
+        """How many values of a label these types have."""
+        if key not in self._values:
+            sets = [each.requirements.label(key).values for each in self.types]
+            values = {value: at for at, value in enumerate(sorted(frozenset().union(*sets)))}
+            table = np.zeros((len(self), len(values)), np.bool_)
+            for at, own in enumerate(sets):
+                table[at, [values[value] for value in own]] = True
+            self._values[key] = table
+        return int(self._values[key][which].any(axis=0).sum())
+
+    def too_few(self, which: Bools, requirements: Mapping[str, LabelRequirement]) -> dict[str, int]:
+        """The labels of which these types have fewer values than is asked for, and how many they have."""
+        wanted = {key: each.min_values for key, each in requirements.items() if each.min_values is not None}
+        counts = {key: self.distinct(which, key) for key in sorted(wanted)} if which.any() else {}
+        return {key: count for key, count in counts.items() if count < wanted[key]}
+
+    def largest_capacity(self, which: Bools) -> Quantities:
+        """The largest capacity of these types, resource by resource."""
+        return most(self.types[at].capacity for at in np.flatnonzero(which).tolist())
+
+
+def capacity_types(columns: TypeColumns, which: Bools, requirements: Requirements) -> frozenset[str]:
+    """Those of the offerings of these types that meet the requirements."""
+    chosen = columns.terms(requirements) & which[columns.type_of]
+    found = {columns.offerings[at].requirements.label(CAPACITY_TYPE).any() for at in np.flatnonzero(chosen).tolist()}
+    return frozenset(found)

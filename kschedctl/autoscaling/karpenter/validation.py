@@ -1,0 +1,46 @@
+"""What Karpenter refuses of requirements, in its words.
+
+Upstream: ValidateRequirement in pkg/apis/v1/nodeclaim_validation.go (sigs.k8s.io/karpenter v1.14.1).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from kschedctl.api.labels import label_key_errors, label_value_errors
+from kschedctl.autoscaling.karpenter.labels import CAPACITY_TYPE, CAPACITY_TYPES, NORMALIZED, restriction
+from kschedctl.autoscaling.karpenter.requirements import BOUNDS, DOES_NOT_EXIST, EXISTS, IN, NOT_IN, integer
+
+OPERATORS = (IN, NOT_IN, EXISTS, DOES_NOT_EXIST, *BOUNDS)
+
+
+def requirement_faults(
+    key: str, operator: str, values: Sequence[str], well_known: frozenset[str], min_values: int | None = None
+) -> Iterator[str]:
+    """What is wrong with a requirement."""
+    key = NORMALIZED.get(key, key)
+    if operator not in OPERATORS:
+        yield f"key {key} has an unsupported operator {operator} not in [{' '.join(sorted(OPERATORS))}]"
+    if refused := restriction(key, well_known):
+        yield refused
+    if key == CAPACITY_TYPE and operator == IN and CAPACITY_TYPES.isdisjoint(values):
+        yield (
+            f"no valid values found in [{' '.join(values)}] for {key}, expected one of: "
+            f"[{' '.join(sorted(CAPACITY_TYPES))}], got: [{' '.join(values)}]"
+        )
+    for error in label_key_errors(key):
+        yield f"key {key} is not a qualified name, {error}"
+    for value in values:
+        for error in label_value_errors(value):
+            yield f"invalid value {value} for key {key}, {error}"
+    if operator == IN and not values:
+        yield f"key {key} with operator {operator} must have a value defined"
+    if operator == IN and min_values is not None and len(values) < min_values:
+        yield f"key {key} with operator {operator} must have at least minimum number of values defined in 'values' field"
+    if operator in BOUNDS and not _is_one_number(values):
+        yield f"key {key} with operator {operator} must have a single positive integer value"
+
+
+def _is_one_number(values: Sequence[str]) -> bool:
+    number = integer(values[0]) if len(values) == 1 else None
+    return number is not None and number >= 0

@@ -1,0 +1,189 @@
+"""Where the volumes of pods let them go, what is wrong with their claims, and how many a node may have.
+
+Upstream: pkg/controllers/provisioning/scheduling/volumetopology.go, pkg/scheduling/volumeusage.go
+(sigs.k8s.io/karpenter v1.14.1).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+
+from kschedctl.api.objects import (
+    NodeSelectorTerm,
+    PersistentVolume,
+    PersistentVolumeClaim,
+    Pod,
+    StorageClass,
+    TopologySelectorTerm,
+    Volume,
+)
+from kschedctl.autoscaling.karpenter.labels import HOSTNAME
+from kschedctl.autoscaling.karpenter.requirements import IN, LabelRequirement, Requirements, of_term
+from kschedctl.cluster import Cluster
+
+BIND_COMPLETED = "pv.kubernetes.io/bind-completed"
+EBS = "ebs.csi.aws.com"
+CSI_NAMES = {
+    "kubernetes.io/aws-ebs": EBS,
+    "kubernetes.io/gce-pd": "pd.csi.storage.gke.io",
+    "kubernetes.io/cinder": "cinder.csi.openstack.org",
+    "kubernetes.io/azure-disk": "disk.csi.azure.com",
+    "kubernetes.io/azure-file": "file.csi.azure.com",
+    "kubernetes.io/vsphere-volume": "csi.vsphere.vmware.com",
+    "kubernetes.io/portworx-volume": "pxd.portworx.com",
+}
+"""Provisioners in the tree -> the drivers that took over (k8s.io/csi-translation-lib)."""
+
+DriverVolumes = Mapping[str, frozenset[str]]
+"""CSI driver -> the claims that it serves."""
+
+
+@dataclass(frozen=True, eq=False)
+class Volumes:
+    """Claims, volumes and classes of a cluster."""
+
+    cluster: Cluster
+
+    @cached_property
+    def claims(self) -> dict[str, PersistentVolumeClaim]:
+        return {f"{c.metadata.namespace}/{c.metadata.name}": c for c in self.cluster.persistent_volume_claims}
+
+    @cached_property
+    def volumes(self) -> dict[str, PersistentVolume]:
+        return {each.metadata.name: each for each in self.cluster.persistent_volumes}
+
+    @cached_property
+    def classes(self) -> dict[str, StorageClass]:
+        return {each.metadata.name: each for each in self.cluster.storage_classes}
+
+    def faults(self, pod: Pod) -> str:
+        """Why the pod is not looked at, in Karpenter's words; empty where its claims are sound."""
+        for volume in pod.spec.volumes:
+            key = claim_key(pod, volume)
+            if key and (fault := self._fault(key)):
+                return fault
+        return ""
+
+    def _fault(self, key: str) -> str:
+        claim, name = self.claims.get(key), key.partition("/")[2]
+        if claim is None:
+            missing = f'persistentvolumeclaims "{name}" not found'
+            return f"getting persistent volume claim, {missing} (PersistentVolumeClaim={name})"
+        volume, of_class = claim.spec.volume_name, claim.spec.storage_class_name or ""
+        if claim.metadata.deletion_timestamp is not None:
+            return f"persistentvolumeclaim is being deleted (PersistentVolumeClaim={key})"
+        if claim.status.phase == "Lost":
+            where = f"PersistentVolume={volume}, PersistentVolumeClaim={key}"
+            return f"persistentvolumeclaim bound to non-existent persistentvolume ({where})"
+        return self._bound_fault(key, claim) if volume else self._unbound_fault(key, of_class)
+
+    def _bound_fault(self, key: str, claim: PersistentVolumeClaim) -> str:
+        volume, of_class = claim.spec.volume_name, claim.spec.storage_class_name or ""
+        known = self.volumes.get(volume)
+        if known is None or known.metadata.deletion_timestamp is not None:
+            why = f'persistentvolumes "{volume}" not found' if known is None else "persistentvolume is being deleted"
+            where = f"PersistentVolume={volume}, PersistentVolumeClaim={key}, StorageClass={of_class}"
+            return f"failed to validate pvc, {why} ({where})"
+        if BIND_COMPLETED not in claim.metadata.annotations:
+            where = (
+                f"PersistentVolume={volume}, PersistentVolumeClaim={claim.metadata.name}, annotation={BIND_COMPLETED}"
+            )
+            return f"pvc is considered unbound because it does not contain annotation ({where})"
+        return ""
+
+    def _unbound_fault(self, key: str, of_class: str) -> str:
+        where = f"PersistentVolumeClaim={key}, StorageClass={of_class}"
+        if not of_class:
+            return f"unbound pvc must define a storage class ({where})"
+        known = self.classes.get(of_class)
+        if known is None:
+            why = f'storageclasses.storage.k8s.io "{of_class}" not found'
+            return f"failed to validate pvc, failed to get storage class, {why} ({where})"
+        if known.volume_binding_mode == "Immediate":
+            return f"failed to validate pvc, pvc with immediate volume binding mode must be bound ({where})"
+        return ""
+
+    def alternatives(self, pod: Pod) -> list[Requirements] | None:
+        """What a node has to be for all volumes, one of these; empty: anything; None: something is missing.
+
+        Several volumes: what goes together, or all combinations where nothing does. A volume that names no claim counts
+        as missing: the recorded answers are those of a client that finds no volume here (it asks for one with a
+        namespace, which a real server ignores), and in a cluster every volume that is bound names its claim.
+        """
+        found: list[Requirements] = []
+        for volume in pod.spec.volumes:
+            own = self._alternatives(pod, volume)
+            if own is None:
+                return None
+            if not own:
+                continue
+            pairs = [(a, b) for a in found or [Requirements()] for b in own]
+            found = [a.plus(b) for a, b in pairs if a.intersects(b)] or [a.plus(b) for a, b in pairs]
+        return found
+
+    def _alternatives(self, pod: Pod, volume: Volume) -> list[Requirements] | None:
+        key = claim_key(pod, volume)
+        if not key:
+            return []
+        claim = self.claims.get(key)
+        if claim is None:
+            return None
+        if claim.spec.volume_name:
+            known = self.volumes.get(claim.spec.volume_name)
+            return None if known is None or known.spec.claim_ref is None else list(_of_volume(known))
+        if not claim.spec.storage_class_name:
+            return []
+        of_class = self.classes.get(claim.spec.storage_class_name)
+        return None if of_class is None else list(_of_class(of_class))
+
+    def by_driver(self, pod: Pod) -> DriverVolumes:
+        """The claims of a pod by the driver that serves them, as far as that is known."""
+        found: dict[str, frozenset[str]] = {}
+        for volume in pod.spec.volumes:
+            key = claim_key(pod, volume)
+            claim = self.claims.get(key)
+            if claim is not None and (driver := self._driver(claim)):
+                found[driver] = found.get(driver, frozenset()) | {key}
+        return found
+
+    def _driver(self, claim: PersistentVolumeClaim) -> str:
+        if claim.spec.volume_name:
+            volume = self.volumes.get(claim.spec.volume_name)
+            if volume is None:
+                return ""
+            if volume.spec.csi is not None:
+                return volume.spec.csi.driver
+            return EBS if volume.spec.aws_elastic_block_store is not None else ""
+        of_class = self.classes.get(claim.spec.storage_class_name or "")
+        return CSI_NAMES.get(of_class.provisioner, of_class.provisioner) if of_class else ""
+
+
+def claim_key(pod: Pod, volume: Volume) -> str:
+    """``namespace/name`` of the claim behind a volume of a pod, empty where there is none."""
+    if volume.persistent_volume_claim is not None:
+        return f"{pod.metadata.namespace}/{volume.persistent_volume_claim.claim_name}"
+    if volume.ephemeral is not None:
+        return f"{pod.metadata.namespace}/{pod.metadata.name}-{volume.name}"
+    return ""
+
+
+def _of_volume(volume: PersistentVolume) -> Iterator[Requirements]:
+    """Each term is an alternative; of a volume on a node the node's name is not asked for."""
+    affinity = volume.spec.node_affinity and volume.spec.node_affinity.required
+    is_local = volume.spec.local is not None or volume.spec.host_path is not None
+    for term in affinity.node_selector_terms if affinity else ():
+        kept = tuple(e for e in term.match_expressions if not (is_local and e.key == HOSTNAME))
+        if kept or (is_local and term.match_expressions):
+            yield of_term(NodeSelectorTerm(kept))
+
+
+def _of_class(of_class: StorageClass) -> Iterator[Requirements]:
+    for term in of_class.allowed_topologies:
+        if term.match_label_expressions:
+            yield _of_topology(term)
+
+
+def _of_topology(term: TopologySelectorTerm) -> Requirements:
+    return Requirements.of(LabelRequirement.of(e.key, IN, e.values) for e in term.match_label_expressions)

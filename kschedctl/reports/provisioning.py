@@ -1,0 +1,134 @@
+"""What Karpenter's next run would do for pods that wait: kind Provisioning."""
+
+from __future__ import annotations
+
+from kschedctl.reports.document import Document
+from kschedctl.reports.summary import Report
+from kschedctl.text.counts import counted
+
+
+class KarpenterEvent(Document, frozen=True):
+    """An event that Karpenter writes."""
+
+    kind: str
+    name: str
+    reason: str
+    message: str
+
+
+class RequirementTerm(Document, frozen=True, omit_defaults=True):
+    """A requirement as a NodeClaim has it."""
+
+    key: str
+    operator: str
+    values: tuple[str, ...] = ()
+    min_values: int | None = None
+
+
+class ClaimTaint(Document, frozen=True, omit_defaults=True):
+    """A taint of a node."""
+
+    key: str = ""
+    value: str = ""
+    effect: str = ""
+
+
+class CheapestOffering(Document, frozen=True):
+    """The lowest price an hour, and ``type|zone|capacityType`` of all that have it."""
+
+    price: float
+    options: tuple[str, ...]
+
+
+class LaunchedClaim(Document, frozen=True):
+    """A NodeClaim that would be made.
+
+    ``scheduling_requirements``: what its pods leave; ``requirements``: of the object, narrowed to what can be had.
+    ``instance_types``: name and lowest price of those that are left, the cheapest first.
+    """
+
+    node_pool: str
+    pods: tuple[str, ...]
+    scheduling_requirements: tuple[RequirementTerm, ...]
+    instance_types: tuple[tuple[str, float], ...]
+    cheapest: CheapestOffering | None
+    requirements: tuple[RequirementTerm, ...]
+    requests: dict[str, str]
+    labels: dict[str, str]
+    annotations: dict[str, str]
+    taints: tuple[ClaimTaint, ...] = ()
+    startup_taints: tuple[ClaimTaint, ...] = ()
+
+
+class NominatedNode(Document, frozen=True):
+    """A node, or one on its way, that takes pods."""
+
+    node: str
+    pods: tuple[str, ...]
+
+
+class ProvisioningError(Document, frozen=True):
+    """Why no new node comes for a pod; ``parts``: pool by pool, in the order of templates."""
+
+    error: str
+    parts: tuple[str, ...]
+
+
+class GivenUp(Document, frozen=True):
+    """A wish of a pod that was dropped."""
+
+    pod: str
+    reason: str
+
+
+class PoolAnswer(Document, frozen=True, omit_defaults=True):
+    """What a pool alone would launch for a pod alone, or why nothing.
+
+    ``skipped``: why the pool takes no part at all.
+    """
+
+    instance_types: tuple[str, ...] = ()
+    cheapest: CheapestOffering | None = None
+    error: str | None = None
+    relaxations: tuple[str, ...] = ()
+    skipped: bool = False
+
+
+class OverlayVerdict(Document, frozen=True):
+    """Whether a NodeOverlay is applied."""
+
+    name: str
+    validation_succeeded: str
+    reason: str
+    message: str
+
+
+class Provisioning(Report, frozen=True):
+    """``pending``: the pods that count; ``rejected``: events of those that do not. ``templates``: the pools that take
+    part, in the order in which they are tried. ``limits_exceeded``: pool -> why nothing would be launched although a
+    claim was made. ``per_pool``: pod -> pool -> answer, which depends on no order. One possible run where upstream's
+    order is chance.
+    """
+
+    pending: tuple[str, ...] = ()
+    rejected: tuple[KarpenterEvent, ...] = ()
+    deleting_node_pods: tuple[str, ...] = ()
+    scheduler_error: str | None = None
+    templates: tuple[str, ...] = ()
+    pool_events: tuple[KarpenterEvent, ...] = ()
+    new_node_claims: tuple[LaunchedClaim, ...] = ()
+    existing_nodes: tuple[NominatedNode, ...] = ()
+    pod_errors: dict[str, ProvisioningError] = {}
+    relaxations: tuple[GivenUp, ...] = ()
+    limits_exceeded: dict[str, str] = {}
+    per_pool: dict[str, dict[str, PoolAnswer]] = {}
+    overlays: tuple[OverlayVerdict, ...] = ()
+
+    def first_line(self) -> tuple[str, ...]:
+        """How many nodes would come, and for how many pods."""
+        pods = counted(len(self.pending), "pending pod")
+        made = len(self.new_node_claims)
+        return (
+            f"Karpenter would launch {counted(made, 'node')}" if made else "Karpenter launches nothing",
+            f"for {pods}",
+        )
