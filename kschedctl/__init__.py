@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from kschedctl.library import (
         Cluster,
         admit,
+        disrupt,
         explain,
         follow,
         provision,
@@ -46,6 +47,7 @@ __all__ = [
     "KschedctlError",
     "__version__",
     "admit",
+    "disrupt",
     "explain",
     "follow",
     "provision",

@@ -5,6 +5,7 @@ from __future__ import annotations
 from kschedctl.admission.admit import admit
 from kschedctl.autoscaling.cluster_autoscaler.scale_down import scale_down
 from kschedctl.autoscaling.cluster_autoscaler.scale_up import scale_up
+from kschedctl.autoscaling.karpenter.disrupt import disrupt
 from kschedctl.autoscaling.karpenter.provision import provision
 from kschedctl.library.cluster import Cluster
 from kschedctl.studies.explain import explain
@@ -17,6 +18,7 @@ from kschedctl.studies.waking.wakes import wakes
 __all__ = [
     "Cluster",
     "admit",
+    "disrupt",
     "explain",
     "follow",
     "provision",

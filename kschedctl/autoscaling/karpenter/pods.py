@@ -75,9 +75,13 @@ def is_disruptable(pod: Pod, now: int) -> bool:
 
 
 def is_evictable(pod: Pod, now: int) -> bool:
-    """Whether budgets have a say: a pod that tolerates everything is never evicted."""
-    stays = tolerated(pod.spec.tolerations, DISRUPTED, comparison_operators=True)
-    return is_active(pod) and not stays and not is_mirror(pod) and not is_protected(pod, now)
+    """Whether budgets have a say."""
+    return is_active(pod) and is_evicted(pod) and not is_protected(pod, now)
+
+
+def is_evicted(pod: Pod) -> bool:
+    """Whether it is evicted at all when its node goes: a pod that tolerates everything never is."""
+    return not tolerated(pod.spec.tolerations, DISRUPTED, comparison_operators=True) and not is_mirror(pod)
 
 
 def _is_owned_by(pod: Pod, version: str, kind: str) -> bool:

@@ -19,10 +19,10 @@ from kschedctl.autoscaling.karpenter.existing_nodes import ExistingNode
 from kschedctl.autoscaling.karpenter.instance_types import read_instance_types
 from kschedctl.autoscaling.karpenter.launch import cheapest_offering, launched, truncated
 from kschedctl.autoscaling.karpenter.options import read_karpenter_options
-from kschedctl.autoscaling.karpenter.overlays import SUCCEEDED
+from kschedctl.autoscaling.karpenter.overlays import SUCCEEDED, Overlays
 from kschedctl.autoscaling.karpenter.scheduler import SchedulerRun
 from kschedctl.autoscaling.karpenter.setting import NO_POOLS, KarpenterSetting
-from kschedctl.autoscaling.karpenter.templates import ClaimTemplate, lacks_min_values
+from kschedctl.autoscaling.karpenter.templates import ClaimTemplate
 from kschedctl.cluster import Cluster
 from kschedctl.reports.provisioning import (
     GivenUp,
@@ -35,7 +35,6 @@ from kschedctl.reports.provisioning import (
 )
 
 ASKED_ONE_BY_ONE = 8
-FILTERED_OUT = "NodePool requirements filtered out all compatible available instance types"
 
 
 def provision(
@@ -66,7 +65,7 @@ class Provision:
                 KarpenterEvent("Pod", key, "FailedScheduling", why) for key, why in setting.rejections.items() if why
             ),
             deleting_node_pods=tuple(sorted(pod.key for pod in setting.deleting_node_pods)),
-            overlays=tuple(self._overlays()),
+            overlays=tuple(overlay_verdicts(setting.overlays)),
         )
         pods = [*setting.pending, *setting.deleting_node_pods]
         if not pods:
@@ -88,7 +87,7 @@ class Provision:
         return replace(
             base,
             templates=tuple(each.name for each in setting.pools.templates),
-            pool_events=tuple(self._pool_events()),
+            pool_events=setting.pools.events,
             new_node_claims=tuple(launched(claim, setting.options.max_instance_types) for claim in kept),
             existing_nodes=tuple(nominated(run)),
             pod_errors={key: ProvisioningError("; ".join(parts), parts) for key, parts in sorted(errors.items())},
@@ -100,17 +99,6 @@ class Provision:
     def _truncated(self, claim: NewClaim) -> str:
         options = self.setting.options
         return truncated(claim, options.max_instance_types, not options.relaxes_min_values)
-
-    def _overlays(self) -> Iterator[OverlayVerdict]:
-        overlays = self.setting.overlays
-        for name, (reason, message) in overlays.verdicts.items() if overlays is not None else ():
-            yield OverlayVerdict(name, str(reason == SUCCEEDED), reason, message)
-
-    def _pool_events(self) -> Iterator[KarpenterEvent]:
-        for template in self.setting.pools.all_templates:
-            if not template.options.any():
-                why = " due to minValues incompatibility" if lacks_min_values(template) else ""
-                yield KarpenterEvent("NodePool", template.name, "NoCompatibleInstanceTypes", FILTERED_OUT + why)
 
     def _exceeded(self) -> Iterator[tuple[str, str]]:
         """The pools of which too much is used already: no claim of theirs would be created."""
@@ -150,6 +138,12 @@ class Provision:
         columns = claim.template.columns
         names = tuple(columns.types[at].name for at in columns.by_price(claim.options, claim.requirements))
         return PoolAnswer(names, cheapest_offering(columns, claim), relaxations=relaxations)
+
+
+def overlay_verdicts(overlays: Overlays | None) -> Iterator[OverlayVerdict]:
+    """None are looked at where the gate is off."""
+    for name, (reason, message) in overlays.verdicts.items() if overlays is not None else ():
+        yield OverlayVerdict(name, str(reason == SUCCEEDED), reason, message)
 
 
 def nominated(run: SchedulerRun) -> Iterator[NominatedNode]:

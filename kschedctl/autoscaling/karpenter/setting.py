@@ -28,13 +28,16 @@ from kschedctl.autoscaling.karpenter.rejections import rejection
 from kschedctl.autoscaling.karpenter.reservations import Reservations, reserved_capacity
 from kschedctl.autoscaling.karpenter.scheduler import SchedulerRun
 from kschedctl.autoscaling.karpenter.state_nodes import StateNode, state_nodes
-from kschedctl.autoscaling.karpenter.templates import ClaimTemplate, claim_template, usable_pools
+from kschedctl.autoscaling.karpenter.templates import ClaimTemplate, claim_template, lacks_min_values, usable_pools
 from kschedctl.autoscaling.karpenter.topology import CountedPods, Domains, Topology, known_domains
 from kschedctl.autoscaling.karpenter.type_columns import TypeColumns
 from kschedctl.autoscaling.karpenter.volumes import Volumes
 from kschedctl.cluster import Cluster
+from kschedctl.reports.provisioning import KarpenterEvent
 
 NO_POOLS = "no nodepools found"
+FILTERED_OUT = "NodePool requirements filtered out all compatible available instance types"
+WITH_MIN_VALUES = " due to minValues incompatibility"
 Settling = Callable[[StateNode], bool]
 
 
@@ -66,6 +69,20 @@ class Pools:
     def templates(self) -> list[ClaimTemplate]:
         """Those that have instance types left."""
         return [each for each in self.all_templates if each.options.any()]
+
+    @property
+    def events(self) -> tuple[KarpenterEvent, ...]:
+        """Of pools that have none."""
+        return tuple(
+            KarpenterEvent(
+                "NodePool",
+                each.name,
+                "NoCompatibleInstanceTypes",
+                FILTERED_OUT + WITH_MIN_VALUES * lacks_min_values(each),
+            )
+            for each in self.all_templates
+            if not each.options.any()
+        )
 
     @property
     def prefer_no_schedule(self) -> bool:
@@ -151,10 +168,13 @@ class KarpenterSetting:
         return [pod for pod in self.waiting if pod.key not in self.rejections]
 
     @cached_property
+    def pods_of_deleting_nodes(self) -> list[Pod]:
+        return [pod for node in self.nodes if node.deleting for pod in node.bound]
+
+    @cached_property
     def deleting_node_pods(self) -> list[Pod]:
         """Those that have to leave nodes which go already."""
-        going = (node for node in self.nodes if node.deleting and node.node is not None)
-        return [pod for node in going for pod in node.pods if self.limits.is_currently_reschedulable(pod)]
+        return [pod for pod in self.pods_of_deleting_nodes if self.limits.is_currently_reschedulable(pod)]
 
     def existing(self, pools: Pools, settling: Settling) -> list[ExistingNode]:
         """All that stay, those that have come up first, then by name."""

@@ -5,7 +5,7 @@ Upstream: pkg/controllers/state/statenode.go, cluster.go (sigs.k8s.io/karpenter 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 
@@ -35,11 +35,16 @@ INSTANCE_TERMINATING = "InstanceTerminating"
 
 @dataclass(eq=False)
 class StateNode:
-    """One of both may be missing. ``pods``: those on the node that have not ended."""
+    """One of both may be missing. ``bound``: the pods on the node, those that have ended among them."""
 
     node: Node | None
     claim: NodeClaim | None
-    pods: list[Pod] = field(default_factory=list)
+    bound: list[Pod] = field(default_factory=list)
+
+    @cached_property
+    def pods(self) -> list[Pod]:
+        """Those that have not ended."""
+        return [pod for pod in self.bound if not pod.terminated]
 
     @property
     def managed(self) -> bool:
@@ -139,14 +144,10 @@ def state_nodes(cluster: Cluster) -> list[StateNode]:
         if provider := claim.status.provider_id:
             found.setdefault(provider, StateNode(None, None)).claim = claim
     by_name = {each.node.metadata.name: each for each in found.values() if each.node is not None}
-    for pod in _running(cluster):
+    for pod in cluster.pods:
         if pod.spec.node_name in by_name:
-            by_name[pod.spec.node_name].pods.append(pod)
+            by_name[pod.spec.node_name].bound.append(pod)
     return list(found.values())
-
-
-def _running(cluster: Cluster) -> Iterable[Pod]:
-    return (pod for pod in cluster.pods if pod.spec.node_name and not pod.terminated)
 
 
 def _provider(node: Node) -> str:

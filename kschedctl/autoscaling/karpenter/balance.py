@@ -1,0 +1,88 @@
+"""Whether a move is worth it, by the policy Balanced: what it saves against what it disturbs.
+
+Upstream: pkg/controllers/disruption/balanced.go (sigs.k8s.io/karpenter v1.14.1).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from kschedctl.autoscaling.karpenter.candidates import NodeCandidate, node_cost
+from kschedctl.autoscaling.karpenter.state_nodes import StateNode
+
+BALANCED = "Balanced"
+K = 2
+THRESHOLD = 1.0 / K
+
+
+class MoveScore(NamedTuple):
+    """Shares of what the pool costs, and of what it would cost to disturb all of it."""
+
+    saved: float
+    disturbed: float
+
+    @property
+    def score(self) -> float:
+        if self.saved <= 0:
+            return 0.0
+        return self.saved / self.disturbed if self.disturbed else math.inf
+
+    @property
+    def approved(self) -> bool:
+        return self.score >= THRESHOLD
+
+    def __str__(self) -> str:
+        shares = f"savings {self.saved * 100:.1f}%, disruption {self.disturbed * 100:.1f}%"
+        return f"score {self.score:.2f} >= threshold {THRESHOLD:.2f} (k: {K}, {shares})"
+
+
+@dataclass(frozen=True, eq=False)
+class PoolTotals:
+    """By pool: what its candidates cost an hour, and what it costs to disturb all its nodes."""
+
+    prices: Mapping[str, float]
+    costs: Mapping[str, float]
+
+    @classmethod
+    def of(cls, candidates: Iterable[NodeCandidate], nodes: Iterable[StateNode]) -> PoolTotals:
+        prices: dict[str, float] = {}
+        costs: dict[str, float] = {}
+        by_name = {each.name: each for each in candidates}
+        for each in by_name.values():
+            prices[each.pool.metadata.name] = prices.get(each.pool.metadata.name, 0.0) + each.price
+        for node in sorted((node for node in nodes if node.pool), key=lambda node: node.name):
+            known = by_name.get(node.name)
+            costs[node.pool] = costs.get(node.pool, 0.0) + (known.move_cost if known else node_cost(node))
+        return cls(prices, costs)
+
+    def score(self, pool: str, savings: float, cost: float) -> MoveScore:
+        price, total = self.prices.get(pool, 0.0), self.costs.get(pool, 0.0)
+        return MoveScore(savings / price, cost / total) if price > 0 and total > 0 else MoveScore(0.0, 0.0)
+
+    def may_pass(self, candidate: NodeCandidate) -> bool:
+        """Whether it would be worth it to delete a node without a replacement."""
+        pool = candidate.pool.metadata.name
+        if not is_balanced(candidate) or self.prices.get(pool, 0.0) <= 0:
+            return True
+        return self.score(pool, candidate.price, candidate.move_cost).approved
+
+    def scores(self, candidates: Sequence[NodeCandidate], savings: float) -> dict[str, MoveScore]:
+        """Pool -> score of a move, of the pools that ask for it; savings are shared by price."""
+        by_pool: dict[str, list[NodeCandidate]] = {}
+        for each in candidates:
+            by_pool.setdefault(each.pool.metadata.name, []).append(each)
+        total = sum(each.price for each in candidates)
+        found = {}
+        for name, own in by_pool.items():
+            if is_balanced(own[0]):
+                price = sum(each.price for each in own)
+                share = savings * (price / total) if total > 0 and len(by_pool) > 1 else savings
+                found[name] = self.score(name, share, sum(each.move_cost for each in own))
+        return found
+
+
+def is_balanced(candidate: NodeCandidate) -> bool:
+    return candidate.pool.spec.disruption.consolidation_policy == BALANCED

@@ -1,0 +1,210 @@
+"""Nodes that may be disrupted, what forbids it, and what it costs.
+
+Upstream: pkg/controllers/disruption/types.go, pkg/controllers/state/statenode.go, pkg/utils/disruption/disruption.go
+(sigs.k8s.io/karpenter v1.14.1), whose words these are.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+
+from kschedctl.api.karpenter import NodeClaim, NodePool
+from kschedctl.api.objects import Condition, Node, Pod
+from kschedctl.api.times import microseconds
+from kschedctl.autoscaling.durations import nanoseconds
+from kschedctl.autoscaling.karpenter.events import EventLog
+from kschedctl.autoscaling.karpenter.instance_types import InstanceType
+from kschedctl.autoscaling.karpenter.labels import CAPACITY_TYPE, DO_NOT_DISRUPT, INSTANCE_TYPE, NODE_POOL, ZONE
+from kschedctl.autoscaling.karpenter.pods import is_active, is_daemon, is_protected, is_reschedulable
+from kschedctl.autoscaling.karpenter.setting import KarpenterSetting
+from kschedctl.autoscaling.karpenter.state_nodes import StateNode
+
+NEVER = "Never"
+BASE_COST = 1.0
+"""What it costs to move a node without pods."""
+
+
+@dataclass(frozen=True, eq=False)
+class NodeCandidate:
+    """``pods``: those that have to move. ``price``: an hour; ``move_cost``: of its pods, 1 for none."""
+
+    state: StateNode
+    node: Node
+    claim: NodeClaim
+    pool: NodePool
+    type: InstanceType | None
+    pods: Sequence[Pod]
+    price: float
+    move_cost: float
+    disruption_cost: float
+
+    @property
+    def name(self) -> str:
+        return self.state.name
+
+    @property
+    def capacity_type(self) -> str:
+        return self.state.labels.get(CAPACITY_TYPE, "")
+
+    @property
+    def savings_ratio(self) -> float:
+        return self.price / self.move_cost
+
+    @property
+    def is_empty(self) -> bool:
+        return self.move_cost <= BASE_COST
+
+    def condition(self, type: str) -> Condition | None:
+        return condition(self.claim, type)
+
+    def has(self, type: str) -> bool:
+        """Whether a condition of its claim is true."""
+        return is_true(self.claim, type)
+
+
+@dataclass(eq=False)
+class CandidateSearch:
+    """All candidates of a method; ``eventual``: whether its nodes go some day whatever their pods say."""
+
+    setting: KarpenterSetting
+    log: EventLog
+    eventual: bool = False
+    found: list[NodeCandidate] = field(default_factory=list)
+
+    @cached_property
+    def pools(self) -> dict[str, NodePool]:
+        return {pool.metadata.name: pool for pool in self.setting.cluster.karpenter_node_pools}
+
+    def search(self) -> list[NodeCandidate]:
+        """By name."""
+        nodes = sorted(self.setting.nodes, key=lambda node: node.name)
+        return [candidate for node in nodes if (candidate := self._candidate(node))]
+
+    def _candidate(self, state: StateNode) -> NodeCandidate | None:
+        if fault := _node_fault(state):
+            if state.claim is not None:
+                self.log.blocked(state, fault)
+            return None
+        assert state.node is not None and state.claim is not None
+        pool = self.pools.get(state.pool)
+        columns = self.setting.columns(state.pool)
+        if pool is None or not len(columns):
+            self.log.blocked(state, f"NodePool not found (NodePool={state.pool})")
+            return None
+        fault = self._pods_fault(state)
+        if fault and not (self.eventual and state.claim.spec.termination_grace_period is not None):
+            self.log.blocked(state, fault)
+            return None
+        number = columns.numbers.get(state.labels.get(INSTANCE_TYPE, ""))
+        type = columns.types[number] if number is not None else None
+        pods = [pod for pod in state.bound if is_reschedulable(pod)]
+        costs = sum(map(eviction_cost, state.bound), 0.0)
+        return NodeCandidate(
+            state,
+            state.node,
+            state.claim,
+            pool,
+            type,
+            pods,
+            _price(state, type),
+            BASE_COST + sum((max(0.0, eviction_cost(pod)) for pod in pods), 0.0),
+            costs * self._lifetime_left(state.claim),
+        )
+
+    def _pods_fault(self, state: StateNode) -> str:
+        """The first pod that must not be disturbed, or the first budget that forbids it."""
+        for pod in state.bound:
+            if is_active(pod):
+                self.log.protection(pod, self.setting.now)
+                if is_protected(pod, self.setting.now):
+                    return f'Pod has "{DO_NOT_DISRUPT}" annotation (Pod={pod.key})'
+        for pod in state.bound:
+            names = self.setting.limits.blocking(pod)
+            if len(names) > 1:
+                return f"Eviction does not support multiple PDBs (PodDisruptionBudget(s)=[{' '.join(names)}])"
+            if names:
+                return f"Pdb prevents pod evictions (PodDisruptionBudget=[{names[0]}])"
+        return ""
+
+    def _lifetime_left(self, claim: NodeClaim) -> float:
+        """The share of its life that is left to a node."""
+        after = duration(claim.spec.expire_after)
+        if after is None or claim.metadata.creation_timestamp is None:
+            return 1.0
+        age = (self.setting.now - microseconds(claim.metadata.creation_timestamp)) / 1e6
+        total = after / 1e9
+        return min(max((total - age) / total, 0.0), 1.0) if total else 0.0
+
+
+def _node_fault(state: StateNode) -> str:
+    """Why a node is no candidate, whatever is on it; its first letter is a capital."""
+    if state.claim is None:
+        return "Node isn't managed by karpenter"
+    if state.node is None:
+        return "Nodeclaim does not have an associated node"
+    if not state.initialized:
+        return "Node isn't initialized"
+    if state.deleting:
+        return "Node is deleting or marked for deletion"
+    if state.annotations.get(DO_NOT_DISRUPT) == "true":
+        return f'Disruption is blocked through the "{DO_NOT_DISRUPT}" annotation'
+    if NODE_POOL not in state.labels:
+        return f"Node doesn't have required label (label={NODE_POOL})"
+    return ""
+
+
+def eviction_cost(pod: Pod) -> float:
+    """By its deletion cost and its priority, from -10 to 10."""
+    cost = 1.0
+    if (said := pod.metadata.annotations.deletion_cost) is not None:
+        cost += _number(said) / 2.0**27
+    if pod.spec.priority is not None:
+        cost += pod.spec.priority / 2.0**25
+    return min(max(cost, -10.0), 10.0)
+
+
+def node_cost(state: StateNode) -> float:
+    """What it costs to disrupt a node that is no candidate."""
+    return BASE_COST + sum(max(0.0, eviction_cost(pod)) for pod in state.pods if not is_daemon(pod))
+
+
+def condition(claim: NodeClaim, type: str) -> Condition | None:
+    return next((each for each in claim.status.conditions if each.type == type), None)
+
+
+def is_true(claim: NodeClaim, type: str) -> bool:
+    found = condition(claim, type)
+    return found is not None and found.status == "True"
+
+
+def duration(text: str | None) -> int | None:
+    """Nanoseconds; None for Never. Raises InputError."""
+    return None if text is None or text == NEVER else nanoseconds(text, "duration")
+
+
+def is_settling(state: StateNode, pool: NodePool | None, now: int) -> bool:
+    """Whether a node is too new, or too busy of late, to be consolidated or to take pods from elsewhere."""
+    after = duration(pool.spec.disruption.consolidate_after) if pool else None
+    if not after or state.claim is None or not is_true(state.claim, "Initialized"):
+        return False
+    initialized = condition(state.claim, "Initialized")
+    since = state.claim.status.last_pod_event_time or (initialized and initialized.last_transition_time)
+    return since is not None and (now - microseconds(since)) * 1000 < after
+
+
+def _price(state: StateNode, type: InstanceType | None) -> float:
+    """Of the first offering of its type in its zone for its capacity type, whether there is more of it or not."""
+    zone, capacity_type = state.labels.get(ZONE, ""), state.labels.get(CAPACITY_TYPE, "")
+    offerings = type.offerings if type else ()
+    price = next((o.price for o in offerings if (o.zone, o.capacity_type) == (zone, capacity_type)), 0.0)
+    return 0.0 if math.isnan(price) else price
+
+
+def _number(text: str) -> float:
+    try:
+        return float(text)
+    except ValueError:
+        return 0.0

@@ -1,0 +1,287 @@
+"""What becomes of nodes that go together: their pods placed anew, at most one cheaper node instead of them.
+
+Upstream: pkg/controllers/disruption/consolidation.go, helpers.go (sigs.k8s.io/karpenter v1.14.1).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+
+import numpy as np
+
+from kschedctl.api.arrays import Bools
+from kschedctl.autoscaling.karpenter.candidates import NodeCandidate, is_settling
+from kschedctl.autoscaling.karpenter.claims import NewClaim, min_values_fault
+from kschedctl.autoscaling.karpenter.events import EventLog
+from kschedctl.autoscaling.karpenter.existing_nodes import ExistingNode
+from kschedctl.autoscaling.karpenter.labels import CAPACITY_TYPE, ON_DEMAND, RESERVED, SPOT
+from kschedctl.autoscaling.karpenter.launch import launched, truncated
+from kschedctl.autoscaling.karpenter.pods import is_active, is_evicted, is_provisionable, is_reschedulable
+from kschedctl.autoscaling.karpenter.provision import nominated
+from kschedctl.autoscaling.karpenter.requirements import IN, LabelRequirement, Requirements
+from kschedctl.autoscaling.karpenter.scheduler import SchedulerRun
+from kschedctl.autoscaling.karpenter.setting import KarpenterSetting
+from kschedctl.autoscaling.karpenter.type_columns import TypeColumns
+from kschedctl.reports.disruption import DisruptionCommand
+
+MIN_SPOT_TYPES = 15
+MOST_ERRORS = 5
+DELETE, REPLACE = "delete", "replace"
+
+
+@dataclass(eq=False)
+class Outcome:
+    """A run without some nodes; ``claims``: those that would be made. ``fault``: why their pods find no place."""
+
+    run: SchedulerRun
+    claims: list[NewClaim]
+    fault: str
+
+
+@dataclass(eq=False)
+class ClaimOffer:
+    """A claim whose types stand in order of price, as they were when that was last looked at."""
+
+    claim: NewClaim
+    order: list[int] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.sort()
+
+    @property
+    def columns(self) -> TypeColumns:
+        return self.claim.template.columns
+
+    def sort(self) -> None:
+        self.order = self.columns.by_price(self.claim.options, self.claim.requirements)
+
+    def keep(self, which: Bools) -> None:
+        self.order = [at for at in self.order if which[at]]
+        self._set()
+
+    def first(self, count: int) -> None:
+        self.order = self.order[:count]
+        self._set()
+
+    def _set(self) -> None:
+        options = np.zeros(len(self.columns), np.bool_)
+        options[self.order] = True
+        self.claim.options = options
+
+    def require(self, capacity_type: str) -> None:
+        self.claim.requirements.add([LabelRequirement.of(CAPACITY_TYPE, IN, (capacity_type,))])
+
+    def cheaper(self, price: float) -> str:
+        """Keep the types that cost less however they are launched; the text says which values are too few then."""
+        self.keep(worst_prices(self.columns, self.claim.requirements) < price)
+        too_few = self.columns.too_few(self.claim.options, self.claim.requirements)
+        return min_values_fault(too_few) if too_few else ""
+
+    def price(self) -> float:
+        """The lowest price of the first type."""
+        if not self.order:
+            return 0.0
+        price = float(self.columns.cheapest(self.claim.requirements)[self.order[0]])
+        return price if np.isfinite(price) else 0.0
+
+    def enough_types(self) -> int:
+        """How many of the first types have all values that are asked for."""
+        chosen = np.zeros(len(self.columns), np.bool_)
+        for count, at in enumerate(self.order, 1):
+            chosen[at] = True
+            if not self.columns.too_few(chosen, self.claim.requirements):
+                return count
+        return len(self.order)
+
+
+@dataclass(eq=False)
+class NodeRemoval:
+    """Nodes that go, and what is launched for them."""
+
+    candidates: Sequence[NodeCandidate]
+    outcome: Outcome
+    offers: list[ClaimOffer]
+
+    @property
+    def decision(self) -> str:
+        return REPLACE if self.offers else DELETE
+
+    @property
+    def price(self) -> float:
+        return sum(each.price for each in self.candidates)
+
+    @property
+    def savings(self) -> float:
+        return self.price - sum(each.price() for each in self.offers)
+
+    def text(self, candidate: NodeCandidate) -> str:
+        """As an event about one of the nodes tells it."""
+        if len(self.candidates) > 1:
+            return f"{self.decision}: [{candidate.name}] (part of {len(self.candidates)}-node consolidation)"
+        count = len(self.offers)
+        made = f" -> [{count} replacement{'s' * (count > 1)}]" if count else ""
+        return f"{self.decision}: [{candidate.name}]{made}"
+
+    def report(self, most: int) -> DisruptionCommand:
+        return DisruptionCommand(
+            self.decision,
+            tuple(sorted(each.name for each in self.candidates)),
+            self.savings,
+            tuple(nominated(self.outcome.run)),
+            tuple(launched(each.claim, most) for each in self.offers),
+        )
+
+
+class Consolidation:
+    """Simulations over one cluster."""
+
+    def __init__(self, setting: KarpenterSetting) -> None:
+        self.setting = setting
+
+    @cached_property
+    def existing(self) -> list[ExistingNode]:
+        """``settling`` says which of them take no pods from elsewhere."""
+        setting = self.setting
+        pools = {pool.metadata.name: pool for pool in setting.pools.pools}
+        return setting.existing(setting.pools, lambda node: is_settling(node, pools.get(node.pool), setting.now))
+
+    @cached_property
+    def unsettled(self) -> list[ExistingNode]:
+        """The same for who does not mind."""
+        return self.setting.existing(self.setting.pools, lambda node: False)
+
+    def simulate(
+        self, candidates: Sequence[NodeCandidate], log: EventLog, consolidating: bool = True
+    ) -> Outcome | None:
+        """What becomes of the pods without these nodes; None where no pool launches nodes, so that nobody can say."""
+        setting = self.setting
+        if not setting.pools.pools:
+            return None
+        log.written(setting.pools.events)
+        going = {each.name for each in candidates}
+        for pod in (*(p for each in candidates for p in each.pods), *setting.pods_of_deleting_nodes):
+            if is_active(pod) and (is_reschedulable(pod) or is_evicted(pod)):
+                log.protection(pod, setting.now)
+        moving = [p for each in candidates for p in each.pods if setting.limits.is_currently_reschedulable(p)]
+        deleting = {pod.key for pod in setting.deleting_node_pods}
+        pods = [*setting.pending, *moving, *setting.deleting_node_pods]
+        nodes = self.existing if consolidating else self.unsettled
+        run = setting.run(
+            pods,
+            [each for each in nodes if each.state.name not in going],
+            strict_reservations=False,
+            movable=deleting | {pod.key for pod in pods if pod.status.phase == "Pending"},
+        )
+        errors = {key: "; ".join(parts) for key, parts in run.errors.items()}
+        claims = [claim for claim in run.claims if not self._dropped(claim, errors)]
+        errors |= _too_early(run, deleting)
+        waiting = {pod.key for pod in pods if is_provisionable(pod)}
+        return Outcome(run, claims, _fault({key: why for key, why in errors.items() if key not in waiting}))
+
+    def nothing(self) -> Outcome:
+        """Of nodes without pods nobody has to be placed."""
+        return Outcome(self.setting.run([], []), [], "")
+
+    def _dropped(self, claim: NewClaim, errors: dict[str, str]) -> bool:
+        options = self.setting.options
+        fault = truncated(claim, options.max_instance_types, not options.relaxes_min_values)
+        errors.update({pod.key: fault for pod in claim.pods} if fault else {})
+        return bool(fault)
+
+    def consolidate(self, candidates: Sequence[NodeCandidate], log: EventLog) -> NodeRemoval | None:
+        """Delete the nodes, or replace them by a cheaper one; None where neither is possible."""
+        outcome = self.simulate(candidates, log)
+        if outcome is None:
+            return None
+        fault = outcome.fault
+        offers = [ClaimOffer(claim) for claim in outcome.claims]
+        if not fault and len(offers) > 1:
+            fault = f"Can't remove without creating {len(offers)} candidates"
+        if not fault and offers:
+            fault = self._priced(offers[0], candidates)
+        if fault:
+            if len(candidates) == 1:
+                log.unconsolidatable(candidates[0].state, fault)
+            return None
+        removal = NodeRemoval(candidates, outcome, offers)
+        for candidate in candidates if offers else ():
+            log.candidate(candidate.state, removal.text(candidate), removal.savings)
+        return removal
+
+    def _priced(self, offer: ClaimOffer, candidates: Sequence[NodeCandidate]) -> str:
+        """Keep what is cheaper than the nodes; the text says why nothing is left."""
+        price, claim = sum(each.price for each in candidates), offer.claim
+        spot = all(each.capacity_type == SPOT for each in candidates)
+        if spot and claim.requirements.label(CAPACITY_TYPE).has(SPOT):
+            return self._spot_to_spot(offer, price, len(candidates))
+        if fault := _cheaper(offer, price):
+            return fault
+        capacity_type = claim.requirements.label(CAPACITY_TYPE)
+        if capacity_type.has(SPOT) and capacity_type.has(ON_DEMAND):
+            offer.require(SPOT)
+        return ""
+
+    def _spot_to_spot(self, offer: ClaimOffer, price: float, nodes: int) -> str:
+        if not self.setting.options.feature_gates.spot_to_spot_consolidation:
+            return "SpotToSpotConsolidation is disabled, can't replace a spot node with a spot node"
+        offer.require(SPOT)
+        offer.keep(offer.columns.offered(offer.claim.requirements))
+        if fault := _cheaper(offer, price):
+            return fault
+        if nodes > 1:
+            return ""
+        if len(offer.order) < MIN_SPOT_TYPES:
+            return (
+                f"SpotToSpotConsolidation requires {MIN_SPOT_TYPES} cheaper instance type options than the current "
+                f"candidate to consolidate, got {len(offer.order)}"
+            )
+        wanted = offer.enough_types() if offer.claim.requirements.have_min_values else 0
+        offer.first(max(MIN_SPOT_TYPES, wanted))
+        return ""
+
+
+def _cheaper(offer: ClaimOffer, price: float) -> str:
+    if fault := offer.cheaper(price):
+        return f"Filtering by price: {fault}"
+    return "" if offer.order else "Can't replace with a cheaper node"
+
+
+def worst_prices(columns: TypeColumns, requirements: Requirements) -> np.ndarray:
+    """(T,) the highest price of an offering that may be launched, of the capacity type that is tried first."""
+    found = np.full(len(columns), np.inf)
+    settled = np.zeros(len(columns), np.bool_)
+    allowed = columns.terms(requirements)
+    for capacity_type in (RESERVED, SPOT, ON_DEMAND):
+        of_type = Requirements.of([LabelRequirement.of(CAPACITY_TYPE, IN, (capacity_type,))])
+        chosen = allowed & columns.terms(of_type)
+        prices = np.full(len(columns), -np.inf)
+        np.maximum.at(prices, columns.type_of[chosen], columns.prices[chosen])
+        fresh = np.isfinite(prices) & ~settled
+        found[fresh] = prices[fresh]
+        settled |= fresh
+    return found
+
+
+def _too_early(run: SchedulerRun, deleting: set[str]) -> dict[str, str]:
+    """The pods that went to nodes which have not come up: only those of nodes that go may rely on these."""
+    found: dict[str, str] = {}
+    for node in run.nodes:
+        state = node.existing.state
+        if state.initialized:
+            continue
+        names = (("nodeclaim", state.claim), ("node", state.node))
+        where = ", ".join(f"{kind}/{each.metadata.name}" for kind, each in names if each is not None)
+        why = f"would schedule against uninitialized {where}"
+        found |= {pod.key: why for pod in node.pods if pod.key not in deleting}
+    return found
+
+
+def _fault(errors: dict[str, str]) -> str:
+    """In Karpenter's words; pods by name."""
+    if not errors:
+        return ""
+    shown = "".join(f"{key} => {errors[key]} " for key in sorted(errors)[:MOST_ERRORS])
+    more = f" and {len(errors) - MOST_ERRORS} other(s)" if len(errors) >= MOST_ERRORS else ""
+    return f"Not all pods would schedule, {shown}{more}"

@@ -1,0 +1,261 @@
+"""Which nodes Karpenter takes away: its methods, one by one, on the cluster as it is.
+
+Upstream: pkg/controllers/disruption/emptiness.go, drift.go, multinodeconsolidation.go, singlenodeconsolidation.go
+(sigs.k8s.io/karpenter v1.14.1). Where Go's map order decides, the first by name is taken.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import zip_longest
+
+from kschedctl.api.json_values import JsonObject
+from kschedctl.autoscaling.karpenter.balance import MoveScore, PoolTotals
+from kschedctl.autoscaling.karpenter.candidates import CandidateSearch, NodeCandidate
+from kschedctl.autoscaling.karpenter.consolidation import (
+    ClaimOffer,
+    Consolidation,
+    NodeRemoval,
+)
+from kschedctl.autoscaling.karpenter.disruption_budgets import UNLIMITED, allowed_disruptions
+from kschedctl.autoscaling.karpenter.events import EventLog
+from kschedctl.autoscaling.karpenter.instance_types import read_instance_types
+from kschedctl.autoscaling.karpenter.labels import CAPACITY_TYPE, INSTANCE_TYPE, ZONE
+from kschedctl.autoscaling.karpenter.options import read_karpenter_options
+from kschedctl.autoscaling.karpenter.provision import overlay_verdicts
+from kschedctl.autoscaling.karpenter.requirements import Requirements
+from kschedctl.autoscaling.karpenter.setting import KarpenterSetting
+from kschedctl.cluster import Cluster
+from kschedctl.reports.disruption import AloneAnswer, Disruption, DisruptionCandidate, DisruptionMethod
+
+EMPTY, DRIFTED, UNDERUTILIZED = "Empty", "Drifted", "Underutilized"
+CONSOLIDATABLE, WHEN_EMPTY = "Consolidatable", "WhenEmpty"
+MOST_NODES = 100
+
+
+def disrupt(
+    cluster: Cluster, instance_types: Sequence[JsonObject], options: Mapping[str, object] | None = None, *, now: str
+) -> Disruption:
+    """Which nodes Karpenter (v1.14) takes away in its next round, and what keeps the others. Raises InputError.
+
+    ``instance_types``, ``options``, ``now``: as for ``provision``.
+    """
+    sold, read = read_instance_types(instance_types), read_karpenter_options(options or {})
+    return Disrupt(KarpenterSetting.of(cluster, sold, read, now)).report()
+
+
+@dataclass(eq=False)
+class Round:
+    """One method's look at the cluster. ``log``: while it decides; ``looks``: while it picks its candidates."""
+
+    candidates: list[NodeCandidate]
+    totals: PoolTotals
+    budgets: dict[str, int]
+    looks: EventLog
+    blocks: EventLog
+    log: EventLog = field(default_factory=EventLog)
+
+    def take(self, candidates: Iterable[NodeCandidate]) -> list[NodeCandidate]:
+        """Those that the budgets allow together."""
+        left, taken = dict(self.budgets), []
+        for each in candidates:
+            name = each.pool.metadata.name
+            if left[name]:
+                left[name] -= 1
+                taken.append(each)
+        return taken
+
+
+class Disrupt:
+    """All methods."""
+
+    def __init__(self, setting: KarpenterSetting) -> None:
+        self.setting = setting
+        self.simulator = Consolidation(setting)
+
+    def report(self) -> Disruption:
+        single = self._round(UNDERUTILIZED, _should_consolidate)
+        return Disruption(
+            emptiness=self._method(self._round(EMPTY, _is_removable), self._emptiness),
+            drift=self._method(self._round(DRIFTED, _is_drifted, eventual=True), self._drift),
+            multi=self._method(self._round(UNDERUTILIZED, _should_consolidate), self._multi),
+            single=self._method(single, self._single),
+            per_node={each.name: self._alone(each, single.totals) for each in single.candidates},
+            overlays=tuple(overlay_verdicts(self.setting.overlays)),
+        )
+
+    def _round(
+        self, reason: str, wanted: Callable[[NodeCandidate, EventLog], bool], *, eventual: bool = False
+    ) -> Round:
+        looks, blocks = EventLog(), EventLog()
+        found = CandidateSearch(self.setting, looks, eventual).search()
+        totals = PoolTotals.of(found, self.setting.nodes)
+        budgets = allowed_disruptions(self.setting, reason, blocks)
+        return Round([each for each in found if wanted(each, looks)], totals, budgets, looks, blocks)
+
+    def _method(self, own: Round, decide: Callable[[Round], NodeRemoval | None]) -> DisruptionMethod:
+        removal = decide(own)
+        most = self.setting.options.max_instance_types
+        return DisruptionMethod(
+            candidates=tuple(map(_reported, _by_ratio(own.candidates))),
+            candidate_events=own.looks.events,
+            budgets=own.budgets,
+            budget_events=own.blocks.events,
+            commands=(removal.report(most),) if removal else (),
+            events=own.log.events,
+        )
+
+    def _emptiness(self, own: Round) -> NodeRemoval | None:
+        """All that are empty at once."""
+        going = own.take(_by_ratio(own.candidates))
+        return NodeRemoval(going, self.simulator.nothing(), []) if going else None
+
+    def _drift(self, own: Round) -> NodeRemoval | None:
+        """The one that drifted first, those without pods before others; whatever it costs."""
+        by_time = sorted(own.candidates, key=_drifted_at)
+        for each in sorted(by_time, key=lambda candidate: bool(candidate.pods)):
+            if not own.budgets[each.pool.metadata.name]:
+                continue
+            outcome = self.simulator.simulate([each], own.log, consolidating=False)
+            if outcome is None:
+                return None
+            if not outcome.fault:
+                return NodeRemoval([each], outcome, [ClaimOffer(claim) for claim in outcome.claims])
+            own.log.blocked(each.state, outcome.fault)
+        return None
+
+    def _multi(self, own: Round) -> NodeRemoval | None:
+        """The first of all, as many as go together, by halving."""
+        taken = own.take(_by_ratio(own.candidates))
+        low, high = 1, min(len(taken) - 1, MOST_NODES)
+        best: NodeRemoval | None = None
+        told: dict[str, MoveScore] = {}
+        while low <= high:
+            middle = (low + high) // 2
+            removal = self.simulator.consolidate(taken[: middle + 1], own.log)
+            scores = own.totals.scores(removal.candidates, removal.savings) if removal and _differs(removal) else {}
+            if removal and _has_options(removal) and all(each.approved for each in scores.values()):
+                best, low, told = removal, middle + 1, scores
+            else:
+                high, told = middle - 1, told if best else scores or told
+        for pool, score in told.items():
+            if score.approved:
+                own.log.pool_approved(pool, str(score))
+        return best
+
+    def _single(self, own: Round) -> NodeRemoval | None:
+        """The first that goes; a node of each pool in turn."""
+        by_pool: dict[str, list[NodeCandidate]] = {}
+        for each in _by_ratio(own.candidates):
+            by_pool.setdefault(each.pool.metadata.name, []).append(each)
+        in_turn = zip_longest(*(by_pool[name] for name in sorted(by_pool)))
+        for each in (candidate for row in in_turn for candidate in row if candidate is not None):
+            if not own.budgets[each.pool.metadata.name]:
+                continue
+            if removal := self._one(each, own.totals, own.log):
+                return removal
+        return None
+
+    def _one(self, candidate: NodeCandidate, totals: PoolTotals, log: EventLog) -> NodeRemoval | None:
+        if not totals.may_pass(candidate):
+            return None
+        removal = self.simulator.consolidate([candidate], log)
+        if removal is None:
+            return None
+        for score in totals.scores([candidate], removal.savings).values():
+            if not score.approved:
+                return None
+            log.approved(candidate.state, str(score))
+        return removal
+
+    def _alone(self, candidate: NodeCandidate, totals: PoolTotals) -> AloneAnswer:
+        log = EventLog()
+        removal = self._one(candidate, totals, log)
+        command = removal.report(self.setting.options.max_instance_types) if removal else None
+        return AloneAnswer(command, log.of_node(candidate.node.metadata.name))
+
+
+def _is_removable(each: NodeCandidate, log: EventLog) -> bool:
+    """Whether it may go for being empty."""
+    if each.pool.spec.replicas is not None:
+        return False
+    if _is_never(each):
+        log.unconsolidatable(each.state, f'NodePool "{each.pool.metadata.name}" has consolidation disabled')
+        return False
+    return each.is_empty and each.has(CONSOLIDATABLE)
+
+
+def _is_drifted(each: NodeCandidate, log: EventLog) -> bool:
+    return each.pool.spec.replicas is None and each.has(DRIFTED)
+
+
+def _drifted_at(each: NodeCandidate) -> str:
+    drifted = each.condition(DRIFTED)
+    return (drifted and drifted.last_transition_time) or ""
+
+
+def _should_consolidate(each: NodeCandidate, log: EventLog) -> bool:
+    """Whether it may go to save money."""
+    if each.pool.spec.replicas is not None:
+        return False
+    if fault := _unconsolidatable(each):
+        log.unconsolidatable(each.state, fault)
+        return False
+    if each.is_empty:
+        return False
+    if each.pool.spec.disruption.consolidation_policy == WHEN_EMPTY:
+        name = each.pool.metadata.name
+        log.unconsolidatable(each.state, f'NodePool "{name}" has consolidation policy WhenEmpty, but node is not empty')
+        return False
+    return each.has(CONSOLIDATABLE)
+
+
+def _unconsolidatable(each: NodeCandidate) -> str:
+    labels = each.state.labels
+    if each.type is None:
+        return f'Instance Type "{labels.get(INSTANCE_TYPE, "")}" not found'
+    for label in (CAPACITY_TYPE, ZONE):
+        if label not in labels:
+            return f'Node does not have label "{label}"'
+    return f'NodePool "{each.pool.metadata.name}" has consolidation disabled' if _is_never(each) else ""
+
+
+def _is_never(each: NodeCandidate) -> bool:
+    after = each.pool.spec.disruption.consolidate_after
+    return after is None or after == "Never"
+
+
+def _by_ratio(candidates: Iterable[NodeCandidate]) -> list[NodeCandidate]:
+    return sorted(candidates, key=lambda each: (-each.savings_ratio, each.name))
+
+
+def _reported(each: NodeCandidate) -> DisruptionCandidate:
+    return DisruptionCandidate(
+        each.name, each.pool.metadata.name, each.price, each.move_cost, each.disruption_cost, each.savings_ratio
+    )
+
+
+def _differs(removal: NodeRemoval) -> bool:
+    """Keep replacements that are cheaper than the nodes of the same type; whether any is left."""
+    for offer in removal.offers:
+        if offer.cheaper(_price_of_same(offer, removal.candidates)):
+            offer.first(0)
+    return _has_options(removal)
+
+
+def _has_options(removal: NodeRemoval) -> bool:
+    return all(offer.order for offer in removal.offers)
+
+
+def _price_of_same(offer: ClaimOffer, candidates: Sequence[NodeCandidate]) -> float:
+    """The lowest price of a node whose type the replacement may be, too; 0 where its price is unknown."""
+    prices: dict[str, float] = {}
+    for each in candidates:
+        assert each.type is not None
+        labels = Requirements.of_labels(each.state.labels)
+        own = [o.price for o in each.type.offerings if labels.compatible(o.requirements)]
+        known = prices.get(each.type.name, 0.0 if not own else float("inf"))
+        prices[each.type.name] = min([known or float("inf"), *own]) if own else known
+    names = {offer.columns.types[at].name for at in offer.order}
+    return min((price for name, price in prices.items() if name in names), default=float("inf"))

@@ -1,0 +1,72 @@
+"""How many nodes of a pool may go now.
+
+Upstream: GetAllowedDisruptionsByReason in pkg/apis/v1/nodepool.go, BuildDisruptionBudgetMapping in
+pkg/controllers/disruption/helpers.go (sigs.k8s.io/karpenter v1.14.1).
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+
+from kschedctl.api.karpenter import DisruptionBudget, NodePool
+from kschedctl.autoscaling.durations import nanoseconds
+from kschedctl.autoscaling.karpenter.candidates import is_true
+from kschedctl.autoscaling.karpenter.events import EventLog
+from kschedctl.autoscaling.karpenter.schedules import hits
+from kschedctl.autoscaling.karpenter.setting import KarpenterSetting
+from kschedctl.autoscaling.karpenter.state_nodes import INSTANCE_TERMINATING, StateNode
+from kschedctl.errors import InputError
+
+UNLIMITED = 2**31 - 1
+_SHARE = re.compile(r"([0-9]{1,9})%")
+
+
+def allowed_disruptions(setting: KarpenterSetting, reason: str, log: EventLog) -> dict[str, int]:
+    """Pool -> how many nodes may go for a reason, less those that are not ready or go already."""
+    counting = [each for each in setting.nodes if each.managed and each.initialized and not _is_ending(each)]
+    nodes = Counter(each.pool for each in counting)
+    going = Counter(each.pool for each in counting if each.deleting or not _is_ready(each))
+    allowed: dict[str, int] = {}
+    for pool in setting.cluster.karpenter_node_pools:
+        name = pool.metadata.name
+        most = allowance(pool, nodes[name], reason, setting.now)
+        allowed[name] = max(most - going[name], 0)
+        if nodes[name] and not most:
+            log.pool_blocked(name, reason)
+    return allowed
+
+
+def allowance(pool: NodePool, nodes: int, reason: str, now: int) -> int:
+    """What the budgets of a pool allow; nothing where one of them cannot be read."""
+    budgets = pool.spec.disruption.budgets or ()
+    try:
+        return min(
+            (_allowed(each, nodes, now) for each in budgets if not each.reasons or reason in each.reasons),
+            default=UNLIMITED,
+        )
+    except InputError:
+        return 0
+
+
+def _allowed(budget: DisruptionBudget, nodes: int, now: int) -> int:
+    """Shares are rounded up. Raises InputError."""
+    if budget.schedule is not None or budget.duration is not None:
+        length = nanoseconds(budget.duration or "0s", "duration")
+        if not hits(budget.schedule or "", now, length):
+            return UNLIMITED
+    text = str(budget.nodes)
+    if share := _SHARE.fullmatch(text):
+        return -(-nodes * int(share[1]) // 100)
+    if not text.lstrip("-").isdigit():
+        raise InputError(f'"{text[:40]}" is neither a number nor a share', where="nodes")
+    return int(text)
+
+
+def _is_ending(state: StateNode) -> bool:
+    return state.claim is not None and is_true(state.claim, INSTANCE_TERMINATING)
+
+
+def _is_ready(state: StateNode) -> bool:
+    conditions = state.node.status.conditions if state.node else ()
+    return any(each.type == "Ready" and each.status == "True" for each in conditions)

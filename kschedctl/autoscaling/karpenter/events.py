@@ -1,0 +1,99 @@
+"""Events that Karpenter's disruption writes, each once.
+
+Upstream: pkg/controllers/disruption/events/events.go, pkg/utils/pod/events.go (sigs.k8s.io/karpenter v1.14.1).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from datetime import UTC, datetime
+
+from kschedctl.api.objects import Pod
+from kschedctl.api.times import microseconds
+from kschedctl.autoscaling.karpenter.pods import protection
+from kschedctl.autoscaling.karpenter.state_nodes import StateNode
+from kschedctl.reports.provisioning import KarpenterEvent
+
+_NUMBER = re.compile(r"[+-]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)")
+
+
+class EventLog:
+    """In the order in which they were first written."""
+
+    def __init__(self) -> None:
+        self._events: dict[KarpenterEvent, None] = {}
+
+    @property
+    def events(self) -> tuple[KarpenterEvent, ...]:
+        return tuple(self._events)
+
+    def of_node(self, name: str) -> tuple[str, ...]:
+        """``Reason: message`` of those about a node."""
+        mine = (each for each in self._events if each.kind == "Node" and each.name == name)
+        return tuple(f"{each.reason}: {each.message}" for each in mine)
+
+    def written(self, events: Iterable[KarpenterEvent]) -> None:
+        """These are written, too."""
+        self._events.update(dict.fromkeys(events))
+
+    def blocked(self, state: StateNode, message: str) -> None:
+        self._of_both(state, "DisruptionBlocked", message)
+
+    def unconsolidatable(self, state: StateNode, message: str) -> None:
+        self._of_both(state, "Unconsolidatable", message)
+
+    def candidate(self, state: StateNode, command: str, savings: float) -> None:
+        self._of_both(state, "ConsolidationCandidate", f"Consolidation candidate: {command} (savings: ${savings:.2f})")
+
+    def approved(self, state: StateNode, message: str) -> None:
+        self._of_both(state, "ConsolidationApproved", message)
+
+    def pool_approved(self, pool: str, message: str) -> None:
+        self._write("NodePool", pool, "ConsolidationApproved", message)
+
+    def pool_blocked(self, pool: str, reason: str) -> None:
+        why = f"No allowed disruptions for disruption reason {reason} due to blocking budget"
+        self._write("NodePool", pool, "DisruptionBlocked", why)
+
+    def protection(self, pod: Pod, now: int) -> None:
+        """What is told of a pod's annotation, if it is a duration."""
+        said = pod.metadata.annotations.do_not_disrupt
+        if said is None or said == "true":
+            return
+        length, started = protection(said), pod.status.start_time
+        if length <= 0:
+            why = f"Invalid karpenter.sh/do-not-disrupt annotation: {_fault(said)}, ignoring annotation"
+            self._write("Pod", pod.key, "InvalidDoNotDisruptAnnotation", why)
+        elif started is not None:
+            end = microseconds(started) + length // 1000
+            if now < end:
+                moment = datetime.fromtimestamp(end // 1_000_000, UTC).isoformat().replace("+00:00", "Z")
+                why = f"The karpenter.sh/do-not-disrupt grace period will elapse at {moment}"
+                self._write("Pod", pod.key, "DoNotDisruptUntil", why)
+            else:
+                why = "The karpenter.sh/do-not-disrupt grace period has elapsed, pod is now disruptable"
+                self._write("Pod", pod.key, "DoNotDisruptGracePeriodElapsed", why)
+
+    def _of_both(self, state: StateNode, reason: str, message: str) -> None:
+        for kind, each in (("Node", state.node), ("NodeClaim", state.claim)):
+            if each is not None:
+                self._write(kind, each.metadata.name, reason, message)
+
+    def _write(self, kind: str, name: str, reason: str, message: str) -> None:
+        self._events[KarpenterEvent(kind, name, reason, message)] = None
+
+
+def _fault(said: str) -> str:
+    """What Go says of a text that is no duration."""
+    number = _NUMBER.match(said)
+    if number is None:
+        why = f'invalid duration "{said}"'
+    elif number.end() == len(said):
+        why = f'missing unit in duration "{said}"'
+    else:
+        unit = re.match(r"[^0-9.]*", said[number.end() :])
+        if unit and unit[0] in ("ns", "us", "µs", "ms", "s", "m", "h"):
+            return f'duration "{said}" must be positive'
+        why = f'unknown unit "{unit[0] if unit else ""}" in duration "{said}"'
+    return f'failed to parse "{said}" as a duration: time: {why}'

@@ -1,0 +1,78 @@
+"""When a budget counts: at hits of a cron expression, and so long afterwards.
+
+Upstream: Budget.IsActive in pkg/apis/v1/nodepool.go (sigs.k8s.io/karpenter v1.14.1), which parses with robfig/cron.
+"""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+
+from kschedctl.errors import InputError
+
+MACROS = {
+    "@yearly": "0 0 1 1 *",
+    "@annually": "0 0 1 1 *",
+    "@monthly": "0 0 1 * *",
+    "@weekly": "0 0 * * 0",
+    "@daily": "0 0 * * *",
+    "@midnight": "0 0 * * *",
+    "@hourly": "0 * * * *",
+}
+_MONTHS = "jan feb mar apr may jun jul aug sep oct nov dec".split()
+_DAYS = "sun mon tue wed thu fri sat".split()
+_FIELDS = ((0, 59, ()), (0, 23, ()), (1, 31, ()), (1, 12, _MONTHS), (0, 6, _DAYS))
+_ANY = ("*", "?")
+
+
+def hits(schedule: str, now: int, nanoseconds: int) -> bool:
+    """Whether it hits within so long before now (microseconds), the beginning not counted. Raises InputError."""
+    fields = MACROS.get(schedule, schedule).split()
+    if len(fields) != len(_FIELDS):
+        raise InputError(f'"{schedule[:60]}" is no cron expression', hint="want five fields, such as 0 9 * * mon-fri")
+    sets = [_values(text, *bounds) for text, bounds in zip(fields, _FIELDS, strict=True)]
+    moment = datetime.fromtimestamp(now // 1_000_000, UTC)
+    begin = moment - timedelta(microseconds=nanoseconds // 1000)
+    at = begin.replace(second=0, microsecond=0) + timedelta(minutes=1)
+    while at <= moment:
+        if not _is_day(at, fields, sets):
+            at = at.replace(hour=0, minute=0) + timedelta(days=1)
+        elif at.hour not in sets[1]:
+            at = at.replace(minute=0) + timedelta(hours=1)
+        elif at.minute in sets[0]:
+            return True
+        else:
+            at += timedelta(minutes=1)
+    return False
+
+
+def _is_day(at: datetime, fields: list[str], sets: list[frozenset[int]]) -> bool:
+    """By month and day; of two kinds of days one is enough where both are named."""
+    by_date, by_week = at.day in sets[2], (at.weekday() + 1) % 7 in sets[4]
+    both = fields[2].startswith(_ANY) or fields[4].startswith(_ANY)
+    return at.month in sets[3] and (by_date and by_week if both else by_date or by_week)
+
+
+def _values(text: str, low: int, high: int, names: list[str] | tuple[()]) -> frozenset[int]:
+    """What one field allows. Raises InputError."""
+    found: set[int] = set()
+    for part in text.split(","):
+        span, _, step = part.partition("/")
+        first, dash, last = span.partition("-")
+        if span in _ANY:
+            begin, end = low, high
+        else:
+            begin = _number(first, low, names)
+            end = _number(last, low, names) if dash else (high if step else begin)
+        by = int(step) if step.isdigit() and int(step) else 0 if step else 1
+        if not by or begin < low or end > high or begin > end:
+            raise InputError(f'"{part[:40]}" is no part of a cron expression')
+        found.update(range(begin, end + 1, by))
+    return frozenset(found)
+
+
+def _number(text: str, low: int, names: list[str] | tuple[()]) -> int:
+    if text.lower() in names:
+        return names.index(text.lower()) + low
+    if not text.isdigit() or len(text) > 4:
+        raise InputError(f'"{text[:40]}" is no part of a cron expression')
+    return int(text)

@@ -1,0 +1,71 @@
+"""Which nodes Karpenter would take away, and what keeps the others: kind Disruption."""
+
+from __future__ import annotations
+
+from kschedctl.reports.document import Document
+from kschedctl.reports.provisioning import KarpenterEvent, LaunchedClaim, NominatedNode, OverlayVerdict
+from kschedctl.reports.summary import Report
+from kschedctl.text.counts import counted
+
+
+class DisruptionCandidate(Document, frozen=True):
+    """A node that a method looks at; prices an hour. ``savings_ratio``: of its price to the cost of moving its pods."""
+
+    node: str
+    node_pool: str
+    price: float
+    reschedule_disruption_cost: float
+    disruption_cost: float
+    savings_ratio: float
+
+
+class DisruptionCommand(Document, frozen=True):
+    """Nodes that go; ``existing_nodes``: where their pods go; ``replacements``: what is launched for them first."""
+
+    decision: str
+    candidates: tuple[str, ...]
+    savings: float
+    existing_nodes: tuple[NominatedNode, ...]
+    replacements: tuple[LaunchedClaim, ...]
+
+
+class DisruptionMethod(Document, frozen=True):
+    """``budgets``: pool -> how many of its nodes may go now."""
+
+    candidates: tuple[DisruptionCandidate, ...] = ()
+    candidate_events: tuple[KarpenterEvent, ...] = ()
+    budgets: dict[str, int] = {}
+    budget_events: tuple[KarpenterEvent, ...] = ()
+    commands: tuple[DisruptionCommand, ...] = ()
+    events: tuple[KarpenterEvent, ...] = ()
+
+
+class AloneAnswer(Document, frozen=True):
+    """What becomes of a node that is looked at alone, whatever budgets say, and ``events`` about it."""
+
+    command: DisruptionCommand | None = None
+    events: tuple[str, ...] = ()
+
+
+class Disruption(Report, frozen=True):
+    """The methods in the order in which they are tried, each by itself on the cluster as it is: the first that finds
+    a command ends the round. ``per_node`` depends on no order; the methods are one possible run where it is chance.
+    """
+
+    emptiness: DisruptionMethod = DisruptionMethod()
+    drift: DisruptionMethod = DisruptionMethod()
+    multi: DisruptionMethod = DisruptionMethod()
+    single: DisruptionMethod = DisruptionMethod()
+    per_node: dict[str, AloneAnswer] = {}
+    overlays: tuple[OverlayVerdict, ...] = ()
+
+    def first_line(self) -> tuple[str, ...]:
+        """What the next round does."""
+        commands = [
+            each for method in (self.emptiness, self.drift, self.multi, self.single) for each in method.commands
+        ]
+        if not commands:
+            return ("Karpenter takes no node away",)
+        (first, *_) = commands
+        made = f", with {counted(len(first.replacements), 'replacement')}" if first.replacements else ""
+        return (f"Karpenter would {first.decision} {counted(len(first.candidates), 'node')}{made}",)
