@@ -8,7 +8,8 @@ A Cluster comes from objects (dicts, as kubectl prints them), files, a snapshot 
 ``explain`` answers for a pod of it, or for a manifest (dict) of a pod, or of what makes pods; ``remedies`` says which
 smallest changes would let it schedule; ``wakes`` whether an event makes the scheduler try a refused pod again;
 ``run_queue`` works off the scheduling queue; ``admit`` says what the API server makes of a manifest; ``scale_up`` and
-``scale_down`` what the Cluster Autoscaler does in its next loop, ``provision`` what Karpenter launches. The reports have the fields of the JSON documents,
+``scale_down`` what the Cluster Autoscaler does in its next loop, ``provision`` and ``disrupt`` what Karpenter does in
+its next rounds. The reports have the fields of the JSON documents,
 which ``report.to_dict()`` gives. What goes wrong by what was given is a KschedctlError, whose text is one line.
 
 >>> import kschedctl

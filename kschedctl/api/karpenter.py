@@ -67,7 +67,7 @@ class DisruptionBudget(Struct, frozen=True):
     duration: str | None = None
 
 
-class Disruption(Struct, frozen=True):
+class PoolDisruption(Struct, frozen=True):
     consolidate_after: str | None = None
     consolidation_policy: str = "WhenEmptyOrUnderutilized"
     budgets: tuple[DisruptionBudget, ...] | None = None
@@ -75,7 +75,7 @@ class Disruption(Struct, frozen=True):
 
 class NodePoolSpec(Struct, frozen=True):
     template: NodeClaimTemplate = NodeClaimTemplate()
-    disruption: Disruption = Disruption()
+    disruption: PoolDisruption = PoolDisruption()
     limits: Resources | None = None
     weight: Int64 | None = None
     replicas: Int64 | None = None

@@ -68,7 +68,7 @@ def plural(kind: str) -> str:
     >>> plural("StorageClass"), plural("CSIStorageCapacity"), plural("Node")
     ('StorageClasses', 'CSIStorageCapacities', 'Nodes')
     """
-    if kind.endswith("y"):
+    if kind.endswith("y") and kind[-2] not in "aeiou":
         return f"{kind[:-1]}ies"
     return f"{kind}es" if kind.endswith("s") else f"{kind}s"
 

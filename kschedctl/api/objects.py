@@ -687,8 +687,8 @@ class CSIPersistentVolumeSource(Struct, frozen=True):
     volume_handle: str = ""
 
 
-class LocalVolumeSource(Struct, frozen=True):
-    path: str = ""
+class NodeVolumeSource(Struct, frozen=True):
+    """What is on one node: read is that it is so, not where."""
 
 
 class VolumeNodeAffinity(Struct, frozen=True):
@@ -705,8 +705,8 @@ class PersistentVolumeSpec(Struct, frozen=True):
     node_affinity: VolumeNodeAffinity | None = None
     volume_attributes_class_name: str | None = None
     csi: CSIPersistentVolumeSource | None = None
-    local: LocalVolumeSource | None = None
-    host_path: HostPathVolumeSource | None = None
+    local: NodeVolumeSource | None = None
+    host_path: NodeVolumeSource | None = None
     gce_persistent_disk: GCEPersistentDiskVolumeSource | None = None
     aws_elastic_block_store: AWSElasticBlockStoreVolumeSource | None = None
     azure_disk: AzureDiskVolumeSource | None = None

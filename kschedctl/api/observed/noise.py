@@ -23,6 +23,8 @@ from kschedctl.api.observed.failed_creation import tells_of_failure
 KEPT_ANNOTATIONS = frozenset(
     {
         "kschedctl/ignore",
+        "cluster-autoscaler.kubernetes.io/scale-down-disabled",
+        "karpenter.sh/do-not-disrupt",
         "pv.kubernetes.io/bind-completed",
         "resource.kubernetes.io/extended-resource-claim",
         "storage.alpha.kubernetes.io/migrated-plugins",

@@ -78,7 +78,8 @@ def thousandths(amounts: Mapping[str, Quantity]) -> dict[str, int]:
 
 def _thousandths(amount: Quantity) -> int:
     rounded = amount.round_up(-3)
-    return max(-_MOST, min(_MOST, rounded.mantissa * 10 ** (rounded.scale + 3)))
+    exact: int = rounded.mantissa * 10 ** (rounded.scale + 3)
+    return max(-_MOST, min(_MOST, exact))
 
 
 class AmountColumns:
@@ -90,14 +91,14 @@ class AmountColumns:
         for at, row in enumerate(rows):
             for name, amount in row.items():
                 self.values[at, self.names[name]] = amount
-        self.negative: Bools = (self.values < 0).any(axis=1)
+        self._sound: Bools = np.all(self.values >= 0, axis=1)
 
     def hold(self, amounts: Amounts) -> Bools:
         """The rows that have at least so much of everything, and of nothing less than none."""
-        fits = ~self.negative
+        fits = self._sound.copy()
         for name, amount in amounts.items():
             if name in self.names:
-                fits &= self.values[:, self.names[name]] >= amount
+                np.logical_and(fits, self.values[:, self.names[name]] >= amount, out=fits)
             elif amount > 0:
                 fits[:] = False
         return fits

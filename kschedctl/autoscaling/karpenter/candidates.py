@@ -88,7 +88,8 @@ class CandidateSearch:
             if state.claim is not None:
                 self.log.blocked(state, fault)
             return None
-        assert state.node is not None and state.claim is not None
+        assert state.node is not None
+        assert state.claim is not None
         pool = self.pools.get(state.pool)
         columns = self.setting.columns(state.pool)
         if pool is None or not len(columns):
@@ -141,19 +142,18 @@ class CandidateSearch:
 
 def _node_fault(state: StateNode) -> str:
     """Why a node is no candidate, whatever is on it; its first letter is a capital."""
-    if state.claim is None:
-        return "Node isn't managed by karpenter"
-    if state.node is None:
-        return "Nodeclaim does not have an associated node"
-    if not state.initialized:
-        return "Node isn't initialized"
-    if state.deleting:
-        return "Node is deleting or marked for deletion"
-    if state.annotations.get(DO_NOT_DISRUPT) == "true":
-        return f'Disruption is blocked through the "{DO_NOT_DISRUPT}" annotation'
-    if NODE_POOL not in state.labels:
-        return f"Node doesn't have required label (label={NODE_POOL})"
-    return ""
+    checks = (
+        (state.claim is None, "Node isn't managed by karpenter"),
+        (state.node is None, "Nodeclaim does not have an associated node"),
+        (not state.initialized, "Node isn't initialized"),
+        (state.deleting, "Node is deleting or marked for deletion"),
+        (
+            state.annotations.get(DO_NOT_DISRUPT) == "true",
+            f'Disruption is blocked through the "{DO_NOT_DISRUPT}" annotation',
+        ),
+        (NODE_POOL not in state.labels, f"Node doesn't have required label (label={NODE_POOL})"),
+    )
+    return next((fault for wrong, fault in checks if wrong), "")
 
 
 def eviction_cost(pod: Pod) -> float:

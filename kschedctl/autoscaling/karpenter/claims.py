@@ -24,7 +24,7 @@ from kschedctl.autoscaling.karpenter.pod_data import PodData
 from kschedctl.autoscaling.karpenter.requirements import IN, LabelRequirement, Requirements
 from kschedctl.autoscaling.karpenter.reservations import Reservations
 from kschedctl.autoscaling.karpenter.templates import ClaimTemplate
-from kschedctl.autoscaling.karpenter.topology import Topology
+from kschedctl.autoscaling.karpenter.topology import RunTopology
 
 NOT_RESERVABLE = (
     "one or more instance types with compatible reserved offerings are available, but could not be reserved"
@@ -33,14 +33,14 @@ WOULD_LOSE_RESERVED = "satisfying updated nodeclaim constraints would remove all
 
 
 @dataclass(frozen=True)
-class Refused:
+class ClaimRefusal:
     """Why a pod may not join; ``final``: it waits for reserved capacity, and gives nothing up for another."""
 
     why: str
     final: bool = False
 
 
-class Accepted(NamedTuple):
+class ClaimAcceptance(NamedTuple):
     """What a claim becomes with a pod."""
 
     requirements: Requirements
@@ -50,12 +50,18 @@ class Accepted(NamedTuple):
 
 @dataclass(eq=False)
 class RunSettings:
-    """What all claims of a run share. ``strict_reservations``: no fallback where reserved capacity has run out."""
+    """What all of a run share. ``strict_reservations``: no fallback where reserved capacity has run out.
 
-    topology: Topology
+    ``tolerates_prefer_no_schedule``: whether pods come to tolerate such taints when they find no place.
+    """
+
+    topology: RunTopology
     reservations: Reservations
     reserved_capacity: bool
     strict_reservations: bool
+    ignores_preferences: bool
+    relaxes_min_values: bool
+    tolerates_prefer_no_schedule: bool
 
 
 @dataclass(eq=False)
@@ -83,37 +89,43 @@ class NewClaim:
         requirements.add([LabelRequirement.of(HOSTNAME, IN, (host,))])
         return cls(template, groups, host, settings, requirements, options)
 
-    def tried(self, data: PodData, relax_min_values: bool = False) -> Accepted | Refused:
+    def tried(self, data: PodData, relax_min_values: bool = False) -> ClaimAcceptance | ClaimRefusal:
         """What becomes of the claim with a pod, or why it may not join."""
         if fault := untolerated(self.template.taints, data.pod):
-            return Refused(fault)
+            return ClaimRefusal(fault)
         known = self.template.well_known
         if fault := self.requirements.conflict(data.requirements, known):
-            return Refused(f"incompatible requirements, {fault}")
+            return ClaimRefusal(f"incompatible requirements, {fault}")
         together = self.requirements.plus(data.requirements)
-        found: Accepted | Refused = Refused("")
+        found: ClaimAcceptance | ClaimRefusal = ClaimRefusal("")
         for volumes in data.volumes or (Requirements(),):
             if fault := together.conflict(volumes, known):
-                found = Refused(f"incompatible volume requirements, {fault}")
+                found = ClaimRefusal(f"incompatible volume requirements, {fault}")
                 continue
             found = self._tried(data, together.plus(volumes), relax_min_values)
-            if isinstance(found, Accepted):
+            if isinstance(found, ClaimAcceptance):
                 return found
         return found
 
-    def _tried(self, data: PodData, requirements: Requirements, relax_min_values: bool) -> Accepted | Refused:
+    def _tried(
+        self, data: PodData, requirements: Requirements, relax_min_values: bool
+    ) -> ClaimAcceptance | ClaimRefusal:
         topology = self.settings.topology
         narrowed = topology.narrowed(data.pod, self.template.taints, data.strict, requirements)
         if isinstance(narrowed, str):
-            return Refused(narrowed)
+            return ClaimRefusal(narrowed)
         if fault := requirements.conflict(narrowed, self.template.well_known):
-            return Refused(fault)
+            return ClaimRefusal(fault)
         requirements = requirements.plus(narrowed)
         options = self._filtered(data, requirements, relax_min_values)
         if isinstance(options, str):
-            return Refused(options)
+            return ClaimRefusal(options)
         reservations = self._reservable(options, requirements)
-        return reservations if isinstance(reservations, Refused) else Accepted(requirements, options, reservations)
+        return (
+            reservations
+            if isinstance(reservations, ClaimRefusal)
+            else ClaimAcceptance(requirements, options, reservations)
+        )
 
     def _filtered(self, data: PodData, requirements: Requirements, relax_min_values: bool) -> Bools | str:
         """The types that are left; minValues are lowered to what there is where that is allowed."""
@@ -129,7 +141,7 @@ class NewClaim:
                 requirements.with_min_values(key, count)
         return kept.left if kept.left.any() else kept.refusal(data.requests, data.amounts)
 
-    def _reservable(self, options: Bools, requirements: Requirements) -> tuple[str, ...] | Refused:
+    def _reservable(self, options: Bools, requirements: Requirements) -> tuple[str, ...] | ClaimRefusal:
         """The reservations that the claim would hold."""
         columns, settings = self.template.columns, self.settings
         if not settings.reserved_capacity or not columns.reserved.any():
@@ -139,12 +151,12 @@ class NewClaim:
         free = tuple(each for each in ids if settings.reservations.can_reserve(self.host, each))
         if settings.strict_reservations and not free:
             if ids:
-                return Refused(NOT_RESERVABLE, final=True)
+                return ClaimRefusal(NOT_RESERVABLE, final=True)
             if self.held:
-                return Refused(WOULD_LOSE_RESERVED, final=True)
+                return ClaimRefusal(WOULD_LOSE_RESERVED, final=True)
         return free
 
-    def add(self, data: PodData, accepted: Accepted) -> None:
+    def add(self, data: PodData, accepted: ClaimAcceptance) -> None:
         """The pod joins."""
         self.pods.append(data.pod)
         self.requirements, self.options = accepted.requirements, accepted.options

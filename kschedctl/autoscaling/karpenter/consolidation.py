@@ -32,7 +32,7 @@ DELETE, REPLACE = "delete", "replace"
 
 
 @dataclass(eq=False)
-class Outcome:
+class RemovalOutcome:
     """A run without some nodes; ``claims``: those that would be made. ``fault``: why their pods find no place."""
 
     run: SchedulerRun
@@ -97,11 +97,11 @@ class ClaimOffer:
 
 
 @dataclass(eq=False)
-class NodeRemoval:
+class PlannedRemoval:
     """Nodes that go, and what is launched for them."""
 
     candidates: Sequence[NodeCandidate]
-    outcome: Outcome
+    outcome: RemovalOutcome
     offers: list[ClaimOffer]
 
     @property
@@ -154,7 +154,7 @@ class Consolidation:
 
     def simulate(
         self, candidates: Sequence[NodeCandidate], log: EventLog, consolidating: bool = True
-    ) -> Outcome | None:
+    ) -> RemovalOutcome | None:
         """What becomes of the pods without these nodes; None where no pool launches nodes, so that nobody can say."""
         setting = self.setting
         if not setting.pools.pools:
@@ -178,11 +178,11 @@ class Consolidation:
         claims = [claim for claim in run.claims if not self._dropped(claim, errors)]
         errors |= _too_early(run, deleting)
         waiting = {pod.key for pod in pods if is_provisionable(pod)}
-        return Outcome(run, claims, _fault({key: why for key, why in errors.items() if key not in waiting}))
+        return RemovalOutcome(run, claims, _fault({key: why for key, why in errors.items() if key not in waiting}))
 
-    def nothing(self) -> Outcome:
+    def nothing(self) -> RemovalOutcome:
         """Of nodes without pods nobody has to be placed."""
-        return Outcome(self.setting.run([], []), [], "")
+        return RemovalOutcome(self.setting.run([], []), [], "")
 
     def _dropped(self, claim: NewClaim, errors: dict[str, str]) -> bool:
         options = self.setting.options
@@ -190,7 +190,7 @@ class Consolidation:
         errors.update({pod.key: fault for pod in claim.pods} if fault else {})
         return bool(fault)
 
-    def consolidate(self, candidates: Sequence[NodeCandidate], log: EventLog) -> NodeRemoval | None:
+    def consolidate(self, candidates: Sequence[NodeCandidate], log: EventLog) -> PlannedRemoval | None:
         """Delete the nodes, or replace them by a cheaper one; None where neither is possible."""
         outcome = self.simulate(candidates, log)
         if outcome is None:
@@ -205,7 +205,7 @@ class Consolidation:
             if len(candidates) == 1:
                 log.unconsolidatable(candidates[0].state, fault)
             return None
-        removal = NodeRemoval(candidates, outcome, offers)
+        removal = PlannedRemoval(candidates, outcome, offers)
         for candidate in candidates if offers else ():
             log.candidate(candidate.state, removal.text(candidate), removal.savings)
         return removal

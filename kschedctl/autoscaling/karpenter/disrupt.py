@@ -16,9 +16,9 @@ from kschedctl.autoscaling.karpenter.candidates import CandidateSearch, NodeCand
 from kschedctl.autoscaling.karpenter.consolidation import (
     ClaimOffer,
     Consolidation,
-    NodeRemoval,
+    PlannedRemoval,
 )
-from kschedctl.autoscaling.karpenter.disruption_budgets import UNLIMITED, allowed_disruptions
+from kschedctl.autoscaling.karpenter.disruption_budgets import allowed_disruptions
 from kschedctl.autoscaling.karpenter.events import EventLog
 from kschedctl.autoscaling.karpenter.instance_types import read_instance_types
 from kschedctl.autoscaling.karpenter.labels import CAPACITY_TYPE, INSTANCE_TYPE, ZONE
@@ -94,7 +94,7 @@ class Disrupt:
         budgets = allowed_disruptions(self.setting, reason, blocks)
         return Round([each for each in found if wanted(each, looks)], totals, budgets, looks, blocks)
 
-    def _method(self, own: Round, decide: Callable[[Round], NodeRemoval | None]) -> DisruptionMethod:
+    def _method(self, own: Round, decide: Callable[[Round], PlannedRemoval | None]) -> DisruptionMethod:
         removal = decide(own)
         most = self.setting.options.max_instance_types
         return DisruptionMethod(
@@ -106,12 +106,12 @@ class Disrupt:
             events=own.log.events,
         )
 
-    def _emptiness(self, own: Round) -> NodeRemoval | None:
+    def _emptiness(self, own: Round) -> PlannedRemoval | None:
         """All that are empty at once."""
         going = own.take(_by_ratio(own.candidates))
-        return NodeRemoval(going, self.simulator.nothing(), []) if going else None
+        return PlannedRemoval(going, self.simulator.nothing(), []) if going else None
 
-    def _drift(self, own: Round) -> NodeRemoval | None:
+    def _drift(self, own: Round) -> PlannedRemoval | None:
         """The one that drifted first, those without pods before others; whatever it costs."""
         by_time = sorted(own.candidates, key=_drifted_at)
         for each in sorted(by_time, key=lambda candidate: bool(candidate.pods)):
@@ -121,15 +121,15 @@ class Disrupt:
             if outcome is None:
                 return None
             if not outcome.fault:
-                return NodeRemoval([each], outcome, [ClaimOffer(claim) for claim in outcome.claims])
+                return PlannedRemoval([each], outcome, [ClaimOffer(claim) for claim in outcome.claims])
             own.log.blocked(each.state, outcome.fault)
         return None
 
-    def _multi(self, own: Round) -> NodeRemoval | None:
+    def _multi(self, own: Round) -> PlannedRemoval | None:
         """The first of all, as many as go together, by halving."""
         taken = own.take(_by_ratio(own.candidates))
         low, high = 1, min(len(taken) - 1, MOST_NODES)
-        best: NodeRemoval | None = None
+        best: PlannedRemoval | None = None
         told: dict[str, MoveScore] = {}
         while low <= high:
             middle = (low + high) // 2
@@ -144,7 +144,7 @@ class Disrupt:
                 own.log.pool_approved(pool, str(score))
         return best
 
-    def _single(self, own: Round) -> NodeRemoval | None:
+    def _single(self, own: Round) -> PlannedRemoval | None:
         """The first that goes; a node of each pool in turn."""
         by_pool: dict[str, list[NodeCandidate]] = {}
         for each in _by_ratio(own.candidates):
@@ -157,7 +157,7 @@ class Disrupt:
                 return removal
         return None
 
-    def _one(self, candidate: NodeCandidate, totals: PoolTotals, log: EventLog) -> NodeRemoval | None:
+    def _one(self, candidate: NodeCandidate, totals: PoolTotals, log: EventLog) -> PlannedRemoval | None:
         if not totals.may_pass(candidate):
             return None
         removal = self.simulator.consolidate([candidate], log)
@@ -236,7 +236,7 @@ def _reported(each: NodeCandidate) -> DisruptionCandidate:
     )
 
 
-def _differs(removal: NodeRemoval) -> bool:
+def _differs(removal: PlannedRemoval) -> bool:
     """Keep replacements that are cheaper than the nodes of the same type; whether any is left."""
     for offer in removal.offers:
         if offer.cheaper(_price_of_same(offer, removal.candidates)):
@@ -244,7 +244,7 @@ def _differs(removal: NodeRemoval) -> bool:
     return _has_options(removal)
 
 
-def _has_options(removal: NodeRemoval) -> bool:
+def _has_options(removal: PlannedRemoval) -> bool:
     return all(offer.order for offer in removal.offers)
 
 

@@ -18,7 +18,7 @@ from kschedctl.autoscaling.karpenter.labels import HOSTNAME
 from kschedctl.autoscaling.karpenter.pod_data import PodData
 from kschedctl.autoscaling.karpenter.requirements import IN, LabelRequirement, Requirements
 from kschedctl.autoscaling.karpenter.state_nodes import StateNode
-from kschedctl.autoscaling.karpenter.topology import Topology
+from kschedctl.autoscaling.karpenter.topology import RunTopology
 from kschedctl.autoscaling.karpenter.volumes import DriverVolumes, Volumes
 
 
@@ -65,7 +65,7 @@ class RunNode:
     def of(cls, existing: ExistingNode) -> RunNode:
         return cls(existing, dict(existing.room), existing.requirements, list(existing.ports), existing.volumes)
 
-    def tried(self, data: PodData, topology: Topology) -> Requirements | None:
+    def tried(self, data: PodData, topology: RunTopology) -> Requirements | None:
         """What the node is required to be with a pod; None where it may not join."""
         state = self.existing.state
         taken = [port for key, port in self.ports if key != data.pod.key]
@@ -81,7 +81,7 @@ class RunNode:
                     return found
         return None
 
-    def _narrowed(self, data: PodData, topology: Topology, requirements: Requirements) -> Requirements | None:
+    def _narrowed(self, data: PodData, topology: RunTopology, requirements: Requirements) -> Requirements | None:
         narrowed = topology.narrowed(data.pod, self.existing.state.taints, data.strict, requirements)
         if isinstance(narrowed, str) or not requirements.compatible(narrowed):
             return None
@@ -92,7 +92,7 @@ class RunNode:
         both = union(self.volumes, volumes) if limits else {}
         return any(driver in limits and len(claims) > limits[driver] for driver, claims in both.items())
 
-    def add(self, data: PodData, requirements: Requirements, topology: Topology) -> None:
+    def add(self, data: PodData, requirements: Requirements, topology: RunTopology) -> None:
         """The pod joins."""
         self.pods.append(data.pod)
         for name, amount in data.amounts.items():

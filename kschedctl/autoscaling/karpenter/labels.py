@@ -23,8 +23,21 @@ SPOT, ON_DEMAND, RESERVED = "spot", "on-demand", "reserved"
 CAPACITY_TYPES = frozenset((SPOT, ON_DEMAND, RESERVED))
 
 WELL_KNOWN = frozenset(
-    (NODE_POOL, ZONE, REGION, INSTANCE_TYPE, ARCH, OS, CAPACITY_TYPE, "node.kubernetes.io/windows-build")
-    + (SIZE, FAMILY, CPU, MEMORY, RESERVATION_ID)
+    (
+        NODE_POOL,
+        ZONE,
+        REGION,
+        INSTANCE_TYPE,
+        ARCH,
+        OS,
+        CAPACITY_TYPE,
+        "node.kubernetes.io/windows-build",
+        SIZE,
+        FAMILY,
+        CPU,
+        MEMORY,
+        RESERVATION_ID,
+    )
 )
 """A pool need not define them for a pod to ask for them; those of offerings join them."""
 OF_SIMULATION = frozenset((REGISTERED, INITIALIZED))

@@ -32,7 +32,7 @@ class _Change:
 
 
 @dataclass(eq=False)
-class Overlays:
+class AppliedOverlays:
     """``verdicts``: name of an overlay -> reason and message, in the order of names."""
 
     verdicts: dict[str, tuple[str, str]]
@@ -45,7 +45,7 @@ class Overlays:
         pools: Sequence[NodePool],
         types: Sequence[InstanceType],
         well_known: frozenset[str],
-    ) -> Overlays:
+    ) -> AppliedOverlays:
         """Apply each to all pools, or to none where it is invalid or in conflict."""
         made = cls({}, {})
         by_name = sorted(overlays, key=lambda each: each.metadata.name, reverse=True)
@@ -149,8 +149,5 @@ def adjusted_price(price: float, change: str) -> float:
     """
     if not change.startswith(("+", "-")):
         return float(change)
-    if change.endswith("%"):
-        adjusted = price * (1 + (float(change[:-1]) / 100))
-    else:
-        adjusted = price + float(change)
+    adjusted = price * (1 + float(change[:-1]) / 100) if change.endswith("%") else price + float(change)
     return adjusted if adjusted >= 0 else 0

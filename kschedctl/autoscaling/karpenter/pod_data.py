@@ -17,7 +17,10 @@ from kschedctl.autoscaling.karpenter.volumes import DriverVolumes
 
 @dataclass(frozen=True, eq=False)
 class PodData:
-    """``requirements``: with the heaviest preference; ``strict``: without. ``volumes``: alternatives, none for anything."""
+    """``requirements``: with the heaviest preference; ``strict``: without.
+
+    ``volumes``: what its volumes ask of a node, one of these; none for anything.
+    """
 
     pod: Pod
     requests: Quantities

@@ -19,7 +19,7 @@ from kschedctl.autoscaling.karpenter.existing_nodes import ExistingNode
 from kschedctl.autoscaling.karpenter.instance_types import read_instance_types
 from kschedctl.autoscaling.karpenter.launch import cheapest_offering, launched, truncated
 from kschedctl.autoscaling.karpenter.options import read_karpenter_options
-from kschedctl.autoscaling.karpenter.overlays import SUCCEEDED, Overlays
+from kschedctl.autoscaling.karpenter.overlays import SUCCEEDED, AppliedOverlays
 from kschedctl.autoscaling.karpenter.scheduler import SchedulerRun
 from kschedctl.autoscaling.karpenter.setting import NO_POOLS, KarpenterSetting
 from kschedctl.autoscaling.karpenter.templates import ClaimTemplate
@@ -48,10 +48,10 @@ def provision(
     setting = KarpenterSetting.of(
         cluster, read_instance_types(instance_types), read_karpenter_options(options or {}), now
     )
-    return Provision(setting).report()
+    return ProvisioningRun(setting).report()
 
 
-class Provision:
+class ProvisioningRun:
     """A run for all that waits, and the questions beside it."""
 
     def __init__(self, setting: KarpenterSetting) -> None:
@@ -140,7 +140,7 @@ class Provision:
         return PoolAnswer(names, cheapest_offering(columns, claim), relaxations=relaxations)
 
 
-def overlay_verdicts(overlays: Overlays | None) -> Iterator[OverlayVerdict]:
+def overlay_verdicts(overlays: AppliedOverlays | None) -> Iterator[OverlayVerdict]:
     """None are looked at where the gate is off."""
     for name, (reason, message) in overlays.verdicts.items() if overlays is not None else ():
         yield OverlayVerdict(name, str(reason == SUCCEEDED), reason, message)

@@ -10,10 +10,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from kschedctl.api.arrays import Bools
+from kschedctl.api.objects import Pod
 from kschedctl.api.pod_requests import Quantities
 from kschedctl.api.quantity import Quantity
 from kschedctl.autoscaling.karpenter.amounts import ZERO, thousandths
-from kschedctl.autoscaling.karpenter.claims import Accepted, NewClaim, Refused, RunSettings
+from kschedctl.autoscaling.karpenter.claims import ClaimAcceptance, ClaimRefusal, NewClaim, RunSettings
 from kschedctl.autoscaling.karpenter.daemons import DaemonGroup
 from kschedctl.autoscaling.karpenter.existing_nodes import RunNode
 from kschedctl.autoscaling.karpenter.pod_data import PodData
@@ -45,9 +46,6 @@ class SchedulerRun:
     nodes: Sequence[RunNode]
     remaining: dict[str, Quantities]
     settings: RunSettings
-    ignores_preferences: bool
-    relaxes_min_values: bool
-    tolerates_prefer_no_schedule: bool
     movable: frozenset[str]
     claims: list[NewClaim] = field(default_factory=list)
     errors: dict[str, tuple[str, ...]] = field(default_factory=dict)
@@ -68,7 +66,7 @@ class SchedulerRun:
                 continue
             self.errors[data.pod.key] = errors
             self.left[data.pod.key] = self.settings.topology.update(data.pod)
-            queue.append(data.relaxed(self.left[data.pod.key], self.ignores_preferences))
+            queue.append(data.relaxed(self.left[data.pod.key], self.settings.ignores_preferences))
             lengths[data.pod.key] = len(queue)
         for claim in self.claims:
             claim.finish()
@@ -79,23 +77,23 @@ class SchedulerRun:
             errors = self._add(data)
             if errors is None or any(each.final for each in errors):
                 break
-            less = relaxed(data.pod, self.tolerates_prefer_no_schedule)
+            less = relaxed(data.pod, self.settings.tolerates_prefer_no_schedule)
             if less is None:
                 break
             self.relaxations.append(Relaxation(data.pod.key, less[1]))
-            data = data.relaxed(self.settings.topology.update(less[0]), self.ignores_preferences)
+            data = data.relaxed(self.settings.topology.update(less[0]), self.settings.ignores_preferences)
         return None if errors is None else tuple(each.why for each in errors)
 
-    def _add(self, data: PodData) -> list[Refused] | None:
+    def _add(self, data: PodData) -> list[ClaimRefusal] | None:
         if self._to_existing(data):
             return None
         self.claims.sort(key=lambda claim: len(claim.pods))
         for claim in self.claims:
             accepted = claim.tried(data)
-            if isinstance(accepted, Accepted):
+            if isinstance(accepted, ClaimAcceptance):
                 claim.add(data, accepted)
                 return None
-        return self._to_new_claim(data) if self.templates else [Refused(NO_TEMPLATES)]
+        return self._to_new_claim(data) if self.templates else [ClaimRefusal(NO_TEMPLATES)]
 
     def _to_existing(self, data: PodData) -> bool:
         topology, stays = self.settings.topology, data.pod.key not in self.movable
@@ -108,16 +106,16 @@ class SchedulerRun:
                 return True
         return False
 
-    def _to_new_claim(self, data: PodData) -> list[Refused] | None:
-        errors: list[Refused] = []
+    def _to_new_claim(self, data: PodData) -> list[ClaimRefusal] | None:
+        errors: list[ClaimRefusal] = []
         for template in self.templates:
             options = self._within_limits(template)
-            if isinstance(options, Refused):
+            if isinstance(options, ClaimRefusal):
                 errors.append(options)
                 continue
             claim = NewClaim.of(template, self.groups[template.name], self._host(), self.settings, options)
-            found = claim.tried(data, self.relaxes_min_values)
-            if isinstance(found, Accepted):
+            found = claim.tried(data, self.settings.relaxes_min_values)
+            if isinstance(found, ClaimAcceptance):
                 self._open(claim, data, found)
                 return None
             errors.append(found)
@@ -125,7 +123,7 @@ class SchedulerRun:
                 break
         return errors
 
-    def _open(self, claim: NewClaim, data: PodData, accepted: Accepted) -> None:
+    def _open(self, claim: NewClaim, data: PodData, accepted: ClaimAcceptance) -> None:
         """A claim more; as much as its largest type has is taken from what its pool may have."""
         claim.min_values_relaxed = any(
             each.min_values is not None
@@ -140,18 +138,18 @@ class SchedulerRun:
             left = {name: amount.sub(largest.get(name, ZERO)) for name, amount in remaining.items()}
             self.remaining[claim.template.name] = left
 
-    def _within_limits(self, template: ClaimTemplate) -> Bools | Refused:
+    def _within_limits(self, template: ClaimTemplate) -> Bools | ClaimRefusal:
         """The options that do not exceed the limits of the pool."""
         remaining = self.remaining.get(template.name)
         if remaining is None:
             return template.options
         if remaining.get(NODES, Quantity(1)) == ZERO:
-            return Refused(f"node limits have been exhausted for nodepool (NodePool={template.name})")
+            return ClaimRefusal(f"node limits have been exhausted for nodepool (NodePool={template.name})")
         options = template.options.copy()
         for name, amount in thousandths(remaining).items():
             options &= template.columns.capacity.column(name) <= amount
         if not options.any():
-            return Refused(f"all available instance types exceed limits for nodepool (NodePool={template.name})")
+            return ClaimRefusal(f"all available instance types exceed limits for nodepool (NodePool={template.name})")
         return options
 
     def _host(self) -> str:

@@ -5,6 +5,7 @@ Upstream: Budget.IsActive in pkg/apis/v1/nodepool.go (sigs.k8s.io/karpenter v1.1
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 
 from kschedctl.errors import InputError
@@ -18,8 +19,8 @@ MACROS = {
     "@midnight": "0 0 * * *",
     "@hourly": "0 * * * *",
 }
-_MONTHS = "jan feb mar apr may jun jul aug sep oct nov dec".split()
-_DAYS = "sun mon tue wed thu fri sat".split()
+_MONTHS = ["jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec"]
+_DAYS = ["sun", "mon", "tue", "wed", "thu", "fri", "sat"]
 _FIELDS = ((0, 59, ()), (0, 23, ()), (1, 31, ()), (1, 12, _MONTHS), (0, 6, _DAYS))
 _ANY = ("*", "?")
 
@@ -52,7 +53,7 @@ def _is_day(at: datetime, fields: list[str], sets: list[frozenset[int]]) -> bool
     return at.month in sets[3] and (by_date and by_week if both else by_date or by_week)
 
 
-def _values(text: str, low: int, high: int, names: list[str] | tuple[()]) -> frozenset[int]:
+def _values(text: str, low: int, high: int, names: Sequence[str]) -> frozenset[int]:
     """What one field allows. Raises InputError."""
     found: set[int] = set()
     for part in text.split(","):
@@ -70,7 +71,7 @@ def _values(text: str, low: int, high: int, names: list[str] | tuple[()]) -> fro
     return frozenset(found)
 
 
-def _number(text: str, low: int, names: list[str] | tuple[()]) -> int:
+def _number(text: str, low: int, names: Sequence[str]) -> int:
     if text.lower() in names:
         return names.index(text.lower()) + low
     if not text.isdigit() or len(text) > 4:

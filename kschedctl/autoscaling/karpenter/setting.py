@@ -6,7 +6,7 @@ v1.14.1).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -21,7 +21,7 @@ from kschedctl.autoscaling.karpenter.daemons import DaemonGroup, Daemons, daemon
 from kschedctl.autoscaling.karpenter.existing_nodes import ExistingNode, RunNode
 from kschedctl.autoscaling.karpenter.instance_types import Sold
 from kschedctl.autoscaling.karpenter.options import KarpenterOptions
-from kschedctl.autoscaling.karpenter.overlays import Overlays
+from kschedctl.autoscaling.karpenter.overlays import AppliedOverlays
 from kschedctl.autoscaling.karpenter.pod_data import pod_data
 from kschedctl.autoscaling.karpenter.pods import is_provisionable
 from kschedctl.autoscaling.karpenter.rejections import rejection
@@ -29,7 +29,7 @@ from kschedctl.autoscaling.karpenter.reservations import Reservations, reserved_
 from kschedctl.autoscaling.karpenter.scheduler import SchedulerRun
 from kschedctl.autoscaling.karpenter.state_nodes import StateNode, state_nodes
 from kschedctl.autoscaling.karpenter.templates import ClaimTemplate, claim_template, lacks_min_values, usable_pools
-from kschedctl.autoscaling.karpenter.topology import CountedPods, Domains, Topology, known_domains
+from kschedctl.autoscaling.karpenter.topology import Domains, RunningPods, RunTopology, known_domains
 from kschedctl.autoscaling.karpenter.type_columns import TypeColumns
 from kschedctl.autoscaling.karpenter.volumes import Volumes
 from kschedctl.cluster import Cluster
@@ -42,7 +42,7 @@ Settling = Callable[[StateNode], bool]
 
 
 @dataclass(frozen=True, eq=False)
-class Pools:
+class UsablePools:
     """Those that take part in runs, in order, with what they sell, what their nodes are and what DaemonSets need.
 
     ``daemons``: as the templates left them.
@@ -51,12 +51,12 @@ class Pools:
     pools: Sequence[NodePool]
     columns: dict[str, TypeColumns]
     all_templates: Sequence[ClaimTemplate]
-    groups: dict[str, Sequence[DaemonGroup]]
+    groups: Mapping[str, Sequence[DaemonGroup]]
     daemons: Daemons
     domains: dict[str, Domains]
 
     @classmethod
-    def of(cls, pools: Sequence[NodePool], setting: KarpenterSetting) -> Pools:
+    def of(cls, pools: Sequence[NodePool], setting: KarpenterSetting) -> UsablePools:
         columns = {name: setting.columns(name) for name in (pool.metadata.name for pool in pools)}
         selling = [pool for pool in pools if len(columns[pool.metadata.name])]
         relax, known = setting.options.relaxes_min_values, setting.sold.well_known
@@ -121,12 +121,12 @@ class KarpenterSetting:
         return daemon_pods(self.cluster)
 
     @cached_property
-    def overlays(self) -> Overlays | None:
+    def overlays(self) -> AppliedOverlays | None:
         """None where the gate is off."""
         if not self.options.feature_gates.node_overlay:
             return None
         cluster, sold = self.cluster, self.sold
-        return Overlays.of(cluster.node_overlays, cluster.karpenter_node_pools, sold.types, sold.well_known)
+        return AppliedOverlays.of(cluster.node_overlays, cluster.karpenter_node_pools, sold.types, sold.well_known)
 
     @cached_property
     def _columns(self) -> dict[str, TypeColumns]:
@@ -141,12 +141,12 @@ class KarpenterSetting:
         return self._columns[key]
 
     @cached_property
-    def pools(self) -> Pools:
-        return Pools.of(usable_pools(self.cluster.karpenter_node_pools), self)
+    def pools(self) -> UsablePools:
+        return UsablePools.of(usable_pools(self.cluster.karpenter_node_pools), self)
 
     @cached_property
-    def counted(self) -> CountedPods:
-        return CountedPods.of(self.nodes)
+    def counted(self) -> RunningPods:
+        return RunningPods.of(self.nodes)
 
     @cached_property
     def namespaces(self) -> dict[str, dict[str, str]]:
@@ -176,7 +176,7 @@ class KarpenterSetting:
         """Those that have to leave nodes which go already."""
         return [pod for pod in self.pods_of_deleting_nodes if self.limits.is_currently_reschedulable(pod)]
 
-    def existing(self, pools: Pools, settling: Settling) -> list[ExistingNode]:
+    def existing(self, pools: UsablePools, settling: Settling) -> list[ExistingNode]:
         """All that stay, those that have come up first, then by name."""
         limits = {
             each.metadata.name: {d.name: d.allocatable.count or 0 for d in each.spec.drivers if d.allocatable}
@@ -217,35 +217,44 @@ class KarpenterSetting:
 
         Pods whose volumes cannot be found are placed as if they had neither volumes nor, at first, constraints.
         """
-        pools = self.pools
         states = [each.state for each in existing]
         volumes = {pod.key: self.volumes.alternatives(pod) for pod in pods}
-        excluded = frozenset(key for key, found in volumes.items() if found is not None)
-        ignores = self.options.ignores_preferences
-        topology = Topology(pools.domains, states, self.counted, excluded, self.namespaces, ignores)
+        found = frozenset(key for key, alternatives in volumes.items() if alternatives is not None)
+        topology = self._topology(states, found)
         asked = [
             pod_data(
-                topology.update(pod) if pod.key in excluded else pod,
+                topology.update(pod) if pod.key in found else pod,
                 tuple(volumes[pod.key] or ()),
                 self.volumes.by_driver(pod),
-                ignores,
+                self.options.ignores_preferences,
             )
             for pod in pods
         ]
         for state in states:
             topology.register(state.hostname)
-        reserved = reserved_capacity(each for columns in pools.columns.values() for each in columns.types)
-        gates = self.options.feature_gates
         made = SchedulerRun(
-            pools.templates if templates is None else templates,
-            pools.groups,
+            self.pools.templates if templates is None else templates,
+            self.pools.groups,
             [] if new_nodes_only else [RunNode.of(each) for each in existing],
-            self.remaining(pools.pools, states),
-            RunSettings(topology, Reservations(reserved), gates.reserved_capacity, strict_reservations),
-            ignores,
-            self.options.relaxes_min_values,
-            pools.prefer_no_schedule,
+            self.remaining(self.pools.pools, states),
+            self._settings(topology, strict_reservations),
             frozenset(movable),
         )
         made.solve(asked)
         return made
+
+    def _topology(self, nodes: Sequence[StateNode], excluded: frozenset[str]) -> RunTopology:
+        ignores = self.options.ignores_preferences
+        return RunTopology(self.pools.domains, nodes, self.counted, excluded, self.namespaces, ignores)
+
+    def _settings(self, topology: RunTopology, strict_reservations: bool) -> RunSettings:
+        reserved = reserved_capacity(each for columns in self.pools.columns.values() for each in columns.types)
+        return RunSettings(
+            topology,
+            Reservations(reserved),
+            self.options.feature_gates.reserved_capacity,
+            strict_reservations,
+            self.options.ignores_preferences,
+            self.options.relaxes_min_values,
+            self.pools.prefer_no_schedule,
+        )

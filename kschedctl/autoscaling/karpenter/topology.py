@@ -63,14 +63,14 @@ def _insert(domains: Domains, values: Iterable[str], taints: tuple[Taint, ...]) 
 
 
 @dataclass(eq=False)
-class CountedPods:
+class RunningPods:
     """The pods on nodes that count: by namespace and labels, which many share; of each the key and its node."""
 
     by_labels: dict[tuple[str, frozenset[tuple[str, str]]], list[tuple[str, StateNode]]]
     with_anti_affinity: list[tuple[Pod, StateNode]]
 
     @classmethod
-    def of(cls, nodes: Iterable[StateNode]) -> CountedPods:
+    def of(cls, nodes: Iterable[StateNode]) -> RunningPods:
         made = cls({}, [])
         for node in nodes:
             if node.node is not None:
@@ -87,7 +87,7 @@ class CountedPods:
 
 
 @dataclass(eq=False)
-class Topology:
+class RunTopology:
     """``excluded``: the keys of pods that are to be placed: where they are now does not count.
 
     ``nodes``: those that stay; ``counted``: the pods of all. ``ignores_preferences``: soft terms make no group.
@@ -95,7 +95,7 @@ class Topology:
 
     domains: Mapping[str, Domains]
     nodes: Sequence[StateNode]
-    counted: CountedPods
+    counted: RunningPods
     excluded: frozenset[str]
     namespaces: NamespaceLabels
     ignores_preferences: bool
@@ -118,12 +118,11 @@ class Topology:
         if constraints != pod.spec.topology_spread_constraints:
             pod = replace(pod, spec=replace(pod.spec, topology_spread_constraints=constraints))
         for rule in (*self._spread(pod), *self._affinities(pod)):
-            group = self.groups.get(rule.identity)
-            if group is None:
-                group = self._group(rule, pod)
-                self._count(group)
-                self.groups[rule.identity] = group
-            group.owners.add(pod.key)
+            identity = rule.identity
+            if identity not in self.groups:
+                self.groups[identity] = self._group(rule, pod)
+                self._count(self.groups[identity])
+            self.groups[identity].owners.add(pod.key)
         return pod
 
     def register(self, domain: str) -> None:
@@ -136,11 +135,11 @@ class Topology:
         """The pod goes to a node like that."""
         for group in self.groups.values():
             domains = requirements.label(group.rule.key)
-            if group.rule.counts(pod, taints, requirements):
-                if group.rule.type is TopologyType.ANTI_AFFINITY or (
-                    domains.operator == IN and len(domains.values) == 1
-                ):
-                    group.record(domains.values)
+            known = domains.operator == IN and len(domains.values) == 1
+            if (known or group.rule.type is TopologyType.ANTI_AFFINITY) and group.rule.counts(
+                pod, taints, requirements
+            ):
+                group.record(domains.values)
         for group in self.inverse.values():
             if pod.key in group.owners:
                 group.record(requirements.label(group.rule.key).values)
@@ -222,12 +221,12 @@ class Topology:
         """The pod's required anti-affinity keeps others away, from its node where it is on one."""
         for term in required_anti_affinity(pod):
             rule = self._rule(TopologyType.ANTI_AFFINITY, term, pod)
-            group = self.inverse.get(rule.identity)
-            if group is None:
-                group = self.inverse[rule.identity] = self._group(rule, pod)
+            identity = rule.identity
+            if identity not in self.inverse:
+                self.inverse[identity] = self._group(rule, pod)
             if rule.key in labels:
-                group.record((labels[rule.key],))
-            group.owners.add(pod.key)
+                self.inverse[identity].record((labels[rule.key],))
+            self.inverse[identity].owners.add(pod.key)
 
     def _group(self, rule: TopologyRule, pod: Pod) -> TopologyGroup:
         """With the domains that pools have; those that the pod does not tolerate only where taints are ignored."""

@@ -55,9 +55,9 @@ class TopologyNodeFilter:
         return cls(alternatives, pod.spec.tolerations, affinity_policy or HONOR, taints_policy or IGNORE)
 
     def matches(self, taints: Iterable[Taint], requirements: Requirements) -> bool:
-        if self.affinity_policy == HONOR and self.requirements:
-            if not any(requirements.compatible(each) for each in self.requirements):
-                return False
+        chosen = self.requirements if self.affinity_policy == HONOR else ()
+        if chosen and not any(requirements.compatible(each) for each in chosen):
+            return False
         if self.taints_policy != HONOR:
             return True
         return all(tolerated(self.tolerations, taint, comparison_operators=True) for taint in taints)

@@ -36,7 +36,8 @@ def requirement_faults(
     if operator == IN and not values:
         yield f"key {key} with operator {operator} must have a value defined"
     if operator == IN and min_values is not None and len(values) < min_values:
-        yield f"key {key} with operator {operator} must have at least minimum number of values defined in 'values' field"
+        few = "must have at least minimum number of values defined in 'values' field"
+        yield f"key {key} with operator {operator} {few}"
     if operator in BOUNDS and not _is_one_number(values):
         yield f"key {key} with operator {operator} must have a single positive integer value"
 

@@ -88,14 +88,14 @@ class PoolTemplate(Struct, frozen=True):
     spec: PoolNodeSpec = PoolNodeSpec()
 
 
-class NodePoolSpec(Struct, frozen=True):
+class WrittenPoolSpec(Struct, frozen=True):
     template: PoolTemplate = PoolTemplate()
 
 
-class NodePool(Struct, frozen=True):
+class WrittenNodePool(Struct, frozen=True):
     """The pools of nodes that Karpenter makes."""
 
-    spec: NodePoolSpec = NodePoolSpec()
+    spec: WrittenPoolSpec = WrittenPoolSpec()
 
     @property
     def labels(self) -> dict[str, str]:
@@ -114,7 +114,7 @@ _KINDS: dict[str, tuple[str, type[Struct]]] = {
     "HorizontalPodAutoscaler": ("autoscaling", HorizontalPodAutoscaler),
     "ResourceQuota": ("", ResourceQuota),
     "LimitRange": ("", LimitRange),
-    "NodePool": ("karpenter.sh", NodePool),
+    "NodePool": ("karpenter.sh", WrittenNodePool),
 }
 
 

@@ -18,7 +18,7 @@ from kschedctl.lint.analysis.near_names import one_meant
 from kschedctl.lint.framework import documentation as doc
 from kschedctl.lint.framework.context import LintContext
 from kschedctl.lint.framework.rule import ERROR, NOTE, WARNING, Rule, each_workload
-from kschedctl.lint.objects.kinds import NodePool
+from kschedctl.lint.objects.kinds import WrittenNodePool
 from kschedctl.lint.objects.subject import Problem, Subject
 from kschedctl.lint.objects.workload import InvalidFieldError, Workload, typed_at
 from kschedctl.scheduler.plugins.node_affinity import NodeAffinity
@@ -140,7 +140,7 @@ def _value_meant(toleration: Toleration, declared: Iterable[Taint]) -> str:
 
 def _declared(context: LintContext) -> Iterator[Taint]:
     """The taints of the NodePools and Nodes among the manifests."""
-    for _, pool in context.linted(NodePool):
+    for _, pool in context.linted(WrittenNodePool):
         yield from pool.spec.template.spec.taints
     for subject in context.subjects:
         with suppress(InvalidFieldError):

@@ -13,6 +13,7 @@ from kschedctl.api.json_values import JsonObject
 from kschedctl.api.observed.noise import KEPT_ANNOTATIONS
 from kschedctl.scheduler.plugins.helper.volumes.csi_migration import MIGRATED_PLUGINS
 from kschedctl.sources.anonymize.expressions import is_known_driver
+from kschedctl.sources.anonymize.karpenter import KARPENTER_FIELDS
 from kschedctl.sources.anonymize.keys import is_well_known_domain
 from kschedctl.sources.anonymize.observed import OBSERVED_FIELDS, reason_under_pseudonym
 from kschedctl.sources.anonymize.pod_annotations import list_of_names, setting
@@ -248,7 +249,7 @@ FIELDS: dict[type, dict[str, Handler]] = {
         "safe_to_evict": setting,
         "safe_local_volumes": list_of_names,
         "scale_up_delay": setting,
-        "daemon_set_pod": setting,
+        **dict.fromkeys(("daemon_set_pod", "do_not_disrupt", "deletion_cost"), setting),
     },
     api.SelectorRequirement: {"key": _key, "values": _values},
     api.ScopeSelectorTerm: {"values": _names},
@@ -394,5 +395,6 @@ FIELDS: dict[type, dict[str, Handler]] = {
     api.ZoneResource: {"name": _resource},
     api.ElasticQuotaSpec: {"min": _resources, "max": _resources},
     **OBSERVED_FIELDS,
+    **KARPENTER_FIELDS,
 }
 """Struct -> its fields that are put under pseudonyms. The texts in other fields stay: kept_fields.py has them."""

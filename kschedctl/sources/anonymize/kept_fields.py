@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from kschedctl.api import karpenter
 from kschedctl.api import objects as api
 
 KEPT: dict[type, str] = {
@@ -58,5 +59,12 @@ KEPT: dict[type, str] = {
     api.EventSeries: "last_observed_time",
     api.Event: "type event_time first_timestamp last_timestamp deprecated_first_timestamp deprecated_last_timestamp",
     api.LeaseSpec: "acquire_time renew_time",
+    karpenter.RequirementWithMinValues: "operator",
+    karpenter.NodeClassReference: "group kind",
+    karpenter.NodeClaimSpec: "termination_grace_period expire_after",
+    karpenter.NodeClaimStatus: "last_pod_event_time",
+    karpenter.DisruptionBudget: "nodes reasons schedule duration",
+    karpenter.PoolDisruption: "consolidate_after consolidation_policy",
+    karpenter.NodeOverlaySpec: "price price_adjustment",
 }
 """Struct -> its fields with texts that stay: conditions, modes, quantities, times."""

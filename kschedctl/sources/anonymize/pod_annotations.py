@@ -1,4 +1,4 @@
-"""Annotations of pods that the Cluster Autoscaler reads, under pseudonyms."""
+"""Annotations of pods that autoscalers read, under pseudonyms."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ import re
 
 from kschedctl.sources.anonymize.rewriter import Rewriter
 
-_SETTING = re.compile(r"true|false|on-completion|(?:[0-9.]+(?:ns|us|ms|s|m|h))*")
-"""What the Cluster Autoscaler understands of a pod's annotations."""
+_SETTING = re.compile(r"true|false|on-completion|(?:[0-9.]+(?:ns|us|ms|s|m|h))*|-?[0-9]+")
+"""What autoscalers understand of a pod's annotations."""
 
 
 def setting(rewriter: Rewriter, value: str, obj: object) -> str:

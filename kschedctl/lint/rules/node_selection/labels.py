@@ -21,7 +21,7 @@ from kschedctl.lint.fixes.safe_fixes import correct_value
 from kschedctl.lint.framework import documentation as doc
 from kschedctl.lint.framework.context import LintContext
 from kschedctl.lint.framework.rule import ERROR, NOTE, WARNING, Rule, each_workload
-from kschedctl.lint.objects.kinds import NodePool
+from kschedctl.lint.objects.kinds import WrittenNodePool
 from kschedctl.lint.objects.subject import Path, Problem, Subject
 from kschedctl.lint.objects.workload import Workload
 from kschedctl.lint.rules.node_selection.affinity import where
@@ -54,7 +54,7 @@ _NEARLY_ALL = ((OS, "linux"), (ARCH, "amd64"))
 
 
 def misspelt(context: LintContext) -> Iterator[Problem]:
-    of_pools = {key for _, pool in context.linted(NodePool) for key in pool.labels}
+    of_pools = {key for _, pool in context.linted(WrittenNodePool) for key in pool.labels}
     for workload in context.workloads:
         for path, key in node_label_keys(workload):
             told_elsewhere = key in NO_LABELS and path[-1] == "topologyKey"  # ts-wrong-hostname-key tells of these
@@ -70,7 +70,7 @@ def _of_others(context: LintContext) -> Iterator[tuple[Subject, Path, str]]:
     """What volumes and classes of storage ask of nodes, and what NodePools say of theirs."""
     for subject, volume in context.linted(PersistentVolume):
         yield from ((subject, path, key) for path, key in volume_label_keys(volume))
-    for subject, pool in context.linted(NodePool):
+    for subject, pool in context.linted(WrittenNodePool):
         for i, declared in enumerate(pool.spec.template.spec.requirements):
             yield subject, ("spec", "template", "spec", "requirements", i, "key"), declared.key
     for subject, storage_class in context.linted(StorageClass):
@@ -151,12 +151,12 @@ class _Requirement(NamedTuple):
 
 
 def unknown_value(context: LintContext) -> Iterator[Problem]:
-    pools = {subject.name for subject, _ in context.linted(NodePool)}
+    pools = {subject.name for subject, _ in context.linted(WrittenNodePool)}
     for workload in context.workloads:
         for requirement in _requirements_of(workload):
             problems = _of_pools(requirement, pools) if requirement.key == _POOL else _unknown(requirement)
             yield from (workload.problem(path, message, fix) for path, message, fix in problems)
-    for subject, pool in context.linted(NodePool):
+    for subject, pool in context.linted(WrittenNodePool):
         for i, declared in enumerate(pool.spec.template.spec.requirements):
             at: Path = ("spec", "template", "spec", "requirements", i, "values")
             values = tuple(((*at, j), str(value)) for j, value in enumerate(declared.values))

@@ -9,7 +9,7 @@ from kschedctl.lint.analysis.node_requirements import Conditions, alternatives, 
 from kschedctl.lint.framework import documentation as doc
 from kschedctl.lint.framework.context import LintContext
 from kschedctl.lint.framework.rule import WARNING, Rule
-from kschedctl.lint.objects.kinds import NodePool
+from kschedctl.lint.objects.kinds import WrittenNodePool
 from kschedctl.lint.objects.subject import Problem, Subject, listed
 from kschedctl.lint.objects.workload import Workload
 from kschedctl.lint.rules.node_selection.affinity import demands, where
@@ -28,7 +28,7 @@ HEALTHY = {
 
 
 def node_pool_impossible(context: LintContext) -> Iterator[Problem]:
-    pools = context.linted(NodePool)
+    pools = context.linted(WrittenNodePool)
     of_pools = {key for _, pool in pools for key in (*pool.labels, *(r.key for r in pool.requirements))}
     for workload in context.workloads if pools else ():
         asked = {key for way in alternatives(workload.spec) for key in way.conditions.by_key}
@@ -44,7 +44,7 @@ def node_pool_impossible(context: LintContext) -> Iterator[Problem]:
             )
 
 
-def _pool_fits(pool: NodePool, workload: Workload) -> bool:
+def _pool_fits(pool: WrittenNodePool, workload: Workload) -> bool:
     labels, declared = pool.labels, pool.requirements
     taints = pool.spec.template.spec.taints
     if find_untolerated(taints, workload.spec.tolerations, HARD_EFFECTS) is not None:
