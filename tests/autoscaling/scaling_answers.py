@@ -1,0 +1,31 @@
+"""Answers of real autoscalers and ours, made comparable."""
+
+from __future__ import annotations
+
+import json
+import math
+from typing import Any
+
+from golden_cases import Json
+
+
+def plain(value: Any, ordered: frozenset[str], key: str = "") -> Any:
+    """Nothing is like empty; ``ordered``: the lists whose order is part of the answer."""
+    if isinstance(value, dict):
+        found: Json = {name: plain(each, ordered, name) for name, each in value.items()}
+        return {name: each for name, each in found.items() if each is not False and each not in (None, [], {}, "")}
+    if isinstance(value, list):
+        items = [plain(each, ordered) for each in value]
+        return items if key in ordered else sorted(items, key=lambda each: json.dumps(each, sort_keys=True))
+    return value
+
+
+def same(got: Any, wanted: Any) -> bool:
+    """Numbers to nine digits; what is not there is like zero or nothing."""
+    if isinstance(got, dict) and isinstance(wanted, dict):
+        return got.keys() == wanted.keys() and all(same(got[key], wanted[key]) for key in got)
+    if isinstance(got, list) and isinstance(wanted, list):
+        return len(got) == len(wanted) and all(map(same, got, wanted))
+    if isinstance(got, float | int) and isinstance(wanted, float | int):
+        return math.isclose(got, wanted, rel_tol=1e-9, abs_tol=1e-9)
+    return bool(got == wanted) or not (got or wanted)

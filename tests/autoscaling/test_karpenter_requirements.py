@@ -1,0 +1,65 @@
+"""The algebra of label requirements against sets that are written out."""
+
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kschedctl.autoscaling.karpenter.labels import WELL_KNOWN, ZONE
+from kschedctl.autoscaling.karpenter.requirements import LabelRequirement, Requirements
+
+UNIVERSE = ("", "a", "b", "1", "2", "3", "10", "+2", "x1", "-5", "007")
+"""Some values, and one that nobody names stands for all others."""
+VALUES = st.lists(st.sampled_from(UNIVERSE[1:]), max_size=4)
+NUMBERS = st.sampled_from(("1", "2", "3", "10"))
+REQUIREMENTS = st.one_of(
+    st.builds(LabelRequirement.of, st.just("k"), st.sampled_from(("In", "NotIn")), VALUES),
+    st.builds(LabelRequirement.of, st.just("k"), st.sampled_from(("Exists", "DoesNotExist"))),
+    st.builds(LabelRequirement.of, st.just("k"), st.sampled_from(("Gt", "Lt", "Gte", "Lte")), st.tuples(NUMBERS)),
+)
+
+
+def allowed(requirement: LabelRequirement) -> set[str]:
+    return {value for value in UNIVERSE if requirement.has(value)}
+
+
+@given(REQUIREMENTS, REQUIREMENTS)
+def test_an_intersection_allows_what_both_allow(a: LabelRequirement, b: LabelRequirement) -> None:
+    both = a.intersection(b)
+    assert allowed(both) == allowed(a) & allowed(b)
+    assert allowed(b.intersection(a)) == allowed(both)
+    if allowed(both):
+        assert a.intersects(b)
+    elif not both.complement:  # else something that is not in this universe is allowed
+        assert not a.intersects(b)
+
+
+def test_bounds_count_whole_numbers() -> None:
+    """More than 2 is 3 or more, and a text is none."""
+    over = LabelRequirement.of("k", "Gt", ("2",))
+    assert [over.has(value) for value in ("2", "3", "x", "+3", "")] == [False, True, False, True, False]
+    assert str(over) == "k Exists >=3"
+    assert str(over.intersection(LabelRequirement.of("k", "Lt", ("3",)))) == "k DoesNotExist"
+    assert [term[:3] for term in over.intersection(LabelRequirement.of("k", "Lte", ("8",))).terms()] == [
+        ("k", "Gte", ("3",)),
+        ("k", "Lte", ("8",)),
+    ]
+
+
+def test_at_most_five_values_are_shown() -> None:
+    assert str(LabelRequirement.of("k", "In", "gfedcba")) == "k In [a b c d e and 2 others]"
+
+
+def test_a_label_that_is_not_defined() -> None:
+    """Who does not want it is content; who wants it is told which one may have been meant."""
+    node = Requirements.of_labels({"team": "red"})
+    wanted = Requirements.of([LabelRequirement.of("zone", "In", ("a",))])
+    assert node.conflict(wanted) == 'label "zone" does not have known values'
+    assert node.conflict(wanted, WELL_KNOWN).endswith(f'(typo of "{ZONE}"?)')
+    assert not node.conflict(Requirements.of([LabelRequirement.of("zone", "NotIn", ("a",))]))
+    assert not node.conflict(Requirements.of([LabelRequirement.of(ZONE, "In", ("a",))]), WELL_KNOWN)
+    assert node.conflict(Requirements.of_labels({"team": "blue"})) == "key team, team In [blue] not in team In [red]"
+
+
+def test_old_names_of_labels_mean_the_new_ones() -> None:
+    assert LabelRequirement.of("failure-domain.beta.kubernetes.io/zone", "In", ("a",)).key == ZONE
