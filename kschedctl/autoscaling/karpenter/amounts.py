@@ -93,12 +93,12 @@ class AmountColumns:
                 self.values[at, self.names[name]] = amount
         self._sound: Bools = np.all(self.values >= 0, axis=1)
 
-    def hold(self, amounts: Amounts) -> Bools:
-        """The rows that have at least so much of everything, and of nothing less than none."""
-        fits = self._sound.copy()
+    def hold(self, amounts: Amounts, values: npt.NDArray[np.int64] | None = None) -> Bools:
+        """The rows that have at least so much of everything, and of nothing less than none; by now, if that differs."""
+        fits, now = self._sound.copy(), self.values if values is None else values
         for name, amount in amounts.items():
             if name in self.names:
-                np.logical_and(fits, self.values[:, self.names[name]] >= amount, out=fits)
+                np.logical_and(fits, now[:, self.names[name]] >= amount, out=fits)
             elif amount > 0:
                 fits[:] = False
         return fits

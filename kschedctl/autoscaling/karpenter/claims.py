@@ -162,7 +162,7 @@ class NewClaim:
         self.requirements, self.options = accepted.requirements, accepted.options
         self.requests = merge(self.requests, data.requests)
         self.amounts = _plus(self.amounts, data.amounts)
-        self.settings.topology.register(self.host)
+        self.settings.topology.register((self.host,))
         self.settings.topology.record(data.pod, self.template.taints, self.requirements)
         self.ports.extend(data.ports)
         self.settings.reservations.hold(self.host, accepted.reservations)

@@ -15,9 +15,9 @@ from kschedctl.api.arrays import Bools
 from kschedctl.autoscaling.karpenter.candidates import NodeCandidate, is_settling
 from kschedctl.autoscaling.karpenter.claims import NewClaim, min_values_fault
 from kschedctl.autoscaling.karpenter.events import EventLog
-from kschedctl.autoscaling.karpenter.existing_nodes import ExistingNode
 from kschedctl.autoscaling.karpenter.labels import CAPACITY_TYPE, ON_DEMAND, RESERVED, SPOT
 from kschedctl.autoscaling.karpenter.launch import launched, truncated
+from kschedctl.autoscaling.karpenter.node_columns import NodeColumns
 from kschedctl.autoscaling.karpenter.pods import is_active, is_evicted, is_provisionable, is_reschedulable
 from kschedctl.autoscaling.karpenter.provision import nominated
 from kschedctl.autoscaling.karpenter.requirements import IN, LabelRequirement, Requirements
@@ -141,14 +141,14 @@ class Consolidation:
         self.setting = setting
 
     @cached_property
-    def existing(self) -> list[ExistingNode]:
+    def existing(self) -> NodeColumns:
         """``settling`` says which of them take no pods from elsewhere."""
         setting = self.setting
         pools = {pool.metadata.name: pool for pool in setting.pools.pools}
         return setting.existing(setting.pools, lambda node: is_settling(node, pools.get(node.pool), setting.now))
 
     @cached_property
-    def unsettled(self) -> list[ExistingNode]:
+    def unsettled(self) -> NodeColumns:
         """The same for who does not mind."""
         return self.setting.existing(self.setting.pools, lambda node: False)
 
@@ -170,7 +170,8 @@ class Consolidation:
         nodes = self.existing if consolidating else self.unsettled
         run = setting.run(
             pods,
-            [each for each in nodes if each.state.name not in going],
+            nodes,
+            without=going,
             strict_reservations=False,
             movable=deleting | {pod.key for pod in pods if pod.status.phase == "Pending"},
         )
@@ -182,7 +183,7 @@ class Consolidation:
 
     def nothing(self) -> RemovalOutcome:
         """Of nodes without pods nobody has to be placed."""
-        return RemovalOutcome(self.setting.run([], []), [], "")
+        return RemovalOutcome(self.setting.run([], self.unsettled), [], "")
 
     def _dropped(self, claim: NewClaim, errors: dict[str, str]) -> bool:
         options = self.setting.options
@@ -267,7 +268,7 @@ def worst_prices(columns: TypeColumns, requirements: Requirements) -> np.ndarray
 def _too_early(run: SchedulerRun, deleting: set[str]) -> dict[str, str]:
     """The pods that went to nodes which have not come up: only those of nodes that go may rely on these."""
     found: dict[str, str] = {}
-    for node in run.nodes:
+    for node in run.nodes.used:
         state = node.existing.state
         if state.initialized:
             continue

@@ -16,7 +16,7 @@ from kschedctl.api.quantity import Quantity
 from kschedctl.autoscaling.karpenter.amounts import ZERO, thousandths
 from kschedctl.autoscaling.karpenter.claims import ClaimAcceptance, ClaimRefusal, NewClaim, RunSettings
 from kschedctl.autoscaling.karpenter.daemons import DaemonGroup
-from kschedctl.autoscaling.karpenter.existing_nodes import RunNode
+from kschedctl.autoscaling.karpenter.node_columns import RunNodes
 from kschedctl.autoscaling.karpenter.pod_data import PodData
 from kschedctl.autoscaling.karpenter.preferences import relaxed
 from kschedctl.autoscaling.karpenter.state_nodes import NODES
@@ -43,7 +43,7 @@ class SchedulerRun:
 
     templates: Sequence[ClaimTemplate]
     groups: Mapping[str, Sequence[DaemonGroup]]
-    nodes: Sequence[RunNode]
+    nodes: RunNodes
     remaining: dict[str, Quantities]
     settings: RunSettings
     movable: frozenset[str]
@@ -85,7 +85,7 @@ class SchedulerRun:
         return None if errors is None else tuple(each.why for each in errors)
 
     def _add(self, data: PodData) -> list[ClaimRefusal] | None:
-        if self._to_existing(data):
+        if self.nodes.place(data, self.settings.topology, data.pod.key in self.movable):
             return None
         self.claims.sort(key=lambda claim: len(claim.pods))
         for claim in self.claims:
@@ -94,17 +94,6 @@ class SchedulerRun:
                 claim.add(data, accepted)
                 return None
         return self._to_new_claim(data) if self.templates else [ClaimRefusal(NO_TEMPLATES)]
-
-    def _to_existing(self, data: PodData) -> bool:
-        topology, stays = self.settings.topology, data.pod.key not in self.movable
-        for node in self.nodes:
-            if node.existing.settling and stays:
-                continue
-            found = node.tried(data, topology)
-            if found is not None:
-                node.add(data, found, topology)
-                return True
-        return False
 
     def _to_new_claim(self, data: PodData) -> list[ClaimRefusal] | None:
         errors: list[ClaimRefusal] = []

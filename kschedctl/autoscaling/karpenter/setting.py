@@ -14,12 +14,13 @@ from kschedctl.api.karpenter import NodePool
 from kschedctl.api.objects import Pod
 from kschedctl.api.pod_requests import Quantities, quantities
 from kschedctl.api.times import microseconds
-from kschedctl.autoscaling.karpenter.amounts import subtract
+from kschedctl.autoscaling.karpenter.amounts import ZERO, merge, subtract
 from kschedctl.autoscaling.karpenter.budgets import EvictionLimits
 from kschedctl.autoscaling.karpenter.claims import RunSettings
 from kschedctl.autoscaling.karpenter.daemons import DaemonGroup, Daemons, daemon_pods
-from kschedctl.autoscaling.karpenter.existing_nodes import ExistingNode, RunNode
+from kschedctl.autoscaling.karpenter.existing_nodes import ExistingNode
 from kschedctl.autoscaling.karpenter.instance_types import Sold
+from kschedctl.autoscaling.karpenter.node_columns import NodeColumns, RunNodes
 from kschedctl.autoscaling.karpenter.options import KarpenterOptions
 from kschedctl.autoscaling.karpenter.overlays import AppliedOverlays
 from kschedctl.autoscaling.karpenter.pod_data import pod_data
@@ -29,7 +30,8 @@ from kschedctl.autoscaling.karpenter.reservations import Reservations, reserved_
 from kschedctl.autoscaling.karpenter.scheduler import SchedulerRun
 from kschedctl.autoscaling.karpenter.state_nodes import StateNode, state_nodes
 from kschedctl.autoscaling.karpenter.templates import ClaimTemplate, claim_template, lacks_min_values, usable_pools
-from kschedctl.autoscaling.karpenter.topology import Domains, RunningPods, RunTopology, known_domains
+from kschedctl.autoscaling.karpenter.topology import Domains, RunTopology, known_domains
+from kschedctl.autoscaling.karpenter.topology_counts import TopologyCounts
 from kschedctl.autoscaling.karpenter.type_columns import TypeColumns
 from kschedctl.autoscaling.karpenter.volumes import Volumes
 from kschedctl.cluster import Cluster
@@ -145,8 +147,8 @@ class KarpenterSetting:
         return UsablePools.of(usable_pools(self.cluster.karpenter_node_pools), self)
 
     @cached_property
-    def counted(self) -> RunningPods:
-        return RunningPods.of(self.nodes)
+    def counts(self) -> TopologyCounts:
+        return TopologyCounts(self.nodes)
 
     @cached_property
     def namespaces(self) -> dict[str, dict[str, str]]:
@@ -176,7 +178,7 @@ class KarpenterSetting:
         """Those that have to leave nodes which go already."""
         return [pod for pod in self.pods_of_deleting_nodes if self.limits.is_currently_reschedulable(pod)]
 
-    def existing(self, pools: UsablePools, settling: Settling) -> list[ExistingNode]:
+    def existing(self, pools: UsablePools, settling: Settling) -> NodeColumns:
         """All that stay, those that have come up first, then by name."""
         limits = {
             each.metadata.name: {d.name: d.allocatable.count or 0 for d in each.spec.drivers if d.allocatable}
@@ -184,30 +186,44 @@ class KarpenterSetting:
         }
         staying = [node for node in self.nodes if not node.deleting]
         staying.sort(key=lambda node: (not node.initialized, node.name))
-        return [
-            ExistingNode.of(
-                node,
-                pools.daemons,
-                limits.get(node.node.metadata.name, {}) if node.node else {},
-                self.volumes,
-                settling(node),
-            )
-            for node in staying
-        ]
+        return NodeColumns(
+            [
+                ExistingNode.of(
+                    node,
+                    pools.daemons,
+                    limits.get(node.node.metadata.name, {}) if node.node else {},
+                    self.volumes,
+                    settling(node),
+                )
+                for node in staying
+            ]
+        )
 
-    def remaining(self, pools: Sequence[NodePool], nodes: Iterable[StateNode]) -> dict[str, Quantities]:
-        """What limits leave to each pool that has some."""
+    @cached_property
+    def used(self) -> dict[str, Quantities]:
+        """Pool -> the capacity of all its nodes that stay."""
+        by_pool: dict[str, list[Quantities]] = {}
+        for node in self.nodes:
+            if not node.deleting:
+                by_pool.setdefault(node.pool, []).append(node.capacity)
+        return {pool: merge(*own) for pool, own in by_pool.items()}
+
+    def remaining(self, without: Iterable[StateNode]) -> dict[str, Quantities]:
+        """What limits leave to each pool that has some, when these nodes have gone."""
+        pools = self.pools.pools
         left = {p.metadata.name: quantities(p.spec.limits) for p in pools if p.spec.limits is not None}
-        for node in nodes:
-            if node.pool in left:
-                left[node.pool] = subtract(left[node.pool], node.capacity)
+        left = {name: subtract(limits, self.used.get(name, {})) for name, limits in left.items()}
+        for node in without:
+            for name in left.get(node.pool, ()):
+                left[node.pool][name] = left[node.pool][name].add(node.capacity.get(name, ZERO))
         return left
 
     def run(
         self,
         pods: Sequence[Pod],
-        existing: Sequence[ExistingNode],
+        existing: NodeColumns,
         *,
+        without: Collection[str] = (),
         templates: Sequence[ClaimTemplate] | None = None,
         new_nodes_only: bool = False,
         strict_reservations: bool = True,
@@ -217,10 +233,10 @@ class KarpenterSetting:
 
         Pods whose volumes cannot be found are placed as if they had neither volumes nor, at first, constraints.
         """
-        states = [each.state for each in existing]
+        gone = [existing.states[existing.rows[name]] for name in without]
         volumes = {pod.key: self.volumes.alternatives(pod) for pod in pods}
-        found = frozenset(key for key, alternatives in volumes.items() if alternatives is not None)
-        topology = self._topology(states, found)
+        found = {pod.key: pod for pod in pods if volumes[pod.key] is not None}
+        topology = self._topology(gone, found)
         asked = [
             pod_data(
                 topology.update(pod) if pod.key in found else pod,
@@ -230,28 +246,30 @@ class KarpenterSetting:
             )
             for pod in pods
         ]
-        for state in states:
-            topology.register(state.hostname)
+        topology.register(existing.hosts - {state.hostname for state in gone})
         made = SchedulerRun(
             self.pools.templates if templates is None else templates,
             self.pools.groups,
-            [] if new_nodes_only else [RunNode.of(each) for each in existing],
-            self.remaining(self.pools.pools, states),
+            RunNodes(existing, existing.rows if new_nodes_only else without),
+            self.remaining(gone),
             self._settings(topology, strict_reservations),
             frozenset(movable),
         )
         made.solve(asked)
         return made
 
-    def _topology(self, nodes: Sequence[StateNode], excluded: frozenset[str]) -> RunTopology:
+    def _topology(self, gone: Sequence[StateNode], excluded: Mapping[str, Pod]) -> RunTopology:
         ignores = self.options.ignores_preferences
-        return RunTopology(self.pools.domains, nodes, self.counted, excluded, self.namespaces, ignores)
+        return RunTopology(self.pools.domains, self.counts, gone, excluded, self.namespaces, ignores)
+
+    @cached_property
+    def _reserved(self) -> dict[str, int]:
+        return reserved_capacity(each for columns in self._columns.values() for each in columns.types)
 
     def _settings(self, topology: RunTopology, strict_reservations: bool) -> RunSettings:
-        reserved = reserved_capacity(each for columns in self.pools.columns.values() for each in columns.types)
         return RunSettings(
             topology,
-            Reservations(reserved),
+            Reservations(self._reserved),
             self.options.feature_gates.reserved_capacity,
             strict_reservations,
             self.options.ignores_preferences,

@@ -16,6 +16,7 @@ from kschedctl.api.quantity import Quantity
 from kschedctl.autoscaling.karpenter.amounts import ZERO, merge, requests_of, subtract
 from kschedctl.autoscaling.karpenter.labels import HOSTNAME, INITIALIZED, INSTANCE_TYPE, NODE_POOL, REGISTERED
 from kschedctl.autoscaling.karpenter.pods import is_daemon
+from kschedctl.autoscaling.karpenter.requirements import Requirements
 from kschedctl.cluster import Cluster
 
 NODES = "nodes"
@@ -73,6 +74,11 @@ class StateNode:
     @property
     def labels(self) -> Mapping[str, str]:
         return self._source.metadata.labels
+
+    @cached_property
+    def own_labels(self) -> Requirements:
+        """What the node itself says, whether it has registered or not."""
+        return Requirements.of_labels(self.node.metadata.labels if self.node else {})
 
     @property
     def annotations(self) -> Mapping[str, str]:

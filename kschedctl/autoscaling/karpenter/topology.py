@@ -5,8 +5,9 @@ Upstream: pkg/controllers/provisioning/scheduling/topology.go, topologydomaingro
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 
 from kschedctl.api.copying import replace
 from kschedctl.api.karpenter import NodePool
@@ -24,6 +25,7 @@ from kschedctl.autoscaling.karpenter.labels import HOSTNAME
 from kschedctl.autoscaling.karpenter.requirements import IN, Requirements
 from kschedctl.autoscaling.karpenter.state_nodes import StateNode
 from kschedctl.autoscaling.karpenter.templates import pool_requirements
+from kschedctl.autoscaling.karpenter.topology_counts import TopologyCounts, required_anti_affinity
 from kschedctl.autoscaling.karpenter.topology_group import (
     IGNORE,
     TopologyGroup,
@@ -63,47 +65,23 @@ def _insert(domains: Domains, values: Iterable[str], taints: tuple[Taint, ...]) 
 
 
 @dataclass(eq=False)
-class RunningPods:
-    """The pods on nodes that count: by namespace and labels, which many share; of each the key and its node."""
-
-    by_labels: dict[tuple[str, frozenset[tuple[str, str]]], list[tuple[str, StateNode]]]
-    with_anti_affinity: list[tuple[Pod, StateNode]]
-
-    @classmethod
-    def of(cls, nodes: Iterable[StateNode]) -> RunningPods:
-        made = cls({}, [])
-        for node in nodes:
-            if node.node is not None:
-                for pod in node.pods:
-                    made._add(pod, node)
-        return made
-
-    def _add(self, pod: Pod, node: StateNode) -> None:
-        if pod.metadata.deletion_timestamp is None:
-            labels = frozenset(pod.metadata.labels.items())
-            self.by_labels.setdefault((pod.metadata.namespace, labels), []).append((pod.key, node))
-        if required_anti_affinity(pod):
-            self.with_anti_affinity.append((pod, node))
-
-
-@dataclass(eq=False)
 class RunTopology:
-    """``excluded``: the keys of pods that are to be placed: where they are now does not count.
+    """``excluded``: the pods that are to be placed, by key: where they are now does not count.
 
-    ``nodes``: those that stay; ``counted``: the pods of all. ``ignores_preferences``: soft terms make no group.
+    ``gone``: nodes that are taken for gone. ``ignores_preferences``: soft terms make no group.
     """
 
     domains: Mapping[str, Domains]
-    nodes: Sequence[StateNode]
-    counted: RunningPods
-    excluded: frozenset[str]
+    counts: TopologyCounts
+    gone: Sequence[StateNode]
+    excluded: Mapping[str, Pod]
     namespaces: NamespaceLabels
     ignores_preferences: bool
     groups: dict[Hashable, TopologyGroup] = field(default_factory=dict)
     inverse: dict[Hashable, TopologyGroup] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        for pod, node in self.counted.with_anti_affinity:
+        for pod, node in self.counts.with_anti_affinity:
             if pod.key not in self.excluded and node.node is not None:
                 self._own_inverse(pod, node.node.metadata.labels)
 
@@ -125,11 +103,11 @@ class RunTopology:
             self.groups[identity].owners.add(pod.key)
         return pod
 
-    def register(self, domain: str) -> None:
-        """A node more."""
+    def register(self, hosts: Collection[str]) -> None:
+        """Nodes more, by their host names."""
         for group in (*self.groups.values(), *self.inverse.values()):
             if group.rule.key == HOSTNAME:
-                group.register((domain,))
+                group.register(hosts)
 
     def record(self, pod: Pod, taints: Sequence[Taint], requirements: Requirements) -> None:
         """The pod goes to a node like that."""
@@ -157,6 +135,12 @@ class RunTopology:
                 return group.refusal(of_this, of_that)
             found.add((left,))
         return found
+
+    def domains_for(self, pod: Pod, of_pod: Requirements) -> Iterator[tuple[str, Callable[[str], bool]]]:
+        """What the labels of a node have to be for a pod, but for its name: no domain, no place."""
+        for group in self.groups.values():
+            if pod.key in group.owners and group.rule.key != HOSTNAME:
+                yield group.rule.key, partial(group.takes, pod, of_pod.label(group.rule.key))
 
     def _matching(self, pod: Pod, taints: Sequence[Taint], of_node: Requirements) -> list[TopologyGroup]:
         owned = [group for group in self.groups.values() if pod.key in group.owners]
@@ -238,41 +222,10 @@ class RunTopology:
 
     def _count(self, group: TopologyGroup) -> None:
         """The domains of nodes, and the pods that are there."""
-        rule = group.rule
-        for node in self.nodes:
-            if node.node is None or rule.key not in node.labels:
-                continue
-            if rule.nodes.matches(node.node.spec.taints, _labels(node)):
-                group.register((node.labels[rule.key],))
-        for (namespace, labels), pods in self.counted.by_labels.items():
-            if namespace in rule.namespaces and _lists(rule, dict(labels)):
-                for key, node in pods:
-                    if key not in self.excluded:
-                        self._count_pod(group, node)
-
-    @staticmethod
-    def _count_pod(group: TopologyGroup, node: StateNode) -> None:
-        assert node.node is not None
-        own, key = node.node.metadata, group.rule.key
-        domain = own.labels.get(key, own.name if key == HOSTNAME else None)
-        if domain is not None and group.rule.nodes.matches(node.node.spec.taints, _labels(node)):
-            group.record((domain,))
-
-
-def required_anti_affinity(pod: Pod) -> tuple[PodAffinityTerm, ...]:
-    affinity = pod.spec.affinity and pod.spec.affinity.pod_anti_affinity
-    return affinity.required_during_scheduling_ignored_during_execution if affinity else ()
-
-
-def _lists(rule: TopologyRule, labels: Mapping[str, str]) -> bool:
-    """Whether pods with these labels are counted where they run; no selector at all counts all of them."""
-    return rule.written is None or rule.selector.matches(labels)
-
-
-def _labels(node: StateNode) -> Requirements:
-    """What the labels of the node itself are."""
-    assert node.node is not None
-    return Requirements.of_labels(node.node.metadata.labels)
+        nodes, pods = self.counts.of(group.rule, self.gone, self.excluded.values())
+        group.register(nodes)
+        for domain, count in pods.items():
+            group.record((domain,), count)
 
 
 def _selector(written: LabelSelector | None) -> Selector:

@@ -86,6 +86,13 @@ class TopologyRule:
     def identity(self) -> Hashable:
         return self.type, self.key, self.namespaces, self.max_skew, self.nodes.identity, _identity(self.written)
 
+    @property
+    def counted_by(self) -> Hashable:
+        """All that decides which nodes and pods count."""
+        filters = tuple(str(each) for each in self.nodes.requirements), self.nodes.tolerations
+        policies = self.nodes.affinity_policy, self.nodes.taints_policy
+        return self.key, self.namespaces, self.selector, self.written is None, filters, policies
+
     def selects(self, pod: Pod) -> bool:
         return pod.metadata.namespace in self.namespaces and self.selector.matches(pod.metadata.labels)
 
@@ -103,10 +110,10 @@ class TopologyGroup:
     empty: set[str] = field(default_factory=set)
     owners: set[str] = field(default_factory=set)
 
-    def record(self, domains: Iterable[str]) -> None:
-        """A pod more in each of these."""
+    def record(self, domains: Iterable[str], pods: int = 1) -> None:
+        """Pods more in each of these."""
         for domain in domains:
-            self.domains[domain] = self.domains.get(domain, 0) + 1
+            self.domains[domain] = self.domains.get(domain, 0) + pods
             self.empty.discard(domain)
 
     def register(self, domains: Iterable[str]) -> None:
@@ -125,6 +132,10 @@ class TopologyGroup:
         else:
             chosen = self._anti_affinity(of_pod, of_node)
         return LabelRequirement.of(self.rule.key, IN, chosen)
+
+    def takes(self, pod: Pod, of_pod: LabelRequirement, domain: str) -> bool:
+        """Whether a node in a domain may take a pod."""
+        return bool(self.next(pod, of_pod, LabelRequirement.of(self.rule.key, IN, (domain,))).values)
 
     def _host(self, of_node: LabelRequirement) -> str:
         """The node itself, where the topology is that of nodes."""

@@ -14,7 +14,7 @@ import numpy.typing as npt
 
 from kschedctl.api.arrays import Bools
 from kschedctl.api.pod_requests import Quantities
-from kschedctl.autoscaling.karpenter.amounts import AmountColumns, Amounts, most, thousandths
+from kschedctl.autoscaling.karpenter.amounts import AmountColumns, Amounts, thousandths
 from kschedctl.autoscaling.karpenter.instance_types import InstanceType, Offering
 from kschedctl.autoscaling.karpenter.labels import CAPACITY_TYPE, RESERVED
 from kschedctl.autoscaling.karpenter.requirements import LabelRequirement, Requirements
@@ -127,7 +127,13 @@ class TypeColumns:
 
     def largest_capacity(self, which: Bools) -> Quantities:
         """The largest capacity of these types, resource by resource."""
-        return most(self.types[at].capacity for at in np.flatnonzero(which).tolist())
+        found: Quantities = {}
+        rows = np.flatnonzero(which)
+        for name in self.capacity.names:
+            for at in rows[np.argsort(-self.capacity.column(name)[rows], kind="stable")].tolist()[:1]:
+                if name in self.types[at].capacity:
+                    found[name] = self.types[at].capacity[name]
+        return found
 
 
 def capacity_types(columns: TypeColumns, which: Bools, requirements: Requirements) -> frozenset[str]:

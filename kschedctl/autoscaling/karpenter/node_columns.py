@@ -1,0 +1,132 @@
+"""Existing nodes as columns: which of them can take a pod at all is asked at once, only those are tried one by one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Sequence
+from functools import cached_property
+from typing import TypeVar
+
+import numpy as np
+
+from kschedctl.api.arrays import Bools
+from kschedctl.api.objects import Taint, Toleration
+from kschedctl.api.tolerations import tolerated
+from kschedctl.autoscaling.karpenter.amounts import AmountColumns
+from kschedctl.autoscaling.karpenter.existing_nodes import ExistingNode, RunNode
+from kschedctl.autoscaling.karpenter.pod_data import PodData
+from kschedctl.autoscaling.karpenter.requirements import LabelRequirement
+from kschedctl.autoscaling.karpenter.state_nodes import StateNode
+from kschedctl.autoscaling.karpenter.topology import RunTopology
+
+Key = TypeVar("Key")
+
+
+class NodeColumns:
+    """N nodes in the order in which they are tried; what was asked of labels and taints is kept."""
+
+    def __init__(self, existing: Sequence[ExistingNode]) -> None:
+        self.existing = tuple(existing)
+        self.rooms = AmountColumns([each.room for each in self.existing])
+        self.settling: Bools = np.array([each.settling for each in self.existing], np.bool_)
+        self._codes: dict[str, tuple[list[str | None], np.ndarray]] = {}
+        self._meeting: dict[LabelRequirement, Bools] = {}
+        self._tolerated: dict[tuple[Toleration, ...], Bools] = {}
+
+    @cached_property
+    def states(self) -> list[StateNode]:
+        return [each.state for each in self.existing]
+
+    @cached_property
+    def hosts(self) -> set[str]:
+        """Their host names."""
+        return {each.state.hostname for each in self.existing}
+
+    @cached_property
+    def rows(self) -> dict[str, int]:
+        """By name."""
+        return {each.state.name: at for at, each in enumerate(self.existing)}
+
+    @cached_property
+    def _taints(self) -> tuple[list[tuple[Taint, ...]], np.ndarray]:
+        return _codes([each.state.taints for each in self.existing])
+
+    def values(self, key: str) -> tuple[list[str | None], np.ndarray]:
+        """The values of a label, None for nodes without it, with (N,) a code for each node."""
+        if key not in self._codes:
+            found = (each.requirements.get(key) for each in self.existing)
+            self._codes[key] = _codes([next(iter(own.values)) if own else None for own in found])
+        return self._codes[key]
+
+    def where(self, key: str, holds: Callable[[str], bool], without: bool = False) -> Bools:
+        """(N,) the nodes for whose value of a label something holds; ``without``: those that have none, too."""
+        values, codes = self.values(key)
+        table = np.array([without if value is None else holds(value) for value in values], np.bool_)
+        return np.asarray(table[codes], np.bool_)
+
+    def meeting(self, requirement: LabelRequirement) -> Bools:
+        """(N,) the nodes whose labels meet a requirement; who has no such label meets only what does without."""
+        known = self._meeting.get(requirement)
+        if known is None:
+            known = self.where(requirement.key, requirement.has, without=requirement.negative)
+            self._meeting[requirement] = known
+        return known
+
+    def tolerated(self, tolerations: tuple[Toleration, ...]) -> Bools:
+        """(N,) the nodes whose taints are all tolerated."""
+        if tolerations not in self._tolerated:
+            taints, codes = self._taints
+            allowed = [all(tolerated(tolerations, t, comparison_operators=True) for t in own) for own in taints]
+            self._tolerated[tolerations] = np.array(allowed, np.bool_)[codes]
+        return self._tolerated[tolerations]
+
+
+class RunNodes:
+    """The nodes of one run, less some; only those that take pods are written down one by one."""
+
+    def __init__(self, columns: NodeColumns, without: Collection[str] = ()) -> None:
+        self.columns = columns
+        self._room = columns.rooms.values.copy()
+        self._there = np.ones(len(columns.existing), np.bool_)
+        self._there[[columns.rows[name] for name in without if name in columns.rows]] = False
+        self._used: dict[int, RunNode] = {}
+
+    @property
+    def used(self) -> list[RunNode]:
+        """Those that take pods."""
+        return [self._used[row] for row in sorted(self._used)]
+
+    def place(self, data: PodData, topology: RunTopology, movable: bool) -> bool:
+        """Put a pod on the first node that takes it."""
+        for row in np.flatnonzero(self._possible(data, topology, movable)).tolist():
+            node = self._used.get(row) or RunNode.of(self.columns.existing[row])
+            found = node.tried(data, topology)
+            if found is not None:
+                node.add(data, found, topology)
+                self._used[row] = node
+                self._take(row, data)
+                return True
+        return False
+
+    def _possible(self, data: PodData, topology: RunTopology, movable: bool) -> Bools:
+        """(N,) all that might take a pod. What a node requires changes with the pods that it takes."""
+        columns = self.columns
+        found = columns.tolerated(data.pod.spec.tolerations).copy()
+        for requirement in data.requirements.values():
+            found &= columns.meeting(requirement)
+        for key, holds in topology.domains_for(data.pod, data.strict):
+            found &= columns.where(key, holds)
+        found[list(self._used)] = True
+        found &= self._there & columns.rooms.hold(data.amounts, self._room)
+        return found if movable else found & ~columns.settling
+
+    def _take(self, row: int, data: PodData) -> None:
+        for name, amount in data.amounts.items():
+            if name in self.columns.rooms.names:
+                self._room[row, self.columns.rooms.names[name]] -= amount
+
+
+def _codes(keys: Sequence[Key]) -> tuple[list[Key], np.ndarray]:
+    """The distinct ones, and the number of each."""
+    numbers: dict[Key, int] = {}
+    codes = np.array([numbers.setdefault(key, len(numbers)) for key in keys], np.int64)
+    return list(numbers), codes
