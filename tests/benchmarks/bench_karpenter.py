@@ -1,6 +1,6 @@
 """How long Karpenter's next rounds take to replay, beside decoding the objects.
 
-    python tests/benchmarks/bench_karpenter.py [--pending 1000] [--types 700] [--pools 10] [--nodes 5000] [--only disrupt]
+    python tests/benchmarks/bench_karpenter.py [--pending 1000] [--types 700] [--pools 10] [--nodes 5000]
 
 Seconds of CPU after the cluster is loaded; ``loads``: as many times the same machine loads the cluster in that time.
 """

@@ -17,7 +17,7 @@ from kschedctl.autoscaling.karpenter.claims import NewClaim, min_values_fault
 from kschedctl.autoscaling.karpenter.events import EventLog
 from kschedctl.autoscaling.karpenter.labels import CAPACITY_TYPE, ON_DEMAND, RESERVED, SPOT
 from kschedctl.autoscaling.karpenter.launch import launched, truncated
-from kschedctl.autoscaling.karpenter.node_columns import NodeColumns
+from kschedctl.autoscaling.karpenter.node_columns import ExistingColumns
 from kschedctl.autoscaling.karpenter.pods import is_active, is_evicted, is_provisionable, is_reschedulable
 from kschedctl.autoscaling.karpenter.provision import nominated
 from kschedctl.autoscaling.karpenter.requirements import IN, LabelRequirement, Requirements
@@ -141,14 +141,14 @@ class Consolidation:
         self.setting = setting
 
     @cached_property
-    def existing(self) -> NodeColumns:
+    def existing(self) -> ExistingColumns:
         """``settling`` says which of them take no pods from elsewhere."""
         setting = self.setting
         pools = {pool.metadata.name: pool for pool in setting.pools.pools}
         return setting.existing(setting.pools, lambda node: is_settling(node, pools.get(node.pool), setting.now))
 
     @cached_property
-    def unsettled(self) -> NodeColumns:
+    def unsettled(self) -> ExistingColumns:
         """The same for who does not mind."""
         return self.setting.existing(self.setting.pools, lambda node: False)
 

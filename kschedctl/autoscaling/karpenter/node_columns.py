@@ -21,7 +21,7 @@ from kschedctl.autoscaling.karpenter.topology import RunTopology
 Key = TypeVar("Key")
 
 
-class NodeColumns:
+class ExistingColumns:
     """N nodes in the order in which they are tried; what was asked of labels and taints is kept."""
 
     def __init__(self, existing: Sequence[ExistingNode]) -> None:
@@ -83,7 +83,7 @@ class NodeColumns:
 class RunNodes:
     """The nodes of one run, less some; only those that take pods are written down one by one."""
 
-    def __init__(self, columns: NodeColumns, without: Collection[str] = ()) -> None:
+    def __init__(self, columns: ExistingColumns, without: Collection[str] = ()) -> None:
         self.columns = columns
         self._room = columns.rooms.values.copy()
         self._there = np.ones(len(columns.existing), np.bool_)

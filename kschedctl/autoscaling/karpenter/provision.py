@@ -17,7 +17,7 @@ from kschedctl.autoscaling.karpenter.amounts import merge
 from kschedctl.autoscaling.karpenter.claims import NewClaim
 from kschedctl.autoscaling.karpenter.instance_types import read_instance_types
 from kschedctl.autoscaling.karpenter.launch import cheapest_offering, launched, truncated
-from kschedctl.autoscaling.karpenter.node_columns import NodeColumns
+from kschedctl.autoscaling.karpenter.node_columns import ExistingColumns
 from kschedctl.autoscaling.karpenter.options import read_karpenter_options
 from kschedctl.autoscaling.karpenter.overlays import SUCCEEDED, AppliedOverlays
 from kschedctl.autoscaling.karpenter.scheduler import SchedulerRun
@@ -112,7 +112,7 @@ class ProvisioningRun:
                     yield pool.metadata.name, f"resource usage exceeds limit ({numbers})"
                     break
 
-    def _per_pool(self, existing: NodeColumns, pods: dict[str, Pod]) -> dict[str, dict[str, PoolAnswer]]:
+    def _per_pool(self, existing: ExistingColumns, pods: dict[str, Pod]) -> dict[str, dict[str, PoolAnswer]]:
         """Pods as runs leave them; the pools in the order of names."""
         templates = {each.name: each for each in self.setting.pools.templates}
         names = [pool.metadata.name for pool in self.setting.cluster.karpenter_node_pools]
@@ -122,7 +122,7 @@ class ProvisioningRun:
         return found
 
     def alone(
-        self, key: str, pods: dict[str, Pod], template: ClaimTemplate | None, existing: NodeColumns
+        self, key: str, pods: dict[str, Pod], template: ClaimTemplate | None, existing: ExistingColumns
     ) -> PoolAnswer:
         """What one pool would launch for one pod."""
         if template is None:

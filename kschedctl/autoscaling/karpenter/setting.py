@@ -20,7 +20,7 @@ from kschedctl.autoscaling.karpenter.claims import RunSettings
 from kschedctl.autoscaling.karpenter.daemons import DaemonGroup, Daemons, daemon_pods
 from kschedctl.autoscaling.karpenter.existing_nodes import ExistingNode
 from kschedctl.autoscaling.karpenter.instance_types import Sold
-from kschedctl.autoscaling.karpenter.node_columns import NodeColumns, RunNodes
+from kschedctl.autoscaling.karpenter.node_columns import ExistingColumns, RunNodes
 from kschedctl.autoscaling.karpenter.options import KarpenterOptions
 from kschedctl.autoscaling.karpenter.overlays import AppliedOverlays
 from kschedctl.autoscaling.karpenter.pod_data import pod_data
@@ -31,7 +31,7 @@ from kschedctl.autoscaling.karpenter.scheduler import SchedulerRun
 from kschedctl.autoscaling.karpenter.state_nodes import StateNode, state_nodes
 from kschedctl.autoscaling.karpenter.templates import ClaimTemplate, claim_template, lacks_min_values, usable_pools
 from kschedctl.autoscaling.karpenter.topology import Domains, RunTopology, known_domains
-from kschedctl.autoscaling.karpenter.topology_counts import TopologyCounts
+from kschedctl.autoscaling.karpenter.topology_counts import DomainTallies
 from kschedctl.autoscaling.karpenter.type_columns import TypeColumns
 from kschedctl.autoscaling.karpenter.volumes import Volumes
 from kschedctl.cluster import Cluster
@@ -147,8 +147,8 @@ class KarpenterSetting:
         return UsablePools.of(usable_pools(self.cluster.karpenter_node_pools), self)
 
     @cached_property
-    def counts(self) -> TopologyCounts:
-        return TopologyCounts(self.nodes)
+    def counts(self) -> DomainTallies:
+        return DomainTallies(self.nodes)
 
     @cached_property
     def namespaces(self) -> dict[str, dict[str, str]]:
@@ -178,7 +178,7 @@ class KarpenterSetting:
         """Those that have to leave nodes which go already."""
         return [pod for pod in self.pods_of_deleting_nodes if self.limits.is_currently_reschedulable(pod)]
 
-    def existing(self, pools: UsablePools, settling: Settling) -> NodeColumns:
+    def existing(self, pools: UsablePools, settling: Settling) -> ExistingColumns:
         """All that stay, those that have come up first, then by name."""
         limits = {
             each.metadata.name: {d.name: d.allocatable.count or 0 for d in each.spec.drivers if d.allocatable}
@@ -186,7 +186,7 @@ class KarpenterSetting:
         }
         staying = [node for node in self.nodes if not node.deleting]
         staying.sort(key=lambda node: (not node.initialized, node.name))
-        return NodeColumns(
+        return ExistingColumns(
             [
                 ExistingNode.of(
                     node,
@@ -221,7 +221,7 @@ class KarpenterSetting:
     def run(
         self,
         pods: Sequence[Pod],
-        existing: NodeColumns,
+        existing: ExistingColumns,
         *,
         without: Collection[str] = (),
         templates: Sequence[ClaimTemplate] | None = None,

@@ -25,7 +25,7 @@ from kschedctl.autoscaling.karpenter.labels import HOSTNAME
 from kschedctl.autoscaling.karpenter.requirements import IN, Requirements
 from kschedctl.autoscaling.karpenter.state_nodes import StateNode
 from kschedctl.autoscaling.karpenter.templates import pool_requirements
-from kschedctl.autoscaling.karpenter.topology_counts import TopologyCounts, required_anti_affinity
+from kschedctl.autoscaling.karpenter.topology_counts import DomainTallies, required_anti_affinity
 from kschedctl.autoscaling.karpenter.topology_group import (
     IGNORE,
     TopologyGroup,
@@ -72,7 +72,7 @@ class RunTopology:
     """
 
     domains: Mapping[str, Domains]
-    counts: TopologyCounts
+    counts: DomainTallies
     gone: Sequence[StateNode]
     excluded: Mapping[str, Pod]
     namespaces: NamespaceLabels

@@ -19,7 +19,7 @@ Counts = Counter[str]
 """Domain -> number."""
 
 
-class TopologyCounts:
+class DomainTallies:
     """``nodes``: all that are known; those that stay have domains, pods count on all of them."""
 
     def __init__(self, nodes: Sequence[StateNode]) -> None:
