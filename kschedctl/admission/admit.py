@@ -7,9 +7,9 @@ LimitRanges and ResourceQuotas are gone through in random order: what else may c
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Collection, Iterator, Sequence
-from itertools import islice, permutations, product
-from typing import Any
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from itertools import permutations
+from typing import Any, TypeVar
 
 import msgspec
 
@@ -30,17 +30,22 @@ from kschedctl.admission.request import BAD, CODES, INVALID, NOT_FOUND, Admissio
 from kschedctl.api.decoding import from_builtins
 from kschedctl.api.defaults import DEFAULT_NAMESPACE
 from kschedctl.api.json_values import JsonObject, object_at
-from kschedctl.api.objects import LimitRange
+from kschedctl.api.objects import LimitRange, ResourceQuota
 from kschedctl.api.quantity import QuantityError
 from kschedctl.api.validation import around_pods, manifests, unknown_fields
-from kschedctl.api.validation.options import ValidationOptions
 from kschedctl.cluster import Cluster, without_nulls
 from kschedctl.errors import InputError, UsageError
 from kschedctl.reports.admission import Admission, OtherOutcome
+from kschedctl.scheduler.configuration.validation_options import validation_options
+from kschedctl.scheduler.framework.feature_gates import FeatureGates
 
 Plugin = Callable[[AdmissionRequest], None]
+T = TypeVar("T")
+
 HOSTNAME = "kubernetes.io/hostname"
-MOST_ORDERS = 120
+MOST_PERMUTED = 4
+"""How many LimitRanges are tried in each order; of more each comes first once."""
+VALIDATION, POD_SECURITY = "Validation", "PodSecurity"
 OPTIONAL = frozenset(
     (
         *("AlwaysPullImages", "PodNodeSelector", "PodTolerationRestriction", "ExtendedResourceToleration"),
@@ -64,31 +69,68 @@ def admit(
     if not isinstance(manifest.get("kind"), str):
         raise InputError("kind: required")
     sent_to = namespace or str(object_at(manifest, "metadata").get("namespace") or DEFAULT_NAMESPACE)
-    outcomes = list(_outcomes(cluster, manifest, sent_to, frozenset(plugins)))
-    others = {(each.code, each.message): each for each in outcomes if _said(each) != _said(outcomes[0])}
-    return msgspec.structs.replace(outcomes[0], varies=tuple(OtherOutcome(c, m) for c, m in others))
+    first, *more = outcomes(cluster, manifest, sent_to, plugins)
+    others = {(each.code, each.message): each for each in more if _said(each) != _said(first)}
+    return msgspec.structs.replace(first, varies=tuple(OtherOutcome(c, m) for c, m in others))
 
 
 def _said(outcome: Admission) -> tuple[int, str | None, bytes]:
     return outcome.code, outcome.message, msgspec.json.encode(outcome.object)
 
 
-def _outcomes(cluster: Cluster, manifest: JsonObject, namespace: str, plugins: frozenset[str]) -> Iterator[Admission]:
-    """What comes out in each order in which the server may go through LimitRanges and quotas."""
+def outcomes(
+    cluster: Cluster,
+    manifest: JsonObject,
+    namespace: str,
+    plugins: Collection[str] = (),
+    *,
+    quotas: Sequence[ResourceQuota] | None = None,
+    without: Collection[str] = (),
+) -> Iterator[Admission]:
+    """What may come out, in whichever order the server goes through LimitRanges and quotas; the first is by name.
+
+    ``quotas``: those that count, else the namespace's; ``without``: the steps that are left out, also VALIDATION.
+    """
     ranges = tuple(map(limit_ranger.stored, cluster.in_namespace("limit_ranges", namespace)))
-    quotas = cluster.in_namespace("resource_quotas", namespace)
-    orders = product(permutations(ranges), permutations(ranges), permutations(quotas))
-    for filling, checking, counting in islice(orders, MOST_ORDERS):
-        kind, obj = str(manifest["kind"]), copy.deepcopy(dict(without_nulls(manifest)))
+    found = tuple(cluster.in_namespace("resource_quotas", namespace) if quotas is None else quotas)
+    kind = str(manifest["kind"])
+
+    def tried(
+        filling: Sequence[LimitRange], checking: Sequence[LimitRange], counting: Sequence[ResourceQuota]
+    ) -> Admission:
+        obj = copy.deepcopy(dict(without_nulls(manifest)))
         request = AdmissionRequest(cluster, kind, obj, namespace, filling, counting)
-        yield _Try(request, plugins, checking).outcome()
+        return _Try(request, plugins, checking, without).outcome()
+
+    for filling in _orders(ranges):
+        first = tried(filling, ranges, found)
+        yield first
+        if not first.allowed:  # whom one order of those that only check admits, all do
+            yield from (tried(filling, order, found) for order in each_first(ranges)[1:])
+            yield from (tried(filling, ranges, order) for order in each_first(found)[1:])
+
+
+def _orders(ranges: Sequence[LimitRange]) -> Iterable[Sequence[LimitRange]]:
+    return permutations(ranges) if len(ranges) <= MOST_PERMUTED else each_first(ranges)
+
+
+def each_first(objects: Sequence[T]) -> list[Sequence[T]]:
+    """The objects as often as they are, each time another one first."""
+    return [(*objects[i:], *objects[:i]) for i in range(len(objects))] or [()]
 
 
 class _Try:
     """One way through admission. ``checking``: the LimitRanges in the order in which they set bounds."""
 
-    def __init__(self, request: AdmissionRequest, plugins: frozenset[str], checking: Sequence[LimitRange]) -> None:
-        self.request, self.plugins, self.checking = request, plugins, checking
+    def __init__(
+        self,
+        request: AdmissionRequest,
+        plugins: Collection[str],
+        checking: Sequence[LimitRange],
+        without: Collection[str],
+    ) -> None:
+        self.request, self.checking = request, checking
+        self.left_out = (OPTIONAL - frozenset(plugins)).union(without)
         self.warnings: list[str] = []
 
     def outcome(self) -> Admission:
@@ -104,16 +146,19 @@ class _Try:
         request = self.request
         self._decode()
         for name, plugin in _MUTATING:
-            if name not in OPTIONAL or name in self.plugins:
+            if name not in self.left_out:
                 plugin(request)
         if request.obj["metadata"].get("generateName") and not request.obj["metadata"].get("name"):
             request.name = f"{request.obj['metadata']['generateName']}*"
-        self._validate()
+        if VALIDATION not in self.left_out:
+            self._validate()
         request.limit_ranges = self.checking
         for name, plugin in _VALIDATING:
-            if name == "PodSecurity":
+            if name in self.left_out:
+                continue
+            if name == POD_SECURITY:
                 self._pod_security()
-            elif name not in OPTIONAL or name in self.plugins:
+            else:
                 plugin(request)
 
     def _decode(self) -> None:
@@ -170,7 +215,8 @@ def _faults(request: AdmissionRequest) -> Sequence[object]:
     named = {**obj, "metadata": {**obj["metadata"]}}
     if kind in manifests.KINDS:
         found = from_builtins(named, manifests.KINDS[kind])
-        return [*manifests.errors(kind, found, ValidationOptions()), *(more_faults(request) if request.is_pod else ())]
+        options = validation_options(FeatureGates(request.cluster.kube_version, request.cluster.feature_gates))
+        return [*manifests.errors(kind, found, options), *(more_faults(request) if request.is_pod else ())]
     if kind in around_pods.KINDS:
         return around_pods.errors(kind, from_builtins(named, around_pods.KINDS[kind]))
     return ()
@@ -218,7 +264,7 @@ def _quality(request: AdmissionRequest) -> str:
     return "Guaranteed"
 
 
-def _namespace(request: AdmissionRequest) -> None:
+def check_namespace(request: AdmissionRequest) -> None:
     """NamespaceLifecycle. Raises NotAdmittedError."""
     found = request.namespace_object
     if found is None:
@@ -248,7 +294,7 @@ def _nothing(request: AdmissionRequest) -> None:
 
 
 _MUTATING: Sequence[tuple[str, Plugin]] = (
-    ("NamespaceLifecycle", _namespace),
+    ("NamespaceLifecycle", check_namespace),
     ("LimitRanger", limit_ranger.fill_in),
     ("ServiceAccount", service_account.fill_in),
     ("AlwaysPullImages", _always_pull),
@@ -264,7 +310,7 @@ _MUTATING: Sequence[tuple[str, Plugin]] = (
 _VALIDATING: Sequence[tuple[str, Plugin]] = (
     ("LimitPodHardAntiAffinityTopology", _hard_anti_affinity),
     ("LimitRanger", limit_ranger.check),
-    ("PodSecurity", _nothing),
+    (POD_SECURITY, _nothing),
     ("PodNodeSelector", node_selector.check),
     ("PodTolerationRestriction", tolerations.check_whitelist),
     ("RuntimeClass", runtime_class.check),

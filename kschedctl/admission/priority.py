@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from kschedctl.admission.request import AdmissionRequest
 from kschedctl.api.objects import PriorityClass
+from kschedctl.api.priority import SYSTEM_CLASSES
 
 PREEMPTS = "PreemptLowerPriority"
 
@@ -34,7 +35,7 @@ def _class(request: AdmissionRequest) -> PriorityClass | None:
     """The pod's class; without one the global default of the lowest value, if there is one. Raises NotAdmittedError."""
     classes, name = request.cluster.priority_classes, request.spec.get("priorityClassName")
     if name:
-        found = next((each for each in classes if each.metadata.name == name), None)
+        found = next((each for each in (*classes, *SYSTEM_CLASSES) if each.metadata.name == name), None)
         if found is None:
             raise request.forbidden(f"no PriorityClass with name {name} was found")
         return found

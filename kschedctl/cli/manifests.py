@@ -5,17 +5,19 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from types import MappingProxyType
 from typing import Annotated, Any, NamedTuple
 
 import msgspec
 import typer
 
 from kschedctl.api.defaults import DEFAULT_NAMESPACE
-from kschedctl.api.json_values import Json, text_at
+from kschedctl.api.json_values import Json, JsonObject, text_at
 from kschedctl.api.kube_version import KUBE_VERSION
 from kschedctl.api.objects import Pod, Resources, Struct
+from kschedctl.api.ownership import Owner
 from kschedctl.api.pod_table import Key, PodTable
-from kschedctl.api.workloads import KINDS, CronJob, StatefulSet, is_not_installed, makes_pods, title
+from kschedctl.api.workloads import KINDS, CronJob, StatefulSet, identity, is_not_installed, makes_pods, title
 from kschedctl.cli.options import Source, feature_gates
 from kschedctl.cli.refusals import refuse_invalid, refuse_invalid_around
 from kschedctl.cli.source import WHAT_LIMITS, load, sources, tell_read
@@ -34,12 +36,16 @@ Namespace = Annotated[
 
 
 class Application(NamedTuple):
-    """A cluster that ``source`` names, and manifests to apply; ``places``: ``Pod shop/web`` -> where it stands."""
+    """A cluster that ``source`` names, and manifests to apply; ``places``: ``Pod shop/web`` -> where it stands.
+
+    ``written``: the manifests as documents.
+    """
 
     source: Source
     cluster: Cluster
     manifests: list[Struct]
     places: dict[str, str]
+    written: Mapping[Owner, JsonObject] = MappingProxyType({})
 
 
 def read_manifests(source: Source, namespace: str | None) -> dict[str, Application]:
@@ -96,7 +102,8 @@ def _applied(source: Source, reading: ReadResult, namespace: str | None) -> Appl
     new = [in_namespace(workload, namespace) for workload in workloads if not exists(workload)]
     refuse_invalid([entry.manifest for entry in written if not exists(entry.workload)], cluster, namespace)
     places = {title(in_namespace(entry.workload, namespace)): str(entry.manifest.place) for entry in written}
-    return Application(source, cluster, new, places)
+    documents = {identity(in_namespace(entry.workload, namespace)): entry.manifest.document for entry in written}
+    return Application(source, cluster, new, places, documents)
 
 
 def _written(reading: ReadResult) -> list[_Written]:

@@ -75,7 +75,8 @@ def stand_ins(inquiry: Inquiry, subjects: Sequence[Subject]) -> list[AskedPod]:
         manifests = [key for key in subjects if isinstance(key, Owner) and key in inquiry.manifests]
         refuse_invalid([inquiry.written[key] for key in manifests], inquiry.cluster, inquiry.namespace)
         scheduler = inquiry.scheduler
-        made = dict(zip(manifests, created(scheduler, [inquiry.manifests[k] for k in manifests]), strict=True))
+        written = {key: inquiry.written[key].document for key in manifests}
+        made = dict(zip(manifests, created(scheduler, [inquiry.manifests[k] for k in manifests], written), strict=True))
         chosen = []
         for subject in subjects:
             if isinstance(subject, Pod):

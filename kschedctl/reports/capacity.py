@@ -5,6 +5,7 @@ from __future__ import annotations
 import msgspec
 from msgspec.structs import replace
 
+from kschedctl.api.observed.failed_creation import in_brief
 from kschedctl.reports.document import Document
 from kschedctl.reports.explanation import Elimination
 from kschedctl.reports.searches import SearchStart
@@ -28,7 +29,8 @@ class ShapeCapacity(Document, frozen=True):
     key -> value -> new pods. ``message``: what stops the next one, in kube-scheduler's words, ``eliminations``: the
     same by reason; ``evicts``: the pods that preemption would evict for it, which ``fits`` does not count on.
     ``over_runs``: the least and the most over several runs. ``curve``: what is left as pods come, where it changes (of
-    very many changes some); empty where a part of the nodes is looked at.
+    very many changes some); empty where a part of the nodes is looked at. ``created``: how many of them the API server
+    creates, None for all, and ``refused``: what it says to the next one.
     """
 
     shape: str
@@ -44,6 +46,23 @@ class ShapeCapacity(Document, frozen=True):
     headroom: tuple[Headroom, ...] = ()
     over_runs: Spread | None = None
     curve: tuple[RoomLeft, ...] = ()
+    created: int | None = None
+    refused: tuple[str, ...] = ()
+
+    @property
+    def most(self) -> int:
+        """How many are created and get a node."""
+        return self.fits if self.created is None else min(self.fits, self.created)
+
+    @property
+    def ends_first(self) -> str:
+        """Whether it is room that ends first, or what the API server allows; empty where only room ends."""
+        if self.created is None:
+            return ""
+        number = f"{self.created:,} more {'is' if self.created == 1 else 'are'} created"
+        if self.created < self.fits or self.limited:
+            return f"but only {number}: {in_brief(self.refused[0])}"
+        return f"room ends first: {number}, then {in_brief(self.refused[0])}"
 
     def first_line(self) -> tuple[str, ...]:
         """How many more fit, and on how many nodes."""

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from itertools import islice
+from types import MappingProxyType
 
 import numpy as np
 from msgspec.structs import replace
@@ -12,6 +13,7 @@ from msgspec.structs import replace
 from kschedctl.api.arrays import Position, Row
 from kschedctl.api.json_values import JsonObject
 from kschedctl.api.objects import Pod, Struct
+from kschedctl.api.ownership import Owner
 from kschedctl.api.workloads import DaemonSet, identity, made_again
 from kschedctl.cluster import Cluster
 from kschedctl.errors import UsageError
@@ -24,7 +26,8 @@ from kschedctl.snapshot.fork import Fork
 from kschedctl.studies.basics.edits import added
 from kschedctl.studies.basics.parallel import ALONE, UNSEEN, Progress, Workers, run_all
 from kschedctl.studies.basics.unknown import of_simulation, together
-from kschedctl.studies.controllers.creation import MOST_PODS, create
+from kschedctl.studies.controllers.admissions import Admissions
+from kschedctl.studies.controllers.creation import MOST_PODS, Creation, create
 from kschedctl.studies.controllers.manifests import refuse_written, sort_out
 from kschedctl.studies.what_if.over_runs import spread
 from kschedctl.studies.what_if.placements import domain_keys, headroom, nodes_of, per_domain
@@ -44,12 +47,16 @@ class Shapes(SharedCluster):
     """A cluster that holds the pods to try, without nodes: ``pods`` of each shape.
 
     One pod without claims of its own stands for any number. No more than ``most`` are tried, None for MOST_PODS.
+    ``admitted``: how many of each shape the API server creates, where that is not all of these, and what it says then;
+    ``counted``: the namespaces whose pods pass admission, and whether all of admission.
     """
 
     shapes: Sequence[str] = ()
     pods: Sequence[Sequence[str]] = ()
     repeated: Sequence[bool] = ()
     most: int | None = None
+    admitted: Sequence[tuple[int | None, Sequence[str]]] = ()
+    counted: Mapping[str, bool] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -71,12 +78,14 @@ def capacity(
     call_extender: CallExtender | None = None,
     workers: Workers = ALONE,
     progress: Progress = UNSEEN,
+    written: Mapping[Owner, JsonObject] | None = None,
 ) -> Capacity:
     """Each of the shapes by itself; of a workload the pods that it makes. Nothing is evicted for them.
 
-    ``call_extender``: as for simulate. Raises UsageError without any shape, InputError, ConfigurationError.
+    ``call_extender``, ``written``: as for simulate. Raises UsageError without any shape, InputError and
+    ConfigurationError.
     """
-    shared = prepare(cluster, manifests, most, sampling)
+    shared = prepare(cluster, manifests, most, sampling, written or {})
     shared.call_extender, workers = call_extender, those_who_may_ask(workers, call_extender)
     trials = [Trial(shape, seed + run) for shape in range(len(shared.shapes)) for run in range(runs)]
     if len(trials) == 1:
@@ -91,7 +100,8 @@ def capacity(
 def _report(shared: Shapes, seed: int, shapes: Sequence[ShapeCapacity], interrupted: bool) -> Capacity:
     unknown = together(shape.unknown for shape in shapes)
     start = search_start(shared.sampling, len(shared.cluster.nodes), seed)
-    basis = cluster_basis(unknown, shared.scheduler, created=(pod for pods in shared.pods for pod in pods))
+    created = (pod for pods in shared.pods for pod in pods)
+    basis = cluster_basis(unknown, shared.scheduler, created=created, counted=shared.counted)
     return Capacity(seed, tuple(shapes), interrupted=interrupted, search_start=start, **basis)
 
 
@@ -103,7 +113,11 @@ def _over_runs(capacities: Sequence[ShapeCapacity]) -> ShapeCapacity:
 
 
 def prepare(
-    cluster: Cluster, manifests: Iterable[JsonObject | Struct], most: int | None, sampling: SampledFrom | None
+    cluster: Cluster,
+    manifests: Iterable[JsonObject | Struct],
+    most: int | None,
+    sampling: SampledFrom | None,
+    written: Mapping[Owner, JsonObject] = MappingProxyType({}),
 ) -> Shapes:
     """The cluster with one pod of each shape; with many of those that need claims of their own."""
     found = sort_out(manifests)
@@ -115,20 +129,47 @@ def prepare(
             raise UsageError(f"{' '.join(identity(workload)[::2])} runs once on each node", hint="simulate says where")
     cluster = cluster.with_objects(found.objects)
     refuse_written(found, cluster)
-    creation = create(cluster, [_scaled(workload, 1) for workload in workloads])
-    own = []
-    for workload, (name, pods) in zip(workloads, list(creation.pods.items()), strict=True):
-        own.append(bool(pods) and _claims_of_its_own(workload, pods[0]))
-        if own[-1]:
-            many = create(cluster, [_scaled(workload, most or CLAIMING_PODS)])
-            creation.pods[name] = many.pods[name]
-            for kind, objects in many.objects.items():
-                creation.objects.setdefault(kind, []).extend(objects)
+    creation, own = _creation(cluster, workloads, most)
+    documents = {**written, **found.documents}
+    trials = zip(workloads, creation.pods.values(), strict=True)
+    admitted = [_admitted(Admissions(cluster, documents), workload, pods, most) for workload, pods in trials]
     named = {name: [_apart(pod, cluster) for pod in made] for name, made in creation.pods.items()}
     cluster = added(creation.applied(cluster), [pod for made in named.values() for pod in made])
     keys = [[pod.key for pod in made] for made in named.values()]
     repeated = [not claims for claims in own]
-    return Shapes(cluster, sampling, shapes=list(named), pods=keys, repeated=repeated, most=most)
+    return Shapes(
+        cluster,
+        sampling,
+        shapes=list(named),
+        pods=keys,
+        repeated=repeated,
+        most=most,
+        admitted=admitted,
+        counted=Admissions(cluster, documents).namespaces(workloads),
+    )
+
+
+def _creation(cluster: Cluster, workloads: Sequence[Struct], most: int | None) -> tuple[Creation, list[bool]]:
+    """A pod of each workload, of those that need claims of their own many; and of which that is so."""
+    creation = create(cluster, [_scaled(workload, 1) for workload in workloads], refused_too=True)
+    own = []
+    for workload, (name, pods) in zip(workloads, list(creation.pods.items()), strict=True):
+        own.append(bool(pods) and _claims_of_its_own(workload, pods[0]))
+        if own[-1]:
+            many = create(cluster, [_scaled(workload, most or CLAIMING_PODS)], refused_too=True)
+            creation.pods[name] = many.pods[name]
+            for kind, objects in many.objects.items():
+                creation.objects.setdefault(kind, []).extend(objects)
+    return creation, own
+
+
+def _admitted(
+    admissions: Admissions, workload: Struct, pods: Sequence[Pod], most: int | None
+) -> tuple[int | None, Sequence[str]]:
+    """How many of a shape are created, None for all that are tried, and what is said to the next one."""
+    wanted = most or (MOST_PODS if len(pods) == 1 else len(pods))
+    number, words = admissions.room(workload, pods, wanted) if pods else (0, ())
+    return (number, words) if words else (None, ())
 
 
 def _scaled(workload: Struct, replicas: int) -> Struct:
@@ -188,6 +229,8 @@ def run_trial(shared: Shapes, trial: Trial, done: Callable[[int], None] = lambda
         headroom=headroom(view, before, but_for_room(stopped) if stopped else None),
         unknown=of_simulation(simulation),
         curve=() if shared.sampling else tuple(_curve(fitting, ended=last.verdict == UNSCHEDULABLE)),
+        created=shared.admitted[trial.shape][0],
+        refused=tuple(shared.admitted[trial.shape][1]),
     )
     return replace(shape_capacity, evicts=_evicts(shared, trial, view, last.position)) if stopped else shape_capacity
 

@@ -118,7 +118,8 @@ def _limits(asked: AskedPod) -> tuple[str, ...]:
     meta, cluster = asked.pod.metadata, asked.scheduler.cluster
     if asked.workload is None and cluster.pod(meta.namespace, meta.name) is not None:
         return ()
-    return limits_not_looked_at(cluster, [meta.namespace])
+    replayed = {} if asked.admitted is None else {meta.namespace: asked.admitted}
+    return limits_not_looked_at(cluster, [meta.namespace], replayed)
 
 
 def unless_not_created(report: Explanation, lacking: NotCreated | None) -> Explanation:
@@ -151,10 +152,10 @@ def explanations(reports: Sequence[Explanation]) -> Explanations:
 
 def _of_manifest(scheduler: Scheduler, document: JsonObject) -> AskedPod:
     """A pod of a workload that is not in the cluster yet. Raises InputError for what makes no pods."""
-    workloads = list(sort_out([document]).workloads.values())
-    if len(workloads) != 1:
+    found = sort_out([document])
+    if len(found.workloads) != 1:
         raise InputError("not a Pod, nor one workload that makes pods", where=describe(document))
-    return created(scheduler, workloads)[0]
+    return created(scheduler, found.workloads.values(), found.documents)[0]
 
 
 def find_pod(scheduler: Scheduler, pod: PodReference) -> Pod:

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from msgspec.structs import replace
 
 from kschedctl.api.json_values import JsonObject
 from kschedctl.api.objects import Pod, Struct
-from kschedctl.api.workloads import identity
+from kschedctl.api.ownership import Owner
 from kschedctl.cluster import Cluster
 from kschedctl.reports import simulation as reports
 from kschedctl.reports.not_created import NotCreated
@@ -22,10 +22,10 @@ from kschedctl.scheduler.simulation.simulation import Simulation
 from kschedctl.studies.basics.edits import added, with_pods
 from kschedctl.studies.basics.parallel import ALONE, UNSEEN, Progress, Workers
 from kschedctl.studies.basics.unknown import of_simulation, together, unread
+from kschedctl.studies.controllers.admissions import Admissions
 from kschedctl.studies.controllers.changed_workloads import Existing, plan
 from kschedctl.studies.controllers.creation import Creation, create
 from kschedctl.studies.controllers.manifests import refuse_written, sort_out
-from kschedctl.studies.controllers.quotas import CountedPods
 from kschedctl.studies.controllers.rollout import Rollout, renamed, roll_out
 from kschedctl.studies.controllers.rollout_limits import Change
 from kschedctl.studies.pending import explained_in_full
@@ -51,7 +51,8 @@ class Deployed(SharedCluster):
 
     ``workloads``: pod -> its workload, for the pods that come; ``others``: pending pods of the cluster that take part.
     ``in_full``: seed -> how many kinds of pods without a node are explained to the single node, if any.
-    ``not_created``: of which workloads pods are refused; ``counted``: the namespaces whose quotas are replayed.
+    ``not_created``: of which workloads pods are refused; ``counted``: the namespaces whose pods pass admission, and
+    whether all of admission.
     """
 
     changes: Sequence[Change] = ()
@@ -60,7 +61,7 @@ class Deployed(SharedCluster):
     assumed: Sequence[str] = ()
     in_full: Mapping[int, int] = field(default_factory=dict)
     not_created: Sequence[NotCreated] = ()
-    counted: Collection[str] = ()
+    counted: Mapping[str, bool] = field(default_factory=dict)
 
 
 def simulate(
@@ -76,16 +77,19 @@ def simulate(
     in_full: int = 0,
     workers: Workers = ALONE,
     progress: Progress = UNSEEN,
+    written: Mapping[Owner, JsonObject] | None = None,
 ) -> reports.SimulationReport:
     """What applying the manifests would do.
 
     ``seed`` decides ties, ``runs`` tries as many seeds from there on; with ``sampling`` the scheduler looks at as many
     nodes as it really would; with ``rollout`` new versions replace old ones as their controllers do it; with
     ``pending`` the cluster's pending pods take part. ``call_extender``: as for explain; then one process does it all.
-    ``in_full``: of how many kinds of pods that get no node each node is told.
+    ``in_full``: of how many kinds of pods that get no node each node is told. ``written``: manifests that are given as
+    structs, as documents, of which admission reads more than scheduling does.
     Raises InputError, ConfigurationError.
     """
-    shared = prepare(cluster, manifests, rollout=rollout, pending=pending, sampling=sampling, counting=True)
+    counting = dict(written or {})
+    shared = prepare(cluster, manifests, rollout=rollout, pending=pending, sampling=sampling, counting=counting)
     shared.in_full = {seed: in_full}
     shared.call_extender, workers = call_extender, those_who_may_ask(workers, call_extender)
     if runs == 1:
@@ -194,25 +198,27 @@ def prepare(
     rollout: bool = False,
     pending: bool = False,
     sampling: SampledFrom | None = None,
-    counting: bool = False,
+    counting: Mapping[Owner, JsonObject] | None = None,
 ) -> Deployed:
-    """The cluster with what the manifests bring; ``counting``: less what quotas refuse. Raises InputError."""
+    """The cluster with what the manifests bring; less what the API server refuses, ``counting``, with the documents of
+    those that are structs. Raises InputError."""
     found = sort_out(manifests)
     cluster = cluster.with_objects(found.objects)
     refuse_written(found, cluster)
     existing = Existing(cluster)
     workloads = [existing.sized(workload) for workload in found.workloads.values()]
-    creation = create(cluster, workloads)
+    creation = create(cluster, workloads, refused_too=counting is not None)
     waiting = [pod.key for pod in cluster.unbound_pods() if not _leaving(pod)] if pending else []
     made = zip(workloads, creation.pods.items(), strict=True)
     changes = [plan(existing, workload, name, pods, rollout) for workload, (name, pods) in made]
-    counted, lacking = _count(cluster, workloads, changes, rollout) if counting else ((), [])
+    admissions = Admissions(cluster, {**(counting or {}), **found.documents})
+    counted, lacking = _count(admissions, workloads, changes, rollout) if counting is not None else ({}, [])
     gone = {(p.metadata.namespace, p.metadata.name): None for change in changes for p in change.removed}
     cluster = with_pods(creation.applied(cluster), gone)
     cluster = added(cluster, [pod for change in changes for pod in (*renamed(change), *change.new)])
     workload_of_pod = {pod.key: change.workload for change in changes for pod in change.new}
     others = [key for key in waiting if key not in workload_of_pod]
-    notes = [*creation.assumed, *(c.note for c in changes if c.note), *found.note]
+    notes = [*creation.assumed, *admissions.told, *(c.note for c in changes if c.note), *found.note]
     assumed = [*_new_namespaces(cluster, creation), *notes]
     return Deployed(
         cluster,
@@ -227,15 +233,16 @@ def prepare(
 
 
 def _count(
-    cluster: Cluster, workloads: Sequence[Struct], changes: Sequence[Change], rollout: bool
-) -> tuple[Collection[str], list[NotCreated]]:
-    """The namespaces where nothing goes while pods come, and the workloads that lack pods there by quotas."""
-    namespaces = [identity(workload).namespace for workload in workloads]
-    moving = {name for name, change in zip(namespaces, changes, strict=True) if rollout or change.removed}
-    pods = CountedPods(cluster)
-    still = [(w, c) for w, c, name in zip(workloads, changes, namespaces, strict=True) if name not in moving]
-    lacking = (pods.take(identity(workload), change) for workload, change in still)
-    return set(namespaces) - moving, [each for each in lacking if each]
+    admissions: Admissions, workloads: Sequence[Struct], changes: Sequence[Change], rollout: bool
+) -> tuple[Mapping[str, bool], list[NotCreated]]:
+    """The namespaces where pods are counted, and whether all that is read of them; the workloads that lack pods there.
+
+    A rollout counts old and new pods side by side, which is not replayed.
+    """
+    if rollout:
+        return {}, []
+    lacking = [admissions.take(*each) for each in zip(workloads, changes, strict=True)]
+    return admissions.namespaces(workloads), [each for each in lacking if each]
 
 
 def _new_namespaces(cluster: Cluster, creation: Creation) -> Iterator[str]:

@@ -5,9 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from failed_creations import case, words
+from failed_creations import case, cases, words
 
 import kschedctl
+from kschedctl.api.workloads import decode
 from kschedctl.reports.simulation import SimulationReport
 from kschedctl.studies.simulate import prepare, simulate
 
@@ -18,8 +19,6 @@ NODE = {
     "metadata": {"name": "n"},
     "status": {"allocatable": {"cpu": "64", "memory": "64Gi", "pods": "2000"}},
 }
-OF_PODS = (*range(1, 9), 17, 18, 21, 22, 23, 26, 27)
-"""The recordings in which a pod was refused by a quota or a LimitRange."""
 
 
 def quota(name: str, used: Json, hard: Json, **spec: object) -> Json:
@@ -49,7 +48,7 @@ def deployment(replicas: int, cpu: str | None = "100m", name: str = "web") -> Js
     }
 
 
-def simulated(objects: list[Json], *manifests: Json, **choices: Any) -> SimulationReport:
+def simulated(objects: list[Json], *manifests: Any, **choices: Any) -> SimulationReport:
     return simulate(kschedctl.Cluster.from_objects([NODE, *objects]), manifests, **choices)
 
 
@@ -62,14 +61,24 @@ def with_status(found: Json, namespace: str) -> Json:
     return {**placed, "status": {"hard": hard, "used": dict.fromkeys(hard, "0")}}
 
 
-@pytest.mark.parametrize("number", OF_PODS)
+def around(told: Json) -> list[Json]:
+    """The namespace as it was, its account, and what else there was."""
+    namespace = told["namespace"]
+    metadata = {"name": namespace, "uid": "n", "labels": told["labels"]}
+    account = {"kind": "ServiceAccount", "apiVersion": "v1", "metadata": {"name": "default", "namespace": namespace}}
+    others = [with_status(each, namespace) for each in told["objects"]]
+    return [{"kind": "Namespace", "apiVersion": "v1", "metadata": metadata}, account, *others]
+
+
+@pytest.mark.parametrize("number", range(1, len(cases()) + 1))
 def test_in_the_words_that_controllers_were_told(number: int) -> None:
     told = case(number)
     namespace, workload = told["namespace"], told["workload"]
     placed = {**workload, "metadata": {**workload["metadata"], "namespace": namespace}}
-    report = simulated([with_status(each, namespace) for each in told["objects"]], placed)
+    report = simulated(around(told), placed)
     (lacking,) = report.not_created
-    assert words(told) in [failure.message.partition(" is forbidden: ")[2] for failure in lacking.failures]
+    said = [(failure.message.partition(" is forbidden: ") or failure.message) for failure in lacking.failures]
+    assert words(told) in [forbidden or head.partition(" is invalid: ")[2] for head, _, forbidden in said]
     assert not report.good
     assert report.placed == 0
 
@@ -126,9 +135,21 @@ def test_several_that_refuse_are_all_told() -> None:
     assert sorted(failure.message.partition("quota: ")[2][0] for failure in lacking.failures) == ["a", "b"]
 
 
+@pytest.mark.parametrize(("scope", "seconds", "good"), [("Terminating", 60, False), ("NotTerminating", 60, True)])
+def test_a_scope_that_asks_for_a_deadline(scope: str, seconds: int, good: bool) -> None:
+    """Which scheduling does not read: the manifest has it."""
+    web = deployment(1)
+    web["spec"]["template"]["spec"]["activeDeadlineSeconds"] = seconds
+    report = simulated([quota("q", {"pods": "0"}, {"pods": "0"}, scopes=[scope])], web)
+    assert report.good == good
+    assert not report.not_replayed
+
+
 @pytest.mark.parametrize("scope", ["Terminating", "NotTerminating"])
 def test_a_scope_that_cannot_be_told_is_not_replayed(scope: str) -> None:
-    report = simulated([quota("q", {"pods": "0"}, {"pods": "0"}, scopes=[scope])], deployment(1))
+    """Of a workload that was typed before only what scheduling reads is known."""
+    web = decode(deployment(1))
+    report = simulated([quota("q", {"pods": "0"}, {"pods": "0"}, scopes=[scope])], web)
     assert report.good
     assert any("ResourceQuota q" in line for line in report.not_replayed)
 

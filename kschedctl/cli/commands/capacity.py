@@ -47,12 +47,14 @@ def capacity(
     options = run.options()
 
     def ask(application: Application, workers: Workers, progress: Progress) -> Capacity:
-        _, cluster, manifests, places = application
+        _, cluster, manifests, places, written = application
         with in_files(places):
-            return study.capacity(cluster, manifests, workers=workers, progress=progress, most=most, **options)
+            return study.capacity(
+                cluster, manifests, written=written, workers=workers, progress=progress, most=most, **options
+            )
 
     def enough(report: Capacity) -> bool:
-        return all(shape.fits >= (most or 1) for shape in report.shapes)
+        return all(shape.most >= (most or 1) for shape in report.shapes)
 
     with extending.calling() as options["call_extender"]:
         return answer(run, view, read_manifests(source, namespace), ask, enough)

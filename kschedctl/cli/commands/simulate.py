@@ -98,9 +98,8 @@ def simulate(
 
     def ask(application: Application, workers: Workers, progress: Progress) -> SimulationReport:
         with in_files(application.places):
-            return study.simulate(
-                application.cluster, application.manifests, workers=workers, progress=progress, **options
-            )
+            cluster, manifests, written = application.cluster, application.manifests, application.written
+            return study.simulate(cluster, manifests, written=written, workers=workers, progress=progress, **options)
 
     def following(application: Application, report: SimulationReport) -> Sequence[str]:
         return tuple(_next(report, application.source, more))

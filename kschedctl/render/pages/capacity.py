@@ -49,12 +49,14 @@ def capacity_page(report: Capacity, style: Style) -> Page:
 def _shape(shape: ShapeCapacity, style: Style, named: bool) -> Page:
     name, fit, where = shape.first_line()
     headline = paragraph(
-        *([Marked(name, Tone.STRONG)] if named else []), Marked(fit, Tone.GOOD if shape.fits else Tone.BAD), where
+        *([Marked(name, Tone.STRONG)] if named else []), Marked(fit, Tone.GOOD if shape.most else Tone.BAD), where
     )
+    ends = (paragraph(Marked(shape.ends_first, Tone.PLAIN if shape.most == shape.fits else Tone.BAD)),)
     stops = (paragraph("The next one:", *refused(shape.message, style)),) if shape.message else ()
     evicted = f"kube-scheduler would evict {names(shape.evicts)} for it; places won by preemption are not counted"
     return (
         headline,
+        *(ends if shape.ends_first else ()),
         *stops,
         *((paragraph(evicted),) if shape.evicts else ()),
         *eliminations_section(shape.eliminations, style),

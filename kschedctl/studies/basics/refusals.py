@@ -1,7 +1,8 @@
 """What the API server would not create: pods, and what makes pods, that somebody wrote and that go to a cluster.
 
-Beside validation these are the admission plugins NamespaceLifecycle and RuntimeClass; PriorityClasses are in
-kschedctl.api.priority. Upstream: staging/src/k8s.io/apiserver/pkg/admission/plugin/namespace/lifecycle/admission.go and
+Beside validation these are the admission plugins NamespaceLifecycle and, of bare pods, RuntimeClass; PriorityClasses
+are in kschedctl.api.priority, and what controllers are told in kschedctl.studies.controllers.admissions. Upstream:
+staging/src/k8s.io/apiserver/pkg/admission/plugin/namespace/lifecycle/admission.go and
 plugin/pkg/admission/runtimeclass/admission.go (v1.36); the first words are kubectl's.
 """
 
@@ -99,12 +100,10 @@ def _of_pod(
     """What is said when the pods are created, by admission and, of those of a template that passes, by validation."""
     meta = found.metadata  # type: ignore[attr-defined]
     if kind == "Pod":
-        name, so = meta.name or meta.generate_name, ""
-    else:
+        for field, why in _runtime_class(template.spec, cluster):
+            yield Denial(f'pods "{meta.name or meta.generate_name}" is forbidden: {why}', (*path, "spec", field))
+    elif faultless:
         name, so = f"{meta.name or meta.generate_name}-", f'The {kind} "{meta.name}" is accepted, but not its pods: '
-    for field, why in _runtime_class(template.spec, cluster):
-        yield Denial(f'{so}pods "{name}" is forbidden: {why}', (*path, "spec", field))
-    if kind != "Pod" and faultless:
         labels = {**template.metadata.labels, **dict.fromkeys(ADDED_LABELS.get(kind, ()), "0")}
         made = written.Pod(api.ObjectMeta(generate_name=name, labels=labels), template.spec)
         for error in errors("Pod", made, _options(cluster)):

@@ -5,14 +5,17 @@ Upstream: pkg/controller/{replicaset,statefulset,daemon,job}, pkg/controller/cro
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import chain
-from typing import NamedTuple, TypeVar
+from types import MappingProxyType
+from typing import NamedTuple, TypedDict, TypeVar
 
 from msgspec.structs import replace
 
 from kschedctl.api.gangs import gangs_of
+from kschedctl.api.json_values import JsonObject
 from kschedctl.api.objects import Pod, Struct
+from kschedctl.api.ownership import Owner
 from kschedctl.api.workloads import CronJob, DaemonSet, Deployment, Job, StatefulSet, identity, make, title
 from kschedctl.cluster import Cluster
 from kschedctl.errors import UsageError
@@ -21,7 +24,8 @@ from kschedctl.reports.unknown import UnknownKind
 from kschedctl.scheduler.scheduler import Scheduler
 from kschedctl.snapshot.pods import AnyGroupKey, group_key
 from kschedctl.studies.basics.edits import with_pods
-from kschedctl.studies.controllers.changed_workloads import Existing, alike
+from kschedctl.studies.controllers.admissions import Admissions
+from kschedctl.studies.controllers.changed_workloads import Existing, alike, plan
 from kschedctl.studies.controllers.creation import Creation, create
 
 AT_ONCE = "Parallel"
@@ -64,6 +68,7 @@ class AskedPod(NamedTuple):
     ``note`` says for whom it stands; empty for a pod that was itself asked about. ``workload``: as it is written, where
     the pod comes of a manifest; a bare pod's is the pod. ``not_created``: of the workload, pods that could not be;
     ``unread``: what would tell of such. ``is_known``: what its pods are like; else there is nothing to replay.
+    ``admitted``: whether all of admission is replayed, None for nothing of it.
     """
 
     scheduler: Scheduler
@@ -73,6 +78,7 @@ class AskedPod(NamedTuple):
     not_created: NotCreated | None = None
     unread: tuple[UnknownKind, ...] = ()
     is_known: bool = True
+    admitted: bool | None = None
 
 
 class _Reduced(NamedTuple):
@@ -82,7 +88,9 @@ class _Reduced(NamedTuple):
     replaced: Sequence[Pod] = ()
 
 
-def created(scheduler: Scheduler, workloads: Iterable[Struct]) -> list[AskedPod]:
+def created(
+    scheduler: Scheduler, workloads: Iterable[Struct], written: Mapping[Owner, JsonObject] = MappingProxyType({})
+) -> list[AskedPod]:
     """One pod of each workload, whose objects are all created in the scheduler's cluster; each pod by itself, but for
     those of a group, which come with all of that group.
 
@@ -93,7 +101,8 @@ def created(scheduler: Scheduler, workloads: Iterable[Struct]) -> list[AskedPod]
     wanted = list({identity(workload): workload for workload in workloads}.values())
     whole = {identity(workload): made_together(existing, workload) for workload in wanted}
     reduced = [_Reduced(together) if (together := whole[identity(w)]) else _reduced(existing, w) for w in wanted]
-    creation = create(scheduler.cluster, [each.workload for each in reduced])
+    creation = create(scheduler.cluster, [each.workload for each in reduced], refused_too=True)
+    admissions = Admissions(scheduler.cluster, written)
     applied = scheduler_of(creation, scheduler) if wanted else scheduler
     schedulers: dict[tuple[str, ...], Scheduler] = {(): applied}
     asked_pods = []
@@ -102,8 +111,27 @@ def created(scheduler: Scheduler, workloads: Iterable[Struct]) -> list[AskedPod]
         if keys not in schedulers:
             schedulers[keys] = Scheduler(_without(applied.cluster, replaced), applied.call_extender)
         asked = _chosen(schedulers[keys], workload, creation.pods[title(made)])._replace(workload=workload)
-        asked_pods.append(_with_siblings(asked, creation))
-    return asked_pods
+        asked_pods.append(_with_siblings(asked, creation)._replace(**_admission(admissions, existing, workload)))
+    told = (*creation.assumed, *admissions.told)
+    return [each._replace(note="; ".join(filter(None, (each.note, *_about(each, told))))) for each in asked_pods]
+
+
+class _Admission(TypedDict):
+    not_created: NotCreated | None
+    admitted: bool
+
+
+def _admission(admissions: Admissions, existing: Existing, workload: Struct) -> _Admission:
+    """What the API server says to all pods that the workload lacks."""
+    sized = existing.sized(workload)
+    change = plan(existing, sized, title(workload), list(make(sized, existing.cluster.nodes).pods), forced=False)
+    return {"not_created": admissions.take(sized, change), "admitted": all(admissions.namespaces([sized]).values())}
+
+
+def _about(asked: AskedPod, told: Iterable[str]) -> Iterator[str]:
+    """What is told of the asked pod's workload."""
+    name = title(asked.workload) if asked.workload is not None else ""
+    return (each.removeprefix(f"{name}: ") for each in told if each.startswith(f"{name}: "))
 
 
 def _with_siblings(asked: AskedPod, creation: Creation) -> AskedPod:

@@ -7,8 +7,9 @@ DefaultStorageClass (v1.36).
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from types import MappingProxyType
 
 from kschedctl.api.admission import admit_runtime_class
 from kschedctl.api.copying import replace
@@ -45,8 +46,8 @@ from kschedctl.scheduler.plugins.helper.volumes.listers import (
 )
 from kschedctl.scheduler.scheduler import Scheduler
 from kschedctl.studies.basics.unknown import CREATION
+from kschedctl.studies.controllers.admissions import is_counted
 from kschedctl.studies.controllers.limit_ranges import LimitRangeDefaults
-from kschedctl.studies.controllers.quotas import is_counted
 
 
 def admit(pod: Pod, cluster: Cluster) -> Pod:
@@ -77,8 +78,10 @@ class Creation:
         self.objects.setdefault(kind, []).append(found)
 
 
-def create(cluster: Cluster, workloads: Iterable[Struct]) -> Creation:
+def create(cluster: Cluster, workloads: Iterable[Struct], *, refused_too: bool = False) -> Creation:
     """What would come to be in the cluster; pods are as the API server would hold them. Raises InputError.
+
+    ``refused_too``: also pods of controllers that admission refuses, about which somebody else says so.
 
     Volumes and claims of the cluster that no API server has seen yet, having neither UID nor phase, come to be too.
     """
@@ -101,10 +104,13 @@ def create(cluster: Cluster, workloads: Iterable[Struct]) -> Creation:
             if (claim.metadata.namespace, claim.metadata.name) not in claims:
                 _create_claim(claim, cluster, creation)
         pods = [_with_resource_claims(pod, cluster, creation) for pod in pods]
+        pods = limits.fill_in(made.workload, pods)
         try:
-            admitted = [admit(pod, cluster) for pod in limits.fill_in(made.workload, pods)]
+            admitted = [admit(pod, cluster) for pod in pods]
         except InputError as error:
-            raise InputError(error.what, where=made.workload, hint=error.hint) from None
+            if not refused_too or isinstance(workload, Pod):
+                raise InputError(error.what, where=made.workload, hint=error.hint) from None
+            admitted = pods
         creation.pods.setdefault(made.workload, []).extend(view.admitted(view.stored(pod)) for pod in admitted)
     creation.assumed += limits.told
     return creation
@@ -229,13 +235,15 @@ NAMED, NAMED_IN_FULL = 3, 3
 """Namespaces, and objects of one."""
 
 
-def limits_not_looked_at(cluster: Cluster, namespaces: Iterable[str], counted: Collection[str] = ()) -> tuple[str, ...]:
+def limits_not_looked_at(
+    cluster: Cluster, namespaces: Iterable[str], counted: Mapping[str, bool] = MappingProxyType({})
+) -> tuple[str, ...]:
     """A line where one of the namespaces in which pods are created has such, or may have; else nothing.
 
-    ``counted``: the namespaces whose quotas and LimitRanges are replayed.
+    ``counted``: the namespaces whose quotas and LimitRanges are replayed, and whether all of admission is.
     """
     within = sorted(set(namespaces))
-    found = {name: what for name in within if (what := list(_limits(cluster, name, name in counted)))}
+    found = {name: what for name in within if (what := list(_limits(cluster, name, counted.get(name))))}
     unread = list(_unread(cluster, within))
     told = [*_named(found), *([reasons(unread)] if unread else [])]
     return (f"{NOT_LOOKED_AT}: {'; '.join(told)}",) if told else ()
@@ -248,14 +256,14 @@ def _unread(cluster: Cluster, namespaces: Iterable[str]) -> Iterator[UnknownKind
             yield UnknownKind(kind, gap.why, CREATION)
 
 
-def _limits(cluster: Cluster, namespace: str, counted: bool) -> Iterator[str]:
+def _limits(cluster: Cluster, namespace: str, counted: bool | None) -> Iterator[str]:
     """``ResourceQuota gold``, ``Pod Security restricted``: what a namespace has, less what is ``counted``."""
     for quota in cluster.in_namespace("resource_quotas", namespace):
-        if not (counted and is_counted(quota)):
+        if counted is None or not is_counted(quota, in_full=counted):
             yield f"ResourceQuota {quota.metadata.name}"
-    for limit_range in () if counted else cluster.in_namespace("limit_ranges", namespace):
+    for limit_range in cluster.in_namespace("limit_ranges", namespace) if counted is None else ():
         yield f"LimitRange {limit_range.metadata.name}"
-    for each in cluster.namespaces:
+    for each in () if counted else cluster.namespaces:
         level = each.metadata.labels.get(ENFORCE, PRIVILEGED)
         if each.metadata.name == namespace and level != PRIVILEGED:
             yield f"Pod Security {level}"

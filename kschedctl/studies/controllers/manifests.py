@@ -15,6 +15,7 @@ from kschedctl.api.defaults import DEFAULT_NAMESPACE
 from kschedctl.api.json_values import JsonObject, object_at
 from kschedctl.api.kinds import kind_of
 from kschedctl.api.objects import Struct
+from kschedctl.api.ownership import Owner
 from kschedctl.api.validation.around_pods import KINDS as AROUND_PODS
 from kschedctl.api.workloads import KINDS, decode, identity, is_not_installed, makes_pods
 from kschedctl.cluster import FIELDS, Cluster, convert, describe, flatten, without_nulls
@@ -28,13 +29,15 @@ NOT_INSTALLED = "left out, as Helm creates them neither on install nor on upgrad
 class Sorted:
     """``workloads`` by kind, namespace and name; other ``objects`` by kind; ``hooks`` of Helm that are left out.
 
-    ``written``: the documents that no API server has seen, as far as they were given as documents.
+    ``written``: the documents that no API server has seen, as far as they were given as documents; ``documents``: all
+    those of workloads.
     """
 
     workloads: dict[tuple[str, str, str], Struct] = field(default_factory=dict)
     objects: dict[str, list[Struct]] = field(default_factory=dict)
     hooks: list[str] = field(default_factory=list)
     written: list[JsonObject] = field(default_factory=list)
+    documents: dict[Owner, JsonObject] = field(default_factory=dict)
 
     @property
     def note(self) -> list[str]:
@@ -64,14 +67,13 @@ def _take(manifest: JsonObject | Struct, found: Sorted) -> None:
     if isinstance(manifest, Mapping) and not isinstance(manifest.get("kind"), str):
         raise InputError(f"kind: expected str, got {type_name(manifest.get('kind'))}", where=describe(manifest))
     if not isinstance(manifest, Mapping):
-        workload = _named(manifest, found.workloads)
-        found.workloads[identity(workload)] = workload
+        _add(manifest, found)
     elif makes_pods(manifest) and is_not_installed(manifest):
         found.hooks.append(describe(manifest))
     elif makes_pods(manifest):
         typed = _typed(manifest)
         _check_name(manifest, typed.metadata.name or typed.metadata.generate_name)  # type: ignore[attr-defined]
-        _take(typed, found)
+        found.documents[_add(typed, found)] = manifest
         found.written += [] if typed.metadata.uid else [manifest]  # type: ignore[attr-defined]
     elif (kind := kind_of(manifest)) in FIELDS and kind not in KINDS:
         typed = convert(manifest)
@@ -79,6 +81,13 @@ def _take(manifest: JsonObject | Struct, found: Sorted) -> None:
         found.objects.setdefault(kind, []).append(typed)
         written = kind in AROUND_PODS and not typed.metadata.uid  # type: ignore[attr-defined]
         found.written += [manifest] if written else []
+
+
+def _add(manifest: Struct, found: Sorted) -> Owner:
+    workload = _named(manifest, found.workloads)
+    owner = identity(workload)
+    found.workloads[owner] = workload
+    return owner
 
 
 def _typed(manifest: JsonObject) -> Struct:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import TypeVar, cast
 
@@ -68,13 +68,13 @@ def cluster_basis(
     unknown: tuple[UnknownKind, ...],
     *schedulers: Scheduler,
     created: Iterable[str] = (),
-    counted: Collection[str] = (),
+    counted: Mapping[str, bool] | None = None,
 ) -> ClusterBasis:
     """What a report rests on: also what the configuration runs and no answer replays.
 
     ``created``: pods (``namespace/name``) that somebody has to create first; ``counted``: the namespaces whose quotas
-    and LimitRanges are replayed. Of one that moves pods on a copy of the
-    cluster: also what to know of the answers of extenders.
+    and LimitRanges are replayed, and whether all of admission is. Of one that moves pods on a copy of the cluster: also
+    what to know of the answers of extenders.
     """
     found = [(s, f) for s in schedulers for name in s.configuration.profiles if (f := s.framework(name))]
     missing = (line for scheduler, framework in found for line in not_replayed(framework))
@@ -82,7 +82,9 @@ def cluster_basis(
     ignored = (line for s in schedulers for line in s.ignored(pod.spec for pod in s.cluster.pods.templates))
     namespaces = {pod.partition("/")[0] for pod in created}
     limits = (
-        line for scheduler in schedulers[-1:] for line in limits_not_looked_at(scheduler.cluster, namespaces, counted)
+        line
+        for scheduler in schedulers[-1:]
+        for line in limits_not_looked_at(scheduler.cluster, namespaces, counted or {})
     )
     return {
         "not_replayed": tuple(dict.fromkeys((*missing, *orders, *limits))),

@@ -1,0 +1,257 @@
+"""Pods that the API server would not create, counted in the order in which they come.
+
+A quota's status counts, as for the API server: what is in use, and the most there may be. Of several LimitRanges or
+quotas that refuse a pod chance decides which one speaks: all that may are told.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
+
+import msgspec
+
+from kschedctl.admission import resource_quota
+from kschedctl.admission.admit import POD_SECURITY, VALIDATION, check_namespace, each_first, outcomes
+from kschedctl.admission.pod_security_policy import pod_of
+from kschedctl.admission.request import AdmissionRequest, NotAdmittedError, Writable
+from kschedctl.api.json_values import JsonObject, object_at
+from kschedctl.api.objects import PersistentVolumeClaim, Pod, ResourceQuota, Struct
+from kschedctl.api.ownership import Owner
+from kschedctl.api.priority import priority_class
+from kschedctl.api.workloads import StatefulSet, identity
+from kschedctl.cluster import FIELDS, Cluster, without_nulls
+from kschedctl.reports.admission import Admission
+from kschedctl.reports.not_created import CreationFailure, NotCreated
+from kschedctl.studies.controllers.not_created import with_headline
+from kschedctl.studies.controllers.rollout_limits import Change
+
+OF_DEADLINE = ("Terminating", "NotTerminating")
+"""Scopes that ask for activeDeadlineSeconds, which no scheduler reads of a pod."""
+NAMED = ("Pod", "StatefulSet")
+"""Whose pods do not get a name that the API server generates."""
+REPLAYED = "admission, replayed"
+LIFECYCLE, ACCOUNTS, DEFAULT_ACCOUNT = "NamespaceLifecycle", "ServiceAccount", "default"
+OF_CONTROLLERS = ("affinity", "tolerations", "nodeName")
+"""The fields of a pod that controllers add to."""
+APPS = {"Deployment": "apps/v1", "ReplicaSet": "apps/v1", "StatefulSet": "apps/v1", "DaemonSet": "apps/v1"}
+BATCH = {"Job": "batch/v1", "CronJob": "batch/v1"}
+VERSIONS = {**APPS, **BATCH, "ReplicationController": "v1"}
+"""The API version of each kind that makes pods."""
+
+
+def is_counted(quota: ResourceQuota, *, in_full: bool) -> bool:
+    """Whether a quota is replayed: it has a status, and no scope asks for deadlines of pods not known ``in_full``."""
+    names = (*quota.spec.scopes, *(term.scope_name for term in quota.spec.scope_selector.match_expressions))
+    return bool(quota.status.hard) and (in_full or not any(name in OF_DEADLINE for name in names))
+
+
+class _Asked(NamedTuple):
+    """The pods of a workload as they are sent to the API server: one that stands for all; ``in_full`` as written."""
+
+    manifest: JsonObject
+    namespace: str
+    in_full: bool
+
+
+class Admissions:
+    """What is left of the quotas of each namespace, as pods are created one after the other.
+
+    ``written``: the workloads as documents, as far as they were given as such; of others only what scheduling reads
+    is known, and what hangs on the rest is not asked. ``told``: what chance decides, once a workload.
+    """
+
+    def __init__(self, cluster: Cluster, written: Mapping[Owner, JsonObject]) -> None:
+        self._cluster, self._written = cluster, written
+        self._quotas: dict[str, tuple[ResourceQuota, ...]] = {}
+        self.told: list[str] = []
+
+    def take(self, workload: Struct, change: Change) -> NotCreated | None:
+        """Take out of a change the pods that are not created, all of one template; what it removes is gone before."""
+        owner = identity(workload)
+        self._release(change.removed)
+        wanted = change.desired
+        number, words = 0, self._of_object(owner, change)
+        if change.new and not words:
+            number, words = self.room(workload, change.new, len(change.new))
+        if not words:
+            return None
+        change.refused = len(change.new) - number
+        del change.new[number:]
+        return _not_created(owner, words, wanted, change.refused)
+
+    def room(self, workload: Struct, pods: Sequence[Pod], most: int) -> tuple[int, Sequence[str]]:
+        """How many more of such pods are created, up to ``most``, and why no more are, in the API server's words.
+
+        Of a StatefulSet with claims all ``pods`` are to be given.
+        """
+        number, words = self._room(identity(workload), pods[0], most)
+        return self._claims(workload, pods, number, words)
+
+    def namespaces(self, workloads: Iterable[Struct]) -> dict[str, bool]:
+        """Where pods of workloads come, and whether all of them are known as they are written."""
+        found: dict[str, bool] = {}
+        for owner in map(identity, workloads):
+            found[owner.namespace] = found.get(owner.namespace, True) and owner in self._written
+        return found
+
+    def _room(self, owner: Owner, pod: Pod, most: int) -> tuple[int, Sequence[str]]:
+        asked = self._asked(owner, pod)
+        tried = self._tried(asked)
+        created = next((each for each in tried if each.allowed), None)
+        if created is None or created.object is None:
+            return 0, _words(tried)
+        if by_chance := _words(tried):
+            self.told.append(f"{owner}: of several LimitRanges any may come first, and refuse a try: {by_chance[0]}")
+        request = self._request("Pod", created.object, asked.namespace)
+        number = resource_quota.room(request, most)
+        self._charge(request, number)
+        return number, _words(self._tried(asked)) if number < most else ()
+
+    def _claims(
+        self, workload: Struct, pods: Sequence[Pod], number: int, words: Sequence[str]
+    ) -> tuple[int, Sequence[str]]:
+        """The same less the pods of which a claim is refused, which is made before each."""
+        templates = workload.spec.volume_claim_templates if isinstance(workload, StatefulSet) else ()
+        for at, pod in enumerate(pods[: number + 1] if templates else ()):
+            for template in templates:
+                name = f"{template.metadata.name}-{pod.metadata.name}"
+                if refused := self._of_claim(template, pod.metadata.namespace, name):
+                    return min(at, number), refused if at <= number and at < len(pods) else words
+        return number, words
+
+    def _of_claim(self, template: PersistentVolumeClaim, namespace: str, name: str) -> Sequence[str]:
+        """Why a claim is refused; where it is not, it counts. None is made that is there."""
+        there = self._cluster.in_namespace("persistent_volume_claims", namespace)
+        if any(each.metadata.name == name for each in there):
+            return ()
+        metadata = {"name": name, "namespace": namespace, "annotations": template.metadata.annotations}
+        spec = msgspec.to_builtins(template.spec)
+        manifest = {"kind": "PersistentVolumeClaim", "metadata": metadata, "spec": spec}
+        tried = self._tried(_Asked(manifest, namespace, in_full=False))
+        created = next((each for each in tried if each.allowed), None)
+        if created is None or created.object is None:
+            return _words(tried)
+        self._charge(self._request("PersistentVolumeClaim", created.object, namespace), 1)
+        return ()
+
+    def _of_object(self, owner: Owner, change: Change) -> Sequence[str]:
+        """Why the workload itself, or the ReplicaSet of a Deployment, is refused; where they are not, they count."""
+        if owner.kind == "Pod" or change.kept or change.removed or self._is_there(owner):
+            return ()
+        for kind in (owner.kind, "ReplicaSet")[: 1 + (owner.kind == "Deployment")]:
+            made: JsonObject = {"apiVersion": VERSIONS[kind], "spec": {}}
+            name = owner.name if kind == owner.kind else f"{owner.name}-*"
+            request = self._request(kind, made, owner.namespace, name)
+            if words := list(dict.fromkeys(self._against(request))):
+                return words
+            self._charge(request, 1)
+        return ()
+
+    def _against(self, request: AdmissionRequest) -> Iterator[str]:
+        for quotas in each_first(request.quotas):
+            request.quotas = quotas
+            try:
+                if LIFECYCLE not in self._unknown(request.namespace):
+                    check_namespace(request)
+                resource_quota.check(request)
+            except NotAdmittedError as error:
+                yield error.message
+
+    def _is_there(self, owner: Owner) -> bool:
+        there = self._cluster.in_namespace(FIELDS[owner.kind], owner.namespace) if owner.kind in FIELDS else ()
+        return any(each.metadata.name == owner.name for each in there)
+
+    def _asked(self, owner: Owner, pod: Pod) -> _Asked:
+        """One of the pods, as its controller sends it."""
+        own, namespace = msgspec.to_builtins(pod), pod.metadata.namespace
+        named = owner.kind in NAMED
+        names = {"name": pod.metadata.name} if named else {"generateName": f"{owner.name}-"}
+        metadata = {"namespace": namespace, **names}
+        document = self._written.get(owner)
+        if document is None:
+            return _Asked(
+                {"kind": "Pod", "metadata": {**own["metadata"], **metadata}, "spec": own["spec"]}, namespace, False
+            )
+        template: Any = pod_of(owner.kind, without_nulls(document))
+        labels = pod.metadata.labels
+        of_template = {"labels": labels, "annotations": (template.get("metadata") or {}).get("annotations")}
+        spec = {
+            **(template.get("spec") or {}),
+            **{name: own["spec"][name] for name in OF_CONTROLLERS if own["spec"].get(name)},
+        }
+        spec["volumes"] = _volumes(spec.get("volumes") or [], own["spec"].get("volumes") or [])
+        return _Asked({"kind": "Pod", "metadata": {**of_template, **metadata}, "spec": spec}, namespace, True)
+
+    def _tried(self, asked: _Asked) -> list[Admission]:
+        without = {*self._unknown(asked.namespace), *self._not_found(asked)}
+        if not asked.in_full:
+            without |= {VALIDATION, POD_SECURITY, ACCOUNTS}
+        if not self._cluster.in_namespace("limit_ranges", asked.namespace):
+            without.add(VALIDATION)  # what is written was looked at when it was read; defaults may make it invalid
+        quotas = [q for q in self._left(asked.namespace) if is_counted(q, in_full=asked.in_full)]
+        return list(outcomes(self._cluster, asked.manifest, asked.namespace, quotas=quotas, without=without))
+
+    def _unknown(self, namespace: str) -> Iterator[str]:
+        """The plugins of which it is not known what they look at. Every cluster has namespaces and accounts."""
+        cluster = self._cluster
+        found = next((each for each in cluster.namespaces if each.metadata.name == namespace), None)
+        if found is None:
+            yield LIFECYCLE  # whoever reads the manifests says where it has to be made first
+        accounts = cluster.in_namespace("service_accounts", namespace)
+        if cluster.gap("ServiceAccount", namespace) or not cluster.service_accounts or not (accounts or found):
+            yield ACCOUNTS
+
+    def _not_found(self, asked: _Asked) -> Iterator[str]:
+        """The plugins that refuse what does not exist, where it may exist all the same."""
+        cluster, spec = self._cluster, object_at(asked.manifest, "spec")
+        if asked.manifest["kind"] != "Pod":
+            return
+        priority, runtime = str(spec.get("priorityClassName") or ""), spec.get("runtimeClassName")
+        if cluster.gap("PriorityClass") and priority_class(priority, cluster.priority_classes) is None:
+            yield "Priority"
+        if runtime and cluster.gap("RuntimeClass") and all(c.metadata.name != runtime for c in cluster.runtime_classes):
+            yield "RuntimeClass"
+        account = spec.get("serviceAccountName") or spec.get("serviceAccount") or DEFAULT_ACCOUNT
+        namespace = next((n for n in cluster.namespaces if n.metadata.name == asked.namespace), None)
+        if account == DEFAULT_ACCOUNT and not (namespace and namespace.metadata.uid):
+            yield ACCOUNTS  # a controller makes it in each new namespace
+
+    # -- quotas -------------------------------------------------------------------------------------------------------
+
+    def _left(self, namespace: str) -> tuple[ResourceQuota, ...]:
+        if namespace not in self._quotas:
+            self._quotas[namespace] = tuple(self._cluster.in_namespace("resource_quotas", namespace))
+        return self._quotas[namespace]
+
+    def _request(self, kind: str, made: JsonObject, namespace: str, name: str = "") -> AdmissionRequest:
+        obj: Writable = dict(made)
+        quotas = [quota for quota in self._left(namespace) if quota.status.hard]
+        return AdmissionRequest(self._cluster, kind, obj, namespace, (), quotas, name)
+
+    def _charge(self, request: AdmissionRequest, number: int) -> None:
+        charged = {quota.metadata.name: quota for quota in resource_quota.charged(request, number)}
+        left = self._left(request.namespace)
+        self._quotas[request.namespace] = tuple(charged.get(quota.metadata.name, quota) for quota in left)
+
+    def _release(self, pods: Collection[Pod]) -> None:
+        """What goes is not used any more."""
+        for pod in pods:
+            self._charge(self._request("Pod", msgspec.to_builtins(pod), pod.metadata.namespace), -1)
+
+
+def _volumes(written: Sequence[JsonObject], made: Iterable[JsonObject]) -> list[JsonObject]:
+    """The volumes of a template with those that its controller puts there, of claims."""
+    claims = {each["name"]: each for each in made if each.get("persistentVolumeClaim")}
+    kept = [each for each in written if each.get("name") not in claims]
+    return [*kept, *claims.values()]
+
+
+def _not_created(owner: Owner, words: Iterable[str], wanted: int, refused: int) -> NotCreated:
+    failures = tuple(CreationFailure(each, REPLAYED) for each in words)
+    return with_headline(NotCreated(str(owner), "", wanted, wanted - refused, refused, failures))
+
+
+def _words(tried: Iterable[Admission]) -> list[str]:
+    """What those that refuse say, each once."""
+    return list(dict.fromkeys(each.message or "" for each in tried if not each.allowed))
