@@ -10,6 +10,7 @@ from msgspec.structs import replace
 
 from kschedctl.reports.columns import Column
 from kschedctl.reports.document import Document
+from kschedctl.reports.not_created import NotCreated
 from kschedctl.reports.searches import SearchStart
 from kschedctl.reports.simulation import EvictedPod, Headroom, PodCount, Spread, UnplacedPods
 from kschedctl.reports.summary import Report, ShortPods, Summary
@@ -52,6 +53,7 @@ class Drain(Report, frozen=True):
     ``zones``: the pods of each; ``nodes_changed``: of the nodes where their number is another one after it.
     ``remedy``: a scenario of whatif in which no pod is left
     without a node, if one was found; ``extended``: what to know of the answers of extenders that were asked.
+    ``not_created``: workloads of which the API server refuses the successors of pods, which are among the others too.
     """
 
     nodes: tuple[str, ...]
@@ -80,6 +82,7 @@ class Drain(Report, frozen=True):
     over_runs: dict[str, Spread] = msgspec.field(default_factory=dict)
     unplaced_over_runs: dict[str, Spread] = msgspec.field(default_factory=dict)
     in_no_order: dict[str, int] = msgspec.field(default_factory=dict)
+    not_created: tuple[NotCreated, ...] = ()
     api_version: str = "kschedctl.dev/v1"
     kind: str = "Drain"
 
@@ -94,6 +97,7 @@ class Drain(Report, frozen=True):
             (len(self.lost), "pod is lost, which nobody makes again", "pods are lost, which nobody makes again"),
             (len(self.moved), "pod gets another node", "pods get another node"),
             (self._homeless, "pod fits nowhere else", "pods fit nowhere else"),
+            (self._not_created, "pod is not created again", "pods are not created again"),
             (len(self.blocked), "pod cannot be evicted", "pods cannot be evicted"),
             (len(self.evicted), "pod of other nodes is evicted", "pods of other nodes are evicted"),
             (self.untried, "pod was not tried", "pods were not tried"),
@@ -105,6 +109,10 @@ class Drain(Report, frozen=True):
     @property
     def _homeless(self) -> int:
         return sum(len(group.pods) for group in self.unplaced)
+
+    @property
+    def _not_created(self) -> int:
+        return sum(each.missing or 0 for each in self.not_created)
 
     def summarized(self, summary: Summary) -> Summary:
         """With who cannot be evicted, or fits nowhere else."""

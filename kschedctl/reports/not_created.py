@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from kschedctl.reports.document import Document
+from kschedctl.text.counts import counted
 
 
 class CreationFailure(Document, frozen=True):
@@ -34,6 +37,13 @@ class NotCreated(Document, frozen=True):
     failures: tuple[CreationFailure, ...]
     object: str = "Pod"
     past: bool = False
+
+
+def refused(several: Sequence[NotCreated]) -> str:
+    """``2 of 3 pods (3 wanted, 1 there): exceeded quota: …``; of several workloads how many pods."""
+    if len(several) == 1:
+        return several[0].headline
+    return f"{counted(sum(each.missing or 0 for each in several), 'pod')} of {counted(len(several), 'workload')}"
 
 
 class OnceCreated(Document, frozen=True):

@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from kschedctl.reports.columns import Column, Tone
 from kschedctl.reports.document import Document
-from kschedctl.reports.not_created import NotCreated
+from kschedctl.reports.not_created import NotCreated, refused
 from kschedctl.reports.pending import ExplainedPods
 from kschedctl.reports.searches import SearchStart
 from kschedctl.reports.summary import Report, ShortPods, Summary
@@ -184,7 +184,7 @@ class SimulationReport(Report, frozen=True):
         """How many pods get a node; of several runs how many in all of them."""
         total, runs = self.placed + self.unplaced, self.variation
         if self.not_created and not total:
-            return ("Not created:", f"{self._refused}{doubt(self.unknown)}")
+            return ("Not created:", f"{refused(self.not_created)}{doubt(self.unknown)}")
         if not total:
             return ("Nothing was known by then" if self.interrupted else "Nothing to schedule", "")
         unplaced, placed = str(runs.pending) if runs else f"{self.unplaced:,}", f"{self.placed:,}"
@@ -194,16 +194,8 @@ class SimulationReport(Report, frozen=True):
         told = f"{placed} of {counted(total, 'pod')} {'gets' if total == 1 else 'get'} a node{self._besides}"
         told = f"{told}{doubt(self.unknown)}"
         if self.not_created:
-            return ("Not created:", f"{self._refused}; {told}")
+            return ("Not created:", f"{refused(self.not_created)}; {told}")
         return ("All scheduled:" if unplaced == "0" else verdict, told)
-
-    @property
-    def _refused(self) -> str:
-        """``2 of 3 pods (3 wanted, 1 there): exceeded quota: …``; of several workloads how many pods."""
-        if len(self.not_created) == 1:
-            return self.not_created[0].headline
-        missing = sum(each.missing or 0 for each in self.not_created)
-        return f"{counted(missing, 'pod')} of {counted(len(self.not_created), 'workload')}"
 
     @property
     def good(self) -> bool:

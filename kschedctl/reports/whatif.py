@@ -10,6 +10,7 @@ from msgspec.structs import replace
 
 from kschedctl.reports.columns import Column
 from kschedctl.reports.document import Document
+from kschedctl.reports.not_created import NotCreated, refused
 from kschedctl.reports.pending import ExplainedPods
 from kschedctl.reports.searches import SearchStart
 from kschedctl.reports.simulation import Spread
@@ -98,6 +99,7 @@ class WhatIf(Report, frozen=True):
     ``pending``: how many pods wait for a node before and after. ``over_runs``: the least and the most of every kind of
     change over several ``runs``, all else is of the first. ``extended``: what to know of the answers of extenders.
     ``explained``: newly pending pods in full, in the cluster as it is in the end, where that was asked for.
+    ``not_created``: workloads of which the API server refuses pods, of the manifests that are applied.
     """
 
     name: str
@@ -119,6 +121,7 @@ class WhatIf(Report, frozen=True):
     search_start: SearchStart | None = None
     runs: int = 1
     over_runs: dict[str, Spread] = msgspec.field(default_factory=dict)
+    not_created: tuple[NotCreated, ...] = ()
     api_version: str = "kschedctl.dev/v1"
     kind: str = "WhatIf"
 
@@ -126,6 +129,8 @@ class WhatIf(Report, frozen=True):
         """How many pods are affected in which way."""
         numbers = Counter(change.change for change in self.changes)
         told = ", ".join(f"{numbers[kind]:,} {word}" for kind, word in CHANGES.items() if numbers[kind])
+        if self.not_created:
+            return ("Not created:", f"{refused(self.not_created)}{f'; {told}' if told else ''}{doubt(self.unknown)}")
         return ("Pods are affected:" if told else "No pod ends up elsewhere", told + doubt(self.unknown))
 
     def summarized(self, summary: Summary) -> Summary:

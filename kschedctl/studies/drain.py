@@ -8,7 +8,7 @@ healthy as soon as it has a node. Upstream: staging/src/k8s.io/kubectl/pkg/drain
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from random import Random
 
@@ -26,6 +26,7 @@ from kschedctl.scheduler.simulation.simulation import Simulation
 from kschedctl.studies.basics.edits import cordoned, find_nodes
 from kschedctl.studies.basics.parallel import ALONE, UNSEEN, Progress, Workers
 from kschedctl.studies.basics.unknown import of_simulation, together, unread
+from kschedctl.studies.controllers.admissions import Admissions
 from kschedctl.studies.controllers.eviction import Evictions
 from kschedctl.studies.what_if.order_of_return import in_no_order, most_in_no_order, order_of_return, unplaced_over_runs
 from kschedctl.studies.what_if.over_runs import over_runs, try_seeds
@@ -101,20 +102,18 @@ def drain_once(shared: CordonedNodes, seed: int, progress: Progress = UNSEEN) ->
     draining = Draining(simulation, shared.nodes, abreast)
     evictable = list(draining.evictable)
     draining.run(progress.begin("Draining", len(draining.evictable)))
-    pods, names = simulation.view.pods.objects, simulation.view.nodes.names
+    pods = simulation.view.pods.objects
     unplaced = [outcome for outcome in draining.outcomes.values() if outcome.row < 0]
     evicted = evictions(simulation, draining.preempting)
     blocked = tuple(draining.blocked())
+    remade = [pods[position] for position in draining.outcomes]
+    not_created = tuple(Admissions(shared.cluster, {}).not_remade(remade))
     return Drain(
         nodes=tuple(shared.nodes),
         seed=seed,
         drained=not blocked and not simulation.interrupted,
-        safe=not (blocked or unplaced or evicted or draining.lost or simulation.interrupted),
-        moved=tuple(
-            MovedPod(pods[p].key, str(owner_of(pods[p])), pods[p].spec.node_name, names[o.row], o.tied)
-            for p, o in draining.outcomes.items()
-            if o.row >= 0
-        ),
+        safe=not (blocked or unplaced or not_created or evicted or draining.lost or simulation.interrupted),
+        moved=tuple(_moved(draining)),
         unplaced=pending_groups(simulation, unplaced, {}),
         in_no_order=in_no_order(_emptied(shared, evictable), unplaced) if abreast and unplaced else {},
         blocked=blocked,
@@ -128,10 +127,20 @@ def drain_once(shared: CordonedNodes, seed: int, progress: Progress = UNSEEN) ->
         **cluster_basis(
             of_simulation(simulation, *draining.dependencies),
             simulation.scheduler,
-            created=(pods[position].key for position in draining.outcomes),
+            created=(pod.key for pod in remade),
+            counted={pod.metadata.namespace: False for pod in remade},
         ),
         interrupted=simulation.interrupted,
+        not_created=not_created,
     )
+
+
+def _moved(draining: Draining) -> Iterator[MovedPod]:
+    pods, names = draining.simulation.view.pods.objects, draining.simulation.view.nodes.names
+    for position, outcome in draining.outcomes.items():
+        if outcome.row >= 0:
+            pod = pods[position]
+            yield MovedPod(pod.key, str(owner_of(pod)), pod.spec.node_name, names[outcome.row], outcome.tied)
 
 
 def _emptied(shared: CordonedNodes, positions: Sequence[Position]) -> Simulation:

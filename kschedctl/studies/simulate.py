@@ -213,20 +213,20 @@ def prepare(
     changes = [plan(existing, workload, name, pods, rollout) for workload, (name, pods) in made]
     admissions = Admissions(cluster, {**(counting or {}), **found.documents})
     counted, lacking = _count(admissions, workloads, changes, rollout) if counting is not None else ({}, [])
+    cluster = admissions.counted(cluster)
     gone = {(p.metadata.namespace, p.metadata.name): None for change in changes for p in change.removed}
-    cluster = with_pods(creation.applied(cluster), gone)
-    cluster = added(cluster, [pod for change in changes for pod in (*renamed(change), *change.new)])
+    come = [pod for change in changes for pod in (*renamed(change), *change.new)]
+    cluster = added(with_pods(creation.applied(cluster), gone), come)
     workload_of_pod = {pod.key: change.workload for change in changes for pod in change.new}
     others = [key for key in waiting if key not in workload_of_pod]
-    notes = [*creation.assumed, *admissions.told, *(c.note for c in changes if c.note), *found.note]
-    assumed = [*_new_namespaces(cluster, creation), *notes]
+    told = [*creation.assumed, *admissions.told, *(c.note for c in changes if c.note), *found.note]
     return Deployed(
         cluster,
         sampling,
         changes=changes,
         workloads=workload_of_pod,
         others=others,
-        assumed=assumed,
+        assumed=[*_new_namespaces(cluster, creation), *told],
         not_created=lacking,
         counted=counted,
     )

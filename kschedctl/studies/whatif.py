@@ -11,11 +11,13 @@ from kschedctl.api.arrays import Bools
 from kschedctl.api.copying import replace
 from kschedctl.api.json_values import JsonObject
 from kschedctl.api.kube_version import KubeVersion
+from kschedctl.api.objects import Pod
 from kschedctl.api.ownership import owner_of
 from kschedctl.api.resource_names import CPU, MEMORY
 from kschedctl.cluster import Cluster
 from kschedctl.errors import KschedctlError, UsageError
 from kschedctl.reports import scenario as parts
+from kschedctl.reports.not_created import NotCreated
 from kschedctl.reports.unknown import UnknownKind
 from kschedctl.reports.whatif import DomainBalance, MessageChange, PodChange, StepReport, WhatIf
 from kschedctl.scheduler.engine.extenders.extender import CallExtender
@@ -27,6 +29,7 @@ from kschedctl.snapshot.node_order import ZONE
 from kschedctl.studies.basics import edits as node_edits
 from kschedctl.studies.basics.parallel import ALONE, UNSEEN, Progress, Workers
 from kschedctl.studies.basics.unknown import of_simulation, together, unread
+from kschedctl.studies.controllers.admissions import Admissions
 from kschedctl.studies.controllers.manifests import in_files, names_of
 from kschedctl.studies.drain import Draining
 from kschedctl.studies.pending import explained_in_full
@@ -136,12 +139,17 @@ EDITS: Mapping[str, Callable[[Any, Cluster, Files], Edit]] = {
 MADE_ANEW = frozenset({"Created", "Moved", "NewlyPending"})
 """The changes of pods that somebody has to create first."""
 
+REMADE = frozenset({"Moved", "NewlyPending"})
+"""Those of them that were there before, or of a workload of which others were."""
+
 
 @dataclass
 class Run:
     """A scenario taken step by step; ``rest`` is the cluster after the latest of ``steps``.
 
-    ``read`` reads the documents of a file that the scenario names, ``where`` is the scenario's own file.
+    ``read`` reads the documents of a file that the scenario names, ``where`` is the scenario's own file;
+    ``not_created``: of which workloads of manifests pods are refused; ``counted``: the namespaces whose pods pass
+    admission, and whether all of admission.
     """
 
     rest: Settled
@@ -152,6 +160,8 @@ class Run:
     call_extender: CallExtender | None = None
     steps: list[StepReport] = field(default_factory=list)
     unknown: tuple[UnknownKind, ...] = ()
+    not_created: list[NotCreated] = field(default_factory=list)
+    counted: dict[str, bool] = field(default_factory=dict)
 
     def take_all(self, scenario: parts.Scenario, progress: Progress) -> None:
         """Take the steps, fewer when the user interrupts. Raises KschedctlError that names the step."""
@@ -192,7 +202,11 @@ class Run:
             raise UsageError("no manifests", hint="give files or manifests")
         manifests = [manifest for _, manifest in placed]
         with in_files({name: place for place, manifest in placed for name in names_of(manifest)}):
-            shared = prepare(self.rest.cluster, manifests, rollout=part.rollout, pending=True, sampling=self.sampling)
+            shared = prepare(
+                self.rest.cluster, manifests, rollout=part.rollout, pending=True, sampling=self.sampling, counting={}
+            )
+        self.not_created += shared.not_created
+        self.counted.update(shared.counted)
         shared.call_extender = self.call_extender
         simulation, rollouts, outcomes = deploy(shared, self.seed)
         self.rest = settled(simulation, driven_away_too(simulation, outcomes))
@@ -342,11 +356,25 @@ def _run(question: Question, seed: int, start: Settled, progress: Progress) -> R
     return run
 
 
+def _pod(cluster: Cluster, key: str) -> Pod | None:
+    """A pod of a workload that its controller makes anew."""
+    namespace, _, name = key.partition("/")
+    pod = cluster.pod(namespace, name)
+    return pod if pod is not None and pod.metadata.owner_references else None
+
+
 def _report(question: Question, seed: int, before: Settled, run: Run) -> WhatIf:
     after, changes = run.rest, tuple(pod_changes(before, run.rest))
     schedulers = [Scheduler(each.cluster, question.call_extender) for each in (before, after)]
     waiting = (change.pod for change in changes if change.change == "NewlyPending")
     created = [change.pod for change in changes if change.change in MADE_ANEW and question.scenario.steps]
+    remade = [pod for change in changes if change.change in REMADE and (pod := _pod(after.cluster, change.pod))]
+    not_created = [
+        *run.not_created,
+        *Admissions(before.cluster, {}).not_remade(remade if question.scenario.steps else ()),
+    ]
+    created += [each.workload.partition(" ")[2] for each in run.not_created]
+    counted = {**run.counted, **{pod.metadata.namespace: False for pod in remade}}
     in_full = 0 if after.interrupted else question.in_full.get(seed, 0)
     return WhatIf(
         name=question.scenario.name,
@@ -359,5 +387,6 @@ def _report(question: Question, seed: int, before: Settled, run: Run) -> WhatIf:
         explained=explained_in_full(schedulers[1], waiting, in_full),
         search_start=search_start(question.sampling, len(question.cluster.nodes), seed),
         interrupted=after.interrupted,
-        **cluster_basis(together((before.unknown, run.unknown)), *schedulers, created=created),
+        not_created=tuple(not_created),
+        **cluster_basis(together((before.unknown, run.unknown)), *schedulers, created=created, counted=counted),
     )

@@ -270,8 +270,8 @@ def test_steps_follow_each_other() -> None:
             "step 1 (apply): manifests[0], Job: metadata.name: required",
         ),
         (
-            [{"apply": {"manifests": [pod("p"), workload("Job", template=pod_spec(priorityClassName="gold"))]}}],
-            "step 1 (apply): manifests[1], Job d/web: no PriorityClass with name gold was found",
+            [{"apply": {"manifests": [workload("Job"), pod("p", priorityClassName="gold")]}}],
+            "step 1 (apply): manifests[1], Pod d/p: no PriorityClass with name gold was found",
         ),
         ([{"cordon": {"nodes": ["n1"]}}, {"apply": {"files": ["x.yaml"]}}], 'step 2 (apply): "x.yaml" cannot be read'),
         ([{"scale": {"kind": "DaemonSet", "name": "x", "replicas": 1}}], "step 1 (scale): kind: a DaemonSet has no"),

@@ -18,6 +18,7 @@ from kschedctl.render.page import (
     paragraph,
     section,
 )
+from kschedctl.render.pages.not_created import not_created_section
 from kschedctl.render.pages.sections import (
     REPLAYED,
     before_and_after,
@@ -52,6 +53,7 @@ def drain_page(report: Drain, style: Style) -> Page:
         _verdict(report),
         *caveats(report.not_replayed, report.ignored, report.extended, report.unknown, report.search_start),
         *_lost(report.lost, style),
+        *(not_created_section(report.not_created, style) if report.not_created else ()),
         *listed(report.blocked, style, title="Cannot be evicted"),
         *unplaced_section(report.unplaced, style),
         *evicted_section(report.evicted, style),

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from kschedctl.render.page import Cell, Marked, Page, Paragraph, Stack, Style, Table, count, names, paragraph, section
+from kschedctl.render.pages.not_created import not_created_section
 from kschedctl.render.pages.sections import (
     caveats,
     interruption,
@@ -29,6 +30,7 @@ def whatif_page(report: WhatIf, style: Style) -> Page:
         *_summary(report),
         *caveats(report.not_replayed, report.ignored, report.extended, report.unknown, report.search_start),
         *listed(report.steps, style, limit=None, numbered="step", title="Steps", full=False),
+        *(not_created_section(report.not_created, style) if report.not_created else ()),
         *_changes(report.changes, style),
         *_messages(report.messages, style),
         *_replacement(report.replacement, style),
@@ -41,7 +43,7 @@ def _summary(report: WhatIf) -> Iterator[Paragraph]:
     verdict, told = report.first_line()
     fine = Tone.WARNING if report.undecided else Tone.GOOD
     newly_pending = any(change.change == "NewlyPending" for change in report.changes)
-    yield paragraph(Marked(verdict, Tone.BAD if newly_pending else fine), told)
+    yield paragraph(Marked(verdict, Tone.BAD if newly_pending or report.not_created else fine), told)
     yield paragraph(f"{count(report.pending[0], 'pod')} pending before, {report.pending[1]:,} after")
     if report.compared:
         before, after = report.compared

@@ -6,6 +6,7 @@ quotas that refuse a pod chance decides which one speaks: all that may are told.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -15,9 +16,10 @@ from kschedctl.admission import resource_quota
 from kschedctl.admission.admit import POD_SECURITY, VALIDATION, check_namespace, each_first, outcomes
 from kschedctl.admission.pod_security_policy import pod_of
 from kschedctl.admission.request import AdmissionRequest, NotAdmittedError, Writable
+from kschedctl.api.copying import replace
 from kschedctl.api.json_values import JsonObject, object_at
 from kschedctl.api.objects import PersistentVolumeClaim, Pod, ResourceQuota, Struct
-from kschedctl.api.ownership import Owner
+from kschedctl.api.ownership import Owner, owner_of
 from kschedctl.api.priority import priority_class
 from kschedctl.api.workloads import StatefulSet, identity
 from kschedctl.cluster import FIELDS, Cluster, without_nulls
@@ -88,12 +90,47 @@ class Admissions:
         number, words = self._room(identity(workload), pods[0], most)
         return self._claims(workload, pods, number, words)
 
+    def remade(self, pods: Iterable[Pod]) -> Iterator[tuple[Pod, Sequence[str]]]:
+        """Of pods that controllers make anew, each once the one before is gone, those that are refused, and why."""
+        known: dict[tuple[str, int, int], Sequence[str]] = {}
+        for pod in pods:
+            namespace = pod.metadata.namespace
+            before = self._left(namespace)
+            key = namespace, id(pod.spec.containers), id(before)
+            if key not in known:
+                self._release([pod])
+                tried = self._tried(self._asked(owner_of(pod), _as_template(pod)))
+                known[key] = () if any(each.allowed for each in tried) else _words(tried)
+            if known[key]:
+                yield pod, known[key]
+                self._quotas[namespace] = before
+                self._release([pod])  # the old one is gone all the same
+            else:
+                self._quotas[namespace] = before
+
+    def not_remade(self, pods: Iterable[Pod]) -> list[NotCreated]:
+        """The same by workload: of how many of these pods there is none again."""
+        pods = list(pods)
+        wanted = Counter(map(owner_of, pods))
+        words: dict[Owner, dict[str, None]] = {}
+        refused: Counter[Owner] = Counter()
+        for pod, said in self.remade(pods):
+            owner = owner_of(pod)
+            refused[owner] += 1
+            words.setdefault(owner, {}).update(dict.fromkeys(said))
+        return [_not_created(owner, words[owner], wanted[owner], number) for owner, number in refused.items()]
+
     def namespaces(self, workloads: Iterable[Struct]) -> dict[str, bool]:
         """Where pods of workloads come, and whether all of them are known as they are written."""
         found: dict[str, bool] = {}
         for owner in map(identity, workloads):
             found[owner.namespace] = found.get(owner.namespace, True) and owner in self._written
         return found
+
+    def counted(self, cluster: Cluster) -> Cluster:
+        """A cluster with the quotas as they are now; itself where nothing was counted."""
+        quotas = [quota for left in self._quotas.values() for quota in left]
+        return cluster.with_objects({"ResourceQuota": quotas}) if quotas else cluster
 
     def _room(self, owner: Owner, pod: Pod, most: int) -> tuple[int, Sequence[str]]:
         asked = self._asked(owner, pod)
@@ -170,9 +207,8 @@ class Admissions:
         metadata = {"namespace": namespace, **names}
         document = self._written.get(owner)
         if document is None:
-            return _Asked(
-                {"kind": "Pod", "metadata": {**own["metadata"], **metadata}, "spec": own["spec"]}, namespace, False
-            )
+            of_pod = {**own["metadata"], "name": "", **metadata}
+            return _Asked({"kind": "Pod", "metadata": of_pod, "spec": own["spec"]}, namespace, in_full=False)
         template: Any = pod_of(owner.kind, without_nulls(document))
         labels = pod.metadata.labels
         of_template = {"labels": labels, "annotations": (template.get("metadata") or {}).get("annotations")}
@@ -245,6 +281,12 @@ def _volumes(written: Sequence[JsonObject], made: Iterable[JsonObject]) -> list[
     claims = {each["name"]: each for each in made if each.get("persistentVolumeClaim")}
     kept = [each for each in written if each.get("name") not in claims]
     return [*kept, *claims.values()]
+
+
+def _as_template(pod: Pod) -> Pod:
+    """Without a node and what admission sets anew."""
+    spec = replace(pod.spec, node_name="", priority=None, preemption_policy=None)
+    return replace(pod, spec=replace(spec, overhead={}) if spec.runtime_class_name else spec)
 
 
 def _not_created(owner: Owner, words: Iterable[str], wanted: int, refused: int) -> NotCreated:

@@ -1,0 +1,125 @@
+"""Quotas and LimitRanges in questions about pods that controllers make, counted by hand."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from test_counted_pods import NODE, Json, deployment, quota
+
+import kschedctl
+from kschedctl.studies.capacity import capacity
+from kschedctl.studies.drain import drain
+from kschedctl.studies.explain import explain
+from kschedctl.studies.simulate import simulate
+from kschedctl.studies.whatif import whatif
+
+SECOND = {**NODE, "metadata": {"name": "m"}}
+
+
+def running(name: str, node: str = "n", **resources: Json) -> Json:
+    owner = {"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "web-5d", "controller": True, "uid": "r"}
+    metadata = {"name": name, "namespace": "shop", "uid": name, "ownerReferences": [owner]}
+    labels = {"app": "web", "pod-template-hash": "5d"}
+    container = {"name": "c", "image": "c", "resources": resources}
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {**metadata, "labels": labels},
+        "spec": {"nodeName": node, "containers": [container]},
+        "status": {"phase": "Running"},
+    }
+
+
+def limits(**item: Json) -> Json:
+    spec = {"limits": [{"type": "Container", **item}]}
+    return {"apiVersion": "v1", "kind": "LimitRange", "metadata": {"name": "l", "namespace": "shop"}, "spec": spec}
+
+
+def cluster(*objects: Json) -> kschedctl.Cluster:
+    return kschedctl.Cluster.from_objects([NODE, SECOND, *objects])
+
+
+def test_what_goes_leaves_its_share_to_its_successor() -> None:
+    """The quota is used up, by no more than these two pods."""
+    full = quota("q", {"pods": "2"}, {"pods": "2"})
+    report = drain(cluster(running("a"), running("b"), full), ["n"])
+    assert report.safe
+    assert not report.not_created
+    assert not report.not_replayed
+
+
+def test_what_is_over_its_quota_is_not_made_again() -> None:
+    """Three are in use where one may be: once the two that go are gone, one of them is in use, which is all."""
+    over = quota("q", {"pods": "3"}, {"pods": "1"})
+    report = drain(cluster(running("a"), running("b"), running("c", "m"), over), ["n"])
+    (lacking,) = report.not_created
+    assert (lacking.wanted, lacking.there, lacking.missing) == (2, 0, 2)
+    assert not report.safe
+    assert "2 pods are not created again" in " ".join(report.first_line())
+    steps = whatif(
+        cluster(running("a"), running("b"), running("c", "m"), over), {"steps": [{"drain": {"nodes": ["n"]}}]}
+    )
+    assert [each.missing for each in steps.not_created] == [2]
+
+
+def test_a_maximum_that_came_later() -> None:
+    big = running("a", requests={"cpu": "2"}, limits={"cpu": "2"})
+    (lacking,) = drain(cluster(big, limits(max={"cpu": "1"})), ["n"]).not_created
+    (failure,) = lacking.failures
+    assert failure.message == 'pods "web-*" is forbidden: maximum cpu usage per Container is 1, but limit is 2'
+
+
+def test_steps_count_one_after_the_other() -> None:
+    """Of three pods the first workload takes two, the second gets one of two."""
+    steps: Any = [{"apply": {"manifests": [deployment(2, name=name)]}} for name in "ab"]
+    document = {"apiVersion": "kschedctl.dev/v1", "kind": "Scenario", "name": "s", "steps": steps}
+    report = whatif(cluster(quota("q", {"pods": "0"}, {"pods": "3"})), document)
+    assert [(each.workload, each.missing) for each in report.not_created] == [("Deployment shop/b", 1)]
+    assert report.first_line()[0] == "Not created:"
+
+
+def test_capacity_says_what_ends_first() -> None:
+    """The nodes have room for 2 × 64 pods of a cpu; the quotas for 5, and for 500."""
+    by_quota = capacity(cluster(quota("q", {"pods": "0"}, {"pods": "5"})), [deployment(1, "1")]).shapes[0]
+    assert (by_quota.fits, by_quota.created, by_quota.most) == (128, 5, 5)
+    assert by_quota.ends_first.startswith(
+        "but only 5 more are created: exceeded quota: q, requested: pods=1, used: pods=5"
+    )
+    by_room = capacity(cluster(quota("q", {"pods": "0"}, {"pods": "500"})), [deployment(1, "1")]).shapes[0]
+    assert (by_room.fits, by_room.created, by_room.most) == (128, 500, 128)
+    assert by_room.ends_first.startswith("room ends first: 500 more are created, then exceeded quota: q")
+    assert capacity(cluster(), [deployment(1, "1")]).shapes[0].ends_first == ""
+
+
+def test_a_manifest_that_is_explained() -> None:
+    report = explain(cluster(quota("q", {"pods": "0"}, {"pods": "1"})), deployment(3))
+    assert report.verdict == "NotCreated"
+    assert report.headline.startswith("2 of 3 pods (3 wanted, 1 there): exceeded quota: q, requested: pods=1")
+    assert report.once_created is not None
+    assert report.once_created.verdict == "Schedulable"
+
+
+def test_what_a_manifest_gets_by_default_is_told() -> None:
+    report = explain(cluster(limits(default={"cpu": "1"})), deployment(1, None))
+    assert report.verdict == "Schedulable"
+    assert report.stands_for.endswith("; cpu request for container c by LimitRange l, and 1 more of the kind")
+
+
+def test_a_namespace_that_is_being_deleted() -> None:
+    """A ReplicaSet is what cannot be created first."""
+    leaving = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "shop", "uid": "n"}}
+    report = explain(cluster({**leaving, "status": {"phase": "Terminating"}}), deployment(1))
+    said = 'deployments.apps "web" is forbidden: unable to create new content in namespace shop because it is being'
+    assert report.not_created is not None
+    assert report.not_created.failures[0].message == f"{said} terminated"
+
+
+def test_objects_are_counted_too() -> None:
+    """count/deployments.apps: one of two is left."""
+    two = quota("q", {"count/deployments.apps": "1"}, {"count/deployments.apps": "2"})
+    shapes = [deployment(1, name=name) for name in "ab"]
+    report = simulate(cluster(two), shapes)
+    (lacking,) = report.not_created
+    assert lacking.workload == "Deployment shop/b"
+    said = 'deployments.apps "b" is forbidden: exceeded quota: q, requested: count/deployments.apps=1'
+    assert lacking.failures[0].message.startswith(said)
