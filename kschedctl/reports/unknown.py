@@ -24,6 +24,9 @@ SUBJECTS: Mapping[str, str] = {
     "ResourceSlice": "devices",
     "PriorityClass": "priority classes",
     "PodDisruptionBudget": "disruption budgets",
+    "ResourceQuota": "quotas",
+    "LimitRange": "LimitRanges",
+    "ServiceAccount": "service accounts",
     "Extender": "extenders",
     "Nomination": "gated pods' nominations",
 }

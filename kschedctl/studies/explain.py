@@ -46,7 +46,7 @@ from kschedctl.studies.basics.unknown import (
     unread,
 )
 from kschedctl.studies.controllers.asked_pod import AskedPod, created
-from kschedctl.studies.controllers.creation import admit, limits_not_looked_at
+from kschedctl.studies.controllers.creation import admit, limits_not_looked_at, unread_limits
 from kschedctl.studies.controllers.manifests import sort_out
 from kschedctl.studies.why import doubts
 from kschedctl.studies.why.advice import advice
@@ -108,18 +108,25 @@ def explain_stand_in(asked: AskedPod) -> Explanation:
     """Explain a pod, or the one that stands for a workload, which may not be able to create it."""
     report = explain_pod(asked.scheduler, asked.pod) if asked.is_known else _of_nothing(asked)
     left = (*report.not_replayed, *_limits(asked))
-    unknown = together((report.unknown, asked.unread))
-    report = replace(report, stands_for=asked.note, not_replayed=left, unknown=unknown)
+    hidden = unread_limits(asked.scheduler.cluster, _to_create(asked)) if report.verdict in FINE else ()
+    unknown = together((report.unknown, asked.unread, hidden))
+    undecided = report.undecided or bool(hidden)
+    report = replace(report, stands_for=asked.note, not_replayed=left, unknown=unknown, undecided=undecided)
     return unless_not_created(report, asked.not_created)
 
 
 def _limits(asked: AskedPod) -> tuple[str, ...]:
     """What may keep a pod that is not there yet from being created."""
+    namespaces = _to_create(asked)
+    replayed = {} if asked.admitted is None else dict.fromkeys(namespaces, asked.admitted)
+    return limits_not_looked_at(asked.scheduler.cluster, namespaces, replayed)
+
+
+def _to_create(asked: AskedPod) -> Sequence[str]:
+    """The namespace in which a pod has to be created first, if it has."""
     meta, cluster = asked.pod.metadata, asked.scheduler.cluster
-    if asked.workload is None and cluster.pod(meta.namespace, meta.name) is not None:
-        return ()
-    replayed = {} if asked.admitted is None else {meta.namespace: asked.admitted}
-    return limits_not_looked_at(cluster, [meta.namespace], replayed)
+    there = asked.workload is None and cluster.pod(meta.namespace, meta.name) is not None
+    return () if there else (meta.namespace,)
 
 
 def unless_not_created(report: Explanation, lacking: NotCreated | None) -> Explanation:

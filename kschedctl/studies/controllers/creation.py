@@ -34,7 +34,7 @@ from kschedctl.api.objects import (
 from kschedctl.api.pod_table import NO_PODS
 from kschedctl.api.priority import admit_priority
 from kschedctl.api.workloads import make, number_of_pods, title
-from kschedctl.cluster import LIMITS, Cluster
+from kschedctl.cluster import LIMITS, NOT_GIVEN, Cluster
 from kschedctl.errors import InputError
 from kschedctl.reports.unknown import UnknownKind, reasons
 from kschedctl.scheduler.plugins.helper.volumes.listers import (
@@ -45,7 +45,7 @@ from kschedctl.scheduler.plugins.helper.volumes.listers import (
     claim_key,
 )
 from kschedctl.scheduler.scheduler import Scheduler
-from kschedctl.studies.basics.unknown import CREATION
+from kschedctl.studies.basics.unknown import CREATION, VERDICT
 from kschedctl.studies.controllers.admissions import is_counted
 from kschedctl.studies.controllers.limit_ranges import LimitRangeDefaults
 
@@ -249,11 +249,18 @@ def limits_not_looked_at(
     return (f"{NOT_LOOKED_AT}: {'; '.join(told)}",) if told else ()
 
 
-def _unread(cluster: Cluster, namespaces: Iterable[str]) -> Iterator[UnknownKind]:
+def unread_limits(cluster: Cluster, namespaces: Iterable[str]) -> tuple[UnknownKind, ...]:
+    """What may keep pods of these namespaces from being created and could not be read; files need not tell of it."""
+    found = _unread(cluster, sorted(set(namespaces)), VERDICT)
+    return tuple(each for each in found if not each.why.startswith(NOT_GIVEN))
+
+
+def _unread(cluster: Cluster, namespaces: Iterable[str], affects: str = CREATION) -> Iterator[UnknownKind]:
+    namespaces = list(namespaces)
     for kind in (*LIMITS, "Namespace"):
         gap = next(filter(None, (cluster.gap(kind, namespace) for namespace in namespaces)), None)
         if gap is not None:
-            yield UnknownKind(kind, gap.why, CREATION)
+            yield UnknownKind(kind, gap.why, affects)
 
 
 def _limits(cluster: Cluster, namespace: str, counted: bool | None) -> Iterator[str]:

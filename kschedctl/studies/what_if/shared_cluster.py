@@ -14,8 +14,8 @@ from kschedctl.scheduler.engine.sampling import SampledFrom
 from kschedctl.scheduler.plugins.priority_sort import PrioritySort
 from kschedctl.scheduler.scheduler import Scheduler
 from kschedctl.studies.basics.parallel import ALONE, Workers
-from kschedctl.studies.basics.unknown import unread
-from kschedctl.studies.controllers.creation import limits_not_looked_at
+from kschedctl.studies.basics.unknown import together, unread
+from kschedctl.studies.controllers.creation import limits_not_looked_at, unread_limits
 from kschedctl.studies.why.doubts import not_replayed
 from kschedctl.studies.why.extenders import EXTENDERS_GOT
 
@@ -90,7 +90,7 @@ def cluster_basis(
         "not_replayed": tuple(dict.fromkeys((*missing, *orders, *limits))),
         "ignored": tuple(dict.fromkeys(ignored)),
         "extended": of_extenders(*schedulers),
-        **unread(unknown),
+        **unread(together((unknown, *(unread_limits(each.cluster, namespaces) for each in schedulers[-1:])))),
     }
 
 
