@@ -510,12 +510,19 @@ class ReplicationController(Struct, frozen=True):
     status: WorkloadStatus = WorkloadStatus()
 
 
+class StatefulSetOrdinals(Struct, frozen=True):
+    start: int = 0
+
+
 class WorkloadSpec(Struct, frozen=True):
-    """What ReplicaSets, StatefulSets, Deployments and DaemonSets have in common."""
+    """Of ReplicaSets, StatefulSets, Deployments and DaemonSets; the last three are of one kind of these each."""
 
     replicas: Int64 | None = None
     selector: LabelSelector | None = None
     template: PodTemplateSpec = PodTemplateSpec()
+    paused: bool = False
+    pod_management_policy: str = ""
+    ordinals: StatefulSetOrdinals = StatefulSetOrdinals()
 
 
 class StoredWorkload(Struct, frozen=True):
@@ -532,10 +539,12 @@ class StoredJobSpec(Struct, frozen=True):
     completion_mode: str | None = None
     suspend: bool | None = None
     template: PodTemplateSpec = PodTemplateSpec()
+    backoff_limit: Int64 | None = None
 
 
 class StoredJobStatus(Struct, frozen=True):
     succeeded: Int64 | None = None
+    failed: Int64 | None = None
     conditions: tuple[Condition, ...] = ()
 
 

@@ -33,6 +33,7 @@ from kschedctl.api.objects import (
     ReplicationController,
     ReplicationControllerSpec,
     SelectorRequirement,
+    StatefulSetOrdinals,
     StoredWorkload,
     Struct,
     Toleration,
@@ -52,10 +53,6 @@ class RollingUpdate(Struct, frozen=True):
 class UpdateStrategy(Struct, frozen=True):
     type: str = ""
     rolling_update: RollingUpdate = RollingUpdate()
-
-
-class StatefulSetOrdinals(Struct, frozen=True):
-    start: int = 0
 
 
 class StatefulSetSpec(Struct, frozen=True):

@@ -20,6 +20,7 @@ from kschedctl.cli.source import in_context, lone_pod
 from kschedctl.cluster import Cluster
 from kschedctl.errors import InputError, UsageError
 from kschedctl.studies.controllers.asked_pod import AskedPod, created
+from kschedctl.studies.controllers.fewer_pods import replayed, why_fewer
 from kschedctl.studies.controllers.manifests import in_files
 from kschedctl.studies.controllers.not_created import unread
 from kschedctl.studies.controllers.one_more import template_of
@@ -103,6 +104,9 @@ def _of_stored(inquiry: Inquiry, owner: Owner) -> list[AskedPod]:
     if creations is None:
         return of_workload(scheduler, owner, manifest)
     lacking, missing = creations.of(owner), unread(inquiry.cluster, owner.kind)
+    fewer = why_fewer(inquiry.cluster, owner)
+    if lacking is None or lacking.past:
+        lacking = replayed(inquiry.cluster, owner, manifest or template_of(inquiry.cluster, owner)) or lacking
     if manifest is None and lacking and not lacking.past and owner.kind == "DaemonSet":
         manifest = template_of(inquiry.cluster, owner)  # one of its pods that run would say nothing of those that lack
     try:
@@ -112,7 +116,7 @@ def _of_stored(inquiry: Inquiry, owner: Owner) -> list[AskedPod]:
             raise
         nobody, note = Pod(PodMeta(owner.name, owner.namespace)), f"scheduling is not replayed: {error.what}"
         return [AskedPod(scheduler, nobody, note, not_created=lacking, unread=missing, is_known=False)]
-    return [first._replace(not_created=lacking, unread=missing), *others]
+    return [first._replace(not_created=lacking, unread=missing, fewer=fewer), *others]
 
 
 def _key(subject: Subject) -> Owner:

@@ -238,7 +238,7 @@ class Explanation(Report, frozen=True):
     ``verdict`` is Schedulable, Unschedulable, Gated, NotResponsible (another scheduler's, or leaving), Bound, Finished
     (it has ended), Error, or NotCreated: it would be scheduled (``once_created`` says where), but its workload cannot
     create it. ``not_created``: pods that the workload which was asked about could not create.
-    ``stands_for``: the workload that was asked about, of which this is a pod.
+    ``stands_for``: the workload that was asked about, of which this is a pod; ``fewer_pods``: why it has no more.
     ``message`` is the text of the event that kube-scheduler writes; of a pod that it holds back what that would be once
     the pod is released (the command leaves it out there, as there is no event). ``headline`` is the one-line answer;
     ``advice`` says what to look at next; ``not_replayed`` names what could change the answer but was left out,
@@ -268,6 +268,7 @@ class Explanation(Report, frozen=True):
     stands_for: str = ""
     not_created: NotCreated | None = None
     once_created: OnceCreated | None = None
+    fewer_pods: tuple[str, ...] = ()
     message: str | None = None
     advice: tuple[Advice, ...] = ()
     not_replayed: tuple[str, ...] = ()

@@ -112,6 +112,7 @@ def explain_stand_in(asked: AskedPod) -> Explanation:
     unknown = together((report.unknown, asked.unread, hidden))
     undecided = report.undecided or bool(hidden)
     report = replace(report, stands_for=asked.note, not_replayed=left, unknown=unknown, undecided=undecided)
+    report = replace(report, fewer_pods=asked.fewer)
     return unless_not_created(report, asked.not_created)
 
 

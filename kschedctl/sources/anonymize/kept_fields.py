@@ -23,6 +23,7 @@ KEPT: dict[type, str] = {
     api.PodStatus: "phase start_time resize",
     api.Taint: "effect",
     api.NodeStatus: "declared_features",
+    api.WorkloadSpec: "pod_management_policy",
     api.StoredJobSpec: "completion_mode",
     api.PodDisruptionBudgetSpec: "min_available max_unavailable unhealthy_pod_eviction_policy",
     api.PriorityClass: "preemption_policy",

@@ -68,7 +68,8 @@ class AskedPod(NamedTuple):
     ``note`` says for whom it stands; empty for a pod that was itself asked about. ``workload``: as it is written, where
     the pod comes of a manifest; a bare pod's is the pod. ``not_created``: of the workload, pods that could not be;
     ``unread``: what would tell of such. ``is_known``: what its pods are like; else there is nothing to replay.
-    ``admitted``: whether all of admission is replayed, None for nothing of it.
+    ``admitted``: whether all of admission is replayed, None for nothing of it. ``fewer``: why the workload has no more
+    pods, where nobody refuses them.
     """
 
     scheduler: Scheduler
@@ -79,6 +80,7 @@ class AskedPod(NamedTuple):
     unread: tuple[UnknownKind, ...] = ()
     is_known: bool = True
     admitted: bool | None = None
+    fewer: tuple[str, ...] = ()
 
 
 class _Reduced(NamedTuple):

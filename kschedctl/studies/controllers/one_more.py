@@ -19,6 +19,7 @@ from kschedctl.api.objects import (
     PodSpec,
     PodStatus,
     PodTemplateSpec,
+    StatefulSetOrdinals,
     StoredWorkload,
     Struct,
 )
@@ -34,7 +35,6 @@ from kschedctl.api.workloads import (
     Replicated,
     ReplicationControllerManifest,
     StatefulSet,
-    StatefulSetOrdinals,
     StatefulSetSpec,
 )
 from kschedctl.cluster import FIELDS, Cluster

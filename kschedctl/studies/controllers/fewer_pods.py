@@ -1,0 +1,118 @@
+"""Why a workload of the cluster has no more pods than it has, where nobody refuses them.
+
+Upstream: pkg/controller/{deployment,statefulset,daemon,job} (v1.36).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+from msgspec.structs import replace
+
+from kschedctl.api.objects import Pod, StoredJob, StoredWorkload, Struct
+from kschedctl.api.observed.failed_creation import JOB_ENDED
+from kschedctl.api.ownership import Owner
+from kschedctl.api.workloads import make
+from kschedctl.cluster import FIELDS, Cluster
+from kschedctl.reports.not_created import NotCreated
+from kschedctl.studies.controllers.admissions import Admissions
+from kschedctl.studies.controllers.rollout_limits import Change
+from kschedctl.studies.controllers.wanted_pods import WantedPods
+from kschedctl.text.counts import counted
+
+PARALLEL = "Parallel"
+
+
+def why_fewer(cluster: Cluster, owner: Owner) -> tuple[str, ...]:
+    """What keeps the workload from making more pods, in words; nothing where it is not read."""
+    field = FIELDS.get(owner.kind)
+    there = cluster.in_namespace(field, owner.namespace) if field else ()
+    found = next((each for each in there if each.metadata.name == owner.name), None)
+    return tuple(_REASONS[owner.kind](found, cluster, owner)) if found is not None and owner.kind in _REASONS else ()
+
+
+def _deployment(found: StoredWorkload, cluster: Cluster, owner: Owner) -> Iterator[str]:
+    if found.spec.paused:
+        made = WantedPods(cluster, [owner]).made(owner)
+        yield "it is paused: " + ("a changed template makes no pods" if made else "it makes no ReplicaSet, and no pods")
+    yield from _none(found)
+
+
+def _none(found: StoredWorkload, *_: object) -> Iterator[str]:
+    if found.spec.replicas == 0:
+        yield "it wants 0 replicas"
+
+
+def _stateful_set(found: StoredWorkload, cluster: Cluster, owner: Owner) -> Iterator[str]:
+    """The pods of one that is not parallel wait for the one before."""
+    yield from _none(found)
+    if found.spec.pod_management_policy == PARALLEL:
+        return
+    first, wanted = found.spec.ordinals.start, 1 if found.spec.replicas is None else found.spec.replicas
+    for ordinal in range(first, first + wanted - 1):
+        pod = cluster.pod(owner.namespace, f"{owner.name}-{ordinal}")
+        if pod is None or pod.terminated:
+            return
+        if why := _not_ready(pod):
+            later = first + wanted - 1 - ordinal
+            yield f"{counted(later, 'pod')} after {pod.metadata.name} {'waits' if later == 1 else 'wait'}: it {why}"
+            return
+
+
+def _not_ready(pod: Pod) -> str:
+    """What a pod lacks that the next one waits for; empty where it lacks nothing, or nobody knows."""
+    if pod.metadata.deletion_timestamp is not None:
+        return "is being deleted"
+    if not pod.spec.node_name:
+        return "has no node"
+    ready = next((each for each in pod.status.conditions if each.type == "Ready"), None)
+    return "is not ready" if ready is not None and ready.status != "True" else ""
+
+
+def _daemon_set(found: StoredWorkload, cluster: Cluster, owner: Owner) -> Iterator[str]:
+    wanted, nodes = found.status.desired_number_scheduled, len(cluster.nodes)
+    if wanted is not None and wanted < nodes and cluster.gap("Node") is None:
+        rest = f"{nodes - wanted:,} of {counted(nodes, 'node')}"
+        yield f"it wants none on {rest}, which its node selection and tolerations leave out"
+
+
+def _job(found: StoredJob, cluster: Cluster, owner: Owner) -> Iterator[str]:
+    spec, status = found.spec, found.status
+    ended = next((each for each in status.conditions if each.type in JOB_ENDED and each.status == "True"), None)
+    if ended is not None:
+        yield f"it has ended, {ended.type}{f': {ended.message}' if ended.message else ''}"
+        return
+    if spec.suspend:
+        yield "it is suspended"
+        return
+    if status.failed:
+        limit = 6 if spec.backoff_limit is None else spec.backoff_limit
+        yield f"{counted(status.failed, 'pod')} failed, of {limit:,} allowed; the next comes after a delay"
+    side_by_side = 1 if spec.parallelism is None else spec.parallelism
+    left = None if spec.completions is None else spec.completions - (status.succeeded or 0)
+    if left is not None and side_by_side < left:
+        yield f"no more than {side_by_side:,} at a time (parallelism), and {left:,} still to complete"
+
+
+_REASONS: Mapping[str, Callable[[Any, Cluster, Owner], Iterator[str]]] = {
+    "Deployment": _deployment,
+    "ReplicaSet": _none,
+    "StatefulSet": _stateful_set,
+    "DaemonSet": _daemon_set,
+    "Job": _job,
+}
+
+
+def replayed(cluster: Cluster, owner: Owner, template: Struct | None) -> NotCreated | None:
+    """What admission says to the pods that the workload lacks, where nothing else tells of it; None where they pass.
+
+    ``template``: what makes its pods, as far as it is known.
+    """
+    counts = WantedPods(cluster, [owner]).counts(owner)
+    pods = make(template, cluster.nodes).pods if template is not None and counts.missing else ()
+    if not pods or template is None or not counts.missing:
+        return None
+    change = Change(str(owner), kept=[pods[0]] * counts.there, new=[pods[0]] * counts.missing)
+    refused = Admissions(cluster, {}).take(template, change)
+    return replace(refused, workload=str(owner)) if refused is not None else None
