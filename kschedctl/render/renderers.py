@@ -43,6 +43,8 @@ PAGES = {
     "WakesOfMany": "pages.wakes:wakes_page",
     "WakesBetween": "pages.wakes:between_page",
     "Races": "pages.audit.races:races_page",
+    "Provisioning": "pages.karpenter:provisioning_page",
+    "Disruption": "pages.karpenter:disruption_page",
 }
 """The kind of a document -> the module and function that make its page."""
 

@@ -15,6 +15,7 @@ from kschedctl.reports.audit.sampling import SamplingCosts
 from kschedctl.reports.capacity import Capacity
 from kschedctl.reports.compact import CompactExplanation, CompactExplanations
 from kschedctl.reports.configuration import EffectiveConfiguration
+from kschedctl.reports.disruption import Disruption
 from kschedctl.reports.document import Document
 from kschedctl.reports.drain import Drain
 from kschedctl.reports.explanation import Explanation
@@ -25,6 +26,7 @@ from kschedctl.reports.findings import Findings, RuleList, RuleReport
 from kschedctl.reports.following import FollowedRollout
 from kschedctl.reports.lint_fixes import LintFixes
 from kschedctl.reports.pending import PendingPods
+from kschedctl.reports.provisioning import Provisioning
 from kschedctl.reports.queue_run import QueueRun
 from kschedctl.reports.remedies import Remedies, RemediesOfMany
 from kschedctl.reports.simulation import SimulationReport
@@ -67,6 +69,8 @@ DOCUMENTS: dict[str, Any] = {
     "answers": Answers,
     "extender-answers": ExtenderAnswers,
     "races": Races,
+    "provisioning": Provisioning,
+    "disruption": Disruption,
     "summary": Summary,
     "version": Version,
     "version-changes": VersionChanges,

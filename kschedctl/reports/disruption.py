@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from typing import Annotated
+
+from kschedctl.reports.columns import Column, Tone
 from kschedctl.reports.document import Document
 from kschedctl.reports.provisioning import KarpenterEvent, LaunchedClaim, NominatedNode, OverlayVerdict
 from kschedctl.reports.summary import Report
+from kschedctl.reports.unknown import UnknownKind
 from kschedctl.text.counts import counted
 
 
@@ -47,9 +51,24 @@ class AloneAnswer(Document, frozen=True):
     events: tuple[str, ...] = ()
 
 
+class NodeFate(Document, frozen=True):
+    """What becomes of a node that Karpenter manages, looked at alone: ``why`` it stays, in Karpenter's words.
+
+    ``price``: an hour; ``pods``: those that would have to move.
+    """
+
+    node: Annotated[str, Column("node", keep=True)]
+    pool: Annotated[str, Column("nodepool", keep=True)]
+    fate: Annotated[str, Column("alone", tones={"stays": Tone.FAINT, "delete": Tone.GOOD, "replace": Tone.GOOD})]
+    price: Annotated[float | None, Column("price/h", form=".4f")] = None
+    pods: Annotated[int | None, Column("pods")] = None
+    why: Annotated[str, Column("why")] = ""
+
+
 class Disruption(Report, frozen=True):
     """The methods in the order in which they are tried, each by itself on the cluster as it is: the first that finds
     a command ends the round. ``per_node`` depends on no order; the methods are one possible run where it is chance.
+    ``fates``: of all nodes that Karpenter manages.
     """
 
     emptiness: DisruptionMethod = DisruptionMethod()
@@ -58,14 +77,23 @@ class Disruption(Report, frozen=True):
     single: DisruptionMethod = DisruptionMethod()
     per_node: dict[str, AloneAnswer] = {}
     overlays: tuple[OverlayVerdict, ...] = ()
+    fates: tuple[NodeFate, ...] = ()
+    unknown: tuple[UnknownKind, ...] = ()
+    undecided: bool = False
+    api_version: str = "kschedctl.dev/v1"
+    kind: str = "Disruption"
+
+    @property
+    def methods(self) -> dict[str, DisruptionMethod]:
+        """In the order in which they are tried."""
+        return {"Empty": self.emptiness, "Drifted": self.drift, "several nodes": self.multi, "one node": self.single}
 
     def first_line(self) -> tuple[str, ...]:
         """What the next round does."""
-        commands = [
-            each for method in (self.emptiness, self.drift, self.multi, self.single) for each in method.commands
-        ]
+        commands = [each for method in self.methods.values() for each in method.commands]
         if not commands:
-            return ("Karpenter takes no node away",)
+            return ("Karpenter would take no node away",)
         (first, *_) = commands
-        made = f", with {counted(len(first.replacements), 'replacement')}" if first.replacements else ""
-        return (f"Karpenter would {first.decision} {counted(len(first.candidates), 'node')}{made}",)
+        made = f", launching {counted(len(first.replacements), 'node')} for it" if first.replacements else ""
+        saved = f", saving ${first.savings:.4f} an hour" if first.savings else ""
+        return (f"Karpenter would {first.decision} {counted(len(first.candidates), 'node')}{made}{saved}",)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from kschedctl.reports.document import Document
 from kschedctl.reports.summary import Report
+from kschedctl.reports.unknown import UnknownKind
 from kschedctl.text.counts import counted
 
 
@@ -107,7 +108,8 @@ class Provisioning(Report, frozen=True):
     """``pending``: the pods that count; ``rejected``: events of those that do not. ``templates``: the pools that take
     part, in the order in which they are tried. ``limits_exceeded``: pool -> why nothing would be launched although a
     claim was made. ``per_pool``: pod -> pool -> answer, which depends on no order. One possible run where upstream's
-    order is chance.
+    order is chance. ``seen_types``: how many instance types nodes prove, where no others are known; then that no type
+    fits is not certain, and there are no prices.
     """
 
     pending: tuple[str, ...] = ()
@@ -123,12 +125,20 @@ class Provisioning(Report, frozen=True):
     limits_exceeded: dict[str, str] = {}
     per_pool: dict[str, dict[str, PoolAnswer]] = {}
     overlays: tuple[OverlayVerdict, ...] = ()
+    seen_types: int | None = None
+    unknown: tuple[UnknownKind, ...] = ()
+    undecided: bool = False
+    api_version: str = "kschedctl.dev/v1"
+    kind: str = "Provisioning"
+
+    @property
+    def everyone_gets_a_node(self) -> bool:
+        return not (self.pod_errors or self.rejected or self.scheduler_error or self.limits_exceeded)
 
     def first_line(self) -> tuple[str, ...]:
         """How many nodes would come, and for how many pods."""
-        pods = counted(len(self.pending), "pending pod")
+        pods = counted(len(self.pending) + len({event.name for event in self.rejected}), "pending pod")
         made = len(self.new_node_claims)
-        return (
-            f"Karpenter would launch {counted(made, 'node')}" if made else "Karpenter launches nothing",
-            f"for {pods}",
-        )
+        what = f"Karpenter would launch {counted(made, 'node')}" if made else "Karpenter would launch no node"
+        without = len(self.pod_errors) + len(self.rejected)
+        return (what, f"for {pods}", f"– {without:,} get none" if without and made else "")

@@ -107,6 +107,18 @@ def read_documents(path: str, stdin: BinaryIO | None = None) -> list[JsonObject]
     return documents
 
 
+def read_objects(path: str) -> list[JsonObject]:
+    """The objects of a file, those of lists one by one. Raises InputError, also for what is neither."""
+    found: list[JsonObject] = []
+    with open_file(path, None) as reader:
+        for value, number, line in parse(read_content(reader)):
+            for each in value if isinstance(value, list) else [value]:
+                if not isinstance(each, dict):
+                    raise Place(reader.name, number, line).error(f"expected an object, got {type_name(each)}")
+                found.append(each)
+    return found
+
+
 def _read_file(path: str, named: bool, collector: Collector, stdin: BinaryIO | None) -> None:
     """``named``: by the user; in other files of a folder, documents that are no objects are passed over."""
     with open_file(path, stdin) as reader:

@@ -6,7 +6,7 @@ Upstream: pkg/controllers/disruption/emptiness.go, drift.go, multinodeconsolidat
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import zip_longest
 
@@ -27,11 +27,14 @@ from kschedctl.autoscaling.karpenter.provision import overlay_verdicts
 from kschedctl.autoscaling.karpenter.requirements import Requirements
 from kschedctl.autoscaling.karpenter.setting import KarpenterSetting
 from kschedctl.cluster import Cluster
-from kschedctl.reports.disruption import AloneAnswer, Disruption, DisruptionCandidate, DisruptionMethod
+from kschedctl.reports.disruption import AloneAnswer, Disruption, DisruptionCandidate, DisruptionMethod, NodeFate
 
 EMPTY, DRIFTED, UNDERUTILIZED = "Empty", "Drifted", "Underutilized"
 CONSOLIDATABLE, WHEN_EMPTY = "Consolidatable", "WhenEmpty"
 MOST_NODES = 100
+STAYS = "stays"
+NOT_CONSOLIDATABLE = "not consolidatable yet, or empty"
+NOT_WORTH = "the policy Balanced finds that it disturbs more than it saves"
 
 
 def disrupt(
@@ -73,17 +76,37 @@ class Disrupt:
     def __init__(self, setting: KarpenterSetting) -> None:
         self.setting = setting
         self.simulator = Consolidation(setting)
+        self.alone: dict[str, AloneAnswer] = {}
 
     def report(self) -> Disruption:
         single = self._round(UNDERUTILIZED, _should_consolidate)
+        self.alone = {each.name: self._alone(each, single.totals) for each in single.candidates}
         return Disruption(
             emptiness=self._method(self._round(EMPTY, _is_removable), self._emptiness),
             drift=self._method(self._round(DRIFTED, _is_drifted, eventual=True), self._drift),
             multi=self._method(self._round(UNDERUTILIZED, _should_consolidate), self._multi),
             single=self._method(single, self._single),
-            per_node={each.name: self._alone(each, single.totals) for each in single.candidates},
+            per_node=self.alone,
             overlays=tuple(overlay_verdicts(self.setting.overlays)),
+            fates=tuple(self._fates(single)),
         )
+
+    def _fates(self, single: Round) -> Iterator[NodeFate]:
+        """Of all nodes that are Karpenter's."""
+        alone = {each.name: each for each in single.candidates}
+        told = {event.name: event.message for event in single.looks.events if event.kind == "Node"}
+        for state in sorted(self.setting.nodes, key=lambda node: node.name):
+            if not state.managed:
+                continue
+            name, candidate = state.name, alone.get(state.name)
+            if candidate is None:
+                yield NodeFate(name, state.pool, STAYS, why=told.get(name, NOT_CONSOLIDATABLE))
+                continue
+            answer = self.alone[name]
+            fate = answer.command.decision if answer.command else STAYS
+            why = "" if answer.command else "; ".join(event.partition(": ")[2] for event in answer.events)
+            why = why or NOT_WORTH * (fate == STAYS)
+            yield NodeFate(name, state.pool, fate, candidate.price, len(candidate.pods), why)
 
     def _round(
         self, reason: str, wanted: Callable[[NodeCandidate, EventLog], bool], *, eventual: bool = False

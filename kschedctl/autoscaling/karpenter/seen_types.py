@@ -1,0 +1,47 @@
+"""The instance types that the nodes of a cluster prove: what there is for sure, and no prices.
+
+A type that no node has may exist all the same: nothing follows from its absence.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from kschedctl.api.json_values import JsonObject
+from kschedctl.api.objects import Resources
+from kschedctl.api.pod_requests import quantities
+from kschedctl.autoscaling.karpenter.amounts import subtract
+from kschedctl.autoscaling.karpenter.labels import ARCH, CAPACITY_TYPE, INSTANCE_TYPE, OS, ZONE
+from kschedctl.autoscaling.karpenter.state_nodes import StateNode, state_nodes
+from kschedctl.cluster import Cluster
+
+
+def seen_types(cluster: Cluster) -> list[JsonObject]:
+    """In the form of instance_types.json, by name; of each the last node tells the size."""
+    nodes: dict[str, list[StateNode]] = {}
+    for node in state_nodes(cluster):
+        if (name := node.labels.get(INSTANCE_TYPE)) and node.node is not None:
+            nodes.setdefault(name, []).append(node)
+    return [_document(name, own) for name, own in sorted(nodes.items())]
+
+
+def _document(name: str, nodes: list[StateNode]) -> JsonObject:
+    labels, capacity = nodes[-1].labels, {k: v for k, v in nodes[-1].capacity.items() if k != "nodes"}
+    overhead = subtract(capacity, nodes[-1].allocatable)
+    places = sorted({(n.labels.get(ZONE, ""), n.labels.get(CAPACITY_TYPE, "")) for n in nodes})
+    return {
+        "name": name,
+        "architecture": labels.get(ARCH, ""),
+        "operatingSystems": [labels[OS]] if OS in labels else [],
+        "resources": {key: str(amount) for key, amount in capacity.items()},
+        "overhead": _positive({key: str(amount) for key, amount in overhead.items()}),
+        "offerings": [{"Price": 0, "Requirements": _terms({ZONE: zone, CAPACITY_TYPE: of})} for zone, of in places],
+    }
+
+
+def _positive(amounts: Resources) -> Resources:
+    return {name: amounts[name] for name, amount in quantities(amounts).items() if amount.mantissa > 0}
+
+
+def _terms(labels: Mapping[str, str]) -> list[JsonObject]:
+    return [{"key": key, "operator": "In", "values": [value]} for key, value in labels.items() if value]

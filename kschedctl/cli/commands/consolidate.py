@@ -1,0 +1,36 @@
+"""``kschedctl consolidate``: which nodes would Karpenter take away?"""
+
+from __future__ import annotations
+
+from msgspec.structs import replace
+
+from kschedctl.autoscaling.karpenter.disrupt import disrupt
+from kschedctl.cli.answer import Answer
+from kschedctl.cli.option_groups.karpenter import KarpenterInput, check_pools, unread_kinds
+from kschedctl.cli.options import Source, Untabled, with_options
+from kschedctl.cli.run_options import exit_code
+from kschedctl.cli.source import load, time_of
+from kschedctl.errors import UsageError
+
+EXAMPLES = (
+    "kschedctl consolidate --instance-types instance_types.json",
+    "kschedctl consolidate --snapshot prod.ksnap --instance-types types/ --karpenter SpotToSpotConsolidation=true",
+)
+
+
+@with_options
+def consolidate(*, source: Source, view: Untabled, asked: KarpenterInput) -> Answer:
+    """Which nodes would Karpenter take away, what would it launch instead, and what keeps the other nodes?
+
+    Its methods (v1.14) are replayed on the cluster as it is: empty nodes, drifted nodes, several nodes at once, one
+    node; the first that finds something ends the round. Then each node is looked at alone, whatever budgets say. That
+    a replacement is cheaper needs prices: --instance-types gives them.
+    """
+    if not asked.instance_types:
+        raise UsageError("what could replace a node, and for how much, is not known", hint="--instance-types FILE")
+    cluster = load(source)
+    check_pools(cluster)
+    report = disrupt(cluster, asked.types(), asked.settings(), now=time_of(cluster, source))
+    unknown = unread_kinds(cluster, "PodDisruptionBudget")
+    report = replace(report, unknown=unknown, undecided=bool(unknown))
+    return view.answer(report, exit_code(good=True, interrupted=False, undecided=report.undecided))

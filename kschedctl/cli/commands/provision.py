@@ -1,0 +1,37 @@
+"""``kschedctl provision``: which nodes would Karpenter launch for the pods that wait?"""
+
+from __future__ import annotations
+
+from msgspec.structs import replace
+
+from kschedctl.autoscaling.karpenter.provision import provision as provisioned
+from kschedctl.autoscaling.karpenter.seen_types import seen_types
+from kschedctl.cli.answer import Answer
+from kschedctl.cli.option_groups.karpenter import KarpenterInput, check_pools, unread_kinds
+from kschedctl.cli.options import Source, Untabled, with_options
+from kschedctl.cli.run_options import exit_code
+from kschedctl.cli.source import load, time_of
+
+EXAMPLES = (
+    "kschedctl provision --instance-types instance_types.json",
+    "kschedctl provision --snapshot prod.ksnap --instance-types types/ -o json",
+)
+
+
+@with_options
+def provision(*, source: Source, view: Untabled, asked: KarpenterInput) -> Answer:
+    """Which nodes would Karpenter launch for pending pods, and why does it launch none for the others?
+
+    Karpenter's own scheduler (v1.14) is replayed, which is not kube-scheduler: it takes preferences for requirements
+    first, and gives them up one by one. Without --instance-types only the types of nodes that exist are known, and no
+    prices: then that no type fits is not certain. Exits with 1 if a pod gets no node.
+    """
+    cluster = load(source)
+    check_pools(cluster)
+    types = asked.types() if asked.instance_types else seen_types(cluster)
+    report = provisioned(cluster, types, asked.settings(), now=time_of(cluster, source))
+    unknown = unread_kinds(cluster)
+    seen = None if asked.instance_types else len(types)
+    undecided = bool(unknown) or (seen is not None and bool(report.pod_errors))
+    report = replace(report, seen_types=seen, unknown=unknown, undecided=undecided)
+    return view.answer(report, exit_code(report.everyone_gets_a_node, interrupted=False, undecided=undecided))

@@ -1,0 +1,86 @@
+"""What Karpenter knows and a cluster does not tell: instance types with prices, and its settings."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from kschedctl.api.json_values import JsonObject
+from kschedctl.cluster import Cluster
+from kschedctl.errors import InputError, UsageError
+from kschedctl.reports.unknown import VERDICT, UnknownKind
+from kschedctl.sources.read import read_objects
+
+SUFFIXES = (".json", ".yaml", ".yml")
+SETTINGS = {"preferencePolicy": str, "minValuesPolicy": str, "maxInstanceTypes": int}
+GATES = ("SpotToSpotConsolidation", "NodeOverlay", "ReservedCapacity")
+LOOKED_AT = ("NodePool", "NodeClaim", "Node", "Pod", "DaemonSet")
+_SHAPE = "want a list of types, as Karpenter's kwok provider reads it"
+
+
+@dataclass(frozen=True)
+class KarpenterInput:
+    """Both are of Karpenter, not of kube-scheduler."""
+
+    instance_types: Annotated[
+        str,
+        typer.Option(
+            "--instance-types",
+            metavar="FILE|DIR",
+            help="Instance types with offerings and prices, in the form of kwok's instance_types.json.",
+            show_default=False,
+        ),
+    ] = ""
+    karpenter: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--karpenter",
+            metavar="SETTING=VALUE",
+            help="A setting of Karpenter: preferencePolicy, minValuesPolicy, maxInstanceTypes or a feature gate.",
+            show_default=False,
+        ),
+    ] = None
+
+    def types(self) -> list[JsonObject]:
+        """Those of the file, or of all files of the folder. Raises InputError."""
+        path = Path(self.instance_types)
+        files = sorted(p for p in path.iterdir() if p.suffix in SUFFIXES) if path.is_dir() else [path]
+        return [each for file in files for each in _types(str(file))]
+
+    def settings(self) -> JsonObject:
+        """Raises UsageError."""
+        found: dict[str, object] = {}
+        gates: dict[str, bool] = {}
+        for text in self.karpenter or ():
+            name, equals, value = text.partition("=")
+            if name in GATES and value in ("true", "false"):
+                gates[name] = value == "true"
+            elif name in SETTINGS and equals and (SETTINGS[name] is str or value.isdecimal()):
+                found[name] = SETTINGS[name](value)
+            else:
+                known = ", ".join((*SETTINGS, *GATES))
+                raise UsageError(f"--karpenter {text}: not SETTING=VALUE of a known setting", hint=f"known: {known}")
+        return {**found, "featureGates": gates} if gates else found
+
+
+def unread_kinds(cluster: Cluster, *more: str) -> tuple[UnknownKind, ...]:
+    """What Karpenter looks at, and was not read."""
+    gaps = {kind: cluster.gap(kind) for kind in (*LOOKED_AT, *more)}
+    return tuple(UnknownKind(kind, gap.why, VERDICT) for kind, gap in gaps.items() if gap is not None)
+
+
+def check_pools(cluster: Cluster) -> None:
+    """Raises UsageError where there is no Karpenter to ask."""
+    if not cluster.karpenter_node_pools:
+        raise UsageError("the cluster has no NodePools of Karpenter")
+
+
+def _types(path: str) -> Sequence[JsonObject]:
+    found = read_objects(path)
+    if not found or not all("name" in each and "offerings" in each for each in found):
+        raise InputError("no instance types", where=path, hint=_SHAPE)
+    return found

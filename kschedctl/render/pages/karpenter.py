@@ -1,0 +1,162 @@
+"""The pages of Provisioning and Disruption: which nodes Karpenter launches and takes away, and why not others."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+from kschedctl.render.page import Marked, Page, Paragraph, Style, paragraph
+from kschedctl.render.tables import listed, numbers, table_of
+from kschedctl.reports.columns import Column, Tone
+from kschedctl.reports.disruption import Disruption, DisruptionCommand
+from kschedctl.reports.provisioning import LaunchedClaim, PoolAnswer, Provisioning
+from kschedctl.reports.unknown import UnknownKind, reasons
+from kschedctl.text.counts import counted
+
+TYPES_SHOWN = 3
+_LISTS = re.compile(r" \(counts = .*|, requirements=.*?(?=, resources=|$)")
+CHOSEN = ("topology.kubernetes.io/zone", "karpenter.sh/capacity-type")
+ONE_RUN = paragraph(
+    Marked("One possible run: where Karpenter's order is chance, the first by name is taken.", Tone.FAINT)
+)
+POOL = Column("nodepool", keep=True)
+POD = Column("pod", keep=True)
+
+
+def provisioning_page(report: Provisioning, style: Style) -> Page:
+    """What comes, then who gets nothing and why, pool by pool."""
+    return (
+        *_not_certain(report.unknown),
+        _headline(report.first_line(), Tone.GOOD if report.everyone_gets_a_node else Tone.BAD),
+        *_seen_types(report.seen_types),
+        *([paragraph(f"No pool takes part: {report.scheduler_error}")] if report.scheduler_error else []),
+        *_launched(report.new_node_claims, style),
+        *_existing(report, style),
+        *_refused(report, style),
+        *_per_pool(report, style),
+        *_given_up(report, style),
+        *([ONE_RUN] if report.new_node_claims else []),
+    )
+
+
+def disruption_page(report: Disruption, style: Style) -> Page:
+    """What goes, then what keeps each other node."""
+    commands = [(name, each) for name, method in report.methods.items() for each in method.commands]
+    columns = (Column("by"), Column("what"), Column("nodes", keep=True), *numbers("saves/h"), Column("instead"))
+
+    def row(each: tuple[str, DisruptionCommand]) -> tuple[str, ...]:
+        name, command = each
+        instead = ", ".join(f"{claim.node_pool}: {_types(claim)}" for claim in command.replacements)
+        return name, command.decision, ", ".join(command.candidates), f"${command.savings:.4f}", instead
+
+    title = "What each method finds; the first of them ends the round"
+    return (
+        *_not_certain(report.unknown),
+        _headline(report.first_line(), Tone.GOOD if commands else Tone.PLAIN),
+        *table_of(commands, columns, row, style, title=title),
+        *listed(report.fates, style, title="Each node alone, whatever budgets say", full=False),
+        *([ONE_RUN] if commands else []),
+    )
+
+
+def _headline(line: tuple[str, ...], tone: Tone) -> Paragraph:
+    first, *more = line
+    return paragraph(Marked(first, tone), *filter(None, more))
+
+
+def _not_certain(unknown: Sequence[UnknownKind]) -> Page:
+    return (paragraph(Marked("Not certain:", Tone.WARNING), reasons(unknown)),) if unknown else ()
+
+
+def _seen_types(seen: int | None) -> Page:
+    if seen is None:
+        return ()
+    why = "others may fit, and no prices are known; --instance-types FILE gives them"
+    return (paragraph(Marked("Known:", Tone.WARNING), f"{counted(seen, 'instance type')} of existing nodes; {why}"),)
+
+
+def _launched(claims: tuple[LaunchedClaim, ...], style: Style) -> Page:
+    columns = (POOL, *numbers("pods"), Column("instance types"), Column("zone and capacity"))
+
+    def row(claim: LaunchedClaim) -> tuple[str, ...]:
+        found = {each.key: ", ".join(each.values) for each in claim.requirements if each.operator == "In"}
+        where = "; ".join(found[key] for key in CHOSEN if key in found)
+        return claim.node_pool, f"{len(claim.pods):,}", _types(claim), where
+
+    return table_of(claims, columns, row, style, title="New nodes")
+
+
+def _types(claim: LaunchedClaim) -> str:
+    """The cheapest, with prices where they are known."""
+    shown = [f"{name} (${price:.4f}/h)" if price else name for name, price in claim.instance_types[:TYPES_SHOWN]]
+    more = len(claim.instance_types) - TYPES_SHOWN
+    return ", ".join(shown) + (f" and {more:,} more" if more > 0 else "")
+
+
+def _existing(report: Provisioning, style: Style) -> Page:
+    rows = [(each.node, f"{len(each.pods):,}", ", ".join(each.pods)) for each in report.existing_nodes]
+    columns = (Column("node", keep=True), *numbers("pods"), Column("which"))
+    return table_of(rows, columns, lambda row: row, style, title="Need no new node, as Karpenter sees it")
+
+
+def _refused(report: Provisioning, style: Style) -> Page:
+    """The pods that get nothing, a line for each pool; those with the same reasons stand together."""
+    by_reasons: dict[tuple[str, ...], list[str]] = {}
+    for pod, error in report.pod_errors.items():
+        by_reasons.setdefault(tuple(_short(part, style) for part in error.parts), []).append(pod)
+    for event in report.rejected:
+        by_reasons.setdefault((event.message,), []).append(event.name)
+    pools = report.templates
+    rows = [
+        (_together(pods), pools[at] if len(parts) == len(pools) else "", why)
+        for parts, pods in by_reasons.items()
+        for at, why in enumerate(parts)
+    ]
+    limits = list(report.limits_exceeded.items())
+    columns = (Column("pods"), POOL, Column("why, in Karpenter's words"))
+    return (
+        *table_of(rows, columns, lambda row: row, style, title="No new node", full=False),
+        *table_of(limits, (POOL, Column("why")), lambda row: row, style, title="Launch nothing more"),
+    )
+
+
+def _short(why: str, style: Style) -> str:
+    """A reason without the lists in it, which ``-o wide`` shows."""
+    return why if style.wide else _LISTS.sub("", why)
+
+
+def _together(pods: list[str]) -> str:
+    """So that a Deployment of hundreds stays a line."""
+    return pods[0] if len(pods) == 1 else f"{pods[0]} (+{len(pods) - 1:,})"
+
+
+def _per_pool(report: Provisioning, style: Style) -> Page:
+    """Those for which all pools have the same answers stand together."""
+    by_answers: dict[tuple[tuple[str, str], ...], list[str]] = {}
+    for pod, pools in report.per_pool.items():
+        answers = tuple((pool, _alone(answer, style)) for pool, answer in pools.items())
+        by_answers.setdefault(answers, []).append(pod)
+    rows = [(_together(pods), pool, text) for answers, pods in by_answers.items() for pool, text in answers]
+    columns = (Column("pods"), POOL, Column("answer"))
+    return table_of(rows, columns, lambda row: row, style, title="Each NodePool alone, for a pod alone")
+
+
+def _alone(answer: PoolAnswer, style: Style) -> str:
+    if answer.skipped:
+        return "takes no part: not ready, or none of its types is left"
+    if answer.error:
+        return _short(answer.error, style)
+    types = counted(len(answer.instance_types), "instance type")
+    cheapest = answer.cheapest
+    price = f", cheapest {cheapest.options[0]} at ${cheapest.price:.4f}/h" if cheapest and cheapest.price else ""
+    dropped = f", with {counted(len(answer.relaxations), 'wish', 'wishes')} given up" if answer.relaxations else ""
+    return f"takes it: {types}{price}{dropped}"
+
+
+def _given_up(report: Provisioning, style: Style) -> Page:
+    rows = [(each.pod, each.reason) for each in report.relaxations]
+    if style.wide:
+        return table_of(rows, (POD, Column("wish")), lambda row: row, style, title="Wishes given up, in order")
+    pods = counted(len({pod for pod, _ in rows}), "pod")
+    wishes = counted(len(rows), "wish", "wishes")
+    return (paragraph(f"{pods} gave up {wishes} to find a place; -o wide lists them."),) if rows else ()

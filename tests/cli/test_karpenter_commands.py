@@ -1,0 +1,119 @@
+"""``provision`` and ``consolidate`` on a case that the real Karpenter answered."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from conftest import Run
+from golden_cases import Json, family_lines
+from karpenter_cases import objects
+
+import kschedctl
+
+
+def case(family: str, wanted: str) -> Json:
+    """The smallest with something under a key of its answer."""
+    cases = (json.loads(line) for line in family_lines(f"autoscaling/{family}"))
+    found: Json = min(
+        (each for each in cases if each["answer"].get(wanted)), key=lambda each: len(json.dumps(each["input"]))
+    )
+    return found
+
+
+def files(tmp_path: Path, given: Json) -> tuple[str, ...]:
+    """The cluster and the instance types."""
+    cluster, types = tmp_path / "cluster.json", tmp_path / "types.json"
+    cluster.write_text(json.dumps({"apiVersion": "v1", "kind": "List", "items": objects(given)}))
+    types.write_text(json.dumps(given["instanceTypes"]))
+    return "-f", str(cluster), "--instance-types", str(types), "--assume-complete"
+
+
+def settings(given: Json) -> list[str]:
+    options = dict(given["options"])
+    gates = options.pop("featureGates", {})
+    pairs = [*options.items(), *((name, str(on).lower()) for name, on in gates.items())]
+    return [text for name, value in pairs for text in ("--karpenter", f"{name}={value}")]
+
+
+def test_what_would_be_launched(run: Run, tmp_path: Path) -> None:
+    """The command says what the function says."""
+    given = case("provisioning", "podErrors")["input"]
+    asked = ("provision", *files(tmp_path, given), *settings(given))
+    done = run(*asked, "-o", "json")
+    assert done.code == 1
+    answer = json.loads(done.out)
+    cluster = kschedctl.Cluster.from_objects(objects(given))
+    expected = kschedctl.provision(cluster, given["instanceTypes"], given["options"], now=given["now"]).to_dict()
+    assert (answer["kind"], answer["seenTypes"]) == ("Provisioning", None)
+    assert answer == expected
+    out = run(*asked).out
+    assert out.startswith("Karpenter would launch")
+    assert all(word in out for word in ("No new node", "in Karpenter's words", "Each NodePool alone"))
+    assert "(counts = " not in out
+
+
+def test_types_of_nodes_alone_decide_nothing(run: Run, tmp_path: Path) -> None:
+    given = case("provisioning", "podErrors")["input"]
+    done = run("provision", *files(tmp_path, given)[:2], "--assume-complete")
+    assert done.code == 5
+    assert "of existing nodes; others may fit" in " ".join(done.out.split())
+    assert "$" not in done.out
+
+
+def test_what_was_not_read_is_told_first(run: Run, tmp_path: Path) -> None:
+    """Files without DaemonSets do not say that there are none."""
+    given = case("provisioning", "newNodeClaims")["input"]
+    given = {key: value for key, value in given.items() if key != "daemonSets"}
+    done = run("provision", *files(tmp_path, given)[:-1])
+    assert done.code == 5
+    assert done.out.startswith("Not certain: ")
+    assert "DaemonSets" in done.out.splitlines()[0]
+
+
+def test_what_would_be_taken_away(run: Run, tmp_path: Path) -> None:
+    cases = [json.loads(line) for line in family_lines("autoscaling/disruption")]
+    given = next(each["input"] for each in cases if each["answer"]["single"]["commands"])
+    asked = ("consolidate", *files(tmp_path, given), *settings(given))
+    answer = json.loads(run(*asked, "-o", "json").out)
+    assert answer["kind"] == "Disruption"
+    assert [each["node"] for each in answer["fates"] if each["fate"] != "stays"]
+    managed = {claim["status"].get("nodeName") for claim in given["nodeClaims"]}
+    assert {each["node"] for each in answer["fates"]} <= managed | {c["metadata"]["name"] for c in given["nodeClaims"]}
+    out = run(*asked).out
+    assert "Each node alone, whatever budgets say" in out
+    assert "saving $" in out or "takes no node" in out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("consolidate", "--demo"), "--instance-types FILE"),
+        (("provision", "--demo"), "no NodePools of Karpenter"),
+        (("provision", "-f", "CLUSTER", "--karpenter", "speed=9"), "known: preferencePolicy"),
+        (("provision", "-f", "CLUSTER", "--karpenter", "NodeOverlay=maybe"), "not SETTING=VALUE"),
+        (("provision", "-f", "CLUSTER", "--karpenter", "preferencePolicy=Maybe"), "preferencePolicy"),
+        (("provision", "-f", "CLUSTER", "--instance-types", "nowhere.json"), "nowhere.json"),
+        (("provision", "-f", "CLUSTER", "--instance-types", "CLUSTER"), "no instance types"),
+    ],
+)
+def test_wrong_use(run: Run, tmp_path: Path, arguments: tuple[str, ...], message: str) -> None:
+    cluster = files(tmp_path, case("provisioning", "newNodeClaims")["input"])[1]
+    done = run(*(cluster if each == "CLUSTER" else each for each in arguments))
+    assert done.code == 2
+    assert message in done.err
+    assert len(done.err.splitlines()) == 1
+
+
+def test_a_folder_of_types(run: Run, tmp_path: Path) -> None:
+    given = case("provisioning", "newNodeClaims")["input"]
+    half = len(given["instanceTypes"]) // 2
+    folder = tmp_path / "types"
+    folder.mkdir()
+    (folder / "a.json").write_text(json.dumps(given["instanceTypes"][:half]))
+    (folder / "b.json").write_text(json.dumps(given["instanceTypes"][half:]))
+    (folder / "notes.txt").write_text("no types")
+    whole = files(tmp_path, given)
+    parted = (*whole[:3], str(folder), *whole[4:])
+    assert run("provision", *parted, "-o", "json").out == run("provision", *whole, "-o", "json").out
