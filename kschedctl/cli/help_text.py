@@ -17,7 +17,7 @@ RARE = frozenset(
         *("--scheduler-name", "--color", "--quiet", "--compact", "--plot"),
         *("--call-extenders", "--record-extenders", "--extender-answers"),
         *("--sampling", "--start-index", "--seed", "--jobs", "--dask"),
-        *("--as-if-priority", "--as-if-priority-class"),
+        *("--as-if-priority", "--as-if-priority-class", "--karpenter"),
         *("--metrics-ca-file", "--metrics-insecure", "--metrics-token-file", "--prometheus-labels"),
     )
 )

@@ -31,6 +31,10 @@ class LiveKinds(NamedTuple):
     kinds: tuple[str, ...] = ()
     event_reason: str = ""
 
+    def and_also(self, more: LiveKinds) -> LiveKinds:
+        """These, and other kinds."""
+        return self._replace(kinds=tuple(dict.fromkeys((*self.kinds, *more.kinds))))
+
 
 NOTHING_MORE = LiveKinds()
 WHAT_LIMITS = LiveKinds(LIMITS)

@@ -8,6 +8,7 @@ from __future__ import annotations
 from msgspec.structs import replace
 
 from kschedctl.reports.document import Document
+from kschedctl.reports.new_node import NewNode
 from kschedctl.reports.not_created import NotCreated, OnceCreated
 from kschedctl.reports.pod_group import PodGroupReport
 from kschedctl.reports.remedies import Remedy
@@ -251,6 +252,7 @@ class Explanation(Report, frozen=True):
     of them cannot exist; both only where they were asked for.
     ``pod_group``: of a pod that is placed with others, what placing them together comes to; what is said of nodes is
     about the pod by itself.
+    ``new_node``: of an unschedulable pod, whether the cluster's autoscaler would launch a node for it.
     ``volumes`` and ``allocations`` (by claim) say what would be bound on the feasible nodes, where there is something.
     ``permit``: why the pod is not bound on a best node, or has to wait there (without a plugin).
     ``unschedulable_plugins``: what refused nodes in the search, extenders together as ``Extender``. ``extender_order``:
@@ -309,6 +311,7 @@ class Explanation(Report, frozen=True):
     extender_refusals: dict[str, dict[str, str]] = {}
     extender_scores: dict[str, dict[str, int]] = {}
     pod_group: PodGroupReport | None = None
+    new_node: NewNode | None = None
     searched: SearchedNodes | None = None
     remedies: tuple[Remedy, ...] = ()
     impossible: tuple[str, ...] = ()

@@ -2,10 +2,23 @@
 
 from __future__ import annotations
 
+import re
+
 from kschedctl.reports.document import Document
 from kschedctl.reports.summary import Report
 from kschedctl.reports.unknown import UnknownKind
 from kschedctl.text.counts import counted
+
+_LISTS = re.compile(r" \(counts = [^;]*|, requirements=.*?(?=, resources=|$)")
+
+
+def without_lists(error: str) -> str:
+    """A reason of Karpenter's without what it counts and requires.
+
+    >>> without_lists("unsatisfiable topology constraint for pod affinity, key=zone (counts = a: 1, nodeDomains = x")
+    'unsatisfiable topology constraint for pod affinity, key=zone'
+    """
+    return _LISTS.sub("", error)
 
 
 class KarpenterEvent(Document, frozen=True):
@@ -93,6 +106,17 @@ class PoolAnswer(Document, frozen=True, omit_defaults=True):
     error: str | None = None
     relaxations: tuple[str, ...] = ()
     skipped: bool = False
+
+    def text(self, in_full: bool = False) -> str:
+        """In a sentence; the lists in Karpenter's errors only in full."""
+        if self.skipped:
+            return "takes no part: not ready, or none of its types is left"
+        if self.error:
+            return self.error if in_full else without_lists(self.error)
+        cheapest = self.cheapest
+        price = f", cheapest {cheapest.options[0]} at ${cheapest.price:.4f}/h" if cheapest and cheapest.price else ""
+        dropped = f", with {counted(len(self.relaxations), 'wish', 'wishes')} given up" if self.relaxations else ""
+        return f"takes it: {counted(len(self.instance_types), 'instance type')}{price}{dropped}"
 
 
 class OverlayVerdict(Document, frozen=True):

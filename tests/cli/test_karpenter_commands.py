@@ -117,3 +117,29 @@ def test_a_folder_of_types(run: Run, tmp_path: Path) -> None:
     whole = files(tmp_path, given)
     parted = (*whole[:3], str(folder), *whole[4:])
     assert run("provision", *parted, "-o", "json").out == run("provision", *whole, "-o", "json").out
+
+
+def test_an_explanation_ends_in_whether_a_node_would_come(run: Run, tmp_path: Path) -> None:
+    """What the pools say of the pod is what the real Karpenter said of it, pool by pool."""
+    cases = [json.loads(line) for line in family_lines("autoscaling/provisioning")]
+    found = 0
+    for each in cases[:40]:
+        given, pools = each["input"], each["answer"].get("perPool") or {}
+        if not given.get("nodes") or not pools:
+            continue
+        pod = next(iter(pools))
+        done = run("explain", pod, *files(tmp_path, given), *settings(given), "--no-remedies", "-o", "json")
+        new = json.loads(done.out)["newNode"]
+        if new is None:
+            assert done.code != 1  # kube-scheduler has a place for it, or would make one
+            continue
+        takes = {name: bool(answer.get("instanceTypes")) for name, answer in pools[pod].items()}
+        assert {verdict["pool"]: verdict["takes"] for verdict in new["pools"]} == takes
+        found += 1
+    assert found >= 3
+
+
+def test_the_section_for_people(run: Run, tmp_path: Path) -> None:
+    given = case("provisioning", "podErrors")["input"]
+    out = run("explain", "-f", files(tmp_path, given)[1], "-A", "--assume-complete").out
+    assert "Would a new node come?" not in out  # of many pods a summary is given

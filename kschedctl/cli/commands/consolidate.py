@@ -6,7 +6,7 @@ from msgspec.structs import replace
 
 from kschedctl.autoscaling.karpenter.disrupt import disrupt
 from kschedctl.cli.answer import Answer
-from kschedctl.cli.option_groups.karpenter import KarpenterInput, check_pools, unread_kinds
+from kschedctl.cli.option_groups.karpenter import WHAT_KARPENTER_READS, KarpenterInput, check_pools, unread_kinds
 from kschedctl.cli.options import Source, Untabled, with_options
 from kschedctl.cli.run_options import exit_code
 from kschedctl.cli.source import load, time_of
@@ -28,7 +28,7 @@ def consolidate(*, source: Source, view: Untabled, asked: KarpenterInput) -> Ans
     """
     if not asked.instance_types:
         raise UsageError("what could replace a node, and for how much, is not known", hint="--instance-types FILE")
-    cluster = load(source)
+    cluster = load(source, live=WHAT_KARPENTER_READS)
     check_pools(cluster)
     report = disrupt(cluster, asked.types(), asked.settings(), now=time_of(cluster, source))
     unknown = unread_kinds(cluster, "PodDisruptionBudget")

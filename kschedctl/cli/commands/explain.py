@@ -16,6 +16,7 @@ from kschedctl.cli.answer import Answer
 from kschedctl.cli.inquiry import Inquiry, read_inquiry
 from kschedctl.cli.option_groups.drawn import DrawnView
 from kschedctl.cli.option_groups.extending import Extending
+from kschedctl.cli.option_groups.karpenter import WHAT_KARPENTER_READS, KarpenterInput
 from kschedctl.cli.option_groups.supposed import Supposed
 from kschedctl.cli.option_groups.whole_pods import remember
 from kschedctl.cli.options import DEFAULT_NAMESPACE, Scope, Source, View, with_options
@@ -29,6 +30,7 @@ from kschedctl.errors import UsageError
 from kschedctl.render.page import Commands, names
 from kschedctl.reports.explanation import Explanation
 from kschedctl.reports.explanations import FINE, Explanations
+from kschedctl.reports.new_node import NewNode
 from kschedctl.reports.not_created import NotCreated
 from kschedctl.reports.pending import PendingPods
 from kschedctl.scheduler.engine.extenders.extender import CallExtender
@@ -51,6 +53,8 @@ EXAMPLES = (
     "kschedctl explain web --snapshot x.ksnap --extender-answers said.json",
 )
 
+UNSCHEDULABLE = "Unschedulable"
+
 log = logging.getLogger(__name__)
 
 
@@ -63,6 +67,7 @@ def explain(
     extending: Extending,
     sampled: Sampled,
     supposed: Supposed,
+    karpenter: KarpenterInput,
     pods: Annotated[
         list[str] | None,
         typer.Argument(metavar="[POD]…", help="name, pod/name, namespace/name, or deploy/name, sts/name, job/name …"),
@@ -86,7 +91,9 @@ def explain(
         raise UsageError("-l chooses among many pods, POD is one", hint="leave one of them out")
     with extending.calling() as call_extender:
         started, more, kinds = sampled.sampled_from, extending.arguments(), view.in_full
-        question = _Question(source, scope, pods or (), supposed, not no_remedies, call_extender, started, more, kinds)
+        question = _Question(
+            source, scope, pods or (), supposed, karpenter, not no_remedies, call_extender, started, more, kinds
+        )
         return _ask(question, view, watch)
 
 
@@ -110,6 +117,7 @@ class _Question:
     scope: Scope
     words: Sequence[str]
     supposed: Supposed
+    karpenter: KarpenterInput
     remedies: bool
     call_extender: CallExtender | None
     sampled: SampledFrom | None
@@ -119,7 +127,8 @@ class _Question:
     @property
     def live(self) -> LiveKinds:
         """What else to read of a live cluster: of workloads, and of all that lacks pods, why these were not created."""
-        return NOTHING_MORE if self.words and are_pods(self.words) else WHAT_FAILED
+        of_pods = NOTHING_MORE if self.words and are_pods(self.words) else WHAT_FAILED
+        return of_pods.and_also(WHAT_KARPENTER_READS) if self.karpenter.instance_types else of_pods
 
     def report(self, inquiry: Inquiry) -> Explanation | Explanations | PendingPods:
         """What is to be said of this cluster. Raises KschedctlError."""
@@ -157,11 +166,20 @@ class _Question:
     def _one(self, asked: AskedPod) -> Explanation:
         asked = self.supposed.of(asked)
         report = as_events(explain_stand_in(asked))
+        if report.verdict == UNSCHEDULABLE and asked.scheduler.cluster.karpenter_node_pools:
+            report = replace(report, new_node=self._new_node(asked))
         if not self.remedies:
             return report
         from kschedctl.studies.remedies.remedies import with_remedies  # noqa: PLC0415 - a summary needs none
 
         return with_remedies(report, asked)
+
+    def _new_node(self, asked: AskedPod) -> NewNode:
+        from kschedctl.autoscaling.karpenter.new_node import new_node  # noqa: PLC0415 - few clusters have Karpenter
+
+        cluster, given = asked.scheduler.cluster, self.karpenter
+        types = given.types() if given.instance_types else None
+        return new_node(cluster, asked.pod, types, given.settings(), time_of(cluster, self.source))
 
     def _pending(self, inquiry: Inquiry, scope: Scope) -> Explanation | Explanations | PendingPods:
         """All that are pending; where none is, a pod of each workload that the files hold and that has none."""

@@ -7,7 +7,7 @@ from msgspec.structs import replace
 from kschedctl.autoscaling.karpenter.provision import provision as provisioned
 from kschedctl.autoscaling.karpenter.seen_types import seen_types
 from kschedctl.cli.answer import Answer
-from kschedctl.cli.option_groups.karpenter import KarpenterInput, check_pools, unread_kinds
+from kschedctl.cli.option_groups.karpenter import WHAT_KARPENTER_READS, KarpenterInput, check_pools, unread_kinds
 from kschedctl.cli.options import Source, Untabled, with_options
 from kschedctl.cli.run_options import exit_code
 from kschedctl.cli.source import load, time_of
@@ -26,7 +26,7 @@ def provision(*, source: Source, view: Untabled, asked: KarpenterInput) -> Answe
     first, and gives them up one by one. Without --instance-types only the types of nodes that exist are known, and no
     prices: then that no type fits is not certain. Exits with 1 if a pod gets no node.
     """
-    cluster = load(source)
+    cluster = load(source, live=WHAT_KARPENTER_READS)
     check_pools(cluster)
     types = asked.types() if asked.instance_types else seen_types(cluster)
     report = provisioned(cluster, types, asked.settings(), now=time_of(cluster, source))

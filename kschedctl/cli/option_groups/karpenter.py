@@ -10,6 +10,7 @@ from typing import Annotated
 import typer
 
 from kschedctl.api.json_values import JsonObject
+from kschedctl.cli.source import LiveKinds
 from kschedctl.cluster import Cluster
 from kschedctl.errors import InputError, UsageError
 from kschedctl.reports.unknown import VERDICT, UnknownKind
@@ -65,6 +66,10 @@ class KarpenterInput:
                 known = ", ".join((*SETTINGS, *GATES))
                 raise UsageError(f"--karpenter {text}: not SETTING=VALUE of a known setting", hint=f"known: {known}")
         return {**found, "featureGates": gates} if gates else found
+
+
+WHAT_KARPENTER_READS = LiveKinds(("NodePool", "NodeClaim", "NodeOverlay", "DaemonSet"))
+"""Besides what a scheduler reads."""
 
 
 def unread_kinds(cluster: Cluster, *more: str) -> tuple[UnknownKind, ...]:

@@ -22,6 +22,7 @@ from kschedctl.render.page import (
     section,
 )
 from kschedctl.render.pages.feasible_nodes import extenders_section, reservations_section, scores_section
+from kschedctl.render.pages.new_node import new_node_section
 from kschedctl.render.pages.not_created import not_created_lines
 from kschedctl.render.pages.pod_group import pod_group_section
 from kschedctl.render.pages.preemption import preemption_section
@@ -48,8 +49,7 @@ from kschedctl.reports.explanation import (
 )
 from kschedctl.reports.explanations import FINE, Explanations
 from kschedctl.reports.not_created import NOT_CREATED
-from kschedctl.reports.unknown import VERDICT, reasons, unless
-from kschedctl.reports.unknown import doubt as doubts
+from kschedctl.reports.unknown import VERDICT, doubt, reasons, unless
 
 GROUPS_SHOWN = 10
 TOLD_BETTER = frozenset(
@@ -97,6 +97,7 @@ def explanation_page(report: Explanation, style: Style) -> Page:
         *_permit(report),
         *reservations_section(report, style),
         *preemption_section(report.preemption, style),
+        *new_node_section(report.new_node, style),
     )
 
 
@@ -137,7 +138,7 @@ def _once_created(report: Explanation) -> Iterator[Paragraph]:
     """What scheduling would say of the pod that stands for those that are not there."""
     once = report.once_created
     if once is not None:
-        doubt = doubts(report.unknown)
+        doubt = doubt(report.unknown)
         said = f"{once.verdict}: {once.headline}{doubt}" if once.verdict != "Schedulable" else f"{once.headline}{doubt}"
         yield paragraph(Marked(report.pod, Tone.STRONG), Marked("once created:", Tone.WARNING), said)
     if report.stands_for:

@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 
 from kschedctl.render.page import Marked, Page, Paragraph, Style, paragraph
 from kschedctl.render.tables import listed, numbers, table_of
 from kschedctl.reports.columns import Column, Tone
 from kschedctl.reports.disruption import Disruption, DisruptionCommand
-from kschedctl.reports.provisioning import LaunchedClaim, PoolAnswer, Provisioning
+from kschedctl.reports.provisioning import LaunchedClaim, Provisioning, without_lists
 from kschedctl.reports.unknown import UnknownKind, reasons
 from kschedctl.text.counts import counted
 
 TYPES_SHOWN = 3
-_LISTS = re.compile(r" \(counts = .*|, requirements=.*?(?=, resources=|$)")
 CHOSEN = ("topology.kubernetes.io/zone", "karpenter.sh/capacity-type")
 ONE_RUN = paragraph(
     Marked("One possible run: where Karpenter's order is chance, the first by name is taken.", Tone.FAINT)
@@ -103,7 +101,9 @@ def _refused(report: Provisioning, style: Style) -> Page:
     """The pods that get nothing, a line for each pool; those with the same reasons stand together."""
     by_reasons: dict[tuple[str, ...], list[str]] = {}
     for pod, error in report.pod_errors.items():
-        by_reasons.setdefault(tuple(_short(part, style) for part in error.parts), []).append(pod)
+        by_reasons.setdefault(tuple(part if style.wide else without_lists(part) for part in error.parts), []).append(
+            pod
+        )
     for event in report.rejected:
         by_reasons.setdefault((event.message,), []).append(event.name)
     pools = report.templates
@@ -120,11 +120,6 @@ def _refused(report: Provisioning, style: Style) -> Page:
     )
 
 
-def _short(why: str, style: Style) -> str:
-    """A reason without the lists in it, which ``-o wide`` shows."""
-    return why if style.wide else _LISTS.sub("", why)
-
-
 def _together(pods: list[str]) -> str:
     """So that a Deployment of hundreds stays a line."""
     return pods[0] if len(pods) == 1 else f"{pods[0]} (+{len(pods) - 1:,})"
@@ -134,23 +129,11 @@ def _per_pool(report: Provisioning, style: Style) -> Page:
     """Those for which all pools have the same answers stand together."""
     by_answers: dict[tuple[tuple[str, str], ...], list[str]] = {}
     for pod, pools in report.per_pool.items():
-        answers = tuple((pool, _alone(answer, style)) for pool, answer in pools.items())
+        answers = tuple((pool, answer.text(style.wide)) for pool, answer in pools.items())
         by_answers.setdefault(answers, []).append(pod)
     rows = [(_together(pods), pool, text) for answers, pods in by_answers.items() for pool, text in answers]
     columns = (Column("pods"), POOL, Column("answer"))
     return table_of(rows, columns, lambda row: row, style, title="Each NodePool alone, for a pod alone")
-
-
-def _alone(answer: PoolAnswer, style: Style) -> str:
-    if answer.skipped:
-        return "takes no part: not ready, or none of its types is left"
-    if answer.error:
-        return _short(answer.error, style)
-    types = counted(len(answer.instance_types), "instance type")
-    cheapest = answer.cheapest
-    price = f", cheapest {cheapest.options[0]} at ${cheapest.price:.4f}/h" if cheapest and cheapest.price else ""
-    dropped = f", with {counted(len(answer.relaxations), 'wish', 'wishes')} given up" if answer.relaxations else ""
-    return f"takes it: {types}{price}{dropped}"
 
 
 def _given_up(report: Provisioning, style: Style) -> Page:
