@@ -138,8 +138,12 @@ def _once_created(report: Explanation) -> Iterator[Paragraph]:
     """What scheduling would say of the pod that stands for those that are not there."""
     once = report.once_created
     if once is not None:
-        doubt = doubt(report.unknown)
-        said = f"{once.verdict}: {once.headline}{doubt}" if once.verdict != "Schedulable" else f"{once.headline}{doubt}"
+        leaning = doubt(report.unknown)
+        said = (
+            f"{once.verdict}: {once.headline}{leaning}"
+            if once.verdict != "Schedulable"
+            else f"{once.headline}{leaning}"
+        )
         yield paragraph(Marked(report.pod, Tone.STRONG), Marked("once created:", Tone.WARNING), said)
     if report.stands_for:
         yield paragraph(Marked(report.stands_for, Tone.FAINT))
