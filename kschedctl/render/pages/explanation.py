@@ -138,12 +138,8 @@ def _once_created(report: Explanation) -> Iterator[Paragraph]:
     """What scheduling would say of the pod that stands for those that are not there."""
     once = report.once_created
     if once is not None:
-        leaning = doubt(report.unknown)
-        said = (
-            f"{once.verdict}: {once.headline}{leaning}"
-            if once.verdict != "Schedulable"
-            else f"{once.headline}{leaning}"
-        )
+        but = doubt(report.unknown)
+        said = f"{once.verdict}: {once.headline}{but}" if once.verdict != "Schedulable" else f"{once.headline}{but}"
         yield paragraph(Marked(report.pod, Tone.STRONG), Marked("once created:", Tone.WARNING), said)
     if report.stands_for:
         yield paragraph(Marked(report.stands_for, Tone.FAINT))
