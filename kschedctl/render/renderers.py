@@ -43,6 +43,8 @@ PAGES = {
     "WakesOfMany": "pages.wakes:wakes_page",
     "WakesBetween": "pages.wakes:between_page",
     "Races": "pages.audit.races:races_page",
+    "ScaleUp": "pages.cluster_autoscaler:scale_up_page",
+    "ScaleDown": "pages.cluster_autoscaler:scale_down_page",
     "Provisioning": "pages.karpenter:provisioning_page",
     "Disruption": "pages.karpenter:disruption_page",
 }

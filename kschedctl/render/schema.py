@@ -29,6 +29,8 @@ from kschedctl.reports.pending import PendingPods
 from kschedctl.reports.provisioning import Provisioning
 from kschedctl.reports.queue_run import QueueRun
 from kschedctl.reports.remedies import Remedies, RemediesOfMany
+from kschedctl.reports.scale_down import ScaleDown
+from kschedctl.reports.scale_up import ScaleUp
 from kschedctl.reports.simulation import SimulationReport
 from kschedctl.reports.summary import Summary
 from kschedctl.reports.version import Version
@@ -69,6 +71,8 @@ DOCUMENTS: dict[str, Any] = {
     "answers": Answers,
     "extender-answers": ExtenderAnswers,
     "races": Races,
+    "scale-up": ScaleUp,
+    "scale-down": ScaleDown,
     "provisioning": Provisioning,
     "disruption": Disruption,
     "summary": Summary,

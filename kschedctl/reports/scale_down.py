@@ -60,7 +60,7 @@ class ScaleDown(Report, frozen=True):
 
     ``candidates``: in the order in which they are examined; ``unneeded``: those that could go, in the order found;
     ``to_delete``: those of them that may go now, ``deleted_now``: as many of them as go at once. ``increases``: groups
-    that grow in the same loop.
+    that grow in the same loop. ``seen_groups``: the groups are those of labels, of limits nothing is known.
     """
 
     unschedulable: tuple[str, ...] = ()
@@ -75,6 +75,10 @@ class ScaleDown(Report, frozen=True):
     deleted_now: NodesToGo = NodesToGo()
     nodes: dict[str, NodeRemoval] = {}
     increases: tuple[GroupIncrease, ...] = ()
+    seen_groups: bool = False
+    undecided: bool = False
+    api_version: str = "kschedctl.dev/v1"
+    kind: str = "ScaleDown"
 
     def first_line(self) -> tuple[str, ...]:
         """Which nodes go now, of how many that could."""

@@ -68,7 +68,8 @@ class ScaleUp(Report, frozen=True):
     ``upcoming``: group -> nodes on their way. ``result``: as upstream names it, None where the loop ends before.
     ``options``: what the expander chooses from; ``tied``: the groups among which chance decides, the ``best`` is the
     first of them by name. ``increases``: what is done; ``triggered``: the pods for which; ``awaiting``: those of which
-    another loop has to decide. One possible run where upstream's order is chance.
+    another loop has to decide. One possible run where upstream's order is chance. ``seen_groups``: the groups are those
+    that labels name, and nothing is known of their limits.
     """
 
     unschedulable: tuple[str, ...] = ()
@@ -87,6 +88,10 @@ class ScaleUp(Report, frozen=True):
     remaining: dict[str, RemainingPod] = {}
     templates: dict[str, GroupTemplate] = {}
     events: tuple[AutoscalerEvent, ...] = ()
+    seen_groups: bool = False
+    undecided: bool = False
+    api_version: str = "kschedctl.dev/v1"
+    kind: str = "ScaleUp"
 
     def first_line(self) -> tuple[str, ...]:
         """Which groups grow, or that none does."""

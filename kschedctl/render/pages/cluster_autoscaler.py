@@ -1,0 +1,101 @@
+"""The pages of ScaleUp and ScaleDown: what the Cluster Autoscaler would do next, and why not more."""
+
+from __future__ import annotations
+
+from kschedctl.render.page import Marked, Page, Style, paragraph
+from kschedctl.render.tables import numbers, table_of
+from kschedctl.reports.columns import Column, Tone
+from kschedctl.reports.scale_down import NodeRemoval, ScaleDown
+from kschedctl.reports.scale_up import RemainingPod, ScaleUp
+from kschedctl.text.counts import counted
+
+GROUP = Column("node group", keep=True)
+ONE_RUN = paragraph(Marked("One possible run: the autoscaler's order of nodes and groups is chance.", Tone.FAINT))
+NO_PLACE = "NoPlaceToMovePods"
+STATES = {
+    "unneeded": "not needed",
+    "unremovable": "stays",
+    "notCandidate": "no candidate",
+    "notEvaluated": "not looked at",
+}
+
+
+def scale_up_page(report: ScaleUp, style: Style) -> Page:
+    """What grows, then why nothing grows for the others, group by group."""
+    first, pods = report.first_line()
+    grown = [(each.group, f"{each.source:,}", f"{each.target:,}") for each in report.increases]
+    fine = not report.remaining
+    why = [line for line in (report.loop_error, report.error) if line]
+    return (
+        *_seen(report.seen_groups),
+        paragraph(Marked(first, Tone.GOOD if fine else Tone.BAD), pods),
+        *(paragraph(Marked(line, Tone.BAD)) for line in why),
+        *table_of(grown, (GROUP, *numbers("nodes", "then")), lambda row: row, style, title="Groups that grow"),
+        *_filtered_out(report),
+        *_remaining(report.remaining, style),
+        *([ONE_RUN] if report.increases else []),
+    )
+
+
+def _seen(seen: bool) -> Page:
+    if not seen:
+        return ()
+    why = "node groups by labels; their minimum and maximum are not known: --node-groups FILE tells them"
+    return (paragraph(Marked("Not certain:", Tone.WARNING), why),)
+
+
+def _filtered_out(report: ScaleUp) -> Page:
+    if not report.filtered_out:
+        return ()
+    count = len(report.filtered_out)
+    return (
+        paragraph(f"{counted(count, 'pod')} {'fit' if count > 1 else 'fits'} on nodes that exist or are on their way."),
+    )
+
+
+def _remaining(remaining: dict[str, RemainingPod], style: Style) -> Page:
+    """Pods for which every group has the same answer stand together."""
+    by_answers: dict[tuple[tuple[str, str], ...], list[str]] = {}
+    for pod, each in remaining.items():
+        refused = ((group, f"{no.plugin}: {', '.join(no.reasons)}") for group, no in each.rejected.items())
+        skipped = ((group, "; ".join(reasons)) for group, reasons in each.skipped.items())
+        by_answers.setdefault(tuple(sorted((*refused, *skipped))), []).append(pod)
+    rows = [
+        (pods[0] if len(pods) == 1 else f"{pods[0]} (+{len(pods) - 1:,})", group, why)
+        for answers, pods in by_answers.items()
+        for group, why in answers or (("", ""),)
+    ]
+    columns = (Column("pods"), GROUP, Column("why it does not grow"))
+    return table_of(rows, columns, lambda row: row, style, title="No group grows for", full=False)
+
+
+def scale_down_page(report: ScaleDown, style: Style) -> Page:
+    """What goes, then each node with its reason."""
+    first, could = report.first_line()
+    going = (*report.deleted_now.empty, *report.deleted_now.drain)
+    columns = (Column("node", keep=True), GROUP, Column("verdict"), *numbers("used"), Column("why"))
+    nodes = sorted(report.nodes.items(), key=lambda item: (item[0] not in going, item[1].state != "unneeded", item[0]))
+    return (
+        *_seen(report.seen_groups),
+        paragraph(Marked(first, Tone.GOOD if going else Tone.PLAIN), could),
+        *([paragraph(Marked(report.loop_error, Tone.BAD))] if report.loop_error else []),
+        *table_of(nodes, columns, lambda item: _node(*item, item[0] in going), style, title="Nodes"),
+        *([ONE_RUN] if nodes else []),
+    )
+
+
+def _node(name: str, node: NodeRemoval, goes: bool) -> tuple[str, ...]:
+    used = f"{node.utilization.value:.0%} {node.utilization.resource}" if node.utilization else ""
+    verdict = "goes now" if goes else STATES.get(node.state, node.state)
+    return name, node.group, verdict, used, _why(node)
+
+
+def _why(node: NodeRemoval) -> str:
+    """The reason, the pod that blocks, and whether the node could go if it were the only one."""
+    if node.state == "unneeded":
+        return f"{counted(len(node.moves), 'pod')} would move" if node.moves else "empty"
+    why = node.reason or ""
+    if node.blocking_pod is not None:
+        why += f": {node.blocking_pod.pod} ({node.blocking_pod.reason})"
+    alone = why == NO_PLACE and node.alone is not None and node.alone.removable
+    return f"{why}; could go if it were the only one" if alone else why
