@@ -43,7 +43,7 @@ COMMANDS = {
     "whatif": "What would these changes to the cluster do to its pods?",
     "scale": "What would the Cluster Autoscaler do next, and why not more?",
     "provision": "Which nodes would Karpenter launch for pending pods?",
-    "consolidate": "Which nodes would Karpenter take away, and what keeps the others?",
+    "consolidate": "Which nodes would Karpenter remove, and what keeps others?",
     "races": "How many pods would be double-booked?",
     "packing": "Which free capacity is stranded, and which nodes could go?",
     "sampling": "What does sampling nodes cost, and what does it save?",
@@ -123,7 +123,7 @@ class Commands(TyperGroup):
         grouped = {name for names in GROUPS.values() for name in names}
         for title, names in {**GROUPS, "Other": tuple(name for name in COMMANDS if name not in grouped)}.items():
             with formatter.section(title):
-                formatter.write_dl([(name, COMMANDS[name]) for name in names], col_max=10)
+                formatter.write_dl([(name, COMMANDS[name]) for name in names], col_max=11)
 
 
 def load(name: str) -> object:

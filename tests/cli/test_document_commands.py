@@ -11,6 +11,8 @@ from pathlib import Path
 import pytest
 from conftest import Run, pod
 from documents import command_lines
+from golden_cases import family_lines
+from karpenter_cases import objects
 
 ANSWERED = (0, 1)
 WITHOUT_CLUSTER = ("lint", "completion", "versions")
@@ -26,6 +28,10 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, run: Run) -> Path:
     (tmp_path / "deploy").mkdir()
     (tmp_path / "deploy" / "web.yaml").write_text(WEB.replace("requests", "request"))  # a finding
     assert run("snapshot", "save", "--demo", "-o", "prod.ksnap").code == 0
+    given = json.loads(family_lines("autoscaling/disruption")[0])["input"]
+    (tmp_path / "state.json").write_text(json.dumps({"apiVersion": "v1", "kind": "List", "items": objects(given)}))
+    (tmp_path / "types.json").write_text(json.dumps(given["instanceTypes"]))
+    assert run("snapshot", "save", "-f", "state.json", "--assume-complete", "-o", "karpenter.ksnap").code == 0
     return tmp_path
 
 

@@ -14,7 +14,7 @@ from kschedctl.errors import UsageError
 
 EXAMPLES = (
     "kschedctl consolidate --instance-types instance_types.json",
-    "kschedctl consolidate --snapshot prod.ksnap --instance-types types/ --karpenter SpotToSpotConsolidation=true",
+    "kschedctl consolidate --instance-types types/ --snapshot prod.ksnap -o json",
 )
 
 
