@@ -23,7 +23,8 @@ def fill_in(request: AdmissionRequest) -> None:
         if given is not None and quantities(given) != quantities(found.overhead.pod_fixed):
             raise request.forbidden(f"{REJECTED}Pod's Overhead doesn't match RuntimeClass's defined Overhead")
         spec["overhead"] = dict(found.overhead.pod_fixed)
-        request.changed.append(f"overhead by RuntimeClass {found.metadata.name}")
+        if given is None:
+            request.changed.append(f"overhead by RuntimeClass {found.metadata.name}")
     if found.scheduling is not None:
         _schedule(request, found)
 

@@ -1,0 +1,75 @@
+"""What holds for each manifest that a real kube-apiserver was asked about."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from golden_cases import Json, family_lines
+
+import kschedctl
+from kschedctl.admission.admit import OPTIONAL
+from kschedctl.studies.simulate import simulate
+
+SHARES = 4
+BEFORE_COUNTING = ("pod rejected", "PriorityClass", "error looking up service account")
+"""Of bare pods a simulation says so as it reads them; accounts that are not there it looks for where there are some."""
+NODE = {
+    "apiVersion": "v1",
+    "kind": "Node",
+    "metadata": {"name": "n"},
+    "status": {"allocatable": {"cpu": "640", "memory": "640Gi", "pods": "2000", "ephemeral-storage": "640Gi"}},
+}
+
+
+def cases(share: int) -> list[Json]:
+    """Those about pods."""
+    found = [json.loads(line) for line in family_lines("autoscaling/admission")[share::SHARES]]
+    return [case for case in found if "pod" in case["input"]]
+
+
+def admitted(case: Json, manifest: Any) -> Json:
+    cluster = kschedctl.Cluster.from_objects(case["input"]["objects"])
+    plugins = OPTIONAL if case["stage"] == "opt" else ()
+    return kschedctl.admit(cluster, manifest, namespace=case["input"]["namespace"], plugins=plugins).to_dict()
+
+
+@pytest.mark.parametrize("share", range(SHARES))
+def test_what_is_admitted_once_more_stays_as_it_is(share: int) -> None:
+    asked = 0
+    for case in cases(share):
+        once = admitted(case, {"apiVersion": "v1", "kind": "Pod", **case["input"]["pod"]})
+        if not once["allowed"]:
+            continue
+        stored = once["object"]
+        again = admitted(
+            case, {"apiVersion": "v1", "kind": "Pod", "metadata": stored["metadata"], "spec": stored["spec"]}
+        )
+        assert again["allowed"], case["id"]
+        assert (again["object"], again["changed"]) == (stored, []), case["id"]
+        asked += 1
+    assert asked >= 12
+
+
+@pytest.mark.parametrize("share", range(SHARES))
+def test_what_is_refused_is_counted_nowhere(share: int) -> None:
+    """A pod that a simulation does not create leaves the quotas as they are: who comes next is told of the same use."""
+    asked = 0
+    for case in cases(share):
+        pod, given = case["input"]["pod"], case["input"]
+        quotas = [each for each in given["objects"] if each["kind"] == "ResourceQuota"]
+        if any(words in (case["answer"]["message"] or "") for words in BEFORE_COUNTING):
+            continue
+        if case["stage"] != "base" or case["answer"]["code"] != 403 or not quotas or case["nondeterminism"]:
+            continue
+        metadata = {**pod.get("metadata", {}), "namespace": given["namespace"]}
+        two = [
+            {"apiVersion": "v1", "kind": "Pod", **pod, "metadata": {**metadata, "name": name}} for name in ("a", "b")
+        ]
+        cluster = kschedctl.Cluster.from_objects([NODE, *given["objects"]])
+        words = [each.failures[0].message for each in simulate(cluster, two).not_created]
+        assert len(words) == 2, case["id"]
+        assert words[0].replace('"a"', '"b"') == words[1], case["id"]
+        asked += 1
+    assert asked >= 5

@@ -1,0 +1,67 @@
+"""Five clusters in which pods could not be created, as recorded: explained, and simulated with the same words."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from failed_creations import Json, case, objects, words
+
+import kschedctl
+from kschedctl.cli.inquiry import Inquiry
+from kschedctl.cli.options import Scope, Source
+from kschedctl.cli.subjects import named
+from kschedctl.studies.explain import explain_stand_in
+from kschedctl.studies.simulate import simulate
+
+LIVE = {
+    "quota of 5, 6 wanted": (1, 6, 5),
+    "quota of 0, 10 wanted": (1, 10, 0),
+    "LimitRange": (4, 3, 0),
+    "restricted Pod Security": (14, 2, 0),
+    "missing ServiceAccount": (12, 1, 0),
+}
+"""What was met -> the recording, how many pods were wanted, and how many there may be."""
+
+
+def around(told: Json, most: int) -> list[Json]:
+    """What the recording had around the workload; a quota that has room for so many pods, all of which are in use."""
+    namespace = told["namespace"]
+    metadata = {"name": namespace, "uid": "n", "labels": told["labels"]}
+    account = {"kind": "ServiceAccount", "apiVersion": "v1", "metadata": {"name": "default", "namespace": namespace}}
+    found: list[Json] = [{"kind": "Namespace", "apiVersion": "v1", "metadata": metadata}, account]
+    for each in told["objects"]:
+        placed = {**each, "metadata": {**each["metadata"], "namespace": namespace}}
+        if each["kind"] == "ResourceQuota":
+            placed |= {"status": {"hard": {"pods": str(most)}, "used": {"pods": "0"}}}
+        found.append(placed)
+    return found
+
+
+@pytest.mark.parametrize(("number", "wanted", "there"), LIVE.values(), ids=LIVE)
+def test_simulated(number: int, wanted: int, there: int) -> None:
+    told = case(number)
+    manifest: Any = {**told["workload"], "metadata": {**told["workload"]["metadata"], "namespace": told["namespace"]}}
+    manifest["spec"] = {**manifest["spec"], "replicas": wanted}
+    cluster = kschedctl.Cluster.from_objects([*objects(told)[:1], *around(told, there)])
+    (lacking,) = simulate(cluster, [manifest]).not_created
+    assert (lacking.wanted, lacking.there, lacking.missing) == (wanted, there, wanted - there)
+    gist = words(told).partition(", requested")[0]
+    assert gist in lacking.failures[0].message
+
+
+@pytest.mark.parametrize(("number", "wanted", "there"), LIVE.values(), ids=LIVE)
+def test_explained(number: int, wanted: int, there: int) -> None:
+    told = case(number)
+    cluster = kschedctl.Cluster.from_objects(objects(told, replicas=wanted, there=there))
+    inquiry = Inquiry(cluster, now="2026-05-06T09:12:00Z")
+    asked, *_ = named(inquiry, [f"deploy/{told['workload']['metadata']['name']}"], Scope(told["namespace"]), Source())
+    report = explain_stand_in(asked)
+    assert report.verdict == "NotCreated"
+    assert report.not_created is not None
+    assert (report.not_created.wanted, report.not_created.there, report.not_created.missing) == (
+        wanted,
+        there,
+        wanted - there,
+    )
+    assert words(told) in report.headline
