@@ -86,10 +86,12 @@ def outcomes(
     *,
     quotas: Sequence[ResourceQuota] | None = None,
     without: Collection[str] = (),
+    annotated: bool = True,
 ) -> Iterator[Admission]:
     """What may come out, in whichever order the server goes through LimitRanges and quotas; the first is by name.
 
-    ``quotas``: those that count, else the namespace's; ``without``: the steps that are left out, also VALIDATION.
+    ``quotas``: those that count, else the namespace's; ``without``: the steps that are left out, also VALIDATION;
+    ``annotated``: also what differs only in the annotation that says which LimitRange came last.
     """
     ranges = tuple(map(limit_ranger.stored, cluster.in_namespace("limit_ranges", namespace)))
     found = tuple(cluster.in_namespace("resource_quotas", namespace) if quotas is None else quotas)
@@ -102,7 +104,7 @@ def outcomes(
         request = AdmissionRequest(cluster, kind, obj, namespace, filling, counting)
         return _Try(request, plugins, checking, without).outcome()
 
-    for filling in _orders(ranges):
+    for filling in _orders(ranges) if annotated or limit_ranger.differ(ranges) else (ranges,):
         first = tried(filling, ranges, found)
         yield first
         if not first.allowed:  # whom one order of those that only check admits, all do

@@ -5,7 +5,7 @@ Upstream: plugin/pkg/admission/limitranger/admission.go, pkg/apis/core/v1/defaul
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from kschedctl.admission.defaults import pod_level_requests
@@ -29,6 +29,20 @@ def stored(limit_range: LimitRange) -> LimitRange:
 def _stored(item: LimitRangeItem) -> LimitRangeItem:
     limits = {**item.max, **item.default}
     return replace(item, default=limits, default_request={**item.min, **limits, **item.default_request})
+
+
+def differ(ranges: Sequence[LimitRange]) -> bool:
+    """Whether two of the LimitRanges have different defaults for containers, so that the first one decides."""
+    known: dict[tuple[str, str], str | int | float] = {}
+    pairs = (pair for limit_range in ranges for pair in _defaults(limit_range))
+    return any(known.setdefault(of, amount) != amount for of, amount in pairs)
+
+
+def _defaults(limit_range: LimitRange) -> Iterator[tuple[tuple[str, str], str | int | float]]:
+    for item in limit_range.spec.limits:
+        if item.type == OF_CONTAINER:
+            for part, amounts in (("limits", item.default), ("requests", item.default_request)):
+                yield from (((part, name), amount) for name, amount in amounts.items())
 
 
 def fill_in(request: AdmissionRequest) -> None:

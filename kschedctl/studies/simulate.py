@@ -241,8 +241,7 @@ def _count(
     """
     if rollout:
         return {}, []
-    lacking = [admissions.take(*each) for each in zip(workloads, changes, strict=True)]
-    return admissions.namespaces(workloads), [each for each in lacking if each]
+    return admissions.namespaces(workloads), admissions.take_all(workloads, changes)
 
 
 def _new_namespaces(cluster: Cluster, creation: Creation) -> Iterator[str]:

@@ -3,6 +3,7 @@
     python tests/benchmarks/bench_simulate.py [--nodes 1000 5000] [--pods 10000] [--cases plain spread ...]
     python tests/benchmarks/bench_simulate.py --fill     # kschedctl capacity until nodes are full
     python tests/benchmarks/bench_simulate.py --sweep    # every zone of a big cluster lost in turn
+    python tests/benchmarks/bench_simulate.py --limits   # with ten ResourceQuotas and LimitRanges, and without
 
 ``pods/s`` is the simulation alone; ``process`` and ``memory`` are a whole run of the program, from reading the files to
 the answer. As machines differ, ``cycles/s`` tells how many full scheduling cycles of the first pod the same machine
@@ -257,6 +258,40 @@ def sweep(nodes: int, pods: int) -> str:
     return f"zone sweep, {nodes:,} nodes, {pods:,} pods: {displaced:,} pods placed anew in {seconds:.1f} s"
 
 
+LIMITS = 10
+LIMITED = ("plain", "templates", "deployment", "deployments")
+
+
+def limits() -> list[Json]:
+    """Ten quotas and as many LimitRanges that refuse nothing, and give no requests to those that have some."""
+    hard = {"pods": "1000000", "requests.cpu": "1000000", "requests.memory": "1000Ti"}
+    status = {"hard": hard, "used": dict.fromkeys(hard, "0")}
+    bounds = [{"type": "Container", "max": {"cpu": "64", "memory": "1Ti"}, "min": {"cpu": "1m", "memory": "1Mi"}}]
+    found = []
+    for i in range(LIMITS):
+        metadata = {"name": f"limit-{i}", "namespace": "bench"}
+        found.append({"apiVersion": "v1", "kind": "ResourceQuota", "metadata": metadata, "status": status})
+        found.append({"apiVersion": "v1", "kind": "LimitRange", "metadata": metadata, "spec": {"limits": bounds}})
+    return found
+
+
+def with_limits(case: str, nodes: int, pods: int, rounds: int = 5) -> str:
+    """A simulation in the library with limits and without, in turn, the fastest of several of each."""
+    from kschedctl.studies.simulate import simulate  # noqa: PLC0415 - as above
+
+    manifests, around = CASES[case](pods, nodes), objects(case, nodes)
+    clusters = [Cluster.from_objects([*around, *more]) for more in ([], limits())]
+    seconds: list[list[float]] = [[], []]
+    for _ in range(rounds):
+        for found, cluster in zip(seconds, clusters, strict=True):
+            start = perf_counter()
+            report = simulate(cluster, manifests)
+            found.append(perf_counter() - start)
+            assert not report.not_created
+    without, limited = map(min, seconds)
+    return f"{case:<18}{nodes:>6}{pods:>8}{without:>9.2f} s without{limited:>9.2f} s with{without / limited:>7.2f}"
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--nodes", type=int, nargs="+", default=[1000, 5000])
@@ -264,7 +299,12 @@ def main() -> None:
     parser.add_argument("--cases", nargs="+", choices=CASES, default=list(CASES))
     parser.add_argument("--fill", action="store_true", help="only the filling of nodes")
     parser.add_argument("--sweep", action="store_true", help="only the zone sweep over 5,000 nodes and 50,000 pods")
+    parser.add_argument("--limits", action="store_true", help="only with quotas and LimitRanges, and without")
     arguments = parser.parse_args()
+    if arguments.limits:
+        for case in LIMITED:
+            print(with_limits(case, arguments.nodes[0], arguments.pods), flush=True)
+        return
     if arguments.sweep:
         print(sweep(5000, 50_000))
         return

@@ -68,6 +68,39 @@ class Admissions:
         self._quotas: dict[str, tuple[ResourceQuota, ...]] = {}
         self.told: list[str] = []
 
+    def take_all(self, workloads: Sequence[Struct], changes: Sequence[Change]) -> list[NotCreated]:
+        """Take out of changes the pods that are not created, in order; the workloads that lack some."""
+        before, told = dict(self._quotas), len(self.told)
+        groups = self._alike(workloads, changes)
+        if len(groups) < len(workloads):  # many bare pods are looked at together: there may be room for all
+            if all(self._fit(workloads[at[0]], changes[at[0]], len(at)) for at in groups.values()):
+                return []
+            self._quotas = before
+            del self.told[told:]
+        lacking = (self.take(*each) for each in zip(workloads, changes, strict=True))
+        return [each for each in lacking if each]
+
+    def _alike(self, workloads: Sequence[Struct], changes: Sequence[Change]) -> dict[object, list[int]]:
+        """The places of bare pods that differ in their names alone; of all else each by itself."""
+        groups: dict[object, list[int]] = {}
+        for at, (workload, change) in enumerate(zip(workloads, changes, strict=True)):
+            bare = isinstance(workload, Pod) and len(change.new) == 1 and not (change.kept or change.removed)
+            groups.setdefault(self._template(workload) if bare else at, []).append(at)
+        return groups
+
+    def _template(self, pod: Any) -> tuple[object, ...]:
+        document = self._written.get(identity(pod), {})
+        meta = object_at(document, "metadata")
+        parts = document.get("spec") or pod.spec, meta.get("annotations"), pod.metadata.labels
+        return pod.metadata.namespace, msgspec.json.encode(parts)
+
+    def _fit(self, workload: Struct, change: Change, number: int) -> bool:
+        """Whether all are created, so many of a bare pod; then they are counted."""
+        self._release(change.removed)
+        if self._of_object(identity(workload), change):
+            return False
+        return not (change.new and self.room(workload, change.new, max(number, len(change.new)))[1])
+
     def take(self, workload: Struct, change: Change) -> NotCreated | None:
         """Take out of a change the pods that are not created, all of one template; what it removes is gone before."""
         owner = identity(workload)
@@ -226,7 +259,10 @@ class Admissions:
         if not self._cluster.in_namespace("limit_ranges", asked.namespace):
             without.add(VALIDATION)  # what is written was looked at when it was read; defaults may make it invalid
         quotas = [q for q in self._left(asked.namespace) if is_counted(q, in_full=asked.in_full)]
-        return list(outcomes(self._cluster, asked.manifest, asked.namespace, quotas=quotas, without=without))
+        found = outcomes(
+            self._cluster, asked.manifest, asked.namespace, quotas=quotas, without=without, annotated=False
+        )
+        return list(found)
 
     def _unknown(self, namespace: str) -> Iterator[str]:
         """The plugins of which it is not known what they look at. Every cluster has namespaces and accounts."""

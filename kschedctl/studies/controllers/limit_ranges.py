@@ -28,6 +28,7 @@ class LimitRangeDefaults:
         self.told: list[str] = []
         self._ranges: dict[str, tuple[LimitRange, ...]] = {}
         self._known: dict[tuple[str, int], Pod] = {}
+        self._same: dict[tuple[str, bytes], Pod] = {}
 
     def fill_in(self, workload: str, pods: Iterable[Pod]) -> list[Pod]:
         """The pods as they would be stored; those of one template are looked at once."""
@@ -39,13 +40,21 @@ class LimitRangeDefaults:
                 continue
             key = namespace, id(pod.spec.containers)
             if key not in self._known:
-                self._known[key] = self._filled(workload, pod)
+                self._known[key] = self._alike(workload, pod)
             like = self._known[key].spec
             spec = replace(
                 pod.spec, containers=like.containers, init_containers=like.init_containers, resources=like.resources
             )
             filled.append(replace(pod, spec=spec))
         return filled
+
+    def _alike(self, workload: str, pod: Pod) -> Pod:
+        """Of bare pods of the same containers the first one filled in, of which alone it is told."""
+        spec = pod.spec
+        same = pod.metadata.namespace, msgspec.json.encode((spec.containers, spec.init_containers, spec.resources))
+        if same not in self._same:
+            self._same[same] = self._filled(workload, pod)
+        return self._same[same]
 
     def _of(self, namespace: str) -> tuple[LimitRange, ...]:
         if namespace not in self._ranges:
