@@ -14,7 +14,7 @@ from kschedctl.admission.request import AdmissionRequest
 from kschedctl.api.copying import replace
 from kschedctl.api.objects import ResourceQuota, ResourceQuotaStatus, ScopeSelectorTerm
 from kschedctl.api.pod_requests import Quantities, quantities
-from kschedctl.api.quantity import Quantity
+from kschedctl.api.quantity import Quantity, parse
 from kschedctl.api.resource_names import is_extended, is_native
 
 ONE, ZERO = Quantity(1), Quantity(0)
@@ -64,6 +64,24 @@ def charged(request: AdmissionRequest, number: int) -> tuple[ResourceQuota, ...]
     """The quotas once so many objects like this one are counted."""
     usage = _usage(request)
     return tuple(_charged(q, usage, number) if _concerns(q, request) else q for q in request.quotas)
+
+
+def raised(request: AdmissionRequest, number: int) -> dict[str, dict[str, str]]:
+    """Quota -> what it would have to hold of each resource for so many objects like this one, where that is more."""
+    usage = _usage(request)
+    found: dict[str, dict[str, str]] = {}
+    for quota in request.quotas:
+        if _concerns(quota, request):
+            hard, after = quantities(quota.status.hard), _charged(quota, usage, number).status.used
+            over = {name: str(after[name]) for name in usage if name in hard and parse(after.get(name, 0)) > hard[name]}
+            found |= {quota.metadata.name: over} if over else {}
+    return found
+
+
+def not_said(request: AdmissionRequest) -> list[str]:
+    """What the containers have to say for the quotas and do not: ``limits.cpu for: web,log``."""
+    names = {name for quota in request.quotas if _concerns(quota, request) for name in quota.status.hard}
+    return list(_not_said(filter(partial(_is_of, request=request), names), request))
 
 
 def _charged(quota: ResourceQuota, usage: Quantities, number: int) -> ResourceQuota:

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from msgspec import structs
+
 from kschedctl.api.copying import replace
 from kschedctl.api.labels import parse_selector
 from kschedctl.api.objects import Pod, PodMeta
@@ -105,8 +107,9 @@ def _of_stored(inquiry: Inquiry, owner: Owner) -> list[AskedPod]:
         return of_workload(scheduler, owner, manifest)
     lacking, missing = creations.of(owner), unread(inquiry.cluster, owner.kind)
     fewer = why_fewer(inquiry.cluster, owner)
-    if lacking is None or lacking.past:
-        lacking = replayed(inquiry.cluster, owner, manifest or template_of(inquiry.cluster, owner)) or lacking
+    again = replayed(inquiry.cluster, owner, manifest or template_of(inquiry.cluster, owner))
+    if again is not None:
+        lacking = again if lacking is None or lacking.past else structs.replace(lacking, fixes=again.fixes)
     if manifest is None and lacking and not lacking.past and owner.kind == "DaemonSet":
         manifest = template_of(inquiry.cluster, owner)  # one of its pods that run would say nothing of those that lack
     try:

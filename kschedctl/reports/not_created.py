@@ -21,12 +21,20 @@ class CreationFailure(Document, frozen=True):
     times: int = 0
 
 
+class CreationFix(Document, frozen=True):
+    """What lets all pods be created, replayed; ``commands``: how, where it is not the manifest that changes."""
+
+    what: str
+    commands: tuple[str, ...] = ()
+
+
 class NotCreated(Document, frozen=True):
     """``headline``: in a line, ``1 of 6 pods (6 wanted, 5 there): exceeded quota: …``.
 
     ``wanted``: of the workload, pods of a rollout's surge among them; ``there``: those that have neither ended nor are
     leaving; ``missing``: those that could not be created. Null is what is not known. ``object``: Pod, or what was to
     make pods and could not be created itself: ReplicaSet, Job. ``past``: pods were created since, or all are there.
+    ``fixes``: what would let them be created, where a quota refuses them.
     """
 
     workload: str
@@ -37,6 +45,7 @@ class NotCreated(Document, frozen=True):
     failures: tuple[CreationFailure, ...]
     object: str = "Pod"
     past: bool = False
+    fixes: tuple[CreationFix, ...] = ()
 
 
 def refused(several: Sequence[NotCreated]) -> str:

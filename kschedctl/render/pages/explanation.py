@@ -78,8 +78,7 @@ def explanation_page(report: Explanation, style: Style) -> Page:
     if first and not any(isinstance(block, Command) for block in first):
         first, more = (*first, *more), ()
     return (
-        *not_created_lines(report.not_created, style),
-        *(paragraph("No more pods:", reason) for reason in report.fewer_pods),
+        *not_created_lines(report.not_created, style, report.fewer_pods),
         *_verdict(report),
         *caveats(report.not_replayed, report.ignored, report.extended, report.unknown),
         *searched_lines(report.searched),

@@ -22,10 +22,17 @@ from kschedctl.reports.not_created import CreationFailure, NotCreated
 WORKLOADS_SHOWN, FAILURES_SHOWN, COMMANDS_SHOWN = 25, 5, 3
 
 
-def not_created_lines(lacking: NotCreated | None, style: Style) -> Iterator[Paragraph]:
-    """How many pods a workload lacks and why, then who says so; of what is past a line."""
-    if lacking is None:
-        return
+def not_created_lines(
+    lacking: NotCreated | None, style: Style, fewer: Sequence[str] = ()
+) -> Iterator[Paragraph | Command]:
+    """How many pods a workload lacks and why, then who says so; of what is past a line. ``fewer``: what else is so."""
+    if lacking is not None:
+        yield from _lacking(lacking, style)
+    for reason in fewer:
+        yield paragraph("No more pods:", reason)
+
+
+def _lacking(lacking: NotCreated, style: Style) -> Iterator[Paragraph | Command]:
     workload = Marked(lacking.workload, Tone.STRONG)
     if lacking.past:
         yield paragraph(workload, Marked("earlier:", Tone.FAINT), Marked(lacking.headline, Tone.FAINT))
@@ -37,6 +44,13 @@ def not_created_lines(lacking: NotCreated | None, style: Style) -> Iterator[Para
         yield paragraph(Marked(f"{_told(failure)}{':' if more else ''}", Tone.FAINT), more)
     if note:
         yield paragraph(Marked(note, Tone.FAINT))
+    yield from _fixes([lacking])
+
+
+def _fixes(found: Sequence[NotCreated]) -> Iterator[Paragraph | Command]:
+    for fix in (fix for lacking in found for fix in lacking.fixes):
+        yield paragraph(Marked("Fix:", Tone.STRONG), fix.what)
+        yield from map(Command, fix.commands)
 
 
 def not_created_section(found: Sequence[NotCreated], style: Style) -> Page:
@@ -47,6 +61,7 @@ def not_created_section(found: Sequence[NotCreated], style: Style) -> Page:
     commands = [command for lacking in shown for command in style.commands.get(lacking.workload, ())]
     return (
         *table_of(found, columns, _row, style, title=title, limit=WORKLOADS_SHOWN, full=False),
+        *_fixes(shown),
         *map(Command, commands if style.wide else commands[:COMMANDS_SHOWN]),
     )
 

@@ -24,7 +24,8 @@ from kschedctl.api.priority import priority_class
 from kschedctl.api.workloads import StatefulSet, identity
 from kschedctl.cluster import FIELDS, Cluster, without_nulls
 from kschedctl.reports.admission import Admission
-from kschedctl.reports.not_created import CreationFailure, NotCreated
+from kschedctl.reports.not_created import CreationFailure, CreationFix, NotCreated
+from kschedctl.studies.controllers.creation_fixes import fixes
 from kschedctl.studies.controllers.not_created import with_headline
 from kschedctl.studies.controllers.rollout_limits import Change
 
@@ -107,13 +108,22 @@ class Admissions:
         self._release(change.removed)
         wanted = change.desired
         number, words = 0, self._of_object(owner, change)
-        if change.new and not words:
+        like = None if words else next(iter(change.new), None)
+        if like is not None:
             number, words = self.room(workload, change.new, len(change.new))
         if not words:
             return None
         change.refused = len(change.new) - number
         del change.new[number:]
-        return _not_created(owner, words, wanted, change.refused)
+        found = _not_created(owner, words, wanted, change.refused)
+        return msgspec.structs.replace(found, fixes=tuple(self._fixes(owner, like, change.refused)) if like else ())
+
+    def _fixes(self, owner: Owner, pod: Pod, missing: int) -> Iterator[CreationFix]:
+        """What lets the pods that are missing be created, where quotas alone refuse them."""
+        asked = self._asked(owner, pod)
+        created = next((each.object for each in self._tried(asked, quotas=()) if each.object is not None), None)
+        if created is not None:
+            yield from fixes(self._request("Pod", created, asked.namespace), missing)
 
     def room(self, workload: Struct, pods: Sequence[Pod], most: int) -> tuple[int, Sequence[str]]:
         """How many more of such pods are created, up to ``most``, and why no more are, in the API server's words.
@@ -252,13 +262,14 @@ class Admissions:
         spec["volumes"] = _volumes(spec.get("volumes") or [], own["spec"].get("volumes") or [])
         return _Asked({"kind": "Pod", "metadata": {**of_template, **metadata}, "spec": spec}, namespace, True)
 
-    def _tried(self, asked: _Asked) -> list[Admission]:
+    def _tried(self, asked: _Asked, quotas: Sequence[ResourceQuota] | None = None) -> list[Admission]:
         without = {*self._unknown(asked.namespace), *self._not_found(asked)}
         if not asked.in_full:
             without |= {VALIDATION, POD_SECURITY, ACCOUNTS}
         if not self._cluster.in_namespace("limit_ranges", asked.namespace):
             without.add(VALIDATION)  # what is written was looked at when it was read; defaults may make it invalid
-        quotas = [q for q in self._left(asked.namespace) if is_counted(q, in_full=asked.in_full)]
+        if quotas is None:
+            quotas = [q for q in self._left(asked.namespace) if is_counted(q, in_full=asked.in_full)]
         found = outcomes(
             self._cluster, asked.manifest, asked.namespace, quotas=quotas, without=without, annotated=False
         )
