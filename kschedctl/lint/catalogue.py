@@ -23,6 +23,7 @@ HEADINGS = {
     "resources": "Requests and capacity",
     "storage": "Volumes, host ports, labels",
     "special": "Schedulers, gates, gangs, devices",
+    "autoscaling": "Autoscalers",
     "names": "Names that nothing has",
 }
 """Family -> its heading; a family is a module of rules, or a folder of such modules."""

@@ -72,6 +72,7 @@ class PoolRequirement(Struct, frozen=True):
     key: str = ""
     operator: str = ""
     values: tuple[Scalar, ...] = ()
+    min_values: int | None = None
 
 
 class PoolMeta(Struct, frozen=True):
@@ -88,8 +89,19 @@ class PoolTemplate(Struct, frozen=True):
     spec: PoolNodeSpec = PoolNodeSpec()
 
 
+class PoolBudget(Struct, frozen=True):
+    nodes: Scalar = ""
+    reasons: tuple[str, ...] = ()
+    schedule: str | None = None
+
+
+class WrittenDisruption(Struct, frozen=True):
+    budgets: tuple[PoolBudget, ...] = ()
+
+
 class WrittenPoolSpec(Struct, frozen=True):
     template: PoolTemplate = PoolTemplate()
+    disruption: WrittenDisruption = WrittenDisruption()
 
 
 class WrittenNodePool(Struct, frozen=True):
