@@ -11,7 +11,7 @@ from kschedctl.reports.document import Document
 class PoolVerdict(Document, frozen=True):
     """Whether a pool would launch a node for the pod alone; ``answer``: of what types, or why not, in its own words."""
 
-    pool: Annotated[str, Column("nodepool", keep=True)]
+    pool: Annotated[str, Column("pool", keep=True)]
     takes: bool
     answer: Annotated[str, Column("answer")]
 
@@ -19,13 +19,15 @@ class PoolVerdict(Document, frozen=True):
 class NewNode(Document, frozen=True):
     """``existing_node``: one that the autoscaler sees room on for the pod, so that it launches none.
 
-    ``seen_types``: how many instance types nodes prove, where no others are known: then that none fits is not certain.
+    ``message``: what the autoscaler writes of the pod, where it launches nothing. ``seen_types``: how many instance
+    types nodes prove, where no others are known: then that none fits is not certain.
     """
 
     autoscaler: str
     pools: tuple[PoolVerdict, ...] = ()
     existing_node: str = ""
     seen_types: int | None = None
+    message: str = ""
 
     @property
     def comes(self) -> bool:

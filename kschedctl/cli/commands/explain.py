@@ -14,9 +14,11 @@ from kschedctl.cli import pods as found_pods
 from kschedctl.cli import subjects
 from kschedctl.cli.answer import Answer
 from kschedctl.cli.inquiry import Inquiry, read_inquiry
+from kschedctl.cli.option_groups.autoscalers import Autoscalers
 from kschedctl.cli.option_groups.drawn import DrawnView
 from kschedctl.cli.option_groups.extending import Extending
-from kschedctl.cli.option_groups.karpenter import WHAT_KARPENTER_READS, KarpenterInput
+from kschedctl.cli.option_groups.karpenter import KarpenterInput
+from kschedctl.cli.option_groups.node_groups import NodeGroupInput
 from kschedctl.cli.option_groups.supposed import Supposed
 from kschedctl.cli.option_groups.whole_pods import remember
 from kschedctl.cli.options import DEFAULT_NAMESPACE, Scope, Source, View, with_options
@@ -30,7 +32,6 @@ from kschedctl.errors import UsageError
 from kschedctl.render.page import Commands, names
 from kschedctl.reports.explanation import Explanation
 from kschedctl.reports.explanations import FINE, Explanations
-from kschedctl.reports.new_node import NewNode
 from kschedctl.reports.not_created import NotCreated
 from kschedctl.reports.pending import PendingPods
 from kschedctl.scheduler.engine.extenders.extender import CallExtender
@@ -68,6 +69,7 @@ def explain(
     sampled: Sampled,
     supposed: Supposed,
     karpenter: KarpenterInput,
+    node_groups: NodeGroupInput,
     pods: Annotated[
         list[str] | None,
         typer.Argument(metavar="[POD]…", help="name, pod/name, namespace/name, or deploy/name, sts/name, job/name …"),
@@ -91,8 +93,9 @@ def explain(
         raise UsageError("-l chooses among many pods, POD is one", hint="leave one of them out")
     with extending.calling() as call_extender:
         started, more, kinds = sampled.sampled_from, extending.arguments(), view.in_full
+        scalers = Autoscalers(source, karpenter, node_groups)
         question = _Question(
-            source, scope, pods or (), supposed, karpenter, not no_remedies, call_extender, started, more, kinds
+            source, scope, pods or (), supposed, scalers, not no_remedies, call_extender, started, more, kinds
         )
         return _ask(question, view, watch)
 
@@ -117,7 +120,7 @@ class _Question:
     scope: Scope
     words: Sequence[str]
     supposed: Supposed
-    karpenter: KarpenterInput
+    scalers: Autoscalers
     remedies: bool
     call_extender: CallExtender | None
     sampled: SampledFrom | None
@@ -128,7 +131,7 @@ class _Question:
     def live(self) -> LiveKinds:
         """What else to read of a live cluster: of workloads, and of all that lacks pods, why these were not created."""
         of_pods = NOTHING_MORE if self.words and are_pods(self.words) else WHAT_FAILED
-        return of_pods.and_also(WHAT_KARPENTER_READS) if self.karpenter.instance_types else of_pods
+        return of_pods.and_also(self.scalers.live)
 
     def report(self, inquiry: Inquiry) -> Explanation | Explanations | PendingPods:
         """What is to be said of this cluster. Raises KschedctlError."""
@@ -166,20 +169,13 @@ class _Question:
     def _one(self, asked: AskedPod) -> Explanation:
         asked = self.supposed.of(asked)
         report = as_events(explain_stand_in(asked))
-        if report.verdict == UNSCHEDULABLE and asked.scheduler.cluster.karpenter_node_pools:
-            report = replace(report, new_node=self._new_node(asked))
+        if report.verdict == UNSCHEDULABLE:
+            report = replace(report, new_node=self.scalers.new_node(asked))
         if not self.remedies:
             return report
         from kschedctl.studies.remedies.remedies import with_remedies  # noqa: PLC0415 - a summary needs none
 
         return with_remedies(report, asked)
-
-    def _new_node(self, asked: AskedPod) -> NewNode:
-        from kschedctl.autoscaling.karpenter.new_node import new_node  # noqa: PLC0415 - few clusters have Karpenter
-
-        cluster, given = asked.scheduler.cluster, self.karpenter
-        types = given.types() if given.instance_types else None
-        return new_node(cluster, asked.pod, types, given.settings(), time_of(cluster, self.source))
 
     def _pending(self, inquiry: Inquiry, scope: Scope) -> Explanation | Explanations | PendingPods:
         """All that are pending; where none is, a pod of each workload that the files hold and that has none."""

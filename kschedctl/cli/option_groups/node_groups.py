@@ -40,6 +40,11 @@ class NodeGroupInput:
         ),
     ] = ""
 
+    @property
+    def asked(self) -> bool:
+        """Whether somebody said which groups there are."""
+        return bool(self.node_groups or self.pool_label)
+
     def read(self, cluster: Cluster) -> tuple[list[JsonObject], JsonObject]:
         """Groups and options. Raises InputError, UsageError."""
         if not self.node_groups:

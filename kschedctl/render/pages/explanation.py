@@ -128,17 +128,17 @@ def _verdict(report: Explanation) -> Iterator[Paragraph]:
 
 def _message(report: Explanation) -> Page:
     """kube-scheduler's own words, where they are others."""
-    if report.verdict != "Unschedulable" or report.message in (None, report.headline):
-        return ()
-    return (paragraph(Marked("kube-scheduler:", Tone.FAINT), report.message or ""),)
+    if report.verdict == "Unschedulable" and report.message not in (None, report.headline):
+        return (paragraph(Marked("kube-scheduler:", Tone.FAINT), report.message or ""),)
+    return ()
 
 
 def _once_created(report: Explanation) -> Iterator[Paragraph]:
     """What scheduling would say of the pod that stands for those that are not there."""
     once = report.once_created
     if once is not None:
-        but = doubt(report.unknown)
-        said = f"{once.verdict}: {once.headline}{but}" if once.verdict != "Schedulable" else f"{once.headline}{but}"
+        verdict = "" if once.verdict == "Schedulable" else f"{once.verdict}: "
+        said = f"{verdict}{once.headline}{doubt(report.unknown)}"
         yield paragraph(Marked(report.pod, Tone.STRONG), Marked("once created:", Tone.WARNING), said)
     if report.stands_for:
         yield paragraph(Marked(report.stands_for, Tone.FAINT))
@@ -179,8 +179,7 @@ def _before_nodes(report: Explanation) -> Page:
         if answer.node_names is not None
     ]
     rows: list[Row] = [*refusals, *narrowed]
-    columns = (Column("point"), Column("plugin"), Column("answer"))
-    return table_of(rows, columns, as_is, limit=None, title="Before any node")
+    return table_of(rows, [*map(Column, ("point", "plugin", "answer"))], as_is, limit=None, title="Before any node")
 
 
 def _asked(answers: Mapping[str, PreFilterReport]) -> dict[str, PreFilterReport]:

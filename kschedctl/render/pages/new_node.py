@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from kschedctl.render.page import Page, Style, paragraph, section
+from kschedctl.render.page import Marked, Page, Style, paragraph, section
 from kschedctl.render.tables import listed
+from kschedctl.reports.columns import Tone
 from kschedctl.reports.new_node import NewNode
 from kschedctl.text.counts import counted
 
@@ -13,13 +14,13 @@ def new_node_section(new: NewNode | None, style: Style) -> Page:
     if new is None:
         return ()
     if new.existing_node:
-        told = f"No: {new.autoscaler} sees room for it on {new.existing_node}, and launches none"
+        told = f"No: {new.autoscaler} sees room for it on {new.existing_node}"
     elif new.comes:
-        told = f"Yes, {new.autoscaler} would launch one"
+        told = f"Yes, from {new.autoscaler}"
     else:
-        told = f"No NodePool of {new.autoscaler} would launch one"
+        told = f"No, not from {new.autoscaler}"
     if new.seen_types is not None:
         types = counted(new.seen_types, "instance type")
         told += f", of the {types} of existing nodes; --instance-types FILE names others"
-    pools = listed(new.pools, style)
-    return section("Would a new node come?", paragraph(told), *pools)
+    said = (paragraph(Marked(f"{new.message}", Tone.VERBATIM)),) if new.message else ()
+    return section("Would a new node come?", paragraph(told), *said, *listed(new.pools, style))
