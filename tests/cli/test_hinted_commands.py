@@ -26,6 +26,10 @@ HINTS = {
     ),
     "kschedctl explain POD -o html has them": ([], ["explain shop/checkout-7d9f6c5b8-x2x4q -o html --demo"]),
     "kschedctl config check FILE; kschedctl config view [FILE | --live]": (["config", "check"], ["config view"]),
+    "kschedctl scale up; kschedctl scale down": (
+        ["scale", "sideways", "--demo"],
+        ["scale up --demo", "scale down --demo"],
+    ),
     "kschedctl needs to get, list and watch them: see kschedctl help rights": ([], ["help rights"]),
     "kschedctl lint": ([], ["lint rules"]),
     "# Rules of `kschedctl lint`\n": ([], ["lint rules"]),

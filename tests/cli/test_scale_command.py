@@ -85,3 +85,20 @@ def test_the_demo_has_pools(run: Run) -> None:
     done = run("scale", "down", "--demo")
     assert done.code == 5
     assert "empty" in done.out
+
+
+def test_an_explanation_ends_in_whether_a_group_would_grow(run: Run, tmp_path: Path) -> None:
+    """Group by group what the real autoscaler said of the pod."""
+    found = 0
+    for each in cases("scaleup", "remaining")[:12]:
+        given, remaining = each["input"], each["answer"]["remaining"]
+        for name, refused in list(remaining.items())[:1]:
+            done = run("explain", name, *files(tmp_path, given), "--no-remedies", "-o", "json")
+            new = json.loads(done.out)["newNode"] if done.code == 1 else None
+            if new is None or new["existingNode"]:
+                continue  # kube-scheduler has a place for it, or there is no node at all
+            said = {verdict["pool"]: verdict["answer"] for verdict in new["pools"] if not verdict["takes"]}
+            for group, refusal in (refused.get("rejected") or {}).items():
+                assert said[group].startswith(f"{refusal['plugin']}: ")
+                found += 1
+    assert found >= 5
