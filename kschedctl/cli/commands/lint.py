@@ -24,7 +24,7 @@ from kschedctl.cli.lint_fixes import Linted, LintFixer
 from kschedctl.cli.lint_settings import Project, find_settings, path_ignores, read_baseline, read_settings
 from kschedctl.cli.options import Color, Output, Source, feature_gates, with_options
 from kschedctl.cli.progress import bars
-from kschedctl.cli.source import load
+from kschedctl.cli.source import WHAT_LIMITS, load
 from kschedctl.errors import UsageError
 from kschedctl.lint.engine import chosen_rules, findings_of, problems_of, rule_named
 from kschedctl.lint.findings.reporting import Reporting
@@ -77,7 +77,7 @@ class Around:
         """The cluster, if one is named. Raises KschedctlError."""
         named = replace(source, filename=self.with_cluster)
         if source.snapshot or self.is_live(source):
-            return DescribedCluster(load(named))
+            return DescribedCluster(load(named, live=WHAT_LIMITS))
         return cluster_of_files(named) if self.with_cluster or source.demo else None
 
 

@@ -16,11 +16,11 @@ from kschedctl.admission import resource_quota
 from kschedctl.admission.admit import POD_SECURITY, VALIDATION, check_namespace, each_first, outcomes
 from kschedctl.admission.pod_security_policy import pod_of
 from kschedctl.admission.request import AdmissionRequest, NotAdmittedError, Writable
+from kschedctl.admission.unknown import ACCOUNTS, LIFECYCLE, not_known, not_known_of
 from kschedctl.api.copying import replace
 from kschedctl.api.json_values import JsonObject, object_at
 from kschedctl.api.objects import PersistentVolumeClaim, Pod, ResourceQuota, Struct
 from kschedctl.api.ownership import Owner, owner_of
-from kschedctl.api.priority import priority_class
 from kschedctl.api.workloads import StatefulSet, identity
 from kschedctl.cluster import FIELDS, Cluster, without_nulls
 from kschedctl.reports.admission import Admission
@@ -34,7 +34,6 @@ OF_DEADLINE = ("Terminating", "NotTerminating")
 NAMED = ("Pod", "StatefulSet")
 """Whose pods do not get a name that the API server generates."""
 REPLAYED = "admission, replayed"
-LIFECYCLE, ACCOUNTS, DEFAULT_ACCOUNT = "NamespaceLifecycle", "ServiceAccount", "default"
 OF_CONTROLLERS = ("affinity", "tolerations", "nodeName")
 """The fields of a pod that controllers add to."""
 APPS = {"Deployment": "apps/v1", "ReplicaSet": "apps/v1", "StatefulSet": "apps/v1", "DaemonSet": "apps/v1"}
@@ -232,7 +231,7 @@ class Admissions:
         for quotas in each_first(request.quotas):
             request.quotas = quotas
             try:
-                if LIFECYCLE not in self._unknown(request.namespace):
+                if LIFECYCLE not in not_known(self._cluster, request.namespace):
                     check_namespace(request)
                 resource_quota.check(request)
             except NotAdmittedError as error:
@@ -263,7 +262,9 @@ class Admissions:
         return _Asked({"kind": "Pod", "metadata": {**of_template, **metadata}, "spec": spec}, namespace, True)
 
     def _tried(self, asked: _Asked, quotas: Sequence[ResourceQuota] | None = None) -> list[Admission]:
-        without = {*self._unknown(asked.namespace), *self._not_found(asked)}
+        without = set(not_known(self._cluster, asked.namespace))
+        if asked.manifest["kind"] == "Pod":
+            without.update(not_known_of(self._cluster, asked.namespace, object_at(asked.manifest, "spec")))
         if not asked.in_full:
             without |= {VALIDATION, POD_SECURITY, ACCOUNTS}
         if not self._cluster.in_namespace("limit_ranges", asked.namespace):
@@ -274,31 +275,6 @@ class Admissions:
             self._cluster, asked.manifest, asked.namespace, quotas=quotas, without=without, annotated=False
         )
         return list(found)
-
-    def _unknown(self, namespace: str) -> Iterator[str]:
-        """The plugins of which it is not known what they look at. Every cluster has namespaces and accounts."""
-        cluster = self._cluster
-        found = next((each for each in cluster.namespaces if each.metadata.name == namespace), None)
-        if found is None:
-            yield LIFECYCLE  # whoever reads the manifests says where it has to be made first
-        accounts = cluster.in_namespace("service_accounts", namespace)
-        if cluster.gap("ServiceAccount", namespace) or not cluster.service_accounts or not (accounts or found):
-            yield ACCOUNTS
-
-    def _not_found(self, asked: _Asked) -> Iterator[str]:
-        """The plugins that refuse what does not exist, where it may exist all the same."""
-        cluster, spec = self._cluster, object_at(asked.manifest, "spec")
-        if asked.manifest["kind"] != "Pod":
-            return
-        priority, runtime = str(spec.get("priorityClassName") or ""), spec.get("runtimeClassName")
-        if cluster.gap("PriorityClass") and priority_class(priority, cluster.priority_classes) is None:
-            yield "Priority"
-        if runtime and cluster.gap("RuntimeClass") and all(c.metadata.name != runtime for c in cluster.runtime_classes):
-            yield "RuntimeClass"
-        account = spec.get("serviceAccountName") or spec.get("serviceAccount") or DEFAULT_ACCOUNT
-        namespace = next((n for n in cluster.namespaces if n.metadata.name == asked.namespace), None)
-        if account == DEFAULT_ACCOUNT and not (namespace and namespace.metadata.uid):
-            yield ACCOUNTS  # a controller makes it in each new namespace
 
     # -- quotas -------------------------------------------------------------------------------------------------------
 
