@@ -90,20 +90,32 @@ def check(request: AdmissionRequest) -> None:
             raise request.forbidden(faults[0] if len(faults) == 1 else f"[{', '.join(faults)}]")
 
 
+class Breach(NamedTuple):
+    """What is against a bound, in the API server's words; ``part``: where it stands, ``requests`` or ``limits``."""
+
+    part: str
+    name: str
+    message: str
+
+
 def _faults(request: AdmissionRequest, limit_range: LimitRange) -> Iterator[str]:
-    for item in limit_range.spec.limits:
-        if request.is_pod and item.type == OF_CONTAINER:
-            for container in (*request.containers, *request.init_containers):
-                resources = container.get("resources") or {}
-                asked = quantities(resources.get("requests") or {}), quantities(resources.get("limits") or {})
-                yield from _bounds(item, *asked)
-        elif request.is_pod and item.type == OF_POD:
-            yield from _bounds(item, *request.totals(overhead=False))
-        elif request.kind == "PersistentVolumeClaim" and item.type == OF_CLAIM:
-            yield from _claim_bounds(item, quantities((request.spec.get("resources") or {}).get("requests") or {}))
+    return (breach.message for item in limit_range.spec.limits for breach in _breaches(request, item))
 
 
-def _bounds(item: LimitRangeItem, requests: Quantities, limits: Quantities) -> Iterator[str]:
+def _breaches(request: AdmissionRequest, item: LimitRangeItem) -> Iterator[Breach]:
+    if request.is_pod and item.type == OF_CONTAINER:
+        for container in (*request.containers, *request.init_containers):
+            resources = container.get("resources") or {}
+            asked = quantities(resources.get("requests") or {}), quantities(resources.get("limits") or {})
+            yield from breaches(item, *asked)
+    elif request.is_pod and item.type == OF_POD:
+        yield from breaches(item, *request.totals(overhead=False))
+    elif request.kind == "PersistentVolumeClaim" and item.type == OF_CLAIM:
+        yield from claim_breaches(item, quantities((request.spec.get("resources") or {}).get("requests") or {}))
+
+
+def breaches(item: LimitRangeItem, requests: Quantities, limits: Quantities) -> Iterator[Breach]:
+    """What requests and limits of a container, or of a pod as a whole, have against the bounds for it."""
     for name, least in quantities(item.min).items():
         yield from _least(_Asked(item.type, name, requests.get(name), limits.get(name), least))
     for name, most in quantities(item.max).items():
@@ -121,6 +133,9 @@ class _Asked(NamedTuple):
     limit: Quantity | None
     bound: Quantity
 
+    def breach(self, part: str, message: str) -> Breach:
+        return Breach(part, self.name, message)
+
     def amounts(self) -> tuple[int, int, int]:
         """AdmissionRequest, limit and bound, to the thousandth where that is not too much for an int64."""
         found = [each or _ZERO for each in (self.request, self.limit, self.bound)]
@@ -132,45 +147,45 @@ class _Asked(NamedTuple):
 _ZERO = Quantity(0)
 
 
-def _least(asked: _Asked) -> Iterator[str]:
+def _least(asked: _Asked) -> Iterator[Breach]:
     request, limit, bound = asked.amounts()
     said = f"minimum {asked.name} usage per {asked.type} is {asked.bound}"
     if asked.request is None:
-        yield f"{said}.  No request is specified"
-        return
-    if request < bound:
-        yield f"{said}, but request is {asked.request}"
+        yield asked.breach("requests", f"{said}.  No request is specified")
+    elif request < bound:
+        yield asked.breach("requests", f"{said}, but request is {asked.request}")
     elif asked.limit is not None and limit < bound:
-        yield f"{said}, but limit is {asked.limit}"
+        yield asked.breach("limits", f"{said}, but limit is {asked.limit}")
 
 
-def _most(asked: _Asked) -> Iterator[str]:
+def _most(asked: _Asked) -> Iterator[Breach]:
     request, limit, bound = asked.amounts()
     said = f"maximum {asked.name} usage per {asked.type} is {asked.bound}"
     if asked.limit is None:
-        yield f"{said}.  No limit is specified"
+        yield asked.breach("limits", f"{said}.  No limit is specified")
     elif limit > bound:
-        yield f"{said}, but limit is {asked.limit}"
+        yield asked.breach("limits", f"{said}, but limit is {asked.limit}")
     elif asked.request is not None and request > bound:
-        yield f"{said}, but request is {asked.request}"
+        yield asked.breach("requests", f"{said}, but request is {asked.request}")
 
 
-def _ratio(asked: _Asked) -> Iterator[str]:
+def _ratio(asked: _Asked) -> Iterator[Breach]:
     request, limit, _ = asked.amounts()
     said = f"{asked.name} max limit to request ratio per {asked.type} is {asked.bound}, but"
     if not request:
-        yield f"{said} no request is specified or request is 0"
+        yield asked.breach("requests", f"{said} no request is specified or request is 0")
     elif not limit:
-        yield f"{said} no limit is specified or limit is 0"
+        yield asked.breach("limits", f"{said} no limit is specified or limit is 0")
     else:
         fine = asked.bound.value() <= MAX_MILLI
         ratio, most = limit / request, float(asked.bound.value())
         observed, most = (ratio * 1000, float(asked.bound.milli_value())) if fine else (ratio, most)
         if observed > most:
-            yield f"{said} provided ratio is {ratio:f}"
+            yield asked.breach("limits", f"{said} provided ratio is {ratio:f}")
 
 
-def _claim_bounds(item: LimitRangeItem, requests: Mapping[str, Quantity]) -> Iterator[str]:
+def claim_breaches(item: LimitRangeItem, requests: Mapping[str, Quantity]) -> Iterator[Breach]:
+    """What a claim requests against the bounds for it."""
     for name, least in quantities(item.min).items():
         yield from _least(_Asked(item.type, name, requests.get(name), None, least))
     for name, most in quantities(item.max).items():
@@ -178,6 +193,6 @@ def _claim_bounds(item: LimitRangeItem, requests: Mapping[str, Quantity]) -> Ite
         request, _, bound = asked.amounts()
         said = f"maximum {name} usage per {item.type} is {most}"
         if asked.request is None:
-            yield f"{said}.  No request is specified"
+            yield asked.breach("requests", f"{said}.  No request is specified")
         elif request > bound:
-            yield f"{said}, but request is {asked.request}"
+            yield asked.breach("requests", f"{said}, but request is {asked.request}")

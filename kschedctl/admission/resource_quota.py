@@ -114,13 +114,14 @@ def exceeded(quota: ResourceQuota, usage: Quantities) -> str:
 def used(request: AdmissionRequest) -> Quantities:
     """What the object uses, by the names that quotas have for it."""
     if request.is_pod:
-        return dict(_pod_usage(*request.totals(overhead=True)), **{"pods": ONE, "count/pods": ONE})
+        return dict(pod_usage(*request.totals(overhead=True)), **{"pods": ONE, "count/pods": ONE})
     if request.kind == "PersistentVolumeClaim":
         return _claim_usage(request)
     return {f"count/{request.resource}": ONE}
 
 
-def _pod_usage(requests: Quantities, limits: Quantities) -> Quantities:
+def pod_usage(requests: Quantities, limits: Quantities) -> Quantities:
+    """What requests and limits use, by the names that quotas have for it."""
     usage: Quantities = {}
     for name in COMPUTE:
         if name in requests:
@@ -237,7 +238,7 @@ def _not_said(names: Iterable[str], request: AdmissionRequest) -> Iterator[str]:
     missing: dict[str, set[str]] = {}
     for container in (*request.containers, *request.init_containers):
         resources = container.get("resources") or {}
-        said = _pod_usage(quantities(resources.get("requests") or {}), quantities(resources.get("limits") or {}))
+        said = pod_usage(quantities(resources.get("requests") or {}), quantities(resources.get("limits") or {}))
         for name in demanded.difference(said):
             missing.setdefault(name, set()).add(str(container.get("name", "")))
     for name in sorted(missing):

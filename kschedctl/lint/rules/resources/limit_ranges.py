@@ -7,15 +7,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from kschedctl.admission.resource_quota import COMPUTE
 from kschedctl.api.objects import LimitRange, LimitRangeItem, ResourceQuota
 from kschedctl.api.quantity import Quantity
 from kschedctl.lint.framework.context import LintContext
 from kschedctl.lint.framework.rule import ERROR, Rule
 from kschedctl.lint.objects.amounts import readable
 from kschedctl.lint.objects.subject import Problem, Subject
-
-_AS_REQUESTS = ("cpu", "memory", "ephemeral-storage")
-"""What a quota of pods counts under its name alone, as requests."""
 
 
 def contradictions(context: LintContext) -> Iterator[Problem]:
@@ -47,7 +45,7 @@ def _against_quota(context: LintContext, subject: Subject, item: LimitRangeItem,
     """The quota of the namespace that holds less than a minimum; empty where none does."""
     counted = {f"requests.{name}"}
     if item.type != "PersistentVolumeClaim":
-        counted |= {name} & set(_AS_REQUESTS)
+        counted |= {name} & set(COMPUTE)
     for other, quota in context.linted(ResourceQuota):
         scoped = quota.spec.scopes or quota.spec.scope_selector.match_expressions
         if scoped or not context.in_one_namespace(other, subject):

@@ -6,24 +6,26 @@ and SetDefaults_LimitRangeItem of pkg/apis/core/v1 (v1.36).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from functools import partial, reduce
-from typing import NamedTuple
 
 import msgspec
 
+from kschedctl.admission.limit_ranger import Breach, breaches, claim_breaches, stored
+from kschedctl.admission.resource_quota import DEMANDED, pod_usage
 from kschedctl.api.objects import (
     Container,
     LimitRange,
     LimitRangeItem,
+    LimitRangeSpec,
     PersistentVolumeClaim,
     Pod,
     ResourceQuota,
     ResourceRequirements,
     Resources,
 )
-from kschedctl.api.pod_requests import container_limits, pod_requests, quantities
+from kschedctl.api.pod_requests import Quantities, container_limits, pod_requests, quantities
 from kschedctl.api.quantity import Format, Quantity, QuantityError, parse
 from kschedctl.lint.framework import documentation as doc
 from kschedctl.lint.framework.context import LintContext
@@ -32,28 +34,26 @@ from kschedctl.lint.objects.amounts import readable
 from kschedctl.lint.objects.subject import Path, Problem, Subject, listed
 from kschedctl.lint.objects.workload import SERVING, Workload
 
-_DEMANDED = {
-    "cpu": ("requests", "cpu"),
-    "memory": ("requests", "memory"),
-    "requests.cpu": ("requests", "cpu"),
-    "requests.memory": ("requests", "memory"),
-    "limits.cpu": ("limits", "cpu"),
-    "limits.memory": ("limits", "memory"),
-}
-"""What a quota counts -> what each container then has to have. Upstream: podEvaluator.Constraints."""
-
 
 def lacking_for_quota(context: LintContext) -> Iterator[Problem]:
     for subject, quota in context.linted(ResourceQuota):
         scoped = quota.spec.scopes or quota.spec.scope_selector.match_expressions
-        demanded = [name for name in quota.spec.hard if name in _DEMANDED]
+        demanded = [name for name in quota.spec.hard if name in DEMANDED]
         for workload in () if scoped or not demanded else of_namespace(context, subject):
-            limits = [item for _, item in limits_for(context, workload.subject) if item.type == "Container"]
-            for i, container in enumerate(workload.spec.containers):
-                lacking = [name for name in demanded if not _has(workload, container, limits, *_DEMANDED[name])]
+            for at, said in _said(context, workload):
+                lacking = [name for name in demanded if name not in said]
                 if lacking:
                     message = f"must specify {', '.join(lacking)}: quota {subject.name} refuses the pods"
-                    yield workload.problem(("containers", i), message)
+                    yield workload.problem(at, message)
+
+
+def _said(context: LintContext, workload: Workload) -> Iterator[tuple[Path, Quantities]]:
+    """What each container uses of quotas, be it by default; a pod that asks as a whole is not asked for more."""
+    pod = _changed(workload.pod, partial(_filled, limits=list(limits_for(context, workload.subject))))
+    filled = (*pod.spec.containers, *pod.spec.init_containers)
+    for (at, _), container in zip(workload.containers, filled, strict=True):
+        if workload.spec.resources is None:
+            yield at, pod_usage(quantities(container.resources.requests), quantities(container.resources.limits))
 
 
 def of_namespace(context: LintContext, subject: Subject) -> Iterator[Workload]:
@@ -63,19 +63,7 @@ def of_namespace(context: LintContext, subject: Subject) -> Iterator[Workload]:
             yield workload
 
 
-def _has(workload: Workload, container: Container, limits: list[LimitRangeItem], part: str, name: str) -> bool:
-    """Whether it has a request, or a limit, of a resource, be it by default."""
-    given = [container.resources.limits, *(limit.default for limit in limits), *(limit.max for limit in limits)]
-    if part == "requests":
-        given += [container.resources.requests, *(limit.default_request for limit in limits)]
-    pod_level = workload.spec.resources
-    given += [pod_level.requests, pod_level.limits] if pod_level else []
-    return any(name in resources for resources in given)
-
-
 _PODS = ("pods", "count/pods")
-_REQUESTED = ("cpu", "memory", "ephemeral-storage")
-"""What a quota counts under its name alone, as requests."""
 _COUNTED = {
     "deployments.apps": "Deployment",
     "statefulsets.apps": "StatefulSet",
@@ -86,6 +74,7 @@ _COUNTED = {
 }
 """What a quota counts, with ``count/`` before it or not -> the kind of the objects."""
 _MOST_NAMED = 3
+BOUNDS = ("min", "max", "default", "default_request", "max_limit_request_ratio")
 
 
 def exceeded(context: LintContext) -> Iterator[Problem]:
@@ -162,13 +151,9 @@ def _amount(workload: Workload, name: str) -> Quantity | None:
     if name in _PODS:
         return parse(1)
     pod = _changed(workload.pod, _with_requests)
-    part, _, resource = name.partition(".") if name.startswith(("requests.", "limits.")) else ("requests", "", name)
-    if part == "requests" and (name != resource or name in _REQUESTED or name.startswith("hugepages-")):
-        return pod_requests(pod).get(resource)
-    if part == "limits":
-        pod_level = quantities(pod.spec.resources.limits) if pod.spec.resources else {}
-        return {**container_limits(pod.spec.containers, pod.spec.init_containers), **pod_level}.get(resource)
-    return None
+    pod_level = quantities(pod.spec.resources.limits) if pod.spec.resources else {}
+    limits = {**container_limits(pod.spec.containers, pod.spec.init_containers), **pod_level}
+    return pod_usage(pod_requests(pod), limits).get(name)
 
 
 def _changed(pod: Pod, change: Callable[[Container], Container]) -> Pod:
@@ -186,22 +171,11 @@ def _with_requests(container: Container) -> Container:
     )
 
 
-Quantities = Mapping[str, Quantity]
-
-
-class _Refusal(NamedTuple):
-    """Why an amount is refused; ``part`` is where it stands, ``requests`` or ``limits``."""
-
-    part: str
-    name: str
-    message: str
-
-
 def limits_for(context: LintContext, subject: Subject) -> Iterator[tuple[Subject, LimitRangeItem]]:
     """The items of the LimitRanges in the namespace of an object, with the LimitRange of each."""
     for limit_range, limits in context.linted(LimitRange):
         if context.in_one_namespace(limit_range, subject):
-            yield from ((limit_range, item) for item in limits.spec.limits)
+            yield from ((limit_range, _readable(item)) for item in limits.spec.limits)
 
 
 def limit_range(context: LintContext) -> Iterator[Problem]:
@@ -211,7 +185,7 @@ def limit_range(context: LintContext) -> Iterator[Problem]:
     for subject, claim in context.linted(PersistentVolumeClaim):
         for by, item in limits_for(context, subject):
             asked = readable(claim.spec.resources.requests)
-            for refusal in _refusals(item, asked, {}) if item.type == "PersistentVolumeClaim" else ():
+            for refusal in claim_breaches(item, asked) if item.type == "PersistentVolumeClaim" else ():
                 path = ("spec", "resources", "requests", refusal.name)
                 yield subject.problem(path, f"{refusal.message}: LimitRange {by.name} refuses the claim")
 
@@ -222,7 +196,7 @@ def _of_workload(workload: Workload, limits: list[tuple[Subject, LimitRangeItem]
     for (at, written), container in zip(workload.containers, filled, strict=True):
         asked, most = quantities(container.resources.requests), quantities(container.resources.limits)
         for by, item in limits:
-            for refusal in (*_refusals(item, asked, most), *_over_default(item, written, asked)):
+            for refusal in (*breaches(item, asked, most), *_over_default(item, written, asked)):
                 there = refusal.name in getattr(written.resources, refusal.part)
                 path: Path = (*at, "resources", refusal.part, refusal.name) if there else at
                 if item.type == "Container":
@@ -230,7 +204,7 @@ def _of_workload(workload: Workload, limits: list[tuple[Subject, LimitRangeItem]
     pod = msgspec.structs.replace(pod, spec=msgspec.structs.replace(pod.spec, overhead={}))
     most = container_limits(pod.spec.containers, pod.spec.init_containers)
     for by, item in limits:
-        for refusal in _refusals(item, pod_requests(pod), most) if item.type == "Pod" else ():
+        for refusal in breaches(item, pod_requests(pod), most) if item.type == "Pod" else ():
             yield workload.problem(("containers",), f"{refusal.message}: LimitRange {by.name} refuses the pods")
 
 
@@ -240,9 +214,8 @@ def _filled(container: Container, limits: list[tuple[Subject, LimitRangeItem]]) 
     most, asked = dict(given.limits), {**given.limits, **given.requests}
     for _, item in limits:
         if item.type == "Container":
-            default = _written(item.max) | _written(item.default)
-            most = {**default, **most}
-            asked = {**_written(item.min), **default, **_written(item.default_request), **asked}
+            most = {**item.default, **most}
+            asked = {**item.default_request, **asked}
     return msgspec.structs.replace(container, resources=ResourceRequirements(asked, most))
 
 
@@ -251,36 +224,20 @@ def _written(bounds: Resources) -> Resources:
     return {name: bounds[name] for name in readable(bounds)}
 
 
-def _refusals(item: LimitRangeItem, asked: Quantities, most: Quantities) -> Iterator[_Refusal]:
-    of = f"usage per {item.type}"
-    for name, bound in readable(item.min).items():
-        for part, amounts in (("requests", asked), ("limits", most)):
-            if name in amounts and amounts[name] < bound:
-                yield _Refusal(part, name, f"minimum {name} {of} is {bound}, but {part[:-1]} is {amounts[name]}")
-                break
-        if name not in asked and item.type == "Pod":  # containers get what they lack
-            yield _Refusal("requests", name, f"minimum {name} {of} is {bound}.  No request is specified")
-    for name, bound in readable(item.max).items():
-        for part, amounts in (("limits", most), ("requests", asked)):
-            if name in amounts and bound < amounts[name]:
-                yield _Refusal(part, name, f"maximum {name} {of} is {bound}, but {part[:-1]} is {amounts[name]}")
-                break
-        if name not in most and item.type == "Pod":
-            yield _Refusal("limits", name, f"maximum {name} {of} is {bound}.  No limit is specified")
-    for name, ratio in readable(item.max_limit_request_ratio).items():
-        least, upper = (amounts[name].milli_value() if name in amounts else 0 for amounts in (asked, most))
-        if least and upper and upper * 1000 > ratio.milli_value() * least:
-            message = f"{name} max limit to request ratio per {item.type} is {ratio}, but provided ratio is"
-            yield _Refusal("limits", name, f"{message} {upper / least:g}")
+def _readable(item: LimitRangeItem) -> LimitRangeItem:
+    """The bounds that can be read, as the API server stores them."""
+    bounds = {name: _written(getattr(item, name)) for name in BOUNDS}
+    (stored_item,) = stored(LimitRange(spec=LimitRangeSpec((msgspec.structs.replace(item, **bounds),)))).spec.limits
+    return stored_item
 
 
-def _over_default(item: LimitRangeItem, written: Container, asked: Quantities) -> Iterator[_Refusal]:
+def _over_default(item: LimitRangeItem, written: Container, asked: Quantities) -> Iterator[Breach]:
     """Requests above the limit that the container gets since it has none of its own."""
-    for name, most in readable(item.default).items():
+    for name, most in quantities(item.default).items():
         default = name not in written.resources.limits
         if default and name in written.resources.requests and most < asked[name]:
             message = f"request {name} is {asked[name]}, above the limit of {most} that a container without one gets"
-            yield _Refusal("requests", name, message)
+            yield Breach("requests", name, message)
 
 
 RULES = (
