@@ -61,6 +61,7 @@ class ScaleDown(Report, frozen=True):
     ``candidates``: in the order in which they are examined; ``unneeded``: those that could go, in the order found;
     ``to_delete``: those of them that may go now, ``deleted_now``: as many of them as go at once. ``increases``: groups
     that grow in the same loop. ``seen_groups``: the groups are those of labels, of limits nothing is known.
+    ``faults``: node groups and options that make no sense, and are left out.
     """
 
     unschedulable: tuple[str, ...] = ()
@@ -76,6 +77,7 @@ class ScaleDown(Report, frozen=True):
     nodes: dict[str, NodeRemoval] = {}
     increases: tuple[GroupIncrease, ...] = ()
     seen_groups: bool = False
+    faults: tuple[str, ...] = ()
     undecided: bool = False
     api_version: str = "kschedctl.dev/v1"
     kind: str = "ScaleDown"

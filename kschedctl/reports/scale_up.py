@@ -69,7 +69,8 @@ class ScaleUp(Report, frozen=True):
     ``options``: what the expander chooses from; ``tied``: the groups among which chance decides, the ``best`` is the
     first of them by name. ``increases``: what is done; ``triggered``: the pods for which; ``awaiting``: those of which
     another loop has to decide. One possible run where upstream's order is chance. ``seen_groups``: the groups are those
-    that labels name, and nothing is known of their limits.
+    that labels name, and nothing is known of their limits. ``faults``: node groups and options that make no sense, and
+    are left out.
     """
 
     unschedulable: tuple[str, ...] = ()
@@ -89,6 +90,7 @@ class ScaleUp(Report, frozen=True):
     templates: dict[str, GroupTemplate] = {}
     events: tuple[AutoscalerEvent, ...] = ()
     seen_groups: bool = False
+    faults: tuple[str, ...] = ()
     undecided: bool = False
     api_version: str = "kschedctl.dev/v1"
     kind: str = "ScaleUp"

@@ -24,10 +24,11 @@ BAD: dict[str, tuple[list[dict[str, Any]], dict[str, Any], str]] = {
 
 @pytest.mark.parametrize("name", BAD)
 def test_one_clear_line(name: str) -> None:
+    """And the rest is answered."""
     groups, options, said = BAD[name]
-    with pytest.raises(kschedctl.KschedctlError) as error:
-        kschedctl.scale_up(kschedctl.Cluster.from_objects([]), groups, options, now=NOW)
-    assert str(error.value) == said
+    for ask in (kschedctl.scale_up, kschedctl.scale_down):
+        report = ask(kschedctl.Cluster.from_objects([]), [*groups, {"id": "sound"}], options, now=NOW)
+        assert report.faults == (said,)
 
 
 def pod(name: str, **spec: Any) -> dict[str, Any]:
@@ -48,9 +49,19 @@ GROUP = {"id": "a", "max": 3, "template": TEMPLATE}
 
 
 def test_an_unknown_expander() -> None:
+    """The default one chooses."""
     cluster = kschedctl.Cluster.from_objects([pod("p")])
-    with pytest.raises(kschedctl.KschedctlError, match=r'options\.expander: unknown expander "most-spots"'):
-        kschedctl.scale_up(cluster, [GROUP], {"expander": "most-spots"}, now=NOW)
+    found = kschedctl.scale_up(cluster, [GROUP], {"expander": "most-spots", "maxNodesTotal": 9}, now=NOW)
+    assert len(found.faults) == 1
+    assert found.faults[0].startswith('options.expander: unknown expander "most-spots"')
+    assert [(each.group, each.target) for each in found.increases] == [("a", 1)]
+
+
+def test_a_node_of_two_groups_is_the_first_one_s() -> None:
+    groups = [{"id": "a", "max": 3, "nodes": ["n"]}, {"id": "b", "max": 3, "nodes": ["n", "m"]}]
+    nodes = [{"apiVersion": "v1", "kind": "Node", "metadata": {"name": name}} for name in ("n", "m")]
+    found = kschedctl.scale_down(kschedctl.Cluster.from_objects(nodes), groups, now=NOW)
+    assert {name: each.group for name, each in found.nodes.items()} == {"n": "a", "m": "b"}
 
 
 def test_an_empty_cluster_scales_from_nothing() -> None:

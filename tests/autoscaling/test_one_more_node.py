@@ -15,7 +15,7 @@ from kschedctl.autoscaling.cluster_autoscaler.options import read_groups, read_o
 def loop_of(case: Json) -> AutoscalerLoop:
     given = case["input"]
     cluster = kschedctl.Cluster.from_objects(given["objects"])
-    options = read_options(given.get("options") or {})
+    options, _ = read_options(given.get("options") or {})
     return AutoscalerLoop.begin(cluster, read_groups(given["nodeGroups"]), options, given["now"], {})
 
 

@@ -10,6 +10,7 @@ from typing import NamedTuple, TypeVar
 
 import msgspec
 
+from kschedctl.api.copying import replace
 from kschedctl.api.decoding import from_builtins
 from kschedctl.api.json_values import JsonObject
 from kschedctl.api.objects import Node, Struct
@@ -95,36 +96,53 @@ class AutoscaledGroup(Struct, frozen=True):
 
 
 class Groups(NamedTuple):
-    """All node groups in order, and by the names of their nodes."""
+    """All node groups in order, and by the names of their nodes; ``faults``: what was left out of them, a line each."""
 
     all: tuple[AutoscaledGroup, ...]
     of_node: Mapping[str, AutoscaledGroup]
+    faults: tuple[str, ...] = ()
 
 
-def read_options(document: Mapping[str, object]) -> AutoscalerOptions:
-    """The options of a document. Raises InputError."""
-    options = _read(document, AutoscalerOptions, "options")
-    _check_expander(options.expander)
-    return options
+def read_options(document: Mapping[str, object]) -> tuple[AutoscalerOptions, tuple[str, ...]]:
+    """The options of a document, and what is wrong with the others, for which their defaults stand."""
+    sound: dict[str, object] = {}
+    faults: list[str] = []
+    for key, value in document.items():
+        try:
+            _check_expander(_read({key: value}, AutoscalerOptions, "options").expander)
+            sound[key] = value
+        except InputError as error:
+            faults.append(str(error))
+    return _read(sound, AutoscalerOptions, "options"), tuple(faults)
 
 
 def read_groups(documents: Sequence[JsonObject]) -> Groups:
-    """The node groups. Raises InputError for what is no node group, and where two share a name or a node."""
-    groups = tuple(_read(document, AutoscaledGroup, f"nodeGroups[{at}]") for at, document in enumerate(documents))
+    """The node groups that make sense, and what is wrong with the others: a node of two groups is the first one's."""
+    groups: dict[str, AutoscaledGroup] = {}
     of_node: dict[str, AutoscaledGroup] = {}
-    known: set[str] = set()
-    for at, group in enumerate(groups):
+    faults: list[str] = []
+    for at, document in enumerate(documents):
         where = f"nodeGroups[{at}]"
-        if group.id in known:
-            raise InputError(f'two node groups are called "{group.id}"', where=where)
-        if group.min > group.max:
-            raise InputError(f"min {group.min} is above max {group.max}", where=where)
-        known.add(group.id)
-        for name in group.nodes:
-            if name in of_node:
-                raise InputError(f'node "{name}" is in the groups "{of_node[name].id}" and "{group.id}"', where=where)
-            of_node[name] = group
-    return Groups(groups, of_node)
+        try:
+            group = _sound(_read(document, AutoscaledGroup, where), groups, where)
+        except InputError as error:
+            faults.append(str(error))
+            continue
+        taken = [name for name in group.nodes if name in of_node]
+        faults += [f'{where}: node "{n}" is in the groups "{of_node[n].id}" and "{group.id}"' for n in taken]
+        group = replace(group, nodes=tuple(name for name in group.nodes if name not in of_node))
+        groups[group.id] = group
+        of_node |= dict.fromkeys(group.nodes, group)
+    return Groups(tuple(groups.values()), of_node, tuple(faults))
+
+
+def _sound(group: AutoscaledGroup, known: Mapping[str, AutoscaledGroup], where: str) -> AutoscaledGroup:
+    """Raises InputError."""
+    if group.id in known:
+        raise InputError(f'two node groups are called "{group.id}"', where=where)
+    if group.min > group.max:
+        raise InputError(f"min {group.min} is above max {group.max}", where=where)
+    return group
 
 
 def _check_expander(chain: str) -> None:

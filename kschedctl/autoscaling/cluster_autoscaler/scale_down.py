@@ -52,15 +52,15 @@ def scale_down(
 
     The arguments are those of ``scale_up``.
     """
-    groups = read_groups(node_groups)
-    loop = AutoscalerLoop.begin(cluster, groups, read_options(options or {}), now, active_scale_ups or {})
+    groups, (flags, faults) = read_groups(node_groups), read_options(options or {})
+    loop = AutoscalerLoop.begin(cluster, groups, flags, now, active_scale_ups or {})
+    faults = (*groups.faults, *faults)
     alone = Alone(loop).all()
     up = run(loop)
-    if not up.begun:
-        return _report(up, None, alone)
-    plan = Plan(loop, {increase.group.id: increase.new_size for increase in up.increases})
-    plan.make()
-    return _report(up, plan, alone)
+    plan = Plan(loop, {increase.group.id: increase.new_size for increase in up.increases}) if up.begun else None
+    if plan:
+        plan.make()
+    return replace(_report(up, plan, alone), faults=faults)
 
 
 @dataclass(eq=False)

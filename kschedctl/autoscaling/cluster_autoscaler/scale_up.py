@@ -10,6 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
+from kschedctl.api.copying import replace
 from kschedctl.api.json_values import JsonObject
 from kschedctl.api.objects import Pod
 from kschedctl.autoscaling.cluster_autoscaler.cluster_snapshot import FilterRefusal
@@ -53,14 +54,16 @@ def scale_up(
     now: str,
     active_scale_ups: Mapping[str, int] | None = None,
 ) -> ScaleUp:
-    """What the Cluster Autoscaler (release 1.36) does in its next loop. Raises InputError.
+    """What the Cluster Autoscaler (release 1.36) does in its next loop; ``faults`` tells what makes no sense. Raises
+    InputError for a ``now`` that is no time.
 
     ``node_groups``: id, min, max, target, nodes, template, options; ``options``: its flags; ``now``: RFC 3339;
     ``active_scale_ups``: group -> nodes that it asked for itself and that are not there yet.
     """
-    groups = read_groups(node_groups)
-    loop = AutoscalerLoop.begin(cluster, groups, read_options(options or {}), now, active_scale_ups or {})
-    return run(loop).report()
+    groups, (flags, faults) = read_groups(node_groups), read_options(options or {})
+    loop = AutoscalerLoop.begin(cluster, groups, flags, now, active_scale_ups or {})
+    faults = (*groups.faults, *faults)
+    return replace(run(loop).report(), faults=faults)
 
 
 def run(loop: AutoscalerLoop) -> ScaleUpRun:

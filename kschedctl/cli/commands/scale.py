@@ -46,7 +46,12 @@ def scale(
     seen = not asked.node_groups
     now = time_of(cluster, source)
     if action == "up":
-        up = replace(scale_up(cluster, groups, options, now=now), seen_groups=seen, undecided=seen)
-        return view.answer(up, exit_code(not up.remaining, interrupted=False, undecided=seen))
-    down = replace(scale_down(cluster, groups, options, now=now), seen_groups=seen, undecided=seen)
-    return view.answer(down, exit_code(good=True, interrupted=False, undecided=seen))
+        up = scale_up(cluster, groups, options, now=now)
+        unsure = seen or bool(up.faults)
+        up = replace(up, seen_groups=seen, undecided=unsure)
+        return view.answer(up, exit_code(not up.remaining, interrupted=False, undecided=unsure))
+    down = scale_down(cluster, groups, options, now=now)
+    unsure = seen or bool(down.faults)
+    return view.answer(
+        replace(down, seen_groups=seen, undecided=unsure), exit_code(good=True, interrupted=False, undecided=unsure)
+    )

@@ -27,7 +27,7 @@ def scale_up_page(report: ScaleUp, style: Style) -> Page:
     fine = not report.remaining
     why = [line for line in (report.loop_error, report.error) if line]
     return (
-        *_seen(report.seen_groups),
+        *_not_certain(report.seen_groups, report.faults),
         paragraph(Marked(first, Tone.GOOD if fine else Tone.BAD), pods),
         *(paragraph(Marked(line, Tone.BAD)) for line in why),
         *table_of(grown, (GROUP, *numbers("nodes", "then")), lambda row: row, style, title="Groups that grow"),
@@ -37,11 +37,10 @@ def scale_up_page(report: ScaleUp, style: Style) -> Page:
     )
 
 
-def _seen(seen: bool) -> Page:
-    if not seen:
-        return ()
+def _not_certain(seen: bool, faults: tuple[str, ...]) -> Page:
     why = "node groups by labels; their minimum and maximum are not known: --node-groups FILE tells them"
-    return (paragraph(Marked("Not certain:", Tone.WARNING), why),)
+    lines = (*((why,) if seen else ()), *(f"left out: {fault}" for fault in faults))
+    return tuple(paragraph(Marked("Not certain:", Tone.WARNING), line) for line in lines)
 
 
 def _filtered_out(report: ScaleUp) -> Page:
@@ -76,7 +75,7 @@ def scale_down_page(report: ScaleDown, style: Style) -> Page:
     columns = (Column("node", keep=True), GROUP, Column("verdict"), *numbers("used"), Column("why"))
     nodes = sorted(report.nodes.items(), key=lambda item: (item[0] not in going, item[1].state != "unneeded", item[0]))
     return (
-        *_seen(report.seen_groups),
+        *_not_certain(report.seen_groups, report.faults),
         paragraph(Marked(first, Tone.GOOD if going else Tone.PLAIN), could),
         *([paragraph(Marked(report.loop_error, Tone.BAD))] if report.loop_error else []),
         *table_of(nodes, columns, lambda item: _node(*item, item[0] in going), style, title="Nodes"),
