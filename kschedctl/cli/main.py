@@ -41,6 +41,7 @@ COMMANDS = {
     "drain": "Where would the pods of these nodes go, and what blocks the drain?",
     "failures": "What would no longer fit if a node, a zone or a pool were lost?",
     "whatif": "What would these changes to the cluster do to its pods?",
+    "pools": "Which node pools are there, and what have they left?",
     "scale": "What would the Cluster Autoscaler do next, and why not more?",
     "provision": "Which nodes would Karpenter launch for pending pods?",
     "consolidate": "Which nodes would Karpenter remove, and what keeps others?",
@@ -64,7 +65,7 @@ EXAMPLES of the module are command lines for its help, or a dict of such.
 GROUPS = {
     "Ask": ("explain", "remedies", "wakes", "browse"),
     "What if": ("simulate", "capacity", "drain", "failures", "whatif"),
-    "Autoscalers": ("scale", "provision", "consolidate"),
+    "Autoscalers": ("pools", "scale", "provision", "consolidate"),
     "Check": ("lint", "audit", "config", "priorities", "latency", "packing", "topology", "races", "sampling"),
     "Cluster": ("snapshot", "version", "versions"),
 }

@@ -43,6 +43,7 @@ PAGES = {
     "WakesOfMany": "pages.wakes:wakes_page",
     "WakesBetween": "pages.wakes:between_page",
     "Races": "pages.audit.races:races_page",
+    "NodePools": "pages.pools:pools_page",
     "ScaleUp": "pages.cluster_autoscaler:scale_up_page",
     "ScaleDown": "pages.cluster_autoscaler:scale_down_page",
     "Provisioning": "pages.karpenter:provisioning_page",

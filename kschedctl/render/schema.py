@@ -26,6 +26,7 @@ from kschedctl.reports.findings import Findings, RuleList, RuleReport
 from kschedctl.reports.following import FollowedRollout
 from kschedctl.reports.lint_fixes import LintFixes
 from kschedctl.reports.pending import PendingPods
+from kschedctl.reports.pools import NodePools
 from kschedctl.reports.provisioning import Provisioning
 from kschedctl.reports.queue_run import QueueRun
 from kschedctl.reports.remedies import Remedies, RemediesOfMany
@@ -71,6 +72,7 @@ DOCUMENTS: dict[str, Any] = {
     "answers": Answers,
     "extender-answers": ExtenderAnswers,
     "races": Races,
+    "node-pools": NodePools,
     "scale-up": ScaleUp,
     "scale-down": ScaleDown,
     "provisioning": Provisioning,

@@ -199,6 +199,7 @@ QUESTIONS = (
     "sampling",
     "sampling {pod}",
     "topology",
+    "pools",
     "scale up --pool-label kubernetes.io/hostname",
     "scale down --pool-label kubernetes.io/hostname",
     "races --nodes 10 --duration 1s",
