@@ -7,7 +7,7 @@ from kschedctl.cli.option_groups.karpenter import WHAT_KARPENTER_READS
 from kschedctl.cli.options import Source, Untabled, with_options
 from kschedctl.cli.source import load, time_of
 from kschedctl.scheduler.scheduler import Scheduler
-from kschedctl.studies import pools as study
+from kschedctl.studies.packing import pool_reports as study
 
 EXAMPLES = (
     "kschedctl pools",
