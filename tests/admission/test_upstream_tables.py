@@ -1,0 +1,430 @@
+"""Facts from the tests of upstream's own admission plugins, by the names that these have there (v1.36).
+
+plugin/pkg/admission/{limitranger,priority,runtimeclass,podnodeselector,podtolerationrestriction,resourcequota}.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+import kschedctl
+from kschedctl.admission import limit_ranger, node_selector, priority, resource_quota, runtime_class, tolerations
+from kschedctl.admission.request import AdmissionRequest, NotAdmittedError
+
+Json = dict[str, Any]
+CPU, MEMORY, DISK = "cpu", "memory", "ephemeral-storage"
+NONE: Json = {}
+
+
+def sizes(requests: Json, limits: Json) -> Json:
+    return {"requests": dict(requests), "limits": dict(limits)}
+
+
+def pod(number: int, each_of: Json, *init: Json, **spec: Any) -> Json:
+    """A pod of so many containers alike, and of init containers."""
+    containers = [
+        {"name": f"foo-{i}", "image": "foo", "resources": json.loads(json.dumps(each_of))} for i in range(number)
+    ]
+    before = [{"name": f"init-{i}", "image": "foo", "resources": each} for i, each in enumerate(init)]
+    meta = {"name": "p", "namespace": "test"}
+    return {"metadata": meta, "spec": {"containers": containers, "initContainers": before, **spec}}
+
+
+def request(obj: Json, *objects: Json) -> AdmissionRequest:
+    cluster = kschedctl.Cluster.from_objects(objects)
+    ranges, quotas = cluster.limit_ranges, cluster.resource_quotas
+    return AdmissionRequest(cluster, "Pod", obj, "test", ranges, quotas, "p")
+
+
+def limits(kind: str, **item: Json) -> Json:
+    meta = {"name": "abc", "namespace": "test"}
+    return {"apiVersion": "v1", "kind": "LimitRange", "metadata": meta, "spec": {"limits": [{"type": kind, **item}]}}
+
+
+def passes(asked: AdmissionRequest, *plugins: Any) -> bool:
+    try:
+        for plugin in plugins:
+            plugin(asked)
+    except NotAdmittedError:
+        return False
+    return True
+
+
+CONTAINER, POD = "Container", "Pod"
+FITS = {
+    "ctr-min-cpu-request": (pod(1, sizes({CPU: "100m"}, NONE)), CONTAINER, {"min": {CPU: "50m"}}),
+    "ctr-min-memory-request-limit": (
+        pod(1, sizes({MEMORY: "60Mi"}, {MEMORY: "100Mi"})),
+        CONTAINER,
+        {"min": {MEMORY: "50Mi"}},
+    ),
+    "ctr-max-cpu-request-limit": (pod(1, sizes({CPU: "500m"}, {CPU: "1"})), CONTAINER, {"max": {CPU: "2"}}),
+    "ctr-max-cpu-limit": (pod(1, sizes(NONE, {CPU: "1"})), CONTAINER, {"max": {CPU: "2"}}),
+    "ctr-max-cpu-ratio": (
+        pod(1, sizes({CPU: "500m"}, {CPU: "750m"})),
+        CONTAINER,
+        {"maxLimitRequestRatio": {CPU: "1.5"}},
+    ),
+    "pod-min-cpu-request": (pod(2, sizes({CPU: "75m"}, NONE)), POD, {"min": {CPU: "100m"}}),
+    "pod-init-min-memory-request": (
+        pod(2, sizes({MEMORY: "60Mi"}, NONE), sizes({MEMORY: "100Mi"}, NONE)),
+        POD,
+        {"min": {MEMORY: "100Mi"}},
+    ),
+    "pod-max-cpu-limit": (pod(2, sizes(NONE, {CPU: "1"})), POD, {"max": {CPU: "2"}}),
+    "pod-init-max-cpu-limit": (
+        pod(2, sizes(NONE, {CPU: "1"}), sizes(NONE, {CPU: "2"}), sizes(NONE, {CPU: "2"})),
+        POD,
+        {"max": {CPU: "2"}},
+    ),
+    "pod-max-mem-ratio": (
+        pod(3, sizes({MEMORY: "300Mi"}, {MEMORY: "450Mi"})),
+        POD,
+        {"max": {MEMORY: "2Gi"}, "maxLimitRequestRatio": {MEMORY: "1.5"}},
+    ),
+    "ctr-2-max-local-ephemeral-storage-limit": (
+        pod(2, sizes(NONE, {DISK: "500Mi"})),
+        CONTAINER,
+        {"max": {DISK: "600Mi"}},
+    ),
+    "pod-min-local-ephemeral-storage-request": (pod(2, sizes({DISK: "60Mi"}, NONE)), POD, {"min": {DISK: "100Mi"}}),
+    "pod-level-resources-with-min-max": (
+        pod(
+            3,
+            sizes({CPU: "100m", MEMORY: "60Mi"}, {CPU: "200m", MEMORY: "100Mi"}),
+            resources=sizes({CPU: "200m", MEMORY: "180Mi"}, {CPU: "400m", MEMORY: "200Mi"}),
+        ),
+        POD,
+        {"max": {CPU: "400m", MEMORY: "200Mi"}},
+    ),
+    "pod-level-requests-with-min": (
+        pod(3, sizes({CPU: "50m", MEMORY: "60Mi"}, NONE), resources=sizes({CPU: "160m", MEMORY: "200Mi"}, NONE)),
+        POD,
+        {"min": {CPU: "160m", MEMORY: "200Mi"}},
+    ),
+    "pod-level-limits-with-max": (
+        pod(3, sizes(NONE, {CPU: "50m", MEMORY: "60Mi"}), resources=sizes(NONE, {CPU: "160m", MEMORY: "200Mi"})),
+        POD,
+        {"max": {CPU: "160m", MEMORY: "200Mi"}},
+    ),
+}
+"""TestPodLimitFunc, successCases. The LimitRange is taken as it is written, without the defaults of the API."""
+DOES_NOT = {
+    "ctr-min-cpu-request": (pod(1, sizes({CPU: "40m"}, NONE)), CONTAINER, {"min": {CPU: "50m"}}),
+    "ctr-min-cpu-no-request-limit": (pod(1, sizes(NONE, NONE)), CONTAINER, {"min": {CPU: "50m"}}),
+    "ctr-max-cpu-request-limit": (pod(1, sizes({CPU: "500m"}, {CPU: "2500m"})), CONTAINER, {"max": {CPU: "2"}}),
+    "ctr-max-cpu-limit": (pod(1, sizes(NONE, {CPU: "2500m"})), CONTAINER, {"max": {CPU: "2"}}),
+    "ctr-max-cpu-no-request-limit": (pod(1, sizes(NONE, NONE)), CONTAINER, {"max": {CPU: "2"}}),
+    "ctr-max-cpu-ratio": (
+        pod(1, sizes({CPU: "1250m"}, {CPU: "2500m"})),
+        CONTAINER,
+        {"maxLimitRequestRatio": {CPU: "1"}},
+    ),
+    "pod-min-memory-request-limit": (
+        pod(1, sizes({MEMORY: "60Mi"}, {MEMORY: "100Mi"})),
+        POD,
+        {"min": {MEMORY: "100Mi"}},
+    ),
+    "pod-max-cpu-request-limit": (pod(3, sizes({CPU: "500m"}, {CPU: "1"})), POD, {"max": {CPU: "2"}}),
+    "pod-max-mem-limit": (pod(3, sizes(NONE, {MEMORY: "500Mi"})), POD, {"max": {MEMORY: "1Gi"}}),
+    "pod-init-max-mem-limit": (
+        pod(1, sizes(NONE, {MEMORY: "500Mi"}), sizes(NONE, {MEMORY: "1.5Gi"})),
+        POD,
+        {"max": {MEMORY: "1Gi"}},
+    ),
+    "pod-max-mem-ratio": (
+        pod(3, sizes({MEMORY: "250Mi"}, {MEMORY: "500Mi"})),
+        POD,
+        {"max": {MEMORY: "2Gi"}, "maxLimitRequestRatio": {MEMORY: "1.5"}},
+    ),
+    "ctr-1-max-local-ephemeral-storage-limit": (pod(1, sizes(NONE, {DISK: "2Gi"})), CONTAINER, {"max": {DISK: "1Gi"}}),
+}
+"""TestPodLimitFunc, errorCases."""
+
+
+@pytest.mark.parametrize(
+    ("obj", "kind", "item", "admitted"),
+    [*((*case, True) for case in FITS.values()), *((*case, False) for case in DOES_NOT.values())],
+    ids=[*FITS, *(f"{name}, refused" for name in DOES_NOT)],
+)
+def test_pod_limit_func(obj: Json, kind: str, item: Json, admitted: bool) -> None:
+    asked = request(json.loads(json.dumps(obj)), limits(kind, **item))
+    assert passes(asked, limit_ranger.fill_in, limit_ranger.check) == admitted
+
+
+@pytest.mark.parametrize(
+    ("given", "merged", "told"),
+    [
+        (
+            sizes(NONE, NONE),
+            sizes({CPU: "50m", MEMORY: "5Mi"}, {CPU: "75m", MEMORY: "10Mi"}),
+            "cpu, memory request for container foo-0; cpu, memory limit for container foo-0",
+        ),
+        (
+            sizes({MEMORY: "512Mi"}, NONE),
+            sizes({CPU: "50m", MEMORY: "512Mi"}, {CPU: "75m", MEMORY: "10Mi"}),
+            "cpu request for container foo-0; cpu, memory limit for container foo-0",
+        ),
+        (
+            sizes({CPU: "100m", MEMORY: "512Mi"}, {CPU: "200m", MEMORY: "1G"}),
+            sizes({CPU: "100m", MEMORY: "512Mi"}, {CPU: "200m", MEMORY: "1G"}),
+            None,
+        ),
+    ],
+    ids=["empty-resources", "limit-memory", "all resources enumerated"],
+)
+def test_merge_pod_resource_requirements(given: Json, merged: Json, told: str | None) -> None:
+    """TestMergePodResourceRequirements."""
+    defaults = {"default": {CPU: "75m", MEMORY: "10Mi"}, "defaultRequest": {CPU: "50m", MEMORY: "5Mi"}}
+    asked = request(pod(1, given), limits(CONTAINER, **defaults))
+    limit_ranger.fill_in(asked)
+    assert asked.containers[0]["resources"] == merged
+    assert asked.annotations.get(limit_ranger.ANNOTATION) == (f"LimitRanger plugin set: {told}" if told else None)
+
+
+def priority_class(name: str, value: int, **fields: Any) -> Json:
+    return {
+        "kind": "PriorityClass",
+        "apiVersion": "scheduling.k8s.io/v1",
+        "metadata": {"name": name},
+        "value": value,
+        **fields,
+    }
+
+
+DEFAULT_1, DEFAULT_2 = (priority_class(f"default{i}", 1000 * i, globalDefault=True) for i in (1, 2))
+OTHER = priority_class("nondefault1", 2000)
+NEVER = priority_class("nopreemptionpolicy", 2000, preemptionPolicy="PreemptLowerPriority")
+CRITICAL = 2_000_000_000
+
+
+@pytest.mark.parametrize(
+    ("classes", "spec", "wanted"),
+    [
+        ([DEFAULT_1, OTHER], {"priorityClassName": "default1"}, 1000),
+        ([DEFAULT_1], NONE, 1000),
+        ([DEFAULT_1, DEFAULT_2], NONE, 1000),
+        ([OTHER], NONE, 0),
+        ([], {"priorityClassName": "system-cluster-critical"}, CRITICAL),
+        ([DEFAULT_1, OTHER], {"priorityClassName": "non-existing"}, None),
+        ([], {"priorityClassName": "default1", "priority": 1000}, None),
+        ([OTHER], {"priority": 0}, 0),
+        ([DEFAULT_2], {"priority": 2000}, 2000),
+        ([], {"priorityClassName": "system-cluster-critical", "priority": CRITICAL}, CRITICAL),
+        ([NEVER], {"priorityClassName": "nopreemptionpolicy"}, 2000),
+        ([NEVER], {"priorityClassName": "nopreemptionpolicy", "preemptionPolicy": "PreemptLowerPriority"}, 2000),
+        ([NEVER], {"priorityClassName": "nopreemptionpolicy", "preemptionPolicy": "Never"}, None),
+    ],
+    ids=[
+        "Pod with priority class",
+        "Pod without priority class",
+        "multiple default classes resolves to the minimum value among them",
+        "pod without priority class and no default class",
+        "pod with a system priority class",
+        "Pod with non-existing priority class",
+        "pod with integer priority",
+        "pod with priority that matches computed priority",
+        "pod with priority that matches default priority",
+        "pod with priority that matches resolved priority",
+        "pod with nil preemtpion policy",
+        "pod with preemtpion policy that matches resolved preemtpion policy",
+        "pod with preemtpion policy that does't matches resolved preemtpion policy",
+    ],
+)
+def test_priority(classes: list[Json], spec: Json, wanted: int | None) -> None:
+    """TestPodAdmission and TestDefaultPriority."""
+    asked = request(pod(1, sizes(NONE, NONE), **spec), *classes)
+    assert passes(asked, priority.fill_in) == (wanted is not None)
+    if wanted is not None:
+        assert asked.spec["priority"] == wanted
+
+
+BAR = {"key": "foo", "operator": "Equal", "value": "bar", "effect": "NoSchedule"}
+BUZZ = {**BAR, "key": "fizz", "value": "buzz"}
+FIXED = {CPU: "100m", MEMORY: "1"}
+
+
+@pytest.mark.parametrize(
+    ("fields", "spec", "wanted"),
+    [
+        ({"overhead": {"podFixed": FIXED}}, NONE, {"overhead": FIXED}),
+        ({"overhead": {"podFixed": {CPU: "10", MEMORY: "10G"}}}, {"overhead": FIXED}, None),
+        ({"overhead": {"podFixed": FIXED}}, {"overhead": FIXED}, {"overhead": FIXED}),
+        (NONE, {"nodeSelector": {"foo": "bar"}}, {"nodeSelector": {"foo": "bar"}}),
+        ({"scheduling": {"nodeSelector": {"foo": "conflict"}}}, {"nodeSelector": {"foo": "bar"}}, None),
+        ({"scheduling": {"nodeSelector": {"foo": "bar"}}}, NONE, {"nodeSelector": {"foo": "bar"}}),
+        (
+            {"scheduling": {"nodeSelector": {"foo": "bar", "fizz": "buzz"}}},
+            {"nodeSelector": {"foo": "bar"}},
+            {"nodeSelector": {"foo": "bar", "fizz": "buzz"}},
+        ),
+        ({"scheduling": {"tolerations": [BAR, BUZZ]}}, {"tolerations": [BAR]}, {"tolerations": [BAR, BUZZ]}),
+        (NONE, {"overhead": FIXED}, None),
+    ],
+    ids=[
+        "overhead, no container requirements",
+        "overhead, pod with differing overhead already set",
+        "overhead, pod with same overhead already set",
+        "scheduling, nil scheduling",
+        "scheduling, conflict node selector",
+        "scheduling, nil node selector",
+        "scheduling, node selector with different key value",
+        "scheduling, multiple tolerations",
+        "No Overhead in RunntimeClass, Overhead set in pod",
+    ],
+)
+def test_runtime_class(fields: Json, spec: Json, wanted: Json | None) -> None:
+    """TestSetOverhead, TestSetScheduling and TestValidate."""
+    found = {
+        "kind": "RuntimeClass",
+        "apiVersion": "node.k8s.io/v1",
+        "metadata": {"name": "foo"},
+        "handler": "bar",
+        **fields,
+    }
+    asked = request(pod(1, sizes(NONE, NONE), runtimeClassName="foo", **json.loads(json.dumps(spec))), found)
+    assert passes(asked, runtime_class.fill_in, runtime_class.check) == (wanted is not None)
+    assert wanted is None or {name: asked.spec[name] for name in wanted} == wanted
+
+
+def namespace(**annotations: Any) -> Json:
+    prefix = "scheduler.alpha.kubernetes.io/"
+    texts = {
+        f"{prefix}{name}": each if isinstance(each, str) else json.dumps(each) for name, each in annotations.items()
+    }
+    return {"kind": "Namespace", "apiVersion": "v1", "metadata": {"name": "test", "annotations": texts}}
+
+
+@pytest.mark.parametrize(
+    ("annotation", "own", "merged"),
+    [
+        (None, NONE, NONE),
+        (" infra = false ", NONE, {"infra": "false"}),
+        ("", NONE, NONE),
+        ("infra=true", {"env": "test"}, {"infra": "true", "env": "test"}),
+        ("infra=true", {"infra": "false"}, None),
+        ("infra=false, env = test", {"env": "dev", "color": "blue"}, None),
+    ],
+    ids=[
+        "No node selectors",
+        "TestNamespace node selector with whitespaces and no conflicts",
+        "Empty namespace node selector and no conflicts",
+        "TestNamespace and pod node selector, no conflicts",
+        "Conflicting pod and namespace node selector, one label",
+        "Conflicting pod and namespace node selector, multiple labels",
+    ],
+)
+def test_pod_node_selector(annotation: str | None, own: Json, merged: Json | None) -> None:
+    """TestPodAdmission, those without a configuration of the cluster."""
+    found = namespace() if annotation is None else namespace(**{"node-selector": annotation})
+    asked = request(pod(1, sizes(NONE, NONE), nodeSelector=dict(own)), found)
+    assert passes(asked, node_selector.fill_in, node_selector.check) == (merged is not None)
+    assert merged is None or (asked.spec.get("nodeSelector") or {}) == merged
+
+
+ONE = {"key": "testKey", "operator": "Equal", "value": "testValue", "effect": "NoSchedule"}
+TWO = {**ONE, "value": "testValue1"}
+PRESSURE = {"key": "node.kubernetes.io/memory-pressure", "operator": "Exists", "effect": "NoSchedule"}
+BURSTABLE, GUARANTEED = sizes({CPU: "500m"}, {CPU: "1"}), sizes({CPU: "1"}, {CPU: "1"})
+
+
+@pytest.mark.parametrize(
+    ("resources", "added", "allowed", "own", "merged"),
+    [
+        (sizes(NONE, NONE), [ONE], None, [ONE], [ONE]),
+        (sizes(NONE, NONE), [ONE], None, [], [ONE]),
+        (sizes(NONE, NONE), [ONE], None, [TWO], [ONE, TWO]),
+        (sizes(NONE, NONE), [ONE], [ONE], [], [ONE]),
+        (sizes(NONE, NONE), [ONE], [TWO], [], None),
+        (BURSTABLE, [ONE], [], [], [PRESSURE, ONE]),
+        (sizes(NONE, NONE), [], [], [ONE, TWO], [ONE, TWO]),
+        (GUARANTEED, [ONE], [], [], [PRESSURE, ONE]),
+    ],
+    ids=[
+        "namespace tolerations",
+        "no pod tolerations",
+        "duplicate key pod and namespace tolerations",
+        "merged pod tolerations satisfy whitelist",
+        "merged pod tolerations conflict with the whitelist",
+        "added memoryPressure/DiskPressure for Burstable pod",
+        "Pod with duplicate key tolerations should not be modified",
+        "added memoryPressure/DiskPressure for Guaranteed pod",
+    ],
+)
+def test_pod_toleration_restriction(
+    resources: Json, added: list[Json], allowed: list[Json] | None, own: list[Json], merged: list[Json] | None
+) -> None:
+    """TestPodAdmission, those without a configuration of the cluster. In any order."""
+    whitelist = {} if allowed is None else {"tolerationsWhitelist": allowed}
+    found = namespace(defaultTolerations=added, **whitelist)
+    asked = request(pod(1, resources, tolerations=list(own)), found)
+    assert passes(asked, tolerations.of_namespace) == (merged is not None)
+    if merged is not None:
+        assert sorted(asked.spec["tolerations"], key=str) == sorted(merged, key=str)
+
+
+def quota(name: str, hard: Json, used: Json, *scopes: str) -> Json:
+    meta = {"name": name, "namespace": "test"}
+    status = {"hard": hard, "used": used}
+    return {"kind": "ResourceQuota", "apiVersion": "v1", "metadata": meta, "spec": {"scopes": scopes}, "status": status}
+
+
+HARD, USED = {CPU: "3", MEMORY: "100Gi", "pods": "5"}, {CPU: "1", MEMORY: "50Gi", "pods": "3"}
+SMALL = sizes({CPU: "100m", MEMORY: "2Gi"}, NONE)
+AFTER = {CPU: "1100m", MEMORY: "52Gi", "pods": "4"}
+
+
+@pytest.mark.parametrize(
+    ("quotas", "obj", "after"),
+    [
+        ([quota("q", HARD, USED)], pod(1, SMALL), {"q": AFTER}),
+        ([quota("q", HARD, USED)], pod(1, sizes({CPU: "3", MEMORY: "2Gi"}, NONE)), None),
+        (
+            [quota("q", {**HARD, "limits.memory": "200Gi"}, {**USED, "limits.memory": "100Gi"})],
+            pod(1, sizes({CPU: "100m", MEMORY: "2Gi"}, {CPU: "200m"})),
+            None,
+        ),
+        (
+            [quota("terminating", HARD, USED, "Terminating"), quota("not", HARD, USED, "NotTerminating")],
+            pod(1, SMALL, activeDeadlineSeconds=30),
+            {"terminating": AFTER, "not": USED},
+        ),
+        (
+            [quota("terminating", HARD, USED, "Terminating"), quota("not", HARD, USED, "NotTerminating")],
+            pod(1, SMALL),
+            {"terminating": USED, "not": AFTER},
+        ),
+        (
+            [
+                quota("best", {"pods": "5"}, {"pods": "3"}, "BestEffort"),
+                quota("not", {"pods": "5"}, {"pods": "3"}, "NotBestEffort"),
+            ],
+            pod(1, sizes(NONE, NONE)),
+            {"best": {"pods": "4"}, "not": {"pods": "3"}},
+        ),
+        ([quota("q", {"pods": "5"}, {"pods": "3"}, "BestEffort")], pod(1, SMALL), {"q": {"pods": "3"}}),
+        (
+            [quota("q", {"services": "3", "pods": "4"}, {"services": "4", "pods": "1"})],
+            pod(1, SMALL),
+            {"q": {"services": "4", "pods": "2"}},
+        ),
+    ],
+    ids=[
+        "TestAdmitBelowQuotaLimit",
+        "TestAdmitExceedQuotaLimit",
+        "TestAdmitEnforceQuotaConstraints",
+        "TestAdmitBelowTerminatingQuotaLimit, with a deadline",
+        "TestAdmitBelowTerminatingQuotaLimit, without",
+        "TestAdmitBelowBestEffortQuotaLimit",
+        "TestAdmitBestEffortQuotaLimitIgnoresBurstable",
+        "TestAdmitWhenUnrelatedResourceExceedsQuota",
+    ],
+)
+def test_resource_quota(quotas: list[Json], obj: Json, after: dict[str, Json] | None) -> None:
+    asked = request(json.loads(json.dumps(obj)), *quotas)
+    assert passes(asked, resource_quota.check) == (after is not None)
+    if after is not None:
+        assert {found.metadata.name: found.status.used for found in resource_quota.charged(asked, 1)} == after
