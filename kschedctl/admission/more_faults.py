@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from kschedctl.admission.pod_sources import dns_config, sysctls, value_from
 from kschedctl.admission.request import AdmissionRequest, Writable
 from kschedctl.api.field_errors import Found, Key, Named, Path, forbidden, invalid, not_supported, required
 from kschedctl.api.validation import names
@@ -33,6 +34,7 @@ def more_faults(request: AdmissionRequest) -> Found:
             yield from _container(container, (*at, name, number), spec)
     if spec["dnsPolicy"] not in DNS_POLICIES:
         yield not_supported((*at, "dnsPolicy"), Named(spec["dnsPolicy"]), DNS_POLICIES)
+    yield from dns_config(spec, (*at, "dnsConfig"))
     yield from _pod_security_context(spec, at)
     for number, gate in enumerate(spec.get("readinessGates") or ()):
         gate_at = (*at, "readinessGates", number, "conditionType")
@@ -63,6 +65,7 @@ def _pod_security_context(spec: Writable, at: Path) -> Found:
     if spec.get("shareProcessNamespace") and spec.get("hostPID"):
         said = "ShareProcessNamespace and HostPID cannot both be enabled"
         yield invalid((*at, "shareProcessNamespace"), value=True, detail=said)
+    yield from sysctls(context, (*at, "securityContext", "sysctls"))
 
 
 def _users(context: Writable, at: Path) -> Found:
@@ -85,6 +88,7 @@ def _container(container: Writable, at: Path, spec: Writable) -> Found:
         yield not_supported(where, Named(container["terminationMessagePolicy"]), MESSAGE_POLICIES)
     for number, variable in enumerate(container.get("env") or ()):
         yield from _variable(str(variable.get("name", "")), (*at, "env", number, "name"))
+        yield from value_from(variable, (*at, "env", number, "valueFrom"))
     if container["imagePullPolicy"] not in PULL_POLICIES:
         yield not_supported((*at, "imagePullPolicy"), Named(container["imagePullPolicy"]), PULL_POLICIES)
     context = container.get("securityContext") or {}

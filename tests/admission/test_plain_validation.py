@@ -37,6 +37,32 @@ OF_POD: dict[str, tuple[Json, str]] = {
         {"os": {"name": "plan9"}},
         'spec.os: Unsupported value: "plan9": supported values: "linux", "windows"',
     ),
+    "validatePodDNSConfig, none": (
+        {"dnsPolicy": "None"},
+        "spec.dnsConfig: Required value: must provide `dnsConfig` when `dnsPolicy` is None",
+    ),
+    "validatePodDNSConfig, no server": (
+        {"dnsPolicy": "None", "dnsConfig": {"searches": ["a"]}},
+        "spec.dnsConfig.nameservers: Required value: must provide at least one DNS nameserver when `dnsPolicy` is None",
+    ),
+    "validatePodDNSConfig, no address": (
+        {"dnsConfig": {"nameservers": ["010.0.0.1", "here"]}},
+        'spec.dnsConfig.nameservers[1]: Invalid value: "here": must be a valid IP address, (e.g. 10.9.8.7 or'
+        " 2001:db8::ffff)",
+    ),
+    "validatePodDNSConfig, option": (
+        {"dnsConfig": {"options": [{"value": "2"}]}},
+        "spec.dnsConfig.options[0]: Required value: must not be empty",
+    ),
+    "validateSysctls": (
+        {"securityContext": {"sysctls": [{"name": "net.core.somaxconn", "value": "1"}, {"name": "A", "value": "1"}]}},
+        'spec.securityContext.sysctls[1].name: Invalid value: "A": must have at most 253 characters and match regex'
+        " ^([a-z0-9]([-_a-z0-9]*[a-z0-9])?[\\./])*[a-z0-9]([-_a-z0-9]*[a-z0-9])?$",
+    ),
+    "validateSysctls, twice": (
+        {"securityContext": {"sysctls": [{"name": "a.b", "value": "1"}, {"name": "a.b", "value": "2"}]}},
+        'spec.securityContext.sysctls[1].name: Duplicate value: "a.b"',
+    ),
     "validateOS, no name": ({"os": {}}, "spec.os.name: Required value"),
     "validateOS, a known one": ({"os": {"name": "linux"}}, ""),
 }
@@ -50,6 +76,49 @@ OF_CONTAINER: dict[str, tuple[Json, str]] = {
         {"env": [{"name": "a=b"}]},
         C + 'env[0].name: Invalid value: "a=b": a valid environment variable name must consist only of printable ASCII'
         " characters other than '='",
+    ),
+    "validateEnvVarValueFrom, none": (
+        {"env": [{"name": "A", "valueFrom": {}}]},
+        C
+        + 'env[0].valueFrom: Invalid value: "": must specify one of: `fieldRef`, `resourceFieldRef`, `configMapKeyRef`,'
+        " `secretKeyRef` or `fileKeyRef`",
+    ),
+    "validateEnvVarValueFrom, a value too": (
+        {"env": [{"name": "A", "value": "b", "valueFrom": {"fieldRef": {"fieldPath": "metadata.name"}}}]},
+        C + 'env[0].valueFrom: Invalid value: "": may not be specified when `value` is not empty',
+    ),
+    "validateEnvVarValueFrom, two": (
+        {
+            "env": [
+                {
+                    "name": "A",
+                    "valueFrom": {
+                        "fieldRef": {"fieldPath": "metadata.name"},
+                        "resourceFieldRef": {"resource": "limits.cpu"},
+                    },
+                }
+            ]
+        },
+        C + 'env[0].valueFrom: Invalid value: "": may not have more than one field specified at a time',
+    ),
+    "validateSecretKeySelector": (
+        {"env": [{"name": "A", "valueFrom": {"secretKeyRef": {"name": "s"}}}]},
+        C + "env[0].valueFrom.secretKeyRef.key: Required value",
+    ),
+    "validateObjectFieldSelector": (
+        {
+            "env": [
+                {"name": "A", "valueFrom": {"fieldRef": {"fieldPath": "metadata.labels['app']"}}},
+                {"name": "B", "valueFrom": {"fieldRef": {}}},
+            ]
+        },
+        C + "env[1].valueFrom.fieldRef.fieldPath: Required value",
+    ),
+    "validateContainerResourceFieldSelector": (
+        {"env": [{"name": "A", "valueFrom": {"resourceFieldRef": {"resource": "limits.pods"}}}]},
+        C + 'env[0].valueFrom.resourceFieldRef.resource: Unsupported value: "limits.pods": supported values:'
+        ' "limits.cpu", "limits.ephemeral-storage", "limits.memory", "requests.cpu", "requests.ephemeral-storage",'
+        ' "requests.memory"',
     ),
     "ValidateSecurityContext": (
         {"securityContext": {"runAsGroup": -2}},
