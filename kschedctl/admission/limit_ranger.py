@@ -52,13 +52,22 @@ def fill_in(request: AdmissionRequest) -> None:
     for limit_range in request.limit_ranges:
         changes = list(_fill_in(request, limit_range))
         if changes:
-            request.annotate(ANNOTATION, f"LimitRanger plugin set: {'; '.join(changes)}")
-            request.changed += [f"{change} by LimitRange {limit_range.metadata.name}" for change in changes]
+            request.annotate(ANNOTATION, f"LimitRanger plugin set: {'; '.join(each.told for each in changes)}")
+            amounts = {name: amount for each in changes for name, amount in each.amounts.items()}
+            given = ", ".join(f"{name} {amount}" for name, amount in amounts.items())
+            request.changed.append(f"{given} by LimitRange {request.namespace}/{limit_range.metadata.name}")
     if request.limit_ranges:
         pod_level_requests(request)
 
 
-def _fill_in(request: AdmissionRequest, limit_range: LimitRange) -> Iterator[str]:
+class _Filled(NamedTuple):
+    """What a container got of its requests or limits, as upstream's annotation says it, and how much."""
+
+    told: str
+    amounts: Resources
+
+
+def _fill_in(request: AdmissionRequest, limit_range: LimitRange) -> Iterator[_Filled]:
     limits: Resources = {}
     requests: Resources = {}
     for item in limit_range.spec.limits:
@@ -70,7 +79,8 @@ def _fill_in(request: AdmissionRequest, limit_range: LimitRange) -> Iterator[str
             for part, defaults in (("requests", requests), ("limits", limits)):
                 added = _merge(resources, part, defaults)
                 if added:
-                    yield f"{', '.join(sorted(added))} {part[:-1]} for {what} {container.get('name', '')}"
+                    told = f"{', '.join(sorted(added))} {part[:-1]} for {what} {container.get('name', '')}"
+                    yield _Filled(told, {f"{part}.{name}": defaults[name] for name in sorted(added)})
 
 
 def _merge(resources: Writable, part: str, defaults: Resources) -> list[str]:

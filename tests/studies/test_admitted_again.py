@@ -102,7 +102,7 @@ def test_a_manifest_that_is_explained() -> None:
 def test_what_a_manifest_gets_by_default_is_told() -> None:
     report = explain(cluster(limits(default={"cpu": "1"})), deployment(1, None))
     assert report.verdict == "Schedulable"
-    assert report.stands_for.endswith("; cpu request for container c by LimitRange l, and 1 more of the kind")
+    assert report.stands_for.endswith("; requests.cpu 1, limits.cpu 1 by LimitRange shop/l")
 
 
 def test_a_namespace_that_is_being_deleted() -> None:

@@ -42,7 +42,7 @@ def test_a_default_request_fills_the_node() -> None:
     assert placed([], deployment(3))[0] == 3
     count, assumed = placed([limit_range("lr", defaultRequest={"cpu": "400m"})], deployment(3))
     assert count == 2
-    assert "Deployment shop/web: cpu request for container c by LimitRange lr" in assumed
+    assert "Deployment shop/web: requests.cpu 400m by LimitRange shop/lr" in assumed
 
 
 def test_what_the_pod_says_itself_stays() -> None:

@@ -66,7 +66,7 @@ class LimitRangeDefaults:
         ranges = self._of(pod.metadata.namespace)
         made, request = _passed(self.cluster, pod, ranges)
         if request.changed:
-            self.told.append(f"{workload}: {_words(request.changed)}")
+            self.told.append(f"{workload}: {'; '.join(request.changed)}")
             orders = [_passed(self.cluster, pod, order)[0] for order in permutations(ranges)] if len(ranges) < 5 else []
             if any(each.spec != made.spec for each in orders):
                 self.told.append(f"{workload}: {CHANCE}")
@@ -79,9 +79,3 @@ def _passed(cluster: Cluster, pod: Pod, ranges: Iterable[LimitRange]) -> tuple[P
     obj.setdefault("metadata", {})
     limit_ranger.fill_in(request)
     return from_builtins(obj, Pod), request
-
-
-def _words(changed: Iterable[str]) -> str:
-    """The first of many containers, and how many more there are."""
-    first, *others = changed
-    return f"{first}, and {len(others):,} more of the kind" if others else first
