@@ -8,7 +8,7 @@ from small import Json, node, pod, replica
 
 from kschedctl import Cluster
 from kschedctl.studies.remedies.many import remedies_of_many
-from kschedctl.studies.what_if.settling import Settled, settle
+from kschedctl.studies.what_if.settling import Unexplained, settle
 
 TEAM = {"key": "team", "value": "yes", "effect": "NoSchedule"}
 
@@ -64,11 +64,25 @@ def test_as_many_nodes_as_the_pods_need() -> None:
     assert report.chosen[0].remedy.opens == tuple(made) == ("n1-more-0", "n1-more-1", "n1-more-2")
 
 
+def test_how_many_nodes_are_needed_is_guessed_once() -> None:
+    """A node takes both small pods or a large one. Of the three that would do for small ones, the small ones take two."""
+    documents = [node("n1", cpu="2"), pod("a", "n1", cpu="2")]
+    documents += [*(replica(f"r{i}") for i in range(2)), *(replica(f"s{i}", cpu="2") for i in range(3))]
+    chosen, cleared, waits = answer(documents)
+    assert (chosen, cleared, waits) == ([("Add 3 nodes like n1 (pool p)", 3)], 3, 5)
+
+
 def test_an_interrupted_simulation_decides_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     """Pods that it did not come to look as if they waited, or as if they did not."""
     documents = [node("n1", taints=[TEAM]), *(replica(f"r{i}") for i in range(3))]
-    simulations = [settle(Cluster.from_objects(documents)), Settled(Cluster(), {}, interrupted=True)]
-    monkeypatch.setattr("kschedctl.studies.remedies.many.settle", lambda _, **options: simulations.pop(0))
+    tried = Unexplained.of
+
+    def cut_short(cluster: Cluster, call_extender: object = None) -> Unexplained:
+        after = tried(cluster)
+        after.simulation.interrupted = True
+        return after
+
+    monkeypatch.setattr("kschedctl.studies.remedies.many.Unexplained.of", cut_short)
     report = remedies_of_many(Cluster.from_objects(documents), {"d/r0", "d/r1", "d/r2"}, "here")
     assert (report.chosen, report.cleared, report.interrupted, report.complete) == ((), 0, True, False)
 

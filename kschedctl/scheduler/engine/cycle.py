@@ -11,6 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 
@@ -19,6 +20,7 @@ from kschedctl.api.kube_version import ByVersion
 from kschedctl.scheduler.engine.extenders.consultation import Consultation
 from kschedctl.scheduler.engine.extenders.extender import NAME as EXTENDERS
 from kschedctl.scheduler.engine.extenders.extender import NOTHING_OFFERED, Offered
+from kschedctl.scheduler.engine.kept_victims import KeptVictims
 from kschedctl.scheduler.engine.pre_filter import PreFilterOutcome, run_pre_filter, selected_by_name
 from kschedctl.scheduler.engine.profile import FrameworkLike
 from kschedctl.scheduler.engine.sampling import NodeSearch, Sampling, Terms
@@ -38,6 +40,7 @@ from kschedctl.scheduler.framework import (
 )
 from kschedctl.snapshot.delta import NO_CHANGE, Delta
 from kschedctl.snapshot.fork import Fork
+from kschedctl.snapshot.own_rows import OwnRows
 from kschedctl.snapshot.pod_info import PodInfo
 
 NO_NODES = "no nodes available to schedule pods"
@@ -118,7 +121,8 @@ class Cycle:
     ``considered`` (N,): the nodes that the framework looked at; the others stay absent from its diagnosis. Among them
     is ``promised``, the row of the node that the pod was nominated for, even where PreFilter plugins left it out.
     ``passed``: the nodes that extenders leave, which are scored; ``consultation``: what they were asked. ``search``:
-    how a part of the nodes was looked at, None where all were or none had to be searched.
+    how a part of the nodes was looked at, None where all were or none had to be searched. ``kept_victims``: what dry
+    runs of preemption for pods alike came to, where pods come one after the other.
     """
 
     info: PodInfo
@@ -134,6 +138,7 @@ class Cycle:
     consultation: Consultation
     error: str | None = None
     search: NodeSearch | None = None
+    kept_victims: KeptVictims | None = None
 
     @property
     def feasible(self) -> Rows:
@@ -281,15 +286,25 @@ class Filtering:
             for plugin in self.plugins
         }
 
+    def refused_alone(self, rows: OwnRows, delta: Delta) -> Bools:
+        """(M,): which of some nodes the plugins refuse that look at no more than a node's own pods, nominated aside.
+
+        Raises PluginError.
+        """
+        asked = [plugin for plugin in self.plugins if self.reads(plugin) is Reads.OWN_ROW]
+        refused = [self._verdict(plugin, delta, rows).refused for plugin in asked]
+        return np.any(refused, axis=0) if refused else np.zeros(len(rows.rows), np.bool_)
+
     def reads(self, plugin: FilterPlugin) -> Reads:
         """What the plugin's verdict about this pod depends on."""
         return reads_of(plugin, self.pre_filter.results.get(plugin.name))
 
-    def _verdict(self, plugin: FilterPlugin, delta: Delta) -> PluginVerdict:
+    def _verdict(self, plugin: FilterPlugin, delta: Delta, rows: OwnRows | None = None) -> PluginVerdict:
         result = self.pre_filter.results.get(plugin.name)
         state = result.state if result else None
         try:
-            return PluginVerdict.of(plugin.filter(self.info, self.view, state, delta), len(self.view.nodes))
+            view: Any = rows or self.view
+            return PluginVerdict.of(plugin.filter(self.info, view, state, delta), len(view.nodes))
         except PluginError as failure:
             raise PluginError(f'running "{plugin.name}" filter plugin: {failure}') from None
 

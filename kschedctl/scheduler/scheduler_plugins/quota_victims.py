@@ -45,6 +45,8 @@ class QuotaVictims:
     as these do. For a pod without a quota less important ones without one.
     """
 
+    filters_decide = False
+
     def __init__(self, info: PodInfo, view: Fork, use: QuotaUse, claim: QuotaClaim) -> None:
         self.info, self.view, self.use, self.claim = info, view, use, claim
         self.quota: Quota | None = use.quotas.get(info.namespace)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Hashable, Mapping
+from dataclasses import replace
 
 import numpy as np
 
@@ -15,6 +16,7 @@ from kschedctl.api.arrays import NO_ROW, Bools, Position, Row, Rows
 from kschedctl.scheduler.engine import unsure_nominations
 from kschedctl.scheduler.engine.cycle import Cycle, run_cycle
 from kschedctl.scheduler.engine.extenders.extender import asks
+from kschedctl.scheduler.engine.kept_victims import KeptVictims
 from kschedctl.scheduler.engine.profile import FrameworkLike
 from kschedctl.scheduler.engine.reserve import uses_claims
 from kschedctl.scheduler.engine.sampling import Sampling
@@ -45,6 +47,7 @@ class Placements(IncomingPods):
         self._locals: dict[tuple[int, int, bool], LocalScores] = {}
         self._uses_claims: dict[int | None, bool] = {}
         self._asked: tuple[int, int, Cycle] | None = None
+        self._kept_victims = KeptVictims()
         self.unheard: dict[Unknown, None] = {}
         self._nominated = frozenset(view.snapshot.pods.nominations)
         self._unsure = len(view.unsure_nominations[0]) > 0
@@ -115,7 +118,7 @@ class Placements(IncomingPods):
         info = self.arriving(position)
         if self._nominated or len(self.view.nominations[0]):
             info = info.of(self.waiting(position))
-        return run_cycle(framework, info, self.view, sampling)
+        return replace(run_cycle(framework, info, self.view, sampling), kept_victims=self._kept_victims)
 
     def _alike_pods(self, framework: FrameworkLike, info: PodInfo, number: int) -> AlikePods:
         """Of the pods that are like this one but for which claims they have."""

@@ -1,5 +1,8 @@
 """Which few changes clear most of the pods that wait? Chosen greedily: each time the one after which fewest wait.
 
+A change is not tried again where it cleared fewer pods before than another clears now: once others are made, it is
+taken to clear no more than it would have alone (lazy greedy choice: Minoux, 1978).
+
 What a change does is simulated: all pending pods pass the queue of the cluster with it. The changes that are tried are
 the smallest remedies of pods that wait and are alike, what the author changes being changed for all of them.
 """
@@ -29,7 +32,7 @@ from kschedctl.studies.remedies.remedies import may_help, searched, unheard
 from kschedctl.studies.remedies.rollouts import RolledOut, Rollouts
 from kschedctl.studies.remedies.search import RemedyWishes
 from kschedctl.studies.remedies.ways.new_nodes import more_like
-from kschedctl.studies.what_if.settling import Settled, settle
+from kschedctl.studies.what_if.settling import Settled, Unexplained, settle
 from kschedctl.studies.what_if.shared_cluster import cluster_basis
 
 TRIED_OF_EACH = 3
@@ -51,7 +54,7 @@ class Alike:
     impossible: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Proposal:
     """A remedy of the first of some pods, for all of them; ``hopes``: whom it may help."""
 
@@ -90,7 +93,10 @@ def proposals_of(groups: Iterable[Alike]) -> list[Proposal]:
 
 @dataclass
 class GreedyChoice:
-    """The choice as it proceeds, of the ``proposals``; ``rest`` is the cluster at rest with those that are chosen."""
+    """The choice as it proceeds, of the ``proposals``; ``rest`` is the cluster at rest with those that are chosen.
+
+    ``cleared``: how many pods each proposal cleared when it was last tried.
+    """
 
     cluster: Cluster
     proposals: list[Proposal]
@@ -99,59 +105,84 @@ class GreedyChoice:
     call_extender: CallExtender | None = None
     rollouts: Rollouts = field(default_factory=Rollouts)
     chosen: list[tuple[Proposal, Collection[str]]] = field(default_factory=list)
+    cleared: dict[Proposal, int] = field(default_factory=dict)
     complete: bool = True
     interrupted: bool = False
 
     def run(self, most: int, seconds: float) -> None:
-        """Choose up to so many changes, each time within a share of the time."""
+        """Choose up to so many changes, each within a share of the time: for the first most have to be tried."""
         begin = time.monotonic()
         for number in range(1, most + 1):
             left = most - sum(len(chosen.remedy.trial.changes) for chosen, _ in self.chosen)
-            if not left or not self.rest.waiting or not self._choose(left, begin + seconds * number / most):
+            if (
+                not left
+                or not self.rest.waiting
+                or not self._choose(left, begin + seconds * (most + number) / (2 * most))
+            ):
                 return
 
     def _choose(self, left: int, until: float) -> bool:
         """Take the proposal of at most so many changes after which fewest pods wait; whether there is one."""
-        best: tuple[Proposal, Settled] | None = None
+        best: tuple[Proposal, Unexplained] | None = None
         queue = self._promising(left)
         while queue:
             proposal = queue.pop(0)
+            if best and self._known_worse(proposal, *best):
+                continue
             if time.monotonic() > until:
                 self.complete = False
                 break
-            after = self._settled(proposal)
-            if after.interrupted:
+            after = self._tried(proposal)
+            if after.simulation.interrupted:
                 self.interrupted, self.complete = True, False
                 return False
             self.progress(1)
-            cleared = len(self.rest.waiting) - len(after.waiting)
-            better = cleared > 0 and (best is None or _worth(proposal, after) < _worth(*best))
+            cleared = self.cleared[proposal] = len(self.rest.waiting) - after.waiting
+            better = cleared > 0 and (best is None or not _no_better(proposal, after.waiting, *best))
             if better and self.rollouts.holds(proposal.remedy.trial):
                 best = proposal, after
-            if cleared > 0 and (more := proposal.of_nodes(-(-self._hoped(proposal) // cleared))):
+            needed = -(-self._hoped(proposal) // cleared) if cleared > 0 and proposal in self.proposals else 0
+            if more := proposal.of_nodes(needed):
                 queue.append(more)
         if best is None:
             return False
-        proposal, after = best
-        self.chosen.append((proposal, [key for key in self.rest.waiting if key not in after.waiting]))
-        self.proposals = [each for each in self.proposals if each.remedy.trial.edits != proposal.remedy.trial.edits]
-        self.rest = after
+        self._choose_this(*best)
         return True
 
-    def _settled(self, proposal: Proposal) -> Settled:
+    def _known_worse(self, proposal: Proposal, best: Proposal, after: Unexplained) -> bool:
+        """Whether, clearing as many as it can at most, it would be no better than the best."""
+        clears = min(self.cleared.get(proposal, len(self.rest.waiting)), self._reached(proposal))
+        return _no_better(proposal, len(self.rest.waiting) - clears, best, after)
+
+    def _reached(self, proposal: Proposal) -> int:
+        """How many that wait it can help: who asks for less gets a node, and nobody else does."""
+        return self._hoped(proposal) if proposal.own in proposal.remedy.trial.edits else len(self.rest.waiting)
+
+    def _choose_this(self, proposal: Proposal, after: Unexplained) -> None:
+        rest = after.settled()
+        self.chosen.append((proposal, [key for key in self.rest.waiting if key not in rest.waiting]))
+        self.proposals = [other for other in self.proposals if other.remedy.trial.edits != proposal.remedy.trial.edits]
+        self.rest = rest
+
+    def _tried(self, proposal: Proposal) -> Unexplained:
         changed = changed_cluster(self.cluster, self._edits(proposal), whole=True)
-        return settle(changed, call_extender=self.call_extender)
+        return Unexplained.of(changed, self.call_extender)
 
     def _hoped(self, proposal: Proposal) -> int:
         """How many of those that it may help still wait."""
         return sum(key in self.rest.waiting for key in proposal.hopes)
 
     def _promising(self, left: int) -> list[Proposal]:
-        """Proposals that may help pods that still wait, those that may help most first: a node takes only so many."""
-        small = (each for each in self.proposals if len(each.remedy.trial.changes) <= left and self._hoped(each))
-        return sorted(
-            small, key=lambda each: min(self._hoped(each), GUESSED * len(each.remedy.trial.opens)), reverse=True
+        """Proposals that may help pods that still wait, those first that cleared most, or else may help most."""
+        small = (
+            option for option in self.proposals if len(option.remedy.trial.changes) <= left and self._hoped(option)
         )
+        return sorted(small, key=lambda option: _worth(option, -self._promise(option)))
+
+    def _promise(self, proposal: Proposal) -> int:
+        """How many pods it cleared when it was last tried, or may clear: a node takes only so many."""
+        guessed = min(self._hoped(proposal), GUESSED * len(proposal.remedy.trial.opens))
+        return self.cleared.get(proposal, guessed)
 
     def _edits(self, more: Proposal) -> dict[ObjectKey, Edited]:
         """What all the chosen and one more change; what is asked of one pod is asked of all alike."""
@@ -161,10 +192,15 @@ class GreedyChoice:
         return found
 
 
-def _worth(proposal: Proposal, after: Settled) -> tuple[int, Price, float]:
+def _no_better(proposal: Proposal, waiting: int, best: Proposal, after: Unexplained) -> bool:
+    """Whether a proposal after which so many wait is no better than the best."""
+    return _worth(proposal, waiting) >= _worth(best, after.waiting)
+
+
+def _worth(proposal: Proposal, waiting: int) -> tuple[int, Price, float]:
     """The fewer wait afterwards the better, then the cheaper the dearest of its changes, then how much they are."""
     prices, cost = dearness(proposal.remedy.trial.changes)
-    return len(after.waiting), prices[0], cost
+    return waiting, prices[0], cost
 
 
 def edits_for_all(

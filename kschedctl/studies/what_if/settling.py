@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 from msgspec.structs import replace
@@ -48,6 +49,26 @@ def settle(
     return settled(simulation, run_on(simulation, pending(simulation)))
 
 
+@dataclass(frozen=True)
+class Unexplained:
+    """A cluster at rest of which only is asked how many pods wait; ``settled`` has the rest, at a price."""
+
+    simulation: Simulation
+    outcomes: list[Outcome]
+
+    @classmethod
+    def of(cls, cluster: Cluster, call_extender: CallExtender | None = None) -> Unexplained:
+        simulation = Simulation(Scheduler(cluster, call_extender))
+        return cls(simulation, _all_outcomes(simulation, simulation.schedule(pending(simulation))))
+
+    @cached_property
+    def waiting(self) -> int:
+        return len(still_waiting(self.simulation, self.outcomes))
+
+    def settled(self) -> Settled:
+        return settled(self.simulation, self.simulation.explained(self.outcomes))
+
+
 def pending(simulation: Simulation) -> list[Position]:
     """The pods that came without a node, still wait for one and are there to stay."""
     pods, gone = simulation.view.pods, simulation.gone
@@ -65,7 +86,12 @@ def run_on(simulation: Simulation, positions: Iterable[Position]) -> list[Outcom
 
 
 def driven_away_too(simulation: Simulation, latest: list[Outcome]) -> list[Outcome]:
-    """The outcomes, and those of pods that preemption drove away and controllers make anew.
+    """The outcomes, and those of pods that preemption drove away and controllers make anew, with reasons."""
+    return simulation.explained(_all_outcomes(simulation, latest))
+
+
+def _all_outcomes(simulation: Simulation, latest: list[Outcome]) -> list[Outcome]:
+    """As ``driven_away_too``, without the reasons.
 
     Those that fit nowhere come last, each once. Each preemption's victims have a lower priority than who preempts, or
     may themselves drive others away a few times only, so that it ends.
@@ -75,7 +101,7 @@ def driven_away_too(simulation: Simulation, latest: list[Outcome]) -> list[Outco
         outcomes += [outcome for outcome in latest if outcome.row >= 0]
         there = (outcome.position for outcome in latest if outcome.row < 0)
         latest = simulation.schedule([*(position for position in there if position not in simulation.gone), *back])
-    return simulation.explained(outcomes + latest)
+    return outcomes + latest
 
 
 def victims(outcomes: Iterable[Outcome]) -> list[Position]:
@@ -93,21 +119,24 @@ def come_back(simulation: Simulation, positions: Iterable[Position]) -> list[Pos
 
 def settled(simulation: Simulation, outcomes: list[Outcome]) -> Settled:
     """What a simulation left, after these outcomes."""
-    pods = simulation.view.pods.objects
-    last = {outcome.position: outcome for outcome in outcomes}
-    waiting = {
-        pods[o.position].key: o.message or o.verdict
-        for o in last.values()
-        if o.row < 0 and o.position not in simulation.gone
-    }
+    pods, waiting = simulation.view.pods.objects, still_waiting(simulation, outcomes)
     return Settled(
         after(simulation),
-        waiting,
-        sum(outcome.row >= 0 for outcome in last.values()),
+        {pods[outcome.position].key: outcome.message or outcome.verdict for outcome in waiting},
+        sum(outcome.row >= 0 for outcome in _latest(outcomes)),
         len(victims(outcomes)),
         simulation.interrupted,
         of_simulation(simulation),
     )
+
+
+def still_waiting(simulation: Simulation, outcomes: Iterable[Outcome]) -> list[Outcome]:
+    """The latest outcomes of the pods that are there and fit nowhere."""
+    return [outcome for outcome in _latest(outcomes) if outcome.row < 0 and outcome.position not in simulation.gone]
+
+
+def _latest(outcomes: Iterable[Outcome]) -> Iterable[Outcome]:
+    return {outcome.position: outcome for outcome in outcomes}.values()
 
 
 def after(simulation: Simulation) -> Cluster:

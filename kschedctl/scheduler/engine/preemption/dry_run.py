@@ -2,7 +2,8 @@
 
 Upstream: pkg/scheduler/framework/plugins/defaultpreemption and pkg/scheduler/framework/preemption (v1.36). Upstream
 clones a node, removes its lower-priority pods and puts them back one by one; here step k puts back the k-th victim
-of every node, and one vectorised pass over the plugins judges them all.
+of every node, and one vectorised pass over the plugins judges them all. In a simulation that is done only for nodes
+that changed since the latest dry run for a pod alike, where all plugins look at nodes one by one.
 """
 
 from __future__ import annotations
@@ -10,17 +11,21 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple, Protocol
 
 import numpy as np
 
-from kschedctl.api.arrays import Bools
-from kschedctl.scheduler.engine.cycle import Cycle, Filtering, FilterOutcome
+from kschedctl.api.arrays import Bools, Rows
+from kschedctl.scheduler.engine.cycle import Cycle, Filtering, FilterOutcome, Verdicts
+from kschedctl.scheduler.engine.kept_victims import DryRunState
 from kschedctl.scheduler.engine.preemption.budgets import budgets
 from kschedctl.scheduler.engine.preemption.candidates import Candidates, Positions, turn
 from kschedctl.scheduler.engine.preemption.selection import NO_VICTIMS, Selection, by_importance
-from kschedctl.scheduler.framework import Code
+from kschedctl.scheduler.engine.reserve import has_backed_resources
+from kschedctl.scheduler.framework import Code, Reads
 from kschedctl.snapshot.delta import Delta
 from kschedctl.snapshot.fork import Fork
+from kschedctl.snapshot.own_rows import OwnRows
 
 NOT_HELPFUL = "Preemption is not helpful for scheduling"
 GONE_TWICE = "no corresponding pod {} in pods of node {}"
@@ -87,27 +92,90 @@ def dry_run(cycle: Cycle, potential: Bools, selection: Selection) -> DryRun:
         exceeded[reason] = int((promising & refused).sum())
         promising = promising & ~refused
     victims = victims.on(promising)
-    failed = _put_back(victims, filtering, cycle, selection, promising)
+    if nodes_alone(filtering, selection):
+        failed: dict[int, str] = {}
+        _put_back_where_changed(victims, filtering, cycle, promising)
+    else:
+        failed = _put_back(victims, Judged(filtering, cycle.filter.verdicts, promising), selection)
     rows, again = np.flatnonzero(promising), selection.sorted_again(cycle.framework.release)
     rows = rows[~np.isin(rows, list(failed))] if failed else rows
     candidates = victims.sorted_again(rows) if again else victims.candidates(rows, np.arange(len(victims.pod)))
     return DryRun(candidates, potential & ~occupied, exceeded, potential & occupied & ~without.passing, without, failed)
 
 
-def _put_back(
-    victims: _Victims, filtering: Filtering, cycle: Cycle, selection: Selection, promising: Bools
-) -> dict[int, str]:
-    """Evict no more than has to go; row -> what went wrong there. Raises PluginError."""
+def nodes_alone(filtering: Filtering, selection: Selection) -> bool:
+    """Whether what is said of a node with fewer pods depends on its own pods alone."""
+    if not selection.filters_decide or has_backed_resources(filtering.info, filtering.view):
+        return False
+    return all(filtering.reads(plugin) is not Reads.PODS for plugin in filtering.plugins)
+
+
+def _put_back_where_changed(victims: _Victims, filtering: Filtering, cycle: Cycle, promising: Bools) -> None:
+    """Evict no more than has to go, on nodes on which that is not known. Raises PluginError."""
+    view, kept, number = cycle.view, cycle.kept_victims, cycle.info.number
+    nominated = view.nominated_against(cycle.info)
+    if kept is None or number is None:
+        _put_back(victims, JudgedAlone(filtering, nominated), None)
+        return
+    alike = cycle.framework.profile.scheduler_name, number
+    same = np.zeros_like(promising)
+    if known := kept.latest(alike):
+        same = known.holds(view, promising, nominated, victims.pod, victims.violating)
+        victims.removed = known.had_to_go(view, victims.pod)
+    changed = victims.on(promising & ~same)
+    _put_back(changed, JudgedAlone(filtering, nominated), None)
+    victims.removed[~same[victims.node]] = changed.removed
+    violating, gone = victims.pod[victims.violating], victims.pod[victims.removed]
+    kept.keep(alike, DryRunState(len(view.trail), promising, nominated, violating, gone))
+
+
+class Refusing(Protocol):
+    """How the nodes with fewer pods are judged."""
+
+    def refused(self, delta: Delta, rows: Rows) -> Bools:
+        """(M,): which of the rows are refused under a hypothesis. Raises PluginError."""
+
+
+class Judged(NamedTuple):
+    """By all plugins, on all nodes at once. ``known`` are the verdicts without a hypothesis."""
+
+    filtering: Filtering
+    known: Verdicts
+    promising: Bools
+
+    def refused(self, delta: Delta, rows: Rows) -> Bools:
+        return ~self.filtering.judge(delta, self.known, self.promising).passing[rows]
+
+
+class JudgedAlone(NamedTuple):
+    """By the plugins that look at what is on a node, on few nodes; the others do not refuse these."""
+
+    filtering: Filtering
+    nominated: Delta
+
+    def refused(self, delta: Delta, rows: Rows) -> Bools:
+        here, hypothesis = OwnRows(self.filtering.view, rows), delta.on(rows)
+        refused = self.filtering.refused_alone(here, hypothesis)
+        if promised := self.nominated.on(rows):
+            refused |= self.filtering.refused_alone(here, hypothesis.then(promised))
+        return refused
+
+
+def _put_back(victims: _Victims, judged: Refusing, selection: Selection | None) -> dict[int, str]:
+    """Evict no more than has to go; row -> what went wrong there. Raises PluginError.
+
+    ``selection``: whom else it wants to go, None for nobody.
+    """
     failed: dict[int, str] = {}
     for step in range(int(victims.rank.max(initial=-1)) + 1):
         back = np.flatnonzero(victims.rank == step)
         victims.put_back(back)
-        refused = ~filtering.judge(victims.delta(), cycle.filter.verdicts, promising).passing
-        victims.remove(back[refused[victims.node[back]]])
-        exceeded = selection.exceeded(victims.pod, victims.removed)
+        rows: Rows = victims.node[back].astype(np.int64)
+        victims.remove(back[judged.refused(victims.delta(), rows)])
+        exceeded = selection.exceeded(victims.pod, victims.removed) if selection else None
         if exceeded is None:
             continue
-        over = back[exceeded[victims.node[back]]]
+        over = back[exceeded[rows]]
         for twice in over[victims.removed[over]].tolist():
             failed.setdefault(int(victims.node[twice]), victims.gone_twice(twice))
         victims.remove(over)

@@ -22,7 +22,12 @@ NO_VICTIMS = "No preemption victims found for incoming pod"
 
 
 class Selection(Protocol):
-    """Upstream's SelectVictimsOnNode, for all nodes at once."""
+    """Upstream's SelectVictimsOnNode, for all nodes at once.
+
+    ``filters_decide``: who has to go follows from the Filter plugins alone; ``refused`` and ``exceeded`` are None.
+    """
+
+    filters_decide: bool
 
     def potential(self, nodes: Bools) -> Positions:
         """(V,): the pods that may go from these nodes (N,), sorted by node and there the most important first."""
@@ -42,6 +47,8 @@ class Selection(Protocol):
 
 class LowerPriority:
     """All pods of a lower priority than one; upstream's DefaultPreemption."""
+
+    filters_decide = True
 
     def __init__(self, view: Fork, priority: int) -> None:
         self.view, self.priority = view, priority

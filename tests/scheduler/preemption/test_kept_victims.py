@@ -1,0 +1,95 @@
+"""What dry runs of preemption keep for the next pod alike is what a dry run on all nodes comes to, whatever moved."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from random import Random
+from typing import Any
+
+import numpy as np
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from kschedctl.cluster import Cluster
+from kschedctl.scheduler.engine.cycle import Cycle, run_cycle
+from kschedctl.scheduler.engine.kept_victims import KeptVictims
+from kschedctl.scheduler.engine.preemption.dry_run import dry_run
+from kschedctl.scheduler.engine.preemption.selection import LowerPriority
+from kschedctl.scheduler.scheduler import Scheduler
+from kschedctl.snapshot.fork import Fork
+
+Json = dict[str, Any]
+
+
+class OnAllNodes(LowerPriority):
+    """The same pods, judged by all plugins on all nodes at once."""
+
+    filters_decide = False
+
+
+def cluster(random: Random) -> list[Json]:
+    nodes = [
+        {
+            "kind": "Node",
+            "metadata": {"name": f"n{i}", "labels": {"zone": random.choice("ab")}},
+            "status": {"allocatable": {"cpu": str(random.randint(2, 4)), "memory": "8Gi", "pods": "6"}},
+        }
+        for i in range(6)
+    ]
+    running = [pod(random, f"r{i}", random.choice((0, 5, 9)), nodeName=f"n{random.randrange(6)}") for i in range(22)]
+    waiting = [pod(random, f"w{i}", priority, "2") for i, priority in enumerate((5, 10, 20))]
+    budget = {
+        "kind": "PodDisruptionBudget",
+        "metadata": {"name": "b", "namespace": "d"},
+        "spec": {"minAvailable": 1, "selector": {"matchLabels": {"app": "x"}}},
+        "status": {"disruptionsAllowed": random.randint(0, 2)},
+    }
+    return [*nodes, *running, *waiting, budget]
+
+
+def pod(random: Random, name: str, priority: int, cpu: str = "", **spec: Any) -> Json:
+    ports = [{"containerPort": 80, "hostPort": 80}] if random.random() < 0.2 else []
+    requests = {"cpu": cpu or random.choice(("500m", "1", "2"))}
+    spec |= {"containers": [{"name": "c", "resources": {"requests": requests}, "ports": ports}], "priority": priority}
+    if random.random() < 0.2:
+        spec["nodeSelector"] = {"zone": "a"}
+    meta = {"name": name, "namespace": "d", "labels": {"app": random.choice("xy")}}
+    return {"kind": "Pod", "metadata": meta, "spec": spec}
+
+
+def answer(cycle: Cycle, selection: LowerPriority) -> list[tuple[int, list[int], list[bool]]]:
+    found = dry_run(cycle, np.ones(len(cycle.view.nodes), np.bool_), selection).candidates
+    parts = (slice(found.starts[i], found.starts[i + 1]) for i in range(len(found.row)))
+    return [
+        (row, found.victims[part].tolist(), found.violating[part].tolist())
+        for row, part in zip(found.row.tolist(), parts, strict=True)
+    ]
+
+
+def move(random: Random, view: Fork, positions: list[int]) -> None:
+    """A pod comes to a node, leaves it or is promised one."""
+    position, row = random.choice(positions), random.randrange(len(view.nodes))
+    if view.node[position] >= 0:
+        view.forget(position)  # type: ignore[arg-type]
+    elif random.random() < 0.5:
+        view.assume(position, row)  # type: ignore[arg-type]
+    else:
+        view.nominate(position, row)  # type: ignore[arg-type]
+
+
+@settings(max_examples=150, deadline=None)
+@given(st.integers(0, 2**32 - 1))
+def test_what_is_kept_is_what_all_nodes_come_to(seed: int) -> None:
+    random, kept = Random(seed), KeptVictims()
+    scheduler = Scheduler(Cluster.from_objects(cluster(random)))
+    framework, view = scheduler.framework("default-scheduler"), scheduler.view.fork()
+    assert framework is not None
+    askers = [view.pods.index[f"d/w{i}"] for i in range(3)]
+    others = [position for position in range(len(view.pods)) if position not in askers]
+    for _ in range(25):
+        info = view.pods.infos[int(view.pods.info[random.choice(askers)])]
+        cycle = replace(run_cycle(framework, info, view), kept_victims=kept)
+        if cycle.error is None and not len(cycle.feasible):
+            assert answer(cycle, LowerPriority(view, info.priority)) == answer(cycle, OnAllNodes(view, info.priority))
+        for _ in range(random.randint(0, 2)):
+            move(random, view, others)
