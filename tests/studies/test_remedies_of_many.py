@@ -65,7 +65,7 @@ def test_as_many_nodes_as_the_pods_need() -> None:
 
 
 def test_how_many_nodes_are_needed_is_guessed_once() -> None:
-    """A node takes both small pods or a large one. Of the three that would do for small ones, the small ones take two."""
+    """A node takes both small pods or a large one. Of three that would do for small ones, small ones take two."""
     documents = [node("n1", cpu="2"), pod("a", "n1", cpu="2")]
     documents += [*(replica(f"r{i}") for i in range(2)), *(replica(f"s{i}", cpu="2") for i in range(3))]
     chosen, cleared, waits = answer(documents)
