@@ -96,7 +96,7 @@ def dry_run(cycle: Cycle, potential: Bools, selection: Selection) -> DryRun:
         failed: dict[int, str] = {}
         _put_back_where_changed(victims, filtering, cycle, promising)
     else:
-        failed = _put_back(victims, Judged(filtering, cycle.filter.verdicts, promising), selection)
+        failed = _put_back(victims, JudgedOnAll(filtering, cycle.filter.verdicts, promising), selection)
     rows, again = np.flatnonzero(promising), selection.sorted_again(cycle.framework.release)
     rows = rows[~np.isin(rows, list(failed))] if failed else rows
     candidates = victims.sorted_again(rows) if again else victims.candidates(rows, np.arange(len(victims.pod)))
@@ -136,7 +136,7 @@ class Refusing(Protocol):
         """(M,): which of the rows are refused under a hypothesis. Raises PluginError."""
 
 
-class Judged(NamedTuple):
+class JudgedOnAll(NamedTuple):
     """By all plugins, on all nodes at once. ``known`` are the verdicts without a hypothesis."""
 
     filtering: Filtering
