@@ -129,7 +129,7 @@ def _put_back_where_changed(victims: _Victims, filtering: Filtering, cycle: Cycl
     kept.keep(alike, DryRunState(len(view.trail), promising, nominated, violating, gone))
 
 
-class Refusing(Protocol):
+class RefusingNodes(Protocol):
     """How the nodes with fewer pods are judged."""
 
     def refused(self, delta: Delta, rows: Rows) -> Bools:
@@ -161,7 +161,7 @@ class JudgedAlone(NamedTuple):
         return refused
 
 
-def _put_back(victims: _Victims, judged: Refusing, selection: Selection | None) -> dict[int, str]:
+def _put_back(victims: _Victims, judged: RefusingNodes, selection: Selection | None) -> dict[int, str]:
     """Evict no more than has to go; row -> what went wrong there. Raises PluginError.
 
     ``selection``: whom else it wants to go, None for nobody.
