@@ -54,6 +54,7 @@ class Registrations:
             **{plugin.name: tuple(self._of(plugin)) for plugin in plugins},
         }
         self._told: dict[tuple[str, ClusterEvent], tuple[HintFunction | None, ...]] = {}
+        self._asking: dict[ClusterEvent, frozenset[str]] = {}
 
     def _of(self, plugin: Plugin) -> Iterator[ClusterEventWithHint]:
         if not offers(plugin, EnqueueExtensions):
@@ -75,6 +76,12 @@ class Registrations:
             asked = self.by_plugin.get(plugin, ())
             self._told[key] = tuple(each.hint for each in asked if each.event.covers(event))
         return self._told[key]
+
+    def asking(self, event: ClusterEvent) -> frozenset[str]:
+        """The plugins that asked for an event."""
+        if event not in self._asking:
+            self._asking[event] = frozenset(plugin for plugin in self.by_plugin if self.hints(plugin, event))
+        return self._asking[event]
 
 
 def union_of_actions(several: Iterable[Registrations]) -> Mapping[str, ActionType]:

@@ -321,8 +321,8 @@ class _AdviceOfAlikes(QueuePlugins):
         if not _reaches(occurrence, info.priority):
             return False
         asked = self._scheduler.registrations(info.spec.scheduler_name)
-        anyone = Rejectors(frozenset(asked.by_plugin))
-        return strategy(asked, anyone, info, occurrence, self._view) is not QueueingStrategy.SKIP
+        anyone = Rejectors(asked.asking(occurrence.event))
+        return bool(anyone.all) and strategy(asked, anyone, info, occurrence, self._view) is not QueueingStrategy.SKIP
 
     def gating_plugin(self, pod: QueuedPod) -> str:
         return super().gating_plugin(pod) if self._view.preempting else ""
