@@ -12,6 +12,7 @@ from enum import Enum
 from typing import Any, NamedTuple
 
 from kschedctl.api import karpenter
+from kschedctl.api import machines as machine_api
 from kschedctl.api import objects as api
 from kschedctl.api.api_versions import ApiVersion, group_of, is_foreign, is_newer
 from kschedctl.api.json_values import JsonObject
@@ -34,7 +35,8 @@ class ApiKind(NamedTuple):
 
     ``field``: of a Cluster. ``lifecycle``: the versions that come and go, oldest first. ``versions``: those that are
     read, the first the one to ask for. ``home``: the namespace where to look for those of the scheduler, where not all
-    may be listed. ``heard``: whether the scheduler hears of their changes.
+    may be listed. ``heard``: whether the scheduler hears of their changes. ``only``: the names of those that are read,
+    where others of the kind may hold anything.
     """
 
     name: str
@@ -47,6 +49,7 @@ class ApiKind(NamedTuple):
     read_for: ReadFor
     home: str
     heard: bool
+    only: frozenset[str] = frozenset()
 
     @property
     def plural(self) -> str:
@@ -85,18 +88,25 @@ def _read(
     read_for: ReadFor = ReadFor.SCHEDULING,
     home: str = "",
     heard: bool = False,
+    only: tuple[str, ...] = (),
 ) -> Any:
     """A field of Objects. ``versions``: oldest first; one that all releases serve, and go on serving, is its name."""
     name = name or struct.__name__
     lifecycle = tuple(version for version in versions if isinstance(version, ApiVersion))
     names = [v if isinstance(v, str) else v.name for v in reversed(versions) if isinstance(v, str) or v.is_read]
-    made = ApiKind(name, kind or name, "", struct, lifecycle, tuple(names), namespaced, read_for, home, heard)
+    of_all = (name, kind or name, "", struct, lifecycle, tuple(names), namespaced, read_for, home, heard)
+    made = ApiKind(*of_all, frozenset(only))
     return field(default=NO_PODS if struct is api.Pod else (), metadata={_KIND: made})
 
 
+STATUS_MAP, PRIORITY_MAP = "cluster-autoscaler-status", "cluster-autoscaler-priority-expander"
+AUTOSCALER_MAPS = (STATUS_MAP, PRIORITY_MAP)
+"""The names of the only ConfigMaps that are looked at: others may hold anything."""
 _CORE, _APPS, _STORAGE, _DEVICES = "v1", "apps/v1", "storage.k8s.io/v1", "resource.k8s.io/v1"
 _PRIORITIES, _COSCHEDULING = "scheduling.k8s.io/v1", "scheduling.x-k8s.io/v1alpha1"
 _KARPENTER = ("karpenter.sh/v1beta1", "karpenter.sh/v1")
+_MACHINES = ("cluster.x-k8s.io/v1beta1", "cluster.x-k8s.io/v1beta2")
+_OPENSHIFT = "machine.openshift.io/v1beta1"
 _DRA, _GROUPS = "DynamicResourceAllocation", "GenericWorkload"
 _STORAGE_BETA, _ATTACHMENT_ALPHA = (
     ApiVersion("storage.k8s.io/v1beta1", 14, 19, 22, _STORAGE),
@@ -211,6 +221,29 @@ class Objects:
     node_overlays: tuple[karpenter.NodeOverlay, ...] = _read(
         karpenter.NodeOverlay, "karpenter.sh/v1alpha1", namespaced=False, read_for=ReadFor.CREATION
     )
+    machine_deployments: tuple[machine_api.MachineTemplateOwner, ...] = _read(
+        machine_api.MachineTemplateOwner, *_MACHINES, name="MachineDeployment", read_for=ReadFor.CREATION
+    )
+    machine_sets: tuple[machine_api.MachineTemplateOwner, ...] = _read(
+        machine_api.MachineTemplateOwner, *_MACHINES, name="MachineSet", read_for=ReadFor.CREATION
+    )
+    machine_pools: tuple[machine_api.MachinePool, ...] = _read(
+        machine_api.MachinePool, *_MACHINES, read_for=ReadFor.CREATION
+    )
+    machines: tuple[machine_api.Machine, ...] = _read(machine_api.Machine, *_MACHINES, read_for=ReadFor.CREATION)
+    openshift_machine_sets: tuple[machine_api.MachineTemplateOwner, ...] = _read(
+        machine_api.MachineTemplateOwner,
+        _OPENSHIFT,
+        name="OpenShiftMachineSet",
+        kind="MachineSet",
+        read_for=ReadFor.CREATION,
+    )
+    openshift_machines: tuple[machine_api.Machine, ...] = _read(
+        machine_api.Machine, _OPENSHIFT, name="OpenShiftMachine", kind="Machine", read_for=ReadFor.CREATION
+    )
+    config_maps: tuple[api.ConfigMap, ...] = _read(
+        api.ConfigMap, _CORE, read_for=ReadFor.CREATION, home="kube-system", only=AUTOSCALER_MAPS
+    )
     resource_quotas: tuple[api.ResourceQuota, ...] = _read(api.ResourceQuota, _CORE, read_for=ReadFor.LIMITS)
     limit_ranges: tuple[api.LimitRange, ...] = _read(api.LimitRange, _CORE, read_for=ReadFor.LIMITS)
     service_accounts: tuple[api.ServiceAccount, ...] = _read(api.ServiceAccount, _CORE, read_for=ReadFor.LIMITS)
@@ -303,6 +336,12 @@ def kind_of(document: JsonObject) -> str:
 def kind_in_api(known: str) -> str:
     """What a kind is called in the API."""
     return KINDS[known].kind if known in KINDS else known
+
+
+def is_named(kind: str, name: object) -> bool:
+    """Whether an object of this name is among those of its kind that are read."""
+    only = KINDS[kind].only if kind in KINDS else frozenset()
+    return not only or name in only
 
 
 def concerns(kind: str, version: str) -> bool:

@@ -2,7 +2,79 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 from kschedctl.api.objects import Node
+
+
+class PoolLabel(NamedTuple):
+    """A label by which a provider names the pool of a node; ``source``: where the provider says so.
+
+    ``group``: what the Cluster Autoscaler calls the pool's group, as a regular expression around the label's value;
+    empty: the value itself.
+    """
+
+    key: str
+    provider: str
+    source: str
+    group: str = ""
+
+
+_AUTOSCALER = "https://github.com/kubernetes/autoscaler/blob/cluster-autoscaler-release-1.36/cluster-autoscaler"
+POOL_LABELS = (
+    PoolLabel("karpenter.sh/nodepool", "Karpenter", "https://karpenter.sh/docs/concepts/scheduling/"),
+    PoolLabel(
+        "cloud.google.com/gke-nodepool",
+        "GKE",
+        "https://cloud.google.com/kubernetes-engine/docs/how-to/creating-managing-labels",
+    ),
+    PoolLabel(
+        "eks.amazonaws.com/nodegroup",
+        "EKS",
+        "https://docs.aws.amazon.com/eks/latest/userguide/managed-node-groups.html",
+        r"eks-{}-[0-9a-f]{{8}}-[0-9a-f-]{{27}}",
+    ),
+    PoolLabel(
+        "alpha.eksctl.io/nodegroup-name",
+        "EKS by eksctl",
+        "https://eksctl.io/usage/nodegroups/",
+        r"eksctl-.+-nodegroup-{}-[^-]+-[^-]+",
+    ),
+    PoolLabel(
+        "kubernetes.azure.com/agentpool",
+        "AKS",
+        "https://learn.microsoft.com/azure/aks/use-labels",
+        r"aks-{}-[^-]+-vmss",
+    ),
+    PoolLabel("agentpool", "AKS", f"{_AUTOSCALER}/cloudprovider/azure/azure_template.go", r"aks-{}-[^-]+-vmss"),
+    PoolLabel("kops.k8s.io/instancegroup", "kOps", "https://kops.sigs.k8s.io/labels/", r"{}\..+"),
+    PoolLabel(
+        "worker.gardener.cloud/pool",
+        "Gardener",
+        "https://gardener.cloud/docs/gardener/autoscaling/shoot_autoscaling/",
+    ),
+    PoolLabel(
+        "doks.digitalocean.com/node-pool",
+        "DigitalOcean",
+        "https://docs.digitalocean.com/products/kubernetes/details/managed/",
+    ),
+    PoolLabel(
+        "magnum.openstack.org/nodegroup",
+        "OpenStack Magnum",
+        f"{_AUTOSCALER}/cloudprovider/magnum/magnum_cloud_provider.go",
+        r"{}-[0-9a-f]{{8}}",
+    ),
+    PoolLabel(
+        "rke.cattle.io/rke-machine-pool-name", "Rancher", f"{_AUTOSCALER}/cloudprovider/rancher/rancher_provider.go"
+    ),
+    PoolLabel("hcloud/node-group", "Hetzner", f"{_AUTOSCALER}/cloudprovider/hetzner/hetzner_cloud_provider.go"),
+    PoolLabel("kubernetes.civo.com/civo-node-pool", "Civo", f"{_AUTOSCALER}/cloudprovider/civo/civo_manager.go"),
+    PoolLabel("nodepool", "OVHcloud", f"{_AUTOSCALER}/cloudprovider/ovhcloud/ovh_cloud_provider.go"),
+)
+"""The labels of providers, those that only one of them has first."""
+
+POOL_ANNOTATION = "oci.oraclecloud.com/node-pool-id"
+"""OKE tells the OCID of a node's pool by an annotation; upstream: cloudprovider/oci/common/oci_ref.go."""
 
 POOL_NAMES = (
     "nodepool",
@@ -22,5 +94,9 @@ POOL_NAMES = (
 
 def pool_of(node: Node) -> str:
     """The node's pool as far as labels tell, empty for none."""
-    by_name = {key.rpartition("/")[2]: value for key, value in node.metadata.labels.items()}
-    return next((by_name[name] for name in POOL_NAMES if name in by_name), "")
+    labels = node.metadata.labels
+    if known := next((labels[label.key] for label in POOL_LABELS if label.key in labels), ""):
+        return known
+    by_name = {key.rpartition("/")[2]: value for key, value in labels.items()}
+    named = next((by_name[name] for name in POOL_NAMES if name in by_name), "")
+    return named or node.metadata.annotations.get(POOL_ANNOTATION, "")

@@ -135,7 +135,12 @@ def _from_snapshot(source: Source, path: str) -> Cluster:
         tell_read(reading)
         left_out = dict(reading.left_out)
         gaps = {kind: gap for kind, gap in cluster.gaps.items() if kind in reading.gaps} | left_out
-        cluster = replace(cluster.with_objects(reading.objects), origins=reading.origins, gaps=gaps)
+        cluster = replace(
+            cluster.with_objects(reading.objects),
+            origins=reading.origins,
+            gaps=gaps,
+            autoscaler=reading.autoscaler or cluster.autoscaler,
+        )
     return replace(
         cluster,
         configuration=load_configuration_file(source.config) if source.config else cluster.configuration,
@@ -158,6 +163,7 @@ def from_files(source: Source) -> tuple[Cluster, ReadResult]:
         kube_version=source.kube_version or KUBE_VERSION,
         origins=reading.origins,
         gaps=reading.left_out if source.assume_complete or source.demo else reading.gaps,
+        autoscaler=reading.autoscaler,
     )
     return cluster, reading
 

@@ -13,9 +13,10 @@ from kschedctl.api import objects as api
 from kschedctl.api.decoding import from_builtins, type_name
 from kschedctl.api.defaults import DEFAULT_NAMESPACE
 from kschedctl.api.json_values import JsonObject, object_at
-from kschedctl.api.kinds import KINDS, Objects, ReadFor, concerns, is_newer_kind, kind_of, known_as
+from kschedctl.api.kinds import KINDS, Objects, ReadFor, concerns, is_named, is_newer_kind, kind_of, known_as
 from kschedctl.api.kube_version import KUBE_VERSION, KubeVersion
 from kschedctl.api.newer_versions import fault, left_out, taken
+from kschedctl.api.observed.autoscaler import AutoscalerInstance, autoscaler_of
 from kschedctl.api.pod_table import PodTable
 from kschedctl.errors import InputError
 
@@ -47,8 +48,6 @@ class Gap(msgspec.Struct, frozen=True, rename="camel"):
     namespace: str = ""
 
 
-AUTOSCALER_MAPS = frozenset(("cluster-autoscaler-priority-expander", "cluster-autoscaler-status"))
-"""The names of the only ConfigMaps that are looked at: others may hold anything."""
 NOT_GIVEN = "were not among the files"
 NOT_LISTED = "were not read"
 NOT_REPLAYED = Gap("that a driver's controller allocates are not replayed")
@@ -100,7 +99,7 @@ class ClusterSettings(TypedDict, total=False):
     warnings: tuple[str, ...]
     other_builds: bool
     listed: Mapping[str, Mapping[tuple[str, str], int]]
-    config_maps: tuple[api.ConfigMap, ...]
+    autoscaler: AutoscalerInstance | None
 
 
 @dataclass(frozen=True, repr=False)
@@ -117,7 +116,7 @@ class Cluster(Objects):
     ``other_builds``: a plugin of the configuration that is neither in-tree nor registered is taken for compiled into
     the scheduler, and named as not replayed; else it is refused, as kube-scheduler refuses it as it is released.
     ``listed``: the place of each node and pod among the objects, where they were given one by one.
-    ``config_maps``: those of the Cluster Autoscaler; no other is ever read.
+    ``autoscaler``: how the Cluster Autoscaler runs, where that was read.
     """
 
     configuration: JsonObject | None = None
@@ -131,7 +130,7 @@ class Cluster(Objects):
     warnings: tuple[str, ...] = ()
     other_builds: bool = True
     listed: Mapping[str, Mapping[tuple[str, str], int]] = field(default_factory=dict)
-    config_maps: tuple[api.ConfigMap, ...] = ()
+    autoscaler: AutoscalerInstance | None = None
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "pods", PodTable.of(self.pods))
@@ -179,7 +178,7 @@ class Cluster(Objects):
             kube_version=kube_version,
             warnings=tuple(newer),
             listed={kind: _places(found.get(kind, ())) for kind in ("Node", "Pod")},
-            config_maps=tuple(_config_maps(documents)),
+            autoscaler=next(filter(None, map(autoscaler_of, flatten(documents))), None),
         )
 
     def gap(self, kind: str, namespace: str = "") -> Gap | None:
@@ -232,7 +231,7 @@ def _read(documents: Iterable[JsonObject]) -> tuple[dict[str, list[api.Struct]],
         kind, version = kind_of(document), str(document.get("apiVersion") or "")
         if _is_classic(document, kind):
             gaps |= {"ResourceClaim": NOT_REPLAYED, kind: NOT_REPLAYED}
-        elif not concerns(kind, version):
+        elif not concerns(kind, version) or not is_named(kind, object_at(document, "metadata").get("name")):
             continue
         elif not is_newer_kind(kind, version):
             _convert_into(found, document)
@@ -241,16 +240,6 @@ def _read(documents: Iterable[JsonObject]) -> tuple[dict[str, list[api.Struct]],
         else:
             warnings[taken(kind, version)] = None
     return found, gaps, warnings
-
-
-def _config_maps(documents: Iterable[JsonObject]) -> Iterator[api.ConfigMap]:
-    """The ConfigMaps that tell what the Cluster Autoscaler does. Raises InputError."""
-    for document in flatten(documents):
-        if document.get("kind") == "ConfigMap" and object_at(document, "metadata").get("name") in AUTOSCALER_MAPS:
-            try:
-                yield from_builtins(without_nulls(document), api.ConfigMap)
-            except msgspec.ValidationError as error:
-                raise InputError(str(error), where=describe(document)) from None
 
 
 def _places(objects: Iterable[Any]) -> dict[tuple[str, str], int]:

@@ -16,11 +16,21 @@ class PoolVerdict(Document, frozen=True):
     answer: Annotated[str, Column("answer")]
 
 
+class AutoscalerSaid(Document, frozen=True):
+    """The autoscaler's last event about the pod. ``agrees``: the replay comes to the same."""
+
+    message: str
+    at: str = ""
+    agrees: bool = True
+
+
 class NewNode(Document, frozen=True):
     """``existing_node``: one that the autoscaler sees room on for the pod, so that it launches none.
 
     ``message``: what the autoscaler writes of the pod, where it launches nothing. ``seen_types``: how many instance
-    types nodes prove, where no others are known: then that none fits is not certain.
+    types nodes prove, where no others are known: then that none fits is not certain. ``said``: by the autoscaler
+    itself, where its events were read; ``sources``: where groups and flags are from; ``doubts``: what is not
+    certain of them.
     """
 
     autoscaler: str
@@ -28,6 +38,9 @@ class NewNode(Document, frozen=True):
     existing_node: str = ""
     seen_types: int | None = None
     message: str = ""
+    said: AutoscalerSaid | None = None
+    sources: tuple[str, ...] = ()
+    doubts: tuple[str, ...] = ()
 
     @property
     def comes(self) -> bool:

@@ -61,7 +61,8 @@ class ScaleDown(Report, frozen=True):
     ``candidates``: in the order in which they are examined; ``unneeded``: those that could go, in the order found;
     ``to_delete``: those of them that may go now, ``deleted_now``: as many of them as go at once. ``increases``: groups
     that grow in the same loop. ``seen_groups``: the groups are those of labels, of limits nothing is known.
-    ``faults``: node groups and options that make no sense, and are left out.
+    ``faults``: node groups and options that make no sense, and are left out. ``sources``: where groups and flags
+    are from; ``doubts``: what is not certain of them; ``waits``: how long a node waits before it goes, by flag.
     """
 
     unschedulable: tuple[str, ...] = ()
@@ -77,6 +78,9 @@ class ScaleDown(Report, frozen=True):
     nodes: dict[str, NodeRemoval] = {}
     increases: tuple[GroupIncrease, ...] = ()
     seen_groups: bool = False
+    sources: tuple[str, ...] = ()
+    doubts: tuple[str, ...] = ()
+    waits: dict[str, str] = {}
     faults: tuple[str, ...] = ()
     undecided: bool = False
     api_version: str = "kschedctl.dev/v1"

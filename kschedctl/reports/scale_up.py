@@ -70,7 +70,8 @@ class ScaleUp(Report, frozen=True):
     first of them by name. ``increases``: what is done; ``triggered``: the pods for which; ``awaiting``: those of which
     another loop has to decide. One possible run where upstream's order is chance. ``seen_groups``: the groups are those
     that labels name, and nothing is known of their limits. ``faults``: node groups and options that make no sense, and
-    are left out.
+    are left out. ``sources``: where groups and flags are from; ``doubts``: what is not certain of them;
+    ``unknown_groups``: those of which nobody knows what a new node would be.
     """
 
     unschedulable: tuple[str, ...] = ()
@@ -90,10 +91,18 @@ class ScaleUp(Report, frozen=True):
     templates: dict[str, GroupTemplate] = {}
     events: tuple[AutoscalerEvent, ...] = ()
     seen_groups: bool = False
+    sources: tuple[str, ...] = ()
+    doubts: tuple[str, ...] = ()
+    unknown_groups: tuple[str, ...] = ()
     faults: tuple[str, ...] = ()
     undecided: bool = False
     api_version: str = "kschedctl.dev/v1"
     kind: str = "ScaleUp"
+
+    @property
+    def waiting(self) -> tuple[str, ...]:
+        """The pods that no node has room for."""
+        return tuple(pod for pod in self.unschedulable if pod not in set(self.filtered_out))
 
     def first_line(self) -> tuple[str, ...]:
         """Which groups grow, or that none does."""

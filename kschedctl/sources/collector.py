@@ -10,9 +10,10 @@ from typing import Any, NamedTuple
 from kschedctl.api.api_versions import is_foreign
 from kschedctl.api.decoding import type_name
 from kschedctl.api.defaults import DEFAULT_NAMESPACE
-from kschedctl.api.json_values import JsonObject
-from kschedctl.api.kinds import KINDS, fate, is_newer_kind, is_read, kind_of, known_as
+from kschedctl.api.json_values import JsonObject, object_at
+from kschedctl.api.kinds import KINDS, fate, is_named, is_newer_kind, is_read, kind_of, known_as
 from kschedctl.api.newer_versions import taken
+from kschedctl.api.observed.autoscaler import AutoscalerInstance, autoscaler_of
 from kschedctl.api.observed.events import is_passed_over
 from kschedctl.api.pod_table import Key, PodRows, PodTableBuilder
 from kschedctl.api.validation.around_pods import KINDS as AROUND_PODS
@@ -80,6 +81,7 @@ class Collector:
         self.skipped: Counter[str] = Counter()
         self.warnings: list[str] = []
         self.configuration: JsonObject | None = None
+        self.autoscaler: AutoscalerInstance | None = None
         self.documents = 0
         self.covered: set[str] = set()
         self._cut: set[str] = set()
@@ -109,6 +111,7 @@ class Collector:
             (self._newer if newer else self._object)(document, known_as(kind, version), place)
         else:
             self.skipped[kind] += 1
+        self.autoscaler = self.autoscaler or autoscaler_of(document)
         if kind in POD_HOLDERS and not _has_uid(document):
             self._manifest(document, place)
         elif kind in POD_HOLDERS and kind != "Pod":
@@ -125,6 +128,10 @@ class Collector:
             return self._items.rows(items, where)
         if kind in OBSERVED:
             return self._told(kind, [without_type(kind, item) for item in items])
+        if KINDS[kind].only:
+            named = [item for item in items if is_named(kind, item.metadata.name)]
+            self.skipped[kind] += len(items) - len(named)
+            items = named
         if kind in ONLY_STORED:
             items = [item for item in items if item.metadata.uid and item.metadata.name]
         for index, item in enumerate(items):
@@ -195,6 +202,9 @@ class Collector:
     def _object(self, document: dict[str, object], kind: str, place: Place) -> None:
         if kind in ONLY_STORED:
             self._stored(document, kind, place)
+            return
+        if not is_named(kind, object_at(document, "metadata").get("name")):
+            self.skipped[kind] += 1
             return
         obj = typed(document, KINDS[kind].struct, place)
         if kind in OBSERVED:

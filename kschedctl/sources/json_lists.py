@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import re
+from contextlib import suppress
 from functools import partial
 from itertools import groupby
 from typing import Any
@@ -16,6 +17,7 @@ import msgspec
 
 from kschedctl.api.decoding import json_decoder
 from kschedctl.api.kinds import is_newer_kind, known_as
+from kschedctl.api.observed.autoscaler import PROGRAM, ContainerOwner, autoscaler_in
 from kschedctl.errors import InputError
 from kschedctl.sources.collector import Collector
 from kschedctl.sources.documents.documents import decoded
@@ -36,6 +38,8 @@ _BOUNDARY = re.compile(
 )
 _SPACE = re.compile(r"\s*")
 _AFTER_ITEM = re.compile(r"\s*(?:(,)\s*|\])")
+AUTOSCALER, _ITS_FLAG = PROGRAM.encode(), b"--cloud-provider"
+_container_owners = json_decoder(list[ContainerOwner])
 _type_meta = json_decoder(TypeMeta)
 _raw_items = json_decoder(list[msgspec.Raw])
 _scan = json.JSONDecoder(parse_int=str, parse_float=str).raw_decode
@@ -84,12 +88,19 @@ class ListReader:
         if is_newer_kind(self._known, self._version):
             self._each([bytes(item) for item in _raw_items.decode(array)])
             return
+        self._look_for_autoscaler(array)
         try:
             items: list[object] = items_decoder(self._known).decode(array)
             self._typed(items)
             self._index += len(items)
         except (msgspec.ValidationError, UnicodeDecodeError, OverflowError):
             self._each([bytes(item) for item in _raw_items.decode(array)])
+
+    def _look_for_autoscaler(self, array: bytes) -> None:
+        """The structs of workloads leave out what is asked for here."""
+        if self._collector.autoscaler is None and AUTOSCALER in array and _ITS_FLAG in array:
+            with suppress(*_UNDECODABLE):
+                self._collector.autoscaler = autoscaler_in(_container_owners.decode(array), self._kind)
 
     def _typed(self, items: list[object]) -> None:
         """Collect decoded items: all of them, or none when it raises."""

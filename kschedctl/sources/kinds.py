@@ -26,14 +26,15 @@ class TypeMeta(Struct, frozen=True):
 def items_decoder(kind: str) -> msgspec.json.Decoder[Any]:
     """Decodes a JSON array of objects of this kind, "" for all kinds mixed, to subclasses of their structs.
 
-    Some fields of pods are not decoded: see PodItems. Kinds that share the name of another are not among the mixed.
+    Some fields of pods are not decoded: see PodItems. Kinds that share the name of another, or of
+    which only some are read, are not among the mixed.
 
     Raises ValidationError when an item says that it is of another kind or of a version that is not read.
     """
     item = (
         item_type(kind)
         if kind
-        else reduce(or_, (item_type(api_kind.name) for api_kind in KINDS.values() if api_kind.kind == api_kind.name))
+        else reduce(or_, (item_type(k.name) for k in KINDS.values() if k.kind == k.name and not k.only))
     )
     items: Any = GenericAlias(list, item)
     return json_decoder(items)

@@ -11,6 +11,7 @@ from kschedctl.api.decoding import type_name
 from kschedctl.api.garbage import without_garbage_collection
 from kschedctl.api.json_values import JsonObject
 from kschedctl.api.objects import Struct
+from kschedctl.api.observed.autoscaler import AutoscalerInstance
 from kschedctl.api.pod_table import PodTable
 from kschedctl.cluster import Gap
 from kschedctl.errors import InputError
@@ -31,7 +32,8 @@ class ReadResult:
     ``stored``: the pod templates of workloads that a cluster has, those of long lists aside; ``around``: what somebody
     wrote that makes no pods, but is validated as they are; ``skipped``: how many objects of kinds that scheduling does
     not read; ``skipped_files``: how many files of folders are no documents;
-    ``gaps``: the kinds that no list covers; ``left_out``: those of them of which there are objects that were not read.
+    ``gaps``: the kinds that no list covers; ``left_out``: those of them of which there are objects that were not read;
+    ``autoscaler``: how the Cluster Autoscaler runs, if they tell.
     """
 
     objects: Mapping[str, Sequence[Struct]]
@@ -45,6 +47,7 @@ class ReadResult:
     origins: Origins
     gaps: Mapping[str, Gap]
     left_out: Mapping[str, Gap]
+    autoscaler: AutoscalerInstance | None
 
     @property
     def pods(self) -> PodTable:
@@ -80,6 +83,7 @@ def read(paths: Sequence[str], *, recursive: bool = False, stdin: BinaryIO | Non
         origins=Origins(collector.found),
         gaps=collector.gaps,
         left_out=dict(collector.left_out),
+        autoscaler=collector.autoscaler,
     )
 
 

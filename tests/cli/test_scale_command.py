@@ -67,7 +67,6 @@ def test_groups_of_labels_have_no_limits(run: Run, write: Write) -> None:
     [
         (("scale", "sideways", "--demo"), "kschedctl scale up"),
         (("scale", "up", "--demo", "--pool-label", "no/such"), "--pool-label KEY"),
-        (("scale", "up", "--demo", "--pool-label", "x", "--node-groups", "y"), "cannot be combined"),
         (("scale", "up", "--demo", "--node-groups", "nowhere.yaml"), "nowhere.yaml"),
         (("scale", "up", "--demo", "--node-groups", "GROUPS"), "no node groups"),
     ],

@@ -33,16 +33,29 @@ KEPT_ANNOTATIONS = frozenset(
     }
 )
 """The annotations that a plugin reads, or that speak to us."""
+NODE_GROUP_ANNOTATIONS = (
+    *("capacity.cluster-autoscaler.kubernetes.io/", "cluster.x-k8s.io/cluster-api-autoscaler-node-group-"),
+    *("cluster.x-k8s.io/autoscaling-options-", "cluster.x-k8s.io/owner-", "cluster.x-k8s.io/paused"),
+    *("machine.openshift.io/cluster-api-autoscaler-node-group-", "machine.openshift.io/vCPU"),
+    *("machine.openshift.io/memoryMb", "machine.openshift.io/GPU", "machine.openshift.io/maxPods"),
+    "oci.oraclecloud.com/node-pool-id",
+)
+"""How those begin that tell of node groups."""
 
 S = TypeVar("S", bound=Struct)
 _DIGEST = re.compile(r"/[0-9a-f]{16}")
+
+
+def is_kept(annotation: str) -> bool:
+    """Whether anything reads such an annotation."""
+    return annotation in KEPT_ANNOTATIONS or annotation.startswith(NODE_GROUP_ANNOTATIONS)
 
 
 def without_noise(obj: S) -> S:
     """The object, or one without what nothing reads."""
     meta = getattr(obj, "metadata", None)
     if isinstance(meta, ObjectMeta) and not meta.annotations.keys() <= KEPT_ANNOTATIONS:
-        kept = {key: value for key, value in meta.annotations.items() if key in KEPT_ANNOTATIONS}
+        kept = {key: value for key, value in meta.annotations.items() if is_kept(key)}
         obj = replace(obj, metadata=replace(meta, annotations=kept))
     if isinstance(obj, Node):
         conditions = tuple(Condition(c.type, c.status, c.reason) for c in obj.status.conditions)

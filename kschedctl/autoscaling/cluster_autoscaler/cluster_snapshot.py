@@ -20,6 +20,7 @@ from kschedctl.cluster import Cluster
 from kschedctl.scheduler.engine.cycle import Filtering, FilterOutcome
 from kschedctl.scheduler.engine.pre_filter import PreFilterOutcome, run_pre_filter, selected_by_name
 from kschedctl.scheduler.framework import PluginError
+from kschedctl.scheduler.framework.facts import words
 from kschedctl.scheduler.scheduler import Framework, Scheduler
 from kschedctl.scheduler.simulation.placement import Placements
 from kschedctl.snapshot.fork import Fork
@@ -154,6 +155,20 @@ class ClusterSnapshot:
             return None
         plugin, status = filtered.first_fail(here)
         return FilterRefusal(plugin, status.reasons)
+
+    def figures(self, position: Position, row: Row) -> str | None:
+        """What stands behind a refusal on a node that exists, as far as facts tell; None: it takes the pod."""
+        _, filtered = self._ask(position)
+        if filtered is None or self.refusal(position, row) is None:
+            return None if filtered is not None else ""
+        here = int(self._now()[1][row])
+        if filtered.first[here] < 0:
+            return ""
+        plugin = filtered.order[filtered.first[here]]
+        rejections = (each for each in filtered.verdicts[plugin].rejections if each.mask[here] and each.fact)
+        facts = (each.fact(here) for each in rejections if each.fact)
+        told = (fact if isinstance(fact, str) else words(fact) for fact in facts)
+        return "; ".join(dict.fromkeys(filter(None, told)))
 
     def place(self, position: Position, row: Row) -> FilterRefusal | None:
         """Put a pod on a node if it can go there; else why not."""

@@ -10,13 +10,14 @@ from dataclasses import dataclass
 
 import yaml
 
+from kschedctl.api.kinds import PRIORITY_MAP
 from kschedctl.api.objects import ConfigMap, Node, Pod
 from kschedctl.autoscaling.cluster_autoscaler import nodes as node_facts
 from kschedctl.autoscaling.cluster_autoscaler.options import AutoscaledGroup
 from kschedctl.cel.errors import CelError
 from kschedctl.cel.library.regular_expressions import check, matches
 
-PRIORITY_MAP, PRIORITIES = "cluster-autoscaler-priority-expander", "priorities"
+PRIORITIES = "priorities"
 
 
 @dataclass(frozen=True)

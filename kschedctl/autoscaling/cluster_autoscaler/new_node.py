@@ -2,46 +2,118 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+import re
+from collections.abc import Iterator, Mapping
 
 from kschedctl.api.copying import replace
-from kschedctl.api.json_values import JsonObject
-from kschedctl.api.objects import Condition, Pod
-from kschedctl.autoscaling.cluster_autoscaler.scale_up import scale_up
+from kschedctl.api.objects import Condition, Event, Pod
+from kschedctl.api.observed.events import last_time
+from kschedctl.autoscaling.cluster_autoscaler.loop import AutoscalerLoop
+from kschedctl.autoscaling.cluster_autoscaler.options import AutoscaledGroup, read_groups, read_options
+from kschedctl.autoscaling.cluster_autoscaler.scale_up import AT_MAXIMUM, BACKED_OFF, NOT_READY, ScaleUpRun, run
+from kschedctl.autoscaling.node_groups.found import NodeGroups
 from kschedctl.cluster import Cluster
-from kschedctl.reports.new_node import NewNode, PoolVerdict
+from kschedctl.reports.new_node import AutoscalerSaid, NewNode, PoolVerdict
 from kschedctl.reports.scale_up import ScaleUp
 
 NAME = "the Cluster Autoscaler"
 ROOM = "a node that exists or is on its way"
 REFUSED = Condition("PodScheduled", "False", "Unschedulable")
+NOT_TRIGGERED = "NotTriggerScaleUp"
+_PART = re.compile(r", (?=\d+ )")
 
 
-def new_node(
-    cluster: Cluster, pod: Pod, groups: Sequence[JsonObject], options: Mapping[str, object], now: str
-) -> NewNode:
+def new_node(cluster: Cluster, pod: Pod, found: NodeGroups, now: str) -> NewNode:
     """For a pod as if the scheduler had refused it just now. Raises InputError."""
-    conditions = (*(each for each in pod.status.conditions if each.type != REFUSED.type), REFUSED)
-    waiting = replace(pod, status=replace(pod.status, phase="Pending", conditions=conditions))
+    waiting = as_refused(pod)
     pods = cluster.pods.with_changes({(pod.metadata.namespace, pod.metadata.name): waiting})
-    report = scale_up(replace(cluster, pods=pods), groups, options, now=now)
+    groups, (flags, faults) = read_groups(found.groups), read_options(found.options)
+    made = run(AutoscalerLoop.begin(replace(cluster, pods=pods), groups, flags, now, found.active))
+    report = made.report()
+    doubts = (*found.doubts, *found.faults, *groups.faults, *faults)
+    if not found.limits_known:
+        doubts = ("node groups by labels; their minimum and maximum are not known", *doubts)
     if pod.key in report.filtered_out:
-        return NewNode(NAME, existing_node=ROOM)
+        return NewNode(NAME, existing_node=ROOM, doubts=doubts, sources=found.sources)
     remaining = report.remaining.get(pod.key)
     message = (remaining and remaining.message) or report.error or report.loop_error or ""
-    return NewNode(NAME, tuple(_verdicts(report, pod, groups)), message=message)
+    verdicts = tuple(_Verdicts(made, report, waiting).each())
+    said = _said(cluster, pod, message)
+    return NewNode(NAME, verdicts, message=message, said=said, doubts=doubts, sources=found.sources)
 
 
-def _verdicts(report: ScaleUp, pod: Pod, groups: Sequence[JsonObject]) -> Iterator[PoolVerdict]:
-    taking = {option.group: option.nodes for option in report.options if pod.key in option.pods}
-    remaining = report.remaining.get(pod.key)
-    for name in (str(group["id"]) for group in groups):
-        if name in taking:
-            yield PoolVerdict(name, True, "takes it")
-        elif remaining and name in remaining.rejected:
-            refusal = remaining.rejected[name]
-            yield PoolVerdict(name, False, f"{refusal.plugin}: {', '.join(refusal.reasons)}")
-        elif remaining and name in remaining.skipped:
-            yield PoolVerdict(name, False, "; ".join(remaining.skipped[name]))
-        else:
-            yield PoolVerdict(name, False, report.result or "not looked at")
+def as_refused(pod: Pod) -> Pod:
+    """A pod of which the scheduler said that nothing takes it."""
+    conditions = (*(each for each in pod.status.conditions if each.type != REFUSED.type), REFUSED)
+    return replace(pod, status=replace(pod.status, phase="Pending", conditions=conditions))
+
+
+class _Verdicts:
+    """What each group says of a pod."""
+
+    def __init__(self, made: ScaleUpRun, report: ScaleUp, pod: Pod) -> None:
+        self._made, self._pod = made, pod
+        self._taking = {option.group for option in report.options if pod.key in option.pods}
+        self._remaining = report.remaining.get(pod.key)
+        self._otherwise = report.result or report.loop_error or "not looked at"
+        self._skipped: Mapping[str, tuple[str, ...]] = made.skipped
+
+    def each(self) -> Iterator[PoolVerdict]:
+        for group in self._made.loop.groups.all:
+            takes = group.id in self._taking
+            answer = "one more node takes it" if takes else self._refusal(group)
+            yield PoolVerdict(group.id, takes, answer)
+
+    def _refusal(self, group: AutoscaledGroup) -> str:
+        rejected = self._remaining.rejected if self._remaining else {}
+        if group.id in self._skipped:
+            return self._why_skipped(group, self._skipped[group.id])
+        if group.id in rejected:
+            refusal = rejected[group.id]
+            figures = self._made.figures(self._pod, group.id) if group.id in self._made.loop.templates else ""
+            return ": ".join(filter(None, (refusal.plugin, ", ".join(refusal.reasons), figures)))
+        if group.id not in self._made.loop.templates:
+            return self._otherwise
+        figures = self._made.figures(self._pod, group.id)
+        return "one more node would take it; not in this loop" if figures is None else figures or self._otherwise
+
+    def _why_skipped(self, group: AutoscaledGroup, reasons: tuple[str, ...]) -> str:
+        why = "; ".join(reasons)
+        if reasons == (AT_MAXIMUM,):
+            why = f"at its maximum of {group.max:,}"
+        elif reasons == (BACKED_OFF,):
+            why = f"in back-off after a failed scale-up{f': {group.back_off}' if group.back_off else ''}"
+        elif reasons == (NOT_READY,) and (group.unhealthy or not self._made.loop.health.is_healthy(group)):
+            why = "unhealthy"
+        if group.id not in self._made.loop.templates:
+            return why
+        figures = self._made.figures(self._pod, group.id)
+        return f"{why}; one more node would take it" if figures is None else f"{why}; nor would a node of it take it"
+
+
+# -- what the autoscaler said itself ------------------------------------------------------------------------------
+
+
+def _said(cluster: Cluster, pod: Pod, message: str) -> AutoscalerSaid | None:
+    """The last event about the pod, and whether it says what the replay does; None where there is none."""
+    own = [event for event in cluster.events if _is_about(event, pod)]
+    if not own:
+        return None
+    last = max(own, key=last_time)
+    return AutoscalerSaid(last.message, last_time(last), parts(last.message) == parts(message))
+
+
+def _is_about(event: Event, pod: Pod) -> bool:
+    about = event.involved_object
+    same = (about.namespace or event.metadata.namespace, about.name) == (pod.metadata.namespace, pod.metadata.name)
+    return event.reason == NOT_TRIGGERED and same
+
+
+def parts(message: str) -> frozenset[frozenset[str]]:
+    """What a message counts, in whichever order: that of groups, and of the resources of a quota, is chance.
+
+    >>> parts("pod didn't trigger scale-up: 1 a, 2 b") == parts("pod didn't trigger scale-up: 2 b, 1 a")
+    True
+    """
+    counts = message.partition(": ")[2]
+    return frozenset(frozenset(re.split(r"[ ,]+", part)) for part in _PART.split(counts))

@@ -13,7 +13,7 @@ import msgspec
 from kschedctl.api.copying import replace
 from kschedctl.api.decoding import from_builtins
 from kschedctl.api.json_values import JsonObject
-from kschedctl.api.objects import Node, Struct
+from kschedctl.api.objects import Node, Pod, Struct
 from kschedctl.errors import InputError
 
 T = TypeVar("T", bound=Struct)
@@ -78,7 +78,9 @@ class AutoscaledGroup(Struct, frozen=True):
     """A node group as its cloud tells it.
 
     ``target``: the size that the cloud tries to have; ``nodes``: the names of those there are; ``template``: what a new
-    node would be, None where the cloud cannot say.
+    node would be, None where the cloud cannot say; ``template_unknown``: it can, and nobody told us;
+    ``template_pods``: what the cloud says that runs there. ``back_off``: that the autoscaler said that it backs off,
+    and why; ``unhealthy``: as it said, too.
     """
 
     id: str
@@ -88,6 +90,10 @@ class AutoscaledGroup(Struct, frozen=True):
     nodes: tuple[str, ...] = ()
     template: Node | None = None
     options: GroupOptions = GroupOptions()
+    template_unknown: bool = False
+    template_pods: tuple[Pod, ...] = ()
+    back_off: str | None = None
+    unhealthy: bool = False
 
     @property
     def free(self) -> int:
@@ -157,8 +163,19 @@ def _check_expander(chain: str) -> None:
         raise InputError('expander "random" has to be the last', where="options.expander")
 
 
-def _read(document: object, struct: type[T], where: str) -> T:
+def _read(document: Mapping[str, object], struct: type[T], where: str) -> T:
+    """Raises InputError."""
+    _check_fields(document, struct, where)
+    if struct is AutoscaledGroup and isinstance(inner := document.get("options"), Mapping):
+        _check_fields(inner, GroupOptions, f"{where}.options")
     try:
         return from_builtins(document, struct)
     except msgspec.ValidationError as error:
         raise InputError(str(error), where=where) from None
+
+
+def _check_fields(document: Mapping[str, object], struct: type[Struct], where: str) -> None:
+    """Raises InputError for a field that there is not."""
+    if unknown := [str(key) for key in document if key not in struct.__struct_encode_fields__]:
+        known = ", ".join(struct.__struct_encode_fields__)
+        raise InputError(f'unknown field "{unknown[0]}"', where=where, hint=f"known: {known}")

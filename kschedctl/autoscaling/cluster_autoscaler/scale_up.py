@@ -12,11 +12,12 @@ from functools import cached_property
 
 from kschedctl.api.copying import replace
 from kschedctl.api.json_values import JsonObject
+from kschedctl.api.kinds import PRIORITY_MAP, STATUS_MAP
 from kschedctl.api.objects import Pod
 from kschedctl.autoscaling.cluster_autoscaler.cluster_snapshot import FilterRefusal
 from kschedctl.autoscaling.cluster_autoscaler.equivalence import EquivalenceGroup, pod_groups
 from kschedctl.autoscaling.cluster_autoscaler.estimator import Estimator
-from kschedctl.autoscaling.cluster_autoscaler.expanders import PRIORITY_MAP, Expanders, Option
+from kschedctl.autoscaling.cluster_autoscaler.expanders import Expanders, Option
 from kschedctl.autoscaling.cluster_autoscaler.limits import ResourceTracker
 from kschedctl.autoscaling.cluster_autoscaler.loop import AutoscalerLoop
 from kschedctl.autoscaling.cluster_autoscaler.options import AutoscaledGroup, read_groups, read_options
@@ -34,9 +35,11 @@ from kschedctl.reports.scale_up import (
 )
 from kschedctl.snapshot.node_order import HOSTNAME
 
-NAMESPACE, STATUS_MAP = "kube-system", "cluster-autoscaler-status"
+NAMESPACE = "kube-system"
 NOT_READY, BACKED_OFF = "not ready for scale-up", "in backoff after failed scale-up"
 AT_MAXIMUM = "max node group size reached"
+UNKNOWN_TEMPLATE = "what a new node of it would be is not known"
+"""Ours: the autoscaler knows."""
 ATOMIC_TOO_LARGE = "atomic scale-up exceeds cluster node count limit"
 FILTERED_OUT = "expansion options filtered out and no longer considered"
 NOT_EXECUTED = "scale-up execution failed"
@@ -158,8 +161,10 @@ class ScaleUpRun:
     def _why_not(self, group: AutoscaledGroup) -> str:
         """Why a group may not grow; empty: it may."""
         loop, count = self.loop, 1
-        if not loop.health.is_healthy(group):
+        if group.unhealthy or not loop.health.is_healthy(group):
             return NOT_READY
+        if group.back_off is not None:
+            return BACKED_OFF
         if group.free <= 0:
             return AT_MAXIMUM
         if group.options.zero_or_max_node_scaling:
@@ -167,9 +172,15 @@ class ScaleUpRun:
             if loop.options.max_nodes_total and len(loop.snapshot.order) + count > loop.options.max_nodes_total:
                 return ATOMIC_TOO_LARGE
         if group.id not in loop.templates:
-            return NOT_READY
+            return UNKNOWN_TEMPLATE if group.template_unknown else NOT_READY
         exceeded = self.limits.exceeded(group.id, loop.templates[group.id].node, count)
         return f'exceeded quota: "cluster-wide", resources: {", ".join(exceeded)}' if exceeded else ""
+
+    def figures(self, pod: Pod, group: str) -> str | None:
+        """What stands behind the refusal of a pod on a new node of a group; None: it takes the pod."""
+        snapshot, row = self.loop.snapshot.fork(), self.loop.template_row(group)
+        snapshot.add(row)
+        return snapshot.figures(self.loop.position(pod), row)
 
     def _try(self, groups: Iterable[EquivalenceGroup], group: AutoscaledGroup) -> None:
         """Find out which pods a new node of the group would take."""
@@ -318,7 +329,8 @@ class ScaleUpRun:
         parts = sorted(f"{count} {reason}" for reason, count in reasons.items())
         message = f"pod didn't trigger scale-up: {', '.join(parts)}"
         rejected = {name: GroupRefusal(*refusal) for name, refusal in pods.refusals.items()}
-        return RemainingPod(rejected, skipped, message if told else None)
+        certain = all(reasons != (UNKNOWN_TEMPLATE,) for reasons in skipped.values())
+        return RemainingPod(rejected, skipped, message if told and certain else None)
 
     def report(self) -> ScaleUp:
         """All of it as a document."""
@@ -351,6 +363,7 @@ class ScaleUpRun:
             remaining=remaining,
             templates={} if loop.is_over else {name: self._template(name) for name in loop.templates},
             events=tuple(sorted(self.events, key=lambda e: (e.object, e.type, e.reason, e.message))),
+            unknown_groups=tuple(n for n, why in self.skipped.items() if why == (UNKNOWN_TEMPLATE,)),
         )
 
     def _template(self, group: str) -> GroupTemplate:

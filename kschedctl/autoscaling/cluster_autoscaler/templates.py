@@ -86,7 +86,7 @@ def _of_node(group: AutoscaledGroup, node: Node, makes: TemplateSources) -> Node
 
 def _of_cloud(group: AutoscaledGroup, node: Node, makes: TemplateSources) -> NodeTemplate:
     fresh = _fresh(group, node, makes.options)
-    pods = tuple(_put_on(fresh, _daemons(fresh, makes.daemon_sets)))
+    pods = tuple(_put_on(fresh, (*group.template_pods, *_daemons(fresh, makes.daemon_sets))))
     labels = fresh.metadata.labels
     deprecated = {old: labels[new] for new, old in _DEPRECATED.items() if new in labels}
     return NodeTemplate(_labelled(fresh, {**labels, **deprecated}), pods)

@@ -10,10 +10,10 @@ from msgspec.structs import replace
 from kschedctl.autoscaling.cluster_autoscaler.scale_down import scale_down
 from kschedctl.autoscaling.cluster_autoscaler.scale_up import scale_up
 from kschedctl.cli.answer import Answer
-from kschedctl.cli.option_groups.node_groups import NodeGroupInput
+from kschedctl.cli.option_groups.node_groups import WHAT_IT_READS, NodeGroupInput
 from kschedctl.cli.options import Source, Untabled, with_options
 from kschedctl.cli.run_options import exit_code
-from kschedctl.cli.source import LiveKinds, load, time_of
+from kschedctl.cli.source import load, time_of
 from kschedctl.errors import UsageError
 
 EXAMPLES = (
@@ -21,8 +21,6 @@ EXAMPLES = (
     "kschedctl scale down --snapshot prod.ksnap --node-groups groups.yaml -o json",
     "kschedctl scale up --pool-label example.com/pool",
 )
-WHAT_IT_READS = LiveKinds(("DaemonSet", "Job"))
-"""Besides what a scheduler reads."""
 
 
 @with_options
@@ -36,22 +34,38 @@ def scale(
     """What would the Cluster Autoscaler do in its next loop, and why not more?
 
     up: which node groups would grow for pending pods, and what keeps each other group from it. down: which nodes are
-    not needed, which go now, and what keeps each other node. Release 1.36 is replayed. Without --node-groups the groups
-    are those that well-known labels name, and their limits are not known. up exits with 1 if a pod gets no node.
+    not needed, which go now, and what keeps each other node. Release 1.36 is replayed. Groups are those of the
+    autoscaler's status ConfigMap, of Cluster API or of its flags; where none tells their limits, those that node
+    labels name. --node-groups adds what is not told. up exits with 1 if a pod gets no node.
     """
     if action not in ("up", "down"):
         raise UsageError(f'unknown action "{action}"', hint="kschedctl scale up; kschedctl scale down")
     cluster = load(source, live=WHAT_IT_READS)
-    groups, options = asked.read(cluster)
-    seen = not asked.node_groups
+    found = asked.read(cluster)
     now = time_of(cluster, source)
     if action == "up":
-        up = scale_up(cluster, groups, options, now=now)
-        unsure = seen or bool(up.faults)
-        up = replace(up, seen_groups=seen, undecided=unsure)
+        up = scale_up(cluster, found.groups, found.options, now=now, active_scale_ups=found.active)
+        faults = (*found.faults, *up.faults)
+        unsure = not found.limits_known or bool(faults or found.doubts) or bool(up.unknown_groups and up.waiting)
+        up = replace(
+            up,
+            seen_groups=not found.limits_known,
+            sources=found.sources,
+            doubts=found.doubts,
+            faults=faults,
+            undecided=unsure,
+        )
         return view.answer(up, exit_code(not up.remaining, interrupted=False, undecided=unsure))
-    down = scale_down(cluster, groups, options, now=now)
-    unsure = seen or bool(down.faults)
-    return view.answer(
-        replace(down, seen_groups=seen, undecided=unsure), exit_code(good=True, interrupted=False, undecided=unsure)
+    down = scale_down(cluster, found.groups, found.options, now=now, active_scale_ups=found.active)
+    faults = (*found.faults, *down.faults)
+    unsure = not found.limits_known or bool(faults or found.doubts)
+    down = replace(
+        down,
+        seen_groups=not found.limits_known,
+        sources=found.sources,
+        doubts=found.doubts,
+        waits=dict(found.waits),
+        faults=faults,
+        undecided=unsure,
     )
+    return view.answer(down, exit_code(good=True, interrupted=False, undecided=unsure))

@@ -8,18 +8,24 @@ from typing import Annotated
 import typer
 
 from kschedctl.api.json_values import JsonObject
-from kschedctl.autoscaling.cluster_autoscaler.seen_groups import seen_groups
+from kschedctl.autoscaling.node_groups.found import Given, NodeGroups, find_node_groups, has_node_groups
+from kschedctl.cli.source import LiveKinds
 from kschedctl.cluster import Cluster
 from kschedctl.errors import InputError, UsageError
 from kschedctl.sources.read import read_objects
 
 GROUPS, OPTIONS = "nodeGroups", "options"
 _SHAPE = "want nodeGroups, a list of id, min, max, target, nodes and template, and perhaps options"
+MACHINES = ("MachineDeployment", "MachineSet", "MachinePool", "Machine", "OpenShiftMachineSet", "OpenShiftMachine")
+WHAT_IT_SAYS = LiveKinds(("ConfigMap", "DaemonSet"))
+"""What the Cluster Autoscaler says of its groups, and what a new node would come with."""
+WHAT_IT_READS = LiveKinds((*WHAT_IT_SAYS.kinds, *MACHINES, "Job"))
+"""All that it looks at besides what a scheduler reads."""
 
 
 @dataclass(frozen=True)
 class NodeGroupInput:
-    """One file for both, or what labels tell."""
+    """One file for both, or what the cluster tells."""
 
     node_groups: Annotated[
         str,
@@ -35,7 +41,7 @@ class NodeGroupInput:
         typer.Option(
             "--pool-label",
             metavar="KEY",
-            help="The node label that names a node's group, where no file does.",
+            help="The node label that names a node's group, where neither a file nor a well-known label does.",
             show_default=False,
         ),
     ] = ""
@@ -45,18 +51,28 @@ class NodeGroupInput:
         """Whether somebody said which groups there are."""
         return bool(self.node_groups or self.pool_label)
 
-    def read(self, cluster: Cluster) -> tuple[list[JsonObject], JsonObject]:
-        """Groups and options. Raises InputError, UsageError."""
+    def concerns(self, cluster: Cluster) -> bool:
+        """Whether anybody, or the cluster itself, tells of node groups that grow."""
+        return self.asked or has_node_groups(cluster)
+
+    def read(self, cluster: Cluster) -> NodeGroups:
+        """Groups and options. Raises InputError, UsageError where nothing names a group."""
+        found = find_node_groups(cluster, self._given())
+        if not found.groups and not found.faults:
+            raise UsageError("nothing names a node group", hint="--pool-label KEY, --node-groups FILE")
+        return found
+
+    def _given(self) -> Given:
+        """Raises InputError."""
         if not self.node_groups:
-            groups = seen_groups(cluster, self.pool_label)
-            if not groups:
-                raise UsageError("no label of a node names its group", hint="--pool-label KEY, --node-groups FILE")
-            return groups, {}
-        if self.pool_label:
-            raise UsageError("--pool-label and --node-groups cannot be combined", hint="leave one of them out")
+            return Given(label=self.pool_label)
         found = read_objects(self.node_groups)
         document: JsonObject = found[0] if len(found) == 1 and GROUPS in found[0] else {GROUPS: found}
         named, options = document[GROUPS], document.get(OPTIONS) or {}
-        if not isinstance(named, list) or not isinstance(options, dict) or not all("id" in each for each in named):
+        if not isinstance(named, list) or not isinstance(options, dict) or not all(map(_has_id, named)):
             raise InputError("no node groups", where=self.node_groups, hint=_SHAPE)
-        return named, options
+        return Given(named, options, self.pool_label, self.node_groups)
+
+
+def _has_id(group: object) -> bool:
+    return isinstance(group, dict) and isinstance(group.get("id"), str)

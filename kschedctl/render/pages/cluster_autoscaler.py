@@ -27,20 +27,33 @@ def scale_up_page(report: ScaleUp, style: Style) -> Page:
     fine = not report.remaining
     why = [line for line in (report.loop_error, report.error) if line]
     return (
-        *_not_certain(report.seen_groups, report.faults),
+        *_not_certain(report),
         paragraph(Marked(first, Tone.GOOD if fine else Tone.BAD), pods),
         *(paragraph(Marked(line, Tone.BAD)) for line in why),
         *table_of(grown, (GROUP, *numbers("nodes", "then")), lambda row: row, style, title="Groups that grow"),
         *_filtered_out(report),
         *_remaining(report.remaining, style),
         *([ONE_RUN] if report.increases else []),
+        *_sources(report),
     )
 
 
-def _not_certain(seen: bool, faults: tuple[str, ...]) -> Page:
+def _not_certain(report: ScaleUp | ScaleDown) -> Page:
     why = "node groups by labels; their minimum and maximum are not known: --node-groups FILE tells them"
-    lines = (*((why,) if seen else ()), *(f"left out: {fault}" for fault in faults))
+    lines = (
+        *((why,) if report.seen_groups else ()),
+        *report.doubts,
+        *(f"left out: {fault}" for fault in report.faults if fault not in "".join(report.doubts)),
+    )
     return tuple(paragraph(Marked("Not certain:", Tone.WARNING), line) for line in lines)
+
+
+def _sources(report: ScaleUp | ScaleDown) -> Page:
+    """Where groups and flags are from; how long nodes wait first."""
+    waits = getattr(report, "waits", {})
+    unneeded = waits.get("scale-down-unneeded-time")
+    said = (*report.sources, *((f"a node goes once it was not needed for {unneeded}",) if unneeded else ()))
+    return (paragraph(Marked(f"{'; '.join(said)}.", Tone.FAINT)),) if said else ()
 
 
 def _filtered_out(report: ScaleUp) -> Page:
@@ -75,11 +88,12 @@ def scale_down_page(report: ScaleDown, style: Style) -> Page:
     columns = (Column("node", keep=True), GROUP, Column("verdict"), *numbers("used"), Column("why"))
     nodes = sorted(report.nodes.items(), key=lambda item: (item[0] not in going, item[1].state != "unneeded", item[0]))
     return (
-        *_not_certain(report.seen_groups, report.faults),
+        *_not_certain(report),
         paragraph(Marked(first, Tone.GOOD if going else Tone.PLAIN), could),
         *([paragraph(Marked(report.loop_error, Tone.BAD))] if report.loop_error else []),
         *table_of(nodes, columns, lambda item: _node(*item, item[0] in going), style, title="Nodes"),
         *([ONE_RUN] if nodes else []),
+        *_sources(report),
     )
 
 

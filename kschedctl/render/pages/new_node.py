@@ -22,5 +22,19 @@ def new_node_section(new: NewNode | None, style: Style) -> Page:
     if new.seen_types is not None:
         types = counted(new.seen_types, "instance type")
         told += f", of the {types} of existing nodes; --instance-types FILE names others"
-    said = (paragraph(Marked(f"{new.message}", Tone.VERBATIM)),) if new.message else ()
-    return section("Would a new node come?", paragraph(told), *said, *listed(new.pools, style))
+    words = (paragraph(Marked(f"{new.message}", Tone.VERBATIM)),) if new.message else ()
+    doubts = (paragraph(Marked("Not certain:", Tone.WARNING), doubt) for doubt in new.doubts)
+    sources = (paragraph(Marked(f"{'; '.join(new.sources)}.", Tone.FAINT)),) if new.sources else ()
+    title = "Would a new node come?"
+    return section(title, paragraph(told), *doubts, *words, *_said(new), *listed(new.pools, style), *sources)
+
+
+def _said(new: NewNode) -> Page:
+    """What the autoscaler's own event says, and whether that is the same."""
+    said = new.said
+    if said is None:
+        return ()
+    at = f" at {said.at}" if said.at else ""
+    if said.agrees:
+        return (paragraph(f"That is what {new.autoscaler} said{at}."),)
+    return (paragraph(Marked(f"{new.autoscaler} said otherwise{at}:", Tone.WARNING), said.message),)

@@ -12,6 +12,7 @@ from typing import NamedTuple
 from kschedctl.api.columns import Texts, texts_column
 from kschedctl.api.copying import replace
 from kschedctl.api.objects import Pod
+from kschedctl.api.observed.autoscaler import without_names
 from kschedctl.api.pod_table import PodTable
 from kschedctl.cluster import FIELDS as KINDS
 from kschedctl.cluster import Cluster, Gap
@@ -70,20 +71,24 @@ def _rewritten(cluster: Cluster, rewriter: Rewriter) -> Cluster:
     objects: dict[str, object] = {
         field: tuple(rewriter.struct(obj) for obj in getattr(cluster, field))
         for kind, field in KINDS.items()
-        if kind != "Pod"
+        if kind not in ("Pod", "ConfigMap")
     }
     provenance = cluster.provenance
     if provenance is not None:
         provenance = replace(
             provenance, server="", context="", namespace="default", leader="", configured_by="", instances=()
         )
+    objects["config_maps"], gaps = (), dict(cluster.gaps)
+    if cluster.config_maps:
+        gaps["ConfigMap"] = Gap(UNREAD)  # their texts name groups of nodes in ways that nothing here replaces
     return replace(
         cluster,
         pods=_pods(cluster.pods, rewriter),
+        autoscaler=cluster.autoscaler and without_names(cluster.autoscaler),
         configuration=None
         if cluster.configuration is None
         else configuration_under_pseudonyms(cluster.configuration, rewriter),
-        gaps={kind: Gap(UNREAD, rewriter.name(gap.namespace)) for kind, gap in cluster.gaps.items()},
+        gaps={kind: Gap(UNREAD, rewriter.name(gap.namespace)) for kind, gap in gaps.items()},
         provenance=provenance,
         origins={},
         warnings=(),

@@ -10,11 +10,12 @@ from msgspec.structs import replace
 
 from kschedctl.api import objects as api
 from kschedctl.api.json_values import JsonObject
-from kschedctl.api.observed.noise import KEPT_ANNOTATIONS
+from kschedctl.api.observed.noise import NODE_GROUP_ANNOTATIONS, is_kept
 from kschedctl.scheduler.plugins.helper.volumes.csi_migration import MIGRATED_PLUGINS
 from kschedctl.sources.anonymize.expressions import is_known_driver
 from kschedctl.sources.anonymize.karpenter import KARPENTER_FIELDS
 from kschedctl.sources.anonymize.keys import is_well_known_domain
+from kschedctl.sources.anonymize.machines import MACHINE_FIELDS, node_group_annotation
 from kschedctl.sources.anonymize.observed import OBSERVED_FIELDS, reason_under_pseudonym
 from kschedctl.sources.anonymize.pod_annotations import list_of_names, setting
 from kschedctl.sources.anonymize.quotas import counted
@@ -66,13 +67,15 @@ def _values(
 
 
 def _annotations(rewriter: Rewriter, value: Mapping[str, str], obj: object) -> dict[str, str]:
-    kept = {key: item for key, item in value.items() if key in KEPT_ANNOTATIONS - FREE_TEXT}
+    kept = {key: item for key, item in value.items() if is_kept(key) and key not in FREE_TEXT}
     return {key: _annotation(rewriter, key, item) for key, item in kept.items()}
 
 
 def _annotation(rewriter: Rewriter, key: str, value: str) -> str:
     if key == MIGRATED_PLUGINS:
         return ",".join(name for name in value.split(",") if is_known_driver(name))
+    if key.startswith(NODE_GROUP_ANNOTATIONS):
+        return node_group_annotation(rewriter, key, value)
     return value if value in KEPT_ANNOTATION_VALUES else rewriter.name(value)
 
 
@@ -259,6 +262,7 @@ FIELDS: dict[type, dict[str, Handler]] = {
         ("max", "min", "default", "default_request", "max_limit_request_ratio"), _resources
     ),
     api.LocalObjectReference: {"name": _name},
+    api.ConfigMap: {"data": lambda rewriter, value, obj: {}},
     api.NodeSelectorTerm: {"match_fields": _match_fields},
     api.LabelSelector: {"match_labels": _labels},
     api.TopologySelectorRequirement: {"key": _key, "values": _values},
@@ -396,5 +400,6 @@ FIELDS: dict[type, dict[str, Handler]] = {
     api.ElasticQuotaSpec: {"min": _resources, "max": _resources},
     **OBSERVED_FIELDS,
     **KARPENTER_FIELDS,
+    **MACHINE_FIELDS,
 }
 """Struct -> its fields that are put under pseudonyms. The texts in other fields stay: kept_fields.py has them."""

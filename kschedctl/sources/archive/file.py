@@ -16,6 +16,7 @@ from kschedctl.api.decoding import from_json
 from kschedctl.api.garbage import without_garbage_collection
 from kschedctl.api.json_values import Json
 from kschedctl.api.kube_version import KubeVersion, nearest, stands_in
+from kschedctl.api.observed.autoscaler import AutoscalerInstance
 from kschedctl.cluster import FIELDS, OF_CREATION, Cluster, Gap, Provenance
 from kschedctl.errors import InputError
 from kschedctl.scheduler.configuration.secrets import without_secrets
@@ -58,6 +59,7 @@ class Header(msgspec.Struct, frozen=True, rename="camel", omit_defaults=False):
     provenance: Provenance | None = msgspec.field(default=None, name="picture")
     objects: dict[str, int] = {}
     kinds: tuple[str, ...] = ()
+    autoscaler: AutoscalerInstance | None = None
 
 
 # -- writing ------------------------------------------------------------------------------------------------------
@@ -84,6 +86,7 @@ def write_archive(
         provenance=cluster.provenance,
         objects={kind: len(objects) for kind, objects in found.items()},
         kinds=tuple(FIELDS),
+        autoscaler=cluster.autoscaler,
     )
     members = {HEADER: msgspec.json.encode(header)} | {_member(kind): pack(kind, found[kind]) for kind in found}
     write_file(path, [archive(members)], private=True)
@@ -135,6 +138,7 @@ def _cluster(header: Header, objects: dict[str, Any]) -> Cluster:
         gaps=_gaps(header),
         provenance=header.provenance,
         warnings=_warnings(header),
+        autoscaler=header.autoscaler,
         **objects,
     )
 

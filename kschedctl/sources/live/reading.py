@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from itertools import chain
 
 from kschedctl.api.api_versions import is_foreign
 from kschedctl.api.copying import replace
@@ -32,9 +33,10 @@ from kschedctl.errors import ClusterError, ConfigurationError
 from kschedctl.scheduler.framework.feature_gates import SPECS
 from kschedctl.scheduler.framework.kinds_read import ALWAYS, OF_NEW_PODS
 from kschedctl.scheduler.scheduler import Scheduler
+from kschedctl.sources.live.autoscaler import read_autoscaler
 from kschedctl.sources.live.connection import Connection
 from kschedctl.sources.live.http import BrokenOffError, RefusedError, Server
-from kschedctl.sources.live.lists import FORBIDDEN, NOT_FOUND, LeftOutError, Listing, read_list
+from kschedctl.sources.live.lists import FORBIDDEN, NOT_FOUND, LeftOutError, Listing, Others, read_list
 from kschedctl.sources.live.scheduler import SchedulerSetup, read_setup
 from kschedctl.sources.live.watch import caught_up
 from kschedctl.text.urls import without_user
@@ -43,6 +45,8 @@ log = logging.getLogger(__name__)
 
 SIDE_BY_SIDE = 8
 ESSENTIAL = ("Node", "Pod")
+OF_NO_ONE_MOMENT = (*OBSERVED, *(kind.name for kind in KINDS.values() if kind.only))
+"""What only ever grows, and what is read by name: neither is watched."""
 RIGHTS = "kschedctl needs to get, list and watch them: see kschedctl help rights"
 
 
@@ -113,13 +117,15 @@ def _read_kinds(connection: Connection, wishes: Wishes, threads: ThreadPoolExecu
     lists |= read(sorted(group_kinds(_templates(lists["Pod"].result()[0])) - lists.keys()))
     found = {kind: future.result() for kind, future in lists.items()}
     listings = {kind: listing for kind, (listing, _) in found.items() if listing is not None}
-    observed = {kind: listings.pop(kind) for kind in OBSERVED if kind in listings}
+    apart = {kind: listings.pop(kind) for kind in OF_NO_ONE_MOMENT if kind in listings}
     listings, changed, warnings = _one_picture(server, listings, threads)
-    listings |= observed  # they only ever grow, and are of no one moment
+    listings |= apart
     if needless.keys() - replayed.needless(_specs(listings["Pod"])).keys():  # a pod came that needs one of them
         return _read_kinds(connection, replace(wishes, pods_alone=False), threads)
     gaps = gaps_of(found, NOT_LISTED) | {kind: Gap(f"{NOT_LISTED}: {why}") for kind, why in needless.items()}
     gaps |= {kind: gap for kind, (_, gap) in found.items() if gap is not None}
+    if "ConfigMap" in wishes.also:
+        scheduler = replace(scheduler, autoscaler=read_autoscaler(server))
     newer = (taken(kind, listing.version) for kind, listing in listings.items() if is_newer_kind(kind, listing.version))
     warnings = (*scheduler.warnings, *warnings, *newer)
     return Reading(listings, replace(scheduler, gaps=gaps, warnings=warnings), changed)
@@ -177,9 +183,21 @@ def _read(server: Server, kind: str, namespace: str, fields: str) -> tuple[Listi
     Raises ClusterError when no answer is possible without it.
     """
     try:
+        if only := KINDS[kind].only:
+            return _read_named(server, kind, sorted(only))
         return _read_what_may_be(server, kind, namespace, fields)
     except LeftOutError as error:
         return None, Gap(error.what)
+
+
+def _read_named(server: Server, kind: str, names: Sequence[str]) -> tuple[Listing | None, Gap | None]:
+    """The objects of these names: the rights to list a kind may be for them alone. Raises ClusterError."""
+    read = [_read_what_may_be(server, kind, "", f"metadata.name={name}") for name in names]
+    found = [listing for listing, _ in read if listing is not None]
+    gap = next((gap for _, gap in read if gap is not None), None)
+    if not found:
+        return None, gap
+    return found[0]._replace(objects=Others.of(chain.from_iterable(listing.objects for listing in found))), gap
 
 
 def _read_what_may_be(server: Server, kind: str, namespace: str, fields: str) -> tuple[Listing | None, Gap | None]:

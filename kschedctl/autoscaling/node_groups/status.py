@@ -1,0 +1,161 @@
+"""The status ConfigMap of the Cluster Autoscaler in both of its forms: the limits, target and state of each node group.
+
+Upstream: clusterstate/api/types.go, clusterstate/utils/status.go (1.36); up to 1.29 the text form of the same files.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from typing import Literal, NamedTuple
+
+import msgspec
+import yaml
+
+from kschedctl.api.decoding import from_builtins
+from kschedctl.api.objects import ConfigMap, Struct
+from kschedctl.cluster import without_nulls
+
+BACKOFF, UNHEALTHY, IN_PROGRESS = "Backoff", "Unhealthy", "InProgress"
+KEY = "status"
+NO_GROUPS = "no node groups: cut, or the autoscaler has none"
+_GROUP = re.compile(r"^  Name:[ \t]+(\S+)[ \t]*$", re.MULTILINE)
+_HEALTH = re.compile(
+    r"^  Health:[ \t]+(\w+) \(ready=(\d+) .*?registered=(\d+) .*?cloudProviderTarget=(\d+)"
+    r" \(minSize=(\d+), maxSize=(\d+)\)\)",
+    re.MULTILINE,
+)
+_SCALE_UP = re.compile(r"^  ScaleUp:[ \t]+(NoActivity|InProgress|Backoff|Unhealthy) \(", re.MULTILINE)
+_TIME = re.compile(r"\ACluster-autoscaler status at (.+):\s*$", re.MULTILINE)
+
+
+class GroupStatus(NamedTuple):
+    """``scale_up``: NoActivity, InProgress, Backoff or Unhealthy; ``why``: what made it back off."""
+
+    name: str
+    min: int
+    max: int
+    target: int
+    registered: int
+    health: str
+    scale_up: str
+    why: str = ""
+
+
+class AutoscalerStatus(NamedTuple):
+    """``where``: the ConfigMap; ``time``: of the loop that wrote it; ``faults``: what cannot be read, a line each."""
+
+    where: str
+    time: str
+    groups: tuple[GroupStatus, ...]
+    faults: tuple[str, ...] = ()
+
+
+class _Registered(Struct, frozen=True):
+    total: int
+
+
+class _NodeCounts(Struct, frozen=True):
+    registered: _Registered
+
+
+class _Health(Struct, frozen=True):
+    node_counts: _NodeCounts
+    cloud_provider_target: int
+    min_size: int
+    max_size: int
+    status: str = ""
+
+
+class _Backoff(Struct, frozen=True):
+    error_code: str = ""
+    error_message: str = ""
+
+
+class _ScaleUp(Struct, frozen=True):
+    status: Literal["NoActivity", "InProgress", "Backoff", "Unhealthy"]
+    backoff_info: _Backoff = _Backoff()
+
+
+class _Group(Struct, frozen=True):
+    name: str
+    health: _Health
+    scale_up: _ScaleUp
+
+
+def read_status(config_map: ConfigMap) -> AutoscalerStatus:
+    """What it says; what it cannot be asked is among the faults."""
+    where = f"ConfigMap {config_map.metadata.namespace}/{config_map.metadata.name}"
+    text = config_map.data.get(KEY)
+    if text is None:
+        return AutoscalerStatus(where, "", (), (f'{where}: no key "{KEY}"',))
+    place = f"{where}, {KEY}"
+    return _of_text(place, text) if text.startswith("Cluster-autoscaler") else _of_yaml(place, text)
+
+
+def _of_yaml(where: str, text: str) -> AutoscalerStatus:
+    try:
+        document = yaml.load(text, getattr(yaml, "CSafeLoader", yaml.SafeLoader))
+    except (yaml.YAMLError, ValueError, RecursionError) as error:
+        mark = getattr(error, "problem_mark", None)
+        line = f" in line {min(mark.line + 1, len(text.splitlines()))}" if mark else ""
+        return AutoscalerStatus(where, "", (), (f"{where}: invalid YAML{line}, perhaps cut",))
+    if not isinstance(document, Mapping):
+        return AutoscalerStatus(where, "", (), (f"{where}: not what the Cluster Autoscaler writes",))
+    time, listed = str(document.get("time") or ""), document.get("nodeGroups") or ()
+    faults = [] if time else [f"{where}: cut: it has no time"]
+    if not listed:
+        faults.append(f"{where}: {NO_GROUPS}")
+    if not isinstance(listed, list):
+        return AutoscalerStatus(where, time, (), (*faults, f"{where}: nodeGroups: expected array"))
+    groups: list[GroupStatus] = []
+    for at, each in enumerate(listed):
+        try:
+            groups.append(_group(from_builtins(_named(without_nulls(each)), _Group)))
+        except msgspec.ValidationError as error:
+            faults.append(f"{where}: nodeGroups[{at}]: {error}")
+    return AutoscalerStatus(where, time, tuple(groups), tuple(faults))
+
+
+def _named(group: object) -> object:
+    """A name that is all digits is a number to YAML."""
+    return {**group, "name": str(group["name"])} if isinstance(group, dict) and "name" in group else group
+
+
+def _group(group: _Group) -> GroupStatus:
+    health, scale_up = group.health, group.scale_up
+    why = ": ".join(filter(None, (scale_up.backoff_info.error_code, scale_up.backoff_info.error_message)))
+    return GroupStatus(
+        group.name,
+        health.min_size,
+        health.max_size,
+        health.cloud_provider_target,
+        health.node_counts.registered.total,
+        health.status,
+        scale_up.status,
+        why,
+    )
+
+
+def _of_text(where: str, text: str) -> AutoscalerStatus:
+    time = _TIME.search(text)
+    groups: list[GroupStatus] = []
+    faults: list[str] = [] if time else [f"{where}: cut: it has no time"]
+    if _GROUP.search(text) is None:
+        faults.append(f"{where}: {NO_GROUPS}")
+    for name, block in _blocks(text):
+        health, scale_up = _HEALTH.search(block), _SCALE_UP.search(block)
+        if health is None or scale_up is None:
+            faults.append(f"{where}: node group {name}: {'Health' if health is None else 'ScaleUp'} is missing")
+            continue
+        state, _, registered, target, least, most = health.groups()
+        groups.append(GroupStatus(name, int(least), int(most), int(target), int(registered), state, scale_up[1]))
+    return AutoscalerStatus(where, time[1] if time else "", tuple(groups), tuple(faults))
+
+
+def _blocks(text: str) -> Iterator[tuple[str, str]]:
+    """The name of each group, and what is said of it."""
+    starts = list(_GROUP.finditer(text))
+    ends = [*(start.start() for start in starts[1:]), len(text)]
+    for start, end in zip(starts, ends, strict=False):  # without groups there is an end alone
+        yield start[1], text[start.end() : end]

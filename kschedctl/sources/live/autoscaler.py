@@ -1,0 +1,37 @@
+"""How a live cluster's Cluster Autoscaler runs, as far as its pods can be seen."""
+
+from __future__ import annotations
+
+import logging
+
+import msgspec
+
+from kschedctl.api.decoding import json_decoder
+from kschedctl.api.observed.autoscaler import PROGRAM, AutoscalerInstance, ContainerOwner, autoscaler_in
+from kschedctl.errors import ClusterError
+from kschedctl.sources.live.http import RefusedError, Server
+
+log = logging.getLogger(__name__)
+
+PODS = "/api/v1/pods"
+CLOUDS = ("aws", "azure", "civo", "clusterapi", "exoscale", "gce", "hetzner", "magnum", "oci", "rancher")
+_CHARTS = ",".join((PROGRAM, *(f"{cloud}-{PROGRAM}" for cloud in CLOUDS)))
+SELECTORS = (f"app={PROGRAM}", f"k8s-app={PROGRAM}", f"app.kubernetes.io/name in ({_CHARTS})")
+"""How upstream's examples, kOps and OpenShift, and the Helm chart label it."""
+
+
+class _Pods(msgspec.Struct, frozen=True):
+    items: tuple[ContainerOwner, ...] | None = None
+
+
+def read_autoscaler(server: Server) -> AutoscalerInstance | None:
+    """Its flags and version; None where no such pod runs, or none may be seen."""
+    for selector in SELECTORS:
+        try:
+            found = server.decoded(PODS, {"labelSelector": selector}, json_decoder(_Pods).decode)
+        except (RefusedError, ClusterError) as error:
+            log.info("pods of the %s: %s", PROGRAM, error)
+            return None
+        if instance := autoscaler_in(found.items or (), "Pod"):
+            return instance
+    return None

@@ -1,0 +1,301 @@
+"""Where node groups are found: the status map, Cluster API, the autoscaler's flags, labels; what is given wins."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+import kschedctl
+from kschedctl.api.node_pools import POOL_LABELS
+from kschedctl.autoscaling.node_groups.found import Given, NodeGroups, find_node_groups
+
+Json = dict[str, Any]
+VMSS = (
+    "azure:///subscriptions/s/resourceGroups/r/providers/Microsoft.Compute/virtualMachineScaleSets/{}/virtualMachines/0"
+)
+UUID = "3ac1b2d4-0000-4444-8888-0123456789ab"
+
+
+def node(name: str, labels: Json | None = None, provider: str = "", annotations: Json | None = None) -> Json:
+    meta = {"name": name, "labels": labels or {}, "annotations": annotations or {}}
+    capacity = {"cpu": "4", "memory": "8Gi", "pods": "110"}
+    return {
+        "apiVersion": "v1",
+        "kind": "Node",
+        "metadata": meta,
+        "spec": {"providerID": provider},
+        "status": {"capacity": capacity, "allocatable": capacity},
+    }
+
+
+def status(*groups: tuple[str, int, int, int, int], state: str = "NoActivity") -> Json:
+    """Of groups: name, min, max, target, registered."""
+    text = "autoscalerStatus: Running\ntime: 2026-06-01 12:00:00 +0000 UTC\nnodeGroups:\n"
+    for name, least, most, target, registered in groups:
+        text += (
+            f"- name: {name}\n  health: {{status: Healthy, cloudProviderTarget: {target}, minSize: {least},"
+            f" maxSize: {most}, nodeCounts: {{registered: {{total: {registered}}}}}}}\n"
+            f"  scaleUp: {{status: {state}, backoffInfo: {{errorCode: QUOTA, errorMessage: no more}}}}\n"
+        )
+    meta = {"name": "cluster-autoscaler-status", "namespace": "kube-system"}
+    return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": meta, "data": {"status": text}}
+
+
+def machines(kind: str, name: str, annotations: Json, spec: Json | None = None, **more: Any) -> Json:
+    meta = {"name": name, "namespace": "default", "annotations": annotations, **more}
+    return {"apiVersion": "cluster.x-k8s.io/v1beta1", "kind": kind, "metadata": meta, "spec": spec or {}}
+
+
+def owned(kind: str, name: str) -> Json:
+    return {"ownerReferences": [{"kind": kind, "name": name, "apiVersion": "cluster.x-k8s.io/v1beta1", "uid": "u"}]}
+
+
+def limits(least: str, most: str, project: str = "cluster.x-k8s.io") -> Json:
+    key = f"{project}/cluster-api-autoscaler-node-group-"
+    return {f"{key}min-size": least, f"{key}max-size": most}
+
+
+def deployment(*args: str, image: str = "registry.k8s.io/autoscaling/cluster-autoscaler:v1.36.0") -> Json:
+    container = {"name": "ca", "image": image, "command": ["./cluster-autoscaler", *args]}
+    meta = {"name": "ca", "namespace": "kube-system", "uid": "1"}
+    template = {"metadata": {"labels": {"app": "ca"}}, "spec": {"containers": [container]}}
+    spec = {"selector": {"matchLabels": {"app": "ca"}}, "template": template}
+    return {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": meta, "spec": spec}
+
+
+def found(*objects: Json, given: Given = Given()) -> NodeGroups:
+    return find_node_groups(kschedctl.Cluster.from_objects(objects), given)
+
+
+def nodes_of(groups: NodeGroups) -> dict[str, list[str]]:
+    return {str(group["id"]): list(group["nodes"]) for group in groups.groups}  # type: ignore[call-overload]
+
+
+MEMBERS: dict[str, tuple[str, Json]] = {
+    "EKS": (f"eks-blue-{UUID}", node("ip-10-0-0-1", {"eks.amazonaws.com/nodegroup": "blue"})),
+    "eksctl": ("eksctl-shop-nodegroup-blue-NodeGroup-1ABC", node("ip-1", {"alpha.eksctl.io/nodegroup-name": "blue"})),
+    "GKE": (
+        "https://www.googleapis.com/compute/v1/projects/p/zones/us-a/instanceGroups/gke-shop-blue-1a2b3c4d-grp",
+        node("gke-shop-blue-1a2b3c4d-x7qz", {"cloud.google.com/gke-nodepool": "blue"}),
+    ),
+    "AKS by its scale set": (
+        "aks-blue-12345678-vmss",
+        node("aks-blue-12345678-vmss000000", {}, VMSS.format("aks-blue-12345678-vmss")),
+    ),
+    "AKS in other letters": ("aks-Blue-12345678-vmss", node("n", {}, VMSS.format("aks-blue-12345678-VMSS"))),
+    "AKS by its label": ("aks-blue-12345678-vmss", node("n", {"kubernetes.azure.com/agentpool": "blue"})),
+    "kOps": ("blue.shop.example.com", node("i-0abc", {"kops.k8s.io/instancegroup": "blue"})),
+    "Gardener": (
+        "shoot--shop--prod.shoot--shop--prod-blue-z1",
+        node("shoot--shop--prod-blue-z1-5d6f7-x7qzw", {"worker.gardener.cloud/pool": "blue"}),
+    ),
+    "DigitalOcean": (UUID, node("blue-x7qz", {"doks.digitalocean.com/node-pool-id": UUID})),
+    "OKE": (
+        "ocid1.nodepool.oc1..aaa",
+        node("10.0.0.1", {}, "", {"oci.oraclecloud.com/node-pool-id": "ocid1.nodepool.oc1..aaa"}),
+    ),
+    "OpenStack Magnum": ("blue-3ac1b2d4", node("n", {"magnum.openstack.org/nodegroup": "blue"})),
+    "Rancher": ("blue", node("n", {"rke.cattle.io/rke-machine-pool-name": "blue"})),
+    "Hetzner": ("blue", node("n", {"hcloud/node-group": "blue"})),
+    "Cluster API": ("MachineDeployment/default/blue", node("n", {}, "", {"cluster.x-k8s.io/owner-name": "blue-x7qzw"})),
+}
+
+
+@pytest.mark.parametrize("provider", MEMBERS)
+def test_nodes_find_their_group(provider: str) -> None:
+    """By what clouds call both; another node and another group stay apart."""
+    group, member = MEMBERS[provider]
+    other = node("other", {"team": "x"})
+    groups = found(status((group, 1, 5, 1, 1), ("elsewhere", 0, 3, 0, 0)), member, other)
+    assert nodes_of(groups) == {group: [member["metadata"]["name"]], "elsewhere": []}
+    assert (groups.doubts, groups.faults) == ((), ())
+    first, second = groups.groups
+    assert (first["min"], first["max"], first["target"]) == (1, 5, 1)
+    assert "templateUnknown" not in first
+    assert second["templateUnknown"] is True
+
+
+def test_labels_have_one_row_and_a_source_each() -> None:
+    assert len({label.key for label in POOL_LABELS}) == len(POOL_LABELS)
+    assert all(label.source.startswith("https://") for label in POOL_LABELS)
+
+
+def test_two_groups_that_could_be_meant_are_not_guessed() -> None:
+    """Two Auto Scaling groups of node groups called alike in two clusters."""
+    member = node("ip-1", {"kops.k8s.io/instancegroup": "blue"})
+    groups = found(status(("blue.a.example.com", 0, 3, 1, 1), ("blue.b.example.com", 0, 3, 0, 0)), member)
+    assert nodes_of(groups) == {"blue.a.example.com": [], "blue.b.example.com": []}
+    assert groups.doubts == (
+        "node ip-1 could be of blue.a.example.com, blue.b.example.com",
+        "blue.a.example.com: the autoscaler counts 1 node, of which 0 can be told",
+    )
+
+
+def test_the_state_of_a_group() -> None:
+    """What is on its way is asked for; what backs off may not grow."""
+    groups = found(status(("blue", 0, 9, 5, 3), state="InProgress"))
+    assert groups.active == {"blue": 2}
+    (group,) = found(status(("blue", 0, 9, 5, 5), state="Backoff")).groups
+    assert group["backOff"] == "QUOTA: no more"
+    (group,) = found(status(("blue", 0, 9, 5, 5), state="Unhealthy")).groups
+    assert group["unhealthy"] is True
+
+
+CAPACITY = "capacity.cluster-autoscaler.kubernetes.io"
+
+
+def test_cluster_api() -> None:
+    """A MachineDeployment with its nodes by machines, one without nodes by capacity, and what is not autoscaled."""
+    capacity = {f"{CAPACITY}/cpu": "8", f"{CAPACITY}/memory": "16G", f"{CAPACITY}/gpu-type": "nvidia.com/gpu"}
+    capacity |= {
+        f"{CAPACITY}/gpu-count": "2",
+        f"{CAPACITY}/labels": "tier=gpu,x=y",
+        f"{CAPACITY}/taints": "gpu=yes:NoSchedule",
+    }
+    machine = machines("Machine", "blue-1-a", {}, **owned("MachineSet", "blue-1"))
+    groups = found(
+        node("n1"),
+        machines("MachineDeployment", "blue", limits("1", "5"), {"replicas": 2}),
+        machines("MachineSet", "blue-1", limits("1", "5"), {"replicas": 2}, **owned("MachineDeployment", "blue")),
+        machine | {"status": {"nodeRef": {"name": "n1"}}},
+        machines("MachineDeployment", "gpu", {**limits("0", "3"), **capacity}, {"replicas": 0}),
+        machines("MachineDeployment", "unknown", limits("0", "3"), {"replicas": 0}),
+        machines("MachineDeployment", "fixed", {}, {"replicas": 3}),
+        machines("MachineDeployment", "paused", {**limits("0", "3"), "cluster.x-k8s.io/paused": ""}, {"replicas": 3}),
+    )
+    blue, gpu, unknown = groups.groups
+    assert (blue["id"], blue["min"], blue["max"], blue["target"], blue["nodes"]) == (
+        "MachineDeployment/default/blue",
+        1,
+        5,
+        2,
+        ["n1"],
+    )
+    template: Any = gpu["template"]
+    assert template["status"]["capacity"] == {"cpu": "8", "memory": "16G", "nvidia.com/gpu": "2", "pods": "110"}
+    assert template["metadata"]["labels"] == {
+        "kubernetes.io/arch": "amd64",
+        "kubernetes.io/os": "linux",
+        "tier": "gpu",
+        "x": "y",
+    }
+    assert template["spec"]["taints"] == [{"key": "gpu", "value": "yes", "effect": "NoSchedule"}]
+    assert (unknown["id"], unknown["templateUnknown"]) == ("MachineDeployment/default/unknown", True)
+    assert groups.limits_known
+
+
+def test_openshift() -> None:
+    """MachineSets with its own annotations."""
+    own = {
+        **limits("1", "4", "machine.openshift.io"),
+        "machine.openshift.io/vCPU": "4",
+        "machine.openshift.io/memoryMb": "16384",
+    }
+    made = machines("MachineSet", "worker-a", own, {"replicas": 0})
+    (group,) = found({**made, "apiVersion": "machine.openshift.io/v1beta1"}).groups
+    template: Any = group["template"]
+    assert (group["id"], group["max"]) == ("MachineSet/default/worker-a", 4)
+    assert template["status"]["allocatable"] == {"cpu": "4", "memory": "16384Mi", "pods": "110"}
+
+
+@pytest.mark.parametrize(
+    ("annotations", "said"),
+    [
+        (
+            limits("1", "many"),
+            "annotation cluster.x-k8s.io/cluster-api-autoscaler-node-group-max-size: not a size: 'many'",
+        ),
+        (limits("5", "1"), "min size 5 is above max size 1"),
+        ({**limits("0", "1"), f"{CAPACITY}/cpu": "lots"}, "quantities must match"),
+    ],
+)
+def test_annotations_that_make_no_sense(annotations: Json, said: str) -> None:
+    groups = found(
+        machines("MachineDeployment", "bad", annotations), machines("MachineDeployment", "good", limits("0", "1"))
+    )
+    assert [group["id"] for group in groups.groups] == ["MachineDeployment/default/good"]
+    (fault,) = groups.faults
+    assert fault.startswith("MachineDeployment/default/bad: ")
+    assert said in fault
+
+
+def test_flags() -> None:
+    """Of the container, with the defaults of its release; what makes no sense is named."""
+    groups = found(
+        deployment(
+            *(
+                "--expander=priority,least-waste",
+                "--nodes=1:10:blue",
+                "--nodes=0:5:green",
+                "--skip-nodes-with-local-storage=false",
+            ),
+            *(
+                "--balance-similar-node-groups",
+                "--max-nodes-total",
+                "40",
+                "--cores-total=0:100",
+                "--memory-total=0:256",
+            ),
+            *(
+                "--scale-down-unneeded-time=3m",
+                "--startup-taint=a",
+                "--ignore-taint=b",
+                "--max-drain-parallelism=few",
+                "--v=4",
+            ),
+        ),
+        node("n1", {"hcloud/node-group": "blue"}),
+    )
+    assert groups.options == {
+        "expander": "priority,least-waste",
+        "skipNodesWithLocalStorage": False,
+        "balanceSimilarNodeGroups": True,
+        "maxNodesTotal": 40,
+        "startupTaints": ["a", "b"],
+        "resourceLimits": {"cpu": {"min": 0, "max": 100}, "memory": {"min": 0, "max": 256 * 2**30}},
+    }
+    assert nodes_of(groups) == {"blue": ["n1"], "green": []}
+    assert groups.waits["scale-down-unneeded-time"] == "3m"
+    assert groups.faults == ("Deployment kube-system/ca: --max-drain-parallelism=few: not what the flag takes",)
+    assert groups.sources == (
+        "node groups: --nodes of Deployment kube-system/ca",
+        "flags: Deployment kube-system/ca, else the defaults of release 1.36",
+    )
+
+
+def test_defaults_of_an_older_release() -> None:
+    """Before 1.33 the expander was random, and pods of kube-system kept their nodes."""
+    groups = found(deployment(image="k8s.gcr.io/cluster-autoscaler:v1.31.1"), node("n", {"hcloud/node-group": "a"}))
+    assert groups.options == {"expander": "random", "bspDisruptionTimeout": "87600h"}
+    assert groups.sources[-1].endswith("else the defaults of release 1.31, replayed as 1.36")
+
+
+def test_what_is_given_wins_and_adds() -> None:
+    """Sizes of one group and the template of another are given; the third stays as the cluster tells it."""
+    template = {"metadata": {"name": "t"}, "status": {"capacity": {"cpu": "4", "memory": "8Gi", "pods": "110"}}}
+    given = Given(
+        [{"id": "blue", "max": 99}, {"id": "gpu", "template": template}], {"expander": "random"}, where="g.yaml"
+    )
+    map = status(("blue", 1, 5, 1, 1), ("gpu", 0, 2, 0, 0), ("green", 0, 3, 0, 0))
+    groups = found(map, node("n1", {"hcloud/node-group": "blue"}), given=given)
+    blue, gpu, green = groups.groups
+    assert (blue["min"], blue["max"], blue["nodes"]) == (1, 99, ["n1"])
+    assert (gpu["max"], gpu["template"]) == (2, template)
+    assert "templateUnknown" not in gpu
+    assert (green["id"], green["max"]) == ("green", 3)
+    assert groups.options == {"expander": "random"}
+
+
+def test_sizes_of_pools_that_labels_name() -> None:
+    """A pool that the file leaves out is no group."""
+    pools = [node("n1", {"crew": "blue"}), node("n2", {"crew": "green"})]
+    groups = found(*pools, given=Given([{"id": "blue", "min": 1, "max": 3}], label="crew", where="g.yaml"))
+    assert groups.groups == ({"id": "blue", "min": 1, "max": 3, "target": 1, "nodes": ["n1"]},)
+    assert groups.limits_known
+
+
+def test_other_config_maps_are_not_looked_at() -> None:
+    """They may hold anything, in any shape."""
+    odd = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "odd", "namespace": "shop"}, "data": {"a": 1}}
+    assert kschedctl.Cluster.from_objects([odd]).config_maps == ()

@@ -1,0 +1,67 @@
+"""The status ConfigMap of the Cluster Autoscaler as the code of three releases writes it, whole and cut."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from kschedctl.api.objects import ConfigMap, ObjectMeta
+from kschedctl.autoscaling.node_groups.status import AutoscalerStatus, GroupStatus, read_status
+
+TEXTS = {
+    path.stem: path.read_text() for path in sorted((Path(__file__).parents[1] / "golden/autoscaling/status").iterdir())
+}
+GROUPS = {
+    "1.29-text": (GroupStatus("g0", 1, 9, 5, 4, "Healthy", "InProgress"),),
+    "1.30-yaml": (GroupStatus("g0", 1, 9, 5, 5, "Healthy", "Backoff", "QUOTA_EXCEEDED: no more"),),
+    "1.36-yaml": (
+        GroupStatus("g0", 0, 8, 2, 1, "Healthy", "InProgress"),
+        GroupStatus("g1", 0, 4, 1, 1, "Healthy", "NoActivity"),
+    ),
+}
+"""Read off the texts by hand."""
+
+
+def status_of(text: str | None) -> AutoscalerStatus:
+    meta = ObjectMeta("cluster-autoscaler-status", "kube-system")
+    return read_status(ConfigMap(meta, {} if text is None else {"status": text}))
+
+
+@pytest.mark.parametrize("form", GROUPS)
+def test_both_forms(form: str) -> None:
+    status = status_of(TEXTS[form])
+    assert status.groups == GROUPS[form]
+    assert status.faults == ()
+    assert status.time.startswith("2026-06-01 12:00:00")
+
+
+@pytest.mark.parametrize("form", GROUPS)
+def test_what_is_cut_says_so_and_tells_no_wrong_size(form: str) -> None:
+    """Wherever it is cut: a group that is still told has all its sizes. Words of errors may be shorter."""
+    text = TEXTS[form].rstrip()
+    whole = [group._replace(why="") for group in GROUPS[form]]
+    last = text.rindex("\n  ScaleDown") if form == "1.29-text" else text.rindex("errorCode") if "1.30" in form else None
+    for end in range(len(text[:last]) - 1):
+        status = status_of(text[:end])
+        left = [group._replace(why="") for group in status.groups]
+        assert left == whole[: len(left)]
+        assert status.faults or left == whole, end
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        (None, 'no key "status"'),
+        ("a: [", "invalid YAML in line 1, perhaps cut"),
+        ("just words", "not what the Cluster Autoscaler writes"),
+        ("time: x\nnodeGroups: {a: 1}", "nodeGroups: expected array"),
+        ("time: x\nnodeGroups: [1]", "nodeGroups[0]: Expected `object`, got `int`"),
+        ("time: x\nnodeGroups: [{name: 7, health: {maxSize: many}}]", "nodeGroups[0]"),
+    ],
+)
+def test_one_clear_line(text: str | None, said: str) -> None:
+    (fault,) = status_of(text).faults
+    assert said in fault
+    assert fault.startswith("ConfigMap kube-system/cluster-autoscaler-status")
+    assert "\n" not in fault
