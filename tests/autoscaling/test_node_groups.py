@@ -64,7 +64,10 @@ def deployment(*args: str, image: str = "registry.k8s.io/autoscaling/cluster-aut
     return {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": meta, "spec": spec}
 
 
-def found(*objects: Json, given: Given = Given()) -> NodeGroups:
+NOTHING_GIVEN = Given()
+
+
+def found(*objects: Json, given: Given = NOTHING_GIVEN) -> NodeGroups:
     return find_node_groups(kschedctl.Cluster.from_objects(objects), given)
 
 

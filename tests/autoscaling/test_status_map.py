@@ -7,17 +7,17 @@ from pathlib import Path
 import pytest
 
 from kschedctl.api.objects import ConfigMap, ObjectMeta
-from kschedctl.autoscaling.node_groups.status import AutoscalerStatus, GroupStatus, read_status
+from kschedctl.autoscaling.node_groups.status import AutoscalerStatus, NodeGroupStatus, read_status
 
 TEXTS = {
     path.stem: path.read_text() for path in sorted((Path(__file__).parents[1] / "golden/autoscaling/status").iterdir())
 }
 GROUPS = {
-    "1.29-text": (GroupStatus("g0", 1, 9, 5, 4, "Healthy", "InProgress"),),
-    "1.30-yaml": (GroupStatus("g0", 1, 9, 5, 5, "Healthy", "Backoff", "QUOTA_EXCEEDED: no more"),),
+    "1.29-text": (NodeGroupStatus("g0", 1, 9, 5, 4, "Healthy", "InProgress"),),
+    "1.30-yaml": (NodeGroupStatus("g0", 1, 9, 5, 5, "Healthy", "Backoff", "QUOTA_EXCEEDED: no more"),),
     "1.36-yaml": (
-        GroupStatus("g0", 0, 8, 2, 1, "Healthy", "InProgress"),
-        GroupStatus("g1", 0, 4, 1, 1, "Healthy", "NoActivity"),
+        NodeGroupStatus("g0", 0, 8, 2, 1, "Healthy", "InProgress"),
+        NodeGroupStatus("g1", 0, 4, 1, 1, "Healthy", "NoActivity"),
     ),
 }
 """Read off the texts by hand."""

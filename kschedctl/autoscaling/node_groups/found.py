@@ -57,6 +57,11 @@ class NodeGroups:
     def ids(self) -> tuple[str, ...]:
         return tuple(str(group.get("id", "")) for group in self.groups)
 
+    @property
+    def certain(self) -> bool:
+        """Whether these are all the groups, as they are."""
+        return self.limits_known and not self.faults and not self.doubts
+
 
 def find_node_groups(cluster: Cluster, given: Given = Given()) -> NodeGroups:
     """All that can be known. No groups: nothing names any."""

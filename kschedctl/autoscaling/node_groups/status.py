@@ -29,7 +29,7 @@ _SCALE_UP = re.compile(r"^  ScaleUp:[ \t]+(NoActivity|InProgress|Backoff|Unhealt
 _TIME = re.compile(r"\ACluster-autoscaler status at (.+):\s*$", re.MULTILINE)
 
 
-class GroupStatus(NamedTuple):
+class NodeGroupStatus(NamedTuple):
     """``scale_up``: NoActivity, InProgress, Backoff or Unhealthy; ``why``: what made it back off."""
 
     name: str
@@ -47,7 +47,7 @@ class AutoscalerStatus(NamedTuple):
 
     where: str
     time: str
-    groups: tuple[GroupStatus, ...]
+    groups: tuple[NodeGroupStatus, ...]
     faults: tuple[str, ...] = ()
 
 
@@ -108,7 +108,7 @@ def _of_yaml(where: str, text: str) -> AutoscalerStatus:
         faults.append(f"{where}: {NO_GROUPS}")
     if not isinstance(listed, list):
         return AutoscalerStatus(where, time, (), (*faults, f"{where}: nodeGroups: expected array"))
-    groups: list[GroupStatus] = []
+    groups: list[NodeGroupStatus] = []
     for at, each in enumerate(listed):
         try:
             groups.append(_group(from_builtins(_named(without_nulls(each)), _Group)))
@@ -122,10 +122,10 @@ def _named(group: object) -> object:
     return {**group, "name": str(group["name"])} if isinstance(group, dict) and "name" in group else group
 
 
-def _group(group: _Group) -> GroupStatus:
+def _group(group: _Group) -> NodeGroupStatus:
     health, scale_up = group.health, group.scale_up
     why = ": ".join(filter(None, (scale_up.backoff_info.error_code, scale_up.backoff_info.error_message)))
-    return GroupStatus(
+    return NodeGroupStatus(
         group.name,
         health.min_size,
         health.max_size,
@@ -139,7 +139,7 @@ def _group(group: _Group) -> GroupStatus:
 
 def _of_text(where: str, text: str) -> AutoscalerStatus:
     time = _TIME.search(text)
-    groups: list[GroupStatus] = []
+    groups: list[NodeGroupStatus] = []
     faults: list[str] = [] if time else [f"{where}: cut: it has no time"]
     if _GROUP.search(text) is None:
         faults.append(f"{where}: {NO_GROUPS}")
@@ -149,7 +149,7 @@ def _of_text(where: str, text: str) -> AutoscalerStatus:
             faults.append(f"{where}: node group {name}: {'Health' if health is None else 'ScaleUp'} is missing")
             continue
         state, _, registered, target, least, most = health.groups()
-        groups.append(GroupStatus(name, int(least), int(most), int(target), int(registered), state, scale_up[1]))
+        groups.append(NodeGroupStatus(name, int(least), int(most), int(target), int(registered), state, scale_up[1]))
     return AutoscalerStatus(where, time[1] if time else "", tuple(groups), tuple(faults))
 
 

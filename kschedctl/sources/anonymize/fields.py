@@ -8,26 +8,22 @@ from typing import Any
 
 from msgspec.structs import replace
 
+from kschedctl.api import machines
 from kschedctl.api import objects as api
 from kschedctl.api.json_values import JsonObject
-from kschedctl.api.observed.noise import NODE_GROUP_ANNOTATIONS, is_kept
-from kschedctl.scheduler.plugins.helper.volumes.csi_migration import MIGRATED_PLUGINS
+from kschedctl.sources.anonymize.annotations import kept_annotations, list_of_names, setting
 from kschedctl.sources.anonymize.expressions import is_known_driver
 from kschedctl.sources.anonymize.karpenter import KARPENTER_FIELDS
 from kschedctl.sources.anonymize.keys import is_well_known_domain
-from kschedctl.sources.anonymize.machines import MACHINE_FIELDS, node_group_annotation
 from kschedctl.sources.anonymize.observed import OBSERVED_FIELDS, reason_under_pseudonym
-from kschedctl.sources.anonymize.pod_annotations import list_of_names, setting
 from kschedctl.sources.anonymize.quotas import counted
 from kschedctl.sources.anonymize.rewriter import Handler, Rewriter
 
 LATEST = "latest"
 """The tag that an image without one has."""
 ANY_ADDRESS = frozenset({"", "0.0.0.0", "::"})
-KEPT_ANNOTATION_VALUES = frozenset({"true", "false", "yes"})
 NODE_CONDITIONS = frozenset({"Ready", "MemoryPressure", "DiskPressure", "PIDPressure", "NetworkUnavailable"})
 """The conditions of a node that Kubernetes itself sets; nothing reads others."""
-FREE_TEXT = frozenset({"kschedctl/ignore"})
 _MADE_REQUEST = re.compile(r"container-\d+-request-\d+")
 _EBS = re.compile(r"(?:aws://([^/]*)/)?(.*/)?vol-([^/]*)")
 
@@ -64,19 +60,6 @@ def _values(
     rewriter: Rewriter, value: tuple[str, ...], obj: api.SelectorRequirement | api.TopologySelectorRequirement
 ) -> tuple[str, ...]:
     return tuple(rewriter.label(obj.key, item) for item in value)
-
-
-def _annotations(rewriter: Rewriter, value: Mapping[str, str], obj: object) -> dict[str, str]:
-    kept = {key: item for key, item in value.items() if is_kept(key) and key not in FREE_TEXT}
-    return {key: _annotation(rewriter, key, item) for key, item in kept.items()}
-
-
-def _annotation(rewriter: Rewriter, key: str, value: str) -> str:
-    if key == MIGRATED_PLUGINS:
-        return ",".join(name for name in value.split(",") if is_known_driver(name))
-    if key.startswith(NODE_GROUP_ANNOTATIONS):
-        return node_group_annotation(rewriter, key, value)
-    return value if value in KEPT_ANNOTATION_VALUES else rewriter.name(value)
 
 
 def _nothing(rewriter: Rewriter, value: str, obj: object) -> str:
@@ -237,7 +220,7 @@ def _named(*fields: str) -> dict[str, Handler]:
 _META: dict[str, Handler] = {
     **_named("name", "namespace", "uid", "generate_name"),
     "labels": _labels,
-    "annotations": _annotations,
+    "annotations": kept_annotations,
 }
 _CLAIM_CLASS = _named("storage_class_name", "volume_attributes_class_name")
 _CLAIM_REFERENCE = _named("name", "resource_claim_name", "resource_claim_template_name")
@@ -262,6 +245,9 @@ FIELDS: dict[type, dict[str, Handler]] = {
         ("max", "min", "default", "default_request", "max_limit_request_ratio"), _resources
     ),
     api.LocalObjectReference: {"name": _name},
+    machines.NodeReference: {"name": _name},
+    machines.NodeLabels: {"labels": _labels},
+    machines.MachineTemplateOwnerSpec: {"provider_id_list": _names},
     api.ConfigMap: {"data": lambda rewriter, value, obj: {}},
     api.NodeSelectorTerm: {"match_fields": _match_fields},
     api.LabelSelector: {"match_labels": _labels},
@@ -400,6 +386,5 @@ FIELDS: dict[type, dict[str, Handler]] = {
     api.ElasticQuotaSpec: {"min": _resources, "max": _resources},
     **OBSERVED_FIELDS,
     **KARPENTER_FIELDS,
-    **MACHINE_FIELDS,
 }
 """Struct -> its fields that are put under pseudonyms. The texts in other fields stay: kept_fields.py has them."""
