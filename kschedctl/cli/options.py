@@ -355,7 +355,7 @@ PANELS = {
 
 def _definer(group: type, name: str) -> str:
     """The name of the class that first has the field: those that derive from it have other choices at most."""
-    return next(each.__name__ for each in reversed(group.__mro__) if name in vars(each).get("__annotations__", {}))
+    return next(base.__name__ for base in reversed(group.__mro__) if name in vars(base).get("__annotations__", {}))
 
 
 def feature_gates(given: list[str]) -> dict[str, bool]:

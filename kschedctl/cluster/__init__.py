@@ -201,8 +201,8 @@ class Cluster(Objects):
         """The objects of a field, such as ``services``, that are in a namespace; looked through once."""
         if field not in self._by_namespace:
             found: dict[str, list[Any]] = {}
-            for each in getattr(self, field):
-                found.setdefault(each.metadata.namespace, []).append(each)
+            for obj in getattr(self, field):
+                found.setdefault(obj.metadata.namespace, []).append(obj)
             self._by_namespace[field] = found
         return self._by_namespace[field].get(namespace, ())
 
@@ -244,7 +244,7 @@ def _read(documents: Iterable[JsonObject]) -> tuple[dict[str, list[api.Struct]],
 
 def _places(objects: Iterable[Any]) -> dict[tuple[str, str], int]:
     """(Namespace, name) -> the place among these."""
-    keys = ((each.metadata.namespace or DEFAULT_NAMESPACE, each.metadata.name) for each in objects)
+    keys = ((obj.metadata.namespace or DEFAULT_NAMESPACE, obj.metadata.name) for obj in objects)
     return {key: place for place, key in enumerate(keys)}
 
 

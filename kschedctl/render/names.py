@@ -30,7 +30,7 @@ def _pods(document: Document) -> list[str]:
         case Explanation():
             pods = [document.pod]
         case Explanations():
-            pods = [each.pod for each in document.explanations]
+            pods = [explanation.pod for explanation in document.explanations]
         case PendingPods():
             pods = [pod for group in document.groups for pod in group.pods]
         case SimulationReport():

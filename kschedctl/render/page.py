@@ -175,8 +175,8 @@ def without_plots(page: Page) -> tuple[Worded, ...]:
     """The page less its plots, and less the headings under which there is nothing else."""
     kept: list[Worded] = []
     for i, block in enumerate(page):
-        under = tuple(takewhile(lambda each: not isinstance(each, Heading), page[i + 1 :]))
-        alone = isinstance(block, Heading) and under and all(isinstance(each, Plot) for each in under)
+        under = tuple(takewhile(lambda below: not isinstance(below, Heading), page[i + 1 :]))
+        alone = isinstance(block, Heading) and under and all(isinstance(below, Plot) for below in under)
         if not isinstance(block, Plot) and not alone:
             kept.append(block)
     return tuple(kept)

@@ -95,8 +95,8 @@ def listed(
     def cell(struct: Struct, name: str) -> Cell | Stack:
         return cells[name](struct) if cells and name in cells else _cell(getattr(struct, name), declared[name])
 
-    def row(each: tuple[int, Struct]) -> Row:
-        number, struct = each
+    def row(ranked: tuple[int, Struct]) -> Row:
+        number, struct = ranked
         first, *others = (cell(struct, name) for name in beside)
         if beneath:
             more = (_beneath(cell(struct, name), column) for name, column in beneath.items())
@@ -123,7 +123,7 @@ def columns_of(struct: type[Document]) -> dict[str, Column]:
 
 
 def _named(field: str, of_type: object, column: Column) -> Column:
-    number = column.counted or any(each in NUMBERS for each in (of_type, *_of_union(of_type)))
+    number = column.counted or any(member in NUMBERS for member in (of_type, *_of_union(of_type)))
     name = column.name.strip() if column.name else field.replace("_", " ")
     return replace(column, name=name, right=column.right or number)
 

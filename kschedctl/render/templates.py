@@ -121,8 +121,8 @@ def _filled(pieces: Sequence[Action], root: Json, item: Json) -> Iterator[str]:
         elif repeated is None:
             yield " ".join(map(_text, _find(path, root, item)))
         else:
-            for each in _find(path, root, item):
-                yield from _filled(repeated, root, each)
+            for element in _find(path, root, item):
+                yield from _filled(repeated, root, element)
 
 
 def _text(value: Json) -> str:

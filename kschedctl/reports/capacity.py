@@ -95,5 +95,5 @@ class Capacity(Report, frozen=True):
 
     def summarized(self, summary: Summary) -> Summary:
         """With how many fit of each shape, and what stops the next one."""
-        shapes = tuple(ShortPods(each.fits, "", each.shape, each.message or each.verdict) for each in self.shapes)
+        shapes = tuple(ShortPods(shape.fits, "", shape.shape, shape.message or shape.verdict) for shape in self.shapes)
         return replace(summary, pods=shapes, figures={shape.shape: shape.fits for shape in self.shapes[:MOST_ENTRIES]})

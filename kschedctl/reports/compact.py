@@ -91,7 +91,7 @@ def _explanation(report: Explanation) -> Document:
     at = {name: i for i, name in enumerate(dict.fromkeys((*report.node_order, *_named(report))))}
     by_node = {name: _together(at, getattr(report, name)) for name in BY_NODE}
     of_each = {
-        name: {each: _together(at, answers) for each, answers in getattr(report, name).items()} for name in OF_EACH
+        name: {key: _together(at, answers) for key, answers in getattr(report, name).items()} for name in OF_EACH
     }
     return CompactExplanation(
         **_kept(report, *by_node, *of_each, "nodes", "feasible"),

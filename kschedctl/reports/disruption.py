@@ -90,7 +90,7 @@ class Disruption(Report, frozen=True):
 
     def first_line(self) -> tuple[str, ...]:
         """What the next round does."""
-        commands = [each for method in self.methods.values() for each in method.commands]
+        commands = [command for method in self.methods.values() for command in method.commands]
         if not commands:
             return ("Karpenter would take no node away",)
         (first, *_) = commands

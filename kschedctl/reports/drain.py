@@ -112,7 +112,7 @@ class Drain(Report, frozen=True):
 
     @property
     def _not_created(self) -> int:
-        return sum(each.missing or 0 for each in self.not_created)
+        return sum(workload.missing or 0 for workload in self.not_created)
 
     def summarized(self, summary: Summary) -> Summary:
         """With who cannot be evicted, or fits nowhere else."""

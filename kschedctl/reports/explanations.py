@@ -35,5 +35,7 @@ class Explanations(Report, frozen=True):
 
     def summarized(self, summary: Summary) -> Summary:
         """With the answer of each."""
-        pods = tuple(ShortPods(1, each.pod, each.stands_for, each.headline) for each in self.explanations)
+        pods = tuple(
+            ShortPods(1, explained.pod, explained.stands_for, explained.headline) for explained in self.explanations
+        )
         return replace(summary, subject=f"{len(pods)} pods", pods=pods, figures={"pods": len(pods)})

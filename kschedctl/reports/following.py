@@ -128,8 +128,10 @@ class FollowedRollout(Report, frozen=True):
 
     def summarized(self, summary: Summary) -> Summary:
         """With the pods that went elsewhere."""
-        otherwise = (each for each in self.placements if each.outcome in OTHERWISE)
-        pods = tuple(ShortPods(1, each.pod, "", f"{each.outcome}: {each.node}") for each in otherwise)
+        otherwise = (placement for placement in self.placements if placement.outcome in OTHERWISE)
+        pods = tuple(
+            ShortPods(1, placement.pod, "", f"{placement.outcome}: {placement.node}") for placement in otherwise
+        )
         return replace(summary, pods=pods, figures={"agree": self.agree, "otherwise": self.otherwise})
 
 

@@ -52,7 +52,9 @@ def refused(several: Sequence[NotCreated]) -> str:
     """``2 of 3 pods (3 wanted, 1 there): exceeded quota: …``; of several workloads how many pods."""
     if len(several) == 1:
         return several[0].headline
-    return f"{counted(sum(each.missing or 0 for each in several), 'pod')} of {counted(len(several), 'workload')}"
+    return (
+        f"{counted(sum(workload.missing or 0 for workload in several), 'pod')} of {counted(len(several), 'workload')}"
+    )
 
 
 class OnceCreated(Document, frozen=True):

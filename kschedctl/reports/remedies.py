@@ -150,6 +150,6 @@ class RemediesOfMany(Report, frozen=True):
     def summarized(self, summary: Summary) -> Summary:
         """With the changes that were chosen, and who waits all the same."""
         fixes = tuple(chosen.remedy.shortened(len(chosen.clears)) for chosen in self.chosen)
-        left = tuple(ShortPods(len(each.pods), each.pods[0], each.workload, each.message) for each in self.left)
+        left = tuple(ShortPods(len(group.pods), group.pods[0], group.workload, group.message) for group in self.left)
         figures = {"waiting": self.waiting, "cleared": self.cleared}
         return replace(summary, subject=self.scope, fixes=fixes, pods=left, figures=figures)

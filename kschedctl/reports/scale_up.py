@@ -106,6 +106,8 @@ class ScaleUp(Report, frozen=True):
 
     def first_line(self) -> tuple[str, ...]:
         """Which groups grow, or that none does."""
-        grown = ", ".join(f"{each.group} from {each.source:,} to {each.target:,}" for each in self.increases)
+        grown = ", ".join(
+            f"{increase.group} from {increase.source:,} to {increase.target:,}" for increase in self.increases
+        )
         pods = counted(len(self.unschedulable), "unschedulable pod")
         return (f"Scale-up: {grown}" if grown else "No group grows", f"for {pods}")

@@ -150,7 +150,7 @@ class WakesOfMany(Report, frozen=True):
 
     def first_line(self) -> tuple[str, ...]:
         """How many pods are woken by what."""
-        woken, asked = {each.pod for each in self.answers if each.woken}, {each.pod for each in self.answers}
+        woken, asked = {answer.pod for answer in self.answers if answer.woken}, {answer.pod for answer in self.answers}
         pods = f"{len(woken):,} of {counted(len(asked), 'refused pod')} {self.scope}".rstrip()
         by = self.changes[0] if len(self.changes) == 1 else f"{len(self.changes):,} changes, each by itself"
         return (f"{pods} {'is' if 1 in (len(woken), len(asked)) else 'are'} woken by {by}{doubt(self.unknown)}",)

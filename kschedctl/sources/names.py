@@ -94,7 +94,7 @@ def in_snapshot(path: str, kind: str) -> list[Name]:
         return list(_of_table(from_msgpack(data, _Pods)))
     nodes = kind == "Node"
     found = from_msgpack(data, _Nodes).nodes if nodes else from_msgpack(data, list[_Object])
-    return [Name(each.metadata.namespace, each.metadata.name) for each in found]
+    return [Name(obj.metadata.namespace, obj.metadata.name) for obj in found]
 
 
 def _of_table(pods: _Pods) -> Iterator[Name]:

@@ -51,7 +51,7 @@ def _partly(struct: type[Struct], undecoded: Iterable[str]) -> type[object]:
     return msgspec.defstruct(f"{struct.__name__}Item", fields, bases=(struct,), rename="camel", frozen=True, gc=False)
 
 
-_Meta, _Spec, _Status = (_partly(*each) for each in ((PodMeta, _META), (PodSpec, _SPEC), (PodStatus, _STATUS)))
+_Meta, _Spec, _Status = (_partly(*part) for part in ((PodMeta, _META), (PodSpec, _SPEC), (PodStatus, _STATUS)))
 FIELDS: list[tuple[str, Any, Any]] = [
     ("metadata", _Meta, _Meta()),
     ("spec", _Spec, _Spec()),

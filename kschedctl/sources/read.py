@@ -116,10 +116,10 @@ def read_objects(path: str) -> list[JsonObject]:
     found: list[JsonObject] = []
     with open_file(path, None) as reader:
         for value, number, line in parse(read_content(reader)):
-            for each in value if isinstance(value, list) else [value]:
-                if not isinstance(each, dict):
-                    raise Place(reader.name, number, line).error(f"expected an object, got {type_name(each)}")
-                found.append(each)
+            for element in value if isinstance(value, list) else [value]:
+                if not isinstance(element, dict):
+                    raise Place(reader.name, number, line).error(f"expected an object, got {type_name(element)}")
+                found.append(element)
     return found
 
 

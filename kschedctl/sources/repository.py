@@ -159,11 +159,11 @@ class _Reading:
 
     def leave_out_expectations(self) -> None:
         """Leave out the files that say what a test expects before or after its steps."""
-        files = {each.file for each in self.objects if not each.build}
+        files = {written.file for written in self.objects if not written.build}
         expectations = set(filter(self._is_expectation, files))
         for file in sorted(expectations):
             self._pass_over(TESTS, file)
-        self.objects = [each for each in self.objects if each.build or each.file not in expectations]
+        self.objects = [written for written in self.objects if written.build or written.file not in expectations]
 
     def _is_expectation(self, file: str) -> bool:
         path = os.path.abspath(file)

@@ -29,8 +29,8 @@ def read_placements(path: str) -> list[RealPlacement]:
     """
     placements = []
     for document in read_documents(path):
-        for each in _items(document, path):
-            placement = _placement(each, path)
+        for item in _items(document, path):
+            placement = _placement(item, path)
             if placement is not None:
                 placements.append(placement)
         if len(placements) > MOST_EVENTS:

@@ -40,7 +40,7 @@ class Difference(NamedTuple):
     @property
     def recreated(self) -> bool:
         """Whether it is another object of the same name."""
-        uids = [each.metadata.uid for each in (self.old, self.new) if each is not None]
+        uids = [state.metadata.uid for state in (self.old, self.new) if state is not None]
         return len(uids) == 2 and all(uids) and uids[0] != uids[1]
 
 

@@ -135,7 +135,9 @@ class PodKind(NamedTuple):
 
 def named_kinds(asked: Iterable[AskedPod]) -> list[PodKind]:
     """The kinds of pods that are asked about, or that stand for workloads."""
-    return [PodKind(each.scheduler, made_again(each.pod), str(owner_of(each.pod))) for each in asked]
+    return [
+        PodKind(asked_pod.scheduler, made_again(asked_pod.pod), str(owner_of(asked_pod.pod))) for asked_pod in asked
+    ]
 
 
 def usual_kinds(scheduler: Scheduler, most: int, namespace: str | None = None) -> Iterator[tuple[str, list[PodKind]]]:

@@ -146,7 +146,7 @@ def run_scene(
 def _to_create(shared: Deployed) -> Iterator[str]:
     """The pods that come, and one of each workload that gets none."""
     yield from shared.workloads
-    yield from (each.workload.partition(" ")[2] for each in shared.not_created)
+    yield from (refused.workload.partition(" ")[2] for refused in shared.not_created)
 
 
 def _explained(

@@ -311,7 +311,7 @@ def whatif(
     report = _over(question, seed, runs, workers, progress)
     if not question.of_versions or report.interrupted:
         return report
-    before, after = (SharedCluster(each, call_extender=call_extender) for each in question.clusters())
+    before, after = (SharedCluster(cluster, call_extender=call_extender) for cluster in question.clusters())
     replaced = replacement(before, after, workers, progress)
     unknown = together((report.unknown, replaced.unknown))
     return replace(report, replacement=replaced.report, interrupted=replaced.interrupted, **unread(unknown))
@@ -365,7 +365,7 @@ def _pod(cluster: Cluster, key: str) -> Pod | None:
 
 def _report(question: Question, seed: int, before: Settled, run: Run) -> WhatIf:
     after, changes = run.rest, tuple(pod_changes(before, run.rest))
-    schedulers = [Scheduler(each.cluster, question.call_extender) for each in (before, after)]
+    schedulers = [Scheduler(shared.cluster, question.call_extender) for shared in (before, after)]
     waiting = (change.pod for change in changes if change.change == "NewlyPending")
     created = [change.pod for change in changes if change.change in MADE_ANEW and question.scenario.steps]
     remade = [pod for change in changes if change.change in REMADE and (pod := _pod(after.cluster, change.pod))]
@@ -373,7 +373,7 @@ def _report(question: Question, seed: int, before: Settled, run: Run) -> WhatIf:
         *run.not_created,
         *Admissions(before.cluster, {}).not_remade(remade if question.scenario.steps else ()),
     ]
-    created += [each.workload.partition(" ")[2] for each in run.not_created]
+    created += [refused.workload.partition(" ")[2] for refused in run.not_created]
     counted = {**run.counted, **{pod.metadata.namespace: False for pod in remade}}
     in_full = 0 if after.interrupted else question.in_full.get(seed, 0)
     return WhatIf(

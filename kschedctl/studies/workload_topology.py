@@ -139,9 +139,9 @@ class Workloads:
     def of_view(cls, view: Fork) -> Workloads:
         """The workloads of a view, in order of kind, namespace and name."""
         owner = _owners(view)
-        names = sorted({each for each in owner if each is not None})
+        names = sorted({name for name in owner if name is not None})
         numbers = {name: number for number, name in enumerate(names)}
-        code = np.array([-1 if each is None else numbers[each] for each in owner], np.int64)
+        code = np.array([-1 if name is None else numbers[name] for name in owner], np.int64)
         placed = np.flatnonzero((view.node >= 0) & (code[view.pods.info] >= 0))
         of = code[view.pods.info[placed]]
         enough = np.bincount(of, minlength=len(names)) >= REPLICAS

@@ -56,7 +56,7 @@ def sentence(message: str) -> str:
     none = f"None of {int(nodes):,} nodes fits" if nodes != "1" else "The only node does not fit"
     if not all(reasons):
         return f"{none}: {told}"
-    counted = sorted(((int(each[1]), each[2]) for each in reasons if each), key=lambda each: -each[0])
+    counted = sorted(((int(reason[1]), reason[2]) for reason in reasons if reason), key=lambda reason: -reason[0])
     return f"{none}: {', '.join(_against(number, reason) for number, reason in counted)}"
 
 

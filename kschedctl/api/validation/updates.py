@@ -120,7 +120,7 @@ def _is_left_out(value: object) -> bool:
 
 
 def _same_amount(new: object, old: object, at: Path) -> bool:
-    if len(at) < 2 or at[-2] not in AMOUNTS or not all(isinstance(each, str | int | float) for each in (new, old)):
+    if len(at) < 2 or at[-2] not in AMOUNTS or not all(isinstance(amount, str | int | float) for amount in (new, old)):
         return False
     try:
         return parse(new) == parse(old)

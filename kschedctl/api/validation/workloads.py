@@ -65,8 +65,8 @@ def stateful_set(workload: Workload, options: ValidationOptions) -> Found:
     if policy not in ("", *MANAGEMENT_POLICIES):
         rule = "must be '{}' or '{}'".format(*MANAGEMENT_POLICIES)
         yield invalid((*SPEC, "podManagementPolicy"), Named(policy), rule)
-    for i, each in enumerate(spec.volume_claim_templates):
-        yield from claim(each.spec, (*SPEC, "volumeClaimTemplates", i, "spec"))
+    for i, claim_template in enumerate(spec.volume_claim_templates):
+        yield from claim(claim_template.spec, (*SPEC, "volumeClaimTemplates", i, "spec"))
     yield from not_negative(spec.replicas, (*SPEC, "replicas"))
     yield from not_negative(spec.ordinals.start, (*SPEC, "ordinals", "start"))
     yield from _selector(spec.selector, "statefulset")
@@ -207,8 +207,8 @@ def _restarts_always(found: Template) -> Found:
 def with_claims(spec: WorkloadSpec) -> Template:
     """The template of a StatefulSet with the volumes that its claims become."""
     made = tuple(
-        Volume(each.metadata.name, PersistentVolumeClaimVolumeSource(each.metadata.name))
-        for each in spec.volume_claim_templates
+        Volume(claim_template.metadata.name, PersistentVolumeClaimVolumeSource(claim_template.metadata.name))
+        for claim_template in spec.volume_claim_templates
     )
     taken = {volume.name for volume in made}
     pods: PodSpec = spec.template.spec

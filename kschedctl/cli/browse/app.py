@@ -375,7 +375,7 @@ class Browser(TidyApp):
         self.read()
         if self.key and not session.fate(self.key):
             self.ask_about(self.words)
-        for screen in (each for each in self.screen_stack if isinstance(each, DrillScreen)):
+        for screen in (stacked for stacked in self.screen_stack if isinstance(stacked, DrillScreen)):
             screen.refreshed(screen)
 
     def lost(self, why: str) -> None:

@@ -50,7 +50,7 @@ class KarpenterInput:
         """Those of the file, or of all files of the folder. Raises InputError."""
         path = Path(self.instance_types)
         files = sorted(p for p in path.iterdir() if p.suffix in SUFFIXES) if path.is_dir() else [path]
-        return [each for file in files for each in _types(str(file))]
+        return [instance_type for file in files for instance_type in _types(str(file))]
 
     def settings(self) -> JsonObject:
         """Raises UsageError."""
@@ -86,6 +86,6 @@ def check_pools(cluster: Cluster) -> None:
 
 def _types(path: str) -> Sequence[JsonObject]:
     found = read_objects(path)
-    if not found or not all("name" in each and "offerings" in each for each in found):
+    if not found or not all("name" in entry and "offerings" in entry for entry in found):
         raise InputError("no instance types", where=path, hint=_SHAPE)
     return found

@@ -40,9 +40,15 @@ def _strict(requirement: SelectorRequirement) -> SelectorRequirement:
 
 def too_few_values(context: LintContext) -> Iterator[Problem]:
     for subject, pool in context.linted(WrittenNodePool):
-        for at, each in enumerate(pool.spec.template.spec.requirements):
-            if each.operator == "In" and each.min_values is not None and len(each.values) < each.min_values:
-                message = f"minValues {each.min_values} of {each.key}, but {len(each.values)} values"
+        for at, requirement in enumerate(pool.spec.template.spec.requirements):
+            if (
+                requirement.operator == "In"
+                and requirement.min_values is not None
+                and len(requirement.values) < requirement.min_values
+            ):
+                message = (
+                    f"minValues {requirement.min_values} of {requirement.key}, but {len(requirement.values)} values"
+                )
                 yield subject.problem((*REQUIREMENTS, at, "minValues"), message)
 
 

@@ -85,7 +85,7 @@ def _arranged(document: Document, found: list[HtmlSection]) -> list[HtmlSection]
     """
     if isinstance(document, Audit):
         answers = {section.title: cut(printable(section.headline)) for section in document.sections}
-        found[1:] = [replace(each, folded=True, answer=answers.get(each.title, "")) for each in found[1:]]
+        found[1:] = [replace(section, folded=True, answer=answers.get(section.title, "")) for section in found[1:]]
     if found and not found[0].title:
         words = list(takewhile(lambda block: block[0] in IN_WORDS, found[0].blocks))
         answer = HtmlSection("", [_folded_words(*block) for block in words], tone=_tone(words))
@@ -103,8 +103,8 @@ IN_WORDS = ("paragraph", "bullets")
 def _tone(answer: Sequence[tuple[str, object]]) -> str:
     """The tone of the first words of the answer that judge."""
     contents = (content for _, content in answer if isinstance(content, tuple))
-    words = (each for content in contents for each in content if isinstance(each, Words))
-    return next((each.tone for each in words if each.tone in ("good", "bad", "warning")), "")
+    words = (content_words for content in contents for content_words in content if isinstance(content_words, Words))
+    return next((word.tone for word in words if word.tone in ("good", "bad", "warning")), "")
 
 
 def _folded_words(kind: str, content: object) -> tuple[str, object]:

@@ -74,7 +74,7 @@ class Grid:
 def _short(cell: tuple[Words, ...]) -> str | list[list[str]]:
     if len(cell) == 1 and cell[0].tone == "plain":
         return cell[0].text
-    return [[each.text, each.tone] for each in cell]
+    return [[words.text, words.tone] for words in cell]
 
 
 @dataclass

@@ -43,7 +43,7 @@ def explanation_widgets(report: Explanation) -> list[HtmlSection]:
 
 def explanations_widgets(report: Explanations) -> list[HtmlSection]:
     """A matrix for each pod."""
-    return matrices_section(((each.pod,), each) for each in report.explanations)
+    return matrices_section(((explanation.pod,), explanation) for explanation in report.explanations)
 
 
 def pending_widgets(report: PendingPods) -> list[HtmlSection]:
@@ -64,5 +64,5 @@ def simulation_widgets(report: SimulationReport) -> list[HtmlSection]:
 
 
 def _of_some(explained: Sequence[ExplainedPods], pods: int, **told: str) -> list[HtmlSection]:
-    left_out = pods - sum(len(each.pods) for each in explained)
-    return matrices_section(((each.pods, each.explanation) for each in explained), left_out, **told)
+    left_out = pods - sum(len(group.pods) for group in explained)
+    return matrices_section(((group.pods, group.explanation) for group in explained), left_out, **told)

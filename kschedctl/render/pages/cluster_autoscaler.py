@@ -23,7 +23,7 @@ STATES = {
 def scale_up_page(report: ScaleUp, style: Style) -> Page:
     """What grows, then why nothing grows for the others, group by group."""
     first, pods = report.first_line()
-    grown = [(each.group, f"{each.source:,}", f"{each.target:,}") for each in report.increases]
+    grown = [(increase.group, f"{increase.source:,}", f"{increase.target:,}") for increase in report.increases]
     fine = not report.remaining
     why = [line for line in (report.loop_error, report.error) if line]
     return (
@@ -68,9 +68,9 @@ def _filtered_out(report: ScaleUp) -> Page:
 def _remaining(remaining: dict[str, RemainingPod], style: Style) -> Page:
     """Pods for which every group has the same answer stand together."""
     by_answers: dict[tuple[tuple[str, str], ...], list[str]] = {}
-    for pod, each in remaining.items():
-        refused = ((group, f"{no.plugin}: {', '.join(no.reasons)}") for group, no in each.rejected.items())
-        skipped = ((group, "; ".join(reasons)) for group, reasons in each.skipped.items())
+    for pod, unhelped in remaining.items():
+        refused = ((group, f"{no.plugin}: {', '.join(no.reasons)}") for group, no in unhelped.rejected.items())
+        skipped = ((group, "; ".join(reasons)) for group, reasons in unhelped.skipped.items())
         by_answers.setdefault(tuple(sorted((*refused, *skipped))), []).append(pod)
     rows = [
         (pods[0] if len(pods) == 1 else f"{pods[0]} (+{len(pods) - 1:,})", group, why)

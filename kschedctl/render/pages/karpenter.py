@@ -39,11 +39,11 @@ def provisioning_page(report: Provisioning, style: Style) -> Page:
 
 def disruption_page(report: Disruption, style: Style) -> Page:
     """What goes, then what keeps each other node."""
-    commands = [(name, each) for name, method in report.methods.items() for each in method.commands]
+    commands = [(name, command) for name, method in report.methods.items() for command in method.commands]
     columns = (Column("by"), Column("what"), Column("nodes", keep=True), *numbers("saves/h"), Column("instead"))
 
-    def row(each: tuple[str, DisruptionCommand]) -> tuple[str, ...]:
-        name, command = each
+    def row(of_method: tuple[str, DisruptionCommand]) -> tuple[str, ...]:
+        name, command = of_method
         instead = ", ".join(f"{claim.node_pool}: {_types(claim)}" for claim in command.replacements)
         return name, command.decision, ", ".join(command.candidates), f"${command.savings:.4f}", instead
 
@@ -77,7 +77,11 @@ def _launched(claims: tuple[LaunchedClaim, ...], style: Style) -> Page:
     columns = (POOL, *numbers("pods"), Column("instance types"), Column("zone and capacity"))
 
     def row(claim: LaunchedClaim) -> tuple[str, ...]:
-        found = {each.key: ", ".join(each.values) for each in claim.requirements if each.operator == "In"}
+        found = {
+            requirement.key: ", ".join(requirement.values)
+            for requirement in claim.requirements
+            if requirement.operator == "In"
+        }
         where = "; ".join(found[key] for key in CHOSEN if key in found)
         return claim.node_pool, f"{len(claim.pods):,}", _types(claim), where
 
@@ -92,7 +96,7 @@ def _types(claim: LaunchedClaim) -> str:
 
 
 def _existing(report: Provisioning, style: Style) -> Page:
-    rows = [(each.node, f"{len(each.pods):,}", ", ".join(each.pods)) for each in report.existing_nodes]
+    rows = [(node.node, f"{len(node.pods):,}", ", ".join(node.pods)) for node in report.existing_nodes]
     columns = (Column("node", keep=True), *numbers("pods"), Column("which"))
     return table_of(rows, columns, lambda row: row, style, title="Need no new node, as Karpenter sees it")
 
@@ -137,7 +141,7 @@ def _per_pool(report: Provisioning, style: Style) -> Page:
 
 
 def _given_up(report: Provisioning, style: Style) -> Page:
-    rows = [(each.pod, each.reason) for each in report.relaxations]
+    rows = [(relaxation.pod, relaxation.reason) for relaxation in report.relaxations]
     if style.wide:
         return table_of(rows, (POD, Column("wish")), lambda row: row, style, title="Wishes given up, in order")
     pods = counted(len({pod for pod, _ in rows}), "pod")

@@ -64,7 +64,7 @@ def _by_rule(report: Findings) -> Page:
     summary = {rule.id: rule.summary for rule in report.rules}
     rows = [
         (str(often[severity, rule]), Marked(severity, SEVERITIES[severity]), rule, summary.get(rule, ""))
-        for severity, rule in sorted(often, key=lambda each: (LEVELS.index(each[0]), -often[each], each[1]))
+        for severity, rule in sorted(often, key=lambda counted: (LEVELS.index(counted[0]), -often[counted], counted[1]))
     ]
     columns = [*numbers("findings"), Column("severity", keep=True), Column("rule", keep=True), Column("about")]
     return table_of(rows, columns, as_is, limit=None, title="By rule")

@@ -61,7 +61,7 @@ def _plot(report: PendingPods, style: Style) -> tuple[Plot, ...]:
     for group in report.groups:
         cause = group.cause if group.verdict == "Unschedulable" else f"{group.verdict}: {group.cause}"
         amounts.setdefault(cause, {"pods": 0})["pods"] += len(group.pods)
-    amounts = dict(sorted(amounts.items(), key=lambda each: -each[1]["pods"]))
+    amounts = dict(sorted(amounts.items(), key=lambda named: -named[1]["pods"]))
     if not (style.plots or uneven(amounts)):
         return ()
     return bars("Pending pods by cause", ("cause", "pods"), amounts, len(amounts))

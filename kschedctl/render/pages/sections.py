@@ -79,7 +79,7 @@ def upstream_fault_lines(faults: tuple[str, ...]) -> Page:
 
 def not_known_lines(unknown: Sequence[UnknownKind]) -> Page:
     """A line for what else than the verdict could be otherwise, by what was not read."""
-    beside = [each for each in unknown if each.affects != VERDICT]
+    beside = [kind for kind in unknown if kind.affects != VERDICT]
     words = {
         "message": "kube-scheduler's message and victims could differ",
         "scores": "the scores could differ",
@@ -88,7 +88,7 @@ def not_known_lines(unknown: Sequence[UnknownKind]) -> Page:
         "replacement": "the best nodes for running pods could differ",
         "creation": "they would show pods that could not be created",
     }
-    by_part = {affects: [each for each in beside if each.affects == affects] for affects in words}
+    by_part = {affects: [kind for kind in beside if kind.affects == affects] for affects in words}
     return tuple(
         paragraph(Marked("not known:", Tone.WARNING), f"{reasons(unknowns)}; {words[affects]}")
         for affects, unknowns in by_part.items()

@@ -55,14 +55,14 @@ def _changes(changes: Sequence[PodChange], style: Style) -> Page:
         return ()
     order = list(CHANGES)
     first = sorted(changes, key=lambda change: order.index(change.change))
-    words = {"change": lambda each: Marked(CHANGES[each.change], TONES.get(each.change, Tone.PLAIN))}
+    words = {"change": lambda change: Marked(CHANGES[change.change], TONES.get(change.change, Tone.PLAIN))}
     table = listed(first, style, words, title="Pods", limit=CHANGES_SHOWN, full=False)
     return (*_waiting(changes, style), *table, *moves_plot(changes))
 
 
 def _messages(messages: Sequence[MessageChange], style: Style) -> Page:
     """What is said in other words of pods that wait all the same."""
-    before = {"before": lambda each: Stack((each.before, Marked(names(each.pods), Tone.FAINT)))}
+    before = {"before": lambda message: Stack((message.before, Marked(names(message.pods), Tone.FAINT)))}
     return listed(messages, style, before, title="Messages of pods that wait", limit=CHANGES_SHOWN)
 
 

@@ -223,7 +223,7 @@ def _bars(plot: Plot, axes: Axes) -> list[Any]:
     axes.set_yticks(range(len(names)), names)
     axes.set_ylim(len(names) - 0.4, -0.6)
     axes.tick_params("y", length=0)
-    x = scale(plot.y, [0.0, *(end for end in starts), *(y for each in plot.series for _, y in each.points)])
+    x = scale(plot.y, [0.0, *(end for end in starts), *(y for line in plot.series for _, y in line.points)])
     axes.set_xticks(list(x.ticks), list(x.ticks.values()))
     axes.set_xlim(0, x.greatest * 1.06)
     axes.set_xlabel(shortened(printable(plot.y.title), AXIS))

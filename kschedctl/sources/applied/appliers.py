@@ -50,14 +50,14 @@ class Applier(NamedTuple):
             yield from self._of_application_set(spec, known)
 
     def _of_application(self, spec: JsonObject, known: Folders) -> Applied:
-        sources = [_mapping(each) for each in (spec.get("source"), *listed(spec, "sources"))]
+        sources = [_mapping(source) for source in (spec.get("source"), *listed(spec, "sources"))]
         deep = any(_mapping(source.get("directory")).get("recurse") is True for source in sources)
         return Applied(self._found([source.get("path") for source in sources], known), deep)
 
     def _of_application_set(self, spec: JsonObject, known: Folders) -> Iterator[Applied]:
         """Each folder that the pattern of a generator, or a path with something to be put in, stands for."""
         template = _mapping(_mapping(spec.get("template")).get("spec"))
-        sources = [_mapping(each) for each in (template.get("source"), *listed(template, "sources"))]
+        sources = [_mapping(source) for source in (template.get("source"), *listed(template, "sources"))]
         patterns = [_PLACEHOLDER.sub("*", path) for source in sources if isinstance(path := source.get("path"), str)]
         patterns = [pattern for pattern in patterns if pattern.strip("*/.")]
         for pattern in (*patterns, *_directories(listed(spec, "generators"))):
@@ -118,8 +118,8 @@ def _directories(generators: object) -> Iterator[str]:
 
 
 def _patterns(directories: Iterable[object]) -> Iterator[str]:
-    for each in map(_mapping, directories):
-        if isinstance(path := each.get("path"), str) and not each.get("exclude"):
+    for directory in map(_mapping, directories):
+        if isinstance(path := directory.get("path"), str) and not directory.get("exclude"):
             yield path
 
 

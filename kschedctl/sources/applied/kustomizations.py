@@ -166,9 +166,9 @@ def _labels_for_selectors(documents: Iterable[JsonObject]) -> dict[str, str]:
     for document in documents:
         pairs = [document.get("commonLabels")]
         pairs += [
-            each.get("pairs")
-            for each in listed(document, "labels")
-            if isinstance(each, dict) and each.get("includeSelectors") is True
+            entry.get("pairs")
+            for entry in listed(document, "labels")
+            if isinstance(entry, dict) and entry.get("includeSelectors") is True
         ]
         for pair in pairs:
             labels |= {key: str(value) for key, value in pair.items()} if isinstance(pair, dict) else {}
@@ -182,9 +182,9 @@ def _is_component(documents: Iterable[JsonObject]) -> bool:
 def _given(folder: str, documents: Iterable[JsonObject]) -> Iterator[tuple[tuple[str, str], dict[str, object]]]:
     """((kind, name), what the kustomization of a folder gives); without a kind to whatever has the name."""
     for document in documents:
-        for each in listed(document, "replicas"):
-            if isinstance(each, dict) and type(each.get("count")) is int:
-                yield ("", str(each.get("name"))), {"replicas": each["count"]}
+        for entry in listed(document, "replicas"):
+            if isinstance(entry, dict) and type(entry.get("count")) is int:
+                yield ("", str(entry.get("name"))), {"replicas": entry["count"]}
         for patch in _patches(folder, document):
             pods = _mapping(_field(patch, "spec", "template", "spec"))
             found = {key: pods[key] for key in _APART if key in pods}
@@ -209,9 +209,9 @@ def patch_files(folder: str) -> list[str]:
 
 
 def _patch_files(folder: str, kustomization: JsonObject) -> Iterator[str]:
-    paths = [each.get("path") if isinstance(each, dict) else each for each in listed(kustomization, "patches")]
+    paths = [patch.get("path") if isinstance(patch, dict) else patch for patch in listed(kustomization, "patches")]
     paths += listed(kustomization, "patchesStrategicMerge")
-    paths += [each.get("path") for each in listed(kustomization, "patchesJson6902") if isinstance(each, dict)]
+    paths += [patch.get("path") for patch in listed(kustomization, "patchesJson6902") if isinstance(patch, dict)]
     for path in paths:
         if isinstance(path, str) and os.path.isfile(file := os.path.join(folder, path.replace("\0", ""))):
             yield file
@@ -219,8 +219,8 @@ def _patch_files(folder: str, kustomization: JsonObject) -> Iterator[str]:
 
 def _patches(folder: str, kustomization: JsonObject) -> Iterator[object]:
     """The patches that are objects themselves; what is broken is left out."""
-    written = [each for each in listed(kustomization, "patches") if isinstance(each, dict)]
-    texts = [text for each in written if isinstance(text := each.get("patch"), str)]
+    written = [patch for patch in listed(kustomization, "patches") if isinstance(patch, dict)]
+    texts = [text for patch in written if isinstance(text := patch.get("patch"), str)]
     for file in _patch_files(folder, kustomization):
         with suppress(InputError), open_file(file) as reader:
             texts.append(read_content(reader).text)
@@ -237,12 +237,12 @@ def _aside(documents: Iterable[JsonObject]) -> Iterator[str]:
 
 def _named(kustomization: JsonObject) -> Iterator[object]:
     for key in _LISTS:
-        yield from (each.get("path") if isinstance(each, dict) else each for each in listed(kustomization, key))
+        yield from (entry.get("path") if isinstance(entry, dict) else entry for entry in listed(kustomization, key))
     for key in _FILES:
         yield from listed(kustomization, key)
     for key in _GENERATORS:
-        for each in listed(kustomization, key):
-            files = listed(each, "files") if isinstance(each, dict) else []
+        for entry in listed(kustomization, key):
+            files = listed(entry, "files") if isinstance(entry, dict) else []
             yield from (str(file).rpartition("=")[2] for file in files)
     for chart in listed(kustomization, "helmCharts"):
         if isinstance(chart, dict):

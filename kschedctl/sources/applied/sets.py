@@ -40,7 +40,7 @@ class AppliedSets:
         self._sets: dict[str, set[AppliedSet]] = defaultdict(set)
         self._declared: dict[str, set[AppliedSet]] = {}
         self._clusters: set[AppliedSet] = set()
-        named = [each for applier in appliers for each in applier.applied(folders)]
+        named = [applied for applier in appliers for applied in applier.applied(folders)]
         named += filter(None, map(charts_of_helmfile, self._paths))
         self._of_kustomizations(named)
         for number, applied in enumerate(named):

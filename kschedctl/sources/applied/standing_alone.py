@@ -42,7 +42,9 @@ class Folders:
     def tops(self, file: str) -> list[str]:
         """From where paths in a file may go: the top of its repository first, then the folders on the way to it."""
         folder = os.path.dirname(file)
-        return list(reversed([each for each in (folder, *above(folder)) if is_within(each, self._top(folder))]))
+        return list(
+            reversed([candidate for candidate in (folder, *above(folder)) if is_within(candidate, self._top(folder))])
+        )
 
     @cached_property
     def all(self) -> frozenset[str]:

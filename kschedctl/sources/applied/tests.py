@@ -96,6 +96,6 @@ def _expected(value: object) -> Iterator[str]:
 
 
 def _files(expectations: object) -> Iterator[str]:
-    for each in expectations if isinstance(expectations, list) else [expectations]:
-        if isinstance(each, dict) and isinstance(each.get("file"), str):
-            yield each["file"]
+    for expectation in expectations if isinstance(expectations, list) else [expectations]:
+        if isinstance(expectation, dict) and isinstance(expectation.get("file"), str):
+            yield expectation["file"]

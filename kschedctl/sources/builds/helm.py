@@ -36,8 +36,8 @@ class HelmRender:
     def files(self) -> frozenset[str]:
         """All of the chart's own folders, its description and its values."""
         found = {os.path.join(self.folder, entry) for entry in os.listdir(self.folder) if _is_of_chart(entry)}
-        for each in _OWN_FOLDERS:
-            for parent, _, names in os.walk(os.path.join(self.folder, each)):
+        for own_folder in _OWN_FOLDERS:
+            for parent, _, names in os.walk(os.path.join(self.folder, own_folder)):
                 found |= {os.path.join(parent, name) for name in names}
         return frozenset(map(os.path.abspath, found))
 

@@ -140,14 +140,16 @@ def _guarded_helm(helm: str, folder: str, top: str) -> Iterator[str]:
 
 def _top(folder: str) -> str:
     """That of the repository of a folder; the folder itself where it is in none."""
-    return next((each for each in (folder, *above(folder)) if os.path.exists(os.path.join(each, ".git"))), folder)
+    return next(
+        (candidate for candidate in (folder, *above(folder)) if os.path.exists(os.path.join(candidate, ".git"))), folder
+    )
 
 
 def _take_annotations(value: dict[str, Any]) -> tuple[str, str]:
     """The path of the file of an object, and what changed it, which annotations tell that were not there before."""
     metadata = dict(value.get("metadata") or {})
     annotations = dict(metadata.pop("annotations", None) or {})
-    origin, transformations = (str(annotations.pop(each, "")) for each in (ORIGIN, TRANSFORMATIONS))
+    origin, transformations = (str(annotations.pop(annotation, "")) for annotation in (ORIGIN, TRANSFORMATIONS))
     value["metadata"] = metadata | ({"annotations": annotations} if annotations else {})
     lines = origin.splitlines()
     if any(line.startswith("repo:") for line in lines):

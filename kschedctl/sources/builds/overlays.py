@@ -51,7 +51,7 @@ class Overlays(NamedTuple):
         for at, step in enumerate(path):
             if isinstance(step, int) and isinstance(built, list) and isinstance(written, list) and step < len(built):
                 item = _same(built[step], step, written)
-                way[at] = next((i for i, each in enumerate(written) if each is item), step)
+                way[at] = next((i for i, sibling in enumerate(written) if sibling is item), step)
                 written, built = item, built[step]
             else:
                 written, built = _field(written, step), _field(built, step)
@@ -61,8 +61,8 @@ class Overlays(NamedTuple):
 def transforming(told: str, folder: str) -> list[str]:
     """The files of the kustomizations that the annotation names, from a folder."""
     found: dict[str, None] = {}
-    for each in _parsed(told):
-        path = each.get("configuredIn") if isinstance(each, dict) else None
+    for transformation in _parsed(told):
+        path = transformation.get("configuredIn") if isinstance(transformation, dict) else None
         if isinstance(path, str) and os.path.isfile(file := os.path.normpath(os.path.join(folder, path))):
             found[file] = None
     return list(found)
@@ -98,7 +98,14 @@ def _same(item: object, index: int, written: object) -> object:
     items = written if isinstance(written, list) else []
     for name in _NAMES:
         if isinstance(item, Mapping) and item.get(name) is not None:
-            return next((each for each in items if isinstance(each, Mapping) and each.get(name) == item[name]), None)
+            return next(
+                (
+                    candidate
+                    for candidate in items
+                    if isinstance(candidate, Mapping) and candidate.get(name) == item[name]
+                ),
+                None,
+            )
     return items[index] if index < len(items) else None
 
 

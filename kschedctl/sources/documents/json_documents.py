@@ -66,7 +66,11 @@ def _check_depth(value: object) -> None:
         depth += 1
         if depth > DEEPEST:
             raise RecursionError
-        level = [inner for each in level for inner in _containers(each.values() if isinstance(each, dict) else each)]
+        level = [
+            inner
+            for container in level
+            for inner in _containers(container.values() if isinstance(container, dict) else container)
+        ]
 
 
 def _containers(values: Iterable[object]) -> list[dict[object, object] | list[object]]:

@@ -52,7 +52,7 @@ class EditableText:
         value = self._inside(parent, last)
         if isinstance(change, SetField):
             return self._scalar(value, change.value)
-        index = next(i for i, (_, each) in enumerate(parent.value) if each is value)
+        index = next(i for i, (_, node) in enumerate(parent.value) if node is value)
         if isinstance(change, RenameField):
             return self._scalar(parent.value[index][0], change.key)
         return self._removal(parent, index)
@@ -146,5 +146,5 @@ def _shared(documents: Sequence[object]) -> set[int]:
         if isinstance(node, yaml.SequenceNode):
             left += node.value
         elif isinstance(node, yaml.MappingNode):
-            left += [each for pair in node.value for each in pair]
+            left += [part for pair in node.value for part in pair]
     return shared

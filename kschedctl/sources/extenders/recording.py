@@ -61,11 +61,11 @@ class RecordedAnswers:
 
     def __init__(self, answers: Sequence[ExtenderAnswer], name: str) -> None:
         self._name = name
-        self.known: Mapping[str, object] = {each.pod: None for each in answers if each.whole}
+        self.known: Mapping[str, object] = {answer.pod: None for answer in answers if answer.whole}
         self._left: dict[ExtenderAnswer, list[ExtenderAnswer]] = {}
-        for each in answers:
-            self._left.setdefault(_unanswered(each), []).append(each)
-        self._always = {asked for asked, given in self._left.items() if all(each == given[0] for each in given)}
+        for answer in answers:
+            self._left.setdefault(_unanswered(answer), []).append(answer)
+        self._always = {asked for asked, given in self._left.items() if all(answer == given[0] for answer in given)}
 
     @classmethod
     def read(cls, path: str) -> RecordedAnswers:
@@ -126,7 +126,8 @@ def _hash(payload: Mapping[str, Any]) -> str:
     if payload.get("NodeNameToVictims"):
         victims = payload["NodeNameToVictims"].items()
         asked["NodeNameToVictims"] = {
-            node: [[pod["metadata"]["uid"] for pod in each["Pods"]], each["NumPDBViolations"]] for node, each in victims
+            node: [[pod["metadata"]["uid"] for pod in victims_there["Pods"]], victims_there["NumPDBViolations"]]
+            for node, victims_there in victims
         }
     return hashlib.sha256(msgspec.json.encode(asked, order="sorted")).hexdigest()[:32]
 

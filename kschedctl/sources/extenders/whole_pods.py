@@ -28,11 +28,11 @@ class PodExtras(NamedTuple):
         told = {str(k): v for k, v in annotations.items() if isinstance(v, str) and k not in NOT_SENT}
         volumes = _mapping(pod, "spec").get("volumes")
         named = volumes if isinstance(volumes, list) else ()
-        return cls(told, tuple(each for each in named if isinstance(each, Mapping) and each.get("name")))
+        return cls(told, tuple(volume for volume in named if isinstance(volume, Mapping) and volume.get("name")))
 
     def added_to(self, pod: Json) -> dict[str, object]:
         """The pod that is sent. Volumes that its controller gave it stay."""
-        own = {each["name"]: each for each in pod["spec"].get("volumes", ())}
+        own = {volume["name"]: volume for volume in pod["spec"].get("volumes", ())}
         volumes = list({**own, **{volume["name"]: volume for volume in self.volumes}}.values())
         metadata = {**pod["metadata"], "annotations": {**pod["metadata"].get("annotations", {}), **self.annotations}}
         return {**pod, "metadata": metadata, "spec": {**pod["spec"], **({"volumes": volumes} if volumes else {})}}
@@ -56,11 +56,11 @@ def pods_among(documents: Iterable[Json]) -> Iterator[tuple[str, Json]]:
     """``namespace/name`` and document of each pod, those in lists too."""
     for document in documents:
         items = document.get("items")
-        for each in items if isinstance(items, list) else (document,):
-            kind = each.get("kind", "Pod" if document.get("kind") == "PodList" else "")
+        for item in items if isinstance(items, list) else (document,):
+            kind = item.get("kind", "Pod" if document.get("kind") == "PodList" else "")
             if kind == "Pod":
-                metadata = _mapping(each, "metadata")
-                yield f"{metadata.get('namespace') or 'default'}/{metadata.get('name', '')}", each
+                metadata = _mapping(item, "metadata")
+                yield f"{metadata.get('namespace') or 'default'}/{metadata.get('name', '')}", item
 
 
 def template_of(workload: Json) -> Json:

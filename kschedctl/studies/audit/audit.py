@@ -83,7 +83,7 @@ def _headline(sections: Sequence[AnySection]) -> str:
     not_known = f"not known: {', '.join(unknown)}" if unknown else ""
     if not unsound:
         return not_known[:1].upper() + not_known[1:] if unknown else f"Sound: {_asked(sections)}"
-    found = f"{', '.join(each.name for each in unsound)} ({_counts(unsound)})"
+    found = f"{', '.join(section.name for section in unsound)} ({_counts(unsound)})"
     return f"Unsound: {found}" + (f"; {not_known}" if unknown else "")
 
 

@@ -183,7 +183,7 @@ def _of_changes(lease: SchedulerLease, audited: AuditedCluster) -> Iterator[Find
 def _transitions_before(lease: SchedulerLease, audited: AuditedCluster) -> int | None:
     if audited.earlier is None:
         return None
-    keys = {f"{each.metadata.namespace}/{each.metadata.name}": each for each in audited.earlier.cluster.leases}
+    keys = {f"{lease.metadata.namespace}/{lease.metadata.name}": lease for lease in audited.earlier.cluster.leases}
     return (keys[lease.lease].spec.lease_transitions or 0) if lease.lease in keys else None
 
 

@@ -85,7 +85,7 @@ def _rooms(view: Fork, pools: Pools, room: Stranded) -> Iterator[PoolRoom]:
     nodes = np.bincount(pools.code[pools.workers], minlength=len(pools.names))
     for code in np.argsort(-nodes, kind="stable").tolist():
         resources = tuple(
-            ResourceRoom(name, *(int(each[code, view.resources[name]]) for each in sums))
+            ResourceRoom(name, *(int(amounts[code, view.resources[name]]) for amounts in sums))
             for name in told(view)
             if sums[0][code, view.resources[name]]
         )

@@ -240,7 +240,9 @@ def _findings(group: Sequence[WaitingPod], audited: AuditedCluster) -> Iterator[
             namespace=first.pod.metadata.namespace,
             severity=_severity(group, rule, audited),
         )
-    for victim in (each for one in group for each in victims_of(one.explanation, audited) if each.overdue):
+    for victim in (
+        preempted for one in group for preempted in victims_of(one.explanation, audited) if preempted.overdue
+    ):
         due = f"on {victim.node} was to be gone by {victim.due}, {victim.overdue} ago"
         message = f"preempted for {first.pod.key}: {due}, and is still there"
         yield OVERDUE.finding(f"Pod {victim.pod}", message, namespace=victim.pod.partition("/")[0])

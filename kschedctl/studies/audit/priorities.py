@@ -74,7 +74,7 @@ def of_preemption(explanation: Explanation) -> str:
 def _report(
     audited: AuditedCluster, tiers: Tiers, workload: str, tier: int, waiting: list[tuple[float, Pod, Explanation]]
 ) -> StarvingPods:
-    waiting.sort(key=lambda each: -each[0])
+    waiting.sort(key=lambda waiter: -waiter[0])
     seconds, oldest, explanation = waiting[0]
     created = oldest.metadata.creation_timestamp or ""
     lower, higher = tiers.running & (tiers.of_pod > tier), tiers.running & (tiers.of_pod < tier)

@@ -128,7 +128,7 @@ def _grouped(queued: Iterable[InQueue]) -> list[list[InQueue]]:
     for in_queue in queued:
         groups.setdefault((in_queue.queue, in_queue.refused_by), []).append(in_queue)
     for group in groups.values():
-        group.sort(key=lambda each: (not each.since, each.since, each.waiting.pod.key))
+        group.sort(key=lambda queued: (not queued.since, queued.since, queued.waiting.pod.key))
     order = tuple(QUEUES)
     return sorted(groups.values(), key=lambda group: (order.index(group[0].queue), -len(group)))
 
@@ -169,7 +169,7 @@ def _why(first: InQueue, wake_ups: WakeUps | None) -> str:
 
 def _basis(queued: Iterable[InQueue], audited: AuditedCluster) -> Basis:
     refused = {id(in_queue.refused): in_queue.refused for in_queue in queued if in_queue.refused}
-    return basis_of_many([basis_of(audited.scheduler, each) for each in refused.values()])
+    return basis_of_many([basis_of(audited.scheduler, refusal) for refusal in refused.values()])
 
 
 def _unknown(basis: Basis, between: WakesBetween | None, audited: AuditedCluster) -> Iterator[UnknownKind]:

@@ -91,10 +91,10 @@ def topology_section(audited: AuditedCluster, asked: TopologyScope = EVERYTHING)
     placements = [Placement.of(DomainsOfKey.of(key, view), workloads) for key in _keys(view, asked)]
     chosen = [n for n, owner in enumerate(workloads.owners) if not asked.workloads or owner in asked.workloads]
     promised = [promise for promise in promises(audited.scheduler, workloads) if promise[0] in set(chosen)]
-    alone = [each for each in _alone(placements, workloads) if each[0] in set(chosen)]
+    alone = [placement for placement in _alone(placements, workloads) if placement[0] in set(chosen)]
     findings = [
-        *(_of_alone(each, workloads, view) for each in alone),
-        *(finding for each in promised for finding in _of_promise(*each, workloads)),
+        *(_of_alone(placement, workloads, view) for placement in alone),
+        *(finding for numbered in promised for finding in _of_promise(*numbered, workloads)),
         *_of_down(promised, workloads),
     ]
     told = chosen if asked.workloads else [number for number, _ in alone]
@@ -105,7 +105,9 @@ def topology_section(audited: AuditedCluster, asked: TopologyScope = EVERYTHING)
         workloads=len(chosen),
         constraints=len(promised),
         placed=tuple(_placed(number, workloads, placements) for number in told),
-        promises=tuple(each for _, each in promised if asked.workloads or not each.holds or _worst(each).stranded),
+        promises=tuple(
+            promise for _, promise in promised if asked.workloads or not promise.holds or _worst(promise).stranded
+        ),
         **judged(RULES, findings, unknown_kinds(of_cluster(audited.cluster), IN_SIMULATIONS)),
     )
 
@@ -176,10 +178,10 @@ def _of_promise(number: int, promise: SpreadPromise, workloads: Workloads) -> It
 def _of_down(promised: Sequence[Promised], workloads: Workloads) -> Iterator[Finding]:
     """The workload of which most pods stay away, which stands for the others: by default all constraints do so."""
     found = [(_worst(promise), number, promise) for number, promise in promised]
-    found = [each for each in found if each[0].stranded_while_down and not each[0].stranded]
+    found = [candidate for candidate in found if candidate[0].stranded_while_down and not candidate[0].stranded]
     if not found:
         return
-    worst, number, promise = max(found, key=lambda each: each[0].stranded_while_down)
+    worst, number, promise = max(found, key=lambda candidate: candidate[0].stranded_while_down)
     owner = workloads.owners[number]
     lost = f"while the nodes of {worst.domain} are down {worst.stranded_while_down:,} of {worst.lost:,} pods stay away"
     more = f"; {len(found) - 1:,} more constraints do so" if len(found) > 1 else ""
@@ -209,12 +211,12 @@ def _headline(workloads: int, constraints: int, findings: Sequence[Finding]) -> 
     apart = f"{counted(workloads, 'workload')}, {together or 'none'} on one node or in one zone alone"
     if not constraints:
         return apart
-    return f"{apart}; {_kept(constraints, [each for each in findings if each.rule == SKEWED.id])}"
+    return f"{apart}; {_kept(constraints, [finding for finding in findings if finding.rule == SKEWED.id])}"
 
 
 def _kept(constraints: int, skewed: Sequence[Finding]) -> str:
     """Broken is what keeps pods away; that others are uneven is allowed."""
-    broken = sum(each.severity != NOTE for each in skewed)
+    broken = sum(finding.severity != NOTE for finding in skewed)
     all_ = counted(constraints, "spread constraint")
     counts = ((broken, "broken"), (len(skewed) - broken, "uneven (ScheduleAnyway)"))
     message = ", ".join(f"{number:,} {words}" for number, words in counts if number)

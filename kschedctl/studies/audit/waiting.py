@@ -78,7 +78,7 @@ def untried_seconds(pod: Pod, audited: AuditedCluster) -> float | None:
 def _events(pod: Pod, audited: AuditedCluster) -> Sequence[Event]:
     """The events about a pod, without those of an earlier pod of its name."""
     found = audited.once(refusals).get((pod.metadata.namespace, pod.metadata.name), ())
-    return [each for each in found if not pod.metadata.uid or each.involved_object.uid in ("", pod.metadata.uid)]
+    return [event for event in found if not pod.metadata.uid or event.involved_object.uid in ("", pod.metadata.uid)]
 
 
 def _condition(pod: Pod) -> Condition | None:
@@ -116,7 +116,9 @@ def waiting_pods(audited: AuditedCluster) -> tuple[WaitingPod, ...]:
 
 def _in_turn(audited: AuditedCluster) -> Mapping[str, str]:
     """The pods that fit, tried in the order of the queue without preemption: pod -> node, for those that get one."""
-    fitting = [pod.key for each in audited.replay if each.explanation.verdict == "Schedulable" for pod in each.pods]
+    fitting = [
+        pod.key for replayed in audited.replay if replayed.explanation.verdict == "Schedulable" for pod in replayed.pods
+    ]
     if not fitting:
         return {}
     simulation = Simulation(audited.scheduler, preemption=False)
@@ -127,7 +129,7 @@ def _in_turn(audited: AuditedCluster) -> Mapping[str, str]:
 
 def _waiting(pod: Pod, report: Explanation, audited: AuditedCluster, nodes: Mapping[str, str]) -> WaitingPod:
     said = last_words(pod, audited)
-    if permits := [", ".join(each.reasons) for each in report.permit.values() if each.code == WAIT]:
+    if permits := [", ".join(answer.reasons) for answer in report.permit.values() if answer.code == WAIT]:
         return WaitingPod(pod, "permit", "; ".join(dict.fromkeys(permits)), report, "", said)
     if report.verdict == "Schedulable" and not (report.pod_group and told_of_group(report.pod_group, report)):
         return WaitingPod(pod, *_fitting(pod, said, audited, nodes), report, nodes.get(pod.key, ""), said)

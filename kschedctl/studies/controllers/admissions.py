@@ -77,8 +77,8 @@ class Admissions:
                 return []
             self._quotas = before
             del self.told[told:]
-        lacking = (self.take(*each) for each in zip(workloads, changes, strict=True))
-        return [each for each in lacking if each]
+        lacking = (self.take(*change) for change in zip(workloads, changes, strict=True))
+        return [refused for refused in lacking if refused]
 
     def _alike(self, workloads: Sequence[Struct], changes: Sequence[Change]) -> dict[object, list[int]]:
         """The places of bare pods that differ in their names alone; of all else each by itself."""
@@ -120,7 +120,9 @@ class Admissions:
     def _fixes(self, owner: Owner, pod: Pod, missing: int) -> Iterator[CreationFix]:
         """What lets the pods that are missing be created, where quotas alone refuse them."""
         asked = self._asked(owner, pod)
-        created = next((each.object for each in self._tried(asked, quotas=()) if each.object is not None), None)
+        created = next(
+            (admission.object for admission in self._tried(asked, quotas=()) if admission.object is not None), None
+        )
         if created is not None:
             yield from fixes(self._request("Pod", created, asked.namespace), missing)
 
@@ -142,7 +144,7 @@ class Admissions:
             if key not in known:
                 self._release([pod])
                 tried = self._tried(self._asked(owner_of(pod), _as_template(pod)))
-                known[key] = () if any(each.allowed for each in tried) else _words(tried)
+                known[key] = () if any(admission.allowed for admission in tried) else _words(tried)
             if known[key]:
                 yield pod, known[key]
                 self._quotas[namespace] = before
@@ -177,7 +179,7 @@ class Admissions:
     def _room(self, owner: Owner, pod: Pod, most: int) -> tuple[int, Sequence[str]]:
         asked = self._asked(owner, pod)
         tried = self._tried(asked)
-        created = next((each for each in tried if each.allowed), None)
+        created = next((admission for admission in tried if admission.allowed), None)
         if created is None or created.object is None:
             return 0, _words(tried)
         if by_chance := _words(tried):
@@ -202,13 +204,13 @@ class Admissions:
     def _of_claim(self, template: PersistentVolumeClaim, namespace: str, name: str) -> Sequence[str]:
         """Why a claim is refused; where it is not, it counts. None is made that is there."""
         there = self._cluster.in_namespace("persistent_volume_claims", namespace)
-        if any(each.metadata.name == name for each in there):
+        if any(claim.metadata.name == name for claim in there):
             return ()
         metadata = {"name": name, "namespace": namespace, "annotations": template.metadata.annotations}
         spec = msgspec.to_builtins(template.spec)
         manifest = {"kind": "PersistentVolumeClaim", "metadata": metadata, "spec": spec}
         tried = self._tried(_Asked(manifest, namespace, in_full=False))
-        created = next((each for each in tried if each.allowed), None)
+        created = next((admission for admission in tried if admission.allowed), None)
         if created is None or created.object is None:
             return _words(tried)
         self._charge(self._request("PersistentVolumeClaim", created.object, namespace), 1)
@@ -239,7 +241,7 @@ class Admissions:
 
     def _is_there(self, owner: Owner) -> bool:
         there = self._cluster.in_namespace(FIELDS[owner.kind], owner.namespace) if owner.kind in FIELDS else ()
-        return any(each.metadata.name == owner.name for each in there)
+        return any(obj.metadata.name == owner.name for obj in there)
 
     def _asked(self, owner: Owner, pod: Pod) -> _Asked:
         """One of the pods, as its controller sends it."""
@@ -301,8 +303,8 @@ class Admissions:
 
 def _volumes(written: Sequence[JsonObject], made: Iterable[JsonObject]) -> list[JsonObject]:
     """The volumes of a template with those that its controller puts there, of claims."""
-    claims = {each["name"]: each for each in made if each.get("persistentVolumeClaim")}
-    kept = [each for each in written if each.get("name") not in claims]
+    claims = {volume["name"]: volume for volume in made if volume.get("persistentVolumeClaim")}
+    kept = [volume for volume in written if volume.get("name") not in claims]
     return [*kept, *claims.values()]
 
 
@@ -313,10 +315,10 @@ def _as_template(pod: Pod) -> Pod:
 
 
 def _not_created(owner: Owner, words: Iterable[str], wanted: int, refused: int) -> NotCreated:
-    failures = tuple(CreationFailure(each, REPLAYED) for each in words)
+    failures = tuple(CreationFailure(message, REPLAYED) for message in words)
     return with_headline(NotCreated(str(owner), "", wanted, wanted - refused, refused, failures))
 
 
 def _words(tried: Iterable[Admission]) -> list[str]:
     """What those that refuse say, each once."""
-    return list(dict.fromkeys(each.message or "" for each in tried if not each.allowed))
+    return list(dict.fromkeys(admission.message or "" for admission in tried if not admission.allowed))

@@ -58,7 +58,7 @@ def siblings(pod: Pod, made: Iterable[Pod], cluster: Cluster) -> list[Pod]:
     groups = groups_of(pod)
     if not groups:
         return []
-    others = (each for each in made if each.key != pod.key and groups & groups_of(each))
+    others = (sibling for sibling in made if sibling.key != pod.key and groups & groups_of(sibling))
     return [other for other in others if cluster.pod(other.metadata.namespace, other.metadata.name) is None]
 
 
@@ -103,7 +103,7 @@ def created(
     wanted = list({identity(workload): workload for workload in workloads}.values())
     whole = {identity(workload): made_together(existing, workload) for workload in wanted}
     reduced = [_Reduced(together) if (together := whole[identity(w)]) else _reduced(existing, w) for w in wanted]
-    creation = create(scheduler.cluster, [each.workload for each in reduced], refused_too=True)
+    creation = create(scheduler.cluster, [smaller.workload for smaller in reduced], refused_too=True)
     admissions = Admissions(scheduler.cluster, written)
     applied = scheduler_of(creation, scheduler) if wanted else scheduler
     schedulers: dict[tuple[str, ...], Scheduler] = {(): applied}
@@ -115,7 +115,10 @@ def created(
         asked = _chosen(schedulers[keys], workload, creation.pods[title(made)])._replace(workload=workload)
         asked_pods.append(_with_siblings(asked, creation)._replace(**_admission(admissions, existing, workload)))
     told = (*creation.assumed, *admissions.told)
-    return [each._replace(note="; ".join(filter(None, (each.note, *_about(each, told))))) for each in asked_pods]
+    return [
+        asked_pod._replace(note="; ".join(filter(None, (asked_pod.note, *_about(asked_pod, told)))))
+        for asked_pod in asked_pods
+    ]
 
 
 class _Admission(TypedDict):
@@ -133,7 +136,7 @@ def _admission(admissions: Admissions, existing: Existing, workload: Struct) -> 
 def _about(asked: AskedPod, told: Iterable[str]) -> Iterator[str]:
     """What is told of the asked pod's workload."""
     name = title(asked.workload) if asked.workload is not None else ""
-    return (each.removeprefix(f"{name}: ") for each in told if each.startswith(f"{name}: "))
+    return (sentence.removeprefix(f"{name}: ") for sentence in told if sentence.startswith(f"{name}: "))
 
 
 def _with_siblings(asked: AskedPod, creation: Creation) -> AskedPod:

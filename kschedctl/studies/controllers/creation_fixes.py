@@ -48,7 +48,7 @@ def _holding(quota: ResourceQuota, raised: Mapping[str, Mapping[str, str]]) -> R
 def _saying(request: AdmissionRequest, said: list[str]) -> Writable:
     """The pod with a little of what its containers do not say."""
     obj: Writable = copy.deepcopy(request.obj)
-    for name in (each.partition(" ")[0] for each in said):
+    for name in (message.partition(" ")[0] for message in said):
         part, _, resource = name.rpartition(".")
         for container in (*obj["spec"].get("containers", ()), *obj["spec"].get("initContainers", ())):
             amounts = container.setdefault("resources", {}).setdefault(part or "requests", {})

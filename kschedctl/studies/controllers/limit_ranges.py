@@ -68,7 +68,7 @@ class LimitRangeDefaults:
         if request.changed:
             self.told.append(f"{workload}: {'; '.join(request.changed)}")
             orders = [_passed(self.cluster, pod, order)[0] for order in permutations(ranges)] if len(ranges) < 5 else []
-            if any(each.spec != made.spec for each in orders):
+            if any(order.spec != made.spec for order in orders):
                 self.told.append(f"{workload}: {CHANCE}")
         return made
 

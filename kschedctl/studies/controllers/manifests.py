@@ -51,8 +51,8 @@ def sort_out(manifests: Iterable[JsonObject | Struct]) -> Sorted:
     """
     found = Sorted()
     for manifest in manifests:
-        for each in flatten((manifest,)) if isinstance(manifest, Mapping) else (manifest,):
-            _take(each, found)
+        for document in flatten((manifest,)) if isinstance(manifest, Mapping) else (manifest,):
+            _take(document, found)
     return found
 
 

@@ -67,27 +67,27 @@ class Creations:
 
     def failing(self, namespace: str | None = None) -> tuple[NotCreated, ...]:
         """The workloads of a namespace, or of all, that lack pods now, in order."""
-        tops = sorted({self._makers.top(each.owner) for each in self._failed if not each.past})
+        tops = sorted({self._makers.top(failed.owner) for failed in self._failed if not failed.past})
         found = (self.of(top) for top in tops if namespace in (None, top.namespace))
-        return tuple(each for each in found if each is not None)
+        return tuple(workload for workload in found if workload is not None)
 
     def of(self, workload: Owner) -> NotCreated | None:
         """Which pods of a workload were not created, and why; failures that are past only where there are no others."""
-        mine = [each for each in self._failed if workload in (each.owner, self._makers.top(each.owner))]
-        chosen = [each for each in mine if not each.past] or mine
+        mine = [failed for failed in self._failed if workload in (failed.owner, self._makers.top(failed.owner))]
+        chosen = [failed for failed in mine if not failed.past] or mine
         return self._not_created(workload, chosen) if chosen else None
 
     def _not_created(self, workload: Owner, failed: Sequence[_Failed]) -> NotCreated:
         counts = self._makers.counts(workload)
-        missing = [self._makers.counts(each.owner).missing for each in failed]
-        object_ = next((each.object for each in failed if each.object != "Pod"), "Pod")
+        missing = [self._makers.counts(maker.owner).missing for maker in failed]
+        object_ = next((maker.object for maker in failed if maker.object != "Pod"), "Pod")
         found = NotCreated(
             workload=str(workload),
             headline="",
             wanted=counts.wanted,
             there=counts.there,
-            missing=None if None in missing or object_ != "Pod" else sum(each or 0 for each in missing),
-            failures=tuple(failure for each in failed for failure in each.failures),
+            missing=None if None in missing or object_ != "Pod" else sum(count or 0 for count in missing),
+            failures=tuple(failure for maker in failed for failure in maker.failures),
             object=object_,
             past=failed[0].past,
         )
@@ -96,7 +96,7 @@ class Creations:
     @cached_property
     def _failed(self) -> list[_Failed]:
         judged = (self._judged(owner, told) for owner, told in self._told.items())
-        return [each for each in judged if each.failures]
+        return [maker for maker in judged if maker.failures]
 
     def _judged(self, owner: Owner, told: _Told) -> _Failed:
         """Whether it is so now: it lacks what it wants, and the last that it made is not younger than the failure."""
@@ -144,16 +144,16 @@ class Creations:
 def unread(cluster: Cluster, kind: str = "") -> tuple[UnknownKind, ...]:
     """The kinds that would tell that pods could not be created, of a workload of this kind or of any."""
     kinds = OF.get(kind, (kind, "Event")) if kind else TOLD_BY
-    return tuple(UnknownKind(each, gap.why, CREATION) for each in kinds if (gap := cluster.gap(each)))
+    return tuple(UnknownKind(kind, gap.why, CREATION) for kind in kinds if (gap := cluster.gap(kind)))
 
 
 def _told(cluster: Cluster) -> Mapping[Owner, _Told]:
     """Whoever could not create, now or before; not what is leaving or gone."""
     events, found = _events(cluster), {}
-    for owner, each in objects_of(cluster).items():
-        mine = [event for event in events.pop(owner, ()) if _is_of(event, each.metadata.uid)]
-        condition = creation_failure(each.status.conditions)
-        if (mine or condition is not None) and each.metadata.deletion_timestamp is None:
+    for owner, obj in objects_of(cluster).items():
+        mine = [event for event in events.pop(owner, ()) if _is_of(event, obj.metadata.uid)]
+        condition = creation_failure(obj.status.conditions)
+        if (mine or condition is not None) and obj.metadata.deletion_timestamp is None:
             found[owner] = _Told(condition, mine)
     return found | {owner: _Told(None, mine) for owner, mine in events.items() if _may_be_there(owner, cluster)}
 

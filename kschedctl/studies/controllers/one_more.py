@@ -73,7 +73,7 @@ def template_of(cluster: Cluster, owner: Owner) -> Struct | None:
     if kind == "Deployment" and sets:
         return Replicated(sets[-1].metadata, sets[-1].spec)
     there = getattr(cluster, FIELDS[kind]) if kind in _AS_READ else ()
-    found = next((each for each in there if object_key(each) == (namespace, name)), None)
+    found = next((obj for obj in there if object_key(obj) == (namespace, name)), None)
     return None if found is None else _AS_READ[kind](found)
 
 

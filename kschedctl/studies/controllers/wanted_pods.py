@@ -56,9 +56,9 @@ class WantedPods:
     def counts(self, owner: Owner) -> Counts:
         """The pods of a workload that makes pods itself, else of all the workloads that it has made."""
         if made := self.made(owner):
-            several = [self.counts(each) for each in made]
+            several = [self.counts(inner) for inner in made]
             wanted = [counts.wanted for counts in several]
-            whole = None if None in wanted else sum(each or 0 for each in wanted)
+            whole = None if None in wanted else sum(count or 0 for count in wanted)
             return Counts(whole, sum(counts.there for counts in several))
         found = self.objects.get(owner)
         there = sum(not (p.terminated or p.metadata.deletion_timestamp) for p in self._pods.get(owner, ()))
@@ -67,7 +67,7 @@ class WantedPods:
     def newest(self, owner: Owner) -> str:
         """When the last of what it makes was created; empty where nobody knows."""
         if owner.kind in ABOVE and self.made(owner):
-            return max(self.objects[each].metadata.creation_timestamp or "" for each in self.made(owner))
+            return max(self.objects[inner].metadata.creation_timestamp or "" for inner in self.made(owner))
         return max((pod.metadata.creation_timestamp or "" for pod in self._pods.get(owner, ())), default="")
 
     def _above(self, owner: Owner) -> Owner | None:
@@ -100,9 +100,9 @@ class WantedPods:
 def objects_of(cluster: Cluster) -> dict[Owner, Any]:
     """All that makes pods and is read, by what it is."""
     return {
-        Owner(kind, each.metadata.namespace, each.metadata.name): each
+        Owner(kind, obj.metadata.namespace, obj.metadata.name): obj
         for kind in MAKERS
-        for each in getattr(cluster, FIELDS[kind])
+        for obj in getattr(cluster, FIELDS[kind])
     }
 
 

@@ -31,9 +31,9 @@ class Nearby(NamedTuple):
 
 def in_order(nearby: Sequence[Nearby]) -> Iterator[Sequence[Nearby]]:
     """One more after the other of those that came before, the latest first, then of those that came after."""
-    abreast = [each for each in nearby if abs(each.nanoseconds) <= ABREAST]
-    before = [each for each in abreast if each.nanoseconds <= 0][::-1][:MOST_ABREAST]
-    after = [each for each in abreast if each.nanoseconds > 0][:MOST_ABREAST]
+    abreast = [placement for placement in nearby if abs(placement.nanoseconds) <= ABREAST]
+    before = [placement for placement in abreast if placement.nanoseconds <= 0][::-1][:MOST_ABREAST]
+    after = [placement for placement in abreast if placement.nanoseconds > 0][:MOST_ABREAST]
     for several in (before, after):
         yield from (several[: number + 1] for number in range(len(several)))
 
@@ -46,12 +46,12 @@ def overlapping(
 
     ``agrees``: whether the replay has the row, too, were these on the other side of the pod.
     """
-    chosen = [each for each in nearby if each.nanoseconds <= 0 and each.row == row]
-    better = [each for each in nearby if each.nanoseconds > 0 and each.row in best]
+    chosen = [placement for placement in nearby if placement.nanoseconds <= 0 and placement.row == row]
+    better = [placement for placement in nearby if placement.nanoseconds > 0 and placement.row in best]
     telling = sorted((*chosen, *better), key=_distance)
-    others = sorted((each for each in nearby if each not in telling), key=_distance)
-    single = [[each] for each in (*telling, *others)[:MOST_WITHIN]]
-    several = [each[:MOST_WITHIN] for each in (chosen[::-1], better, telling) if len(each) > 1]
+    others = sorted((placement for placement in nearby if placement not in telling), key=_distance)
+    single = [[placement] for placement in (*telling, *others)[:MOST_WITHIN]]
+    several = [placements[:MOST_WITHIN] for placements in (chosen[::-1], better, telling) if len(placements) > 1]
     return next((moved for moved in (*single, *several) if agrees(moved)), ())
 
 

@@ -194,7 +194,7 @@ class _Followed:
         first = placements[0].nanoseconds if placements else 0
         promised = zip(*(column.tolist() for column in self.view.nominations), strict=True)
         created = [(self._created(position), Position(position), Row(row)) for row, position in promised]
-        return sorted((each for each in created if each[0] > first), reverse=True)
+        return sorted((step for step in created if step[0] > first), reverse=True)
 
     def _created(self, position: int) -> int:
         return _created(self.view.pods.objects[position].metadata.creation_timestamp)
@@ -348,7 +348,7 @@ def _compared(placement: RealPlacement, tried: Tried, row: Row, following: Follo
     feasible = len(cycle.feasible)
     if row not in cycle.feasible:
         return _not_feasible(placement, cycle, row, feasible)
-    best = tuple(sorted(cycle.view.nodes.names[each] for each in cycle.scores.best.tolist()))
+    best = tuple(sorted(cycle.view.nodes.names[row] for row in cycle.scores.best.tolist()))
     if placement.node in best:
         return _told(placement, AS_REPLAYED, feasible=feasible, best=best)
     behind, lost = _behind(cycle, row, best[0])

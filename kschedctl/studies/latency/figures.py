@@ -33,7 +33,7 @@ def durations(measured: Measured, metric: str) -> tuple[Timing, ...]:
 def curves(measured: Measured, metric: str) -> tuple[LatencyCurve, ...]:
     """How many observations took how long, those of most first; nothing where all lie in one bucket."""
     names = _METRICS[metric].labels
-    histograms = sorted(measured.of(metric).items(), key=lambda each: (-each[1].count, each[0]))
+    histograms = sorted(measured.of(metric).items(), key=lambda labelled: (-labelled[1].count, labelled[0]))
     latency_curves = (
         LatencyCurve(
             labels=dict(zip(names, labels, strict=True)),

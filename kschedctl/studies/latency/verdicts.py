@@ -42,7 +42,7 @@ def seconds_text(seconds: float) -> str:
     >>> seconds_text(0.0123456), seconds_text(2e-5), seconds_text(12.5), seconds_text(0), seconds_text(16384)
     ('12.3 ms', '20 µs', '12.5 s', '0 s', '16,384 s')
     """
-    unit, name = next((each for each in UNITS if abs(seconds) >= each[0]), (1e-6, "µs") if seconds else UNITS[0])
+    unit, name = next((entry for entry in UNITS if abs(seconds) >= entry[0]), (1e-6, "µs") if seconds else UNITS[0])
     value = seconds / unit
     return f"{digits(value, 3)} {name}"
 
@@ -105,7 +105,7 @@ def _attempts(measured: Measured, limits: LatencyLimits) -> Iterable[Verdict]:
         return _nothing("attempts")
     return [
         _attempt(measured, limits, f"attempts: {result}, {profile}", histogram)
-        for (result, profile), histogram in sorted(histograms.items(), key=lambda each: -each[1].count)
+        for (result, profile), histogram in sorted(histograms.items(), key=lambda labelled: -labelled[1].count)
     ]
 
 
@@ -162,7 +162,7 @@ def _binding(measured: Measured, limits: LatencyLimits) -> Iterable[Verdict]:
 
 def _client(measured: Measured, limits: LatencyLimits) -> Iterable[Verdict]:
     """Requests that the client holds back. Told where the time is known alone, since all clients have it."""
-    found = {verb: each for (verb,), each in measured.of(THROTTLING).items() if each.count > 0}
+    found = {verb: histogram for (verb,), histogram in measured.of(THROTTLING).items() if histogram.count > 0}
     if not found:
         return ()
     slowest = max(found, key=lambda verb: (_or_zero(found[verb].quantile(0.99)), verb))
@@ -173,11 +173,11 @@ def _client(measured: Measured, limits: LatencyLimits) -> Iterable[Verdict]:
 
 
 def _sli(measured: Measured, limits: LatencyLimits) -> Iterable[Verdict]:
-    found = {tries: each for (tries,), each in measured.of(SLI).items() if each.count > 0}
+    found = {tries: histogram for (tries,), histogram in measured.of(SLI).items() if histogram.count > 0}
     if not found:
         return _nothing("pods, from queue to bound", "no pod was scheduled")
     first = found.get("1")
-    pods = sum(each.count for each in found.values())
+    pods = sum(histogram.count for histogram in found.values())
     several = pods - (first.count if first else 0.0)
     again = f"; {number_of(several)} of {number_of(pods)} pods needed several attempts" if several else ""
     if first is None:

@@ -39,7 +39,7 @@ def pools(scheduler: Scheduler, now: str) -> NodePools:
     for pool in cluster.karpenter_node_pools:
         name = pool.metadata.name
         known = reports.get(name, PoolReport(name))
-        reports[name] = _of_karpenter(known, pool, [each for each in states if each.pool == name], now)
+        reports[name] = _of_karpenter(known, pool, [state for state in states if state.pool == name], now)
     ordered = sorted(reports.values(), key=lambda report: (report.pool == NO_POOL, report.pool))
     return NodePools(tuple(ordered), pending=_pending(cluster))
 
@@ -64,7 +64,7 @@ def _report(name: str, rows: Rows, view: Fork) -> PoolReport:
 
 
 def _is_ready(node: Node) -> bool:
-    ready = any(each.type == "Ready" and each.status == "True" for each in node.status.conditions)
+    ready = any(condition.type == "Ready" and condition.status == "True" for condition in node.status.conditions)
     return ready and not node.spec.unschedulable
 
 

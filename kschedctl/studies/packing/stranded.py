@@ -71,11 +71,11 @@ def _typical(view: Fork, pools: Pools) -> Iterator[Shape]:
     positions = np.flatnonzero((view.node >= 0) & ~stays)
     pool, demand = pools.code[view.node[positions]], _requests(view)[view.pods.info[positions]]
     largest = np.argsort(-np.bincount(pool, minlength=len(pools.names)), kind="stable")[:MOST_POOLS].tolist()
-    each = max(MOST_TYPICAL // max(len(largest), 1), LEAST_TYPICAL)
+    most = max(MOST_TYPICAL // max(len(largest), 1), LEAST_TYPICAL)
     for code in largest:
         mine = pool == code
         demands, counts = np.unique(demand[mine], return_counts=True)
-        for place in np.argsort(-counts, kind="stable")[:each].tolist():
+        for place in np.argsort(-counts, kind="stable")[:most].tolist():
             alike = positions[mine & (demand == demands[place])]
             yield _shape(view, code, alike)
 

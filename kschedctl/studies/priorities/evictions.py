@@ -89,7 +89,7 @@ def preempted(tiers: Tiers) -> tuple[PreemptedWorkload, ...]:
         )
         for workload, victims in groups.items()
     )
-    return tuple(sorted(workloads, key=lambda each: (-each.times, each.workload)))
+    return tuple(sorted(workloads, key=lambda workload: (-workload.times, workload.workload)))
 
 
 def _victims(cluster: Cluster) -> Iterator[PreemptedPod]:

@@ -50,7 +50,7 @@ def _short(fact: Insufficient) -> str:
     if not most:
         return f"no node offers {name}, of which {_written(name, asked)} are asked"
     if name == CPU:
-        have, want, short = (f"{each / 1000:g}" for each in (most, asked, asked - most))
+        have, want, short = (f"{milli / 1000:g}" for milli in (most, asked, asked - most))
     else:
         want, have, short = alike(name, asked, most, asked - most)
     return f"no node is large enough: the largest has {have} of the {want} {name} asked, short by {short}"

@@ -117,9 +117,9 @@ def _merge(before: JsonObject, after: JsonObject) -> dict[str, Json]:
 
 
 def _by_name(before: list[JsonObject], after: list[JsonObject]) -> list[JsonObject]:
-    known = {each["name"]: each for each in before}
-    changed = [each for each in after if known.get(each["name"]) != each]
+    known = {item["name"]: item for item in before}
+    changed = [item for item in after if known.get(item["name"]) != item]
     gone: list[JsonObject] = [
-        {"name": name, "$patch": "delete"} for name in known if name not in {each["name"] for each in after}
+        {"name": name, "$patch": "delete"} for name in known if name not in {item["name"] for item in after}
     ]
-    return [{"name": each["name"], **_merge(known.get(each["name"], {}), each)} for each in changed] + gone
+    return [{"name": item["name"], **_merge(known.get(item["name"], {}), item)} for item in changed] + gone

@@ -72,7 +72,8 @@ def remedies_of(
     return replace(
         found,
         remedies=tuple(
-            remedy_of(each, search.trials.key, asked.workload, rolled=rollouts.of(each.trial)) for each in best
+            remedy_of(candidate, search.trials.key, asked.workload, rolled=rollouts.of(candidate.trial))
+            for candidate in best
         ),
         impossible=(*impossible(search), *rollouts.refused()),
         extended=of_extenders(asked.scheduler),
@@ -93,7 +94,10 @@ def with_remedies(report: Explanation, asked: AskedPod) -> Explanation:
     search, ranking = searched(asked, RemedyWishes(smallest=True))
     rollouts = Rollouts(asked.workload)
     best = tuple(islice(rollouts.holding(ranking), SHOWN))
-    shown = tuple(remedy_of(each, search.trials.key, asked.workload, rolled=rollouts.of(each.trial)) for each in best)
+    shown = tuple(
+        remedy_of(candidate, search.trials.key, asked.workload, rolled=rollouts.of(candidate.trial))
+        for candidate in best
+    )
     lines = too_large(search.trials.base) if shown else (*impossible(search), *rollouts.refused())
     unknown = together((report.unknown, unheard(best)))
     return replace(report, remedies=shown, impossible=lines, unknown=unknown)

@@ -88,8 +88,8 @@ class Rollouts:
 
     def holding(self, best: Iterable[Ranked]) -> Iterator[Ranked]:
         """The ranked sets that hold, each replayed when it is its turn."""
-        for each in best:
-            first, *others = [trial for trial in (each.trial, *each.others) if self.holds(trial)] or (None,)
+        for candidate in best:
+            first, *others = [trial for trial in (candidate.trial, *candidate.others) if self.holds(trial)] or (None,)
             if first is not None:
                 yield Ranked(first, tuple(other for other in others if other is not None))
 
@@ -144,8 +144,10 @@ def _workload(owner: Owner, cluster: Cluster, manifest: Struct | None) -> Struct
         return manifest
     if owner.kind in (*KEEPS_OTHERS, "Job"):
         return None
-    noted = [each.metadata.annotations for each in cluster.replica_sets if controls(owner, each)]
-    last = max((each for each in noted if each.get(DESIRED, "").isdigit()), key=_revision, default=None)
+    noted = [replica_set.metadata.annotations for replica_set in cluster.replica_sets if controls(owner, replica_set)]
+    last = max(
+        (annotations for annotations in noted if annotations.get(DESIRED, "").isdigit()), key=_revision, default=None
+    )
     if last is None:
         return {"StatefulSet": StatefulSet(), "DaemonSet": DaemonSet()}.get(owner.kind, Deployment())
     desired, most = int(last[DESIRED]), last.get(MOST, "")
@@ -182,7 +184,7 @@ def _new(template: Pod, old: Pod, number: int) -> Pod:
     labels |= {name: NEW for name in (TEMPLATE_HASH, REVISION) if name in labels and owner.kind not in KEEPS_OTHERS}
     labels |= {name: meta.labels[name] for name in ORDINAL_LABELS if name in meta.labels}
     name = meta.name if owner.kind == "StatefulSet" else f"{owner.name}-{NEW}-{number}"
-    references = tuple(_of_new_set(each, owner) for each in template.metadata.owner_references)
+    references = tuple(_of_new_set(reference, owner) for reference in template.metadata.owner_references)
     spec = _spec(as_written(template), owner, template, old)
     made = replace(
         template.metadata, name=name, uid="", labels=labels, owner_references=references, creation_timestamp=None

@@ -51,7 +51,7 @@ def _cases(cycle: Cycle) -> list[Ints]:
     columns: list[Ints] = [nodes.taint_sets[1], *_labels(cycle), *_columns(cycle)]
     for plugin, verdict in outcome.verdicts.items():
         both = [verdict, *((outcome.with_nominated[plugin],) if plugin in outcome.with_nominated else ())]
-        columns += [rejection.mask for each in both for rejection in each.rejections if rejection.mask.any()]
+        columns += [rejection.mask for verdict in both for rejection in verdict.rejections if rejection.mask.any()]
     for column in columns:
         _, group = np.unique(group * (int(column.max(initial=0)) + 2) + column + 1, return_inverse=True)
     order = np.argsort(group, kind="stable")

@@ -84,10 +84,10 @@ def shared_devices(cluster: Cluster) -> Iterator[SharedDevice]:
     claims: dict[tuple[str, str, str], list[str]] = {}
     for claim in cluster.resource_claims:
         allocation = claim.status.allocation
-        for each in allocation.devices.results if allocation else ():
-            if not (each.admin_access or each.share_id or each.consumed_capacity):
+        for result in allocation.devices.results if allocation else ():
+            if not (result.admin_access or result.share_id or result.consumed_capacity):
                 key = f"{claim.metadata.namespace}/{claim.metadata.name}"
-                claims.setdefault((each.driver, each.pool, each.device), []).append(key)
+                claims.setdefault((result.driver, result.pool, result.device), []).append(key)
     for device, keys in sorted(claims.items()):
         if len(keys) > 1:
             yield SharedDevice(device="/".join(device), claims=tuple(sorted(keys)))

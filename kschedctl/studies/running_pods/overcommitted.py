@@ -71,11 +71,11 @@ def _moment(at: str) -> int | None:
 def _arrivals(view: Fork, ordered: Sequence[_Pod], first: int) -> Iterator[Arrival]:
     """The last ones, and those in whose middle the sum went beyond."""
     start = max(min(first - 1, len(ordered) - SHOWN), 0)
-    for place, each in enumerate(ordered[start : start + SHOWN], start):
-        pod = view.pods.objects[each.position]
+    for place, contained in enumerate(ordered[start : start + SHOWN], start):
+        pod = view.pods.objects[contained.position]
         owner = controller_of(pod.metadata)
         static = owner is not None and owner.kind == "Node"
-        yield Arrival(pod=pod.key, requests=each.requests, at=each.at, beyond=place >= first, static=static)
+        yield Arrival(pod=pod.key, requests=contained.requests, at=contained.at, beyond=place >= first, static=static)
 
 
 def _gap(ordered: Sequence[_Pod], first: int) -> float | None:

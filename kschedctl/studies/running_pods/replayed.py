@@ -94,7 +94,7 @@ def replayed(scheduler: Scheduler, progress: Progress = UNSEEN) -> Replayed:
         names = _with_a_say(group.info, framework, view)
         if names:
             asked, unknowns = scheduler.framework_for(group.info, view)
-            unknown += (each for each in unknowns if each.plugin in names)
+            unknown += (kind for kind in unknowns if kind.plugin in names)
             plugins = [asked.plugins[name] for name in names if name in asked.plugins] if asked else []
             misplaceds += _refused(plugins, group, view)
     return Replayed(_together(misplaceds), judged, others, unknown_kinds(unknown, WHEN_SCHEDULABLE))
@@ -205,4 +205,4 @@ def _together(misplaceds: Sequence[Misplaced]) -> tuple[Misplaced, ...]:
     for misplaced in misplaceds:
         groups.setdefault((misplaced.refuses, misplaced.reason), []).append(misplaced.positions)
     joined = (Misplaced(*key, np.unique(np.concatenate(positions))) for key, positions in groups.items())
-    return tuple(sorted(joined, key=lambda each: -len(each.positions)))
+    return tuple(sorted(joined, key=lambda group: -len(group.positions)))

@@ -55,7 +55,7 @@ class Moments(NamedTuple):
     @classmethod
     def of(cls, before: Scheduler, after: Scheduler) -> Moments:
         handlers = before.event_handlers
-        changes = [Heard(each, handlers.occurrences(each)) for each in changes_between(before.view, after.view)]
+        changes = [Heard(change, handlers.occurrences(change)) for change in changes_between(before.view, after.view)]
         heard = [change for change in changes if change.occurrences]
         return cls(before, after, heard, len(changes) - len(heard))
 
@@ -78,8 +78,8 @@ def wakes_between(
     moments = Moments.of(before, after)
     waiting = [pod for pod in before.cluster.unbound_pods() if _is_asked(pod, moments, keys, ended=ended)]
     groups = list(refused_pods(before, waiting))
-    told = [each for refused, alike in groups for each in _pods(refused, alike, moments, enough)]
-    found = sorted((each for each, _ in told), key=lambda pod: not pod.missed)
+    told = [answer for refused, alike in groups for answer in _pods(refused, alike, moments, enough)]
+    found = sorted((answer for answer, _ in told), key=lambda pod: not pod.missed)
     bases = [basis_of(before, refused) for refused, _ in groups]
     bases += [basis_of(after, tried) for tried in {id(tried): tried for _, tried in told if tried}.values()]
     return WakesBetween(
@@ -124,7 +124,7 @@ Told = tuple[PodBetween, Refused | None]
 
 def _pods(refused: Refused, alike: Sequence[Pod], moments: Moments, enough: int | None) -> Iterator[Told]:
     """Pods that are alike; those that changed themselves, or do not wait to the end, are told apart."""
-    changed = {each.change.object.key for each in moments.heard if each.change.kind == POD}
+    changed = {event.change.object.key for event in moments.heard if event.change.kind == POD}
     shared = None
     for pod in alike:
         if pod.key in changed or _ended(pod, moments.after):
@@ -136,13 +136,13 @@ def _pods(refused: Refused, alike: Sequence[Pod], moments: Moments, enough: int 
 
 def _pod(refused: Refused, pod: Pod, moments: Moments, enough: int | None) -> Told:
     ended = _ended(pod, moments.after)
-    heard = [each for each in moments.heard if not (ended and _is_of(each.change, pod))]
+    heard = [event for event in moments.heard if not (ended and _is_of(event.change, pod))]
     woken_by: list[WakingChange] = []
     waking = others = 0
-    for each in heard if refused.queue == UNSCHEDULABLE else ():
+    for event in heard if refused.queue == UNSCHEDULABLE else ():
         if waking == enough:
             break
-        found = _woken_by(refused, each, moments)
+        found = _woken_by(refused, event, moments)
         waking, others = (waking + 1, others) if found else (waking, others + 1)
         if found and waking <= CHANGES_KEPT:
             woken_by.append(found)

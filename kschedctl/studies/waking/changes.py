@@ -122,7 +122,7 @@ def _known(document: JsonObject, view: Fork) -> JsonObject | None:
     wanted: Any = convert(document)
     wanted = wanted if kind in CLUSTER_SCOPED else namespaced(wanted)
     found: object = next(
-        (each for each in getattr(view.cluster, FIELDS[kind]) if object_key(each) == object_key(wanted)), None
+        (obj for obj in getattr(view.cluster, FIELDS[kind]) if object_key(obj) == object_key(wanted)), None
     )
     named = {name: document[name] for name in ("kind", "apiVersion") if name in document}
     return None if found is None else {**named, **msgspec.to_builtins(found)}

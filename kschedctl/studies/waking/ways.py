@@ -75,7 +75,10 @@ def _by_hints(
 ) -> Iterator[WakeTrigger]:
     info, plugin, view, gates, _ = waiting
     if not offers(plugin, WakingPlugin):
-        yield from (WakeTrigger(each.kind, each.action, _any(each.kind, each.action)) for each in asked)
+        yield from (
+            WakeTrigger(registration.kind, registration.action, _any(registration.kind, registration.action))
+            for registration in asked
+        )
         return
     wanted: dict[str, ActionType] = {}
     for event in asked:
@@ -84,7 +87,7 @@ def _by_hints(
         if change.action & wanted.get(change.kind, ActionType(0)) or change.action == BY_THE_PLUGIN:
             reaching = "" if _reaches_all(change, checked) else THEN[change.kind]
             yield change._replace(words=f"{change.words}{reaching}")
-    if any(each.hint is None and each.event == _IMPLIED for each in asked):
+    if any(registration.hint is None and registration.event == _IMPLIED for registration in asked):
         yield WakeTrigger(NODE, ActionType.UPDATE_NODE_TAINT, ANY_TAINTS)
 
 

@@ -59,7 +59,7 @@ def _why(context: LintContext, workload: Workload, cluster: Cluster) -> str:
     without.update(not_known_of(cluster, namespace, template["spec"]))
     quotas = () if context.facts.rows_of(workload) else None
     tried = list(outcomes(cluster, manifest, namespace, quotas=quotas, without=without, annotated=False))
-    return "" if any(each.allowed for each in tried) else in_brief(tried[0].message or "")
+    return "" if any(admission.allowed for admission in tried) else in_brief(tried[0].message or "")
 
 
 RULES = (

@@ -33,8 +33,8 @@ def _against_maximum(context: LintContext, subject: Subject, item: LimitRangeIte
     for other, limit_range in context.linted(LimitRange):
         if other is not subject and not context.in_one_namespace(other, subject):
             continue
-        for each in limit_range.spec.limits:
-            most = readable(each.max).get(name) if each.type == item.type else None
+        for limit in limit_range.spec.limits:
+            most = readable(limit.max).get(name) if limit.type == item.type else None
             if most is not None and most < least:
                 whose = "its own maximum" if other is subject else f"the maximum of LimitRange {other.name}"
                 return f"above {whose}, {most}"
@@ -50,9 +50,9 @@ def _against_quota(context: LintContext, subject: Subject, item: LimitRangeItem,
         scoped = quota.spec.scopes or quota.spec.scope_selector.match_expressions
         if scoped or not context.in_one_namespace(other, subject):
             continue
-        for each, hard in readable(quota.spec.hard).items():
-            if each in counted and hard < least:
-                return f"above what ResourceQuota {other.name} allows in total, {each} {hard}"
+        for resource, hard in readable(quota.spec.hard).items():
+            if resource in counted and hard < least:
+                return f"above what ResourceQuota {other.name} allows in total, {resource} {hard}"
     return ""
 
 

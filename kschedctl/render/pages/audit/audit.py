@@ -202,7 +202,7 @@ def severity_of(finding: Finding) -> Marked:
 
 def what_to_do(finding: Finding, above: Sequence[Finding], style: Style) -> Iterator[Cell]:
     """What likely helps, seen to be that without colours too, unless the row above says it; in wide tables the rule."""
-    if finding.fix and finding.fix not in (each.fix for each in above):
+    if finding.fix and finding.fix not in (shown.fix for shown in above):
         yield f"→ {finding.fix}"
     if style.wide:
         yield Marked(finding.rule, Tone.FAINT)

@@ -59,11 +59,15 @@ def _renewed(lease: SchedulerLease) -> Marked:
 
 
 def _instances(name: ServedName) -> str:
-    return names([f"{each.instance} ({each.placed:,} placed)" for each in name.instances])
+    return names([f"{instance.instance} ({instance.placed:,} placed)" for instance in name.instances])
 
 
 def _differences(found: Sequence[DifferentSetting], style: Style) -> Page:
-    rows = [(each.setting, value or "(not set)", names(who)) for each in found for value, who in each.values.items()]
+    rows = [
+        (difference.setting, value or "(not set)", names(who))
+        for difference in found
+        for value, who in difference.values.items()
+    ]
     return table_of(rows, (Column("differs", keep=True), Column("value"), Column("instances")), as_is, style)
 
 
@@ -90,9 +94,9 @@ def _queued(found: PodsInQueue, style: Style) -> Iterator[Cell]:
     yield Marked(names(found.pods), Tone.STRONG)
     yield found.headline
     if style.wide:
-        ways = [f"{each.plugin}: {way.words}" for each in found.wakes for way in each.wake_ups]
+        ways = [f"{wakes.plugin}: {way.words}" for wakes in found.wakes for way in wakes.wake_ups]
     else:
-        ways = [f"{each.plugin}: {each.wake_ups[0].words}{_more(each)}" for each in found.wakes if each.wake_ups]
+        ways = [f"{wakes.plugin}: {wakes.wake_ups[0].words}{_more(wakes)}" for wakes in found.wakes if wakes.wake_ups]
     yield from (Marked(way, Tone.FAINT) for way in ways)
 
 
@@ -120,12 +124,12 @@ def _overcommitted(nodes: Sequence[OvercommittedNode], style: Style) -> Page:
     rows = [
         (
             *((node.node, node.resource, " of ".join(_requested(node))) if first else ("", "", "")),
-            Marked(each.pod, Tone.WARNING) if each.beyond else each.pod,
-            rounded(CPU, each.requests) if node.resource == CPU else readable(node.resource, each.requests),
-            each.at or "?",
+            Marked(arrival.pod, Tone.WARNING) if arrival.beyond else arrival.pod,
+            rounded(CPU, arrival.requests) if node.resource == CPU else readable(node.resource, arrival.requests),
+            arrival.at or "?",
         )
         for node in nodes
-        for first, each in zip([True] + [False] * len(node.arrivals), node.arrivals, strict=False)
+        for first, arrival in zip([True] + [False] * len(node.arrivals), node.arrivals, strict=False)
     ]
     columns = (Column("node", keep=True), Column("resource"), Column("requested", right=True), Column("came last"))
     return table_of(rows, (*columns, Column("requests", right=True), Column("at")), as_is, style)
@@ -134,7 +138,7 @@ def _overcommitted(nodes: Sequence[OvercommittedNode], style: Style) -> Page:
 def _requested(node: OvercommittedNode) -> tuple[str, ...]:
     """Cores, as in all tables; of other resources a unit in which different amounts look different."""
     both = (node.requested, node.allocatable)
-    return tuple(rounded(CPU, each) for each in both) if node.resource == CPU else alike(node.resource, *both)
+    return tuple(rounded(CPU, amount) for amount in both) if node.resource == CPU else alike(node.resource, *both)
 
 
 def topology_blocks(report: TopologySection, style: Style) -> Page:
@@ -223,11 +227,17 @@ def _victims(report: PrioritiesSection, style: Style) -> Page:
     return section(f"If {grown.tier} grew", told, *(victims or (paragraph("nobody is evicted for them"),)))
 
 
-def _victim(each: EvictedWorkload, style: Style) -> tuple[Cell | Stack, ...]:
-    fates = {fate: sum(pod.fate == fate for pod in each.pods) for fate in ("Moved", "Pending", "Lost")}
+def _victim(workload: EvictedWorkload, style: Style) -> tuple[Cell | Stack, ...]:
+    fates = {fate: sum(pod.fate == fate for pod in workload.pods) for fate in ("Moved", "Pending", "Lost")}
     then = ", ".join(f"{number:,} {fate}" for fate, number in fates.items() if number)
-    pods = Marked(names([pod.pod for pod in each.pods]), Tone.FAINT) if style.wide else ""
-    return Stack((each.workload, pods)), each.tier, f"{len(each.pods):,}", then, ", ".join(each.services)
+    pods = Marked(names([pod.pod for pod in workload.pods]), Tone.FAINT) if style.wide else ""
+    return (
+        Stack((workload.workload, pods)),
+        workload.tier,
+        f"{len(workload.pods):,}",
+        then,
+        ", ".join(workload.services),
+    )
 
 
 # -- what room is left -------------------------------------------------------------------------------------------------
@@ -252,14 +262,14 @@ def _rooms(pools: Sequence[PoolRoom], style: Style) -> Page:
         (
             pool.pool or NO_POOL[""],
             f"{pool.nodes:,}",
-            each.resource,
-            rounded(each.resource, each.allocatable),
-            rounded(each.resource, each.free),
-            Marked(rounded(each.resource, each.stranded), Tone.WARNING) if each.stranded else "0",
+            room.resource,
+            rounded(room.resource, room.allocatable),
+            rounded(room.resource, room.free),
+            Marked(rounded(room.resource, room.stranded), Tone.WARNING) if room.stranded else "0",
         )
         for pool in pools
-        for each in pool.resources
-        if style.wide or each.resource in SHOWN or each.stranded
+        for room in pool.resources
+        if style.wide or room.resource in SHOWN or room.stranded
     ]
     right = [Column(name, right=True) for name in ("allocatable", "free", "stranded")]
     return table_of(
@@ -269,14 +279,14 @@ def _rooms(pools: Sequence[PoolRoom], style: Style) -> Page:
 
 def _used(pools: Sequence[PoolRoom]) -> Page:
     """What of each pool no further pod can have."""
-    found = [(pool, each) for pool in pools for each in pool.resources if each.allocatable]
-    shown = [(pool, each) for pool, each in found if each.resource in SHOWN or each.stranded]
+    found = [(pool, resource) for pool in pools for resource in pool.resources if resource.allocatable]
+    shown = [(pool, resource) for pool, resource in found if resource.resource in SHOWN or resource.stranded]
     amounts = {
-        f"{pool.pool or NO_POOL['']} {each.resource}": {
-            "requested": round(100 * each.requested / each.allocatable, 1),
-            "stranded": round(100 * each.stranded / each.allocatable, 1),
+        f"{pool.pool or NO_POOL['']} {resource.resource}": {
+            "requested": round(100 * resource.requested / resource.allocatable, 1),
+            "stranded": round(100 * resource.stranded / resource.allocatable, 1),
         }
-        for pool, each in shown
+        for pool, resource in shown
     }
     return bars("Requested and stranded, by pool", ("pool and resource", "% of allocatable"), amounts, len(shown))
 
@@ -294,6 +304,6 @@ def _emptied(report: PackingSection, style: Style) -> Page:
     how = how if report.candidates else ()
     if not report.savings:
         return how
-    emptied = names([each.node for each in report.emptied], len(report.emptied) if style.wide else FEW)
+    emptied = names([emptied_node.node for emptied_node in report.emptied], len(report.emptied) if style.wide else FEW)
     which = (paragraph(Marked("emptied:", Tone.FAINT), emptied),) if emptied else ()
     return (*how, *listed(report.savings, style), *which)

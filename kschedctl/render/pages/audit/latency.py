@@ -128,6 +128,6 @@ def _seconds(value: float | None) -> str:
     """Three digits in a unit that suits; empty where it is not known."""
     if value is None:
         return ""
-    unit, name = next((each for each in UNITS if abs(value) >= each[0]), UNITS[-1])
+    unit, name = next((entry for entry in UNITS if abs(value) >= entry[0]), UNITS[-1])
     scaled = value / unit
     return f"{digits(scaled, 3)} {name}"

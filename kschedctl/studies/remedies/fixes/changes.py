@@ -124,7 +124,7 @@ def reader(cluster: Cluster) -> Found:
             return cluster.pod(key.namespace, key.name)
         if key.kind not in known:
             objects = getattr(cluster, FIELDS[key.kind])
-            known[key.kind] = {ObjectKey.of(each)[1:]: each for each in objects}
+            known[key.kind] = {ObjectKey.of(obj)[1:]: obj for obj in objects}
         return known[key.kind].get(key[1:])
 
     return read

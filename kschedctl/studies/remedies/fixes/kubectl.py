@@ -60,10 +60,10 @@ def anew(key: ObjectKey, change: JsonObject, sort: str = "merge") -> str:
 
 def recreated(key: ObjectKey, before: Struct, after: Struct) -> str:
     """The object deleted and created in another form."""
-    old, new = (plain(each) for each in (before, after))
-    for each in (old, new):
-        each.pop("status", None)
-        each["metadata"] = {name: object_at(each, "metadata", name) for name in ("annotations", "labels")}
+    old, new = (plain(obj) for obj in (before, after))
+    for document in (old, new):
+        document.pop("status", None)
+        document["metadata"] = {name: object_at(document, "metadata", name) for name in ("annotations", "labels")}
     return anew(key, object_at(merge_patch(old, new)))
 
 

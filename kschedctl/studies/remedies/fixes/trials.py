@@ -123,7 +123,7 @@ class Trials:
             return RemedyTrial(self.scheduler, changes, edits, own, pod, None, None)
         cycle = run_cycle(framework, info, view)
         narrowing = (
-            each for each in (*unknown, *cycle.consultation.unknown) if each.dependency.effect is Effect.NARROWS
+            kind for kind in (*unknown, *cycle.consultation.unknown) if kind.dependency.effect is Effect.NARROWS
         )
         trial = RemedyTrial(self.scheduler, changes, edits, own, pod, framework, cycle, unheard=tuple(narrowing))
         if trial.fits or not any(change.kind == PREEMPTS for change in changes):

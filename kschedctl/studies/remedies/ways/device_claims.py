@@ -84,7 +84,7 @@ def found(tried: TriedNode, name: str) -> ResourceClaim | None:
     """The claim of that name in the pod's namespace."""
     namespace = tried.trial.pod.metadata.namespace
     known = tried.cycle.view.cluster.in_namespace("resource_claims", namespace)
-    return next((each for each in known if each.metadata.name == name), None)
+    return next((claim for claim in known if claim.metadata.name == name), None)
 
 
 def _key(claim: ResourceClaim) -> str:
@@ -103,7 +103,7 @@ def _missing(tried: TriedNode, reference: PodResourceClaim, name: str) -> Iterat
     """Another that is meant, or the claim, for one device of each class."""
     pod, cluster = tried.trial.pod, tried.cycle.view.cluster
     namespace = pod.metadata.namespace
-    names = [each.metadata.name for each in cluster.in_namespace("resource_claims", namespace)]
+    names = [claim.metadata.name for claim in cluster.in_namespace("resource_claims", namespace)]
     for right in get_close_matches(name, names, n=2, cutoff=NEAR):
         text = f"use ResourceClaim {right} instead of {name}, which does not exist"
         edits = on_pod(pod, _with_claim(reference.name, right))
@@ -145,7 +145,9 @@ def _generated(tried: TriedNode, reference: PodResourceClaim, template: str) -> 
     """The claim that the controller makes of a template; where there is no such template, that first."""
     pod, cluster = tried.trial.pod, tried.cycle.view.cluster
     namespace = pod.metadata.namespace
-    known = {each.metadata.name: each for each in cluster.in_namespace("resource_claim_templates", namespace)}
+    known = {
+        template.metadata.name: template for template in cluster.in_namespace("resource_claim_templates", namespace)
+    }
     if template in known:
         text = f"let the resourceclaim controller of kube-controller-manager make the claim of template {template}"
         edits = _generation(pod, reference, known[template].spec.spec)
@@ -171,7 +173,7 @@ def _generation(
     claim = ResourceClaim(ObjectMeta(name, pod.metadata.namespace, owner_references=(owned_by(pod),)), spec)
 
     def change(known: Pod) -> Pod:
-        others = (each for each in known.status.resource_claim_statuses if each.name != reference.name)
+        others = (status for status in known.status.resource_claim_statuses if status.name != reference.name)
         statuses = (*others, PodResourceClaimStatus(reference.name, name))
         claims = tuple(
             replace(resource_claim, resource_claim_template_name=template)
@@ -273,4 +275,4 @@ def _template_of(pod: Pod, claim: ResourceClaim) -> str | None:
 
 def _template(tried: TriedNode, name: str) -> ResourceClaimTemplate | None:
     known = tried.cycle.view.cluster.in_namespace("resource_claim_templates", tried.trial.pod.metadata.namespace)
-    return next((each for each in known if each.metadata.name == name), None)
+    return next((template for template in known if template.metadata.name == name), None)

@@ -173,7 +173,7 @@ def _without_constraints(tried: TriedNode, claim: ResourceClaim, attribute: str 
 
 
 def _unconstrained(constraint: DeviceConstraint) -> SpecChange:
-    return lambda known: replace(known, constraints=tuple(each for each in known.constraints if each != constraint))
+    return lambda known: replace(known, constraints=tuple(other for other in known.constraints if other != constraint))
 
 
 def _other_classes(tried: TriedNode, claim: ResourceClaim, request: str) -> Iterator[Fix]:
@@ -220,7 +220,8 @@ def _in_request(name: str, change: AskedChange) -> SpecChange:
     def of_request(request: DeviceRequest) -> DeviceRequest:
         exactly = change(request.exactly) if request.exactly is not None and request.name == name else request.exactly
         alternatives = tuple(
-            change(each) if f"{request.name}/{each.name}" == name else each for each in request.first_available
+            change(subrequest) if f"{request.name}/{subrequest.name}" == name else subrequest
+            for subrequest in request.first_available
         )
         return replace(request, exactly=exactly, first_available=alternatives)
 

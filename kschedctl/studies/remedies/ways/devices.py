@@ -126,14 +126,10 @@ def _untainted(tried: TriedNode, what: str) -> Iterator[Fix]:
             edits, commands = (ObjectEdit(key, _none),), (kubectl.delete(key),)
             yield Fix("DeleteDeviceTaintRule", key, text, "operator", edits, UNTAINT, weakens, commands)
     own = {device[:2] for device in _devices(tried)}
-    for each in view.objects.of("ResourceSlice"):
-        if (each.spec.driver, each.spec.pool.name) in own and any(
-            _tainted(device, what) for device in each.spec.devices
-        ):
-            key = ObjectKey.of(each)
-            text = (
-                f"have driver {each.spec.driver} remove the taint {what} from the devices of ResourceSlice {key.name}"
-            )
+    for resource_slice in view.objects.of("ResourceSlice"):
+        key, spec = ObjectKey.of(resource_slice), resource_slice.spec
+        if (spec.driver, spec.pool.name) in own and any(_tainted(device, what) for device in spec.devices):
+            text = f"have driver {spec.driver} remove the taint {what} from the devices of ResourceSlice {key.name}"
             edits = (ObjectEdit(key, _without(what)),)
             yield Fix("UntaintDevices", (key, what), text, "operator", edits, UNTAINT, variant_of=what, where=key.name)
 
@@ -174,7 +170,7 @@ def _columns(cycle: Cycle) -> Iterator[Ints]:
 def _codes(found: Iterable[Hashable]) -> Ints:
     """(N,): a number for each that is another."""
     known: dict[Hashable, int] = {}
-    return np.array([known.setdefault(each, len(known)) for each in found], np.int64)
+    return np.array([known.setdefault(value, len(known)) for value in found], np.int64)
 
 
 def _amounts(inventory: Inventory, row: Row) -> tuple[int, int]:

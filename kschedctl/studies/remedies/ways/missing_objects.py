@@ -116,9 +116,17 @@ def _with_claim(wrong: str, right: str) -> Callable[[Pod], Pod]:
 def _of_classes(tried: TriedNode, claim: PersistentVolumeClaim) -> Iterator[Fix]:
     """The claim for a volume that is made where the pod goes, of the default class first."""
     found = listers(tried.cycle.view)
-    makes = [each for name, each in found.classes.items() if waits(name, found) and each.provisioner != NO_PROVISIONER]
+    makes = [
+        storage_class
+        for name, storage_class in found.classes.items()
+        if waits(name, found) and storage_class.provisioner != NO_PROVISIONER
+    ]
     ranked = sorted(
-        makes, key=lambda each: (each.metadata.annotations.get(DEFAULT_CLASS) != "true", each.metadata.name)
+        makes,
+        key=lambda storage_class: (
+            storage_class.metadata.annotations.get(DEFAULT_CLASS) != "true",
+            storage_class.metadata.name,
+        ),
     )
     for place, class_ in enumerate(ranked[:MOST]):
         name = class_.metadata.name
@@ -133,8 +141,14 @@ def _of_classes(tried: TriedNode, claim: PersistentVolumeClaim) -> Iterator[Fix]
 def _of_volumes(tried: TriedNode, claim: PersistentVolumeClaim) -> Iterator[Fix]:
     """The claim for a volume that is free, the smallest first."""
     found = listers(tried.cycle.view)
-    free = [each for each in found.volumes.values() if each.spec.claim_ref is None and each.status.phase == "Available"]
-    for place, volume in enumerate(sorted(free, key=lambda each: (_size(each), each.metadata.name))[:MOST]):
+    free = [
+        volume
+        for volume in found.volumes.values()
+        if volume.spec.claim_ref is None and volume.status.phase == "Available"
+    ]
+    for place, volume in enumerate(
+        sorted(free, key=lambda candidate: (_size(candidate), candidate.metadata.name))[:MOST]
+    ):
         name, size = volume.metadata.name, str(volume.spec.capacity.get("storage", "0"))
         own = replace(claim, spec=replace(claim.spec, resources=_asking(size)))
         new, _ = as_offered(own, volume)

@@ -124,7 +124,7 @@ def _crowding(tried: TriedNode, key: str) -> list[Position]:
             positions = view.pods.with_infos(selected & ~view.pods.terminating)
             node = view.node[positions]
             near = np.sort(positions[(node >= 0) & here[node]])
-            found |= dict.fromkeys(Position(each) for each in near[: 4 * MOST_TRIED].tolist())
+            found |= dict.fromkeys(Position(position) for position in near[: 4 * MOST_TRIED].tolist())
     return sorted(found, key=lambda position: owner_of(view.pods.objects[position]) != mine)
 
 

@@ -174,7 +174,7 @@ def _with_requirement(own: OwnRequirement, new: SelectorRequirement | None) -> C
         if own.term >= len(terms):
             return pod
         found = list(getattr(terms[own.term], part))
-        place = next((i for i, each in enumerate(found) if _same(each, own.written)), None)
+        place = next((i for i, term in enumerate(found) if _same(term, own.written)), None)
         if place is None:
             return pod
         found[place : place + 1] = [] if new is None else [new]

@@ -85,9 +85,9 @@ def near_keys(key: str, tried: TriedNode) -> list[str]:
     if key in known:
         return []
     stable = [new for old, new in RENAMED.items() if key in (old, new)] + [o for o, n in RENAMED.items() if n == key]
-    same = [each for each in known if each.lower() == key.lower() or _name(each) == _name(key)]
+    same = [label for label in known if label.lower() == key.lower() or _name(label) == _name(key)]
     near = near_words(key, known, 0.8)
-    return list(dict.fromkeys(each for each in (*stable, *same, *near) if each in known))
+    return list(dict.fromkeys(label for label in (*stable, *same, *near) if label in known))
 
 
 def other_topologies(key: str, tried: TriedNode) -> Iterator[tuple[str, Price | None]]:
@@ -96,7 +96,9 @@ def other_topologies(key: str, tried: TriedNode) -> Iterator[tuple[str, Price | 
     yield from ((right, None) for right in near)
     labels = tried.cycle.view.nodes.label
     if not near and not labels(key).present.any():
-        yield from ((each, Price.WISH) for each in TOPOLOGIES if each != key and labels(each).present.any())
+        yield from (
+            (topology, Price.WISH) for topology in TOPOLOGIES if topology != key and labels(topology).present.any()
+        )
 
 
 def _keys(all_labels: Iterable[dict[str, str]]) -> dict[str, None]:
@@ -126,8 +128,8 @@ def is_typo(wrong: str, right: str, known: Collection[str]) -> bool:
     if wrong in known:
         return False
     near = near_words(wrong, known)
-    likeness = {each: SequenceMatcher(None, wrong, each).ratio() for each in near}
-    return right in near and all(likeness[right] > likeness[each] for each in near if each != right)
+    likeness = {word: SequenceMatcher(None, wrong, word).ratio() for word in near}
+    return right in near and all(likeness[right] > likeness[word] for word in near if word != right)
 
 
 def near_words(wrong: str, known: Collection[str], cutoff: float = 0.7) -> list[str]:
@@ -141,9 +143,9 @@ def near_words(wrong: str, known: Collection[str], cutoff: float = 0.7) -> list[
     ([], [])
     """
     swapped = {f"{wrong[:i]}{wrong[i + 1]}{wrong[i]}{wrong[i + 2 :]}" for i in range(len(wrong) - 1)}
-    sure = [each for each in known if each.lower() == wrong.lower() or (len(wrong) > 2 and each in swapped)]
+    sure = [word for word in known if word.lower() == wrong.lower() or (len(wrong) > 2 and word in swapped)]
     close = get_close_matches(wrong, known, n=2, cutoff=cutoff)
-    return list(dict.fromkeys([*sure, *(each for each in close if not _is_another(wrong, each))]))
+    return list(dict.fromkeys([*sure, *(word for word in close if not _is_another(wrong, word))]))
 
 
 def _is_another(one: str, other: str) -> bool:

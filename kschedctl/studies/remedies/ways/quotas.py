@@ -34,7 +34,7 @@ def exceeded(tried: TriedNode, refusal: NodeRefusal) -> Iterator[Fix]:
     if over:
         yield _raised(quota, "max", over, most)
         return
-    used, least = added(use.everywhere(), claim.everyone), added(*(each.least for each in use.quotas.values()))
+    used, least = added(use.everywhere(), claim.everyone), added(*(quota.least for quota in use.quotas.values()))
     limits = counted_limits(used, least, 0)
     lacking = {name: used[name] - limit for name, limit in limits.items() if used.get(name, 0) > limit}
     if lacking:

@@ -147,8 +147,8 @@ def _with_request(pod: Pod, asked: OwnRequest, resource: str, new: str) -> Pod:
         return replace(pod, spec=replace(pod.spec, resources=lowered(pod.spec.resources or ResourceRequirements())))
 
     containers = [
-        replace(each, resources=lowered(each.resources)) if each.name == asked.name else each
-        for each in getattr(pod.spec, asked.field)
+        replace(container, resources=lowered(container.resources)) if container.name == asked.name else container
+        for container in getattr(pod.spec, asked.field)
     ]
     return replace(pod, spec=replace(pod.spec, **{asked.field: tuple(containers)}))
 

@@ -124,7 +124,7 @@ def _nearly(selector: LabelSelector, known: Values) -> Iterator[tuple[str, str, 
     for place, wanted in enumerate(selector.match_expressions):
         for value in (wanted.values or ()) if wanted.operator == "In" else ():
             for found in _near(value, known.get(wanted.key, ())):
-                values = tuple(found if each == value else each for each in wanted.values or ())
+                values = tuple(found if other == value else other for other in wanted.values or ())
                 expressions = list(selector.match_expressions)
                 expressions[place] = replace(wanted, values=values)
                 right_one = replace(selector, match_expressions=tuple(expressions))

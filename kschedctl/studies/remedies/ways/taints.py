@@ -85,8 +85,8 @@ def _chooses_nodes(pod: Pod) -> bool:
 
 def _of_all_effects(tried: TriedNode, taint: Taint) -> Taint:
     """The taint without its effect where the node has another one of that key and value: people tolerate both."""
-    hard = [each for each in tried.cycle.view.nodes.objects[tried.at].spec.taints if each.effect in HARD_EFFECTS]
-    alike = sum((each.key, each.value) == (taint.key, taint.value) for each in hard)
+    hard = [other for other in tried.cycle.view.nodes.objects[tried.at].spec.taints if other.effect in HARD_EFFECTS]
+    alike = sum((other.key, other.value) == (taint.key, taint.value) for other in hard)
     return replace(taint, effect="") if alike > 1 else taint
 
 
@@ -110,7 +110,7 @@ def _tolerate(tried: TriedNode, taint: Taint, asks: bool | None) -> Fix:
 def _corrected(tried: TriedNode, taint: Taint) -> Iterator[Fix]:
     """A toleration of that key, or of one that it is probably a typo of, for another value or effect than there is."""
     own: Sequence[Toleration] = tried.cycle.info.spec.tolerations
-    known = {each.key for taints in tried.cycle.view.nodes.taint_sets[0] for each in taints}
+    known = {taint.key for taints in tried.cycle.view.nodes.taint_sets[0] for taint in taints}
     for place, toleration in enumerate(own):
         near = toleration.key == taint.key or (toleration.key and is_typo(toleration.key, taint.key, known))
         if not near or toleration.operator in ("Gt", "Lt"):
@@ -119,7 +119,7 @@ def _corrected(tried: TriedNode, taint: Taint) -> Iterator[Fix]:
         right = replace(toleration, key=taint.key, value=value, effect=taint.effect)
 
         def change(pod: Pod, wrong: Toleration = toleration, right: Toleration = right) -> Pod:
-            tolerations = [right if each == wrong else each for each in pod.spec.tolerations]
+            tolerations = [right if toleration == wrong else toleration for toleration in pod.spec.tolerations]
             return replace(pod, spec=replace(pod.spec, tolerations=tuple(tolerations)))
 
         text = f"change the toleration of {toleration.key} to the taint {taint}"

@@ -135,7 +135,7 @@ def _most_alike(tried: TriedNode, claim: PersistentVolumeClaim) -> list[Persiste
         near = tried.row is None or tried.row in rows
         differences = len(as_offered(claim, volume)[1]) + (volume.spec.claim_ref is not None)
         ranked.append((not near, differences, billionths(volume_storage(volume)), volume.metadata.name, volume))
-    return [each[-1] for each in sorted(ranked)[:MOST_VOLUMES]]
+    return [ranked_volume[-1] for ranked_volume in sorted(ranked)[:MOST_VOLUMES]]
 
 
 def _to_be_had(tried: TriedNode, volume: PersistentVolume) -> bool:
