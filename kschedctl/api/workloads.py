@@ -172,8 +172,8 @@ def is_not_installed(document: JsonObject) -> bool:
 
 def decode(document: Mapping[str, object]) -> Struct:
     """One workload document, typed. Raises msgspec.ValidationError."""
-    found: Struct = from_builtins(document, KINDS[str(document["kind"])])
-    return found
+    manifest: Struct = from_builtins(document, KINDS[str(document["kind"])])
+    return manifest
 
 
 class Made(Struct, frozen=True):

@@ -45,8 +45,8 @@ class DescribedCluster(NamedTuple):
 
 def cluster_of_files(source: Source) -> DescribedCluster:
     """The cluster of files that manifests go to. Raises KschedctlError."""
-    cluster, found = from_files(source)
-    documents = (manifest.document for manifest in (*found.stored, *found.manifests))
+    cluster, read = from_files(source)
+    documents = (manifest.document for manifest in (*read.stored, *read.manifests))
     return DescribedCluster(cluster, stored={_owner(document): document for document in documents})
 
 
@@ -108,9 +108,9 @@ def _fault(manifest: Read, kind: str) -> str:
     """``field: what is wrong with it``; empty for what can be read."""
     try:
         is_read(kind, str(manifest.value.get("apiVersion") or ""), _NOWHERE.error)
-        found = typed(manifest.value, KINDS[kind].struct, _NOWHERE)
+        obj = typed(manifest.value, KINDS[kind].struct, _NOWHERE)
         if kind in RESOURCES:
-            check_quantities(RESOURCES[kind](found), lambda: _NOWHERE)
+            check_quantities(RESOURCES[kind](obj), lambda: _NOWHERE)
     except InputError as error:
         return f"{error.where.removeprefix(str(_NOWHERE)).removeprefix(', ')}: {error.what}".removeprefix(": ")
     return ""

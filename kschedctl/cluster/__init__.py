@@ -139,7 +139,8 @@ class Cluster(Objects):
     def of(cls, objects: Mapping[str, Iterable[api.Struct]], **settings: Unpack[ClusterSettings]) -> Self:
         """From typed objects by kind; of two with the same name the later one counts."""
         fields: dict[str, Any] = {
-            FIELDS[kind]: _pods(found) if kind == "Pod" else _unique(kind, found) for kind, found in objects.items()
+            FIELDS[kind]: _pods(of_kind) if kind == "Pod" else _unique(kind, of_kind)
+            for kind, of_kind in objects.items()
         }
         return cls(**fields, **settings)
 
@@ -166,10 +167,10 @@ class Cluster(Objects):
         """
         KubeVersion.supported(kube_version)
         documents = list(objects)
-        found, not_read, newer = _read(documents)
+        by_kind, not_read, newer = _read(documents)
         gaps = {} if assume_complete else gaps_of(set(_listed(documents)), "were not among the objects")
         return cls.of(
-            found,
+            by_kind,
             configuration=config,
             feature_gates=feature_gates or {},
             admit=admit,
@@ -177,14 +178,14 @@ class Cluster(Objects):
             gaps=gaps | not_read,
             kube_version=kube_version,
             warnings=tuple(newer),
-            listed={kind: _places(found.get(kind, ())) for kind in ("Node", "Pod")},
+            listed={kind: _places(by_kind.get(kind, ())) for kind in ("Node", "Pod")},
             autoscaler=next(filter(None, map(autoscaler_of, flatten(documents))), None),
         )
 
     def gap(self, kind: str, namespace: str = "") -> Gap | None:
         """Why objects of the kind that are not here may exist all the same, in this namespace or any; None: covered."""
-        found = self.gaps.get(kind)
-        return None if found is None or (namespace and found.namespace == namespace) else found
+        gap = self.gaps.get(kind)
+        return None if gap is None or (namespace and gap.namespace == namespace) else gap
 
     def __repr__(self) -> str:
         """In one line: how many objects of each kind."""
@@ -200,10 +201,10 @@ class Cluster(Objects):
     def in_namespace(self, field: str, namespace: str) -> Sequence[Any]:
         """The objects of a field, such as ``services``, that are in a namespace; looked through once."""
         if field not in self._by_namespace:
-            found: dict[str, list[Any]] = {}
+            by_namespace: dict[str, list[Any]] = {}
             for obj in getattr(self, field):
-                found.setdefault(obj.metadata.namespace, []).append(obj)
-            self._by_namespace[field] = found
+                by_namespace.setdefault(obj.metadata.namespace, []).append(obj)
+            self._by_namespace[field] = by_namespace
         return self._by_namespace[field].get(namespace, ())
 
     @cached_property
@@ -217,14 +218,14 @@ class Cluster(Objects):
     def with_objects(self, objects: Mapping[str, Iterable[api.Struct]]) -> Self:
         """A cluster with these objects added, or replaced where one of that name exists."""
         changed: dict[str, Any] = {
-            FIELDS[k]: _unique(k, (*getattr(self, FIELDS[k]), *found)) for k, found in objects.items() if k != "Pod"
+            FIELDS[k]: _unique(k, (*getattr(self, FIELDS[k]), *more)) for k, more in objects.items() if k != "Pod"
         }
         return replace(self, pods=self.pods.with_pods(_pods(objects.get("Pod", ()))), **changed)
 
 
 def _read(documents: Iterable[JsonObject]) -> tuple[dict[str, list[api.Struct]], dict[str, Gap], dict[str, None]]:
     """The objects by kind, what of them is not read, and warnings. Raises InputError."""
-    found: dict[str, list[api.Struct]] = {}
+    by_kind: dict[str, list[api.Struct]] = {}
     gaps: dict[str, Gap] = {}
     warnings: dict[str, None] = {}
     for document in flatten(documents):
@@ -234,12 +235,12 @@ def _read(documents: Iterable[JsonObject]) -> tuple[dict[str, list[api.Struct]],
         elif not concerns(kind, version) or not is_named(kind, object_at(document, "metadata").get("name")):
             continue
         elif not is_newer_kind(kind, version):
-            _convert_into(found, document)
-        elif gap := read_newer(kind, document, partial(_convert_into, found, document)):
+            _convert_into(by_kind, document)
+        elif gap := read_newer(kind, document, partial(_convert_into, by_kind, document)):
             gaps.setdefault(kind, gap)
         else:
             warnings[taken(kind, version)] = None
-    return found, gaps, warnings
+    return by_kind, gaps, warnings
 
 
 def _places(objects: Iterable[Any]) -> dict[tuple[str, str], int]:
@@ -248,8 +249,8 @@ def _places(objects: Iterable[Any]) -> dict[tuple[str, str], int]:
     return {key: place for place, key in enumerate(keys)}
 
 
-def _convert_into(found: dict[str, list[api.Struct]], document: JsonObject) -> None:
-    found.setdefault(kind_of(document), []).append(convert(document))
+def _convert_into(by_kind: dict[str, list[api.Struct]], document: JsonObject) -> None:
+    by_kind.setdefault(kind_of(document), []).append(convert(document))
 
 
 def _is_classic(document: JsonObject, kind: str) -> bool:
@@ -320,17 +321,17 @@ def _listed(documents: Iterable[JsonObject]) -> Iterator[str]:
             yield known_as(kind.removesuffix("List"), str(document.get("apiVersion", "")))
 
 
-def _pods(found: Iterable[Any]) -> PodTable:
+def _pods(pods: Iterable[Any]) -> PodTable:
     """A missing namespace is ``default``."""
-    return PodTable.of(found).in_namespace(DEFAULT_NAMESPACE)
+    return PodTable.of(pods).in_namespace(DEFAULT_NAMESPACE)
 
 
-def _unique(kind: str, found: Iterable[Any]) -> Sequence[Any]:
+def _unique(kind: str, of_kind: Iterable[Any]) -> Sequence[Any]:
     """Sorted by (namespace, name), the last of each kept; a missing namespace is ``default``."""
     if kind in CLUSTER_SCOPED:
-        named = {("", o.metadata.name): o for o in found}
+        named = {("", o.metadata.name): o for o in of_kind}
     else:
-        named = {(o.metadata.namespace, o.metadata.name): o for o in map(namespaced, found)}
+        named = {(o.metadata.namespace, o.metadata.name): o for o in map(namespaced, of_kind)}
     return tuple(named[key] for key in sorted(named))
 
 

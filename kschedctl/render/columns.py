@@ -79,8 +79,8 @@ def _pieces(word: str, width: int) -> list[str]:
     pieces, start = list[str](), 0
     while (fits := _fitting(word, start, width)) < len(word):
         half = max(start + (fits - start) // 2, start + 1)
-        found = ([m.start() for m in joint.finditer(word, half, fits + 1) if m.start() <= fits] for joint in _JOINTS)
-        end = max(next((places for places in found if places), [fits]))
+        ends = ([m.start() for m in joint.finditer(word, half, fits + 1) if m.start() <= fits] for joint in _JOINTS)
+        end = max(next((places for places in ends if places), [fits]))
         pieces.append(word[start:end])
         start = end
     return [*pieces, word[start:]]

@@ -77,8 +77,8 @@ def compact(report: Document) -> Document:
     if isinstance(report, Explanation):
         return _explanation(report)
     if isinstance(report, Explanations):
-        found = tuple(map(_explanation, report.explanations))
-        return CompactExplanations(**_kept(report, "explanations"), explanations=found)
+        explanations = tuple(map(_explanation, report.explanations))
+        return CompactExplanations(**_kept(report, "explanations"), explanations=explanations)
     return report
 
 

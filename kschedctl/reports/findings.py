@@ -101,16 +101,16 @@ class Findings(Report, frozen=True):
             return ("Nothing was linted", "(no object was found)")
         checked = f"in {counted(self.checked, 'object')}"
         checked += f", by {counted(self.rules_run, 'rule')}" if self.rules_run else ""
-        found = [counted(self.count(level), level) for level in LEVELS if self.count(level)]
+        counts = [counted(self.count(level), level) for level in LEVELS if self.count(level)]
         aside = [f"{len(self.suppressed)} ignored"] if self.suppressed else []
         aside += [f"{self.known} in the baseline"] if self.known else []
         aside += [f"{self.below} less grave"] if self.below else []
         aside += [f"{self.alike} more alike: --profile all"] if self.alike else []
-        return (", ".join(found) or "Nothing found", checked, *([f"({', '.join(aside)})"] if aside else []))
+        return (", ".join(counts) or "Nothing found", checked, *([f"({', '.join(aside)})"] if aside else []))
 
     def summarized(self, summary: Summary) -> Summary:
         """With the gravest."""
-        told = tuple(f"{found.severity}: {found.object}: {found.message}" for found in self.findings)
+        told = tuple(f"{finding.severity}: {finding.object}: {finding.message}" for finding in self.findings)
         return replace(summary, advice=told, figures={level: self.count(level) for level in LEVELS})
 
     def as_findings(self) -> Self:

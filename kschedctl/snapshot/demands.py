@@ -27,10 +27,10 @@ class Demands:
     @cached_property
     def resources(self) -> dict[str, int]:
         """Resource name -> column."""
-        found = dict.fromkeys((names.CPU, names.MEMORY, names.EPHEMERAL_STORAGE, names.PODS))
+        asked = dict.fromkeys((names.CPU, names.MEMORY, names.EPHEMERAL_STORAGE, names.PODS))
         for amounts_ in (*self._offers, *(info.requests for info in self._distinct)):
-            found.update(dict.fromkeys(amounts_))
-        return {name: column for column, name in enumerate(found)}
+            asked.update(dict.fromkeys(amounts_))
+        return {name: column for column, name in enumerate(asked)}
 
     @cached_property
     def allocatable(self) -> Amounts:

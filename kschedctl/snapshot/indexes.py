@@ -40,7 +40,7 @@ class Indexes:
 class Maintained(Protocol):
     """Something derived that is kept up to date while objects of a fork are replaced."""
 
-    def replaced(self, found: Any) -> None:
+    def replaced(self, objects: Any) -> None:
         """An object, of a kind that it follows, came into the place of the one of its name."""
 
 

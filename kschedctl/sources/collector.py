@@ -48,8 +48,8 @@ class Manifest(NamedTuple):
 class Origins(Mapping[tuple[str, str, str], str]):
     """(kind, namespace, name) -> "file" or "file, document 3"; made when it is first looked at."""
 
-    def __init__(self, found: list[Found]) -> None:
-        self._found = found
+    def __init__(self, batches: list[Found]) -> None:
+        self._found = batches
 
     @cached_property
     def _by_key(self) -> dict[tuple[str, str, str], str]:
@@ -57,7 +57,7 @@ class Origins(Mapping[tuple[str, str, str], str]):
 
     def files_of(self, kind: str) -> set[str]:
         """The files that hold objects of a kind."""
-        origins = {origin for found, origin, keys in self._found if found == kind and keys}
+        origins = {origin for kind_read, origin, keys in self._found if kind_read == kind and keys}
         return {origin.rpartition(", document ")[0] or origin for origin in origins}
 
     def __getitem__(self, key: tuple[str, str, str]) -> str:
@@ -94,7 +94,7 @@ class Collector:
     @property
     def objects(self) -> dict[str, Sequence[Any]]:
         """All that was added, by kind; of pods a table."""
-        return {kind: self._pods.build() if kind == "Pod" else found for kind, found in self._objects.items()}
+        return {kind: self._pods.build() if kind == "Pod" else objects for kind, objects in self._objects.items()}
 
     def document(self, document: object, place: Place, listed: bool = False) -> None:
         """A document, or an item of a list, as it was parsed. Raises InputError."""

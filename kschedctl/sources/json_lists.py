@@ -106,10 +106,10 @@ class ListReader:
         """Collect decoded items: all of them, or none when it raises."""
         runs: list[tuple[str, Any]] = []
         start = self._index
-        for found in ([*run] for _, run in groupby(items, type)):
-            kind = kind_of_item(found[0])
-            runs.append((kind, self._collector.checked(kind, found, partial(self._nth, start))))
-            start += len(found)
+        for alike in ([*run] for _, run in groupby(items, type)):
+            kind = kind_of_item(alike[0])
+            runs.append((kind, self._collector.checked(kind, alike, partial(self._nth, start))))
+            start += len(alike)
         for kind, objects in runs:
             self._kinds.add(kind)
             self._collector.add(kind, objects, self._place.origin)
@@ -147,8 +147,8 @@ class ListReader:
         self._kinds.add(kind)
         if is_newer_kind(kind, version):
             raise msgspec.ValidationError(version)  # it is looked at field by field
-        found = self._collector.checked(kind, [item_decoder(kind).decode(data)], lambda _: place)
-        self._collector.add(kind, found, place.origin)
+        objects = self._collector.checked(kind, [item_decoder(kind).decode(data)], lambda _: place)
+        self._collector.add(kind, objects, place.origin)
 
     def _one_by_one(self) -> bool:
         """Take the whole items in the buffer; False after the last item of the list."""

@@ -93,8 +93,8 @@ def in_snapshot(path: str, kind: str) -> list[Name]:
     if kind == "Pod":
         return list(_of_table(from_msgpack(data, _Pods)))
     nodes = kind == "Node"
-    found = from_msgpack(data, _Nodes).nodes if nodes else from_msgpack(data, list[_Object])
-    return [Name(obj.metadata.namespace, obj.metadata.name) for obj in found]
+    objects = from_msgpack(data, _Nodes).nodes if nodes else from_msgpack(data, list[_Object])
+    return [Name(obj.metadata.namespace, obj.metadata.name) for obj in objects]
 
 
 def _of_table(pods: _Pods) -> Iterator[Name]:
@@ -127,15 +127,17 @@ def _documents(data: bytes, file: str) -> Iterator[_Object]:
             yield from_builtins(document.value, _Object)
 
 
-def _named(found: _Object, kind: str, given: str) -> Iterator[Name]:
+def _named(document: _Object, kind: str, given: str) -> Iterator[Name]:
     """``given``: the kind that the items of a typed list have."""
-    if found.items is not None:
-        for item in found.items:
-            yield from _named(item, kind, found.kind.removesuffix("List"))
-    elif (found.kind or given) == kind:
-        bound = bool(found.spec and found.spec.node_name) or bool(found.status and found.status.phase in ENDED)
-        namespace = found.metadata.namespace or ("default" if kind == "Pod" else "")
-        yield Name(namespace, found.metadata.name, kind == "Pod" and not bound)
+    if document.items is not None:
+        for item in document.items:
+            yield from _named(item, kind, document.kind.removesuffix("List"))
+    elif (document.kind or given) == kind:
+        bound = bool(document.spec and document.spec.node_name) or bool(
+            document.status and document.status.phase in ENDED
+        )
+        namespace = document.metadata.namespace or ("default" if kind == "Pod" else "")
+        yield Name(namespace, document.metadata.name, kind == "Pod" and not bound)
 
 
 def kubeconfig(paths: Sequence[str]) -> dict[str, Any]:

@@ -27,9 +27,9 @@ from kschedctl.sources.documents.place import Place
 Found = Iterator[tuple[str, Resources]]
 
 
-def check_quantities(found: Found, where: Callable[[], Place]) -> None:
+def check_quantities(written: Found, where: Callable[[], Place]) -> None:
     """Raises InputError that names the place and the field of the first quantity that is none, or too large."""
-    for path, resources in found:
+    for path, resources in written:
         for name, text in resources.items():
             try:
                 _check(name, text)

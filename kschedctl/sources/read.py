@@ -113,14 +113,14 @@ def read_documents(path: str, stdin: BinaryIO | None = None) -> list[JsonObject]
 
 def read_objects(path: str) -> list[JsonObject]:
     """The objects of a file, those of lists one by one. Raises InputError, also for what is neither."""
-    found: list[JsonObject] = []
+    objects: list[JsonObject] = []
     with open_file(path, None) as reader:
         for value, number, line in parse(read_content(reader)):
             for element in value if isinstance(value, list) else [value]:
                 if not isinstance(element, dict):
                     raise Place(reader.name, number, line).error(f"expected an object, got {type_name(element)}")
-                found.append(element)
-    return found
+                objects.append(element)
+    return objects
 
 
 def _read_file(path: str, named: bool, collector: Collector, stdin: BinaryIO | None) -> None:

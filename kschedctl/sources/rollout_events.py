@@ -91,5 +91,5 @@ def _made(names: Sequence[object], time: object, path: str) -> RealPlacement:
 
 
 def _mapping(document: JsonObject, key: str) -> JsonObject:
-    found = document.get(key)
-    return found if isinstance(found, Mapping) else {}
+    value = document.get(key)
+    return value if isinstance(value, Mapping) else {}

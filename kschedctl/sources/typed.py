@@ -25,8 +25,8 @@ def typed(document: JsonObject, struct: type[T], place: Place) -> T:
     """The document as this struct. Raises InputError."""
     document = without_nulls(document)
     try:
-        found = from_builtins(document, struct)
-        _encode(found)
+        obj = from_builtins(document, struct)
+        _encode(obj)
     except msgspec.ValidationError as error:
         raise _field_error(document, str(error), place) from None
     except UnicodeEncodeError:
@@ -36,7 +36,7 @@ def typed(document: JsonObject, struct: type[T], place: Place) -> T:
     path = _too_large(document)
     if path is not None:
         raise place.error("number out of range", path.lstrip("."))
-    return found
+    return obj
 
 
 def _field_error(document: JsonObject, message: str, place: Place) -> InputError:

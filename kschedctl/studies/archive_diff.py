@@ -57,7 +57,7 @@ def differences(before: Cluster, after: Cluster) -> Iterator[Difference]:
             continue
         sides = getattr(before, field), getattr(after, field)
         find = _of_pods if kind == "Pod" else _of_others
-        yield from (Difference(kind, *found) for found in find(*sides))
+        yield from (Difference(kind, *changed) for changed in find(*sides))
 
 
 def _scheduler_changes(before: Cluster, after: Cluster) -> Iterator[FieldChange]:

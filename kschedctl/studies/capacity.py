@@ -120,17 +120,17 @@ def prepare(
     written: Mapping[Owner, JsonObject] = MappingProxyType({}),
 ) -> Shapes:
     """The cluster with one pod of each shape; with many of those that need claims of their own."""
-    found = sort_out(manifests)
-    workloads = list(found.workloads.values())
+    sorted_out = sort_out(manifests)
+    workloads = list(sorted_out.workloads.values())
     if not workloads:
         raise UsageError("no shape to try", hint="give a manifest of a workload, or of a pod without UID and node")
     for workload in workloads:
         if isinstance(workload, DaemonSet):
             raise UsageError(f"{' '.join(identity(workload)[::2])} runs once on each node", hint="simulate says where")
-    cluster = cluster.with_objects(found.objects)
-    refuse_written(found, cluster)
+    cluster = cluster.with_objects(sorted_out.objects)
+    refuse_written(sorted_out, cluster)
     creation, own = _creation(cluster, workloads, most)
-    documents = {**written, **found.documents}
+    documents = {**written, **sorted_out.documents}
     trials = zip(workloads, creation.pods.values(), strict=True)
     admitted = [_admitted(Admissions(cluster, documents), workload, pods, most) for workload, pods in trials]
     named = {name: [_apart(pod, cluster) for pod in made] for name, made in creation.pods.items()}

@@ -55,19 +55,19 @@ class Loss:
 
 def losses(cluster: Cluster, unit: str, pairs: bool = False) -> list[Loss]:
     """Every unit by itself, or every two of them. Raises UsageError where nodes have no such unit, or too few."""
-    found = UNITS[unit](cluster)
-    if not found:
+    units = UNITS[unit](cluster)
+    if not units:
         raise UsageError(
             f"no node tells its {unit}", hint="nodes have no label for it" if cluster.nodes else "no nodes"
         )
     if not pairs:
-        return [Loss(name, tuple(nodes)) for name, nodes in found.items()]
-    if len(found) < 2:
+        return [Loss(name, tuple(nodes)) for name, nodes in units.items()]
+    if len(units) < 2:
         raise UsageError(f"there is one {unit} only, and no two to lose")
-    if comb(len(found), 2) > MOST_PAIRS:
-        what = f"{comb(len(found), 2):,} pairs of {unit}s are too many to try"
+    if comb(len(units), 2) > MOST_PAIRS:
+        what = f"{comb(len(units), 2):,} pairs of {unit}s are too many to try"
         raise UsageError(what, hint="ask for pairs of zones or of pools")
-    return [Loss(f"{a} + {b}", (*found[a], *found[b])) for a, b in combinations(found, 2)]
+    return [Loss(f"{a} + {b}", (*units[a], *units[b])) for a, b in combinations(units, 2)]
 
 
 def failures(

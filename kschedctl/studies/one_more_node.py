@@ -82,8 +82,8 @@ def _models(cluster: Cluster, taken: Sequence[str], gone: bool) -> list[str]:
 def _welcome(cluster: Cluster, like: str, unplaced: Sequence[UnplacedPods]) -> bool:
     """Whether an empty node like this one would take a pod of each of the groups: one cycle each, no replay."""
     edit = add_nodes(AddNodes(like=like, name=NEW), cluster, no_files)
-    found = [cluster.pod(*group.pods[0].split("/", 1)) for group in unplaced[:MOST_ASKED]]
-    pods = [made_again(pod) for pod in found if pod is not None]
+    refused = [cluster.pod(*group.pods[0].split("/", 1)) for group in unplaced[:MOST_ASKED]]
+    pods = [made_again(pod) for pod in refused if pod is not None]
     scheduler = Scheduler(with_pods(edit.result, {(p.metadata.namespace, p.metadata.name): p for p in pods}))
     row = scheduler.view.nodes.index[f"{NEW}-0"]
     for pod in map(scheduler.view.stored, pods):

@@ -101,9 +101,9 @@ def together(kinds: Sequence[SampledKind]) -> tuple[SamplingPoint, ...]:
     def mean(values: Sequence[float]) -> float:
         return round(float(np.average(values, weights=pods)), DIGITS)
 
-    found = []
+    groups = []
     for points in zip(*(kind.curve for kind in known), strict=True):
-        found.append(
+        groups.append(
             SamplingPoint(
                 percentage=points[0].percentage,
                 enough=max(point.enough for point in points),
@@ -117,7 +117,7 @@ def together(kinds: Sequence[SampledKind]) -> tuple[SamplingPoint, ...]:
                 missed=mean([point.missed for point in points]),
             )
         )
-    return tuple(found)
+    return tuple(groups)
 
 
 PINNED = frozenset({"DaemonSet", "Node"})
@@ -244,8 +244,8 @@ def sampling_costs(
         assert framework is not None
         missing.update(dict.fromkeys(not_replayed(framework)))
         setting = setting_of(scheduler, framework)
-        found = [_measured(kind, sorted({*limits.percentages, setting.effective}), done, unknown) for kind in mine]
-        profiles.append(_profile(name, setting, found, limits.max_loss))
+        measures = [_measured(kind, sorted({*limits.percentages, setting.effective}), done, unknown) for kind in mine]
+        profiles.append(_profile(name, setting, measures, limits.max_loss))
     return SamplingCosts(
         headline=headline(profiles),
         nodes=len(scheduler.view.nodes),

@@ -202,16 +202,16 @@ def prepare(
 ) -> Deployed:
     """The cluster with what the manifests bring; less what the API server refuses, ``counting``, with the documents of
     those that are structs. Raises InputError."""
-    found = sort_out(manifests)
-    cluster = cluster.with_objects(found.objects)
-    refuse_written(found, cluster)
+    sorted_out = sort_out(manifests)
+    cluster = cluster.with_objects(sorted_out.objects)
+    refuse_written(sorted_out, cluster)
     existing = Existing(cluster)
-    workloads = [existing.sized(workload) for workload in found.workloads.values()]
+    workloads = [existing.sized(workload) for workload in sorted_out.workloads.values()]
     creation = create(cluster, workloads, refused_too=counting is not None)
     waiting = [pod.key for pod in cluster.unbound_pods() if not _leaving(pod)] if pending else []
     made = zip(workloads, creation.pods.items(), strict=True)
     changes = [plan(existing, workload, name, pods, rollout) for workload, (name, pods) in made]
-    admissions = Admissions(cluster, {**(counting or {}), **found.documents})
+    admissions = Admissions(cluster, {**(counting or {}), **sorted_out.documents})
     counted, lacking = _count(admissions, workloads, changes, rollout) if counting is not None else ({}, [])
     cluster = admissions.counted(cluster)
     gone = {(p.metadata.namespace, p.metadata.name): None for change in changes for p in change.removed}
@@ -219,7 +219,7 @@ def prepare(
     cluster = added(with_pods(creation.applied(cluster), gone), come)
     workload_of_pod = {pod.key: change.workload for change in changes for pod in change.new}
     others = [key for key in waiting if key not in workload_of_pod]
-    told = [*creation.assumed, *admissions.told, *(c.note for c in changes if c.note), *found.note]
+    told = [*creation.assumed, *admissions.told, *(c.note for c in changes if c.note), *sorted_out.note]
     return Deployed(
         cluster,
         sampling,

@@ -81,8 +81,8 @@ class Placement:
         """(W,): all pods of the workload are in one domain."""
         whole = np.zeros(len(workloads), np.int64)
         np.add.at(whole, np.repeat(np.arange(len(workloads)), self.used), self.pods)
-        found: Bools = (self.used == 1) & (whole == workloads.pods)
-        return found
+        single: Bools = (self.used == 1) & (whole == workloads.pods)
+        return single
 
     def told(self, workload: int, pods: int) -> WorkloadDomains:
         """One workload, which has so many pods."""
@@ -171,10 +171,10 @@ def _owners(view: Fork) -> list[Owner | None]:
 
 def _infos(info: Ints, of: Rows, workloads: int) -> tuple[tuple[int, ...], ...]:
     numbers, first, counts = np.unique(info, return_index=True, return_counts=True)
-    found: list[list[int]] = [[] for _ in range(workloads)]
+    infos: list[list[int]] = [[] for _ in range(workloads)]
     for position in np.argsort(-counts, kind="stable").tolist():
-        found[of[first[position]]].append(int(numbers[position]))
-    return tuple(map(tuple, found))
+        infos[of[first[position]]].append(int(numbers[position]))
+    return tuple(map(tuple, infos))
 
 
 def promises(scheduler: Scheduler, workloads: Workloads) -> Iterator[tuple[int, SpreadPromise]]:
@@ -215,7 +215,7 @@ def _promise(workload: str, action: str, counted: DomainCounts, info: PodInfo) -
     there = np.flatnonzero(counted.exists)
     order = there[np.argsort(-counted.counts[there], kind="stable")]
     counts = counted.counts[order]
-    found = skew_of(counts, constraint)
+    actual = skew_of(counts, constraint)
     return SpreadPromise(
         workload=workload,
         key=constraint.topology_key,
@@ -224,8 +224,8 @@ def _promise(workload: str, action: str, counted: DomainCounts, info: PodInfo) -
         min_domains=constraint.min_domains,
         domains=len(counts),
         pods=int(counts.sum()),
-        skew=found,
-        holds=found <= constraint.max_skew,
+        skew=actual,
+        holds=actual <= constraint.max_skew,
         most=names[order[0]] if len(order) else "",
         most_pods=int(counts[0]) if len(order) else 0,
         least=names[order[-1]] if len(order) else "",

@@ -14,11 +14,11 @@ def counted(number: int, noun: str, plural: str = "") -> str:
     return f"{number:,} {noun if number == 1 else plural or noun + 's'}"
 
 
-def first_few(found: Sequence[str], limit: int = 3) -> str:
+def first_few(words: Sequence[str], limit: int = 3) -> str:
     """The first few of them.
 
     >>> first_few(["a", "b", "c", "d", "e"])
     'a, b, c and 2 more'
     """
-    more = f" and {len(found) - limit:,} more" if len(found) > limit else ""
-    return ", ".join(found[:limit]) + more
+    more = f" and {len(words) - limit:,} more" if len(words) > limit else ""
+    return ", ".join(words[:limit]) + more

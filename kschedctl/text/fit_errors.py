@@ -48,10 +48,10 @@ def sentence(message: str) -> str:
     >>> sentence("waiting for scheduling gates: [a]")
     'waiting for scheduling gates: [a]'
     """
-    found = _MESSAGE.fullmatch(message)
-    if found is None:
+    match = _MESSAGE.fullmatch(message)
+    if match is None:
         return message
-    nodes, told = found[1], _PREEMPTION.sub("", found[2]).removesuffix(".")
+    nodes, told = match[1], _PREEMPTION.sub("", match[2]).removesuffix(".")
     reasons = [_COUNTED.fullmatch(reason) for reason in _BETWEEN.split(told)]
     none = f"None of {int(nodes):,} nodes fits" if nodes != "1" else "The only node does not fit"
     if not all(reasons):

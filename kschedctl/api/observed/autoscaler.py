@@ -113,8 +113,8 @@ def without_names(instance: AutoscalerInstance) -> AutoscalerInstance:
 
 
 def _containers(spec: JsonObject) -> Iterable[object]:
-    found = spec.get("containers")
-    return found if isinstance(found, list) else ()
+    containers = spec.get("containers")
+    return containers if isinstance(containers, list) else ()
 
 
 def _is_autoscaler(container: _Container) -> bool:
@@ -129,11 +129,11 @@ def _tag(image: str) -> str:
 
 def _flags(words: tuple[str, ...]) -> dict[str, tuple[str, ...]]:
     """Those that decide, with all their values."""
-    found: dict[str, list[str]] = {}
+    given: dict[str, list[str]] = {}
     for name, value in _spelt(words):
-        if name in FLAGS and len(found.setdefault(name, [])) < MOST_VALUES:
-            found[name].append(value[:MOST_OF_A_VALUE])
-    return {name: tuple(values) for name, values in found.items()}
+        if name in FLAGS and len(given.setdefault(name, [])) < MOST_VALUES:
+            given[name].append(value[:MOST_OF_A_VALUE])
+    return {name: tuple(values) for name, values in given.items()}
 
 
 def _spelt(words: tuple[str, ...]) -> Iterator[tuple[str, str]]:

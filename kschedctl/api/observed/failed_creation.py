@@ -73,9 +73,9 @@ def controllers_words(message: str) -> str:
 
 
 def _said(message: str) -> re.Match[str]:
-    found = _CONTROLLERS_WORDS.match(message)
-    assert found is not None  # it matches nothing, too
-    return found
+    match = _CONTROLLERS_WORDS.match(message)
+    assert match is not None  # it matches nothing, too
+    return match
 
 
 def in_brief(words: str) -> str:

@@ -46,10 +46,10 @@ class _ShownBudget(msgspec.Struct, frozen=True, rename="pascal"):
     unhealthy_pod_eviction_policy: str | None
 
 
-def budget(found: api.PodDisruptionBudget) -> Found:
+def budget(pdb: api.PodDisruptionBudget) -> Found:
     """Upstream: ValidatePodDisruptionBudgetSpec."""
-    spec = found.spec
-    yield from object_meta(found.metadata, ("metadata",), names.dns_subdomain)
+    spec = pdb.spec
+    yield from object_meta(pdb.metadata, ("metadata",), names.dns_subdomain)
     yield from both_numbers(spec)
     for field, number in (("minAvailable", spec.min_available), ("maxUnavailable", spec.max_unavailable)):
         if number is not None:
@@ -77,10 +77,10 @@ def priority_class(class_: api.PriorityClass) -> Found:
     yield from class_errors(class_)
 
 
-def persistent_volume_claim(found: api.PersistentVolumeClaim) -> Found:
+def persistent_volume_claim(volume_claim: api.PersistentVolumeClaim) -> Found:
     """Upstream: ValidatePersistentVolumeClaim."""
-    yield from object_meta(found.metadata, ("metadata",), names.dns_subdomain)
-    yield from claim(found.spec, SPEC)
+    yield from object_meta(volume_claim.metadata, ("metadata",), names.dns_subdomain)
+    yield from claim(volume_claim.spec, SPEC)
 
 
 def storage_class(class_: written.StorageClass) -> Found:
@@ -113,10 +113,10 @@ def _topology(term: api.TopologySelectorTerm, path: Path) -> Found:
         seen.add(requirement.key)
 
 
-def autoscaler(found: written.Autoscaler) -> Found:
+def autoscaler(scaler: written.Autoscaler) -> Found:
     """Upstream: ValidateHorizontalPodAutoscaler, of its numbers; a minimum of 0 is for who measures other things."""
-    spec = found.spec
-    yield from object_meta(found.metadata, ("metadata",), names.dns_subdomain)
+    spec = scaler.spec
+    yield from object_meta(scaler.metadata, ("metadata",), names.dns_subdomain)
     if spec.min_replicas is not None and spec.min_replicas < 0:
         yield invalid((*SPEC, "minReplicas"), spec.min_replicas, "must be greater than or equal to 0")
     if not spec.max_replicas:
@@ -152,10 +152,10 @@ _RULES: dict[str, Callable[[Any], Found]] = {
 }
 
 
-def errors(kind: str, found: Struct) -> list[FieldError]:
+def errors(kind: str, obj: Struct) -> list[FieldError]:
     """What the API server refuses in an object of KINDS, each once and in its order; empty where it takes the object.
 
     >>> [str(error) for error in errors("StorageClass", written.StorageClass(api.ObjectMeta("fast")))]
     ['provisioner: Required value']
     """
-    return each_once(_RULES[kind](found))
+    return each_once(_RULES[kind](obj))

@@ -59,8 +59,8 @@ def host_network_ports(spec: PodSpec, path: Path, options: ValidationOptions) ->
 
 def images(spec: PodSpec, path: Path) -> Found:
     """What only pods are asked for, not templates. Upstream: validateContainerOnlyForPod."""
-    for field, found in (("containers", spec.containers), ("initContainers", spec.init_containers)):
-        for i, container in enumerate(found):
+    for field, containers in (("containers", spec.containers), ("initContainers", spec.init_containers)):
+        for i, container in enumerate(containers):
             if container.image != container.image.strip():
                 at = (*path, field, i, "image")
                 yield invalid(at, container.image, "must not have leading or trailing whitespace")
@@ -105,10 +105,10 @@ def _port_number(number: int, path: Path) -> Found:
         yield invalid(path, number, "must be between 1 and 65535, inclusive")
 
 
-def _host_ports(found: Sequence[Container], path: Path) -> Found:
+def _host_ports(containers: Sequence[Container], path: Path) -> Found:
     """One port of the host twice. Upstream: AccumulateUniqueHostPorts."""
     seen = set()
-    for i, container in enumerate(found):
+    for i, container in enumerate(containers):
         for j, port in enumerate(container.ports):
             text = f"{port.protocol or 'TCP'}/{port.host_ip}/{port.host_port}"
             if port.host_port and text in seen:

@@ -37,25 +37,25 @@ _RULES: dict[str, Callable[[Any, ValidationOptions], Found]] = {
 }
 
 
-def errors(kind: str, found: Struct, options: ValidationOptions) -> list[FieldError]:
+def errors(kind: str, manifest: Struct, options: ValidationOptions) -> list[FieldError]:
     """What the API server refuses in an object of KINDS, each once and in its order; empty where it takes the object.
 
     >>> [str(error) for error in errors("Pod", written.Pod(), ValidationOptions())]
     ['metadata.name: Required value: name or generateName is required', 'spec.containers: Required value']
     """
-    return each_once(_RULES[kind](found, options))
+    return each_once(_RULES[kind](manifest, options))
 
 
-def pod_templates(kind: str, found: Struct) -> Iterator[tuple[written.Template, Path]]:
+def pod_templates(kind: str, manifest: Struct) -> Iterator[tuple[written.Template, Path]]:
     """What the pods of an object of KINDS are made of, and where that stands in the object."""
-    match found:
+    match manifest:
         case written.Pod():
-            yield found, ()
+            yield manifest, ()
         case written.Workload():
-            template = workloads.with_claims(found.spec) if kind == "StatefulSet" else found.spec.template
+            template = workloads.with_claims(manifest.spec) if kind == "StatefulSet" else manifest.spec.template
             yield template, ("spec", "template")
         case written.ReplicationController():
-            if found.spec.template is not None:
-                yield found.spec.template, ("spec", "template")
+            if manifest.spec.template is not None:
+                yield manifest.spec.template, ("spec", "template")
         case written.CronJob():
-            yield found.spec.job_template.spec.template, ("spec", "jobTemplate", "spec", "template")
+            yield manifest.spec.job_template.spec.template, ("spec", "jobTemplate", "spec", "template")

@@ -32,9 +32,9 @@ def object_meta(meta: ObjectMeta, path: Path, rule: names.Rule) -> Found:
     yield from annotation_keys(meta.annotations, (*path, "annotations"))
 
 
-def annotation_keys(found: Mapping[str, str], path: Path) -> Found:
+def annotation_keys(annotations: Mapping[str, str], path: Path) -> Found:
     """Keys are like those of labels, but may have capitals before the slash."""
-    for key in sorted(found):
+    for key in sorted(annotations):
         yield from (invalid(path, key, problem) for problem in names.qualified_name(key.lower()))
-    if sum(len(key.encode()) + len(value.encode()) for key, value in found.items()) > _ANNOTATIONS_LIMIT:
+    if sum(len(key.encode()) + len(value.encode()) for key, value in annotations.items()) > _ANNOTATIONS_LIMIT:
         yield FieldError(path, f"Too long: may not be more than {_ANNOTATIONS_LIMIT} bytes")

@@ -88,12 +88,12 @@ def check_all(path: Path, values: Iterable[str], rule: Rule) -> Found:
     return (error for i, value in enumerate(values) for error in check((*path, i), value, rule))
 
 
-def labels(found: Mapping[str, str], path: Path, at: Path = ()) -> Found:
+def labels(label_set: Mapping[str, str], path: Path, at: Path = ()) -> Found:
     """Labels, or a selector that is a map; upstream names the map, not its key, and of a template another than it is.
 
     ``at``: where the map stands, if not at the path.
     """
-    for key, value in sorted(found.items()):
+    for key, value in sorted(label_set.items()):
         for fault in (*check(path, key, qualified_name), *check(path, value, label_value)):
             yield fault._replace(at=(*(at or path), Key(key)))
 

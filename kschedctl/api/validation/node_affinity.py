@@ -42,10 +42,10 @@ def preferred_term(term: PreferredSchedulingTerm, path: Path) -> Found:
     yield from _term(term.preference, (*path, "preference"), check_values=False)
 
 
-def weight(found: int, path: Path) -> Found:
+def weight(value: int, path: Path) -> Found:
     """The weight of a preference, for nodes or for other pods."""
-    if not 1 <= found <= 100:
-        yield invalid(path, found, "must be in the range 1-100")
+    if not 1 <= value <= 100:
+        yield invalid(path, value, "must be in the range 1-100")
 
 
 def _term(term: NodeSelectorTerm, path: Path, *, check_values: bool) -> Found:

@@ -40,28 +40,28 @@ class _Shown(msgspec.Struct, frozen=True, rename="pascal"):
     resource_claim_template_name: str | None
 
 
-def pod(found: Pod, options: ValidationOptions) -> Found:
+def pod(manifest: Pod, options: ValidationOptions) -> Found:
     """What is refused when the pod is created."""
     options = options._replace(is_pod=True)
-    spec = stored_spec(found, options)
-    yield from object_meta(found.metadata, ("metadata",), names.dns_subdomain)
-    yield from pod_spec(spec, found.metadata.name, ("spec",), options)
+    spec = stored_spec(manifest, options)
+    yield from object_meta(manifest.metadata, ("metadata",), names.dns_subdomain)
+    yield from pod_spec(spec, manifest.metadata.name, ("spec",), options)
     yield from images(spec, ("spec",))
     if spec.node_name and spec.scheduling_gates:
         yield forbidden(("spec", "nodeName"), "cannot be set until all schedulingGates have been cleared")
 
 
-def template(found: Template, path: Path, options: ValidationOptions) -> Found:
+def template(written: Template, path: Path, options: ValidationOptions) -> Found:
     """What is refused in the template of pods; they themselves are looked at once more when they are created."""
-    yield from names.labels(found.metadata.labels, (*path, "labels"), (*path, "metadata", "labels"))
+    yield from names.labels(written.metadata.labels, (*path, "labels"), (*path, "metadata", "labels"))
     at = (*path, "metadata", "annotations")
-    yield from (e._replace(at=at) for e in annotation_keys(found.metadata.annotations, (*path, "annotations")))
-    yield from pod_spec(found.spec, "", (*path, "spec"), options._replace(is_pod=False))
+    yield from (e._replace(at=at) for e in annotation_keys(written.metadata.annotations, (*path, "annotations")))
+    yield from pod_spec(written.spec, "", (*path, "spec"), options._replace(is_pod=False))
 
 
-def stored_spec(found: Template, options: ValidationOptions) -> PodSpec:
+def stored_spec(written: Template, options: ValidationOptions) -> PodSpec:
     """The spec of a pod with what the API server fills in before it validates."""
-    plain = api.Pod(api.PodMeta(labels=found.metadata.labels), found.spec)
+    plain = api.Pod(api.PodMeta(labels=written.metadata.labels), written.spec)
     with suppress(QuantityError):  # whoever reads the quantity says so
         plain = default_pod(plain)
     plain = merge_affinity_label_keys(plain)

@@ -57,9 +57,9 @@ def container_resources(resources: ResourceRequirements, claims: Collection[str]
     yield from _claims(resources.claims, claims, (*path, "claims"))
 
 
-def overhead(found: Resources, path: Path) -> Found:
+def overhead(amounts: Resources, path: Path) -> Found:
     """Upstream: validateOverhead, which takes it for limits and says so."""
-    yield from _requirements(ResourceRequirements(limits=found), path, of_pod=False)
+    yield from _requirements(ResourceRequirements(limits=amounts), path, of_pod=False)
 
 
 def pod_resources(spec: PodSpec, path: Path) -> Found:
@@ -119,13 +119,13 @@ def _requirements(resources: ResourceRequirements, path: Path, *, of_pod: bool) 
 
 def _readable(resources: Resources) -> Quantities:
     """As the API server keeps them, in thousandths at the least; what is no quantity is found by who reads them."""
-    found = {}
+    readable = {}
     for name, text in resources.items():
         try:
-            found[name] = quantities({name: text})[name].round_up(MILLI)
+            readable[name] = quantities({name: text})[name].round_up(MILLI)
         except QuantityError:
             continue
-    return found
+    return readable
 
 
 def _amount(name: str, amount: Quantity, path: Path, of_pod: bool) -> Found:

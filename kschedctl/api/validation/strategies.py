@@ -28,16 +28,16 @@ def _shown_update(update: RollingUpdate | None) -> _ShownUpdate | None:
     return None if update is None else _ShownUpdate(update.max_unavailable or 0, update.max_surge or 0)
 
 
-def strategy(found: Strategy, path: Path) -> Found:
+def strategy(update: Strategy, path: Path) -> Found:
     """Upstream: ValidateDeploymentStrategy."""
-    if found.type not in ("", *STRATEGIES):
-        yield not_supported(path, _Shown(found.type, _shown_update(found.rolling_update)), STRATEGIES)
-    elif found.type == "Recreate":
-        if found.rolling_update is not None:
+    if update.type not in ("", *STRATEGIES):
+        yield not_supported(path, _Shown(update.type, _shown_update(update.rolling_update)), STRATEGIES)
+    elif update.type == "Recreate":
+        if update.rolling_update is not None:
             rule = "may not be specified when strategy `type` is 'Recreate'"
             yield forbidden((*path, "rollingUpdate"), rule)
-    elif found.rolling_update is not None:
-        yield from _rolling_update(found.rolling_update.max_surge, found.rolling_update.max_unavailable, path)
+    elif update.rolling_update is not None:
+        yield from _rolling_update(update.rolling_update.max_surge, update.rolling_update.max_unavailable, path)
 
 
 def _rolling_update(surge: int | str | None, unavailable: int | str | None, path: Path) -> Found:

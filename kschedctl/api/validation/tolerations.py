@@ -15,9 +15,9 @@ COMPARISONS = ("Lt", "Gt")
 EFFECTS = ("NoSchedule", "PreferNoSchedule", "NoExecute")
 
 
-def tolerations(found: Iterable[Toleration], path: Path, options: ValidationOptions) -> Found:
+def tolerations(written: Iterable[Toleration], path: Path, options: ValidationOptions) -> Found:
     """All tolerations of a pod."""
-    for i, toleration in enumerate(found):
+    for i, toleration in enumerate(written):
         yield from _toleration(toleration, (*path, i), options)
 
 

@@ -71,8 +71,8 @@ class UnknownField(NamedTuple):
 
     def _like(self, cutoff: float) -> str:
         known = {name.lower(): name for name in fields_by_type()[self.type_name]}
-        found = get_close_matches(str(self.path[-1]).lower(), known, n=1, cutoff=cutoff)
-        return known[found[0]] if found else ""
+        matches = get_close_matches(str(self.path[-1]).lower(), known, n=1, cutoff=cutoff)
+        return known[matches[0]] if matches else ""
 
 
 def unknown_fields(document: JsonObject) -> Iterator[UnknownField]:

@@ -59,8 +59,8 @@ def claim(new: api.PersistentVolumeClaimSpec, old: api.PersistentVolumeClaimSpec
 
 def selector(new: api.LabelSelector | None, old: Selector) -> Found:
     """Upstream: ValidateDeploymentUpdate, ValidateReplicaSetUpdate, ValidateDaemonSetSpecUpdate."""
-    found = _compiled(new)
-    if found is not None and set(found.requirements) != set(old.requirements):
+    compiled = _compiled(new)
+    if compiled is not None and set(compiled.requirements) != set(old.requirements):
         yield immutable_selector(new)
 
 
@@ -104,8 +104,8 @@ def difference(new: object, old: object, at: Path) -> Path | None:
     ('a', 0, 'b')
     """
     if isinstance(new, Mapping) and isinstance(old, Mapping):
-        found = (difference(new[key], old.get(key), (*at, key)) for key in new if not _is_left_out(new[key]))
-        return next((path for path in found if path is not None), None)
+        differences = (difference(new[key], old.get(key), (*at, key)) for key in new if not _is_left_out(new[key]))
+        return next((path for path in differences if path is not None), None)
     if isinstance(new, Sequence) and isinstance(old, Sequence) and not isinstance(new, str):
         if len(new) > len(old):
             return (*at, len(old))

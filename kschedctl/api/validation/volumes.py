@@ -56,7 +56,7 @@ VOLUME_MODES = ("Block", "Filesystem")
 
 
 def volumes(
-    found: Sequence[Volume], pod: str, path: Path, options: ValidationOptions
+    written: Sequence[Volume], pod: str, path: Path, options: ValidationOptions
 ) -> tuple[list[FieldError], frozenset[str]]:
     """What is wrong, and the names of the volumes that are right; ``pod``: its name, if it has one already.
 
@@ -64,8 +64,8 @@ def volumes(
     """
     errors: list[FieldError] = []
     right: set[str] = set()
-    made = {f"{pod}-{volume.name}" for volume in found if pod and volume.ephemeral is not None}
-    for i, volume in enumerate(found):
+    made = {f"{pod}-{volume.name}" for volume in written if pod and volume.ephemeral is not None}
+    for i, volume in enumerate(written):
         at = (*path, i)
         faults = [*_sources(volume, pod, at, options), *_name(volume.name, right, (*at, "name"))]
         errors += faults

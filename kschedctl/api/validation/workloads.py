@@ -36,10 +36,10 @@ MOST_PARALLEL = 100_000
 _LONGEST_CRON_JOB = 52
 
 
-def pod_template(found: PodTemplate, options: ValidationOptions) -> Found:
+def pod_template(manifest: PodTemplate, options: ValidationOptions) -> Found:
     """Upstream: ValidatePodTemplate."""
-    yield from object_meta(found.metadata, ("metadata",), names.dns_subdomain)
-    yield from template(found.template, ("template",), options)
+    yield from object_meta(manifest.metadata, ("metadata",), names.dns_subdomain)
+    yield from template(manifest.template, ("template",), options)
 
 
 def deployment(workload: Workload, options: ValidationOptions) -> Found:
@@ -121,12 +121,12 @@ def job(workload: Workload, options: ValidationOptions) -> Found:
             yield invalid(("metadata", "name"), name, rule)
 
 
-def cron_job(found: CronJob, options: ValidationOptions) -> Found:
+def cron_job(manifest: CronJob, options: ValidationOptions) -> Found:
     """Upstream: ValidateCronJobCreate; when it runs is not looked at."""
     path: Path = (*SPEC, "jobTemplate", "spec")
-    spec, name = found.spec.job_template.spec, found.metadata.name
-    yield from object_meta(found.metadata, ("metadata",), names.dns_subdomain)
-    if not found.spec.schedule:
+    spec, name = manifest.spec.job_template.spec, manifest.metadata.name
+    yield from object_meta(manifest.metadata, ("metadata",), names.dns_subdomain)
+    if not manifest.spec.schedule:
         yield required((*SPEC, "schedule"))
     yield from _job_spec(spec, path, options)
     if spec.selector is not None:
@@ -198,10 +198,10 @@ def _is_empty(selector: LabelSelector) -> bool:
     return not selector.match_labels and not selector.match_expressions
 
 
-def _restarts_always(found: Template) -> Found:
-    if found.spec.restart_policy not in ("", "Always"):
+def _restarts_always(pods: Template) -> Found:
+    if pods.spec.restart_policy not in ("", "Always"):
         at = (*SPEC, "template", "spec", "restartPolicy")
-        yield not_supported(at, Named(found.spec.restart_policy), ("Always",))
+        yield not_supported(at, Named(pods.spec.restart_policy), ("Always",))
 
 
 def with_claims(spec: WorkloadSpec) -> Template:

@@ -12,18 +12,18 @@ FIT, BEST, REASONS = "+", "*", "abcdefg"
 
 def map_lines(report: Explanation, width: int) -> list[ListLine]:
     """As the map of an HTML report has it."""
-    found = node_map(report)
-    if not found.places:
+    shown = node_map(report)
+    if not shown.places:
         return [ListLine("no node was looked at: see 1 Why", "dim")]
-    marks = _marks(found)
-    lines = [line for entry, mark in zip(found.legend, marks, strict=True) for line in _entry(entry, mark, width)]
-    best = [ListLine(f"{BEST} kube-scheduler would choose", "dim")] if found.best else []
-    return [*lines, *best, ListLine(""), *_places(found, marks, width)]
+    marks = _marks(shown)
+    lines = [line for entry, mark in zip(shown.legend, marks, strict=True) for line in _entry(entry, mark, width)]
+    best = [ListLine(f"{BEST} kube-scheduler would choose", "dim")] if shown.best else []
+    return [*lines, *best, ListLine(""), *_places(shown, marks, width)]
 
 
-def _marks(found: NodeMap) -> list[str]:
+def _marks(shown: NodeMap) -> list[str]:
     reasons = iter(REASONS)
-    return [FIT if entry.text == FITS else next(reasons) for entry in found.legend]
+    return [FIT if entry.text == FITS else next(reasons) for entry in shown.legend]
 
 
 def _entry(entry: LegendEntry, mark: str, width: int) -> list[ListLine]:
@@ -32,12 +32,12 @@ def _entry(entry: LegendEntry, mark: str, width: int) -> list[ListLine]:
     return [ListLine(line, "", subject) for line in wrapped(f"{mark} {entry.nodes:,} {entry.text}", width, "  ", 2)]
 
 
-def _places(found: NodeMap, marks: list[str], width: int) -> list[ListLine]:
+def _places(shown: NodeMap, marks: list[str], width: int) -> list[ListLine]:
     """The nodes of a place beside its name, or beneath it where they need more room."""
-    best, lines = set(found.best), list[ListLine]()
+    best, lines = set(shown.best), list[ListLine]()
     rows = [
         (f"{title} {len(nodes):,}", "".join(BEST if name in best else marks[entry] for name, entry in nodes))
-        for title, nodes in found.places
+        for title, nodes in shown.places
     ]
     side = max(len(title) for title, _ in rows)
     if all(side + 1 + len(cells) <= width for _, cells in rows):

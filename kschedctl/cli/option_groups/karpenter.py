@@ -54,18 +54,18 @@ class KarpenterInput:
 
     def settings(self) -> JsonObject:
         """Raises UsageError."""
-        found: dict[str, object] = {}
+        given: dict[str, object] = {}
         gates: dict[str, bool] = {}
         for text in self.karpenter or ():
             name, equals, value = text.partition("=")
             if name in GATES and value in ("true", "false"):
                 gates[name] = value == "true"
             elif name in SETTINGS and equals and (SETTINGS[name] is str or value.isdecimal()):
-                found[name] = SETTINGS[name](value)
+                given[name] = SETTINGS[name](value)
             else:
                 known = ", ".join((*SETTINGS, *GATES))
                 raise UsageError(f"--karpenter {text}: not SETTING=VALUE of a known setting", hint=f"known: {known}")
-        return {**found, "featureGates": gates} if gates else found
+        return {**given, "featureGates": gates} if gates else given
 
 
 WHAT_KARPENTER_READS = LiveKinds(("NodePool", "NodeClaim", "NodeOverlay", "DaemonSet"))
@@ -85,7 +85,7 @@ def check_pools(cluster: Cluster) -> None:
 
 
 def _types(path: str) -> Sequence[JsonObject]:
-    found = read_objects(path)
-    if not found or not all("name" in entry and "offerings" in entry for entry in found):
+    entries = read_objects(path)
+    if not entries or not all("name" in entry and "offerings" in entry for entry in entries):
         raise InputError("no instance types", where=path, hint=_SHAPE)
-    return found
+    return entries

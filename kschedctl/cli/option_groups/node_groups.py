@@ -57,17 +57,17 @@ class NodeGroupInput:
 
     def read(self, cluster: Cluster) -> NodeGroups:
         """Groups and options. Raises InputError, UsageError where nothing names a group."""
-        found = find_node_groups(cluster, self._given())
-        if not found.groups and not found.faults:
+        groups = find_node_groups(cluster, self._given())
+        if not groups.groups and not groups.faults:
             raise UsageError("nothing names a node group", hint="--pool-label KEY, --node-groups FILE")
-        return found
+        return groups
 
     def _given(self) -> Given:
         """Raises InputError."""
         if not self.node_groups:
             return Given(label=self.pool_label)
-        found = read_objects(self.node_groups)
-        document: JsonObject = found[0] if len(found) == 1 and GROUPS in found[0] else {GROUPS: found}
+        entries = read_objects(self.node_groups)
+        document: JsonObject = entries[0] if len(entries) == 1 and GROUPS in entries[0] else {GROUPS: entries}
         named, options = document[GROUPS], document.get(OPTIONS) or {}
         if not isinstance(named, list) or not isinstance(options, dict) or not all(map(_has_id, named)):
             raise InputError("no node groups", where=self.node_groups, hint=_SHAPE)

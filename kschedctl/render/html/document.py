@@ -78,23 +78,23 @@ def humps(name: str) -> list[str]:
 SAID, FIXES = "kube-scheduler:", "Fixes, each verified by replay"
 
 
-def _arranged(document: Document, found: list[HtmlSection]) -> list[HtmlSection]:
+def _arranged(document: Document, parts: list[HtmlSection]) -> list[HtmlSection]:
     """The answer, what to do, the map of the nodes of one pod, the evidence; the sections of an audit are folded.
 
     What there is for each of many pods comes last.
     """
     if isinstance(document, Audit):
         answers = {section.title: cut(printable(section.headline)) for section in document.sections}
-        found[1:] = [replace(section, folded=True, answer=answers.get(section.title, "")) for section in found[1:]]
-    if found and not found[0].title:
-        words = list(takewhile(lambda block: block[0] in IN_WORDS, found[0].blocks))
+        parts[1:] = [replace(section, folded=True, answer=answers.get(section.title, "")) for section in parts[1:]]
+    if parts and not parts[0].title:
+        words = list(takewhile(lambda block: block[0] in IN_WORDS, parts[0].blocks))
         answer = HtmlSection("", [_folded_words(*block) for block in words], tone=_tone(words))
-        rest = HtmlSection("", found[0].blocks[len(words) :])
-        found[:1] = [section for section in (answer, rest) if section.blocks]
-    fixes, widgets = [section for section in found[1:] if section.title == FIXES], widgets_of(document)
-    evidence = [section for section in found[1:] if section not in fixes]
+        rest = HtmlSection("", parts[0].blocks[len(words) :])
+        parts[:1] = [section for section in (answer, rest) if section.blocks]
+    fixes, widgets = [section for section in parts[1:] if section.title == FIXES], widgets_of(document)
+    evidence = [section for section in parts[1:] if section not in fixes]
     behind = [*widgets, *evidence] if isinstance(document, Explanation) else [*evidence, *widgets]
-    return [*found[:1], *fixes, *behind]
+    return [*parts[:1], *fixes, *behind]
 
 
 IN_WORDS = ("paragraph", "bullets")

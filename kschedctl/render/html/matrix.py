@@ -123,16 +123,16 @@ def matrices_section(
     nodes: dict[Tonal, int] = {}
     size, left_out = 0, unexplained
     for pods, report in explained:
-        found = matrix(report)
-        if not found.cells[NODE]:
+        grid = matrix(report)
+        if not grid.cells[NODE]:
             continue
-        packed = _packed(_indexed(found, nodes))
+        packed = _packed(_indexed(grid, nodes))
         same = packed, report.headline
         if same not in alike and size + len(packed) > MOST:
             left_out += len(pods)
             continue
         size += 0 if same in alike else len(packed)
-        alike.setdefault(same, ([], report, Grid(found.columns, ())))[0].extend(pods)
+        alike.setdefault(same, ([], report, Grid(grid.columns, ())))[0].extend(pods)
     if not alike:
         return []
     made = tuple(_shown(pods, report, frame, packed) for (packed, _), (pods, report, frame) in alike.items())
@@ -153,12 +153,12 @@ def _shown(pods: Sequence[str], report: Explanation, frame: Grid, packed: str) -
     return PackedMatrix(printable(pods[0]) + more, verdict, cut(printable(report.headline)), frame, packed)
 
 
-def _indexed(found: Matrix, nodes: dict[Tonal, int]) -> JsonObject:
+def _indexed(grid: Matrix, nodes: dict[Tonal, int]) -> JsonObject:
     """As the script reads it; nodes that are new are added to ``nodes``, (name, zone) -> place."""
-    places = zip(found.cells[NODE], found.cells[ZONE], strict=True)
+    places = zip(grid.cells[NODE], grid.cells[ZONE], strict=True)
     at = [nodes.setdefault((cut(printable(name)), cut(printable(zone))), len(nodes)) for (name, _), (zone, _) in places]
-    cells = [_distinct(column) for i, column in enumerate(found.cells) if i not in (NODE, ZONE)]
-    return {"columns": found.columns, "at": at, "cells": cells, "grouped": GROUP, "bars": [TOTAL], "shown": LAID_OUT}
+    cells = [_distinct(column) for i, column in enumerate(grid.cells) if i not in (NODE, ZONE)]
+    return {"columns": grid.columns, "at": at, "cells": cells, "grouped": GROUP, "bars": [TOTAL], "shown": LAID_OUT}
 
 
 def _distinct(cells: Sequence[Tonal]) -> list[Json]:

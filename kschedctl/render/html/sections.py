@@ -95,14 +95,14 @@ class HtmlSection:
 
 def sections(page: Page) -> list[HtmlSection]:
     """The first without a title is what stands before any heading. None are empty."""
-    found = [HtmlSection("")]
+    top = [HtmlSection("")]
     for block in page:
         if isinstance(block, Heading):
-            under = found if block.level == 1 else found[-1].parts
+            under = top if block.level == 1 else top[-1].parts
             under.append(HtmlSection(cut(printable(block.text)), [], block.level))
         else:
-            _last(found[-1]).blocks.append(_block(block))
-    return [html for html in found if html.blocks or html.parts]
+            _last(top[-1]).blocks.append(_block(block))
+    return [html for html in top if html.blocks or html.parts]
 
 
 def _last(section: HtmlSection) -> HtmlSection:

@@ -77,12 +77,12 @@ def _launched(claims: tuple[LaunchedClaim, ...], style: Style) -> Page:
     columns = (POOL, *numbers("pods"), Column("instance types"), Column("zone and capacity"))
 
     def row(claim: LaunchedClaim) -> tuple[str, ...]:
-        found = {
+        values = {
             requirement.key: ", ".join(requirement.values)
             for requirement in claim.requirements
             if requirement.operator == "In"
         }
-        where = "; ".join(found[key] for key in CHOSEN if key in found)
+        where = "; ".join(values[key] for key in CHOSEN if key in values)
         return claim.node_pool, f"{len(claim.pods):,}", _types(claim), where
 
     return table_of(claims, columns, row, style, title="New nodes")

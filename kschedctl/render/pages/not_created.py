@@ -47,20 +47,20 @@ def _lacking(lacking: NotCreated, style: Style) -> Iterator[Paragraph | Command]
     yield from _fixes([lacking])
 
 
-def _fixes(found: Sequence[NotCreated]) -> Iterator[Paragraph | Command]:
-    for fix in (fix for lacking in found for fix in lacking.fixes):
+def _fixes(workloads: Sequence[NotCreated]) -> Iterator[Paragraph | Command]:
+    for fix in (fix for lacking in workloads for fix in lacking.fixes):
         yield paragraph(Marked("Fix:", Tone.STRONG), fix.what)
         yield from map(Command, fix.commands)
 
 
-def not_created_section(found: Sequence[NotCreated], style: Style) -> Page:
+def not_created_section(workloads: Sequence[NotCreated], style: Style) -> Page:
     """The workloads that lack pods, each with the reason of now."""
     columns = (Column("missing", right=True), Column("age"), Column("workload and why"))
-    title = f"{count(len(found), 'workload')} with pods that could not be created"
-    shown, _ = first_rows(found, style, WORKLOADS_SHOWN)
+    title = f"{count(len(workloads), 'workload')} with pods that could not be created"
+    shown, _ = first_rows(workloads, style, WORKLOADS_SHOWN)
     commands = [command for lacking in shown for command in style.commands.get(lacking.workload, ())]
     return (
-        *table_of(found, columns, _row, style, title=title, limit=WORKLOADS_SHOWN, full=False),
+        *table_of(workloads, columns, _row, style, title=title, limit=WORKLOADS_SHOWN, full=False),
         *_fixes(shown),
         *map(Command, commands if style.wide else commands[:COMMANDS_SHOWN]),
     )

@@ -204,17 +204,17 @@ def over_runs_section(runs: int, spreads: Mapping[str, Spread], words: Mapping[s
 
 def order_section(runs: int, unplaced: Mapping[str, Spread], proven: Mapping[str, int]) -> Page:
     """How many pods of each workload get no node: in whatever order, in each that was tried, and in some only."""
-    if not any(found.most for found in unplaced.values()):
+    if not any(spread.most for spread in unplaced.values()):
         return ()
-    rows = [(name, *map(_number, _parts(found, proven.get(name, 0)))) for name, found in unplaced.items()]
+    rows = [(name, *map(_number, _parts(spread, proven.get(name, 0)))) for name, spread in unplaced.items()]
     columns = [Column("workload", keep=True), *numbers("in any order", "in each tried", "in some only")]
     title = f"Without a node, of {count(runs, 'order')} in which pods may come back"
     return table_of(rows, columns, as_is, limit=None, title=title, full=False)
 
 
-def _parts(found: Spread, proven: int) -> tuple[int, int, int]:
+def _parts(spread: Spread, proven: int) -> tuple[int, int, int]:
     """How many pods provably get no node, how many more got none in any order tried, and how many in some only."""
-    return proven, max(found.least - proven, 0), found.most - found.least
+    return proven, max(spread.least - proven, 0), spread.most - spread.least
 
 
 def _number(number: int) -> str:
@@ -228,11 +228,11 @@ def variation_section(variation: Variation | None) -> Page:
     told = [("placed", variation.placed), ("not scheduled", variation.pending), ("evicted", variation.evicted)]
     told += [(f"{w.workload}: running", w.running) for w in variation.workloads]
     told += [
-        (f"{w.workload}: {value}", found)
+        (f"{w.workload}: {value}", spread)
         for w in variation.workloads
         for values in w.domains.values()
-        for value, found in values.items()
-        if found.least != found.most
+        for value, spread in values.items()
+        if spread.least != spread.most
     ]
     return _spreads(told, f"{count(variation.runs, 'run')}, {count(variation.outcomes, 'different outcome')}")
 

@@ -97,8 +97,8 @@ def _unheard(changes: Sequence[str]) -> str:
 
 def _of_change(change: str, answers: Sequence[Wakes], style: Style) -> Page:
     """The pods that it wakes first."""
-    found = sorted((answer for answer in answers if answer.change == change), key=lambda answer: not answer.woken)
-    return table_of(found, (Column("pod", keep=True), Column("queue, hints")), _answer, style, title=change)
+    shown = sorted((answer for answer in answers if answer.change == change), key=lambda answer: not answer.woken)
+    return table_of(shown, (Column("pod", keep=True), Column("queue, hints")), _answer, style, title=change)
 
 
 def _answer(answer: Wakes) -> Row:
@@ -116,7 +116,10 @@ def _hints(hints: Mapping[str, str]) -> str:
     'Queue by A, C; not asked for by B'
     """
     by_hint = {hint: [plugin for plugin, said in hints.items() if said == hint] for hint in HINTS}
-    return "; ".join(f"{HINTS[h]} by {', '.join(found)}" for h, found in by_hint.items() if found) or "none refused it"
+    return (
+        "; ".join(f"{HINTS[h]} by {', '.join(hinting)}" for h, hinting in by_hint.items() if hinting)
+        or "none refused it"
+    )
 
 
 HINTS = {"Queue": "Queue", "QueueSkip": "QueueSkip", "NotRegistered": "not asked for"}

@@ -38,10 +38,10 @@ def scale(axis: Axis, values: Sequence[float]) -> AxisScale:
     Of counts there are no halves.
     """
     if not axis.decades:
-        found = ticks(values or (0.0,))
+        chosen = ticks(values or (0.0,))
         if all(float(value).is_integer() for value in values):
-            found = [tick for tick in found if tick.is_integer()]
-        return AxisScale(False, {tick: number(tick) for tick in found})
+            chosen = [tick for tick in chosen if tick.is_integer()]
+        return AxisScale(False, {tick: number(tick) for tick in chosen})
     powers = [math.log10(value) for value in values] or [0.0]
     first, last = math.floor(min(powers)), math.ceil(max(powers))
     return AxisScale(True, {float(power): number(10.0**power) for power in range(first, max(last, first + 1) + 1)})

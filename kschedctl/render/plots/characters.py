@@ -61,9 +61,9 @@ def _legend(plot: Plot, marks: str) -> Text:
 def _painted(line: str, marks: str) -> Text:
     """The frame has characters that are marks in ASCII, too: what is coloured lies within it."""
     text, start = Text(line), re.search("[│┤|]", line)
-    for found in re.finditer("|".join(f"{re.escape(mark)}+" for mark in marks), line):
-        if start and found.start() > start.start() and line.endswith(("│", "|")):
-            text.stylize(COLORS[marks.index(found[0][0])], *found.span())
+    for run in re.finditer("|".join(f"{re.escape(mark)}+" for mark in marks), line):
+        if start and run.start() > start.start() and line.endswith(("│", "|")):
+            text.stylize(COLORS[marks.index(run[0][0])], *run.span())
     return text
 
 
@@ -107,10 +107,10 @@ def _bars(plot: Plot, width: int, ascii_only: bool) -> list[Text]:
     for place, name in enumerate(names):
         pieces = [(i, series.points[place][1]) for i, series in enumerate(plot.series)]
         rows = [pieces] if stacked else [[piece] for piece in pieces]
-        for row, found in enumerate(rows):
+        for row, series in enumerate(rows):
             head = "" if row else name
-            bar = _bar(found, unit, fills)
-            told = number(sum(amount for _, amount in found))
+            bar = _bar(series, unit, fills)
+            told = number(sum(amount for _, amount in series))
             lines.append(Text(f"{' ' * (label - cell_len(head))}{head} ").append(bar).append(f" {told}"))
     return lines + [Text(printable(plot.note), "dim")] * bool(plot.note)
 

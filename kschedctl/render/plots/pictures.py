@@ -69,8 +69,8 @@ def svg(plots: Sequence[Plot], doubt: str = "") -> str:
     ElementTree.register_namespace("", SVG)
     ElementTree.register_namespace("xlink", "http://www.w3.org/1999/xlink")
     root = ElementTree.fromstring(drawn)
-    for found in root.findall(f"{{{SVG}}}metadata"):
-        root.remove(found)
+    for metadata in root.findall(f"{{{SVG}}}metadata"):
+        root.remove(metadata)
     titles = "; ".join(printable(plot.title) for plot in plots[:MOST_PLOTS])
     words = "\n".join([*map(described, plots[:MOST_PLOTS]), *filter(None, [printable(doubt)])])
     for tag, text in (("desc", words), ("title", titles)):

@@ -63,7 +63,9 @@ class Audit(Report, frozen=True, kw_only=True):
             summary,
             verdict=self.state,
             causes=tuple(ShortCause(f"{section.name}: {section.headline}", 0) for section in sections),
-            advice=tuple(f"{found.object}: {found.message}" for section in sections for found in section.findings),
+            advice=tuple(
+                f"{finding.object}: {finding.message}" for section in sections for finding in section.findings
+            ),
             figures={section.name: len(section.findings) for section in self.sections},
         )
 

@@ -64,13 +64,13 @@ class Expressions:
     def of(cls, cluster: Cluster) -> Expressions:
         texts = {s.cel.expression for s in _selectors(cluster) if s.cel and s.cel.expression}
         names = frozenset(local(key) for key in _qualified_names(cluster))
-        found = {text for text in texts if computes(text)}
-        computed = _mentioned(found, names)
-        while more := {text for text in texts - found if _mentioned({text}, computed)}:
-            found |= more
+        computing = {text for text in texts if computes(text)}
+        computed = _mentioned(computing, names)
+        while more := {text for text in texts - computing if _mentioned({text}, computed)}:
+            computing |= more
             computed |= _mentioned(more, names)
         drivers_stay = any(map(_COMPUTES_DRIVER.search, texts))
-        return cls(frozenset(_drivers(cluster)) - {""}, drivers_stay, computed, frozenset(found))
+        return cls(frozenset(_drivers(cluster)) - {""}, drivers_stay, computed, frozenset(computing))
 
     def driver(self, text: str, name: Callable[[str], str]) -> str:
         """The pseudonym of a driver, if it gets one."""

@@ -29,11 +29,11 @@ class Numbers:
     def of(cls, cluster: Cluster) -> Numbers:
         structs = list(_structs((*_all(cluster), added_affinities(cluster.configuration))))
         keys = {s.key for s in structs if getattr(s, "operator", "") in COMPARISONS}
-        found: dict[str, set[int]] = {key: set() for key in keys}
+        numbers_of: dict[str, set[int]] = {key: set() for key in keys}
         for key, value in _keyed_values(structs):
-            if key in found and _is_number(value):
-                found[key].add(int(value))
-        return cls({key: _ranks(numbers) for key, numbers in found.items()})
+            if key in numbers_of and _is_number(value):
+                numbers_of[key].add(int(value))
+        return cls({key: _ranks(numbers) for key, numbers in numbers_of.items()})
 
     def rank(self, key: str, value: str) -> str | None:
         """The number that stands for this one under this key; None for other values.
@@ -67,8 +67,8 @@ def added_affinities(configuration: Mapping[str, Any] | None) -> list[NodeAffini
     """The node affinities that a KubeSchedulerConfiguration adds to every pod."""
     profiles = (configuration or {}).get("profiles") or ()
     configs = (config for profile in profiles for config in profile.get("pluginConfig") or ())
-    found = ((config.get("args") or {}).get("addedAffinity") for config in configs)
-    return [from_builtins(without_nulls(affinity), NodeAffinity) for affinity in found if affinity]
+    affinities = ((config.get("args") or {}).get("addedAffinity") for config in configs)
+    return [from_builtins(without_nulls(affinity), NodeAffinity) for affinity in affinities if affinity]
 
 
 def composed_names(cluster: Cluster) -> dict[str, tuple[str, ...]]:

@@ -52,12 +52,12 @@ def _message(rewriter: Rewriter, value: str, obj: api.Event) -> str:
     """With the names in it replaced; of any other message nobody knows what it tells, so it is left out."""
     if obj.reason in (FAILED_CREATE, NO_REPLICA_SET):
         return gist(value)
-    if found := _LED.fullmatch(value):
-        return f"{_identity(rewriter, found[1], obj)}{found[2]}"
-    found = _ASSIGNED.fullmatch(value) or _PREEMPTED.fullmatch(value)
-    if found is None:
+    if match := _LED.fullmatch(value):
+        return f"{_identity(rewriter, match[1], obj)}{match[2]}"
+    match = _ASSIGNED.fullmatch(value) or _PREEMPTED.fullmatch(value)
+    if match is None:
         return ""
-    return "".join(rewriter.name(part) if place % 2 else part for place, part in enumerate(found.groups()))
+    return "".join(rewriter.name(part) if place % 2 else part for place, part in enumerate(match.groups()))
 
 
 def _workload_conditions(

@@ -65,8 +65,8 @@ class Applier(NamedTuple):
 
     def _found(self, paths: Iterable[object], known: Folders) -> tuple[str, ...]:
         """The known folders of these paths: from the top of the repository, which is some folder above the file."""
-        found = (self._folder(path.strip("/"), known) for path in paths if isinstance(path, str))
-        return tuple(folder for folder in found if folder)
+        folders = (self._folder(path.strip("/"), known) for path in paths if isinstance(path, str))
+        return tuple(folder for folder in folders if folder)
 
     def _folder(self, path: str, known: Folders) -> str:
         folders = (os.path.normpath(os.path.join(top, path)) for top in known.tops(self.file) if path.strip("./"))

@@ -108,14 +108,14 @@ class Kustomizations:
 
     def _built_upon(self, folder: str) -> set[str]:
         """The files and folders that go into a folder."""
-        found: set[str] = set()
+        upon: set[str] = set()
         open_ = list(self._folders[folder])
         while open_:
             path = open_.pop()
-            if path not in found:
-                found.add(path)
+            if path not in upon:
+                upon.add(path)
                 open_ += self._folders.get(path, ())
-        return found
+        return upon
 
 
 def folders_of(files: Iterable[str]) -> list[str]:
@@ -135,10 +135,10 @@ def read_kustomization(folder: str) -> list[JsonObject]:
         return []
     try:
         with open_file(file) as reader:
-            found: list[object] = [document.value for document in parse(read_content(reader))]
+            documents: list[object] = [document.value for document in parse(read_content(reader))]
     except InputError:
         return []
-    return [value for value in found if isinstance(value, Mapping)]
+    return [value for value in documents if isinstance(value, Mapping)]
 
 
 def referenced(folder: str) -> Iterator[str]:
@@ -187,11 +187,11 @@ def _given(folder: str, documents: Iterable[JsonObject]) -> Iterator[tuple[tuple
                 yield ("", str(entry.get("name"))), {"replicas": entry["count"]}
         for patch in _patches(folder, document):
             pods = _mapping(_field(patch, "spec", "template", "spec"))
-            found = {key: pods[key] for key in _APART if key in pods}
+            given = {key: pods[key] for key in _APART if key in pods}
             if type(replicas := _field(patch, "spec", "replicas")) is int:
-                found["replicas"] = replicas
-            if found:
-                yield (str(_field(patch, "kind")), str(_field(patch, "metadata", "name"))), found
+                given["replicas"] = replicas
+            if given:
+                yield (str(_field(patch, "kind")), str(_field(patch, "metadata", "name"))), given
 
 
 def _with(document: JsonObject, given: JsonObject) -> JsonObject:
@@ -251,14 +251,14 @@ def _named(kustomization: JsonObject) -> Iterator[object]:
 
 def listed(value: JsonObject, key: str) -> list[object]:
     """The items of a field that should be a list; none where it is something else."""
-    found = value.get(key)
-    return found if isinstance(found, list) else []
+    elements = value.get(key)
+    return elements if isinstance(elements, list) else []
 
 
 def _containers(spec: JsonObject) -> list[object]:
     """The containers in the pod template of a workload."""
-    found = _field(spec, "template", "spec", "containers")
-    return found if isinstance(found, list) else []
+    containers = _field(spec, "template", "spec", "containers")
+    return containers if isinstance(containers, list) else []
 
 
 def _mapping(value: object) -> dict[str, object]:

@@ -85,10 +85,10 @@ def _weight(data: bytes) -> int:
     >>> _weight(bytes([0x92, 0x80, 0xA1, 0x61])) == BYTES_OF_MAP + 2 * BYTES_OF_OTHER
     True
     """
-    found = np.frombuffer(data, np.int8)  # what begins an object is from 0x80 on: negative; up to 0x8f a map
+    bytes_read = np.frombuffer(data, np.int8)  # what begins an object is from 0x80 on: negative; up to 0x8f a map
     maps = others = 0
-    for start in range(0, len(found), _BLOCK):
-        block = found[start : start + _BLOCK]
+    for start in range(0, len(bytes_read), _BLOCK):
+        block = bytes_read[start : start + _BLOCK]
         others += int(np.count_nonzero(block < 0))
         maps += int(np.count_nonzero(block < 0x90 - 0x100))
     return BYTES_OF_MAP * maps + BYTES_OF_OTHER * (others - maps)
@@ -129,8 +129,8 @@ def _check(head: bytes, size: int, path: str) -> None:
     """Refuse what is no zip file before the rest of it is read."""
     if size > LARGEST_FILE:
         raise InputError(f"larger than {LARGEST_FILE >> 20:,} MiB", where=shown(path))
-    if found := _FIRST_FORMAT.match(head):
-        raise InputError(f"a snapshot of format {found[1].decode()}", where=shown(path), hint="save it again")
+    if match := _FIRST_FORMAT.match(head):
+        raise InputError(f"a snapshot of format {match[1].decode()}", where=shown(path), hint="save it again")
     if not head.startswith(MAGIC):
         hint = "kschedctl snapshot save writes them; -f reads other files"
         raise InputError("not a snapshot", where=shown(path), hint=hint)

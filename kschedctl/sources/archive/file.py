@@ -72,7 +72,7 @@ def write_archive(
 
     Raises InputError where it cannot be written.
     """
-    found = {kind: getattr(cluster, field) for kind, field in FIELDS.items() if getattr(cluster, field)}
+    by_kind = {kind: getattr(cluster, field) for kind, field in FIELDS.items() if getattr(cluster, field)}
     header = Header(
         written_by=written_by,
         written_at=datetime.now(UTC).isoformat(timespec="seconds"),
@@ -84,11 +84,11 @@ def write_archive(
         admit=cluster.admit,
         gaps=dict(cluster.gaps),
         provenance=cluster.provenance,
-        objects={kind: len(objects) for kind, objects in found.items()},
+        objects={kind: len(objects) for kind, objects in by_kind.items()},
         kinds=tuple(FIELDS),
         autoscaler=cluster.autoscaler,
     )
-    members = {HEADER: msgspec.json.encode(header)} | {_member(kind): pack(kind, found[kind]) for kind in found}
+    members = {HEADER: msgspec.json.encode(header)} | {_member(kind): pack(kind, by_kind[kind]) for kind in by_kind}
     write_file(path, [archive(members)], private=True)
     return header
 
@@ -112,11 +112,11 @@ def read_archive(path: str) -> Cluster:
 def _header(members: Archive) -> Header:
     """Raises InputError, msgspec.DecodeError, KeyError."""
     data = members.read(HEADER, LONGEST_HEADER) if HEADER in members else b"{}"
-    found = from_json(data, _Format)
-    if found.kind != KIND:
+    form = from_json(data, _Format)
+    if form.kind != KIND:
         raise InputError("not a snapshot", hint="kschedctl snapshot save writes them; -f reads other files")
-    if found.format != FORMAT:
-        what = f"a snapshot of format {found.format}, written by {found.written_by or 'nobody knows what'}"
+    if form.format != FORMAT:
+        what = f"a snapshot of format {form.format}, written by {form.written_by or 'nobody knows what'}"
         raise InputError(what, hint=f"this kschedctl reads format {FORMAT}")
     return from_json(data, Header)
 

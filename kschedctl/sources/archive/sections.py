@@ -99,10 +99,10 @@ class _Distinct:
         self._encode = msgspec.msgpack.Encoder().encode
 
     def number(self, part: object) -> int:
-        found = self._known.setdefault(self._encode(part), len(self.parts))
-        if found == len(self.parts):
+        place = self._known.setdefault(self._encode(part), len(self.parts))
+        if place == len(self.parts):
             self.parts.append(part)
-        return found
+        return place
 
 
 def _pod_record(table: PodTable) -> _PodRecord:
@@ -168,12 +168,12 @@ def _bytes(numbers: object) -> bytes:
 def unpack(kind: str, data: bytes, count: int) -> Sequence[Struct]:
     """The ``count`` objects of a section. Raises ValueError for what ``pack`` does not make of so many."""
     unpacked = _UNPACK.get(kind)
-    found = unpacked(data) if unpacked else _others(kind, data)
-    if len(found) != count:
-        raise ValueError(f"{len(found):,} objects of kind {kind} instead of {count:,}")
+    objects = unpacked(data) if unpacked else _others(kind, data)
+    if len(objects) != count:
+        raise ValueError(f"{len(objects):,} objects of kind {kind} instead of {count:,}")
     if kind != "Pod":
-        check_made(name for obj in found for name in (obj.metadata.namespace, obj.metadata.name))  # type: ignore[attr-defined]
-    return found
+        check_made(name for obj in objects for name in (obj.metadata.namespace, obj.metadata.name))  # type: ignore[attr-defined]
+    return objects
 
 
 def _pods(data: bytes) -> PodTable:
@@ -230,15 +230,15 @@ def _nodes(data: bytes) -> tuple[Node, ...]:
     numbers, ends = codes.tolist(), np.cumsum(counts, dtype=np.int64).tolist()
     held = (tuple([images[code] for code in numbers[start:end]]) for start, end in zip([0, *ends], ends, strict=False))
     return tuple(
-        replace(node, status=replace(node.status, images=found)) if found else node
-        for node, found in zip(record.nodes, held, strict=True)
+        replace(node, status=replace(node.status, images=images)) if images else node
+        for node, images in zip(record.nodes, held, strict=True)
     )
 
 
 def _others(kind: str, data: bytes) -> tuple[Struct, ...]:
     objects: Any = GenericAlias(tuple, (KINDS[kind].struct, ...))
-    found: tuple[Struct, ...] = from_msgpack(data, objects)
-    return found
+    decoded: tuple[Struct, ...] = from_msgpack(data, objects)
+    return decoded
 
 
 def _texts(column: _Column, count: int) -> Texts:
@@ -274,8 +274,8 @@ def _check_codes(codes: Ints, values: int) -> None:
         raise ValueError("an unknown code")
 
 
-def _check_length(found: int, wanted: int) -> None:
-    if found != wanted:
+def _check_length(length: int, wanted: int) -> None:
+    if length != wanted:
         raise ValueError("columns of different length")
 
 

@@ -35,11 +35,11 @@ class HelmRender:
     @cached_property
     def files(self) -> frozenset[str]:
         """All of the chart's own folders, its description and its values."""
-        found = {os.path.join(self.folder, entry) for entry in os.listdir(self.folder) if _is_of_chart(entry)}
+        paths = {os.path.join(self.folder, entry) for entry in os.listdir(self.folder) if _is_of_chart(entry)}
         for own_folder in _OWN_FOLDERS:
             for parent, _, names in os.walk(os.path.join(self.folder, own_folder)):
-                found |= {os.path.join(parent, name) for name in names}
-        return frozenset(map(os.path.abspath, found))
+                paths |= {os.path.join(parent, name) for name in names}
+        return frozenset(map(os.path.abspath, paths))
 
     def objects(self) -> Iterator[BuiltObject]:
         release = re.sub(r"[^a-z0-9-]", "-", os.path.basename(self.folder).lower()).strip("-")[:40] or "release"
@@ -88,10 +88,10 @@ def _is_library(folder: str) -> bool:
     """Whether Helm refuses to render it by itself."""
     try:
         with open_file(os.path.join(folder, CHART)) as reader:
-            found: list[object] = [document.value for document in parse(read_content(reader))]
+            documents: list[object] = [document.value for document in parse(read_content(reader))]
     except InputError:  # Helm says what is wrong with it
         return False
-    return any(isinstance(value, Mapping) and value.get("type") == "library" for value in found)
+    return any(isinstance(value, Mapping) and value.get("type") == "library" for value in documents)
 
 
 def _lines(template: str) -> dict[str, int]:
@@ -101,6 +101,6 @@ def _lines(template: str) -> dict[str, int]:
             lines = read_content(reader).text.splitlines()
     except InputError:
         return {}
-    found = [(match[1], number) for number, line in enumerate(lines, 1) if (match := _FIELD.match(line))]
-    often = Counter(field for field, _ in found)
-    return {field: line for field, line in found if often[field] == 1}
+    fields = [(match[1], number) for number, line in enumerate(lines, 1) if (match := _FIELD.match(line))]
+    often = Counter(field for field, _ in fields)
+    return {field: line for field, line in fields if often[field] == 1}

@@ -77,17 +77,17 @@ class KustomizeBuild:
     @cached_property
     def files(self) -> frozenset[str]:
         """Kustomizations and resources, here and in all that is built upon."""
-        found: set[str] = set()
+        read: set[str] = set()
         open_ = [os.path.abspath(self.folder)]
         while open_:
             path = open_.pop()
-            if path in found:
+            if path in read:
                 continue
-            found.add(path)
+            read.add(path)
             if file := kustomization_file(path):
-                found.add(file)
+                read.add(file)
                 open_ += referenced(path)
-        return frozenset(found)
+        return frozenset(read)
 
     def objects(self) -> Iterator[BuiltObject]:
         top = _top(os.path.abspath(self.folder))

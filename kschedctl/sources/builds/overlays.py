@@ -60,20 +60,20 @@ class Overlays(NamedTuple):
 
 def transforming(told: str, folder: str) -> list[str]:
     """The files of the kustomizations that the annotation names, from a folder."""
-    found: dict[str, None] = {}
+    paths: dict[str, None] = {}
     for transformation in _parsed(told):
         path = transformation.get("configuredIn") if isinstance(transformation, dict) else None
         if isinstance(path, str) and os.path.isfile(file := os.path.normpath(os.path.join(folder, path))):
-            found[file] = None
-    return list(found)
+            paths[file] = None
+    return list(paths)
 
 
 def _parsed(told: str) -> list[object]:
     try:
-        found: list[object] = [document.value for document in parse(Content(TRANSFORMATIONS, told, is_json=False))]
+        documents: list[object] = [document.value for document in parse(Content(TRANSFORMATIONS, told, is_json=False))]
     except InputError:
         return []
-    return next((value for value in found if isinstance(value, list)), [])
+    return next((value for value in documents if isinstance(value, list)), [])
 
 
 def _is_changed(written: object, built: object, path: Path) -> bool:

@@ -148,7 +148,7 @@ def _documents(file: str) -> list[JsonObject]:
 
 def _parsed(content: Content) -> Iterator[JsonObject]:
     try:
-        found: list[object] = [document.value for document in parse(content)]
+        documents: list[object] = [document.value for document in parse(content)]
     except InputError:
         return
-    yield from (value for value in found if isinstance(value, Mapping))
+    yield from (value for value in documents if isinstance(value, Mapping))

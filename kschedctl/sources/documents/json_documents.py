@@ -83,12 +83,12 @@ def _reason(error: ValueError) -> str:
 
 
 def _unique(pairs: list[tuple[str, object]]) -> dict[str, object]:
-    found = dict(pairs)
-    if len(found) < len(pairs):
+    fields = dict(pairs)
+    if len(fields) < len(pairs):
         seen: set[str] = set()
         twice = next(key for key, _ in pairs if key in seen or seen.add(key))  # type: ignore[func-returns-value]
         raise ValueError(f"duplicate field {twice[:60]!r}")
-    return found
+    return fields
 
 
 def _refuse(constant: str) -> NoReturn:

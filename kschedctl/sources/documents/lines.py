@@ -46,7 +46,7 @@ def _text(file: str, stamp: tuple[int, int] | None, document: int) -> Text | Non
     try:
         with open_file(file) as reader:
             content = read_content(reader)
-        found = len(content.text) <= LARGEST and any(number == document for _, number, _ in list(parse(content)))
+        there = len(content.text) <= LARGEST and any(number == document for _, number, _ in list(parse(content)))
     except InputError:
         return None
-    return Text(file, content) if found else None
+    return Text(file, content) if there else None

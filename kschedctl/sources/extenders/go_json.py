@@ -44,9 +44,9 @@ def _no_constant(name: str) -> object:
 def _words(text: str, error: json.JSONDecodeError) -> str:
     if error.pos >= len(text) or error.msg.startswith("Unterminated string"):
         return "unexpected EOF"
-    found = text[error.pos]
+    character = text[error.pos]
     after = _AFTER.get(error.msg) or f"after {_element(text[: error.pos])}"
-    return f"invalid character {found!r} {after}"
+    return f"invalid character {character!r} {after}"
 
 
 def _element(before: str) -> str:

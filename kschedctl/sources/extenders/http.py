@@ -129,12 +129,12 @@ def _unpacked(body: bytes, response: urllib3.BaseHTTPResponse, shown: str) -> by
         return body
     stream = zlib.decompressobj(zlib.MAX_WBITS + GZIP)
     try:
-        found = stream.decompress(body, MOST_BYTES)
+        unpacked = stream.decompress(body, MOST_BYTES)
     except zlib.error:
         raise ExtenderError("gzip: invalid header") from None
     if stream.unconsumed_tail:
         raise UnheardError(TOO_MUCH.format(shown, MOST_BYTES >> 20))
-    return found
+    return unpacked
 
 
 def _failure(shown: str, error: Exception, limit: Limit) -> str:

@@ -84,10 +84,10 @@ class RecordedAnswers:
         left = self._left.get(asked, [])
         if not left:
             raise UnheardError(f"were asked what {self._name} has no answer to")
-        found = left[0] if asked in self._always else left.pop(0)
-        if found.error:
-            raise ExtenderError(found.error)
-        return found.status, found.body
+        answer = left[0] if asked in self._always else left.pop(0)
+        if answer.error:
+            raise ExtenderError(answer.error)
+        return answer.status, answer.body
 
 
 def _unanswered(answer: ExtenderAnswer) -> ExtenderAnswer:

@@ -74,5 +74,5 @@ def template_of(workload: Json) -> Json:
 
 
 def _mapping(document: Json, name: str) -> Json:
-    found = document.get(name)
-    return found if isinstance(found, Mapping) else {}
+    value = document.get(name)
+    return value if isinstance(value, Mapping) else {}

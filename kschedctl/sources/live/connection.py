@@ -64,13 +64,13 @@ def connect(access: Access) -> Connection:
     files = _kubeconfig_files(access)
     configuration: Configuration = import_module("kubernetes.client").Configuration()
     if not files and _in_cluster(access):
-        found = _service_account(configuration)
+        account = _service_account(configuration)
     else:
-        found = _kubeconfig(configuration, access, files)
-    configuration.proxy, configuration.no_proxy = _proxy(configuration.host, found.proxy)
+        account = _kubeconfig(configuration, access, files)
+    configuration.proxy, configuration.no_proxy = _proxy(configuration.host, account.proxy)
     configuration.connection_pool_maxsize = 32
     pool = _pool(configuration)
-    credentials = Credentials(configuration, found.load, tuple(_impersonated(access, found.user)), pool)
+    credentials = Credentials(configuration, account.load, tuple(_impersonated(access, account.user)), pool)
     server = Server(
         configuration.host.rstrip("/"),
         pool,
@@ -79,7 +79,7 @@ def connect(access: Access) -> Connection:
         seconds or LIST_SECONDS,
         credentials.renew,
     )
-    return Connection(server, found.context, found.namespace)
+    return Connection(server, account.context, account.namespace)
 
 
 def seconds_of(duration: str, option: str = "--request-timeout") -> float:
@@ -167,8 +167,8 @@ def _context(merged: Any, access: Access, where: str) -> str:
     """The name of the context to use; with --cluster or --user, of one made of both. Raises ClusterError."""
     name = access.context or _current_context(where)
     contexts = merged.value["contexts"]
-    found = next((c for c in contexts if c["name"] == name), None)
-    if found is None and (access.context or not access.cluster):
+    entry = next((c for c in contexts if c["name"] == name), None)
+    if entry is None and (access.context or not access.cluster):
         raise ClusterError(
             f'no context "{name}"' if name else "no current context", where=where, hint=_choices(contexts)
         )
@@ -178,7 +178,7 @@ def _context(merged: Any, access: Access, where: str) -> str:
         known = merged.value[kind]
         if wanted and not any(entry["name"] == wanted for entry in known):
             raise ClusterError(f'no {kind[:-1]} "{wanted}"', where=option, hint=_choices(known))
-    context = dict(found["context"].value) if found else {}
+    context = dict(entry["context"].value) if entry else {}
     context.update({k: v for k, v in (("cluster", access.cluster), ("user", access.user)) if v})
     made = f"{context.get('cluster')} as {context.get('user')}"
     contexts.append({"name": made, "context": context})

@@ -80,8 +80,8 @@ class Others(tuple[Struct, ...]):
         return cls(sorted(objects, key=key_of))
 
     def with_changes(self, changes: Mapping[Key, object]) -> Others:
-        found: dict[Key, Any] = {key_of(obj): obj for obj in self} | dict(changes)
-        return Others.of(obj for obj in found.values() if obj is not None)
+        objects: dict[Key, Any] = {key_of(obj): obj for obj in self} | dict(changes)
+        return Others.of(obj for obj in objects.values() if obj is not None)
 
 
 Objects = PodTable | Others
@@ -168,12 +168,12 @@ def read_path(server: Server, kind: str, path: str, fields: str = "") -> Listing
 
 def _read_pages(server: Server, kind: str, path: str, fields: str) -> Listing:
     collected = PodCollector() if kind == "Pod" else KindCollector(kind, _version_in(path))
-    version, found = "", 0
+    version, objects = "", 0
     for head, body in _pages(server, kind, path, fields):
         version = version or head.metadata.resource_version
         with _shape(KINDS[kind].plural, server.host):
-            found += collected.add(body)
-        if found > MOST_OBJECTS:
+            objects += collected.add(body)
+        if objects > MOST_OBJECTS:
             raise ClusterError(
                 f"more than {MOST_OBJECTS:,} {KINDS[kind].plural}: no cluster has so many", where=server.host
             )

@@ -110,14 +110,14 @@ class _Version(msgspec.Struct, frozen=True, rename="camel"):
 
 def read_version(server: Server) -> tuple[str, str, tuple[str, ...]]:
     """The version to replay, the server's own, and a warning where they differ. Raises ClusterError."""
-    found = _get(server, "/version", _Version) or _Version()
-    minor = re.match(r"\d{1,4}", found.minor)
-    if found.major != "1" or minor is None:
-        return KUBE_VERSION, found.git_version, (f"the server does not tell its version: replaying {KUBE_VERSION}",)
+    served = _get(server, "/version", _Version) or _Version()
+    minor = re.match(r"\d{1,4}", served.minor)
+    if served.major != "1" or minor is None:
+        return KUBE_VERSION, served.git_version, (f"the server does not tell its version: replaying {KUBE_VERSION}",)
     number = int(minor[0])
-    if differs := stands_in(found.git_version, number):
-        return f"1.{nearest(number)}", found.git_version, (differs,)
-    return _release(found.git_version, number), found.git_version, ()
+    if differs := stands_in(served.git_version, number):
+        return f"1.{nearest(number)}", served.git_version, (differs,)
+    return _release(served.git_version, number), served.git_version, ()
 
 
 def _release(git_version: str, minor: int) -> str:
@@ -161,8 +161,8 @@ def _configuration(server: Server, running: _Spec | None, path: str) -> tuple[Js
     for name in _mounted(running, path) if running else CONFIG_MAPS:
         where = f"ConfigMap kube-system/{name}"
         try:
-            found = _get(server, f"{SYSTEM}/configmaps/{segment(name)}", _ConfigMap)
-            data = (found.data or {}) if found else {}
+            config_map = _get(server, f"{SYSTEM}/configmaps/{segment(name)}", _ConfigMap)
+            data = (config_map.data or {}) if config_map else {}
             key = path.rpartition("/")[2]
             for text in (data[key],) if key in data else data.values():
                 if CONFIGURATION in text and (document := _document(text, where)):
@@ -199,8 +199,8 @@ def _flags(running: _Spec) -> dict[str, str]:
 
 def _instance(pod: _SchedulerPod) -> SchedulerInstance:
     images = [container.image for container in pod.spec.containers]
-    found = _flags(pod.spec)
-    flags = {name: shown_url(found[name])[:MOST_OF_A_FLAG] for name in DECIDING_FLAGS if name in found}
+    given = _flags(pod.spec)
+    flags = {name: shown_url(given[name])[:MOST_OF_A_FLAG] for name in DECIDING_FLAGS if name in given}
     return SchedulerInstance(pod.metadata.name, images[0].rpartition(":")[2] if images else "", flags)
 
 

@@ -94,9 +94,9 @@ def query_of(metric: Metric, name: str, window: int, matchers: str = "") -> str:
     """The PromQL. Gauges are those of the leader where it is known who that is, since others' queues only grow."""
     by = ", ".join(metric.labels)
     if metric.kind is Kind.GAUGE:
-        found = f"{name}{{{matchers}}}"
-        led = f"{found} and on (instance) (leader_election_master_status{{{matchers}}} == 1)"
-        return f"max by ({by}) ({led}) or max by ({by}) ({found})"
+        selected = f"{name}{{{matchers}}}"
+        led = f"{selected} and on (instance) (leader_election_master_status{{{matchers}}} == 1)"
+        return f"max by ({by}) ({led}) or max by ({by}) ({selected})"
     if metric.kind is Kind.COUNTER:
         return f"sum by ({by}) (increase({name}{{{matchers}}}[{window}s]))"
     parts = {BUCKETS: f"{name}_bucket", SUM: f"{name}_sum", COUNT: f"{name}_count", NATIVE: name}

@@ -83,8 +83,8 @@ def _headline(sections: Sequence[AnySection]) -> str:
     not_known = f"not known: {', '.join(unknown)}" if unknown else ""
     if not unsound:
         return not_known[:1].upper() + not_known[1:] if unknown else f"Sound: {_asked(sections)}"
-    found = f"{', '.join(section.name for section in unsound)} ({_counts(unsound)})"
-    return f"Unsound: {found}" + (f"; {not_known}" if unknown else "")
+    counted = f"{', '.join(section.name for section in unsound)} ({_counts(unsound)})"
+    return f"Unsound: {counted}" + (f"; {not_known}" if unknown else "")
 
 
 def _asked(sections: Sequence[AnySection]) -> str:

@@ -36,12 +36,12 @@ def replayed(scheduler: Scheduler, pods: Sequence[Pod], progress: Progress) -> t
     for pod in pods:
         key = int(columns.info[columns.index[pod.key]]), pod.status.nominated_node_name
         alike.setdefault(key, []).append(pod)
-    done, found = progress.begin("Replaying pending pods", len(pods)), []
+    done, replays = progress.begin("Replaying pending pods", len(pods)), []
     for same in alike.values():
         explanation = as_events(explain_pod(scheduler, scheduler.view.stored(same[0]), nodes=False))
-        found.append(ReplayedPods(tuple(same), explanation))
+        replays.append(ReplayedPods(tuple(same), explanation))
         done(len(same))
-    return tuple(found)
+    return tuple(replays)
 
 
 T = TypeVar("T")

@@ -29,12 +29,12 @@ RULES = (REFUSED,)
 
 def creation_section(audited: AuditedCluster) -> CreationSection:
     """The section about all workloads, by their conditions and the events about them."""
-    found = Creations(audited.cluster, audited.now).failing()
+    failing = Creations(audited.cluster, audited.now).failing()
     return CreationSection(
         title="Pods that could not be created",
-        headline=_headline(found),
-        workloads=found,
-        **judged(RULES, map(_finding, found), _unknown(audited)),
+        headline=_headline(failing),
+        workloads=failing,
+        **judged(RULES, map(_finding, failing), _unknown(audited)),
     )
 
 

@@ -54,18 +54,18 @@ def latency_section(audited: AuditedCluster) -> LatencySection:
 
 def measured_section(measured: Measured, limits: LatencyLimits, nodes: int | None = None) -> LatencySection:
     """What was measured, with a verdict about each thing; ``nodes``: how many the cluster has, where it was read."""
-    found = (*verdicts(measured, limits), *_of_nodes(measured, nodes))
+    judgements = (*verdicts(measured, limits), *_of_nodes(measured, nodes))
     timings = partial(durations, measured)
     return LatencySection(
         title=TITLE,
-        headline=_headline(measured, found),
+        headline=_headline(measured, judgements),
         source=measured.source,
         scheduler_version=measured.version,
         period=str(measured.period),
         seconds=measured.seconds,
         restarted=measured.restarted,
         target=limits.target,
-        verdicts=tuple(map(_verdict, found)),
+        verdicts=tuple(map(_verdict, judgements)),
         missing=measured.missing(),
         attempts=timings(ATTEMPTS),
         algorithm=timings(ALGORITHM),
@@ -85,16 +85,16 @@ def measured_section(measured: Measured, limits: LatencyLimits, nodes: int | Non
         preemption_attempts=only(numbers(measured, PREEMPTIONS)),
         preemption_victims=next(iter(timings(VICTIMS)), None),
         scheduled_after_flush=only(numbers(measured, FLUSHED)),
-        **judged(RULES, _findings(found) if measured.leads is not False else (), _unknown(measured, found)),
+        **judged(RULES, _findings(judgements) if measured.leads is not False else (), _unknown(measured, judgements)),
     )
 
 
-def _unknown(measured: Measured, found: Sequence[Verdict]) -> Iterator[UnknownKind]:
+def _unknown(measured: Measured, judgements: Sequence[Verdict]) -> Iterator[UnknownKind]:
     if measured.leads is False:
         yield STANDBY
     elif not any(histogram.count for histogram in measured.of(ATTEMPTS).values()):
         yield NO_ATTEMPTS
-    if vague := [verdict.about for verdict in found if verdict.open]:
+    if vague := [verdict.about for verdict in judgements if verdict.open]:
         why = f"do not tell enough of {', '.join(vague)}: buckets end below the limit, or are not there"
         yield UnknownKind("Metric", why, VERDICT)
     if measured.unusable:
@@ -109,8 +109,8 @@ def _of_nodes(measured: Measured, nodes: int | None) -> Iterator[Verdict]:
         yield Verdict("nodes", f"{cached:,.0f} in the scheduler's cache, {nodes:,} in the cluster", STALE, STALE.fix)
 
 
-def _findings(found: Sequence[Verdict]) -> Iterator[Finding]:
-    for verdict in found:
+def _findings(judgements: Sequence[Verdict]) -> Iterator[Finding]:
+    for verdict in judgements:
         if verdict.rule is not None:
             severity = verdict.severity or verdict.rule.severity
             yield verdict.rule.finding(
@@ -125,12 +125,14 @@ def _verdict(verdict: Verdict) -> LatencyVerdict:
     return LatencyVerdict(about=verdict.about, state=state, told=verdict.told, lever=verdict.lever)
 
 
-def _headline(measured: Measured, found: Sequence[Verdict]) -> str:
+def _headline(measured: Measured, judgements: Sequence[Verdict]) -> str:
     if measured.leads is False:
         return "This scheduler does not lead and schedules nothing: ask the leader"
-    attempts = [verdict for verdict in found if verdict.about.startswith("attempts")]
+    attempts = [verdict for verdict in judgements if verdict.about.startswith("attempts")]
     wrong = [
-        verdict for verdict in found if verdict.rule is not None and (verdict.severity or verdict.rule.severity) != NOTE
+        verdict
+        for verdict in judgements
+        if verdict.rule is not None and (verdict.severity or verdict.rule.severity) != NOTE
     ]
     said = f"{attempts[0].about}: {attempts[0].told.partition(';')[0]}"
     others = [verdict.about for verdict in wrong if verdict not in attempts[:1]]

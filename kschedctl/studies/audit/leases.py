@@ -54,9 +54,9 @@ def scheduler_leases(audited: AuditedCluster) -> list[SchedulerLease]:
     """The leases of schedulers, that of the one that is replayed first."""
     own = own_lease(audited.cluster)
     newest = _newest(audited.cluster.leases)
-    found = [(name_of(lease), lease) for lease in audited.cluster.leases if _is_schedulers(lease, own)]
-    found.sort(key=lambda item: (item[0] != own, item[0]))
-    return [_told(name, lease, newest, audited) for name, lease in found]
+    leases = [(name_of(lease), lease) for lease in audited.cluster.leases if _is_schedulers(lease, own)]
+    leases.sort(key=lambda item: (item[0] != own, item[0]))
+    return [_told(name, lease, newest, audited) for name, lease in leases]
 
 
 def name_of(lease: Lease) -> LeaseName:

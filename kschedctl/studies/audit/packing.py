@@ -96,8 +96,8 @@ def _rooms(view: Fork, pools: Pools, room: Stranded) -> Iterator[PoolRoom]:
 def _savings(view: Fork, pools: Pools, spare: Emptying) -> Iterator[PoolSavings]:
     """By pool, those with most nodes first."""
     rows = [*spare.empty.tolist(), *(view.nodes.index[emptied.node] for emptied in spare.emptied)]
-    found, empty = Counter(pools.code[rows].tolist()), Counter(pools.code[spare.empty].tolist())
-    for code, nodes in found.most_common():
+    spared, empty = Counter(pools.code[rows].tolist()), Counter(pools.code[spare.empty].tolist())
+    for code, nodes in spared.most_common():
         mine = [row for row in rows if pools.code[row] == code]
         saves = amounts_of(view, view.allocatable[mine].sum(axis=0))
         yield PoolSavings(pools.names[code], nodes, empty[code], saves)

@@ -168,8 +168,8 @@ ALL = ("Node", "Pod")
 def placed_section(audited: AuditedCluster) -> PlacedSection:
     """All bound pods."""
     view, cluster = audited.scheduler.view, audited.cluster
-    found = replayed(audited.scheduler, audited.progress)
-    misplaced = tuple(misplaced_pods for one in found.misplaced for misplaced_pods in _by_workload(one, view))
+    replay = replayed(audited.scheduler, audited.progress)
+    misplaced = tuple(misplaced_pods for one in replay.misplaced for misplaced_pods in _by_workload(one, view))
     over, turned_away = tuple(overcommitted(view)), tuple(refused(cluster))
     orphans, devices = tuple(orphaned(cluster)), tuple(shared_devices(cluster))
     findings = [
@@ -182,14 +182,14 @@ def placed_section(audited: AuditedCluster) -> PlacedSection:
     section = PlacedSection(
         title="Placed against the rules",
         headline="",
-        judged=found.judged,
-        others=found.others,
+        judged=replay.judged,
+        others=replay.others,
         overcommitted=over,
         misplaced=misplaced,
         refused=turned_away,
         orphaned=orphans,
         shared_devices=devices,
-        **judged(RULES, findings, [*_not_read(audited), *found.unknown]),
+        **judged(RULES, findings, [*_not_read(audited), *replay.unknown]),
     )
     return replace(section, headline=_headline(section))
 

@@ -46,8 +46,8 @@ def starving(audited: AuditedCluster, tiers: Tiers) -> tuple[StarvingPods, ...]:
             tier = int(tiers.of_pod[tiers.pods.index[pod.key]])
             groups.setdefault((str(owner_of(pod)), tier), []).append((seconds, pod, explanation))
     reports = (_report(audited, tiers, workload, tier, waiting) for (workload, tier), waiting in groups.items())
-    found = (report for report in reports if report.lower_pods or report.higher_started)
-    return tuple(sorted(found, key=lambda starving_pods: (-starving_pods.seconds, starving_pods.workload)))
+    starved = (report for report in reports if report.lower_pods or report.higher_started)
+    return tuple(sorted(starved, key=lambda starving_pods: (-starving_pods.seconds, starving_pods.workload)))
 
 
 def _refused(audited: AuditedCluster) -> Iterator[tuple[Pod, Explanation]]:

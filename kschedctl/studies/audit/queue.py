@@ -81,8 +81,8 @@ def queue_section(audited: AuditedCluster) -> QueueSection:
     queued = list(_queued(audited))
     between = _between(audited)
     basis = _basis(queued, audited)
-    found = tuple(_fitting(between, audited)) if between else ()
-    told = tuple(_shortened(pod, waiting) for pod, waiting in found)
+    fitting = tuple(_fitting(between, audited)) if between else ()
+    told = tuple(_shortened(pod, waiting) for pod, waiting in fitting)
     return QueueSection(
         title="Queue and wake-ups",
         headline=_headline(queued, between, told),
@@ -92,7 +92,7 @@ def queue_section(audited: AuditedCluster) -> QueueSection:
         unheard=between.unheard if between else 0,
         between=told,
         not_replayed=basis["not_replayed"],
-        **judged((MISSED, IN_VAIN), _findings(found, between, audited), _unknown(basis, between, audited)),
+        **judged((MISSED, IN_VAIN), _findings(fitting, between, audited), _unknown(basis, between, audited)),
     )
 
 
@@ -211,9 +211,9 @@ def _shortened(pod: PodBetween, waiting: WaitingPod) -> PodBetween:
 
 
 def _findings(
-    found: Iterable[tuple[PodBetween, WaitingPod]], between: WakesBetween | None, audited: AuditedCluster
+    fitting: Iterable[tuple[PodBetween, WaitingPod]], between: WakesBetween | None, audited: AuditedCluster
 ) -> Iterator[Finding]:
-    for pod, waiting in found:
+    for pod, waiting in fitting:
         name, refused_by = f"Pod {pod.pod}", ", ".join(pod.refused_by)
         where = f"refused by {refused_by} at {between.before if between else ''}; fits on {waiting.node} now"
         if pod.missed:

@@ -45,14 +45,14 @@ def races_section(audited: AuditedCluster) -> RacesSection:
     view = audited.scheduler.view
     rivals, shared = rivals_of(view)
     measures = measures_of(view)
-    found = _simulated(audited, measures, len(rivals) + 1, len(shared) if rivals else len(view.nodes))
+    races = _simulated(audited, measures, len(rivals) + 1, len(shared) if rivals else len(view.nodes))
     return RacesSection(
         title="Races",
-        headline=_headline(found, rivals, len(shared), audited.cluster.kube_version),
+        headline=_headline(races, rivals, len(shared), audited.cluster.kube_version),
         rivals=rivals,
         shared_nodes=len(shared),
-        races=found,
-        **judged((RIVALS, SLOW), _findings(found, rivals, shared, view), audited.not_read("Node", "Pod")),
+        races=races,
+        **judged((RIVALS, SLOW), _findings(races, rivals, shared, view), audited.not_read("Node", "Pod")),
     )
 
 
@@ -79,16 +79,16 @@ def _simulated(audited: AuditedCluster, measures: Measures, instances: int, node
     return races(question_of(given, replace(measures, nodes=nodes, rate=rate)), audited.progress)
 
 
-def _of(found: Races, expiry: str) -> RaceResult:
-    return next(result for result in found.results if result.expiry == expiry)
+def _of(races: Races, expiry: str) -> RaceResult:
+    return next(result for result in races.results if result.expiry == expiry)
 
 
-def _headline(found: Races | None, rivals: tuple[str, ...], shared: int, version: str) -> str:
-    if found is None:
+def _headline(races: Races | None, rivals: tuple[str, ...], shared: int, version: str) -> str:
+    if races is None:
         return "no pods run that could race for room"
-    now, once = _of(found, NEVER), _of(found, "30s")
+    now, once = _of(races, NEVER), _of(races, "30s")
     at = f"{now.nodes:,} nodes and {now.pods_per_second:.3g} pods/s"
-    at += "" if found.assumptions.measured else " (latencies assumed)"
+    at += "" if races.assumptions.measured else " (latencies assumed)"
     if rivals:
         return (
             f"{len(rivals) + 1} schedulers share {shared:,} nodes: {percent(now.share)} of pods double-booked at {at}"
@@ -96,20 +96,20 @@ def _headline(found: Races | None, rivals: tuple[str, ...], shared: int, version
     return f"kube-scheduler {version} never expires assumed pods; with 30s, {percent(once.share)} double-booked at {at}"
 
 
-def _findings(found: Races | None, rivals: tuple[str, ...], shared: tuple[int, ...], view: Fork) -> Iterator[Finding]:
-    if found is None:
+def _findings(races: Races | None, rivals: tuple[str, ...], shared: tuple[int, ...], view: Fork) -> Iterator[Finding]:
+    if races is None:
         return
-    now = _of(found, NEVER)
+    now = _of(races, NEVER)
     if rivals:
         names = ", ".join(view.nodes.names[row] for row in shared[:3]) + (", …" if len(shared) > 3 else "")
         yield RIVALS.finding(
             f"Scheduler {rivals[0]}",
             f"{', '.join(rivals)} and {', '.join(sorted(view.settings.served))} both have pods on {len(shared):,} "
-            f"nodes ({names}); simulated{'' if found.assumptions.measured else ' with assumed latencies'}, "
+            f"nodes ({names}); simulated{'' if races.assumptions.measured else ' with assumed latencies'}, "
             f"{now.double_booked:,} of {now.pods:,} pods find their room taken",
             severity=WARNING if now.double_booked else NOTE,
         )
-    lags = found.assumptions.measured
+    lags = races.assumptions.measured
     if lags and lags.p99 > SLOW_SECONDS:
         yield SLOW.finding(
             "Cluster",

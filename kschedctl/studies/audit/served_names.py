@@ -40,7 +40,7 @@ def served_names(audited: AuditedCluster) -> list[ServedName]:
     leases = {lease.metadata.name for lease in audited.cluster.leases if lease.spec.holder_identity}
     names = {**waiting, **bound, **dict.fromkeys(profiles, 0), **dict.fromkeys(placed, 0)}
     known = {PROFILE: profiles, EVENTS: placed, LEASE: leases, POD_GROUPS: schedulers_of_gangs(audited.cluster)}
-    found = [
+    served = [
         ServedName(
             name=name,
             served=next((by for by, served in known.items() if name in served), ""),
@@ -51,7 +51,7 @@ def served_names(audited: AuditedCluster) -> list[ServedName]:
         )
         for name in names
     ]
-    return sorted(found, key=lambda served_name: (-served_name.waiting, -served_name.bound, served_name.name))
+    return sorted(served, key=lambda served_name: (-served_name.waiting, -served_name.bound, served_name.name))
 
 
 def _bound(audited: AuditedCluster) -> Counter[str]:
@@ -59,22 +59,22 @@ def _bound(audited: AuditedCluster) -> Counter[str]:
     table = audited.cluster.pods.alive()
     with_node = np.array([bool(name) for name in table.node.values], np.bool_)[table.node.codes]
     counts = np.bincount(table.template[with_node], minlength=len(table.templates)).tolist()
-    found: Counter[str] = Counter()
+    pods: Counter[str] = Counter()
     for template, number in zip(table.templates, counts, strict=True):
         if number:
-            found[template.spec.scheduler_name or DEFAULT_SCHEDULER_NAME] += number
-    return found
+            pods[template.spec.scheduler_name or DEFAULT_SCHEDULER_NAME] += number
+    return pods
 
 
 def _placed(events: Iterable[Event]) -> Mapping[str, Sequence[Event]]:
     """Name of a scheduler -> the events of the pods that it placed, in the order of time."""
-    found: dict[str, list[Event]] = {}
+    by_name: dict[str, list[Event]] = {}
     for event in events:
         if assigned(event) is not None and reporter(event):
-            found.setdefault(reporter(event), []).append(event)
-    for placed in found.values():
+            by_name.setdefault(reporter(event), []).append(event)
+    for placed in by_name.values():
         placed.sort(key=first_time)
-    return found
+    return by_name
 
 
 def _instances(placed: Sequence[Event]) -> tuple[WorkingInstance, ...]:
@@ -96,12 +96,12 @@ def _turns(placed: Sequence[Event]) -> int:
 def differences(instances: Sequence[SchedulerInstance]) -> list[DifferentSetting]:
     """Versions and flags that not all instances share; "" stands for one that is not set."""
     settings = dict.fromkeys(("version", *(flag for instance in instances for flag in instance.flags)))
-    found = []
+    differing = []
     for setting in settings:
         values: dict[str, tuple[str, ...]] = {}
         for instance in instances:
             value = instance.version if setting == "version" else instance.flags.get(setting, "")
             values[value] = (*values.get(value, ()), instance.name)
         if len(values) > 1:
-            found.append(DifferentSetting(setting=setting, values=values))
-    return found
+            differing.append(DifferentSetting(setting=setting, values=values))
+    return differing

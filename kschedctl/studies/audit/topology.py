@@ -122,12 +122,12 @@ def _keys(view: Fork, asked: TopologyScope) -> list[str]:
 
 def _alone(placements: Sequence[Placement], workloads: Workloads) -> list[Alone]:
     """The workloads whose pods share a domain though there are others, each by the first key for which it is so."""
-    found: dict[int, Placement] = {}
+    alone: dict[int, Placement] = {}
     for placement in placements:
         if placement.size > 1:
             for number in np.flatnonzero(placement.single(workloads)).tolist():
-                found.setdefault(number, placement)
-    return sorted(found.items(), key=lambda item: item[0])
+                alone.setdefault(number, placement)
+    return sorted(alone.items(), key=lambda item: item[0])
 
 
 def _placed(number: int, workloads: Workloads, placements: Sequence[Placement]) -> PlacedWorkload:
@@ -177,14 +177,16 @@ def _of_promise(number: int, promise: SpreadPromise, workloads: Workloads) -> It
 
 def _of_down(promised: Sequence[Promised], workloads: Workloads) -> Iterator[Finding]:
     """The workload of which most pods stay away, which stands for the others: by default all constraints do so."""
-    found = [(_worst(promise), number, promise) for number, promise in promised]
-    found = [candidate for candidate in found if candidate[0].stranded_while_down and not candidate[0].stranded]
-    if not found:
+    worst_cases = [(_worst(promise), number, promise) for number, promise in promised]
+    worst_cases = [
+        candidate for candidate in worst_cases if candidate[0].stranded_while_down and not candidate[0].stranded
+    ]
+    if not worst_cases:
         return
-    worst, number, promise = max(found, key=lambda candidate: candidate[0].stranded_while_down)
+    worst, number, promise = max(worst_cases, key=lambda candidate: candidate[0].stranded_while_down)
     owner = workloads.owners[number]
     lost = f"while the nodes of {worst.domain} are down {worst.stranded_while_down:,} of {worst.lost:,} pods stay away"
-    more = f"; {len(found) - 1:,} more constraints do so" if len(found) > 1 else ""
+    more = f"; {len(worst_cases) - 1:,} more constraints do so" if len(worst_cases) > 1 else ""
     message = f"{lost}: maxSkew {promise.max_skew} over {promise.key} counts its 0 pods{more}"
     yield STRANDED_WHILE_DOWN.finding(str(owner), message, namespace=owner.namespace, path=promise.key)
 

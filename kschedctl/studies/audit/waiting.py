@@ -29,13 +29,13 @@ SERIES_LAG_SECONDS = 1800
 
 def refusals(audited: AuditedCluster) -> Mapping[tuple[str, str], Sequence[Event]]:
     """Namespace and name of a pod -> the events of its refusals, the newest last."""
-    found: dict[tuple[str, str], list[Event]] = {}
+    by_pod: dict[tuple[str, str], list[Event]] = {}
     for event in audited.cluster.events:
         if event.reason == FAILED_SCHEDULING:
-            found.setdefault((event.involved_object.namespace, event.involved_object.name), []).append(event)
-    for events in found.values():
+            by_pod.setdefault((event.involved_object.namespace, event.involved_object.name), []).append(event)
+    for events in by_pod.values():
         events.sort(key=last_time)
-    return found
+    return by_pod
 
 
 def other_schedulers(audited: AuditedCluster) -> frozenset[str]:
@@ -43,8 +43,8 @@ def other_schedulers(audited: AuditedCluster) -> frozenset[str]:
     PodGroups of their own."""
     writers = {reporter(event) for event in audited.cluster.events if event.reason in (SCHEDULED, FAILED_SCHEDULING)}
     leaders = {lease.metadata.name for lease in audited.cluster.leases if lease.spec.holder_identity}
-    found = writers | leaders | schedulers_of_gangs(audited.cluster)
-    return frozenset(found - audited.scheduler.configuration.profiles.keys())
+    names = writers | leaders | schedulers_of_gangs(audited.cluster)
+    return frozenset(names - audited.scheduler.configuration.profiles.keys())
 
 
 def was_refused(pod: Pod) -> bool:
@@ -58,12 +58,12 @@ def last_words(pod: Pod, audited: AuditedCluster) -> LastWords | None:
         at, attempts = last_time(events[-1]), sum(map(times_seen, events))
         message = events[-1].message
         return LastWords(message=message, at=at, age=age(at, audited.now), source=f"event {EVENT}", attempts=attempts)
-    found = _condition(pod)
-    if found is None or not found.message:
+    condition = _condition(pod)
+    if condition is None or not condition.message:
         return None
-    at = found.last_transition_time or ""
+    at = condition.last_transition_time or ""
     return LastWords(
-        message=found.message, at=at, age=age(at, audited.now), source=f"condition {CONDITION}", attempts=1
+        message=condition.message, at=at, age=age(at, audited.now), source=f"condition {CONDITION}", attempts=1
     )
 
 
@@ -77,8 +77,8 @@ def untried_seconds(pod: Pod, audited: AuditedCluster) -> float | None:
 
 def _events(pod: Pod, audited: AuditedCluster) -> Sequence[Event]:
     """The events about a pod, without those of an earlier pod of its name."""
-    found = audited.once(refusals).get((pod.metadata.namespace, pod.metadata.name), ())
-    return [event for event in found if not pod.metadata.uid or event.involved_object.uid in ("", pod.metadata.uid)]
+    events = audited.once(refusals).get((pod.metadata.namespace, pod.metadata.name), ())
+    return [event for event in events if not pod.metadata.uid or event.involved_object.uid in ("", pod.metadata.uid)]
 
 
 def _condition(pod: Pod) -> Condition | None:
@@ -124,7 +124,7 @@ def _in_turn(audited: AuditedCluster) -> Mapping[str, str]:
     simulation = Simulation(audited.scheduler, preemption=False)
     pods, names = simulation.view.pods, simulation.view.nodes.names
     outcomes = simulation.schedule([pods.index[key] for key in fitting])
-    return {pods.objects[found.position].key: names[found.row] for found in outcomes if found.row >= 0}
+    return {pods.objects[outcome.position].key: names[outcome.row] for outcome in outcomes if outcome.row >= 0}
 
 
 def _waiting(pod: Pod, report: Explanation, audited: AuditedCluster, nodes: Mapping[str, str]) -> WaitingPod:
@@ -190,8 +190,8 @@ def victims_of(report: Explanation, audited: AuditedCluster) -> tuple[Terminatin
     """The pods that leave so that this one may come."""
     if report.preemption is None:
         return ()
-    found = (audited.cluster.pod(*key.split("/", 1)) for key in report.preemption.terminating)
-    return tuple(_victim(pod, audited) for pod in found if pod is not None)
+    pods = (audited.cluster.pod(*key.split("/", 1)) for key in report.preemption.terminating)
+    return tuple(_victim(pod, audited) for pod in pods if pod is not None)
 
 
 def _victim(pod: Pod, audited: AuditedCluster) -> TerminatingVictim:

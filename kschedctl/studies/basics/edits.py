@@ -87,11 +87,11 @@ def zone_of(node: Node) -> str:
 
 def by_group(cluster: Cluster, group: Callable[[Node], str]) -> dict[str, list[str]]:
     """Zone, pool or whatever ``group`` tells -> its nodes; nodes without one are left out."""
-    found: dict[str, list[str]] = {}
+    groups: dict[str, list[str]] = {}
     for node in cluster.nodes:
         if name := group(node):
-            found.setdefault(name, []).append(node.metadata.name)
-    return dict(sorted(found.items()))
+            groups.setdefault(name, []).append(node.metadata.name)
+    return dict(sorted(groups.items()))
 
 
 def changed(cluster: Cluster, names: Collection[str], change: Callable[[Node], Node]) -> Cluster:
@@ -125,8 +125,8 @@ def labelled(cluster: Cluster, names: Collection[str], labels: Mapping[str, str 
     """Labels set on these nodes, or taken off where the value is None."""
 
     def change(node: Node) -> Node:
-        found = {key: value for key, value in {**node.metadata.labels, **labels}.items() if value is not None}
-        return replace(node, metadata=replace(node.metadata, labels=found))
+        changed = {key: value for key, value in {**node.metadata.labels, **labels}.items() if value is not None}
+        return replace(node, metadata=replace(node.metadata, labels=changed))
 
     return changed(cluster, names, change)
 

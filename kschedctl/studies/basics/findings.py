@@ -61,12 +61,12 @@ def judged(rules: Sequence[AuditRule], findings: Iterable[Finding], unknown: Ite
 
     ``unknown``: what its claims lean on and was not read; what ``affects`` the verdict takes its grounds.
     """
-    found = sorted(findings, key=lambda finding: LEVELS.index(finding.severity))
+    worst_first = sorted(findings, key=lambda finding: LEVELS.index(finding.severity))
     missing = together([unknown])
-    spoke = {finding.rule for finding in found}
+    spoke = {finding.rule for finding in worst_first}
     return {
-        "state": _state(found, undecided(missing)),
-        "findings": tuple(found),
+        "state": _state(worst_first, undecided(missing)),
+        "findings": tuple(worst_first),
         "rules": tuple(rule.described() for rule in rules if rule.id in spoke),
         **unread(missing),
     }

@@ -79,7 +79,7 @@ def run_all(
     done: Callable[[int], None] = lambda number: None,
 ) -> Results[Result]:
     """Every task's result. Raises UsageError where there is no such Dask cluster, ClusterError where it is lost."""
-    found: list[Result | None] = [None] * len(tasks)
+    answers: list[Result | None] = [None] * len(tasks)
     processes = min(workers.processes or os.cpu_count() or 1, len(tasks))
     if workers.dask:
         results = _on_dask(scenario, context, tasks, workers.dask)
@@ -89,11 +89,11 @@ def run_all(
         results = _here_and_now(scenario, context, tasks)
     try:
         for i, result in results:
-            found[i] = result
+            answers[i] = result
             done(1)
     except KeyboardInterrupt:
         results.close()
-    return Results(found)
+    return Results(answers)
 
 
 def _here_and_now(

@@ -46,10 +46,10 @@ def refuse(manifest: JsonObject, cluster: Cluster) -> None:
     """Raises InputError where the API server would not create what the manifest describes; ``also`` has the rest."""
     kind, where = str(manifest["kind"]), describe(manifest)
     try:
-        found = from_builtins(without_nulls(manifest), {**KINDS, **around_pods.KINDS}[kind])
+        obj = from_builtins(without_nulls(manifest), {**KINDS, **around_pods.KINDS}[kind])
     except msgspec.ValidationError as error:
         raise InputError(str(error), where=where) from None
-    wrong = refusals(manifest, found, cluster) if kind in KINDS else invalid_around(manifest, found)
+    wrong = refusals(manifest, obj, cluster) if kind in KINDS else invalid_around(manifest, obj)
     raise_all([InputError(denial.message, where=where, hint=denial.hint) for denial in wrong])
 
 
@@ -60,25 +60,25 @@ def raise_all(input_errors: list[InputError]) -> None:
         raise input_errors[0]
 
 
-def refusals(manifest: JsonObject, found: Struct, cluster: Cluster, namespace: str = "") -> list[Denial]:
+def refusals(manifest: JsonObject, obj: Struct, cluster: Cluster, namespace: str = "") -> list[Denial]:
     """Why the API server would not create what the manifest describes, in its words; empty where it would.
 
-    ``found``: the manifest as a struct of kschedctl.api.validation.manifests.KINDS; ``namespace``: where it goes if it
+    ``obj``: the manifest as a struct of kschedctl.api.validation.manifests.KINDS; ``namespace``: where it goes if it
     names none.
     """
-    kind, meta = str(manifest["kind"]), found.metadata  # type: ignore[attr-defined]
+    kind, meta = str(manifest["kind"]), obj.metadata  # type: ignore[attr-defined]
     wrong = [*_missing_namespace(meta.namespace or namespace or DEFAULT_NAMESPACE, cluster)]
-    faults = errors(kind, found, _options(cluster))
+    faults = errors(kind, obj, _options(cluster))
     wrong += [Denial(f'The {kind} "{meta.name or meta.generate_name}" is invalid: {e}', e.field) for e in faults]
-    for template, path in pod_templates(kind, found):
-        wrong += _of_pod(template, path, found, kind, cluster, faultless=not faults)
+    for template, path in pod_templates(kind, obj):
+        wrong += _of_pod(template, path, obj, kind, cluster, faultless=not faults)
     return wrong
 
 
-def invalid_around(manifest: JsonObject, found: Struct) -> list[Denial]:
-    """Why the API refuses a manifest that makes no pods; ``found``: it as a struct of validation.around_pods.KINDS."""
-    kind, meta = str(manifest["kind"]), found.metadata  # type: ignore[attr-defined]
-    faults = around_pods.errors(kind, found)
+def invalid_around(manifest: JsonObject, obj: Struct) -> list[Denial]:
+    """Why the API refuses a manifest that makes no pods; ``obj``: it as a struct of validation.around_pods.KINDS."""
+    kind, meta = str(manifest["kind"]), obj.metadata  # type: ignore[attr-defined]
+    faults = around_pods.errors(kind, obj)
     return [Denial(f'The {kind} "{meta.name or meta.generate_name}" is invalid: {e}', e.field) for e in faults]
 
 
@@ -95,10 +95,10 @@ def _missing_namespace(name: str, cluster: Cluster) -> Iterator[Denial]:
 
 
 def _of_pod(
-    template: written.Template, path: Path, found: Struct, kind: str, cluster: Cluster, *, faultless: bool
+    template: written.Template, path: Path, obj: Struct, kind: str, cluster: Cluster, *, faultless: bool
 ) -> Iterator[Denial]:
     """What is said when the pods are created, by admission and, of those of a template that passes, by validation."""
-    meta = found.metadata  # type: ignore[attr-defined]
+    meta = obj.metadata  # type: ignore[attr-defined]
     if kind == "Pod":
         for field, why in _runtime_class(template.spec, cluster):
             yield Denial(f'pods "{meta.name or meta.generate_name}" is forbidden: {why}', (*path, "spec", field))

@@ -52,12 +52,12 @@ def _changed(asked: AskedPod, name: str, value: str) -> Pod:
 def _number(text: str) -> int:
     """Priorities are int32. Raises UsageError."""
     try:
-        found = int(text[:20])
+        number = int(text[:20])
     except ValueError:
         raise UsageError(f'priority "{text}" is not a number', where=WHERE) from None
-    if abs(found) >= 1 << 31:
-        raise UsageError(f"priority {found} is out of the range of int32", where=WHERE)
-    return found
+    if abs(number) >= 1 << 31:
+        raise UsageError(f"priority {number} is out of the range of int32", where=WHERE)
+    return number
 
 
 def toleration(text: str) -> Toleration:
@@ -107,6 +107,6 @@ def _with_node(asked: AskedPod, like: str) -> AskedPod:
     (name,) = find_nodes(scheduler.cluster, (like,))
     fix = more_like(view, view.nodes.objects[view.nodes.index[name]])
     edits = edited([fix], reader(scheduler.cluster))
-    found = Scheduler(changed_cluster(scheduler.cluster, edits, whole=True), scheduler.call_extender)
-    found.view = changed_view(view, edits)  # quicker by seconds than columns of all nodes and pods anew
-    return asked._replace(scheduler=found)
+    supposed = Scheduler(changed_cluster(scheduler.cluster, edits, whole=True), scheduler.call_extender)
+    supposed.view = changed_view(view, edits)  # quicker by seconds than columns of all nodes and pods anew
+    return asked._replace(scheduler=supposed)

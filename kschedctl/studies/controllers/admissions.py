@@ -114,8 +114,8 @@ class Admissions:
             return None
         change.refused = len(change.new) - number
         del change.new[number:]
-        found = _not_created(owner, words, wanted, change.refused)
-        return msgspec.structs.replace(found, fixes=tuple(self._fixes(owner, like, change.refused)) if like else ())
+        lacking = _not_created(owner, words, wanted, change.refused)
+        return msgspec.structs.replace(lacking, fixes=tuple(self._fixes(owner, like, change.refused)) if like else ())
 
     def _fixes(self, owner: Owner, pod: Pod, missing: int) -> Iterator[CreationFix]:
         """What lets the pods that are missing be created, where quotas alone refuse them."""
@@ -166,10 +166,10 @@ class Admissions:
 
     def namespaces(self, workloads: Iterable[Struct]) -> dict[str, bool]:
         """Where pods of workloads come, and whether all of them are known as they are written."""
-        found: dict[str, bool] = {}
+        wholly: dict[str, bool] = {}
         for owner in map(identity, workloads):
-            found[owner.namespace] = found.get(owner.namespace, True) and owner in self._written
-        return found
+            wholly[owner.namespace] = wholly.get(owner.namespace, True) and owner in self._written
+        return wholly
 
     def counted(self, cluster: Cluster) -> Cluster:
         """A cluster with the quotas as they are now; itself where nothing was counted."""
@@ -273,10 +273,10 @@ class Admissions:
             without.add(VALIDATION)  # what is written was looked at when it was read; defaults may make it invalid
         if quotas is None:
             quotas = [q for q in self._left(asked.namespace) if is_counted(q, in_full=asked.in_full)]
-        found = outcomes(
+        admitted = outcomes(
             self._cluster, asked.manifest, asked.namespace, quotas=quotas, without=without, annotated=False
         )
-        return list(found)
+        return list(admitted)
 
     # -- quotas -------------------------------------------------------------------------------------------------------
 

@@ -215,9 +215,9 @@ def first_to_go(pods: Iterable[Pod]) -> list[Pod]:
     Those without a node first, then those that do not run, are not ready, share their node with the most others, are
     the youngest. Of pods their deletion cost, their restarts and when they became ready is not kept.
     """
-    found = list(pods)
-    together = Counter(pod.spec.node_name for pod in found)
-    return sorted(found, key=lambda pod: _standing(pod, together[pod.spec.node_name]))
+    running = list(pods)
+    together = Counter(pod.spec.node_name for pod in running)
+    return sorted(running, key=lambda pod: _standing(pod, together[pod.spec.node_name]))
 
 
 def _standing(pod: Pod, together: int) -> tuple[bool, int, bool, int, tuple[int, ...]]:

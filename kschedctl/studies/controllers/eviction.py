@@ -25,8 +25,8 @@ class Evictions:
 
     def __init__(self, simulation: Simulation) -> None:
         self.simulation = simulation
-        found = simulation.view.objects.of("PodDisruptionBudget")
-        self._budgets = {key_of(pdb): _with_status(pdb, simulation) for pdb in found}
+        pdbs = simulation.view.objects.of("PodDisruptionBudget")
+        self._budgets = {key_of(pdb): _with_status(pdb, simulation) for pdb in pdbs}
         self._spare = {name: spare(pdb) for name, pdb in self._budgets.items()}
 
     def budgets_of(self, position: Position) -> tuple[str, ...]:

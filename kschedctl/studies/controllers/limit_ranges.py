@@ -58,8 +58,8 @@ class LimitRangeDefaults:
 
     def _of(self, namespace: str) -> tuple[LimitRange, ...]:
         if namespace not in self._ranges:
-            found = self.cluster.in_namespace("limit_ranges", namespace)
-            self._ranges[namespace] = tuple(map(limit_ranger.stored, found))
+            limit_ranges = self.cluster.in_namespace("limit_ranges", namespace)
+            self._ranges[namespace] = tuple(map(limit_ranger.stored, limit_ranges))
         return self._ranges[namespace]
 
     def _filled(self, workload: str, pod: Pod) -> Pod:

@@ -49,44 +49,44 @@ def sort_out(manifests: Iterable[JsonObject | Struct]) -> Sorted:
 
     Raises InputError.
     """
-    found = Sorted()
+    sorted_out = Sorted()
     for manifest in manifests:
         for document in flatten((manifest,)) if isinstance(manifest, Mapping) else (manifest,):
-            _take(document, found)
-    return found
+            _take(document, sorted_out)
+    return sorted_out
 
 
-def refuse_written(found: Sorted, cluster: Cluster) -> None:
+def refuse_written(sorted_out: Sorted, cluster: Cluster) -> None:
     """Raises InputError for documents that the API server would not create in the cluster."""
-    for document in found.written:
+    for document in sorted_out.written:
         refuse(document, cluster)
 
 
-def _take(manifest: JsonObject | Struct, found: Sorted) -> None:
+def _take(manifest: JsonObject | Struct, sorted_out: Sorted) -> None:
     kind = str(manifest.get("kind", "")) if isinstance(manifest, Mapping) else ""
     if isinstance(manifest, Mapping) and not isinstance(manifest.get("kind"), str):
         raise InputError(f"kind: expected str, got {type_name(manifest.get('kind'))}", where=describe(manifest))
     if not isinstance(manifest, Mapping):
-        _add(manifest, found)
+        _add(manifest, sorted_out)
     elif makes_pods(manifest) and is_not_installed(manifest):
-        found.hooks.append(describe(manifest))
+        sorted_out.hooks.append(describe(manifest))
     elif makes_pods(manifest):
         typed = _typed(manifest)
         _check_name(manifest, typed.metadata.name or typed.metadata.generate_name)  # type: ignore[attr-defined]
-        found.documents[_add(typed, found)] = manifest
-        found.written += [] if typed.metadata.uid else [manifest]  # type: ignore[attr-defined]
+        sorted_out.documents[_add(typed, sorted_out)] = manifest
+        sorted_out.written += [] if typed.metadata.uid else [manifest]  # type: ignore[attr-defined]
     elif (kind := kind_of(manifest)) in FIELDS and kind not in KINDS:
         typed = convert(manifest)
         _check_name(manifest, typed.metadata.name)  # type: ignore[attr-defined]
-        found.objects.setdefault(kind, []).append(typed)
+        sorted_out.objects.setdefault(kind, []).append(typed)
         written = kind in AROUND_PODS and not typed.metadata.uid  # type: ignore[attr-defined]
-        found.written += [manifest] if written else []
+        sorted_out.written += [manifest] if written else []
 
 
-def _add(manifest: Struct, found: Sorted) -> Owner:
-    workload = _named(manifest, found.workloads)
+def _add(manifest: Struct, sorted_out: Sorted) -> Owner:
+    workload = _named(manifest, sorted_out.workloads)
     owner = identity(workload)
-    found.workloads[owner] = workload
+    sorted_out.workloads[owner] = workload
     return owner
 
 

@@ -68,8 +68,8 @@ class Creations:
     def failing(self, namespace: str | None = None) -> tuple[NotCreated, ...]:
         """The workloads of a namespace, or of all, that lack pods now, in order."""
         tops = sorted({self._makers.top(failed.owner) for failed in self._failed if not failed.past})
-        found = (self.of(top) for top in tops if namespace in (None, top.namespace))
-        return tuple(workload for workload in found if workload is not None)
+        lacking = (self.of(top) for top in tops if namespace in (None, top.namespace))
+        return tuple(workload for workload in lacking if workload is not None)
 
     def of(self, workload: Owner) -> NotCreated | None:
         """Which pods of a workload were not created, and why; failures that are past only where there are no others."""
@@ -81,7 +81,7 @@ class Creations:
         counts = self._makers.counts(workload)
         missing = [self._makers.counts(maker.owner).missing for maker in failed]
         object_ = next((maker.object for maker in failed if maker.object != "Pod"), "Pod")
-        found = NotCreated(
+        report = NotCreated(
             workload=str(workload),
             headline="",
             wanted=counts.wanted,
@@ -91,7 +91,7 @@ class Creations:
             object=object_,
             past=failed[0].past,
         )
-        return with_headline(found)
+        return with_headline(report)
 
     @cached_property
     def _failed(self) -> list[_Failed]:
@@ -118,11 +118,11 @@ class Creations:
         """Whether its condition is of now; where a Deployment's ReplicaSets are known these tell it."""
         if makes != "Pod":
             return True
-        found = self._makers.objects[owner]
+        workload = self._makers.objects[owner]
         if owner.kind == "Deployment" and self._makers.made(owner):
             return False
         counts = self._makers.counts(owner)
-        updated = found.status.updated_replicas if owner.kind == "Deployment" else None
+        updated = workload.status.updated_replicas if owner.kind == "Deployment" else None
         return counts.missing != 0 or (updated is not None and updated < (counts.wanted or 0))
 
     def _failures(
@@ -149,13 +149,13 @@ def unread(cluster: Cluster, kind: str = "") -> tuple[UnknownKind, ...]:
 
 def _told(cluster: Cluster) -> Mapping[Owner, _Told]:
     """Whoever could not create, now or before; not what is leaving or gone."""
-    events, found = _events(cluster), {}
+    events, told = _events(cluster), {}
     for owner, obj in objects_of(cluster).items():
         mine = [event for event in events.pop(owner, ()) if _is_of(event, obj.metadata.uid)]
         condition = creation_failure(obj.status.conditions)
         if (mine or condition is not None) and obj.metadata.deletion_timestamp is None:
-            found[owner] = _Told(condition, mine)
-    return found | {owner: _Told(None, mine) for owner, mine in events.items() if _may_be_there(owner, cluster)}
+            told[owner] = _Told(condition, mine)
+    return told | {owner: _Told(None, mine) for owner, mine in events.items() if _may_be_there(owner, cluster)}
 
 
 def _may_be_there(owner: Owner, cluster: Cluster) -> bool:
@@ -164,12 +164,12 @@ def _may_be_there(owner: Owner, cluster: Cluster) -> bool:
 
 
 def _events(cluster: Cluster) -> dict[Owner, list[Event]]:
-    found: dict[Owner, list[Event]] = {}
+    events: dict[Owner, list[Event]] = {}
     for event in cluster.events:
         about = event.involved_object
         if event.reason in (FAILED_CREATE, NO_REPLICA_SET) and about.kind in (*MAKERS, "CronJob"):
-            found.setdefault(Owner(about.kind, about.namespace, about.name), []).append(event)
-    return found
+            events.setdefault(Owner(about.kind, about.namespace, about.name), []).append(event)
+    return events
 
 
 def _tries(alike: Iterable[Event]) -> int:

@@ -73,21 +73,19 @@ def template_of(cluster: Cluster, owner: Owner) -> Struct | None:
     if kind == "Deployment" and sets:
         return Replicated(sets[-1].metadata, sets[-1].spec)
     there = getattr(cluster, FIELDS[kind]) if kind in _AS_READ else ()
-    found = next((obj for obj in there if object_key(obj) == (namespace, name)), None)
-    return None if found is None else _AS_READ[kind](found)
+    obj = next((obj for obj in there if object_key(obj) == (namespace, name)), None)
+    return None if obj is None else _AS_READ[kind](obj)
 
 
 _AS_READ: Mapping[str, Callable[[Any], Struct]] = {
-    "ReplicaSet": lambda found: Replicated(found.metadata, found.spec),
-    "ReplicationController": lambda found: ReplicationControllerManifest(found.metadata, found.spec),
-    "StatefulSet": lambda found: StatefulSet(found.metadata, StatefulSetSpec(template=found.spec.template)),
-    "Deployment": lambda found: Deployment(
-        found.metadata, DeploymentSpec(1, found.spec.template, selector=found.spec.selector)
+    "ReplicaSet": lambda obj: Replicated(obj.metadata, obj.spec),
+    "ReplicationController": lambda obj: ReplicationControllerManifest(obj.metadata, obj.spec),
+    "StatefulSet": lambda obj: StatefulSet(obj.metadata, StatefulSetSpec(template=obj.spec.template)),
+    "Deployment": lambda obj: Deployment(
+        obj.metadata, DeploymentSpec(1, obj.spec.template, selector=obj.spec.selector)
     ),
-    "DaemonSet": lambda found: DaemonSet(found.metadata, DaemonSetSpec(found.spec.template)),
-    "Job": lambda found: Job(
-        found.metadata, JobSpec(completion_mode=found.spec.completion_mode, template=found.spec.template)
-    ),
+    "DaemonSet": lambda obj: DaemonSet(obj.metadata, DaemonSetSpec(obj.spec.template)),
+    "Job": lambda obj: Job(obj.metadata, JobSpec(completion_mode=obj.spec.completion_mode, template=obj.spec.template)),
 }
 """Kind -> the workload, of one of the cluster, as far as it says what its pods are like."""
 

@@ -185,12 +185,12 @@ def _one_round(
     """The outcomes of all that wait, and of those of our ``own`` whom they drove away."""
     nodes = simulation.view.node
     there = [position for position in waiting if nodes[position] >= 0]  # the template names the node
-    found = {position: Outcome(position, SCHEDULED, Row(int(nodes[position]))) for position in there}
+    outcomes_now = {position: Outcome(position, SCHEDULED, Row(int(nodes[position]))) for position in there}
     outcomes = simulation.schedule([position for position in waiting if nodes[position] < 0], progress)
     evicted = [victim for outcome in outcomes for victim in outcome.victims if victim in own]
     simulation.gone.difference_update(evicted)
-    found |= {outcome.position: outcome for outcome in outcomes}
-    return found | {victim: Outcome(victim, NOT_TRIED) for victim in evicted}
+    outcomes_now |= {outcome.position: outcome for outcome in outcomes}
+    return outcomes_now | {victim: Outcome(victim, NOT_TRIED) for victim in evicted}
 
 
 def _not_created(rollouts: Sequence[Rollout]) -> Iterator[Outcome]:

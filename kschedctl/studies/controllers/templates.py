@@ -24,5 +24,5 @@ def with_template_spec(workload: Any, pod: PodSpec) -> Struct:
         made = replace(job.spec, template=replace(job.spec.template, spec=pod))
         return replace(workload, spec=replace(workload.spec, job_template=replace(job, spec=made)))
     template = replace(workload.spec.template or PodTemplateSpec(), spec=pod)
-    found: Struct = replace(workload, spec=replace(workload.spec, template=template))
-    return found
+    changed: Struct = replace(workload, spec=replace(workload.spec, template=template))
+    return changed

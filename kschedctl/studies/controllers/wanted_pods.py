@@ -60,9 +60,9 @@ class WantedPods:
             wanted = [counts.wanted for counts in several]
             whole = None if None in wanted else sum(count or 0 for count in wanted)
             return Counts(whole, sum(counts.there for counts in several))
-        found = self.objects.get(owner)
+        obj = self.objects.get(owner)
         there = sum(not (p.terminated or p.metadata.deletion_timestamp) for p in self._pods.get(owner, ()))
-        return Counts(None if found is None else _wanted(owner.kind, found), there)
+        return Counts(None if obj is None else _wanted(owner.kind, obj), there)
 
     def newest(self, owner: Owner) -> str:
         """When the last of what it makes was created; empty where nobody knows."""
@@ -71,8 +71,8 @@ class WantedPods:
         return max((pod.metadata.creation_timestamp or "" for pod in self._pods.get(owner, ())), default="")
 
     def _above(self, owner: Owner) -> Owner | None:
-        found = self.objects.get(owner)
-        above = controller_of(found.metadata) if found is not None else None
+        obj = self.objects.get(owner)
+        above = controller_of(obj.metadata) if obj is not None else None
         return None if above is None else Owner(above.kind, owner.namespace, above.name)
 
     @cached_property
@@ -112,14 +112,14 @@ def _owners(pod: Pod) -> set[Owner]:
     return set() if by is None else {Owner(by.kind, namespace, by.name), owner_of(pod)}
 
 
-def _wanted(kind: str, found: Any) -> int | None:
+def _wanted(kind: str, obj: Any) -> int | None:
     """How many pods a workload wants; None of a DaemonSet until its controller has said it."""
     if kind == "DaemonSet":
-        wanted: int | None = found.status.desired_number_scheduled
+        wanted: int | None = obj.status.desired_number_scheduled
         return wanted
-    if isinstance(found, StoredJob):
-        return _wanted_by_job(found)
-    return 1 if found.spec.replicas is None else int(found.spec.replicas)
+    if isinstance(obj, StoredJob):
+        return _wanted_by_job(obj)
+    return 1 if obj.spec.replicas is None else int(obj.spec.replicas)
 
 
 def _wanted_by_job(job: StoredJob) -> int:

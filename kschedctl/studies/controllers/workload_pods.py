@@ -65,9 +65,9 @@ def pods_of(cluster: Cluster, owner: Owner) -> list[Pod]:
     def mine(pod: Pod) -> bool:
         if belongs(pod, kind, namespace, name):
             return True
-        found_kind, found_namespace, found = owner_of(pod)
-        of_cron_job = kind == "CronJob" and found_kind == "Job" and _cron_job(found) == name
-        return found_namespace == namespace and (of_cron_job or (found_kind == "ReplicaSet" and found in sets))
+        found_kind, found_namespace, owner_name = owner_of(pod)
+        of_cron_job = kind == "CronJob" and found_kind == "Job" and _cron_job(owner_name) == name
+        return found_namespace == namespace and (of_cron_job or (found_kind == "ReplicaSet" and owner_name in sets))
 
     return pods_where(cluster, mine, ended=True)
 
@@ -120,7 +120,7 @@ def _after(manifest: StatefulSet, pods: Sequence[Pod]) -> StatefulSet:
 def _not_found(cluster: Cluster, owner: Owner) -> UsageError:
     kind, namespace, name = owner
     known = dict.fromkeys(workload for workload in workloads(cluster) if workload[0] == kind)
-    names = [name, *get_close_matches(name, {found[2] for found in known})]
-    near = [f"{kind.lower()}/{found[2]} -n {found[1]}" for found in known if found[2] in names]
+    names = [name, *get_close_matches(name, {owner[2] for owner in known})]
+    near = [f"{kind.lower()}/{owner[2]} -n {owner[1]}" for owner in known if owner[2] in names]
     hint = f"did you mean {' or '.join(near[:3])}?" if near else "no pod and no ReplicaSet of it can be seen"
     return UsageError(f'{kind.lower()} "{namespace}/{name}" not found', hint=hint)

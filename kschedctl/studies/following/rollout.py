@@ -82,16 +82,16 @@ def follow_rollout(
     made = shared.workloads if shared else {}
     scheduler = Scheduler(shared.cluster if shared else cluster, call_extender)
     followed = _Followed(Following(scheduler, time_passes=True, sampling=sampling), placements, made)
-    found = []
+    steps = []
     interrupted = False
     try:
         for step in followed.steps():
-            found.append(step)
+            steps.append(step)
             done(1)
     except KeyboardInterrupt:
         interrupted = True
     notes = (*(shared.assumed if shared else ()), *attached, *followed.notes)
-    return _report(followed, found, notes, interrupted, sampling)
+    return _report(followed, steps, notes, interrupted, sampling)
 
 
 def _before_attaching(cluster: Cluster, placements: Sequence[RealPlacement]) -> tuple[Cluster, tuple[str, ...]]:
@@ -179,15 +179,15 @@ class _Followed:
         """The other pods that have a node and were created after the first placement, the latest first."""
         if not placements:
             return []
-        found = []
+        later = []
         for number in np.flatnonzero(self.view.node >= 0).tolist():
             position = Position(number)
             created = self.view.pods.objects[position].metadata.creation_timestamp
             if position not in named and created and nanoseconds(created) > placements[0].nanoseconds:
-                found.append((nanoseconds(created), position, Row(int(self.view.node[position]))))
-        if found:
-            self.notes.append(f"{len(found):,} running pods without an event are there from when they were created")
-        return sorted(found, reverse=True)
+                later.append((nanoseconds(created), position, Row(int(self.view.node[position]))))
+        if later:
+            self.notes.append(f"{len(later):,} running pods without an event are there from when they were created")
+        return sorted(later, reverse=True)
 
     def _promised_later(self, placements: Sequence[RealPlacement]) -> list[tuple[int, Position, Row]]:
         """The pods that wait for a node and were created after the first placement, the latest first."""
@@ -218,13 +218,13 @@ class _Followed:
             self.following.take_off([position])
         row = Row(self.view.nodes.index.get(placement.node, NO_ROW))
         tried = self.following.attempt(position)
-        found = _compared(placement, tried, row, self.following)
-        if found.outcome in (NOT_BEST, NOT_FEASIBLE):
-            found = self._in_another_order(number, position, row, found)
+        compared = _compared(placement, tried, row, self.following)
+        if compared.outcome in (NOT_BEST, NOT_FEASIBLE):
+            compared = self._in_another_order(number, position, row, compared)
         if row != NO_ROW:
             self._put(tried, row)
             self._placed.append((placement.nanoseconds, position, row))
-        return found
+        return compared
 
     def _in_another_order(
         self, number: int, position: Position, row: Row, placement: FollowedPlacement

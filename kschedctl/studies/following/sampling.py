@@ -70,7 +70,7 @@ def _step(scheduler: Scheduler, name: str, searches: Sampling, unknown: dict[Unk
 def _sampled(name: str, cycle: Cycle, searches: Sampling, start: int) -> SampledPod:
     names = cycle.view.nodes.names
     search = cycle.search
-    found = cycle.feasible.tolist() if search is None else search.found.tolist()
+    feasible = cycle.feasible.tolist() if search is None else search.found.tolist()
     rejected = [] if search is None else np.flatnonzero(search.examined & ~cycle.filter.passing).tolist()
     if cycle.pre_filter.status.rejected or (cycle.error and not cycle.considered.any()):
         offered = 0
@@ -82,9 +82,9 @@ def _sampled(name: str, cycle: Cycle, searches: Sampling, start: int) -> Sampled
         start=start,
         searched=offered,
         num_to_find=searches.enough(offered, terms),
-        processed=len(found) + len(rejected),
+        processed=len(feasible) + len(rejected),
         next=searches.start,
-        feasible=tuple(names[row] for row in found),
+        feasible=tuple(names[row] for row in feasible),
         rejected=tuple(names[row] for row in rejected),
         total={
             names[row]: total

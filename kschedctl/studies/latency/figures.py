@@ -77,9 +77,9 @@ def numbers(measured: Measured, metric: str) -> tuple[Number, ...]:
     )
 
 
-def only(found: Iterable[Number]) -> Number | None:
+def only(numbers: Iterable[Number]) -> Number | None:
     """The one number of a metric without labels."""
-    return next(iter(found), None)
+    return next(iter(numbers), None)
 
 
 def total_time(measured: Measured, metric: str) -> float | None:

@@ -42,13 +42,13 @@ def bucket_quantile(q: float, buckets: Iterable[Bucket]) -> float:
     if len(known) < 2 or known[-1].bound != math.inf or not known[-1].observations > 0:
         return math.nan
     rank = q * known[-1].observations
-    found = bisect_left(known, rank, hi=len(known) - 1, key=lambda bucket: bucket.observations)
-    bound, count = known[found]
-    if found == len(known) - 1:
+    at = bisect_left(known, rank, hi=len(known) - 1, key=lambda bucket: bucket.observations)
+    bound, count = known[at]
+    if at == len(known) - 1:
         return known[-2].bound
-    if found == 0 and bound <= 0:
+    if at == 0 and bound <= 0:
         return bound
-    below = known[found - 1] if found else Bucket(0.0, 0.0)
+    below = known[at - 1] if at else Bucket(0.0, 0.0)
     return below.bound + (bound - below.bound) * _part(rank - below.observations, count - below.observations)
 
 

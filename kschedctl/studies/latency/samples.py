@@ -104,10 +104,10 @@ def _measured(
     for metric in METRICS + ABOUT:
         for name in metric.names:
             if metric.kind is Kind.HISTOGRAM:
-                found, wrong = _histograms(metric, name.text, samples)
+                by_labels, wrong = _histograms(metric, name.text, samples)
                 unusable += wrong
-                if found:
-                    histograms[metric.key] = found
+                if by_labels:
+                    histograms[metric.key] = by_labels
             elif samples.get(name.text):
                 numbers[metric.key] = _summed(metric, samples[name.text])
             if metric.key in histograms or metric.key in numbers:

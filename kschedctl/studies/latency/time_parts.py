@@ -66,7 +66,7 @@ def time_parts(measured: Measured) -> tuple[TimePart, ...]:
     if waited:
         seconds[PERMIT_WAIT] = waited
     seconds[OUTSIDE] = max(whole - sum(seconds.values()), 0.0) if seconds else 0.0
-    parts = [TimePart(point, found / whole, *_foremost(measured, point)) for point, found in seconds.items() if found]
+    parts = [TimePart(point, spent / whole, *_foremost(measured, point)) for point, spent in seconds.items() if spent]
     return tuple(sorted(parts, key=lambda part: -part.share))
 
 

@@ -162,22 +162,22 @@ def _binding(measured: Measured, limits: LatencyLimits) -> Iterable[Verdict]:
 
 def _client(measured: Measured, limits: LatencyLimits) -> Iterable[Verdict]:
     """Requests that the client holds back. Told where the time is known alone, since all clients have it."""
-    found = {verb: histogram for (verb,), histogram in measured.of(THROTTLING).items() if histogram.count > 0}
-    if not found:
+    by_verb = {verb: histogram for (verb,), histogram in measured.of(THROTTLING).items() if histogram.count > 0}
+    if not by_verb:
         return ()
-    slowest = max(found, key=lambda verb: (_or_zero(found[verb].quantile(0.99)), verb))
-    message = f"{slowest} requests are held back: {quantiles_text(found[slowest])}"
-    if not _above(found[slowest], limits.target):
+    slowest = max(by_verb, key=lambda verb: (_or_zero(by_verb[verb].quantile(0.99)), verb))
+    message = f"{slowest} requests are held back: {quantiles_text(by_verb[slowest])}"
+    if not _above(by_verb[slowest], limits.target):
         return (Verdict("client", message),)
     return (Verdict("client", message, rules.CLIENT, rules.CLIENT.fix),)
 
 
 def _sli(measured: Measured, limits: LatencyLimits) -> Iterable[Verdict]:
-    found = {tries: histogram for (tries,), histogram in measured.of(SLI).items() if histogram.count > 0}
-    if not found:
+    by_tries = {tries: histogram for (tries,), histogram in measured.of(SLI).items() if histogram.count > 0}
+    if not by_tries:
         return _nothing("pods, from queue to bound", "no pod was scheduled")
-    first = found.get("1")
-    pods = sum(histogram.count for histogram in found.values())
+    first = by_tries.get("1")
+    pods = sum(histogram.count for histogram in by_tries.values())
     several = pods - (first.count if first else 0.0)
     again = f"; {number_of(several)} of {number_of(pods)} pods needed several attempts" if several else ""
     if first is None:
@@ -218,8 +218,8 @@ def _queues(measured: Measured, limits: LatencyLimits) -> Iterable[Verdict]:
     return wrong or (Verdict("queues", message),)
 
 
-def _long_queues(measured: Measured, limits: LatencyLimits, found: dict[str, float]) -> Iterable[Verdict]:
-    active, backoff, refused = (found.get(queue, 0.0) for queue in ("active", "backoff", "unschedulable"))
+def _long_queues(measured: Measured, limits: LatencyLimits, by_queue: dict[str, float]) -> Iterable[Verdict]:
+    active, backoff, refused = (by_queue.get(queue, 0.0) for queue in ("active", "backoff", "unschedulable"))
     spent, attempts = total_time(measured, ATTEMPTS), total_count(measured, ATTEMPTS)
     backlog = active * spent / attempts if spent and attempts else 0.0
     if active > limits.waiting and backlog > limits.backlog:
@@ -272,14 +272,16 @@ def _cache(measured: Measured, limits: LatencyLimits) -> Iterable[Verdict]:
 
 
 def _hints(measured: Measured, limits: LatencyLimits) -> Iterable[Verdict]:
-    found = measured.of(HINTS)
-    if not found:
+    histograms = measured.of(HINTS)
+    if not histograms:
         return _nothing("hints")
     counts: dict[str, float] = {}
-    for (_, _, hint), histogram in found.items():
+    for (_, _, hint), histogram in histograms.items():
         counts[hint] = counts.get(hint, 0.0) + histogram.count
     message = ", ".join(f"{number_of(count)} {hint}" for hint, count in sorted(counts.items()))
-    failing = sorted({plugin for plugin, _, hint in found if hint == "Error" and found[plugin, _, hint].count})
+    failing = sorted(
+        {plugin for plugin, _, hint in histograms if hint == "Error" and histograms[plugin, _, hint].count}
+    )
     if failing:
         return (Verdict("hints", f"{message}: of {', '.join(failing)}", rules.HINTS, rules.HINTS.fix),)
     return (Verdict("hints", message),)

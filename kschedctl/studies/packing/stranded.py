@@ -149,12 +149,12 @@ def _rooms(
 
 def _main_reasons(pools: Pools, lost: Bools, refusals: Sequence[tuple[Shape, dict[str, Bools]]]) -> dict[int, str]:
     """The reason that keeps most pods away from each stranded row: of its pool's pods, if it has some, else of all."""
-    reasons = list(dict.fromkeys(reason for _, found in refusals for reason in found))
+    reasons = list(dict.fromkeys(reason for _, by_reason in refusals for reason in by_reason))
     weights = np.zeros((len(reasons), len(lost)))
     served = np.isin(pools.code, [shape.pool for shape, _ in refusals])
-    for shape, found in refusals:
+    for shape, by_reason in refusals:
         concerned = lost & ((pools.code == shape.pool) | ~served)
-        for reason, mask in found.items():
+        for reason, mask in by_reason.items():
             weights[reasons.index(reason)] += shape.pods * (mask & concerned)
     best = weights.argmax(axis=0) if reasons else np.zeros(len(lost), np.int64)
     return {row: reasons[best[row]] if weights[:, row].any() else "" for row in np.flatnonzero(lost).tolist()}

@@ -89,8 +89,8 @@ class Tiers:
 
     def pods_by_tier(self, chosen: Bools) -> list[int]:
         """(K,): how many of the pods chosen (P,) each has."""
-        found: list[int] = np.bincount(self.of_pod[chosen], minlength=len(self.values)).tolist()
-        return found
+        counts: list[int] = np.bincount(self.of_pod[chosen], minlength=len(self.values)).tolist()
+        return counts
 
     def report(self) -> tuple[PriorityTier, ...]:
         """All tiers with their pods, nodes and requests."""

@@ -125,11 +125,11 @@ def _best(results: Sequence[RaceResult]) -> tuple[str, int]:
     That is never, if it is among them: an expiry can but give away room that is taken. Else it is the one with the
     fewest double-booked pods, the longest of several.
     """
-    found: dict[str, int] = {}
+    double_booked: dict[str, int] = {}
     for result in results:
-        found[result.expiry] = found.get(result.expiry, 0) + result.double_booked
-    best = min(found, key=lambda expiry: (expiry != NEVER, found[expiry], -_by_length(expiry)[0]))
-    return best, found[best]
+        double_booked[result.expiry] = double_booked.get(result.expiry, 0) + result.double_booked
+    best = min(double_booked, key=lambda expiry: (expiry != NEVER, double_booked[expiry], -_by_length(expiry)[0]))
+    return best, double_booked[best]
 
 
 def _recommendation(results: Sequence[RaceResult], question: RaceQuestion) -> str:

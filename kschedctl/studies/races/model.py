@@ -140,8 +140,8 @@ class Instance:
         fewest = self.known.min()
         if fewest >= room:
             return NOWHERE
-        found = np.flatnonzero(self.known == fewest)
-        return int(found[int(tie * len(found))])
+        best = np.flatnonzero(self.known == fewest)
+        return int(best[int(tie * len(best))])
 
     def idle(self, env: simpy.Environment) -> simpy.Event:
         """What happens when a pod comes or one is seen to go."""

@@ -92,28 +92,28 @@ def _template(pod: Pod, owner: Owner) -> dict[str, Json]:
     if owner.kind != "Pod":
         own = tuple(t for t in spec.tolerations if t.key not in ADDED_TOLERATIONS or t.toleration_seconds is None)
         spec = replace(spec, tolerations=own)
-    found = plain(spec)
+    patch = plain(spec)
     for field in SET_AT_ADMISSION if pod.spec.priority_class_name else ():
-        found.pop(field, None)
-    return {"spec": found}
+        patch.pop(field, None)
+    return {"spec": patch}
 
 
 def _merge(before: JsonObject, after: JsonObject) -> dict[str, Json]:
     """The strategic merge patch from one to the other: null for what goes."""
-    found: dict[str, Json] = {}
+    merged: dict[str, Json] = {}
     for key in sorted(before.keys() | after.keys()):
         old, new = before.get(key), after.get(key)
         if old == new:
             continue
         if isinstance(old, Mapping) and isinstance(new, Mapping):
-            found[key] = _merge(old, new)
+            merged[key] = _merge(old, new)
         elif key in MERGED_BY_NAME and isinstance(old, list) and isinstance(new, list):
-            found[key] = _by_name(old, new)
+            merged[key] = _by_name(old, new)
         elif key in REPLACED and isinstance(new, list):
-            found[key] = [{"$patch": "replace"}, *new]
+            merged[key] = [{"$patch": "replace"}, *new]
         else:
-            found[key] = new
-    return found
+            merged[key] = new
+    return merged
 
 
 def _by_name(before: list[JsonObject], after: list[JsonObject]) -> list[JsonObject]:

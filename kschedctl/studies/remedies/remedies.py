@@ -54,7 +54,7 @@ def remedies_of(
 ) -> Remedies:
     """Remedies for a pod, or the one that stands for a workload; ``progress`` is told of each set that is tried."""
     report = explain_pod(asked.scheduler, asked.pod)
-    found = Remedies(
+    document = Remedies(
         pod=report.pod,
         verdict=report.verdict,
         headline=report.headline,
@@ -65,12 +65,12 @@ def remedies_of(
         undecided=report.undecided,
     )
     if not may_help(report, asked):
-        return found
+        return document
     search, ranking = searched(asked, wishes, progress)
     rollouts = Rollouts(asked.workload)
     best = tuple(rollouts.holding(ranking))
     return replace(
-        found,
+        document,
         remedies=tuple(
             remedy_of(candidate, search.trials.key, asked.workload, rolled=rollouts.of(candidate.trial))
             for candidate in best
@@ -78,13 +78,15 @@ def remedies_of(
         impossible=(*impossible(search), *rollouts.refused()),
         extended=of_extenders(asked.scheduler),
         searched=SearchReport(wishes.max_changes, search.trials.replayed, search.exhausted),
-        unknown=together((found.unknown, unheard(best))),
+        unknown=together((document.unknown, unheard(best))),
     )
 
 
 def unheard(best: Iterable[Ranked]) -> tuple[UnknownKind, ...]:
     """The extenders that might refuse what the remedies make fit."""
-    return unknown_kinds((unknown for found in best for unknown in found.trial.unheard), {Effect.NARROWS: REMEDIES})
+    return unknown_kinds(
+        (unknown for candidate in best for unknown in candidate.trial.unheard), {Effect.NARROWS: REMEDIES}
+    )
 
 
 def with_remedies(report: Explanation, asked: AskedPod) -> Explanation:
@@ -127,7 +129,7 @@ def searched(
 def as_read(asked: AskedPod) -> Pod:
     """The pod as it stands in the cluster or its manifest; one asked about as if it were otherwise is that."""
     meta, view = asked.pod.metadata, asked.scheduler.view
-    for found in (asked.workload, asked.scheduler.cluster.pod(meta.namespace, meta.name)):
-        if isinstance(found, Pod) and held(found, view) == asked.pod:
-            return found
+    for pod in (asked.workload, asked.scheduler.cluster.pod(meta.namespace, meta.name)):
+        if isinstance(pod, Pod) and held(pod, view) == asked.pod:
+            return pod
     return asked.pod

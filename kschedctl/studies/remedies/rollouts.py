@@ -77,14 +77,14 @@ class Rollouts:
         return self._known[id(trial)][1]
 
     def holds(self, trial: RemedyTrial) -> bool:
-        found = self.of(trial)
-        return found is None or not found.refused
+        rolled_out = self.of(trial)
+        return rolled_out is None or not rolled_out.refused
 
     def refused(self) -> Iterator[str]:
         """What was asked about and would do harm, and why."""
-        for trial, found in islice(((t, f) for t, f in self._known.values() if f and f.refused), MOST_REFUSED):
-            assert found is not None
-            yield f"{' and '.join(fix.text for fix in trial.changes)}: {found.refused}"
+        for trial, rolled_out in islice(((t, f) for t, f in self._known.values() if f and f.refused), MOST_REFUSED):
+            assert rolled_out is not None
+            yield f"{' and '.join(fix.text for fix in trial.changes)}: {rolled_out.refused}"
 
     def holding(self, best: Iterable[Ranked]) -> Iterator[Ranked]:
         """The ranked sets that hold, each replayed when it is its turn."""
@@ -230,17 +230,17 @@ def _rolled_out(owner: Owner, change: Change, scheduler: Scheduler) -> RolledOut
     placed = int((view.node[own] >= 0).sum())
     restarted = sum(bool(pod.spec.node_name) for pod in change.removed)
     evicted = tuple(view.pods.objects[position].key for position in gone if position not in own)
-    found = RolledOut(owner, restarted, evicted)
+    rolled_out = RolledOut(owner, restarted, evicted)
     if len(evicted) < len(gone):
-        return found._replace(refused="its rollout evicts pods of its own")
+        return rolled_out._replace(refused="its rollout evicts pods of its own")
     if rollout.old or rollout.coming:
-        return found._replace(refused=f"its rollout gets {rollout.said}")
+        return rolled_out._replace(refused=f"its rollout gets {rollout.said}")
     if placed < min(before + 1, change.desired):
-        return found._replace(refused=f"{placed} of its pods have a node then, {before} have one now")
-    return found
+        return rolled_out._replace(refused=f"{placed} of its pods have a node then, {before} have one now")
+    return rolled_out
 
 
 def _position(view: Fork, pod: Pod) -> Position:
-    found = view.pods.position(pod.key)
-    assert found is not None
-    return found
+    position = view.pods.position(pod.key)
+    assert position is not None
+    return position

@@ -26,8 +26,8 @@ def refused(cluster: Cluster) -> Iterator[RefusedPods]:
     for row in rows.tolist():
         reasons.setdefault(table.templates[table.template[row]].status.reason, []).append(row)
     gone = _gone(cluster)
-    found = (_refused(table, reason, reasons.get(reason, []), gone[reason]) for reason in {**reasons, **gone})
-    yield from sorted(found, key=lambda refused_pods: (-refused_pods.pods - refused_pods.gone, refused_pods.reason))
+    groups = (_refused(table, reason, reasons.get(reason, []), gone[reason]) for reason in {**reasons, **gone})
+    yield from sorted(groups, key=lambda refused_pods: (-refused_pods.pods - refused_pods.gone, refused_pods.reason))
 
 
 def _is_refused(template: Pod) -> bool:
@@ -65,8 +65,8 @@ def orphaned(cluster: Cluster) -> Iterator[OrphanedPods]:
     missing = np.array([bool(name) and name not in known for name in table.node.values], np.bool_)
     rows = np.flatnonzero(missing[table.node.codes])
     codes = table.node.codes[rows]
-    found = [_orphaned(table, rows[codes == code]) for code in np.unique(codes)]
-    yield from sorted(found, key=lambda orphaned_pods: (-orphaned_pods.pods, orphaned_pods.node))
+    groups = [_orphaned(table, rows[codes == code]) for code in np.unique(codes)]
+    yield from sorted(groups, key=lambda orphaned_pods: (-orphaned_pods.pods, orphaned_pods.node))
 
 
 def _orphaned(table: PodTable, rows: Rows) -> OrphanedPods:

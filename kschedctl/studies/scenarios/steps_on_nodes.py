@@ -99,9 +99,9 @@ def _model(part: parts.AddNodes, cluster: Cluster) -> Node:
     if bool(part.like) == bool(part.template):
         raise UsageError("either like or template says what the nodes are like")
     if part.template:
-        found = convert({"kind": "Node", "metadata": {}, **part.template})
-        assert isinstance(found, Node)
-        return found
+        node = convert({"kind": "Node", "metadata": {}, **part.template})
+        assert isinstance(node, Node)
+        return node
     (name,) = node_edits.find_nodes(cluster, (part.like,))
     return next(node for node in cluster.nodes if node.metadata.name == name)
 
@@ -145,10 +145,10 @@ def fail(part: parts.Lost, cluster: Cluster, read: Files) -> Edit:
     """Raises UsageError where there is no such zone or pool."""
     names: list[str] = []
     for wanted, what, group in ((part.zone, "zone", node_edits.zone_of), (part.pool, "pool", pool_of)):
-        found = node_edits.by_group(cluster, group) if wanted else {}
-        if wanted and wanted not in found:
-            raise UsageError(f'no node is in {what} "{wanted}"', hint=f"there are: {', '.join(found) or 'none'}")
-        names += found.get(wanted, [])
+        groups = node_edits.by_group(cluster, group) if wanted else {}
+        if wanted and wanted not in groups:
+            raise UsageError(f'no node is in {what} "{wanted}"', hint=f"there are: {', '.join(groups) or 'none'}")
+        names += groups.get(wanted, [])
     if part.nodes or part.selector or not names:
         names += chosen_nodes(cluster, part)
     return _without(cluster, names)

@@ -79,7 +79,7 @@ def wakes_between(
     waiting = [pod for pod in before.cluster.unbound_pods() if _is_asked(pod, moments, keys, ended=ended)]
     groups = list(refused_pods(before, waiting))
     told = [answer for refused, alike in groups for answer in _pods(refused, alike, moments, enough)]
-    found = sorted((answer for answer, _ in told), key=lambda pod: not pod.missed)
+    missed_first = sorted((answer for answer, _ in told), key=lambda pod: not pod.missed)
     bases = [basis_of(before, refused) for refused, _ in groups]
     bases += [basis_of(after, tried) for tried in {id(tried): tried for _, tried in told if tried}.values()]
     return WakesBetween(
@@ -87,7 +87,7 @@ def wakes_between(
         after=names[1],
         changes=len(moments.heard),
         unheard=moments.unheard,
-        pods=tuple(found),
+        pods=tuple(missed_first),
         kube_version=before.cluster.kube_version,
         **basis_of_many(bases),
     )
@@ -142,10 +142,10 @@ def _pod(refused: Refused, pod: Pod, moments: Moments, enough: int | None) -> To
     for event in heard if refused.queue == UNSCHEDULABLE else ():
         if waking == enough:
             break
-        found = _woken_by(refused, event, moments)
-        waking, others = (waking + 1, others) if found else (waking, others + 1)
-        if found and waking <= CHANGES_KEPT:
-            woken_by.append(found)
+        woken = _woken_by(refused, event, moments)
+        waking, others = (waking + 1, others) if woken else (waking, others + 1)
+        if woken and waking <= CHANGES_KEPT:
+            woken_by.append(woken)
     then = Then.of(pod, ended, moments.after)
     told = PodBetween(
         pod=pod.key,

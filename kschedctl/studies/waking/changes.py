@@ -121,27 +121,27 @@ def _known(document: JsonObject, view: Fork) -> JsonObject | None:
         return None
     wanted: Any = convert(document)
     wanted = wanted if kind in CLUSTER_SCOPED else namespaced(wanted)
-    found: object = next(
+    obj: object = next(
         (obj for obj in getattr(view.cluster, FIELDS[kind]) if object_key(obj) == object_key(wanted)), None
     )
     named = {name: document[name] for name in ("kind", "apiVersion") if name in document}
-    return None if found is None else {**named, **msgspec.to_builtins(found)}
+    return None if obj is None else {**named, **msgspec.to_builtins(obj)}
 
 
-def stored(kind: str, found: Any, view: Fork) -> Any:
+def stored(kind: str, obj: Any, view: Fork) -> Any:
     """The object as the API server would hold it. Raises InputError."""
-    if not found.metadata.name:
+    if not obj.metadata.name:
         raise InputError("required", where=f"event, {kind}, metadata.name")
     if kind not in CLUSTER_SCOPED:
-        found = namespaced(found)
-    if isinstance(found, api.Pod):
-        pod = view.stored(found)
+        obj = namespaced(obj)
+    if isinstance(obj, api.Pod):
+        pod = view.stored(obj)
         PodInfo(pod, view.settings.requests).requests  # noqa: B018 - quantities that cannot be read are told now
         return pod
-    if isinstance(found, api.Node):
-        found = default_node(found)
-        offered(found)
-    return found
+    if isinstance(obj, api.Node):
+        obj = default_node(obj)
+        offered(obj)
+    return obj
 
 
 def view_after(view: Fork, change: ChangedObject) -> Fork:
@@ -157,10 +157,10 @@ def view_after(view: Fork, change: ChangedObject) -> Fork:
 
 
 def _document(event: JsonObject, side: str) -> JsonObject:
-    found = event.get(side)
-    if not isinstance(found, Mapping):
+    obj = event.get(side)
+    if not isinstance(obj, Mapping):
         raise InputError(f"expected an object, as {event['action']} has one", where=f"event, {side}")
-    return found
+    return obj
 
 
 def told(change: ChangedObject) -> str:

@@ -37,12 +37,12 @@ def wakes_of_these(scheduler: Scheduler, pods: Sequence[Pod], changes: Sequence[
 def wake_ups_of_many(scheduler: Scheduler, pods: Sequence[Pod], scope: str) -> WakeUpsOfMany:
     """What would wake each of the cluster's pods."""
     served = [pod for pod in pods if _served(scheduler, pod)]
-    found = []
+    reports = []
     for refused, alike in refused_pods(scheduler, served):
         report = wake_ups_of(scheduler, refused)
-        found += [replace(report, pod=pod.key) for pod in alike]
+        reports += [replace(report, pod=pod.key) for pod in alike]
     unserved = tuple(pod.key for pod in pods if not _served(scheduler, pod))
-    return several(found, scope=scope, unserved=unserved)
+    return several(reports, scope=scope, unserved=unserved)
 
 
 def several(reports: Sequence[WakeUps], scope: str = "", unserved: tuple[str, ...] = ()) -> WakeUpsOfMany:

@@ -210,8 +210,8 @@ def asked(refused: Refused, occurrences: Iterable[Occurrence], view: Fork) -> tu
             EventReport(occurrence.event.label, occurrence.event.resource, {p: str(h) for p, h in answers.items()})
         )
         if after == UNSCHEDULABLE and hears(registrations, rejectors, info, occurrence, gate):
-            found = strategy(registrations, rejectors, info, occurrence, view, said=answers)
-            after = _moved(refused, info, found, view)
+            hinted = strategy(registrations, rejectors, info, occurrence, view, said=answers)
+            after = _moved(refused, info, hinted, view)
     return tuple(events), after
 
 
@@ -220,12 +220,12 @@ def _updated(info: PodInfo, occurrences: Iterable[Occurrence]) -> PodInfo:
     return next((PodInfo(occurrence.change.new, info.options) for occurrence in occurrences if occurrence.itself), info)
 
 
-def _moved(refused: Refused, info: PodInfo, found: QueueingStrategy, view: Fork) -> str:
+def _moved(refused: Refused, info: PodInfo, hinted: QueueingStrategy, view: Fork) -> str:
     """The queue to which a pod goes: none while a plugin keeps it out; it backs off only once it was tried."""
-    if found is QueueingStrategy.SKIP:
+    if hinted is QueueingStrategy.SKIP:
         return UNSCHEDULABLE
     tried = refused.attempt.cycle is not None
-    queue = BACKOFF if tried and found is QueueingStrategy.AFTER_BACKOFF else ACTIVE
+    queue = BACKOFF if tried and hinted is QueueingStrategy.AFTER_BACKOFF else ACTIVE
     if queue == BACKOFF and not refused.registrations.gates.enabled(POPS_FROM_BACKOFF):
         return queue
     plugin, _ = gating_plugin(refused.framework, info, view, refused.attempt.gating_plugin)

@@ -27,9 +27,9 @@ from kschedctl.studies.what_if.over_runs import over_runs
 
 def order_of_return(simulation: Simulation, positions: Iterable[Position], random: Random) -> list[Position]:
     """The pods in one of the orders in which they may come back, those of Jobs after the others."""
-    pods, found = simulation.view.pods.objects, list(positions)
-    random.shuffle(found)
-    return sorted(found, key=lambda position: owner_of(pods[position]).kind == "Job")
+    pods, order = simulation.view.pods.objects, list(positions)
+    random.shuffle(order)
+    return sorted(order, key=lambda position: owner_of(pods[position]).kind == "Job")
 
 
 def unplaced_over_runs(runs: Sequence[Iterable[UnplacedPods]]) -> dict[str, Spread]:
@@ -47,7 +47,7 @@ def in_no_order(emptied: Simulation, outcomes: Iterable[Outcome]) -> dict[str, i
     ``emptied``: the pods that come back have left their nodes, and nobody is placed. Others that come back only take
     room away, but for those that affinity or spreading counts: a refusal that these could lift proves nothing.
     """
-    pods, found = emptied.view.pods, Counter[str]()
+    pods, unplaced = emptied.view.pods, Counter[str]()
     known: dict[int, bool] = {}
     for outcome in outcomes:
         position, number = outcome.position, int(pods.info[outcome.position])
@@ -55,8 +55,8 @@ def in_no_order(emptied: Simulation, outcomes: Iterable[Outcome]) -> dict[str, i
             continue
         if number not in known:
             known[number] = _refused_for_good(emptied.cycle(position))
-        found[str(owner_of(pods.objects[position]))] += known[number]
-    return dict(+found)
+        unplaced[str(owner_of(pods.objects[position]))] += known[number]
+    return dict(+unplaced)
 
 
 def _refused_for_good(cycle: Cycle) -> bool:
@@ -73,7 +73,7 @@ def _refused_for_good(cycle: Cycle) -> bool:
 
 def most_in_no_order(runs: Iterable[Mapping[str, int]]) -> dict[str, int]:
     """What each run proves holds for all."""
-    found: dict[str, int] = {}
+    most: dict[str, int] = {}
     for run in runs:
-        found |= {workload: max(number, found.get(workload, 0)) for workload, number in run.items()}
-    return found
+        most |= {workload: max(number, most.get(workload, 0)) for workload, number in run.items()}
+    return most

@@ -26,10 +26,10 @@ def try_seeds(
 
 def uncut(scenario: Callable[[Context, Task], Report], context: Context, task: Task) -> Report:
     """One of several results, which is of no use when it is cut short. Raises KeyboardInterrupt then."""
-    found = scenario(context, task)
-    if found.interrupted:
+    result = scenario(context, task)
+    if result.interrupted:
         raise KeyboardInterrupt
-    return found
+    return result
 
 
 def over_runs(numbers: Sequence[Mapping[str, int]]) -> dict[str, Spread]:
@@ -46,8 +46,8 @@ def over_runs(numbers: Sequence[Mapping[str, int]]) -> dict[str, Spread]:
 
 def spread(numbers: Iterable[int]) -> Spread:
     """The least and the most of them."""
-    found = list(numbers)
-    return Spread(min(found), max(found))
+    values = list(numbers)
+    return Spread(min(values), max(values))
 
 
 # -- simulations --------------------------------------------------------------------------------------------------
@@ -75,7 +75,7 @@ def _workload(runs: Sequence[SimulationReport], number: int) -> WorkloadVariatio
     same = [run.workloads[number] for run in runs]
     values = {key: sorted({v for one in same for v in one.domains[key]}) for key in same[0].domains}
     domains = {
-        key: {value: spread(one.domains[key].get(value, 0) for one in same) for value in found}
-        for key, found in values.items()
+        key: {value: spread(one.domains[key].get(value, 0) for one in same) for value in of_key}
+        for key, of_key in values.items()
     }
     return WorkloadVariation(same[0].workload, spread(one.running for one in same), domains)

@@ -38,8 +38,8 @@ DOMAINS_LISTED = 50
 
 def nodes_of(view: Fork, rows: Ints) -> dict[str, int]:
     """Node -> how many of the rows (K,) it is."""
-    found, counts = np.unique(rows, return_counts=True)
-    return {view.nodes.names[row]: count for row, count in zip(found.tolist(), counts.tolist(), strict=True)}
+    used, counts = np.unique(rows, return_counts=True)
+    return {view.nodes.names[row]: count for row, count in zip(used.tolist(), counts.tolist(), strict=True)}
 
 
 def domain_keys(view: Fork, pod: Pod | None) -> list[str]:
@@ -95,14 +95,14 @@ def waiting_at_permit(simulation: Simulation, outcomes: Iterable[Outcome]) -> di
     plugins = (plugin for framework in profiles if framework for plugin in framework.at("permit"))
     if not any(offers(plugin, PermitPlugin) for plugin in plugins):
         return {}
-    found = {}
+    waiting = {}
     for outcome in outcomes:
         framework, info = simulation.framework(outcome.position), simulation.placements.arriving(outcome.position)
         status = run_permit(framework, info, simulation.view, outcome.row).status if framework else SUCCESS
         if status.code is Code.WAIT:
             reasons = (reason for reason in status.reasons if reason != SOMEBODY_WAITS)
-            found[simulation.view.pods.objects[outcome.position].key] = ", ".join(reasons)
-    return found
+            waiting[simulation.view.pods.objects[outcome.position].key] = ", ".join(reasons)
+    return waiting
 
 
 def retried_groups(

@@ -76,7 +76,7 @@ def audit_page(report: Audit, style: Style) -> Page:
     page += [(paragraph(Marked("not asked:", Tone.FAINT), not_asked),)] if not_asked else []
     brief = len(report.sections) > FEW and not style.wide and style.width < UNFOLDED
     blocks = blocks_in_brief if brief else blocks_of
-    page += [below(section.title, found) for section in report.sections if (found := blocks(section, style))]
+    page += [below(section.title, shown) for section in report.sections if (shown := blocks(section, style))]
     page += [(paragraph(Marked(HOW_TO_SEE_MORE, Tone.FAINT)),)] if brief else []
     return tuple(block for part in page for block in part)
 

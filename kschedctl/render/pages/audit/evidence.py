@@ -62,10 +62,10 @@ def _instances(name: ServedName) -> str:
     return names([f"{instance.instance} ({instance.placed:,} placed)" for instance in name.instances])
 
 
-def _differences(found: Sequence[DifferentSetting], style: Style) -> Page:
+def _differences(settings: Sequence[DifferentSetting], style: Style) -> Page:
     rows = [
         (difference.setting, value or "(not set)", names(who))
-        for difference in found
+        for difference in settings
         for value, who in difference.values.items()
     ]
     return table_of(rows, (Column("differs", keep=True), Column("value"), Column("instances")), as_is, style)
@@ -85,23 +85,23 @@ def queue_blocks(report: QueueSection, style: Style) -> Page:
     return table_of(report.queued, columns, lambda queued: _queue(queued, style), style, full=False)
 
 
-def _queue(found: PodsInQueue, style: Style) -> tuple[Cell | Stack, ...]:
-    queue = Marked(found.queue, QUEUES.get(found.queue, Tone.WARNING))
-    return (f"{len(found.pods):,}", found.age, queue, Stack(tuple(_queued(found, style))))
+def _queue(group: PodsInQueue, style: Style) -> tuple[Cell | Stack, ...]:
+    queue = Marked(group.queue, QUEUES.get(group.queue, Tone.WARNING))
+    return (f"{len(group.pods):,}", group.age, queue, Stack(tuple(_queued(group, style))))
 
 
-def _queued(found: PodsInQueue, style: Style) -> Iterator[Cell]:
-    yield Marked(names(found.pods), Tone.STRONG)
-    yield found.headline
+def _queued(group: PodsInQueue, style: Style) -> Iterator[Cell]:
+    yield Marked(names(group.pods), Tone.STRONG)
+    yield group.headline
     if style.wide:
-        ways = [f"{wakes.plugin}: {way.words}" for wakes in found.wakes for way in wakes.wake_ups]
+        ways = [f"{wakes.plugin}: {way.words}" for wakes in group.wakes for way in wakes.wake_ups]
     else:
-        ways = [f"{wakes.plugin}: {wakes.wake_ups[0].words}{_more(wakes)}" for wakes in found.wakes if wakes.wake_ups]
+        ways = [f"{wakes.plugin}: {wakes.wake_ups[0].words}{_more(wakes)}" for wakes in group.wakes if wakes.wake_ups]
     yield from (Marked(way, Tone.FAINT) for way in ways)
 
 
-def _more(found: RejectorReport) -> str:
-    others = len(found.wake_ups) - 1
+def _more(rejector: RejectorReport) -> str:
+    others = len(rejector.wake_ups) - 1
     return f", or {counted(others, 'other change')}" if others else ""
 
 
@@ -154,15 +154,15 @@ def topology_blocks(report: TopologySection, style: Style) -> Page:
     )
 
 
-def _domains(workload: PlacedWorkload, found: WorkloadDomains) -> tuple[Cell | Stack, ...]:
-    first = found.losses[0] if found.losses else None
-    loss: Cell = f"{found.most}: {found.most_pods:,} of {workload.pods:,} pods" if first else "no pod in any domain"
+def _domains(workload: PlacedWorkload, domains: WorkloadDomains) -> tuple[Cell | Stack, ...]:
+    first = domains.losses[0] if domains.losses else None
+    loss: Cell = f"{domains.most}: {domains.most_pods:,} of {workload.pods:,} pods" if first else "no pod in any domain"
     if first and first.lost == workload.pods:
-        loss = Marked(f"{found.most}: all pods", Tone.BAD)
+        loss = Marked(f"{domains.most}: all pods", Tone.BAD)
     elif first:
         loss = f"{loss}, then skew {first.skew:,}"
-    used = f"{found.used:,} of {found.domains:,}"
-    return (workload.workload, f"{workload.pods:,}", found.key, used, f"{found.skew:,}", loss)
+    used = f"{domains.used:,} of {domains.domains:,}"
+    return (workload.workload, f"{workload.pods:,}", domains.key, used, f"{domains.skew:,}", loss)
 
 
 def _promise(promise: SpreadPromise) -> tuple[Cell | Stack, ...]:
@@ -279,8 +279,8 @@ def _rooms(pools: Sequence[PoolRoom], style: Style) -> Page:
 
 def _used(pools: Sequence[PoolRoom]) -> Page:
     """What of each pool no further pod can have."""
-    found = [(pool, resource) for pool in pools for resource in pool.resources if resource.allocatable]
-    shown = [(pool, resource) for pool, resource in found if resource.resource in SHOWN or resource.stranded]
+    used = [(pool, resource) for pool in pools for resource in pool.resources if resource.allocatable]
+    shown = [(pool, resource) for pool, resource in used if resource.resource in SHOWN or resource.stranded]
     amounts = {
         f"{pool.pool or NO_POOL['']} {resource.resource}": {
             "requested": round(100 * resource.requested / resource.allocatable, 1),

@@ -101,8 +101,8 @@ def _point(point: SamplingPoint) -> tuple[str, ...]:
 
 def _marks(point: SamplingPoint, profile: SampledProfile) -> Cell:
     marks = {"now": profile.setting.effective, "advised": profile.advice.percentage, "1.13": OF_1_13}
-    found = [mark for mark, percentage in marks.items() if percentage == point.percentage]
-    return Marked(", ".join(found), Tone.GOOD if "advised" in found else Tone.STRONG)
+    here = [mark for mark, percentage in marks.items() if percentage == point.percentage]
+    return Marked(", ".join(here), Tone.GOOD if "advised" in here else Tone.STRONG)
 
 
 def _plot(profile: SampledProfile) -> Plot:

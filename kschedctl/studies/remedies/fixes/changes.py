@@ -105,14 +105,14 @@ Found = Callable[[ObjectKey], Struct | None]
 
 def edited(changes: Iterable[Fix], read: Found) -> dict[ObjectKey, Edited]:
     """What all the changes together make of the objects, each after those before it."""
-    found: dict[ObjectKey, Edited] = {}
+    objects: dict[ObjectKey, Edited] = {}
     for edit in (edit for change in changes for edit in change.edits):
-        known = found.get(edit.key)
+        known = objects.get(edit.key)
         if known is None:
             before = read(edit.key)
             known = Edited(before, before, edit.like)
-        found[edit.key] = known._replace(after=edit.change(known.after))
-    return found
+        objects[edit.key] = known._replace(after=edit.change(known.after))
+    return objects
 
 
 def reader(cluster: Cluster) -> Found:

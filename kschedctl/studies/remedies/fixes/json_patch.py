@@ -69,9 +69,9 @@ def _items(before: list[Json], after: list[Json], path: str) -> Iterator[Operati
         yield {"op": "add", "path": f"{path}/{place}", "value": after[place]}
 
 
-def plain(found: msgspec.Struct) -> dict[str, Json]:
+def plain(obj: msgspec.Struct) -> dict[str, Json]:
     """A typed object as its document: what is at its default is left out."""
-    document: dict[str, Json] = msgspec.json.decode(msgspec.json.encode(found))
+    document: dict[str, Json] = msgspec.json.decode(msgspec.json.encode(obj))
     return document
 
 

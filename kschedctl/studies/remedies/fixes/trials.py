@@ -196,9 +196,9 @@ def changed_cluster(cluster: Cluster, edits: Mapping[ObjectKey, Edited], whole: 
     for key, edit in edits.items():
         if key.kind != "Pod" and (whole or key.kind != "Node"):
             changed.setdefault(key.kind, {})[key] = edit.after
-    for kind, found in changed.items():
+    for kind, of_kind in changed.items():
         objects: list[Any] = list(getattr(cluster, FIELDS[kind]))
-        for key, after in found.items():
+        for key, after in of_kind.items():
             place = bisect_left(objects, key[1:], key=object_key)
             known = place < len(objects) and object_key(objects[place]) == key[1:]
             objects[place : place + known] = [] if after is None else [after]

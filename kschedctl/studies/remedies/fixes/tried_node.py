@@ -75,14 +75,14 @@ def _fact(rejection: Rejection, row: Row) -> AnyFact | None:
 def label_keys(cycle: Cycle) -> set[str]:
     """The labels of nodes that the pod's own constraints name."""
     spec = cycle.info.spec
-    found = {*spec.node_selector, *(constraint.topology_key for constraint in spec.topology_spread_constraints)}
+    keys = {*spec.node_selector, *(constraint.topology_key for constraint in spec.topology_spread_constraints)}
     own = spec.affinity.node_affinity if spec.affinity else None
     required = own.required_during_scheduling_ignored_during_execution if own else None
     for term in required.node_selector_terms if required else ():
-        found |= {requirement.key for requirement in term.match_expressions}
+        keys |= {requirement.key for requirement in term.match_expressions}
     for terms in (cycle.info.required_affinity, cycle.info.required_anti_affinity):
-        found |= {term.topology_key for term in terms}
-    return found
+        keys |= {term.topology_key for term in terms}
+    return keys
 
 
 Way = Callable[[TriedNode, NodeRefusal], Iterator[Fix]]

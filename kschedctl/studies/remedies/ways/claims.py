@@ -67,9 +67,9 @@ def made_anew(claim: PersistentVolumeClaim) -> PersistentVolumeClaim:
     return replace(claim, metadata=meta, spec=replace(claim.spec, volume_name=""), status=PhaseStatus("Pending"))
 
 
-def waits(name: str, found: Listers) -> bool:
+def waits(name: str, storage: Listers) -> bool:
     """Whether claims of the class wait for their first pod, and the scheduler chooses their volumes."""
-    known = found.classes.get(name)
+    known = storage.classes.get(name)
     return known is not None and known.volume_binding_mode == WAIT_FOR_FIRST_CONSUMER
 
 
@@ -124,7 +124,7 @@ def _selects(claim: PersistentVolumeClaim, volume: PersistentVolume) -> bool:
 
 
 def given(
-    claim: PersistentVolumeClaim, volume: PersistentVolume, found: Listers
+    claim: PersistentVolumeClaim, volume: PersistentVolume, storage: Listers
 ) -> tuple[ClaimChange | None, ObjectEdit]:
     """What comes of a claim and a volume once that is free for it: where the class waits for the first pod it is the
     scheduler's choice, and the claim stays as it is; else the volume controller binds them.
@@ -135,7 +135,7 @@ def given(
         return replace(own, spec=replace(own.spec, claim_ref=None), status=PhaseStatus("Available"))
 
     key, name = ObjectKey.of(volume), volume.metadata.name
-    if waits(claim_class(claim), found):
+    if waits(claim_class(claim), storage):
         return None, ObjectEdit(key, free)
     return lambda known: bound_claim(known, name), ObjectEdit(key, lambda known: taken_volume(free(known), claim))
 

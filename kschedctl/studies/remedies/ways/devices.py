@@ -167,10 +167,10 @@ def _columns(cycle: Cycle) -> Iterator[Ints]:
     yield looks if looks.max(initial=0) < MOST_LOOKS else _codes(_amounts(evaluation.inventory, row) for row in rows)
 
 
-def _codes(found: Iterable[Hashable]) -> Ints:
+def _codes(values: Iterable[Hashable]) -> Ints:
     """(N,): a number for each that is another."""
     known: dict[Hashable, int] = {}
-    return np.array([known.setdefault(value, len(known)) for value in found], np.int64)
+    return np.array([known.setdefault(value, len(known)) for value in values], np.int64)
 
 
 def _amounts(inventory: Inventory, row: Row) -> tuple[int, int]:

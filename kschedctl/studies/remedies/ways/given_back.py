@@ -38,14 +38,14 @@ def _without(claim: ResourceClaim, user: set[tuple[str, str]]) -> ResourceClaim:
 
 def detached(view: Fork, pod: Pod) -> Iterator[ObjectEdit]:
     """The attachments to its node of volumes that no other pod uses there."""
-    row, found = view.nodes.index.get(pod.spec.node_name), listers(view)
-    if row is None or not found.attachments:
+    row, storage = view.nodes.index.get(pod.spec.node_name), listers(view)
+    if row is None or not storage.attachments:
         return
     own, used = set[AttachedVolume](), set[AttachedVolume]()
     for at in view.pods_on(row):
         (own if view.pods.objects[at].key == pod.key else used).update(volumes_of(view, at))
-    for attachment in found.attachments:
-        volume = found.volumes.get(attachment.spec.source.persistent_volume_name or "")
+    for attachment in storage.attachments:
+        volume = storage.volumes.get(attachment.spec.source.persistent_volume_name or "")
         if attachment.spec.node_name != pod.spec.node_name or volume is None or volume.spec.csi is None:
             continue
         if AttachedVolume(attachment.spec.attacher, volume.spec.csi.volume_handle) in own - used:
@@ -54,9 +54,9 @@ def detached(view: Fork, pod: Pod) -> Iterator[ObjectEdit]:
 
 def volumes_of(view: Fork, position: Position) -> list[AttachedVolume]:
     """The volumes that a pod has attached, as CSI volumes and as in-tree disks; none where they cannot be told."""
-    info, found = view.pods.infos[view.pods.info[position]], listers(view)
+    info, storage = view.pods.infos[view.pods.info[position]], listers(view)
     try:
-        return csi_volumes(info, found) + disks_of_running(info, found) if info.spec.volumes else []
+        return csi_volumes(info, storage) + disks_of_running(info, storage) if info.spec.volumes else []
     except PluginError:
         return []
 

@@ -115,11 +115,11 @@ def _with_claim(wrong: str, right: str) -> Callable[[Pod], Pod]:
 
 def _of_classes(tried: TriedNode, claim: PersistentVolumeClaim) -> Iterator[Fix]:
     """The claim for a volume that is made where the pod goes, of the default class first."""
-    found = listers(tried.cycle.view)
+    storage = listers(tried.cycle.view)
     makes = [
         storage_class
-        for name, storage_class in found.classes.items()
-        if waits(name, found) and storage_class.provisioner != NO_PROVISIONER
+        for name, storage_class in storage.classes.items()
+        if waits(name, storage) and storage_class.provisioner != NO_PROVISIONER
     ]
     ranked = sorted(
         makes,
@@ -140,10 +140,10 @@ def _of_classes(tried: TriedNode, claim: PersistentVolumeClaim) -> Iterator[Fix]
 
 def _of_volumes(tried: TriedNode, claim: PersistentVolumeClaim) -> Iterator[Fix]:
     """The claim for a volume that is free, the smallest first."""
-    found = listers(tried.cycle.view)
+    storage = listers(tried.cycle.view)
     free = [
         volume
-        for volume in found.volumes.values()
+        for volume in storage.volumes.values()
         if volume.spec.claim_ref is None and volume.status.phase == "Available"
     ]
     for place, volume in enumerate(
@@ -152,7 +152,7 @@ def _of_volumes(tried: TriedNode, claim: PersistentVolumeClaim) -> Iterator[Fix]
         name, size = volume.metadata.name, str(volume.spec.capacity.get("storage", "0"))
         own = replace(claim, spec=replace(claim.spec, resources=_asking(size)))
         new, _ = as_offered(own, volume)
-        bind, taken = given(new, volume, found)
+        bind, taken = given(new, volume, storage)
         key = ObjectKey.of(new)
         text = f"create claim {claim_key(new)} of {size}, class {claim_class(new) or 'none'}, for volume {name}"
         held = replace(new, spec=replace(new.spec, volume_name=name))

@@ -116,7 +116,7 @@ def _freeing(tried: TriedNode, resource: str) -> list[Position]:
 def _crowding(tried: TriedNode, key: str) -> list[Position]:
     """The pods that the constraints over that label count in the node's domain, those of the same workload first."""
     view, mine = tried.cycle.view, owner_of(tried.trial.pod)
-    found: dict[Position, None] = {}
+    crowding: dict[Position, None] = {}
     for counted in counts(tried):
         if counted.constraint.topology_key == key:
             here = counted.eligible & (counted.column.codes == counted.column.codes[tried.at])
@@ -124,8 +124,8 @@ def _crowding(tried: TriedNode, key: str) -> list[Position]:
             positions = view.pods.with_infos(selected & ~view.pods.terminating)
             node = view.node[positions]
             near = np.sort(positions[(node >= 0) & here[node]])
-            found |= dict.fromkeys(Position(position) for position in near[: 4 * MOST_TRIED].tolist())
-    return sorted(found, key=lambda position: owner_of(view.pods.objects[position]) != mine)
+            crowding |= dict.fromkeys(Position(position) for position in near[: 4 * MOST_TRIED].tolist())
+    return sorted(crowding, key=lambda position: owner_of(view.pods.objects[position]) != mine)
 
 
 def _movable(tried: TriedNode, position: Position) -> bool:

@@ -75,14 +75,14 @@ def _lacking(tried: TriedNode, node: Node) -> Amounts:
     view, row = tried.cycle.view, tried.cycle.view.nodes.index[node.metadata.name]
     daemons = [at for at in view.pods_on(row) if owner_of(view.pods.objects[at]).kind == "DaemonSet"]
     taken = view.requests[view.pods.info[daemons]].sum(axis=0) if daemons else np.zeros(len(view.resources), np.int64)
-    found = {}
+    amounts = {}
     for name, wanted in tried.cycle.info.incoming_requests.items():
         column = view.resources.get(name)
         used = int(taken[column]) if column is not None else 0
         offered = int(view.allocatable[row, column]) if column is not None else 0
         if wanted and used + wanted > offered:
-            found[name] = used + wanted
-    return found
+            amounts[name] = used + wanted
+    return amounts
 
 
 def more_like(view: Fork, model: Node, count: int = 1, larger: Amounts | None = None) -> Fix:

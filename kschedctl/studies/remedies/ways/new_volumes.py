@@ -48,9 +48,9 @@ def for_claim(tried: TriedNode, claim: PersistentVolumeClaim) -> Iterator[Fix]:
 
     Where that one is there, the claim is recreated besides, unless its class makes volumes itself then.
     """
-    found, named = listers(tried.cycle.view), claim.spec.volume_name
-    free = _free_name(f"{claim.metadata.name}-volume", found)
-    volume = _volume(tried, claim, named if named and named not in found.volumes else free, found)
+    storage, named = listers(tried.cycle.view), claim.spec.volume_name
+    free = _free_name(f"{claim.metadata.name}-volume", storage)
+    volume = _volume(tried, claim, named if named and named not in storage.volumes else free, storage)
     key, name = ObjectKey.of(claim), volume.metadata.name
     if name == named:
         made = taken_volume(volume, claim)
@@ -60,19 +60,19 @@ def for_claim(tried: TriedNode, claim: PersistentVolumeClaim) -> Iterator[Fix]:
             edits = (ObjectEdit(key, _found_again),)
         yield _fix(tried, claim, volume, (*edits, ObjectEdit(ObjectKey.of(made), lambda _: made)))
         return
-    bind, there = given(claim, volume, found)
+    bind, there = given(claim, volume, storage)
     if not named:
         yield _fix(tried, claim, volume, (ObjectEdit(key, bind), there) if bind else (there,))
-    elif not _beside_provisioner(claim, found) and (gone := deletion(tried, claim)) is not None:
+    elif not _beside_provisioner(claim, storage) and (gone := deletion(tried, claim)) is not None:
         yield _fix(tried, claim, volume, (*gone.edits, ObjectEdit(key, _anew(bind)), there), gone)
 
 
 def awaited(tried: TriedNode, claim: PersistentVolumeClaim) -> Fix:
     """The volume that the provisioner of the claim's class makes, taken to be within reach of all nodes."""
-    found = listers(tried.cycle.view)
-    provisioner = found.classes[claim_class(claim)].provisioner
-    volume = _volume(tried, claim, _free_name(f"{claim.metadata.name}-volume", found), found)
-    bind, there = given(claim, volume, found)
+    storage = listers(tried.cycle.view)
+    provisioner = storage.classes[claim_class(claim)].provisioner
+    volume = _volume(tried, claim, _free_name(f"{claim.metadata.name}-volume", storage), storage)
+    bind, there = given(claim, volume, storage)
     key = ObjectKey.of(claim)
     edits = (ObjectEdit(key, bind), there) if bind else (there,)
     text = f"wait until {provisioner} has provisioned a volume for claim {claim_key(claim)}: see its events"
@@ -112,16 +112,16 @@ def _fix(
     return Fix("CreateVolume", (own, where), text, "operator", edits, cost, weakens, tuple(commands), own, where, price)
 
 
-def _beside_provisioner(claim: PersistentVolumeClaim, found: Listers) -> bool:
+def _beside_provisioner(claim: PersistentVolumeClaim, storage: Listers) -> bool:
     """Whether volumes of the claim's class are made without anybody's doing."""
-    made_by = found.classes.get(claim_class(claim))
+    made_by = storage.classes.get(claim_class(claim))
     return made_by is not None and made_by.provisioner not in ("", NO_PROVISIONER)
 
 
-def _volume(tried: TriedNode, claim: PersistentVolumeClaim, name: str, found: Listers) -> PersistentVolume:
+def _volume(tried: TriedNode, claim: PersistentVolumeClaim, name: str, storage: Listers) -> PersistentVolume:
     """It is of the sort of the class's other volumes: of the same driver, and reached by nodes of the same labels."""
     spec = claim.spec
-    like = next(iter(found.volumes_of_class.get(claim_class(claim), ClassVolumes()).volumes), None)
+    like = next(iter(storage.volumes_of_class.get(claim_class(claim), ClassVolumes()).volumes), None)
     csi = like.spec.csi if like else None
     return PersistentVolume(
         ObjectMeta(name, labels=dict(spec.selector.match_labels) if spec.selector else {}),
@@ -167,6 +167,6 @@ def _source(volume: PersistentVolume) -> dict[str, Json]:
     return {"nfs": {"server": PLACEHOLDER, "path": PLACEHOLDER}}
 
 
-def _free_name(wanted: str, found: Listers) -> str:
-    names = (f"{wanted}{f'-{number}' if number else ''}" for number in range(len(found.volumes) + 1))
-    return next(name for name in names if name not in found.volumes)
+def _free_name(wanted: str, storage: Listers) -> str:
+    names = (f"{wanted}{f'-{number}' if number else ''}" for number in range(len(storage.volumes) + 1))
+    return next(name for name in names if name not in storage.volumes)

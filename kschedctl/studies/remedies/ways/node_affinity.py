@@ -108,23 +108,23 @@ def _other_labels(tried: TriedNode, own: OwnRequirement, wanted: Wanted) -> Iter
             yield from unlabel_node(tried, wanted.key)
 
 
-def _other_value(tried: TriedNode, own: OwnRequirement, wanted: Wanted, found: str) -> Iterator[Fix]:
+def _other_value(tried: TriedNode, own: OwnRequirement, wanted: Wanted, name: str) -> Iterator[Fix]:
     """What the node has, in the place of what is probably a typo, or besides what is required."""
     nodes, values = tried.cycle.view.nodes, wanted.values
     known = nodes.label(wanted.key).values
     near = ""
     if wanted.operator == "In" and not wanted.field:
-        near = next((v for v in values if is_misspelt(wanted.key, v, found, known)), "")
+        near = next((v for v in values if is_misspelt(wanted.key, v, name, known)), "")
     allowed: tuple[str, ...] = ()
     match wanted.operator:
         case "In" if wanted.field:
-            allowed = (found,)  # the API allows for one name
+            allowed = (name,)  # the API allows for one name
         case "In":
-            allowed = tuple(found if v == near else v for v in values) if near else (*values, found)
+            allowed = tuple(name if v == near else v for v in values) if near else (*values, name)
         case "NotIn":
-            allowed = tuple(v for v in values if v != found)
-        case "Gt" | "Lt" if found.lstrip("-").isdigit():
-            allowed = (str(int(found) + (-1 if wanted.operator == "Gt" else 1)),)
+            allowed = tuple(v for v in values if v != name)
+        case "Gt" | "Lt" if name.lstrip("-").isdigit():
+            allowed = (str(int(name) + (-1 if wanted.operator == "Gt" else 1)),)
     if allowed:
         asked = own._replace(written=replace(own.written, values=allowed))
         edits = on_pod(tried.trial.pod, _with_requirement(own, asked.written))
@@ -136,13 +136,13 @@ def _other_value(tried: TriedNode, own: OwnRequirement, wanted: Wanted, found: s
             yield Fix("CorrectNodeAffinity", target, text, "author", edits, CORRECT)
         else:
             weakens, price = _without(own.written)
-            yield Fix("WidenNodeAffinity", target, text, "author", edits, WIDEN, weakens, (), target[:3], found, price)
+            yield Fix("WidenNodeAffinity", target, text, "author", edits, WIDEN, weakens, (), target[:3], name, price)
 
 
 def _without(written: SelectorRequirement) -> tuple[str, Price | None]:
     """What is given up without the requirement, and what that costs."""
     values = (written.values or ()) if written.operator == "In" else ()
-    return next((found for value in values if (found := without(written.key, value))[1]), (ANYWHERE, None))
+    return next((effect for value in values if (effect := without(written.key, value))[1]), (ANYWHERE, None))
 
 
 def _dropped(tried: TriedNode, own: OwnRequirement) -> Fix:
@@ -160,7 +160,7 @@ def _softened(tried: TriedNode) -> Fix:
 
     text = "prefer the nodes of its required node affinity instead of requiring them"
     written = [expression for term in required(tried.trial.pod) for expression in term.match_expressions]
-    weakens, price = next((found for requirement in written if (found := _without(requirement))[1]), (ANYWHERE, None))
+    weakens, price = next((effect for requirement in written if (effect := _without(requirement))[1]), (ANYWHERE, None))
     edits = on_pod(tried.trial.pod, change)
     return Fix("SoftenNodeAffinity", "all", text, "author", edits, SOFTEN, weakens, price=price)
 
@@ -173,12 +173,12 @@ def _with_requirement(own: OwnRequirement, new: SelectorRequirement | None) -> C
         terms = list(required(pod))
         if own.term >= len(terms):
             return pod
-        found = list(getattr(terms[own.term], part))
-        place = next((i for i, term in enumerate(found) if _same(term, own.written)), None)
+        terms_before = list(getattr(terms[own.term], part))
+        place = next((i for i, term in enumerate(terms_before) if _same(term, own.written)), None)
         if place is None:
             return pod
-        found[place : place + 1] = [] if new is None else [new]
-        terms[own.term] = replace(terms[own.term], **{part: tuple(found)})
+        terms_before[place : place + 1] = [] if new is None else [new]
+        terms[own.term] = replace(terms[own.term], **{part: tuple(terms_before)})
         if not terms[own.term].match_expressions and not terms[own.term].match_fields:
             terms = []  # a term that requires nothing would match nothing: as one of several it allows all nodes
         return _with_terms(pod, tuple(terms))

@@ -50,7 +50,7 @@ def unmet_selector(tried: TriedNode, wanted: Wanted) -> Iterator[Fix]:
     weakens, price = without(key, value)
     if wanted.found is not None:
         text = f"select nodes with {key}={wanted.found} instead of {value}"
-        change = _with_selector(lambda found: {**found, key: wanted.found or ""})
+        change = _with_selector(lambda selector: {**selector, key: wanted.found or ""})
         target, edits = (key, wanted.found), on_pod(pod, change)
         if is_misspelt(key, value, wanted.found, tried.cycle.view.nodes.label(key).values):
             yield Fix("CorrectSelector", target, text, "author", edits, CORRECT)
@@ -58,7 +58,7 @@ def unmet_selector(tried: TriedNode, wanted: Wanted) -> Iterator[Fix]:
             cost, where = OTHER_HOST if key == HOSTNAME else OTHER, f"{key}={wanted.found}"
             yield Fix("OtherSelector", target, text, "author", edits, cost, weakens, (), key, where, price)
     yield from label_node(tried, key, value)
-    change = _with_selector(lambda found: {k: v for k, v in found.items() if k != key})
+    change = _with_selector(lambda selector: {k: v for k, v in selector.items() if k != key})
     text = f"do not select nodes by {key}={value}"
     yield Fix("DropSelector", key, text, "author", on_pod(pod, change), DROP, weakens, price=price)
 
@@ -75,7 +75,7 @@ def _with_selector(change: Callable[[dict[str, str]], dict[str, str]]) -> Callab
 
 
 def _renamed(key: str, right: str) -> Callable[[dict[str, str]], dict[str, str]]:
-    return lambda found: {right if k == key else k: v for k, v in found.items()}
+    return lambda selector: {right if k == key else k: v for k, v in selector.items()}
 
 
 def near_keys(key: str, tried: TriedNode) -> list[str]:
@@ -168,7 +168,7 @@ def label_node(tried: TriedNode, key: str, value: str) -> Iterator[Fix]:
         (name, key, value),
         f"label node {name} with {key}={value}",
         "operator",
-        on_node(node, lambda found: _with_labels(found, {**found.metadata.labels, key: value})),
+        on_node(node, lambda obj: _with_labels(obj, {**obj.metadata.labels, key: value})),
         LABEL,
         commands=(kubectl.run("label", "node", name, f"{key}={value}"),),
         variant_of=(key, value),
@@ -187,7 +187,7 @@ def unlabel_node(tried: TriedNode, key: str) -> Iterator[Fix]:
         (name, key),
         f"remove the label {key}={node.metadata.labels[key]} from node {name}",
         "operator",
-        on_node(node, lambda found: _with_labels(found, {k: v for k, v in found.metadata.labels.items() if k != key})),
+        on_node(node, lambda obj: _with_labels(obj, {k: v for k, v in obj.metadata.labels.items() if k != key})),
         LABEL,
         f"node {name} is no longer one with {key}={node.metadata.labels[key]}",
         commands=(kubectl.run("label", "node", name, f"{key}-"),),

@@ -101,27 +101,27 @@ def _of_revision(tried: TriedNode, place: int, term: PodAffinityTerm) -> Iterato
 
 def _with_term(field: str, place: int, term: PodAffinityTerm) -> Callable[[Pod], Pod]:
     def change(pod: Pod) -> Pod:
-        found = list(required(pod, field))
-        if place >= len(found):
+        terms = list(required(pod, field))
+        if place >= len(terms):
             return pod
-        found[place] = term
-        return _with(pod, field, required_during_scheduling_ignored_during_execution=tuple(found))
+        terms[place] = term
+        return _with(pod, field, required_during_scheduling_ignored_during_execution=tuple(terms))
 
     return change
 
 
 def _softened(field: str, term: PodAffinityTerm) -> Callable[[Pod], Pod]:
     def change(pod: Pod) -> Pod:
-        found = list(required(pod, field))
-        if term not in found:
+        terms = list(required(pod, field))
+        if term not in terms:
             return pod
-        found.remove(term)
+        terms.remove(term)
         own: PodAffinity = getattr(pod.spec.affinity, field)
         preferred = (*own.preferred_during_scheduling_ignored_during_execution, WeightedPodAffinityTerm(100, term))
         return _with(
             pod,
             field,
-            required_during_scheduling_ignored_during_execution=tuple(found),
+            required_during_scheduling_ignored_during_execution=tuple(terms),
             preferred_during_scheduling_ignored_during_execution=preferred,
         )
 

@@ -64,8 +64,8 @@ def _raised(quota: Quota, field: Field, to: Requests, before: Requests) -> Fix:
 
 def _exact(name: str, amount: int) -> str:
     """As people write it, where that is not rounded."""
-    found = readable(name, amount)
-    return str(amount) if "." in found else found
+    text = readable(name, amount)
+    return str(amount) if "." in text else text
 
 
 REMEDIES = {CapacityScheduling: PluginRemedies((exceeded,))}

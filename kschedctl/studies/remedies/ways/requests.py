@@ -100,8 +100,8 @@ def _alone(pod: Pod, asked: OwnRequest) -> Pod:
 
 def _total(tried: TriedNode, pod: Pod, asked: OwnRequest, resource: str, new: str) -> int:
     """What the pod asks for with another request of the container that is asked about; with none the same one."""
-    found = _with_request(pod, asked, resource, new) if new else pod
-    return PodInfo(found, tried.cycle.view.settings.requests).incoming_requests.get(resource, 0)
+    changed = _with_request(pod, asked, resource, new) if new else pod
+    return PodInfo(changed, tried.cycle.view.settings.requests).incoming_requests.get(resource, 0)
 
 
 def _least(tried: TriedNode, asked: OwnRequest, resource: str) -> int:
@@ -183,9 +183,9 @@ def _without(tried: TriedNode, fact: Insufficient) -> Fix:
     def none(own: Resources) -> Resources:
         return {name: amount for name, amount in own.items() if name != resource}
 
-    def container(found: Container) -> Container:
-        own = found.resources
-        return replace(found, resources=replace(own, requests=none(own.requests), limits=none(own.limits)))
+    def container(before: Container) -> Container:
+        own = before.resources
+        return replace(before, resources=replace(own, requests=none(own.requests), limits=none(own.limits)))
 
     def change(pod: Pod) -> Pod:
         spec = pod.spec

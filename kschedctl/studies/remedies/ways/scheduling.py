@@ -50,8 +50,8 @@ def more_important(tried: TriedNode) -> Iterator[Fix]:
     for place, class_ in enumerate(sorted(higher, key=lambda c: (c.value, c.metadata.name))):
         name = class_.metadata.name
 
-        def change(found: Pod, name: str = name) -> Pod:
-            return with_priority_class(found, name, cluster)
+        def change(read: Pod, name: str = name) -> Pod:
+            return with_priority_class(read, name, cluster)
 
         text = f"use PriorityClass {name} ({class_.value:,} instead of {own:,})"
         edits = on_pod(pod, change)

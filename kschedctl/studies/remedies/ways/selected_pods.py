@@ -103,11 +103,11 @@ def _labels_of_pods(view: Fork, namespaces: frozenset[str]) -> Values:
 
 
 def _values(all_labels: Iterable[Mapping[str, str]]) -> dict[str, set[str]]:
-    found: dict[str, set[str]] = {}
+    values: dict[str, set[str]] = {}
     for labels in all_labels:
         for key, value in labels.items():
-            found.setdefault(key, set()).add(value)
-    return found
+            values.setdefault(key, set()).add(value)
+    return values
 
 
 def _nearly(selector: LabelSelector, known: Values) -> Iterator[tuple[str, str, LabelSelector]]:
@@ -117,18 +117,18 @@ def _nearly(selector: LabelSelector, known: Values) -> Iterator[tuple[str, str, 
         rest = {k: v for k, v in labels.items() if k != key}
         for right in _near(key, known):
             fitting = [value] if value in known[right] else _near(value, known[right])
-            for found in fitting:
-                yield f"{key}={value}", f"{right}={found}", replace(selector, match_labels={**rest, right: found})
-        for found in _near(value, known.get(key, ())):
-            yield f"{key}={value}", f"{key}={found}", replace(selector, match_labels={**rest, key: found})
+            for near in fitting:
+                yield f"{key}={value}", f"{right}={near}", replace(selector, match_labels={**rest, right: near})
+        for near in _near(value, known.get(key, ())):
+            yield f"{key}={value}", f"{key}={near}", replace(selector, match_labels={**rest, key: near})
     for place, wanted in enumerate(selector.match_expressions):
         for value in (wanted.values or ()) if wanted.operator == "In" else ():
-            for found in _near(value, known.get(wanted.key, ())):
-                values = tuple(found if other == value else other for other in wanted.values or ())
+            for near in _near(value, known.get(wanted.key, ())):
+                values = tuple(near if other == value else other for other in wanted.values or ())
                 expressions = list(selector.match_expressions)
                 expressions[place] = replace(wanted, values=values)
                 right_one = replace(selector, match_expressions=tuple(expressions))
-                yield f"{wanted.key}={value}", f"{wanted.key}={found}", right_one
+                yield f"{wanted.key}={value}", f"{wanted.key}={near}", right_one
 
 
 def _near(wrong: str, known: Collection[str]) -> list[str]:
@@ -171,8 +171,8 @@ def _wanted(selector: LabelSelector) -> dict[str, str]:
 def _labelled(namespace: Namespace, wanted: dict[str, str]) -> Fix:
     name = namespace.metadata.name
 
-    def change(found: Namespace) -> Namespace:
-        return replace(found, metadata=replace(found.metadata, labels={**found.metadata.labels, **wanted}))
+    def change(namespace: Namespace) -> Namespace:
+        return replace(namespace, metadata=replace(namespace.metadata, labels={**namespace.metadata.labels, **wanted}))
 
     labels = [f"{key}={value}" for key, value in sorted(wanted.items())]
     pairs = " ".join(labels)

@@ -63,8 +63,8 @@ def _counted(tried: TriedNode, place: int) -> DomainCounts | None:
     """What the constraint in that place counts."""
     own = tried.trial.pod.spec.topology_spread_constraints
     before = sum(constraint.when_unsatisfiable == HARD for constraint in own[:place])
-    found = counts(tried)
-    return found[before] if before < len(found) else None
+    pods = counts(tried)
+    return pods[before] if before < len(pods) else None
 
 
 def _relaxed(tried: TriedNode, place: int, constraint: TopologySpreadConstraint, fact: TooSkewed) -> Iterator[Fix]:

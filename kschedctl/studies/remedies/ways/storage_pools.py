@@ -65,8 +65,8 @@ def _published(tried: TriedNode, claim: PersistentVolumeClaim, pools: tuple[Stor
 
 def _topology_keys(tried: TriedNode, name: str) -> tuple[str, ...]:
     """The labels by which the class's driver tells nodes apart, as the node's CSINode names them."""
-    found = listers(tried.cycle.view)
-    csi_node = found.csi_nodes.nodes[tried.at]
-    provisioner = found.classes[name].provisioner
+    storage = listers(tried.cycle.view)
+    csi_node = storage.csi_nodes.nodes[tried.at]
+    provisioner = storage.classes[name].provisioner
     drivers = csi_node.spec.drivers if csi_node else ()
     return next((driver.topology_keys for driver in drivers if driver.name == provisioner), ())

@@ -130,9 +130,9 @@ def _corrected(tried: TriedNode, taint: Taint) -> Iterator[Fix]:
 def _untaint(node: Node, taint: Taint) -> Fix:
     name = node.metadata.name
 
-    def change(found: Node) -> Node:
-        kept = tuple(t for t in found.spec.taints if (t.key, t.effect) != (taint.key, taint.effect))
-        return replace(found, spec=replace(found.spec, taints=kept))
+    def change(read: Node) -> Node:
+        kept = tuple(t for t in read.spec.taints if (t.key, t.effect) != (taint.key, taint.effect))
+        return replace(read, spec=replace(read.spec, taints=kept))
 
     return Fix(
         "RemoveTaint",

@@ -72,11 +72,11 @@ def _raised(tried: TriedNode, limit: DriverLimit) -> Iterator[Fix]:
 def _unused(tried: TriedNode, limit: DriverLimit) -> Iterator[Fix]:
     """Volumes that are attached to the node and that none of its pods uses."""
     view = tried.cycle.view
-    found, name = listers(view), view.nodes.names[tried.at]
+    storage, name = listers(view), view.nodes.names[tried.at]
     used = {volume.handle for at in view.pods_on(tried.at) for volume in volumes_of(view, at)}
-    here = [a for a in found.attachments if (a.spec.node_name, a.spec.attacher) == (name, limit.driver)]
+    here = [a for a in storage.attachments if (a.spec.node_name, a.spec.attacher) == (name, limit.driver)]
     for attachment in here:
-        volume = found.volumes.get(attachment.spec.source.persistent_volume_name or "")
+        volume = storage.volumes.get(attachment.spec.source.persistent_volume_name or "")
         if volume is None or volume.spec.csi is None or volume.spec.csi.volume_handle in used:
             continue
         text = f"detach volume {volume.metadata.name} from node {name}, where no pod uses it"

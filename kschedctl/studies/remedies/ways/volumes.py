@@ -126,12 +126,12 @@ def _volumes(tried: TriedNode, claim: PersistentVolumeClaim) -> Iterator[Fix]:
 
 def _most_alike(tried: TriedNode, claim: PersistentVolumeClaim) -> list[PersistentVolume]:
     """The volumes that can be had: within reach of the node, then with the fewest differences, then the smallest."""
-    found = listers(tried.cycle.view)
+    storage = listers(tried.cycle.view)
     ranked = []
-    for volume in found.volumes.values():
+    for volume in storage.volumes.values():
         if volume.metadata.deletion_timestamp is not None or not _to_be_had(tried, volume):
             continue
-        rows = found.topology.reach(volume.spec.node_affinity)
+        rows = storage.topology.reach(volume.spec.node_affinity)
         near = tried.row is None or tried.row in rows
         differences = len(as_offered(claim, volume)[1]) + (volume.spec.claim_ref is not None)
         ranked.append((not near, differences, billionths(volume_storage(volume)), volume.metadata.name, volume))
@@ -227,8 +227,8 @@ def _for(claim: PersistentVolumeClaim) -> Callable[[PersistentVolume], Persisten
 
 def _classes(tried: TriedNode, claim: PersistentVolumeClaim) -> Iterator[Fix]:
     """The claim made anew for a class whose volumes are made where the pod goes."""
-    found = listers(tried.cycle.view)
-    makes = [name for name, class_ in sorted(found.classes.items()) if _makes(class_) and waits(name, found)]
+    storage = listers(tried.cycle.view)
+    makes = [name for name, class_ in sorted(storage.classes.items()) if _makes(class_) and waits(name, storage)]
     for name in [name for name in makes if name != claim_class(claim)][:MOST_CLASSES]:
         text = f" with class {name} instead of {claim_class(claim) or 'none'}"
         yield from remade(
