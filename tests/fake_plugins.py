@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from kschedctl.api.arrays import Bools, Rows, Scores
-from kschedctl.api.kube_version import NEWEST, KubeVersion
+from kschedctl.api.kube_version import VERIFIED, KubeVersion
 from kschedctl.scheduler.engine.extenders.extender import HTTPExtender
 from kschedctl.scheduler.framework import SKIP, Code, PluginError, PreFilterResult, PreScoreResult, Rejection, Status
 from kschedctl.snapshot.delta import Delta
@@ -30,7 +30,7 @@ class FakeFramework:
     plugins: Mapping[str, list[Any]]
     weights: Mapping[str, int] = field(default_factory=dict)
     extenders: Sequence[HTTPExtender] = ()
-    release: KubeVersion = NEWEST
+    release: KubeVersion = VERIFIED
 
     @property
     def profile(self) -> Any:

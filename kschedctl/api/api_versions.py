@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from kschedctl.api.kube_version import NEWEST_MINOR, OLDEST_MINOR
+from kschedctl.api.kube_version import OLDEST_MINOR, VERIFIED_MINOR
 
 _BETA_OFF_SINCE = 24
 
@@ -49,7 +49,7 @@ class ApiVersion(NamedTuple):
         """Whether a minor version has it no more."""
         return self.removed is not None and minor >= self.removed
 
-    def fate(self, minor: int = NEWEST_MINOR) -> str:
+    def fate(self, minor: int = VERIFIED_MINOR) -> str:
         """How it stands with it in a minor version, "" while it is neither deprecated nor gone."""
         if self.is_gone(minor):
             return f"was removed in 1.{self.removed}"

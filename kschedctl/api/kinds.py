@@ -1,7 +1,8 @@
 """The kinds of objects that are read, a line each: struct, versions of the API, scope, what they are read for.
 
 What else depends on the kind follows from that: the fields of a Cluster, lists of a live server, files, snapshots.
-Upstream: the versions that kube-scheduler's informers list (v1.36); resource.k8s.io/v1beta2 has the fields of v1.
+Upstream: the versions that kube-scheduler's informers list (v1.36), with those of v1.37.0-beta.0;
+resource.k8s.io/v1beta2 has the fields of v1.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from typing import Any, NamedTuple
 from kschedctl.api import karpenter
 from kschedctl.api import machines as machine_api
 from kschedctl.api import objects as api
-from kschedctl.api.api_versions import ApiVersion, group_of, is_foreign, is_newer
+from kschedctl.api.api_versions import ApiVersion, age, group_of, is_foreign, is_newer
 from kschedctl.api.json_values import JsonObject
 from kschedctl.api.pod_table import NO_PODS, PodTable
 from kschedctl.errors import InputError
@@ -127,9 +128,15 @@ _DRA_VERSIONS = (
 )
 _TAINT_RULES = (
     ApiVersion("resource.k8s.io/v1alpha3", 33, 36, 39, "resource.k8s.io/v1beta2", "DRADeviceTaints"),
-    ApiVersion("resource.k8s.io/v1beta2", 36, gate="DRADeviceTaintRules"),
+    ApiVersion("resource.k8s.io/v1beta2", 36, 39, 42, _DEVICES, "DRADeviceTaintRules"),
+    ApiVersion(_DEVICES, 37, gate="DRADeviceTaintRules"),
 )
-_POD_GROUPS = ApiVersion("scheduling.k8s.io/v1alpha2", 36, gate=_GROUPS)
+_GROUPS_ALPHA, _GROUPS_BETA = "scheduling.k8s.io/v1alpha3", "scheduling.k8s.io/v1beta1"
+_POD_GROUPS = (
+    ApiVersion("scheduling.k8s.io/v1alpha2", 36, None, 37, _GROUPS_BETA, _GROUPS),
+    ApiVersion(_GROUPS_ALPHA, 37, gate=_GROUPS),
+    ApiVersion(_GROUPS_BETA, 37, 40, 43, gate=_GROUPS),
+)
 
 
 @dataclass(frozen=True, repr=False)
@@ -194,7 +201,7 @@ class Objects:
         api.ResourceSlice, *_DRA_VERSIONS, namespaced=False, heard=True
     )
     device_taint_rules: tuple[api.DeviceTaintRule, ...] = _read(api.DeviceTaintRule, *_TAINT_RULES, namespaced=False)
-    pod_groups: tuple[api.PodGroup, ...] = _read(api.PodGroup, _POD_GROUPS, heard=True)
+    pod_groups: tuple[api.PodGroup, ...] = _read(api.PodGroup, *_POD_GROUPS, heard=True)
     coscheduling_pod_groups: tuple[api.CoschedulingPodGroup, ...] = _read(
         api.CoschedulingPodGroup, _COSCHEDULING, kind="PodGroup", heard=True
     )
@@ -279,8 +286,9 @@ OTHERS: Mapping[str, tuple[ApiVersion, ...]] = {
     ),
     "Workload": (
         ApiVersion("scheduling.k8s.io/v1alpha1", 35, None, 36, "scheduling.k8s.io/v1alpha2", _GROUPS),
-        _POD_GROUPS,
+        *_POD_GROUPS,
     ),
+    "CompositePodGroup": (ApiVersion(_GROUPS_ALPHA, 37, gate="CompositePodGroup"),),
     "KubeSchedulerConfiguration": tuple(
         ApiVersion(f"kubescheduler.config.k8s.io/{name}", since, None, removed, "kubescheduler.config.k8s.io/v1")
         for name, since, removed in (("v1beta1", 19, 23), ("v1beta2", 22, 28), ("v1beta3", 23, 29))
@@ -371,5 +379,9 @@ def is_read(kind: str, version: str, error: Callable[..., InputError]) -> bool:
 
 
 def is_newer_kind(kind: str, version: str) -> bool:
-    """Whether this is a version of what is read that came later than all that are known here."""
-    return kind in KINDS and version not in KINDS[kind].versions and is_newer(version, KINDS[kind].versions)
+    """Whether this is a version of what is read that came later than all that are known here, or than all as mature."""
+    if kind not in KINDS or (version, kind) in BY_KIND or version in KINDS[kind].versions:
+        return False
+    known = {*KINDS[kind].versions, *(each.name for each in KINDS[kind].lifecycle)}
+    as_mature = {name for name in known if age(name)[0] == age(version)[0]}
+    return is_newer(version, KINDS[kind].versions) or (bool(as_mature) and is_newer(version, as_mature))

@@ -11,8 +11,9 @@ from kschedctl.errors import ConfigurationError
 
 T_co = TypeVar("T_co", covariant=True)
 
-OLDEST_MINOR, NEWEST_MINOR = 30, 36
-KUBE_VERSION = f"1.{NEWEST_MINOR}"
+OLDEST_MINOR, VERIFIED_MINOR, NEWEST_MINOR = 30, 36, 37
+"""The oldest and the newest that are replayed, and the newest of which a real kube-scheduler computed the answers."""
+KUBE_VERSION = f"1.{VERIFIED_MINOR}"
 NEWEST_PATCH = 999
 _VERSION = re.compile(r"v?1\.(\d{1,3})(?:\.(\d{1,3}))?(?:[-+].*)?")
 
@@ -51,7 +52,7 @@ class KubeVersion(NamedTuple):
         return f"1.{self.minor}" if self.patch == NEWEST_PATCH else f"1.{self.minor}.{self.patch}"
 
 
-NEWEST = KubeVersion(NEWEST_MINOR)
+VERIFIED = KubeVersion(VERIFIED_MINOR)
 
 
 def nearest(minor: int) -> int:

@@ -1103,14 +1103,43 @@ class PodGroupTemplateReference(Struct, frozen=True):
     workload: WorkloadPodGroupTemplateReference | None = None
 
 
+class WorkloadReference(Struct, frozen=True):
+    workload_name: str = ""
+    template_name: str = ""
+
+
+class SingleDisruptionMode(Struct, frozen=True):
+    """Says by being there that pods of the group are evicted one by one."""
+
+
+class AllDisruptionMode(Struct, frozen=True):
+    """Says by being there that all pods of the group are evicted together."""
+
+
+class DisruptionMode(Struct, frozen=True):
+    single: SingleDisruptionMode | None = None
+    all: AllDisruptionMode | None = None
+
+
 class PodGroupSpec(Struct, frozen=True):
+    """``pod_group_template_ref`` and a word for ``disruption_mode``: of v1alpha2, which 1.37 dropped."""
+
+    parent_composite_pod_group_name: str | None = None
+    workload_ref: WorkloadReference | None = None
     pod_group_template_ref: PodGroupTemplateReference | None = None
     scheduling_policy: PodGroupSchedulingPolicy = PodGroupSchedulingPolicy()
     scheduling_constraints: PodGroupSchedulingConstraints | None = None
     resource_claims: tuple[PodGroupResourceClaim, ...] = ()
-    disruption_mode: str | None = None
+    disruption_mode: str | DisruptionMode | None = None
     priority_class_name: str = ""
     priority: Int64 | None = None
+    preemption_policy: str | None = None
+
+    @property
+    def disrupted_together(self) -> bool:
+        """Whether its pods are evicted all or none."""
+        mode = self.disruption_mode
+        return mode.all is not None if isinstance(mode, DisruptionMode) else mode == "PodGroup"
 
 
 class PodGroupResourceClaimStatus(Struct, frozen=True):

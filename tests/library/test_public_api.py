@@ -79,9 +79,9 @@ def test_a_cluster_is_of_a_release(version, reason, tmp_path):
         assert kschedctl.explain(cluster, "shop/web").to_dict()["firstFail"]["n1"]["reasons"] == [reason]
 
 
-@pytest.mark.parametrize("version", ["1.29", "1.37.0", "newest", ""])
+@pytest.mark.parametrize("version", ["1.29", "1.38.0", "newest", ""])
 def test_a_version_that_is_not_replayed_is_refused_before_anything_is_read(version):
-    words = rf"Kubernetes version '{version}' is not supported \(supported are 1.30 to 1.36\)"
+    words = rf"Kubernetes version '{version}' is not supported \(supported are 1.30 to 1.37\)"
     made = (
         lambda: kschedctl.Cluster.from_objects([], kube_version=version),
         lambda: kschedctl.Cluster.from_paths(["none"], kube_version=version),

@@ -15,9 +15,30 @@ from kschedctl.cluster import FIELDS, OBSERVED
 from kschedctl.sources.read import read
 
 NODE = {"kind": "Node", "apiVersion": "v1", "metadata": {"name": "n1"}, "status": {"allocatable": {"cpu": "1"}}}
-SERVED_BY_1_37 = {
-    "DeviceTaintRule": ("resource.k8s.io/v1", {"taint": {"key": "a", "effect": "NoSchedule"}}),
-    "PodGroup": ("scheduling.k8s.io/v1beta1", {"schedulingPolicy": {"gang": {"minCount": 2}}}),
+OF_1_37 = {
+    "DeviceTaintRule v1": (
+        "resource.k8s.io/v1",
+        {"deviceSelector": {"driver": "d"}, "taint": {"key": "a", "effect": "NoSchedule"}},
+    ),
+    "PodGroup v1alpha3": (
+        "scheduling.k8s.io/v1alpha3",
+        {"schedulingPolicy": {"basic": {}}, "disruptionMode": {"single": {}}},
+    ),
+    "PodGroup v1beta1": (
+        "scheduling.k8s.io/v1beta1",
+        {
+            "workloadRef": {"workloadName": "w", "templateName": "t"},
+            "parentCompositePodGroupName": "above",
+            "schedulingPolicy": {"gang": {"minCount": 2}},
+            "disruptionMode": {"all": {}},
+            "preemptionPolicy": "Never",
+        },
+    ),
+}
+"""What clusters of 1.37 hold (staging/src/k8s.io/api, v1.37.0-beta.0): kind and version -> apiVersion, spec."""
+TO_COME = {
+    "DeviceTaintRule": ("resource.k8s.io/v2", {"taint": {"key": "a", "effect": "NoSchedule"}}),
+    "PodGroup": ("scheduling.k8s.io/v1alpha4", {"schedulingPolicy": {"gang": {"minCount": 2}}}),
 }
 
 
@@ -49,9 +70,9 @@ def test_any_kind_in_a_version_to_come(kind: str, form: str, tmp_path: Path) -> 
 
 
 @pytest.mark.parametrize("form", ["yaml", "json list", "json documents"])
-@pytest.mark.parametrize("kind", SERVED_BY_1_37)
-def test_what_1_37_serves_is_read_where_its_fields_are_known(kind: str, form: str, tmp_path: Path) -> None:
-    version, spec = SERVED_BY_1_37[kind]
+@pytest.mark.parametrize("kind", TO_COME)
+def test_what_is_to_come_is_read_where_its_fields_are_known(kind: str, form: str, tmp_path: Path) -> None:
+    version, spec = TO_COME[kind]
     paths = files(tmp_path, form, newer(kind, version, spec=spec), NODE)
     cluster, warnings = kschedctl.Cluster.from_paths(paths), read(paths).warnings
     assert [each.metadata.name for each in getattr(cluster, FIELDS[kind])] == ["x"]
@@ -63,8 +84,41 @@ def test_what_1_37_serves_is_read_where_its_fields_are_known(kind: str, form: st
     assert kschedctl.Cluster.from_paths(paths, assume_complete=True).gaps[kind].why == why
 
 
+@pytest.mark.parametrize("named", OF_1_37)
+def test_what_1_37_serves_is_known(named: str, tmp_path: Path) -> None:
+    kind, (version, spec) = named.split(maxsplit=1)[0], OF_1_37[named]
+    paths = files(tmp_path, "yaml", newer(kind, version, spec=spec), NODE)
+    cluster = kschedctl.Cluster.from_paths(paths, assume_complete=True)
+    assert [each.metadata.name for each in getattr(cluster, FIELDS[kind])] == ["x"]
+    assert (read(paths).warnings, kind in cluster.gaps) == ((), False)
+
+
+def test_kinds_of_1_37_that_scheduling_does_not_read_are_passed_over(tmp_path: Path) -> None:
+    others = [
+        {"kind": kind, "apiVersion": version, "metadata": {"name": "x", "namespace": "d"}, "spec": {}}
+        for kind, version in (
+            ("Workload", "scheduling.k8s.io/v1beta1"),
+            ("Workload", "scheduling.k8s.io/v1alpha3"),
+            ("CompositePodGroup", "scheduling.k8s.io/v1alpha3"),
+            ("CompositePodGroup", "scheduling.k8s.io/v1alpha99"),
+            ("EvictionRequest", "lifecycle.k8s.io/v1alpha1"),
+        )
+    ]
+    cluster = kschedctl.Cluster.from_paths(files(tmp_path, "yaml", *others, NODE), assume_complete=True)
+    assert (len(cluster.nodes), dict(cluster.gaps)) == (1, {})
+
+
+@pytest.mark.parametrize(
+    ("mode", "together"), [("PodGroup", True), ("Pod", False), ({"all": {}}, True), ({"single": {}}, False)]
+)
+def test_groups_say_in_either_form_whether_they_go_together(mode: Any, together: bool) -> None:
+    group = newer("PodGroup", "scheduling.k8s.io/v1beta1", spec={"disruptionMode": mode})
+    (only,) = kschedctl.Cluster.from_objects([group]).pod_groups
+    assert only.spec.disrupted_together is together
+
+
 def test_a_list_of_one_kind(tmp_path: Path) -> None:
-    version, spec = SERVED_BY_1_37["PodGroup"]
+    version, spec = TO_COME["PodGroup"]
     items = [{"metadata": {"name": f"g{i}", "namespace": "d"}, "spec": spec} for i in range(3)]
     items[1] = {**items[1], "spec": {"shape": "round"}}
     file = tmp_path / "list.json"
@@ -74,9 +128,9 @@ def test_a_list_of_one_kind(tmp_path: Path) -> None:
     assert "PodGroup" in cluster.gaps
 
 
-@pytest.mark.parametrize("kind", SERVED_BY_1_37)
+@pytest.mark.parametrize("kind", TO_COME)
 def test_documents_of_the_library_are_read_as_files_are(kind: str) -> None:
-    version, spec = SERVED_BY_1_37[kind]
+    version, spec = TO_COME[kind]
     cluster = kschedctl.Cluster.from_objects([newer(kind, version, spec=spec), NODE])
     assert [each.metadata.name for each in getattr(cluster, FIELDS[kind])] == ["x"]
     assert any(version in warning for warning in cluster.warnings)
@@ -98,11 +152,15 @@ def test_documents_of_the_library_in_an_older_version() -> None:
 @pytest.mark.parametrize(
     ("kind", "version", "expected"),
     [
-        ("PodGroup", "scheduling.k8s.io/v1beta1", True),
+        ("PodGroup", "scheduling.k8s.io/v1", True),
+        ("PodGroup", "scheduling.k8s.io/v1beta2", True),
+        ("PodGroup", "scheduling.k8s.io/v1alpha4", True),
+        ("PodGroup", "scheduling.k8s.io/v1beta1", False),
         ("PodGroup", "scheduling.k8s.io/v1alpha1", False),
         ("PodGroup", "scheduling.k8s.io/v1alpha2", False),
         ("PodGroup", "example.com/v9", False),
-        ("DeviceTaintRule", "resource.k8s.io/v1", True),
+        ("DeviceTaintRule", "resource.k8s.io/v1", False),
+        ("DeviceTaintRule", "resource.k8s.io/v1beta1", False),
         ("PodDisruptionBudget", "policy/v1beta1", False),
         ("PodDisruptionBudget", "policy/v2", True),
         ("Pod", "v2", True),

@@ -7,7 +7,7 @@ from typing import Self
 import numpy as np
 
 from kschedctl.api.arrays import Rows, Scores
-from kschedctl.api.kube_version import NEWEST, ByVersion, KubeVersion
+from kschedctl.api.kube_version import VERIFIED, ByVersion, KubeVersion
 from kschedctl.scheduler.framework import Fragment, Peers, Reads
 from kschedctl.scheduler.framework.declaration import DeclaredPlugin
 from kschedctl.scheduler.framework.feature_gates import FeatureGates
@@ -37,7 +37,7 @@ class ImageLocality(DeclaredPlugin):
     peers = Peers.NONE
     reads = Reads.NODES
 
-    def __init__(self, version: KubeVersion = NEWEST) -> None:
+    def __init__(self, version: KubeVersion = VERIFIED) -> None:
         self.with_volumes = "volumes" in COUNTED.at(version)
 
     @classmethod

@@ -7,7 +7,7 @@ from typing import ClassVar, Self
 
 import numpy as np
 
-from kschedctl.api.kube_version import NEWEST, ByVersion, KubeVersion
+from kschedctl.api.kube_version import VERIFIED, ByVersion, KubeVersion
 from kschedctl.api.objects import PodSpec
 from kschedctl.scheduler.framework import (
     PRE_FILTER_SKIP,
@@ -71,7 +71,7 @@ class NodeDeclaredFeatures(DeclaredPlugin[frozenset[str], None]):
     since = 35
     reads = Reads.NODES
 
-    def __init__(self, enabled: bool, version: KubeVersion = NEWEST) -> None:
+    def __init__(self, enabled: bool, version: KubeVersion = VERIFIED) -> None:
         self.enabled, self.reason = enabled, REASON.at(version)
         self.inferred = INFERRED.at(version)
 

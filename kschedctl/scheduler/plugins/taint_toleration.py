@@ -8,7 +8,7 @@ from typing import ClassVar, Self
 import numpy as np
 
 from kschedctl.api.arrays import Rows, Scores
-from kschedctl.api.kube_version import NEWEST, ByVersion, KubeVersion
+from kschedctl.api.kube_version import VERIFIED, ByVersion, KubeVersion
 from kschedctl.api.objects import Node, Pod, Taint, Toleration
 from kschedctl.api.tolerations import HARD_EFFECTS, find_untolerated, tolerated
 from kschedctl.scheduler.framework import Code, Fragment, Peers, PreScoreResult, Reads, Rejection, required_state
@@ -75,7 +75,7 @@ class TaintToleration(DeclaredPlugin[None, list[Toleration]]):
     peers = Peers.EXTREMES
     reads = Reads.NODES
 
-    def __init__(self, comparison_operators: bool, version: KubeVersion = NEWEST) -> None:
+    def __init__(self, comparison_operators: bool, version: KubeVersion = VERIFIED) -> None:
         self.comparison_operators, self.reason = comparison_operators, REASON.at(version)
 
     @classmethod

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from kschedctl.api.arrays import Bools
-from kschedctl.api.kube_version import NEWEST, ByVersion, KubeVersion
+from kschedctl.api.kube_version import VERIFIED, ByVersion, KubeVersion
 from kschedctl.api.objects import Volume
 from kschedctl.scheduler.framework import (
     PRE_FILTER_SKIP,
@@ -127,7 +127,7 @@ class VolumeRestrictions(DeclaredPlugin[RestrictionState, None]):
     kinds = ("PersistentVolumeClaim",)
     kinds_matter_to = USES_DISKS
 
-    def __init__(self, version: KubeVersion = NEWEST) -> None:
+    def __init__(self, version: KubeVersion = VERIFIED) -> None:
         self.reason_in_use = REASON_READ_WRITE_ONCE_POD.at(version)
 
     @classmethod

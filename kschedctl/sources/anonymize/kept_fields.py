@@ -49,7 +49,7 @@ KEPT: dict[type, str] = {
     api.Counter: "value",
     api.DeviceTaint: "effect time_added",
     api.NodeAllocatableResourceMapping: "allocation_multiplier",
-    api.PodGroupSpec: "disruption_mode",
+    api.PodGroupSpec: "disruption_mode preemption_policy",
     api.ZoneResource: "available",
     api.ZoneCost: "name",
     api.TopologyZone: "name type",

@@ -14,7 +14,7 @@ import pytest
 from plugin_cases import cases, pod_info, snapshot
 from table_extenders import table_extenders
 
-from kschedctl.api.kube_version import NEWEST
+from kschedctl.api.kube_version import VERIFIED
 from kschedctl.cluster import Cluster
 from kschedctl.scheduler.engine.cycle import Cycle, FilterOutcome, run_cycle
 from kschedctl.scheduler.engine.extenders.extender import NOTHING_OFFERED
@@ -65,7 +65,7 @@ class TableFramework:
     """The plugins that a case names, at the extension points that it names them for."""
 
     profile = None
-    release = NEWEST
+    release = VERIFIED
 
     def __init__(self, case: Json) -> None:
         real = Scheduler(Cluster()).framework("default-scheduler")

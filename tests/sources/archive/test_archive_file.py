@@ -380,7 +380,7 @@ def test_a_table_is_stored_as_it_is(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("server", "replayed", "warnings"),
     [
-        ("v1.37.2", "1.36", ("the server is v1.37.2, newer than what can be replayed: the rules of 1.36 are used",)),
+        ("v1.38.2", "1.37", ("the server is v1.38.2, newer than what can be replayed: the rules of 1.37 are used",)),
         ("v1.29.1", "1.30", ("the server is v1.29.1, older than what can be replayed: the rules of 1.30 are used",)),
         ("v1.37.2", "1.34", ()),  # as whoever saved it asked
         ("v1.36.2", "1.36.2", ()),

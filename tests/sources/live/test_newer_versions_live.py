@@ -10,6 +10,7 @@ import pytest
 from api_server import Answer, Response, for_path, listing, serving, status
 from live_fixtures import fixture_server_at, nobody  # noqa: F401 - fixtures
 
+from kschedctl.api.kinds import KINDS
 from kschedctl.sources.live.connection import Connection
 from kschedctl.sources.live.http import RefusedError, Server
 from kschedctl.sources.live.lists import LeftOutError, read_list
@@ -17,7 +18,7 @@ from kschedctl.sources.live.reading import Wishes, read_live
 from kschedctl.sources.live.watch import caught_up
 
 ServerAt = Callable[..., Server]
-GROUP, PATH = "/apis/scheduling.k8s.io", "/apis/scheduling.k8s.io/v1beta1/podgroups"
+GROUP, PATH = "/apis/scheduling.k8s.io", "/apis/scheduling.k8s.io/v1beta2/podgroups"
 
 
 def versions(*names: str) -> Answer:
@@ -33,16 +34,16 @@ def groups(**spec: Any) -> Answer:
 
 def test_it_is_read_where_all_its_fields_are_known(server_at: ServerAt) -> None:
     gang = {"gang": {"minCount": 3}}
-    with serving(versions("v1", "v1beta1", "v1alpha1"), groups(schedulingPolicy=gang)) as api:
+    with serving(versions("v1", "v1beta2", "v1alpha1"), groups(schedulingPolicy=gang)) as api:
         found = read_list(server_at(api.url), "PodGroup")
     assert [group.spec.scheduling_policy.gang.min_count for group in found.objects] == [3]  # type: ignore[attr-defined]
-    assert api.paths()[1:] == [GROUP, PATH]  # after those that are known, the nearest first
+    assert api.paths()[3:] == [GROUP, PATH]  # after those that are known, the nearest first
 
 
 def test_one_field_that_is_not_known_leaves_the_kind_out(server_at: ServerAt) -> None:
-    with serving(versions("v1beta1"), groups(novelty=1)) as api, pytest.raises(LeftOutError) as raised:
+    with serving(versions("v1beta2"), groups(novelty=1)) as api, pytest.raises(LeftOutError) as raised:
         read_list(server_at(api.url), "PodGroup")
-    assert "scheduling.k8s.io/v1beta1, which is newer" in raised.value.what
+    assert "scheduling.k8s.io/v1beta2, which is newer" in raised.value.what
     assert "(spec.novelty is not known)" in raised.value.what
 
 
@@ -58,7 +59,7 @@ def test_what_changes_is_looked_at_too(server_at: ServerAt) -> None:
     novel = {"metadata": {"name": "y", "namespace": "a", "resourceVersion": "8"}, "spec": {"novelty": 1}}
     event = json.dumps({"type": "ADDED", "object": novel}).encode() + b"\n"
     watched = for_path(PATH, Response(chunks=(event,)), watch=True)
-    with serving(versions("v1beta1"), groups(), watched) as api:
+    with serving(versions("v1beta2"), groups(), watched) as api:
         server = server_at(api.url)
         found = read_list(server, "PodGroup")
         with pytest.raises(LeftOutError):
@@ -67,7 +68,7 @@ def test_what_changes_is_looked_at_too(server_at: ServerAt) -> None:
 
 def test_a_field_of_another_type_leaves_the_kind_out(server_at: ServerAt) -> None:
     with (
-        serving(versions("v1beta1"), groups(priorityClassName=3)) as api,
+        serving(versions("v1beta2"), groups(priorityClassName=3)) as api,
         pytest.raises(LeftOutError, match="Expected str, got int"),
     ):
         read_list(server_at(api.url), "PodGroup")
@@ -75,11 +76,12 @@ def test_a_field_of_another_type_leaves_the_kind_out(server_at: ServerAt) -> Non
 
 @pytest.mark.parametrize(("spec", "gap", "warned"), [({}, "", True), ({"novelty": 1}, "spec.novelty", False)])
 def test_the_cluster_says_so(spec: dict[str, Any], gap: str, warned: bool, server_at: ServerAt) -> None:
-    lacking = for_path("/apis/scheduling.k8s.io/v1alpha2/podgroups", status(404, "not found"))
-    with serving(lacking, versions("v1beta1"), groups(**spec), listing([])) as api:
+    paths = (f"/apis/{version}/podgroups" for version in KINDS["PodGroup"].versions)
+    lacking = [for_path(path, status(404, "not found")) for path in paths]
+    with serving(*lacking, versions("v1beta2"), groups(**spec), listing([])) as api:
         connection = Connection(server_at(api.url), "here", "lab")
         cluster = read_live(connection, Wishes(also=("PodGroup",), kube_version="1.36")).cluster()
     found = cluster.gaps.get("PodGroup")
     assert (gap in found.why) if found else not gap
     assert [group.metadata.name for group in cluster.pod_groups] == ["x"] * warned
-    assert any("PodGroup in apiVersion scheduling.k8s.io/v1beta1" in each for each in cluster.warnings) is warned
+    assert any("PodGroup in apiVersion scheduling.k8s.io/v1beta2" in each for each in cluster.warnings) is warned

@@ -248,7 +248,7 @@ def test_a_scheduler_without_configuration_has_the_defaults(server_at: ServerAt)
 
 @pytest.mark.parametrize(
     ("minor", "replayed_as", "warned"),
-    [("31+", "1.31", False), ("12", "1.30", True), ("99", "1.36", True), ("?", "1.36", True)],
+    [("31+", "1.31", False), ("12", "1.30", True), ("37", "1.37", False), ("99", "1.37", True), ("?", "1.36", True)],
 )
 def test_the_nearest_version_is_replayed(minor: str, replayed_as: str, warned: bool, server_at: ServerAt) -> None:
     body = json.dumps({"major": "1", "minor": minor, "gitVersion": f"v1.{minor}"}).encode()
@@ -280,7 +280,7 @@ def test_the_patch_is_part_of_the_version(server: str, replayed_as: str, server_
 @pytest.mark.parametrize(
     ("minor", "words"),
     [
-        ("37", "the server is v1.37.2, newer than what can be replayed: the rules of 1.36 are used"),
+        ("38", "the server is v1.38.2, newer than what can be replayed: the rules of 1.37 are used"),
         ("29", "the server is v1.29.2, older than what can be replayed: the rules of 1.30 are used"),
     ],
 )
@@ -318,7 +318,7 @@ def test_the_name_of_a_config_map_does_not_change_the_path(name: str, server_at:
 
 def test_a_version_of_many_digits_is_none(server_at: ServerAt) -> None:
     body = json.dumps({"major": "1", "minor": "9" * 5000, "gitVersion": "v"}).encode()
-    assert read(server_at, for_path("/version", Response(body=body)))[0].kube_version == "1.36"
+    assert read(server_at, for_path("/version", Response(body=body)))[0].kube_version == "1.37"
 
 
 QUIET = {"containers": [{"name": "c", "resources": {"requests": {"cpu": "1", "hugepages-2Mi": "2Mi"}}}]}

@@ -13,7 +13,7 @@ import numpy as np
 
 from kschedctl.api.arrays import Rows, Scores
 from kschedctl.api.json_values import Json, JsonObject
-from kschedctl.api.kube_version import NEWEST, ByVersion, KubeVersion
+from kschedctl.api.kube_version import VERIFIED, ByVersion, KubeVersion
 from kschedctl.api.objects import Pod
 from kschedctl.cluster import Gap
 from kschedctl.scheduler.engine.extenders.answers import ExtenderError, MetaVictims
@@ -50,7 +50,7 @@ class Consultation:
     that nobody knows.
     """
 
-    def __init__(self, extenders: Iterable[HTTPExtender], pod: Pod, release: KubeVersion = NEWEST) -> None:
+    def __init__(self, extenders: Iterable[HTTPExtender], pod: Pod, release: KubeVersion = VERIFIED) -> None:
         self.extenders = tuple(e for e in extenders if e.call is not None and e.is_interested(pod))
         self.calls: list[ExtenderCall] = []
         self.statuses: dict[str, Status] = {}

@@ -27,8 +27,6 @@ NOT_REGISTERED = "default preemption plugin is not registered, workload aware pr
 CONSTRAINED = "workload aware preemption is not supported for pod groups with scheduling constraints"
 NO_VICTIMS = "No preemption victims found for incoming preemptor"
 NO_GROUP = 'failed to get pod group object: podgroup.scheduling.k8s.io "{}" not found'
-OF_GROUP = "PodGroup"
-"""The disruptionMode of groups that go as a whole."""
 
 
 class Victim(NamedTuple):
@@ -137,7 +135,7 @@ def victims_below(view: Fork, priority: int) -> list[Victim]:
 
 def _groups_disrupted_together(view: Fork) -> dict[GroupKey, int]:
     """The groups that go as a whole, with their priority."""
-    groups = (group for group in view.objects.of("PodGroup") if group.spec.disruption_mode == OF_GROUP)
+    groups = (group for group in view.objects.of("PodGroup") if group.spec.disrupted_together)
     return {(each.metadata.namespace, each.metadata.name): group_priority(each, view) for each in groups}
 
 

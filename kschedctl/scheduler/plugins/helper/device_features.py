@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from kschedctl.api.kube_version import NEWEST, ByVersion, KubeVersion
+from kschedctl.api.kube_version import VERIFIED, ByVersion, KubeVersion
 from kschedctl.scheduler.framework.feature_gates import FeatureGates
 
 NEWER_ALLOCATOR: ByVersion[tuple[str, ...]] = ByVersion(
@@ -40,7 +40,7 @@ class Features(NamedTuple):
     node_allocatable: bool = False
     workload_claims: bool = False
     device_status: bool = True
-    release: KubeVersion = NEWEST
+    release: KubeVersion = VERIFIED
 
     @classmethod
     def of(cls, gates: FeatureGates) -> Features:

@@ -10,7 +10,7 @@ import numpy.typing as npt
 from msgspec.structs import replace
 
 from kschedctl.api.arrays import Rows, Scores
-from kschedctl.api.kube_version import NEWEST, ByVersion, KubeVersion
+from kschedctl.api.kube_version import VERIFIED, ByVersion, KubeVersion
 from kschedctl.scheduler.engine.cycle import Cycle
 from kschedctl.scheduler.framework import PRE_SCORE_SKIP, Fragment, Peers, PreScoreResult, UpstreamFault
 from kschedctl.scheduler.framework.arguments import Naming, PluginArgs
@@ -82,7 +82,7 @@ class NodeResourcesBalancedAllocation(OwnRowPlugin[None, list[int]]):
         self,
         args: NodeResourcesBalancedAllocationArgs,
         features: Features = DEFAULT_FEATURES,
-        version: KubeVersion = NEWEST,
+        version: KubeVersion = VERIFIED,
     ) -> None:
         self.resources, self.features = args.resources, features
         self.compares, self.best_effort = "without" in FORMULA.at(version), BEST_EFFORT.at(version)

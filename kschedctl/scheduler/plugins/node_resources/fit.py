@@ -10,7 +10,7 @@ import numpy as np
 
 from kschedctl.api import resource_names as names
 from kschedctl.api.arrays import Rows, Scores
-from kschedctl.api.kube_version import NEWEST, ByVersion, KubeVersion
+from kschedctl.api.kube_version import VERIFIED, ByVersion, KubeVersion
 from kschedctl.api.objects import PodGroup
 from kschedctl.api.resource_names import is_dra_extended, readable
 from kschedctl.scheduler.engine.pod_groups.placement import PodGroupAssignments
@@ -91,7 +91,7 @@ class NodeResourcesFit(OwnRowPlugin[Mapping[str, int], list[int]]):
     args_type = NodeResourcesFitArgs
 
     def __init__(
-        self, args: NodeResourcesFitArgs, features: Features = DEFAULT_FEATURES, version: KubeVersion = NEWEST
+        self, args: NodeResourcesFitArgs, features: Features = DEFAULT_FEATURES, version: KubeVersion = VERIFIED
     ) -> None:
         self.args, self.features = args, features
         self.too_large = TOO_LARGE.at(version)

@@ -9,7 +9,7 @@ from typing import Self
 import numpy as np
 
 from kschedctl.api.arrays import Bools, Counts
-from kschedctl.api.kube_version import NEWEST, ByVersion, KubeVersion
+from kschedctl.api.kube_version import VERIFIED, ByVersion, KubeVersion
 from kschedctl.api.objects import Volume
 from kschedctl.scheduler.framework import PRE_FILTER_SKIP, Code, Fragment, PluginError, PreFilterResult, Rejection
 from kschedctl.scheduler.framework.declaration import DeclaredPlugin, NextStep
@@ -83,7 +83,7 @@ class NodeVolumeLimits(DeclaredPlugin):
     kinds = (*CLAIM_KINDS, "CSINode", "CSIDriver", "VolumeAttachment")
     kinds_matter_to = USES_DISKS
 
-    def __init__(self, limit_scaling: bool = False, version: KubeVersion = NEWEST) -> None:
+    def __init__(self, limit_scaling: bool = False, version: KubeVersion = VERIFIED) -> None:
         self.limit_scaling = limit_scaling
         self.migratable = MIGRATABLE.at(version)
         self.reads_nodes = READS_NODES.at(version)

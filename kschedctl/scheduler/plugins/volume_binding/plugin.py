@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from kschedctl.api.arrays import Rows, Scores
-from kschedctl.api.kube_version import NEWEST, ByVersion, KubeVersion
+from kschedctl.api.kube_version import VERIFIED, ByVersion, KubeVersion
 from kschedctl.api.objects import Pod
 from kschedctl.scheduler.framework import (
     PRE_FILTER_SKIP,
@@ -142,7 +142,7 @@ class VolumeBinding(DeclaredPlugin[BindingState, BindingState]):
         self,
         shape: Sequence[UtilizationShapePoint] | None = None,
         attributes_class: bool = True,
-        version: KubeVersion = NEWEST,
+        version: KubeVersion = VERIFIED,
     ) -> None:
         self.reason_node_conflict = REASON_NODE_CONFLICT.at(version)
         self.scores_provisioning = SCORES_PROVISIONING.at(version)
