@@ -1,6 +1,6 @@
 """The feature gates that scheduling reads: what each one defaults to in each minor version, and what a user set.
 
-Upstream: pkg/features/kube_features.go (v1.36: specs and dependencies) and component-base/featuregate.
+Upstream: pkg/features/kube_features.go (v1.36, and its stages of 1.37: specs and dependencies), component-base/featuregate.
 """
 
 from __future__ import annotations
@@ -16,51 +16,60 @@ from kschedctl.scheduler.framework.unread_gates import UNREAD, UNREAD_NEEDS
 
 SPECS: dict[str, str] = {
     "CSIMigrationPortworx": "1.25 beta, 1.31 beta on, 1.33 GA locked, 1.36 removed",
+    "CompositePodGroup": "1.37 alpha",
     "ContainerRestartRules": "1.34 alpha, 1.35 beta on",
     "DRAAdminAccess": "1.32 alpha, 1.34 beta on, 1.36 GA locked",
     "DRAConsumableCapacity": "1.34 alpha, 1.36 beta on",
+    "DRADerivedAttributes": "1.37 alpha",
     "DRADeviceBindingConditions": "1.34 alpha, 1.36 beta on",
-    "DRADeviceTaintRules": "1.35 alpha, 1.36 beta",
-    "DRADeviceTaints": "1.33 alpha, 1.36 beta on",
-    "DRAExtendedResource": "1.34 alpha, 1.36 beta on",
+    "DRADeviceCompatibilityGroups": "1.37 alpha",
+    "DRADeviceTaintRules": "1.35 alpha, 1.36 beta, 1.37 GA",
+    "DRADeviceTaints": "1.33 alpha, 1.36 beta on, 1.37 GA",
+    "DRAExtendedResource": "1.34 alpha, 1.36 beta on, 1.37 GA locked",
+    "DRAFractionalCapacityRange": "1.37 beta on",
     "DRAListTypeAttributes": "1.36 alpha",
     "DRANodeAllocatableResources": "1.36 alpha",
+    "DRAOptionalNodeOperations": "1.37 alpha",
     "DRAPartitionableDevices": "1.33 alpha, 1.36 beta on",
-    "DRAPrioritizedList": "1.33 alpha, 1.34 beta on, 1.36 GA",
-    "DRAResourceClaimDeviceStatus": "1.32 alpha, 1.33 beta on",
+    "DRAPrioritizedList": "1.33 alpha, 1.34 beta on, 1.36 GA, 1.37 GA locked",
+    "DRAResourceClaimDeviceStatus": "1.32 alpha, 1.33 beta on, 1.37 GA locked",
     "DRASchedulerFilterTimeout": "1.34 beta on",
-    "DRAWorkloadResourceClaims": "1.36 alpha",
+    "DRAWorkloadResourceClaims": "1.36 alpha, 1.37 beta",
     "DynamicResourceAllocation": "1.26 alpha, 1.32 beta, 1.34 GA, 1.35 GA locked",
     "ExtendWebSocketsToKubelet": "1.36 beta on",
-    "GangScheduling": "1.35 alpha",
-    "GenericWorkload": "1.35 alpha",
+    "GangScheduling": "1.35 alpha, 1.37 removed",
+    "GenericWorkload": "1.35 alpha, 1.37 beta",
     "InPlacePodLevelResourcesVerticalScaling": "1.35 alpha, 1.36 beta on",
     "InPlacePodVerticalScaling": "1.27 alpha, 1.33 beta on, 1.35 GA locked",
-    "InPlacePodVerticalScalingInitContainers": "1.36 beta on",
+    "InPlacePodVerticalScalingInitContainers": "1.36 beta on, 1.37 GA locked",
+    "InPlacePodVerticalScalingSchedulerPreemption": "1.37 alpha",
+    "InterPodAffinityHostnameFastPath": "1.37 alpha",
     "MatchLabelKeysInPodAffinity": "1.29 alpha, 1.31 beta on, 1.33 GA locked",
     "MatchLabelKeysInPodTopologySpread": "1.25 alpha, 1.27 beta on",
     "MatchLabelKeysInPodTopologySpreadSelectorMerge": "1.34 beta on",
-    "NodeDeclaredFeatures": "1.35 alpha, 1.36 beta on",
+    "NodeDeclaredFeatures": "1.35 alpha, 1.36 beta on, 1.37 GA locked",
     "NodeInclusionPolicyInPodTopologySpread": "1.25 alpha, 1.26 beta on, 1.33 GA locked",
     "NominatedNodeNameForExpectation": "1.34 alpha, 1.35 beta on",
     "OpportunisticBatching": "1.35 beta on",
+    "PodGroupPreemptionPolicy": "1.37 alpha",
     "PodLevelResources": "1.32 alpha, 1.34 beta on",
     "PodSchedulingReadiness": "1.26 alpha, 1.27 beta on, 1.30 GA locked",
     "RestartAllContainersOnContainerExits": "1.35 alpha, 1.36 beta on",
     "SchedulerAsyncAPICalls": "1.34 beta",
     "SchedulerAsyncPreemption": "1.32 alpha, 1.33 beta on",
     "SchedulerPopFromBackoffQ": "1.33 beta on",
+    "SchedulerPreQueueingHints": "1.37 alpha",
     "SchedulerQueueingHints": "1.28 beta, 1.32 beta on, 1.34 GA locked",
-    "SidecarContainers": "1.28 alpha, 1.29 beta on, 1.33 GA locked",
-    "StorageCapacityScoring": "1.33 alpha",
+    "SidecarContainers": "1.28 alpha, 1.29 beta on, 1.33 GA locked, 1.37 removed",
+    "StorageCapacityScoring": "1.33 alpha, 1.37 beta on",
     "TaintTolerationComparisonOperators": "1.35 alpha",
     "TopologyAwareWorkloadScheduling": "1.36 alpha",
     "UserNamespacesHostNetworkSupport": "1.35 alpha",
     "UserNamespacesSupport": "1.25 alpha, 1.30 beta, 1.33 beta on, 1.36 GA locked",
     "VolumeAttributesClass": "1.29 alpha, 1.31 beta, 1.34 GA, 1.36 GA locked",
     "VolumeCapacityPriority": "1.21 alpha, 1.33 removed",
-    "VolumeLimitScaling": "1.35 alpha",
-    "WorkloadAwarePreemption": "1.36 alpha",
+    "VolumeLimitScaling": "1.35 alpha, 1.37 beta on",
+    "WorkloadAwarePreemption": "1.36 alpha, 1.37 removed",
 }
 """Gate -> its stages, oldest first: ``version stage [on] [locked]``. Alpha is off, GA is on; one that was removed is
 unknown, and what it was."""
@@ -75,14 +84,18 @@ BOOLEANS = {
 """What Go's ParseBool takes."""
 
 DEPENDENCIES: dict[str, tuple[str, ...]] = {
+    "CompositePodGroup": ("GenericWorkload", "TopologyAwareWorkloadScheduling"),
     "DRAAdminAccess": ("DynamicResourceAllocation",),
     "DRAConsumableCapacity": ("DynamicResourceAllocation",),
     "DRADeviceBindingConditions": ("DRAResourceClaimDeviceStatus", "DynamicResourceAllocation"),
+    "DRADeviceCompatibilityGroups": ("DRAPartitionableDevices",),
     "DRADeviceTaintRules": ("DRADeviceTaints",),
     "DRADeviceTaints": ("DynamicResourceAllocation",),
     "DRAExtendedResource": ("DynamicResourceAllocation",),
+    "DRAFractionalCapacityRange": ("DRAConsumableCapacity",),
     "DRAListTypeAttributes": ("DynamicResourceAllocation",),
     "DRANodeAllocatableResources": ("DynamicResourceAllocation",),
+    "DRAOptionalNodeOperations": ("NodeDeclaredFeatures",),
     "DRAPartitionableDevices": ("DynamicResourceAllocation",),
     "DRAPrioritizedList": ("DynamicResourceAllocation",),
     "DRASchedulerFilterTimeout": ("DynamicResourceAllocation",),
@@ -95,7 +108,9 @@ DEPENDENCIES: dict[str, tuple[str, ...]] = {
         "PodLevelResources",
     ),
     "InPlacePodVerticalScalingInitContainers": ("InPlacePodVerticalScaling", "NodeDeclaredFeatures"),
+    "InPlacePodVerticalScalingSchedulerPreemption": ("InPlacePodVerticalScaling",),
     "MatchLabelKeysInPodTopologySpreadSelectorMerge": ("MatchLabelKeysInPodTopologySpread",),
+    "PodGroupPreemptionPolicy": ("GenericWorkload",),
     "RestartAllContainersOnContainerExits": ("ContainerRestartRules", "NodeDeclaredFeatures"),
     "TopologyAwareWorkloadScheduling": ("GenericWorkload",),
     "WorkloadAwarePreemption": ("GangScheduling",),
@@ -109,6 +124,9 @@ HOST_NETWORK_NEEDS: ByVersion[tuple[str, ...]] = ByVersion(
     "the gates without which UserNamespacesHostNetworkSupport cannot be on",
     (("", ("UserNamespacesSupport",)), ("1.36", ("NodeDeclaredFeatures", "UserNamespacesSupport"))),
 )
+
+MERGED = dict.fromkeys(("GangScheduling", "WorkloadAwarePreemption"), "GenericWorkload")
+"""Gate -> the one that stands for it in versions that know it no more (#139520)."""
 
 MINORS = range(OLDEST_MINOR, NEWEST_MINOR + 1)
 _BROADCASTS = {"AllAlpha": "alpha", "AllBeta": "beta"}
@@ -180,7 +198,9 @@ class FeatureGates:
         overrides = dict(self.overrides or {})
         broadcast = {_BROADCASTS[name]: overrides.pop(name) for name in _BROADCASTS if name in overrides}
         stages = {name: stage_of(spec, self.minor) for name, spec in specs.items()}
-        return {name: broadcast.get(stage.maturity, stage.on) for name, stage in stages.items()} | overrides
+        states = {name: broadcast.get(stage.maturity, stage.on) for name, stage in stages.items()} | overrides
+        merged = {name for name in MERGED.keys() & stages.keys() if stages[name].maturity == "removed"}
+        return states | {name: states[MERGED[name]] for name in merged}
 
     def _faults(self) -> Iterator[str]:
         """Why the scheduler would refuse the overrides, in its words."""

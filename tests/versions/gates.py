@@ -1,0 +1,97 @@
+"""Adds what a version of Kubernetes changed to the tables of gates: ``python tests/versions/gates.py 1.37 FACTS...``.
+
+FACTS is upstream's kube_features.go, or lines such as ``StorageCapacityScoring beta on``. A new gate goes to UNREAD; who
+finds that scheduling reads it moves its line to SPECS.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+
+from kschedctl.scheduler.framework.feature_gates import STAGES, stage_of
+
+FRAMEWORK = Path(__file__).parents[2] / "kschedctl/scheduler/framework"
+_GATE = re.compile(r"^\s*(?:\w+\.)?([A-Z]\w+): \{\s*$")
+_STAGE = re.compile(r'\{Version: version\.MustParse\("1\.(\d+)"\)(.*?)\}')
+
+
+def facts_of(text: str, minor: int) -> dict[str, str]:
+    """Gate -> its stage in this version, as SPECS writes it."""
+    if "MustParse" in text:
+        return _of_source(text, minor)
+    lines = (line.split("#")[0].split() for line in text.splitlines())
+    return {gate: " ".join(stage) for gate, *stage in filter(None, lines)}
+
+
+def _of_source(text: str, minor: int) -> dict[str, str]:
+    found: dict[str, str] = {}
+    gate = ""
+    for line in text.splitlines():
+        if named := _GATE.match(line):
+            gate = named[1]
+        for since, rest in _STAGE.findall(line):
+            if int(since) <= minor:
+                found[gate] = _stage(rest)
+    return found
+
+
+def _stage(fields: str) -> str:
+    maturity = re.search(r"featuregate\.(\w+)", fields)
+    assert maturity, fields
+    words = [maturity[1] if maturity[1] == "GA" else maturity[1].lower()]
+    on = "Default: true" in fields
+    words += ["on"] * (on and words != ["GA"]) + ["locked"] * ("LockToDefault: true" in fields)
+    return " ".join(words)
+
+
+def changes(facts: Mapping[str, str], minor: int) -> dict[str, str]:
+    """The gates of which the tables say something else of this version -> what is to be added to their stages."""
+    found = {}
+    for gate, stage in facts.items():
+        said = stage_of(STAGES.get(gate, f"1.{minor} removed"), minor)
+        wanted = stage_of(f"1.{minor} {stage}", minor)
+        if said != wanted and (said.known or wanted.known):
+            found[gate] = f"1.{minor} {stage}"
+    return found
+
+
+def with_changes(table: str, added: Mapping[str, str]) -> tuple[str, set[str]]:
+    """The text of a table with these stages at the end of those of its gates; the gates that it has."""
+    there = {gate for gate in added if f'    "{gate}": "' in table}
+    for gate in there:
+        table = re.sub(rf'(    "{gate}": "[^"]+)"', rf'\1, {added[gate]}"', table, count=1)
+    return table, there
+
+
+def with_new(table: str, added: Mapping[str, str]) -> str:
+    """The text of UNREAD with lines for these gates, in their order."""
+    start, end = table.index("UNREAD: "), table.index("\n}\n")
+    head, *lines = table[start:end].split("\n")
+    lines = sorted([*lines, *(f'    "{gate}": "{stage}",' for gate, stage in added.items())])
+    return table[:start] + "\n".join((head, *lines)) + table[end:]
+
+
+def write(facts: Mapping[str, str], minor: int) -> dict[str, str]:
+    """Add the changes to both files; what was added."""
+    added = changes(facts, minor)
+    unread, specs = FRAMEWORK / "unread_gates.py", FRAMEWORK / "feature_gates.py"
+    text, there = with_changes(specs.read_text(), added)
+    specs.write_text(text)
+    text, also = with_changes(unread.read_text(), {gate: stage for gate, stage in added.items() if gate not in there})
+    new = {gate: stage for gate, stage in added.items() if gate not in there | also and "removed" not in stage}
+    unread.write_text(with_new(text, new))
+    return added
+
+
+def main(version: str, files: Iterable[str]) -> None:
+    minor = int(version.removeprefix("1."))
+    for file in files:
+        for gate, stage in write(facts_of(Path(file).read_text(), minor), minor).items():
+            print(gate, stage)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1], sys.argv[2:])
