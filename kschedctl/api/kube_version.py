@@ -85,12 +85,14 @@ class ByVersion(Generic[T_co]):
     """Something that is not the same in all versions.
 
     ``steps``: since which release what holds, oldest first; several releases where it was brought back to older minors
-    (``1.30.7 1.31.3``), none for what held before. ``upstream``: the change behind it.
+    (``1.30.7 1.31.3``), none for what held before. ``upstream``: the change behind it. ``from_notes``: the release of
+    which only the release notes tell the step; the others were read in its source, or seen in its answers.
     """
 
     what: str
     steps: tuple[tuple[str, T_co], ...]
     upstream: str = ""
+    from_notes: str = ""
 
     def at(self, version: KubeVersion) -> T_co:
         """What holds in a version."""

@@ -1,26 +1,34 @@
 """How much of each resource a pod requests: containers, init containers, sidecars, pod level, overhead, resize.
 
-Upstream: staging/src/k8s.io/component-helpers/resource/helpers.go (v1.36).
+Upstream: staging/src/k8s.io/component-helpers/resource/helpers.go (v1.36, v1.37.0-beta.0).
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
 from typing import NamedTuple
 
 from kschedctl.api import resource_names
+from kschedctl.api.kube_version import ByVersion
 from kschedctl.api.objects import Container, ContainerStatus, Pod, ResourceRequirements, Resources
 from kschedctl.api.quantity import Quantity, parse
 
 Quantities = dict[str, Quantity]
 """Resource name -> quantity."""
 
+COMPARED = ByVersion(
+    "of what the largest counts while a pod is resized: what it wants, was promised and runs with",
+    (("", "of each container"), ("1.37", "of all containers together")),
+    "#140047",
+)
+
 
 class Options(NamedTuple):
     """What counts; the defaults are those of kube-scheduler v1.36 for the pods that a node holds.
 
     ``non_missing``: container requests to assume where a container names none, resource by resource.
-    ``sidecar_ports``: the host ports of restartable init containers count too.
+    ``sidecar_ports``: the host ports of restartable init containers count too. ``compared``: as of COMPARED.
     """
 
     use_status: bool = True
@@ -30,6 +38,12 @@ class Options(NamedTuple):
     dra_node_allocatable: bool = False
     non_missing: Mapping[str, Quantity] = {}
     sidecar_ports: bool = True
+    compared: str = "of each container"
+
+    @property
+    def together(self) -> bool:
+        """Whether what containers want, were promised and run with is added up before it is compared."""
+        return self.use_status and self.compared == "of all containers together"
 
 
 def quantities(resources: Resources) -> Quantities:
@@ -63,15 +77,64 @@ def aggregate_container_requests(
     pod: Pod, options: Options = Options(), from_devices: Sequence[Mapping[str, Quantity]] | None = None
 ) -> Quantities:
     """The requests of all containers: the running ones together, or the greediest moment of initialisation."""
+    given = _from_devices(pod, options) if from_devices is None else from_devices
+    if options.together:
+        return _largest_sum(pod, options, given)
     statuses = _statuses(pod) if options.use_status else {}
     containers = (_container_requests(pod, container, statuses, options) for container in pod.spec.containers)
     init_containers = (
         (sidecar := is_sidecar(container), _container_requests(pod, container, statuses if sidecar else {}, options))
         for container in pod.spec.init_containers
     )
-    total = _together(containers, init_containers)
-    for given in _from_devices(pod, options) if from_devices is None else from_devices:
-        _add(total, given)
+    return _with(given, _together(containers, init_containers))
+
+
+def _largest_sum(pod: Pod, options: Options, given: Sequence[Mapping[str, Quantity]]) -> Quantities:
+    """The largest of what all containers want, were promised and run with; a wish that cannot be met is void.
+
+    Where the status of the pod itself tells the latter two, it counts the devices in, too.
+    """
+    infeasible, status = _resize_infeasible(pod), pod.status
+    total = {} if infeasible else _with(given, _sum_of(pod, options, _wanted))
+    if options.pod_level_resize and status.allocated_resources and status.resources and status.resources.requests:
+        _max(total, quantities(status.allocated_resources))
+        _max(total, quantities(status.resources.requests))
+        return total
+    _max(total, _with(given, _sum_of(pod, options, partial(_promised, infeasible=infeasible))))
+    _max(total, _sum_of(pod, options, partial(_actuated, infeasible=infeasible)))
+    return total
+
+
+def _sum_of(pod: Pod, options: Options, of: Callable[[Container, ContainerStatus | None], Resources]) -> Quantities:
+    """What ``of`` says of the containers and their status, at the same time at the most."""
+    statuses = {s.name: s for s in (*pod.status.init_container_statuses, *pod.status.container_statuses)}
+
+    def each(container: Container) -> Quantities:
+        return {**options.non_missing, **quantities(of(container, statuses.get(container.name)))}
+
+    return _together(map(each, pod.spec.containers), ((is_sidecar(c), each(c)) for c in pod.spec.init_containers))
+
+
+def _wanted(container: Container, status: ContainerStatus | None) -> Resources:
+    return container.resources.requests
+
+
+def _promised(container: Container, status: ContainerStatus | None, infeasible: bool) -> Resources:
+    if status is not None and status.allocated_resources:
+        return status.allocated_resources
+    return {} if infeasible else container.resources.requests
+
+
+def _actuated(container: Container, status: ContainerStatus | None, infeasible: bool) -> Resources:
+    if status is not None and status.resources is not None and status.resources.requests:
+        return status.resources.requests
+    return _promised(container, status, infeasible)
+
+
+def _with(given: Iterable[Mapping[str, Quantity]], total: Quantities) -> Quantities:
+    """The total, written to, with what devices give."""
+    for more in given:
+        _add(total, more)
     return total
 
 
@@ -136,6 +199,8 @@ def _pod_level(pod: Pod, resources: ResourceRequirements, options: Options) -> Q
     effective = requests
     if options.use_status and options.pod_level_resize and pod.status.resources is not None:
         effective = _effective(pod, requests, pod.status.resources, pod.status.allocated_resources)
+    if options.together:
+        return {name: amount for name, amount in effective.items() if resource_names.is_pod_level(name)}
     zero = parse("0")
     return {name: effective.get(name, zero) for name in requests if resource_names.is_pod_level(name)}
 

@@ -29,6 +29,7 @@ SUBJECTS: Mapping[str, str] = {
     "ServiceAccount": "service accounts",
     "Extender": "extenders",
     "Nomination": "gated pods' nominations",
+    "ReleaseNote": "release notes",
 }
 """What people call the objects of a kind, where the kind says it less well."""
 

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+from typing import Literal
+
 from kschedctl.reports.document import Document
+
+Basis = Literal["answers", "source", "release notes"]
 
 
 class VersionChange(Document, frozen=True):
     """``sort``: rule, plugin or gate; ``where``: the plugin, the gate, or all of kube-scheduler; ``what`` changed.
 
     ``since``: the release that brought ``after``, the last of several where it was brought back to older minors.
-    ``upstream``: the change behind it, where it is known.
+    ``upstream``: the change behind it, where it is known. ``basis``: how the change is known: from the answers of
+    real schedulers, from upstream's source alone, or from its release notes alone.
     """
 
     sort: str
@@ -19,6 +24,7 @@ class VersionChange(Document, frozen=True):
     before: str
     after: str
     upstream: str = ""
+    basis: Basis = "answers"
 
 
 class VersionChanges(Document, frozen=True):

@@ -10,8 +10,9 @@ from copy import copy
 from functools import cached_property
 
 from kschedctl.api.json_values import JsonObject, objects_at
+from kschedctl.api.kube_version import VERIFIED_MINOR
 from kschedctl.api.objects import Pod, PodSpec
-from kschedctl.api.pod_requests import Options
+from kschedctl.api.pod_requests import COMPARED, Options
 from kschedctl.cluster import Cluster
 from kschedctl.scheduler.configuration.configuration import SchedulerConfiguration, load_configuration
 from kschedctl.scheduler.configuration.profile import Profile
@@ -22,11 +23,12 @@ from kschedctl.scheduler.engine.sampling import SampledFrom, Sampling
 from kschedctl.scheduler.event_handling.event_handlers import EventHandlers
 from kschedctl.scheduler.event_handling.registrations import REFUSING_POINTS, Registrations, union_of_actions
 from kschedctl.scheduler.framework import Plugin, PreEnqueuePlugin, QueueSortPlugin, offers
-from kschedctl.scheduler.framework.declaration import Declaration
+from kschedctl.scheduler.framework.declaration import Declaration, DeclaredPlugin
 from kschedctl.scheduler.framework.dependencies import DoubtfulPlugin, Unknown, not_asked, unknowns
 from kschedctl.scheduler.framework.extension_points import points_by_methods
 from kschedctl.scheduler.framework.feature_gates import FeatureGates
 from kschedctl.scheduler.framework.kinds_read import kinds_of, needless
+from kschedctl.scheduler.framework.noted_changes import NotedChange, noted
 from kschedctl.scheduler.plugins.node_ports import SIDECAR_PORTS
 from kschedctl.scheduler.registry.in_tree import IN_TREE, in_tree
 from kschedctl.snapshot.fork import Fork
@@ -62,6 +64,7 @@ class Framework:
         }
         self.enabled = sorted(enabled)
         self.doubtful = [plugin for plugin in self.plugins.values() if offers(plugin, DoubtfulPlugin)]
+        self.noted = tuple(_noted(self.plugins.values(), gates))
         self._less: dict[frozenset[str], Framework] = {}
         self._at: dict[str, list[Plugin]] = {}
         unmade = enabled - self.plugins.keys()
@@ -211,12 +214,13 @@ class Scheduler:
         framework = self.framework(info.spec.scheduler_name)
         if framework is None:
             return None, ()
-        if not (framework.extenders or framework.doubtful or view.objects.gaps):
+        if not (framework.extenders or framework.doubtful or framework.noted or view.objects.gaps):
             return framework, ()
         found = tuple(
             dict.fromkeys(unknown for extender in framework.extenders for unknown in extender.unknowns(info.pod))
         )
         found += tuple(doubt for plugin in framework.doubtful for doubt in plugin.doubts(info, view))
+        found += tuple(noted(framework.noted, info, view))
         if not view.objects.gaps:
             return framework, found
         found += unknowns(framework.plugins.values(), info, view)
@@ -229,6 +233,13 @@ class Scheduler:
     def cycle(self, framework: Framework, pod: Pod) -> Cycle:
         """One scheduling cycle for a pod, as the API server would hold it; it need not be in the cluster."""
         return run_cycle(framework, PodInfo(pod, self.view.settings.requests), self.view)
+
+
+def _noted(plugins: Iterable[Plugin], gates: FeatureGates) -> Iterator[NotedChange]:
+    """The changes that release notes alone tell, of a version that is not verified."""
+    if gates.minor > VERIFIED_MINOR:
+        declared = (plugin for plugin in plugins if isinstance(plugin, DeclaredPlugin))
+        yield from (change for plugin in declared for change in plugin.noted_changes() if change.holds(gates))
 
 
 def _is_ignorable(extender: JsonObject) -> bool:
@@ -252,6 +263,7 @@ def settings(gates: FeatureGates, served: frozenset[str]) -> Settings:
             pod_level_resize=gates.enabled("InPlacePodLevelResourcesVerticalScaling"),
             dra_node_allocatable=gates.enabled("DRANodeAllocatableResources"),
             sidecar_ports=SIDECAR_PORTS.at(gates.release),
+            compared=COMPARED.at(gates.release),
         ),
         merge_affinity_label_keys=gates.enabled("MatchLabelKeysInPodAffinity"),
         merge_spread_label_keys=gates.enabled("MatchLabelKeysInPodTopologySpread")

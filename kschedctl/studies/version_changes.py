@@ -10,10 +10,11 @@ from itertools import pairwise
 from string import Formatter
 from typing import NamedTuple
 
-from kschedctl.api.kube_version import NEWEST_MINOR, OLDEST_MINOR, ByVersion, KubeVersion
-from kschedctl.reports.version_changes import VersionChange, VersionChanges
+from kschedctl.api import pod_requests
+from kschedctl.api.kube_version import NEWEST_MINOR, OLDEST_MINOR, VERIFIED_MINOR, ByVersion, KubeVersion
+from kschedctl.reports.version_changes import Basis, VersionChange, VersionChanges
 from kschedctl.scheduler.configuration import validation
-from kschedctl.scheduler.engine import cycle, messages, sampling
+from kschedctl.scheduler.engine import cycle, messages, sampling, unsure_nominations
 from kschedctl.scheduler.engine.extenders import consultation, whole_nodes
 from kschedctl.scheduler.engine.preemption import evaluator
 from kschedctl.scheduler.event_handling import event_handlers, event_labels
@@ -60,6 +61,7 @@ OF_SEVERAL: tuple[ByVersion[object], ...] = (
     events.AS_IF_ADDED,
     events.PRE_CHECKED,
     events.UPDATES_OF_PODS,
+    events.KINDS_OF_PODS,
     event_handlers.HEARS_OF_LOST_NODES,
     event_handlers.TOLD_AS_ANY_UPDATE,
     WITHOUT_HINTS,
@@ -71,6 +73,8 @@ OF_SEVERAL: tuple[ByVersion[object], ...] = (
     pre_checks.WHILE_RESIZED,
     event_handlers.GIVES_UP_PROMISES,
     placed.FREES_PROMISES,
+    pod_requests.COMPARED,
+    unsure_nominations.COUNTED,
 )
 """The rules and texts that changed and are of no single plugin."""
 
@@ -107,7 +111,16 @@ def _between(first: KubeVersion, second: KubeVersion) -> Iterator[VersionChange]
 
 def _row(change: Varying, since: str, before: str, after: str) -> VersionChange:
     upstream = change.values.upstream
-    return VersionChange(change.sort, change.where, change.values.what, tuple(since.split()), before, after, upstream)
+    releases = tuple(since.split())
+    basis = _basis(change.values, releases)
+    return VersionChange(change.sort, change.where, change.values.what, releases, before, after, upstream, basis)
+
+
+def _basis(values: ByVersion[str], releases: tuple[str, ...]) -> Basis:
+    """How a step is known."""
+    if values.from_notes in releases:
+        return "release notes"
+    return "source" if KubeVersion.parse(releases[-1]).minor > VERIFIED_MINOR else "answers"
 
 
 def _newest_first(rows: Iterable[VersionChange]) -> tuple[VersionChange, ...]:
@@ -136,7 +149,7 @@ def changes() -> Iterator[Varying]:
     for where, changed in rules().items():
         for rule in changed:
             steps = tuple((since, in_words(value)) for since, value in rule.steps)
-            yield Varying("rule", where, ByVersion(rule.what, steps, rule.upstream))
+            yield Varying("rule", where, ByVersion(rule.what, steps, rule.upstream, rule.from_notes))
     for plugin in IN_TREE.values():
         defaults = (_membership(plugin, minor) for minor in MINORS)
         points = (_points(plugin.at(minor)) for minor in MINORS)

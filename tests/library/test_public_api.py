@@ -199,7 +199,7 @@ def test_of_a_workload_a_pod_of_its_template_is_explained(kind: str) -> None:
     ("manifest", "words"),
     [
         ({"kind": "Service", "metadata": {"name": "s"}}, "not a Pod, nor one workload"),
-        ({"kind": "ConfigMap"}, "not a Pod, nor one workload"),
+        ({"kind": "ConfigMap", "metadata": {"name": "c"}}, "not a Pod, nor one workload"),
         ({}, "kind: expected str, got null"),
     ],
 )

@@ -37,9 +37,9 @@ def test_versions(version):
     assert FeatureGates(version).minor == 36
 
 
-@pytest.mark.parametrize("version", ["1.29", "1.37", "1.360", "2.36", "", "latest", "1.36.2.3", "1.36x"])
+@pytest.mark.parametrize("version", ["1.29", "1.38", "1.360", "2.36", "", "latest", "1.36.2.3", "1.36x"])
 def test_unsupported_versions(version):
-    with pytest.raises(ConfigurationError, match=r"not supported \(supported are 1.30 to 1.36\)"):
+    with pytest.raises(ConfigurationError, match=r"not supported \(supported are 1.30 to 1.37\)"):
         FeatureGates(version)
 
 

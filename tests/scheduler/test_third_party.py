@@ -162,7 +162,7 @@ class Pointless:
 
 class Misspelt(Odd): points = ("preScoring",)
 class Letters(Odd): kinds = "Node"
-class Unread(Odd): kinds = ("ConfigMap",)
+class Unread(Odd): kinds = ("Secret",)
 class Untyped(Odd): args_type = int
 """
 CLASSES = (
@@ -358,7 +358,7 @@ def test_an_error_that_a_plugin_reports_is_the_verdict() -> None:
         ("Pointless", None, "cannot be loaded: TypeError: it runs at no extension point: it has no method of one"),
         ("Misspelt", None, "cannot be loaded: TypeError: points has unknown names: preScoring"),
         ("Letters", None, "cannot be loaded: TypeError: kinds has unknown names: Node"),
-        ("Unread", None, "cannot be loaded: TypeError: kinds has unknown names: ConfigMap"),
+        ("Unread", None, "cannot be loaded: TypeError: kinds has unknown names: Secret"),
         ("Untyped", None, "cannot be loaded: TypeError: args_type is int, not a msgspec.Struct"),
         ("Undeclared", None, "cannot be made: TypeError: it runs at score, which it does not declare"),
         ("Odd", 5, "cannot be made: AttributeError: 'int' object has no attribute 'get'"),

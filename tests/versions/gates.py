@@ -1,7 +1,7 @@
 """Adds what a version of Kubernetes changed to the tables of gates: ``python tests/versions/gates.py 1.37 FACTS...``.
 
-FACTS is upstream's kube_features.go, or lines such as ``StorageCapacityScoring beta on``. A new gate goes to UNREAD; who
-finds that scheduling reads it moves its line to SPECS.
+FACTS is upstream's kube_features.go, or lines such as ``StorageCapacityScoring beta on``. A new gate goes to UNREAD;
+who finds that scheduling reads it moves its line to SPECS.
 """
 
 from __future__ import annotations

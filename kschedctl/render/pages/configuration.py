@@ -104,13 +104,18 @@ def _changes(changes: Sequence[VersionChange], title: str, gates: bool, style: S
 
 
 def _beside(change: VersionChange) -> Row:
-    faint = Marked(change.upstream, Tone.FAINT)
-    return (Stack(change.since), change.where, change.what, change.before, change.after, faint)
+    return (Stack(change.since), change.where, change.what, change.before, change.after, _upstream(change))
 
 
 def _beneath(change: VersionChange) -> Row:
-    what = Stack((Marked(change.where, Tone.STRONG), change.what, Marked(change.upstream, Tone.FAINT)))
+    what = Stack((Marked(change.where, Tone.STRONG), change.what, _upstream(change)))
     return (Stack(change.since), what, change.before, change.after)
+
+
+def _upstream(change: VersionChange) -> Marked:
+    """The change behind it; how it is known, where no real scheduler was asked."""
+    known = "" if change.basis == "answers" else f"(from {change.basis} alone)"
+    return Marked(" ".join(filter(None, (change.upstream, known))), Tone.FAINT)
 
 
 def _gate(change: VersionChange) -> Row:

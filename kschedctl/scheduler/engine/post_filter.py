@@ -46,7 +46,7 @@ def run_post_filter(cycle: Cycle) -> PostFilterOutcome:
         except PluginError as failure:
             return PostFilterOutcome(Status(Code.ERROR, (str(failure),)), results, plugin.name)
         if result.status.code in (Code.SUCCESS, Code.UNRESOLVABLE, Code.ERROR):
-            return PostFilterOutcome(result.status, results, "" if result.status == SUCCESS else plugin.name)
+            return PostFilterOutcome(result.status, results, "" if result.status.code is Code.SUCCESS else plugin.name)
     reasons = tuple(reason for result in results.values() for reason in result.status.reasons)
     return PostFilterOutcome(
         Status(Code.UNSCHEDULABLE, reasons) if results else SUCCESS, results, next(iter(results), "")

@@ -26,6 +26,7 @@ from kschedctl.scheduler.framework import (
 from kschedctl.scheduler.framework.extension_points import points_by_methods
 from kschedctl.scheduler.framework.facts import Fact
 from kschedctl.scheduler.framework.feature_gates import FeatureGates
+from kschedctl.scheduler.framework.noted_changes import NotedChange
 from kschedctl.scheduler.framework.pod_traits import PodTrait
 from kschedctl.snapshot.delta import Delta
 from kschedctl.snapshot.fork import Fork
@@ -115,6 +116,11 @@ class DeclaredPlugin(Generic[ForFilter, ForScore]):
     def version_changes(cls) -> tuple[ByVersion[object], ...]:
         """``changed``, and what stands in modules that are not loaded before they are needed."""
         return cls.changed
+
+    @classmethod
+    def noted_changes(cls) -> tuple[NotedChange, ...]:
+        """Those of its changes that release notes alone tell, with the pods that they concern."""
+        return ()
 
     @classmethod
     def make(cls, args: Any, gates: FeatureGates) -> Self | None:

@@ -22,6 +22,7 @@ class Effect(StrEnum):
     """What objects that nobody read could do: only refuse nodes, only make some fit, either, or only order them.
 
     NARROWS: only refuse nodes that nothing else refuses, as extenders do: of a pod that fits none they are not asked.
+    WORDS: only say otherwise why a pod fits nowhere.
     """
 
     REFUSES = "refuses"
@@ -30,6 +31,7 @@ class Effect(StrEnum):
     EITHER = "either"
     SCORES = "scores"
     VICTIMS = "victims"
+    WORDS = "words"
 
 
 class Dependency(NamedTuple):

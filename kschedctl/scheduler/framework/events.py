@@ -156,6 +156,12 @@ AS_IF_ADDED = ByVersion(
     "whether NodeAffinity, NodeResourcesFit, NodeUnschedulable and PodTopologySpread take changed nodes for new ones",
     (("", True), ("1.32", False)),
 )
+KINDS_OF_PODS = ByVersion(
+    "whether plugins may ask for events of assigned, unscheduled and their own pods apart",
+    (("", False), ("1.37", True)),
+    "#135905",
+    "1.37",
+)
 UPDATES_OF_PODS = ByVersion(
     "which updates of pods are events of their own: plugins that need to know of others ask for all",
     (

@@ -1,6 +1,6 @@
 """The feature gates that scheduling reads: what each one defaults to in each minor version, and what a user set.
 
-Upstream: pkg/features/kube_features.go (v1.36, and its stages of 1.37: specs and dependencies), component-base/featuregate.
+Upstream: pkg/features/kube_features.go (v1.36; stages, specs and dependencies of v1.37), component-base/featuregate.
 """
 
 from __future__ import annotations

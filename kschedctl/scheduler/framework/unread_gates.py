@@ -1,6 +1,7 @@
 """The feature gates that kube-scheduler takes and does not read: their stages, as in feature_gates.SPECS, since 1.30.
 
-Upstream: pkg/features/kube_features.go, apiserver/pkg/features, client-go/features and component-base (v1.30 to v1.36, and kube_features.go of v1.37).
+Upstream: pkg/features/kube_features.go, apiserver/pkg/features, client-go/features and component-base (v1.30 to
+v1.36, and kube_features.go of v1.37).
 """
 
 from __future__ import annotations

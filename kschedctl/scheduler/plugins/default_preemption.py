@@ -25,6 +25,7 @@ from kschedctl.scheduler.framework.dependencies import Dependency, Effect
 from kschedctl.scheduler.framework.events import POD, ActionType, ChangedObject, ClusterEventWithHint
 from kschedctl.scheduler.framework.feature_gates import FeatureGates
 from kschedctl.scheduler.framework.field_errors import invalid
+from kschedctl.scheduler.framework.noted_changes import NotedChange
 from kschedctl.scheduler.framework.strict_decoding import Int32
 from kschedctl.snapshot.fork import Fork
 from kschedctl.snapshot.pod_info import PodInfo
@@ -32,6 +33,13 @@ from kschedctl.snapshot.pod_info import PodInfo
 UNDER_WAY = "waiting for the preemption for this pod to be finished"
 GROUP_UNDER_WAY = "waiting for the preemption for this pod group to be finished"
 HEARS_OF_PODS = ByVersion("whether DefaultPreemption asks to be told of deleted pods", (("", False), ("1.34", True)))
+NOTHING = "nothing"
+FOUND = ByVersion(
+    "what is said of a pod that preempts",
+    (("", NOTHING), ("1.37", "found a potential placement for pod on node {}, preempting {} victims")),
+    "#140180",
+    "1.37",
+)
 
 
 class DefaultPreemptionArgs(PluginArgs, frozen=True):
@@ -62,6 +70,7 @@ class DefaultPreemption(PreemptionPlugin):
     changed = (
         SORTED_AGAIN,
         HEARS_OF_PODS,
+        FOUND,
     )
     without = "pods of high priority evict nobody"
     takes_less_time = "spare it pods that cannot win, by preemptionPolicy: Never"
@@ -85,6 +94,14 @@ class DefaultPreemption(PreemptionPlugin):
     def make(cls, args: DefaultPreemptionArgs, gates: FeatureGates) -> Self:
         names = ("TopologyAwareWorkloadScheduling", "WorkloadAwarePreemption")
         return cls(args, *map(gates.enabled, names))
+
+    @classmethod
+    def noted_changes(cls) -> tuple[NotedChange, ...]:
+        return (NotedChange(FOUND, Effect.WORDS, _may_preempt),)
+
+    def found(self, cycle: Cycle, node: str, victims: int) -> str:
+        words = FOUND.at(cycle.framework.release)
+        return "" if words == NOTHING else words.format(node, victims)
 
     def dependencies(self, info: PodInfo, view: Fork) -> Iterator[Dependency]:
         yield Dependency("PodDisruptionBudget", Effect.VICTIMS)
@@ -123,6 +140,11 @@ def evicted_later(outcome: PostFilterOutcome, gates: FeatureGates) -> bool:
     """Whether those that PostFilter evicts go while the scheduler does something else."""
     post_filter_result = outcome.results.get(DefaultPreemption.name)
     return bool(post_filter_result and post_filter_result.nominated_node) and gates.enabled("SchedulerAsyncPreemption")
+
+
+def _may_preempt(info: PodInfo, view: Fork) -> bool:
+    lowest = view.memo("lowest priority", lambda: min((int(priority) for priority in view.pods.priority), default=0))
+    return info.spec.preemption_policy != "Never" and info.priority > lowest
 
 
 def _leaving(positions: Iterable[Position], view: Fork) -> Iterator[Position]:

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from kschedctl.api.kube_version import ByVersion
 from kschedctl.scheduler.engine.pod_groups.state import find_pod_group, state_of
 from kschedctl.scheduler.framework import SUCCESS, Code, PluginError, Status
 from kschedctl.scheduler.framework.declaration import DeclaredPlugin
 from kschedctl.scheduler.framework.dependencies import Dependency, Effect
 from kschedctl.scheduler.framework.events import POD, ActionType, ChangedObject, ClusterEventWithHint
 from kschedctl.scheduler.framework.feature_gates import FeatureGates
+from kschedctl.scheduler.framework.noted_changes import NotedChange
 from kschedctl.scheduler.framework.pod_traits import IS_GROUPED
 from kschedctl.scheduler.framework.waking import ADD, WakeTrigger
 from kschedctl.snapshot.fork import Fork
@@ -20,6 +22,12 @@ NO_GROUP = 'waiting for pods\'s pod group "{}" to appear in scheduling queue'
 TOO_FEW = "waiting for minCount pods from a gang to appear in scheduling queue"
 NO_QUORUM = "waiting for minCount pods from a gang to be scheduled"
 NOT_FOUND = 'failed to get podGroup {}/{}: podgroup.scheduling.k8s.io "{}" not found'
+GROUP_CYCLES = ByVersion(
+    "how groups of pods are scheduled and preempt",
+    (("", "by 1.36's rules"), ("1.37", "with PodGroupPostFilter and PlacementFeasible; 1.36's rules are replayed")),
+    "#138757, #138967, #139613, #139674, #139980, #140412, #140683",
+    "1.37",
+)
 
 
 class GangScheduling(DeclaredPlugin):
@@ -35,6 +43,12 @@ class GangScheduling(DeclaredPlugin):
     replayed_since = 36
     kinds = ("PodGroup",)
     kinds_matter_to = IS_GROUPED
+
+    changed = (GROUP_CYCLES,)
+
+    @classmethod
+    def noted_changes(cls) -> tuple[NotedChange, ...]:
+        return (NotedChange(GROUP_CYCLES, Effect.EITHER, lambda info, view: info.spec.scheduling_group is not None),)
 
     def events_to_register(self, gates: FeatureGates) -> Iterator[ClusterEventWithHint]:
         yield ClusterEventWithHint(POD, ActionType.ADD, _after_pod_added)

@@ -10,7 +10,9 @@ from kschedctl.api.arrays import Rows, Scores
 from kschedctl.api.kube_version import VERIFIED, ByVersion, KubeVersion
 from kschedctl.scheduler.framework import Fragment, Peers, Reads
 from kschedctl.scheduler.framework.declaration import DeclaredPlugin
+from kschedctl.scheduler.framework.dependencies import Effect
 from kschedctl.scheduler.framework.feature_gates import FeatureGates
+from kschedctl.scheduler.framework.noted_changes import NotedChange
 from kschedctl.scheduler.framework.scores import MAX_NODE_SCORE
 from kschedctl.snapshot.fork import Fork
 from kschedctl.snapshot.pod_info import PodInfo
@@ -20,6 +22,12 @@ COUNTED = ByVersion(
     "the images that count",
     (("", "of containers"), ("1.36", "of containers and of image volumes")),
     "#130231",
+)
+BOUNDED_BY = ByVersion(
+    "the images for each of which up to 1000 MiB count",
+    (("", "of containers"), ("1.37", "of containers and of image volumes")),
+    "#138951",
+    "1.37",
 )
 MIN_THRESHOLD = 23 * _MEBIBYTE
 MAX_CONTAINER_THRESHOLD = 1000 * _MEBIBYTE
@@ -32,17 +40,22 @@ class ImageLocality(DeclaredPlugin):
     """
 
     name = "ImageLocality"
-    changed = (COUNTED,)
+    changed = (COUNTED, BOUNDED_BY)
     default_weight = 1
     peers = Peers.NONE
     reads = Reads.NODES
 
     def __init__(self, version: KubeVersion = VERIFIED) -> None:
         self.with_volumes = "volumes" in COUNTED.at(version)
+        self.bounded_by_volumes = "volumes" in BOUNDED_BY.at(version)
 
     @classmethod
     def make(cls, args: None, gates: FeatureGates) -> Self:
         return cls(gates.release)
+
+    @classmethod
+    def noted_changes(cls) -> tuple[NotedChange, ...]:
+        return (NotedChange(BOUNDED_BY, Effect.SCORES, lambda info, view: any(v.image for v in info.spec.volumes)),)
 
     def score(self, info: PodInfo, view: Fork, state: None, rows: Rows) -> Scores:
         containers = (*info.spec.init_containers, *info.spec.containers)
@@ -53,7 +66,7 @@ class ImageLocality(DeclaredPlugin):
         for image_state in view.nodes.images(names):
             if image_state is not None:
                 held[image_state.rows] += int(float(image_state.size) * (len(image_state.rows) / len(view.nodes)))
-        most = MAX_CONTAINER_THRESHOLD * len(containers)
+        most = MAX_CONTAINER_THRESHOLD * (len(images) if self.bounded_by_volumes else len(containers))
         bounded = np.minimum(np.maximum(held[rows], MIN_THRESHOLD), max(most, MIN_THRESHOLD))
         return MAX_NODE_SCORE * (bounded - MIN_THRESHOLD) // (most - MIN_THRESHOLD)
 

@@ -28,6 +28,8 @@ from kschedctl.snapshot.fork import Fork, same_pod
 from kschedctl.snapshot.pod_info import PodInfo
 
 RESTART_ALL, HOST_NETWORK = "RestartAllContainersOnContainerExits", "UserNamespacesHostNetworkSupport"
+MOUNT_OPTIONS = "VolumeBindMountOptions"
+"""Needed by pods with bindMountOptions, which are not read: without the gate, alpha in 1.37, no pod has any."""
 REASON = ByVersion(
     "the reason for features that a node does not declare",
     (
@@ -40,7 +42,11 @@ REASON = ByVersion(
 
 INFERRED: ByVersion[frozenset[str]] = ByVersion(
     "the features that a pod's spec may need",
-    (("", frozenset({RESTART_ALL})), ("1.36", frozenset({RESTART_ALL, HOST_NETWORK}))),
+    (
+        ("", frozenset({RESTART_ALL})),
+        ("1.36", frozenset({RESTART_ALL, HOST_NETWORK})),
+        ("1.37", frozenset({RESTART_ALL, HOST_NETWORK, MOUNT_OPTIONS})),
+    ),
     "component-helpers/nodedeclaredfeatures/features/registry.go",
 )
 

@@ -30,6 +30,7 @@ WHEN_UNSCHEDULABLE: Mapping[Effect, str] = {
     Effect.ADMITS: VERDICT,
     Effect.EITHER: VERDICT,
     Effect.VICTIMS: VICTIMS,
+    Effect.WORDS: MESSAGE,
 }
 """What of the answer about one pod that does not fit could be otherwise."""
 
@@ -41,7 +42,9 @@ WHEN_GATED: Mapping[Effect, str] = dict.fromkeys(
 )
 """What of the answer about a pod that is held back could be otherwise once it is released."""
 
-IN_SIMULATIONS: Mapping[Effect, str] = {effect: VERDICT for effect in Effect if effect is not Effect.VICTIMS}
+IN_SIMULATIONS: Mapping[Effect, str] = {
+    effect: VERDICT for effect in Effect if effect not in (Effect.VICTIMS, Effect.WORDS)
+}
 """What of the answer about several pods could be otherwise: where one goes decides about those after it."""
 
 

@@ -107,7 +107,7 @@ class PreemptionPlugin(DeclaredPlugin[ForFilter, ForScore], ABC):
                 self._status(Code.UNSCHEDULABLE, NO_CANDIDATE), report=_allowing(post_filter_result, None)
             )
         allowed = choose(cycle.view, left)
-        return PostFilterResult(SUCCESS, _first_by_name(allowed, cycle), _allowing(post_filter_result, allowed))
+        return self._hope(cycle, allowed, _allowing(post_filter_result, allowed))
 
     def before_extenders(self, cycle: Cycle) -> PostFilterResult:
         """The answer if there were no extenders."""
@@ -132,11 +132,20 @@ class PreemptionPlugin(DeclaredPlugin[ForFilter, ForScore], ABC):
             wanted=wanted,
         )
         if allowed is not None:
-            return PostFilterResult(SUCCESS, _first_by_name(allowed, cycle), report)
+            return self._hope(cycle, allowed, report)
         if errors := found.errors(cycle.view.nodes.names):
             return PostFilterResult(self._status(Code.ERROR, aggregate(errors)), report=report)
         message = histogram(len(cycle.view.nodes), found.told_counts(selection, kept=bool(wanted)))
         return PostFilterResult(self._status(Code.UNSCHEDULABLE, message), report=report)
+
+    def found(self, cycle: Cycle, node: str, victims: int) -> str:
+        """What is said of a node that so many victims would leave; "" is nothing."""
+        return ""
+
+    def _hope(self, cycle: Cycle, allowed: BestCandidates, report: Preemption) -> PostFilterResult:
+        node, victims = _first_by_name(allowed, cycle)
+        words = self.found(cycle, node, victims)
+        return PostFilterResult(self._status(Code.SUCCESS, words) if words else SUCCESS, node, report)
 
     def _status(self, code: Code, message: str) -> Status:
         return Status(code, (self.prefix + message,))
@@ -152,11 +161,13 @@ def _allowing(post_filter_result: PostFilterResult, allowed: BestCandidates | No
     return replace(post_filter_result.report, allowed=allowed)
 
 
-def _first_by_name(best: BestCandidates, cycle: Cycle) -> str:
+def _first_by_name(best: BestCandidates, cycle: Cycle) -> tuple[str, int]:
+    """The first node of those that are equally good, and how many pods it loses."""
     names = cycle.view.nodes.names
     by_name = cycle.view.memo("rows by name", lambda: np.argsort(np.argsort(np.array(names, dtype=object))))
     rows = best.tied.row
-    return names[int(rows[by_name[rows].argmin()])]
+    first = int(by_name[rows].argmin())
+    return names[int(rows[first])], int(best.tied.sizes[first])
 
 
 def potential_nodes(cycle: Cycle) -> Bools:

@@ -34,6 +34,7 @@ from kschedctl.scheduler.framework.dependencies import Dependency, Unknown
 from kschedctl.scheduler.framework.events import NODE, POD, ActionType, ClusterEventWithHint
 from kschedctl.scheduler.framework.extended_resources import IN_MEMORY_NAME
 from kschedctl.scheduler.framework.feature_gates import FeatureGates
+from kschedctl.scheduler.framework.noted_changes import NotedChange
 from kschedctl.scheduler.framework.pod_traits import USES_DEVICES
 from kschedctl.scheduler.framework.scores import normalize_by_max
 from kschedctl.scheduler.framework.waking import ADD, EITHER, WakeTrigger, listed
@@ -97,6 +98,12 @@ class DynamicResources(DeclaredPlugin["Evaluation", "Evaluation"]):
         from kschedctl.scheduler.plugins.dynamic_resources.version_changes import VERSION_CHANGES  # noqa: PLC0415
 
         return (SILENT_WITHOUT_CLAIMS, *VERSION_CHANGES)
+
+    @classmethod
+    def noted_changes(cls) -> tuple[NotedChange, ...]:
+        from kschedctl.scheduler.plugins.dynamic_resources.noted_changes import NOTED  # noqa: PLC0415 - for few versions
+
+        return NOTED
 
     def __init__(self, args: DynamicResourcesArgs, features: Features) -> None:
         self.timeouts = float(args.filter_timeout or 0), float(args.binding_timeout or 0)

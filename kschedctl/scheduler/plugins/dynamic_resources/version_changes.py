@@ -10,6 +10,7 @@ from kschedctl.scheduler.plugins.dynamic_resources import (
     devices,
     evaluation,
     hints,
+    noted_changes,
     pools,
     pre_filter,
     requests,
@@ -46,4 +47,5 @@ VERSION_CHANGES: tuple[ByVersion[object], ...] = (
     hints.HEARS_OF_ALLOCATABLE,
     hints.HEARS_OF_SLICES,
     hints.SLICES_NEED_CLAIMS,
+    *noted_changes.CHANGES,
 )

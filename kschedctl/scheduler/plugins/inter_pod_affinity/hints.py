@@ -25,10 +25,16 @@ CHECKS_BOTH_WAYS = ByVersion(
     "whether InterPodAffinity's hint heeds the pod's own labels, promised nodes and the anti-affinity of pods that go",
     (("", False), ("1.36", True)),
 )
+ANY_IS_MET = ByVersion(
+    "whether a pod that one of several anti-affinity terms is about is enough for InterPodAffinity's hint",
+    (("", False), ("1.37", True)),
+    "#139161",
+)
 
 
-def after_pod_change(info: PodInfo, change: ChangedObject, view: Fork, newer: bool) -> bool:
-    """Raises PluginError for terms that cannot be read. ``newer``: as of CHECKS_BOTH_WAYS."""
+def after_pod_change(info: PodInfo, change: ChangedObject, view: Fork, newer: bool, one: bool = False) -> bool:
+    """Raises PluginError for terms that cannot be read. ``newer``: as of CHECKS_BOTH_WAYS, ``one``: of ANY_IS_MET."""
+    hated = any_matches if one else all_match
     old, new = change.old, change.new
     if newer and old is not None and new is not None and same_pod(new, info.pod):
         return True
@@ -37,11 +43,11 @@ def after_pod_change(info: PodInfo, change: ChangedObject, view: Fork, newer: bo
     affinity, anti_affinity = own_terms(info)
     if new is None:
         theirs = own_terms(PodInfo(old, view.settings.requests))[1] if newer else ()
-        return all_match(anti_affinity, old) or all_match(theirs, info.pod)
+        return hated(anti_affinity, old) or hated(theirs, info.pod)
     if old is None:
         return all_match(affinity, new)
     met = not all_match(affinity, old) and all_match(affinity, new)
-    return met or (all_match(anti_affinity, old) and not all_match(anti_affinity, new))
+    return met or (hated(anti_affinity, old) and not hated(anti_affinity, new))
 
 
 def after_node_change(info: PodInfo, change: ChangedObject, view: Fork, compares: bool) -> bool:
@@ -74,8 +80,16 @@ def own_terms(info: PodInfo) -> tuple[Sequence[AffinityTerm], Sequence[AffinityT
 
 def all_match(terms: Sequence[AffinityTerm], pod: Pod) -> bool:
     """Whether the pod is one that all of them are about; none are about no pod."""
-    metadata = pod.metadata
-    return bool(terms) and all(term.matches(metadata.namespace, metadata.labels, {}) for term in terms)
+    return bool(terms) and all(_is_about(term, pod) for term in terms)
+
+
+def any_matches(terms: Sequence[AffinityTerm], pod: Pod) -> bool:
+    """Whether the pod is one that some of them is about."""
+    return any(_is_about(term, pod) for term in terms)
+
+
+def _is_about(term: AffinityTerm, pod: Pod) -> bool:
+    return term.matches(pod.metadata.namespace, pod.metadata.labels, {})
 
 
 def waking_changes(info: PodInfo, gates: FeatureGates) -> Iterator[WakeTrigger]:

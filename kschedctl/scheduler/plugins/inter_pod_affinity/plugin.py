@@ -7,6 +7,7 @@ from functools import partial
 from typing import ClassVar, Self
 
 from kschedctl.api.arrays import Bools, Rows, Scores
+from kschedctl.api.kube_version import ByVersion
 from kschedctl.api.labels import aggregate
 from kschedctl.scheduler.engine.cycle import Cycle
 from kschedctl.scheduler.framework import (
@@ -31,6 +32,7 @@ from kschedctl.scheduler.framework.events import NODE, POD, ActionType, ClusterE
 from kschedctl.scheduler.framework.facts import TopologyLabelMissing
 from kschedctl.scheduler.framework.feature_gates import FeatureGates
 from kschedctl.scheduler.framework.field_errors import invalid
+from kschedctl.scheduler.framework.noted_changes import NotedChange
 from kschedctl.scheduler.framework.strict_decoding import Int32
 from kschedctl.scheduler.framework.waking import WakeTrigger
 from kschedctl.scheduler.plugins.inter_pod_affinity import hints
@@ -55,6 +57,16 @@ from kschedctl.snapshot.fork import Fork
 from kschedctl.snapshot.pod_info import AffinityTerm, PodInfo
 
 TERMS = ("required_affinity", "required_anti_affinity", "preferred_affinity", "preferred_anti_affinity")
+TAKEN = ByVersion(
+    "whose pods a namespaceSelector of the pod's own terms takes that only excludes",
+    (
+        ("", "those of the namespaces that it selects"),
+        ("1.34", "those of every namespace"),
+        ("1.37", "those of the namespaces that it selects"),
+    ),
+    "#132457, #138198",
+    "1.37",
+)
 EXCLUDING_SELECTOR = (
     "kube-scheduler departs from its documentation since 1.34: a namespaceSelector of the pod's own (anti-)affinity"
     " that only excludes (NotIn, DoesNotExist) takes the pods of every namespace"
@@ -85,6 +97,8 @@ class InterPodAffinity(DeclaredPlugin[FilterState, TopologyCounts]):
     changed = (
         hints.COMPARES_NODES,
         hints.CHECKS_BOTH_WAYS,
+        hints.ANY_IS_MET,
+        TAKEN,
     )
     hints_since = 31
     without = "affinity and anti-affinity between pods are ignored"
@@ -109,7 +123,11 @@ class InterPodAffinity(DeclaredPlugin[FilterState, TopologyCounts]):
 
     @classmethod
     def make(cls, args: InterPodAffinityArgs, gates: FeatureGates) -> Self:
-        return cls(args, as_documented=gates.minor < 34)
+        return cls(args, as_documented=TAKEN.at(gates.release) == TAKEN.steps[0][1])
+
+    @classmethod
+    def noted_changes(cls) -> tuple[NotedChange, ...]:
+        return (NotedChange(TAKEN, Effect.EITHER, lambda info, view: any(map(_excludes, _own_terms(info)))),)
 
     def dependencies(self, info: PodInfo, view: Fork) -> Iterator[Dependency]:
         """Terms that select namespaces by their labels: the pod's own, and those of the pods that run."""
@@ -173,8 +191,8 @@ class InterPodAffinity(DeclaredPlugin[FilterState, TopologyCounts]):
 
     def events_to_register(self, gates: FeatureGates) -> Iterator[ClusterEventWithHint]:
         of_pods = pod_actions(ActionType.ADD | ActionType.UPDATE_POD_LABEL | ActionType.DELETE, gates)
-        newer = hints.CHECKS_BOTH_WAYS.at(gates.release)
-        yield ClusterEventWithHint(POD, of_pods, partial(hints.after_pod_change, newer=newer))
+        newer, one = hints.CHECKS_BOTH_WAYS.at(gates.release), hints.ANY_IS_MET.at(gates.release)
+        yield ClusterEventWithHint(POD, of_pods, partial(hints.after_pod_change, newer=newer, one=one))
         of_nodes = node_actions(ActionType.ADD | ActionType.UPDATE_NODE_LABEL, gates)
         compares = hints.COMPARES_NODES.at(gates.release)
         yield ClusterEventWithHint(NODE, of_nodes, partial(hints.after_node_change, compares=compares))
@@ -187,11 +205,7 @@ class InterPodAffinity(DeclaredPlugin[FilterState, TopologyCounts]):
 
     def upstream_fault(self, cycle: Cycle) -> UpstreamFault | None:
         """A namespaceSelector that only excludes takes the pods of every namespace."""
-        info = cycle.info
-        own = (*info.required_affinity, *info.required_anti_affinity)
-        own += (*info.preferred_affinity, *info.preferred_anti_affinity)
-        selectors = [term.namespace_selector for term in own if not term.namespace_selector.empty]
-        if self.as_documented or not any(selector.matches({}) for selector in selectors):
+        if self.as_documented or not any(map(_excludes, _own_terms(cycle.info))):
             return None
         return UpstreamFault(EXCLUDING_SELECTOR, InterPodAffinity(self.args, as_documented=True))
 
@@ -210,6 +224,15 @@ class InterPodAffinity(DeclaredPlugin[FilterState, TopologyCounts]):
         if affinity and (affinity.pod_affinity is not None or affinity.pod_anti_affinity is not None):
             return None
         return {} if self.args.ignore_preferred_terms_of_existing_pods else {"labels": info.labels}
+
+
+def _own_terms(info: PodInfo) -> Iterator[AffinityTerm]:
+    return (term for name in TERMS for term in getattr(info, name))
+
+
+def _excludes(term: AffinityTerm) -> bool:
+    """Whether its namespaceSelector says only which namespaces are not meant."""
+    return not term.namespace_selector.empty and term.namespace_selector.matches({})
 
 
 def _with_terms(view: Fork, *of: str) -> Bools:
