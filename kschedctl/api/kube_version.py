@@ -61,10 +61,11 @@ def nearest(minor: int) -> int:
 
 
 def stands_in(server_version: str, minor: int) -> str:
-    """What to say of a server for which the rules of another minor version are used; empty where it is its own."""
+    """What to say of a server that is not replayed by rules of its own version that were verified; else empty."""
     near = nearest(minor)
     if near == minor:
-        return ""
+        unverified = f"the rules of 1.{minor} were not compared with a real kube-scheduler: see kschedctl versions"
+        return f"the server is {server_version}: {unverified}" if minor > VERIFIED_MINOR else ""
     order = "newer" if minor > near else "older"
     return f"the server is {server_version}, {order} than what can be replayed: the rules of 1.{near} are used"
 

@@ -157,7 +157,7 @@ def _warnings(header: Header) -> tuple[str, ...]:
     except ValueError:
         return ()
     said = stands_in(server_version, minor)
-    return (said,) if said and header.kube_version == f"1.{nearest(minor)}" else ()
+    return (said,) if said and KubeVersion.parse(header.kube_version).minor == nearest(minor) else ()
 
 
 def _member(kind: str) -> str:

@@ -115,9 +115,9 @@ def read_version(server: Server) -> tuple[str, str, tuple[str, ...]]:
     if served.major != "1" or minor is None:
         return KUBE_VERSION, served.git_version, (f"the server does not tell its version: replaying {KUBE_VERSION}",)
     number = int(minor[0])
-    if differs := stands_in(served.git_version, number):
-        return f"1.{nearest(number)}", served.git_version, (differs,)
-    return _release(served.git_version, number), served.git_version, ()
+    replayed = _release(served.git_version, number) if nearest(number) == number else f"1.{nearest(number)}"
+    differs = stands_in(served.git_version, number)
+    return replayed, served.git_version, (differs,) if differs else ()
 
 
 def _release(git_version: str, minor: int) -> str:

@@ -28,6 +28,10 @@ from kschedctl.sources.read import read
 
 RECORDED = json.loads(lzma.decompress((Path(__file__).parents[2] / "recordings" / "pending.json.xz").read_bytes()))
 
+UNVERIFIED = (
+    "the server is v1.37.2: the rules of 1.37 were not compared with a real kube-scheduler: see kschedctl versions"
+)
+
 
 def demo_cluster() -> Cluster:
     return Cluster.of(read([str(file) for file in demo.files()]).objects)
@@ -382,6 +386,7 @@ def test_a_table_is_stored_as_it_is(tmp_path: Path) -> None:
     [
         ("v1.38.2", "1.37", ("the server is v1.38.2, newer than what can be replayed: the rules of 1.37 are used",)),
         ("v1.29.1", "1.30", ("the server is v1.29.1, older than what can be replayed: the rules of 1.30 are used",)),
+        ("v1.37.2", "1.37.2", (UNVERIFIED,)),
         ("v1.37.2", "1.34", ()),  # as whoever saved it asked
         ("v1.36.2", "1.36.2", ()),
         ("built by hand", "1.36", ()),

@@ -29,6 +29,14 @@ def no_selector(context: LintContext) -> Iterator[Problem]:
             yield workload.problem(path, "without labelSelector the constraint counts no pods and does nothing")
 
 
+def empty_selector(context: LintContext) -> Iterator[Problem]:
+    for workload, path, constraint in spread_constraints(context.workloads):
+        selector = compiled(constraint.label_selector)
+        if selector is not None and selector.empty and not constraint.match_label_keys:
+            message = "an empty labelSelector counts no pods; since 1.38 all: pods that schedule today may wait then"
+            yield workload.problem((*path, "labelSelector"), message)
+
+
 def selector_not_self(context: LintContext) -> Iterator[Problem]:
     for workload, path, constraint in spread_constraints(context.workloads):
         selector = compiled(constraint.label_selector)
@@ -178,6 +186,15 @@ RULES = (
         why="The API server refuses such pods; one that is stored already makes every attempt to schedule it fail.",
         fix="Correct the selector",
         source="https://github.com/kubernetes/kubernetes/issues/111791",
+    ),
+    Rule(
+        "ts-empty-selector",
+        WARNING,
+        empty_selector,
+        summary="Spread constraint with an empty labelSelector",
+        why="Up to 1.37 it counts no pods and does nothing; since 1.38 it counts all pods of the namespace.",
+        fix="Select the pods' own labels, or remove the constraint",
+        source="https://github.com/kubernetes/kubernetes/pull/141340",
     ),
     Rule(
         "ts-wrong-hostname-key",

@@ -107,7 +107,9 @@ def already_violated(context: LintContext) -> Iterator[Problem]:
     facts = context.facts
     for spread in hard_spreads(context):
         selector = compiled(spread.constraint.label_selector)
-        if selector is None or spread.constraint.match_label_keys or not spread.counted.any():
+        if selector is None or selector.empty:  # counts none: ts-no-selector, ts-empty-selector
+            continue
+        if spread.constraint.match_label_keys or not spread.counted.any():
             continue
         pods = facts.view.pods
         selected = pods.matching(selector, frozenset((spread.workload.namespace,))) & ~pods.terminating

@@ -1,0 +1,79 @@
+"""1.37 says what 1.36 said wherever no row of the version table applies: over what the real 1.36 answered."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from golden_cases import FAMILIES, answer, differences, family_lines
+
+from kschedctl.studies.version_changes import between
+
+Json = dict[str, Any]
+STEP = 6
+FOUND = " preemption: found a potential placement for pod on node "
+
+
+def names_of(value: object) -> set[str]:
+    """All names of fields in a document, at any depth."""
+    if isinstance(value, dict):
+        return set(value).union(*map(names_of, value.values()))
+    return set().union(*map(names_of, value)) if isinstance(value, list) else set()
+
+
+def operators(value: object) -> set[str]:
+    """The operators of all namespaceSelectors in a document."""
+    if isinstance(value, dict):
+        selectors = value.get("namespaceSelector") or {}
+        own = {expression["operator"] for expression in selectors.get("matchExpressions") or ()}
+        return own.union(*map(operators, value.values()))
+    return set().union(*map(operators, value)) if isinstance(value, list) else set()
+
+
+def rows(case: Json) -> set[str]:
+    """The changes of 1.37 that can concern the case."""
+    found, statuses = set(), [each.get("status") or {} for each in case["objects"]]
+    if any({"allocatedResources", "resources"} & names_of(status) for status in statuses):
+        found.add("#140047")
+    if {"NotIn", "DoesNotExist"} & operators(case["objects"]):
+        found.add("#138198")
+    if any("image" in volume for each in case["objects"] for volume in (each.get("spec") or {}).get("volumes") or ()):
+        found.add("#138951")
+    if any((each.get("spec") or {}).get("preventPodSchedulingIfMissing") for each in case["objects"]):
+        found.add("VolumeLimitScaling")
+    if any("persistentVolumeClaim" in names_of(each) or "ephemeral" in names_of(each) for each in case["objects"]):
+        found.add("StorageCapacityScoring")
+    return found
+
+
+def unexplained(case: Json) -> list[str]:
+    """What differs, but for the score that every pod gets of StorageCapacityScoring and what preemption says."""
+    want, got = case["want"], answer({**case, "kubeVersion": "1.37"})
+    if FOUND in (got.get("message") or ""):
+        got["message"] = got["message"].split(FOUND)[0]
+    for part in ("score", "normalized"):
+        scores = got.get(part) or {}
+        if "VolumeBinding" not in (want.get(part) or {}) and not any(scores.get("VolumeBinding", {}).values()):
+            scores.pop("VolumeBinding", None)
+    return differences(want, got)
+
+
+def test_the_rows_that_explain_differences_are_in_the_table() -> None:
+    changes = between("1.36", "1.37").changes
+    told = {name for change in changes for name in (*change.upstream.split(", "), change.where)}
+    assert {"#140047", "#138198", "#138951", "#140180", "VolumeLimitScaling", "StorageCapacityScoring"} <= told
+
+
+def test_each_change_says_how_it_is_known() -> None:
+    basis = {change.upstream: change.basis for change in between("1.36", "1.37").changes if change.sort == "rule"}
+    assert (basis["#140180"], basis["#139161"]) == ("release notes", "source")
+    assert {change.basis for change in between("1.30", "1.36").changes} == {"answers"}
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_what_differs_is_a_row_of_the_table(family: str) -> None:
+    for line in family_lines(family)[::STEP]:
+        case = json.loads(line)
+        if case.get("kubeVersion", "1.36") == "1.36" and "featureGates" not in case:
+            assert not unexplained(case) or rows(case), (case["id"], unexplained(case)[:5])
