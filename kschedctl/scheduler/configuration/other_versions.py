@@ -93,5 +93,5 @@ def _of_point(name: str, point: str, minor: int) -> str:
 
 def _objects(value: Json, key: str) -> list[JsonObject]:
     """The objects of a list; what is none counts as an empty one."""
-    found = value.get(key) if isinstance(value, Mapping) else None
-    return [item if isinstance(item, Mapping) else {} for item in found] if isinstance(found, list) else []
+    items = value.get(key) if isinstance(value, Mapping) else None
+    return [item if isinstance(item, Mapping) else {} for item in items] if isinstance(items, list) else []

@@ -216,7 +216,7 @@ def ignored_of_cluster(cluster: Cluster, gates: FeatureGates) -> Iterator[str]:
     for kind, attribute in _OTHERS.items():
         objects = getattr(cluster, attribute)
         lacking = _lacking(kind, gates) if objects else ()
-        versioned = [field for field in lacking if any(_has(each, field.steps) for each in objects)]
+        versioned = [field for field in lacking if any(_has(obj, field.steps) for obj in objects)]
         yield from (line.replace(" ", f" of {kind} ", 1) for line in _told(versioned, gates))
     for name, kind in KINDS.items():
         if gates.minor < first_minor(kind) and getattr(cluster, name):

@@ -84,26 +84,26 @@ class FilterOutcome:
     @cached_property
     def unresolvable(self) -> Bools:
         """(N,): reported as refused for good, so that fewer pods would not help."""
-        found = np.zeros(len(self.first), np.bool_)
+        mask = np.zeros(len(self.first), np.bool_)
         for _, verdict, mine in self.reported():
-            found |= mine & verdict.unresolvable
-        return found
+            mask |= mine & verdict.unresolvable
+        return mask
 
     @cached_property
     def failed(self) -> Bools:
         """(N,): a plugin fails there on which nothing before it refuses the pod."""
-        found = np.zeros(len(self.first), np.bool_)
+        mask = np.zeros(len(self.first), np.bool_)
         for _, verdict, mine in self.reported():
-            found |= verdict.failed & mine
-        return found
+            mask |= verdict.failed & mine
+        return mask
 
     def reason_counts(self, among: Bools) -> Counter[str]:
         """How many of these nodes (N,) the framework reports for each reason."""
-        found: Counter[str] = Counter()
+        counts: Counter[str] = Counter()
         for _, verdict, mine in self.reported():
             for rejection in verdict.rejections:
-                found[rejection.reason] += int((rejection.mask & mine & among).sum())
-        return +found
+                counts[rejection.reason] += int((rejection.mask & mine & among).sum())
+        return +counts
 
     def reported(self) -> Iterator[tuple[str, PluginVerdict, Bools]]:
         """Each plugin's verdicts, and (N,) the nodes for which the framework reports them."""

@@ -47,13 +47,13 @@ def reason_counts(cycle: Cycle) -> Counter[str]:
     """How many nodes the framework reports for each reason; the nodes that it did not look at share one."""
     told = np.zeros(len(cycle.considered), np.bool_)
     told[list(cycle.told)] = True
-    found = cycle.filter.reason_counts(cycle.considered & ~told)
+    counts = cycle.filter.reason_counts(cycle.considered & ~told)
     for status in cycle.consultation.statuses.values():
-        found.update(status.reasons)
+        counts.update(status.reasons)
     absent = _absent(cycle, told)
     if absent > 0 and ABSENT_COUNT.at(cycle.framework.release):
-        found.update(dict.fromkeys(cycle.absent_status().reasons, absent))
-    return found
+        counts.update(dict.fromkeys(cycle.absent_status().reasons, absent))
+    return counts
 
 
 def _absent(cycle: Cycle, told: Bools) -> int:

@@ -71,17 +71,17 @@ def reserve(
     ``info`` is what the pod asks for; ``before``: by plugin, what its PreFilter says of it, the others are asked.
     ``assumed``: as long as it is not bound. Raises PluginError.
     """
-    found: list[Changes] = []
+    made: list[Changes] = []
     for plugin in plugins:
         try:
             result = before.get(plugin.name)
             if result is None and offers(plugin, PreFilterPlugin):
                 result = plugin.pre_filter(info, view)
             change = plugin.assume if assumed and offers(plugin, AssumingPlugin) else plugin.reserve
-            found.append(change(info, pod, view, row, result and result.state))
+            made.append(change(info, pod, view, row, result and result.state))
         except PluginError as failure:
             raise PluginError(f'running Reserve plugin "{plugin.name}": {failure}') from None
-    _replace(found, view)
+    _replace(made, view)
 
 
 def release(plugins: Iterable[ReservePlugin], view: Fork, positions: Sequence[int]) -> None:

@@ -71,8 +71,10 @@ def run_score(
     if not len(nodes.rows):
         return ScoreOutcome(nodes.rows)
     scored = Scored.of(view, nodes, framework.release)
-    found = ((plugin.name, before.get(plugin.name)) for plugin in framework.at("score") if scores_by_pre_filter(plugin))
-    prepared = {name: PreScoreResult(result.state) for name, result in found if result is not None}
+    results = (
+        (plugin.name, before.get(plugin.name)) for plugin in framework.at("score") if scores_by_pre_filter(plugin)
+    )
+    prepared = {name: PreScoreResult(result.state) for name, result in results if result is not None}
     asked = set()
     for plugin in framework.at("preScore"):
         if offers(plugin, PreScorePlugin):

@@ -62,7 +62,7 @@ class Registrations:
             return
         asked = list(plugin.events_to_register(self.gates))
         hinted = self.hinted and self.gates.minor >= getattr(plugin, "hints_since", 0)
-        yield from (each if hinted else each._replace(hint=None) for each in asked)
+        yield from (registration if hinted else registration._replace(hint=None) for registration in asked)
         of_nodes = ActionType(0)
         for event in asked:
             of_nodes |= event.action if event.kind == NODE else ActionType(0)
@@ -74,7 +74,7 @@ class Registrations:
         key = plugin, event
         if key not in self._told:
             asked = self.by_plugin.get(plugin, ())
-            self._told[key] = tuple(each.hint for each in asked if each.event.covers(event))
+            self._told[key] = tuple(registration.hint for registration in asked if registration.event.covers(event))
         return self._told[key]
 
     def asking(self, event: ClusterEvent) -> frozenset[str]:
@@ -87,7 +87,12 @@ class Registrations:
 def union_of_actions(several: Iterable[Registrations]) -> Mapping[str, ActionType]:
     """Kind -> what some plugin asked for. Upstream: unionedGVKs."""
     action_types: dict[str, ActionType] = {}
-    for event in (each for registrations in several for asked in registrations.by_plugin.values() for each in asked):
+    for event in (
+        registration
+        for registrations in several
+        for asked in registrations.by_plugin.values()
+        for registration in asked
+    ):
         action_types[event.kind] = action_types.get(event.kind, ActionType(0)) | event.action
     return action_types
 

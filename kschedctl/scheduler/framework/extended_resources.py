@@ -69,7 +69,7 @@ def device_requests(
     """
     containers = (*pod.spec.init_containers, *pod.spec.containers)
     is_brief = [i < len(pod.spec.init_containers) and not is_sidecar(c) for i, c in enumerate(containers)]
-    found: list[DeviceRequest] = []
+    requests: list[DeviceRequest] = []
     for resource in sorted(resources):
         lasting = [0 if brief else _amount(c, resource) for c, brief in zip(containers, is_brief, strict=True)]
         largest: tuple[int, int] | None = None
@@ -79,8 +79,8 @@ def device_requests(
                 largest = (i, more)
         wanted = [(i, amount) for i, amount in enumerate(lasting) if amount]
         for i, count in wanted + ([largest] if largest else []):
-            found.append(_request(i, containers[i], resource, classes[resource], count))
-    return tuple(sorted(found, key=lambda request: request.name))
+            requests.append(_request(i, containers[i], resource, classes[resource], count))
+    return tuple(sorted(requests, key=lambda request: request.name))
 
 
 def _amount(container: Container, resource: str) -> int:

@@ -17,11 +17,11 @@ OF_NEW_PODS = ("RuntimeClass", "ResourceClaimTemplate")
 
 def kinds_of(plugins: Iterable[Declaration], gates: FeatureGates) -> tuple[str, ...]:
     """The kinds that these plugins look at, those first that every answer needs."""
-    found = list(ALWAYS)
+    kinds = list(ALWAYS)
     for plugin in plugins:
-        found += plugin.kinds
-        found += (kind for kind, gate in plugin.gated_kinds.items() if gates.enabled(gate.at(gates.release)))
-    return tuple(dict.fromkeys(found))
+        kinds += plugin.kinds
+        kinds += (kind for kind, gate in plugin.gated_kinds.items() if gates.enabled(gate.at(gates.release)))
+    return tuple(dict.fromkeys(kinds))
 
 
 def needless(plugins: Iterable[Declaration], specs: Iterable[PodSpec]) -> dict[str, str]:
@@ -33,11 +33,11 @@ def needless(plugins: Iterable[Declaration], specs: Iterable[PodSpec]) -> dict[s
     traits = {plugin.kinds_matter_to for plugin in readers if plugin.kinds_matter_to is not None}
     absent = {trait for trait in traits if not any(map(trait.of, distinct))}
     needed: set[str] = set()
-    found: dict[str, str] = {}
+    unread: dict[str, str] = {}
     for plugin in readers:
         trait = plugin.kinds_matter_to
         if trait in absent:
-            found.update(dict.fromkeys(plugin.all_kinds, trait.none))
+            unread.update(dict.fromkeys(plugin.all_kinds, trait.none))
         else:
             needed.update(plugin.all_kinds)
-    return {kind: why for kind, why in found.items() if kind not in needed}
+    return {kind: why for kind, why in unread.items() if kind not in needed}

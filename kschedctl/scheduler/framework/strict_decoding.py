@@ -66,8 +66,8 @@ def steps(path: str) -> tuple[str | int, ...]:
     >>> steps("profiles[0].plugins")
     ('profiles', 0, 'plugins')
     """
-    found = re.findall(r"([A-Za-z]\w*)|\[(\d{1,9})\]", path)
-    return tuple(int(index) if index else name for name, index in found)
+    matches = re.findall(r"([A-Za-z]\w*)|\[(\d{1,9})\]", path)
+    return tuple(int(index) if index else name for name, index in matches)
 
 
 def _decode_custom(into: type, value: object) -> GoDuration:

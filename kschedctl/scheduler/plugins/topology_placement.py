@@ -36,8 +36,8 @@ class TopologyPlacementGenerator(DeclaredPlugin):
         column = view.nodes.label(constraints.topology[0].key)
         required = _domain_of_scheduled(group, view, constraints.topology[0].key)
         codes = column.codes[parent.rows]
-        found = np.unique(codes[codes >= 0]).tolist()
-        placements = [GroupPlacement(column.values[code], parent.rows[codes == code]) for code in found]
+        domains = np.unique(codes[codes >= 0]).tolist()
+        placements = [GroupPlacement(column.values[code], parent.rows[codes == code]) for code in domains]
         return sorted(
             (placement for placement in placements if required in (None, placement.name)),
             key=lambda placement: placement.name,
@@ -55,8 +55,8 @@ def _domain_of_scheduled(group: PodGroup, view: Fork, key: str) -> str | None:
             raise PluginError(f"{UNKNOWN}getting node for pod {pod.key}: {what}")
         if column.codes[row] < 0:
             raise PluginError(f"{UNKNOWN}no topology domain found for pod {pod.key}")
-        found = column.values[column.codes[row]]
-        if domain not in ("", found):
-            raise PluginError(f"{UNKNOWN}more than 1 domain found for pod group: {domain}, {found}")
-        domain = found
+        value = column.values[column.codes[row]]
+        if domain not in ("", value):
+            raise PluginError(f"{UNKNOWN}more than 1 domain found for pod group: {domain}, {value}")
+        domain = value
     return domain if scheduled else None

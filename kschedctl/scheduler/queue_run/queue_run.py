@@ -206,8 +206,10 @@ class QueueReplay(SchedulingLoop):
 
     def less_urgent(self, row: Row, priority: int) -> tuple[Position, ...]:
         """The pods of lower priority that were promised a node, by their object."""
-        found = less_urgent(self.view, row, priority)
-        return tuple(position for position in found if self.exact.object(position).status.nominated_node_name)
+        less_urgent_pods = less_urgent(self.view, row, priority)
+        return tuple(
+            position for position in less_urgent_pods if self.exact.object(position).status.nominated_node_name
+        )
 
     def deleted(self, waiting: PermitWait) -> Sequence[Occurrence]:
         there = self.exact.object(waiting.pod.position)

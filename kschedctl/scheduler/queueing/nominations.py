@@ -15,8 +15,8 @@ def less_urgent(view: Fork, row: Row, priority: int) -> list[Position]:
     """The pods of lower priority that wait for a node. Upstream: getLowerPriorityNominatedPods."""
     rows, positions = view.nominations
     waiting = positions[rows == row]
-    found: list[Position] = waiting[view.pods.priority[view.pods.info[waiting]] < priority].tolist()
-    return found
+    below: list[Position] = waiting[view.pods.priority[view.pods.info[waiting]] < priority].tolist()
+    return below
 
 
 class Nominations:

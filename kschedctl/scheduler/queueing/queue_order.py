@@ -122,7 +122,7 @@ def in_order(scheduler: Scheduler, view: Fork, positions: Sequence[Position]) ->
     plugin = scheduler.queue_sort
     if plugin is None:
         priority = view.pods.priority[view.pods.info[list(positions)]].tolist()
-        keys: Sequence[Any] = [PrioritySort.sort_key(each, time) for time, each in enumerate(priority)]
+        keys: Sequence[Any] = [PrioritySort.sort_key(value, time) for time, value in enumerate(priority)]
     else:
         keys = plugin.sort_keys(view, positions)
     return [positions[time] for time in sorted(range(len(positions)), key=keys.__getitem__)]

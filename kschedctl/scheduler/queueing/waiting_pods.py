@@ -142,7 +142,7 @@ class PermitWaits:
         They leave as PREEMPTED, and are tried again, rather than deleted.
         """
         waiting = {position: self.pods.pop(position) for position in victims if position in self.pods}
-        self._rounds.update({(by, each.gang) for each in waiting.values() if each.gang})
+        self._rounds.update({(by, victim.gang) for victim in waiting.values() if victim.gang})
         return waiting
 
     def stop_rounds(self, queue: SchedulingQueue, leave: Callable[[PermitWait, PermitOutcome], None]) -> list[Position]:

@@ -10,15 +10,17 @@ from kschedctl.scheduler.registry.in_tree import IN_TREE
 if TYPE_CHECKING:
     AnyFact = Fact
 else:
-    AnyFact = Union[(Said, *(fact for each in IN_TREE.values() if each.plugin for fact in each.plugin.facts))]
+    AnyFact = Union[
+        (Said, *(fact for declared in IN_TREE.values() if declared.plugin for fact in declared.plugin.facts))
+    ]
 
 
-def as_fact(found: Fact | str | None) -> AnyFact | None:
+def as_fact(given: Fact | str | None) -> AnyFact | None:
     """What a plugin gives as fact: one of other packages may give words alone.
 
     >>> as_fact("too loud"), as_fact(Said("too loud", nominated=True)), as_fact("")
     (Said(text='too loud', nominated=False), Said(text='too loud', nominated=True), None)
     """
-    if isinstance(found, str):
-        return Said(found) if found else None
-    return found
+    if isinstance(given, str):
+        return Said(given) if given else None
+    return given

@@ -75,20 +75,20 @@ IN_TREE: Mapping[str, Declaration] = {
 }
 """In-tree plugin of any version -> what it declares, in default order."""
 
-REMOVED = frozenset(name for name, each in IN_TREE.items() if each.until is not None)
+REMOVED = frozenset(name for name, entry in IN_TREE.items() if entry.until is not None)
 """In-tree plugins that the newest version no longer has."""
 
-ARGS: Mapping[str, type[Struct]] = {name: each.args_type for name, each in IN_TREE.items() if each.args_type}
+ARGS: Mapping[str, type[Struct]] = {name: entry.args_type for name, entry in IN_TREE.items() if entry.args_type}
 """In-tree plugin -> its arguments; the others have none."""
 
 
 @cache
 def args_types(minor: int) -> Mapping[str, type[Struct]]:
     """In-tree plugin of a minor version -> its arguments."""
-    return {name: each.args_type for name, each in in_tree(minor).items() if each.args_type}
+    return {name: declaration.args_type for name, declaration in in_tree(minor).items() if declaration.args_type}
 
 
 @cache
 def in_tree(minor: int) -> Mapping[str, Declaration]:
     """The in-tree plugins of a minor version, in default order."""
-    return {name: found for name, each in IN_TREE.items() if (found := each.at(minor)) is not None}
+    return {name: declaration for name, entry in IN_TREE.items() if (declaration := entry.at(minor)) is not None}

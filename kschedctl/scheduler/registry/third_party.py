@@ -106,12 +106,12 @@ def third_party_plugins() -> ThirdPartyPlugins:
     Raises ConfigurationError for one whose name is taken, by an in-tree plugin or another package's, as
     kube-scheduler's registry does.
     """
-    found: dict[str, EntryPoint] = {}
+    points: dict[str, EntryPoint] = {}
     for point in sorted(entry_points(group=ENTRY_POINTS), key=_package):
-        if point.name in IN_TREE or found.get(point.name, point) != point:
+        if point.name in IN_TREE or points.get(point.name, point) != point:
             raise ConfigurationError(f"a plugin named {point.name} already exists", where=_package(point))
-        found[point.name] = point
-    return ThirdPartyPlugins(found)
+        points[point.name] = point
+    return ThirdPartyPlugins(points)
 
 
 def _package(point: EntryPoint) -> str:
@@ -165,10 +165,10 @@ def _halves(target: object) -> str:
 
 def _names(target: object, attribute: str, known: Collection[str]) -> frozenset[str]:
     """What it declares there. Raises TypeError for names that are not known."""
-    found = getattr(target, attribute, ())
-    if isinstance(found, str) or (unknown := sorted(set(found) - set(known))):
-        raise TypeError(f"{attribute} has unknown names: {found if isinstance(found, str) else ', '.join(unknown)}")
-    return frozenset(found)
+    names = getattr(target, attribute, ())
+    if isinstance(names, str) or (unknown := sorted(set(names) - set(known))):
+        raise TypeError(f"{attribute} has unknown names: {names if isinstance(names, str) else ', '.join(unknown)}")
+    return frozenset(names)
 
 
 def _answerable(plugin: Plugin, declared: Declaration, what: str) -> Plugin:
@@ -214,16 +214,16 @@ def _checked(method: Method, check: Method) -> Method:
 def _typed(method: str) -> Method:
     answer = ANSWERS[method]
 
-    def check(found: object, *_: object) -> object:
-        if not isinstance(found, answer):
-            raise TypeError(f"it answers with {type(found).__name__}, not with {answer.__name__}")
-        status = getattr(found, "status", found)
+    def check(result: object, *_: object) -> object:
+        if not isinstance(result, answer):
+            raise TypeError(f"it answers with {type(result).__name__}, not with {answer.__name__}")
+        status = getattr(result, "status", result)
         if isinstance(status, Status):
             _said(method, status.code, status.reasons)
-        if isinstance(found, PreFilterResult) and found.node_names is not None:
-            names = found.node_names if isinstance(found.node_names, str) else frozenset(found.node_names)
-            found = found._replace(node_names=_texts(names, "node_names"))
-        return found
+        if isinstance(result, PreFilterResult) and result.node_names is not None:
+            names = result.node_names if isinstance(result.node_names, str) else frozenset(result.node_names)
+            result = result._replace(node_names=_texts(names, "node_names"))
+        return result
 
     return check
 
@@ -236,28 +236,28 @@ def _said(method: str, code: object, reasons: Iterable[object]) -> None:
     _texts(reasons, "reasons")
 
 
-def _texts(found: Texts, what: str) -> Texts:
-    if isinstance(found, str) or not all(isinstance(each, str) for each in found):
-        raise TypeError(f"its {what} are {found!r:.80}, not several texts")
-    return found
+def _texts(texts: Texts, what: str) -> Texts:
+    if isinstance(texts, str) or not all(isinstance(text, str) for text in texts):
+        raise TypeError(f"its {what} are {texts!r:.80}, not several texts")
+    return texts
 
 
 def _scores(argument: int) -> Method:
     """One whole number for each node."""
 
-    def check(found: object, *arguments: Any) -> object:
+    def check(column: object, *arguments: Any) -> object:
         nodes = len(arguments[argument])
-        if not _is_column(found, nodes, "i"):
-            raise TypeError(f"it answers with {_shown(found)}, not with one integer for each of {nodes} nodes")
-        return found
+        if not _is_column(column, nodes, "i"):
+            raise TypeError(f"it answers with {_shown(column)}, not with one integer for each of {nodes} nodes")
+        return column
 
     return check
 
 
 def _rejections(
-    what: str, found: Iterable[Rejection] | None, info: PodInfo, view: Fork, *_: object
+    what: str, given: Iterable[Rejection] | None, info: PodInfo, view: Fork, *_: object
 ) -> Iterator[Rejection]:
-    rejections, nodes = list(found or ()), len(view.nodes)
+    rejections, nodes = list(given or ()), len(view.nodes)
     for rejection in rejections:
         if not isinstance(rejection, Rejection):
             raise TypeError(f"it yields {type(rejection).__name__}, not Rejection")
@@ -270,34 +270,35 @@ def _rejections(
             raise TypeError(f"its fact is {_shown(rejection.fact)}, not a function of the row")
     fails = f"{what} fails in a fact"
     return (
-        each._replace(fact=each.fact and _guarded(_checked(each.fact, _fact), fails, "fact")) for each in rejections
+        rejection._replace(fact=rejection.fact and _guarded(_checked(rejection.fact, _fact), fails, "fact"))
+        for rejection in rejections
     )
 
 
-def _is_column(found: object, nodes: int, kind: str) -> bool:
-    return isinstance(found, np.ndarray) and (found.shape, found.dtype.kind) == ((nodes,), kind)
+def _is_column(value: object, nodes: int, kind: str) -> bool:
+    return isinstance(value, np.ndarray) and (value.shape, value.dtype.kind) == ((nodes,), kind)
 
 
-def _fact(found: object, *_: object) -> object:
-    if not isinstance(found, (str, type(None), *get_args(AnyFact))):
-        raise TypeError(f"it answers with {type(found).__name__}, not with words")
-    return found
+def _fact(value: object, *_: object) -> object:
+    if not isinstance(value, (str, type(None), *get_args(AnyFact))):
+        raise TypeError(f"it answers with {type(value).__name__}, not with words")
+    return value
 
 
-def _dependencies(found: Iterable[Dependency], *_: object) -> Iterator[Dependency]:
-    dependencies = list(found)
+def _dependencies(given: Iterable[Dependency], *_: object) -> Iterator[Dependency]:
+    dependencies = list(given)
     for dependency in dependencies:
         if not isinstance(dependency, Dependency):
             raise TypeError(f"it yields {type(dependency).__name__}, not Dependency")
     return iter(dependencies)
 
 
-def _events(what: str, found: Iterable[ClusterEventWithHint] | None, *_: object) -> Iterator[ClusterEventWithHint]:
-    events = list(found or ())
+def _events(what: str, given: Iterable[ClusterEventWithHint] | None, *_: object) -> Iterator[ClusterEventWithHint]:
+    events = list(given or ())
     for event in events:
         if not isinstance(event, ClusterEventWithHint) or event.kind not in RESOURCES:
             raise TypeError(f"it asks for {event!r:.80}, not for a ClusterEventWithHint of {', '.join(RESOURCES)}")
-    return iter([each._replace(hint=each.hint and _hint(each.hint, what)) for each in events])
+    return iter([event._replace(hint=event.hint and _hint(event.hint, what)) for event in events])
 
 
 def _hint(hint: HintFunction, what: str) -> HintFunction:
@@ -306,16 +307,16 @@ def _hint(hint: HintFunction, what: str) -> HintFunction:
     return lambda *arguments: bool(guarded(*arguments))
 
 
-def _changes(found: object, *_: object) -> Changes:
-    if not isinstance(found, Mapping):
-        raise TypeError(f"it answers with {_shown(found)}, not with a mapping of kinds to objects")
-    if others := sorted(map(str, found.keys() - RESERVED_KINDS)):
+def _changes(by_kind: object, *_: object) -> Changes:
+    if not isinstance(by_kind, Mapping):
+        raise TypeError(f"it answers with {_shown(by_kind)}, not with a mapping of kinds to objects")
+    if others := sorted(map(str, by_kind.keys() - RESERVED_KINDS)):
         raise TypeError(f"it changes {', '.join(others)}; what is reserved is {', '.join(sorted(RESERVED_KINDS))}")
-    for each in (each for objects in found.values() for each in objects):
-        if not isinstance(each, Struct):
-            raise TypeError(f"it changes {type(each).__name__}, which is no object of kschedctl.api.objects")
-    return found
+    for obj in (changed for objects in by_kind.values() for changed in objects):
+        if not isinstance(obj, Struct):
+            raise TypeError(f"it changes {type(obj).__name__}, which is no object of kschedctl.api.objects")
+    return by_kind
 
 
-def _shown(found: object) -> str:
-    return f"{found.dtype} {found.shape}" if isinstance(found, np.ndarray) else type(found).__name__
+def _shown(value: object) -> str:
+    return f"{value.dtype} {value.shape}" if isinstance(value, np.ndarray) else type(value).__name__

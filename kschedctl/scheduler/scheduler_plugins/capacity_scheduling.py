@@ -54,7 +54,7 @@ class CapacityScheduling(PlacedIsReserved, PreemptionPlugin[QuotaClaim, None]):
             why = f"ElasticQuota {quota.namespace} is more than Max"
             fact = _told(name, used, claim.ours, f"the max of {quota.name}", quota.most or {})
             return _refused(info, claim, why, fact)
-        used, least = use.everywhere(), added(*(each.least for each in use.quotas.values()))
+        used, least = use.everywhere(), added(*(quota.least for quota in use.quotas.values()))
         if name := exceeded(added(used, claim.everyone), {}, least, 0):
             why = "total ElasticQuota used is more than min"
             return _refused(info, claim, why, _told(name, used, claim.everyone, "the mins of all quotas", least))

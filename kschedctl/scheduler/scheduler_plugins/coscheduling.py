@@ -83,7 +83,7 @@ class CoschedulingArgs(PluginArgs, frozen=True):
             yield invalid("podGroupRejectPercentage", self.pod_group_reject_percentage, what)
 
 
-class _Found(NamedTuple):
+class _KnownGang(NamedTuple):
     """The group of a pod, which exists."""
 
     key: GangKey
@@ -94,10 +94,10 @@ class _Found(NamedTuple):
         return f"{self.key.namespace}/{self.key.name}"
 
 
-def _found(pod: Pod, view: Fork) -> _Found | None:
+def _known_gang(pod: Pod, view: Fork) -> _KnownGang | None:
     key = coscheduling_gang(pod)
     group = coscheduling_group(view, key) if key else None
-    return _Found(key, group) if key and group else None
+    return _KnownGang(key, group) if key and group else None
 
 
 class Coscheduling(PlacedIsReserved, DeclaredPlugin):
@@ -147,7 +147,7 @@ class Coscheduling(PlacedIsReserved, DeclaredPlugin):
         yield ClusterEventWithHint(KIND, ActionType.ADD | ActionType.UPDATE)
 
     def dependencies(self, info: PodInfo, view: Fork) -> Iterator[Dependency]:
-        if coscheduling_gang(info.pod) and _found(info.pod, view) is None:
+        if coscheduling_gang(info.pod) and _known_gang(info.pod, view) is None:
             yield Dependency(KIND, Effect.REFUSES)
 
     def sort_keys(self, view: Fork, positions: Sequence[Position]) -> list[tuple[int, str, bool, int, str]]:
@@ -156,10 +156,10 @@ class Coscheduling(PlacedIsReserved, DeclaredPlugin):
 
     def _sort_key(self, view: Fork, position: Position, time: int) -> tuple[int, str, bool, int, str]:
         pod, priority = view.pods.objects[position], view.pods.infos[view.pods.info[position]].priority
-        found = _found(pod, view)
-        if found is None:  # in the queue a time has nanoseconds, so that no two are the same
+        gang = _known_gang(pod, view)
+        if gang is None:  # in the queue a time has nanoseconds, so that no two are the same
             return -priority, pod.metadata.creation_timestamp or LAST, True, time, pod.key
-        return -priority, found.group.metadata.creation_timestamp or LAST, False, 0, pod.key
+        return -priority, gang.group.metadata.creation_timestamp or LAST, False, 0, pod.key
 
     def queue_key(self, pod: QueuedPod, view: Fork) -> tuple[int, bool, str | int, str]:
         """By priority, then by the age of the group, or when it failed last, or else when the pod could be tried first.
@@ -167,25 +167,25 @@ class Coscheduling(PlacedIsReserved, DeclaredPlugin):
         Whatever waits was created before the queue is worked off.
         """
         waiting = view.pods.objects[pod.position]
-        key, found = coscheduling_gang(waiting), _found(waiting, view)
+        key, gang = coscheduling_gang(waiting), _known_gang(waiting, view)
         failed = view.gang_history.failed.get(key) if key and view.gang_history and self._comes_after_others else None
-        if found is None or failed is not None:
+        if gang is None or failed is not None:
             return -pod.priority, True, pod.initial_attempt if failed is None else failed, waiting.key
-        return -pod.priority, False, found.group.metadata.creation_timestamp or LAST, waiting.key
+        return -pod.priority, False, gang.group.metadata.creation_timestamp or LAST, waiting.key
 
     def gang(self, pod: Pod) -> GangKey | None:
         return coscheduling_gang(pod)
 
     def failures(self, result: GroupResult, members: Sequence[Position], view: Fork) -> dict[Position, MemberFailure]:
         """Pods that wait in vain are given up with one that fits nowhere, or else when their time is over."""
-        found = failed_members(result, members, view)
-        waited = [member.position for member in result.members if member.placed and member.position in found]
+        messages = failed_members(result, members, view)
+        waited = [member.position for member in result.members if member.placed and member.position in messages]
         if waited:
             first = self._end_of_wait(result, view.pods.infos[view.pods.info[waited[0]]], view)
             others = OPTIMISTIC if first == OPTIMISTIC else UNRESERVED
-            found |= {position: self._given_up(others) for position in waited[1:]}
-            found[waited[0]] = self._given_up(first)
-        return found
+            messages |= {position: self._given_up(others) for position in waited[1:]}
+            messages[waited[0]] = self._given_up(first)
+        return messages
 
     def _given_up(self, reason: str) -> MemberFailure:
         status = Status(Code.UNSCHEDULABLE, (histogram(1, {reason: 1}),))
@@ -193,37 +193,37 @@ class Coscheduling(PlacedIsReserved, DeclaredPlugin):
 
     def _end_of_wait(self, result: GroupResult, info: PodInfo, view: Fork) -> str:
         """Why the first that waits leaves."""
-        found = _found(info.pod, view)
-        assert found is not None  # nobody waits without
-        placed = sum(each.row != NO_ROW for each in result.members)
-        stuck = any(each.row == NO_ROW and each.status.rejected for each in result.members)
-        if stuck and self._lacks_many(found, len(gang_pods(view, found.key).assigned) + placed):
+        gang = _known_gang(info.pod, view)
+        assert gang is not None  # nobody waits without
+        placed = sum(member.row != NO_ROW for member in result.members)
+        stuck = any(member.row == NO_ROW and member.status.rejected for member in result.members)
+        if stuck and self._lacks_many(gang, len(gang_pods(view, gang.key).assigned) + placed):
             return OPTIMISTIC
         return TIMED_OUT.format(go_seconds(min(self.permit_timeout(info, view), MOST_SECONDS)), self.name)
 
     def permit_timeout(self, info: PodInfo, view: Fork) -> int:
         """The seconds that a pod waits: as its group says, else the arguments."""
-        found = _found(info.pod, view)
-        own = found.group.spec.schedule_timeout_seconds if found else None
+        gang = _known_gang(info.pod, view)
+        own = gang.group.spec.schedule_timeout_seconds if gang else None
         if own is None and not self.args.permit_waiting_time_seconds:
             return NOT_SAID
         return own or self.args.permit_waiting_time_seconds
 
     def pre_filter(self, info: PodInfo, view: Fork) -> PreFilterResult[None]:
-        found = _found(info.pod, view)
-        if found is None:
+        gang = _known_gang(info.pod, view)
+        if gang is None:
             return PreFilterResult(reads=Reads.NODES)
-        pods, group, history = gang_pods(view, found.key), found.group, view.gang_history
-        if history and history.is_left_alone(found.key):
-            return PreFilterResult(Status(Code.UNRESOLVABLE, (FAILED.format(found.name),)))
+        pods, group, history = gang_pods(view, gang.key), gang.group, view.gang_history
+        if history and history.is_left_alone(gang.key):
+            return PreFilterResult(Status(Code.UNRESOLVABLE, (FAILED.format(gang.name),)))
         if why := self._lacking(info, view, pods, group):
             return PreFilterResult(Status(Code.UNRESOLVABLE, (why,)))
-        if group.spec.min_resources is None or (history and history.is_granted(found.key)):
+        if group.spec.min_resources is None or (history and history.is_granted(gang.key)):
             return PreFilterResult()
         if gap := resource_gap(group, view, pods):
             return PreFilterResult(Status(Code.UNRESOLVABLE, (gap.message,)), fact=gap.fact)
         if history:
-            history.grant(found.key, self.args.permit_waiting_time_seconds or GRANTED_SECONDS)
+            history.grant(gang.key, self.args.permit_waiting_time_seconds or GRANTED_SECONDS)
         return PreFilterResult()
 
     def _lacking(self, info: PodInfo, view: Fork, pods: GangPods, group: CoschedulingPodGroup) -> str:
@@ -239,17 +239,17 @@ class Coscheduling(PlacedIsReserved, DeclaredPlugin):
         return GATED.format(name) if least - size + gated > 0 else ""
 
     def post_filter(self, cycle: Cycle) -> PostFilterResult:
-        found = _found(cycle.info.pod, cycle.view)
-        if found is None:
+        gang = _known_gang(cycle.info.pod, cycle.view)
+        if gang is None:
             return PostFilterResult(Status(Code.UNSCHEDULABLE, (NO_GROUP,)))
-        reason = REJECTED.format(found.name, cycle.info.pod.metadata.name)
+        reason = REJECTED.format(gang.name, cycle.info.pod.metadata.name)
         return PostFilterResult(
             Status(Code.UNSCHEDULABLE, (reason,) if self.gives_up(cycle.info.pod, cycle.view) else ())
         )
 
     def gives_up(self, pod: Pod, view: Fork) -> str:
-        found = _found(pod, view)
-        lacks_many = found and self._lacks_many(found, len(gang_pods(view, found.key).assigned))
+        gang = _known_gang(pod, view)
+        lacks_many = gang and self._lacks_many(gang, len(gang_pods(view, gang.key).assigned))
         return OPTIMISTIC if lacks_many else ""
 
     @property
@@ -258,37 +258,37 @@ class Coscheduling(PlacedIsReserved, DeclaredPlugin):
 
     def failed(self, pod: Pod, view: Fork, *, fits_nowhere: bool = False) -> None:
         """Where one fits nowhere though all pods are there, the group is left alone as long as the arguments say."""
-        found, history = _found(pod, view), view.gang_history
-        if found is None or history is None:
+        gang, history = _known_gang(pod, view), view.gang_history
+        if gang is None or history is None:
             return
-        if fits_nowhere and gang_pods(view, found.key).size >= found.group.spec.min_member:
-            history.leave_alone(found.key, self.args.pod_group_backoff_seconds)
-        history.fail(found.key)
+        if fits_nowhere and gang_pods(view, gang.key).size >= gang.group.spec.min_member:
+            history.leave_alone(gang.key, self.args.pod_group_backoff_seconds)
+        history.fail(gang.key)
 
     def permitted(self, pod: Pod, view: Fork, *, waits: bool) -> Sequence[Position]:
         """The first of a group to get a node has the others tried; once enough have one it has not failed any more."""
-        found = _found(pod, view)
-        if found is None:
+        gang = _known_gang(pod, view)
+        if gang is None:
             return ()
-        pods = gang_pods(view, found.key)
+        pods = gang_pods(view, gang.key)
         if waits:
-            return [Position(each) for each in pods.waiting.tolist()] if len(pods.assigned) == 1 else ()
+            return [Position(position) for position in pods.waiting.tolist()] if len(pods.assigned) == 1 else ()
         if view.gang_history:
-            view.gang_history.failed.pop(found.key, None)
+            view.gang_history.failed.pop(gang.key, None)
         return ()
 
-    def _lacks_many(self, found: _Found, assigned: int) -> bool:
+    def _lacks_many(self, gang: _KnownGang, assigned: int) -> bool:
         """Whether so many are missing that a pod which fits nowhere makes those of its group that wait be given up."""
-        least = found.group.spec.min_member
+        least = gang.group.spec.min_member
         return assigned < least and (least - assigned) / least > self.args.pod_group_reject_percentage / 100.0
 
     def permit(self, info: PodInfo, view: Fork, row: int) -> Status:
         if coscheduling_gang(info.pod) is None:
             return SUCCESS
-        found = _found(info.pod, view)
-        if found is None:
+        gang = _known_gang(info.pod, view)
+        if gang is None:
             return Status(Code.UNSCHEDULABLE, (NOT_FOUND,))
-        pods = gang_pods(view, found.key)
+        pods = gang_pods(view, gang.key)
         itself = view.pods.position(info.pod.key)
         assigned = len(pods.assigned) + (itself is None or itself not in pods.assigned)
-        return SUCCESS if assigned >= found.group.spec.min_member else Status(Code.WAIT)
+        return SUCCESS if assigned >= gang.group.spec.min_member else Status(Code.WAIT)

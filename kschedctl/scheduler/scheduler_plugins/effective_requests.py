@@ -20,8 +20,8 @@ Requests = Mapping[str, int]
 
 def effective_requests(pod: Pod) -> dict[str, int]:
     """What a pod asks for: its containers together or greediest init container, and the overhead. Raises InputError."""
-    total = added(*(container_requests(pod, each) for each in pod.spec.containers))
-    init = (container_requests(pod, each) for each in pod.spec.init_containers)
+    total = added(*(container_requests(pod, container) for container in pod.spec.containers))
+    init = (container_requests(pod, container) for container in pod.spec.init_containers)
     return added(reduce(_larger, init, total), _amounts(pod, pod.spec.overhead))
 
 
@@ -35,8 +35,8 @@ def added(*requests: Requests) -> dict[str, int]:
     >>> added({"cpu": 1}, {"cpu": 2, "memory": 5})
     {'cpu': 3, 'memory': 5}
     """
-    names = dict.fromkeys(name for each in requests for name in each)
-    return {name: sum(each.get(name, 0) for each in requests) for name in names}
+    names = dict.fromkeys(name for request in requests for name in request)
+    return {name: sum(request.get(name, 0) for request in requests) for name in names}
 
 
 def _larger(one: Requests, other: Requests) -> dict[str, int]:

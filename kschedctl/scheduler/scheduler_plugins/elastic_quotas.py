@@ -56,16 +56,16 @@ class Quota:
 
 def quotas_by_namespace(quotas: Iterable[ElasticQuota]) -> dict[str, Quota]:
     """The first of each namespace: there is to be only one."""
-    found: dict[str, Quota] = {}
+    by_namespace: dict[str, Quota] = {}
     for quota in quotas:
-        found.setdefault(quota.metadata.namespace, Quota(quota))
-    return found
+        by_namespace.setdefault(quota.metadata.namespace, Quota(quota))
+    return by_namespace
 
 
 def exceeded(some: Requests, others: Requests, limits: Requests, unnamed: int) -> str:
     """The first resource of which there is more than its limit together; empty for none."""
-    found = counted_limits(some, limits, unnamed).items()
-    return next((name for name, limit in found if some.get(name, 0) + others.get(name, 0) > limit), "")
+    counted = counted_limits(some, limits, unnamed).items()
+    return next((name for name, limit in counted if some.get(name, 0) + others.get(name, 0) > limit), "")
 
 
 def counted_limits(some: Requests, limits: Requests, unnamed: int) -> dict[str, int]:

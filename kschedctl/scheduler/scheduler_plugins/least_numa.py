@@ -34,8 +34,8 @@ class Chosen(NamedTuple):
     @property
     def number(self) -> Counts:
         """(F,)"""
-        found: Counts = np.count_nonzero(self.places, axis=1)
-        return found
+        count: Counts = np.count_nonzero(self.places, axis=1)
+        return count
 
 
 def score_of_containers(containers: Iterable[Requests], numa: NumaList) -> Scores:
@@ -59,16 +59,16 @@ def score_of_pod(requests: Requests, numa: NumaList) -> Scores:
     """(F,): by what the pod needs as a whole."""
     concerned = _concerned(requests, numa)
     chosen = numa_nodes_required(requests, numa.available, numa, concerned)
-    found = np.where(chosen.number == 0, 0, _score(chosen.number, chosen.nearest, numa.most))
-    return np.where(concerned, found, MAX_NODE_SCORE)
+    scores = np.where(chosen.number == 0, 0, _score(chosen.number, chosen.nearest, numa.most))
+    return np.where(concerned, scores, MAX_NODE_SCORE)
 
 
 def _concerned(requests: Requests, numa: NumaList) -> Bools:
     """(F,): where some NUMA node has some of what is requested."""
-    found = np.zeros(len(numa), np.bool_)
+    mask = np.zeros(len(numa), np.bool_)
     for name in requests:
-        found |= (numa.of(name) >= 0).any(axis=1)
-    return found
+        mask |= (numa.of(name) >= 0).any(axis=1)
+    return mask
 
 
 def _score(count: Counts, nearest: Bools, most: Counts) -> Scores:
@@ -89,7 +89,7 @@ def numa_nodes_required(requests: Requests, left: Mapping[str, Amounts], numa: N
             break
         if comb(numa.there.shape[1], size) > MOST_COMBINATIONS:
             raise PluginError(TOO_MANY.format(size))
-        search = _Search(numa.taken(rows), has_all[rows], {name: each[rows] for name, each in left.items()})
+        search = _Search(numa.taken(rows), has_all[rows], {name: amounts[rows] for name, amounts in left.items()})
         places[rows], nearest[rows] = search.nearest_of(size, requests)
     return Chosen(places, nearest)
 
@@ -120,8 +120,8 @@ class _Search(NamedTuple):
     def _distance(self, places: list[int]) -> Amounts:
         """(F,): the mean distance of each to each, itself included, with the precision of a float32."""
         total = self.numa.costs[:, places][:, :, places].sum(axis=(1, 2))
-        found: Amounts = total.astype(np.float32) / np.float32(len(places) ** 2)
-        return found
+        mean: Amounts = total.astype(np.float32) / np.float32(len(places) ** 2)
+        return mean
 
     def _fits(self, places: list[int], requests: Requests) -> Bools:
         fits: Bools = np.all(self.has_all[:, places], axis=1)

@@ -110,15 +110,15 @@ class NodeResourceTopologyMatch(PlacedIsReserved, DeclaredPlugin):
         of = partial(score_of, strategy=strategy, numa=numa, rows=rows, weights=self.weights)
         containers = [of(requests) for _, requests in _asked(info)]
         by_container = sum(containers, np.zeros(len(rows), np.int64)) // len(containers)
-        found = np.where(numa.by_pod[rows], of(effective_requests(info.pod)), by_container)
-        return np.where(numa.single[rows], found, 0)
+        scores = np.where(numa.by_pod[rows], of(effective_requests(info.pod)), by_container)
+        return np.where(numa.single[rows], scores, 0)
 
     def _by_count(self, info: PodInfo, view: Fork, rows: Rows) -> Scores:
         """(F,): the fewer NUMA nodes are needed, and the nearer they are, the better."""
         numa = _numa_list(view).less(self._reserved(view)).taken(rows)
         by_container = score_of_containers((requests for _, requests in _asked(info)), numa)
-        found = np.where(numa.by_pod, score_of_pod(effective_requests(info.pod), numa), by_container)
-        return np.where(numa.known, found, 0)
+        scores = np.where(numa.by_pod, score_of_pod(effective_requests(info.pod), numa), by_container)
+        return np.where(numa.known, scores, 0)
 
     def _numa(self, view: Fork) -> NumaNodes:
         return _numa_nodes(view).less(self._reserved(view))
@@ -131,7 +131,7 @@ class NodeResourceTopologyMatch(PlacedIsReserved, DeclaredPlugin):
         """Whether NUMA nodes matter to the pod at all."""
         if quality_of_service(info.pod) is not QualityOfService.BEST_EFFORT:
             return True
-        return not all(is_native(name) for _, each in _asked(info) for name in each)
+        return not all(is_native(name) for _, names in _asked(info) for name in names)
 
     def normalize(self, state: None, scores: Scores) -> Scores:
         return scores
@@ -172,12 +172,12 @@ def _any_gang_waits(view: Fork) -> bool:
 
 def _numa_nodes(view: Fork) -> NumaNodes:
     index = view.nodes.index
-    return view.objects.index(KIND, lambda found: numa_nodes(found, index), KIND, of=(view.nodes,))
+    return view.objects.index(KIND, lambda topologies: numa_nodes(topologies, index), KIND, of=(view.nodes,))
 
 
 def _numa_list(view: Fork) -> NumaList:
     index = view.nodes.index
-    return view.objects.index((KIND, "list"), lambda found: numa_list(found, index), KIND, of=(view.nodes,))
+    return view.objects.index((KIND, "list"), lambda topologies: numa_list(topologies, index), KIND, of=(view.nodes,))
 
 
 def _hangs_on_amounts(info: PodInfo, numa: NumaNodes) -> bool:

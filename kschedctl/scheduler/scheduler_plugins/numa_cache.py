@@ -80,7 +80,9 @@ class OverReserve:
         """That whoever makes room frees what its containers have of their NUMA node, where it is told which that is."""
         lower = (view.pods.priority[view.pods.info] < info.priority) & (view.node >= 0)
         index = view.nodes.index
-        told = view.objects.index((KIND, PLACEMENT), lambda found: _placements(found, index), KIND, of=(view.nodes,))
+        told = view.objects.index(
+            (KIND, PLACEMENT), lambda topologies: _placements(topologies, index), KIND, of=(view.nodes,)
+        )
         if info.spec.preemption_policy != "Never" and (told & decided)[view.node[lower]].any():
             yield Unknown(Dependency(KIND, Effect.ADMITS), Gap(FREED), self.plugin)
 
@@ -88,18 +90,18 @@ class OverReserve:
         profiles = _profiles(self.plugin, view.cluster.configuration)
         key = self.plugin, self.settings, profiles
         return view.objects.index(
-            key, lambda found: self._published(found, view, profiles), KIND, of=(view.nodes, view.pods)
+            key, lambda topologies: self._published(topologies, view, profiles), KIND, of=(view.nodes, view.pods)
         )
 
     def reserved(self, view: Fork) -> dict[str, Amounts]:
         """Resource -> (N,): what the pods take that were placed since."""
         placed = np.flatnonzero(view.arrivals.came & (view.node >= 0))
-        info, found = view.pods.info[placed], dict[str, Amounts]()
+        info, amounts = view.pods.info[placed], dict[str, Amounts]()
         for number in np.unique(info).tolist():
             rows = view.node[placed[info == number]]
             for name, amount in effective_requests(view.pods.infos[number].pod).items():
-                np.add.at(found.setdefault(name, np.zeros(len(view.nodes), np.int64)), rows, amount)
-        return found
+                np.add.at(amounts.setdefault(name, np.zeros(len(view.nodes), np.int64)), rows, amount)
+        return amounts
 
     def _published(
         self, topologies: Iterable[NodeResourceTopology], view: Fork, profiles: frozenset[str]
@@ -113,7 +115,7 @@ class OverReserve:
         counted = _where(self._is_known, pods)[template] & (exclusive | ~told.only_exclusive[row])
         chosen, seeds = there[counted], xxh64_of([pod.metadata.namespace for pod in pods.templates])
         hashes = xxh64_of(np.array(pods.names, object)[chosen], seeds[pods.template[chosen]])
-        now = np.array([in_words(each) for each in fingerprints(hashes, row[counted], nodes)], np.str_)
+        now = np.array([in_words(fingerprint) for fingerprint in fingerprints(hashes, row[counted], nodes)], np.str_)
         differ = (told.published != "") & (told.published != now)
         others = _where(lambda pod: self._is_foreign(pod, profiles), pods)[template]
         others &= exclusive | (self.settings.foreign_pods_detect != ONLY_EXCLUSIVE)
@@ -123,10 +125,10 @@ class OverReserve:
         """(S, T): whether pods of a template have something of their own, of each set of resources; where that is not
         asked for none has."""
         asked = told.only_exclusive.any() or self.settings.foreign_pods_detect == ONLY_EXCLUSIVE
-        found = np.zeros((len(told.resources), len(templates)), np.bool_)
+        exclusive = np.zeros((len(told.resources), len(templates)), np.bool_)
         for number, names in enumerate(told.resources if asked else ()):
-            found[number] = [is_exclusive(template, names) for template in templates]
-        return found
+            exclusive[number] = [is_exclusive(template, names) for template in templates]
+        return exclusive
 
     def _is_known(self, pod: Pod) -> bool:
         phase = pod.status.phase
@@ -164,11 +166,11 @@ class _Told(NamedTuple):
 
 def _placements(topologies: Iterable[NodeResourceTopology], index: Mapping[str, int]) -> Bools:
     """(N,): whether it is told in which NUMA nodes containers are."""
-    found = np.zeros(len(index), np.bool_)
+    placed = np.zeros(len(index), np.bool_)
     for topology in topologies:
         if (row := index.get(topology.metadata.name)) is not None:
-            found[row] = any(attribute.name == PLACEMENT for attribute in topology.attributes)
-    return found
+            placed[row] = any(attribute.name == PLACEMENT for attribute in topology.attributes)
+    return placed
 
 
 def _where(holds: Callable[[Pod], bool], pods: PodTable) -> Bools:
@@ -200,9 +202,11 @@ def _resources(topology: NodeResourceTopology) -> frozenset[str]:
 def _profiles(plugin: str, configuration: JsonObject | None) -> frozenset[str]:
     """The profiles that name a plugin."""
     profiles = objects_at(configuration, "profiles")
-    return frozenset(text_at(each, "schedulerName") or "default-scheduler" for each in profiles if _names(each, plugin))
+    return frozenset(
+        text_at(profile, "schedulerName") or "default-scheduler" for profile in profiles if _names(profile, plugin)
+    )
 
 
 def _names(profile: JsonObject, plugin: str) -> bool:
     points = object_at(profile, "plugins").values()
-    return any(text_at(each, "name") == plugin for point in points for each in objects_at(point, "enabled"))
+    return any(text_at(plugin_set, "name") == plugin for point in points for plugin_set in objects_at(point, "enabled"))

@@ -81,8 +81,8 @@ class NumaNodes(NamedTuple):
 
     def of(self, resource: str) -> Amounts:
         """(N, Z)"""
-        found = self.available.get(resource)
-        return np.full((len(self.single), self.width), -1, np.int64) if found is None else found
+        amounts = self.available.get(resource)
+        return np.full((len(self.single), self.width), -1, np.int64) if amounts is None else amounts
 
     def less(self, reserved: Mapping[str, Amounts]) -> NumaNodes:
         """What is left after these amounts (N,) were taken from every NUMA node of each node."""
@@ -111,13 +111,13 @@ class NumaList:
     @cached_property
     def there(self) -> Bools:
         """(N, Z)"""
-        found: Bools = self.number >= 0
-        return found
+        known: Bools = self.number >= 0
+        return known
 
     def of(self, resource: str) -> Amounts:
         """(N, Z)"""
-        found = self.available.get(resource)
-        return np.full(self.number.shape, -1, np.int64) if found is None else found
+        amounts = self.available.get(resource)
+        return np.full(self.number.shape, -1, np.int64) if amounts is None else amounts
 
     def less(self, reserved: Mapping[str, Amounts]) -> NumaList:
         """What is left after these amounts (N,) were taken from every NUMA node of each node."""
@@ -125,23 +125,23 @@ class NumaList:
 
     def taken(self, rows: Rows) -> NumaList:
         """The NUMA nodes of some rows."""
-        available = {name: each[rows] for name, each in self.available.items()}
+        available = {name: amounts[rows] for name, amounts in self.available.items()}
         known, by_pod, most = self.known[rows], self.by_pod[rows], self.most[rows]
         return NumaList(known, by_pod, most, self.number[rows], self.costs[rows], available)
 
 
 def numa_list(topologies: Iterable[NodeResourceTopology], index: Mapping[str, int]) -> NumaList:
     """NUMA nodes of the nodes, by their rows. Raises InputError for an amount that is none."""
-    found = [(index[each.metadata.name], each) for each in topologies if each.metadata.name in index]
-    zones = {row: [(of, z) for z in each.zones if (of := _number(z)) is not None] for row, each in found}
+    listed = [(index[topology.metadata.name], topology) for topology in topologies if topology.metadata.name in index]
+    zones = {row: [(of, z) for z in topology.zones if (of := _number(z)) is not None] for row, topology in listed}
     shape = len(index), max(map(len, zones.values()), default=0)
     known, by_pod, most = np.zeros(len(index), np.bool_), np.zeros(len(index), np.bool_), np.ones(len(index), np.int64)
     number, costs = np.full(shape, -1, np.int64), np.full((*shape, shape[1]), FAR, np.int64)
     available: dict[str, Amounts] = {}
-    for row, topology in found:
+    for row, topology in listed:
         manager = TopologyManager.of(topology)
         known[row], by_pod[row], most[row] = True, manager.scope == POD_SCOPE, manager.most
-        numbers = [each for each, _ in zones[row]]
+        numbers = [number for number, _ in zones[row]]
         number[row, : len(numbers)] = numbers
         for place, (_, zone) in enumerate(zones[row]):
             costs[row, place, : len(numbers)] = _costs(zone, numbers)
@@ -152,11 +152,11 @@ def numa_list(topologies: Iterable[NodeResourceTopology], index: Mapping[str, in
 
 def _less(available: Mapping[str, Amounts], reserved: Mapping[str, Amounts]) -> dict[str, Amounts]:
     """What is left of each, at least nothing; -1 where there was none stays."""
-    found = dict(available)
-    for name in reserved.keys() & found.keys():
-        left = np.maximum(found[name] - reserved[name][:, None], 0)
-        found[name] = np.where(found[name] < 0, -1, left)
-    return found
+    less = dict(available)
+    for name in reserved.keys() & less.keys():
+        left = np.maximum(less[name] - reserved[name][:, None], 0)
+        less[name] = np.where(less[name] < 0, -1, left)
+    return less
 
 
 def _costs(zone: TopologyZone, numbers: Iterable[int]) -> list[int]:

@@ -36,8 +36,8 @@ class NumaOffer(NamedTuple):
     def mean(self, scores: Amounts) -> Scores:
         """(F, Z): by weight, of the resources of which there is enough."""
         counted = np.where(self.lacks | (self.available == 0), 0, scores)
-        found: Scores = (counted * self.weights).sum(axis=2) // self.weights.sum()
-        return found
+        mean: Scores = (counted * self.weights).sum(axis=2) // self.weights.sum()
+        return mean
 
 
 def least_allocated(offer: NumaOffer) -> Scores:
@@ -82,7 +82,7 @@ def score_of(
         exact < wanted,
         np.array([weights.get(name, 1) for name in requests], np.int64),
     )
-    there = np.stack([found[rows] >= 0 for found in numa.available.values()], axis=2).any(axis=2)
+    there = np.stack([amounts[rows] >= 0 for amounts in numa.available.values()], axis=2).any(axis=2)
     scores = strategy(offer)
     lowest: Scores = np.where(there & (scores > 0), scores, MAX_NODE_SCORE + 1).min(axis=1)
     return np.where(lowest > MAX_NODE_SCORE, 0, lowest)

@@ -45,8 +45,8 @@ def fingerprint(pods: Iterable[tuple[str, str]]) -> str:
     return in_words(fingerprints(hashes, np.zeros(len(hashes), np.int64), 1)[0])
 
 
-def in_words(found: np.uint64) -> str:
-    return f"{PREFIX}{VERSION}{int(found):016x}"
+def in_words(fingerprint: np.uint64) -> str:
+    return f"{PREFIX}{VERSION}{int(fingerprint):016x}"
 
 
 def fingerprints(hashes: Hashes, rows: Rows, count: int) -> Hashes:
@@ -55,12 +55,12 @@ def fingerprints(hashes: Hashes, rows: Rows, count: int) -> Hashes:
     ordered = hashes[np.lexsort((hashes, rows))].astype("<u8")
     sizes = np.bincount(rows, minlength=count)
     starts = np.cumsum(sizes) - sizes
-    found = np.zeros(count, np.uint64)
+    digests = np.zeros(count, np.uint64)
     for size in np.unique(sizes).tolist():
         alike = np.flatnonzero(sizes == size)
         words = ordered[starts[alike, np.newaxis] + np.arange(size)]
-        found[alike] = xxh64(words.view(np.uint8).reshape(len(alike), WORD * size))
-    return found
+        digests[alike] = xxh64(words.view(np.uint8).reshape(len(alike), WORD * size))
+    return digests
 
 
 def xxh64_of(texts: Iterable[str], seeds: Hashes | None = None) -> Hashes:
@@ -72,12 +72,12 @@ def xxh64_of(texts: Iterable[str], seeds: Hashes | None = None) -> Hashes:
     encoded = list(map(str.encode, texts))
     written, lengths = np.array([*encoded, None], object)[:-1], np.array(list(map(len, encoded)), np.int64)
     seeds = np.zeros(len(encoded), np.uint64) if seeds is None else seeds
-    found = np.zeros(len(encoded), np.uint64)
+    hashes = np.zeros(len(encoded), np.uint64)
     for length in np.unique(lengths).tolist():
         alike = np.flatnonzero(lengths == length)
         octets = np.frombuffer(b"".join(written[alike]), np.uint8).reshape(len(alike), length)
-        found[alike] = xxh64(octets, seeds[alike])
-    return found
+        hashes[alike] = xxh64(octets, seeds[alike])
+    return hashes
 
 
 def xxh64(octets: Octets, seeds: Hashes | None = None) -> Hashes:
@@ -87,19 +87,19 @@ def xxh64(octets: Octets, seeds: Hashes | None = None) -> Hashes:
     rest = length // WORD * WORD
     words = np.ascontiguousarray(octets[:, :rest]).view("<u8").astype(np.uint64)
     whole = length // (STRIPE * WORD) * STRIPE
-    found = _lanes(words[:, :whole], seeds) if whole else seeds + _FIFTH
-    found = found + np.uint64(length)
+    digest = _lanes(words[:, :whole], seeds) if whole else seeds + _FIFTH
+    digest = digest + np.uint64(length)
     for word in words[:, whole:].T:
-        found = _rotated(found ^ _round(np.zeros_like(word), word), 27) * _FIRST + _FOURTH
+        digest = _rotated(digest ^ _round(np.zeros_like(word), word), 27) * _FIRST + _FOURTH
     if length - rest >= WORD // 2:
         half = np.ascontiguousarray(octets[:, rest : rest + WORD // 2]).view("<u4")[:, 0].astype(np.uint64)
-        found = _rotated(found ^ half * _FIRST, 23) * _SECOND + _THIRD
+        digest = _rotated(digest ^ half * _FIRST, 23) * _SECOND + _THIRD
         rest += WORD // 2
     for octet in octets[:, rest:].T:
-        found = _rotated(found ^ octet.astype(np.uint64) * _FIFTH, 11) * _FIRST
-    found = (found ^ found >> np.uint64(33)) * _SECOND
-    found = (found ^ found >> np.uint64(29)) * _THIRD
-    return found ^ found >> np.uint64(32)
+        digest = _rotated(digest ^ octet.astype(np.uint64) * _FIFTH, 11) * _FIRST
+    digest = (digest ^ digest >> np.uint64(33)) * _SECOND
+    digest = (digest ^ digest >> np.uint64(29)) * _THIRD
+    return digest ^ digest >> np.uint64(32)
 
 
 def _lanes(words: Hashes, seeds: Hashes) -> Hashes:
@@ -108,10 +108,10 @@ def _lanes(words: Hashes, seeds: Hashes) -> Hashes:
     for place, word in enumerate(words.T):
         lanes[place % STRIPE] = _round(lanes[place % STRIPE], word)
     turned = [_rotated(lane, by) for lane, by in zip(lanes, (1, 7, 12, 18), strict=True)]
-    found = turned[0] + turned[1] + turned[2] + turned[3]
+    digest = turned[0] + turned[1] + turned[2] + turned[3]
     for lane in lanes:
-        found = (found ^ _round(np.zeros_like(lane), lane)) * _FIRST + _FOURTH
-    return found
+        digest = (digest ^ _round(np.zeros_like(lane), lane)) * _FIRST + _FOURTH
+    return digest
 
 
 def _round(lane: Hashes, word: Hashes) -> Hashes:

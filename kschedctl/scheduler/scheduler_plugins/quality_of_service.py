@@ -46,9 +46,9 @@ def _of(parts: Iterable[ResourceRequirements]) -> QualityOfService:
     return QualityOfService.GUARANTEED if limited and requests == limits else QualityOfService.BURSTABLE
 
 
-def _add(total: dict[str, int], found: Quantities) -> Mapping[str, int]:
+def _add(total: dict[str, int], more: Quantities) -> Mapping[str, int]:
     """The amounts of cpu and memory above zero, which are added to the total."""
-    some = {name: amount for name, amount in amounts(found).items() if name in (CPU, MEMORY) and amount > 0}
+    some = {name: amount for name, amount in amounts(more).items() if name in (CPU, MEMORY) and amount > 0}
     for name, amount in some.items():
         total[name] = total.get(name, 0) + amount
     return some

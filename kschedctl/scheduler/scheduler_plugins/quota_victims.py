@@ -97,9 +97,9 @@ class QuotaVictims:
             amount = amounts[info[order]]
             before = np.cumsum(amount) - amount
             over |= borrowed[number[order]] > before - before[first]
-        found = np.empty(len(pods), np.bool_)
-        found[order] = over
-        return found
+        borrowing = np.empty(len(pods), np.bool_)
+        borrowing[order] = over
+        return borrowing
 
     def refused(self, pods: Positions) -> tuple[str, Bools] | None:
         if self.quota is None:
@@ -119,17 +119,17 @@ class QuotaVictims:
         if quota.most is not None:
             used = self.use.of(quota.namespace)
             over |= self._beyond(added(used, ours), self._by_node(mine), counted_limits(ours, quota.most, INT64_MAX))
-        least = added(*(each.least for each in self.use.quotas.values()))
+        least = added(*(quota.least for quota in self.use.quotas.values()))
         used = added(self.use.everywhere(), everyone)
         return over | self._beyond(used, self._by_node(gone), counted_limits(used, least, 0))
 
     def _by_node(self, pods: Positions) -> dict[str, Amounts]:
         """Resource -> (N,): what these pods use on each node."""
-        view, found = self.view, {}
+        view, sums = self.view, {}
         for name, amounts in self.use.requests.items():
-            found[name] = np.zeros(len(view.nodes), np.int64)
-            np.add.at(found[name], view.node[pods], amounts[view.pods.info[pods]])
-        return found
+            sums[name] = np.zeros(len(view.nodes), np.int64)
+            np.add.at(sums[name], view.node[pods], amounts[view.pods.info[pods]])
+        return sums
 
     def _beyond(self, used: Requests, gone: Mapping[str, Amounts], limits: Mapping[str, int]) -> Bools:
         over = np.zeros(len(self.view.nodes), np.bool_)

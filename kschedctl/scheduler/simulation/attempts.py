@@ -103,16 +103,16 @@ class Attempts(PodsOnNodes):
         ``queued``: they are tried again once room is made for them; else that happens at once.
         """
         settled = {position: self.settled(position, self.framework(position)) for position in members}
-        found = [outcome for outcome in settled.values() if outcome is not None]
+        outcomes = [outcome for outcome in settled.values() if outcome is not None]
         left = [position for position in members if settled[position] is None]
         try:
             attempt = self._placed_together(left, queued) if left else NOT_PLACED
         except PluginError as error:
-            return [*found, *(Outcome(position, ERROR, message=str(error)) for position in left)], NOT_PLACED
+            return [*outcomes, *(Outcome(position, ERROR, message=str(error)) for position in left)], NOT_PLACED
         for position, member in attempt.placed.items():
             victims = (*self.went_for(position), *attempt.victims.get(position, ()))
-            found.append(Outcome(position, SCHEDULED, member.row, member.tied, member.feasible, victims))
-        return found, attempt
+            outcomes.append(Outcome(position, SCHEDULED, member.row, member.tied, member.feasible, victims))
+        return outcomes, attempt
 
     def _placed_together(self, members: Sequence[Position], queued: bool) -> GangAttempt:
         """Where the members are now, if enough of them fit. Raises PluginError."""

@@ -62,8 +62,8 @@ class ClaimAnswers:
             [p for p in framework.at("preFilter") if reads_claims(p, info)],
             [p for p in framework.at("filter") if reads_claims(p, info)],
         )
-        self._lasting = [each for each in asked if reads_of(each.plugin) is Reads.NODES]
-        self._moving = [each for each in asked if reads_of(each.plugin) is not Reads.NODES]
+        self._lasting = [asking for asking in asked if reads_of(asking.plugin) is Reads.NODES]
+        self._moving = [asking for asking in asked if reads_of(asking.plugin) is not Reads.NODES]
         self._latest: tuple[PodInfo, int, Bools | bool] | None = None
         self.before: dict[str, PreFilterResult] = {}
         pre_scores = _reading_claims(framework, "preScore", PreScorePlugin, info)
@@ -95,9 +95,9 @@ class ClaimAnswers:
 
         Those of volumes are the same for all that are alike. Raises PluginError.
         """
-        asked = [each for each in (*self._lasting, *self._moving) if "ResourceClaim" in _kinds(each.plugin)]
-        found = tuple([each.before(info, self.view).like for each in asked])
-        return None if None in found else found
+        asked = [asking for asking in (*self._lasting, *self._moving) if "ResourceClaim" in _kinds(asking.plugin)]
+        likenesses = tuple([asking.before(info, self.view).like for asking in asked])
+        return None if None in likenesses else likenesses
 
     def _ask(self, asked: Refusing, info: PodInfo, nominated: Delta = NO_CHANGE) -> Bools | bool:
         before = self.before[asked.plugin.name] = asked.before(info, self.view)
@@ -163,6 +163,6 @@ def now_refused(asked: Refusing, before: PreFilterResult, info: PodInfo, view: F
 
 def rows_named(names: frozenset[str], view: Fork) -> Bools:
     """(N,): the nodes of these names."""
-    found = np.zeros(len(view.nodes), np.bool_)
-    found[[view.nodes.index[name] for name in names if name in view.nodes.index]] = True
-    return found
+    mask = np.zeros(len(view.nodes), np.bool_)
+    mask[[view.nodes.index[name] for name in names if name in view.nodes.index]] = True
+    return mask

@@ -99,8 +99,8 @@ class Gangs:
 
     def together(self, positions: Iterable[Position]) -> dict[AnyGroupKey, list[Position]]:
         """The pod groups of those that are tried together, in turn."""
-        found = self.by_group(positions)
-        return {key: self.in_turn(key, members) for key, members in found.items() if not isinstance(key, GangKey)}
+        groups = self.by_group(positions)
+        return {key: self.in_turn(key, members) for key, members in groups.items() if not isinstance(key, GangKey)}
 
     def one_by_one(self, positions: Iterable[Position]) -> frozenset[Position]:
         """Those that are tried by themselves, and wait for each other on their nodes."""
@@ -108,11 +108,11 @@ class Gangs:
 
     def by_group(self, positions: Iterable[Position]) -> dict[AnyGroupKey, list[Position]]:
         """Those that are of a pod group, in their order."""
-        found: dict[AnyGroupKey, list[Position]] = {}
+        groups: dict[AnyGroupKey, list[Position]] = {}
         for position in positions if self.any else ():
             if (key := self.key(position)) is not None:
-                found.setdefault(key, []).append(position)
-        return found
+                groups.setdefault(key, []).append(position)
+        return groups
 
     def failures(
         self, framework: Framework, key: AnyGroupKey, members: Sequence[Position]

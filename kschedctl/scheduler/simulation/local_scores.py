@@ -178,9 +178,9 @@ class LocalScores:
         """Ask about ``rows`` now, about ``coming`` with pods more."""
         count = len(rows)
         more = np.concatenate((np.zeros(count, np.int64), np.tile(np.arange(1, AHEAD + 1), len(coming))))
-        found = self._compute(np.concatenate((rows, np.repeat(coming, AHEAD))), more)
-        self._set(rows, found[:count])
-        self.ahead[coming], self.step[coming] = found[count:].reshape(-1, AHEAD), 0
+        scores = self._compute(np.concatenate((rows, np.repeat(coming, AHEAD))), more)
+        self._set(rows, scores[:count])
+        self.ahead[coming], self.step[coming] = scores[count:].reshape(-1, AHEAD), 0
 
     def _set(self, rows: Rows, scores: Scores) -> None:
         self.scores[rows], self.step[rows] = scores, AHEAD
@@ -226,11 +226,11 @@ def _scorers(framework: FrameworkLike, info: PodInfo, view: Fork) -> list[tuple[
 
 def preparing(framework: FrameworkLike) -> Mapping[str, Prepare]:
     """By plugin, what is asked before its Score: its PreScore where the profile has it, or its PreFilter."""
-    found: dict[str, Prepare] = dict.fromkeys([p.name for p in framework.at("score")], _unprepared)
+    prepare: dict[str, Prepare] = dict.fromkeys([p.name for p in framework.at("score")], _unprepared)
     before = (p for p in framework.at("preFilter") if scores_by_pre_filter(p))
-    found.update({p.name: partial(_pre_filter, p) for p in before if offers(p, PreFilterPlugin)})
-    found.update({p.name: p.pre_score for p in framework.at("preScore") if offers(p, PreScorePlugin)})
-    return found
+    prepare.update({p.name: partial(_pre_filter, p) for p in before if offers(p, PreFilterPlugin)})
+    prepare.update({p.name: p.pre_score for p in framework.at("preScore") if offers(p, PreScorePlugin)})
+    return prepare
 
 
 def _pre_filter(plugin: PreFilterPlugin, info: PodInfo, view: Any, rows: Rows) -> PreScoreResult:

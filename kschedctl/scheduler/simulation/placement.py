@@ -131,10 +131,10 @@ class Placements(IncomingPods):
         return alike
 
     def _claiming(self, info: PodInfo) -> bool:
-        found = self._uses_claims.get(info.alike)
-        if found is None:
-            found = self._uses_claims[info.alike] = uses_claims(info, self.view)
-        return found
+        claiming = self._uses_claims.get(info.alike)
+        if claiming is None:
+            claiming = self._uses_claims[info.alike] = uses_claims(info, self.view)
+        return claiming
 
     def _local(self, framework: FrameworkLike, info: PodInfo, number: int) -> LocalScores:
         requests = int(self.view.pods.distinct.demand[number])

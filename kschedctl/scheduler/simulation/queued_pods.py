@@ -58,7 +58,9 @@ class QueuedPods:
         queued = bool(self.gangs) or scheduler.queue_sort is not None
         self._new = [] if queued else attempts.queue(positions)[::-1]
         """Pods that were not tried yet, the next one last: they came before all that come back."""
-        self._untried = {each: QueuedPod(each, self._priority(each)) for each in positions} if queued else {}
+        self._untried = (
+            {position: QueuedPod(position, self._priority(position)) for position in positions} if queued else {}
+        )
         """Those that are in the queue like all others, as they may come after these."""
         for pod in self._untried.values():
             self.queue.add(pod)
@@ -81,12 +83,12 @@ class QueuedPods:
         if self._new and not self._overtaken():
             self.queue.cycle += 1
             return self._new.pop()
-        while (found := self.queue.pop()) is None:
+        while (queued := self.queue.pop()) is None:
             if not self._time_passes():
                 return None
-        if found.position not in self.gangs:
-            self.done(found.position)  # what happens to it until it is judged is not asked for
-        return found.position
+        if queued.position not in self.gangs:
+            self.done(queued.position)  # what happens to it until it is judged is not asked for
+        return queued.position
 
     def done(self, position: Position) -> None:
         """A pod that was popped is not tried, or bound."""
@@ -94,8 +96,8 @@ class QueuedPods:
 
     def moved_by(self, position: Position) -> str:
         """The label of the event after which a pod is tried again; empty the first time."""
-        found = self.tried.get(position)
-        return found.moved_by if found else ""
+        queued = self.tried.get(position)
+        return queued.moved_by if queued else ""
 
     def refused(self, position: Position, rejectors: Rejectors | None) -> None:
         """The pod fits nowhere now; ``rejectors`` are None where it does not matter when they are looked for."""
@@ -124,11 +126,11 @@ class QueuedPods:
 
     def members(self, group: AnyGroupKey) -> list[Position]:
         """The pods of a group that wait; none of them is in the queue any more."""
-        found = self._groups[group]
-        for member in found:
+        members = self._groups[group]
+        for member in members:
             self.known(member)
             self.queue.delete(member)
-        return found
+        return members
 
     def group_refused(
         self,
@@ -142,7 +144,7 @@ class QueuedPods:
         ``again``: those that are tried again at once, since others of the group came to nodes.
         """
         self._groups[group] = list(members)
-        self._of_groups += [(self.known(each), by, self.clock.now()) for each, by in members.items()]
+        self._of_groups += [(self.known(member), by, self.clock.now()) for member, by in members.items()]
         if again:
             self._put_groups_back()
             self.queue.activate(again)
@@ -154,7 +156,9 @@ class QueuedPods:
         if not self._unjudged:
             return
         advice = self._advice
-        for occurrence in [advice.came(each) for each in positions] + [advice.left(each) for each in victims]:
+        for occurrence in [advice.came(position) for position in positions] + [
+            advice.left(victim) for victim in victims
+        ]:
             self._judge(occurrence)
 
     def _judge(self, occurrence: Occurrence) -> None:
@@ -213,7 +217,9 @@ class QueuedPods:
         return int(self.view.pods.priority[self.view.pods.info[position]])
 
     def _tell(self, occurrence: Occurrence) -> None:
-        told = any(self._advice.interested(each, occurrence.event) for each in self.queue.unschedulable.rejectors())
+        told = any(
+            self._advice.interested(rejector, occurrence.event) for rejector in self.queue.unschedulable.rejectors()
+        )
         if told or self.waits.pods:
             self.queue.move(occurrence)
 
@@ -297,8 +303,8 @@ class _AdviceOfAlikes(QueuePlugins):
         if number not in self._lost:
             pod = self._info(position).pod
             waiting = replace(pod, status=replace(pod.status, nominated_node_name=self._view.nodes.names[0]))
-            found = self._scheduler.event_handlers.occurrences(ChangedObject(POD, waiting, None))
-            self._lost[number] = next(iter(found), None)
+            occurrences = self._scheduler.event_handlers.occurrences(ChangedObject(POD, waiting, None))
+            self._lost[number] = next(iter(occurrences), None)
         return self._lost[number]
 
     def _there(self, position: Position) -> Pod:

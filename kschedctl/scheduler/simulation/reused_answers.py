@@ -120,23 +120,23 @@ class KnownFailures:
     def explained(self, outcomes: Iterable[Outcome]) -> list[Outcome]:
         """The outcomes, with why pods fit nowhere as things are now, where it is not said."""
         messages: dict[Hashable, str] = {}
-        outcomes, found = list(outcomes), []
+        outcomes, explained = list(outcomes), []
         silent = [o.position for o in outcomes if o.verdict == UNSCHEDULABLE and not o.message]
         in_groups = [p for p in silent if p not in self.said or self.said[p].message != PREEMPTION_LOOP.message]
         of_groups = self._gangs.messages(in_groups, self._framework)
         for outcome in outcomes:
             position = outcome.position
             if outcome.verdict != UNSCHEDULABLE or outcome.message:
-                found.append(outcome)
+                explained.append(outcome)
                 continue
             if position in of_groups or position in self.said:
-                found.append(outcome._replace(message=of_groups.get(position) or self.said[position].message))
+                explained.append(outcome._replace(message=of_groups.get(position) or self.said[position].message))
                 continue
             like = self._likeness(position)
             if like not in messages:
                 messages[like] = self.message(position)
-            found.append(outcome._replace(message=messages[like]))
-        return found
+            explained.append(outcome._replace(message=messages[like]))
+        return explained
 
     @property
     def _known(self) -> dict[Hashable, Rejectors | None]:

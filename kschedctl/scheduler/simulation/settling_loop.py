@@ -125,7 +125,7 @@ class SettlingLoop(SchedulingLoop):
         for member, gone in attempt.victims.items():
             self._went(member, [victim for victim in gone if victim in victims])
         done = {outcome.position for outcome in outcomes}
-        left = {each: attempt.failed.get(each, REFUSED).rejectors for each in members if each not in done}
+        left = {member: attempt.failed.get(member, REFUSED).rejectors for member in members if member not in done}
         self.line.group_refused(key, left, victims, attempt.again)
         self.outcomes += outcomes
 
@@ -136,7 +136,7 @@ class SettlingLoop(SchedulingLoop):
 
     def before(self, coming: Sequence[Position], leaving: Sequence[Position]) -> None:
         if self.line.gangs:
-            self._promised.update(each for each in coming if self.view.nominated_row(each) != NO_ROW)
+            self._promised.update(position for position in coming if self.view.nominated_row(position) != NO_ROW)
         self.line.before(coming, leaving)
 
     def bound(self, position: Position, choice: Choice) -> None:
@@ -190,7 +190,7 @@ class SettlingLoop(SchedulingLoop):
         if self.line.gangs:
             there = [victim for victim in victims if self.view.node[victim] != NO_ROW]
             waiting, objects = self.waiting.preempted(there, preemptor), self.view.pods.objects
-            for position in sorted(waiting, key=lambda each: objects[each].key):
+            for position in sorted(waiting, key=lambda position: objects[position].key):
                 self.settle(waiting[position], PREEMPTED)
             victims = [victim for victim in there if victim not in waiting]
         return self.attempts.make_room(victims)

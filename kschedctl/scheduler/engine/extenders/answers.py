@@ -72,13 +72,13 @@ def filter_result(body: Json) -> FilterResult:
 
 def host_priorities(body: Json) -> list[tuple[str, int]]:
     """Host and score, in order; a host may come twice. Raises ExtenderError."""
-    found = []
-    for each in _array(body, "Go value of type v1.HostPriorityList"):
-        fields = _object(each, "Go value of type v1.HostPriority")
-        found.append(
+    priorities = []
+    for priority in _array(body, "Go value of type v1.HostPriorityList"):
+        fields = _object(priority, "Go value of type v1.HostPriority")
+        priorities.append(
             (_text(fields.get("host"), "HostPriority.Host"), _integer(fields.get("score"), "HostPriority.Score"))
         )
-    return found
+    return priorities
 
 
 def preemption_result(body: Json) -> dict[str, MetaVictims]:
@@ -86,15 +86,15 @@ def preemption_result(body: Json) -> dict[str, MetaVictims]:
     where = "ExtenderPreemptionResult.NodeNameToMetaVictims"
     fields = _object(body, "Go value of type v1.ExtenderPreemptionResult")
     of_type = f"Go struct field {where} of type map[string]*v1.MetaVictims"
-    found = {}
+    victims_by_node = {}
     for node, value in _mapping(fields.get("nodenametometavictims"), of_type).items():
         if value is None:
             raise ExtenderError(NIL_POINTER)
         victims = _object(value, f"Go struct field {where} of type v1.MetaVictims")
         pods = _array(victims.get("pods"), "Go struct field MetaVictims.Pods of type []*v1.MetaPod")
         number = _integer(victims.get("numpdbviolations"), "MetaVictims.NumPDBViolations")
-        found[node] = MetaVictims(list(map(_uid, pods)), number)
-    return found
+        victims_by_node[node] = MetaVictims(list(map(_uid, pods)), number)
+    return victims_by_node
 
 
 def node_of(document: JsonObject) -> Node:
@@ -110,7 +110,7 @@ def _nodes(value: Json, where: str) -> list[JsonObject] | None:
         return None
     fields = _object(value, f"Go struct field {where}.Nodes of type v1.NodeList")
     items = _array(fields.get("items"), "Go struct field NodeList.items of type []v1.Node")
-    return [_mapping(each, "Go struct field NodeList.items of type v1.Node") for each in items]
+    return [_mapping(item, "Go struct field NodeList.items of type v1.Node") for item in items]
 
 
 def _uid(value: Json) -> str:
@@ -121,7 +121,7 @@ def _uid(value: Json) -> str:
 
 def _object(value: Json, target: str) -> dict[str, Json]:
     """The fields by their names in lower case: Go takes them in any."""
-    return {name.lower(): each for name, each in _mapping(value, target).items()}
+    return {name.lower(): field for name, field in _mapping(value, target).items()}
 
 
 def _mapping(value: Json, target: str) -> JsonObject:
@@ -143,13 +143,13 @@ def _array(value: Json, target: str) -> list[Json]:
 def _texts(value: Json, field: str) -> list[str] | None:
     if value is None:
         return None
-    return [_text(each, field) for each in _array(value, f"Go struct field {field} of type []string")]
+    return [_text(text, field) for text in _array(value, f"Go struct field {field} of type []string")]
 
 
 def _text_map(value: Json, field: str) -> dict[str, str]:
     """Messages by node."""
-    found = _mapping(value, f"Go struct field {field} of type v1.FailedNodesMap")
-    return {name: cut(_text(each, field)) for name, each in found.items()}
+    mapping = _mapping(value, f"Go struct field {field} of type v1.FailedNodesMap")
+    return {name: cut(_text(text, field)) for name, text in mapping.items()}
 
 
 def _text(value: Json, field: str) -> str:

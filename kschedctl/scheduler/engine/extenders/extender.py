@@ -115,16 +115,16 @@ class HTTPExtender:
 
     def filter(self, pod: JsonObject, offered: Offered, nodes: NodeColumns) -> FilterAnswer:
         """Raises ExtenderError, UnheardError."""
-        found = filter_result(self._send(self.settings.filter_verb, self._args(pod, offered, nodes)))
-        if found.error:
-            raise ExtenderError(found.error)
-        if self.settings.node_cache_capable and found.node_names is not None:
-            left = self._named(found.node_names, offered)
-        elif found.nodes is not None:
-            left = _believed(found.nodes, nodes)
+        result = filter_result(self._send(self.settings.filter_verb, self._args(pod, offered, nodes)))
+        if result.error:
+            raise ExtenderError(result.error)
+        if self.settings.node_cache_capable and result.node_names is not None:
+            left = self._named(result.node_names, offered)
+        elif result.nodes is not None:
+            left = _believed(result.nodes, nodes)
         else:
             left = NOTHING_OFFERED
-        return FilterAnswer(left, found.failed, found.unresolvable)
+        return FilterAnswer(left, result.failed, result.unresolvable)
 
     def prioritize(self, pod: JsonObject, offered: Offered, nodes: NodeColumns) -> list[tuple[str, int]]:
         """Host and score, before it is weighted. Raises ExtenderError, UnheardError."""
@@ -135,9 +135,7 @@ class HTTPExtender:
     ) -> dict[str, MetaVictims]:
         """``victims``: node -> the pods to evict, and how many budgets that breaks. Raises as ``filter`` does."""
         if self.settings.node_cache_capable:
-            uids = {
-                n: [{"UID": field_at(each, "metadata", "uid")} for each in pods] for n, (pods, _) in victims.items()
-            }
+            uids = {n: [{"UID": field_at(pod, "metadata", "uid")} for pod in pods] for n, (pods, _) in victims.items()}
             of_node: dict[str, list[dict[str, Json]]] = uids
         else:
             of_node = {n: pods for n, (pods, _) in victims.items()}

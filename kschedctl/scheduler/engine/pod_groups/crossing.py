@@ -41,12 +41,12 @@ def _others(
     cycle: PodGroupCycle, positions: Iterable[Position], known: set[AnyGroupKey], own_groups: bool
 ) -> tuple[AnyGroupKey, ...]:
     """The groups of pods, but for those that are known."""
-    plugin, found = gang_plugin(cycle.framework), dict[AnyGroupKey, None]()
+    plugin, others = gang_plugin(cycle.framework), dict[AnyGroupKey, None]()
     for position in positions:
         pod = cycle.view.pods.objects[position]
         keys = group_key(pod) if own_groups else None, plugin.gang(pod) if plugin else None
-        found |= {key: None for key in keys if key is not None and key not in known}
-    return tuple(found)
+        others |= {key: None for key in keys if key is not None and key not in known}
+    return tuple(others)
 
 
 def _waiting(cycle: PodGroupCycle, key: GangKey) -> list[Position]:

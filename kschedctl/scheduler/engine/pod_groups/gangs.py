@@ -115,13 +115,13 @@ def gang_terms(view: Fork, key: GangKey) -> GangTerms:
     """As its object says, or for Kueue its pods."""
     if key.project is GangProject.KUEUE:
         return _total_count(view, key)
-    found = gang_object(view, key)
-    if found is None:
+    gang = gang_object(view, key)
+    if gang is None:
         gap = view.cluster.gap(GROUP_KINDS[key.project], key.namespace)
         return GangTerms(None, problem=f"PodGroups {gap.why}" if gap else "there is no PodGroup of that name")
-    tasks = found.spec.min_task_member if isinstance(found, VolcanoPodGroup) else {}
-    heeded = found.spec.min_member >= sum(tasks.values())  # Volcano passes over tasks that want more together
-    return GangTerms(found.spec.min_member, tasks if heeded else {})
+    tasks = gang.spec.min_task_member if isinstance(gang, VolcanoPodGroup) else {}
+    heeded = gang.spec.min_member >= sum(tasks.values())  # Volcano passes over tasks that want more together
+    return GangTerms(gang.spec.min_member, tasks if heeded else {})
 
 
 def _total_count(view: Fork, key: GangKey) -> GangTerms:
@@ -152,8 +152,8 @@ def _atoi(text: str) -> int | None:
 
 def coscheduling_group(view: Fork, key: GangKey) -> CoschedulingPodGroup | None:
     """The object that describes a gang of scheduler-plugins."""
-    found = gang_object(view, key._replace(project=GangProject.COSCHEDULING))
-    return found if isinstance(found, CoschedulingPodGroup) else None
+    gang = gang_object(view, key._replace(project=GangProject.COSCHEDULING))
+    return gang if isinstance(gang, CoschedulingPodGroup) else None
 
 
 def gang_object(view: Fork, key: GangKey) -> GangObject | None:
@@ -161,8 +161,8 @@ def gang_object(view: Fork, key: GangKey) -> GangObject | None:
     kind = GROUP_KINDS.get(key.project)
     if kind is None:
         return None
-    found: GangObject | None = view.objects.index(("gangs", kind), _by_name, kind).get(key[1:])
-    return found
+    gang: GangObject | None = view.objects.index(("gangs", kind), _by_name, kind).get(key[1:])
+    return gang
 
 
 def _by_name(groups: Iterable[GangObject]) -> dict[tuple[str, str], GangObject]:

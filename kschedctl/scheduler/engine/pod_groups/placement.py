@@ -69,7 +69,7 @@ def placement_scores(
     framework: FrameworkLike, group: PodGroup, view: Fork, proposals: Sequence[PodGroupAssignments]
 ) -> dict[str, Scores]:
     """Plugin -> (S,): what it adds to the score of each placement. Raises PluginError, also for one outside 0..100."""
-    found: dict[str, Scores] = {}
+    scores: dict[str, Scores] = {}
     plugins = [plugin for plugin in framework.at("placementScore") if offers(plugin, PlacementScorePlugin)]
     for plugin in plugins:
         try:
@@ -78,10 +78,12 @@ def placement_scores(
             raise PluginError(
                 f'running PlacementScore plugins: plugin "{plugin.name}" failed with: {failure}'
             ) from None
-        found[plugin.name] = np.array(raw, np.int64)
+        scores[plugin.name] = np.array(raw, np.int64)
     for plugin in plugins:
-        found[plugin.name] = _normalized(plugin, found[plugin.name]) * framework.profile.placement_weights[plugin.name]
-    return found
+        scores[plugin.name] = (
+            _normalized(plugin, scores[plugin.name]) * framework.profile.placement_weights[plugin.name]
+        )
+    return scores
 
 
 def _normalized(plugin: PlacementScorePlugin, raw: Scores) -> Scores:

@@ -77,7 +77,7 @@ def written_condition(result: GroupResult, group: PodGroup | None) -> PodGroupCo
     if group is None:
         return None
     condition = condition_of(result)
-    before = next((each for each in group.status.conditions if each.type == condition.type), None)
+    before = next((known for known in group.status.conditions if known.type == condition.type), None)
     if before is None:
         return condition
     same = (before.status, before.reason, before.message) == (condition.status, condition.reason, condition.message)

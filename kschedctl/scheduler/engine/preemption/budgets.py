@@ -131,7 +131,7 @@ class Budgets:
     def _by_info(self, _: object) -> tuple[Rows, Rows]:
         protected = [np.flatnonzero(self._protected(name)) for name in self._budgets]
         infos = np.concatenate([np.empty(0, np.int64), *protected])
-        budgets = np.repeat(np.arange(len(protected)), [len(found) for found in protected])
+        budgets = np.repeat(np.arange(len(protected)), [len(of_template) for of_template in protected])
         order = np.argsort(infos, kind="stable")
         starts = np.searchsorted(infos[order], np.arange(len(self.view.pods.infos) + 1))
         return starts, budgets[order]
@@ -179,8 +179,8 @@ def spare(pdb: PodDisruptionBudget) -> int:
     return max(status.disruptions_allowed, 0) or min(status.current_healthy - status.desired_healthy, 0)
 
 
-def _selectors(found: Iterable[PodDisruptionBudget]) -> dict[str, Selector]:
-    return {key_of(pdb): _selector(pdb) for pdb in found}
+def _selectors(pdbs: Iterable[PodDisruptionBudget]) -> dict[str, Selector]:
+    return {key_of(pdb): _selector(pdb) for pdb in pdbs}
 
 
 def _selector(pdb: PodDisruptionBudget) -> Selector:

@@ -38,12 +38,12 @@ def call_extenders(consultation: Consultation, view: Fork, candidates: Candidate
     left = {names[candidate.row]: _Victims(candidate.victims, candidate.pdb_violations) for candidate in candidates}
     for extender in asked:
         try:
-            found = _processed(consultation, extender, left, view)
+            processed = _processed(consultation, extender, left, view)
         except ExtenderError as error:
             if extender.settings.ignorable:
                 continue
             raise PluginError(str(error)) from None
-        left = left if found is None else _with_victims(found, extender)
+        left = left if processed is None else _with_victims(processed, extender)
         if not left:
             break
     return _candidates(left, view)
@@ -67,31 +67,31 @@ def _found(name: str, victims: MetaVictims, extender: HTTPExtender, view: Fork) 
     here: dict[str, Position] = {}
     for position in view.pods_on(row):
         here.setdefault(uid(view.pods.objects[position]), position)
-    for each in victims.uids:
-        if each not in here:
-            claim = f"claims to preempt pod (UID: &{{{each}}}) on node: {name}, but the pod is not found on that node"
+    for victim in victims.uids:
+        if victim not in here:
+            claim = f"claims to preempt pod (UID: &{{{victim}}}) on node: {name}, but the pod is not found on that node"
             raise ExtenderError(f"extender: {extender.url} {claim}")
-    return _Victims(tuple(here[each] for each in victims.uids), victims.violations)
+    return _Victims(tuple(here[victim] for victim in victims.uids), victims.violations)
 
 
-def _with_victims(found: dict[str, _Victims], extender: HTTPExtender) -> dict[str, _Victims]:
+def _with_victims(candidates: dict[str, _Victims], extender: HTTPExtender) -> dict[str, _Victims]:
     """Less the nodes without victims, which only an extender that may be ignored may return. Raises PluginError."""
-    for name, victims in found.items():
+    for name, victims in candidates.items():
         if not victims.positions and not extender.settings.ignorable:
             raise PluginError(f'expected at least one victim pod on node "{name}"')
-    return {name: each for name, each in found.items() if each.positions}
+    return {name: victims for name, victims in candidates.items() if victims.positions}
 
 
 def _candidates(left: Mapping[str, _Victims], view: Fork) -> Candidates:
-    in_order = sorted((view.nodes.index[name], each) for name, each in left.items())
-    victims = [position for _, each in in_order for position in each.positions]
-    sizes = [len(each.positions) for _, each in in_order]
+    in_order = sorted((view.nodes.index[name], candidate) for name, candidate in left.items())
+    victims = [position for _, candidate in in_order for position in candidate.positions]
+    sizes = [len(candidate.positions) for _, candidate in in_order]
     return Candidates(
         np.array([row for row, _ in in_order], np.int64),
         np.append(0, np.cumsum(np.array(sizes, np.int64))),
         np.array(victims, np.int64),
         np.zeros(len(victims), np.bool_),
-        np.array([each.violations for _, each in in_order], np.int64),
+        np.array([candidate.violations for _, candidate in in_order], np.int64),
     )
 
 

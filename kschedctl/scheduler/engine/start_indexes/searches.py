@@ -71,21 +71,21 @@ class EveryStart:
 
     def _all(self) -> Searches:
         """All nodes are looked at, and the best is found."""
-        each = np.ones(len(self.starts), np.int64)
-        best = len(self.cycle.scores.best) * each
-        return Searches(len(self.places), self.offered * each, best, 0 * each, best)
+        ones = np.ones(len(self.starts), np.int64)
+        best = len(self.cycle.scores.best) * ones
+        return Searches(len(self.places), self.offered * ones, best, 0 * ones, best)
 
     def _picks(self, wanted: int) -> Best:
         """(F,), and (3, F): of the search that first finds each of the nodes."""
         if needs_replay(self.cycle):
             return self._replayed(wanted)
         count = len(self.places)
-        found = [(weight, scorer, scorer.keys(wanted)) for weight, scorer in self._scorers]
+        keyed = [(weight, scorer, scorer.keys(wanted)) for weight, scorer in self._scorers]
         parts = []
-        for begin, end in runs([key for *_, keys in found for key in keys], count, wanted):
+        for begin, end in runs([key for *_, keys in keyed for key in keys], count, wanted):
             places = np.arange(begin, end + wanted - 1) % count
             total = self._independent[places]
-            for weight, scorer, _ in found:
+            for weight, scorer, _ in keyed:
                 total = total + weight * scorer.scores(begin, places)
             parts.append(best_in_windows(total, self._columns[:, places], wanted))
         return Best(np.concatenate([part.top for part in parts]), np.hstack([part.sums for part in parts]))

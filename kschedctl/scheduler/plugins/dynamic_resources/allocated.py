@@ -106,7 +106,7 @@ class Claims:
         devices: dict[DeviceId, PoolUse] = {}
         for holding in holdings(before, self.shares) if before is not None else ():
             use = devices[holding.device] = self.use(holding.device[:2])
-            use.holders[holding.device] = tuple([each for each in use.holders[holding.device] if each[0] != name])
+            use.holders[holding.device] = tuple([holder for holder in use.holders[holding.device] if holder[0] != name])
         for holding in holdings(claim, self.shares):
             use = devices[holding.device] = self.use(holding.device[:2])
             use.holders[holding.device] = (*use.holders.get(holding.device, ()), (name, holding))

@@ -153,7 +153,7 @@ class Search:
         return len(self.every[at]) if at in self.every else self._at(at).count
 
     def _all_devices(self, at: At) -> list[tuple[Pool, PooledDevice]]:
-        request, found = self._at(at), []
+        request, devices = self._at(at), []
         first = at._replace(alternative=0)
         mistaken = SECOND_OF_ALL.at(self.features.release) == "the first's"
         chooser = first if mistaken and at.alternative == 1 and first in self.every else at
@@ -165,8 +165,8 @@ class Search:
                 )
             for device in pool.devices:
                 if self.is_selectable(chooser, device) and self.has_capacity(request, device):
-                    found.append((pool, device))
-        return found
+                    devices.append((pool, device))
+        return devices
 
     # -- the search: each step either finds all the rest and is true, or undoes what it did -------------------------
 
@@ -321,7 +321,9 @@ class Search:
             heeded = request.selectors
             if request.mode == ALL and not ALL_OF_CLASS.at(self.features.release):
                 heeded = tuple(selector for selector in heeded if not selector.of_class)
-            selected = all(self.inventory.selects(each, device, self.features.newer_allocator) for each in heeded)
+            selected = all(
+                self.inventory.selects(selector, device, self.features.newer_allocator) for selector in heeded
+            )
             self.selectable[key] = selected and self.inventory.on_node(device, self.row)
         return self.selectable[key]
 

@@ -49,12 +49,12 @@ class MatchAttribute:
     def add(self, request: Request, device: PooledDevice) -> bool:
         if not request.named_in(self.requests):
             return True
-        found = lookup(device, self.attribute)
-        if found is None:
+        value = lookup(device, self.attribute)
+        if value is None:
             return False
         if self.devices == 0:
-            self.value = found
-        elif found != self.value or found == UNKNOWN:
+            self.value = value
+        elif value != self.value or value == UNKNOWN:
             return False
         self.devices += 1
         return True
@@ -77,14 +77,14 @@ class DistinctAttribute:
     def add(self, request: Request, device: PooledDevice) -> bool:
         if not request.named_in(self.requests):
             return True
-        found = lookup(device, self.attribute)
-        if found is None:
+        value = lookup(device, self.attribute)
+        if value is None:
             return False
-        if self.by_device and found != UNKNOWN:
-            found = found[0], (found[1], device.id)
-        if self.devices and (found in self.values.values() or (found == UNKNOWN and self.values)):
+        if self.by_device and value != UNKNOWN:
+            value = value[0], (value[1], device.id)
+        if self.devices and (value in self.values.values() or (value == UNKNOWN and self.values)):
             return False
-        self.values[request.parent or request.name] = found
+        self.values[request.parent or request.name] = value
         self.devices += 1
         return True
 

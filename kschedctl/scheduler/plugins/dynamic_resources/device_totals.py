@@ -61,18 +61,18 @@ def _class_devices(inventory: Inventory, device_class: DeviceClass) -> ClassDevi
 
 def any_device(inventory: Inventory) -> Bools:
     """(N,): the nodes for which some device counts."""
-    found = np.zeros(len(inventory.nodes), np.bool_)
+    mask = np.zeros(len(inventory.nodes), np.bool_)
     for piece in inventory.slices:
         for device in piece.devices:
-            found |= _holders(inventory, device)
-    return found
+            mask |= _holders(inventory, device)
+    return mask
 
 
 def _holders(inventory: Inventory, device: PooledDevice) -> Bools:
     """(N,): the nodes for which a device counts; a slice that names none counts for all."""
     spec = device.slice.spec
     if spec.per_device_node_selection:
-        found = device.device
-        return inventory.node_mask(found.node_name, found.all_nodes, found.node_selector)
+        published = device.device
+        return inventory.node_mask(published.node_name, published.all_nodes, published.node_selector)
     everywhere = spec.all_nodes or not (spec.node_name or spec.node_selector is not None)
     return inventory.node_mask(spec.node_name, everywhere, spec.node_selector)

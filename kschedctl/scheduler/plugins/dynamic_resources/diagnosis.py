@@ -23,9 +23,11 @@ def diagnose(inventory: Inventory, row: int, claims: Sequence[ClaimRequests]) ->
     fits: list[RequestedDevices] = []
     for index, claim in enumerate(claims):
         for position, alternatives in enumerate(claim.requests):
-            found = [_request(search, At(index, position, i)) for i in range(len(alternatives))]
-            short = [request for enough, request in found if not enough]
-            (faults if len(short) == len(found) else fits).extend(short if len(short) == len(found) else [found[0][1]])
+            requests = [_request(search, At(index, position, i)) for i in range(len(alternatives))]
+            short = [request for enough, request in requests if not enough]
+            (faults if len(short) == len(requests) else fits).extend(
+                short if len(short) == len(requests) else [requests[0][1]]
+            )
     pools = tuple(_trouble(pool) for pool in search.pools if not pool.usable)
     if faults:
         return DevicesUnfit(tuple(faults), pools=pools)

@@ -240,13 +240,13 @@ class Evaluation:
     def _from_devices(self, row: int) -> tuple[str, ...]:
         """The extended resources that the node gives by devices. Raises LookupError if it gives one not at all."""
         offered = self.inventory.nodes.objects[row].status.allocatable
-        found = []
+        names = []
         for name in self.resources:
             if name in self.inventory.classes_by_resource and value(offered.get(name, 0)) == 0:
-                found.append(name)
+                names.append(name)
             elif name not in offered:
                 raise LookupError(name)
-        return tuple(found)
+        return tuple(names)
 
     def _requests(self, resources: tuple[str, ...]) -> tuple[ClaimRequests, ...]:
         if resources not in self._read:
@@ -300,8 +300,8 @@ class NodeAnswers:
     def refusals(self) -> list[tuple[Bools, DeviceVerdict]]:
         """The distinct refusals and the nodes (N,) that each is about."""
         if self._refusals is None:
-            found = [(mask.copy(), outcome) for mask, outcome in self._refused.values() if mask.any()]
-            self._refusals = sorted(found, key=lambda refusal: int(refusal[0].argmax()))
+            by_outcome = [(mask.copy(), outcome) for mask, outcome in self._refused.values() if mask.any()]
+            self._refusals = sorted(by_outcome, key=lambda refusal: int(refusal[0].argmax()))
         return self._refusals
 
     def _ask(self, rows: Iterable[int]) -> None:

@@ -41,11 +41,11 @@ class Kept:
 
     def get(self, key: Hashable, make: Callable[[], V]) -> V:
         """What is kept under a key, made now if nothing is."""
-        found: V | None = self._kept.get(key)
-        if found is None:
+        value: V | None = self._kept.get(key)
+        if value is None:
             make_room(self._kept, self._most)
-            found = self._kept[key] = make()
-        return found
+            value = self._kept[key] = make()
+        return value
 
 
 class Inventory:
@@ -140,12 +140,12 @@ class Inventory:
     def _allocated(self, pool: Pool) -> object:
         """Kept until something of the pool is taken or freed."""
         use = self.reservations.use(pool.id)
-        found = use.kept.get(pool)
-        if found is None:
+        marked = use.kept.get(pool)
+        if marked is None:
             marks = tuple(map(use.marks.get, pool.device_ids)) if use.marks else None
             left = tuple(sorted(self.available(pool).items())) if pool.counters else ()
-            found = use.kept[pool] = marks, left
-        return found
+            marked = use.kept[pool] = marks, left
+        return marked
 
     def node_mask(self, name: str | None, everywhere: bool | None, selector: NodeSelector | None) -> Bools:
         """(N,): the nodes that a slice or device is for. Raises AllocationError."""

@@ -30,17 +30,17 @@ Refusals = list[tuple[Bools, DeviceVerdict]]
 
 def shared_claims(evaluation: Evaluation, view: Fork, delta: Delta) -> Refusals:
     """Nodes where pods use an allocated claim of this pod that gives node resources: no two pods may share it."""
-    found: Refusals = []
+    refusals: Refusals = []
     looked_at = np.array([not outcome.settled for outcome in evaluation.outcomes], np.bool_)
     for position, held in evaluation.held.items():
         claim = evaluation.claims.all[position]
         users, is_user = _users(view, delta, claim.metadata.namespace, claim.metadata.name, evaluation.pod)
         available = looked_at & ~held.unselected
         where = f"node allocatable resource claim {claim.metadata.name}"
-        found.append((available & (users > 1), DeviceVerdict(Code.UNRESOLVABLE, f"{where} shared by multiple pods")))
+        refusals.append((available & (users > 1), DeviceVerdict(Code.UNRESOLVABLE, f"{where} shared by multiple pods")))
         another = DeviceVerdict(Code.UNRESOLVABLE, f"{where} is already used by another pod")
-        found.append((available & (users == 1) & ~is_user, another))
-    return found
+        refusals.append((available & (users == 1) & ~is_user, another))
+    return refusals
 
 
 def _users(view: Fork, delta: Delta, namespace: str, name: str, pod: Pod) -> tuple[np.ndarray, Bools]:
@@ -64,28 +64,28 @@ def lacking(evaluation: Evaluation, info: PodInfo, view: Fork, delta: Delta) -> 
         if outcome.searched and outcome.allocation is not None:
             by_outcome.setdefault(id(outcome), []).append(row)
     usage = Usage(view, view.requested, view.requests, delta)
-    found: Refusals = []
+    refusals: Refusals = []
     for rows in by_outcome.values():
         mask = np.zeros(len(view.nodes), np.bool_)
         mask[rows] = True
         try:
             demand = _demand(evaluation, info, evaluation.outcomes[rows[0]].allocation or ())
         except _RefusedError as refusal:
-            found.append((mask, refusal.outcome))
+            refusals.append((mask, refusal.outcome))
             continue
-        found += ((mask & short, outcome) for short, outcome in _insufficient(demand, usage))
-    return found
+        refusals += ((mask & short, outcome) for short, outcome in _insufficient(demand, usage))
+    return refusals
 
 
 def _insufficient(demand: Quantities, usage: Usage) -> Refusals:
-    found: Refusals = []
+    refusals: Refusals = []
     for name, amount in amounts(demand).items():
         if name.startswith(names.HUGE_PAGES_PREFIX) or (amount > 0 and not names.is_scalar(name)):
             offered, used = usage.of(name)
             short, reason = amount > offered - used, f"Insufficient {name}"
-            found.append((short & (amount > offered), DeviceVerdict(Code.UNRESOLVABLE, reason)))
-            found.append((short & (amount <= offered), DeviceVerdict(Code.UNSCHEDULABLE, reason)))
-    return found
+            refusals.append((short & (amount > offered), DeviceVerdict(Code.UNRESOLVABLE, reason)))
+            refusals.append((short & (amount <= offered), DeviceVerdict(Code.UNSCHEDULABLE, reason)))
+    return refusals
 
 
 class _RefusedError(Exception):

@@ -221,13 +221,13 @@ def _duplicate(devices: Iterable[PooledDevice]) -> str:
 
 
 def _counters(slices: Iterable[IndexedSlice]) -> tuple[Counters, str]:
-    found: dict[str, Mapping[str, int]] = {}
+    sets: dict[str, Mapping[str, int]] = {}
     for piece in slices:
         for counters in piece.slice.spec.shared_counters:
-            if counters.name in found:
+            if counters.name in sets:
                 return {}, f"duplicate counter set name {counters.name}"
-            found[counters.name] = {name: billionths(counter.value) for name, counter in counters.counters.items()}
-    return {(name, counter): amount for name, set_ in found.items() for counter, amount in set_.items()}, ""
+            sets[counters.name] = {name: billionths(counter.value) for name, counter in counters.counters.items()}
+    return {(name, counter): amount for name, set_ in sets.items() for counter, amount in set_.items()}, ""
 
 
 def _unknown_counter(devices: Iterable[PooledDevice], available: Counters) -> str:

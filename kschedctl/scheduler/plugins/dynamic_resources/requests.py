@@ -188,10 +188,10 @@ def _request(
 
 def _expressions(source: str, holder: DeviceClass | ExactDeviceRequest | DeviceSubRequest) -> tuple[Expression, ...]:
     selectors = holder.spec.selectors if isinstance(holder, DeviceClass) else holder.selectors
-    found = enumerate(selectors)
+    numbered = enumerate(selectors)
     of_class = isinstance(holder, DeviceClass)
     return tuple(
-        Expression(f"{source}: selector #{i}", s.cel.expression, of_class) for i, s in found if s.cel is not None
+        Expression(f"{source}: selector #{i}", s.cel.expression, of_class) for i, s in numbered if s.cel is not None
     )
 
 

@@ -30,11 +30,11 @@ User = tuple[str, str]
 
 def reserved_claims(evaluation: Evaluation, pod: Pod, row: int) -> list[ResourceClaim]:
     """The pod's claims with their devices, and with the pod among those that they are reserved for."""
-    found = iter(evaluation.allocations(row))
+    allocations = iter(evaluation.allocations(row))
     claims = []
     for claim in evaluation.claims.all:
         allocation = claim.status.allocation
-        if allocation is None and (new := next(found, None)) is not None:
+        if allocation is None and (new := next(allocations, None)) is not None:
             allocation = _with_shares(new, claim, evaluation.inventory)
         if allocation is not None:
             claims.append(_reserved(_named(claim, pod), allocation, pod))

@@ -43,8 +43,8 @@ def allocation_result(
 
     ``itself`` selects the node alone.
     """
-    found = [_device(result, device, features) for result, device in zip(results, devices, strict=True)]
-    return AllocationResult(DeviceAllocationResult(tuple(found)), _node_selector(devices, itself))
+    allocated = [_device(result, device, features) for result, device in zip(results, devices, strict=True)]
+    return AllocationResult(DeviceAllocationResult(tuple(allocated)), _node_selector(devices, itself))
 
 
 def check_node_selectors(claims: Iterable[ResourceClaim], allocation: Allocation) -> None:

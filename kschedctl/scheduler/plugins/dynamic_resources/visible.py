@@ -76,8 +76,8 @@ class VisibleDevices:
 
     def look(self, row: int) -> int:
         """Equal for nodes that see alike devices."""
-        found = self._look_of.get(row)
-        if found is None:
+        number = self._look_of.get(row)
+        if number is None:
             pools = self.pools(row)
             names = [pool.id[1] for pool in pools]
             local = tuple(
@@ -87,8 +87,8 @@ class VisibleDevices:
                 if device.slice.spec.per_device_node_selection
             )
             look = local, tuple(map(names.index, names)), tuple(pool.shape for pool in pools)
-            found = self._look_of[row] = self._looks.setdefault(look, len(self._looks))
-        return found
+            number = self._look_of[row] = self._looks.setdefault(look, len(self._looks))
+        return number
 
     def node_mask(self, name: str | None, everywhere: bool | None, selector: NodeSelector | None) -> Bools:
         """(N,): the nodes that a slice or device is for. Raises AllocationError."""
@@ -112,8 +112,8 @@ class VisibleDevices:
         """Whether a device of a slice that leaves this to its devices is for the node. Raises AllocationError."""
         if not device.slice.spec.per_device_node_selection:
             return True
-        found = device.device
-        return bool(self.node_mask(found.node_name, found.all_nodes, found.node_selector)[row])
+        spec = device.device
+        return bool(self.node_mask(spec.node_name, spec.all_nodes, spec.node_selector)[row])
 
     # -- slices --------------------------------------------------------------------------------------------------
 
@@ -122,14 +122,14 @@ class VisibleDevices:
         """The pools that each node sees."""
         patterns, pattern_of = self._shared
         known: dict[tuple[int, ...], tuple[Pool, ...]] = {}
-        found = []
+        pools = []
         with without_garbage_collection():
             for name, pattern in zip(self.nodes.names, pattern_of.tolist(), strict=True):
                 seen = (*self._on_node.get(name, ()), *patterns[pattern])
                 if seen not in known:
                     known[seen] = self._assemble(seen)
-                found.append(known[seen])
-        return found
+                pools.append(known[seen])
+        return pools
 
     def _assemble(self, seen: tuple[int, ...]) -> tuple[Pool, ...]:
         by_pool: dict[PoolId, list[int]] = {}
@@ -137,8 +137,8 @@ class VisibleDevices:
             by_pool.setdefault(self.devices.slices[index].pool, []).append(index)
         pools = [self._pool((*indices, *self._counter_slices.get(id, ()))) for id, indices in by_pool.items()]
         pools += [pool for id, pool in self._troubled.items() if id not in by_pool]
-        found = [pool for pool in pools if pool is not None]
-        return tuple(sorted(found, key=lambda pool: (pool.has_binding_conditions, pool.id)))
+        there = [pool for pool in pools if pool is not None]
+        return tuple(sorted(there, key=lambda pool: (pool.has_binding_conditions, pool.id)))
 
     def _pool(self, indices: tuple[int, ...]) -> Pool | None:
         if indices not in self._pools:
@@ -154,11 +154,11 @@ class VisibleDevices:
     @cached_property
     def _counter_slices(self) -> dict[PoolId, tuple[int, ...]]:
         """Slices with shared counters count for every node, whatever they are for."""
-        found: dict[PoolId, tuple[int, ...]] = {}
+        by_pool: dict[PoolId, tuple[int, ...]] = {}
         for piece in self.devices.relevant:
             if self._is_for_all(piece):
-                found[piece.pool] = (*found.get(piece.pool, ()), piece.index)
-        return found
+                by_pool[piece.pool] = (*by_pool.get(piece.pool, ()), piece.index)
+        return by_pool
 
     @cached_property
     def _troubled(self) -> dict[PoolId, Pool]:
@@ -168,12 +168,12 @@ class VisibleDevices:
 
     @cached_property
     def _on_node(self) -> dict[str, tuple[int, ...]]:
-        found: dict[str, tuple[int, ...]] = {}
+        by_node: dict[str, tuple[int, ...]] = {}
         for piece in self.devices.relevant:
             name = piece.slice.spec.node_name
             if name and not self._is_for_all(piece):
-                found[name] = (*found.get(name, ()), piece.index)
-        return found
+                by_node[name] = (*by_node.get(name, ()), piece.index)
+        return by_node
 
     @cached_property
     def _shared(self) -> tuple[list[tuple[int, ...]], npt.NDArray[np.intp]]:

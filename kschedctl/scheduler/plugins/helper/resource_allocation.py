@@ -125,10 +125,10 @@ def _columns(
         for name, skip in zip(wanted, skipped, strict=True)
     ]
     devices = [(i, name) for i, name in enumerate(wanted) if not skipped[i] and names.is_dra_extended(name)]
-    found = np.array(columns, np.int64)
-    unknown = found < 0 if -1 in columns else None
+    numbers = np.array(columns, np.int64)
+    unknown = numbers < 0 if -1 in columns else None
     side_by_side = columns and unknown is None and columns == [*range(columns[0], columns[-1] + 1)]
-    at = slice(columns[0], columns[-1] + 1) if side_by_side else found
+    at = slice(columns[0], columns[-1] + 1) if side_by_side else numbers
     return at, unknown, devices, np.array(requests, np.int64)
 
 

@@ -49,10 +49,10 @@ def rejections(filtered: FilterState, info: PodInfo, view: Fork, delta: Delta) -
 
 def _any_positive(counts: TopologyCounts, view: Fork, delta: Delta) -> Bools:
     """(N,): a term was matched in some topology that the node is part of."""
-    found = np.zeros(len(view.nodes), np.bool_)
+    positive = np.zeros(len(view.nodes), np.bool_)
     for key in counts.counts:
-        found |= counts.at_nodes(key, view, delta) > 0
-    return found
+        positive |= counts.at_nodes(key, view, delta) > 0
+    return positive
 
 
 def _affinity_met(state: FilterState, info: PodInfo, view: Fork, delta: Delta) -> Bools:

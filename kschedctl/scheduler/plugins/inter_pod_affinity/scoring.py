@@ -42,8 +42,8 @@ def added_up(terms: Iterable[WeightedTerm], view: Fork) -> tuple[dict[str, Weigh
     matches: dict[str, Weights] = {}
     weights: dict[str, Weights] = {}
     for term, infos, weight in terms:
-        for found, amount in ((matches, 1), (weights, weight)):
-            found.setdefault(term.topology_key, np.zeros(len(view.pods.infos), np.int64))[infos] += amount
+        for sums, amount in ((matches, 1), (weights, weight)):
+            sums.setdefault(term.topology_key, np.zeros(len(view.pods.infos), np.int64))[infos] += amount
     return matches, weights
 
 

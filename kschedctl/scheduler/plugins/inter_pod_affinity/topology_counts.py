@@ -36,13 +36,13 @@ class TopologyCounts:
     @classmethod
     def of(cls, what: str, info: PodInfo, view: Fork, weights: Callable[[], Mapping[str, Weights]]) -> TopologyCounts:
         """``what`` names the weights of this incoming pod among its others."""
-        found = view.memo((NAME, what), weights, info)
+        weights_of = view.memo((NAME, what), weights, info)
         counts = {}
-        for key in found:
-            weigh = partial(found.__getitem__, key)
+        for key in weights_of:
+            weigh = partial(weights_of.__getitem__, key)
             summed = view.tally((NAME, what, key), weigh, view.nodes.label(key), info)
             counts[key] = np.concatenate((summed, NOWHERE))
-        return cls(found, counts)
+        return cls(weights_of, counts)
 
     def as_listed(self, selects: Callable[[], Bools], view: Fork) -> TopologyCounts:
         """The counts as upstream takes them, from the nodes that had pods selected (T,) when the cycle began.
@@ -56,13 +56,13 @@ class TopologyCounts:
         rows, infos, signs = view.trail.since(view.group_since).astype(np.int64)
         had = view.count_by_node(selected)
         np.subtract.at(had, rows, signs * selected[infos])
-        rows, infos, signs = (each[had[rows] == 0] for each in (rows, infos, signs))
-        found = {}
+        rows, infos, signs = (column[had[rows] == 0] for column in (rows, infos, signs))
+        listed = {}
         for key, counts in self.counts.items():
-            found[key] = counts.copy()
+            listed[key] = counts.copy()
             codes = view.nodes.label(key).codes[rows]
-            np.subtract.at(found[key], codes[codes >= 0], (signs * self.weights[key][infos])[codes >= 0])
-        return TopologyCounts(self.weights, found)
+            np.subtract.at(listed[key], codes[codes >= 0], (signs * self.weights[key][infos])[codes >= 0])
+        return TopologyCounts(self.weights, listed)
 
     @property
     def empty(self) -> bool:

@@ -46,24 +46,24 @@ class AttachedVolume(NamedTuple):
     handle: str
 
 
-def attachable_volumes(info: PodInfo, found: Listers, migrated: bool, new: bool) -> list[AttachedVolume]:
+def attachable_volumes(info: PodInfo, storage: Listers, migrated: bool, new: bool) -> list[AttachedVolume]:
     """The distinct volumes that a pod needs attached, in the pod's order.
 
     ``migrated``: on a node that has a CSINode, where in-tree volumes count as CSI ones. A ``new`` pod's claims must
     exist; those of others are left out. Raises NotFoundError, PluginError.
     """
-    volumes = (_attachable(volume, info, found, migrated, new) for volume in info.spec.volumes)
+    volumes = (_attachable(volume, info, storage, migrated, new) for volume in info.spec.volumes)
     return list(dict.fromkeys(volume for volume in volumes if volume is not None and all(volume)))
 
 
-def _attachable(volume: Volume, info: PodInfo, found: Listers, migrated: bool, new: bool) -> AttachedVolume | None:
+def _attachable(volume: Volume, info: PodInfo, storage: Listers, migrated: bool, new: bool) -> AttachedVolume | None:
     if volume.persistent_volume_claim is None and volume.ephemeral is None:
-        return _inline(volume, found) if migrated else None
-    claim = claim_of(volume, info, found, new)
-    return None if claim is None else _of_claim(claim, found, migrated)
+        return _inline(volume, storage) if migrated else None
+    claim = claim_of(volume, info, storage, new)
+    return None if claim is None else _of_claim(claim, storage, migrated)
 
 
-def claim_of(volume: Volume, info: PodInfo, found: Listers, new: bool) -> PersistentVolumeClaim | None:
+def claim_of(volume: Volume, info: PodInfo, storage: Listers, new: bool) -> PersistentVolumeClaim | None:
     """The claim that a volume of a pod stands for, None where it is none or, unless the pod is ``new``, is not there.
 
     Raises NotFoundError, PluginError.
@@ -74,7 +74,7 @@ def claim_of(volume: Volume, info: PodInfo, found: Listers, new: bool) -> Persis
     if not wanted.claim_name:
         raise PluginError("PersistentVolumeClaim had no name")
     try:
-        claim = found.claim(info.namespace, wanted.claim_name)
+        claim = storage.claim(info.namespace, wanted.claim_name)
     except NotFoundError as missing:
         if new:
             raise NotFoundError(f"looking up PVC {info.namespace}/{wanted.claim_name}: {missing}") from None
@@ -84,9 +84,9 @@ def claim_of(volume: Volume, info: PodInfo, found: Listers, new: bool) -> Persis
     return claim
 
 
-def _inline(volume: Volume, found: Listers) -> AttachedVolume | None:
+def _inline(volume: Volume, storage: Listers) -> AttachedVolume | None:
     plugin = plugin_of(volume)
-    if plugin is None or not found.counts_as_csi(plugin):
+    if plugin is None or not storage.counts_as_csi(plugin):
         return None
     try:
         return AttachedVolume(plugin.driver, volume_handle(getattr(volume, plugin.field)))
@@ -94,15 +94,15 @@ def _inline(volume: Volume, found: Listers) -> AttachedVolume | None:
         raise PluginError(f"converting volume({volume.name}) from inline to csi: {error}") from None
 
 
-def _of_claim(claim: PersistentVolumeClaim, found: Listers, migrated: bool) -> AttachedVolume | None:
+def _of_claim(claim: PersistentVolumeClaim, storage: Listers, migrated: bool) -> AttachedVolume | None:
     """The claim's volume; where that is not known, one of the class's driver."""
-    volume = found.volumes.get(claim.spec.volume_name)
+    volume = storage.volumes.get(claim.spec.volume_name)
     if volume is None:
-        return _of_class(claim, found, migrated)
+        return _of_class(claim, storage, migrated)
     if volume.spec.csi is not None:
         return AttachedVolume(volume.spec.csi.driver, volume.spec.csi.volume_handle)
     plugin = plugin_of(volume.spec)
-    if plugin is None or not found.counts_as_csi(plugin) or not migrated:
+    if plugin is None or not storage.counts_as_csi(plugin) or not migrated:
         return None
     try:
         return AttachedVolume(plugin.driver, translated_handle(volume, plugin))
@@ -110,31 +110,31 @@ def _of_claim(claim: PersistentVolumeClaim, found: Listers, migrated: bool) -> A
         return None  # upstream does not count it
 
 
-def _of_class(claim: PersistentVolumeClaim, found: Listers, migrated: bool) -> AttachedVolume | None:
-    storage_class = found.classes.get(claim_class(claim))
+def _of_class(claim: PersistentVolumeClaim, storage: Listers, migrated: bool) -> AttachedVolume | None:
+    storage_class = storage.classes.get(claim_class(claim))
     if storage_class is None:
         return None
     handle = f"claim {claim_key(claim)}"
     plugin = BY_NAME.get(storage_class.provisioner)
     if plugin is None:
         return AttachedVolume(storage_class.provisioner, handle)
-    return AttachedVolume(plugin.driver, handle) if found.counts_as_csi(plugin) and migrated else None
+    return AttachedVolume(plugin.driver, handle) if storage.counts_as_csi(plugin) and migrated else None
 
 
 VolumesOfPod = Callable[[PodInfo, Listers], list[AttachedVolume]]
 """The volumes that a pod that runs has attached. Raises PluginError where that cannot be told."""
 
 
-def csi_volumes(info: PodInfo, found: Listers) -> list[AttachedVolume]:
+def csi_volumes(info: PodInfo, storage: Listers) -> list[AttachedVolume]:
     """The pod's volumes that count as CSI ones, in-tree volumes included."""
-    return attachable_volumes(info, found, migrated=True, new=False)
+    return attachable_volumes(info, storage, migrated=True, new=False)
 
 
 class AttachedVolumes:
     """The volumes of a snapshot's PodInfos and VolumeAttachments, numbered in the order of their appearance."""
 
-    def __init__(self, found: Listers, of_pod: VolumesOfPod) -> None:
-        self.listers, self._of_pod = found, of_pod
+    def __init__(self, storage: Listers, of_pod: VolumesOfPod) -> None:
+        self.listers, self._of_pod = storage, of_pod
         self.numbers: dict[AttachedVolume, int] = {}
         self._drivers: dict[str, int] = {}
         self._driver_of: list[int] = []
@@ -209,7 +209,7 @@ class Latest:
         self.listers, self.of_pod = listers(view), of_pod
         self.volumes = _shared(view, of_pod)
 
-    def replaced(self, found: PersistentVolumeClaim | PersistentVolume) -> None:
+    def replaced(self, obj: PersistentVolumeClaim | PersistentVolume) -> None:
         """Another volume may be meant."""
         self.volumes = AttachedVolumes(self.listers, self.of_pod)
 

@@ -28,8 +28,8 @@ class InTreeDisks(NamedTuple):
 
     def of(self, source: Volume | PersistentVolumeSpec) -> AttachedVolume | None:
         """The disk that a volume of a pod, or a PersistentVolume, is."""
-        found = getattr(source, self.field)
-        return None if found is None else AttachedVolume(self.provisioner, getattr(found, self.identity))
+        disk = getattr(source, self.field)
+        return None if disk is None else AttachedVolume(self.provisioner, getattr(disk, self.identity))
 
 
 EBS = InTreeDisks("kubernetes.io/aws-ebs", "aws_elastic_block_store", "volume_id", "attachable-volumes-aws-ebs", 39)
@@ -40,24 +40,24 @@ ALL = (EBS, GCE_PD, AZURE_DISK, CINDER)
 PROVISIONERS = frozenset(disks.provisioner for disks in ALL)
 
 
-def in_tree_disks(info: PodInfo, found: Listers, new: bool) -> list[AttachedVolume]:
+def in_tree_disks(info: PodInfo, storage: Listers, new: bool) -> list[AttachedVolume]:
     """The distinct disks that a pod needs, in the pod's order; one that is yet to be made has its claim for a handle.
 
     A ``new`` pod's claims must exist; those of others are left out. Raises NotFoundError, PluginError.
     """
-    return list(dict.fromkeys(_disks(info, found, new)))
+    return list(dict.fromkeys(_disks(info, storage, new)))
 
 
-def disks_of_running(info: PodInfo, found: Listers) -> list[AttachedVolume]:
+def disks_of_running(info: PodInfo, storage: Listers) -> list[AttachedVolume]:
     """The disks that a pod that runs has attached. Raises PluginError."""
-    return in_tree_disks(info, found, new=False)
+    return in_tree_disks(info, storage, new=False)
 
 
-def _disks(info: PodInfo, found: Listers, new: bool) -> Iterator[AttachedVolume]:
+def _disks(info: PodInfo, storage: Listers, new: bool) -> Iterator[AttachedVolume]:
     for volume in info.spec.volumes:
         disk = _disk_of(volume)
-        if disk is None and (claim := claim_of(volume, info, found, new)) is not None:
-            disk = _of_claim(claim, found)
+        if disk is None and (claim := claim_of(volume, info, storage, new)) is not None:
+            disk = _of_claim(claim, storage)
         if disk is not None:
             yield disk
 
@@ -66,12 +66,12 @@ def _disk_of(source: Volume | PersistentVolumeSpec) -> AttachedVolume | None:
     return next((disk for disks in ALL if (disk := disks.of(source)) is not None), None)
 
 
-def _of_claim(claim: PersistentVolumeClaim, found: Listers) -> AttachedVolume | None:
+def _of_claim(claim: PersistentVolumeClaim, storage: Listers) -> AttachedVolume | None:
     """The claim's disk; where its volume is not known, one of the class that its spec names."""
-    volume = found.volumes.get(claim.spec.volume_name)
+    volume = storage.volumes.get(claim.spec.volume_name)
     if volume is not None:
         return _disk_of(volume.spec)
-    storage_class = found.classes.get(claim.spec.storage_class_name or "")
+    storage_class = storage.classes.get(claim.spec.storage_class_name or "")
     if storage_class is None or storage_class.provisioner not in PROVISIONERS:
         return None
     return AttachedVolume(storage_class.provisioner, f"claim {claim_key(claim)}")

@@ -77,10 +77,10 @@ class NonCSILimits(DeclaredPlugin):
         )
 
     def filter(self, info: PodInfo, view: Fork, state: None, delta: Delta) -> Iterator[Rejection]:
-        found = listers(view)
+        storage = listers(view)
         everywhere = np.ones(len(view.nodes), np.bool_)
         try:
-            needed = in_tree_disks(info, found, new=True)
+            needed = in_tree_disks(info, storage, new=True)
         except NotFoundError as missing:
             yield Rejection(everywhere, Code.UNRESOLVABLE, str(missing))
             return
@@ -88,8 +88,8 @@ class NonCSILimits(DeclaredPlugin):
             yield Rejection(everywhere, Code.ERROR, str(error))
             return
         disks = [disk for disk in needed if disk.driver == self.disks.provisioner]
-        if disks and not found.csi_nodes.present.all():
-            yield from self._over_limit(disks, ~found.csi_nodes.present, view, delta)
+        if disks and not storage.csi_nodes.present.all():
+            yield from self._over_limit(disks, ~storage.csi_nodes.present, view, delta)
 
     def _over_limit(self, disks: list[AttachedVolume], rows: Bools, view: Fork, delta: Delta) -> Iterator[Rejection]:
         attached = node_attachments(view, delta, disks_of_running)

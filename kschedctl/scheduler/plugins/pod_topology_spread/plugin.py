@@ -137,8 +137,8 @@ class PodTopologySpread(DeclaredPlugin[list[DomainCounts], tuple[Scores, Bools |
         return PreFilterResult(state=[count(c, constraints, self.settings, info, view) for c in constraints])
 
     def filter(self, info: PodInfo, view: Fork, state: list[DomainCounts] | None, delta: Delta) -> Iterator[Rejection]:
-        found = required_state(state, 'reading "PreFilterPodTopologySpread" from cycleState: not found')
-        yield from rejections(found, info, view, delta)
+        required = required_state(state, 'reading "PreFilterPodTopologySpread" from cycleState: not found')
+        yield from rejections(required, info, view, delta)
 
     def pre_score(self, info: PodInfo, view: Fork, rows: Rows) -> PreScoreResult[tuple[Scores, Bools | None]]:
         try:

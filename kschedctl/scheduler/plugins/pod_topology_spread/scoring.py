@@ -65,10 +65,10 @@ def normalized(scores: Scores, ignored: Bools | None) -> Scores:
         return np.zeros_like(scores)
     smallest, largest = int(counted.min()), max(int(counted.max()), 0)
     if largest == 0:
-        found = np.full_like(scores, MAX_NODE_SCORE)
+        normal = np.full_like(scores, MAX_NODE_SCORE)
     else:
-        found = MAX_NODE_SCORE * (largest + smallest - scores) // largest
-    return found if ignored is None else np.where(ignored, 0, found)
+        normal = MAX_NODE_SCORE * (largest + smallest - scores) // largest
+    return normal if ignored is None else np.where(ignored, 0, normal)
 
 
 def _score(
@@ -142,12 +142,12 @@ class SpreadAmong:
     @cached_property
     def _parts(self) -> list[tuple[Ints | Rows, Counts]]:
         """(N,) each: the domain of a node, and the matching pods in it."""
-        found: list[tuple[Ints | Rows, Counts]] = []
+        parts: list[tuple[Ints | Rows, Counts]] = []
         for constraint in self.constraints:
             domains, counts = counted(constraint, self.settings, self.info, self.view, self._labelled)
             rows = self.view.nodes.rows
-            found.append((rows, counts) if domains is None else (domains.codes, domains.at_nodes(counts)))
-        return found
+            parts.append((rows, counts) if domains is None else (domains.codes, domains.at_nodes(counts)))
+        return parts
 
     def raw(self, rows: Rows, sizes: Sequence[int]) -> Scores:
         """(F,): of these rows, where so many domains of each constraint are scored."""

@@ -22,16 +22,16 @@ def bound_volumes(volumes: PodVolumes, row: int, node: str) -> dict[str, list[St
         claims.append(bound_claim(claim, volume.metadata.name))
         taken.append(taken_volume(volume, claim))
     claims += (_marked(claim, SELECTED_NODE, node) for claim in volumes.provisioned_on(row))
-    found = {"PersistentVolumeClaim": claims, "PersistentVolume": taken}
-    return {kind: objects for kind, objects in found.items() if objects}
+    by_kind = {"PersistentVolumeClaim": claims, "PersistentVolume": taken}
+    return {kind: objects for kind, objects in by_kind.items() if objects}
 
 
 def assumed_volumes(volumes: PodVolumes, row: int, node: str) -> dict[str, list[Struct]]:
     """The claims and volumes as the scheduler takes them to be before anything is bound."""
     claims: list[Struct] = [_marked(claim, SELECTED_NODE, node) for claim in volumes.provisioned_on(row)]
     taken: list[Struct] = [_reserved(volume, claim) for claim, volume in volumes.bound_on(row)]
-    found = {"PersistentVolumeClaim": claims, "PersistentVolume": taken}
-    return {kind: objects for kind, objects in found.items() if objects}
+    by_kind = {"PersistentVolumeClaim": claims, "PersistentVolume": taken}
+    return {kind: objects for kind, objects in by_kind.items() if objects}
 
 
 def bound_claim(claim: PersistentVolumeClaim, volume: str) -> PersistentVolumeClaim:

@@ -138,10 +138,10 @@ def translated_affinity(volume: PersistentVolume, plugin: InTreePlugin) -> Volum
 def _topology_labels(terms: tuple[NodeSelectorTerm, ...], labels: dict[str, str]) -> tuple[str, str]:
     """The zone and region labels that a volume uses: in its affinity, else on itself; the new ones where both are."""
     keys = {requirement.key for term in terms for requirement in term.match_expressions}
-    for found in (keys, labels):
-        if ZONE in found:
+    for labelled in (keys, labels):
+        if ZONE in labelled:
             return ZONE, REGION
-        if BETA_ZONE in found:
+        if BETA_ZONE in labelled:
             return BETA_ZONE, BETA_REGION
     return ZONE, REGION
 
@@ -162,10 +162,10 @@ def _rename(terms: tuple[NodeSelectorTerm, ...], old: str, new: str) -> tuple[No
 
 def _gce_handle(name: str, zones: str) -> str:
     """A disk of one zone, of a region (several zones), or of a place that is not known."""
-    found = zones.split(ZONE_DELIMITER)
-    if len(found) > 1:
-        return f"projects/{_GCE_UNKNOWN}/regions/{_gce_region(found)}/disks/{name}"
-    return f"projects/{_GCE_UNKNOWN}/zones/{found[0] or _GCE_UNKNOWN}/disks/{name}"
+    parts = zones.split(ZONE_DELIMITER)
+    if len(parts) > 1:
+        return f"projects/{_GCE_UNKNOWN}/regions/{_gce_region(parts)}/disks/{name}"
+    return f"projects/{_GCE_UNKNOWN}/zones/{parts[0] or _GCE_UNKNOWN}/disks/{name}"
 
 
 def _gce_region(zones: list[str]) -> str:
@@ -177,8 +177,8 @@ def _gce_region(zones: list[str]) -> str:
             raise TranslationError(f"failed to get region from zones: {problem}")
         regions.add("-".join(parts[:2]))
     if len(regions) != 1:
-        found = " ".join(f"{region}:{{}}" for region in sorted(regions))
-        problem = f"multiple or no regions gotten from zones, got: map[{found}]"
+        regions_text = " ".join(f"{region}:{{}}" for region in sorted(regions))
+        problem = f"multiple or no regions gotten from zones, got: map[{regions_text}]"
         raise TranslationError(f"failed to get region from zones: {problem}")
     return regions.pop()
 

@@ -22,8 +22,8 @@ NO_LIMIT = -1
 class CSINodes:
     """The CSINodes of N nodes, as columns (N,)."""
 
-    def __init__(self, names: Iterable[str], found: Iterable[CSINode]) -> None:
-        by_name = {node.metadata.name: node for node in found}
+    def __init__(self, names: Iterable[str], csi_nodes: Iterable[CSINode]) -> None:
+        by_name = {node.metadata.name: node for node in csi_nodes}
         self.nodes = tuple(by_name.get(name) for name in names)
 
     @cached_property

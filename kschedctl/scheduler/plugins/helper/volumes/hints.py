@@ -106,10 +106,10 @@ def volume_zone_events(gates: FeatureGates) -> Iterator[ClusterEventWithHint]:
 def _is_own(info: PodInfo, claim: PersistentVolumeClaim, ephemeral: bool) -> bool:
     if claim.metadata.namespace != info.namespace:
         return False
-    found = claim_volumes(info.pod)
+    volumes = claim_volumes(info.pod)
     return any(
         claim_volume.claim_name == claim.metadata.name and (ephemeral or not claim_volume.ephemeral)
-        for claim_volume in found
+        for claim_volume in volumes
     )
 
 
@@ -131,7 +131,7 @@ def _topologies(volume: PersistentVolume) -> list[tuple[str, frozenset[str]]]:
 
 
 def named_claims(info: PodInfo, ephemeral: bool = True) -> str:
-    found = [
+    names = [
         claim_volume.claim_name for claim_volume in claim_volumes(info.pod) if ephemeral or not claim_volume.ephemeral
     ]
-    return listed([f"{info.namespace}/{name}" for name in found], "or") or "of the pod"
+    return listed([f"{info.namespace}/{name}" for name in names], "or") or "of the pod"

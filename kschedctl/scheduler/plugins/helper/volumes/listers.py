@@ -105,20 +105,20 @@ class Listers:
         self.topology = objects.index(Topology, lambda: Topology(nodes), of=(nodes,))
         names = nodes.names
         self._volumes_of_class: dict[str, ClassVolumes] | None = None
-        self.csi_nodes = objects.index(CSINodes, lambda found: CSINodes(names, found), "CSINode", of=(names,))
+        self.csi_nodes = objects.index(CSINodes, lambda csi_nodes: CSINodes(names, csi_nodes), "CSINode", of=(names,))
 
     def counts_as_csi(self, plugin: InTreePlugin | None) -> bool:
         """Whether the scheduler takes the plugin's volumes for those of its CSI driver, where nodes do so too."""
         return plugin is not None and plugin.enabled and (self.migrates_portworx or plugin.name != PORTWORX)
 
-    def replaced(self, found: PersistentVolumeClaim | PersistentVolume) -> None:
+    def replaced(self, obj: PersistentVolumeClaim | PersistentVolume) -> None:
         """A claim or a volume came into the place of the one of its name."""
-        if isinstance(found, PersistentVolumeClaim):
-            self.claims[found.metadata.namespace, found.metadata.name] = found
+        if isinstance(obj, PersistentVolumeClaim):
+            self.claims[obj.metadata.namespace, obj.metadata.name] = obj
         else:
-            before = self.volumes.get(found.metadata.name)
-            self.volumes[found.metadata.name] = found
-            self._replace_in_class(before, found)
+            before = self.volumes.get(obj.metadata.name)
+            self.volumes[obj.metadata.name] = obj
+            self._replace_in_class(before, obj)
 
     def _replace_in_class(self, before: PersistentVolume | None, volume: PersistentVolume) -> None:
         """In its place where its size is the same, else all are looked through again when they are asked for."""
@@ -186,7 +186,7 @@ def listers(view: Fork) -> Listers:
 
 
 def _by_name(objects: Iterable[Named]) -> dict[str, Named]:
-    return {found.metadata.name: found for found in objects}
+    return {obj.metadata.name: obj for obj in objects}
 
 
 def _by_namespace(
@@ -196,10 +196,10 @@ def _by_namespace(
 
 
 def _classified(volumes: Iterable[PersistentVolume]) -> dict[str, ClassVolumes]:
-    found: dict[str, list[PersistentVolume]] = {}
+    by_class: dict[str, list[PersistentVolume]] = {}
     for volume in volumes:
-        found.setdefault(volume_class(volume), []).append(volume)
-    return {name: ClassVolumes.of(volumes) for name, volumes in found.items()}
+        by_class.setdefault(volume_class(volume), []).append(volume)
+    return {name: ClassVolumes.of(volumes) for name, volumes in by_class.items()}
 
 
 def _stored_classes(classes: Iterable[StorageClass]) -> dict[str, StorageClass]:
@@ -225,8 +225,8 @@ class ClaimVolume(NamedTuple):
 def claim_volumes(pod: Pod) -> Iterator[ClaimVolume]:
     """The volumes of a pod that stand for claims, in the pod's order."""
     for volume in pod.spec.volumes:
-        if found := claim_volume(pod, volume):
-            yield found
+        if named := claim_volume(pod, volume):
+            yield named
 
 
 def claim_volume(pod: Pod, volume: Volume) -> ClaimVolume | None:
@@ -245,10 +245,10 @@ def check_owner(pod: Pod, claim: PersistentVolumeClaim) -> None:
         raise PluginError(f"PVC {claim_key(claim)} was not created for pod {pod.key} (pod is not owner)")
 
 
-def usable_claim(info: PodInfo, found: Listers, name: str, ephemeral: bool) -> PersistentVolumeClaim:
+def usable_claim(info: PodInfo, storage: Listers, name: str, ephemeral: bool) -> PersistentVolumeClaim:
     """The claim, unless it is in a state in which no pod can use it. Raises NotFoundError, PluginError."""
     try:
-        claim = found.claim(info.namespace, name)
+        claim = storage.claim(info.namespace, name)
     except NotFoundError:
         if not ephemeral:
             raise
