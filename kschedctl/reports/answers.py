@@ -38,5 +38,5 @@ class Answers(Report, frozen=True):
     def first_line(self) -> tuple[str, ...]:
         """In how many clusters it is good."""
         good = sum(answer.good for answer in self.answers)
-        told = f"(interrupted after {len(self.answers):,})" if self.interrupted else ""
-        return (f"Good in {good:,} of {counted(self.asked, 'cluster')}", told)
+        interrupted = f"(interrupted after {len(self.answers):,})" if self.interrupted else ""
+        return (f"Good in {good:,} of {counted(self.asked, 'cluster')}", interrupted)

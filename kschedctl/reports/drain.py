@@ -103,8 +103,10 @@ class Drain(Report, frozen=True):
             (self.untried, "pod was not tried", "pods were not tried"),
             (self.staying, "pod stays with its node", "pods stay with their nodes"),
         )
-        told = ", ".join(counted(number, one, many) for number, one, many in numbers if number) or "nothing runs there"
-        return (verdict, first_few(self.nodes), f"– {told}{doubt(self.unknown)}")
+        counts = (
+            ", ".join(counted(number, one, many) for number, one, many in numbers if number) or "nothing runs there"
+        )
+        return (verdict, first_few(self.nodes), f"– {counts}{doubt(self.unknown)}")
 
     @property
     def _homeless(self) -> int:

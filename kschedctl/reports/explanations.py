@@ -30,8 +30,8 @@ class Explanations(Report, frozen=True):
     def first_line(self) -> tuple[str, ...]:
         """How many are fine."""
         fine = sum(explanation.verdict in FINE for explanation in self.explanations)
-        told = "have a node or would get one, each by itself"
-        return (f"{fine:,} of {len(self.explanations):,} pods", told + doubt(self.unknown))
+        sentence = "have a node or would get one, each by itself"
+        return (f"{fine:,} of {len(self.explanations):,} pods", sentence + doubt(self.unknown))
 
     def summarized(self, summary: Summary) -> Summary:
         """With the answer of each."""

@@ -85,8 +85,8 @@ class Failures(Report, frozen=True):
             f"interrupted after {len(self.failures):,} of {all_of_them}" if self.interrupted else f"{all_of_them} tried"
         )
         lost = 2 if self.unit.startswith("pair") else 1
-        told = f"({tried}, {unsafe:,} with consequences){doubt(self.unknown)}"
-        return (f"N-{lost} safe per {self.unit}:", answer, told)
+        counts = f"({tried}, {unsafe:,} with consequences){doubt(self.unknown)}"
+        return (f"N-{lost} safe per {self.unit}:", answer, counts)
 
     def summarized(self, summary: Summary) -> Summary:
         """With what the worst loss comes to."""

@@ -110,8 +110,8 @@ class Findings(Report, frozen=True):
 
     def summarized(self, summary: Summary) -> Summary:
         """With the gravest."""
-        told = tuple(f"{finding.severity}: {finding.object}: {finding.message}" for finding in self.findings)
-        return replace(summary, advice=told, figures={level: self.count(level) for level in LEVELS})
+        findings = tuple(f"{finding.severity}: {finding.object}: {finding.message}" for finding in self.findings)
+        return replace(summary, advice=findings, figures={level: self.count(level) for level in LEVELS})
 
     def as_findings(self) -> Self:
         return self

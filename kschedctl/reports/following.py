@@ -123,8 +123,8 @@ class FollowedRollout(Report, frozen=True):
         verdict = "As replayed:" if self.agree else "Nothing compared:"
         if self.otherwise:
             verdict = f"{self.otherwise:,} of {pods} placed otherwise:"
-        told = f"{self.agree:,} of {pods} went to a node that the replay has among the best"
-        return (verdict, f"{told}{doubt(self.unknown)}")
+        sentence = f"{self.agree:,} of {pods} went to a node that the replay has among the best"
+        return (verdict, f"{sentence}{doubt(self.unknown)}")
 
     def summarized(self, summary: Summary) -> Summary:
         """With the pods that went elsewhere."""

@@ -108,8 +108,8 @@ class QueueRun(Report, frozen=True):
         """How many pods were bound in how many cycles, and how many wait."""
         bound = sum(len(cycle.bound) for cycle in self.cycles)
         waiting = counted(len(self.queue_after), "pod")
-        told = f"in {counted(len(self.cycles), 'cycle')}, {waiting} left in the queue{doubt(self.unknown)}"
-        return (f"{counted(bound, 'pod')} bound", told)
+        sentence = f"in {counted(len(self.cycles), 'cycle')}, {waiting} left in the queue{doubt(self.unknown)}"
+        return (f"{counted(bound, 'pod')} bound", sentence)
 
     def summarized(self, summary: Summary) -> Summary:
         """With the pods that were not placed, as was said last."""

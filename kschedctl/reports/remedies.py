@@ -143,9 +143,9 @@ class RemediesOfMany(Report, frozen=True):
             return ("No pod waits", self.scope + doubt(self.unknown))
         number = sum(len(chosen.remedy.kinds) for chosen in self.chosen)
         changes = " with this change" if number == 1 else f" with these {number} changes"
-        told = changes if self.chosen else ": nothing was found that helps more"
+        how = changes if self.chosen else ": nothing was found that helps more"
         cleared = f"{self.cleared:,} of {counted(self.waiting, 'waiting pod')} {self.scope} get a node"
-        return (f"{cleared}{told}{doubt(self.unknown)}",)
+        return (f"{cleared}{how}{doubt(self.unknown)}",)
 
     def summarized(self, summary: Summary) -> Summary:
         """With the changes that were chosen, and who waits all the same."""

@@ -191,11 +191,11 @@ class SimulationReport(Report, frozen=True):
         if runs and runs.placed.least < runs.placed.most:
             placed = str(runs.placed)
         verdict = f"{unplaced} {'pod' if unplaced == '1' else 'pods'} not scheduled:"
-        told = f"{placed} of {counted(total, 'pod')} {'gets' if total == 1 else 'get'} a node{self._besides}"
-        told = f"{told}{doubt(self.unknown)}"
+        sentence = f"{placed} of {counted(total, 'pod')} {'gets' if total == 1 else 'get'} a node{self._besides}"
+        sentence = f"{sentence}{doubt(self.unknown)}"
         if self.not_created:
-            return ("Not created:", f"{refused(self.not_created)}; {told}")
-        return ("All scheduled:" if unplaced == "0" else verdict, told)
+            return ("Not created:", f"{refused(self.not_created)}; {sentence}")
+        return ("All scheduled:" if unplaced == "0" else verdict, sentence)
 
     @property
     def good(self) -> bool:

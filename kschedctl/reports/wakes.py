@@ -124,8 +124,8 @@ class Wakes(Report, frozen=True):
 
     def first_line(self) -> tuple[str, ...]:
         """The pod, and where the change leaves it."""
-        told = f"woken, to {self.after}" if self.woken else f"stays {self.after}" if self.after else "in no queue"
-        return (self.pod, told + doubt(self.unknown))
+        sentence = f"woken, to {self.after}" if self.woken else f"stays {self.after}" if self.after else "in no queue"
+        return (self.pod, sentence + doubt(self.unknown))
 
 
 class WakesOfMany(Report, frozen=True):
@@ -204,7 +204,7 @@ class WakesBetween(Report, frozen=True):
             return ("No pod was pending in both",)
         missed, waited = sum(pod.missed for pod in self.pods), sum(not pod.ended for pod in self.pods)
         pods = counted(waited, "pod")
-        said = f"{pods} waited in both, none was missed" if waited else "No pod waited in both"
+        sentence = f"{pods} waited in both, none was missed" if waited else "No pod waited in both"
         if missed:
-            said = f"{missed:,} of {pods} that waited in both: fit, and nothing woke them"
-        return (said + doubt(self.unknown),)
+            sentence = f"{missed:,} of {pods} that waited in both: fit, and nothing woke them"
+        return (sentence + doubt(self.unknown),)

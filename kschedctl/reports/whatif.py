@@ -128,10 +128,13 @@ class WhatIf(Report, frozen=True):
     def first_line(self) -> tuple[str, ...]:
         """How many pods are affected in which way."""
         numbers = Counter(change.change for change in self.changes)
-        told = ", ".join(f"{numbers[kind]:,} {word}" for kind, word in CHANGES.items() if numbers[kind])
+        counts = ", ".join(f"{numbers[kind]:,} {word}" for kind, word in CHANGES.items() if numbers[kind])
         if self.not_created:
-            return ("Not created:", f"{refused(self.not_created)}{f'; {told}' if told else ''}{doubt(self.unknown)}")
-        return ("Pods are affected:" if told else "No pod ends up elsewhere", told + doubt(self.unknown))
+            return (
+                "Not created:",
+                f"{refused(self.not_created)}{f'; {counts}' if counts else ''}{doubt(self.unknown)}",
+            )
+        return ("Pods are affected:" if counts else "No pod ends up elsewhere", counts + doubt(self.unknown))
 
     def summarized(self, summary: Summary) -> Summary:
         """With the pods that wait now and did not before."""

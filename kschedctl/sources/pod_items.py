@@ -122,11 +122,11 @@ class PodItems:
             status = item.status
             pieces = _TIME.split(bytes(status.conditions))
             key = self._key(meta, item.spec, status, _NO_TIME.join(pieces[::2]))
-            number, told = self._known.get(key) or self._new(item, key, len(pieces), where and partial(where, index))
+            number, at = self._known.get(key) or self._new(item, key, len(pieces), where and partial(where, index))
             template.append(number)
-            scheduled.append(_moment(pieces[told.scheduled]) if told.scheduled else "")
-            if told.disrupted or told.refusal or status.message:
-                rare.append((index, status, told, pieces))
+            scheduled.append(_moment(pieces[at.scheduled]) if at.scheduled else "")
+            if at.disrupted or at.refusal or status.message:
+                rare.append((index, status, at, pieces))
         return self._rows(items, template, scheduled, rare)
 
     def _rows(
@@ -138,9 +138,9 @@ class PodItems:
     ) -> PodRows:
         """``rare``: what few pods have, by their places."""
         disrupted, message, refusal = ([""] * len(items) for _ in range(3))
-        for index, status, told, pieces in rare:
-            disrupted[index] = _moment(pieces[told.disrupted]) if told.disrupted else ""
-            message[index], refusal[index] = status.message[:MOST_CHARACTERS], told.refusal
+        for index, status, at, pieces in rare:
+            disrupted[index] = _moment(pieces[at.disrupted]) if at.disrupted else ""
+            message[index], refusal[index] = status.message[:MOST_CHARACTERS], at.refusal
         metas, namespace = [item.metadata for item in items], self._namespaces.setdefault
         texts = [  # in the order of OwnTexts
             [meta.uid for meta in metas],
@@ -174,8 +174,8 @@ class PodItems:
             replace(common.status, conditions=conditions),
         )
         kept: Any = tuple(self._texts.setdefault(text, text) for text in key)
-        told = self._told.get(text) or self._told.setdefault(text, _Told.of(conditions, pieces))
-        self._known[kept] = self._builder.template(pod), told
+        at = self._told.get(text) or self._told.setdefault(text, _Told.of(conditions, pieces))
+        self._known[kept] = self._builder.template(pod), at
         return self._known[kept]
 
     def _spec(

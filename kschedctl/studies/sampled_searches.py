@@ -39,24 +39,24 @@ DIGITS = 4
 
 def measured(kind: PodKind, framework: Framework, percentages: Sequence[int], done: Done) -> SampledKind:
     """The curve of one more pod of the kind, from every index at which the search for its node may begin."""
-    told = SampledKind(workload=kind.workload, pod=kind.pod.key, pods=kind.pods)
+    kind_report = SampledKind(workload=kind.workload, pod=kind.pod.key, pods=kind.pods)
     view = kind.scheduler.view
     cycle = run_cycle(framework, PodInfo(kind.pod, view.settings.requests), view)
     if why := _unmeasurable(cycle):
         done(len(percentages))
-        return replace(told, unmeasured=why)
+        return replace(kind_report, unmeasured=why)
     starts, totals = EveryStart(cycle), cycle.scores.total
-    told = replace(told, offered=starts.offered, fitting=len(starts.places))
+    kind_report = replace(kind_report, offered=starts.offered, fitting=len(starts.places))
     if len(starts.places):
-        told = replace(told, best=int(totals.max()), worst=int(totals.min()))
+        kind_report = replace(kind_report, best=int(totals.max()), worst=int(totals.min()))
     curve = []
     try:
         for percentage in percentages:
             curve.append(_point(percentage, starts, kind.scheduler, framework))
             done(1)
     except PluginError as error:
-        return replace(told, unmeasured=str(error))
-    return replace(told, curve=tuple(curve))
+        return replace(kind_report, unmeasured=str(error))
+    return replace(kind_report, curve=tuple(curve))
 
 
 def _unmeasurable(cycle: Cycle) -> str:
@@ -316,8 +316,8 @@ def headline(profiles: Sequence[SampledProfile]) -> str:
     ranked = sorted(
         profiles, key=lambda profile: ("raise", "lower", "keep", "idle", "none").index(profile.advice.verdict)
     )
-    told = _told(ranked[0])
-    return told if len(profiles) == 1 else f"{ranked[0].scheduler_name}: {told[:1].lower() + told[1:]}"
+    words = _told(ranked[0])
+    return words if len(profiles) == 1 else f"{ranked[0].scheduler_name}: {words[:1].lower() + words[1:]}"
 
 
 def _told(profile: SampledProfile) -> str:

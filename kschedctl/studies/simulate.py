@@ -219,14 +219,14 @@ def prepare(
     cluster = added(with_pods(creation.applied(cluster), gone), come)
     workload_of_pod = {pod.key: change.workload for change in changes for pod in change.new}
     others = [key for key in waiting if key not in workload_of_pod]
-    told = [*creation.assumed, *admissions.told, *(c.note for c in changes if c.note), *sorted_out.note]
+    notes = [*creation.assumed, *admissions.told, *(c.note for c in changes if c.note), *sorted_out.note]
     return Deployed(
         cluster,
         sampling,
         changes=changes,
         workloads=workload_of_pod,
         others=others,
-        assumed=[*_new_namespaces(cluster, creation), *told],
+        assumed=[*_new_namespaces(cluster, creation), *notes],
         not_created=lacking,
         counted=counted,
     )

@@ -210,8 +210,8 @@ class Run:
         shared.call_extender = self.call_extender
         simulation, rollouts, outcomes = deploy(shared, self.seed)
         self.rest = settled(simulation, driven_away_too(simulation, outcomes))
-        told = (f"{rollout.change.workload}: {rollout.said}" for rollout in rollouts if rollout.said)
-        return sum(len(rollout.change.removed) - len(rollout.old) for rollout in rollouts), [*shared.assumed, *told]
+        notes = (f"{rollout.change.workload}: {rollout.said}" for rollout in rollouts if rollout.said)
+        return sum(len(rollout.change.removed) - len(rollout.old) for rollout in rollouts), [*shared.assumed, *notes]
 
     def _drain(self, part: parts.SomeNodes) -> tuple[int, Sequence[str]]:
         names = chosen_nodes(self.rest.cluster, part)

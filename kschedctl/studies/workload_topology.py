@@ -245,8 +245,8 @@ def _losses(
     names: Sequence[str], order: Rows, counts: Counts, constraint: SpreadConstraint, hard: bool
 ) -> Iterator[BrokenDomain]:
     """The losses of domains in ``order``. ``hard``: pods come back only where the constraint lets them."""
-    told = len(counts) if len(counts) <= MOST_LOSSES else 1
-    for i in np.flatnonzero(counts[:told]).tolist():
+    shown = len(counts) if len(counts) <= MOST_LOSSES else 1
+    for i in np.flatnonzero(counts[:shown]).tolist():
         left, lost = np.delete(counts, i), int(counts[i])
         gone = stranded(left, lost, constraint, empty=0) if hard else 0
         down = stranded(left, lost, constraint, empty=1) if hard and not constraint.honor_taints else gone

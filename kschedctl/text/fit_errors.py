@@ -51,11 +51,11 @@ def sentence(message: str) -> str:
     match = _MESSAGE.fullmatch(message)
     if match is None:
         return message
-    nodes, told = match[1], _PREEMPTION.sub("", match[2]).removesuffix(".")
-    reasons = [_COUNTED.fullmatch(reason) for reason in _BETWEEN.split(told)]
+    nodes, sentences = match[1], _PREEMPTION.sub("", match[2]).removesuffix(".")
+    reasons = [_COUNTED.fullmatch(reason) for reason in _BETWEEN.split(sentences)]
     none = f"None of {int(nodes):,} nodes fits" if nodes != "1" else "The only node does not fit"
     if not all(reasons):
-        return f"{none}: {told}"
+        return f"{none}: {sentences}"
     counted = sorted(((int(reason[1]), reason[2]) for reason in reasons if reason), key=lambda reason: -reason[0])
     return f"{none}: {', '.join(_against(number, reason) for number, reason in counted)}"
 

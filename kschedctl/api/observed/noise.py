@@ -61,8 +61,8 @@ def without_noise(obj: S) -> S:
         conditions = tuple(Condition(c.type, c.status, c.reason) for c in obj.status.conditions)
         obj = replace(obj, status=replace(obj.status, conditions=conditions))
     if isinstance(obj, StoredWorkload | ReplicationController) and obj.status.conditions:
-        told = tuple(condition for condition in obj.status.conditions if tells_of_failure(condition))
-        obj = replace(obj, status=replace(obj.status, conditions=told))
+        telling = tuple(condition for condition in obj.status.conditions if tells_of_failure(condition))
+        obj = replace(obj, status=replace(obj.status, conditions=telling))
     template = getattr(getattr(obj, "spec", None), "template", None)
     if isinstance(template, PodTemplateSpec) and any(volume.host_path for volume in template.spec.volumes):
         volumes = tuple(map(without_host_path, template.spec.volumes))

@@ -83,9 +83,9 @@ def bars(plot: Plot) -> BarChart:
     )
 
 
-def _bar(plot: Plot, place: int, series: list[int], at: tuple[float, int], told: tuple[bool, str]) -> Bar:
-    """``at``: how wide one is, how far down the bar; ``told``: whether its place is named, the number behind it."""
-    made, (unit, y), (named, total) = list[Piece](), at, told
+def _bar(plot: Plot, place: int, series: list[int], at: tuple[float, int], totals: tuple[bool, str]) -> Bar:
+    """``at``: how wide one is, how far down the bar; ``totals``: whether its place is named, the number behind it."""
+    made, (unit, y), (named, total) = list[Piece](), at, totals
     x = 0.0
     name = printable(plot.places[place])
     for i in series:

@@ -13,7 +13,7 @@ from kschedctl.reports.columns import Column, Tone
 
 def answers_page(report: Answers, style: Style) -> Page:
     """How many are good, a line for each, and their pages."""
-    good, told = report.first_line()
+    good, sentence = report.first_line()
     pages = {a.cluster: page_of(a.document, _style_of(a.cluster, style)) for a in report.answers}
     rows = tuple(
         (
@@ -26,7 +26,7 @@ def answers_page(report: Answers, style: Style) -> Page:
     columns = (Column("cluster", keep=True), Column("good"), Column("answer"))
     blocks = [_of_cluster(name, block) for name, page in pages.items() for block in below(name, page)]
     verdict = Marked(good, Tone.GOOD if report.good else Tone.BAD)
-    return (paragraph(verdict, told), Table(columns, rows), *blocks)
+    return (paragraph(verdict, sentence), Table(columns, rows), *blocks)
 
 
 def _of_cluster(name: str, block: Block) -> Block:

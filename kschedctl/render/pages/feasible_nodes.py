@@ -146,7 +146,9 @@ def _call(call: ExtenderCallReport, report: Explanation, error: str, style: Styl
 def _answer(call: ExtenderCallReport, report: Explanation) -> str:
     """What it said of these nodes."""
     refused = report.extender_refusals.get(call.extender, {})
-    told = [f"{node}: {refused[node] or 'no reason given'}" for node in call.nodes if node in refused]
-    if told:
-        return f"refuses {'; '.join(told[:NAMED])}" + (f" and {len(told) - NAMED:,} more" * (len(told) > NAMED))
+    refusals = [f"{node}: {refused[node] or 'no reason given'}" for node in call.nodes if node in refused]
+    if refusals:
+        return f"refuses {'; '.join(refusals[:NAMED])}" + (
+            f" and {len(refusals) - NAMED:,} more" * (len(refusals) > NAMED)
+        )
     return "answered"

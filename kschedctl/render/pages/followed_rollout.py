@@ -71,9 +71,9 @@ def followed_rollout_page(report: FollowedRollout, style: Style) -> Page:
 
 
 def _verdict(report: FollowedRollout) -> Iterator[Paragraph]:
-    verdict, told = report.first_line()
+    verdict, sentence = report.first_line()
     agreed = Tone.GOOD if report.agree and not report.undecided else Tone.WARNING
-    yield paragraph(Marked(verdict, Tone.BAD if report.otherwise else agreed), told)
+    yield paragraph(Marked(verdict, Tone.BAD if report.otherwise else agreed), sentence)
     moved = sum(bool(placement.order) for placement in report.placements)
     if moved:
         yield paragraph(f"{moved:,} of these if tried milliseconds sooner or later than the event: bindings overlap")
@@ -105,11 +105,11 @@ def _why(placement: FollowedPlacement) -> Iterator[str]:
     for before in (True, False):
         bindings = [binding for binding in placement.overlapping if (binding.milliseconds <= 0) is before]
         if bindings:
-            told = [
+            sides = [
                 f"{binding.pod} ({binding.node}, {abs(binding.milliseconds):,} ms {_side(before)})"
                 for binding in bindings
             ]
-            yield f"as replayed if tried {_side(before)} {names(told)}"
+            yield f"as replayed if tried {_side(before)} {names(sides)}"
 
 
 def _side(before: bool) -> str:

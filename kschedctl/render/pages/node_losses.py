@@ -67,11 +67,11 @@ def drain_page(report: Drain, style: Style) -> Page:
 
 
 def _verdict(report: Drain) -> Paragraph:
-    verdict, nodes, told = report.first_line()
+    verdict, nodes, sentence = report.first_line()
     tone = Tone.BAD if report.blocked or not report.interrupted else Tone.WARNING
     if report.safe:
         tone = Tone.WARNING if report.undecided else Tone.GOOD
-    return paragraph(Marked(verdict, tone), Marked(nodes, Tone.STRONG), told)
+    return paragraph(Marked(verdict, tone), Marked(nodes, Tone.STRONG), sentence)
 
 
 def _lost(lost: tuple[str, ...], style: Style) -> Page:
@@ -90,13 +90,13 @@ FAILURES_SHOWN = 20
 
 def failures_page(report: Failures, style: Style) -> Page:
     """The verdict, the ranking, and the reasons of the worst."""
-    question, answer, told = report.first_line()
+    question, answer, sentence = report.first_line()
     unsafe = not all(failure.safe for failure in report.failures)
     tone = Tone.WARNING if report.undecided or report.interrupted else Tone.GOOD
     worst = report.failures[0] if report.failures else None
     reasons = unplaced_section(worst.reasons, style) if worst else ()
     return (
-        paragraph(Marked(question, Tone.STRONG), Marked(answer, Tone.BAD if unsafe else tone), told),
+        paragraph(Marked(question, Tone.STRONG), Marked(answer, Tone.BAD if unsafe else tone), sentence),
         *_outside(report),
         *caveats(report.not_replayed, report.ignored, report.extended, report.unknown, report.search_start),
         *_ranking(report, style),

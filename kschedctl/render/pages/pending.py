@@ -109,8 +109,8 @@ def _answers(group: PendingGroup, style: Style) -> tuple[Cell, ...]:
         return (Marked(f"{verdict}{group.members[0].headline}", tone),)
     different = [member for member in group.members if answers[member.headline] is member]
     shown, note = first_rows(different, style, ANSWERS_SHOWN)
-    told = (_answer(member, group) for member in shown)
-    return (Marked(f"{verdict}{group.cause}", tone), *told, Marked(note, Tone.FAINT))
+    lines = (_answer(member, group) for member in shown)
+    return (Marked(f"{verdict}{group.cause}", tone), *lines, Marked(note, Tone.FAINT))
 
 
 def _answer(member: PendingPod, group: PendingGroup) -> Marked:

@@ -59,13 +59,13 @@ def _of_other_project(group: PodGroupReport) -> Iterator[Block]:
     """Whether all fit at once by kube-scheduler's filters, and what else its object says."""
     if not group.project:
         return
-    told = [f"{group.fitting} of its pods fit at once by kube-scheduler's filters"]
-    told += [f"{group.ended} of them succeeded"] if group.ended else []
-    told += [f"{task.fitting} of task {task.name}, of {task.least} at the least" for task in group.tasks]
-    told += [f"{group.held_back} still have Kueue's gates"] if group.held_back else []
-    told += [f"queue {group.queue}"] if group.queue else []
-    told += [f"phase {group.phase}"] if group.phase else []
-    yield paragraph("; ".join(told))
+    sentences = [f"{group.fitting} of its pods fit at once by kube-scheduler's filters"]
+    sentences += [f"{group.ended} of them succeeded"] if group.ended else []
+    sentences += [f"{task.fitting} of task {task.name}, of {task.least} at the least" for task in group.tasks]
+    sentences += [f"{group.held_back} still have Kueue's gates"] if group.held_back else []
+    sentences += [f"queue {group.queue}"] if group.queue else []
+    sentences += [f"phase {group.phase}"] if group.phase else []
+    yield paragraph("; ".join(sentences))
 
 
 def _placements(group: PodGroupReport, style: Style) -> Page:

@@ -76,8 +76,8 @@ def _ties(report: PreemptionReport, style: Style) -> list[Block]:
     """Victims for which others may stand, on the chosen node and those tied with it; on all when all are wanted."""
     nodes = sorted(report.candidates, key=lambda node: (node != report.chosen, node not in report.tied))
     nodes = [node for node in nodes if style.unlimited or node == report.chosen or node in report.tied]
-    told = [_tie(node, same, report.candidates[node]) for node in nodes for same in report.candidates[node].ties]
-    shown, note = shown_first(told, None if style.unlimited else TIES_SHOWN)
+    ties = [_tie(node, same, report.candidates[node]) for node in nodes for same in report.candidates[node].ties]
+    shown, note = shown_first(ties, None if style.unlimited else TIES_SHOWN)
     return [Bullets((*shown, note) if note else tuple(shown))] if shown else []
 
 

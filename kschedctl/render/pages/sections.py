@@ -142,8 +142,8 @@ def _unplaced(group: UnplacedPods, style: Style) -> Row:
 
 def refused(message: str, style: Style) -> tuple[str, *tuple[Cell, ...]]:
     """What kube-scheduler says, in a sentence; with ``-o wide`` then in its own words, where these are others."""
-    told = sentence(message)
-    return (told, Marked(message, Tone.VERBATIM)) if style.wide and told != message else (told,)
+    plain = sentence(message)
+    return (plain, Marked(message, Tone.VERBATIM)) if style.wide and plain != message else (plain,)
 
 
 AFTER = {
@@ -198,8 +198,8 @@ def _resource(headroom: Headroom) -> Row:
 
 def over_runs_section(runs: int, spreads: Mapping[str, Spread], words: Mapping[str, str]) -> Page:
     """``words``: a number's name -> how it is told."""
-    told = [(words.get(name, name), spread) for name, spread in spreads.items()]
-    return _spreads(told, f"{runs:,} runs; what is shown besides is of the first")
+    rows = [(words.get(name, name), spread) for name, spread in spreads.items()]
+    return _spreads(rows, f"{runs:,} runs; what is shown besides is of the first")
 
 
 def order_section(runs: int, unplaced: Mapping[str, Spread], proven: Mapping[str, int]) -> Page:
@@ -225,21 +225,21 @@ def variation_section(variation: Variation | None) -> Page:
     """The numbers of a simulation, of its workloads, and of the domains in which they are not always the same."""
     if variation is None:
         return ()
-    told = [("placed", variation.placed), ("not scheduled", variation.pending), ("evicted", variation.evicted)]
-    told += [(f"{w.workload}: running", w.running) for w in variation.workloads]
-    told += [
+    rows = [("placed", variation.placed), ("not scheduled", variation.pending), ("evicted", variation.evicted)]
+    rows += [(f"{w.workload}: running", w.running) for w in variation.workloads]
+    rows += [
         (f"{w.workload}: {value}", spread)
         for w in variation.workloads
         for values in w.domains.values()
         for value, spread in values.items()
         if spread.least != spread.most
     ]
-    return _spreads(told, f"{count(variation.runs, 'run')}, {count(variation.outcomes, 'different outcome')}")
+    return _spreads(rows, f"{count(variation.runs, 'run')}, {count(variation.outcomes, 'different outcome')}")
 
 
-def _spreads(told: Sequence[tuple[str, Spread]], title: str) -> Page:
+def _spreads(spreads: Sequence[tuple[str, Spread]], title: str) -> Page:
     columns = [Column("pods", keep=True), *numbers("over the runs")]
-    return table_of(told, columns, lambda row: (row[0], str(row[1])), limit=None, title=title)
+    return table_of(spreads, columns, lambda row: (row[0], str(row[1])), limit=None, title=title)
 
 
 # -- pods by zone and node, as plots ----------------------------------------------------------------------------------

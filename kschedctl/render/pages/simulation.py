@@ -54,10 +54,10 @@ def _verdict(report: SimulationReport) -> Page:
     total = report.placed + report.unplaced
     if report.interrupted and not total:
         return interruption(True, "nothing was known by then")
-    verdict, told = report.first_line()
+    verdict, sentence = report.first_line()
     fine = Tone.WARNING if report.undecided and total else Tone.GOOD
     unplaced = report.variation.pending.most if report.variation else report.unplaced
-    line = paragraph(Marked(verdict, Tone.BAD if unplaced or report.not_created else fine), told)
+    line = paragraph(Marked(verdict, Tone.BAD if unplaced or report.not_created else fine), sentence)
     return (*interruption(report.interrupted), line, *_waiting(report))
 
 
@@ -79,8 +79,8 @@ def _running(workload: WorkloadPlacement) -> str:
 
 
 def _where(workload: WorkloadPlacement, style: Style) -> str:
-    told = {key: values for key, values in workload.domains.items() if any(values.values())}
-    where = [f"{key.rpartition('/')[2]} {_domains(values)}" for key, values in told.items()]
+    domains = {key: values for key, values in workload.domains.items() if any(values.values())}
+    where = [f"{key.rpartition('/')[2]} {_domains(values)}" for key, values in domains.items()]
     return "; ".join(filter(None, [*where, _domains(workload.nodes) if style.wide else ""]))
 
 

@@ -40,8 +40,8 @@ CHANGES_SHOWN, SECTIONS_SHOWN = 5, 10
 def wake_ups_page(report: WakeUps, style: Style) -> Page:
     """Who refused the pod, and under each plugin what would make it say otherwise."""
     waits = report.queue == UNSCHEDULABLE
-    pod, told = report.first_line()
-    said = Marked(told, Tone.WARNING if waits or report.undecided else Tone.GOOD)
+    pod, sentence = report.first_line()
+    said = Marked(sentence, Tone.WARNING if waits or report.undecided else Tone.GOOD)
     message = (paragraph(Marked(report.message, Tone.FAINT)),) if report.message and waits else ()
     return (
         paragraph(Marked(pod, Tone.STRONG), said),
@@ -56,10 +56,10 @@ def wake_ups_page(report: WakeUps, style: Style) -> Page:
 
 def _rejector(rejector: RejectorReport) -> Page:
     until = paragraph(Marked(f"{rejector.why}, until" if rejector.why else "waits until", Tone.FAINT))
-    told: tuple[Cell, ...] = tuple(wake_up.words for wake_up in rejector.wake_ups) or (
+    ways: tuple[Cell, ...] = tuple(wake_up.words for wake_up in rejector.wake_ups) or (
         "nothing that happens in a cluster",
     )
-    return section(rejector.plugin, until, Bullets(told))
+    return section(rejector.plugin, until, Bullets(ways))
 
 
 def wake_ups_of_many_page(report: WakeUpsOfMany, style: Style) -> Page:

@@ -110,8 +110,8 @@ def _bars(plot: Plot, width: int, ascii_only: bool) -> list[Text]:
         for row, series in enumerate(rows):
             head = "" if row else name
             bar = _bar(series, unit, fills)
-            told = number(sum(amount for _, amount in series))
-            lines.append(Text(f"{' ' * (label - cell_len(head))}{head} ").append(bar).append(f" {told}"))
+            total = number(sum(amount for _, amount in series))
+            lines.append(Text(f"{' ' * (label - cell_len(head))}{head} ").append(bar).append(f" {total}"))
     return lines + [Text(printable(plot.note), "dim")] * bool(plot.note)
 
 

@@ -74,9 +74,9 @@ def svg(plots: Sequence[Plot], doubt: str = "") -> str:
     titles = "; ".join(printable(plot.title) for plot in plots[:MOST_PLOTS])
     words = "\n".join([*map(described, plots[:MOST_PLOTS]), *filter(None, [printable(doubt)])])
     for tag, text in (("desc", words), ("title", titles)):
-        told = ElementTree.Element(f"{{{SVG}}}{tag}", id=tag)
-        told.text = text
-        root.insert(0, told)
+        element = ElementTree.Element(f"{{{SVG}}}{tag}", id=tag)
+        element.text = text
+        root.insert(0, element)
     root.attrib |= {"role": "img", "aria-labelledby": "title desc"}
     return ElementTree.tostring(root, "unicode", xml_declaration=False) + "\n"
 

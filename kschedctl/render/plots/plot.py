@@ -112,11 +112,11 @@ def totals(plot: Plot) -> list[float]:
 def described(plot: Plot) -> str:
     """All of it in words, for those who cannot see it."""
     if plot.of_bars:
-        told = ", ".join(f"{place}: {_amounts(plot, i)}" for i, place in enumerate(plot.places))
-        return printable(f"{plot.y.title} by {plot.x.title}: {told}{f', {plot.note}' if plot.note else ''}")
+        values = ", ".join(f"{place}: {_amounts(plot, i)}" for i, place in enumerate(plot.places))
+        return printable(f"{plot.y.title} by {plot.x.title}: {values}{f', {plot.note}' if plot.note else ''}")
     lines = ((series.name, finite(series.points, plot.x)) for series in plot.series)
-    told = "; ".join(f"{name} {_course(points)}" for name, points in lines if points)
-    return printable(f"{plot.y.title} over {plot.x.title}: {told}")
+    values = "; ".join(f"{name} {_course(points)}" for name, points in lines if points)
+    return printable(f"{plot.y.title} over {plot.x.title}: {values}")
 
 
 def number(value: float) -> str:

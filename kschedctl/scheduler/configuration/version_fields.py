@@ -189,11 +189,11 @@ def unread(kind: str, document: JsonObject, gates: FeatureGates) -> Iterator[tup
     >>> [(path, field.gate) for path, field in unread("Pod", document, FeatureGates("1.34"))]
     [(('spec', 'volumes', 0, 'image'), 'ImageVolume')]
     """
-    told: set[Path] = set()
+    paths: set[Path] = set()
     for field in FIELDS.get(kind, ()):
         for path in _found(document, field.steps, ()) if field.needs(gates) else ():
-            if not any(path[: len(outer)] == outer for outer in told):
-                told.add(path)
+            if not any(path[: len(outer)] == outer for outer in paths):
+                paths.add(path)
                 yield path, field
 
 

@@ -45,18 +45,18 @@ def histogram(nodes: int, counts: Mapping[str, int]) -> str:
 
 def reason_counts(cycle: Cycle) -> Counter[str]:
     """How many nodes the framework reports for each reason; the nodes that it did not look at share one."""
-    told = np.zeros(len(cycle.considered), np.bool_)
-    told[list(cycle.told)] = True
-    counts = cycle.filter.reason_counts(cycle.considered & ~told)
+    by_extenders = np.zeros(len(cycle.considered), np.bool_)
+    by_extenders[list(cycle.told)] = True
+    counts = cycle.filter.reason_counts(cycle.considered & ~by_extenders)
     for status in cycle.consultation.statuses.values():
         counts.update(status.reasons)
-    absent = _absent(cycle, told)
+    absent = _absent(cycle, by_extenders)
     if absent > 0 and ABSENT_COUNT.at(cycle.framework.release):
         counts.update(dict.fromkeys(cycle.absent_status().reasons, absent))
     return counts
 
 
-def _absent(cycle: Cycle, told: Bools) -> int:
+def _absent(cycle: Cycle, by_extenders: Bools) -> int:
     """How many nodes share the status of those that PreFilter plugins left out.
 
     Since there is such a status (v1.32), that is all nodes less those that have one of their own; extenders may give
@@ -65,5 +65,5 @@ def _absent(cycle: Cycle, told: Bools) -> int:
     left_out = int((cycle.view.in_placement & ~cycle.considered).sum())
     if not left_out or not cycle.consultation.calls:
         return left_out
-    own = int((told | (cycle.considered & ~cycle.filter.passing)).sum())
+    own = int((by_extenders | (cycle.considered & ~cycle.filter.passing)).sum())
     return cycle.view.nodes_in_placement - own - (len(cycle.consultation.statuses) - len(cycle.told))

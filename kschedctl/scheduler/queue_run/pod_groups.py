@@ -54,7 +54,7 @@ class QueuedPodGroups:
             if refused is None:
                 attempt.submit(attempt.result(topology_aware=self.topology_aware, workload_aware=self.workload_aware))
             else:
-                attempt.submit(refused, told=False)
+                attempt.submit(refused, written=False)
 
 
 def _taken(run: QueueReplay, key: GroupKey, popped: QueuedPod) -> Iterator[QueuedPod]:
@@ -90,12 +90,12 @@ class _Attempt:
             return preempt_for_group(cycle, result)
         return result
 
-    def submit(self, result: GroupResult, *, told: bool = True) -> None:
+    def submit(self, result: GroupResult, *, written: bool = True) -> None:
         """Bind what is placed, and put the rest back; the evictions for members and group are under way meanwhile.
 
-        ``told``: what came of it is written into the status of the group.
+        ``written``: what came of it is written into the status of the group.
         """
-        condition = written_condition(result, find_pod_group(self.run.view, self.key)) if told else None
+        condition = written_condition(result, find_pod_group(self.run.view, self.key)) if written else None
         self.run.record.group = GroupRecord(self.key, tuple(self.order), result, condition)
         self._evict(result)
         bound, failed = bound_members(result), failed_members(result, self.order, self.run.view)

@@ -40,8 +40,8 @@ def resource_gap(group: CoschedulingPodGroup, view: Fork, pods: GangPods) -> Res
             gaps[name], facts[name] = _in_go(gap), f"{name}: {wanted} wanted together, {free} free on all nodes"
     if not gaps:
         return None
-    told = " ".join(f"{name}:{gap}" for name, gap in gaps.items())
-    return ResourceGap(f"resource gap: map[{told}]", "; ".join(facts.values()))
+    go_map = " ".join(f"{name}:{gap}" for name, gap in gaps.items())
+    return ResourceGap(f"resource gap: map[{go_map}]", "; ".join(facts.values()))
 
 
 def _wanted(group: CoschedulingPodGroup) -> dict[str, Quantity]:

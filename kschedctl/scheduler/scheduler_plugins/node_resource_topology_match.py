@@ -237,8 +237,8 @@ def _take(requests: Requests, fits: Bools, left: dict[str, Amounts], quality: Qu
 
 def _most_available(requests: Requests, numa: NumaNodes, row: int) -> str:
     """What is asked for, and the most of it that a NUMA node had before."""
-    told = []
+    amounts = []
     for resource, amount in requests.items():
         if (most := int(numa.of(resource)[row].max())) >= 0:
-            told.append(f"{readable(resource, amount)} of {readable(resource, most)} {resource}")
-    return f"asked for, and the most that a NUMA node has: {', '.join(told)}" if told else ""
+            amounts.append(f"{readable(resource, amount)} of {readable(resource, most)} {resource}")
+    return f"asked for, and the most that a NUMA node has: {', '.join(amounts)}" if amounts else ""

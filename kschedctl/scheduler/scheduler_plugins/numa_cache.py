@@ -80,10 +80,10 @@ class OverReserve:
         """That whoever makes room frees what its containers have of their NUMA node, where it is told which that is."""
         lower = (view.pods.priority[view.pods.info] < info.priority) & (view.node >= 0)
         index = view.nodes.index
-        told = view.objects.index(
+        placements = view.objects.index(
             (KIND, PLACEMENT), lambda topologies: _placements(topologies, index), KIND, of=(view.nodes,)
         )
-        if info.spec.preemption_policy != "Never" and (told & decided)[view.node[lower]].any():
+        if info.spec.preemption_policy != "Never" and (placements & decided)[view.node[lower]].any():
             yield Unknown(Dependency(KIND, Effect.ADMITS), Gap(FREED), self.plugin)
 
     def published(self, view: Fork) -> PublishedPods:
@@ -107,26 +107,26 @@ class OverReserve:
         self, topologies: Iterable[NodeResourceTopology], view: Fork, profiles: frozenset[str]
     ) -> PublishedPods:
         pods, nodes = view.cluster.pods, len(view.nodes)
-        told = _Told.of(topologies, view.nodes.index, nodes, self.settings.resync_method)
+        published = _Told.of(topologies, view.nodes.index, nodes, self.settings.resync_method)
         place = np.array([view.nodes.index.get(name, -1) for name in pods.node.values], np.int64)[pods.node.codes]
-        there = np.flatnonzero((place >= 0) & (told.published[place] != ""))
+        there = np.flatnonzero((place >= 0) & (published.published[place] != ""))
         row, template = place[there], pods.template[there]
-        exclusive = self._exclusive(told, pods.templates)[told.offered[row], template]
-        counted = _where(self._is_known, pods)[template] & (exclusive | ~told.only_exclusive[row])
+        exclusive = self._exclusive(published, pods.templates)[published.offered[row], template]
+        counted = _where(self._is_known, pods)[template] & (exclusive | ~published.only_exclusive[row])
         chosen, seeds = there[counted], xxh64_of([pod.metadata.namespace for pod in pods.templates])
         hashes = xxh64_of(np.array(pods.names, object)[chosen], seeds[pods.template[chosen]])
         now = np.array([in_words(fingerprint) for fingerprint in fingerprints(hashes, row[counted], nodes)], np.str_)
-        differ = (told.published != "") & (told.published != now)
+        differ = (published.published != "") & (published.published != now)
         others = _where(lambda pod: self._is_foreign(pod, profiles), pods)[template]
         others &= exclusive | (self.settings.foreign_pods_detect != ONLY_EXCLUSIVE)
         return PublishedPods(differ, differ & (np.bincount(row[others], minlength=nodes) > 0))
 
-    def _exclusive(self, told: _Told, templates: Sequence[Pod]) -> Bools:
+    def _exclusive(self, published: _Told, templates: Sequence[Pod]) -> Bools:
         """(S, T): whether pods of a template have something of their own, of each set of resources; where that is not
         asked for none has."""
-        asked = told.only_exclusive.any() or self.settings.foreign_pods_detect == ONLY_EXCLUSIVE
-        exclusive = np.zeros((len(told.resources), len(templates)), np.bool_)
-        for number, names in enumerate(told.resources if asked else ()):
+        asked = published.only_exclusive.any() or self.settings.foreign_pods_detect == ONLY_EXCLUSIVE
+        exclusive = np.zeros((len(published.resources), len(templates)), np.bool_)
+        for number, names in enumerate(published.resources if asked else ()):
             exclusive[number] = [is_exclusive(template, names) for template in templates]
         return exclusive
 

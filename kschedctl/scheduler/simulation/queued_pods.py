@@ -162,8 +162,8 @@ class QueuedPods:
             self._judge(occurrence)
 
     def _judge(self, occurrence: Occurrence) -> None:
-        told = self._advice.told(self._unjudged.keys(), occurrence)
-        for pod in sorted((pod for number in told for pod in self._unjudged.pop(number)), key=_refused_at):
+        woken = self._advice.told(self._unjudged.keys(), occurrence)
+        for pod in sorted((pod for number in woken for pod in self._unjudged.pop(number)), key=_refused_at):
             rejectors = self._judged[pod.position] or self._rejectors(pod.position)
             self.queue.add_unschedulable(pod, rejectors, pod.timestamp)
 
@@ -217,10 +217,10 @@ class QueuedPods:
         return int(self.view.pods.priority[self.view.pods.info[position]])
 
     def _tell(self, occurrence: Occurrence) -> None:
-        told = any(
+        heard = any(
             self._advice.interested(rejector, occurrence.event) for rejector in self.queue.unschedulable.rejectors()
         )
-        if told or self.waits.pods:
+        if heard or self.waits.pods:
             self.queue.move(occurrence)
 
     def _moves(self) -> int:

@@ -58,19 +58,21 @@ class Overlays(NamedTuple):
         return tuple(way)
 
 
-def transforming(told: str, folder: str) -> list[str]:
+def transforming(annotation: str, folder: str) -> list[str]:
     """The files of the kustomizations that the annotation names, from a folder."""
     paths: dict[str, None] = {}
-    for transformation in _parsed(told):
+    for transformation in _parsed(annotation):
         path = transformation.get("configuredIn") if isinstance(transformation, dict) else None
         if isinstance(path, str) and os.path.isfile(file := os.path.normpath(os.path.join(folder, path))):
             paths[file] = None
     return list(paths)
 
 
-def _parsed(told: str) -> list[object]:
+def _parsed(annotation: str) -> list[object]:
     try:
-        documents: list[object] = [document.value for document in parse(Content(TRANSFORMATIONS, told, is_json=False))]
+        documents: list[object] = [
+            document.value for document in parse(Content(TRANSFORMATIONS, annotation, is_json=False))
+        ]
     except InputError:
         return []
     return next((value for value in documents if isinstance(value, list)), [])

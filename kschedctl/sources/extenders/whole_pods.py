@@ -25,10 +25,10 @@ class PodExtras(NamedTuple):
     def of(cls, pod: Json) -> PodExtras:
         """What extenders see besides of a pod or a template as somebody wrote it; what is of no use is left out."""
         annotations = _mapping(_mapping(pod, "metadata"), "annotations")
-        told = {str(k): v for k, v in annotations.items() if isinstance(v, str) and k not in NOT_SENT}
+        sent = {str(k): v for k, v in annotations.items() if isinstance(v, str) and k not in NOT_SENT}
         volumes = _mapping(pod, "spec").get("volumes")
         named = volumes if isinstance(volumes, list) else ()
-        return cls(told, tuple(volume for volume in named if isinstance(volume, Mapping) and volume.get("name")))
+        return cls(sent, tuple(volume for volume in named if isinstance(volume, Mapping) and volume.get("name")))
 
     def added_to(self, pod: Json) -> dict[str, object]:
         """The pod that is sent. Volumes that its controller gave it stay."""

@@ -82,15 +82,15 @@ def queue_section(audited: AuditedCluster) -> QueueSection:
     between = _between(audited)
     basis = _basis(queued, audited)
     fitting = tuple(_fitting(between, audited)) if between else ()
-    told = tuple(_shortened(pod, waiting) for pod, waiting in fitting)
+    waking = tuple(_shortened(pod, waiting) for pod, waiting in fitting)
     return QueueSection(
         title="Queue and wake-ups",
-        headline=_headline(queued, between, told),
+        headline=_headline(queued, between, waking),
         queued=tuple(_report(group, audited) for group in _grouped(queued)),
         before=between.before if between else "",
         changes=between.changes if between else 0,
         unheard=between.unheard if between else 0,
-        between=told,
+        between=waking,
         not_replayed=basis["not_replayed"],
         **judged((MISSED, IN_VAIN), _findings(fitting, between, audited), _unknown(basis, between, audited)),
     )

@@ -97,14 +97,14 @@ def topology_section(audited: AuditedCluster, asked: TopologyScope = EVERYTHING)
         *(finding for numbered in promised for finding in _of_promise(*numbered, workloads)),
         *_of_down(promised, workloads),
     ]
-    told = chosen if asked.workloads else [number for number, _ in alone]
+    shown = chosen if asked.workloads else [number for number, _ in alone]
     return TopologySection(
         title="Topology: what takes down which workload",
         headline=_headline(len(chosen), len(promised), findings),
         keys=tuple(placement.domains.key for placement in placements),
         workloads=len(chosen),
         constraints=len(promised),
-        placed=tuple(_placed(number, workloads, placements) for number in told),
+        placed=tuple(_placed(number, workloads, placements) for number in shown),
         promises=tuple(
             promise for _, promise in promised if asked.workloads or not promise.holds or _worst(promise).stranded
         ),

@@ -70,13 +70,13 @@ class Admissions:
 
     def take_all(self, workloads: Sequence[Struct], changes: Sequence[Change]) -> list[NotCreated]:
         """Take out of changes the pods that are not created, in order; the workloads that lack some."""
-        before, told = dict(self._quotas), len(self.told)
+        before, notes = dict(self._quotas), len(self.told)
         groups = self._alike(workloads, changes)
         if len(groups) < len(workloads):  # many bare pods are looked at together: there may be room for all
             if all(self._fit(workloads[at[0]], changes[at[0]], len(at)) for at in groups.values()):
                 return []
             self._quotas = before
-            del self.told[told:]
+            del self.told[notes:]
         lacking = (self.take(*change) for change in zip(workloads, changes, strict=True))
         return [refused for refused in lacking if refused]
 

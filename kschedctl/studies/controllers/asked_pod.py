@@ -114,9 +114,9 @@ def created(
             schedulers[keys] = Scheduler(_without(applied.cluster, replaced), applied.call_extender)
         asked = _chosen(schedulers[keys], workload, creation.pods[title(made)])._replace(workload=workload)
         asked_pods.append(_with_siblings(asked, creation)._replace(**_admission(admissions, existing, workload)))
-    told = (*creation.assumed, *admissions.told)
+    notes = (*creation.assumed, *admissions.told)
     return [
-        asked_pod._replace(note="; ".join(filter(None, (asked_pod.note, *_about(asked_pod, told)))))
+        asked_pod._replace(note="; ".join(filter(None, (asked_pod.note, *_about(asked_pod, notes)))))
         for asked_pod in asked_pods
     ]
 
@@ -133,10 +133,10 @@ def _admission(admissions: Admissions, existing: Existing, workload: Struct) -> 
     return {"not_created": admissions.take(sized, change), "admitted": all(admissions.namespaces([sized]).values())}
 
 
-def _about(asked: AskedPod, told: Iterable[str]) -> Iterator[str]:
+def _about(asked: AskedPod, notes: Iterable[str]) -> Iterator[str]:
     """What is told of the asked pod's workload."""
     name = title(asked.workload) if asked.workload is not None else ""
-    return (sentence.removeprefix(f"{name}: ") for sentence in told if sentence.startswith(f"{name}: "))
+    return (sentence.removeprefix(f"{name}: ") for sentence in notes if sentence.startswith(f"{name}: "))
 
 
 def _with_siblings(asked: AskedPod, creation: Creation) -> AskedPod:

@@ -26,9 +26,9 @@ def fixes(request: AdmissionRequest, missing: int) -> Iterator[CreationFix]:
         yield CreationFix(f"set {'; '.join(said)}")
     raised = resource_quota.raised(asked, missing)
     if raised and _passes(replaced(asked, quotas=[_holding(quota, raised) for quota in asked.quotas]), missing):
-        told = (f"ResourceQuota {name} to {_listed(hard)}" for name, hard in raised.items())
+        raises = (f"ResourceQuota {name} to {_listed(hard)}" for name, hard in raised.items())
         before = f"set {'; '.join(said)}, and " if said else ""
-        yield CreationFix(f"{before}raise {' and '.join(told)}", tuple(_commands(request.namespace, raised)))
+        yield CreationFix(f"{before}raise {' and '.join(raises)}", tuple(_commands(request.namespace, raised)))
 
 
 def _passes(request: AdmissionRequest, number: int) -> bool:

@@ -95,13 +95,13 @@ class Creations:
 
     @cached_property
     def _failed(self) -> list[_Failed]:
-        judged = (self._judged(owner, told) for owner, told in self._told.items())
+        judged = (self._judged(owner, signs) for owner, signs in self._told.items())
         return [maker for maker in judged if maker.failures]
 
-    def _judged(self, owner: Owner, told: _Told) -> _Failed:
+    def _judged(self, owner: Owner, signs: _Told) -> _Failed:
         """Whether it is so now: it lacks what it wants, and the last that it made is not younger than the failure."""
-        condition, events = told
-        makes = self._what(owner, told)
+        condition, events = signs
+        makes = self._what(owner, signs)
         if condition is not None and self._lacks(owner, makes, condition):
             return _Failed(owner, makes, tuple(self._failures(owner, condition, events)), past=False)
         newest = self._makers.newest(owner)
@@ -109,9 +109,9 @@ class Creations:
         past = not recent or (makes == "Pod" and self._makers.counts(owner).missing == 0)
         return _Failed(owner, makes, tuple(self._failures(owner, None, events if past else recent)), past)
 
-    def _what(self, owner: Owner, told: _Told) -> str:
+    def _what(self, owner: Owner, signs: _Told) -> str:
         """What it could not create. A Deployment whose ReplicaSets are not known stands for them."""
-        reasons = {event.reason for event in told.events} | {told.condition.reason if told.condition else ""}
+        reasons = {event.reason for event in signs.events} | {signs.condition.reason if signs.condition else ""}
         return ABOVE.get(owner.kind, "Pod") if owner.kind == "CronJob" or NO_REPLICA_SET in reasons else "Pod"
 
     def _lacks(self, owner: Owner, makes: str, condition: Condition) -> bool:
@@ -149,13 +149,13 @@ def unread(cluster: Cluster, kind: str = "") -> tuple[UnknownKind, ...]:
 
 def _told(cluster: Cluster) -> Mapping[Owner, _Told]:
     """Whoever could not create, now or before; not what is leaving or gone."""
-    events, told = _events(cluster), {}
+    events, signs = _events(cluster), {}
     for owner, obj in objects_of(cluster).items():
         mine = [event for event in events.pop(owner, ()) if _is_of(event, obj.metadata.uid)]
         condition = creation_failure(obj.status.conditions)
         if (mine or condition is not None) and obj.metadata.deletion_timestamp is None:
-            told[owner] = _Told(condition, mine)
-    return told | {owner: _Told(None, mine) for owner, mine in events.items() if _may_be_there(owner, cluster)}
+            signs[owner] = _Told(condition, mine)
+    return signs | {owner: _Told(None, mine) for owner, mine in events.items() if _may_be_there(owner, cluster)}
 
 
 def _may_be_there(owner: Owner, cluster: Cluster) -> bool:

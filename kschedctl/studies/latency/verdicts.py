@@ -95,8 +95,8 @@ def verdicts(measured: Measured, limits: LatencyLimits) -> tuple[Verdict, ...]:
     return tuple(verdict for judge in JUDGES for verdict in judge(measured, limits))
 
 
-def _nothing(about: str, told: str = "nothing was counted") -> tuple[Verdict, ...]:
-    return (Verdict(about, told, known=False),)
+def _nothing(about: str, words: str = "nothing was counted") -> tuple[Verdict, ...]:
+    return (Verdict(about, words, known=False),)
 
 
 def _attempts(measured: Measured, limits: LatencyLimits) -> Iterable[Verdict]:
@@ -110,15 +110,15 @@ def _attempts(measured: Measured, limits: LatencyLimits) -> Iterable[Verdict]:
 
 
 def _attempt(measured: Measured, limits: LatencyLimits, about: str, histogram: Histogram) -> Verdict:
-    told = quantiles_text(histogram)
+    words = quantiles_text(histogram)
     above = _above(histogram, limits.target)
     if not above:
-        return _well(about, told, above)
+        return _well(about, words, above)
     parts = time_parts(measured)
     why = f"; {parts[0].told()}" if parts else ""
     lever = parts[0].lever() if parts else rules.ATTEMPTS.fix
     severe = "error" if histogram.quantile(0.5) > limits.target else ""
-    return Verdict(about, f"{told}, target {seconds_text(limits.target)}{why}", rules.ATTEMPTS, lever, severity=severe)
+    return Verdict(about, f"{words}, target {seconds_text(limits.target)}{why}", rules.ATTEMPTS, lever, severity=severe)
 
 
 def _plugins(measured: Measured, limits: LatencyLimits) -> Iterable[Verdict]:
@@ -307,9 +307,9 @@ def quantiles_text(histogram: Histogram) -> str:
     return ", ".join(parts)
 
 
-def _well(about: str, told: str, above: bool | None) -> Verdict:
+def _well(about: str, words: str, above: bool | None) -> Verdict:
     """The verdict on what is not above its limit, or of which nobody knows that."""
-    return Verdict(about, told, known=above is not None, open=above is None)
+    return Verdict(about, words, known=above is not None, open=above is None)
 
 
 def _above(histogram: Histogram, limit: float) -> bool | None:

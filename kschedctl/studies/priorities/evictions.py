@@ -94,15 +94,15 @@ def preempted(tiers: Tiers) -> tuple[PreemptedWorkload, ...]:
 
 def _victims(cluster: Cluster) -> Iterator[PreemptedPod]:
     """Each once: of events, then of pods that are leaving and of which there is none."""
-    told = set()
+    reported = set()
     for event in cluster.events:
         about = event.involved_object
         if event.reason == PREEMPTED and about.kind in ("", "Pod"):
-            told.add((about.namespace, about.name))
+            reported.add((about.namespace, about.name))
             yield PreemptedPod(about.namespace, about.name, times_seen(event), last_time(event))
     for row in cluster.pods.rows_where(_is_preempted).tolist():
         pod = cluster.pods[row]
-        if (pod.metadata.namespace, pod.metadata.name) not in told:
+        if (pod.metadata.namespace, pod.metadata.name) not in reported:
             yield PreemptedPod(pod.metadata.namespace, pod.metadata.name, 1, cluster.pods.columns.disrupted.of(row))
 
 

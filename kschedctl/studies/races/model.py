@@ -241,8 +241,8 @@ class Model:
         if lag > self.ttl:
             self.result.expired += 1
             self._at(self.ttl, instance.expire, node)
-            told = (instance.bound, node) if fits else (instance.wake,)
-            self._at(lag, *told)
+            event = (instance.bound, node) if fits else (instance.wake,)
+            self._at(lag, *event)
         elif not fits:
             self._at(lag, instance.gone, node)
 

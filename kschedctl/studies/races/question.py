@@ -154,12 +154,12 @@ class GivenFields(TypedDict, total=False):
 def question_of(given: GivenFields, measures: Measures | None) -> RaceQuestion:
     """From the fields that are given, and what is known of the cluster for the others. Raises UsageError."""
     of_cluster = _of_cluster(measures)
-    told = of_cluster.keys() - given.keys()
+    from_snapshot = of_cluster.keys() - given.keys()
     question = RaceQuestion(**(of_cluster | given))
     used = [latency for latency in (question.binding, question.informer) if isinstance(latency, MeasuredLatency)]
     question = replace(
         question,
-        from_cluster=tuple(TOLD[name] for name in TOLD if name in told or (name == "binding" and used)),
+        from_cluster=tuple(TOLD[name] for name in TOLD if name in from_snapshot or (name == "binding" and used)),
         measured=reported(used[0]) if used else None,
     )
     question.check()

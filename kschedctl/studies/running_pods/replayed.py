@@ -189,8 +189,8 @@ def _tainted(group: _PodsOfInfo, view: Fork, comparison_operators: bool) -> Iter
         if not (taints and on.any()):
             continue
         for effect in (UNLESS_EVICTED, NOT_WELCOME):
-            told = [taint for taint in taints if not _is_state(taint)]
-            untolerated = find_untolerated(told, group.info.spec.tolerations, (effect,), comparison_operators)
+            lasting = [taint for taint in taints if not _is_state(taint)]
+            untolerated = find_untolerated(lasting, group.info.spec.tolerations, (effect,), comparison_operators)
             if untolerated is not None:
                 yield Misplaced(effect, f"taint {untolerated}", group.positions[on])
 

@@ -78,10 +78,10 @@ def wakes_between(
     moments = Moments.of(before, after)
     waiting = [pod for pod in before.cluster.unbound_pods() if _is_asked(pod, moments, keys, ended=ended)]
     groups = list(refused_pods(before, waiting))
-    told = [answer for refused, alike in groups for answer in _pods(refused, alike, moments, enough)]
-    missed_first = sorted((answer for answer, _ in told), key=lambda pod: not pod.missed)
+    answers = [answer for refused, alike in groups for answer in _pods(refused, alike, moments, enough)]
+    missed_first = sorted((answer for answer, _ in answers), key=lambda pod: not pod.missed)
     bases = [basis_of(before, refused) for refused, _ in groups]
-    bases += [basis_of(after, tried) for tried in {id(tried): tried for _, tried in told if tried}.values()]
+    bases += [basis_of(after, tried) for tried in {id(tried): tried for _, tried in answers if tried}.values()]
     return WakesBetween(
         before=names[0],
         after=names[1],
@@ -147,7 +147,7 @@ def _pod(refused: Refused, pod: Pod, moments: Moments, enough: int | None) -> To
         if woken and waking <= CHANGES_KEPT:
             woken_by.append(woken)
     then = Then.of(pod, ended, moments.after)
-    told = PodBetween(
+    between = PodBetween(
         pod=pod.key,
         headline=_headline(refused, waking, woken_by, then, len(heard)),
         refused_by=tuple(sorted(refused.attempt.rejectors.all)),
@@ -158,7 +158,7 @@ def _pod(refused: Refused, pod: Pod, moments: Moments, enough: int | None) -> To
         missed=bool(then.fits) and refused.queue == UNSCHEDULABLE and not woken_by,
         ended=ended,
     )
-    return told, then.tried
+    return between, then.tried
 
 
 def _is_of(change: ChangedObject, pod: Pod) -> bool:

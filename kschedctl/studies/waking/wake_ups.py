@@ -48,11 +48,11 @@ def _in_order(refused: Refused) -> list[str]:
 
 
 def _headline(refused: Refused, number: int) -> str:
-    if refused.gang and (told := told_of_gang(refused.gang.report)):
-        return told
+    if refused.gang and (words := told_of_gang(refused.gang.report)):
+        return words
     if refused.pod_group and not refused.fits:
-        told = told_of_gang(refused.pod_group) or f"its pod group {refused.pod_group.short_name} is not placed"
-        return f"{told}; its pods are tried again after their back-off, whatever happens"
+        words = told_of_gang(refused.pod_group) or f"its pod group {refused.pod_group.short_name} is not placed"
+        return f"{words}; its pods are tried again after their back-off, whatever happens"
     if refused.attempt.rejectors.all:
         by = listed(_in_order(refused))
         held = "held back by" if refused.attempt.gating_plugin else "refused by"

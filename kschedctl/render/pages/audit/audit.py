@@ -189,8 +189,8 @@ def _finding(finding: Finding, above: Sequence[Finding], style: Style) -> tuple[
 
 
 def _commands(findings: Sequence[Finding], style: Style) -> Page:
-    told = dict.fromkeys(command for finding in findings for command in style.commands.get(finding.fingerprint, ()))
-    return tuple(map(Command, islice(told, None if style.wide else COMMANDS_SHOWN)))
+    commands = dict.fromkeys(command for finding in findings for command in style.commands.get(finding.fingerprint, ()))
+    return tuple(map(Command, islice(commands, None if style.wide else COMMANDS_SHOWN)))
 
 
 # -- what was found ---------------------------------------------------------------------------------------------------
@@ -246,8 +246,8 @@ def _pending(style: Style, row: Waiting, above: Sequence[Finding]) -> tuple[Cell
     severity = severity_of(findings[0]) if findings else ""
     todo = [line for finding in findings for line in what_to_do(finding, above, style)]
     if group is None:
-        told = (Marked(findings[0].object, Tone.STRONG), findings[0].message)
-        return (severity, "", "", Stack((*told, *todo)))
+        line = (Marked(findings[0].object, Tone.STRONG), findings[0].message)
+        return (severity, "", "", Stack((*line, *todo)))
     return (severity, f"{len(group.pods):,}", group.age, Stack((*_told(group), *todo)))
 
 

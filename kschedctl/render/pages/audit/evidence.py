@@ -220,11 +220,11 @@ def _victims(report: PrioritiesSection, style: Style) -> Page:
     if grown is None:
         return ()
     placed = f"{grown.placed:,} of {grown.asked:,} more pods like {grown.like} ({grown.workload}) find a node"
-    told = paragraph(placed + (f"; the others: {refused(grown.message, style)[0]}" if grown.message else ""))
+    outcome = paragraph(placed + (f"; the others: {refused(grown.message, style)[0]}" if grown.message else ""))
     evicted, tier = Column("evicted", keep=True), Column("tier", keep=True, beneath="tier")
     columns = (evicted, tier, Column("pods", right=True), Column("then"), Column("behind", beneath="behind"))
     victims = table_of(report.victims, columns, lambda victim: _victim(victim, style), style, full=False)
-    return section(f"If {grown.tier} grew", told, *(victims or (paragraph("nobody is evicted for them"),)))
+    return section(f"If {grown.tier} grew", outcome, *(victims or (paragraph("nobody is evicted for them"),)))
 
 
 def _victim(workload: EvictedWorkload, style: Style) -> tuple[Cell | Stack, ...]:

@@ -61,8 +61,8 @@ def _by_expiry(results: Sequence[RaceResult]) -> Table:
 def _share(result: RaceResult) -> Marked:
     tone = Tone.GOOD if not result.share else Tone.WARNING if result.share <= FEW else Tone.BAD
     spread = result.most_share - result.least_share
-    told = f" ({result.least_share * 100:.1f}–{result.most_share * 100:.1f})" if spread else ""
-    return Marked(f"{share_text(result.share)}{told}", tone)
+    bounds = f" ({result.least_share * 100:.1f}–{result.most_share * 100:.1f})" if spread else ""
+    return Marked(f"{share_text(result.share)}{bounds}", tone)
 
 
 def share_text(share: float) -> str:
@@ -104,6 +104,8 @@ def assumption_lines(assumptions: RaceAssumptions) -> Page:
     if assumptions.from_cluster:
         lines.append(paragraph("from the cluster:", ", ".join(assumptions.from_cluster)))
     if lags := assumptions.measured:
-        told = f"{lags.median:g}s at the median, {lags.p99:g}s at the 99th percentile, {lags.longest:g}s at most"
-        lines.append(paragraph(f"measured on {count(lags.pods, 'pod')}, from binding to the kubelet's start: {told}"))
+        seconds = f"{lags.median:g}s at the median, {lags.p99:g}s at the 99th percentile, {lags.longest:g}s at most"
+        lines.append(
+            paragraph(f"measured on {count(lags.pods, 'pod')}, from binding to the kubelet's start: {seconds}")
+        )
     return tuple(lines)

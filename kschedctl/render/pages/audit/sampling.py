@@ -34,8 +34,8 @@ def sampling_page(report: SamplingCosts, style: Style) -> Page:
         parts.append(paragraph(Marked("Only", Tone.WARNING), doubt(report.unknown).lstrip(", ")))
     parts += left_out_lines(report.not_replayed, ())
     for profile in report.profiles:
-        told = (_setting(profile.setting), *_profile(profile, ASKED[report.asked]))
-        parts += below(profile.scheduler_name, told) if len(report.profiles) > 1 else told
+        blocks = (_setting(profile.setting), *_profile(profile, ASKED[report.asked]))
+        parts += below(profile.scheduler_name, blocks) if len(report.profiles) > 1 else blocks
     return tuple(parts)
 
 

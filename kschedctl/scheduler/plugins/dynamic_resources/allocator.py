@@ -321,9 +321,7 @@ class Search:
             heeded = request.selectors
             if request.mode == ALL and not ALL_OF_CLASS.at(self.features.release):
                 heeded = tuple(selector for selector in heeded if not selector.of_class)
-            selected = all(
-                self.inventory.selects(selector, device, self.features.newer_allocator) for selector in heeded
-            )
+            selected = all(self.inventory.selects(cel, device, self.features.newer_allocator) for cel in heeded)
             self.selectable[key] = selected and self.inventory.on_node(device, self.row)
         return self.selectable[key]
 

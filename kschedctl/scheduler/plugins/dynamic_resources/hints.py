@@ -104,6 +104,6 @@ def _same(claim: ResourceClaim, other: ResourceClaim) -> bool:
 
 def claim_names(info: PodInfo) -> list[str]:
     """The pod's claims, as far as they have names yet."""
-    told = {status.name: status.resource_claim_name for status in info.pod.status.resource_claim_statuses}
-    names = [claim.resource_claim_name or told.get(claim.name) for claim in info.spec.resource_claims]
+    generated = {status.name: status.resource_claim_name for status in info.pod.status.resource_claim_statuses}
+    names = [claim.resource_claim_name or generated.get(claim.name) for claim in info.spec.resource_claims]
     return [f"{info.namespace}/{name}" for name in names if name]

@@ -142,7 +142,12 @@ def with_preemption(trial: RemedyTrial, cycle: Cycle) -> RemedyTrial:
         if post_filter_result.nominated_node
     )
     result, report = next(
-        ((post_filter_result, told) for post_filter_result, told in made if isinstance(told, Preemption)), (None, None)
+        (
+            (post_filter_result, preemption)
+            for post_filter_result, preemption in made
+            if isinstance(preemption, Preemption)
+        ),
+        (None, None),
     )
     if result is None or report is None:
         return trial
@@ -156,9 +161,9 @@ def with_preemption(trial: RemedyTrial, cycle: Cycle) -> RemedyTrial:
 
 def _harm(victims: Iterable[Pod], violations: int) -> str:
     bare = [victim.key for victim in victims if not is_made_again(victim)]
-    told = [f"no controller owns {', '.join(bare)}"] * bool(bare)
-    told += [f"{violations} of them against a PodDisruptionBudget"] * bool(violations)
-    return "; ".join(told)
+    harms = [f"no controller owns {', '.join(bare)}"] * bool(bare)
+    harms += [f"{violations} of them against a PodDisruptionBudget"] * bool(violations)
+    return "; ".join(harms)
 
 
 def is_created(pod: Pod, cluster: Cluster) -> bool:

@@ -49,11 +49,11 @@ def _raised(quota: Quota, field: Field, to: Requests, before: Requests) -> Fix:
         raised = {**(getattr(known.spec, field) or {}), **amounts}
         return replace(known, spec=replace(known.spec, **{field: raised}))
 
-    told = ", ".join(f"{name} {amounts[name]} instead of {_exact(name, before.get(name, 0))}" for name in amounts)
+    raises = ", ".join(f"{name} {amounts[name]} instead of {_exact(name, before.get(name, 0))}" for name in amounts)
     return Fix(
         "RaiseQuotaMax" if field == "max" else "RaiseQuotaMin",
         (key, *sorted(amounts.items())),
-        f"raise the {field} of ElasticQuota {quota.namespace}/{quota.name}: {told}",
+        f"raise the {field} of ElasticQuota {quota.namespace}/{quota.name}: {raises}",
         "operator",
         (ObjectEdit(key, change),),
         RAISE_MAX if field == "max" else RAISE_MIN,
