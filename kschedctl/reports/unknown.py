@@ -33,6 +33,9 @@ SUBJECTS: Mapping[str, str] = {
 }
 """What people call the objects of a kind, where the kind says it less well."""
 
+SPELT: Mapping[str, str] = {"ReleaseNote": "release notes"}
+"""The plural of what is no kind of objects."""
+
 
 class UnknownKind(msgspec.Struct, frozen=True, rename="camel"):
     """A kind of which objects may exist that were not read: ``why`` goes on from its plural.
@@ -83,7 +86,7 @@ def reasons(unknown: Iterable[UnknownKind]) -> str:
     """``PersistentVolumeClaims, CSINodes were not among the files; Namespaces could not be read: forbidden``."""
     by_why: dict[str, list[str]] = {}
     for each in unknown:
-        by_why.setdefault(each.why, []).append(plural(each.kind))
+        by_why.setdefault(each.why, []).append(SPELT.get(each.kind) or plural(each.kind))
     return "; ".join(f"{', '.join(kinds)} {why}" for why, kinds in by_why.items())
 
 

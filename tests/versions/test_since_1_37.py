@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from golden_cases import FAMILIES, answer, differences, family_lines
 
+import kschedctl
 from kschedctl.studies.version_changes import between
 
 Json = dict[str, Any]
@@ -77,3 +78,48 @@ def test_what_differs_is_a_row_of_the_table(family: str) -> None:
         case = json.loads(line)
         if case.get("kubeVersion", "1.36") == "1.36" and "featureGates" not in case:
             assert not unexplained(case) or rows(case), (case["id"], unexplained(case)[:5])
+
+
+NODE = {
+    "kind": "Node",
+    "metadata": {"name": "n", "labels": {"kubernetes.io/hostname": "n"}},
+    "status": {"allocatable": {"cpu": "1", "memory": "1Gi", "pods": "10"}},
+}
+
+
+def pod(name: str, priority: int, **spec: Any) -> Json:
+    container = {"name": "c", "resources": {"requests": {"cpu": "1"}}}
+    spec |= {"priority": priority, "containers": [container]}
+    return {"kind": "Pod", "metadata": {"name": name, "namespace": "d"}, "spec": spec}
+
+
+@pytest.mark.parametrize(
+    ("version", "said", "known"),
+    [
+        ("1.36", "0/1 nodes are available: 1 Insufficient cpu.", ()),
+        (
+            "1.37",
+            "0/1 nodes are available: 1 Insufficient cpu. preemption: found a potential placement for pod on node n, "
+            "preempting 1 victims",
+            (("ReleaseNote", "alone tell of #140180", "message"),),
+        ),
+    ],
+)
+def test_a_pod_that_preempts(version: str, said: str, known: tuple[tuple[str, str, str], ...]) -> None:
+    """The words are those of the release note; they alone are in doubt."""
+    cluster = kschedctl.Cluster.from_objects([NODE, pod("low", 0, nodeName="n"), pod("p", 9)], kube_version=version)
+    report = kschedctl.explain(cluster, "d/p")
+    assert (report.message, report.undecided) == (said, False)
+    assert tuple((kind.kind, kind.why, kind.affects) for kind in report.unknown) == known
+
+
+@pytest.mark.parametrize(("version", "undecided"), [("1.36", False), ("1.37", True)])
+def test_a_verdict_that_leans_on_release_notes_is_conditional(version: str, undecided: bool) -> None:
+    """Whose pods a namespaceSelector takes that only excludes changes with #138198."""
+    selector = {"matchExpressions": [{"key": "team", "operator": "NotIn", "values": ["a"]}]}
+    term = {"topologyKey": "kubernetes.io/hostname", "labelSelector": {}, "namespaceSelector": selector}
+    affinity = {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}}
+    namespace = {"kind": "Namespace", "metadata": {"name": "d", "labels": {"team": "a"}}}
+    objects = [NODE, namespace, pod("p", 0, affinity=affinity)]
+    report = kschedctl.explain(kschedctl.Cluster.from_objects(objects, kube_version=version), "d/p")
+    assert (report.verdict, report.undecided) == ("Schedulable", undecided)

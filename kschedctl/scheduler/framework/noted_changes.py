@@ -17,6 +17,7 @@ from kschedctl.snapshot.fork import Fork
 from kschedctl.snapshot.pod_info import PodInfo
 
 NOTES = "ReleaseNote"
+ALONE_TELL = "alone tell of {}"
 Concerns = Callable[[PodInfo, Fork], bool]
 
 
@@ -43,4 +44,4 @@ def noted(changes: Iterable[NotedChange], info: PodInfo, view: Fork) -> Iterator
         if each.concerns(info, view):
             by_effect.setdefault(each.effect, []).append(each.change.upstream)
     for effect, requests in by_effect.items():
-        yield Unknown(Dependency(NOTES, effect), Gap(f"alone tell of {', '.join(dict.fromkeys(requests))}"))
+        yield Unknown(Dependency(NOTES, effect), Gap(ALONE_TELL.format(", ".join(dict.fromkeys(requests)))))

@@ -25,7 +25,6 @@ from kschedctl.scheduler.framework.dependencies import Dependency, Effect
 from kschedctl.scheduler.framework.events import POD, ActionType, ChangedObject, ClusterEventWithHint
 from kschedctl.scheduler.framework.feature_gates import FeatureGates
 from kschedctl.scheduler.framework.field_errors import invalid
-from kschedctl.scheduler.framework.noted_changes import NotedChange
 from kschedctl.scheduler.framework.strict_decoding import Int32
 from kschedctl.snapshot.fork import Fork
 from kschedctl.snapshot.pod_info import PodInfo
@@ -95,10 +94,6 @@ class DefaultPreemption(PreemptionPlugin):
         names = ("TopologyAwareWorkloadScheduling", "WorkloadAwarePreemption")
         return cls(args, *map(gates.enabled, names))
 
-    @classmethod
-    def noted_changes(cls) -> tuple[NotedChange, ...]:
-        return (NotedChange(FOUND, Effect.WORDS, _may_preempt),)
-
     def found(self, cycle: Cycle, node: str, victims: int) -> str:
         words = FOUND.at(cycle.framework.release)
         return "" if words == NOTHING else words.format(node, victims)
@@ -140,11 +135,6 @@ def evicted_later(outcome: PostFilterOutcome, gates: FeatureGates) -> bool:
     """Whether those that PostFilter evicts go while the scheduler does something else."""
     post_filter_result = outcome.results.get(DefaultPreemption.name)
     return bool(post_filter_result and post_filter_result.nominated_node) and gates.enabled("SchedulerAsyncPreemption")
-
-
-def _may_preempt(info: PodInfo, view: Fork) -> bool:
-    lowest = view.memo("lowest priority", lambda: min((int(priority) for priority in view.pods.priority), default=0))
-    return info.spec.preemption_policy != "Never" and info.priority > lowest
 
 
 def _leaving(positions: Iterable[Position], view: Fork) -> Iterator[Position]:
