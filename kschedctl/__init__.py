@@ -5,12 +5,17 @@ A Cluster comes from objects (dicts, as kubectl prints them), files, a snapshot 
     kschedctl.Cluster.from_objects([...])        kschedctl.Cluster.from_paths(["state.json", "pods/"])
     kschedctl.Cluster.from_snapshot("x.ksnap")   kschedctl.Cluster.from_live(context="prod")
 
-``explain`` answers for a pod of it, or for a manifest (dict) of a pod, or of what makes pods; ``remedies`` says which
-smallest changes would let it schedule; ``wakes`` whether an event makes the scheduler try a refused pod again;
-``run_queue`` works off the scheduling queue; ``admit`` says what the API server makes of a manifest; ``scale_up`` and
-``scale_down`` what the Cluster Autoscaler does in its next loop, ``provision`` and ``disrupt`` what Karpenter does in
-its next rounds. The reports have the fields of the JSON documents,
-which ``report.to_dict()`` gives. What goes wrong by what was given is a KschedctlError, whose text is one line.
+Every command is a function, which the command calls: ``explain`` answers for a pod, or for a manifest (dict) of a pod,
+or of what makes pods; ``pending`` for all that wait; ``remedies`` says which smallest changes would let a pod schedule;
+``wake_ups`` what makes the scheduler try a refused pod again, ``wakes`` whether this event does; ``simulate``,
+``capacity``, ``drain``, ``failures`` and ``whatif`` what would happen; ``lint`` and ``audit`` what is wrong; ``diff``
+what changed; ``pools`` which node pools there are; ``scale_up`` and ``scale_down`` what the Cluster Autoscaler does in
+its next loop, ``provision`` and ``consolidate`` what Karpenter does in its next rounds; ``admit`` what the API server
+makes of a manifest; ``run_queue`` works off the scheduling queue.
+
+Reports have the fields of the JSON documents, which ``to_dict()`` gives, and ``summary()``, ``to_markdown()``,
+``to_html()`` and ``to_frame()``; ``str(report)`` is the answer in a line. What goes wrong by what was given is a
+KschedctlError, whose text is one line.
 
 >>> import kschedctl
 >>> cluster = kschedctl.Cluster.from_objects([])
@@ -25,46 +30,70 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 from kschedctl.errors import KschedctlError
+from kschedctl.text.version import VERSION
 
 if TYPE_CHECKING:
-    from kschedctl.library import (
-        Cluster,
-        admit,
-        disrupt,
-        explain,
-        follow,
-        provision,
-        remedies,
-        run_queue,
-        sampling,
-        scale_down,
-        scale_up,
-        wakes,
-    )
+    from kschedctl.admission.admit import admit as admit
+    from kschedctl.autoscaling.karpenter.disrupt import disrupt as disrupt
+    from kschedctl.library.audit import audit as audit
+    from kschedctl.library.autoscalers import consolidate as consolidate
+    from kschedctl.library.autoscalers import pools as pools
+    from kschedctl.library.autoscalers import provision as provision
+    from kschedctl.library.autoscalers import scale_down as scale_down
+    from kschedctl.library.autoscalers import scale_up as scale_up
+    from kschedctl.library.cluster import Cluster as Cluster
+    from kschedctl.library.linting import lint as lint
+    from kschedctl.library.node_losses import drain as drain
+    from kschedctl.library.node_losses import failures as failures
+    from kschedctl.library.pods import explain as explain
+    from kschedctl.library.pods import pending as pending
+    from kschedctl.library.snapshots import diff as diff
+    from kschedctl.library.waking import wake_ups as wake_ups
+    from kschedctl.studies.capacity import capacity as capacity
+    from kschedctl.studies.following.follow import follow as follow
+    from kschedctl.studies.following.sampling import sampling as sampling
+    from kschedctl.studies.remedies.remedies import remedies as remedies
+    from kschedctl.studies.run_queue import run_queue as run_queue
+    from kschedctl.studies.simulate import simulate as simulate
+    from kschedctl.studies.waking.wakes import wakes as wakes
+    from kschedctl.studies.whatif import whatif as whatif
 
-__version__ = "0.1.0"
-__all__ = [
-    "Cluster",
-    "KschedctlError",
-    "__version__",
-    "admit",
-    "disrupt",
-    "explain",
-    "follow",
-    "provision",
-    "remedies",
-    "run_queue",
-    "sampling",
-    "scale_down",
-    "scale_up",
-    "wakes",
-]
+WHERE = {
+    "Cluster": "library.cluster",
+    "admit": "admission.admit",
+    "audit": "library.audit",
+    "capacity": "studies.capacity",
+    "consolidate": "library.autoscalers",
+    "diff": "library.snapshots",
+    "disrupt": "autoscaling.karpenter.disrupt",
+    "drain": "library.node_losses",
+    "explain": "library.pods",
+    "failures": "library.node_losses",
+    "follow": "studies.following.follow",
+    "lint": "library.linting",
+    "pending": "library.pods",
+    "pools": "library.autoscalers",
+    "provision": "library.autoscalers",
+    "remedies": "studies.remedies.remedies",
+    "run_queue": "studies.run_queue",
+    "sampling": "studies.following.sampling",
+    "scale_down": "library.autoscalers",
+    "scale_up": "library.autoscalers",
+    "simulate": "studies.simulate",
+    "wake_ups": "library.waking",
+    "wakes": "studies.waking.wakes",
+    "whatif": "studies.whatif",
+}
+"""Function -> its module, which is loaded when it is asked for; above the same is said to type checkers."""
+__version__ = VERSION
+__all__ = ["KschedctlError", "__version__"]
+__all__ += [*WHERE]  # noqa: PLE0604 - all are strings
 
 
 def __getattr__(name: str) -> object:
-    """Load the library when it is asked for: commands that need none of it start faster."""
-    if name in __all__:
-        return getattr(import_module("kschedctl.library"), name)
+    """Load what is asked for, and nothing else: commands that need little of it start faster."""
+    if name in WHERE:
+        return getattr(import_module(f"kschedctl.{WHERE[name]}"), name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 

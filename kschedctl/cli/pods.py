@@ -6,11 +6,11 @@ from collections.abc import Iterable
 from difflib import get_close_matches
 
 from kschedctl.api.copying import replace
-from kschedctl.api.labels import parse_selector
 from kschedctl.api.objects import Pod
 from kschedctl.cli.options import DEFAULT_NAMESPACE, Scope
 from kschedctl.cluster import Cluster
 from kschedctl.errors import UsageError
+from kschedctl.library.pods import described, waiting
 from kschedctl.studies.basics.edits import added
 from kschedctl.studies.controllers.workload_pods import is_waiting
 
@@ -50,15 +50,12 @@ def near_names(pods: Iterable[Pod], namespace: str | None, name: str) -> list[st
 
 def pending(cluster: Cluster, scope: Scope) -> list[Pod]:
     """The pods that wait for a node, of the scope; not those that are being deleted."""
-    selector = parse_selector(scope.selector) if scope.selector else None
-    namespace = None if scope.all_namespaces else scope.namespace or DEFAULT_NAMESPACE
-    return [
-        pod
-        for pod in cluster.unbound_pods()
-        if is_waiting(pod)
-        and namespace in (None, pod.metadata.namespace)
-        and (selector is None or selector.matches(pod.metadata.labels))
-    ]
+    return waiting(cluster, namespace_of(scope), scope.selector)
+
+
+def namespace_of(scope: Scope) -> str | None:
+    """The one that is looked at; None for all."""
+    return None if scope.all_namespaces else scope.namespace or DEFAULT_NAMESPACE
 
 
 def check_namespace(cluster: Cluster, scope: Scope) -> None:
@@ -76,8 +73,7 @@ def check_namespace(cluster: Cluster, scope: Scope) -> None:
 
 def describe(scope: Scope) -> str:
     """``in namespace shop with labels app=web``."""
-    where = "in all namespaces" if scope.all_namespaces else f"in namespace {scope.namespace or DEFAULT_NAMESPACE}"
-    return f"{where} with labels {scope.selector}" if scope.selector else where
+    return described(namespace_of(scope), scope.selector)
 
 
 def asking_for(cluster: Cluster, scheduler_name: str | None) -> Cluster:

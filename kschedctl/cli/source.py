@@ -5,7 +5,6 @@ from __future__ import annotations
 import gc
 import logging
 from dataclasses import replace
-from datetime import UTC, datetime
 from typing import TYPE_CHECKING, NamedTuple
 
 from kschedctl import demo
@@ -16,6 +15,7 @@ from kschedctl.api.observed.failed_creation import FAILED_CREATE, TOLD_BY
 from kschedctl.cli.options import Scope, Source, feature_gates
 from kschedctl.cluster import LIMITS, OBSERVED, OF_CREATION, Cluster, Gap
 from kschedctl.errors import UsageError
+from kschedctl.library.cluster import moment_of
 from kschedctl.sources.read import ReadResult, load_configuration_file, read
 
 if TYPE_CHECKING:
@@ -229,4 +229,4 @@ def time_of(cluster: Cluster, source: Source) -> str:
     """The time at which pods are as old as they are: when the cluster was read; of files it is now."""
     if source.demo:
         return demo.DEMO_TIME
-    return cluster.provenance.read_at if cluster.provenance else datetime.now(UTC).isoformat(timespec="seconds")
+    return moment_of(cluster)

@@ -5,11 +5,15 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import fields, replace
+from datetime import UTC, datetime
 from typing import Self
 
 from kschedctl import cluster
 from kschedctl.api.json_values import JsonObject
 from kschedctl.api.kube_version import KUBE_VERSION, KubeVersion
+from kschedctl.text.version import VERSION
+
+WRITTEN_BY = f"kschedctl {VERSION}"
 
 
 class Cluster(cluster.Cluster):
@@ -87,6 +91,20 @@ class Cluster(cluster.Cluster):
         found = read_archive(os.fspath(path))
         return cls._made_of(found if kube_version is None else replace(found, kube_version=kube_version, warnings=()))
 
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write what scheduling reads of it to a file, as ``kschedctl snapshot save`` does, for ``from_snapshot``.
+
+        No env, no secrets, no config maps. Raises InputError where it cannot be written.
+        """
+        from kschedctl.sources.archive.file import write_archive  # noqa: PLC0415 - few clusters are saved
+
+        write_archive(self, os.fspath(path), written_by=WRITTEN_BY)
+
     @classmethod
     def _made_of(cls, found: cluster.Cluster) -> Self:
         return cls(**{field.name: getattr(found, field.name) for field in fields(found)})
+
+
+def moment_of(found: cluster.Cluster) -> str:
+    """The RFC 3339 time at which pods are as old as they are: when the cluster was read; of objects and files now."""
+    return found.provenance.read_at if found.provenance else datetime.now(UTC).isoformat(timespec="seconds")

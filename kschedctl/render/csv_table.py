@@ -30,12 +30,17 @@ _NODES = ("pod", "verdict", "node", "zone", "pool", "score", "plugin", "reason",
 
 def to_csv(document: Document) -> str:
     """Raises UsageError for a kind of document that has no such table."""
-    header, rows = _several(document) if isinstance(document, Answers) else _one(document)
+    header, rows = table_of(document)
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
     writer.writerow(header)
     writer.writerows([_cell(value) for value in row] for row in rows)
     return text.getvalue()
+
+
+def table_of(document: Document) -> tuple[Sequence[str], Rows]:
+    """Header and rows. Raises UsageError for a kind of document that has no such table."""
+    return _several(document) if isinstance(document, Answers) else _one(document)
 
 
 def _one(document: Document) -> tuple[Sequence[str], Rows]:

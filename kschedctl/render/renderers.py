@@ -50,6 +50,8 @@ PAGES = {
     "Disruption": "pages.karpenter:disruption_page",
 }
 """The kind of a document -> the module and function that make its page."""
+SUMMARY = "pages.summary:summary_page"
+"""Of documents that the library alone gives."""
 
 
 def kind_of(document: Document) -> str:
@@ -57,7 +59,7 @@ def kind_of(document: Document) -> str:
 
 
 def page_of(document: Document, style: Style) -> Page:
-    page: Page = _load(PAGES[kind_of(document)])(document, style)
+    page: Page = _load(PAGES.get(kind_of(document), SUMMARY))(document, style)
     return page
 
 

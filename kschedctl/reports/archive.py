@@ -5,6 +5,8 @@ from __future__ import annotations
 import msgspec
 
 from kschedctl.reports.document import Document
+from kschedctl.reports.summary import Report
+from kschedctl.text.counts import counted
 
 
 class SnapshotReport(Document, frozen=True):
@@ -51,7 +53,7 @@ class ObjectChange(Document, frozen=True):
     fields: tuple[FieldChange, ...] = ()
 
 
-class SnapshotDiff(Document, frozen=True):
+class SnapshotDiff(Report, frozen=True):
     """All that differs and that scheduling reads; ``scheduler``: its configuration, gates and version."""
 
     before: str
@@ -60,3 +62,9 @@ class SnapshotDiff(Document, frozen=True):
     scheduler: tuple[FieldChange, ...] = ()
     api_version: str = "kschedctl.dev/v1"
     kind: str = "SnapshotDiff"
+
+    def first_line(self) -> tuple[str, ...]:
+        """How much differs."""
+        if not (self.changes or self.scheduler):
+            return "No difference", "that scheduling reads"
+        return counted(len(self.changes), "difference"), f"{self.before} → {self.after}"

@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from html import escape
+from importlib import import_module
 from itertools import islice
+from typing import Any
 
 import msgspec
 from msgspec.structs import replace
 
 from kschedctl.reports.document import Document
 from kschedctl.reports.unknown import reasons
+from kschedctl.text.printable import printable
 
 MOST_BYTES, MOST_ENTRIES, LONGEST, MOST_COMMANDS = 12_000, 8, 400, 3
 """How long the JSON, a list and a text (in characters) may be; how many commands it ends with."""
+FRAME = "width: 100%; height: 40em; border: 0"
 LISTS = ("pods", "closest", "causes", "fixes", "victims", "advice", "doubts")
 """What is shortened where a summary is too long still."""
 
@@ -115,6 +120,12 @@ def _cut(value: object) -> object:
     return value
 
 
+def _shown(report: Report, form: str) -> object:
+    """As a command prints it. What renders stands above, and is loaded when it is wanted."""
+    style = import_module("kschedctl.render.page").Style()
+    return import_module("kschedctl.render.renderers").RENDERERS[form](report, style)
+
+
 class Report(Document, frozen=True):
     """A document that answers a question."""
 
@@ -142,6 +153,29 @@ class Report(Document, frozen=True):
             next=tuple(islice(dict.fromkeys(commands), MOST_COMMANDS)),
         )
         return self.summarized(summary).fitting()
+
+    def to_markdown(self) -> str:
+        """As ``-o markdown``."""
+        return str(_shown(self, "markdown"))
+
+    def to_html(self) -> str:
+        """As ``-o html``: a page that loads nothing, with its own style and script."""
+        return str(_shown(self, "html"))
+
+    def _repr_html_(self) -> str:
+        """For notebooks: the page in a frame of its own, whose script reaches nothing around it."""
+        return f'<iframe sandbox="allow-scripts" style="{FRAME}" srcdoc="{escape(self.to_html())}"></iframe>'
+
+    def to_frame(self) -> Any:
+        """The rows of ``-o csv`` as a DataFrame of polars, else of pandas.
+
+        Raises UsageError for a kind of document that has no such table, or where neither is installed.
+        """
+        return import_module("kschedctl.render.frames").to_frame(self)
+
+    def __str__(self) -> str:
+        """The answer in a line, without anything that a terminal would obey."""
+        return printable(" ".join(filter(None, self.first_line())) or type(self).__name__)
 
     def _doubts(self) -> Iterator[str]:
         if getattr(self, "interrupted", False):

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 import kschedctl
+from kschedctl.autoscaling.cluster_autoscaler.scale_up import scale_up
 
 NOW = "2026-06-01T12:00:00Z"
 BAD: dict[str, tuple[list[dict[str, Any]], dict[str, Any], str]] = {
@@ -70,7 +71,7 @@ def test_an_empty_cluster_scales_from_nothing() -> None:
 
 
 def test_a_group_of_which_nothing_is_known_is_skipped() -> None:
-    found = kschedctl.scale_up(kschedctl.Cluster.from_objects([pod("p")]), [{"id": "a", "max": 3}], now=NOW)
+    found = scale_up(kschedctl.Cluster.from_objects([pod("p")]), [{"id": "a", "max": 3}], now=NOW)
     assert found.remaining["shop/p"].message == "pod didn't trigger scale-up: 1 not ready for scale-up"
 
 

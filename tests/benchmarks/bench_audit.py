@@ -17,7 +17,7 @@ from dataclasses import replace
 from typing import Any
 
 from kschedctl.cluster import Cluster, convert
-from kschedctl.library import Cluster as Read
+from kschedctl.library.cluster import Cluster as Read
 from kschedctl.scheduler.scheduler import Scheduler
 from kschedctl.studies.audit.audit import NEEDED, SECTIONS
 from kschedctl.studies.audit.audited_cluster import AuditedCluster

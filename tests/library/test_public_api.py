@@ -23,7 +23,7 @@ NODE = {
 
 def pod(name, cpu, **spec):
     requests = {"resources": {"requests": {"cpu": cpu}}}
-    spec = {"containers": [{"name": "main", **requests}], **spec}
+    spec = {"containers": [{"name": "main", "image": "web", **requests}], **spec}
     return {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name, "namespace": "shop"}, "spec": spec}
 
 
@@ -176,7 +176,7 @@ def test_a_manifest_without_a_namespace_belongs_to_default() -> None:
         "kind": "Pod",
         "metadata": {"name": "new", "labels": labels},
         "spec": {
-            "containers": [],
+            "containers": [{"name": "c", "image": "web"}],
             "affinity": {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}},
         },
     }
@@ -187,10 +187,13 @@ def test_a_manifest_without_a_namespace_belongs_to_default() -> None:
 
 @pytest.mark.parametrize("kind", ["Deployment", "StatefulSet", "DaemonSet", "Job"])
 def test_of_a_workload_a_pod_of_its_template_is_explained(kind: str) -> None:
-    template = {"metadata": {"labels": {"app": "web"}}, "spec": pod("web", "3")["spec"]}
+    restart = "Never" if kind == "Job" else "Always"
+    template = {"metadata": {"labels": {"app": "web"}}, "spec": pod("web", "3", restartPolicy=restart)["spec"]}
+    selector = {} if kind == "Job" else {"selector": {"matchLabels": {"app": "web"}}}
     version = "batch/v1" if kind == "Job" else "apps/v1"
     manifest = {"apiVersion": version, "kind": kind, "metadata": {"name": "web", "namespace": "shop"}}
-    report = kschedctl.explain(kschedctl.Cluster.from_objects([NODE]), {**manifest, "spec": {"template": template}})
+    manifest["spec"] = {**selector, "template": template}
+    report = kschedctl.explain(kschedctl.Cluster.from_objects([NODE]), manifest)
     assert (report.verdict, report.message[:46]) == ("Unschedulable", "0/1 nodes are available: 1 Insufficient cpu. n")
     assert f"{kind} shop/web" in report.stands_for
 

@@ -81,7 +81,7 @@ def test_every_report_has_one(ask: Any, kind: str, words: str) -> None:
 def test_nothing_that_renders_is_loaded() -> None:
     code = (
         "import sys, kschedctl; c = kschedctl.Cluster.from_objects([]);"
-        "p = {'kind': 'Pod', 'metadata': {'name': 'a'}, 'spec': {'containers': []}};"
+        "p = {'kind': 'Pod', 'metadata': {'name': 'a'}, 'spec': {'containers': [{'name': 'c', 'image': 'i'}]}};"
         "kschedctl.explain(c, p).summary(); sys.exit(any(m.startswith('kschedctl.render') for m in sys.modules))"
     )
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

@@ -15,6 +15,7 @@ from kschedctl.lint.engine import chosen_rules, lint
 from kschedctl.lint.framework.context import LintContext
 from kschedctl.lint.rule_reports import example
 from kschedctl.sources.documents.positions import read_manifests
+from kschedctl.studies import explain as of_one_pod
 
 Json = dict[str, Any]
 
@@ -58,7 +59,7 @@ def placed(objects: list[Json], workload: Json) -> int:
     count = workload["spec"].get("replicas", 1)
     for number in range(count):
         pod = pod_of(workload, number)
-        report = kschedctl.explain(kschedctl.Cluster.from_objects(objects), pod)
+        report = of_one_pod.explain(kschedctl.Cluster.from_objects(objects), pod)
         if report.verdict != "Schedulable":
             return number
         objects.append({**pod, "spec": {**pod["spec"], "nodeName": report.best[0]}})
@@ -92,8 +93,8 @@ def test_an_evicted_pod_finds_no_other_node() -> None:
     cordoned = [{**o, "spec": {"unschedulable": True}} if o["metadata"]["name"] == "a1" else o for o in left]
     evicted = next(o for o in objects if o["metadata"]["name"] == "db-0")
     pod = {**evicted, "spec": {"containers": evicted["spec"]["containers"]}}
-    assert kschedctl.explain(kschedctl.Cluster.from_objects(cordoned), pod).verdict == "Unschedulable"
-    assert kschedctl.explain(kschedctl.Cluster.from_objects(left), pod).feasible == ("a1",)
+    assert of_one_pod.explain(kschedctl.Cluster.from_objects(cordoned), pod).verdict == "Unschedulable"
+    assert of_one_pod.explain(kschedctl.Cluster.from_objects(left), pod).feasible == ("a1",)
 
 
 COUNTED = ("af-anti-replicas-over-domains", "hp-hostport-over-nodes")

@@ -12,6 +12,7 @@ import kschedctl
 from kschedctl.render.data import to_json
 from kschedctl.render.schema import DOCUMENTS, schema_of
 from kschedctl.reports.compact import compact
+from kschedctl.studies import explain as of_one_pod
 from kschedctl.studies.explain import explanations
 
 Json = dict[str, Any]
@@ -78,7 +79,7 @@ def expanded(short: Json) -> Json:
 
 @pytest.mark.parametrize("case", PODS)
 def test_it_expands_to_the_full_form(case: str) -> None:
-    report = kschedctl.explain(cluster(60), PODS[case])
+    report = of_one_pod.explain(cluster(60), PODS[case])
     short = compact(report).to_dict()
     assert expanded(short) == report.to_dict()
     jsonschema.validate(short, schema_of(DOCUMENTS["compact-explanation"]))
@@ -86,7 +87,7 @@ def test_it_expands_to_the_full_form(case: str) -> None:
 
 
 def test_of_several_pods_each() -> None:
-    report = explanations([kschedctl.explain(cluster(20), incoming) for incoming in PODS.values()])
+    report = explanations([of_one_pod.explain(cluster(20), incoming) for incoming in PODS.values()])
     short = compact(report).to_dict()
     full = report.to_dict()
     assert [expanded(each) for each in short.pop("explanations")] == full.pop("explanations")
@@ -95,7 +96,7 @@ def test_of_several_pods_each() -> None:
 
 
 def test_it_is_an_eighth_where_nodes_are_alike() -> None:
-    report = kschedctl.explain(cluster(3_000), PODS["fits nowhere"])
+    report = of_one_pod.explain(cluster(3_000), PODS["fits nowhere"])
     short, full = (to_json(document.to_dict()) for document in (compact(report), report))
     assert len(short) * 8 < len(full)
     assert json.loads(short) == compact(report).to_dict()

@@ -9,6 +9,7 @@ import pytest
 
 import kschedctl
 from kschedctl.cli.main import main
+from kschedctl.studies import explain as of_one_pod
 
 Json = dict[str, Any]
 GATES = {"GenericWorkload": True, "GangScheduling": True}
@@ -35,7 +36,7 @@ def group(count: int, topology: str = "") -> Json:
 
 
 def explain(objects: list[Json], gates: dict[str, bool] = GATES, pod: str | Json = "ml/train-1") -> Json:
-    return kschedctl.explain(kschedctl.Cluster.from_objects(objects, feature_gates=gates), pod).to_dict()
+    return of_one_pod.explain(kschedctl.Cluster.from_objects(objects, feature_gates=gates), pod).to_dict()
 
 
 NODES = [node("n1", 4, "za"), node("n2", 3, "zb")]
@@ -110,7 +111,7 @@ def test_where_pod_groups_were_not_read_the_answer_depends_on_them(count: int, v
     lists = [{"kind": "List", "items": NODES}, {"kind": "List", "items": [*map(member, range(count))]}]
     gates = {**TOPOLOGY_AWARE, "WorkloadAwarePreemption": True}
     cluster = kschedctl.Cluster.from_objects(lists, feature_gates=gates, assume_complete=False)
-    report = kschedctl.explain(cluster, f"ml/train-{count - 1}").to_dict()
+    report = of_one_pod.explain(cluster, f"ml/train-{count - 1}").to_dict()
     assert (report["verdict"], report["podGroup"]["verdict"]) == (verdict, "Placed")
     assert report["undecided"] == (verdict == "Schedulable")
     assert "PodGroup" in {each["kind"] for each in report["unknown"]}
@@ -238,7 +239,7 @@ def test_in_1_35_it_is_not_replayed() -> None:
     """There is no PodGroup yet: gangs are written in another way."""
     objects = [*NODES, group(4), *map(member, range(4))]
     cluster = kschedctl.Cluster.from_objects(objects, feature_gates=GATES, kube_version="1.35")
-    report = kschedctl.explain(cluster, "ml/train-1").to_dict()
+    report = of_one_pod.explain(cluster, "ml/train-1").to_dict()
     assert (report["verdict"], report["podGroup"]) == ("Schedulable", None)
     assert report["notReplayed"] == ["plugin GangScheduling"]
 
@@ -246,7 +247,7 @@ def test_in_1_35_it_is_not_replayed() -> None:
 def test_a_group_that_was_not_read_leaves_the_answer_open() -> None:
     objects = [*NODES, *map(member, range(3))]
     cluster = kschedctl.Cluster.from_objects(objects, feature_gates=GATES, assume_complete=False)
-    report = kschedctl.explain(cluster, "ml/train-1").to_dict()
+    report = of_one_pod.explain(cluster, "ml/train-1").to_dict()
     assert report["undecided"]
     assert "PodGroup" in {unknown["kind"] for unknown in report["unknown"]}
 

@@ -6,10 +6,10 @@ import pytest
 from applied import apply
 from small import ZONE, Json, node, pod, replica, spread, workload
 
-from kschedctl import Cluster, explain, remedies
+from kschedctl import Cluster, remedies
 from kschedctl.errors import UsageError
 from kschedctl.scheduler.scheduler import Scheduler
-from kschedctl.studies.explain import explain_stand_in, stand_in_of
+from kschedctl.studies.explain import explain, explain_stand_in, stand_in_of
 from kschedctl.studies.remedies.remedies import with_remedies
 from kschedctl.studies.remedies.search import RemedyWishes
 

@@ -16,10 +16,9 @@ from kschedctl.cli.progress import bars
 from kschedctl.cli.source import EVERYTHING, connection, load
 from kschedctl.cli.try_next import about_findings
 from kschedctl.errors import UsageError
-from kschedctl.scheduler.scheduler import Scheduler
+from kschedctl.library.audit import audit as audit_cluster
 from kschedctl.studies.audit.audit import NEEDED, SECTIONS
-from kschedctl.studies.audit.audit import audit as audit_cluster
-from kschedctl.studies.audit.audited_cluster import AuditedCluster, Thresholds
+from kschedctl.studies.audit.audited_cluster import Thresholds
 
 EXAMPLES = (
     "kschedctl audit",
@@ -54,15 +53,15 @@ def audit(
     measured = metrics.measured(lambda: connection(source)) if metrics.asked else None
     cluster = load(source, live=EVERYTHING)
     with bars() as progress:
-        audited = AuditedCluster(
-            Scheduler(cluster),
-            times.moment(source, cluster),
-            thresholds,
+        report = audit_cluster(
+            cluster,
+            section or (),
+            now=times.moment(source, cluster),
             earlier=times.earlier(source, cluster),
+            thresholds=thresholds,
             measured=measured,
             progress=progress,
         )
-        report = audit_cluster(audited, section or ())
         return shown.judged(report, about_findings(source, *report.sections))
 
 

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from kschedctl.api.kube_version import KUBE_VERSION
 from kschedctl.cli.answer import Answer
-from kschedctl.cli.commands.lint import CLEAN, FOUND, Shown, signed
+from kschedctl.cli.commands.lint import CLEAN, FOUND, Shown
 from kschedctl.cli.options import (
     Context,
     GatesGiven,
@@ -31,6 +31,7 @@ from kschedctl.reports.configuration import EffectiveConfiguration
 from kschedctl.scheduler.configuration.document import KIND
 from kschedctl.scheduler.framework.feature_gates import FeatureGates
 from kschedctl.sources.documents.positions import LocatedObject, read_manifests
+from kschedctl.text.version import VERSION
 
 EXAMPLES = (
     "kschedctl config check scheduler.yaml",
@@ -102,7 +103,8 @@ def config(
         return shown.answer(effective_configuration(written, known))
     subject = Subject(KIND, "", document=document.value, place=document)
     size = nodes if cluster_size is None else cluster_size
-    report = signed(report_of(check_configuration(subject, known, size), checked=1))
+    found = report_of(check_configuration(subject, known, size), checked=1)
+    report = replace(found, tool_version=VERSION)
     return shown.answer(report, FOUND if report.at_least(fail_on) else CLEAN)
 
 

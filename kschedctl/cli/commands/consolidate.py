@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from msgspec.structs import replace
-
-from kschedctl.autoscaling.karpenter.disrupt import disrupt
 from kschedctl.cli.answer import Answer
-from kschedctl.cli.option_groups.karpenter import WHAT_KARPENTER_READS, KarpenterInput, check_pools, unread_kinds
+from kschedctl.cli.option_groups.karpenter import WHAT_KARPENTER_READS, KarpenterInput, check_pools
 from kschedctl.cli.options import Source, Untabled, with_options
 from kschedctl.cli.run_options import exit_code
 from kschedctl.cli.source import load, time_of
 from kschedctl.errors import UsageError
+from kschedctl.library import autoscalers as library
 
 EXAMPLES = (
     "kschedctl consolidate --instance-types instance_types.json",
@@ -26,11 +24,10 @@ def consolidate(*, source: Source, view: Untabled, asked: KarpenterInput) -> Ans
     node; the first that finds something ends the round. Then each node is looked at alone, whatever budgets say. That
     a replacement is cheaper needs prices: --instance-types gives them.
     """
-    if not asked.instance_types:
+    types = asked.types()
+    if types is None:
         raise UsageError("what could replace a node, and for how much, is not known", hint="--instance-types FILE")
     cluster = load(source, live=WHAT_KARPENTER_READS)
     check_pools(cluster)
-    report = disrupt(cluster, asked.types(), asked.settings(), now=time_of(cluster, source))
-    unknown = unread_kinds(cluster, "PodDisruptionBudget")
-    report = replace(report, unknown=unknown, undecided=bool(unknown))
+    report = library.consolidate(cluster, types, asked.settings(), now=time_of(cluster, source))
     return view.answer(report, exit_code(good=True, interrupted=False, undecided=report.undecided))

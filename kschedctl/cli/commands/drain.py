@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Annotated
 
 import typer
-from msgspec.structs import replace
 
 from kschedctl.cli.answer import Answer
 from kschedctl.cli.asking import answer
@@ -17,11 +16,9 @@ from kschedctl.cli.run_options import RunOptions
 from kschedctl.cli.source import Asked, clusters
 from kschedctl.cli.try_next import after_remedy
 from kschedctl.errors import UsageError
+from kschedctl.library import node_losses as library
 from kschedctl.reports.drain import Drain
-from kschedctl.studies import drain as study
-from kschedctl.studies.basics.edits import find_nodes
 from kschedctl.studies.basics.parallel import Progress, Workers
-from kschedctl.studies.one_more_node import with_more_nodes
 
 EXAMPLES = (
     "kschedctl drain general-a1",
@@ -56,14 +53,7 @@ def drain(
     options = run.options()
 
     def ask(asked: Asked, workers: Workers, progress: Progress) -> Drain:
-        chosen = find_nodes(asked.cluster, words, selector)
-        report = study.drain(asked.cluster, chosen, workers=workers, progress=progress, **options)
-        if not report.unplaced or report.interrupted:
-            return report
-        step = {"drain": {"nodes": chosen}}
-        return replace(
-            report, remedy=with_more_nodes(asked.cluster, step, chosen, report.unplaced, options, gone=False)
-        )
+        return library.drain(asked.cluster, words, selector=selector, workers=workers, progress=progress, **options)
 
     with extending.calling() as options["call_extender"]:
         following = after_remedy(run, extending.arguments())

@@ -21,7 +21,7 @@ from kschedctl.cli.option_groups.karpenter import KarpenterInput
 from kschedctl.cli.option_groups.node_groups import NodeGroupInput
 from kschedctl.cli.option_groups.supposed import Supposed
 from kschedctl.cli.option_groups.whole_pods import remember
-from kschedctl.cli.options import DEFAULT_NAMESPACE, Scope, Source, View, with_options
+from kschedctl.cli.options import Scope, Source, View, with_options
 from kschedctl.cli.references import are_pods
 from kschedctl.cli.run_options import Sampled, exit_code
 from kschedctl.cli.source import NOTHING_MORE, WHAT_FAILED, LiveKinds, in_context, time_of
@@ -29,6 +29,7 @@ from kschedctl.cli.try_next import about_explained, about_pending, again
 from kschedctl.cli.watching import watched
 from kschedctl.cluster import Cluster
 from kschedctl.errors import UsageError
+from kschedctl.library.pods import explained, pending_in
 from kschedctl.render.page import Commands, names
 from kschedctl.reports.explanation import Explanation
 from kschedctl.reports.explanations import FINE, Explanations
@@ -37,11 +38,8 @@ from kschedctl.reports.pending import PendingPods
 from kschedctl.scheduler.engine.extenders.extender import CallExtender
 from kschedctl.scheduler.engine.sampling import SampledFrom
 from kschedctl.scheduler.scheduler import Scheduler
-from kschedctl.studies.basics.unknown import together
 from kschedctl.studies.controllers.asked_pod import AskedPod
-from kschedctl.studies.controllers.not_created import Creations, unread
-from kschedctl.studies.explain import as_events, explain_stand_in, explanations
-from kschedctl.studies.pending import pending_pods
+from kschedctl.studies.explain import explanations
 
 EXAMPLES = (
     "kschedctl explain shop/web-6d4cf56db6-h8s2k",
@@ -53,8 +51,6 @@ EXAMPLES = (
     "kschedctl explain web --call-extenders --record-extenders said.json",
     "kschedctl explain web --snapshot x.ksnap --extender-answers said.json",
 )
-
-UNSCHEDULABLE = "Unschedulable"
 
 log = logging.getLogger(__name__)
 
@@ -167,15 +163,7 @@ class _Question:
         return reports[0] if len(reports) == 1 else explanations(reports)
 
     def _one(self, asked: AskedPod) -> Explanation:
-        asked = self.supposed.of(asked)
-        report = as_events(explain_stand_in(asked))
-        if report.verdict == UNSCHEDULABLE:
-            report = replace(report, new_node=self.scalers.new_node(asked))
-        if not self.remedies:
-            return report
-        from kschedctl.studies.remedies.remedies import with_remedies  # noqa: PLC0415 - a summary needs none
-
-        return with_remedies(report, asked)
+        return explained(self.supposed.of(asked), self.scalers.new_node, remedies=self.remedies)
 
     def _pending(self, inquiry: Inquiry, scope: Scope) -> Explanation | Explanations | PendingPods:
         """All that are pending; where none is, a pod of each workload that the files hold and that has none."""
@@ -227,11 +215,5 @@ def fine(report: Explanation | Explanations | PendingPods) -> bool:
 
 def summary(scheduler: Scheduler, source: Source, scope: Scope, in_full: int = 0) -> PendingPods:
     """All pending pods of the scope, grouped by cause, and the workloads of it that lack pods nobody could create."""
-    cluster, now = scheduler.cluster, time_of(scheduler.cluster, source)
-    waiting = found_pods.pending(cluster, scope)
-    namespace = None if scope.all_namespaces else scope.namespace or DEFAULT_NAMESPACE
-    lacking = () if scope.selector else Creations(cluster, now).failing(namespace)  # pods that are not have no labels
-    report = pending_pods(scheduler, waiting, found_pods.describe(scope), now, in_full, not_created=lacking)
-    report = replace(report, unknown=together((report.unknown, () if scope.selector else unread(cluster))))
-    elsewhere = 0 if waiting else len(found_pods.pending(cluster, Scope(all_namespaces=True)))
-    return replace(report, elsewhere=elsewhere)
+    now = time_of(scheduler.cluster, source)
+    return pending_in(scheduler, found_pods.namespace_of(scope), scope.selector, now, in_full)

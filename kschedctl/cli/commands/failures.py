@@ -5,23 +5,19 @@ from __future__ import annotations
 from typing import Annotated
 
 import typer
-from msgspec.structs import replace
 
-from kschedctl.api.json_values import JsonObject
 from kschedctl.cli.answer import Answer
 from kschedctl.cli.asking import answer
 from kschedctl.cli.option_groups.drawn import Drawn
 from kschedctl.cli.option_groups.extending import Extending
 from kschedctl.cli.options import Source, with_options
-from kschedctl.cli.run_options import RunChoices, RunOptions
+from kschedctl.cli.run_options import RunOptions
 from kschedctl.cli.source import Asked, clusters
 from kschedctl.cli.try_next import after_remedy
-from kschedctl.cluster import Cluster
 from kschedctl.errors import UsageError
+from kschedctl.library import node_losses as library
 from kschedctl.reports.failures import Failures
-from kschedctl.studies import failures as study
 from kschedctl.studies.basics.parallel import Progress, Workers
-from kschedctl.studies.one_more_node import with_more_nodes
 
 EXAMPLES = (
     "kschedctl failures --zones",
@@ -55,18 +51,8 @@ def failures(
     options = run.options()
 
     def ask(asked: Asked, workers: Workers, progress: Progress) -> Failures:
-        report = study.failures(asked.cluster, unit, pairs=pairs, workers=workers, progress=progress, **options)
-        return replace(report, remedy=_remedy(report, asked.cluster, options))
+        return library.failures(asked.cluster, unit, pairs=pairs, workers=workers, progress=progress, **options)
 
     with extending.calling() as options["call_extender"]:
         following = after_remedy(run, extending.arguments())
         return answer(run, result, clusters(source), ask, lambda report: report.safe, following=following)
-
-
-def _remedy(report: Failures, cluster: Cluster, options: RunChoices) -> JsonObject | None:
-    """The worst loss with more nodes like those that are left of the same pools, if that is enough."""
-    worst = report.failures[0] if report.failures else None
-    if worst is None or not worst.unplaced or report.interrupted:
-        return None
-    lost = {report.unit: worst.name} if report.unit in ("zone", "pool") else {"nodes": list(worst.nodes)}
-    return with_more_nodes(cluster, {"fail": lost}, worst.nodes, worst.reasons, options, gone=True)

@@ -8,38 +8,39 @@ from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Annotated, NamedTuple
+from typing import Annotated
 
 import typer
 
-import kschedctl
 from kschedctl.api.copying import replace
+from kschedctl.api.json_values import JsonObject, object_at
 from kschedctl.api.kube_version import KUBE_VERSION
+from kschedctl.api.ownership import Owner
 from kschedctl.cli.answer import UNDECIDED, Answer
 from kschedctl.cli.forms import TABLE, Form, option
 from kschedctl.cli.lint_builds import LintBuilds
-from kschedctl.cli.lint_cluster import DescribedCluster, cluster_among, cluster_of_files
 from kschedctl.cli.lint_filters import LintFilters
 from kschedctl.cli.lint_fixes import Linted, LintFixer
 from kschedctl.cli.lint_settings import Project, find_settings, path_ignores, read_baseline, read_settings
 from kschedctl.cli.options import Color, Output, Source, feature_gates, with_options
 from kschedctl.cli.progress import bars
-from kschedctl.cli.source import WHAT_LIMITS, load
+from kschedctl.cli.source import WHAT_LIMITS, from_files, load
 from kschedctl.errors import UsageError
-from kschedctl.lint.engine import chosen_rules, findings_of, problems_of, rule_named
+from kschedctl.library.described_cluster import DescribedCluster
+from kschedctl.library.linting import Destination, lint_context, told
+from kschedctl.lint.engine import chosen_rules, problems_of, rule_named
 from kschedctl.lint.findings.reporting import Reporting
 from kschedctl.lint.findings.suppression import STDIN_NAME, baseline_text
 from kschedctl.lint.framework.context import LintContext
 from kschedctl.lint.framework.rule import RuleProfile, Severity
-from kschedctl.lint.objects.subject import Subject
 from kschedctl.lint.rule_reports import rule_list, rule_report
 from kschedctl.lint.settings import LintSettings
-from kschedctl.reports.findings import Findings, PassedOver
+from kschedctl.reports.findings import Findings
 from kschedctl.reports.lint_fixes import LintFixes
 from kschedctl.scheduler.framework.feature_gates import FeatureGates
 from kschedctl.sources.documents.files import STDIN, find_files, from_here
 from kschedctl.sources.output_file import check_output_files, write_file
-from kschedctl.sources.repository import HINTS, Repository, read_repository
+from kschedctl.sources.repository import Repository, read_repository
 
 EXAMPLES = (
     "kschedctl lint web.yaml charts/ -R",
@@ -78,7 +79,7 @@ class Around:
         named = replace(source, filename=self.with_cluster)
         if source.snapshot or self.is_live(source):
             return DescribedCluster(load(named, live=WHAT_LIMITS))
-        return cluster_of_files(named) if self.with_cluster or source.demo else None
+        return _cluster_of_files(named) if self.with_cluster or source.demo else None
 
 
 @dataclass(frozen=True)
@@ -156,14 +157,6 @@ class Shown:
         return replace(answer, format="diff") if self.output == TABLE else answer
 
 
-class Destination(NamedTuple):
-    """Where manifests go: the namespace of those that name none, paths that go to one cluster, files that do."""
-
-    namespace: str
-    together: list[list[str]]
-    named: list[str]
-
-
 @with_options
 def lint(
     source: Source,
@@ -239,9 +232,9 @@ def _linter(
     )
 
     def linter(manifests: Repository | None) -> Linted:
-        lint_context = context_of(manifests)
-        problems = problems_of(lint_context, rules)
-        return signed(findings_of(lint_context, rules, problems, reporting, which.scope)), problems
+        context = context_of(manifests)
+        problems = problems_of(context, rules)
+        return told(context, rules, problems, reporting, which.scope), problems
 
     return linter
 
@@ -252,11 +245,6 @@ def _told(report: Findings, which: Which, shown: Shown, settings: LintSettings) 
         log.warning("wrote %d findings to %s", len(report.findings), which.write_baseline)
         return CLEAN
     return shown.answer(report, FOUND if report.at_least(which.fail_on or settings.fail_on) else CLEAN)
-
-
-def signed(report: Findings) -> Findings:
-    """The report with the version of the program that made it."""
-    return replace(report, tool_version=kschedctl.__version__)
 
 
 def _baseline(which: Which, project: Project) -> Counter[str]:
@@ -278,33 +266,23 @@ def _named(paths: list[str]) -> list[str]:
     return [STDIN_NAME if path == STDIN else from_here(path) for path in paths if not os.path.isdir(path)]
 
 
+def _cluster_of_files(source: Source) -> DescribedCluster:
+    """The cluster of files that manifests go to. Raises KschedctlError."""
+    cluster, reading = from_files(source)
+    documents = (manifest.document for manifest in (*reading.stored, *reading.manifests))
+    return DescribedCluster(cluster, stored={_owner(document): document for document in documents})
+
+
+def _owner(document: JsonObject) -> Owner:
+    metadata = object_at(document, "metadata")
+    return Owner(str(document["kind"]), str(metadata.get("namespace") or "default"), str(metadata.get("name") or ""))
+
+
 def _lint_context(
     manifests: Repository | None, source: Source, cluster: DescribedCluster | None, goes: Destination
 ) -> LintContext:
-    if manifests is None:
-        if cluster is None or cluster.cluster is None:
-            raise UsageError(
-                "nothing to lint", hint="give manifests with -f, or a cluster with --with-cluster or --live"
-            )
-        return LintContext.of_cluster(cluster.cluster)
     gates = FeatureGates(source.kube_version or KUBE_VERSION, feature_gates(source.feature_gates))
-    described = cluster or cluster_among(manifests.objects, gates, goes.named)
-    located = ((manifest.value, manifest) for manifest in manifests.objects)
-    manifests.sets.declare(goes.together)
-    lint_context = LintContext.of_manifests(
-        located, described.cluster, gates, goes.namespace, sets_of=manifests.sets.of
-    )
-    unreadable = tuple(Subject("File", "", place=place).problem((), place.what) for place in manifests.broken)
-    passed_over = tuple(PassedOver(what, where, HINTS.get(what, "")) for what, where in manifests.passed_over.items())
-    return replace(
-        lint_context,
-        invalid=(*lint_context.invalid, *described.faults),
-        unreadable=unreadable,
-        passed_over=passed_over,
-        whole=manifests.whole,
-        own=described.own,
-        stored=described.stored,
-    )
+    return lint_context(manifests, cluster, gates, goes)
 
 
 def _manifests(paths: list[str], source: Source, which: Which, project: Project) -> Repository | None:

@@ -6,8 +6,7 @@ from kschedctl.cli.answer import Answer
 from kschedctl.cli.option_groups.karpenter import WHAT_KARPENTER_READS
 from kschedctl.cli.options import Source, Untabled, with_options
 from kschedctl.cli.source import load, time_of
-from kschedctl.scheduler.scheduler import Scheduler
-from kschedctl.studies.packing import pool_reports as study
+from kschedctl.library import autoscalers as library
 
 EXAMPLES = (
     "kschedctl pools",
@@ -23,4 +22,4 @@ def pools(*, source: Source, view: Untabled) -> Answer:
     used, and how many nodes may be taken away now.
     """
     cluster = load(source, live=WHAT_KARPENTER_READS)
-    return view.answer(study.pools(Scheduler(cluster), time_of(cluster, source)))
+    return view.answer(library.pools(cluster, now=time_of(cluster, source)))

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from msgspec.structs import replace
-
-from kschedctl.autoscaling.karpenter.provision import provision as provisioned
-from kschedctl.autoscaling.karpenter.seen_types import seen_types
 from kschedctl.cli.answer import Answer
-from kschedctl.cli.option_groups.karpenter import WHAT_KARPENTER_READS, KarpenterInput, check_pools, unread_kinds
+from kschedctl.cli.option_groups.karpenter import WHAT_KARPENTER_READS, KarpenterInput, check_pools
 from kschedctl.cli.options import Source, Untabled, with_options
 from kschedctl.cli.run_options import exit_code
 from kschedctl.cli.source import load, time_of
+from kschedctl.library import autoscalers as library
 
 EXAMPLES = (
     "kschedctl provision --instance-types instance_types.json",
@@ -28,10 +25,5 @@ def provision(*, source: Source, view: Untabled, asked: KarpenterInput) -> Answe
     """
     cluster = load(source, live=WHAT_KARPENTER_READS)
     check_pools(cluster)
-    types = asked.types() if asked.instance_types else seen_types(cluster)
-    report = provisioned(cluster, types, asked.settings(), now=time_of(cluster, source))
-    unknown = unread_kinds(cluster)
-    seen = None if asked.instance_types else len(types)
-    undecided = bool(unknown) or (seen is not None and bool(report.pod_errors))
-    report = replace(report, seen_types=seen, unknown=unknown, undecided=undecided)
-    return view.answer(report, exit_code(report.everyone_gets_a_node, interrupted=False, undecided=undecided))
+    report = library.provision(cluster, asked.types(), asked.settings(), now=time_of(cluster, source))
+    return view.answer(report, exit_code(report.everyone_gets_a_node, interrupted=False, undecided=report.undecided))

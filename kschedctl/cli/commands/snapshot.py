@@ -9,18 +9,18 @@ from typing import Annotated
 
 import typer
 
-import kschedctl
 from kschedctl.api.copying import replace
 from kschedctl.cli.answer import Answer
 from kschedctl.cli.options import Color, Source, Untabled, with_options
 from kschedctl.cli.source import EVERYTHING, load
 from kschedctl.cluster import NOT_LISTED
 from kschedctl.errors import UsageError
+from kschedctl.library.cluster import WRITTEN_BY
+from kschedctl.library.snapshots import diff as difference
 from kschedctl.reports.archive import SnapshotReport
 from kschedctl.sources.anonymize.cluster import anonymized
 from kschedctl.sources.archive.file import Header, read_archive, read_header, write_archive
 from kschedctl.sources.output_file import STDOUT, check_output_files, write_file
-from kschedctl.studies.archive_diff import compare
 
 EXAMPLES = {
     "": (
@@ -80,9 +80,7 @@ def save(
         cluster, originals, stays = anonymized(cluster)
         if mapping is not None:
             write_file(mapping, [json.dumps(originals, indent=1, ensure_ascii=False).encode()], private=True)
-    header = write_archive(
-        cluster, output, written_by=f"kschedctl {kschedctl.__version__}", anonymized=anonymize, stays=stays
-    )
+    header = write_archive(cluster, output, written_by=WRITTEN_BY, anonymized=anonymize, stays=stays)
     if STDOUT in (output, mapping):
         return SAME
     return Untabled(color=talk.color).answer(_report(header, output))
@@ -102,7 +100,7 @@ def diff(
     view: Untabled,
 ) -> Answer:
     """What changed between two snapshots, of what scheduling reads. Exits with 1 if something did."""
-    report = compare(read_archive(before), read_archive(after), (before, after))
+    report = difference(read_archive(before), read_archive(after), (before, after))
     return view.answer(report, DIFFERENT if report.changes or report.scheduler else SAME)
 
 

@@ -13,7 +13,6 @@ from kschedctl.cli.source import load
 from kschedctl.cluster import Cluster
 from kschedctl.demo import DEMO_TIME
 from kschedctl.errors import InputError, UsageError
-from kschedctl.scheduler.scheduler import Scheduler
 
 
 @dataclass(frozen=True)
@@ -51,7 +50,7 @@ class AuditTimes(Moment):
         ),
     ] = ""
 
-    def earlier(self, source: Source, cluster: Cluster) -> Scheduler | None:
+    def earlier(self, source: Source, cluster: Cluster) -> Cluster | None:
         """The cluster of the snapshot, where one is named. Raises UsageError for one that is not from before."""
         if not self.since:
             return None
@@ -64,4 +63,4 @@ class AuditTimes(Moment):
         if len(times) == 2 and nanoseconds(times[0]) >= nanoseconds(times[1]):
             moments = f"{self.since} is of {times[0]}, the cluster of {times[1]}"
             raise UsageError(moments, where="--since", hint="want a snapshot from before")
-        return Scheduler(before)
+        return before

@@ -8,6 +8,7 @@ from kschedctl.cli.option_groups.karpenter import WHAT_KARPENTER_READS, Karpente
 from kschedctl.cli.option_groups.node_groups import WHAT_IT_SAYS, NodeGroupInput
 from kschedctl.cli.options import Source
 from kschedctl.cli.source import NOTHING_MORE, LiveKinds, time_of
+from kschedctl.library.new_node import new_node
 from kschedctl.reports.new_node import NewNode
 from kschedctl.studies.controllers.asked_pod import AskedPod
 
@@ -28,15 +29,5 @@ class Autoscalers:
 
     def new_node(self, asked: AskedPod) -> NewNode | None:
         """Whether one would come for a pod; None where nobody is known to make any. Raises InputError."""
-        cluster = asked.scheduler.cluster
-        now = time_of(cluster, self.source)
-        if self.node_groups.concerns(cluster):
-            from kschedctl.autoscaling.cluster_autoscaler import new_node as autoscaler  # noqa: PLC0415 - seldom asked
-
-            return autoscaler.new_node(cluster, asked.pod, self.node_groups.read(cluster), now)
-        if not cluster.karpenter_node_pools:
-            return None
-        from kschedctl.autoscaling.karpenter import new_node as karpenter  # noqa: PLC0415 - few clusters have it
-
-        types = self.karpenter.types() if self.karpenter.instance_types else None
-        return karpenter.new_node(cluster, asked.pod, types, self.karpenter.settings(), now)
+        now = time_of(asked.scheduler.cluster, self.source)
+        return new_node(asked, now, self.node_groups.given(), self.karpenter.types(), self.karpenter.settings())

@@ -13,13 +13,11 @@ from kschedctl.api.json_values import JsonObject
 from kschedctl.cli.source import LiveKinds
 from kschedctl.cluster import Cluster
 from kschedctl.errors import InputError, UsageError
-from kschedctl.reports.unknown import VERDICT, UnknownKind
 from kschedctl.sources.read import read_objects
 
 SUFFIXES = (".json", ".yaml", ".yml")
 SETTINGS = {"preferencePolicy": str, "minValuesPolicy": str, "maxInstanceTypes": int}
 GATES = ("SpotToSpotConsolidation", "NodeOverlay", "ReservedCapacity")
-LOOKED_AT = ("NodePool", "NodeClaim", "Node", "Pod", "DaemonSet")
 _SHAPE = "want a list of types, as Karpenter's kwok provider reads it"
 
 
@@ -46,8 +44,10 @@ class KarpenterInput:
         ),
     ] = None
 
-    def types(self) -> list[JsonObject]:
-        """Those of the file, or of all files of the folder. Raises InputError."""
+    def types(self) -> list[JsonObject] | None:
+        """Those of the file, or of all files of the folder; None where none is named. Raises InputError."""
+        if not self.instance_types:
+            return None
         path = Path(self.instance_types)
         files = sorted(p for p in path.iterdir() if p.suffix in SUFFIXES) if path.is_dir() else [path]
         return [instance_type for file in files for instance_type in _types(str(file))]
@@ -70,12 +70,6 @@ class KarpenterInput:
 
 WHAT_KARPENTER_READS = LiveKinds(("NodePool", "NodeClaim", "NodeOverlay", "DaemonSet"))
 """Besides what a scheduler reads."""
-
-
-def unread_kinds(cluster: Cluster, *more: str) -> tuple[UnknownKind, ...]:
-    """What Karpenter looks at, and was not read."""
-    gaps = {kind: cluster.gap(kind) for kind in (*LOOKED_AT, *more)}
-    return tuple(UnknownKind(kind, gap.why, VERDICT) for kind, gap in gaps.items() if gap is not None)
 
 
 def check_pools(cluster: Cluster) -> None:

@@ -8,10 +8,9 @@ from typing import Annotated
 import typer
 
 from kschedctl.api.json_values import JsonObject
-from kschedctl.autoscaling.node_groups.found import Given, NodeGroups, find_node_groups, has_node_groups
+from kschedctl.autoscaling.node_groups.found import Given
 from kschedctl.cli.source import LiveKinds
-from kschedctl.cluster import Cluster
-from kschedctl.errors import InputError, UsageError
+from kschedctl.errors import InputError
 from kschedctl.sources.read import read_objects
 
 GROUPS, OPTIONS = "nodeGroups", "options"
@@ -51,19 +50,8 @@ class NodeGroupInput:
         """Whether somebody said which groups there are."""
         return bool(self.node_groups or self.pool_label)
 
-    def concerns(self, cluster: Cluster) -> bool:
-        """Whether anybody, or the cluster itself, tells of node groups that grow."""
-        return self.asked or has_node_groups(cluster)
-
-    def read(self, cluster: Cluster) -> NodeGroups:
-        """Groups and options. Raises InputError, UsageError where nothing names a group."""
-        groups = find_node_groups(cluster, self._given())
-        if not groups.groups and not groups.faults:
-            raise UsageError("nothing names a node group", hint="--pool-label KEY, --node-groups FILE")
-        return groups
-
-    def _given(self) -> Given:
-        """Raises InputError."""
+    def given(self) -> Given:
+        """What the file and the option say. Raises InputError."""
         if not self.node_groups:
             return Given(label=self.pool_label)
         entries = read_objects(self.node_groups)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 
-from kschedctl.render.page import Bullets, Marked, Page, Style, count, first_rows, paragraph, section
+from kschedctl.render.page import Bullets, Marked, Page, Style, first_rows, paragraph, section
 from kschedctl.render.tables import Row, as_is, numbers, table_of
 from kschedctl.reports.archive import FieldChange, ObjectChange, SnapshotDiff, SnapshotReport
 from kschedctl.reports.columns import Column, Tone
@@ -54,11 +54,12 @@ def _facts(report: SnapshotReport) -> Iterator[str]:
 
 def diff_page(report: SnapshotDiff, style: Style) -> Page:
     """How many objects of each kind came, went and changed, then the changes."""
+    first, rest = report.first_line()
     if not (report.changes or report.scheduler):
-        return (paragraph(Marked("No difference", Tone.GOOD), "that scheduling reads"),)
+        return (paragraph(Marked(first, Tone.GOOD), rest),)
     field = (Column("field"), Column("before"), Column("after", beneath="→"))
     return (
-        paragraph(Marked(count(len(report.changes), "difference"), Tone.STRONG), f"{report.before} → {report.after}"),
+        paragraph(Marked(first, Tone.STRONG), rest),
         *table_of(report.scheduler, field, _field_row, limit=None, title="Scheduler"),
         *_counts(report.changes),
         *_changes(report.changes, field, style),

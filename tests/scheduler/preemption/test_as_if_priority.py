@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-import kschedctl
 from kschedctl.cluster import Cluster
 from kschedctl.errors import InputError, UsageError
 from kschedctl.reports.explanation import Explanation, PreemptionReport
+from kschedctl.studies import explain as of_one_pod
 
 Json = dict[str, Any]
 WEB = "shop/web"
@@ -76,14 +76,14 @@ def evicted(report: Explanation) -> dict[str, list[str]]:
     ids=str,
 )
 def test_whom_it_would_evict(asked: Json, victims: dict[str, list[str]], chosen: str | None) -> None:
-    report = kschedctl.explain(cluster(), WEB, **asked)
+    report = of_one_pod.explain(cluster(), WEB, **asked)
     assert evicted(report) == victims
     assert preemption(report).chosen == chosen
 
 
 def test_a_bigger_pod_has_more_victims() -> None:
     """Four cores: node a has to be empty, and b-high is out of reach of gold."""
-    report = kschedctl.explain(cluster(pod("web", 4)), WEB, as_if_priority_class="gold")
+    report = of_one_pod.explain(cluster(pod("web", 4)), WEB, as_if_priority_class="gold")
     assert evicted(report) == {"a": ["a-high", "a-low"]}
     assert preemption(report).decided_by == "the only candidate"
 
@@ -95,7 +95,7 @@ def test_the_choice_spares_budgets() -> None:
         "spec": {"selector": {"matchLabels": {"app": "a-low"}}},
         "status": {"disruptionsAllowed": 0},
     }
-    found = preemption(kschedctl.explain(cluster(pod("web", 2), budget), WEB, as_if_priority=60))
+    found = preemption(of_one_pod.explain(cluster(pod("web", 2), budget), WEB, as_if_priority=60))
     assert found.chosen == "b"
     assert found.decided_by == "fewest PodDisruptionBudget violations"
     assert found.candidates["a"].pdb_violations == 1
@@ -103,43 +103,43 @@ def test_the_choice_spares_budgets() -> None:
 
 
 def test_a_class_that_never_preempts() -> None:
-    found = preemption(kschedctl.explain(cluster(), WEB, as_if_priority_class="quiet"))
+    found = preemption(of_one_pod.explain(cluster(), WEB, as_if_priority_class="quiet"))
     assert (found.eligible, found.why) == (False, "not eligible due to preemptionPolicy=Never.")
 
 
 def test_a_policy_of_the_pod_stays_with_a_number_and_goes_with_a_class() -> None:
     patient = cluster(pod("web", 2, preemptionPolicy="Never"))
-    assert not preemption(kschedctl.explain(patient, WEB, as_if_priority=200)).eligible
-    assert evicted(kschedctl.explain(patient, WEB, as_if_priority_class="gold")) == {"a": ["a-low"], "b": ["b-low"]}
+    assert not preemption(of_one_pod.explain(patient, WEB, as_if_priority=200)).eligible
+    assert evicted(of_one_pod.explain(patient, WEB, as_if_priority_class="gold")) == {"a": ["a-low"], "b": ["b-low"]}
 
 
 def test_a_higher_priority_need_not_yield_to_nominated_pods() -> None:
     waiting = [pod("web", 2), node("c"), pod("promised", 4, 100, nominated="c")]
-    assert kschedctl.explain(cluster(*waiting), WEB, as_if_priority=100).verdict == "Unschedulable"
-    assert kschedctl.explain(cluster(*waiting), WEB, as_if_priority=101).feasible == ("c",)
+    assert of_one_pod.explain(cluster(*waiting), WEB, as_if_priority=100).verdict == "Unschedulable"
+    assert of_one_pod.explain(cluster(*waiting), WEB, as_if_priority=101).feasible == ("c",)
 
 
 def test_an_unknown_class() -> None:
     with pytest.raises(UsageError, match=r'no PriorityClass "platinum" \(there are: gold, quiet\)'):
-        kschedctl.explain(cluster(), WEB, as_if_priority_class="platinum")
+        of_one_pod.explain(cluster(), WEB, as_if_priority_class="platinum")
 
 
 def test_a_manifest_is_admitted_first() -> None:
     gold = pod("web", 2, priorityClassName="gold")
-    assert evicted(kschedctl.explain(cluster(node("c"), pod("c", 4, 900, "c")), gold)) == {
+    assert evicted(of_one_pod.explain(cluster(node("c"), pod("c", 4, 900, "c")), gold)) == {
         "a": ["a-low"],
         "b": ["b-low"],
     }
     missing = pod("web", 2, priorityClassName="platinum")
     with pytest.raises(InputError, match="no PriorityClass with name platinum was found"):
-        kschedctl.explain(cluster(), missing)
-    assert evicted(kschedctl.explain(cluster(missing), WEB)) == {}
+        of_one_pod.explain(cluster(), missing)
+    assert evicted(of_one_pod.explain(cluster(missing), WEB)) == {}
 
 
 def test_a_manifest_of_a_pod_that_exists_is_taken_as_it_is() -> None:
     existing = pod("web", 2, 60, priorityClassName="since-deleted")
     existing["metadata"]["uid"] = "5f1c"
-    assert evicted(kschedctl.explain(cluster(), existing)) == {"a": ["a-low"], "b": ["b-low"]}
+    assert evicted(of_one_pod.explain(cluster(), existing)) == {"a": ["a-low"], "b": ["b-low"]}
 
 
 def test_the_sum_of_very_negative_priorities_comes_before_their_number() -> None:
@@ -148,6 +148,6 @@ def test_the_sum_of_very_negative_priorities_comes_before_their_number() -> None
     of_a = [pod("a-high", 2, -5, "a"), pod("a-low", 1, least, "a"), pod("a-least", 1, least, "a")]
     of_b = [pod("b-high", 2, -5, "b"), pod("b-low", 2, -6, "b")]
     found = Cluster.from_objects([node("a"), node("b"), *of_a, *of_b, pod("web", 4, 0)])
-    report = kschedctl.explain(found, "shop/web")
+    report = of_one_pod.explain(found, "shop/web")
     assert {name: len(victims) for name, victims in evicted(report).items()} == {"a": 3, "b": 2}
     assert preemption(report).chosen == "a"

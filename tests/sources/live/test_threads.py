@@ -16,7 +16,8 @@ from api_server import Response, kubeconfig, replayed, serving
 STARTS = """
 import os, sys
 import kubernetes
-import kschedctl.library, kschedctl.sources.live.connection, kschedctl.sources.live.reading
+import kschedctl.library.pods, kschedctl.library.autoscalers
+import kschedctl.sources.live.connection, kschedctl.sources.live.reading
 
 def start():
     child = os.fork()

@@ -9,11 +9,9 @@ from types import MappingProxyType
 from typing import NamedTuple
 
 from kschedctl.api.api_versions import is_foreign
-from kschedctl.api.json_values import JsonObject, object_at
+from kschedctl.api.json_values import JsonObject
 from kschedctl.api.kinds import KINDS, is_read
 from kschedctl.api.ownership import Owner
-from kschedctl.cli.options import Source
-from kschedctl.cli.source import from_files
 from kschedctl.cluster import Cluster
 from kschedctl.errors import InputError
 from kschedctl.lint.objects.manifests import TYPED
@@ -41,18 +39,6 @@ class DescribedCluster(NamedTuple):
     faults: tuple[Problem, ...] = ()
     own: bool = False
     stored: Mapping[Owner, JsonObject] = MappingProxyType({})
-
-
-def cluster_of_files(source: Source) -> DescribedCluster:
-    """The cluster of files that manifests go to. Raises KschedctlError."""
-    cluster, read = from_files(source)
-    documents = (manifest.document for manifest in (*read.stored, *read.manifests))
-    return DescribedCluster(cluster, stored={_owner(document): document for document in documents})
-
-
-def _owner(document: JsonObject) -> Owner:
-    metadata = object_at(document, "metadata")
-    return Owner(str(document["kind"]), str(metadata.get("namespace") or "default"), str(metadata.get("name") or ""))
 
 
 def cluster_among(manifests: Sequence[Read], gates: FeatureGates, named: Collection[str] = ()) -> DescribedCluster:

@@ -1,0 +1,124 @@
+"""``pools``, and what autoscalers do: ``scale_up``, ``scale_down``, ``provision`` and ``consolidate``."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from msgspec.structs import replace
+
+from kschedctl.api.json_values import JsonObject
+from kschedctl.autoscaling.cluster_autoscaler import scale_down as going_down
+from kschedctl.autoscaling.cluster_autoscaler import scale_up as going_up
+from kschedctl.autoscaling.karpenter import disrupt as disrupting
+from kschedctl.autoscaling.karpenter import provision as provisioning
+from kschedctl.autoscaling.karpenter.seen_types import seen_types
+from kschedctl.autoscaling.node_groups.found import Given, NodeGroups
+from kschedctl.cluster import Cluster
+from kschedctl.library.cluster import moment_of
+from kschedctl.library.new_node import node_groups
+from kschedctl.reports.disruption import Disruption
+from kschedctl.reports.pools import NodePools
+from kschedctl.reports.provisioning import Provisioning
+from kschedctl.reports.scale_down import ScaleDown
+from kschedctl.reports.scale_up import ScaleUp
+from kschedctl.reports.unknown import VERDICT, UnknownKind
+from kschedctl.scheduler.scheduler import Scheduler
+from kschedctl.studies.packing import pool_reports
+
+LOOKED_AT = ("NodePool", "NodeClaim", "Node", "Pod", "DaemonSet")
+
+
+def pools(cluster: Cluster, *, now: str = "") -> NodePools:
+    """The node pools by name, what their nodes are like, and what is free on them.
+
+    ``now``: the RFC 3339 time for the budgets of Karpenter's NodePools; when the cluster was read.
+    """
+    return pool_reports.pools(Scheduler(cluster), now or moment_of(cluster))
+
+
+def scale_up(
+    cluster: Cluster,
+    groups: Sequence[JsonObject] = (),
+    options: JsonObject | None = None,
+    *,
+    pool_label: str = "",
+    where: str = "",
+    now: str = "",
+) -> ScaleUp:
+    """What the Cluster Autoscaler (release 1.36) would do in its next loop for pending pods, and why not more.
+
+    ``groups``: node groups as ``--node-groups`` has them (id, min, max, target, nodes, template), besides those that
+    the cluster tells; ``options``: the autoscaler's flags; ``pool_label``: the node label that names a node's group;
+    ``where``: what the report calls the source of the groups. ``now``: an RFC 3339 time; when the cluster was read.
+    Raises UsageError where nothing names a group, InputError.
+    """
+    named = node_groups(cluster, Given(groups, options or {}, pool_label, where))
+    moment = now or moment_of(cluster)
+    report = going_up.scale_up(cluster, named.groups, named.options, now=moment, active_scale_ups=named.active)
+    undecided = not named.certain or bool(report.faults) or bool(report.unknown_groups and report.waiting)
+    return replace(report, undecided=undecided, faults=(*named.faults, *report.faults), **_basis(named))
+
+
+def scale_down(
+    cluster: Cluster,
+    groups: Sequence[JsonObject] = (),
+    options: JsonObject | None = None,
+    *,
+    pool_label: str = "",
+    where: str = "",
+    now: str = "",
+) -> ScaleDown:
+    """Which nodes the Cluster Autoscaler does not need, which go in its next loop, and what keeps each other one.
+
+    Arguments and errors as for ``scale_up``.
+    """
+    named = node_groups(cluster, Given(groups, options or {}, pool_label, where))
+    moment = now or moment_of(cluster)
+    report = going_down.scale_down(cluster, named.groups, named.options, now=moment, active_scale_ups=named.active)
+    undecided = not named.certain or bool(report.faults)
+    faults, waits = (*named.faults, *report.faults), dict(named.waits)
+    return replace(report, undecided=undecided, faults=faults, waits=waits, **_basis(named))
+
+
+def _basis(named: NodeGroups) -> dict[str, object]:
+    """What both reports say of the groups."""
+    return {"seen_groups": not named.limits_known, "sources": named.sources, "doubts": named.doubts}
+
+
+def provision(
+    cluster: Cluster,
+    instance_types: Sequence[JsonObject] | None = None,
+    settings: JsonObject | None = None,
+    *,
+    now: str = "",
+) -> Provisioning:
+    """Which nodes Karpenter (v1.14) would launch for pending pods, and why none for the others.
+
+    ``instance_types``: as kwok's instance_types.json has them; None for those of the nodes that exist, without prices:
+    then that no type fits is not certain. ``settings``: preferencePolicy, minValuesPolicy, maxInstanceTypes,
+    featureGates. ``now``: an RFC 3339 time; when the cluster was read. Raises InputError.
+    """
+    types = seen_types(cluster) if instance_types is None else instance_types
+    report = provisioning.provision(cluster, types, settings or {}, now=now or moment_of(cluster))
+    unknown = unread_kinds(cluster)
+    seen = len(types) if instance_types is None else None
+    undecided = bool(unknown) or (seen is not None and bool(report.pod_errors))
+    return replace(report, seen_types=seen, unknown=unknown, undecided=undecided)
+
+
+def consolidate(
+    cluster: Cluster, instance_types: Sequence[JsonObject], settings: JsonObject | None = None, *, now: str = ""
+) -> Disruption:
+    """Which nodes Karpenter would take away, what it would launch instead, and what keeps each other node.
+
+    Arguments and errors as for ``provision``; that a replacement is cheaper needs prices.
+    """
+    report = disrupting.disrupt(cluster, instance_types, settings or {}, now=now or moment_of(cluster))
+    unknown = unread_kinds(cluster, "PodDisruptionBudget")
+    return replace(report, unknown=unknown, undecided=bool(unknown))
+
+
+def unread_kinds(cluster: Cluster, *more: str) -> tuple[UnknownKind, ...]:
+    """What Karpenter looks at, and was not read."""
+    gaps = {kind: cluster.gap(kind) for kind in (*LOOKED_AT, *more)}
+    return tuple(UnknownKind(kind, gap.why, VERDICT) for kind, gap in gaps.items() if gap is not None)

@@ -1,0 +1,45 @@
+"""Whether an autoscaler would make a node for a pod: Karpenter where it has NodePools, else the Cluster Autoscaler."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from kschedctl.api.json_values import JsonObject
+from kschedctl.autoscaling.node_groups.found import Given, NodeGroups, find_node_groups, has_node_groups
+from kschedctl.cluster import Cluster
+from kschedctl.errors import UsageError
+from kschedctl.reports.new_node import NewNode
+from kschedctl.studies.controllers.asked_pod import AskedPod
+
+NOBODY = Given()
+
+
+def new_node(
+    asked: AskedPod,
+    now: str,
+    given: Given = NOBODY,
+    types: Sequence[JsonObject] | None = None,
+    settings: JsonObject | None = None,
+) -> NewNode | None:
+    """Whether one would come for a pod; None where nobody is known to make any. Raises InputError.
+
+    ``given``: node groups that people name; ``types``: Karpenter's instance types, None for those of the nodes.
+    """
+    cluster = asked.scheduler.cluster
+    if given.groups or given.label or has_node_groups(cluster):
+        from kschedctl.autoscaling.cluster_autoscaler import new_node as autoscaler  # noqa: PLC0415 - seldom asked
+
+        return autoscaler.new_node(cluster, asked.pod, node_groups(cluster, given), now)
+    if not cluster.karpenter_node_pools:
+        return None
+    from kschedctl.autoscaling.karpenter import new_node as karpenter  # noqa: PLC0415 - few clusters have it
+
+    return karpenter.new_node(cluster, asked.pod, types, settings or {}, now)
+
+
+def node_groups(cluster: Cluster, given: Given) -> NodeGroups:
+    """Groups and options. Raises InputError, UsageError where nothing names a group."""
+    groups = find_node_groups(cluster, given)
+    if not groups.groups and not groups.faults:
+        raise UsageError("nothing names a node group", hint="--pool-label KEY, --node-groups FILE")
+    return groups

@@ -1,0 +1,129 @@
+"""``explain`` and ``pending``: one pod, and all that wait."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+from kschedctl.api.copying import replace
+from kschedctl.api.json_values import object_at
+from kschedctl.api.labels import parse_selector
+from kschedctl.api.objects import Pod
+from kschedctl.api.validation.manifests import KINDS
+from kschedctl.cluster import Cluster
+from kschedctl.library.cluster import moment_of
+from kschedctl.library.new_node import new_node
+from kschedctl.reports.explanation import Explanation
+from kschedctl.reports.new_node import NewNode
+from kschedctl.reports.pending import PendingPods
+from kschedctl.scheduler.engine.extenders.extender import CallExtender
+from kschedctl.scheduler.scheduler import Scheduler
+from kschedctl.studies.basics.refusals import refuse
+from kschedctl.studies.basics.unknown import together
+from kschedctl.studies.controllers.asked_pod import AskedPod
+from kschedctl.studies.controllers.not_created import Creations, unread
+from kschedctl.studies.controllers.workload_pods import is_waiting
+from kschedctl.studies.explain import PodReference, as_events, as_if, explain_stand_in, stand_in_of
+from kschedctl.studies.pending import pending_pods
+
+UNSCHEDULABLE = "Unschedulable"
+
+
+def explain(
+    cluster: Cluster,
+    pod: PodReference,
+    *,
+    remedies: bool = False,
+    as_if_priority: int | None = None,
+    as_if_priority_class: str = "",
+    call_extender: CallExtender | None = None,
+    now: str = "",
+) -> Explanation:
+    """Why is this pod Pending? One scheduling cycle of kube-scheduler for it, as ``kschedctl explain`` tells it.
+
+    ``pod``: ``namespace/name`` of one in the cluster, or a manifest (dict) that is not in it yet, of a workload one
+    pod. With ``remedies`` the best of the smallest changes that would let it schedule are searched, which takes longer;
+    the command does. With ``as_if_priority`` or ``as_if_priority_class`` it is replayed with another priority. The
+    configuration's extenders are asked by ``call_extender(extender, verb, payload) -> (HTTP status, body)``: the
+    extender as in the configuration, and decoded JSON of k8s.io/kube-scheduler/extender/v1; the body is None unless the
+    status is 200. Without it the answer says what they might change. ``now``: an RFC 3339 time for autoscalers; when
+    the cluster was read. Raises UsageError when there is no such pod or class, InputError for a manifest that cannot be
+    read or that the API server refuses, ConfigurationError.
+
+    >>> import kschedctl
+    >>> node = {"kind": "Node", "metadata": {"name": "n1"}, "status": {"allocatable": {"cpu": "2", "pods": "9"}}}
+    >>> requests = {"resources": {"requests": {"cpu": "3"}}}
+    >>> spec = {"containers": [{"name": "c", "image": "web", **requests}]}
+    >>> web = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "web"}, "spec": spec}
+    >>> report = explain(kschedctl.Cluster.from_objects([node]), web)
+    >>> report.verdict, report.eliminations[0].reason
+    ('Unschedulable', 'Insufficient cpu')
+    """
+    if isinstance(pod, Mapping) and pod.get("kind") in KINDS and not object_at(pod, "metadata").get("uid"):
+        refuse(pod, cluster)
+    asked = stand_in_of(Scheduler(cluster, call_extender), pod)
+    asked = asked._replace(pod=as_if(asked, as_if_priority, as_if_priority_class))
+    return explained(asked, lambda asked: new_node(asked, now or moment_of(cluster)), remedies=remedies)
+
+
+def explained(asked: AskedPod, launched: Callable[[AskedPod], NewNode | None], *, remedies: bool) -> Explanation:
+    """The whole explanation; ``launched``: whether an autoscaler makes a node for a pod that gets none."""
+    report = as_events(explain_stand_in(asked))
+    if report.verdict == UNSCHEDULABLE:
+        report = replace(report, new_node=launched(asked))
+    if not remedies:
+        return report
+    from kschedctl.studies.remedies.remedies import with_remedies  # noqa: PLC0415 - a summary needs none
+
+    return with_remedies(report, asked)
+
+
+def pending(
+    cluster: Cluster,
+    namespace: str = "",
+    *,
+    selector: str = "",
+    in_full: int = 0,
+    call_extender: CallExtender | None = None,
+    now: str = "",
+) -> PendingPods:
+    """All pods that wait for a node, grouped by cause, and the workloads that lack pods nobody could create.
+
+    Of one ``namespace``, or of all; ``selector``: of these labels alone, as ``app=web``. ``in_full``: of how many kinds
+    of pods each node is told. ``now``: the RFC 3339 time at which ages are taken; when the cluster was read.
+
+    >>> import kschedctl
+    >>> str(pending(kschedctl.Cluster.from_objects([])))
+    'Nothing is pending in all namespaces'
+    """
+    scheduler = Scheduler(cluster, call_extender)
+    return pending_in(scheduler, namespace or None, selector, now or moment_of(cluster), in_full)
+
+
+def pending_in(
+    scheduler: Scheduler, namespace: str | None, selector: str | None, now: str, in_full: int = 0
+) -> PendingPods:
+    """The same of a scheduler that is there; ``namespace``: None for all."""
+    cluster = scheduler.cluster
+    pods = waiting(cluster, namespace, selector)
+    lacking = () if selector else Creations(cluster, now).failing(namespace)  # pods that are not have no labels
+    report = pending_pods(scheduler, pods, described(namespace, selector), now, in_full, not_created=lacking)
+    report = replace(report, unknown=together((report.unknown, () if selector else unread(cluster))))
+    return replace(report, elsewhere=0 if pods else len(waiting(cluster, None)))
+
+
+def waiting(cluster: Cluster, namespace: str | None, selector: str | None = None) -> list[Pod]:
+    """The pods that wait for a node; not those that are being deleted. ``namespace``: None for all."""
+    chosen = parse_selector(selector) if selector else None
+    return [
+        pod
+        for pod in cluster.unbound_pods()
+        if is_waiting(pod)
+        and namespace in (None, pod.metadata.namespace)
+        and (chosen is None or chosen.matches(pod.metadata.labels))
+    ]
+
+
+def described(namespace: str | None, selector: str | None = None) -> str:
+    """``in namespace shop with labels app=web``."""
+    where = "in all namespaces" if namespace is None else f"in namespace {namespace}"
+    return f"{where} with labels {selector}" if selector else where

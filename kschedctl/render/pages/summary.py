@@ -1,0 +1,17 @@
+"""The page of an answer that no command gives: its first line, and what its summary has besides."""
+
+from __future__ import annotations
+
+from kschedctl.render.page import Bullets, Marked, Page, Style, paragraph
+from kschedctl.reports.columns import Tone
+from kschedctl.reports.summary import Report
+from kschedctl.text.counts import counted
+
+
+def summary_page(report: Report, style: Style) -> Page:
+    summary = report.summary()
+    figures = tuple(f"{name}: {number:,}" for name, number in summary.figures.items())
+    pods = tuple(f"{counted(p.pods, 'pod')} such as {p.such_as}: {p.why}" for p in summary.pods)
+    fixes = tuple(fix.summary for fix in summary.fixes)
+    items = (*figures, *pods, *fixes, *summary.advice, *summary.doubts)
+    return (paragraph(Marked(summary.headline, Tone.STRONG)), *([Bullets(items)] if items else []))

@@ -1,0 +1,120 @@
+"""Each command says what its function says: the JSON of both is the same."""
+
+from __future__ import annotations
+
+import doctest
+import json
+from collections.abc import Callable
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import kschedctl
+from kschedctl import demo
+from kschedctl.cli.main import main
+from kschedctl.reports.document import Document
+from kschedctl.studies.whatif import versions
+
+NOW = demo.DEMO_TIME
+WEB = {
+    "apiVersion": "apps/v1",
+    "kind": "Deployment",
+    "metadata": {"name": "new", "namespace": "shop"},
+    "spec": {
+        "replicas": 3,
+        "selector": {"matchLabels": {"app": "new"}},
+        "template": {
+            "metadata": {"labels": {"app": "new"}},
+            "spec": {"containers": [{"name": "c", "image": "web", "resources": {"requests": {"cpu": "300m"}}}]},
+        },
+    },
+}
+PENDING = "shop/web-6d4cf56db6-h8s2k"
+NODE, ZONE = "general-a1", "topology.kubernetes.io/zone"
+STEPS = {"steps": [{"cordon": {"nodes": [NODE]}}]}
+Asked = Callable[[kschedctl.Cluster], Document]
+ON_THE_DEMO: dict[str, tuple[list[str], Asked]] = {
+    "explain": (["explain", PENDING], lambda c: kschedctl.explain(c, PENDING, remedies=True, now=NOW)),
+    "explain, no remedies": (["explain", PENDING, "--no-remedies"], lambda c: kschedctl.explain(c, PENDING, now=NOW)),
+    "pending": (["explain", "-A"], lambda c: kschedctl.pending(c, now=NOW)),
+    "pending in a namespace": (["explain", "-n", "shop"], lambda c: kschedctl.pending(c, "shop", now=NOW)),
+    "remedies": (["remedies", PENDING], lambda c: kschedctl.remedies(c, PENDING)),
+    "wakes": (["wakes", PENDING], lambda c: kschedctl.wake_ups(c, PENDING)),
+    "simulate": (["simulate", "-f", "WEB"], lambda c: kschedctl.simulate(c, [WEB])),
+    "simulate, pending too": (["simulate", "--pending"], lambda c: kschedctl.simulate(c, [], pending=True)),
+    "capacity": (["capacity", "-f", "WEB", "--max", "5"], lambda c: kschedctl.capacity(c, [WEB], most=5)),
+    "drain": (["drain", NODE], lambda c: kschedctl.drain(c, [NODE])),
+    "failures": (["failures", "--nodes"], lambda c: kschedctl.failures(c, "node")),
+    "whatif": (["whatif", json.dumps(STEPS)], lambda c: kschedctl.whatif(c, STEPS)),
+    "whatif, versions": (
+        ["whatif", "--compare-version", "1.33", "1.36"],
+        lambda c: kschedctl.whatif(c, None, versions(("1.33", "1.36"))),
+    ),
+    "lint": (["lint"], lambda c: kschedctl.lint(cluster=c)),
+    "lint, manifests": (["lint", "WEB"], lambda c: kschedctl.lint(["WEB"], cluster=c)),
+    "audit": (["audit"], lambda c: kschedctl.audit(c, now=NOW)),
+    "pools": (["pools"], lambda c: kschedctl.pools(c, now=NOW)),
+    "scale up": (
+        ["scale", "up", "--pool-label", ZONE],
+        lambda c: kschedctl.scale_up(c, pool_label=ZONE, now=NOW),
+    ),
+    "scale down": (
+        ["scale", "down", "--pool-label", ZONE],
+        lambda c: kschedctl.scale_down(c, pool_label=ZONE, now=NOW),
+    ),
+}
+
+
+def said(capsys: pytest.CaptureFixture[str], *arguments: str) -> Any:
+    assert main([*arguments, "-o", "json"]) in (0, 1, 5), arguments
+    return json.loads(capsys.readouterr().out)
+
+
+@pytest.fixture
+def cluster() -> kschedctl.Cluster:
+    return kschedctl.Cluster.from_paths(list(demo.files()), assume_complete=True)
+
+
+@pytest.mark.parametrize("name", ON_THE_DEMO)
+def test_a_command_says_what_its_function_says(
+    name: str,
+    cluster: kschedctl.Cluster,
+    capsys: pytest.CaptureFixture[str],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    command, ask = ON_THE_DEMO[name]
+    monkeypatch.chdir(tmp_path)
+    Path("WEB").write_text(json.dumps(WEB))
+    assert said(capsys, *command, "--demo") == ask(cluster).to_dict()
+
+
+def test_what_is_saved_is_read_back_and_compared(
+    cluster: kschedctl.Cluster, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    files = str(tmp_path / "before.ksnap"), str(tmp_path / "after.ksnap")
+    cluster.save(files[0])
+    node = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": "another"}}
+    kschedctl.Cluster.from_objects([node]).save(files[1])
+    before, after = map(kschedctl.Cluster.from_snapshot, files)
+    assert kschedctl.diff(cluster, before).changes == ()
+    report = kschedctl.diff(before, after, files)
+    assert len(report.changes) > len(cluster.nodes)
+    assert said(capsys, "snapshot", "diff", *files) == report.to_dict()
+
+
+def test_every_function_is_compared_here_or_beside_its_command() -> None:
+    """Those that have no command are the steps of others; Karpenter's are compared in test_karpenter_commands."""
+    compared = {name.split(",")[0].split(" in ")[0].replace(" ", "_") for name in ON_THE_DEMO} | {"diff", "Cluster"}
+    without = {"admit", "disrupt", "follow", "run_queue", "sampling", "wake_ups"}
+    elsewhere = {"provision", "consolidate"}
+    assert {*kschedctl.WHERE} - without - elsewhere == compared
+
+
+@pytest.mark.parametrize(
+    "module", sorted({f"kschedctl.{module}" for module in kschedctl.WHERE.values()} | {"kschedctl"})
+)
+def test_examples_of_docstrings_run(module: str) -> None:
+    assert doctest.testmod(import_module(module)).failed == 0

@@ -1,0 +1,91 @@
+"""What every report can do: a line, Markdown, HTML, a frame for notebooks, rows for polars and pandas."""
+
+from __future__ import annotations
+
+import sys
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+import kschedctl
+from kschedctl import demo
+from kschedctl.reports.summary import Report
+
+PENDING = "shop/web-6d4cf56db6-h8s2k"
+
+
+@pytest.fixture(scope="module")
+def cluster() -> kschedctl.Cluster:
+    return kschedctl.Cluster.from_paths(list(demo.files()), assume_complete=True)
+
+
+@pytest.fixture(scope="module")
+def explained(cluster: kschedctl.Cluster) -> Report:
+    return kschedctl.explain(cluster, PENDING)
+
+
+def test_a_report_is_shown_in_a_line(cluster: kschedctl.Cluster, explained: Report) -> None:
+    assert str(explained).startswith(f"{PENDING} Schedulable: would be scheduled: ")
+    assert "\n" not in str(explained)
+    assert len(str(explained)) < 400
+    assert str(kschedctl.drain(cluster, ["general-a1"])) == " ".join(
+        kschedctl.drain(cluster, ["general-a1"]).first_line()
+    )
+
+
+def test_nothing_of_a_cluster_steers_a_terminal() -> None:
+    node = {"kind": "Node", "metadata": {"name": "n"}, "status": {"allocatable": {"pods": "9"}}}
+    name = "no\x1b[2J"
+    pod = {"kind": "Pod", "metadata": {"name": name, "namespace": "a"}, "spec": {"containers": []}}
+    cluster = kschedctl.Cluster.from_objects([node, pod])
+    assert "\x1b" not in str(kschedctl.explain(cluster, f"a/{name}"))
+
+
+def test_markdown_and_html_are_those_of_the_commands(explained: Report) -> None:
+    assert "| node" in explained.to_markdown() or "##" in explained.to_markdown()
+    assert explained.to_html().startswith("<!doctype html>")
+    assert PENDING in explained.to_html()
+
+
+def test_in_notebooks_the_page_stands_in_a_frame_of_its_own(explained: Report) -> None:
+    shown = explained._repr_html_()
+    assert shown.startswith('<iframe sandbox="allow-scripts"')
+    assert shown.count("<") == 2  # the frame, opened and closed: all of the page is escaped
+
+
+def test_reports_of_the_library_alone_are_shown_too(cluster: kschedctl.Cluster) -> None:
+    run = kschedctl.run_queue(cluster)
+    assert str(run) in run.to_markdown().replace("*", "")
+    assert str(run) in run.to_html()
+
+
+def test_rows_are_given_to_the_library_that_there_is(explained: Report, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A stand-in for each: both take a mapping of columns."""
+    monkeypatch.setattr("kschedctl.render.frames.find_spec", lambda name: None)
+    with pytest.raises(kschedctl.KschedctlError, match="neither polars nor pandas is installed"):
+        explained.to_frame()
+    library: Any = SimpleNamespace(DataFrame=lambda columns: columns)
+    monkeypatch.setitem(sys.modules, "pandas", library)
+    monkeypatch.setattr("kschedctl.render.frames.find_spec", lambda name: object() if name == "pandas" else None)
+    columns = explained.to_frame()
+    assert set(columns["pod"]) == {PENDING}
+    assert set(columns["node"]) == {node.name for node in explained.nodes}  # type: ignore[attr-defined]
+    assert len({len(column) for column in columns.values()}) == 1
+
+
+def test_what_has_no_rows_says_so(cluster: kschedctl.Cluster) -> None:
+    with pytest.raises(kschedctl.KschedctlError, match="NodePools has no CSV form"):
+        kschedctl.pools(cluster, now=demo.DEMO_TIME).to_frame()
+
+
+def test_what_the_api_server_refuses_is_not_explained(cluster: kschedctl.Cluster) -> None:
+    pod = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "Web"}, "spec": {"containers": [{"name": "c"}]}}
+    with pytest.raises(kschedctl.KschedctlError, match=r'The Pod "Web" is invalid: metadata.name'):
+        kschedctl.explain(cluster, pod)
+
+
+def test_the_package_of_lint_is_its_function(cluster: kschedctl.Cluster) -> None:
+    import kschedctl.lint.engine  # noqa: PLC0415 - which makes the package an attribute of kschedctl
+
+    assert kschedctl.lint(cluster=cluster, select=["pdb-*"]).kind == "Findings"
