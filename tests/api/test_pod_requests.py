@@ -5,10 +5,13 @@ Of limits we compute only what the API server's defaults need: the sum over the 
 
 from __future__ import annotations
 
+import pytest
 from plugin_cases import cases, gate
 
 from kschedctl.api.defaults import default_pod
+from kschedctl.api.kube_version import KubeVersion
 from kschedctl.api.pod_requests import (
+    COMPARED,
     Options,
     aggregate_container_requests,
     container_limits,
@@ -71,3 +74,35 @@ def test_amounts(case):
     assert set(info.requests) <= set(amounts)
     assert info.nonzero_requests.get("cpu", 0) == want["non0CPU"]
     assert info.nonzero_requests.get("memory", 0) == want["non0Mem"]
+
+
+@pytest.mark.parametrize(
+    ("containers", "infeasible", "want"),
+    [
+        pytest.param([("4", "", "2")], True, "2", id="resized, infeasible"),
+        pytest.param([("6", "4", "2")], True, "4", id="resized, infeasible & in-progress"),
+        pytest.param([("4", "", "2")], False, "4", id="resized, no resize status"),
+        pytest.param(
+            [("1", "2", ""), ("2", "1", "")],
+            False,
+            "3",
+            id="aggregate request resolves max of sums instead of sum of maxes",
+        ),
+    ],
+)
+def test_requests_since_1_37(containers, infeasible, want):
+    """By the names of upstream's own table (TestPodResourceRequests, v1.37.0-beta.0): wanted, promised and run with."""
+    specs = [{"name": str(i), "resources": {"requests": {"cpu": cpu}}} for i, (cpu, _, _) in enumerate(containers)]
+    statuses = [
+        {"name": str(i), "allocatedResources": of_cpu(promised), "resources": {"requests": of_cpu(actual)}}
+        for i, (_, promised, actual) in enumerate(containers)
+    ]
+    conditions = [{"type": "PodResizePending", "status": "True", "reason": "Infeasible"}] if infeasible else []
+    status = {"containerStatuses": statuses, "conditions": conditions}
+    pod = convert({"kind": "Pod", "metadata": {"name": "p"}, "spec": {"containers": specs}, "status": status})
+    assert pod_requests(pod, Options(compared=COMPARED.at(KubeVersion(37)))) == {"cpu": parse(want)}
+    assert pod_requests(pod, Options()) == {"cpu": parse("4" if len(containers) > 1 else want)}
+
+
+def of_cpu(amount):
+    return {"cpu": amount} if amount else {}

@@ -9,6 +9,10 @@ import pytest
 from golden_cases import FAMILIES, answer, differences, family_lines
 
 import kschedctl
+from kschedctl.scheduler.framework.events import POD, ChangedObject
+from kschedctl.scheduler.plugins.inter_pod_affinity.plugin import InterPodAffinity
+from kschedctl.scheduler.scheduler import Scheduler
+from kschedctl.scheduler.simulation.queued_pods import DELETED
 from kschedctl.studies.version_changes import between
 
 Json = dict[str, Any]
@@ -123,3 +127,20 @@ def test_a_verdict_that_leans_on_release_notes_is_conditional(version: str, unde
     objects = [NODE, namespace, pod("p", 0, affinity=affinity)]
     report = kschedctl.explain(kschedctl.Cluster.from_objects(objects, kube_version=version), "d/p")
     assert (report.verdict, report.undecided) == ("Schedulable", undecided)
+
+
+@pytest.mark.parametrize(("version", "woken"), [("1.36", False), ("1.37", True)])
+def test_a_pod_that_one_of_two_anti_affinity_terms_is_about_goes(version: str, woken: bool) -> None:
+    """#139161: a pod that keeps away from apps a and b may fit where one of a went."""
+    terms = [
+        {"topologyKey": "kubernetes.io/hostname", "labelSelector": {"matchLabels": {"app": app}}} for app in ("a", "b")
+    ]
+    affinity = {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": terms}}
+    other = pod("other", 0, nodeName="n")
+    other["metadata"]["labels"] = {"app": "a"}
+    cluster = kschedctl.Cluster.from_objects([NODE, other, pod("p", 0, affinity=affinity)], kube_version=version)
+    scheduler = Scheduler(cluster)
+    hints = scheduler.registrations("default-scheduler").hints(InterPodAffinity.name, DELETED)
+    pods = scheduler.view.pods
+    info, gone = (pods.infos[pods.info[pods.index[key]]] for key in ("d/p", "d/other"))
+    assert any(ask is None or ask(info, ChangedObject(POD, gone.pod, None), scheduler.view) for ask in hints) is woken
