@@ -101,10 +101,15 @@ def after_remedy(run: RunOptions, more: Iterable[str] = ()) -> Callable[[Asked, 
 def about_explained(
     source: Source, cluster: Cluster, explained: Iterable[Explanation], options: Iterable[str] = ()
 ) -> Commands:
-    """The remedies of each of these that the cluster has."""
+    """What tells more of each of these that the cluster has."""
     options = list(options)
-    there = (report.pod for report in explained if cluster.pod(*report.pod.split("/", 1)) is not None)
-    return {pod: again(source, "remedies", pod, options) for pod in there}
+    there = (report for report in explained if cluster.pod(*report.pod.split("/", 1)) is not None)
+    return {report.pod: again(source, telling_more(report), report.pod, options) for report in there}
+
+
+def telling_more(report: Explanation) -> str:
+    """Its fixes; of a pod that is held back, and that no change of it or of nodes frees, what does."""
+    return "wakes" if report.verdict == "Gated" and not report.remedies else "remedies"
 
 
 def about_pending(source: Source, report: PendingPods, options: Iterable[str] = ()) -> Commands:

@@ -9,7 +9,7 @@ from typing import NamedTuple
 from kschedctl.render.page import UNFOLDED, Heading, Paragraph, Style, count, marked
 from kschedctl.render.renderers import kind_of, page_of
 from kschedctl.reports.document import Document
-from kschedctl.reports.summary import Report, ShortCause, Summary
+from kschedctl.reports.summary import Report, Summary, standing_against
 from kschedctl.text.fit_errors import sentence
 from kschedctl.text.printable import printable
 
@@ -90,22 +90,10 @@ def _causes(summary: Summary) -> Iterator[BriefText]:
         yield BriefText(summary.headline.removeprefix(f"{summary.subject} {summary.verdict}: "), 3)
         return
     for rank, cause in zip((0, 2), summary.causes, strict=False):
-        yield BriefText(f"{_which(cause)}: {cause.reason}", 3, rank)
+        place = standing_against(cause.nodes, cause.of_nodes, summary.figures.get("nodes", 0)) if cause.closest else ""
+        yield BriefText(f"{place}: {cause.reason}" if place else cause.reason, 3, rank)
         if cause.closest:
-            yield BriefText(f"  closest: {cause.closest}: {cause.fact}", 3, rank)
-
-
-def _which(cause: ShortCause) -> str:
-    """The nodes that it stands against.
-
-    >>> _which(ShortCause("Insufficient cpu", 2, of_nodes=7)), _which(ShortCause("Insufficient cpu", 7, of_nodes=7))
-    ('2 of 7 eligible nodes', 'all 7 eligible nodes')
-    """
-    if not cause.of_nodes:
-        return count(cause.nodes, "node")
-    if cause.nodes == cause.of_nodes > 1:
-        return f"all {cause.nodes:,} eligible nodes"
-    return f"{cause.nodes:,} of {count(cause.of_nodes, 'eligible node')}"
+            yield BriefText(f"  {'closest' if cause.of_nodes else 'such as'} {cause.closest}: {cause.fact}", 3, rank)
 
 
 def _wrapped(text: str, width: int, at_most: int, indent: str) -> list[str]:

@@ -13,7 +13,7 @@ from kschedctl.reports.not_created import NotCreated, OnceCreated
 from kschedctl.reports.pod_group import PodGroupReport
 from kschedctl.reports.remedies import Remedy
 from kschedctl.reports.searches import SearchedNodes
-from kschedctl.reports.summary import Report, ShortCause, ShortNodes, Summary
+from kschedctl.reports.summary import Report, ShortCause, ShortNodes, Summary, standing_against
 from kschedctl.reports.unknown import UnknownKind, reasons, undecided, unless
 from kschedctl.scheduler.registry.facts import AnyFact
 from kschedctl.text.counts import counted
@@ -131,7 +131,7 @@ class Cause(Document, frozen=True):
 
     ``nodes``: how many of the ``within`` eligible nodes it stands against; where none is, ``within`` is 0 and all
     nodes count. ``nearest``: the one of them that lacks least, and the ``fact`` there, in words and as data. ``plugin``
-    and ``reason`` are kube-scheduler's.
+    and ``reason`` are kube-scheduler's. ``conflict``: what the pod demands that excludes another of its demands.
     """
 
     plugin: str
@@ -141,10 +141,27 @@ class Cause(Document, frozen=True):
     nearest: str = ""
     fact: str = ""
     fact_data: AnyFact | None = None
+    conflict: str = ""
 
     @property
     def shortened(self) -> ShortCause:
         return ShortCause(self.reason, self.nodes, self.plugin, self.within, self.nearest, self.fact)
+
+    def place(self, nodes: int) -> str:
+        """Which of ``nodes`` nodes it stands against; nothing where that is no matter of nodes."""
+        return standing_against(self.nodes, self.within, nodes) if self.nearest else ""
+
+    def evidence(self, nodes: int) -> str:
+        """The node that lacks least of it, with the figures there.
+
+        >>> Cause("", "Insufficient cpu", 9, 9, "w4", "cpu: 6 requested, 2 free of 8").evidence(12)
+        'closest w4: cpu: 6 requested, 2 free of 8'
+        """
+        if not self.nearest:
+            return self.fact
+        one = nodes == 1 or self.within == self.nodes == 1
+        sort = "" if one else "closest " if self.within else "such as "
+        return f"{sort}{self.nearest}: {self.fact}" if self.fact else f"{sort}{self.nearest}"
 
 
 class Advice(Document, frozen=True):

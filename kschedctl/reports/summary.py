@@ -33,6 +33,22 @@ class ShortCause(Document, frozen=True):
     fact: str = ""
 
 
+def standing_against(nodes: int, within: int, total: int) -> str:
+    """Which nodes a reason stands against: so many of those ``within`` reach, of the cluster's where none is.
+
+    >>> standing_against(9, 9, 12), standing_against(2, 9, 12), standing_against(2, 2, 12), standing_against(5, 0, 12)
+    ('all 9 eligible nodes', '2 of 9 eligible nodes', 'both eligible nodes', '5 of 12 nodes')
+    """
+    if total == 1:
+        return ""
+    if within == nodes == 1:
+        return "the only eligible node"
+    among, of = (within, "eligible nodes") if 0 < within < total else (total, "nodes")
+    if nodes < among:
+        return f"{nodes:,} of {among:,} {of}"
+    return f"both {of}" if nodes == 2 else f"all {nodes:,} {of}"
+
+
 class ShortNodes(Document, frozen=True):
     """Refused nodes that are alike: how many, their pools, one of them, and what refuses it."""
 

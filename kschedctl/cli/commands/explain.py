@@ -25,7 +25,7 @@ from kschedctl.cli.options import Scope, Source, View, with_options
 from kschedctl.cli.references import are_pods
 from kschedctl.cli.run_options import Sampled, exit_code
 from kschedctl.cli.source import NOTHING_MORE, WHAT_FAILED, LiveKinds, in_context, time_of
-from kschedctl.cli.try_next import about_explained, about_pending, again
+from kschedctl.cli.try_next import about_explained, about_pending, again, telling_more
 from kschedctl.cli.watching import watched
 from kschedctl.cluster import Cluster
 from kschedctl.errors import UsageError
@@ -154,7 +154,8 @@ class _Question:
             return {}
         explained = report.explanations if isinstance(report, Explanations) else (report,)
         if self.words and len(explained) == 1:
-            return {explained[0].pod: again(self.source, "remedies", self.words, self.scope.named(), options)}
+            command = telling_more(explained[0])
+            return {explained[0].pod: again(self.source, command, self.words, self.scope.named(), options)}
         return about_explained(self.source, cluster, explained, options)
 
     def _explained(self, asked_pods: Sequence[AskedPod], inquiry: Inquiry) -> Explanation | Explanations:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 from itertools import islice
 from shlex import quote
@@ -13,7 +13,6 @@ from kschedctl.render.page import (
     Command,
     Marked,
     Page,
-    Paragraph,
     Stack,
     Style,
     below,
@@ -21,6 +20,7 @@ from kschedctl.render.page import (
     paragraph,
     section,
 )
+from kschedctl.render.pages.answer_lines import answer_lines, message_line
 from kschedctl.render.pages.feasible_nodes import extenders_section, reservations_section, scores_section
 from kschedctl.render.pages.new_node import new_node_section
 from kschedctl.render.pages.not_created import not_created_lines
@@ -48,8 +48,6 @@ from kschedctl.reports.explanation import (
     Refusal,
 )
 from kschedctl.reports.explanations import FINE, Explanations
-from kschedctl.reports.not_created import NOT_CREATED
-from kschedctl.reports.unknown import VERDICT, doubt, reasons, unless
 
 GROUPS_SHOWN = 10
 TOLD_BETTER = frozenset(
@@ -57,13 +55,8 @@ TOLD_BETTER = frozenset(
         "AskForLess",
         "CompareLabels",
         "MakeRoom",
-        "ChangeOneOfThem",
         "Uncordon",
         "Tolerate",
-        "DropHostPort",
-        "KeepApartLess",
-        "CompareTerms",
-        "FillEmptierDomains",
         "LabelDomains",
         "CorrectNodeName",
     ]
@@ -79,12 +72,12 @@ def explanation_page(report: Explanation, style: Style) -> Page:
         first, more = (*first, *more), ()
     return (
         *not_created_lines(report.not_created, style, report.fewer_pods),
-        *_verdict(report),
+        *answer_lines(report, style),
         *caveats(report.not_replayed, report.ignored, report.extended, report.unknown),
         *searched_lines(report.searched),
         *upstream_fault_lines(report.upstream_faults),
         *first,
-        *_message(report),
+        *message_line(report),
         *pod_group_section(report.pod_group, style),
         *remedies_section(report.remedies, report.impossible, style),
         *(how_section(report.remedies, style) if style.patches else more),
@@ -106,42 +99,6 @@ def _told(advice: Advice, report: Explanation) -> bool:
     if advice.kind == "AwaitPreemption" and preemption and preemption.chosen and not preemption.terminating:
         return True
     return bool(report.remedies) and advice.kind in TOLD_BETTER
-
-
-def _verdict(report: Explanation) -> Iterator[Paragraph]:
-    """The answer, with what it leans on that is not known."""
-    if report.verdict == NOT_CREATED:
-        yield from _once_created(report)
-        return
-    pod = Marked(report.pod, Tone.STRONG)
-    of_verdict = [unknown for unknown in report.unknown if unknown.affects == VERDICT]
-    if of_verdict:
-        yield paragraph(pod, Marked(f"{report.verdict}, {unless(of_verdict)}:", Tone.WARNING), reasons(of_verdict))
-        yield paragraph(report.headline)
-    else:
-        preempting = report.preemption.preempting if report.preemption is not None else ""
-        verdict = f"{report.verdict}{preempting}" + (":" if report.headline else "")
-        yield paragraph(pod, Marked(verdict, VERDICTS.get(report.verdict, Tone.WARNING)), report.headline)
-    if report.stands_for:
-        yield paragraph(Marked(report.stands_for, Tone.FAINT))
-
-
-def _message(report: Explanation) -> Page:
-    """kube-scheduler's own words, where they are others."""
-    if report.verdict == "Unschedulable" and report.message not in (None, report.headline):
-        return (paragraph(Marked("kube-scheduler:", Tone.FAINT), report.message or ""),)
-    return ()
-
-
-def _once_created(report: Explanation) -> Iterator[Paragraph]:
-    """What scheduling would say of the pod that stands for those that are not there."""
-    once = report.once_created
-    if once is not None:
-        verdict = "" if once.verdict == "Schedulable" else f"{once.verdict}: "
-        said = f"{verdict}{once.headline}{doubt(report.unknown)}"
-        yield paragraph(Marked(report.pod, Tone.STRONG), Marked("once created:", Tone.WARNING), said)
-    if report.stands_for:
-        yield paragraph(Marked(report.stands_for, Tone.FAINT))
 
 
 def _more_remedies(report: Explanation, style: Style) -> Page:
@@ -382,6 +339,8 @@ COMMANDS = {
     "DetachVolumes": "kubectl get csinode",
     "LookAtKubelet": "kubectl describe pod -n {namespace} {pod}",
     "LookAtNode": "kubectl describe node {node}",
+    "RemoveGates": "kubectl get pod -n {namespace} {pod} -o yaml --show-managed-fields",
+    "AwaitRetry": "kubectl get pod -n {namespace} {pod} --watch",
     "Uncordon": "kubectl uncordon {node}",
 }
 """The kind of an advice -> what to type, in one piece."""

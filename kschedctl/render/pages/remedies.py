@@ -63,9 +63,10 @@ def best_fix(remedies: Sequence[Remedy], style: Style) -> Page:
     if not remedies or style.patches:
         return ()
     best = remedies[0]
+    summary = f"{best.summary}," if best.weakens else best.summary
     but = [Marked(f"but {best.weakens}", Tone.WARNING)] if best.weakens else []
     commands = best.commands if all(len(command) < style.width - 1 for command in best.commands) else ()
-    return (paragraph(Marked("Best fix:", Tone.STRONG), best.summary, *but), *map(Command, commands))
+    return (paragraph(Marked("Best fix:", Tone.STRONG), summary, *but), *map(Command, commands))
 
 
 def remedies_section(remedies: Sequence[Remedy], impossible: Sequence[str], style: Style, title: str = TITLE) -> Page:

@@ -6,7 +6,18 @@ Amounts are integers in base units: millicores of cpu, bytes, counts of anything
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import msgspec
+
+
+class Demand(NamedTuple):
+    """One of these values of a node label, which ``what`` of the pod cannot do without; ``claim``: a volume's."""
+
+    what: str
+    key: str
+    values: tuple[str, ...]
+    claim: str = ""
 
 
 class Fact(
@@ -22,6 +33,10 @@ class Fact(
     def words(self) -> str:
         """What is said of it."""
         raise NotImplementedError
+
+    def demands(self) -> tuple[Demand, ...]:
+        """What of it no node without such a label can meet."""
+        return ()
 
     def told(self) -> str:
         """Its words, and that nominated pods were counted."""

@@ -50,7 +50,7 @@ from kschedctl.scheduler.framework.events import (
     node_actions,
     node_hint,
 )
-from kschedctl.scheduler.framework.facts import Fact, Wanted
+from kschedctl.scheduler.framework.facts import Demand, Fact, Wanted
 from kschedctl.scheduler.framework.feature_gates import FeatureGates
 from kschedctl.scheduler.framework.scores import normalize_by_max
 from kschedctl.scheduler.framework.waking import ADD, UPDATE, WakeTrigger, changed_as_new, listed
@@ -64,7 +64,6 @@ REASON = "node(s) didn't match Pod's node affinity/selector"
 REASON_ENFORCED = "node(s) didn't match scheduler-enforced node affinity"
 REASON_CONFLICT = "pod affinity terms conflict"
 NAME_FIELD = "metadata.name"
-TERMS_TOLD = 3
 TERMS_TOLD = 3
 SYMBOLS = {"In": "in", "NotIn": "not in", "Gt": ">", "Lt": "<"}
 
@@ -88,6 +87,22 @@ class NodeAffinityUnmet(Fact, frozen=True):
         more = f"; or one of {len(unmet) - TERMS_TOLD:,} more terms" if len(unmet) > TERMS_TOLD else ""
         told = "; or ".join(filter(None, unmet[:TERMS_TOLD]))
         return f"{told}{more}" if told else "no required node affinity term can match"
+
+    def demands(self) -> tuple[Demand, ...]:
+        """Each label of the nodeSelector; of the terms a label of which all of them want some values.
+
+        >>> NodeAffinityUnmet(terms=((Wanted("zone", "In", ("a",)),), (Wanted("zone", "In", ("b",)),))).demands()
+        (Demand(what='its node affinity', key='zone', values=('a', 'b'), claim=''),)
+        """
+        if self.selector:
+            return tuple(Demand("its nodeSelector", each.key, each.values) for each in self.selector)
+        wanted = [{each.key: each.values for each in term if each.operator == "In"} for term in self.terms]
+        keys = (
+            key for key in dict.fromkeys(key for term in wanted for key in term) if all(key in term for term in wanted)
+        )
+        return tuple(
+            Demand("its node affinity", key, tuple(value for term in wanted for value in term[key])) for key in keys
+        )
 
 
 class NodeAffinityArgs(PluginArgs, frozen=True):

@@ -12,7 +12,7 @@ from kschedctl.scheduler.framework import PRE_FILTER_SKIP, Code, Fragment, PreFi
 from kschedctl.scheduler.framework.declaration import DeclaredPlugin
 from kschedctl.scheduler.framework.dependencies import Dependency
 from kschedctl.scheduler.framework.events import NODE, ActionType, ClusterEventWithHint
-from kschedctl.scheduler.framework.facts import Fact
+from kschedctl.scheduler.framework.facts import Demand, Fact
 from kschedctl.scheduler.framework.feature_gates import FeatureGates
 from kschedctl.scheduler.framework.pod_traits import USES_DISKS
 from kschedctl.scheduler.framework.waking import ADD, EITHER, WakeTrigger
@@ -68,6 +68,9 @@ class VolumeInOtherZone(Fact, frozen=True):
         place = "has no such label" if self.found is None else f"is in {self.found}"
         wanted = f"{self.key}={' or '.join(self.values)}"
         return f"PersistentVolume {self.volume} of claim {self.claim} is in {wanted}, the node {place}"
+
+    def demands(self) -> tuple[Demand, ...]:
+        return (Demand("its volume", self.key, self.values, self.claim),)
 
 
 class VolumeTopology(NamedTuple):

@@ -5,13 +5,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
+from msgspec.structs import replace
 
-from kschedctl.api.arrays import Bools
+from kschedctl.api.arrays import Bools, Ints
 from kschedctl.reports.explanation import Cause
 from kschedctl.scheduler.engine.cycle import Cycle
 from kschedctl.scheduler.framework.facts import words
 from kschedctl.scheduler.plugins.node_unschedulable import NodeUnschedulable
 from kschedctl.scheduler.plugins.taint_toleration import TaintToleration
+from kschedctl.studies.why.conflicts import conflict
 from kschedctl.studies.why.eliminations import by_reason, fact_of, own_distance
 from kschedctl.studies.why.reach import NEAR, OUT_OF_REACH, Obstacle, Standing, standing
 
@@ -36,7 +38,9 @@ def causes(obstacles: Sequence[Obstacle], cycle: Cycle) -> tuple[Cause, ...]:
     everywhere = [pair for pair in masks if pair[1].sum() == within.sum()]
     chosen += [pair for pair in everywhere if (pair[0][0].plugin, pair[0][0].reason) not in known]
     reach = 0 if least == OUT_OF_REACH else int(within.sum())
-    return tuple(_cause(same, mask, cycle, reach, stands) for same, mask in chosen)
+    told = [_cause(same, mask, cycle, reach, stands) for same, mask in chosen]
+    contradiction = conflict(chosen, cycle) if least == OUT_OF_REACH else ""
+    return (replace(told[0], conflict=contradiction), *told[1:]) if contradiction else tuple(told)
 
 
 def _mask(same: Sequence[Obstacle], obstacles: Sequence[Obstacle], least: int) -> Bools:
@@ -63,6 +67,21 @@ def _cover(masks: list[tuple[list[Obstacle], Bools]], within: Bools) -> list[tup
 
 def _cause(same: list[Obstacle], mask: Bools, cycle: Cycle, within: int, stands: Standing | None) -> Cause:
     rows = stands.nearest(mask, own_distance(same)) if stands else np.flatnonzero(mask)
-    fact = fact_of(same, int(rows[0])) if len(rows) else None
-    name = cycle.view.nodes.names[int(rows[0])] if stands else ""
+    row = (_usual(rows, same, cycle, stands) if stands and not within else int(rows[0])) if len(rows) else None
+    fact = None if row is None else fact_of(same, row)
+    name = "" if stands is None or row is None else cycle.view.nodes.names[row]
     return Cause(same[0].plugin, same[0].reason, len(rows), within, name, words(fact), fact)
+
+
+def _usual(rows: Ints, same: list[Obstacle], cycle: Cycle, stands: Standing) -> int:
+    """Of the rows that are as near as the first, one with the value that most have of the label that is demanded;
+    one without it where none has it."""
+    row = int(rows[0])
+    fact = fact_of(same, row)
+    demands = fact.demands() if fact else ()
+    if not demands:
+        return row
+    alike = rows[(stands.against[rows] == stands.against[row]) & (stands.level[rows] == stands.level[row])]
+    codes = cycle.view.nodes.label(demands[0].key).codes[alike]
+    values, first, count = np.unique(codes, return_index=True, return_counts=True)
+    return int(alike[first[np.lexsort((first, -count, values < 0))[0]]])

@@ -46,9 +46,10 @@ def shared_cause(report: Explanation) -> str:
 
 
 def in_words(causes: Sequence[Cause], nodes: int) -> str:
-    """All causes in one line."""
+    """All causes in one line, what contradicts itself first."""
     parts = ((cause.reason, told(cause, nodes)) for cause in causes)
-    return "; ".join(f"{reason} ({text})" if text else reason for reason, text in parts)
+    conflicts = (cause.conflict for cause in causes if cause.conflict)
+    return "; ".join([*conflicts, *(f"{reason} ({text})" if text else reason for reason, text in parts)])
 
 
 def told(cause: Cause, nodes: int) -> str:
@@ -57,21 +58,10 @@ def told(cause: Cause, nodes: int) -> str:
     >>> told(Cause("", "Insufficient cpu", 9, 9, "w4", "cpu: 6 requested, 2 free of 8"), 12)
     'all 9 eligible nodes, closest w4: cpu: 6 requested, 2 free of 8'
     """
-    if not cause.nearest:
-        return cause.fact
-    if nodes == 1:
-        where = cause.nearest
-    elif cause.within == cause.nodes == 1:
-        where = f"{cause.nearest}, the only eligible node"
-    elif cause.within:
-        of = "nodes" if cause.within == nodes else "eligible nodes"
-        every = "both" if cause.nodes == 2 else f"all {cause.nodes:,}"
-        some = every if cause.nodes == cause.within else f"{cause.nodes:,} of {cause.within:,}"
-        where = f"{some} {of}, closest {cause.nearest}"
-    else:
-        some = f"all {nodes:,} nodes" if cause.nodes == nodes else f"{cause.nodes:,} of {nodes:,} nodes"
-        where = f"{some}, such as {cause.nearest}"
-    return f"{where}: {cause.fact}" if cause.fact else where
+    place, evidence = cause.place(nodes), cause.evidence(nodes)
+    if cause.within == cause.nodes == 1 and place:
+        return f"{cause.nearest}, {place}: {cause.fact}" if cause.fact else f"{cause.nearest}, {place}"
+    return ", ".join(filter(None, (place, evidence)))
 
 
 def _nothing_to_decide(verdict: str, pod: Pod, profiles: Collection[str]) -> str:

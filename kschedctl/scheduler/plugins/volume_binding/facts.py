@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from msgspec.structs import replace
 
 from kschedctl.api.objects import PersistentVolumeClaim
-from kschedctl.scheduler.framework.facts import Detail, Fact, Wanted
+from kschedctl.scheduler.framework.facts import Demand, Detail, Fact, Wanted
 from kschedctl.scheduler.plugins.helper.volumes.csi_migration import plugin_of, translated_affinity
 from kschedctl.scheduler.plugins.helper.volumes.listers import (
     NO_PROVISIONER,
@@ -71,6 +71,13 @@ class VolumeOutOfReach(Fact, frozen=True):
         wanted = (f"{each.key} {each.operator} [{', '.join(each.values)}], {_has(each)}" for each in self.wanted)
         text = "; ".join(dict.fromkeys(wanted)) or "a node that cannot exist: its terms match nothing"
         return f"PersistentVolume {self.volume} of claim {self.claim} wants {text}"
+
+    def demands(self) -> tuple[Demand, ...]:
+        """Where it wants nothing but values of one label."""
+        if len({each.key for each in self.wanted}) != 1 or any(each.operator != "In" for each in self.wanted):
+            return ()
+        values = tuple(value for each in self.wanted for value in each.values)
+        return (Demand("its volume", self.wanted[0].key, values, self.claim),)
 
 
 class ProvisionedElsewhere(Fact, frozen=True):

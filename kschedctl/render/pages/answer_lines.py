@@ -1,0 +1,77 @@
+"""The first lines of an explanation: the verdict and its cause, then the figures on the closest nodes."""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Iterator
+
+from kschedctl.render.page import Block, Bullets, Marked, Page, Paragraph, Style, paragraph
+from kschedctl.render.pages.sections import VERDICTS
+from kschedctl.reports.columns import Tone
+from kschedctl.reports.explanation import Cause, Explanation
+from kschedctl.reports.not_created import NOT_CREATED
+from kschedctl.reports.unknown import VERDICT, doubt, reasons, unless
+
+MOST_LINES = 2
+"""An answer that takes more is split into its cause and the figures behind it."""
+
+
+def answer_lines(report: Explanation, style: Style) -> Iterator[Block]:
+    """The answer, with what it leans on that is not known."""
+    if report.verdict == NOT_CREATED:
+        yield from _once_created(report)
+        return
+    pod = Marked(report.pod, Tone.STRONG)
+    of_verdict = [unknown for unknown in report.unknown if unknown.affects == VERDICT]
+    if of_verdict:
+        yield paragraph(pod, Marked(f"{report.verdict}, {unless(of_verdict)}:", Tone.WARNING), reasons(of_verdict))
+        yield from _split("", (), report, style)
+    else:
+        preempting = report.preemption.preempting if report.preemption is not None else ""
+        verdict = f"{report.verdict}{preempting}" + (":" if report.headline else "")
+        tone = VERDICTS.get(report.verdict, Tone.WARNING)
+        yield from _split(f"{report.pod} {verdict} ", (pod, Marked(verdict, tone)), report, style)
+    if report.stands_for:
+        yield paragraph(Marked(report.stands_for, Tone.FAINT))
+
+
+def message_line(report: Explanation) -> Page:
+    """kube-scheduler's own words, where they are others."""
+    if report.verdict == "Unschedulable" and report.message not in (None, report.headline):
+        return (paragraph(Marked("kube-scheduler:", Tone.FAINT), report.message or ""),)
+    return ()
+
+
+def _split(before: str, parts: tuple[Marked, ...], report: Explanation, style: Style) -> Iterator[Block]:
+    """The headline in one paragraph; where that is long, the causes, and beneath them the closest nodes."""
+    short = not style.answer_first and len(textwrap.wrap(before + report.headline, style.width)) <= MOST_LINES
+    first = report.causes[0] if report.causes else None
+    if short or first is None or not report.headline.startswith(first.conflict or first.reason):
+        yield paragraph(*parts, report.headline)
+        return
+    nodes = len(report.node_order)
+    told = [f"{cause.reason}{_in_brackets(cause, i, nodes)}" for i, cause in enumerate(report.causes)]
+    evidence = [cause.evidence(nodes) for cause in report.causes]
+    if first.conflict:
+        evidence = [f"{reason}, {seen}" if seen else reason for reason, seen in zip(told, evidence, strict=True)]
+    yield paragraph(*parts, first.conflict or "; ".join(told))
+    if any(evidence):
+        yield Bullets(tuple(filter(None, evidence)))
+
+
+def _in_brackets(cause: Cause, index: int, nodes: int) -> str:
+    """The nodes that it stands against; after the first cause it is known of which."""
+    place = cause.place(nodes)
+    shown = place.removesuffix(" eligible nodes") if index else place
+    return f" ({shown})" if shown else ""
+
+
+def _once_created(report: Explanation) -> Iterator[Paragraph]:
+    """What scheduling would say of the pod that stands for those that are not there."""
+    once = report.once_created
+    if once is not None:
+        verdict = "" if once.verdict == "Schedulable" else f"{once.verdict}: "
+        said = f"{verdict}{once.headline}{doubt(report.unknown)}"
+        yield paragraph(Marked(report.pod, Tone.STRONG), Marked("once created:", Tone.WARNING), said)
+    if report.stands_for:
+        yield paragraph(Marked(report.stands_for, Tone.FAINT))
