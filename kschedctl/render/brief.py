@@ -89,7 +89,10 @@ def _causes(summary: Summary) -> Iterator[BriefText]:
     if not summary.causes or summary.verdict == "Gated":
         yield BriefText(summary.headline.removeprefix(f"{summary.subject} {summary.verdict}: "), 3)
         return
-    for rank, cause in zip((0, 2), summary.causes, strict=False):
+    said = summary.headline.removeprefix(f"{summary.subject} {summary.verdict}: ")
+    above = summary.causes[0].conflict or ("" if said.startswith(summary.causes[0].reason) else said)
+    yield from (BriefText(text, 3) for text in (above,) if text)
+    for rank, cause in zip((2, 2) if above else (0, 2), summary.causes, strict=False):
         place = standing_against(cause.nodes, cause.of_nodes, summary.figures.get("nodes", 0)) if cause.closest else ""
         yield BriefText(f"{place}: {cause.reason}" if place else cause.reason, 3, rank)
         if cause.closest:

@@ -145,7 +145,7 @@ class Cause(Document, frozen=True):
 
     @property
     def shortened(self) -> ShortCause:
-        return ShortCause(self.reason, self.nodes, self.plugin, self.within, self.nearest, self.fact)
+        return ShortCause(self.reason, self.nodes, self.plugin, self.within, self.nearest, self.fact, self.conflict)
 
     def place(self, nodes: int) -> str:
         """Which of ``nodes`` nodes it stands against; nothing where that is no matter of nodes."""

@@ -23,7 +23,10 @@ LISTS = ("pods", "closest", "causes", "fixes", "victims", "advice", "doubts")
 
 
 class ShortCause(Document, frozen=True):
-    """A reason in kube-scheduler's words, how many nodes it stands against, and the figures on the closest one."""
+    """A reason in kube-scheduler's words, how many nodes it stands against, and the figures on the closest one.
+
+    ``conflict``: the demand of the pod behind it that excludes another one.
+    """
 
     reason: str
     nodes: int
@@ -31,6 +34,7 @@ class ShortCause(Document, frozen=True):
     of_nodes: int = 0
     closest: str = ""
     fact: str = ""
+    conflict: str = ""
 
 
 def standing_against(nodes: int, within: int, total: int) -> str:

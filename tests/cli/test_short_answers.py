@@ -52,7 +52,7 @@ def test_brief_has_cause_fix_and_command(run: Run, monkeypatch: pytest.MonkeyPat
     text = run("explain", "shop/checkout-7d9f6c5b8-x2x4q", "--demo", "--brief").out
     assert "checkout-7d9f6c5b8-x2x4q Unschedulable\n" in text
     assert "all 7 eligible nodes: Insufficient cpu" in text  # 12 nodes less one cordoned and four tainted
-    assert "closest: general-b2: cpu: 1500m requested, 1200m free of 3900m" in text
+    assert "  closest general-b2: cpu: 1500m requested, 1200m free of 3900m" in text
     assert "  kubectl uncordon general-c2\n" in text
 
 

@@ -68,7 +68,7 @@ DOMINANT: dict[str, list[tuple[str, str]]] = {
 def test_the_cause_is_what_the_pod_was_made_for(pod: str, causes: list[tuple[str, str]]) -> None:
     report = recorded(pod)
     assert [(cause.plugin, cause.reason) for cause in report.causes] == causes
-    assert report.headline.startswith(causes[0][1])
+    assert report.headline.removeprefix(f"{report.causes[0].conflict}; ").startswith(causes[0][1])
 
 
 @pytest.mark.parametrize(
@@ -194,6 +194,46 @@ def test_constraints_that_exclude_each_other_are_both_told() -> None:
     report = explained(node("n1", "a"), node("n2", "b"), replica("r", "n2"), asking)
     assert {cause.plugin for cause in report.causes} == {"NodeAffinity", "InterPodAffinity"}
     assert report.advice[0].text.startswith("Each of these alone leaves some nodes")
+
+
+def test_a_selector_that_excludes_the_zone_of_a_volume_is_named_with_it() -> None:
+    report = recorded("lab/p17-pv-zone")
+    both = "its nodeSelector topology.kubernetes.io/zone=zone-a excludes its volume's zone-c (claim lab/zonal-c)"
+    assert report.causes[0].conflict == both
+    assert report.headline.startswith(both)
+    assert report.summary().headline.removeprefix("lab/p17-pv-zone Unschedulable: ").startswith(both)
+
+
+def test_a_selector_and_an_affinity_that_exclude_each_other_are_both_named() -> None:
+    """No node has zone a and one of b and c; with d and a in the affinity, zone a would do."""
+
+    def conflict(*zones: str) -> str:
+        wanted = {"matchExpressions": [{"key": ZONE, "operator": "In", "values": [*zones]}]}
+        required = {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [wanted]}}
+        asking = pod("p", nodeSelector={ZONE: "a"}, affinity={"nodeAffinity": required})
+        return explained(node("n1", "b"), node("n2", "a"), asking).causes[0].conflict
+
+    assert conflict("b", "c") == f"its nodeSelector {ZONE}=a excludes its node affinity's b or c"
+    assert conflict("d") == f"its nodeSelector {ZONE}=a excludes its node affinity's d"
+    (fits,) = explained(node("n1", "b"), pod("p", nodeSelector={ZONE: "a"})).causes
+    assert fits.conflict == ""
+
+
+def test_the_largest_storage_pool_is_named_with_what_it_has() -> None:
+    """The recording has one pool, of 50Gi in zone-a."""
+    fact = recorded("lab/p18-csi-capacity").causes[0].fact
+    assert fact == (
+        "claim lab/csi-toobig wants 200Gi of class csi-wait, at most 50Gi is available "
+        "(CSIStorageCapacity csi-wait-zone-a)"
+    )
+
+
+def test_of_nodes_equally_near_one_with_the_value_that_most_have_is_named() -> None:
+    """n1 alone is in b, n2 and n3 are in c, n4 has no zone at all."""
+    nodes = [node(f"n{i}", zone) for i, zone in enumerate("bccc", 1)]
+    del nodes[3]["metadata"]["labels"][ZONE]
+    (cause,) = explained(*nodes, pod("p", nodeSelector={ZONE: "a"})).causes
+    assert (cause.nearest, cause.fact) == ("n2", f"{ZONE}=a wanted, c found")
 
 
 def test_a_daemon_s_pod_on_a_node_that_is_full() -> None:

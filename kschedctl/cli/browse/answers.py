@@ -9,6 +9,7 @@ from rich.text import Text
 
 from kschedctl.cli.browse.lines import NODE, REMEDY, WARNING, ListLine, ListLines, Openable, TableLines, wrapped
 from kschedctl.render.page import Block, Heading, Page, Paragraph, Style, marked, names, paragraph, parts, section
+from kschedctl.render.pages.answer_lines import answer_lines
 from kschedctl.render.pages.explanation import changed_answer_section, explanation_page
 from kschedctl.render.pages.sections import extended_lines, left_out_lines, not_known_lines
 from kschedctl.render.terminal import show
@@ -96,7 +97,8 @@ def explained(answered: Answered, style: Style, in_full: bool) -> dict[str, Page
     changes = changed_answer_section(changed_answer(answered.before, report)) if answered.before else ()
     why: list[Block] = [*changes]
     scores: list[Block] = []
-    for title, under in parts(explanation_page(report, style)[1:]):
+    answer = tuple(answer_lines(report, style))
+    for title, under in parts(tuple(block for block in explanation_page(report, style) if block not in answer)):
         tab = scores if title.startswith(SCORED) else why
         tab += [Heading(title), *under] if title else under
     if in_full:

@@ -31,8 +31,11 @@ def answer_lines(report: Explanation, style: Style) -> Iterator[Block]:
         verdict = f"{report.verdict}{preempting}" + (":" if report.headline else "")
         tone = VERDICTS.get(report.verdict, Tone.WARNING)
         yield from _split(f"{report.pod} {verdict} ", (pod, Marked(verdict, tone)), report, style)
-    if report.stands_for:
-        yield paragraph(Marked(report.stands_for, Tone.FAINT))
+
+
+def stand_in_line(report: Explanation) -> Page:
+    """What the pod stands for, where it is none of the cluster's."""
+    return (paragraph(Marked(report.stands_for, Tone.FAINT)),) if report.stands_for else ()
 
 
 def message_line(report: Explanation) -> Page:
@@ -73,5 +76,3 @@ def _once_created(report: Explanation) -> Iterator[Paragraph]:
         verdict = "" if once.verdict == "Schedulable" else f"{once.verdict}: "
         said = f"{verdict}{once.headline}{doubt(report.unknown)}"
         yield paragraph(Marked(report.pod, Tone.STRONG), Marked("once created:", Tone.WARNING), said)
-    if report.stands_for:
-        yield paragraph(Marked(report.stands_for, Tone.FAINT))

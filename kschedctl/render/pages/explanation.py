@@ -20,7 +20,7 @@ from kschedctl.render.page import (
     paragraph,
     section,
 )
-from kschedctl.render.pages.answer_lines import answer_lines, message_line
+from kschedctl.render.pages.answer_lines import answer_lines, message_line, stand_in_line
 from kschedctl.render.pages.feasible_nodes import extenders_section, reservations_section, scores_section
 from kschedctl.render.pages.new_node import new_node_section
 from kschedctl.render.pages.not_created import not_created_lines
@@ -73,6 +73,7 @@ def explanation_page(report: Explanation, style: Style) -> Page:
     return (
         *not_created_lines(report.not_created, style, report.fewer_pods),
         *answer_lines(report, style),
+        *stand_in_line(report),
         *caveats(report.not_replayed, report.ignored, report.extended, report.unknown),
         *searched_lines(report.searched),
         *upstream_fault_lines(report.upstream_faults),

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 from msgspec.structs import replace
 
-from kschedctl.api.arrays import Bools, Ints
+from kschedctl.api.arrays import Bools, Rows
 from kschedctl.reports.explanation import Cause
 from kschedctl.scheduler.engine.cycle import Cycle
 from kschedctl.scheduler.framework.facts import words
@@ -73,7 +73,7 @@ def _cause(same: list[Obstacle], mask: Bools, cycle: Cycle, within: int, stands:
     return Cause(same[0].plugin, same[0].reason, len(rows), within, name, words(fact), fact)
 
 
-def _usual(rows: Ints, same: list[Obstacle], cycle: Cycle, stands: Standing) -> int:
+def _usual(rows: Rows, same: list[Obstacle], cycle: Cycle, stands: Standing) -> int:
     """Of the rows that are as near as the first, one with the value that most have of the label that is demanded;
     one without it where none has it."""
     row = int(rows[0])

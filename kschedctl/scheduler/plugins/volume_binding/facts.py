@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import numpy as np
+import numpy.typing as npt
 from msgspec.structs import replace
 
 from kschedctl.api.objects import PersistentVolumeClaim
@@ -18,6 +20,7 @@ from kschedctl.scheduler.plugins.helper.volumes.listers import (
     requested_storage,
 )
 from kschedctl.scheduler.plugins.volume_binding.binder import PodVolumes
+from kschedctl.scheduler.plugins.volume_binding.matching import NONE
 
 
 class UnboundClaim(Detail, frozen=True):
@@ -130,7 +133,7 @@ class NotEnoughStorage(Fact, frozen=True):
     def words(self) -> str:
         """
         >>> print(NotEnoughStorage("shop/data", "fast", "2Gi", 2 << 30, "1Gi", 1 << 30, "rack-1").words())
-        claim shop/data wants 2Gi of class fast, the most to be had is 1Gi (CSIStorageCapacity rack-1)
+        claim shop/data wants 2Gi of class fast, at most 1Gi is available (CSIStorageCapacity rack-1)
         """
         wanted = f"claim {self.claim} wants {self.size} of class {self.storage_class}"
         if self.largest is None:
@@ -214,6 +217,18 @@ def not_enough_space(volumes: PodVolumes, row: int) -> NotEnoughStorage:
     best = max(within_reach, key=lambda pool: pool.limit or 0)
     text = best.capacity.capacity if best.capacity.maximum_volume_size is None else best.capacity.maximum_volume_size
     return replace(fact, largest_size=str(text), largest=best.limit, capacity=best.capacity.metadata.name)
+
+
+def lacking_space(volumes: PodVolumes) -> npt.NDArray[np.float64]:
+    """(N,): what the largest pool that the node can use lacks of the claim that is to blame, as a share of its size."""
+    culprits, lacking = volumes.not_enough_space, np.zeros(len(volumes.not_enough_space))
+    for index in np.unique(culprits[culprits != NONE]).tolist():
+        claim, largest = volumes.claims[index], np.zeros(len(culprits))
+        for pool in volumes.listers.pools_of_class.get(claim_class(claim), ()):
+            largest[pool.rows] = np.maximum(largest[pool.rows], pool.limit or 0)
+        mine, (_, wanted) = culprits == index, _size(claim)
+        lacking[mine] = 1 - np.minimum(largest[mine] / max(wanted, 1), 1)
+    return lacking
 
 
 def missing(volumes: PodVolumes, row: int) -> VolumeMissing:

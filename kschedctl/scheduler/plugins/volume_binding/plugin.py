@@ -67,6 +67,7 @@ from kschedctl.scheduler.plugins.volume_binding.facts import (
     VolumeOutOfReach,
     bind_conflict,
     immediate,
+    lacking_space,
     missing,
     node_conflict,
     not_enough_space,
@@ -195,6 +196,7 @@ class VolumeBinding(DeclaredPlugin[BindingState, BindingState]):
                 Code.UNRESOLVABLE,
                 reason,
                 lambda row, fact=fact: fact(volumes, row),  # type: ignore[misc]
+                lacking_space(volumes) if fact is not_enough_space else None,
             )
 
     # -- Score ---------------------------------------------------------------------------------------------------
