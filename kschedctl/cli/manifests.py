@@ -192,7 +192,7 @@ def key_of(metadata: Json) -> Key:
     return text_at(metadata, "namespace"), text_at(metadata, "name")
 
 
-def placed(objects: Mapping[str, Sequence[Any]], pods: PodTable, namespace: str | None) -> dict[str, Sequence[Any]]:
+def placed(objects: Mapping[str, Sequence[object]], pods: PodTable, namespace: str | None) -> dict[str, Sequence[Any]]:
     """The objects by kind, and these pods; those of kinds that have namespaces in this one where they name none."""
     others = {
         kind: some if kind in CLUSTER_SCOPED else [in_namespace(some_object, namespace) for some_object in some]

@@ -7,7 +7,10 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from time import monotonic
-from typing import Any
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from rich.progress import Progress
 
 PATIENCE_SECONDS = 1.0
 STEP_SECONDS = 0.1
@@ -17,7 +20,7 @@ class Bars:
     """Shows one bar for each thing that begins, once it took a second."""
 
     def __init__(self) -> None:
-        self._bars: Any = None
+        self._bars: Progress | None = None
         self._shown = sys.stderr.isatty() and logging.getLogger("kschedctl").isEnabledFor(logging.WARNING)
 
     def begin(self, what: str, total: int) -> Callable[[int], None]:
@@ -32,9 +35,10 @@ class Bars:
             if not self._shown or now - started < PATIENCE_SECONDS or now - latest < STEP_SECONDS:
                 return
             latest = now
+            shown = self._open()
             if task is None:
-                task = self._open().add_task(what, total=total or None)
-            self._bars.update(task, completed=finished)
+                task = shown.add_task(what, total=total or None)
+            shown.update(task, completed=finished)
 
         return done
 
@@ -43,7 +47,7 @@ class Bars:
         if self._bars is not None:
             self._bars.stop()
 
-    def _open(self) -> Any:
+    def _open(self) -> Progress:
         if self._bars is None:
             from rich.console import Console  # noqa: PLC0415 - only long work needs it
             from rich.progress import (  # noqa: PLC0415

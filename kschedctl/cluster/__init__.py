@@ -201,7 +201,7 @@ class Cluster(Objects):
     def in_namespace(self, field: str, namespace: str) -> Sequence[Any]:
         """The objects of a field, such as ``services``, that are in a namespace; looked through once."""
         if field not in self._by_namespace:
-            by_namespace: dict[str, list[Any]] = {}
+            by_namespace: dict[str, list[object]] = {}
             for obj in getattr(self, field):
                 by_namespace.setdefault(obj.metadata.namespace, []).append(obj)
             self._by_namespace[field] = by_namespace
@@ -290,7 +290,7 @@ def describe(document: JsonObject) -> str:
     return f"{document.get('kind', 'object')} {name}".strip()
 
 
-def without_nulls(value: Any) -> Any:
+def without_nulls(value: object) -> Any:
     """Null fields removed at every depth: to the API a null is an absent field."""
     if isinstance(value, Mapping):
         return {k: without_nulls(v) for k, v in value.items() if v is not None}
@@ -326,7 +326,7 @@ def _pods(pods: Iterable[Any]) -> PodTable:
     return PodTable.of(pods).in_namespace(DEFAULT_NAMESPACE)
 
 
-def _unique(kind: str, of_kind: Iterable[Any]) -> Sequence[Any]:
+def _unique(kind: str, of_kind: Iterable[Any]) -> Sequence[object]:
     """Sorted by (namespace, name), the last of each kept; a missing namespace is ``default``."""
     if kind in CLUSTER_SCOPED:
         named = {("", o.metadata.name): o for o in of_kind}

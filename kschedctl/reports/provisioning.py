@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import re
+from typing import Annotated
 
+from kschedctl.reports.columns import Column
 from kschedctl.reports.document import Document
 from kschedctl.reports.summary import Report
 from kschedctl.reports.unknown import UnknownKind
@@ -91,8 +93,8 @@ class ProvisioningError(Document, frozen=True):
 class GivenUp(Document, frozen=True):
     """A wish of a pod that was dropped."""
 
-    pod: str
-    reason: str
+    pod: Annotated[str, Column(keep=True)]
+    reason: Annotated[str, Column("wish")]
 
 
 class PoolAnswer(Document, frozen=True, omit_defaults=True):

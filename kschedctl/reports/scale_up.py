@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from typing import Annotated
+
+from kschedctl.reports.columns import Column
 from kschedctl.reports.document import Document
 from kschedctl.reports.summary import Report
 from kschedctl.text.counts import counted
@@ -37,9 +40,9 @@ class ExpansionOption(Document, frozen=True):
 class GroupIncrease(Document, frozen=True, rename={"source": "from", "target": "to"}):
     """A group that grows."""
 
-    group: str
-    source: int
-    target: int
+    group: Annotated[str, Column("node group", keep=True)]
+    source: Annotated[int, Column("nodes")]
+    target: Annotated[int, Column("then")]
 
 
 class GroupTemplate(Document, frozen=True):

@@ -87,7 +87,7 @@ class Collector:
         self._cut: set[str] = set()
         self._faulty: set[str] = set()
         self.left_out: dict[str, Gap] = {}
-        self._objects: dict[str, list[Any]] = {}
+        self._objects: dict[str, list[object]] = {}
         self._pods = PodTableBuilder()
         self._items = PodItems(self._pods)
 

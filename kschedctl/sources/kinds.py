@@ -48,7 +48,7 @@ def item_decoder(kind: str) -> msgspec.json.Decoder[object]:
 @cache
 def item_type(kind: str) -> Any:
     versions = KINDS[kind].versions
-    fields: list[tuple[str, Any, Any]] = [("api_version", Literal[versions], versions[0])]
+    fields: list[tuple[str, object, object]] = [("api_version", Literal[versions], versions[0])]
     fields += POD_FIELDS if kind == "Pod" else []
     settings: dict[str, Any] = {
         "tag_field": "kind",

@@ -7,7 +7,7 @@ import os
 import stat
 import zipfile
 from array import array
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import msgspec
@@ -18,6 +18,8 @@ from kschedctl.sources.documents.files import STDIN, find_files
 LARGEST = 64 << 20
 """Bytes of a file; a larger one takes longer than anybody waits for a name."""
 ENDED = ("Succeeded", "Failed")
+Kubeconfig = Mapping[str, Any]
+"""What kubeconfig files say, or one entry of them."""
 
 
 class Name(NamedTuple):
@@ -140,7 +142,7 @@ def _named(document: _Object, kind: str, given: str) -> Iterator[Name]:
         yield Name(namespace, document.metadata.name, kind == "Pod" and not bound)
 
 
-def kubeconfig(paths: Sequence[str]) -> dict[str, Any]:
+def kubeconfig(paths: Sequence[str]) -> Kubeconfig:
     """What the files say, the first that names a thing counting: contexts, clusters and users by name."""
     import yaml  # noqa: PLC0415 - only clusters need it
 

@@ -34,8 +34,8 @@ class Difference(NamedTuple):
 
     kind: str
     key: Key
-    old: Any
-    new: Any
+    old: ApiObject | None
+    new: ApiObject | None
 
     @property
     def recreated(self) -> bool:

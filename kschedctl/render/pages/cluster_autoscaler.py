@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from kschedctl.render.page import Marked, Page, Style, paragraph
-from kschedctl.render.tables import numbers, table_of
+from kschedctl.render.tables import listed, numbers, table_of
 from kschedctl.reports.columns import Column, Tone
 from kschedctl.reports.scale_down import NodeRemoval, ScaleDown
 from kschedctl.reports.scale_up import RemainingPod, ScaleUp
@@ -23,14 +23,13 @@ STATES = {
 def scale_up_page(report: ScaleUp, style: Style) -> Page:
     """What grows, then why nothing grows for the others, group by group."""
     first, pods = report.first_line()
-    grown = [(increase.group, f"{increase.source:,}", f"{increase.target:,}") for increase in report.increases]
     fine = not report.remaining
     why = [line for line in (report.loop_error, report.error) if line]
     return (
         *_not_certain(report),
         paragraph(Marked(first, Tone.GOOD if fine else Tone.BAD), pods),
         *(paragraph(Marked(line, Tone.BAD)) for line in why),
-        *table_of(grown, (GROUP, *numbers("nodes", "then")), lambda row: row, style, title="Groups that grow"),
+        *listed(report.increases, style, title="Groups that grow"),
         *_filtered_out(report),
         *_remaining(report.remaining, style),
         *([ONE_RUN] if report.increases else []),

@@ -18,7 +18,6 @@ ONE_RUN = paragraph(
     Marked("One possible run: where Karpenter's order is chance, the first by name is taken.", Tone.FAINT)
 )
 POOL = Column("nodepool", keep=True)
-POD = Column("pod", keep=True)
 
 
 def provisioning_page(report: Provisioning, style: Style) -> Page:
@@ -141,9 +140,9 @@ def _per_pool(report: Provisioning, style: Style) -> Page:
 
 
 def _given_up(report: Provisioning, style: Style) -> Page:
-    rows = [(relaxation.pod, relaxation.reason) for relaxation in report.relaxations]
+    dropped = report.relaxations
     if style.wide:
-        return table_of(rows, (POD, Column("wish")), lambda row: row, style, title="Wishes given up, in order")
-    pods = counted(len({pod for pod, _ in rows}), "pod")
-    wishes = counted(len(rows), "wish", "wishes")
-    return (paragraph(f"{pods} gave up {wishes} to find a place; -o wide lists them."),) if rows else ()
+        return listed(dropped, style, title="Wishes given up, in order")
+    pods = counted(len({wish.pod for wish in dropped}), "pod")
+    wishes = counted(len(dropped), "wish", "wishes")
+    return (paragraph(f"{pods} gave up {wishes} to find a place; -o wide lists them."),) if dropped else ()

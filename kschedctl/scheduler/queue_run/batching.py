@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections import deque
 from dataclasses import dataclass
-from typing import Any
 
 from kschedctl.api.arrays import Row
 from kschedctl.scheduler.engine.cycle import Cycle
@@ -41,7 +40,7 @@ class Signer:
         """The signature; None for a pod that cannot be compared with others."""
         if self._plugins is None:
             return None
-        whole: dict[str, Any] = {"scheduler": info.spec.scheduler_name}
+        whole: dict[str, object] = {"scheduler": info.spec.scheduler_name}
         for plugin in self._plugins:
             fragment = plugin.sign(info, self._view)
             if fragment is None:

@@ -211,7 +211,7 @@ def _filters(framework: FrameworkLike, info: PodInfo, view: Fork) -> list[tuple[
     return filters
 
 
-def _scorers(framework: FrameworkLike, info: PodInfo, view: Fork) -> list[tuple[Any, Any, int]]:
+def _scorers(framework: FrameworkLike, info: PodInfo, view: Fork) -> list[tuple[Any, object, int]]:
     """The plugins with what their PreScore leaves them, and their weights; without those whose PreScore skips."""
     prepares = preparing(framework)
     scorers = []
@@ -246,7 +246,7 @@ def _reads_own_row(plugin: Plugin) -> bool:
     return reads_of(plugin) is Reads.OWN_ROW
 
 
-def union(plugin: Any, info: PodInfo, view: NodeView, state: Any, delta: Delta = NO_CHANGE) -> Bools:
+def union(plugin: Any, info: PodInfo, view: NodeView, state: object, delta: Delta = NO_CHANGE) -> Bools:
     """(N,): the nodes that a Filter plugin refuses. Raises PluginError when it fails on one."""
     refused = np.zeros(len(view.nodes), np.bool_)
     for rejection in plugin.filter(info, view, state, delta):

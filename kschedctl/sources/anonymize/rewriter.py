@@ -17,7 +17,7 @@ from kschedctl.sources.anonymize.keys import KEPT_VALUES, RESOURCE_PREFIXES
 from kschedctl.sources.anonymize.labels import ZONE_DELIMITER, Numbers
 from kschedctl.sources.anonymize.pseudonyms import INVALID, Pseudonyms
 
-Handler = Callable[["Rewriter", Any, Any], Any]
+Handler = Callable[["Rewriter", Any, Any], object]
 Fields = Mapping[type, Mapping[str, Handler]]
 KEPT_NAMES = frozenset({DEFAULT_SCHEDULER_NAME, *(c.metadata.name for c in SYSTEM_CLASSES)})
 LONGEST_LABEL_VALUE = 63

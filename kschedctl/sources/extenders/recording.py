@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 import msgspec
 
@@ -14,7 +13,7 @@ from kschedctl.errors import InputError
 from kschedctl.reports.extender_answers import ExtenderAnswer, ExtenderAnswers
 from kschedctl.scheduler.engine.extenders.answers import ExtenderError
 from kschedctl.scheduler.engine.extenders.extender import CallExtender, UnheardError
-from kschedctl.sources.extenders.whole_pods import PodExtras, WholePods
+from kschedctl.sources.extenders.whole_pods import Payload, PodExtras, WholePods
 from kschedctl.sources.output_file import write_file
 from kschedctl.sources.read import read_documents
 from kschedctl.text.urls import shown_url
@@ -94,7 +93,7 @@ def _unanswered(answer: ExtenderAnswer) -> ExtenderAnswer:
     return msgspec.structs.replace(answer, status=0, body=None, error="", whole=False)
 
 
-def _question(extender: Mapping[str, Any], verb: str, payload: Mapping[str, Any]) -> ExtenderAnswer:
+def _question(extender: Payload, verb: str, payload: Payload) -> ExtenderAnswer:
     """The answer, but for what is answered."""
     metadata = payload["Pod"]["metadata"]
     whole = payload.get("Nodes")
@@ -115,7 +114,7 @@ def _name(node: JsonObject) -> str:
     return str(metadata.get("name") or "") if isinstance(metadata, Mapping) else ""
 
 
-def _hash(payload: Mapping[str, Any]) -> str:
+def _hash(payload: Payload) -> str:
     """A digest of the pod and of what is asked about; nodes in any order."""
     asked = dict(payload)
     asked["Pod"] = _lasting(payload["Pod"])
@@ -132,6 +131,6 @@ def _hash(payload: Mapping[str, Any]) -> str:
     return hashlib.sha256(msgspec.json.encode(asked, order="sorted")).hexdigest()[:32]
 
 
-def _lasting(pod: Mapping[str, Any]) -> dict[str, Any]:
+def _lasting(pod: Payload) -> Payload:
     metadata = {key: value for key, value in pod["metadata"].items() if key not in PASSING_METADATA}
     return {**{key: value for key, value in pod.items() if key not in PASSING}, "metadata": metadata}

@@ -12,17 +12,18 @@ from kschedctl.scheduler.engine.extenders.extender import CallExtender
 
 NOT_SENT = frozenset({"kubectl.kubernetes.io/last-applied-configuration"})
 """Annotations that repeat the whole pod, its environment too."""
-Json = Mapping[str, Any]
+Payload = Mapping[str, Any]
+"""What is sent to an extender, or a document that becomes a part of it."""
 
 
 class PodExtras(NamedTuple):
     """Annotations and volumes, as the document of the pod has them."""
 
     annotations: dict[str, str]
-    volumes: tuple[Json, ...]
+    volumes: tuple[Payload, ...]
 
     @classmethod
-    def of(cls, pod: Json) -> PodExtras:
+    def of(cls, pod: Payload) -> PodExtras:
         """What extenders see besides of a pod or a template as somebody wrote it; what is of no use is left out."""
         annotations = _mapping(_mapping(pod, "metadata"), "annotations")
         sent = {str(k): v for k, v in annotations.items() if isinstance(v, str) and k not in NOT_SENT}
@@ -30,7 +31,7 @@ class PodExtras(NamedTuple):
         named = volumes if isinstance(volumes, list) else ()
         return cls(sent, tuple(volume for volume in named if isinstance(volume, Mapping) and volume.get("name")))
 
-    def added_to(self, pod: Json) -> dict[str, object]:
+    def added_to(self, pod: Payload) -> dict[str, object]:
         """The pod that is sent. Volumes that its controller gave it stay."""
         own = {volume["name"]: volume for volume in pod["spec"].get("volumes", ())}
         volumes = list({**own, **{volume["name"]: volume for volume in self.volumes}}.values())
@@ -45,14 +46,14 @@ class WholePods:
         self._call = call
         self.known: dict[str, PodExtras] = {}
 
-    def __call__(self, extender: Json, verb: str, payload: Json) -> tuple[int, object]:
+    def __call__(self, extender: Payload, verb: str, payload: Payload) -> tuple[int, object]:
         """Raises what ``call`` raises."""
         metadata = payload["Pod"]["metadata"]
         besides = self.known.get(f"{metadata.get('namespace', '')}/{metadata.get('name', '')}")
         return self._call(extender, verb, {**payload, "Pod": besides.added_to(payload["Pod"])} if besides else payload)
 
 
-def pods_among(documents: Iterable[Json]) -> Iterator[tuple[str, Json]]:
+def pods_among(documents: Iterable[Payload]) -> Iterator[tuple[str, Payload]]:
     """``namespace/name`` and document of each pod, those in lists too."""
     for document in documents:
         items = document.get("items")
@@ -63,7 +64,7 @@ def pods_among(documents: Iterable[Json]) -> Iterator[tuple[str, Json]]:
                 yield f"{metadata.get('namespace') or 'default'}/{metadata.get('name', '')}", item
 
 
-def template_of(workload: Json) -> Json:
+def template_of(workload: Payload) -> Payload:
     """The document of a pod that a workload makes; a pod is its own."""
     if workload.get("kind") == "Pod":
         return workload
@@ -73,6 +74,6 @@ def template_of(workload: Json) -> Json:
     return _mapping(spec, "template")
 
 
-def _mapping(document: Json, name: str) -> Json:
+def _mapping(document: Payload, name: str) -> Payload:
     value = document.get(name)
     return value if isinstance(value, Mapping) else {}

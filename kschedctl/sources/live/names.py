@@ -12,14 +12,13 @@ import os
 import ssl
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Any
 from urllib.parse import quote, urlsplit
 
 import msgspec
 
 from kschedctl.api.decoding import from_json
 from kschedctl.api.json_values import JsonObject
-from kschedctl.sources.names import Meta, Name
+from kschedctl.sources.names import Kubeconfig, Meta, Name
 
 MOST = 500
 SECONDS = 1.0
@@ -41,7 +40,7 @@ class _List(msgspec.Struct):
     items: list[_Item]
 
 
-def in_cluster(config: Mapping[str, Any], context: str, kind: str, namespace: str) -> list[Name]:
+def in_cluster(config: Kubeconfig, context: str, kind: str, namespace: str) -> list[Name]:
     """The first objects of a kind, of pods those that are pending of all namespaces before those of ``namespace``.
 
     Raises OSError, ValueError, KeyError, http.client.HTTPException when there is no answer.
@@ -62,7 +61,7 @@ def in_cluster(config: Mapping[str, Any], context: str, kind: str, namespace: st
     return [*waiting, *(name for name in others if name[:2] not in known)]
 
 
-def home(config: Mapping[str, Any], context: str) -> str:
+def home(config: Kubeconfig, context: str) -> str:
     """The namespace that the context prefers."""
     chosen = config["contexts"].get(context or config["current-context"], {})
     return chosen.get("namespace") or "default"
@@ -76,7 +75,7 @@ def _listed(connection: http.client.HTTPConnection, path: str, headers: Mapping[
 
 
 @contextmanager
-def _connected(cluster: Mapping[str, Any], user: Mapping[str, Any]) -> Iterator[http.client.HTTPConnection]:
+def _connected(cluster: Kubeconfig, user: Kubeconfig) -> Iterator[http.client.HTTPConnection]:
     where = urlsplit(cluster["server"])
     if where.path.strip("/"):
         raise ValueError(cluster["server"])
@@ -114,7 +113,7 @@ def _as_file(data: bytes) -> Iterator[str]:
         os.close(reader)
 
 
-def _given(entry: Mapping[str, Any], name: str) -> bytes:
+def _given(entry: Kubeconfig, name: str) -> bytes:
     """What stands in a field, or in the file that it names."""
     if entry.get(f"{name}-data"):
         return base64.b64decode(entry[f"{name}-data"])
@@ -124,7 +123,7 @@ def _given(entry: Mapping[str, Any], name: str) -> bytes:
         return file.read(1 << 16)
 
 
-def _authorization(user: Mapping[str, Any]) -> dict[str, str]:
+def _authorization(user: Kubeconfig) -> dict[str, str]:
     token = user.get("token") or ""
     if not token and user.get("tokenFile"):
         with open(os.path.join(user["folder"], user["tokenFile"]), encoding="utf-8") as file:

@@ -130,7 +130,7 @@ def _on_processes(
         pool.shutdown(cancel_futures=True)  # in full: what is left of it would fail while the program ends
 
 
-def _enter(scenario: Scenario[Any, Any, Any], context: Any) -> None:
+def _enter(scenario: Scenario[Any, Any, Any], context: object) -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent is told, and ends the others
     threading.Thread(target=_end_with_parent, daemon=True).start()
     _here.update(scenario=scenario, context=context)
@@ -147,7 +147,7 @@ def _end_with_parent() -> None:
         os._exit(1)
 
 
-def _run(task: Any) -> Any:
+def _run(task: object) -> Any:
     return _here["scenario"](_here["context"], task)
 
 
