@@ -1,0 +1,32 @@
+"""What a version still lacks: each release note is a row of the table, a gate, or nothing for a reason."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from kschedctl.scheduler.framework.feature_gates import STAGES, stage_at
+from kschedctl.studies.version_changes import changes
+
+NOTES = sorted(Path(__file__).parent.glob("notes-*.txt"))
+
+
+def noted(path: Path) -> dict[str, str]:
+    """The number of a pull request -> what it is to us."""
+    lines = (line for line in path.read_text(encoding="utf-8").splitlines() if not line.startswith("#"))
+    return dict(line.split(" ", 1) for line in lines)
+
+
+@pytest.mark.parametrize("path", NOTES, ids=[path.stem for path in NOTES])
+def test_every_row_is_in_the_table(path: Path) -> None:
+    told = {number for change in changes() for number in re.findall(r"#(\d+)", change.values.upstream)}
+    assert [number for number, meaning in noted(path).items() if meaning == "row" and number not in told] == []
+
+
+@pytest.mark.parametrize("path", NOTES, ids=[path.stem for path in NOTES])
+def test_every_gate_is_known(path: Path) -> None:
+    minor = int(path.stem.rpartition(".")[2])
+    gates = {meaning.removeprefix("gate ") for meaning in noted(path).values() if meaning.startswith("gate ")}
+    assert [gate for gate in sorted(gates) if gate not in STAGES or stage_at(gate, minor).maturity == "pre-alpha"] == []
