@@ -59,7 +59,7 @@ class Unexplained:
     @classmethod
     def of(cls, cluster: Cluster, call_extender: CallExtender | None = None) -> Unexplained:
         simulation = Simulation(Scheduler(cluster, call_extender))
-        return cls(simulation, _all_outcomes(simulation, simulation.schedule(pending(simulation))))
+        return cls(simulation, all_outcomes(simulation, simulation.schedule(pending(simulation))))
 
     @cached_property
     def waiting(self) -> int:
@@ -87,10 +87,10 @@ def run_on(simulation: Simulation, positions: Iterable[Position]) -> list[Outcom
 
 def driven_away_too(simulation: Simulation, latest: list[Outcome]) -> list[Outcome]:
     """The outcomes, and those of pods that preemption drove away and controllers make anew, with reasons."""
-    return simulation.explained(_all_outcomes(simulation, latest))
+    return simulation.explained(all_outcomes(simulation, latest))
 
 
-def _all_outcomes(simulation: Simulation, latest: list[Outcome]) -> list[Outcome]:
+def all_outcomes(simulation: Simulation, latest: list[Outcome]) -> list[Outcome]:
     """As ``driven_away_too``, without the reasons.
 
     Those that fit nowhere come last, each once. Each preemption's victims have a lower priority than who preempts, or

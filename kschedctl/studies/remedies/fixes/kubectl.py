@@ -47,6 +47,15 @@ def delete(key: ObjectKey) -> str:
     return run("delete", *named(key))
 
 
+def evict(pod: Pod) -> str:
+    """An eviction by the API server, which heeds disruption budgets, as a deletion does not."""
+    meta = pod.metadata
+    name = {"name": meta.name, "namespace": meta.namespace}
+    eviction = {"apiVersion": "policy/v1", "kind": "Eviction", "metadata": name}
+    path = f"/api/v1/namespaces/{meta.namespace}/pods/{meta.name}/eviction"
+    return f"printf %s {quote(json.dumps(eviction))} | {run('create', '--raw', path, '-f', '-')}"
+
+
 def patch(key: ObjectKey, change: JsonObject | list[Operation]) -> str:
     """A merge patch, or the operations of a JSON patch."""
     sort = "json" if isinstance(change, list) else "merge"

@@ -1,0 +1,133 @@
+"""Room made for pods that fit nowhere, as a document: apiVersion kschedctl.dev/v1, kind MakeRoom."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from msgspec.structs import replace
+
+from kschedctl.reports.columns import Column
+from kschedctl.reports.document import Document
+from kschedctl.reports.summary import Report, ShortFix, ShortPods, Summary
+from kschedctl.reports.unknown import UnknownKind, doubt
+from kschedctl.text.counts import counted, first_few
+
+
+class Move(Document, frozen=True):
+    """A pod that is evicted, and where kube-scheduler puts the one that its controller makes instead.
+
+    ``tied``: how many nodes are equally good; the plan was replayed with several choices among them. ``budgets``: those
+    that select it, which allow the eviction at this step. ``loses``: what does not come along.
+    """
+
+    pod: Annotated[str, Column("evict", keep=True)]
+    workload: Annotated[str, Column(narrow=True)]
+    source: Annotated[str, Column("from", keep=True, beneath="from")]
+    target: Annotated[str, Column("goes to", keep=True, beneath="to")]
+    tied: Annotated[int, Column("equally good", above=1, form="")] = 1
+    priority: Annotated[int, Column("priority", right=True)] = 0
+    budgets: Annotated[tuple[str, ...], Column("budgets")] = ()
+    loses: Annotated[str, Column("loses")] = ""
+
+
+class PlacedPod(Document, frozen=True):
+    """A pod that fits in the end, and where."""
+
+    pod: Annotated[str, Column(keep=True)]
+    node: Annotated[str, Column(keep=True)]
+
+
+class FragmentedResource(Document, frozen=True):
+    """``free``: how much of a resource all nodes together have left that the pod may use, the most ``on_one`` of them;
+    ``nodes`` have some of it left.
+    """
+
+    resource: str
+    requested: int
+    free: int
+    on_one: int
+    nodes: int
+
+
+class HeldPods(Document, frozen=True):
+    """How many pods may not be moved, and why."""
+
+    why: Annotated[str, Column("why")]
+    pods: Annotated[int, Column("pods")]
+
+
+class SearchedPlans(Document, frozen=True):
+    """What was tried: so many ``plans`` of up to ``max_moves`` for a pod were played in full; ``movable`` pods may move,
+    and on so many ``nodes`` the last pod would fit without them. ``complete``: neither time nor limits cut that short.
+    """
+
+    max_moves: int
+    plans: int
+    nodes: int
+    movable: int
+    complete: bool = True
+
+
+class MakeRoom(Report, frozen=True):
+    """The moves, in their order, after which the pods fit: each was replayed, and leaves nobody without a node.
+
+    ``fits``: all the pods do, without moves where there are none. ``placed``: where, in the end; ``missing``: those that
+    do not, and kube-scheduler's ``message`` for the first. ``preempts``: whom kube-scheduler itself evicts for the
+    first pod as soon as it tries it. ``commands``: to be typed in this order, each once the pod that was evicted before
+    runs again. ``held``: pods that may not be moved. ``searched``: None where nothing had to be.
+    """
+
+    pods: tuple[str, ...]
+    fits: bool
+    moves: tuple[Move, ...] = ()
+    placed: tuple[PlacedPod, ...] = ()
+    missing: tuple[str, ...] = ()
+    message: str = ""
+    preempts: tuple[str, ...] = ()
+    commands: tuple[str, ...] = ()
+    fragmented: tuple[FragmentedResource, ...] = ()
+    held: tuple[HeldPods, ...] = ()
+    searched: SearchedPlans | None = None
+    not_replayed: tuple[str, ...] = ()
+    ignored: tuple[str, ...] = ()
+    extended: tuple[str, ...] = ()
+    unknown: tuple[UnknownKind, ...] = ()
+    undecided: bool = False
+    interrupted: bool = False
+    api_version: str = "kschedctl.dev/v1"
+    kind: str = "MakeRoom"
+
+    def first_line(self) -> tuple[str, ...]:
+        """Whether room can be made, with how many moves."""
+        moves = counted(len(self.moves), "pod")
+        subject = first_few(self.pods)
+        if self.fits:
+            verdict = f"Move {moves}:" if self.moves else "Nothing has to move:"
+            told = "– fits then" if len(self.pods) == 1 else "– fit then"
+            if not self.moves:
+                told = "– fits as it is" if len(self.pods) == 1 else "– fit as it is"
+            return (verdict, subject, f"{told}{doubt(self.unknown)}")
+        most = f"no {counted(self.searched.max_moves, 'move')} or fewer" if self.searched else "no moves"
+        if self.searched and not self.searched.complete:
+            most = "no plan was found in time with which"
+            return ("No room made:", subject, f"– {most} {self._whoever} fits{doubt(self.unknown)}")
+        return ("No room can be made:", subject, f"– {most} let {self._whoever} fit{doubt(self.unknown)}")
+
+    @property
+    def _whoever(self) -> str:
+        return "it" if len(self.pods) == 1 else f"{len(self.missing):,} of them"
+
+    def summarized(self, summary: Summary) -> Summary:
+        """With the moves as one fix, or the pods that fit nowhere."""
+        nodes = tuple(dict.fromkeys(placed.node for placed in self.placed))
+        told = f"move {', '.join(f'{move.pod} from {move.source}' for move in self.moves)}"
+        fix = ShortFix(summary=told, owner="platform", but="", nodes=nodes[:3], clears=len(self.placed), commands=self.commands[:4])
+        left = (ShortPods(len(self.missing), self.missing[0], "", self.message),) if self.missing else ()
+        return replace(
+            summary,
+            subject=", ".join(self.pods),
+            verdict="Fits" if self.fits else "NoPlan",
+            fixes=(fix,) if self.moves else (),
+            pods=left,
+            figures={"moves": len(self.moves), "missing": len(self.missing)},
+        )

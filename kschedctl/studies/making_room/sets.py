@@ -1,0 +1,137 @@
+"""Sets of pods of a node without which an incoming pod fits there, the cheapest first.
+
+A set is judged by the scheduler's own filters under the hypothesis that its pods are gone, on all nodes at once. What
+is plainly too little by the resources that the incoming pod lacks is left out before.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import combinations
+
+import numpy as np
+import numpy.typing as npt
+
+from kschedctl.api.arrays import Amounts, Bools, Position, Rows
+from kschedctl.api.resource_names import PODS
+from kschedctl.scheduler.engine.cycle import Cycle, Filtering
+from kschedctl.scheduler.engine.preemption.candidates import turn
+from kschedctl.scheduler.plugins.node_resources.facts import Insufficient, TooManyPods
+from kschedctl.scheduler.plugins.node_resources.fit import NodeResourcesFit
+from kschedctl.snapshot.delta import Delta
+from kschedctl.studies.making_room.movable import Movable
+
+Sets = npt.NDArray[np.int64]
+"""(S, K): sets of K pods each, as positions; the pods of one are on one node."""
+JUDGED_AT_ONCE = 2_048
+MOST_OF_NODE = {1: 256, 2: 96, 3: 24}
+"""Of how many distinct pods of a node, the cheapest, sets of so many pods are made."""
+
+
+class SetsOnNodes:
+    """The sets for one incoming pod, whose ``cycle`` it is, among ``movable`` pods on the nodes ``among`` (N,).
+
+    ``hopeless`` (N,): where the pod does not fit even without all of them; ``cut``: sets were left out as too many.
+    """
+
+    def __init__(self, cycle: Cycle, movable: Movable, pods: Rows, among: Bools) -> None:
+        self.cycle, self.movable, self.view = cycle, movable, cycle.view
+        self.filtering = Filtering.of(cycle.framework, cycle.pre_filter, cycle.info, cycle.view)
+        self.cut, self.judged = False, 0
+        pods = pods[self.view.node[pods] >= 0]
+        order = np.lexsort((pods, *self._costs(pods[:, None])[::-1], self.view.node[pods]))
+        self.pods = pods[order]
+        self.promising = self._promising(among & cycle.considered & ~cycle.filter.passing)
+        self.pods = self.pods[self.promising[self.view.node[self.pods]]]
+
+    def _promising(self, among: Bools) -> Bools:
+        """(N,): where it fits without all the pods that may go."""
+        if not among.any() or not len(self.pods):
+            return np.zeros(len(among), np.bool_)
+        occupied = np.zeros(len(among), np.bool_)
+        occupied[self.view.node[self.pods]] = True
+        return among & occupied & self._fits(self.pods, among)
+
+    def _fits(self, gone: Rows, among: Bools) -> Bools:
+        """(N,): where it fits, were these pods gone."""
+        self.judged += 1
+        info = self.view.pods.info[gone]
+        delta = Delta.of(self.view.node[gone], info, np.full(len(gone), -1, np.int64))
+        return self.filtering.judge(delta, self.cycle.filter.verdicts, among).passing
+
+    def _costs(self, sets: Sets) -> tuple[Rows, Rows, Amounts]:
+        """(S,) each, the most important first: how reluctantly pods go, the highest priority, the size of all."""
+        movable = self.movable
+        return (
+            movable.reluctance[sets].max(axis=1),
+            movable.priority[sets].max(axis=1),
+            movable.size[sets].sum(axis=1),
+        )
+
+    def of(self, size: int) -> Iterator[tuple[Position, ...]]:
+        """Those of so many pods that are enough, the cheapest first."""
+        sets = self._enough(size)
+        sets = sets[np.lexsort((sets[:, 0], *self._costs(sets)[::-1]))]
+        for start in range(0, len(sets), JUDGED_AT_ONCE):
+            some = sets[start : start + JUDGED_AT_ONCE]
+            for chosen in some[self._fitting(some)].tolist():
+                yield tuple(map(Position, chosen))
+
+    def _fitting(self, sets: Sets) -> Bools:
+        """(S,): which of the sets are enough; one of each node is judged at a time."""
+        node = self.view.node[sets[:, 0]]
+        order = np.argsort(node, kind="stable")
+        turns = np.empty(len(sets), np.int64)
+        turns[order] = turn(node[order])
+        enough = np.zeros(len(sets), np.bool_)
+        for number in range(int(turns.max(initial=-1)) + 1):
+            now = turns == number
+            enough[now] = self._fits(sets[now].reshape(-1), self.promising)[node[now]]
+        return enough
+
+    def _enough(self, size: int) -> Sets:
+        """The sets that free enough of what the pod requests, made of distinct pods of each node."""
+        pods = self._distinct(size)
+        node = self.view.node[pods]
+        starts = np.searchsorted(node, np.unique(node))
+        counts = np.diff(starts, append=len(pods))
+        columns, short = self._shortages()
+        requests = self.view.requests[self.view.pods.info[pods]][:, columns]
+        found = [np.empty((0, size), np.int64)]
+        for places in combinations(range(int(counts.max(initial=0))), size):
+            first = starts[counts > places[-1]]
+            chosen = first[:, None] + np.array(places)
+            frees = requests[chosen].sum(axis=1)
+            found.append(pods[chosen[(frees >= short[node[first]]).all(axis=1)]])
+        return np.concatenate(found)
+
+    def _distinct(self, size: int) -> Rows:
+        """Of the pods alike on a node no more than a set has, and of a node no more than are combined."""
+        node, info = self.view.node[self.pods], self.view.pods.info[self.pods]
+        alike = np.lexsort((np.arange(len(info)), info, node))
+        _, group = np.unique(np.stack((node, info)), axis=1, return_inverse=True)
+        among = np.empty(len(info), np.int64)
+        among[alike] = turn(group.reshape(-1)[alike])
+        pods = self.pods[among < size]
+        within = turn(self.view.node[pods])
+        self.cut |= bool((within >= MOST_OF_NODE[size]).any())
+        return pods[within < MOST_OF_NODE[size]]
+
+    def _shortages(self) -> tuple[list[int], Amounts]:
+        """The resources that nodes are short of for the pod, C of them, and by how much each is: (N, C)."""
+        verdict = self.cycle.filter.verdicts.get(NodeResourcesFit.name)
+        columns, amounts = list[int](), list[Amounts]()
+        for rejection in verdict.rejections if verdict else ():
+            rows = np.flatnonzero(rejection.mask)
+            if rejection.fact is None or rejection.distance is None or not len(rows):
+                continue
+            match rejection.fact(int(rows[0])):
+                case Insufficient(resource=resource):
+                    columns.append(self.view.resources[resource])
+                case TooManyPods():
+                    columns.append(self.view.resources[PODS])
+                case _:
+                    continue
+            amounts.append(np.where(rejection.mask, np.ceil(rejection.distance), 0).astype(np.int64))
+        nothing = np.empty((len(self.view.nodes), 0), np.int64)
+        return columns, np.stack(amounts, axis=1) if amounts else nothing

@@ -1,0 +1,96 @@
+"""A cluster in which pods move one by one as a plan has it, each to the node that kube-scheduler chooses.
+
+The node that a pod leaves is cordoned while pods are evicted from it, and a node that is emptied for the pods that are
+to fit is so from the very beginning: nobody comes back to where room is made, whenever the controller makes the pod
+again. A step is taken only where its budget allows it and the pod gets a node at once, without preemption.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from itertools import groupby
+from typing import NamedTuple
+
+from kschedctl.api.arrays import Position, Row
+from kschedctl.api.objects import Node
+from kschedctl.scheduler.scheduler import Scheduler
+from kschedctl.scheduler.simulation.simulation import Simulation
+from kschedctl.snapshot.fork import Fork
+from kschedctl.studies.basics.edits import cordoned_node
+from kschedctl.studies.controllers.eviction import Evictions
+from kschedctl.studies.what_if.settling import come_back
+
+
+class Moved(NamedTuple):
+    """A pod that left the node ``source`` for ``target``, one of ``tied`` that are equally good."""
+
+    position: Position
+    source: Row
+    target: Row
+    tied: int
+
+
+@dataclass(frozen=True)
+class Stage:
+    """``view``: the cluster as it is now, which moves change; ``nodes``: its nodes as they are without the plan.
+
+    ``cordoned``: those that the plan keeps cordoned now; ``seed`` decides between nodes that are equally good.
+    """
+
+    scheduler: Scheduler
+    view: Fork
+    nodes: Sequence[Node]
+    cordoned: frozenset[Row] = frozenset()
+    seed: int = 0
+
+    def cordoning(self, rows: frozenset[Row]) -> Stage:
+        """A copy in which these are the nodes that the plan keeps cordoned."""
+        changes = {row: self.nodes[row] for row in self.cordoned - rows}
+        changes |= {row: cordoned_node(self.nodes[row]) for row in rows - self.cordoned}
+        view = self.view.changed(self.view.cluster, changes) if changes else self.view.fork()
+        return replace(self, view=view, cordoned=rows)
+
+    def without(self, position: Position) -> Stage:
+        """A copy in which the pod waits for a node."""
+        stage = replace(self, view=self.view.fork())
+        stage.simulation().take_down([position])
+        return stage
+
+    def simulation(self) -> Simulation:
+        return Simulation(self.scheduler, self.view, seed=self.seed)
+
+    def move(self, positions: Sequence[Position]) -> list[Moved] | None:
+        """Evict the pods one after the other, each when the one before it has its node; None where that is not safe."""
+        simulation = self.simulation()
+        evictions, moved = Evictions(simulation), list[Moved]()
+        for position in positions:
+            if self.view.node[position] < 0 or evictions.refusal(position):
+                return None
+            source = Row(int(self.view.node[position]))
+            evictions.evict(position)
+            outcome = simulation.attempt(position) if come_back(simulation, [position]) else None
+            if outcome is None or outcome.row < 0 or outcome.victims:
+                return None
+            evictions.back(position)
+            moved.append(Moved(position, source, outcome.row, outcome.tied))
+        return moved
+
+    def placed(self, positions: Iterable[Position]) -> dict[Position, Row] | None:
+        """Where the pods of a queue go, -1 for nowhere; None where somebody would have to go for one of them."""
+        outcomes = self.simulation().schedule(positions)
+        if any(outcome.victims for outcome in outcomes):
+            return None
+        return {outcome.position: outcome.row for outcome in outcomes}
+
+
+def play(stage: Stage, plan: Sequence[Position], emptied: frozenset[Row]) -> tuple[Stage, list[Moved]] | None:
+    """The cluster after the moves of a plan, the ``emptied`` nodes still cordoned; None where a step is not safe."""
+    after, moved = stage.cordoning(emptied), list[Moved]()
+    for source, positions in groupby(plan, lambda position: Row(int(stage.view.node[position]))):
+        after = after.cordoning(emptied | {source})
+        done = after.move(list(positions))
+        if done is None:
+            return None
+        moved += done
+    return after.cordoning(emptied), moved
