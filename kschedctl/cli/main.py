@@ -40,6 +40,7 @@ COMMANDS = {
     "capacity": "How many more of these pods fit, and what stops the next one?",
     "drain": "Where would the pods of these nodes go, and what blocks the drain?",
     "failures": "What would no longer fit if a node, a zone or a pool were lost?",
+    "make-room": "Which pods have to move so that these fit?",
     "whatif": "What would these changes to the cluster do to its pods?",
     "pools": "Which node pools are there, and what have they left?",
     "scale": "What would the Cluster Autoscaler do next, and why not more?",
@@ -58,13 +59,13 @@ COMMANDS = {
 }
 """Command -> its line in the help.
 
-It is the function of its name in the module of its name in this package, or a dict of functions by sub-command; the
-EXAMPLES of the module are command lines for its help, or a dict of such.
+It is the function of its name, with underscores for hyphens, in the module of that name in this package, or a dict of
+functions by sub-command; the EXAMPLES of the module are command lines for its help, or a dict of such.
 """
 
 GROUPS = {
     "Ask": ("explain", "remedies", "wakes", "browse"),
-    "What if": ("simulate", "capacity", "drain", "failures", "whatif"),
+    "What if": ("simulate", "capacity", "drain", "failures", "make-room", "whatif"),
     "Autoscalers": ("pools", "scale", "provision", "consolidate"),
     "Check": ("lint", "audit", "config", "priorities", "latency", "packing", "topology", "races", "sampling"),
     "Cluster": ("snapshot", "version", "versions"),
@@ -130,9 +131,9 @@ class Commands(TyperGroup):
 def load(name: str) -> object:
     """A command as typer runs it."""
     with without_garbage_collection():
-        module = import_module(f"kschedctl.cli.commands.{name}")
+        module = import_module(f"kschedctl.cli.commands.{name.replace('-', '_')}")
     made, codes = _typer(), EPILOGS.get(name, EPILOG)
-    functions, examples = getattr(module, name), module.EXAMPLES
+    functions, examples = getattr(module, name.replace("-", "_")), module.EXAMPLES
     if isinstance(functions, dict):
         made.callback(help=COMMANDS[name], epilog=_epilog(examples[""], codes))(lambda: None)
         for command, function in functions.items():

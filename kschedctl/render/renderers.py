@@ -35,6 +35,7 @@ PAGES = {
     "Drain": "pages.node_losses:drain_page",
     "Failures": "pages.node_losses:failures_page",
     "WhatIf": "pages.whatif:whatif_page",
+    "MakeRoom": "pages.make_room:make_room_page",
     "Answers": "pages.answers:answers_page",
     "Remedies": "pages.remedies:remedies_page",
     "RemediesOfMany": "pages.remedies:many_page",

@@ -25,6 +25,7 @@ from kschedctl.reports.failures import Failures
 from kschedctl.reports.findings import Findings, RuleList, RuleReport
 from kschedctl.reports.following import FollowedRollout
 from kschedctl.reports.lint_fixes import LintFixes
+from kschedctl.reports.make_room import MakeRoom
 from kschedctl.reports.pending import PendingPods
 from kschedctl.reports.pools import NodePools
 from kschedctl.reports.provisioning import Provisioning
@@ -61,6 +62,7 @@ DOCUMENTS: dict[str, Any] = {
     "drain": Drain,
     "failures": Failures,
     "whatif": WhatIf,
+    "make-room": MakeRoom,
     "queue-run": QueueRun,
     "remedies": Remedies,
     "remedies-of-many": RemediesOfMany,

@@ -13,7 +13,7 @@ from kschedctl.reports.unknown import UnknownKind, doubt
 from kschedctl.text.counts import counted, first_few
 
 
-class Move(Document, frozen=True):
+class PodMove(Document, frozen=True):
     """A pod that is evicted, and where kube-scheduler puts the one that its controller makes instead.
 
     ``tied``: how many nodes are equally good; the plan was replayed with several choices among them. ``budgets``: those
@@ -38,8 +38,8 @@ class PlacedPod(Document, frozen=True):
 
 
 class FragmentedResource(Document, frozen=True):
-    """``free``: how much of a resource all nodes together have left that the pod may use, the most ``on_one`` of them;
-    ``nodes`` have some of it left.
+    """``free``: how much of a resource the nodes together have left that the pod may use, the most ``on_one`` of them;
+    so many ``nodes`` have some of it left.
     """
 
     resource: str
@@ -57,8 +57,8 @@ class HeldPods(Document, frozen=True):
 
 
 class SearchedPlans(Document, frozen=True):
-    """What was tried: so many ``plans`` of up to ``max_moves`` for a pod were played in full; ``movable`` pods may move,
-    and on so many ``nodes`` the last pod would fit without them. ``complete``: neither time nor limits cut that short.
+    """What was tried: so many ``plans`` of up to ``max_moves`` for a pod were played in full; ``movable`` pods may
+    move, and on so many ``nodes`` the last pod would fit without them. ``complete``: no plan can have been missed.
     """
 
     max_moves: int
@@ -71,15 +71,15 @@ class SearchedPlans(Document, frozen=True):
 class MakeRoom(Report, frozen=True):
     """The moves, in their order, after which the pods fit: each was replayed, and leaves nobody without a node.
 
-    ``fits``: all the pods do, without moves where there are none. ``placed``: where, in the end; ``missing``: those that
-    do not, and kube-scheduler's ``message`` for the first. ``preempts``: whom kube-scheduler itself evicts for the
-    first pod as soon as it tries it. ``commands``: to be typed in this order, each once the pod that was evicted before
-    runs again. ``held``: pods that may not be moved. ``searched``: None where nothing had to be.
+    ``fits``: all the pods do, without moves where there are none. ``placed``: where, in the end; ``missing``: those
+    that do not, and kube-scheduler's ``message`` for the first. ``preempts``: whom kube-scheduler itself evicts for
+    the first pod as soon as it tries it. ``commands``: to be typed in this order, each once the pod that was evicted
+    before runs again. ``held``: pods that may not be moved. ``searched``: None where nothing had to be.
     """
 
     pods: tuple[str, ...]
     fits: bool
-    moves: tuple[Move, ...] = ()
+    moves: tuple[PodMove, ...] = ()
     placed: tuple[PlacedPod, ...] = ()
     missing: tuple[str, ...] = ()
     message: str = ""
@@ -107,11 +107,14 @@ class MakeRoom(Report, frozen=True):
             if not self.moves:
                 told = "– fits as it is" if len(self.pods) == 1 else "– fit as it is"
             return (verdict, subject, f"{told}{doubt(self.unknown)}")
-        most = f"no {counted(self.searched.max_moves, 'move')} or fewer" if self.searched else "no moves"
+        most = f"{counted(self.searched.max_moves, 'move')} or fewer" if self.searched else "moves"
         if self.searched and not self.searched.complete:
-            most = "no plan was found in time with which"
-            return ("No room made:", subject, f"– {most} {self._whoever} fits{doubt(self.unknown)}")
-        return ("No room can be made:", subject, f"– {most} let {self._whoever} fit{doubt(self.unknown)}")
+            return (
+                "No room found:",
+                subject,
+                f"– of the plans tried none lets {self._whoever} fit{doubt(self.unknown)}",
+            )
+        return ("No room can be made:", subject, f"– no {most} let {self._whoever} fit{doubt(self.unknown)}")
 
     @property
     def _whoever(self) -> str:
@@ -121,7 +124,9 @@ class MakeRoom(Report, frozen=True):
         """With the moves as one fix, or the pods that fit nowhere."""
         nodes = tuple(dict.fromkeys(placed.node for placed in self.placed))
         told = f"move {', '.join(f'{move.pod} from {move.source}' for move in self.moves)}"
-        fix = ShortFix(summary=told, owner="platform", but="", nodes=nodes[:3], clears=len(self.placed), commands=self.commands[:4])
+        fix = ShortFix(
+            summary=told, owner="platform", but="", nodes=nodes[:3], clears=len(self.placed), commands=self.commands[:4]
+        )
         left = (ShortPods(len(self.missing), self.missing[0], "", self.message),) if self.missing else ()
         return replace(
             summary,

@@ -79,6 +79,8 @@ def _command(store: Store, words: list[str], given: str) -> str:
             _apply(store, json.loads(given))
         case ["kubectl", "replace", "--force", "-f", "-"]:
             _replace(store, json.loads(given))
+        case ["kubectl", "create", "--raw", path, "-f", "-"]:
+            _evict(store, path, json.loads(given))
         case ["kubectl", "create", "-f", "-"]:
             _create(store, json.loads(given))
         case ["kubectl", verb, *rest] if verb in VERBS and not given:
@@ -106,6 +108,16 @@ def _create(store: Store, document: Json) -> None:
     if document["metadata"].get("resourceVersion"):
         raise RefusedError("resourceVersion should not be set on objects to be created")
     store.create(document)
+
+
+def _evict(store: Store, path: str, eviction: Json) -> None:
+    """Upstream: pkg/registry/core/pod/storage/eviction.go (v1.36); budgets are those that the test looks at itself."""
+    meta = eviction["metadata"]
+    if (eviction["apiVersion"], eviction["kind"]) != ("policy/v1", "Eviction"):
+        raise RefusedError("the server could not find the requested resource")
+    if path != f"/api/v1/namespaces/{meta['namespace']}/pods/{meta['name']}/eviction":
+        raise RefusedError("the name in the URL does not match the name in the object")
+    store.delete(Key("Pod", meta["namespace"], meta["name"]))
 
 
 def _get(store: Store, rest: list[str]) -> str:

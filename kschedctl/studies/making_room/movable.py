@@ -24,7 +24,7 @@ from kschedctl.studies.basics.edits import is_made_again
 from kschedctl.studies.controllers.eviction import Evictions
 
 PLAIN, GUARDED, STATEFUL = 0, 1, 2
-"""How readily a pod is moved: a replica like others; one that a budget is about; one with an identity or scratch data."""
+"""How readily a pod is moved: one like others; one that a budget selects; one with an identity or scratch data."""
 
 
 class Movable(NamedTuple):

@@ -10,28 +10,38 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from itertools import permutations
+from itertools import chain, permutations
+from math import perm
 
 import numpy as np
 
 from kschedctl.api.arrays import Bools, Position, Row, Rows
 from kschedctl.scheduler.engine.cycle import Cycle
 from kschedctl.scheduler.framework import Reads, reads_of
+from kschedctl.scheduler.plugins.inter_pod_affinity.plugin import InterPodAffinity
+from kschedctl.scheduler.plugins.node_ports import NodePorts
+from kschedctl.scheduler.plugins.node_volume_limits.plugin import NodeVolumeLimits
 from kschedctl.scheduler.plugins.pod_topology_spread.plugin import PodTopologySpread
 from kschedctl.snapshot.fork import Fork
 from kschedctl.studies.making_room.movable import Movable
+from kschedctl.studies.making_room.rehearsal import Rehearsal, play
 from kschedctl.studies.making_room.sets import SetsOnNodes
-from kschedctl.studies.making_room.stage import Stage, play
 
 Plan = tuple[Position, ...]
+MOST_SEQUENCES = 1_000
+"""Where there are no more sequences of moves of a length, all are tried."""
+COUNTING = frozenset((InterPodAffinity.name, PodTopologySpread.name))
+"""The plugins that count pods on other nodes."""
+OF_THE_NODE = frozenset((NodePorts.name, NodeVolumeLimits.name))
+"""Plugins that look at the pods of the node alone, whatever else they read."""
 
 
-class OutOfTime(Exception):
+class OutOfTimeError(Exception):
     """There is no time left to search."""
 
 
 @dataclass
-class Search:
+class PlanSearch:
     """Looks for a plan with which ``wanted`` gets a node, on the ``stage`` as it is.
 
     ``eligible`` (N,): nodes that nothing but other pods keeps from taking it; ``helped`` (N,): those on which it fits
@@ -40,15 +50,16 @@ class Search:
     ``accepts``: whether a plan that was played leaves nobody without a node. ``nodes`` (N,): those that may be touched.
     """
 
-    stage: Stage
+    stage: Rehearsal
     wanted: Position
     movable: Movable
     nodes: Bools
     accepts: Callable[[Plan, Row], bool]
     until: float
     tried: int = 0
-    judged: int = 0
-    complete: bool = True
+    in_time: bool = True
+    exhausted: bool = True
+    depends_on_others: bool = False
     helped: Bools | None = None
     eligible: Bools | None = None
     _homes: dict[int, Bools | None] = field(default_factory=dict)
@@ -57,17 +68,38 @@ class Search:
         """The shortest plan of up to so many moves."""
         try:
             for moves in range(1, most + 1):
-                for plan in self._plans(self.stage, self.wanted, moves, (), frozenset()):
-                    row = Row(int(self.stage.view.node[plan[-1]]))
+                likely = self._plans(self.stage, self.wanted, moves, (), frozenset())
+                for plan in chain(likely, self._all(moves)):
+                    self._check_time()
                     self.tried += 1
-                    if self.accepts(plan, row):
+                    if self.accepts(plan, Row(int(self.stage.view.node[plan[-1]]))):
                         return plan
-        except OutOfTime:
-            self.complete = False
+        except OutOfTimeError:
+            self.in_time = False
         return None
 
+    @property
+    def complete(self) -> bool:
+        """Whether it is certain that no plan was missed."""
+        return self.in_time and (self._hopeless or self.exhausted)
+
+    @property
+    def _hopeless(self) -> bool:
+        """Whether it fits nowhere without all pods that may move, and where these go makes no difference."""
+        return self.helped is not None and not self.helped.any() and not self.depends_on_others
+
+    def _all(self, moves: int) -> Iterator[Plan]:
+        """All sequences of so many pods, where there are few: what was found before is what usually helps."""
+        pods = [Position(position) for position in self.movable.pods.tolist()]
+        if self._hopeless:
+            return
+        if perm(len(pods), moves) > MOST_SEQUENCES:
+            self.exhausted = False
+            return
+        yield from permutations(pods, moves)
+
     def _plans(
-        self, stage: Stage, wanted: Position, moves: int, before: Plan, spared: frozenset[Row]
+        self, stage: Rehearsal, wanted: Position, moves: int, before: Plan, spared: frozenset[Row]
     ) -> Iterator[Plan]:
         """Plans of exactly so many more moves that seem to let a pod fit; ``spared``: nodes that take nobody now."""
         cycle = self._cycle(stage, wanted)
@@ -79,16 +111,16 @@ class Search:
         sets = SetsOnNodes(cycle, self.movable, pods, among)
         if self.helped is None:
             self.helped, self.eligible = sets.promising, _eligible(cycle)
+            self.depends_on_others = bool(_refusing(cycle) - OF_THE_NODE)
         for here in range(moves, 0, -1):
             for chosen in sets.of(here):
                 self._check_time()
                 yield from self._emptying(stage, chosen, moves - here, before, spared)
-            self.complete &= not sets.cut
-        self.judged += sets.judged
-        yield from self._out_of_the_way(stage, wanted, moves, before, spared, cycle)
+        for position in self._counted(stage.view, cycle, before):
+            yield from self._out_of_the_way(stage, wanted, moves, (*before, position), spared)
 
     def _emptying(
-        self, stage: Stage, chosen: Plan, more: int, before: Plan, spared: frozenset[Row]
+        self, stage: Rehearsal, chosen: Plan, more: int, before: Plan, spared: frozenset[Row]
     ) -> Iterator[Plan]:
         """A node emptied of these pods, with so many other moves for which they find room elsewhere."""
         row = Row(int(stage.view.node[chosen[0]]))
@@ -96,7 +128,7 @@ class Search:
             return
         emptied = spared | {row}
         for order in permutations(chosen):
-            if (played := play(stage, order, emptied)) is not None:
+            if play(stage, order, emptied) is not None:
                 if not more:
                     yield (*before, *order)
                 return
@@ -104,7 +136,7 @@ class Search:
                 yield from self._with_room_first(stage, order, more, before, emptied)
 
     def _with_room_first(
-        self, stage: Stage, order: Plan, more: int, before: Plan, emptied: frozenset[Row]
+        self, stage: Rehearsal, order: Plan, more: int, before: Plan, emptied: frozenset[Row]
     ) -> Iterator[Plan]:
         """The first of the pods that finds no room is given some by all the other moves."""
         for place in range(len(order)):
@@ -120,33 +152,21 @@ class Search:
             return
 
     def _out_of_the_way(
-        self, stage: Stage, wanted: Position, moves: int, before: Plan, spared: frozenset[Row], cycle: Cycle
+        self, stage: Rehearsal, wanted: Position, moves: int, before: Plan, spared: frozenset[Row]
     ) -> Iterator[Plan]:
-        """Pods that other nodes' answers depend on, moved first: those of the plugins that count pods anywhere."""
-        for position in self._counted(stage.view, cycle, before):
-            self._check_time()
-            played = play(stage, (position,), spared)
-            if played is None:
-                continue
-            after = played[0]
-            if moves == 1:
-                again = self._cycle(after, wanted)
-                if again is not None and again.schedulable:
-                    yield (*before, position)
-            else:
-                yield from self._plans(after, wanted, moves - 1, (*before, position), spared)
+        """The last pod of those before, on which other nodes' answers depend, moved first, then the others."""
+        self._check_time()
+        played = play(stage, before[-1:], spared)
+        if played is None:
+            return
+        if moves > 1:
+            yield from self._plans(played[0], wanted, moves - 1, before, spared)
+        elif (again := self._cycle(played[0], wanted)) is not None and again.schedulable:
+            yield before
 
     def _counted(self, view: Fork, cycle: Cycle, before: Plan) -> list[Position]:
         """Movable pods that a plugin counts which refuses the pod for pods anywhere, the most readily moved first."""
-        results = cycle.pre_filter.results
-        refusing = [
-            plugin
-            for plugin in cycle.framework.at("filter")
-            if reads_of(plugin, results.get(plugin.name)) is Reads.PODS
-            and (verdict := cycle.filter.verdicts.get(plugin.name)) is not None
-            and verdict.refused.any()
-        ]
-        if not refusing:
+        if not _refusing(cycle) & COUNTING:
             return []
         counted = _interesting(view, cycle)
         pods = self.movable.pods[counted[view.pods.info[self.movable.pods]]]
@@ -158,7 +178,7 @@ class Search:
     def _costs(self) -> tuple[Rows, Rows, Rows]:
         return self.movable.reluctance, self.movable.priority, self.movable.size
 
-    def _has_home(self, stage: Stage, position: Position, row: Row) -> bool:
+    def _has_home(self, stage: Rehearsal, position: Position, row: Row) -> bool:
         """Whether some other node takes the pod as things are; also where that cannot be told of each node alone."""
         if stage is not self.stage:
             return True
@@ -170,13 +190,13 @@ class Search:
         homes = self._homes[number]
         return homes is None or bool(homes.sum() > homes[row])
 
-    def _cycle(self, stage: Stage, position: Position) -> Cycle | None:
+    def _cycle(self, stage: Rehearsal, position: Position) -> Cycle | None:
         simulation = stage.simulation()
         return None if simulation.framework(position) is None else simulation.cycle(position)
 
     def _check_time(self) -> None:
         if time.monotonic() > self.until:
-            raise OutOfTime
+            raise OutOfTimeError
 
 
 def _eligible(cycle: Cycle) -> Bools:
@@ -188,6 +208,18 @@ def _eligible(cycle: Cycle) -> Bools:
         if verdict is not None and reads_of(plugin, results.get(plugin.name)) is Reads.NODES:
             found &= ~verdict.refused
     return found
+
+
+def _refusing(cycle: Cycle) -> set[str]:
+    """The plugins that refuse a node and look at pods anywhere."""
+    verdicts, results = cycle.filter.verdicts, cycle.pre_filter.results
+    return {
+        plugin.name
+        for plugin in cycle.framework.at("filter")
+        if reads_of(plugin, results.get(plugin.name)) is Reads.PODS
+        and plugin.name in verdicts
+        and verdicts[plugin.name].refused.any()
+    }
 
 
 def _interesting(view: Fork, cycle: Cycle) -> Bools:

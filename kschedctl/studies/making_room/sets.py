@@ -31,13 +31,12 @@ MOST_OF_NODE = {1: 256, 2: 96, 3: 24}
 class SetsOnNodes:
     """The sets for one incoming pod, whose ``cycle`` it is, among ``movable`` pods on the nodes ``among`` (N,).
 
-    ``hopeless`` (N,): where the pod does not fit even without all of them; ``cut``: sets were left out as too many.
+    ``promising`` (N,): where the pod fits without all of them.
     """
 
     def __init__(self, cycle: Cycle, movable: Movable, pods: Rows, among: Bools) -> None:
         self.cycle, self.movable, self.view = cycle, movable, cycle.view
         self.filtering = Filtering.of(cycle.framework, cycle.pre_filter, cycle.info, cycle.view)
-        self.cut, self.judged = False, 0
         pods = pods[self.view.node[pods] >= 0]
         order = np.lexsort((pods, *self._costs(pods[:, None])[::-1], self.view.node[pods]))
         self.pods = pods[order]
@@ -54,7 +53,6 @@ class SetsOnNodes:
 
     def _fits(self, gone: Rows, among: Bools) -> Bools:
         """(N,): where it fits, were these pods gone."""
-        self.judged += 1
         info = self.view.pods.info[gone]
         delta = Delta.of(self.view.node[gone], info, np.full(len(gone), -1, np.int64))
         return self.filtering.judge(delta, self.cycle.filter.verdicts, among).passing
@@ -114,7 +112,6 @@ class SetsOnNodes:
         among[alike] = turn(group.reshape(-1)[alike])
         pods = self.pods[among < size]
         within = turn(self.view.node[pods])
-        self.cut |= bool((within >= MOST_OF_NODE[size]).any())
         return pods[within < MOST_OF_NODE[size]]
 
     def _shortages(self) -> tuple[list[int], Amounts]:

@@ -22,7 +22,7 @@ from kschedctl.studies.controllers.eviction import Evictions
 from kschedctl.studies.what_if.settling import come_back
 
 
-class Moved(NamedTuple):
+class PlayedMove(NamedTuple):
     """A pod that left the node ``source`` for ``target``, one of ``tied`` that are equally good."""
 
     position: Position
@@ -32,7 +32,7 @@ class Moved(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Stage:
+class Rehearsal:
     """``view``: the cluster as it is now, which moves change; ``nodes``: its nodes as they are without the plan.
 
     ``cordoned``: those that the plan keeps cordoned now; ``seed`` decides between nodes that are equally good.
@@ -44,14 +44,14 @@ class Stage:
     cordoned: frozenset[Row] = frozenset()
     seed: int = 0
 
-    def cordoning(self, rows: frozenset[Row]) -> Stage:
+    def cordoning(self, rows: frozenset[Row]) -> Rehearsal:
         """A copy in which these are the nodes that the plan keeps cordoned."""
         changes = {row: self.nodes[row] for row in self.cordoned - rows}
         changes |= {row: cordoned_node(self.nodes[row]) for row in rows - self.cordoned}
         view = self.view.changed(self.view.cluster, changes) if changes else self.view.fork()
         return replace(self, view=view, cordoned=rows)
 
-    def without(self, position: Position) -> Stage:
+    def without(self, position: Position) -> Rehearsal:
         """A copy in which the pod waits for a node."""
         stage = replace(self, view=self.view.fork())
         stage.simulation().take_down([position])
@@ -60,10 +60,10 @@ class Stage:
     def simulation(self) -> Simulation:
         return Simulation(self.scheduler, self.view, seed=self.seed)
 
-    def move(self, positions: Sequence[Position]) -> list[Moved] | None:
+    def move(self, positions: Sequence[Position]) -> list[PlayedMove] | None:
         """Evict the pods one after the other, each when the one before it has its node; None where that is not safe."""
         simulation = self.simulation()
-        evictions, moved = Evictions(simulation), list[Moved]()
+        evictions, moved = Evictions(simulation), list[PlayedMove]()
         for position in positions:
             if self.view.node[position] < 0 or evictions.refusal(position):
                 return None
@@ -73,7 +73,7 @@ class Stage:
             if outcome is None or outcome.row < 0 or outcome.victims:
                 return None
             evictions.back(position)
-            moved.append(Moved(position, source, outcome.row, outcome.tied))
+            moved.append(PlayedMove(position, source, outcome.row, outcome.tied))
         return moved
 
     def placed(self, positions: Iterable[Position]) -> dict[Position, Row] | None:
@@ -84,9 +84,11 @@ class Stage:
         return {outcome.position: outcome.row for outcome in outcomes}
 
 
-def play(stage: Stage, plan: Sequence[Position], emptied: frozenset[Row]) -> tuple[Stage, list[Moved]] | None:
+def play(
+    stage: Rehearsal, plan: Sequence[Position], emptied: frozenset[Row]
+) -> tuple[Rehearsal, list[PlayedMove]] | None:
     """The cluster after the moves of a plan, the ``emptied`` nodes still cordoned; None where a step is not safe."""
-    after, moved = stage.cordoning(emptied), list[Moved]()
+    after, moved = stage.cordoning(emptied), list[PlayedMove]()
     for source, positions in groupby(plan, lambda position: Row(int(stage.view.node[position]))):
         after = after.cordoning(emptied | {source})
         done = after.move(list(positions))

@@ -1,0 +1,94 @@
+"""``kschedctl make-room``: which pods have to move so that these fit?"""
+
+from __future__ import annotations
+
+from typing import Annotated, NamedTuple
+
+import typer
+
+from kschedctl.cli import subjects
+from kschedctl.cli.answer import Answer
+from kschedctl.cli.inquiry import read_inquiry
+from kschedctl.cli.manifests import read_manifests
+from kschedctl.cli.option_groups.extending import Extending
+from kschedctl.cli.options import Scope, Source, Untabled, with_options
+from kschedctl.cli.references import are_pods
+from kschedctl.cli.run_options import exit_code
+from kschedctl.cluster import Cluster
+from kschedctl.errors import UsageError
+from kschedctl.studies.controllers.manifests import in_files
+from kschedctl.studies.making_room.asked import waiting_with
+from kschedctl.studies.making_room.make_room import make_room as study
+from kschedctl.studies.making_room.room import RoomWishes
+from kschedctl.studies.simulate import prepare
+
+EXAMPLES = (
+    "kschedctl make-room ml/train-0",
+    "kschedctl make-room deploy/web -n shop --keep tier=db",
+    "kschedctl make-room -f train.yaml --pool gpu --max-moves 2",
+    "kschedctl make-room ml/train-0 --snapshot prod.ksnap -o json",
+)
+
+
+class _Wanted(NamedTuple):
+    """A cluster, and the pods in it that are to fit."""
+
+    cluster: Cluster
+    pods: list[str]
+
+
+@with_options
+def make_room(
+    *,
+    source: Source,
+    scope: Scope,
+    view: Untabled,
+    extending: Extending,
+    pods: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="[POD]", help="name, pod/name, namespace/name, or deploy/name, sts/name, job/name …"),
+    ] = None,
+    max_moves: Annotated[
+        int, typer.Option("--max-moves", metavar="N", min=1, max=3, help="Most moves for each pod.")
+    ] = 3,
+    keep: Annotated[
+        str, typer.Option("--keep", metavar="SELECTOR", help="Pods that match this label selector stay where they are.")
+    ] = "",
+    pool: Annotated[str, typer.Option("--pool", metavar="NAME", help="Move only pods of this node pool.")] = "",
+    seconds: Annotated[
+        int, typer.Option("--search-seconds", metavar="NUMBER", min=1, help="Longest search for plans.")
+    ] = 60,
+    seed: Annotated[int, typer.Option("--seed", metavar="NUMBER", help="Decides between nodes that are equal.")] = 0,
+) -> Answer:
+    """Which pods have to move so that these fit, in which order, and where does each go?
+
+    The fewest evictions, then those of the least priority: within PodDisruptionBudgets, of pods that a controller
+    recreates, each of which kube-scheduler places elsewhere before the next is evicted. Every step is replayed, with
+    the nodes cordoned that are to take the pods. Without a POD: all pods of the manifests of -f. Nothing is executed.
+    """
+    wishes = RoomWishes(max_moves, keep, pool, seconds)
+    with extending.calling() as call_extender:
+        wanted = _named(source, scope, tuple(pods)) if pods else _of_manifests(source, scope)
+        report = study(wanted.cluster, wanted.pods, wishes, seed=seed, call_extender=call_extender)
+    return view.answer(report, exit_code(report.fits, report.interrupted, report.undecided))
+
+
+def _named(source: Source, scope: Scope, words: tuple[str, ...]) -> _Wanted:
+    """Raises KschedctlError."""
+    inquiry = read_inquiry(source, scope.namespace, pods_alone=are_pods(words)).asking_for(scope.scheduler_name)
+    return _Wanted(*waiting_with(subjects.named(inquiry, words, scope, source)))
+
+
+def _of_manifests(source: Source, scope: Scope) -> _Wanted:
+    """All pods that the manifests bring. Raises KschedctlError."""
+    if not source.filename:
+        raise UsageError("no pod to make room for", hint="name one, or give manifests with -f")
+    if len(source.snapshot) > 1:
+        raise UsageError("room is made in one cluster", hint="name one --snapshot")
+    (application,) = read_manifests(source, scope.namespace).values()
+    if not application.manifests:
+        hint = "name a pod that waits; what has a UID or a node is part of the cluster"
+        raise UsageError("no workload among the manifests", where=", ".join(source.filename), hint=hint)
+    with in_files(application.places):
+        prepared = prepare(application.cluster, application.manifests, counting=dict(application.written))
+    return _Wanted(prepared.cluster, list(prepared.workloads))

@@ -1,0 +1,70 @@
+"""The page of MakeRoom: who moves in which order and what to type, or why nobody's move helps."""
+
+from __future__ import annotations
+
+from kschedctl.api.resource_names import readable
+from kschedctl.render.page import Bullets, Command, Marked, Page, Style, paragraph, section
+from kschedctl.render.pages.sections import caveats, interruption
+from kschedctl.render.tables import listed
+from kschedctl.reports.columns import Tone
+from kschedctl.reports.make_room import FragmentedResource, MakeRoom
+from kschedctl.text.counts import counted, first_few
+
+
+def make_room_page(report: MakeRoom, style: Style) -> Page:
+    """All sections that have something to say."""
+    verdict, pods, told = report.first_line()
+    tone = Tone.WARNING if report.undecided or report.interrupted else Tone.GOOD if report.fits else Tone.BAD
+    partial = len(report.moves) > 0 and not report.fits
+    return (
+        *interruption(report.interrupted, "the plan so far"),
+        paragraph(Marked(verdict, tone), Marked(pods, Tone.STRONG), told),
+        *caveats(report.not_replayed, report.ignored, report.extended, report.unknown),
+        *_preempting(report),
+        *_fragmented(report),
+        *listed(report.moves, style, numbered="step", title="Moves, one after the other", full=False),
+        *listed(report.placed, style, title="Fits then") * (len(report.moves) > 0),
+        *_missing(report),
+        *_tried(report, style),
+        *(
+            section("Commands: the next once the evicted pod runs again", *map(Command, report.commands))
+            * bool(report.moves)
+        ),
+        *((paragraph("These moves make room for a part of the pods."),) if partial else ()),
+    )
+
+
+def _preempting(report: MakeRoom) -> Page:
+    if not report.preempts:
+        return ()
+    pods = counted(len(report.preempts), "pod")
+    told = f"kube-scheduler evicts {pods} itself as soon as it tries this one: {first_few(report.preempts)}"
+    return (paragraph(Marked("Preempts:", Tone.WARNING), told),)
+
+
+def _fragmented(report: MakeRoom) -> Page:
+    return tuple(paragraph(Marked("Fragmented:", Tone.WARNING), _scattered(each)) for each in report.fragmented)
+
+
+def _scattered(each: FragmentedResource) -> str:
+    free, on_one, asked = (readable(each.resource, amount) for amount in (each.free, each.on_one, each.requested))
+    return f"{each.resource}: {free} free on {counted(each.nodes, 'node')}, {on_one} at most on one, {asked} requested"
+
+
+def _missing(report: MakeRoom) -> Page:
+    if not report.missing or not report.message:
+        return ()
+    return section(f"Without a node: {first_few(report.missing)}", paragraph(Marked(report.message, Tone.VERBATIM)))
+
+
+def _tried(report: MakeRoom, style: Style) -> Page:
+    """What was looked at, where nothing was found."""
+    searched = report.searched
+    if report.fits or searched is None:
+        return ()
+    told = (
+        f"{counted(searched.movable, 'pod')} may be moved",
+        f"without them it would fit on {counted(searched.nodes, 'node')}",
+        f"{counted(searched.plans, 'plan')} of up to {counted(searched.max_moves, 'move')} replayed",
+    )
+    return (*section("Tried", Bullets(told)), *listed(report.held, style, title="Pods that may not be moved"))

@@ -1,0 +1,230 @@
+"""Room that is made for one pod after the other, by the fewest moves, then the cheapest, each step replayed.
+
+What fits as it is comes first. Then each pod gets its plan on top of the plans before it: the fewest moves for one pod,
+not always the fewest for many; the members of a gang get theirs together. A plan is played from its beginning for
+several seeds, as chance decides between nodes that are equally good: with all that waits in the queue, nobody may be
+left without a node, and nobody preempted.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from typing import NamedTuple
+
+import numpy as np
+
+from kschedctl.api.arrays import Bools, Position, Row
+from kschedctl.api.labels import Selector, SelectorError, parse_selector
+from kschedctl.api.ownership import owner_of
+from kschedctl.errors import InputError, UsageError
+from kschedctl.scheduler.scheduler import Scheduler
+from kschedctl.scheduler.simulation.simulation import Simulation
+from kschedctl.studies.controllers.asked_pod import groups_of
+from kschedctl.studies.making_room.movable import movable
+from kschedctl.studies.making_room.rehearsal import PlayedMove, Rehearsal, play
+from kschedctl.studies.making_room.search import Plan, PlanSearch
+from kschedctl.studies.packing.pools import Pools
+from kschedctl.studies.what_if.settling import all_outcomes, pending
+
+SEEDS = 3
+"""Plans are played so often, each time with other choices between nodes that are equally good."""
+Unit = tuple[Position, ...]
+"""Pods that get their nodes together: the members of a gang, or one pod."""
+NOWHERE = frozenset[Row]()
+
+
+@dataclass(frozen=True)
+class RoomWishes:
+    """``keep``: pods with such labels stay where they are; ``pool``: only the nodes of this pool are touched; ``most``
+    moves for a pod are tried, for at most so many ``seconds`` for all of them.
+    """
+
+    most: int = 3
+    keep: str = ""
+    pool: str = ""
+    seconds: float = 60.0
+
+
+class PlanPart(NamedTuple):
+    """A part of the plan: the moves, and the nodes that are cordoned until they are over."""
+
+    moved: list[PlayedMove]
+    emptied: frozenset[Row]
+
+
+@dataclass
+class RoomMaking:
+    """The plan as it grows; ``stage``: the cluster with all others placed that fit, and with the ``parts`` so far.
+
+    ``left``: others that wait on; ``rows``: the pods that fit by now, and where. ``keep``: who does not move; ``nodes``
+    (N,): those that may be touched; ``before``: the cluster without any plan.
+    """
+
+    stage: Rehearsal
+    simulation: Simulation
+    wanted: Sequence[Position]
+    left: list[Position]
+    nodes: Bools
+    keep: Selector | None
+    wishes: RoomWishes
+    before: Rehearsal
+    parts: list[PlanPart] = field(default_factory=list)
+    rows: dict[Position, Row] = field(default_factory=dict)
+    searches: list[PlanSearch] = field(default_factory=list)
+    held: dict[str, int] = field(default_factory=dict)
+    interrupted: bool = False
+
+    @classmethod
+    def of(cls, scheduler: Scheduler, wanted: Sequence[Position], wishes: RoomWishes, seed: int) -> RoomMaking:
+        """Raises UsageError for a pool that is not there, InputError for a selector."""
+        keep = _selector(wishes.keep) if wishes.keep else None
+        simulation = Simulation(scheduler, seed=seed)
+        others = [position for position in pending(simulation) if position not in wanted]
+        outcomes = all_outcomes(simulation, simulation.schedule(others))
+        if simulation.interrupted:
+            raise KeyboardInterrupt
+        waiting = dict.fromkeys(outcome.position for outcome in outcomes if outcome.row < 0)
+        left = [p for p in waiting if simulation.view.node[p] < 0 and p not in simulation.gone]
+        stage = Rehearsal(scheduler, simulation.view, simulation.view.nodes.objects, seed=seed)
+        nodes = _of_pool(simulation, wishes.pool)
+        return cls(stage.cordoning(NOWHERE), simulation, wanted, left, nodes, keep, wishes, stage)
+
+    def make(self) -> None:
+        """Let as many fit as do, first those that need no move."""
+        until = time.monotonic() + self.wishes.seconds
+        for unit in self._units():
+            self._advance(unit, (), NOWHERE)
+        for unit in self._units():
+            if not self._make_for(unit, until):
+                return
+
+    def _units(self) -> list[Unit]:
+        """The pods that do not fit yet, in the order of the queue, gangs together."""
+        units: dict[object, list[Position]] = {}
+        for position in self.simulation.queue(self.wanted):
+            if position not in self.rows:
+                groups = groups_of(self.before.view.pods.objects[position])
+                units.setdefault(groups or position, []).append(position)
+        return [tuple(unit) for unit in units.values()]
+
+    def _make_for(self, unit: Unit, until: float) -> bool:
+        """Let one more unit fit, by moves where it has to be; whether it does."""
+        if self._advance(unit, (), NOWHERE):
+            return True
+        plan, emptied = Plan(), NOWHERE
+        for number in range(1, len(unit) + 1):
+            members = unit[:number]
+            now, row = self._with(members[:-1], plan, emptied)
+            if now is None:
+                return False
+            if row is not None:
+                emptied |= {row}
+            if number < len(unit) and self._with(members, plan, emptied)[0] is not None:
+                continue
+            if number == len(unit) and self._holds(unit, plan, emptied):
+                break
+            search = self._search(now, members, plan, emptied, until)
+            more = search.run(self.wishes.most)
+            if more is None:
+                return False
+            plan, emptied = plan + more, emptied | {Row(int(now.view.node[more[-1]]))}
+        return self._advance(unit, plan, emptied)
+
+    def _search(self, now: Rehearsal, members: Unit, plan: Plan, emptied: frozenset[Row], until: float) -> PlanSearch:
+        """For the last of the members, beside the others."""
+        spared = {*self.wanted, *plan, *self._siblings(members[-1])}
+        found = movable(now.simulation(), self.nodes, self.keep, spared)
+        self.held = found.held
+        whole = members[-1:] == self._last_of(members)
+
+        def accepts(more: Plan, row: Row) -> bool:
+            moves, cordoned = (*plan, *more), emptied | {row}
+            if whole:
+                return self._holds(members, moves, cordoned)
+            return self._with(members, moves, cordoned)[0] is not None
+
+        search = PlanSearch(now, members[-1], found, self.nodes, accepts, until)
+        self.searches.append(search)
+        return search
+
+    def _last_of(self, members: Unit) -> Unit:
+        """The last pod of the unit that they are of."""
+        return next(unit[-1:] for unit in self._units() if members[0] in unit)
+
+    def _siblings(self, position: Position) -> list[Position]:
+        """The pods of its own workload, which are not sent away for it."""
+        view = self.before.view
+        mine = owner_of(view.pods.objects[position])
+        alike = view.pods.where(lambda info: owner_of(info.pod) == mine) & (mine.kind != "Pod")
+        return [Position(each) for each in np.flatnonzero(alike[view.pods.info]).tolist()]
+
+    def _with(self, members: Unit, plan: Plan, emptied: frozenset[Row]) -> tuple[Rehearsal | None, Row | None]:
+        """The cluster with a plan, and members of a gang on their nodes, each by itself; the node of the last of them.
+
+        None where one fits nowhere.
+        """
+        played = play(self.stage, plan, emptied)
+        if played is None:
+            return None, None
+        stage, row = played[0].cordoning(NOWHERE), None
+        simulation = stage.simulation()
+        for position in members:
+            cycle = simulation.cycle(position)
+            if not cycle.schedulable:
+                return None, None
+            row = Row(int(cycle.scores.best[0]))
+            simulation.bind(position, row, cycle.pre_filter.results)
+        return replace(stage, nodes=stage.view.nodes.objects), row
+
+    def _holds(self, unit: Unit, plan: Plan, emptied: frozenset[Row]) -> bool:
+        """Whether all of the unit fit with a plan, whatever chance decides."""
+        seeds = (self.stage.seed + number for number in range(SEEDS))
+        return all(self._played(unit, plan, emptied, seed) is not None for seed in seeds)
+
+    def _played(
+        self, unit: Unit, plan: Plan, emptied: frozenset[Row], seed: int
+    ) -> tuple[Rehearsal, PlanPart, dict[Position, Row]] | None:
+        """The cluster with a plan, all that waits in the queue; None where one of the unit does not fit."""
+        played = play(replace(self.stage, seed=seed), plan, emptied)
+        if played is None:
+            return None
+        stage = played[0].cordoning(NOWHERE)
+        rows = stage.placed([*self.left, *unit])
+        if rows is None or any(rows.get(position, -1) < 0 for position in unit):
+            return None
+        return replace(stage, seed=self.stage.seed), PlanPart(played[1], emptied), rows
+
+    def _advance(self, unit: Unit, plan: Plan, emptied: frozenset[Row]) -> bool:
+        """Take the plan, if it holds."""
+        if not self._holds(unit, plan, emptied):
+            return False
+        played = self._played(unit, plan, emptied, self.stage.seed)
+        assert played is not None, "it holds for all seeds"
+        self.stage, part, rows = played
+        self.rows |= {position: rows[position] for position in unit}
+        self.left = [position for position in self.left if rows.get(position, -1) < 0]
+        if plan:
+            self.parts.append(part)
+        return True
+
+
+def _selector(text: str) -> Selector:
+    """Raises InputError."""
+    try:
+        return parse_selector(text)
+    except SelectorError as error:
+        raise InputError(error.what, where=f"--keep {text}") from None
+
+
+def _of_pool(simulation: Simulation, pool: str) -> Bools:
+    """(N,): the nodes of the pool, all where none is named. Raises UsageError."""
+    pools = Pools.of(simulation.view)
+    if not pool:
+        return np.ones(len(pools.code), np.bool_)
+    if pool not in pools.names:
+        known = ", ".join(sorted(filter(None, pools.names)))
+        raise UsageError(f'pool "{pool}" not found', hint=f"there are: {known}" if known else "no node is in a pool")
+    chosen: Bools = pools.code == pools.names.index(pool)
+    return chosen

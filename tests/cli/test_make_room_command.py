@@ -1,0 +1,75 @@
+"""``make-room``: pods of the cluster and of manifests, exit codes, bad input."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from conftest import Json, Run, Write, node, pod
+
+OWNER = [{"controller": True, "kind": "ReplicaSet", "name": "web", "apiVersion": "apps/v1", "uid": "u"}]
+
+
+def full(name: str, on: str, cpu: str = "2") -> Json:
+    made = pod(name, cpu)
+    made["metadata"]["ownerReferences"] = OWNER
+    made["spec"]["nodeName"] = on
+    return made
+
+
+def cluster() -> list[Json]:
+    return [node("n1", "4"), node("n2", "4"), full("a", "n1"), full("b", "n2")]
+
+
+def test_a_pod_of_the_cluster(run: Run, write: Write) -> None:
+    file = write(*cluster(), pod("new", "3"))
+    code, out, _ = run("make-room", "new", "-f", file)
+    assert code == 0
+    assert out.startswith("Move 1 pod: default/new – fits then")
+    assert "kubectl cordon n1" in out
+    plan = json.loads(run("make-room", "new", "-f", file, "-o", "json").out)
+    assert [(move["pod"], move["source"], move["target"]) for move in plan["moves"]] == [("default/a", "n1", "n2")]
+    assert plan["kind"] == "MakeRoom"
+
+
+def test_what_was_not_read_makes_it_conditional(run: Run, write: Write) -> None:
+    """Budgets might forbid the eviction."""
+    code, out, err = run("make-room", "new", "-f", write(*cluster(), pod("new", "3"), whole=False))
+    assert code == 5, err
+    assert "disruption budgets" in out
+
+
+def test_all_replicas_of_a_manifest(run: Run, write: Write) -> None:
+    """Two of 3 cpus: one on the empty node, one where a pod has moved."""
+    template = {"metadata": {"labels": {"app": "x"}}, "spec": pod("x", "3")["spec"]}
+    spec = {"replicas": 2, "selector": {"matchLabels": {"app": "x"}}, "template": template}
+    made = {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "x"}, "spec": spec}
+    file = write(*cluster(), node("n3", "4"), made)
+    plan = json.loads(run("make-room", "-f", file, "-o", "json").out)
+    assert (len(plan["pods"]), len(plan["placed"]), len(plan["moves"]), plan["fits"]) == (2, 2, 1, True)
+
+
+def test_no_room(run: Run, write: Write) -> None:
+    code, out, _ = run("make-room", "new", "-f", write(*cluster(), pod("new", "9")))
+    assert code == 1
+    assert out.startswith("No room can be made: default/new")
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("make-room", "--demo"), "no pod to make room for"),
+        (("make-room", "nobody", "--demo"), 'pod "default/nobody" not found'),
+        (("make-room", "default/a"), "default/a has a node already: n1"),
+        (("make-room", "default/new", "--pool", "x"), 'pool "x" not found'),
+        (("make-room", "default/new", "--keep", "a b"), "--keep a b: unable to parse requirement"),
+        (("make-room", "default/new", "--max-moves", "4"), "4 is not in the range"),
+    ],
+)
+def test_bad_input(run: Run, write: Write, words: tuple[str, ...], said: str) -> None:
+    file = write(*cluster(), pod("new", "3"))
+    files = () if "--demo" in words else ("-f", file)
+    code, out, err = run(*words, *files)
+    assert (code, out) == (2, "")
+    assert said in err
+    assert len(err.strip().splitlines()) == 1

@@ -1,0 +1,215 @@
+"""`make-room`: fewest moves, what may not move, and what is said where nothing helps; expected values by hand."""
+
+from __future__ import annotations
+
+import pytest
+from control_plane import kubectl
+from control_plane.running import run
+from control_plane.store import Key
+from control_plane.world import control_plane
+from small import HOSTNAME, Json, budget, node, pod, replica
+
+from kschedctl.cluster import Cluster
+from kschedctl.errors import UsageError
+from kschedctl.render.page import Style
+from kschedctl.render.renderers import RENDERERS
+from kschedctl.reports.make_room import FragmentedResource, MakeRoom
+from kschedctl.studies.making_room import search
+from kschedctl.studies.making_room.make_room import make_room
+from kschedctl.studies.making_room.room import RoomWishes
+
+BATCH = {"kind": "ReplicaSet", "name": "batch"}
+GPU = "nvidia.com/gpu"
+
+
+def waiting(cpu: str = "3", name: str = "new", **spec: object) -> Json:
+    found = pod(name, "", cpu, BATCH, **spec)
+    found["metadata"]["labels"] = {"app": "batch"}
+    return found
+
+
+def room(objects: list[Json], *names: str, **wishes: object) -> MakeRoom:
+    keys = [f"d/{name}" for name in names or ("new",)]
+    return make_room(Cluster.from_objects(objects), keys, RoomWishes(**wishes))  # type: ignore[arg-type]
+
+
+def moves(report: MakeRoom) -> list[tuple[str, str, str]]:
+    return [(move.pod, move.source, move.target) for move in report.moves]
+
+
+def gpus(made: Json, number: int) -> Json:
+    """The node or pod with so many GPUs."""
+    if made["kind"] == "Node":
+        made["status"]["allocatable"][GPU] = str(number)
+    else:
+        for kind in ("requests", "limits"):
+            made["spec"]["containers"][0]["resources"].setdefault(kind, {})[GPU] = str(number)
+    return made
+
+
+def test_what_fits_needs_no_move() -> None:
+    report = room([node("n1"), replica("a", "n1", "1"), waiting("3")])
+    assert (report.fits, report.moves, report.commands) == (True, (), ())
+    assert report.placed[0].node == "n1"
+
+
+def test_one_move_where_one_is_enough() -> None:
+    """2 of 4 cpus are free on either node, and 3 are wanted: either pod fits beside the other."""
+    report = room([node("n1"), node("n2"), replica("a", "n1", "2"), replica("b", "n2", "2"), waiting("3")])
+    assert moves(report) == [("d/a", "n1", "n2")]
+    assert [(placed.pod, placed.node) for placed in report.placed] == [("d/new", "n1")]
+
+
+def test_the_pod_of_the_least_priority_moves() -> None:
+    objects = [node("n1"), node("n2"), replica("a", "n1", "2", priority=7), replica("b", "n2", "2", priority=3)]
+    assert moves(room([*objects, waiting("3", priority=1)])) == [("d/b", "n2", "n1")]
+
+
+def test_a_pod_that_no_budget_selects_moves_rather() -> None:
+    other = pod("b", "n2", "2", {"kind": "ReplicaSet", "name": "other"})
+    other["metadata"]["labels"] = {"app": "other"}
+    objects = [node("n1"), node("n2"), budget(1), replica("a", "n1", "2"), other, waiting("3")]
+    assert moves(room(objects)) == [("d/b", "n2", "n1")]
+
+
+def test_a_pod_makes_room_for_one_that_moves() -> None:
+    """a (3) leaves n1 for n2 once y (2) left n2 for n3; z stays, as nobody makes it again."""
+    owned = pod("a", "n1", "3", {"kind": "ReplicaSet", "name": "a"})
+    moved = pod("y", "n2", "2", {"kind": "ReplicaSet", "name": "y"}, nodeSelector={"disk": "ssd"})
+    nodes = [node("n1", cpu="4"), node("n2", cpu="4"), node("n3", cpu="2")]
+    for each in nodes[1:]:
+        each["metadata"]["labels"]["disk"] = "ssd"
+    report = room([*nodes, owned, moved, pod("z", "n2", "1"), waiting("4")])
+    assert moves(report) == [("d/y", "n2", "n3"), ("d/a", "n1", "n2")]
+    assert report.placed[0].node == "n1"
+
+
+def test_a_budget_is_kept_at_each_step() -> None:
+    """Both have to leave n1; the budget allows one at a time, and has it back when the first runs again."""
+    pods = [replica("a", "n1", "2"), replica("b", "n1", "2"), waiting("5")]
+    objects = [node("n1", cpu="5"), node("n2"), budget(1), *pods]
+    assert len(room(objects).moves) == 2
+    objects[2] = budget(0)
+    report = room(objects)
+    assert not report.fits
+    assert [(each.why, each.pods) for each in report.held] == [("their PodDisruptionBudget allows no disruption", 2)]
+
+
+@pytest.mark.parametrize(
+    ("held", "why"),
+    [
+        (pod("a", "n1", "2"), "nobody makes them again"),
+        (
+            pod("a", "n1", "2", {"kind": "DaemonSet", "name": "a"}),
+            "they belong to their node (DaemonSets, static pods)",
+        ),
+        (
+            replica("a", "n1", "2", volumes=[{"name": "v", "hostPath": {"path": "/data"}}]),
+            "they would leave files of hostPath volumes behind",
+        ),
+    ],
+    ids=["bare", "daemon", "hostPath"],
+)
+def test_what_would_be_lost_does_not_move(held: Json, why: str) -> None:
+    report = room([node("n1"), node("n2", cpu="2"), held, waiting("3")])
+    assert (report.fits, report.moves) == (False, ())
+    assert [(each.why, each.pods) for each in report.held] == [(why, 1)]
+
+
+def test_an_annotation_keeps_a_pod() -> None:
+    held = replica("a", "n1", "2")
+    held["metadata"]["annotations"] = {"cluster-autoscaler.kubernetes.io/safe-to-evict": "false"}
+    report = room([node("n1"), node("n2", cpu="2"), held, waiting("3")])
+    assert [each.why for each in report.held] == ["an annotation says not to evict them"]
+
+
+def test_siblings_of_the_pod_stay() -> None:
+    mine = pod("old", "n1", "2", BATCH)
+    assert not room([node("n1"), node("n2", cpu="2"), mine, waiting("3")]).fits
+
+
+def test_labels_and_pools_keep_pods() -> None:
+    objects = [node("n1"), node("n2"), replica("a", "n1", "2"), replica("b", "n2", "2"), waiting("3")]
+    assert not room(objects, keep="app=web").fits
+    for each, pool in zip(objects, ("one", "two"), strict=False):
+        each["metadata"]["labels"]["karpenter.sh/nodepool"] = pool
+    assert moves(room(objects, pool="two")) == [("d/b", "n2", "n1")]
+    with pytest.raises(UsageError, match='pool "three" not found'):
+        room(objects, pool="three")
+
+
+def test_fragmented_gpus_are_named_and_mended() -> None:
+    """Two of four GPUs are free on each node; one pod with two moves to the other node."""
+    nodes = [gpus(node(f"n{i}", cpu="64"), 4) for i in (1, 2)]
+    running = [gpus(replica(f"r{i}", f"n{i}"), 2) for i in (1, 2)]
+    report = room([*nodes, *running, gpus(waiting("1"), 4)])
+    assert report.fragmented == (FragmentedResource(GPU, requested=4, free=4, on_one=2, nodes=2),)
+    assert len(report.moves) == 1
+    shown = RENDERERS["table"](report, Style())
+    assert "Fragmented: nvidia.com/gpu: 4 free on 2 nodes, 2 at most on one, 4 requested" in shown
+
+
+def test_several_pods_get_room() -> None:
+    """Each of two pods wants 3 of 4 cpus; 2 are taken on two nodes, and the third takes both pods."""
+    objects = [node("n1"), node("n2"), node("n3"), replica("a", "n1", "2"), replica("b", "n2", "2")]
+    taken = pod("c", "n3", "0", {"kind": "ReplicaSet", "name": "c"})
+    report = room([*objects, taken, waiting("3", "new"), waiting("4", "more")], "new", "more")
+    assert report.fits
+    assert {placed.pod for placed in report.placed} == {"d/new", "d/more"}
+    assert len({placed.node for placed in report.placed}) == 2
+
+
+def test_anti_affinity_across_a_zone() -> None:
+    """Zone a has a pod that the new one avoids, on a full node: it goes to zone b, as only
+    the new one tolerates the taint of the empty node."""
+    term = {"labelSelector": {"matchLabels": {"app": "web"}}, "topologyKey": "topology.kubernetes.io/zone"}
+    apart = {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}}
+    objects = [node("n1", "a", cpu="1"), node("n3", "b", cpu="2"), replica("r", "n1", "1")]
+    objects.append(node("n2", "a", taints=[{"key": "own", "effect": "NoSchedule"}]))
+    stays = pod("s", "n3", "1")
+    stays["metadata"]["labels"] = {"app": "other"}
+    only = {"nodeSelector": {HOSTNAME: "n2"}, "tolerations": [{"operator": "Exists"}]}
+    report = room([*objects, stays, waiting("4", affinity=apart, **only)])
+    assert moves(report) == [("d/r", "n1", "n3")]
+
+
+def test_it_is_certain_that_nothing_helps_or_said_that_it_is_not(monkeypatch: pytest.MonkeyPatch) -> None:
+    """8 cpus fit on no node of 4. 3 would fit without a, which nobody else takes: all plans were tried, or not."""
+    report = room([node("n1"), replica("a", "n1", "2"), waiting("8")])
+    assert report.first_line()[0] == "No room can be made:"
+    assert report.message.startswith("0/1 nodes are available: 1 Insufficient cpu.")
+    objects = [node("n1"), node("n2", cpu="1"), replica("a", "n1", "2"), waiting("3")]
+    assert room(objects).first_line()[0] == "No room can be made:"
+    monkeypatch.setattr(search, "MOST_SEQUENCES", 0)
+    report = room(objects)
+    assert report.searched is not None
+    assert not report.searched.complete
+    assert report.first_line()[0] == "No room found:"
+
+
+def test_others_that_wait_do_not_take_the_room() -> None:
+    """The other pod has a higher priority and wants as much: it would take the room that is made."""
+    objects = [node("n1"), node("n2", cpu="2"), replica("a", "n1", "2"), waiting("3")]
+    assert moves(room(objects)) == [("d/a", "n1", "n2")]
+    other = pod("first", "", "3", {"kind": "ReplicaSet", "name": "first"}, priority=5, preemptionPolicy="Never")
+    assert not room([*objects, other]).fits
+
+
+def test_commands_on_a_control_plane() -> None:
+    """Step by step, with controllers and scheduler running in between, until the pod runs."""
+    a, b = replica("web-5f-a", "n1", "2"), pod("other-5f-b", "n1", "1", {"kind": "ReplicaSet", "name": "other-5f"})
+    b["metadata"]["labels"] = {"app": "other", "pod-template-hash": "5f"}
+    new = pod("batch-5f-new", "", "4", {"kind": "ReplicaSet", "name": "batch-5f"})
+    new["metadata"]["labels"] = {"app": "batch", "pod-template-hash": "5f"}
+    objects = [node("n1"), node("n2", cpu="2"), node("n3", cpu="1"), a, b, new]
+    report = room(objects, "batch-5f-new")
+    assert len(report.moves) == 2
+    store = control_plane(objects, "d/batch-5f-new")
+    for command in report.commands:
+        kubectl.run(store, command)
+        run(store)
+        pending = [pod for pod in store.of_kind("Pod") if not pod["spec"].get("nodeName")]
+        assert [pod["metadata"]["labels"]["app"] for pod in pending] in ([], ["batch"])
+    where = {pod["metadata"]["labels"]["app"]: pod["spec"].get("nodeName") for pod in store.of_kind("Pod")}
+    assert where == {"batch": "n1", "web": "n2", "other": "n3"}
+    assert not store.objects[Key("Node", "", "n1")]["spec"].get("unschedulable")
