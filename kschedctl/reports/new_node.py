@@ -8,12 +8,16 @@ from kschedctl.reports.columns import Column
 from kschedctl.reports.document import Document
 
 
-class PoolVerdict(Document, frozen=True):
-    """Whether a pool would launch a node for the pod alone; ``answer``: of what types, or why not, in its own words."""
+class PoolVerdict(Document, frozen=True, omit_defaults=True):
+    """Whether a pool would launch a node for the pod alone; ``answer``: of what types, or why not, in its own words.
+
+    ``missing``: all that it lacks to take the pod, the instance type that comes closest at the end.
+    """
 
     pool: Annotated[str, Column("pool", keep=True)]
     takes: bool
     answer: Annotated[str, Column("answer")]
+    missing: Annotated[tuple[str, ...], Column("what is missing", lines=True)] = ()
 
 
 class AutoscalerSaid(Document, frozen=True):
@@ -30,7 +34,7 @@ class NewNode(Document, frozen=True):
     ``message``: what the autoscaler writes of the pod, where it launches nothing. ``seen_types``: how many instance
     types nodes prove, where no others are known: then that none fits is not certain. ``said``: by the autoscaler
     itself, where its events were read; ``sources``: where groups and flags are from; ``doubts``: what is not
-    certain of them.
+    certain of them. ``differences``: where the autoscaler takes this pod otherwise than kube-scheduler.
     """
 
     autoscaler: str
@@ -41,7 +45,16 @@ class NewNode(Document, frozen=True):
     said: AutoscalerSaid | None = None
     sources: tuple[str, ...] = ()
     doubts: tuple[str, ...] = ()
+    differences: tuple[str, ...] = ()
 
     @property
     def comes(self) -> bool:
         return not self.existing_node and any(pool.takes for pool in self.pools)
+
+    @property
+    def closest(self) -> str:
+        """The pool that lacks the fewest things, where none takes the pod and this is known."""
+        refusing = [pool for pool in self.pools if pool.missing]
+        if len(refusing) < 2 or any(pool.takes for pool in self.pools):
+            return ""
+        return min(refusing, key=lambda pool: len(pool.missing)).pool

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re
 
-from kschedctl.api.objects import Event, Struct
+from kschedctl.api.objects import Event, Pod, Struct
 from kschedctl.api.observed.failed_creation import FAILED_CREATE, NO_REPLICA_SET
 
 SCHEDULED, FAILED_SCHEDULING, PREEMPTED, LEADER_ELECTION = (
@@ -19,6 +19,7 @@ SCHEDULED, FAILED_SCHEDULING, PREEMPTED, LEADER_ELECTION = (
     "Preempted",
     "LeaderElection",
 )
+NOT_TRIGGERED, NOMINATED = "NotTriggerScaleUp", "Nominated"
 OUT_OF = "OutOf"
 REFUSALS = frozenset(
     {
@@ -34,7 +35,7 @@ REFUSALS = frozenset(
 REASONS = REFUSALS | {
     *(SCHEDULED, FAILED_SCHEDULING, PREEMPTED, LEADER_ELECTION),
     *("BindingConditionsPending", "Evicted", "Preempting", "TaintManagerEviction"),
-    *("TriggeredScaleUp", "NotTriggerScaleUp", "Nominated"),
+    *("TriggeredScaleUp", NOT_TRIGGERED, NOMINATED),
     *(FAILED_CREATE, NO_REPLICA_SET),
 }
 """The reasons of the events that are read."""
@@ -65,6 +66,12 @@ def last_time(event: Event) -> str:
     """When it happened last."""
     series = event.series.last_observed_time if event.series else None
     return series or event.last_timestamp or first_time(event)
+
+
+def event_is_about(event: Event, pod: Pod) -> bool:
+    about = event.involved_object
+    same = (about.namespace or event.metadata.namespace, about.name) == (pod.metadata.namespace, pod.metadata.name)
+    return same and (not about.uid or not pod.metadata.uid or about.uid == pod.metadata.uid)
 
 
 def times_seen(event: Event) -> int:

@@ -6,8 +6,8 @@ import re
 from collections.abc import Iterator, Mapping
 
 from kschedctl.api.copying import replace
-from kschedctl.api.objects import Condition, Event, Pod
-from kschedctl.api.observed.events import last_time
+from kschedctl.api.objects import Condition, Pod
+from kschedctl.api.observed.events import NOT_TRIGGERED, event_is_about, last_time
 from kschedctl.autoscaling.cluster_autoscaler.loop import AutoscalerLoop
 from kschedctl.autoscaling.cluster_autoscaler.options import AutoscaledGroup, read_groups, read_options
 from kschedctl.autoscaling.cluster_autoscaler.scale_up import AT_MAXIMUM, BACKED_OFF, NOT_READY, ScaleUpRun, run
@@ -19,7 +19,6 @@ from kschedctl.reports.scale_up import ScaleUp
 NAME = "the Cluster Autoscaler"
 ROOM = "a node that exists or is on its way"
 REFUSED = Condition("PodScheduled", "False", "Unschedulable")
-NOT_TRIGGERED = "NotTriggerScaleUp"
 _PART = re.compile(r", (?=\d+ )")
 
 
@@ -96,17 +95,11 @@ class _Verdicts:
 
 def _said(cluster: Cluster, pod: Pod, message: str) -> AutoscalerSaid | None:
     """The last event about the pod, and whether it says what the replay does; None where there is none."""
-    own = [event for event in cluster.events if _is_about(event, pod)]
+    own = [event for event in cluster.events if event.reason == NOT_TRIGGERED and event_is_about(event, pod)]
     if not own:
         return None
     last = max(own, key=last_time)
     return AutoscalerSaid(last.message, last_time(last), parts(last.message) == parts(message))
-
-
-def _is_about(event: Event, pod: Pod) -> bool:
-    about = event.involved_object
-    same = (about.namespace or event.metadata.namespace, about.name) == (pod.metadata.namespace, pod.metadata.name)
-    return event.reason == NOT_TRIGGERED and same
 
 
 def parts(message: str) -> frozenset[frozenset[str]]:

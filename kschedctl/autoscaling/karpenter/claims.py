@@ -34,10 +34,14 @@ WOULD_LOSE_RESERVED = "satisfying updated nodeclaim constraints would remove all
 
 @dataclass(frozen=True)
 class ClaimRefusal:
-    """Why a pod may not join; ``final``: it waits for reserved capacity, and gives nothing up for another."""
+    """Why a pod may not join; ``final``: it waits for reserved capacity, and gives nothing up for another.
+
+    ``requirements``: what its types had to meet, where it is these that refuse.
+    """
 
     why: str
     final: bool = False
+    requirements: Requirements | None = None
 
 
 class ClaimAcceptance(NamedTuple):
@@ -119,7 +123,7 @@ class NewClaim:
         requirements = requirements.plus(narrowed)
         options = self._filtered(data, requirements, relax_min_values)
         if isinstance(options, str):
-            return ClaimRefusal(options)
+            return ClaimRefusal(options, requirements=requirements)
         reservations = self._reservable(options, requirements)
         return (
             reservations

@@ -2,21 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from kschedctl.api.json_values import JsonObject
-from kschedctl.api.objects import Pod
+from kschedctl.api.karpenter import NodePool
+from kschedctl.api.objects import Event, Pod
+from kschedctl.api.observed.events import FAILED_SCHEDULING, NOMINATED, event_is_about, last_time
+from kschedctl.autoscaling.karpenter.differences import differences
 from kschedctl.autoscaling.karpenter.instance_types import read_instance_types
+from kschedctl.autoscaling.karpenter.nearest_miss import nearest_miss
+from kschedctl.autoscaling.karpenter.node_columns import ExistingColumns
 from kschedctl.autoscaling.karpenter.options import read_karpenter_options
+from kschedctl.autoscaling.karpenter.pods import is_daemon
 from kschedctl.autoscaling.karpenter.provision import ProvisioningRun, nominated
 from kschedctl.autoscaling.karpenter.rejections import rejection
+from kschedctl.autoscaling.karpenter.scheduler import SchedulerRun
 from kschedctl.autoscaling.karpenter.seen_types import seen_types
-from kschedctl.autoscaling.karpenter.setting import KarpenterSetting
+from kschedctl.autoscaling.karpenter.setting import KarpenterSetting, without_types
+from kschedctl.autoscaling.karpenter.templates import ClaimTemplate
 from kschedctl.cluster import Cluster
-from kschedctl.reports.new_node import NewNode, PoolVerdict
+from kschedctl.reports.new_node import AutoscalerSaid, NewNode, PoolVerdict
 
 NAME = "Karpenter"
 NOT_WANTED = "the pod asks for no node of Karpenter's"
+OF_DAEMON = "Karpenter launches no node for a pod of a DaemonSet"
+FAILED = "Failed to schedule pod, "
 
 
 def new_node(
@@ -26,16 +36,78 @@ def new_node(
     known = seen_types(cluster) if types is None else types
     setting = KarpenterSetting.of(cluster, read_instance_types(known), read_karpenter_options(options), now)
     seen = len(known) if types is None else None
-    refused = rejection(pod, setting.volumes, setting.sold.well_known)
-    names = [pool.metadata.name for pool in cluster.karpenter_node_pools]
+    refused = OF_DAEMON if is_daemon(pod) else rejection(pod, setting.volumes, setting.sold.well_known)
     if refused is not None:
-        why = refused.removeprefix("Failed to schedule pod, ") or NOT_WANTED
-        return NewNode(NAME, tuple(PoolVerdict(name, False, why) for name in names), seen_types=seen)
+        why = refused.removeprefix(FAILED) or NOT_WANTED
+        verdicts = tuple(PoolVerdict(pool.metadata.name, False, why) for pool in cluster.karpenter_node_pools)
+        message = refused if refused.startswith(FAILED) else ""
+        return NewNode(NAME, verdicts, seen_types=seen, message=message, said=_said(cluster, pod, message))
     existing = setting.existing(setting.pools, lambda node: False)
-    here = setting.run([pod], existing, templates=[], movable=[pod.key]) if setting.pools.pools else None
-    taking = next((each.node for each in nominated(here)), "") if here else ""
-    templates = {each.name: each for each in setting.pools.templates}
-    asked = ProvisioningRun(setting)
-    answers = {name: asked.alone(pod.key, {pod.key: pod}, templates.get(name), existing) for name in names}
-    verdicts = (PoolVerdict(name, bool(each.instance_types), each.text()) for name, each in answers.items())
-    return NewNode(NAME, tuple(verdicts), taking, seen)
+    run = setting.run([pod], existing, movable=[pod.key]) if setting.pools.pools else None
+    message = _message(pod, run)
+    return NewNode(
+        NAME,
+        tuple(_Verdicts(setting, pod, existing).each()),
+        next((node.node for node in nominated(run)), "") if run else "",
+        seen,
+        message,
+        _said(cluster, pod, message),
+        differences=tuple(differences(setting, pod)),
+    )
+
+
+class _Verdicts:
+    """What each pool says of a pod."""
+
+    def __init__(self, setting: KarpenterSetting, pod: Pod, existing: ExistingColumns) -> None:
+        self._setting, self._pod, self._existing = setting, pod, existing
+        self._templates = {template.name: template for template in setting.pools.all_templates}
+        self._asked = ProvisioningRun(setting)
+
+    def each(self) -> Iterator[PoolVerdict]:
+        for pool in self._setting.cluster.karpenter_node_pools:
+            template = self._templates.get(pool.metadata.name)
+            yield self._of(template) if template else PoolVerdict(pool.metadata.name, False, self._no_part(pool))
+
+    def _of(self, template: ClaimTemplate) -> PoolVerdict:
+        key, taking_part = self._pod.key, template.options.any()
+        answer = self._asked.alone(key, {key: self._pod}, template if taking_part else None, self._existing)
+        if answer.instance_types:
+            return PoolVerdict(template.name, True, answer.text())
+        text = answer.text() if taking_part else without_types(template)
+        return PoolVerdict(template.name, False, text, nearest_miss(self._setting, self._pod, template, self._existing))
+
+    def _no_part(self, pool: NodePool) -> str:
+        if pool.spec.replicas is not None:
+            return f"takes no part: static, with {pool.spec.replicas:,} replicas"
+        if pool.metadata.deletion_timestamp is not None:
+            return "takes no part: it is being deleted"
+        if pool in self._setting.pools.pools:
+            return "takes no part: no instance type is known"
+        faults = [each for each in pool.status.conditions if each.type == "Ready" and each.status != "True"]
+        why = next((f": {each.message or each.reason}" for each in faults if each.message or each.reason), "")
+        return f"takes no part: not Ready{why}"
+
+
+def _message(pod: Pod, run: SchedulerRun | None) -> str:
+    """The event that Karpenter writes where it finds nothing for the pod."""
+    errors = run.errors.get(pod.key, ()) if run else ()
+    return FAILED + "; ".join(errors) if errors else ""
+
+
+def _said(cluster: Cluster, pod: Pod, message: str) -> AutoscalerSaid | None:
+    """Karpenter's last event about the pod, and whether it says what the replay does; None where there is none."""
+    own = [event for event in cluster.events if _is_karpenters(event) and event_is_about(event, pod)]
+    if not own:
+        return None
+    last = max(own, key=last_time)
+    agrees = not message if last.reason == NOMINATED else _parts(last.message) == _parts(message)
+    return AutoscalerSaid(last.message, last_time(last), agrees)
+
+
+def _is_karpenters(event: Event) -> bool:
+    return event.reason == NOMINATED or (event.reason == FAILED_SCHEDULING and event.message.startswith(FAILED))
+
+
+def _parts(message: str) -> frozenset[str]:
+    return frozenset(message.removeprefix(FAILED).split("; "))

@@ -126,7 +126,11 @@ class LabelRequirement:
         return terms or [SelectorTerm(self.key, self.operator, tuple(sorted(self.values)), self.min_values)]
 
     def __str__(self) -> str:
-        text = f"{self.key} {self.operator}"
+        return f"{self.key} {self.without_key}"
+
+    @property
+    def without_key(self) -> str:
+        text = self.operator
         if self.values:
             values = sorted(self.values)
             more = [f"and {len(values) - _SHOWN} others"] if len(values) > _SHOWN else []

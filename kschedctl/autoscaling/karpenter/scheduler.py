@@ -35,7 +35,7 @@ class Relaxation:
 
 @dataclass(eq=False)
 class SchedulerRun:
-    """``remaining``: what limits leave to each pool that has some. ``errors``: by pod, the text for each template.
+    """``remaining``: what limits leave to each pool that has some. ``refusals``: by pod, one for each template.
 
     ``left``: the pods as they came, with the expressions that their matchLabelKeys became, once for each time.
     ``movable``: pods that nodes which are still settling take as well: those that wait, and those of nodes that go.
@@ -48,10 +48,15 @@ class SchedulerRun:
     settings: RunSettings
     movable: frozenset[str]
     claims: list[NewClaim] = field(default_factory=list)
-    errors: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    refusals: dict[str, tuple[ClaimRefusal, ...]] = field(default_factory=dict)
     relaxations: list[Relaxation] = field(default_factory=list)
     left: dict[str, Pod] = field(default_factory=dict)
     hosts: int = 0
+
+    @property
+    def errors(self) -> dict[str, tuple[str, ...]]:
+        """By pod, the text for each template."""
+        return {key: tuple(refusal.why for refusal in refusals) for key, refusals in self.refusals.items()}
 
     def solve(self, pods: Iterable[PodData]) -> None:
         """Place them: those that fail go to the end as they were, until none of a round is placed."""
@@ -60,18 +65,18 @@ class SchedulerRun:
         lengths: dict[str, int] = {}
         while queue and lengths.get(queue[0].pod.key) != len(queue):
             data = queue.popleft()
-            errors = self._place(data)
-            if errors is None:
-                self.errors.pop(data.pod.key, None)
+            refusals = self._place(data)
+            if refusals is None:
+                self.refusals.pop(data.pod.key, None)
                 continue
-            self.errors[data.pod.key] = errors
+            self.refusals[data.pod.key] = refusals
             self.left[data.pod.key] = self.settings.topology.update(data.pod)
             queue.append(data.relaxed(self.left[data.pod.key], self.settings.ignores_preferences))
             lengths[data.pod.key] = len(queue)
         for claim in self.claims:
             claim.finish()
 
-    def _place(self, data: PodData) -> tuple[str, ...] | None:
+    def _place(self, data: PodData) -> tuple[ClaimRefusal, ...] | None:
         """Place a pod, which gives up one wish after another; None where that succeeds."""
         while True:
             errors = self._add(data)
@@ -82,7 +87,7 @@ class SchedulerRun:
                 break
             self.relaxations.append(Relaxation(data.pod.key, less[1]))
             data = data.relaxed(self.settings.topology.update(less[0]), self.settings.ignores_preferences)
-        return None if errors is None else tuple(each.why for each in errors)
+        return None if errors is None else tuple(errors)
 
     def _add(self, data: PodData) -> list[ClaimRefusal] | None:
         if self.nodes.place(data, self.settings.topology, data.pod.key in self.movable):

@@ -7,7 +7,7 @@ v1.14.1).
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 from kschedctl.api.karpenter import NodePool
@@ -23,9 +23,10 @@ from kschedctl.autoscaling.karpenter.instance_types import Sold
 from kschedctl.autoscaling.karpenter.node_columns import ExistingColumns, RunNodes
 from kschedctl.autoscaling.karpenter.options import KarpenterOptions
 from kschedctl.autoscaling.karpenter.overlays import AppliedOverlays
-from kschedctl.autoscaling.karpenter.pod_data import pod_data
+from kschedctl.autoscaling.karpenter.pod_data import PodData, pod_data
 from kschedctl.autoscaling.karpenter.pods import is_provisionable
 from kschedctl.autoscaling.karpenter.rejections import rejection
+from kschedctl.autoscaling.karpenter.requirements import Requirements
 from kschedctl.autoscaling.karpenter.reservations import Reservations, reserved_capacity
 from kschedctl.autoscaling.karpenter.scheduler import SchedulerRun
 from kschedctl.autoscaling.karpenter.state_nodes import StateNode, state_nodes
@@ -67,6 +68,13 @@ class UsablePools:
         groups = {each.name: daemons.groups(each) for each in templates if each.options.any()}
         return cls(pools, columns, templates, groups, daemons, known_domains(selling, columns))
 
+    def with_pool(self, pool: NodePool, setting: KarpenterSetting) -> UsablePools:
+        """That one alone as it is edited, in the zones and the like of all."""
+        alone = UsablePools.of([pool], setting)
+        pools = [pool if each.metadata.name == pool.metadata.name else each for each in self.pools]
+        domains = known_domains([each for each in pools if len(self.columns[each.metadata.name])], self.columns)
+        return replace(alone, domains=domains)
+
     @property
     def templates(self) -> list[ClaimTemplate]:
         """Those that have instance types left."""
@@ -76,12 +84,7 @@ class UsablePools:
     def events(self) -> tuple[KarpenterEvent, ...]:
         """Of pools that have none."""
         return tuple(
-            KarpenterEvent(
-                "NodePool",
-                each.name,
-                "NoCompatibleInstanceTypes",
-                FILTERED_OUT + WITH_MIN_VALUES * lacks_min_values(each),
-            )
+            KarpenterEvent("NodePool", each.name, "NoCompatibleInstanceTypes", without_types(each))
             for each in self.all_templates
             if not each.options.any()
         )
@@ -90,6 +93,11 @@ class UsablePools:
     def prefer_no_schedule(self) -> bool:
         """Whether any pool has a taint that pods may come to tolerate."""
         return any(t.effect == "PreferNoSchedule" for pool in self.pools for t in pool.spec.template.spec.taints)
+
+
+def without_types(template: ClaimTemplate) -> str:
+    """What Karpenter says of a pool of which no type is left."""
+    return FILTERED_OUT + WITH_MIN_VALUES * lacks_min_values(template)
 
 
 @dataclass(frozen=True, eq=False)
@@ -208,9 +216,9 @@ class KarpenterSetting:
                 by_pool.setdefault(node.pool, []).append(node.capacity)
         return {pool: merge(*own) for pool, own in by_pool.items()}
 
-    def remaining(self, without: Iterable[StateNode]) -> dict[str, Quantities]:
+    def remaining(self, without: Iterable[StateNode], pools: Sequence[NodePool] | None = None) -> dict[str, Quantities]:
         """What limits leave to each pool that has some, when these nodes have gone."""
-        pools = self.pools.pools
+        pools = self.pools.pools if pools is None else pools
         left = {p.metadata.name: quantities(p.spec.limits) for p in pools if p.spec.limits is not None}
         left = {name: subtract(limits, self.used.get(name, {})) for name, limits in left.items()}
         for node in without:
@@ -225,42 +233,41 @@ class KarpenterSetting:
         *,
         without: Collection[str] = (),
         templates: Sequence[ClaimTemplate] | None = None,
+        pools: UsablePools | None = None,
         new_nodes_only: bool = False,
         strict_reservations: bool = True,
         movable: Collection[str] = (),
     ) -> SchedulerRun:
-        """One run for these pods over these nodes. Raises QuantityError.
+        """One run for these pods over these nodes; by ``pools`` as they might be. Raises QuantityError.
 
         Pods whose volumes cannot be found are placed as if they had neither volumes nor, at first, constraints.
         """
+        pools = pools or self.pools
         gone = [existing.states[existing.rows[name]] for name in without]
         volumes = {pod.key: self.volumes.alternatives(pod) for pod in pods}
         found = {pod.key: pod for pod in pods if volumes[pod.key] is not None}
-        topology = self._topology(gone, found)
-        asked = [
-            pod_data(
-                topology.update(pod) if pod.key in found else pod,
-                tuple(volumes[pod.key] or ()),
-                self.volumes.by_driver(pod),
-                self.options.ignores_preferences,
-            )
-            for pod in pods
-        ]
+        topology = self._topology(pools.domains, gone, found)
+        asked = [self._asked(topology.update(pod) if pod.key in found else pod, volumes[pod.key]) for pod in pods]
         topology.register(existing.hosts - {state.hostname for state in gone})
         made = SchedulerRun(
-            self.pools.templates if templates is None else templates,
-            self.pools.groups,
+            pools.templates if templates is None else templates,
+            pools.groups,
             RunNodes(existing, existing.rows if new_nodes_only else without),
-            self.remaining(gone),
+            self.remaining(gone, pools.pools),
             self._settings(topology, strict_reservations),
             frozenset(movable),
         )
         made.solve(asked)
         return made
 
-    def _topology(self, gone: Sequence[StateNode], excluded: Mapping[str, Pod]) -> RunTopology:
+    def _asked(self, pod: Pod, volumes: Sequence[Requirements] | None) -> PodData:
+        return pod_data(pod, tuple(volumes or ()), self.volumes.by_driver(pod), self.options.ignores_preferences)
+
+    def _topology(
+        self, domains: dict[str, Domains], gone: Sequence[StateNode], excluded: Mapping[str, Pod]
+    ) -> RunTopology:
         ignores = self.options.ignores_preferences
-        return RunTopology(self.pools.domains, self.counts, gone, excluded, self.namespaces, ignores)
+        return RunTopology(domains, self.counts, gone, excluded, self.namespaces, ignores)
 
     @cached_property
     def _reserved(self) -> dict[str, int]:

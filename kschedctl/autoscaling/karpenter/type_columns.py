@@ -56,7 +56,7 @@ class TypeColumns:
     def __init__(self, types: Sequence[InstanceType]) -> None:
         self.types = tuple(types)
         self._requirements = RequirementColumns([each.requirements for each in self.types])
-        self._allocatable = AmountColumns([thousandths(each.allocatable) for each in self.types])
+        self.allocatable = AmountColumns([thousandths(each.allocatable) for each in self.types])
         self.capacity = AmountColumns([thousandths(each.capacity) for each in self.types])
         pairs = [(at, o) for at, each in enumerate(self.types) for o in each.offerings if o.available]
         self.offerings: tuple[Offering, ...] = tuple(offering for _, offering in pairs)
@@ -94,7 +94,7 @@ class TypeColumns:
 
     def hold(self, requests: Amounts) -> Bools:
         """(T,) the types whose nodes have room for so much."""
-        return self._allocatable.hold(requests)
+        return self.allocatable.hold(requests)
 
     def cheapest(self, requirements: Mapping[str, LabelRequirement]) -> npt.NDArray[np.float64]:
         """(T,) the lowest price of an offering that meets the requirements; infinite where there is none."""

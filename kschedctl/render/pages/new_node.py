@@ -18,15 +18,25 @@ def new_node_section(new: NewNode | None, style: Style) -> Page:
     elif new.comes:
         told = f"Yes, from {new.autoscaler}"
     else:
-        told = f"No, not from {new.autoscaler}"
+        told = f"No, not from {new.autoscaler}" + (f"; {new.closest} comes closest" if new.closest else "")
     if new.seen_types is not None:
         types = counted(new.seen_types, "instance type")
         told += f", of the {types} of existing nodes; --instance-types FILE names others"
     words = (paragraph(Marked(f"{new.message}", Tone.VERBATIM)),) if new.message else ()
     doubts = (paragraph(Marked("Not certain:", Tone.WARNING), doubt) for doubt in new.doubts)
     sources = (paragraph(Marked(f"{'; '.join(new.sources)}.", Tone.FAINT)),) if new.sources else ()
+    otherwise = (paragraph(Marked("Unlike kube-scheduler:", Tone.FAINT), each) for each in new.differences)
     title = "Would a new node come?"
-    return section(title, paragraph(told), *doubts, *words, *_said(new), *listed(new.pools, style), *sources)
+    return section(
+        title,
+        paragraph(told),
+        *doubts,
+        *words,
+        *_said(new),
+        *listed(new.pools, style, full=False),
+        *otherwise,
+        *sources,
+    )
 
 
 def _said(new: NewNode) -> Page:

@@ -1,0 +1,87 @@
+"""The instance type of a pool that comes closest to taking a pod, and what it lacks."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+import numpy.typing as npt
+
+from kschedctl.api.arrays import Bools
+from kschedctl.api.pod_requests import Quantities
+from kschedctl.autoscaling.karpenter.amounts import ZERO, merge, thousandths
+from kschedctl.autoscaling.karpenter.daemons import DaemonGroup
+from kschedctl.autoscaling.karpenter.instance_types import InstanceType
+from kschedctl.autoscaling.karpenter.labels import CAPACITY_TYPE, ZONE
+from kschedctl.autoscaling.karpenter.pod_data import PodData
+from kschedctl.autoscaling.karpenter.requirements import Requirements
+from kschedctl.autoscaling.karpenter.templates import ClaimTemplate
+from kschedctl.autoscaling.karpenter.type_columns import TypeColumns
+
+NO_TYPE = "no instance type is known"
+
+
+def closest_type(
+    template: ClaimTemplate, groups: Sequence[DaemonGroup], data: PodData, requirements: Requirements
+) -> str:
+    """The type that lacks the fewest things, then the least of what it lacks, then the cheapest.
+
+    ``requirements``: what types have to meet. Empty where none lacks anything by itself.
+    """
+    columns = template.columns
+    if not len(columns):
+        return NO_TYPE
+    needs = [merge(data.requests, _overhead(groups, at)) for at in range(len(columns))]
+    counts, shares = _lacking(columns, needs, requirements)
+    eligible = template.options if template.options.any() else np.ones(len(columns), np.bool_)
+    if not counts[eligible].all():
+        return _min_values(columns, eligible & (counts == 0), requirements)
+    prices = columns.cheapest(requirements)
+    at = min(np.flatnonzero(eligible).tolist(), key=lambda n: (counts[n], shares[n], prices[n], columns.types[n].name))
+    lacks = _lacks(columns, at, needs[at], requirements)
+    return f"closest type {columns.types[at].name}: {', '.join(lacks)}"
+
+
+def _overhead(groups: Sequence[DaemonGroup], at: int) -> Quantities:
+    """What the DaemonSets of a type request."""
+    return next((group.overhead for group in groups if group.types[at]), {})
+
+
+def _lacking(
+    columns: TypeColumns, needs: Sequence[Quantities], requirements: Requirements
+) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.float64]]:
+    """(T,) how many things each type lacks, and which share of the amounts that it should have."""
+    counts = (~columns.offered(requirements)).astype(np.int64)
+    for key, requirement in requirements.items():
+        counts += ~columns.compatible({key: requirement})
+    shares = np.zeros(len(columns))
+    for at, need in enumerate(needs):
+        short = _short(columns.types[at], need)
+        counts[at] += len(short)
+        amounts, own = thousandths(need), thousandths(columns.types[at].allocatable)
+        shares[at] = sum(1 - own.get(name, 0) / amounts[name] for name in short)
+    return counts, shares
+
+
+def _short(instance_type: InstanceType, need: Quantities) -> list[str]:
+    own = instance_type.allocatable
+    return [name for name, amount in sorted(need.items()) if amount > max(own.get(name, ZERO), ZERO)]
+
+
+def _lacks(columns: TypeColumns, at: int, need: Quantities, requirements: Requirements) -> Iterator[str]:
+    own = columns.types[at]
+    for name in _short(own, need):
+        amount = own.allocatable.get(name, ZERO)
+        yield f"has {f'{amount} of' if amount > ZERO else 'no'} {name} for pods, {need[name]} needed"
+    both = sorted(requirements.keys() & own.requirements.keys())
+    differing = [key for key in both if not own.requirements[key].agrees(requirements[key])]
+    for key in differing:
+        yield f"is {own.requirements[key]}, {requirements[key].without_key} needed"
+    places = [key for key in (ZONE, CAPACITY_TYPE) if key in requirements]
+    if not columns.offered(requirements)[at] and not set(places) & set(differing):
+        yield f"not offered{' as ' * bool(places)}{', '.join(str(requirements[key]) for key in places)}"
+
+
+def _min_values(columns: TypeColumns, left: Bools, requirements: Requirements) -> str:
+    too_few = columns.too_few(left, requirements)
+    return "; ".join(f"minValues {requirements[key].min_values} of {key}, {n} left" for key, n in too_few.items())

@@ -1,0 +1,55 @@
+"""Where Karpenter's scheduler takes a pod's wishes otherwise than kube-scheduler does."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from kschedctl.api.objects import Pod
+from kschedctl.api.tolerations import tolerated
+from kschedctl.autoscaling.karpenter.requirements import required_terms
+from kschedctl.autoscaling.karpenter.setting import KarpenterSetting
+
+
+def differences(setting: KarpenterSetting, pod: Pod) -> Iterator[str]:
+    """Those that matter for this pod and these pools, in the order in which Karpenter gives wishes up."""
+    if node := pod.status.nominated_node_name:
+        yield f"Karpenter does not look at the pod as long as kube-scheduler nominates {node} for it"
+    terms = len(required_terms(pod))
+    if terms > 1:
+        yield f"Karpenter tries the {terms} required node affinity terms one at a time, in the order written"
+    if wishes := list(_wishes(pod)):
+        listed = ", ".join(wishes)
+        if setting.options.ignores_preferences:
+            yield f"Karpenter ignores {listed}: preferencePolicy is Ignore"
+        else:
+            yield f"Karpenter takes {listed} for required first, and gives up wish by wish when no pool takes the pod"
+    if taints := sorted(_soft_taints(setting, pod)):
+        yield f"to Karpenter {', '.join(taints)} is as hard as NoSchedule until all other preferences are given up"
+    if any(each.min_domains is not None for each in pod.spec.topology_spread_constraints):
+        yield "Karpenter takes minDomains from the first pod that it sees with the same spread constraint"
+
+
+def _wishes(pod: Pod) -> Iterator[str]:
+    affinity = pod.spec.affinity
+    own = affinity and affinity.pod_affinity
+    if own and own.preferred_during_scheduling_ignored_during_execution:
+        yield "preferred pod affinity"
+    against = affinity and affinity.pod_anti_affinity
+    if against and against.preferred_during_scheduling_ignored_during_execution:
+        yield "preferred pod anti-affinity"
+    of_node = affinity and affinity.node_affinity
+    if of_node and (preferred := of_node.preferred_during_scheduling_ignored_during_execution):
+        heaviest = "the heaviest preferred node affinity term" if len(preferred) > 1 else "preferred node affinity"
+        yield heaviest
+    if any(each.when_unsatisfiable == "ScheduleAnyway" for each in pod.spec.topology_spread_constraints):
+        yield "ScheduleAnyway spread constraints"
+
+
+def _soft_taints(setting: KarpenterSetting, pod: Pod) -> set[str]:
+    """Of pools, those that the pod does not tolerate."""
+    taints = {taint for pool in setting.pools.pools for taint in pool.spec.template.spec.taints}
+    return {
+        str(taint)
+        for taint in taints
+        if taint.effect == "PreferNoSchedule" and not tolerated(pod.spec.tolerations, taint, comparison_operators=True)
+    }

@@ -1,0 +1,161 @@
+"""What a NodePool lacks to take a pod: what stops it is edited away, and the run replayed, until it takes the pod.
+
+Karpenter names the first thing alone that stops a pool; this goes on to the next, and ends at the type that is closest.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from kschedctl.api.copying import replace
+from kschedctl.api.karpenter import NodePool, RequirementWithMinValues
+from kschedctl.api.objects import Pod
+from kschedctl.api.quantity import Quantity
+from kschedctl.api.tolerations import tolerated
+from kschedctl.autoscaling.karpenter.amounts import ZERO
+from kschedctl.autoscaling.karpenter.claims import ClaimRefusal
+from kschedctl.autoscaling.karpenter.closest_type import closest_type
+from kschedctl.autoscaling.karpenter.labels import NODE_POOL, NORMALIZED, OF_SIMULATION
+from kschedctl.autoscaling.karpenter.node_columns import ExistingColumns
+from kschedctl.autoscaling.karpenter.pod_data import PodData, pod_data
+from kschedctl.autoscaling.karpenter.preferences import relaxed
+from kschedctl.autoscaling.karpenter.requirements import LabelRequirement
+from kschedctl.autoscaling.karpenter.setting import KarpenterSetting, UsablePools
+from kschedctl.autoscaling.karpenter.state_nodes import NODES
+from kschedctl.autoscaling.karpenter.templates import ClaimTemplate
+from kschedctl.reports.provisioning import without_lists
+
+ONE = Quantity(1)
+Edited = tuple[str, NodePool | None]
+"""What stops a pool, and the pool without it where that can be."""
+
+
+def nearest_miss(
+    setting: KarpenterSetting, pod: Pod, template: ClaimTemplate, existing: ExistingColumns
+) -> tuple[str, ...]:
+    """All that a pool which refuses a pod lacks to take it; what cannot be edited away, or is not known, comes last."""
+    search = _Search(setting, _with_no_wish_left(setting, pod), existing, template)
+    return tuple(search.missing())
+
+
+def _with_no_wish_left(setting: KarpenterSetting, pod: Pod) -> Pod:
+    """As Karpenter tries it last."""
+    while less := relaxed(pod, setting.pools.prefer_no_schedule):
+        pod = less[0]
+    return pod
+
+
+@dataclass(eq=False)
+class _Search:
+    """``pools``: as the pool is edited by now."""
+
+    setting: KarpenterSetting
+    pod: Pod
+    existing: ExistingColumns
+    template: ClaimTemplate
+    pools: UsablePools | None = None
+    data: PodData = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.data = pod_data(self.pod, (), {}, self.setting.options.ignores_preferences)
+
+    def missing(self) -> Iterator[str]:
+        while refusal := self.refusal():
+            said, edited = self._taints() or self._labels() or self._limits() or (self._types(refusal), None)
+            if said:
+                yield said
+            if edited is None:
+                return
+            self.edit(edited)
+
+    def edit(self, pool: NodePool) -> None:
+        self.pools = self.setting.pools.with_pool(pool, self.setting)
+        (self.template,) = self.pools.all_templates
+
+    def refusal(self) -> ClaimRefusal | None:
+        """What the pool as it is now says; none where it takes the pod."""
+        if not self.template.options.any():
+            return ClaimRefusal("", requirements=self.template.requirements.plus(self.data.requirements))
+        run = self.setting.run(
+            [self.pod], self.existing, new_nodes_only=True, templates=[self.template], pools=self.pools
+        )
+        return next(iter(run.refusals.get(self.pod.key, ())), None)
+
+    def _taints(self) -> Edited | None:
+        taints = self.template.taints
+        kept = tuple(each for each in taints if tolerated(self.pod.spec.tolerations, each, comparison_operators=True))
+        if kept == taints:
+            return None
+        stopping = ", ".join(str(each) for each in taints if each not in kept)
+        return f"the pod does not tolerate {stopping}", _with(self.template.pool, taints=kept)
+
+    def _labels(self) -> Edited | None:
+        """What the pod wants of labels, and the pool does not give."""
+        own, wanted, pool = self.template.requirements, self.data.requirements, self.template.pool
+        conflicts = [each for key, each in sorted(wanted.items()) if key in own and not own[key].agrees(each)]
+        unknown = own.undefined(wanted, self.template.well_known)
+        if not (conflicts or unknown):
+            return None
+        said = [f"the pod wants {each}, the pool has {own[each.key].without_key}" for each in conflicts]
+        said += [f"the pod wants {wanted[unknown]}, the pool does not define it"] if unknown else []
+        if {each.key for each in conflicts} & self._fixed:
+            return "; ".join(said), None
+        for requirement in (*conflicts, *([wanted[unknown]] if unknown else [])):
+            pool = _asking_for(pool, requirement)
+        return "; ".join(said), pool
+
+    @property
+    def _fixed(self) -> frozenset[str]:
+        """Labels that follow from what the pool is."""
+        reference = self.template.pool.spec.template.spec.node_class_ref
+        return OF_SIMULATION | {NODE_POOL, f"{reference.group}/{reference.kind.lower()}"}
+
+    def _limits(self) -> Edited | None:
+        """Limits that keep the types away which would take the pod, or all."""
+        pool, columns = self.template.pool, self.template.columns
+        left = self.setting.remaining((), [pool]).get(pool.metadata.name)
+        if left is None:
+            return None
+        types = [columns.types[at].capacity for at in np.flatnonzero(self.template.options).tolist()]
+        smallest = {name: min((each.get(name, ZERO) for each in types), default=ZERO) for name in left} | {NODES: ONE}
+        short = [name for name, amount in left.items() if amount < smallest[name]]
+        unlimited = replace(pool, spec=replace(pool.spec, limits=None))
+        if not short and not self._takes(unlimited):
+            return None
+        limits = pool.spec.limits or {}
+        said = (f"{name} limit {limits[name]}, {max(left[name], ZERO)} left" for name in short or sorted(left))
+        sizes = ", ".join(f"{name} {smallest[name]}" for name in short if name != NODES)
+        return "; ".join(said) + f"; the smallest type has {sizes}" * bool(sizes), unlimited
+
+    def _takes(self, pool: NodePool) -> bool:
+        edited = _Search(self.setting, self.pod, self.existing, self.template)
+        edited.edit(pool)
+        return edited.refusal() is None
+
+    def _types(self, refusal: ClaimRefusal) -> str:
+        """What the closest type lacks, or what else Karpenter comes to say."""
+        if refusal.requirements is None:
+            return without_lists(refusal.why) if self.pools else ""
+        groups = (self.pools or self.setting.pools).groups.get(self.template.name, ())
+        return closest_type(self.template, groups, self.data, refusal.requirements)
+
+
+def _asking_for(pool: NodePool, wanted: LabelRequirement) -> NodePool:
+    """A pool that says of a label what a pod wants, and nothing else."""
+    template = pool.spec.template
+    labels = {key: value for key, value in template.metadata.labels.items() if NORMALIZED.get(key, key) != wanted.key}
+    others = (each for each in template.spec.requirements if NORMALIZED.get(each.key, each.key) != wanted.key)
+    asked = (RequirementWithMinValues(term.key, term.operator, term.values) for term in wanted.terms())
+    pool = _with(pool, requirements=(*others, *asked))
+    template = replace(pool.spec.template, metadata=replace(template.metadata, labels=labels))
+    return replace(pool, spec=replace(pool.spec, template=template))
+
+
+def _with(pool: NodePool, **fields: object) -> NodePool:
+    """With other fields of what its nodes are."""
+    template = pool.spec.template
+    template = replace(template, spec=replace(template.spec, **fields))
+    return replace(pool, spec=replace(pool.spec, template=template))

@@ -1,0 +1,239 @@
+"""What a NodePool lacks to take a pod, and where Karpenter takes a pod otherwise than kube-scheduler."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+import kschedctl
+from kschedctl.autoscaling.karpenter.new_node import new_node
+from kschedctl.reports.new_node import NewNode
+
+NOW = "2026-03-04T12:00:00Z"
+Json = dict[str, Any]
+
+
+def instance_type(name: str, cpu: str, memory: str, arch: str = "amd64", zone: str = "a", **more: str) -> Json:
+    """100m of cpu and 10Mi of memory are not for pods."""
+    terms = {"topology.kubernetes.io/zone": zone, "karpenter.sh/capacity-type": "on-demand"}
+    return {
+        "name": name,
+        "architecture": arch,
+        "operatingSystems": ["linux"],
+        "resources": {"cpu": cpu, "memory": memory, **more},
+        "offerings": [
+            {
+                "Price": int(cpu) / 10,
+                "Requirements": [{"key": k, "operator": "In", "values": [v]} for k, v in terms.items()],
+            }
+        ],
+    }
+
+
+TYPES = [
+    instance_type("small", "2", "4Gi"),
+    instance_type("large", "8", "16Gi"),
+    instance_type("arm", "16", "32Gi", "arm64"),
+    instance_type("far", "8", "16Gi", zone="b"),
+]
+
+
+def pool(name: str = "general", *, labels: Json | None = None, limits: Json | None = None, **template: object) -> Json:
+    reference = {"group": "karpenter.kwok.sh", "kind": "KWOKNodeClass", "name": "default"}
+    requirements = [{"key": "kubernetes.io/arch", "operator": "In", "values": ["amd64"]}]
+    spec = {"requirements": requirements, "nodeClassRef": reference, **template}
+    return {
+        "apiVersion": "karpenter.sh/v1",
+        "kind": "NodePool",
+        "metadata": {"name": name},
+        "spec": {
+            "template": {"metadata": {"labels": labels or {}}, "spec": spec},
+            **({"limits": limits} if limits else {}),
+        },
+    }
+
+
+def pod(cpu: str = "1", **spec: object) -> Json:
+    containers = [{"name": "app", "resources": {"requests": {"cpu": cpu, "memory": "1Gi"}}}]
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": "web", "namespace": "default", "uid": "1"},
+        "spec": {"containers": containers, **spec},
+    }
+
+
+def answered(asked: Json, *objects: Json, **options: object) -> NewNode:
+    cluster = kschedctl.Cluster.from_objects([asked, *objects])
+    (found,) = cluster.pods
+    return new_node(cluster, found, TYPES, options, NOW)
+
+
+GPU = {"key": "gpu", "value": "yes", "effect": "NoSchedule"}
+
+
+@pytest.mark.parametrize(
+    ("asked", "given", "missing"),
+    [
+        (pod(), pool(taints=[GPU]), ["the pod does not tolerate gpu=yes:NoSchedule"]),
+        (
+            pod(nodeSelector={"kubernetes.io/arch": "arm64"}),
+            pool(),
+            ["the pod wants kubernetes.io/arch In [arm64], the pool has In [amd64]"],
+        ),
+        (
+            pod(nodeSelector={"team": "a"}),
+            pool(),
+            ["the pod wants team In [a], the pool does not define it"],
+        ),
+        (pod("4"), pool(limits={"cpu": "3"}), ["cpu limit 3, 3 left"]),  # small is within, and too small
+        (pod(), pool(limits={"cpu": "1"}), ["cpu limit 1, 1 left; the smallest type has cpu 2"]),
+        (pod("7950m"), pool(), ["closest type far: has 7900m of cpu for pods, 7950m needed"]),  # costs as much as large
+        (
+            pod("7950m", nodeSelector={"topology.kubernetes.io/zone": "a"}),
+            pool(),
+            ["closest type large: has 7900m of cpu for pods, 7950m needed"],
+        ),
+        (
+            pod(nodeSelector={"topology.kubernetes.io/zone": "c"}),
+            pool(labels={"topology.kubernetes.io/zone": "b"}),
+            ["the pod wants topology.kubernetes.io/zone In [c], the pool has In [b]",
+             "closest type far: is topology.kubernetes.io/zone In [b], In [c] needed"],
+        ),
+        (
+            pod("9", nodeSelector={"team": "a"}),
+            pool(taints=[GPU], limits={"cpu": "1"}),
+            [
+                "the pod does not tolerate gpu=yes:NoSchedule",
+                "the pod wants team In [a], the pool does not define it",
+                "cpu limit 1, 1 left; the smallest type has cpu 2",
+                "closest type far: has 7900m of cpu for pods, 9 needed",
+            ],
+        ),
+    ],
+)  # fmt: skip
+def test_all_that_is_missing(asked: Json, given: Json, missing: list[str]) -> None:
+    (verdict,) = answered(asked, given).pools
+    assert not verdict.takes
+    assert list(verdict.missing) == missing
+
+
+def test_what_daemon_sets_take_is_needed_too() -> None:
+    template = {"metadata": {"labels": {"app": "log"}}, "spec": pod("200m")["spec"]}
+    daemon = {
+        "apiVersion": "apps/v1",
+        "kind": "DaemonSet",
+        "metadata": {"name": "log", "namespace": "default"},
+        "spec": {"selector": {"matchLabels": {"app": "log"}}, "template": template},
+    }
+    (verdict,) = answered(pod("7800m"), pool(), daemon).pools
+    assert verdict.missing == ("closest type far: has 7900m of cpu for pods, 8 needed",)
+
+
+def test_the_closest_pool_lacks_the_fewest_things() -> None:
+    near, far = pool("near", taints=[GPU]), pool("far", taints=[GPU], limits={"cpu": "1"})
+    answer = answered(pod(), far, near)
+    assert (answer.closest, answer.comes) == ("near", False)
+    assert not answered(pod(), near, pool("free")).closest
+
+
+def test_what_is_missing_mends_the_pool() -> None:
+    """The pod with the toleration, and the pool with the label, are taken."""
+    tolerating = {**pod(nodeSelector={"team": "a"})}
+    tolerating["spec"] = {**tolerating["spec"], "tolerations": [{"key": "gpu", "operator": "Exists"}]}
+    (verdict,) = answered(tolerating, pool(taints=[GPU], labels={"team": "a"})).pools
+    assert verdict.takes
+
+
+@pytest.mark.parametrize(
+    ("given", "answer"),
+    [
+        ({"replicas": 3}, "takes no part: static, with 3 replicas"),
+        ({"template": {"spec": {"requirements": [{"key": "kubernetes.io/arch", "operator": "In", "values": ["s"]}]}}},
+         "NodePool requirements filtered out all compatible available instance types"),
+    ],
+)  # fmt: skip
+def test_pools_that_take_no_part(given: Json, answer: str) -> None:
+    base = pool()
+    (verdict,) = answered(pod(), {**base, "spec": {**base["spec"], **given}}).pools
+    assert (verdict.takes, verdict.answer) == (False, answer)
+
+
+def test_a_pool_that_is_not_ready_says_why() -> None:
+    status = {"conditions": [{"type": "Ready", "status": "False", "message": "NodeClass not found"}]}
+    (verdict,) = answered(pod(), {**pool(), "status": status}).pools
+    assert verdict.answer == "takes no part: not Ready: NodeClass not found"
+
+
+# -- events --------------------------------------------------------------------------------------------------------
+
+
+def event(reason: str, message: str, at: str) -> Json:
+    return {
+        "apiVersion": "v1",
+        "kind": "Event",
+        "metadata": {"name": f"web.{at}", "namespace": "default"},
+        "involvedObject": {"kind": "Pod", "namespace": "default", "name": "web", "uid": "1"},
+        "reason": reason,
+        "message": message,
+        "lastTimestamp": at,
+    }
+
+
+REFUSED = "Failed to schedule pod, did not tolerate taint (taint=gpu=yes:NoSchedule)"
+
+
+def test_what_karpenter_writes_and_wrote() -> None:
+    """kube-scheduler's own event of the same reason is not Karpenter's."""
+    events = [
+        event("FailedScheduling", REFUSED, "2026-03-04T11:00:00Z"),
+        event("FailedScheduling", "0/3 nodes are available: 3 Insufficient cpu.", "2026-03-04T11:30:00Z"),
+    ]
+    answer = answered(pod(), pool(taints=[GPU]), *events)
+    assert answer.message == REFUSED
+    assert answer.said is not None
+    assert (answer.said.message, answer.said.at, answer.said.agrees) == (REFUSED, "2026-03-04T11:00:00Z", True)
+    nominated = event("Nominated", "Pod should schedule on: nodeclaim/general-x1", "2026-03-04T11:40:00Z")
+    later = answered(pod(), pool(taints=[GPU]), *events, nominated)
+    assert later.said is not None
+    assert not later.said.agrees
+    taken = answered(pod(), pool(), nominated)
+    assert taken.said is not None
+    assert (taken.message, taken.said.agrees) == ("", True)
+
+
+# -- unlike kube-scheduler -----------------------------------------------------------------------------------------
+
+
+def term(value: str) -> Json:
+    return {"matchExpressions": [{"key": "team", "operator": "In", "values": [value]}]}
+
+
+WEIGHTED = {"weight": 1, "podAffinityTerm": {"topologyKey": "zone", "labelSelector": {}}}
+WISHES: Json = {
+    "affinity": {
+        "nodeAffinity": {
+            "requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [term("a"), term("b")]},
+            "preferredDuringSchedulingIgnoredDuringExecution": [{"weight": 1, "preference": term("a")}],
+        },
+        "podAntiAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": [WEIGHTED]},
+    },
+}
+SOFT = {"key": "spot", "effect": "PreferNoSchedule"}
+
+
+def test_differences_that_matter_are_named() -> None:
+    said = answered(pod(**WISHES), pool(taints=[SOFT])).differences
+    assert said == (
+        "Karpenter tries the 2 required node affinity terms one at a time, in the order written",
+        "Karpenter takes preferred pod anti-affinity, preferred node affinity for required first, "
+        "and gives up wish by wish when no pool takes the pod",
+        "to Karpenter spot:PreferNoSchedule is as hard as NoSchedule until all other preferences are given up",
+    )
+    ignored = answered(pod(**WISHES), pool(), preferencePolicy="Ignore").differences
+    assert (
+        ignored[1]
+        == "Karpenter ignores preferred pod anti-affinity, preferred node affinity: preferencePolicy is Ignore"
+    )
+    assert answered(pod(), pool()).differences == ()
