@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from kschedctl.api.arrays import NO_ROW, Position, Row, Rows
-from kschedctl.api.copying import replace as renamed
+from kschedctl.api.copying import replace
 from kschedctl.api.objects import Pod
 from kschedctl.api.workloads import made_again
 from kschedctl.scheduler.engine.preemption.budgets import budgets
@@ -81,7 +81,7 @@ class IncomingPods:
         known = pod.status.nominated_node_name
         if known == name or (row == NO_ROW and known not in self.view.nodes.index):
             return pod
-        return renamed(pod, status=renamed(pod.status, nominated_node_name=name))
+        return replace(pod, status=replace(pod.status, nominated_node_name=name))
 
     def stored(self, position: Position) -> Pod:
         """The pod as the API server holds it when it comes."""

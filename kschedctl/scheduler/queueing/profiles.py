@@ -22,7 +22,7 @@ class ServingProfiles:
     def __init__(self, scheduler: Scheduler, view: Fork, unknown: dict[Unknown, None]) -> None:
         self.scheduler, self.view, self.unknown = scheduler, view, unknown
         self._frameworks: dict[int | None, Framework | None] = {}
-        self._gates: dict[int, list[PreEnqueuePlugin]] = {}
+        self._gates: dict[Framework, list[PreEnqueuePlugin]] = {}
 
     def of(self, info: PodInfo) -> Framework | None:
         """The profile for such a pod, None where none serves it."""
@@ -39,10 +39,10 @@ class ServingProfiles:
 
     def gated(self, framework: Framework, info: PodInfo) -> str:
         """Why a PreEnqueue plugin keeps the pod out of the queue; empty where none does."""
-        plugins = self._gates.get(id(framework))
+        plugins = self._gates.get(framework)
         if plugins is None:
             plugins = [p for p in framework.at("preEnqueue") if offers(p, PreEnqueuePlugin)]
-            self._gates[id(framework)] = plugins
+            self._gates[framework] = plugins
         for plugin in plugins:
             status = plugin.pre_enqueue(info, self.view)
             if status is not SUCCESS and status.rejected:

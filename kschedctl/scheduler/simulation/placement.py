@@ -43,8 +43,8 @@ class Placements(IncomingPods):
         super().__init__(view)
         self.sampling = sampling
         self.random = random.Random(seed)
-        self._alike: dict[tuple[int, int | None], AlikePods] = {}
-        self._locals: dict[tuple[int, int, bool], LocalScores] = {}
+        self._alike: dict[tuple[FrameworkLike, int | None], AlikePods] = {}
+        self._locals: dict[tuple[FrameworkLike, int, bool], LocalScores] = {}
         self._uses_claims: dict[int | None, bool] = {}
         self._asked: tuple[int, int, Cycle] | None = None
         self._kept_victims = KeptVictims()
@@ -122,7 +122,7 @@ class Placements(IncomingPods):
 
     def _alike_pods(self, framework: FrameworkLike, info: PodInfo, number: int) -> AlikePods:
         """Of the pods that are like this one but for which claims they have."""
-        key = id(framework), self.view.pods.infos[number].alike
+        key = framework, self.view.pods.infos[number].alike
         alike = self._alike.get(key)
         if alike is None or alike.local.outdated:
             make_room(self._alike, ALIKE_KEPT)
@@ -138,7 +138,7 @@ class Placements(IncomingPods):
 
     def _local(self, framework: FrameworkLike, info: PodInfo, number: int) -> LocalScores:
         requests = int(self.view.pods.distinct.demand[number])
-        key = (id(framework), requests, self.incoming(number) is self.view.pods.infos[number])
+        key = (framework, requests, self.incoming(number) is self.view.pods.infos[number])
         local = self._locals.get(key)
         if local is None or local.outdated:
             make_room(self._locals, ALIKE_KEPT)

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import copy
+import dataclasses
 import json
 import shlex
 from collections.abc import Iterator, Mapping
-from dataclasses import replace as replaced
 
 from kschedctl.admission import resource_quota
 from kschedctl.admission.request import AdmissionRequest, NotAdmittedError, Writable
@@ -21,11 +21,13 @@ LITTLE = {"cpu": "1m", "memory": "1Mi"}
 def fixes(request: AdmissionRequest, missing: int) -> Iterator[CreationFix]:
     """For a pod that passes all but the quotas, of which so many are missing."""
     said = resource_quota.not_said(request)
-    asked = replaced(request, obj=_saying(request, said)) if said else request
+    asked = dataclasses.replace(request, obj=_saying(request, said)) if said else request
     if said and _passes(asked, 1):
         yield CreationFix(f"set {'; '.join(said)}")
     raised = resource_quota.raised(asked, missing)
-    if raised and _passes(replaced(asked, quotas=[_holding(quota, raised) for quota in asked.quotas]), missing):
+    if raised and _passes(
+        dataclasses.replace(asked, quotas=[_holding(quota, raised) for quota in asked.quotas]), missing
+    ):
         raises = (f"ResourceQuota {name} to {_listed(hard)}" for name, hard in raised.items())
         before = f"set {'; '.join(said)}, and " if said else ""
         yield CreationFix(f"{before}raise {' and '.join(raises)}", tuple(_commands(request.namespace, raised)))
