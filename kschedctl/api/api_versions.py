@@ -61,6 +61,12 @@ class ApiVersion(NamedTuple):
 _VERSION = re.compile(r"v([1-9][0-9]{0,3})(?:(alpha|beta)([1-9][0-9]{0,3}))?")
 
 
+OF_SCHEDULER_CONFIGURATION = tuple(
+    ApiVersion(f"kubescheduler.config.k8s.io/{name}", since, None, removed, "kubescheduler.config.k8s.io/v1")
+    for name, since, removed in (("v1beta1", 19, 23), ("v1beta2", 22, 28), ("v1beta3", 23, 29))
+)
+
+
 def is_newer(api_version: str, known: Iterable[str]) -> bool:
     """Whether this is a version of the group of those known, and newer than all of them.
 

@@ -12,10 +12,11 @@ from dataclasses import dataclass, field, fields
 from enum import Enum
 from typing import Any, NamedTuple
 
+from kschedctl.api import admission_hooks as hooks
 from kschedctl.api import karpenter
 from kschedctl.api import machines as machine_api
 from kschedctl.api import objects as api
-from kschedctl.api.api_versions import ApiVersion, age, group_of, is_foreign, is_newer
+from kschedctl.api.api_versions import OF_SCHEDULER_CONFIGURATION, ApiVersion, age, group_of, is_foreign, is_newer
 from kschedctl.api.json_values import JsonObject
 from kschedctl.api.pod_table import NO_PODS, PodTable
 from kschedctl.errors import InputError
@@ -100,6 +101,11 @@ def _read(
     return field(default=NO_PODS if struct is api.Pod else (), metadata={_KIND: made})
 
 
+def _hook(kind: str) -> Any:
+    struct, versions = hooks.KINDS[kind]
+    return _read(struct, *versions, name=kind, namespaced=False, read_for=ReadFor.LIMITS)
+
+
 STATUS_MAP, PRIORITY_MAP = "cluster-autoscaler-status", "cluster-autoscaler-priority-expander"
 AUTOSCALER_MAPS = (STATUS_MAP, PRIORITY_MAP)
 """The names of the only ConfigMaps that are looked at: others may hold anything."""
@@ -109,10 +115,8 @@ _KARPENTER = ("karpenter.sh/v1beta1", "karpenter.sh/v1")
 _MACHINES = ("cluster.x-k8s.io/v1beta1", "cluster.x-k8s.io/v1beta2")
 _OPENSHIFT = "machine.openshift.io/v1beta1"
 _DRA, _GROUPS = "DynamicResourceAllocation", "GenericWorkload"
-_STORAGE_BETA, _ATTACHMENT_ALPHA = (
-    ApiVersion("storage.k8s.io/v1beta1", 14, 19, 22, _STORAGE),
-    ApiVersion("storage.k8s.io/v1alpha1", 9, 21, 24, _STORAGE),
-)
+_STORAGE_BETA = ApiVersion("storage.k8s.io/v1beta1", 14, 19, 22, _STORAGE)
+_ATTACHMENT_ALPHA = ApiVersion("storage.k8s.io/v1alpha1", 9, 21, 24, _STORAGE)
 _OLD_WORKLOADS = (
     ApiVersion("extensions/v1beta1", 1, 8, 16, _APPS),
     ApiVersion("apps/v1beta1", 6, 8, 16, _APPS),
@@ -219,6 +223,15 @@ class Objects:
         api.StoredWorkload, _IN_EXTENSIONS, _IN_BETA2, _APPS, name="DaemonSet", read_for=ReadFor.CREATION
     )
     jobs: tuple[api.StoredJob, ...] = _read(api.StoredJob, "batch/v1", name="Job", read_for=ReadFor.CREATION)
+    horizontal_pod_autoscalers: tuple[api.StoredAutoscaler, ...] = _read(
+        api.StoredAutoscaler,
+        "autoscaling/v1",
+        ApiVersion("autoscaling/v2beta1", 8, 22, 25, "autoscaling/v2"),
+        ApiVersion("autoscaling/v2beta2", 12, 23, 26, "autoscaling/v2"),
+        "autoscaling/v2",
+        name="HorizontalPodAutoscaler",
+        read_for=ReadFor.CREATION,
+    )
     karpenter_node_pools: tuple[karpenter.NodePool, ...] = _read(
         karpenter.NodePool, *_KARPENTER, namespaced=False, read_for=ReadFor.CREATION
     )
@@ -254,6 +267,12 @@ class Objects:
     resource_quotas: tuple[api.ResourceQuota, ...] = _read(api.ResourceQuota, _CORE, read_for=ReadFor.LIMITS)
     limit_ranges: tuple[api.LimitRange, ...] = _read(api.LimitRange, _CORE, read_for=ReadFor.LIMITS)
     service_accounts: tuple[api.ServiceAccount, ...] = _read(api.ServiceAccount, _CORE, read_for=ReadFor.LIMITS)
+    mutating_webhooks: tuple[hooks.WebhookConfiguration, ...] = _hook("MutatingWebhookConfiguration")
+    validating_webhooks: tuple[hooks.WebhookConfiguration, ...] = _hook("ValidatingWebhookConfiguration")
+    mutating_policies: tuple[hooks.AdmissionPolicy, ...] = _hook("MutatingAdmissionPolicy")
+    mutating_policy_bindings: tuple[hooks.PolicyBinding, ...] = _hook("MutatingAdmissionPolicyBinding")
+    validating_policies: tuple[hooks.AdmissionPolicy, ...] = _hook("ValidatingAdmissionPolicy")
+    validating_policy_bindings: tuple[hooks.PolicyBinding, ...] = _hook("ValidatingAdmissionPolicyBinding")
     events: tuple[api.Event, ...] = _read(api.Event, "events.k8s.io/v1", _CORE, read_for=ReadFor.HISTORY)
     leases: tuple[api.Lease, ...] = _read(
         api.Lease, "coordination.k8s.io/v1", read_for=ReadFor.HISTORY, home="kube-system"
@@ -270,10 +289,6 @@ LEASE = "Lease"
 
 OTHERS: Mapping[str, tuple[ApiVersion, ...]] = {
     "CronJob": (ApiVersion("batch/v1beta1", 8, 21, 25, "batch/v1"),),
-    "HorizontalPodAutoscaler": (
-        ApiVersion("autoscaling/v2beta1", 8, 22, 25, "autoscaling/v2"),
-        ApiVersion("autoscaling/v2beta2", 12, 23, 26, "autoscaling/v2"),
-    ),
     "VolumeAttributesClass": (
         ApiVersion("storage.k8s.io/v1alpha1", 29, 32, 35, _STORAGE),
         ApiVersion("storage.k8s.io/v1beta1", 31, 34, 37, _STORAGE),
@@ -289,10 +304,7 @@ OTHERS: Mapping[str, tuple[ApiVersion, ...]] = {
         *_POD_GROUPS,
     ),
     "CompositePodGroup": (ApiVersion(_GROUPS_ALPHA, 37, gate="CompositePodGroup"),),
-    "KubeSchedulerConfiguration": tuple(
-        ApiVersion(f"kubescheduler.config.k8s.io/{name}", since, None, removed, "kubescheduler.config.k8s.io/v1")
-        for name, since, removed in (("v1beta1", 19, 23), ("v1beta2", 22, 28), ("v1beta3", 23, 29))
-    ),
+    "KubeSchedulerConfiguration": OF_SCHEDULER_CONFIGURATION,
 }
 """The versions that come and go of kinds that are not read, oldest first."""
 

@@ -556,6 +556,30 @@ class StoredJob(Struct, frozen=True):
     status: StoredJobStatus = StoredJobStatus()
 
 
+class ScaleTargetReference(Struct, frozen=True):
+    kind: str = ""
+    name: str = ""
+
+
+class StoredAutoscalerSpec(Struct, frozen=True):
+    scale_target_ref: ScaleTargetReference = ScaleTargetReference()
+    min_replicas: Int64 | None = None
+    max_replicas: Int64 = 0
+
+
+class StoredAutoscalerStatus(Struct, frozen=True):
+    desired_replicas: Int64 = 0
+    conditions: tuple[Condition, ...] = ()
+
+
+class StoredAutoscaler(Struct, frozen=True):
+    """A HorizontalPodAutoscaler, which decides how many pods a workload wants: its metrics are not read."""
+
+    metadata: ObjectMeta = ObjectMeta()
+    spec: StoredAutoscalerSpec = StoredAutoscalerSpec()
+    status: StoredAutoscalerStatus = StoredAutoscalerStatus()
+
+
 class ScopeSelectorTerm(Struct, frozen=True):
     scope_name: str = ""
     operator: str = ""

@@ -39,7 +39,7 @@ class LiveKinds(NamedTuple):
 NOTHING_MORE = LiveKinds()
 WHAT_LIMITS = LiveKinds(LIMITS)
 """What the API server may refuse to create pods for."""
-WHAT_FAILED = LiveKinds((*TOLD_BY, *LIMITS), FAILED_CREATE)
+WHAT_FAILED = LiveKinds((*TOLD_BY, *LIMITS, "HorizontalPodAutoscaler"), FAILED_CREATE)
 """What tells of pods that could not be created, and may keep others from it."""
 EVERYTHING = LiveKinds(tuple(dict.fromkeys((*OBSERVED, *OF_CREATION, *TOLD_BY))))
 

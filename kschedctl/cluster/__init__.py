@@ -9,6 +9,7 @@ from typing import Any, Self, TypedDict, Unpack
 
 import msgspec
 
+from kschedctl.api import admission_hooks
 from kschedctl.api import objects as api
 from kschedctl.api.decoding import from_builtins, type_name
 from kschedctl.api.defaults import DEFAULT_NAMESPACE
@@ -34,6 +35,8 @@ OBSERVED = _read_for(ReadFor.HISTORY)
 """The kinds that tell how scheduling went: no verdict leans on them, and they change all the time."""
 
 LIMITS = _read_for(ReadFor.LIMITS)
+HOOKS = tuple(admission_hooks.KINDS)
+"""What else has a say in what is created: a server that does not serve it has none."""
 OF_CREATION = _read_for(ReadFor.CREATION, ReadFor.LIMITS)
 """The kinds that scheduling does not read: they tell which pods are wanted, and what the API server allows of these."""
 

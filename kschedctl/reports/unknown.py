@@ -27,6 +27,8 @@ SUBJECTS: Mapping[str, str] = {
     "ResourceQuota": "quotas",
     "LimitRange": "LimitRanges",
     "ServiceAccount": "service accounts",
+    "AdmissionWebhook": "admission webhooks",
+    "AdmissionPolicy": "admission policies",
     "Extender": "extenders",
     "Nomination": "gated pods' nominations",
     "ReleaseNote": "release notes",

@@ -28,6 +28,7 @@ from kschedctl.reports.explanation import (
 )
 from kschedctl.reports.explanations import FINE, Explanations
 from kschedctl.reports.not_created import NOT_CREATED, NotCreated, OnceCreated
+from kschedctl.reports.unknown import UnknownKind
 from kschedctl.scheduler.engine.cycle import Cycle, run_cycle
 from kschedctl.scheduler.engine.extenders.extender import CallExtender
 from kschedctl.scheduler.engine.messages import fit_error
@@ -47,6 +48,7 @@ from kschedctl.studies.basics.unknown import (
 )
 from kschedctl.studies.controllers.asked_pod import AskedPod, created
 from kschedctl.studies.controllers.creation import admit, limits_not_looked_at, unread_limits
+from kschedctl.studies.controllers.hooks_not_asked import hooks_not_asked
 from kschedctl.studies.controllers.manifests import sort_out
 from kschedctl.studies.why import doubts
 from kschedctl.studies.why.advice import advice
@@ -108,12 +110,20 @@ def explain_stand_in(asked: AskedPod) -> Explanation:
     """Explain a pod, or the one that stands for a workload, which may not be able to create it."""
     report = explain_pod(asked.scheduler, asked.pod) if asked.is_known else _of_nothing(asked)
     left = (*report.not_replayed, *_limits(asked))
-    hidden = unread_limits(asked.scheduler.cluster, _to_create(asked)) if report.verdict in FINE else ()
+    hidden = _hidden(asked) if report.verdict in FINE else ()
     unknown = together((report.unknown, asked.unread, hidden))
     undecided = report.undecided or bool(hidden)
     report = replace(report, stands_for=asked.note, not_replayed=left, unknown=unknown, undecided=undecided)
     report = replace(report, fewer_pods=asked.fewer)
     return unless_not_created(report, asked.not_created)
+
+
+def _hidden(asked: AskedPod) -> tuple[UnknownKind, ...]:
+    """What might keep a pod that would be scheduled from being created, and is not known."""
+    cluster, namespaces = asked.scheduler.cluster, _to_create(asked)
+    refused = asked.not_created is not None
+    hooks = hooks_not_asked(cluster, [asked.pod] if namespaces else [], refused=refused)
+    return hooks if refused else (*unread_limits(cluster, namespaces), *hooks)
 
 
 def _limits(asked: AskedPod) -> tuple[str, ...]:

@@ -114,3 +114,36 @@ def test_what_is_there_is_not_replayed(run: Run, write: Write) -> None:
     wanted = workload("ReplicaSet", replicas=1)
     cluster = write(node("n1"), wanted, member("ReplicaSet", "a"), quota("1", "1"))
     assert run("explain", "rs/web", "-n", "shop", "-f", cluster).code == 0
+
+
+def autoscaler(most: int, *conditions: Json) -> Json:
+    target = {"apiVersion": "apps/v1", "kind": "Deployment", "name": "web"}
+    return {
+        "apiVersion": "autoscaling/v2",
+        "kind": "HorizontalPodAutoscaler",
+        "metadata": {"name": "h", "namespace": "shop"},
+        "spec": {"scaleTargetRef": target, "maxReplicas": most},
+        "status": {"conditions": list(conditions)},
+    }
+
+
+TOO_MANY = {"type": "ScalingLimited", "status": "True", "reason": "TooManyReplicas"}
+NO_METRICS = {"type": "ScalingActive", "status": "False", "reason": "FailedGetMetric", "message": "no metrics"}
+
+
+@pytest.mark.parametrize(
+    ("found", "reasons"),
+    [
+        (autoscaler(2, TOO_MANY), ["HorizontalPodAutoscaler h is at its maximum of 2, and would make more"]),
+        (autoscaler(2), ["HorizontalPodAutoscaler h is at its maximum of 2"]),
+        (
+            autoscaler(3, NO_METRICS),
+            ["HorizontalPodAutoscaler h does not scale it, FailedGetMetric: no metrics"],
+        ),
+        (autoscaler(3), []),
+    ],
+    ids=["limited", "at the maximum", "no metrics", "below"],
+)
+def test_the_autoscaler_makes_no_more(run: Run, write: Write, found: Json, reasons: list[str]) -> None:
+    cluster = write(node("n1"), workload("Deployment", replicas=2), found)
+    assert told(run, "explain", "deploy/web", "-n", "shop", "-f", cluster).get("fewerPods", []) == reasons

@@ -11,6 +11,7 @@ from msgspec.structs import replace
 from kschedctl.api import machines
 from kschedctl.api import objects as api
 from kschedctl.api.json_values import JsonObject
+from kschedctl.sources.anonymize.admission import ADMISSION_FIELDS
 from kschedctl.sources.anonymize.annotations import kept_annotations, list_of_names, setting
 from kschedctl.sources.anonymize.expressions import is_known_driver
 from kschedctl.sources.anonymize.karpenter import KARPENTER_FIELDS
@@ -151,7 +152,9 @@ def _mapped(rewriter: Rewriter, value: JsonObject, obj: object) -> dict[str, obj
     return {rewriter.resource(key): rewriter.struct(item) for key, item in value.items()}
 
 
-REASONS = frozenset({"Deferred", "Infeasible", "PreemptionByScheduler", "SchedulingGated", "Unschedulable"})
+REASONS = frozenset(
+    ["Deferred", "Infeasible", "PreemptionByScheduler", "SchedulingGated", "TooManyReplicas", "Unschedulable"]
+)
 """The reasons of a pod's conditions that everybody has and that something reads, or a person would miss."""
 
 
@@ -238,13 +241,11 @@ FIELDS: dict[type, dict[str, Handler]] = {
         **dict.fromkeys(("daemon_set_pod", "do_not_disrupt", "deletion_cost"), setting),
     },
     api.SelectorRequirement: {"key": _key, "values": _values},
-    api.ScopeSelectorTerm: {"values": _names},
     api.ResourceQuotaSpec: {"hard": counted},
     api.ResourceQuotaStatus: {"hard": counted, "used": counted},
     api.LimitRangeItem: dict.fromkeys(
         ("max", "min", "default", "default_request", "max_limit_request_ratio"), _resources
     ),
-    api.LocalObjectReference: {"name": _name},
     machines.NodeReference: {"name": _name},
     machines.NodeLabels: {"labels": _labels},
     machines.MachineTemplateOwnerSpec: {"provider_id_list": _names},
@@ -387,5 +388,6 @@ FIELDS: dict[type, dict[str, Handler]] = {
     api.ElasticQuotaSpec: {"min": _resources, "max": _resources},
     **OBSERVED_FIELDS,
     **KARPENTER_FIELDS,
+    **ADMISSION_FIELDS,
 }
 """Struct -> its fields that are put under pseudonyms. The texts in other fields stay: kept_fields.py has them."""

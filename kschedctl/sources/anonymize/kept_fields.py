@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from kschedctl.api import admission_hooks as hooks
 from kschedctl.api import karpenter
 from kschedctl.api import objects as api
 
@@ -60,6 +61,8 @@ KEPT: dict[type, str] = {
     api.EventSeries: "last_observed_time",
     api.Event: "type event_time first_timestamp last_timestamp deprecated_first_timestamp deprecated_last_timestamp",
     api.LeaseSpec: "acquire_time renew_time",
+    hooks.HookRule: "operations api_versions scope",
+    hooks.PolicyBindingSpec: "validation_actions",
     karpenter.RequirementWithMinValues: "operator",
     karpenter.NodeClassReference: "group kind",
     karpenter.NodeClaimSpec: "termination_grace_period expire_after",

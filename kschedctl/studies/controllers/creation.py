@@ -47,6 +47,7 @@ from kschedctl.scheduler.plugins.helper.volumes.listers import (
 from kschedctl.scheduler.scheduler import Scheduler
 from kschedctl.studies.basics.unknown import CREATION, VERDICT
 from kschedctl.studies.controllers.admissions import is_counted
+from kschedctl.studies.controllers.hooks_not_asked import HOOK_KINDS
 from kschedctl.studies.controllers.limit_ranges import LimitRangeDefaults
 
 
@@ -250,17 +251,23 @@ def limits_not_looked_at(
 
 
 def unread_limits(cluster: Cluster, namespaces: Iterable[str]) -> tuple[UnknownKind, ...]:
-    """What may keep pods of these namespaces from being created and could not be read; files need not tell of it."""
+    """What may keep pods of these namespaces from being created and could not be read; files need not tell of it.
+
+    Of webhooks and policies ``hooks_not_asked`` tells.
+    """
     found = _unread(cluster, sorted(set(namespaces)), VERDICT)
-    return tuple(each for each in found if not each.why.startswith(NOT_GIVEN))
+    own = (each for each in found if each.kind not in HOOK_KINDS.values())
+    return tuple(each for each in own if not each.why.startswith(NOT_GIVEN))
 
 
 def _unread(cluster: Cluster, namespaces: Iterable[str], affects: str = CREATION) -> Iterator[UnknownKind]:
     namespaces = list(namespaces)
-    for kind in (*LIMITS, "Namespace"):
-        gap = next(filter(None, (cluster.gap(kind, namespace) for namespace in namespaces)), None)
-        if gap is not None:
-            yield UnknownKind(kind, gap.why, affects)
+    gaps = {
+        HOOK_KINDS.get(kind, kind): gap
+        for kind in (*LIMITS, "Namespace")
+        if (gap := next(filter(None, (cluster.gap(kind, namespace) for namespace in namespaces)), None))
+    }
+    yield from (UnknownKind(kind, gap.why, affects) for kind, gap in gaps.items())
 
 
 def _limits(cluster: Cluster, namespace: str, counted: bool | None) -> Iterator[str]:

@@ -22,6 +22,8 @@ from kschedctl.studies.controllers.wanted_pods import WantedPods
 from kschedctl.text.counts import counted
 
 PARALLEL = "Parallel"
+TOO_MANY = "TooManyReplicas"
+"""The reason of ScalingLimited where the metrics ask for more than the maximum."""
 
 
 def why_fewer(cluster: Cluster, owner: Owner) -> tuple[str, ...]:
@@ -29,7 +31,25 @@ def why_fewer(cluster: Cluster, owner: Owner) -> tuple[str, ...]:
     field = FIELDS.get(owner.kind)
     there = cluster.in_namespace(field, owner.namespace) if field else ()
     found = next((each for each in there if each.metadata.name == owner.name), None)
-    return tuple(_REASONS[owner.kind](found, cluster, owner)) if found is not None and owner.kind in _REASONS else ()
+    own = _REASONS[owner.kind](found, cluster, owner) if found is not None and owner.kind in _REASONS else ()
+    return (*own, *(_autoscaled(found, cluster, owner) if found is not None else ()))
+
+
+def _autoscaled(found: Any, cluster: Cluster, owner: Owner) -> Iterator[str]:
+    """What a HorizontalPodAutoscaler has to do with it. Upstream: pkg/controller/podautoscaler/horizontal.go."""
+    for each in cluster.in_namespace("horizontal_pod_autoscalers", owner.namespace):
+        spec, conditions = each.spec, {c.type: c for c in each.status.conditions if c.status}
+        replicas = getattr(found.spec, "replicas", None)
+        if (spec.scale_target_ref.kind, spec.scale_target_ref.name) != (owner.kind, owner.name) or replicas == 0:
+            continue
+        name, limited, active = each.metadata.name, conditions.get("ScalingLimited"), conditions.get("ScalingActive")
+        if active is not None and active.status == "False":
+            why = f": {active.message}" if active.message else ""
+            yield f"HorizontalPodAutoscaler {name} does not scale it, {active.reason or 'its condition says'}{why}"
+        elif limited is not None and (limited.status, limited.reason) == ("True", TOO_MANY):
+            yield f"HorizontalPodAutoscaler {name} is at its maximum of {spec.max_replicas:,}, and would make more"
+        elif replicas is not None and replicas >= spec.max_replicas > 0:
+            yield f"HorizontalPodAutoscaler {name} is at its maximum of {spec.max_replicas:,}"
 
 
 def _deployment(found: StoredWorkload, cluster: Cluster, owner: Owner) -> Iterator[str]:

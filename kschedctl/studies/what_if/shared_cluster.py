@@ -16,6 +16,7 @@ from kschedctl.scheduler.scheduler import Scheduler
 from kschedctl.studies.basics.parallel import ALONE, Workers
 from kschedctl.studies.basics.unknown import together, unread
 from kschedctl.studies.controllers.creation import limits_not_looked_at, unread_limits
+from kschedctl.studies.controllers.hooks_not_asked import hooks_not_asked
 from kschedctl.studies.why.doubts import not_replayed
 from kschedctl.studies.why.extenders import EXTENDERS_GOT
 
@@ -80,6 +81,7 @@ def cluster_basis(
     missing = (line for scheduler, framework in found for line in not_replayed(framework))
     orders = (line for scheduler in schedulers for line in _other_order(scheduler))
     ignored = (line for s in schedulers for line in s.ignored(pod.spec for pod in s.cluster.pods.templates))
+    created = list(created)
     namespaces = {pod.partition("/")[0] for pod in created}
     limits = (
         line
@@ -90,8 +92,15 @@ def cluster_basis(
         "not_replayed": tuple(dict.fromkeys((*missing, *orders, *limits))),
         "ignored": tuple(dict.fromkeys(ignored)),
         "extended": of_extenders(*schedulers),
-        **unread(together((unknown, *(unread_limits(each.cluster, namespaces) for each in schedulers[-1:])))),
+        **unread(together((unknown, *(_unasked(each.cluster, created, namespaces) for each in schedulers[-1:])))),
     }
+
+
+def _unasked(cluster: Cluster, created: Iterable[str], namespaces: Iterable[str]) -> Iterator[UnknownKind]:
+    """What may keep pods (``namespace/name``) from being created, and was not read or asked."""
+    pods = (cluster.pod(*key.split("/", 1)) for key in created)
+    yield from unread_limits(cluster, namespaces)
+    yield from hooks_not_asked(cluster, filter(None, pods))
 
 
 def _other_order(scheduler: Scheduler) -> Iterator[str]:

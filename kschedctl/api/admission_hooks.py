@@ -1,0 +1,92 @@
+"""What else has a say in admission: webhooks and policies, as far as it decides which objects they are asked about.
+
+Upstream: staging/src/k8s.io/api/admissionregistration/v1/types.go (v1.36).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from kschedctl.api.api_versions import ApiVersion
+from kschedctl.api.objects import LabelSelector, ObjectMeta, Struct
+
+
+class HookRule(Struct, frozen=True):
+    """RuleWithOperations and NamedRuleWithOperations."""
+
+    operations: tuple[str, ...] = ()
+    api_groups: tuple[str, ...] = ()
+    api_versions: tuple[str, ...] = ()
+    resources: tuple[str, ...] = ()
+    resource_names: tuple[str, ...] = ()
+    scope: str = "*"
+
+
+class Webhook(Struct, frozen=True):
+    name: str = ""
+    rules: tuple[HookRule, ...] = ()
+    namespace_selector: LabelSelector = LabelSelector()
+    object_selector: LabelSelector = LabelSelector()
+
+
+class WebhookConfiguration(Struct, frozen=True):
+    """A MutatingWebhookConfiguration or a ValidatingWebhookConfiguration."""
+
+    metadata: ObjectMeta = ObjectMeta()
+    webhooks: tuple[Webhook, ...] = ()
+
+
+class MatchResources(Struct, frozen=True):
+    namespace_selector: LabelSelector = LabelSelector()
+    object_selector: LabelSelector = LabelSelector()
+    resource_rules: tuple[HookRule, ...] = ()
+    exclude_resource_rules: tuple[HookRule, ...] = ()
+
+
+class AdmissionPolicySpec(Struct, frozen=True):
+    match_constraints: MatchResources = MatchResources()
+
+
+class AdmissionPolicy(Struct, frozen=True):
+    """A MutatingAdmissionPolicy or a ValidatingAdmissionPolicy; its expressions are not read."""
+
+    metadata: ObjectMeta = ObjectMeta()
+    spec: AdmissionPolicySpec = AdmissionPolicySpec()
+
+
+class PolicyBindingSpec(Struct, frozen=True):
+    """``validation_actions``: of a ValidatingAdmissionPolicy, Deny, Warn or Audit."""
+
+    policy_name: str = ""
+    match_resources: MatchResources = MatchResources()
+    validation_actions: tuple[str, ...] = ()
+
+
+class PolicyBinding(Struct, frozen=True):
+    """What puts a policy into force."""
+
+    metadata: ObjectMeta = ObjectMeta()
+    spec: PolicyBindingSpec = PolicyBindingSpec()
+
+
+_NAME = "admissionregistration.k8s.io/v1"
+_WEBHOOKS = (ApiVersion(f"{_NAME}beta1", 9, 16, 22, _NAME), _NAME)
+_VALIDATING = (
+    ApiVersion(f"{_NAME}alpha1", 26, 29, 32, gate="ValidatingAdmissionPolicy"),
+    ApiVersion(f"{_NAME}beta1", 28, 31, 34, gate="ValidatingAdmissionPolicy"),
+    _NAME,
+)
+_MUTATING = (
+    ApiVersion(f"{_NAME}alpha1", 32, 35, 38, gate="MutatingAdmissionPolicy"),
+    ApiVersion(f"{_NAME}beta1", 34, 37, 40, _NAME, "MutatingAdmissionPolicy"),
+    ApiVersion(_NAME, 36, gate="MutatingAdmissionPolicy"),
+)
+KINDS: Mapping[str, tuple[type[Struct], tuple[str | ApiVersion, ...]]] = {
+    "MutatingWebhookConfiguration": (WebhookConfiguration, _WEBHOOKS),
+    "ValidatingWebhookConfiguration": (WebhookConfiguration, _WEBHOOKS),
+    "MutatingAdmissionPolicy": (AdmissionPolicy, _MUTATING),
+    "MutatingAdmissionPolicyBinding": (PolicyBinding, _MUTATING),
+    "ValidatingAdmissionPolicy": (AdmissionPolicy, _VALIDATING),
+    "ValidatingAdmissionPolicyBinding": (PolicyBinding, _VALIDATING),
+}
+"""Kind -> its struct, and the versions of the API, oldest first."""

@@ -1,0 +1,78 @@
+"""Webhooks and policies have a say in what is created, and nobody asks them: answers that lean on it say so."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from conftest import Json, Run, Write, node, pod
+
+EVERY = {"operations": ["*"], "apiGroups": ["*"], "apiVersions": ["*"], "resources": ["*"]}
+PODS = {"operations": ["CREATE"], "apiGroups": [""], "apiVersions": ["v1"], "resources": ["pods"]}
+DEPLOYMENTS = {**PODS, "apiGroups": ["apps"], "resources": ["deployments"]}
+NOT = {"matchExpressions": [{"key": "kubernetes.io/metadata.name", "operator": "NotIn", "values": ["shop"]}]}
+WEB = {
+    "apiVersion": "apps/v1",
+    "kind": "Deployment",
+    "metadata": {"name": "web", "namespace": "shop"},
+    "spec": {
+        "selector": {"matchLabels": {"app": "web"}},
+        "template": {"metadata": {"labels": {"app": "web"}}, "spec": pod("web")["spec"]},
+    },
+}
+SHOP = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "shop"}}
+
+
+def hook(kind: str, spec: Json) -> Json:
+    body = {"webhooks": [{"name": "h", **spec}]} if kind.endswith("Configuration") else {"spec": spec}
+    return {"apiVersion": "admissionregistration.k8s.io/v1", "kind": kind, "metadata": {"name": "h"}, **body}
+
+
+def webhook(rule: Json, kind: str = "ValidatingWebhookConfiguration", **more: Any) -> list[Json]:
+    return [hook(kind, {"rules": [rule], **more})]
+
+
+def policy(rule: Json, *actions: str, **constraints: Any) -> list[Json]:
+    own = {"matchConstraints": {"resourceRules": [rule], **constraints}}
+    bound = {"policyName": "h", "validationActions": list(actions)}
+    return [hook("ValidatingAdmissionPolicy", own), hook("ValidatingAdmissionPolicyBinding", bound)]
+
+
+@pytest.mark.parametrize(
+    ("hooks", "said"),
+    [
+        (webhook(EVERY), "AdmissionWebhooks are not asked: h"),
+        (webhook(PODS, "MutatingWebhookConfiguration"), "AdmissionWebhooks are not asked: h"),
+        (webhook(DEPLOYMENTS), "AdmissionWebhooks are not asked: h"),
+        (webhook(PODS, objectSelector={"matchLabels": {"app": "web"}}), "AdmissionWebhooks are not asked: h"),
+        (webhook(PODS, objectSelector={"matchLabels": {"app": "other"}}), ""),
+        (webhook(PODS, namespaceSelector=NOT), ""),
+        (webhook({**PODS, "operations": ["UPDATE"]}), ""),
+        (webhook({**PODS, "resources": ["pods/status"]}), ""),
+        (webhook({**PODS, "scope": "Cluster"}), ""),
+        (policy(PODS, "Deny"), "AdmissionPolicies are not asked: h"),
+        (policy(PODS, "Warn", "Audit"), ""),
+        (policy(EVERY, "Deny", excludeResourceRules=[PODS, DEPLOYMENTS, {**DEPLOYMENTS, "resources": ["*"]}]), ""),
+        (policy(PODS, "Deny")[:1], ""),
+    ],
+    ids=[
+        *("everything", "mutating", "of deployments", "by label", "other label", "other namespace", "updates"),
+        *("subresource", "cluster scope", "policy", "warns alone", "excluded", "not bound"),
+    ],
+)
+def test_those_that_match_leave_it_open(run: Run, write: Write, hooks: list[Json], said: str) -> None:
+    cluster, manifest = write(node("n1"), SHOP, *hooks), write(WEB, name="web.json")
+    for command in ("explain", "simulate"):
+        found = run(command, "-f", manifest, "-f", cluster)
+        assert found.code == (5 if said else 0)
+        assert said in " ".join(found.out.split())
+        assert bool(said) == ("are not asked" in found.out)
+
+
+def test_who_was_created_passed_them(run: Run, write: Write) -> None:
+    """A drain makes pods again that are as they were."""
+    running = pod("web-5d-x", namespace="shop", uid="u", nodeName="n1")
+    owner = {"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "web-5d", "controller": True, "uid": "r"}
+    running["metadata"] |= {"creationTimestamp": "2026-01-01T00:00:00Z", "ownerReferences": [owner]}
+    cluster = write(node("n1"), node("n2"), SHOP, running | {"status": {"phase": "Running"}}, *webhook(PODS))
+    assert run("drain", "n1", "-f", cluster).code == 0
