@@ -101,9 +101,9 @@ def _volume(volume: Writable) -> None:
     if isinstance(volume.get("hostPath"), dict):
         _set(volume["hostPath"], type="")
     projected: Writable = volume.get("projected") or {}
-    for each in _objects(projected.get("sources")):
-        if isinstance(each.get("serviceAccountToken"), dict):
-            _set(each["serviceAccountToken"], expirationSeconds=3600)
+    for projection in _objects(projected.get("sources")):
+        if isinstance(projection.get("serviceAccountToken"), dict):
+            _set(projection["serviceAccountToken"], expirationSeconds=3600)
 
 
 def pod_level_requests(request: AdmissionRequest) -> None:
@@ -147,7 +147,7 @@ def _set(into: Writable, **values: Any) -> None:
 
 
 def _objects(value: Any) -> list[Writable]:
-    return [each for each in value if isinstance(each, dict)] if isinstance(value, list) else []
+    return [element for element in value if isinstance(element, dict)] if isinstance(value, list) else []
 
 
 def amounts(resources: dict[str, Any]) -> dict[str, Quantity]:

@@ -52,8 +52,8 @@ def fill_in(request: AdmissionRequest) -> None:
     for limit_range in request.limit_ranges:
         changes = list(_fill_in(request, limit_range))
         if changes:
-            request.annotate(ANNOTATION, f"LimitRanger plugin set: {'; '.join(each.told for each in changes)}")
-            amounts = {name: amount for each in changes for name, amount in each.amounts.items()}
+            request.annotate(ANNOTATION, f"LimitRanger plugin set: {'; '.join(change.told for change in changes)}")
+            amounts = {name: amount for change in changes for name, amount in change.amounts.items()}
             given = ", ".join(f"{name} {amount}" for name, amount in amounts.items())
             request.changed.append(f"{given} by LimitRange {request.namespace}/{limit_range.metadata.name}")
     if request.limit_ranges:
@@ -79,8 +79,8 @@ def _fill_in(request: AdmissionRequest, limit_range: LimitRange) -> Iterator[_Fi
             for part, defaults in (("requests", requests), ("limits", limits)):
                 added = _merge(resources, part, defaults)
                 if added:
-                    told = f"{', '.join(sorted(added))} {part[:-1]} for {what} {container.get('name', '')}"
-                    yield _Filled(told, {f"{part}.{name}": defaults[name] for name in sorted(added)})
+                    words = f"{', '.join(sorted(added))} {part[:-1]} for {what} {container.get('name', '')}"
+                    yield _Filled(words, {f"{part}.{name}": defaults[name] for name in sorted(added)})
 
 
 def _merge(resources: Writable, part: str, defaults: Resources) -> list[str]:
@@ -148,9 +148,9 @@ class _Asked(NamedTuple):
 
     def amounts(self) -> tuple[int, int, int]:
         """AdmissionRequest, limit and bound, to the thousandth where that is not too much for an int64."""
-        found = [each or _ZERO for each in (self.request, self.limit, self.bound)]
-        fine = all(each.value() <= MAX_MILLI for each in found)
-        request, limit, bound = (each.milli_value() if fine else each.value() for each in found)
+        amounts = [amount or _ZERO for amount in (self.request, self.limit, self.bound)]
+        fine = all(amount.value() <= MAX_MILLI for amount in amounts)
+        request, limit, bound = (amount.milli_value() if fine else amount.value() for amount in amounts)
         return request, limit, bound
 
 

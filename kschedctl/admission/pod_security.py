@@ -76,7 +76,7 @@ class SecuredPod:
     def settings(self, *path: str) -> tuple[object, list[tuple[str, object]]]:
         """A setting of the pod's security context, and those of its containers that have it, by name."""
         own = [(str(c.get("name", "")), _at(c, "securityContext", *path)) for c in self.containers]
-        return _at(self.spec, "securityContext", *path), [(name, found) for name, found in own if found is not None]
+        return _at(self.spec, "securityContext", *path), [(name, value) for name, value in own if value is not None]
 
 
 def _at(value: object, *path: str) -> object:
@@ -90,8 +90,8 @@ def _of(names: Sequence[str], what: str = "container") -> str:
     return f"{_plural(what, names)} {_quoted(names)}"
 
 
-def _plural(what: str, found: Sequence[object] | set[str]) -> str:
-    return what if len(found) == 1 else f"{what}s"
+def _plural(what: str, things: Sequence[object] | set[str]) -> str:
+    return what if len(things) == 1 else f"{what}s"
 
 
 def _quoted(names: Iterable[str]) -> str:
@@ -130,11 +130,11 @@ def _is_safe_armor(profile: str) -> bool:
 
 
 def _capabilities(pod: SecuredPod) -> Iterator[Fault]:
-    _, found = pod.settings("capabilities", "add")
-    bad = {name: [c for c in _list(added) if c not in DEFAULT_CAPABILITIES] for name, added in found}
+    _, added_by = pod.settings("capabilities", "add")
+    bad = {name: [c for c in _list(added) if c not in DEFAULT_CAPABILITIES] for name, added in added_by}
     names = [name for name, added in bad.items() if added]
     if names:
-        added = sorted({each for forbidden in bad.values() for each in forbidden})
+        added = sorted({capability for forbidden in bad.values() for capability in forbidden})
         yield "non-default capabilities", f"{_of(names)} must not include {_quoted(added)} in {_ADDED}"
 
 
@@ -142,9 +142,9 @@ _ADDED = "securityContext.capabilities.add"
 
 
 def _host_namespaces(pod: SecuredPod) -> Iterator[Fault]:
-    found = [f"{name}=true" for name in ("hostNetwork", "hostPID", "hostIPC") if pod.spec.get(name)]
-    if found:
-        yield "host namespaces", ", ".join(found)
+    shared = [f"{name}=true" for name in ("hostNetwork", "hostPID", "hostIPC") if pod.spec.get(name)]
+    if shared:
+        yield "host namespaces", ", ".join(shared)
 
 
 def _host_paths(pod: SecuredPod) -> Iterator[Fault]:
@@ -184,8 +184,8 @@ def _probed_hosts(container: JsonObject) -> Iterator[str]:
 
 
 def _privileged(pod: SecuredPod) -> Iterator[Fault]:
-    _, found = pod.settings("privileged")
-    names = [name for name, value in found if value]
+    _, privileged = pod.settings("privileged")
+    names = [name for name, value in privileged if value]
     if names:
         yield "privileged", f"{_of(names)} must not set securityContext.privileged=true"
 
@@ -196,8 +196,8 @@ def _proc_mount(pod: SecuredPod) -> Iterator[Fault]:
 
 
 def _proc_mount_anyway(pod: SecuredPod) -> Iterator[Fault]:
-    _, found = pod.settings("procMount")
-    bad = [(name, str(value)) for name, value in found if value != "Default"]
+    _, mounts = pod.settings("procMount")
+    bad = [(name, str(value)) for name, value in mounts if value != "Default"]
     if bad:
         values = _quoted(sorted({value for _, value in bad}))
         yield "procMount", f"{_of([name for name, _ in bad])} must not set securityContext.procMount to {values}"
@@ -209,10 +209,10 @@ def _selinux(pod: SecuredPod) -> Iterator[Fault]:
     bad = [(name, options) for name, options in others if _is_bad_selinux(options, allowed)]
     pod_is_bad = own is not None and _is_bad_selinux(own, allowed)
     options = [options for _, options in bad] + ([own] if pod_is_bad else [])
-    types = sorted({str(_at(each, "type") or "") for each in options} - allowed)
+    types = sorted({str(_at(option, "type") or "") for option in options} - allowed)
     if options:
         data = [_of(types, "type")] if types else []
-        data += [f"{name} may not be set" for name in ("user", "role") if any(_at(each, name) for each in options)]
+        data += [f"{name} may not be set" for name in ("user", "role") if any(_at(option, name) for option in options)]
         setters = _setters(pod_is_bad, [name for name, _ in bad])
         yield "seLinuxOptions", f"{setters} set forbidden securityContext.seLinuxOptions: {'; '.join(data)}"
 
@@ -249,8 +249,8 @@ def _bad_seccomp(pod: SecuredPod, at_all: bool = True) -> Iterator[Fault]:
 
 def _sysctls(pod: SecuredPod) -> Iterator[Fault]:
     allowed = frozenset().union(*(names for since, names in SYSCTLS.items() if pod.minor >= since))
-    found = objects_at(object_at(pod.spec, "securityContext"), "sysctls")
-    bad = [str(each.get("name", "")) for each in found if each.get("name", "") not in allowed]
+    sysctls = objects_at(object_at(pod.spec, "securityContext"), "sysctls")
+    bad = [str(sysctl.get("name", "")) for sysctl in sysctls if sysctl.get("name", "") not in allowed]
     if bad:
         yield "forbidden sysctls", ", ".join(bad)
 
@@ -279,13 +279,13 @@ def _restricted_capabilities(pod: SecuredPod) -> Iterator[Fault]:
         return
     keeping = [c for c in pod.containers if "ALL" not in _list(_at(c, "securityContext", "capabilities", "drop"))]
     added = {
-        name: [c for c in _list(found) if c != "NET_BIND_SERVICE"]
-        for name, found in pod.settings("capabilities", "add")[1]
+        name: [c for c in _list(capabilities) if c != "NET_BIND_SERVICE"]
+        for name, capabilities in pod.settings("capabilities", "add")[1]
     }
-    adding = [name for name, found in added.items() if found]
+    adding = [name for name, capabilities in added.items() if capabilities]
     details = [f'{_of(pod.named(keeping))} must set securityContext.capabilities.drop=["ALL"]'] if keeping else []
     if adding:
-        names = _quoted(sorted({each for found in added.values() for each in found}))
+        names = _quoted(sorted({capability for capabilities in added.values() for capability in capabilities}))
         details.append(f"{_of(adding)} must not include {names} in {_ADDED}")
     if details:
         yield "unrestricted capabilities", "; ".join(details)

@@ -38,8 +38,8 @@ class Standard(NamedTuple):
 
     def forbidden(self, pod: JsonObject) -> str:
         """``"restricted:latest": …``: what it forbids of a pod; empty for nothing."""
-        found = violations(pod, self.level, self.version)
-        return f'"{self.level}:{self.version}": {found}' if found else ""
+        broken = violations(pod, self.level, self.version)
+        return f'"{self.level}:{self.version}": {broken}' if broken else ""
 
 
 def enforced(labels: Mapping[str, str]) -> Standard:

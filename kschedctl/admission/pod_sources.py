@@ -66,8 +66,8 @@ def _is_address(text: str) -> bool:
 def sysctls(context: Writable, at: Path) -> Found:
     """The kernel settings of a pod's security context."""
     known: set[str] = set()
-    for number, each in enumerate(context.get("sysctls") or ()):
-        name, where = str(each.get("name") or ""), (*at, number, "name")
+    for number, sysctl in enumerate(context.get("sysctls") or ()):
+        name, where = str(sysctl.get("name") or ""), (*at, number, "name")
         if not name:
             yield required(where)
         elif len(name) > MOST_OF_SYSCTL or not re.fullmatch(SYSCTL, name):
@@ -113,8 +113,8 @@ def _source(kind: str, source: Writable, at: Path) -> Found:
 def _field(path: str, at: Path) -> Found:
     if not path:
         yield required((*at, "fieldPath"))
-    elif found := SUBSCRIPTED.fullmatch(path):
-        text = found[2].lower() if found[1].endswith("annotations") else found[2]
+    elif match := SUBSCRIPTED.fullmatch(path):
+        text = match[2].lower() if match[1].endswith("annotations") else match[2]
         yield from names.check(at, text, names.qualified_name)
     elif path not in FIELDS and path != "spec.host":
         said = f"error converting fieldPath: field label not supported: {path}"

@@ -14,12 +14,14 @@ def fill_in(request: AdmissionRequest) -> None:
     if not request.is_pod:
         return
     spec = request.spec
-    found = _class(request)
-    if found is not None and not spec.get("priorityClassName"):
-        spec["priorityClassName"] = found.metadata.name
-        request.changed.append(f"priorityClassName {found.metadata.name} by PriorityClass {found.metadata.name}")
-    priority = found.value if found else 0
-    policy = (found.preemption_policy if found else None) or PREEMPTS
+    priority_class = _class(request)
+    if priority_class is not None and not spec.get("priorityClassName"):
+        spec["priorityClassName"] = priority_class.metadata.name
+        request.changed.append(
+            f"priorityClassName {priority_class.metadata.name} by PriorityClass {priority_class.metadata.name}"
+        )
+    priority = priority_class.value if priority_class else 0
+    policy = (priority_class.preemption_policy if priority_class else None) or PREEMPTS
     given, wanted = spec.get("priority"), spec.get("preemptionPolicy")
     computed = "priority admission controller computed {} from the given PriorityClass name"
     if given is not None and given != priority:
@@ -35,9 +37,9 @@ def _class(request: AdmissionRequest) -> PriorityClass | None:
     """The pod's class; without one the global default of the lowest value, if there is one. Raises NotAdmittedError."""
     classes, name = request.cluster.priority_classes, request.spec.get("priorityClassName")
     if name:
-        found = next((each for each in (*classes, *SYSTEM_CLASSES) if each.metadata.name == name), None)
-        if found is None:
+        priority_class = next((known for known in (*classes, *SYSTEM_CLASSES) if known.metadata.name == name), None)
+        if priority_class is None:
             raise request.forbidden(f"no PriorityClass with name {name} was found")
-        return found
-    defaults = [each for each in classes if each.global_default]
-    return min(defaults, key=lambda each: each.value) if defaults else None
+        return priority_class
+    defaults = [known for known in classes if known.global_default]
+    return min(defaults, key=lambda known: known.value) if defaults else None

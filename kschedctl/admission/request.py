@@ -57,8 +57,8 @@ class AdmissionRequest:
 
     @property
     def annotations(self) -> Writable:
-        found: Writable = self.obj.get("metadata", {}).get("annotations") or {}
-        return found
+        written: Writable = self.obj.get("metadata", {}).get("annotations") or {}
+        return written
 
     def annotate(self, key: str, value: str) -> None:
         self.obj["metadata"].setdefault("annotations", {})[key] = value
@@ -73,7 +73,9 @@ class AdmissionRequest:
 
     @cached_property
     def namespace_object(self) -> Namespace | None:
-        return next((each for each in self.cluster.namespaces if each.metadata.name == self.namespace), None)
+        return next(
+            (namespace for namespace in self.cluster.namespaces if namespace.metadata.name == self.namespace), None
+        )
 
     @property
     def namespace_annotations(self) -> dict[str, str]:

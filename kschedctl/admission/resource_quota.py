@@ -69,13 +69,13 @@ def charged(request: AdmissionRequest, number: int) -> tuple[ResourceQuota, ...]
 def raised(request: AdmissionRequest, number: int) -> dict[str, dict[str, str]]:
     """Quota -> what it would have to hold of each resource for so many objects like this one, where that is more."""
     usage = _usage(request)
-    found: dict[str, dict[str, str]] = {}
+    by_quota: dict[str, dict[str, str]] = {}
     for quota in request.quotas:
         if _concerns(quota, request):
             hard, after = quantities(quota.status.hard), _charged(quota, usage, number).status.used
             over = {name: str(after[name]) for name in usage if name in hard and parse(after.get(name, 0)) > hard[name]}
-            found |= {quota.metadata.name: over} if over else {}
-    return found
+            by_quota |= {quota.metadata.name: over} if over else {}
+    return by_quota
 
 
 def not_said(request: AdmissionRequest) -> list[str]:
@@ -205,7 +205,9 @@ def is_best_effort(request: AdmissionRequest) -> bool:
     own = request.spec.get("resources") or {}
     parts = [own] if own else [c.get("resources") or {} for c in (*request.containers, *request.init_containers)]
     amounts = (quantities(part.get(name) or {}) for part in parts for name in ("requests", "limits"))
-    return not any(amount > ZERO for each in amounts for name, amount in each.items() if name in ("cpu", "memory"))
+    return not any(
+        amount > ZERO for resources in amounts for name, amount in resources.items() if name in ("cpu", "memory")
+    )
 
 
 def _has_affinity_elsewhere(request: AdmissionRequest) -> bool:
@@ -215,7 +217,7 @@ def _has_affinity_elsewhere(request: AdmissionRequest) -> bool:
         terms = affinity.get(kind) or {}
         required = terms.get("requiredDuringSchedulingIgnoredDuringExecution") or []
         preferred = terms.get("preferredDuringSchedulingIgnoredDuringExecution") or []
-        for term in (*required, *((each.get("podAffinityTerm") or {}) for each in preferred)):
+        for term in (*required, *((wish.get("podAffinityTerm") or {}) for wish in preferred)):
             if term.get("namespaces") or term.get("namespaceSelector") is not None:
                 return True
     return False

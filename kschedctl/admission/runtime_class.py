@@ -14,32 +14,32 @@ REJECTED = "pod rejected: "
 
 def fill_in(request: AdmissionRequest) -> None:
     """Overhead, node selector and tolerations of the class. Raises NotAdmittedError."""
-    found = _class(request)
-    if found is None:
+    runtime_class = _class(request)
+    if runtime_class is None:
         return
     spec = request.spec
-    if found.overhead is not None and found.overhead.pod_fixed:
+    if runtime_class.overhead is not None and runtime_class.overhead.pod_fixed:
         given = spec.get("overhead")
-        if given is not None and quantities(given) != quantities(found.overhead.pod_fixed):
+        if given is not None and quantities(given) != quantities(runtime_class.overhead.pod_fixed):
             raise request.forbidden(f"{REJECTED}Pod's Overhead doesn't match RuntimeClass's defined Overhead")
-        spec["overhead"] = dict(found.overhead.pod_fixed)
+        spec["overhead"] = dict(runtime_class.overhead.pod_fixed)
         if given is None:
-            request.changed.append(f"overhead by RuntimeClass {found.metadata.name}")
-    if found.scheduling is not None:
-        _schedule(request, found)
+            request.changed.append(f"overhead by RuntimeClass {runtime_class.metadata.name}")
+    if runtime_class.scheduling is not None:
+        _schedule(request, runtime_class)
 
 
-def _schedule(request: AdmissionRequest, found: RuntimeClass) -> None:
-    assert found.scheduling is not None
+def _schedule(request: AdmissionRequest, runtime_class: RuntimeClass) -> None:
+    assert runtime_class.scheduling is not None
     own = request.spec.get("nodeSelector") or {}
-    for key, value in found.scheduling.node_selector.items():
+    for key, value in runtime_class.scheduling.node_selector.items():
         if key in own and own[key] != value:
             said = f"conflict: runtimeClass.scheduling.nodeSelector[{key}] = {value}"
             raise request.forbidden(f"{said}; pod.spec.nodeSelector[{key}] = {own[key]}")
-    if found.scheduling.node_selector:
-        request.spec["nodeSelector"] = {**own, **found.scheduling.node_selector}
-    if found.scheduling.tolerations:
-        added: list[Writable] = [msgspec.to_builtins(each) for each in found.scheduling.tolerations]
+    if runtime_class.scheduling.node_selector:
+        request.spec["nodeSelector"] = {**own, **runtime_class.scheduling.node_selector}
+    if runtime_class.scheduling.tolerations:
+        added: list[Writable] = [msgspec.to_builtins(toleration) for toleration in runtime_class.scheduling.tolerations]
         request.spec["tolerations"] = merged(request.spec.get("tolerations") or [], added)
 
 
@@ -47,8 +47,8 @@ def check(request: AdmissionRequest) -> None:
     """Raises NotAdmittedError where the pod brings an overhead that no class of it has."""
     if not request.is_pod or not request.spec.get("overhead"):
         return
-    found = _class(request)
-    if found is None or found.overhead is None or not found.overhead.pod_fixed:
+    runtime_class = _class(request)
+    if runtime_class is None or runtime_class.overhead is None or not runtime_class.overhead.pod_fixed:
         raise request.forbidden(f"{REJECTED}Pod Overhead set without corresponding RuntimeClass defined Overhead")
 
 
@@ -58,7 +58,7 @@ def _class(request: AdmissionRequest) -> RuntimeClass | None:
         return None
     if not name:
         raise NotAdmittedError(INTERNAL, "resource name may not be empty")
-    found = next((each for each in request.cluster.runtime_classes if each.metadata.name == name), None)
-    if found is None:
+    runtime_class = next((known for known in request.cluster.runtime_classes if known.metadata.name == name), None)
+    if runtime_class is None:
         raise request.forbidden(f'{REJECTED}RuntimeClass "{name}" not found')
-    return found
+    return runtime_class

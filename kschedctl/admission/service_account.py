@@ -40,7 +40,7 @@ def _account(request: AdmissionRequest, name: str) -> ServiceAccount:
 
 def _found(request: AdmissionRequest, name: str) -> ServiceAccount | None:
     accounts = request.cluster.in_namespace("service_accounts", request.namespace)
-    return next((each for each in accounts if each.metadata.name == name), None)
+    return next((account for account in accounts if account.metadata.name == name), None)
 
 
 def _check_mirror(request: AdmissionRequest) -> None:
@@ -60,8 +60,8 @@ def has_token_volume(request: AdmissionRequest) -> bool:
     account = _found(request, str(name))
     own, of_account = spec.get("automountServiceAccountToken"), account and account.automount_service_account_token
     mounts = own if own is not None else of_account if of_account is not None else True
-    paths = ({each.get("mountPath") for each in c.get("volumeMounts") or ()} for c in request.containers)
-    return bool(mounts) and any(TOKEN_PATH not in found for found in paths)
+    paths = ({mount.get("mountPath") for mount in c.get("volumeMounts") or ()} for c in request.containers)
+    return bool(mounts) and any(TOKEN_PATH not in mounted for mounted in paths)
 
 
 def _check_secrets(request: AdmissionRequest, account: ServiceAccount) -> None:

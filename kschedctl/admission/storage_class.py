@@ -16,16 +16,16 @@ def fill_in(request: AdmissionRequest) -> None:
         return
     if BETA_CLASS in request.annotations:
         return
-    defaults = [each for each in request.cluster.storage_classes if _is_default(each)]
+    defaults = [storage_class for storage_class in request.cluster.storage_classes if _is_default(storage_class)]
     if defaults:
-        defaults.sort(key=lambda each: each.metadata.name)
-        newest = max(defaults, key=lambda each: each.metadata.creation_timestamp or "")
+        defaults.sort(key=lambda storage_class: storage_class.metadata.name)
+        newest = max(defaults, key=lambda storage_class: storage_class.metadata.creation_timestamp or "")
         request.spec["storageClassName"] = newest.metadata.name
         request.changed.append(f"storageClassName {newest.metadata.name} as the default StorageClass")
 
 
-def _is_default(found: StorageClass) -> bool:
-    return any(found.metadata.annotations.get(key) == "true" for key in IS_DEFAULT)
+def _is_default(storage_class: StorageClass) -> bool:
+    return any(storage_class.metadata.annotations.get(key) == "true" for key in IS_DEFAULT)
 
 
 def protect(request: AdmissionRequest) -> None:

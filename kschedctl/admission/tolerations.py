@@ -25,9 +25,13 @@ def for_nodes_that_go(request: AdmissionRequest) -> None:
     """DefaultTolerationSeconds: a pod stays for a while on a node that is not ready or cannot be reached."""
     if not request.is_pod:
         return
-    own = [each for each in request.spec.get("tolerations") or () if each.get("effect") in (None, "", "NoExecute")]
+    own = [
+        toleration
+        for toleration in request.spec.get("tolerations") or ()
+        if toleration.get("effect") in (None, "", "NoExecute")
+    ]
     for taint in GOING:
-        if not any(each.get("key") in (None, "", taint) for each in own):
+        if not any(toleration.get("key") in (None, "", taint) for toleration in own):
             added = {"key": taint, "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": SECONDS}
             request.spec["tolerations"] = [*(request.spec.get("tolerations") or ()), added]
 
@@ -49,7 +53,7 @@ def check_whitelist(request: AdmissionRequest) -> None:
     if not request.is_pod:
         return
     allowed, own = _annotated(request, WHITELIST), request.spec.get("tolerations") or []
-    if allowed and not all(any(covers(each, toleration) for each in allowed) for toleration in own):
+    if allowed and not all(any(covers(permitted, toleration) for permitted in allowed) for toleration in own):
         said = "pod tolerations (possibly merged with namespace default tolerations) conflict with its"
         raise NotAdmittedError(INTERNAL, f"{said} namespace whitelist")
 
@@ -60,10 +64,10 @@ def _annotated(request: AdmissionRequest, key: str) -> list[Writable] | None:
     if not text:
         return None
     try:
-        found = json.loads(text)
+        written = json.loads(text)
     except ValueError as error:
         raise NotAdmittedError(INTERNAL, _in_go(text, error)) from None
-    return found if isinstance(found, list) else []
+    return written if isinstance(written, list) else []
 
 
 def _in_go(text: str, error: ValueError) -> str:
@@ -81,7 +85,7 @@ def for_extended_resources(request: AdmissionRequest) -> None:
     if not request.is_pod:
         return
     containers = (*request.containers, *request.init_containers)
-    names = {name for each in containers for name in (each.get("resources") or {}).get("requests") or {}}
+    names = {name for container in containers for name in (container.get("resources") or {}).get("requests") or {}}
     for name in sorted(filter(is_extended, names)):
         added = {"key": name, "operator": "Exists", "effect": "NoSchedule"}
         own = request.spec.get("tolerations") or []
@@ -91,15 +95,15 @@ def for_extended_resources(request: AdmissionRequest) -> None:
 
 def merged(first: Sequence[Writable], second: Sequence[Writable]) -> list[Writable]:
     """Both, without those that another one covers; of equal ones the first stays."""
-    found: list[Writable] = []
+    kept_tolerations: list[Writable] = []
     every = [*first, *second]
     for at, toleration in enumerate(every):
-        if any(covers(kept, toleration) for kept in found):
+        if any(covers(kept, toleration) for kept in kept_tolerations):
             continue
         if any(plain(later) != plain(toleration) and covers(later, toleration) for later in every[at + 1 :]):
             continue
-        found.append(toleration)
-    return found
+        kept_tolerations.append(toleration)
+    return kept_tolerations
 
 
 def plain(toleration: Writable) -> Writable:

@@ -14,11 +14,11 @@ LIFECYCLE, ACCOUNTS, DEFAULT_ACCOUNT = "NamespaceLifecycle", "ServiceAccount", "
 
 def not_known(cluster: Cluster, namespace: str) -> Iterator[str]:
     """The plugins of which it is not known what they look at. Every cluster has namespaces and accounts."""
-    found = _namespace(cluster, namespace)
-    if found is None:
+    namespace_object = _namespace(cluster, namespace)
+    if namespace_object is None:
         yield LIFECYCLE  # whoever reads the manifests says where it has to be made first
     accounts = cluster.in_namespace("service_accounts", namespace)
-    if cluster.gap("ServiceAccount", namespace) or not cluster.service_accounts or not (accounts or found):
+    if cluster.gap("ServiceAccount", namespace) or not cluster.service_accounts or not (accounts or namespace_object):
         yield ACCOUNTS
 
 
@@ -30,10 +30,10 @@ def not_known_of(cluster: Cluster, namespace: str, spec: JsonObject) -> Iterator
     if runtime and cluster.gap("RuntimeClass") and all(c.metadata.name != runtime for c in cluster.runtime_classes):
         yield "RuntimeClass"
     account = spec.get("serviceAccountName") or spec.get("serviceAccount") or DEFAULT_ACCOUNT
-    found = _namespace(cluster, namespace)
-    if account == DEFAULT_ACCOUNT and not (found and found.metadata.uid):
+    namespace_object = _namespace(cluster, namespace)
+    if account == DEFAULT_ACCOUNT and not (namespace_object and namespace_object.metadata.uid):
         yield ACCOUNTS  # a controller makes it in each new namespace
 
 
 def _namespace(cluster: Cluster, name: str) -> Namespace | None:
-    return next((each for each in cluster.namespaces if each.metadata.name == name), None)
+    return next((namespace for namespace in cluster.namespaces if namespace.metadata.name == name), None)

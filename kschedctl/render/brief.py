@@ -31,7 +31,7 @@ def to_brief(document: Document, style: Style) -> str:
     wrapped = [_wrapped(printable(part.text), style.width, part.lines, part.indent) for part in parts]
     kept: set[int] = set()
     for index in sorted(range(len(parts)), key=lambda index: parts[index].rank):
-        if sum(len(wrapped[each]) for each in (*kept, index)) <= MOST_LINES:
+        if sum(len(wrapped[line]) for line in (*kept, index)) <= MOST_LINES:
             kept.add(index)
     return "".join(f"{line}\n" for index in sorted(kept) for line in wrapped[index])
 

@@ -123,8 +123,8 @@ class Summary(Document, frozen=True):
     def _with_entries(self, entries: int) -> Summary:
         """With so many entries of each list at most, and no text longer than LONGEST."""
         whole = {name: getattr(self, name) for name in LISTS}
-        left_out = {name: max(len(found) - entries, 0) + self.left_out.get(name, 0) for name, found in whole.items()}
-        kept = {name: _cut(found[:entries]) for name, found in whole.items()}
+        left_out = {name: max(len(values) - entries, 0) + self.left_out.get(name, 0) for name, values in whole.items()}
+        kept = {name: _cut(values[:entries]) for name, values in whole.items()}
         texts = {name: _cut(getattr(self, name)) for name in ("subject", "headline", "message")}
         return replace(self, **kept, **texts, left_out={name: number for name, number in left_out.items() if number})
 

@@ -148,7 +148,10 @@ class Scheduler:
         """The extenders of the configuration, in the order in which they are called."""
         written = sorted(objects_at(self.cluster.configuration, "extenders"), key=_is_ignorable)
         settings = self.configuration.extenders
-        return tuple(HTTPExtender(*each, self.call_extender) for each in zip(settings, written, strict=True))
+        return tuple(
+            HTTPExtender(*settings_of_one, self.call_extender)
+            for settings_of_one in zip(settings, written, strict=True)
+        )
 
     def kinds_read(self) -> tuple[str, ...]:
         """The kinds of objects that the plugins of its profiles look at."""
@@ -216,15 +219,15 @@ class Scheduler:
             return None, ()
         if not (framework.extenders or framework.doubtful or framework.noted or view.objects.gaps):
             return framework, ()
-        found = tuple(
+        doubts = tuple(
             dict.fromkeys(unknown for extender in framework.extenders for unknown in extender.unknowns(info.pod))
         )
-        found += tuple(doubt for plugin in framework.doubtful for doubt in plugin.doubts(info, view))
-        found += tuple(noted(framework.noted, info, view))
+        doubts += tuple(doubt for plugin in framework.doubtful for doubt in plugin.doubts(info, view))
+        doubts += tuple(noted(framework.noted, info, view))
         if not view.objects.gaps:
-            return framework, found
-        found += unknowns(framework.plugins.values(), info, view)
-        return framework.without(not_asked(found)), found
+            return framework, doubts
+        doubts += unknowns(framework.plugins.values(), info, view)
+        return framework.without(not_asked(doubts)), doubts
 
     def sampling(self) -> Sampling | None:
         """The searches for nodes of a cycle that stands for itself, None where all nodes are looked at."""

@@ -49,9 +49,9 @@ class Alone:
 
     def _one(self, node: Node) -> AloneRemoval:
         row = self.loop.row(node.metadata.name)
-        found = self._removals.moves(row)
-        if found.blocking is None and self._finds_room(row, found.pods):
-            return AloneRemoval(True, _keys(found.pods), _keys(found.awaited))
+        moves = self._removals.moves(row)
+        if moves.blocking is None and self._finds_room(row, moves.pods):
+            return AloneRemoval(True, _keys(moves.pods), _keys(moves.awaited))
         self._snapshot.searches = SearchOrder()
         self._removals.hints.clear()
         removal = self._removals.try_node(row, self._acceptable, keep=False)

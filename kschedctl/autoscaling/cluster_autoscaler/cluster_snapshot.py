@@ -112,7 +112,7 @@ class ClusterSnapshot:
     def take(self, position: Position) -> Row:
         """Take a pod off its node; which that was."""
         row = Row(int(self.universe.node[position]))
-        self._on[row] = tuple(each for each in self._on[row] if each != position)
+        self._on[row] = tuple(other for other in self._on[row] if other != position)
         self.universe.forget(position)
         if self._view is not None and self._view[0].node[position] >= 0:
             self._view[0].forget(position)
@@ -165,10 +165,12 @@ class ClusterSnapshot:
         if filtered.first[here] < 0:
             return ""
         plugin = filtered.order[filtered.first[here]]
-        rejections = (each for each in filtered.verdicts[plugin].rejections if each.mask[here] and each.fact)
-        facts = (each.fact(here) for each in rejections if each.fact)
-        told = (fact if isinstance(fact, str) else words(fact) for fact in facts)
-        return "; ".join(dict.fromkeys(filter(None, told)))
+        rejections = (
+            rejection for rejection in filtered.verdicts[plugin].rejections if rejection.mask[here] and rejection.fact
+        )
+        facts = (rejection.fact(here) for rejection in rejections if rejection.fact)
+        texts = (fact if isinstance(fact, str) else words(fact) for fact in facts)
+        return "; ".join(dict.fromkeys(filter(None, texts)))
 
     def place(self, position: Position, row: Row) -> FilterRefusal | None:
         """Put a pod on a node if it can go there; else why not."""

@@ -105,8 +105,8 @@ class Drainability:
         """Kind -> (namespace, name) -> how many pods are wanted, where it says so."""
         return {
             kind: {
-                (each.metadata.namespace, each.metadata.name): getattr(each.spec, "replicas", None)
-                for each in getattr(self.cluster, field)
+                (obj.metadata.namespace, obj.metadata.name): getattr(obj.spec, "replicas", None)
+                for obj in getattr(self.cluster, field)
             }
             for kind, field in LISTED.items()
         }

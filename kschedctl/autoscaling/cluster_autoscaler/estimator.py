@@ -128,5 +128,5 @@ class Estimator:
 
 
 def _is_spread_over_nodes(pod: Pod, refusal: FilterRefusal) -> bool:
-    over_nodes = any(each.topology_key == HOSTNAME for each in pod.spec.topology_spread_constraints)
+    over_nodes = any(constraint.topology_key == HOSTNAME for constraint in pod.spec.topology_spread_constraints)
     return over_nodes and SPREAD_REFUSES in refusal.reasons

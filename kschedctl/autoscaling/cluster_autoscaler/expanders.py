@@ -89,15 +89,15 @@ class Expanders:
         best: list[Option] = []
         highest = -1
         for option in options:
-            found = [number for number, patterns in priorities.items() if _matches(patterns, option.group.id)]
-            if not found:
+            numbers = [number for number, patterns in priorities.items() if _matches(patterns, option.group.id)]
+            if not numbers:
                 name = option.group.id
                 said = f"Priority expander: node group {name} not found in priority expander configuration."
                 self.events.append(("Warning", "PriorityConfigMapNotMatchedGroup", f"{said} The group won't be used."))
                 continue
-            if max(found) > highest:
-                best, highest = [], max(found)
-            if max(found) == highest:
+            if max(numbers) > highest:
+                best, highest = [], max(numbers)
+            if max(numbers) == highest:
                 best.append(option)
         if not best:
             said = "Priority expander: no priorities info found for any of the expansion options. No options filtered."

@@ -138,7 +138,7 @@ def _settle(snapshot: ClusterSnapshot, placed: Sequence[tuple[Pod, str]], option
     """Take the pods that do not count off their nodes, and put those that are nominated there."""
     view = snapshot.universe
     index = view.pods.index
-    scheduled_first = sorted(placed, key=lambda each: not each[0].spec.node_name)
+    scheduled_first = sorted(placed, key=lambda placement: not placement[0].spec.node_name)
     snapshot.came_in_order(index[pod.key] for pod, _ in scheduled_first)
     for pod, name in scheduled_first:
         position, row = index[pod.key], view.nodes.index.get(name)
@@ -173,7 +173,7 @@ def _in_order(cluster: Cluster, kind: str, objects: Iterable[T]) -> list[T]:
     namespaced = kind == "Pod"
     last = len(places)
 
-    def place(each: T) -> int:
-        return places.get((each.metadata.namespace if namespaced else "default", each.metadata.name), last)
+    def place(obj: T) -> int:
+        return places.get((obj.metadata.namespace if namespaced else "default", obj.metadata.name), last)
 
     return sorted(objects, key=place)

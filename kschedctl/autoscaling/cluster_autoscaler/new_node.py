@@ -22,28 +22,28 @@ REFUSED = Condition("PodScheduled", "False", "Unschedulable")
 _PART = re.compile(r", (?=\d+ )")
 
 
-def new_node(cluster: Cluster, pod: Pod, found: NodeGroups, now: str) -> NewNode:
+def new_node(cluster: Cluster, pod: Pod, node_groups: NodeGroups, now: str) -> NewNode:
     """For a pod as if the scheduler had refused it just now. Raises InputError."""
     waiting = as_refused(pod)
     pods = cluster.pods.with_changes({(pod.metadata.namespace, pod.metadata.name): waiting})
-    groups, (flags, faults) = read_groups(found.groups), read_options(found.options)
-    made = run(AutoscalerLoop.begin(replace(cluster, pods=pods), groups, flags, now, found.active))
+    groups, (flags, faults) = read_groups(node_groups.groups), read_options(node_groups.options)
+    made = run(AutoscalerLoop.begin(replace(cluster, pods=pods), groups, flags, now, node_groups.active))
     report = made.report()
-    doubts = (*found.doubts, *found.faults, *groups.faults, *faults)
-    if not found.limits_known:
+    doubts = (*node_groups.doubts, *node_groups.faults, *groups.faults, *faults)
+    if not node_groups.limits_known:
         doubts = ("node groups by labels; their minimum and maximum are not known", *doubts)
     if pod.key in report.filtered_out:
-        return NewNode(NAME, existing_node=ROOM, doubts=doubts, sources=found.sources)
+        return NewNode(NAME, existing_node=ROOM, doubts=doubts, sources=node_groups.sources)
     remaining = report.remaining.get(pod.key)
     message = (remaining and remaining.message) or report.error or report.loop_error or ""
     verdicts = tuple(_Verdicts(made, report, waiting).each())
     said = _said(cluster, pod, message)
-    return NewNode(NAME, verdicts, message=message, said=said, doubts=doubts, sources=found.sources)
+    return NewNode(NAME, verdicts, message=message, said=said, doubts=doubts, sources=node_groups.sources)
 
 
 def as_refused(pod: Pod) -> Pod:
     """A pod of which the scheduler said that nothing takes it."""
-    conditions = (*(each for each in pod.status.conditions if each.type != REFUSED.type), REFUSED)
+    conditions = (*(condition for condition in pod.status.conditions if condition.type != REFUSED.type), REFUSED)
     return replace(pod, status=replace(pod.status, phase="Pending", conditions=conditions))
 
 

@@ -57,10 +57,10 @@ class NodeReadiness(NamedTuple):
 
 def readiness(node: Node) -> NodeReadiness:
     """Whether a node can take pods, by its conditions and the taints that stand for some."""
-    told = [condition for condition in node.status.conditions if condition.type in _UNREADY_IF]
-    since = max((microseconds(c.last_transition_time) for c in told if c.last_transition_time), default=NEVER)
-    ready = any(condition.type == "Ready" for condition in told)
-    ready &= not any(condition.status in _UNREADY_IF[condition.type] for condition in told)
+    conditions = [condition for condition in node.status.conditions if condition.type in _UNREADY_IF]
+    since = max((microseconds(c.last_transition_time) for c in conditions if c.last_transition_time), default=NEVER)
+    ready = any(condition.type == "Ready" for condition in conditions)
+    ready &= not any(condition.status in _UNREADY_IF[condition.type] for condition in conditions)
     return NodeReadiness(ready and not any(taint.key in _NOT_READY for taint in node.spec.taints), since)
 
 

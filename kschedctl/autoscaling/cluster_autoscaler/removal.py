@@ -50,11 +50,11 @@ class Removals:
         """Take a node away if its pods find room on the acceptable ones; ``keep``: it stays away then."""
         positions = self.snapshot.on(row)
         of_pod = {self.pod(position).key: position for position in positions}
-        found = moves(map(self.pod, positions), self.rules)
-        if found.blocking:
-            return Removal(found, BLOCKED)
-        placed = self._moved(row, positions, [(pod, of_pod[pod.key]) for pod in found.pods], acceptable, keep=keep)
-        return Removal(found, NO_PLACE) if placed is None else Removal(found, placed=placed)
+        moved = moves(map(self.pod, positions), self.rules)
+        if moved.blocking:
+            return Removal(moved, BLOCKED)
+        placed = self._moved(row, positions, [(pod, of_pod[pod.key]) for pod in moved.pods], acceptable, keep=keep)
+        return Removal(moved, NO_PLACE) if placed is None else Removal(moved, placed=placed)
 
     def _moved(
         self,

@@ -112,9 +112,9 @@ class Plan:
         rules = Drainability(
             self.loop.cluster, self.loop.options, RemainingBudgets(()), self.loop.now, controllers=False
         )
-        found = moves(self._pods(self.loop.snapshot, node), rules)
-        is_empty = not found.blocking and not found.pods
-        return not is_empty, is_empty and bool(found.awaited)
+        moved = moves(self._pods(self.loop.snapshot, node), rules)
+        is_empty = not moved.blocking and not moved.pods
+        return not is_empty, is_empty and bool(moved.awaited)
 
     def _pods(self, snapshot: ClusterSnapshot, node: Node) -> list[Pod]:
         return [self.loop.pod(position) for position in snapshot.on(self.loop.row(node.metadata.name))]
@@ -279,10 +279,10 @@ class Plan:
         return NodesToGo((*gone_empty, *singles), (*gone_drain, *drained))
 
     def _by_group(self, names: Iterable[str]) -> dict[str, list[str]]:
-        found: dict[str, list[str]] = {}
+        by_group: dict[str, list[str]] = {}
         for name in names:
-            found.setdefault(self.loop.groups.of_node[name].id, []).append(name)
-        return found
+            by_group.setdefault(self.loop.groups.of_node[name].id, []).append(name)
+        return by_group
 
     def _goes_whole(self, group: str) -> bool:
         return next(g for g in self.loop.groups.all if g.id == group).options.zero_or_max_node_scaling
@@ -297,9 +297,9 @@ def is_being_deleted(node: Node, now: int) -> bool:
 
 
 def _report(up: ScaleUpRun, plan: Plan | None, alone: Mapping[str, AloneRemoval]) -> ScaleDown:
-    told = up.report()
+    growth = up.report()
     report = ScaleDown(
-        told.unschedulable, told.filtered_out, told.upcoming, told.cluster_healthy, increases=told.increases
+        growth.unschedulable, growth.filtered_out, growth.upcoming, growth.cluster_healthy, increases=growth.increases
     )
     if plan is None:
         return report
@@ -319,7 +319,7 @@ def _node(plan: Plan, node: Node, alone: Mapping[str, AloneRemoval]) -> NodeRemo
     removal = plan.removals.get(name)
     names = plan.loop.snapshot.universe.nodes.names
     unneeded = removal is not None and not removal.reason
-    candidate = any(each.metadata.name == name for each in plan.candidates)
+    candidate = any(candidate.metadata.name == name for candidate in plan.candidates)
     state = UNNEEDED if unneeded else UNREMOVABLE if name in plan.reasons else NOT_EVALUATED
     return NodeRemoval(
         group.id if group else "",

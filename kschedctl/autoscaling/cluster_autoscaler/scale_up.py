@@ -216,7 +216,7 @@ class ScaleUpRun:
     def _most(self, group: AutoscaledGroup, similar: Sequence[AutoscaledGroup]) -> int | None:
         """How many nodes an estimation may add, None for as many as it likes."""
         options = self.loop.options
-        free = sum(max(each.free, 0) for each in (group, *similar))
+        free = sum(max(group.free, 0) for group in (group, *similar))
         limits = [options.max_nodes_per_scale_up] if options.max_nodes_per_scale_up else []
         limits += [free] if free else []
         if options.max_nodes_total > 0:
@@ -252,13 +252,13 @@ class ScaleUpRun:
     def _choose(self) -> tuple[Option | None, tuple[str, ...]]:
         """The expander's choice. Raises InputError."""
         events: list[tuple[str, str, str]] = []
-        found = (
-            each
-            for each in self.loop.cluster.config_maps
-            if (each.metadata.namespace, each.metadata.name) == (NAMESPACE, PRIORITY_MAP)
+        config_maps = (
+            config_map
+            for config_map in self.loop.cluster.config_maps
+            if (config_map.metadata.namespace, config_map.metadata.name) == (NAMESPACE, PRIORITY_MAP)
         )
         templates = {name: template.node for name, template in self.loop.templates.items()}
-        expanders = Expanders(templates, self._requests, next(found, None), events)
+        expanders = Expanders(templates, self._requests, next(config_maps, None), events)
         best = expanders.best(self.loop.options.expander, self.options)
         for type, reason, message in events:
             self.event(type, reason, message, f"{NAMESPACE}/{PRIORITY_MAP}")
@@ -278,9 +278,9 @@ class ScaleUpRun:
         loop, limits = self.loop, self.limits
         count = limits.allowed(best.group.id, loop.templates[best.group.id].node, count)
         similar = [
-            each
-            for each in self._similar(best.group, valid)
-            if not limits.exceeded(each.id, loop.templates[each.id].node, 1)
+            similar
+            for similar in self._similar(best.group, valid)
+            if not limits.exceeded(similar.id, loop.templates[similar.id].node, 1)
         ]
         for increase in balanced([best.group, *similar], count):
             group, template = increase.group, loop.templates[increase.group.id].node
@@ -310,27 +310,27 @@ class ScaleUpRun:
     # -- what is said --------------------------------------------------------------------------------------------
 
     def _remaining(self) -> dict[str, RemainingPod]:
-        told = self.result not in (SUCCESSFUL, FAILED)
+        event = self.result not in (SUCCESSFUL, FAILED)
         left = [pods for pods in self.groups if not pods.takes]
         if self.loop.options.scale_up_simulation_for_skipped_node_groups:
             for name in self.skipped:
                 if name in self.loop.templates:
                     group = next(group for group in self.loop.groups.all if group.id == name)
                     self._try(left, group)
-        remaining = {pod.key: self._why(pods, told) for pods in left for pod in pods.pods}
+        remaining = {pod.key: self._why(pods, event) for pods in left for pod in pods.pods}
         message = f"pod didn't trigger scale-up: {MAX_TOTAL}"
         return remaining | {pod.key: RemainingPod(message=message) for pod in self.limited}
 
-    def _why(self, pods: EquivalenceGroup, told: bool) -> RemainingPod:
+    def _why(self, pods: EquivalenceGroup, event: bool) -> RemainingPod:
         simulated = self.loop.options.scale_up_simulation_for_skipped_node_groups
         skipped = {name: reasons for name, reasons in self.skipped.items() if not (simulated and name in pods.refusals)}
         reasons = Counter(reason for refusal in pods.refusals.values() for reason in refusal.reasons)
-        reasons.update(reason for each in skipped.values() for reason in each)
+        reasons.update(reason for reasons in skipped.values() for reason in reasons)
         parts = sorted(f"{count} {reason}" for reason, count in reasons.items())
         message = f"pod didn't trigger scale-up: {', '.join(parts)}"
         rejected = {name: GroupRefusal(*refusal) for name, refusal in pods.refusals.items()}
         certain = all(reasons != (UNKNOWN_TEMPLATE,) for reasons in skipped.values())
-        return RemainingPod(rejected, skipped, message if told and certain else None)
+        return RemainingPod(rejected, skipped, message if event and certain else None)
 
     def report(self) -> ScaleUp:
         """All of it as a document."""
@@ -349,7 +349,7 @@ class ScaleUpRun:
             result=self.result,
             error=self.error,
             options=tuple(
-                ExpansionOption(o.group.id, o.nodes, _keys(o.pods), tuple(each.id for each in o.similar))
+                ExpansionOption(o.group.id, o.nodes, _keys(o.pods), tuple(similar.id for similar in o.similar))
                 for o in self.options
             ),
             best=best.group.id if best else None,

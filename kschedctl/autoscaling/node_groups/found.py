@@ -66,23 +66,23 @@ class NodeGroups:
 def find_node_groups(cluster: Cluster, given: Given = Given()) -> NodeGroups:
     """All that can be known. No groups: nothing names any."""
     flags = read_flags(cluster.autoscaler)
-    told = _Told(cluster, given, flags)
-    groups, sources = told.groups()
+    read = _Told(cluster, given, flags)
+    groups, sources = read.groups()
     return NodeGroups(
         tuple(groups),
         {**flags.options, **given.options},
-        told.active,
+        read.active,
         (*sources, *_flag_source(cluster.autoscaler, given)),
         sources != (BY_LABELS,),
-        tuple(told.doubts),
-        (*told.faults, *flags.faults),
+        tuple(read.doubts),
+        (*read.faults, *flags.faults),
         flags.waits,
     )
 
 
 def has_node_groups(cluster: Cluster) -> bool:
     """Whether the cluster itself tells of node groups with limits."""
-    named = any(each.metadata.name == STATUS_MAP for each in cluster.config_maps)
+    named = any(config_map.metadata.name == STATUS_MAP for config_map in cluster.config_maps)
     return named or bool(read_flags(cluster.autoscaler).groups or machine_groups(cluster).groups)
 
 
@@ -108,11 +108,11 @@ class _Told:
 
     def groups(self) -> tuple[list[JsonObject], tuple[str, ...]]:
         """The groups, and where they are from."""
-        found, sources = self._of_cluster()
+        groups, sources = self._of_cluster()
         given = self._given.groups
         if not given:
-            return found, sources
-        by_id = {str(group["id"]): group for group in found}
+            return groups, sources
+        by_id = {str(group["id"]): group for group in groups}
         names = {group.get("id") for group in given}
         kept = [] if sources == (BY_LABELS,) else [group for name, group in by_id.items() if name not in names]
         merged = [{**by_id.get(str(group.get("id")), {}), **group} for group in given]
@@ -122,7 +122,11 @@ class _Told:
     def _of_cluster(self) -> tuple[list[JsonObject], tuple[str, ...]]:
         machines = machine_groups(self._cluster)
         self.faults += machines.faults
-        statuses = [read_status(each) for each in self._cluster.config_maps if each.metadata.name == STATUS_MAP]
+        statuses = [
+            read_status(config_map)
+            for config_map in self._cluster.config_maps
+            if config_map.metadata.name == STATUS_MAP
+        ]
         self.faults += [fault for status in statuses for fault in status.faults]
         self.doubts += [f"node groups: {fault}" for status in statuses for fault in status.faults]
         by_machines = {str(group["id"]): group for group in machines.groups}
@@ -137,31 +141,31 @@ class _Told:
         return _of_labels(self._cluster, self._given.label), (BY_LABELS,)
 
     def _of_status(self, status: AutoscalerStatus, by_machines: Mapping[str, JsonObject]) -> Iterator[JsonObject]:
-        for each in status.groups:
-            if each.scale_up == IN_PROGRESS and each.target > each.registered:
-                self.active[each.name] = each.target - each.registered
+        for group in status.groups:
+            if group.scale_up == IN_PROGRESS and group.target > group.registered:
+                self.active[group.name] = group.target - group.registered
         documents = [
             {
-                **by_machines.get(each.name, {}),
-                "id": each.name,
-                "min": each.min,
-                "max": each.max,
-                "target": each.target,
-                **({"backOff": each.why} if each.scale_up == BACKOFF else {}),
-                **({"unhealthy": True} if UNHEALTHY in (each.scale_up, each.health) else {}),
+                **by_machines.get(group.name, {}),
+                "id": group.name,
+                "min": group.min,
+                "max": group.max,
+                "target": group.target,
+                **({"backOff": group.why} if group.scale_up == BACKOFF else {}),
+                **({"unhealthy": True} if UNHEALTHY in (group.scale_up, group.health) else {}),
             }
-            for each in status.groups
+            for group in status.groups
         ]
-        yield from self._placed(documents, {each.name: each.registered for each in status.groups})
+        yield from self._placed(documents, {group.name: group.registered for group in status.groups})
 
     def _placed(self, groups: Sequence[JsonObject], registered: Mapping[str, int]) -> Iterator[JsonObject]:
         """The groups with their nodes; ``registered``: how many the autoscaler counts."""
         names = [str(group["id"]) for group in groups if "nodes" not in group]
-        found = members(names, self._cluster.nodes, self._given.label)
-        self._doubt(found.unsure)
+        of_groups = members(names, self._cluster.nodes, self._given.label)
+        self._doubt(of_groups.unsure)
         for group in groups:
             name = str(group["id"])
-            nodes = found.nodes.get(name, []) if "nodes" not in group else group["nodes"]
+            nodes = of_groups.nodes.get(name, []) if "nodes" not in group else group["nodes"]
             placed = len(nodes) if isinstance(nodes, list) else 0  # of any other type: that is said where it is read
             count = registered.get(name, placed)
             if count != placed:

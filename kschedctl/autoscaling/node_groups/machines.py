@@ -41,28 +41,32 @@ class MachineGroups(NamedTuple):
 
 def machine_groups(cluster: Cluster) -> MachineGroups:
     """The MachineDeployments, MachinePools and lone MachineSets that have limits."""
-    found: list[JsonObject] = []
+    groups: list[JsonObject] = []
     faults: list[str] = []
     nodes = _nodes_of(cluster)
     for kind, project, owner in _scalable(cluster):
         name = f"{kind}/{owner.metadata.namespace}/{owner.metadata.name}"
         try:
-            least, most = (_limit(owner.metadata, project, each) for each in ("min", "max"))
+            least, most = (_limit(owner.metadata, project, bound) for bound in ("min", "max"))
             if least > most:
                 raise ValueError(f"min size {least} is above max size {most}")
             if most and owner.metadata.annotations.get(PAUSED) is None:
-                found.append(_group(name, owner, (least, most), tuple(nodes.get(name, ()))))
+                groups.append(_group(name, owner, (least, most), tuple(nodes.get(name, ()))))
         except ValueError as error:
             faults.append(f"{name}: {error}")
-    return MachineGroups(tuple(found), tuple(faults))
+    return MachineGroups(tuple(groups), tuple(faults))
 
 
 def _scalable(cluster: Cluster) -> Iterator[tuple[str, str, Owner]]:
     """Kind, whose annotations count, and the object."""
-    yield from (("MachineDeployment", CLUSTER_API, each) for each in cluster.machine_deployments)
+    yield from (("MachineDeployment", CLUSTER_API, deployment) for deployment in cluster.machine_deployments)
     for project, sets in ((CLUSTER_API, cluster.machine_sets), (OPENSHIFT, cluster.openshift_machine_sets)):
-        yield from (("MachineSet", project, each) for each in sets if not _owner(each.metadata, "MachineDeployment"))
-    yield from (("MachinePool", CLUSTER_API, each) for each in cluster.machine_pools)
+        yield from (
+            ("MachineSet", project, machine_set)
+            for machine_set in sets
+            if not _owner(machine_set.metadata, "MachineDeployment")
+        )
+    yield from (("MachinePool", CLUSTER_API, pool) for pool in cluster.machine_pools)
 
 
 def _owner(meta: ObjectMeta, kind: str) -> str:
@@ -101,27 +105,29 @@ def _options(meta: ObjectMeta) -> Iterator[tuple[str, float]]:
 
 def _nodes_of(cluster: Cluster) -> dict[str, list[str]]:
     """The id of a group -> its nodes, by machines, and where none is known by what a node says of its owner."""
-    found: dict[str, list[str]] = {}
+    by_owner: dict[str, list[str]] = {}
     of_set: dict[tuple[str, str], str] = {}
-    for each in (*cluster.machine_sets, *cluster.openshift_machine_sets):
-        deployment = _owner(each.metadata, "MachineDeployment")
-        kind, name = ("MachineDeployment", deployment) if deployment else ("MachineSet", each.metadata.name)
-        of_set[each.metadata.namespace, each.metadata.name] = f"{kind}/{each.metadata.namespace}/{name}"
+    for machine_set in (*cluster.machine_sets, *cluster.openshift_machine_sets):
+        deployment = _owner(machine_set.metadata, "MachineDeployment")
+        kind, name = ("MachineDeployment", deployment) if deployment else ("MachineSet", machine_set.metadata.name)
+        of_set[machine_set.metadata.namespace, machine_set.metadata.name] = (
+            f"{kind}/{machine_set.metadata.namespace}/{name}"
+        )
     for pool in cluster.machine_pools:
         id = f"MachinePool/{pool.metadata.namespace}/{pool.metadata.name}"
-        found[id] = [reference.name for reference in pool.status.node_refs if reference.name]
-    placed = {name for names in found.values() for name in names}
+        by_owner[id] = [reference.name for reference in pool.status.node_refs if reference.name]
+    placed = {name for names in by_owner.values() for name in names}
     for machine in (*cluster.machines, *cluster.openshift_machines):
         group = _group_of(machine, of_set)
         if group and machine.status.node_ref and machine.status.node_ref.name not in placed:
-            found.setdefault(group, []).append(machine.status.node_ref.name)
+            by_owner.setdefault(group, []).append(machine.status.node_ref.name)
             placed.add(machine.status.node_ref.name)
     by_name = {name: group for (_, name), group in of_set.items()}
     for node in cluster.nodes:
         group = by_name.get(node.metadata.annotations.get(f"{CLUSTER_API}/owner-name", ""), "")
         if group and node.metadata.name not in placed:
-            found.setdefault(group, []).append(node.metadata.name)
-    return found
+            by_owner.setdefault(group, []).append(node.metadata.name)
+    return by_owner
 
 
 def _group_of(machine: Machine, of_set: Mapping[tuple[str, str], str]) -> str:
@@ -179,12 +185,12 @@ def _pairs(text: str) -> Iterable[tuple[str, str]]:
 
 def _taints(owner: Owner) -> Iterator[JsonObject]:
     """Those of the annotation win over others of the same key and effect."""
-    found: dict[tuple[str, str], JsonObject] = {}
+    taints: dict[tuple[str, str], JsonObject] = {}
     for taint in owner.spec.template.spec.taints:
-        found[taint.key, taint.effect] = {"key": taint.key, "value": taint.value, "effect": taint.effect}
+        taints[taint.key, taint.effect] = {"key": taint.key, "value": taint.value, "effect": taint.effect}
     for part in owner.metadata.annotations.get(f"{CAPACITY}/taints", "").split(","):
         head, colon, effect = part.partition(":")
         key, _, value = head.partition("=")
         if colon:
-            found[key, effect] = {"key": key, "value": value, "effect": effect}
-    yield from found.values()
+            taints[key, effect] = {"key": key, "value": value, "effect": effect}
+    yield from taints.values()

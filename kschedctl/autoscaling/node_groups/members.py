@@ -29,15 +29,15 @@ class Members(NamedTuple):
 def members(groups: Sequence[str], nodes: Sequence[Node], label: str = "") -> Members:
     """The nodes of the groups; ``label``: whose value names a node's group, besides the well-known ones."""
     known = _Names(groups)
-    found: dict[str, list[str]] = {group: [] for group in groups}
+    by_group: dict[str, list[str]] = {group: [] for group in groups}
     unsure: dict[str, tuple[str, ...]] = {}
     for node in nodes:
         meant = known.meant(node, label)
         if len(meant) == 1:
-            found[meant[0]].append(node.metadata.name)
+            by_group[meant[0]].append(node.metadata.name)
         elif meant:
             unsure[node.metadata.name] = meant
-    return Members(found, unsure)
+    return Members(by_group, unsure)
 
 
 class _Names:

@@ -109,9 +109,9 @@ def _of_yaml(where: str, text: str) -> AutoscalerStatus:
     if not isinstance(listed, list):
         return AutoscalerStatus(where, time, (), (*faults, f"{where}: nodeGroups: expected array"))
     groups: list[NodeGroupStatus] = []
-    for at, each in enumerate(listed):
+    for at, group in enumerate(listed):
         try:
-            groups.append(_group(from_builtins(_named(without_nulls(each)), _Group)))
+            groups.append(_group(from_builtins(_named(without_nulls(group)), _Group)))
         except msgspec.ValidationError as error:
             faults.append(f"{where}: nodeGroups[{at}]: {error}")
     return AutoscalerStatus(where, time, tuple(groups), tuple(faults))

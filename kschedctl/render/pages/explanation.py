@@ -82,7 +82,7 @@ def explanation_page(report: Explanation, style: Style) -> Page:
         *pod_group_section(report.pod_group, style),
         *remedies_section(report.remedies, report.impossible, style),
         *(how_section(report.remedies, style) if style.patches else more),
-        *advice_section([each for each in report.advice if not _told(each, report)], report.pod),
+        *advice_section([advice for advice in report.advice if not _told(advice, report)], report.pod),
         *_before_nodes(report),
         *_refusals(report, style),
         *extenders_section(report, style),
@@ -316,7 +316,7 @@ def changed_answer_section(report: ChangedAnswer) -> Page:
     if report.fit[0] != report.fit[1]:
         rows.insert(0, ("", "nodes that fit", *report.fit))
     told = (("newly fit:", report.gained), ("no longer fit:", report.lost))
-    lines = [paragraph(label, names(found, 5)) for label, found in told if found]
+    lines = [paragraph(label, names(values, 5)) for label, values in told if values]
     if report.best[0] and report.best[1] and report.best[0] != report.best[1]:
         lines.append(paragraph("best before:", f"{names(report.best[0])}; now: {names(report.best[1])}"))
     if not rows and not lines:
@@ -351,9 +351,9 @@ def advice_section(advice: Sequence[Advice], pod: str) -> Page:
     """One line each, and beneath it what to type. ``pod``: namespace/name of the one that it is about."""
     namespace, _, name = pod.partition("/")
     blocks: list[Block] = []
-    for each in advice:
-        blocks.append(Bullets((SAID.get(each.kind, "{text}").replace("{text}", each.text),)))
-        if each.kind in COMMANDS:
-            words = {"namespace": quote(namespace), "pod": quote(name), "node": quote(each.node)}
-            blocks.append(Command(COMMANDS[each.kind].format(**words)))
+    for suggestion in advice:
+        blocks.append(Bullets((SAID.get(suggestion.kind, "{text}").replace("{text}", suggestion.text),)))
+        if suggestion.kind in COMMANDS:
+            words = {"namespace": quote(namespace), "pod": quote(name), "node": quote(suggestion.node)}
+            blocks.append(Command(COMMANDS[suggestion.kind].format(**words)))
     return section("What to do next", *blocks) if blocks else ()

@@ -25,7 +25,7 @@ def new_node_section(new: NewNode | None, style: Style) -> Page:
     words = (paragraph(Marked(f"{new.message}", Tone.VERBATIM)),) if new.message else ()
     doubts = (paragraph(Marked("Not certain:", Tone.WARNING), doubt) for doubt in new.doubts)
     sources = (paragraph(Marked(f"{'; '.join(new.sources)}.", Tone.FAINT)),) if new.sources else ()
-    otherwise = (paragraph(Marked("Unlike kube-scheduler:", Tone.FAINT), each) for each in new.differences)
+    otherwise = (paragraph(Marked("Unlike kube-scheduler:", Tone.FAINT), difference) for difference in new.differences)
     title = "Would a new node come?"
     return section(
         title,

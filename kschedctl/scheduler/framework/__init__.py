@@ -346,17 +346,17 @@ class PluginVerdict:
 
     @classmethod
     def of(cls, rejections: Iterator[Rejection], nodes: int) -> PluginVerdict:
-        found = tuple(r for r in rejections if r.mask.any())
+        refusing = tuple(r for r in rejections if r.mask.any())
         refused = np.zeros(nodes, np.bool_)
         unresolvable = np.zeros(nodes, np.bool_)
         failed = np.zeros(nodes, np.bool_)
-        for rejection in found:
+        for rejection in refusing:
             refused |= rejection.mask
             if rejection.code is Code.UNRESOLVABLE:
                 unresolvable |= rejection.mask
             elif rejection.code is Code.ERROR:
                 failed |= rejection.mask
-        return cls(refused, unresolvable, failed, found)
+        return cls(refused, unresolvable, failed, refusing)
 
     def status(self, row: int) -> Status:
         """The plugin's status for one node."""

@@ -73,8 +73,8 @@ def unknowns(plugins: Iterable[Plugin], info: PodInfo, view: Fork) -> tuple[Unkn
     cluster = view.cluster
     if not cluster.gaps:
         return ()
-    found = [Unknown(dependency, gap) for dependency in EVERYTHING if (gap := cluster.gap(dependency.kind))]
-    found += [
+    unread = [Unknown(dependency, gap) for dependency in EVERYTHING if (gap := cluster.gap(dependency.kind))]
+    unread += [
         Unknown(dependency, gap)
         for dependency in _of_manifest(info.pod, cluster)
         if (gap := cluster.gap(dependency.kind))
@@ -83,14 +83,14 @@ def unknowns(plugins: Iterable[Plugin], info: PodInfo, view: Fork) -> tuple[Unkn
         if offers(plugin, DependentPlugin):
             dependencies = dict.fromkeys(plugin.dependencies(info, view))
             gaps = ((dependency, cluster.gap(dependency.kind, info.namespace)) for dependency in dependencies)
-            found += [Unknown(dependency, gap, plugin.name) for dependency, gap in gaps if gap]
-    return tuple(dict.fromkeys(found))
+            unread += [Unknown(dependency, gap, plugin.name) for dependency, gap in gaps if gap]
+    return tuple(dict.fromkeys(unread))
 
 
-def not_asked(found: Iterable[Unknown]) -> frozenset[str]:
+def not_asked(unread: Iterable[Unknown]) -> frozenset[str]:
     """The plugins that would refuse nodes for what may well exist."""
     return frozenset(
-        unknown.plugin for unknown in found if unknown.dependency.effect is Effect.REFUSES and unknown.plugin
+        unknown.plugin for unknown in unread if unknown.dependency.effect is Effect.REFUSES and unknown.plugin
     )
 
 

@@ -107,7 +107,7 @@ class ChangedObject(NamedTuple):
     def differs(self, *path: str) -> bool:
         """Whether an update changed the field at a path, as the API names it; nothing is like empty."""
         if self.documents is None:
-            old, new = (_field(each, path) for each in (self.old, self.new))
+            old, new = (_field(state, path) for state in (self.old, self.new))
             return bool(old or new) and old != new
         old, new = (_part(document, path) for document in self.documents)
         if path[-1] in TEXTS:
@@ -241,8 +241,8 @@ def _camel(name: str) -> str:
 def _without_empty(value: Json) -> Json:
     """Nulls, empty texts, lists and objects removed at every depth; None for what is nothing else."""
     if isinstance(value, Mapping):
-        found = {key: kept for key, inner in value.items() if (kept := _without_empty(inner)) is not None}
-        return found or None
+        kept_fields = {key: kept for key, inner in value.items() if (kept := _without_empty(inner)) is not None}
+        return kept_fields or None
     if isinstance(value, list | tuple):
         return [_without_empty(inner) for inner in value] or None
     return None if value == "" else value

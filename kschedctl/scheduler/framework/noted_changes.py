@@ -40,8 +40,8 @@ class NotedChange(NamedTuple):
 def noted(changes: Iterable[NotedChange], info: PodInfo, view: Fork) -> Iterator[Unknown]:
     """What an answer about a pod leans on of changes that only release notes tell."""
     by_effect: dict[Effect, list[str]] = {}
-    for each in changes:
-        if each.concerns(info, view):
-            by_effect.setdefault(each.effect, []).append(each.change.upstream)
+    for change in changes:
+        if change.concerns(info, view):
+            by_effect.setdefault(change.effect, []).append(change.change.upstream)
     for effect, requests in by_effect.items():
         yield Unknown(Dependency(NOTES, effect), Gap(ALONE_TELL.format(", ".join(dict.fromkeys(requests)))))

@@ -82,7 +82,7 @@ class NodeAffinityUnmet(Fact, frozen=True):
         'zone In [a, b] wanted, c found and pool Exists wanted, no such label found'
         """
         if self.selector:
-            return "; ".join(f"{each.key}={each.values[0]} wanted, {each.label()} found" for each in self.selector)
+            return "; ".join(f"{unmet.key}={unmet.values[0]} wanted, {unmet.label()} found" for unmet in self.selector)
         unmet = [" and ".join(wanted.words() for wanted in term) for term in self.terms]
         more = f"; or one of {len(unmet) - TERMS_TOLD:,} more terms" if len(unmet) > TERMS_TOLD else ""
         told = "; or ".join(filter(None, unmet[:TERMS_TOLD]))
@@ -95,8 +95,8 @@ class NodeAffinityUnmet(Fact, frozen=True):
         (Demand(what='its node affinity', key='zone', values=('a', 'b'), claim=''),)
         """
         if self.selector:
-            return tuple(Demand("its nodeSelector", each.key, each.values) for each in self.selector)
-        wanted = [{each.key: each.values for each in term if each.operator == "In"} for term in self.terms]
+            return tuple(Demand("its nodeSelector", unmet.key, unmet.values) for unmet in self.selector)
+        wanted = [{unmet.key: unmet.values for unmet in term if unmet.operator == "In"} for term in self.terms]
         keys = (
             key for key in dict.fromkeys(key for term in wanted for key in term) if all(key in term for term in wanted)
         )

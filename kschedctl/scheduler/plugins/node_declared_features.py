@@ -97,7 +97,7 @@ class NodeDeclaredFeatures(DeclaredPlugin[frozenset[str], None]):
         lacking = [tuple(sorted(needed - set(features))) for features in declared]
         reasons = [self.reason.format(", ".join(missing)) if missing else "" for missing in lacking]
         for reason in dict.fromkeys(filter(None, reasons)):
-            refused = np.array([each == reason for each in reasons], np.bool_)[which]
+            refused = np.array([text == reason for text in reasons], np.bool_)[which]
             yield Rejection(refused, Code.UNRESOLVABLE, reason, lambda row: FeaturesNotDeclared(lacking[which[row]]))
 
     def events_to_register(self, gates: FeatureGates) -> Iterator[ClusterEventWithHint]:

@@ -86,7 +86,7 @@ class TaintToleration(DeclaredPlugin[None, list[Toleration]]):
         untolerated, taint_set = first_untolerated(view.nodes, info.spec.tolerations, self.comparison_operators)
         reasons = [self.reason.format(key=t.key, value=t.value) if t else "" for t in untolerated]
         for reason in dict.fromkeys(filter(None, reasons)):
-            refused = np.array([each == reason for each in reasons], np.bool_)[taint_set]
+            refused = np.array([text == reason for text in reasons], np.bool_)[taint_set]
             yield Rejection(refused, Code.UNRESOLVABLE, reason, lambda row: _fact(untolerated[taint_set[row]]))
 
     def pre_score(self, info: PodInfo, view: Fork, rows: Rows) -> PreScoreResult[list[Toleration]]:

@@ -185,10 +185,10 @@ class VolumeRestrictions(DeclaredPlugin[RestrictionState, None]):
         return signed_volumes(info)
 
 
-def _exclusive_claims(info: PodInfo, found: Listers) -> Iterator[str]:
+def _exclusive_claims(info: PodInfo, storage: Listers) -> Iterator[str]:
     """Raises NotFoundError."""
     for name in _claim_names(info):
-        if READ_WRITE_ONCE_POD in found.claim(info.namespace, name).spec.access_modes:
+        if READ_WRITE_ONCE_POD in storage.claim(info.namespace, name).spec.access_modes:
             yield name
 
 
@@ -208,7 +208,7 @@ def _change(claims: frozenset[str], view: Fork, delta: Delta) -> npt.NDArray[np.
     changes = np.zeros(len(view.nodes), np.int64)
     if delta and claims:
         names = [_claim_names(view.pods.infos[number]) for number in delta.info.tolist()]
-        uses = np.array([sum(name in claims for name in found) for found in names], np.int64)
+        uses = np.array([sum(name in claims for name in used) for used in names], np.int64)
         np.add.at(changes, delta.node, delta.sign * uses)
     return changes
 

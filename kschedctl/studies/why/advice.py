@@ -130,7 +130,7 @@ def _of_causes(causes: tuple[Cause, ...]) -> Iterator[Advice]:
 
 
 def _once_each(suggestions: Iterable[Advice | None]) -> Iterator[Advice]:
-    return (each for each in dict.fromkeys(suggestions) if each is not None)
+    return (suggestion for suggestion in dict.fromkeys(suggestions) if suggestion is not None)
 
 
 def _look_at(cause: Cause) -> Advice | None:

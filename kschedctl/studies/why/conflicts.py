@@ -14,9 +14,9 @@ from kschedctl.studies.why.eliminations import fact_of
 from kschedctl.studies.why.reach import Obstacle
 
 
-def conflict(found: Sequence[tuple[list[Obstacle], Bools]], cycle: Cycle) -> str:
+def conflict(refusals: Sequence[tuple[list[Obstacle], Bools]], cycle: Cycle) -> str:
     """The first two demands that no node can meet together, as each wants other values of one label."""
-    demands = dict.fromkeys(demand for same, mask in found for demand in _demands(same, mask, cycle))
+    demands = dict.fromkeys(demand for same, mask in refusals for demand in _demands(same, mask, cycle))
     own_first = sorted(demands, key=lambda demand: bool(demand.claim))
     for one, other in combinations(own_first, 2):
         if one.key == other.key and not {*one.values} & {*other.values}:

@@ -18,17 +18,17 @@ NAMES_TOLD = 2
 """So many nodes of a group are named."""
 
 
-def eliminations(found: Sequence[Obstacle], cycle: Cycle) -> tuple[Elimination, ...]:
+def eliminations(obstacles: Sequence[Obstacle], cycle: Cycle) -> tuple[Elimination, ...]:
     """The reported reasons, those against eligible nodes first, each with the node that is nearest to passing."""
-    stands = standing(found, len(cycle.view.nodes))
-    made = [_elimination(same, stands, cycle) for same in by_reason(o for o in found if o.reported.any())]
+    stands = standing(obstacles, len(cycle.view.nodes))
+    made = [_elimination(same, stands, cycle) for same in by_reason(o for o in obstacles if o.reported.any())]
     return tuple(e for _, e in sorted(made, key=lambda pair: (pair[0], -pair[1].nodes, pair[1].reason)))
 
 
-def by_reason(found: Iterable[Obstacle]) -> list[list[Obstacle]]:
+def by_reason(obstacles: Iterable[Obstacle]) -> list[list[Obstacle]]:
     """Obstacles by their reason: a plugin may give it once for nodes that are full and once for small ones."""
     reasons: dict[tuple[str, str], list[Obstacle]] = {}
-    for obstacle in found:
+    for obstacle in obstacles:
         reasons.setdefault((obstacle.plugin, obstacle.reason), []).append(obstacle)
     return list(reasons.values())
 
@@ -61,13 +61,13 @@ def fact_of(same: Iterable[Obstacle], row: int) -> AnyFact | None:
     return next((o.fact(row) for o in same if o.fact and o.mask[row]), None)
 
 
-def node_reports(found: Sequence[Obstacle], cycle: Cycle) -> tuple[NodeReport, ...]:
+def node_reports(obstacles: Sequence[Obstacle], cycle: Cycle) -> tuple[NodeReport, ...]:
     """Every node: the feasible ones by score, then the refused ones, those within reach that lack least first."""
     totals = dict(zip(cycle.scores.rows.tolist(), cycle.scores.total.tolist(), strict=True))
-    stands = standing(found, len(cycle.view.nodes))
+    stands = standing(obstacles, len(cycle.view.nodes))
     score = np.array([totals.get(row, -1) for row in range(len(cycle.view.nodes))])
     order = np.lexsort((stands.distance, stands.against, stands.level, -score, score < 0))
-    return tuple(_node(found, cycle, row, totals) for row in order.tolist())
+    return tuple(_node(obstacles, cycle, row, totals) for row in order.tolist())
 
 
 def _node(obstacles: Sequence[Obstacle], cycle: Cycle, row: int, totals: Mapping[int, int]) -> NodeReport:

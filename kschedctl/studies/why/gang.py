@@ -91,8 +91,8 @@ def gang_report(scheduler: Scheduler, framework: Framework | None, pod: Pod) -> 
 
     None for a pod that is of no gang of another project.
     """
-    found = gang_attempt(scheduler, framework, pod)
-    return found and found.report
+    tried = gang_attempt(scheduler, framework, pod)
+    return tried and tried.report
 
 
 def gang_attempt(scheduler: Scheduler, framework: Framework | None, pod: Pod) -> TriedGang | None:
@@ -112,23 +112,23 @@ def gang_attempt(scheduler: Scheduler, framework: Framework | None, pod: Pod) ->
     result = cycle.run(post_filter=gang.bound_together)
     failed = _failures(scheduler.view, gang, result, stands_in)
     failures = {scheduler.view.pods.objects[position].key: failure for position, failure in failed.items()}
-    found = _with_result(report, scheduler.view, gang, result, failed)
-    if found.verdict != UNSCHEDULABLE:
-        return TriedGang(found, failures)
+    report_now = _with_result(report, scheduler.view, gang, result, failed)
+    if report_now.verdict != UNSCHEDULABLE:
+        return TriedGang(report_now, failures)
     own_groups = placed_in_groups(scheduler.gates)
     others = deadlocked_with(cycle, lambda other: _fits(scheduler.view, gang, other), own_groups=own_groups)
     waits = crossed(cycle, result, own_groups=own_groups) if gang.bound_together else OtherGroups()
-    return TriedGang(replace(found, deadlocked_with=in_words(others), **waits), failures)
+    return TriedGang(replace(report_now, deadlocked_with=in_words(others), **waits), failures)
 
 
 def _gang(view: Fork, key: GangKey, pod: Pod, framework: Framework | None, stands_in: Framework) -> _Gang:
     pods = gang_pods(view, key)
-    infos = {Position(each): info_of(view, Position(each), pod) for each in pods.waiting.tolist()}
-    assigned = [Position(each) for each in pods.assigned.tolist()]
+    infos = {Position(position): info_of(view, Position(position), pod) for position in pods.waiting.tolist()}
+    assigned = [Position(position) for position in pods.assigned.tolist()]
     plugin = gang_plugin(framework) if framework else None
     bound_together = plugin is not None and plugin.gang(pod) == key
     idle = dict(_idle(view, key, infos, framework if bound_together else None, stands_in))
-    everyone = infos | {each: info_of(view, each, pod) for each in assigned}
+    everyone = infos | {position: info_of(view, position, pod) for position in assigned}
     tried = by_age(infos, (info for info in infos if info not in idle))
     ended = ended_pods(view).get(key, EndedPods())
     return _Gang(key, gang_terms(view, key), everyone, tried, idle, assigned, ended, bound_together)

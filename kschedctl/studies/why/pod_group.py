@@ -75,8 +75,8 @@ class OtherGroups(TypedDict, total=False):
 
 
 def crossed(cycle: PodGroupCycle, result: GroupResult, *, own_groups: bool) -> OtherGroups:
-    found = crossing(cycle, result, own_groups=own_groups)
-    return {"waits_for": in_words(found.awaited), "apart": in_words(found.apart)}
+    crossed = crossing(cycle, result, own_groups=own_groups)
+    return {"waits_for": in_words(crossed.awaited), "apart": in_words(crossed.apart)}
 
 
 def in_words(gangs: Iterable[AnyGroupKey]) -> tuple[str, ...]:
@@ -109,10 +109,10 @@ def _last_to_come(scheduler: Scheduler, key: GroupKey) -> Position | None:
 
 def by_age(infos: Mapping[Position, PodInfo], positions: Iterable[Position]) -> list[Position]:
     """The highest priority first, of equals the oldest."""
-    found = list(positions)
-    created = {position: infos[position].pod.metadata.creation_timestamp or "" for position in found}
-    found.sort(key=lambda position: (-infos[position].priority, created[position], position))
-    return found
+    order = list(positions)
+    created = {position: infos[position].pod.metadata.creation_timestamp or "" for position in order}
+    order.sort(key=lambda position: (-infos[position].priority, created[position], position))
+    return order
 
 
 def gate_of(framework: Framework, info: PodInfo, view: Fork) -> Status | None:

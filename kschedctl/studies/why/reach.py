@@ -159,11 +159,11 @@ def _offers_none(cycle: Cycle, resource: str, mask: Bools) -> Bools:
 
 def _without_devices(cycle: Cycle, mask: Bools) -> Bools:
     """(N,): those of the nodes that no device is for."""
-    found = np.zeros(len(mask), np.bool_)
+    bare = np.zeros(len(mask), np.bool_)
     evaluation = cycle.pre_filter.state_of(DynamicResources)
     for row in np.flatnonzero(mask).tolist():
-        found[row] = not (evaluation and any(pool.devices for pool in evaluation.inventory.pools(row)))
-    return found
+        bare[row] = not (evaluation and any(pool.devices for pool in evaluation.inventory.pools(row)))
+    return bare
 
 
 def but_for_room(cycle: Cycle) -> Bools:
@@ -189,11 +189,11 @@ class Standing(NamedTuple):
         return rows[np.lexsort((far[rows], self.against[rows], self.level[rows]))]
 
 
-def standing(found: Iterable[Obstacle], nodes: int) -> Standing:
+def standing(obstacles: Iterable[Obstacle], nodes: int) -> Standing:
     """What all obstacles together make of the nodes."""
     level, count = np.zeros(nodes, np.int8), np.zeros(nodes, np.int64)
     distance = np.zeros(nodes, np.float64)
-    for obstacle in found:
+    for obstacle in obstacles:
         level = np.maximum(level, np.where(obstacle.mask, obstacle.level, NEAR))
         count += obstacle.mask
         if obstacle.distance is not None:

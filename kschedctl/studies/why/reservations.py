@@ -20,12 +20,12 @@ def reservations(cycle: Cycle) -> Reservations:
         for plugin in cycle.framework.at("reserve")
         if offers(plugin, ReservePlugin) and (result := _before(cycle, plugin)).status.code is Code.SUCCESS
     ]
-    found = {}
+    by_node = {}
     for row in cycle.feasible.tolist() if plugins else ():
         parts = [plugin.reservation(cycle.info, cycle.view, row, state) for plugin, state in plugins]
         if any(part != Reservation() for part in parts):
-            found[cycle.view.nodes.names[row]] = _together(parts)
-    return found
+            by_node[cycle.view.nodes.names[row]] = _together(parts)
+    return by_node
 
 
 def _before(cycle: Cycle, plugin: Plugin) -> PreFilterResult:
@@ -41,18 +41,18 @@ def _together(parts: list[Reservation]) -> Reservation:
     )
 
 
-def volumes_by_node(found: Reservations) -> dict[str, VolumesReport]:
+def volumes_by_node(by_node: Reservations) -> dict[str, VolumesReport]:
     """Node -> what would be done for the pod's volumes; only nodes where something would be."""
     return {
         node: VolumesReport(dict(reserved.bindings), reserved.provisions)
-        for node, reserved in found.items()
+        for node, reserved in by_node.items()
         if reserved.bindings or reserved.provisions
     }
 
 
-def devices_by_node(found: Reservations) -> dict[str, dict[str, tuple[DeviceReport, ...]]]:
+def devices_by_node(reservations_of: Reservations) -> dict[str, dict[str, tuple[DeviceReport, ...]]]:
     """Node -> claim -> the devices that it would get there; only claims that are not allocated yet."""
-    by_node = {node: dict(_devices(reserved)) for node, reserved in found.items()}
+    by_node = {node: dict(_devices(reserved)) for node, reserved in reservations_of.items()}
     return {node: devices for node, devices in by_node.items() if devices}
 
 

@@ -120,14 +120,14 @@ class Consultation:
             if not verb:
                 continue
             try:
-                found = self._asked(extender, verb, offered, extender.prioritize, view.nodes)
+                answered = self._asked(extender, verb, offered, extender.prioritize, view.nodes)
             except ExtenderError:
                 continue
             except UnheardError as unheard:
                 self._lean(Effect.SCORES, unheard)
                 continue
             totals: dict[str, int] = {}
-            for host, score in found:
+            for host, score in answered:
                 totals[host] = totals.get(host, 0) + score
             factor = extender.settings.weight * (MAX_NODE_SCORE // MAX_EXTENDER_PRIORITY)
             scores = [_wrapped(totals.get(name, 0) * factor) for name in offered.names]

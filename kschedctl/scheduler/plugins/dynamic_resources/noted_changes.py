@@ -104,4 +104,4 @@ NOTED = (
     NotedChange(EACH_DISTINCT, Effect.EITHER, _distinct),
     *(NotedChange(change, Effect.EITHER, asks, gate) for change, gate in GATES),
 )
-CHANGES: tuple[ByVersion[object], ...] = tuple(each.change for each in NOTED)
+CHANGES: tuple[ByVersion[object], ...] = tuple(change.change for change in NOTED)

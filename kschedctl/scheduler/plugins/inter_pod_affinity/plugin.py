@@ -133,7 +133,7 @@ class InterPodAffinity(DeclaredPlugin[FilterState, TopologyCounts]):
         """Terms that select namespaces by their labels: the pod's own, and those of the pods that run."""
 
         def running(*of: str) -> Iterator[AffinityTerm]:
-            return (term for each in of for term, _ in view.pods.affinity_terms(each, info.namespace))
+            return (term for field in of for term, _ in view.pods.affinity_terms(field, info.namespace))
 
         required = (*info.required_affinity, *info.required_anti_affinity, *running("required_anti_affinity"))
         preferred = (*info.preferred_affinity, *info.preferred_anti_affinity)

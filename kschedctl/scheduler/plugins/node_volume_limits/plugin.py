@@ -114,8 +114,8 @@ class NodeVolumeLimits(DeclaredPlugin):
         """Where some node limits a driver, the volumes of its other pods count too."""
         if not any(map(self._may_attach, info.spec.volumes)):
             return
-        found = listers(view)
-        yield from claim_dependencies(info, found)
+        storage = listers(view)
+        yield from claim_dependencies(info, storage)
         of_others = OF_OTHERS if self.counts_without_pods else OF_OTHER_PODS
         counted = of_others if self._limited(view).any() else ()
         for kind in ("CSINode", *counted, *["CSIDriver"] * self.limit_scaling):
@@ -128,16 +128,16 @@ class NodeVolumeLimits(DeclaredPlugin):
         return PreFilterResult() if any(map(self._may_attach, info.spec.volumes)) else PRE_FILTER_SKIP
 
     def filter(self, info: PodInfo, view: Fork, state: None, delta: Delta) -> Iterator[Rejection]:
-        found = listers(view)
-        for migrated, rows in ((True, found.csi_nodes.present), (False, ~found.csi_nodes.present)):
+        storage = listers(view)
+        for migrated, rows in ((True, storage.csi_nodes.present), (False, ~storage.csi_nodes.present)):
             if rows.any():
                 yield from self._filter(info, view, rows, migrated, delta)
 
     def _filter(self, info: PodInfo, view: Fork, rows: Bools, migrated: bool, delta: Delta) -> Iterator[Rejection]:
         """The answer for nodes that all have, or all lack, a CSINode."""
-        found = listers(view)
+        storage = listers(view)
         try:
-            volumes = attachable_volumes(info, found, migrated, new=True)
+            volumes = attachable_volumes(info, storage, migrated, new=True)
         except NotFoundError as missing:
             yield Rejection(rows, Code.UNRESOLVABLE, str(missing))
             return
@@ -145,7 +145,7 @@ class NodeVolumeLimits(DeclaredPlugin):
             yield Rejection(rows, Code.ERROR, str(error))
             return
         for driver in dict.fromkeys(volume.driver for volume in volumes) if self.limit_scaling else ():
-            refused = rows & _requires_driver(driver, found) & ~found.csi_nodes.has_driver(driver)
+            refused = rows & _requires_driver(driver, storage) & ~storage.csi_nodes.has_driver(driver)
             yield Rejection(refused, Code.UNSCHEDULABLE, SAID_OF_DRIVERS.steps[0][1].format(driver))
             rows = rows & ~refused
         rows = rows & self._limited(view)
@@ -210,6 +210,6 @@ def _limit(driver: str, limits: Counts, used: Counts, new: Counts, row: int) -> 
     return DriverLimit(driver, int(used[row]), int(limits[row]), int(new[row]))
 
 
-def _requires_driver(driver: str, found: Listers) -> bool:
-    known = found.drivers.get(driver)
+def _requires_driver(driver: str, storage: Listers) -> bool:
+    known = storage.drivers.get(driver)
     return known is not None and known.spec.prevent_pod_scheduling_if_missing is True

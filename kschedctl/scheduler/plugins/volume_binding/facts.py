@@ -71,15 +71,20 @@ class VolumeOutOfReach(Fact, frozen=True):
         >>> VolumeOutOfReach("pv1", "shop/data", (Wanted("zone", "In", ("a",), "b"),)).words()
         'PersistentVolume pv1 of claim shop/data wants zone In [a], the node has b'
         """
-        wanted = (f"{each.key} {each.operator} [{', '.join(each.values)}], {_has(each)}" for each in self.wanted)
+        wanted = (
+            f"{requirement.key} {requirement.operator} [{', '.join(requirement.values)}], {_has(requirement)}"
+            for requirement in self.wanted
+        )
         text = "; ".join(dict.fromkeys(wanted)) or "a node that cannot exist: its terms match nothing"
         return f"PersistentVolume {self.volume} of claim {self.claim} wants {text}"
 
     def demands(self) -> tuple[Demand, ...]:
         """Where it wants nothing but values of one label."""
-        if len({each.key for each in self.wanted}) != 1 or any(each.operator != "In" for each in self.wanted):
+        if len({requirement.key for requirement in self.wanted}) != 1 or any(
+            requirement.operator != "In" for requirement in self.wanted
+        ):
             return ()
-        values = tuple(value for each in self.wanted for value in each.values)
+        values = tuple(value for requirement in self.wanted for value in requirement.values)
         return (Demand("its volume", self.wanted[0].key, values, self.claim),)
 
 

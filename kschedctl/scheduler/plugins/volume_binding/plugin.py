@@ -100,8 +100,8 @@ REASON_IMMEDIATE = "pod has unbound immediate PersistentVolumeClaims"
 class BindingState:
     """The pod's claims, and the search on all nodes, made when it is first asked for."""
 
-    def __init__(self, claims: PodVolumeClaims, found: Listers, attributes_class: bool) -> None:
-        self.claims, self.listers, self.attributes_class = claims, found, attributes_class
+    def __init__(self, claims: PodVolumeClaims, storage: Listers, attributes_class: bool) -> None:
+        self.claims, self.listers, self.attributes_class = claims, storage, attributes_class
 
     @cached_property
     def volumes(self) -> PodVolumes:
@@ -163,19 +163,19 @@ class VolumeBinding(DeclaredPlugin[BindingState, BindingState]):
         return hints.volume_binding_events(gates)
 
     def pre_filter(self, info: PodInfo, view: Fork) -> PreFilterResult[BindingState]:
-        found = listers(view)
+        storage = listers(view)
         try:
-            claims = [usable_claim(info, found, *volume[1:]) for volume in claim_volumes(info.pod)]
+            claims = [usable_claim(info, storage, *volume[1:]) for volume in claim_volumes(info.pod)]
         except (NotFoundError, PluginError) as problem:
             return PreFilterResult(Status(Code.UNRESOLVABLE, (str(problem),)))
         if not claims:
             return PRE_FILTER_SKIP
-        sorted_claims = pod_volume_claims(claims, found)
+        sorted_claims = pod_volume_claims(claims, storage)
         if sorted_claims.immediate:
-            fact = immediate(sorted_claims.immediate, found)
+            fact = immediate(sorted_claims.immediate, storage)
             return PreFilterResult(Status(Code.UNRESOLVABLE, (REASON_IMMEDIATE,)), fact=fact)
-        names = eligible_nodes(sorted_claims, found) if self.narrows_by_hostname else None
-        return PreFilterResult(node_names=names, state=BindingState(sorted_claims, found, self.attributes_class))
+        names = eligible_nodes(sorted_claims, storage) if self.narrows_by_hostname else None
+        return PreFilterResult(node_names=names, state=BindingState(sorted_claims, storage, self.attributes_class))
 
     def filter(self, info: PodInfo, view: Fork, state: BindingState | None, delta: Delta) -> Iterator[Rejection]:
         if state is None:

@@ -29,9 +29,9 @@ def run(*words: str) -> str:
     return f"kubectl {' '.join(map(quote, words))}"
 
 
-def manifest(key: ObjectKey, found: Struct, more: JsonObject | None = None) -> JsonObject:
+def manifest(key: ObjectKey, obj: Struct, more: JsonObject | None = None) -> JsonObject:
     """What is applied to get the object: less its status and what the server gives; ``more`` fields of its spec."""
-    document: dict[str, Json] = to_builtins(found)
+    document: dict[str, Json] = to_builtins(obj)
     document.pop("status", None)
     meta = {name: value for name, value in object_at(document, "metadata").items() if name not in GIVEN_BY_THE_SERVER}
     spec = {"spec": {**object_at(document, "spec"), **more}} if more else {}
