@@ -120,19 +120,20 @@ class MakeRoom(Report, frozen=True):
     def _whoever(self) -> str:
         return "it" if len(self.pods) == 1 else f"{len(self.missing):,} of them"
 
-    def summarized(self, summary: Summary) -> Summary:
-        """With the moves as one fix, or the pods that fit nowhere."""
+    def shortened(self) -> ShortFix:
+        """All the moves as one fix."""
         nodes = tuple(dict.fromkeys(placed.node for placed in self.placed))
         told = f"move {', '.join(f'{move.pod} from {move.source}' for move in self.moves)}"
-        fix = ShortFix(
-            summary=told, owner="platform", but="", nodes=nodes[:3], clears=len(self.placed), commands=self.commands[:4]
-        )
+        return ShortFix(told, "platform", nodes=nodes[:3], clears=len(self.placed), commands=self.commands[:4])
+
+    def summarized(self, summary: Summary) -> Summary:
+        """With the moves as one fix, or the pods that fit nowhere."""
         left = (ShortPods(len(self.missing), self.missing[0], "", self.message),) if self.missing else ()
         return replace(
             summary,
             subject=", ".join(self.pods),
             verdict="Fits" if self.fits else "NoPlan",
-            fixes=(fix,) if self.moves else (),
+            fixes=(self.shortened(),) if self.moves else (),
             pods=left,
             figures={"moves": len(self.moves), "missing": len(self.missing)},
         )

@@ -10,6 +10,7 @@ from typing import Any
 from msgspec.structs import replace
 
 from kschedctl.reports.document import Document
+from kschedctl.reports.make_room import MakeRoom
 from kschedctl.reports.summary import Report, ShortFix, ShortPods, Summary
 from kschedctl.reports.unknown import UnknownKind, doubt
 from kschedctl.text.counts import counted
@@ -70,6 +71,7 @@ class SearchReport(Document, frozen=True):
 class Remedies(Report, frozen=True):
     """The remedies of one pod, the best first. ``impossible``: why a kind of remedy cannot exist, with the figures.
 
+    ``make_room``: the pods that have to move so that it fits, where no remedy is only that and there is a plan.
     ``verdict``, ``headline`` and the rest are as in its Explanation.
     """
 
@@ -85,6 +87,7 @@ class Remedies(Report, frozen=True):
     extended: tuple[str, ...] = ()
     unknown: tuple[UnknownKind, ...] = ()
     undecided: bool = False
+    make_room: MakeRoom | None = None
     api_version: str = "kschedctl.dev/v1"
     kind: str = "Remedies"
 
@@ -94,6 +97,8 @@ class Remedies(Report, frozen=True):
 
     def summarized(self, summary: Summary) -> Summary:
         fixes = tuple(remedy.shortened() for remedy in self.remedies)
+        if self.make_room:
+            fixes = (*fixes, self.make_room.shortened())
         return replace(summary, subject=self.pod, verdict=self.verdict, fixes=fixes, advice=self.impossible)
 
 

@@ -73,3 +73,20 @@ def test_bad_input(run: Run, write: Write, words: tuple[str, ...], said: str) ->
     assert (code, out) == (2, "")
     assert said in err
     assert len(err.strip().splitlines()) == 1
+
+
+def test_remedies_show_a_plan_that_they_do_not_have(run: Run, write: Write) -> None:
+    """a (3) has to leave n1, but fits nowhere before y (2) has left n2 for n3: one node's pods are not enough."""
+    ssd = {"kubernetes.io/os": "linux"}
+    nodes = [node("n1", "4"), node("n2", "4"), node("n3", "2")]
+    for each in nodes[1:]:
+        each["metadata"]["labels"] |= ssd
+    bound = full("z", "n2", "1")
+    del bound["metadata"]["ownerReferences"]
+    y = full("y", "n2")
+    y["spec"]["nodeSelector"] = ssd
+    file = write(*nodes, full("a", "n1", "3"), y, bound, pod("new", "4"))
+    report = json.loads(run("remedies", "new", "-f", file, "-o", "json").out)
+    assert [move["pod"] for move in report["makeRoom"]["moves"]] == ["default/y", "default/a"]
+    assert "Or move 2 pods" in run("remedies", "new", "-f", file).out
+    assert json.loads(run("remedies", "new", "-f", file, "--by", "author", "-o", "json").out)["makeRoom"] is None

@@ -24,6 +24,7 @@ from kschedctl.errors import UsageError
 from kschedctl.reports.explanations import FINE
 from kschedctl.reports.remedies import Remedies, RemediesOfMany
 from kschedctl.studies.controllers.asked_pod import AskedPod
+from kschedctl.studies.making_room.make_room import with_room
 from kschedctl.studies.remedies.fixes.prices import PRICES
 from kschedctl.studies.remedies.many import remedies_of_many
 from kschedctl.studies.remedies.remedies import remedies_of
@@ -106,7 +107,7 @@ def _asked(inquiry: Inquiry, source: Source, scope: Scope, words: tuple[str, ...
 
 def _of_one(asked: AskedPod, wishes: RemedyWishes) -> tuple[Remedies, int]:
     with bars() as shown:
-        report = remedies_of(asked, wishes, shown.begin("trying remedies", 0))
+        report = with_room(remedies_of(asked, wishes, shown.begin("trying remedies", 0)), asked, wishes)
     return report, exit_code(report.verdict in FINE, interrupted=False, undecided=report.undecided)
 
 

@@ -22,16 +22,28 @@ def make_room_page(report: MakeRoom, style: Style) -> Page:
         *caveats(report.not_replayed, report.ignored, report.extended, report.unknown),
         *_preempting(report),
         *_fragmented(report),
-        *listed(report.moves, style, numbered="step", title="Moves, one after the other", full=False),
+        *_moves(report, style, "Moves, one after the other"),
         *listed(report.placed, style, title="Fits then") * (len(report.moves) > 0),
         *_missing(report),
         *_tried(report, style),
-        *(
-            section("Commands: the next once the evicted pod runs again", *map(Command, report.commands))
-            * bool(report.moves)
-        ),
+        *_commands(report),
         *((paragraph("These moves make room for a part of the pods."),) if partial else ()),
     )
+
+
+def moves_sections(report: MakeRoom, style: Style) -> Page:
+    """The plan beside other fixes of a pod."""
+    return (*_moves(report, style, f"Or move {counted(len(report.moves), 'pod')}"), *_commands(report))
+
+
+def _moves(report: MakeRoom, style: Style, title: str) -> Page:
+    return listed(report.moves, style, numbered="step", title=title, full=False)
+
+
+def _commands(report: MakeRoom) -> Page:
+    if not report.moves:
+        return ()
+    return section("Commands: the next once the evicted pod runs again", *map(Command, report.commands))
 
 
 def _preempting(report: MakeRoom) -> Page:

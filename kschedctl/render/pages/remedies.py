@@ -21,6 +21,7 @@ from kschedctl.render.page import (
     paragraph,
     section,
 )
+from kschedctl.render.pages.make_room import moves_sections
 from kschedctl.render.pages.sections import (
     VERDICTS,
     caveats,
@@ -42,6 +43,7 @@ def remedies_page(report: Remedies, style: Style) -> Page:
         *_verdict(report),
         *caveats(report.not_replayed, report.ignored, report.extended, report.unknown),
         *remedies_section(report.remedies, report.impossible, style),
+        *(moves_sections(report.make_room, style) if report.make_room else ()),
         *how_section(first_rows(report.remedies, style, REMEDIES_SHOWN)[0], style),
         *_searched(report),
     )

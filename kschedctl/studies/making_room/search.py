@@ -111,7 +111,7 @@ class PlanSearch:
         sets = SetsOnNodes(cycle, self.movable, pods, among)
         if self.helped is None:
             self.helped, self.eligible = sets.promising, _eligible(cycle)
-            self.depends_on_others = bool(_refusing(cycle) - OF_THE_NODE)
+            self.depends_on_others = depends_on_others(cycle)
         for here in range(moves, 0, -1):
             for chosen in sets.of(here):
                 self._check_time()
@@ -220,6 +220,11 @@ def _refusing(cycle: Cycle) -> set[str]:
         and plugin.name in verdicts
         and verdicts[plugin.name].refused.any()
     }
+
+
+def depends_on_others(cycle: Cycle) -> bool:
+    """Whether a node is refused for pods, or what they use, elsewhere."""
+    return bool(_refusing(cycle) - OF_THE_NODE)
 
 
 def _interesting(view: Fork, cycle: Cycle) -> Bools:
