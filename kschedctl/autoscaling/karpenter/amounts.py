@@ -34,8 +34,8 @@ def requests_of(pods: Sequence[Pod]) -> Quantities:
 def merge(*lists: Mapping[str, Quantity]) -> Quantities:
     """The sums."""
     total: Quantities = {}
-    for each in lists:
-        for name, amount in each.items():
+    for amounts in lists:
+        for name, amount in amounts.items():
             total[name] = total.get(name, ZERO).add(amount)
     return total
 
@@ -49,20 +49,20 @@ def least(lists: Iterable[Mapping[str, Quantity]]) -> Quantities:
     """The smallest amount of each resource that all have."""
     first, *others = lists
     return {
-        name: min((amount, *(each[name] for each in others)))
+        name: min((amount, *(other[name] for other in others)))
         for name, amount in first.items()
-        if all(name in each for each in others)
+        if all(name in other for other in others)
     }
 
 
 def most(lists: Iterable[Mapping[str, Quantity]]) -> Quantities:
     """The largest amount of each resource that any has."""
-    found: Quantities = {}
-    for each in lists:
-        for name, amount in each.items():
-            if name not in found or amount > found[name]:
-                found[name] = amount
-    return found
+    largest: Quantities = {}
+    for amounts in lists:
+        for name, amount in amounts.items():
+            if name not in largest or amount > largest[name]:
+                largest[name] = amount
+    return largest
 
 
 def printed(amounts: Mapping[str, Quantity]) -> str:

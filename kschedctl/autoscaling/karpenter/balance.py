@@ -50,9 +50,9 @@ class PoolTotals:
     def of(cls, candidates: Iterable[NodeCandidate], nodes: Iterable[StateNode]) -> PoolTotals:
         prices: dict[str, float] = {}
         costs: dict[str, float] = {}
-        by_name = {each.name: each for each in candidates}
-        for each in by_name.values():
-            prices[each.pool.metadata.name] = prices.get(each.pool.metadata.name, 0.0) + each.price
+        by_name = {candidate.name: candidate for candidate in candidates}
+        for candidate in by_name.values():
+            prices[candidate.pool.metadata.name] = prices.get(candidate.pool.metadata.name, 0.0) + candidate.price
         for node in sorted((node for node in nodes if node.pool), key=lambda node: node.name):
             known = by_name.get(node.name)
             costs[node.pool] = costs.get(node.pool, 0.0) + (known.move_cost if known else node_cost(node))
@@ -72,16 +72,16 @@ class PoolTotals:
     def scores(self, candidates: Sequence[NodeCandidate], savings: float) -> dict[str, MoveScore]:
         """Pool -> score of a move, of the pools that ask for it; savings are shared by price."""
         by_pool: dict[str, list[NodeCandidate]] = {}
-        for each in candidates:
-            by_pool.setdefault(each.pool.metadata.name, []).append(each)
-        total = sum(each.price for each in candidates)
-        found = {}
+        for candidate in candidates:
+            by_pool.setdefault(candidate.pool.metadata.name, []).append(candidate)
+        total = sum(candidate.price for candidate in candidates)
+        by_name = {}
         for name, own in by_pool.items():
             if is_balanced(own[0]):
-                price = sum(each.price for each in own)
+                price = sum(candidate.price for candidate in own)
                 share = savings * (price / total) if total > 0 and len(by_pool) > 1 else savings
-                found[name] = self.score(name, share, sum(each.move_cost for each in own))
-        return found
+                by_name[name] = self.score(name, share, sum(candidate.move_cost for candidate in own))
+        return by_name
 
 
 def is_balanced(candidate: NodeCandidate) -> bool:

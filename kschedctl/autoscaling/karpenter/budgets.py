@@ -19,7 +19,7 @@ class EvictionLimits:
 
     def __init__(self, budgets: Iterable[PodDisruptionBudget], now: int) -> None:
         self.now = now
-        self._budgets = [(each, from_label_selector(each.spec.selector)) for each in budgets]
+        self._budgets = [(budget, from_label_selector(budget.spec.selector)) for budget in budgets]
 
     def blocking(self, pod: Pod) -> tuple[str, ...]:
         """The budgets that forbid to evict a pod now: one, or all where there are several for it."""
@@ -33,17 +33,19 @@ class EvictionLimits:
         if not self._budgets or not is_evictable(pod, self.now):
             return ()
         namespace, labels = pod.metadata.namespace, pod.metadata.labels
-        found = [b for b, selects in self._budgets if b.metadata.namespace == namespace and selects.matches(labels)]
-        names = tuple(f"{namespace}/{each.metadata.name}" for each in found)
-        if len(found) > 1:
+        matching = [b for b, selects in self._budgets if b.metadata.namespace == namespace and selects.matches(labels)]
+        names = tuple(f"{namespace}/{budget.metadata.name}" for budget in matching)
+        if len(matching) > 1:
             return names
-        return tuple(n for n, b in zip(names, found, strict=True) if not _spares(b, pod) and blocks(b))
+        return tuple(n for n, b in zip(names, matching, strict=True) if not _spares(b, pod) and blocks(b))
 
 
 def _spares(budget: PodDisruptionBudget, pod: Pod) -> bool:
     """Whether it lets pods go that are not ready."""
     always = budget.spec.unhealthy_pod_eviction_policy == "AlwaysAllow"
-    return always and any(each.type == "Ready" and each.status == "False" for each in pod.status.conditions)
+    return always and any(
+        condition.type == "Ready" and condition.status == "False" for condition in pod.status.conditions
+    )
 
 
 def _allows_nothing(budget: PodDisruptionBudget) -> bool:

@@ -172,12 +172,12 @@ def node_cost(state: StateNode) -> float:
 
 
 def condition(claim: NodeClaim, type: str) -> Condition | None:
-    return next((each for each in claim.status.conditions if each.type == type), None)
+    return next((known for known in claim.status.conditions if known.type == type), None)
 
 
 def is_true(claim: NodeClaim, type: str) -> bool:
-    found = condition(claim, type)
-    return found is not None and found.status == "True"
+    known = condition(claim, type)
+    return known is not None and known.status == "True"
 
 
 def duration(text: str | None) -> int | None:

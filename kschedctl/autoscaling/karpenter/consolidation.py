@@ -110,11 +110,11 @@ class PlannedRemoval:
 
     @property
     def price(self) -> float:
-        return sum(each.price for each in self.candidates)
+        return sum(candidate.price for candidate in self.candidates)
 
     @property
     def savings(self) -> float:
-        return self.price - sum(each.price() for each in self.offers)
+        return self.price - sum(offer.price() for offer in self.offers)
 
     def text(self, candidate: NodeCandidate) -> str:
         """As an event about one of the nodes tells it."""
@@ -127,10 +127,10 @@ class PlannedRemoval:
     def report(self, most: int) -> DisruptionCommand:
         return DisruptionCommand(
             self.decision,
-            tuple(sorted(each.name for each in self.candidates)),
+            tuple(sorted(candidate.name for candidate in self.candidates)),
             self.savings,
             tuple(nominated(self.outcome.run)),
-            tuple(launched(each.claim, most) for each in self.offers),
+            tuple(launched(offer.claim, most) for offer in self.offers),
         )
 
 
@@ -160,11 +160,11 @@ class Consolidation:
         if not setting.pools.pools:
             return None
         log.written(setting.pools.events)
-        going = {each.name for each in candidates}
-        for pod in (*(p for each in candidates for p in each.pods), *setting.pods_of_deleting_nodes):
+        going = {candidate.name for candidate in candidates}
+        for pod in (*(p for candidate in candidates for p in candidate.pods), *setting.pods_of_deleting_nodes):
             if is_active(pod) and (is_reschedulable(pod) or is_evicted(pod)):
                 log.protection(pod, setting.now)
-        moving = [p for each in candidates for p in each.pods if setting.limits.is_currently_reschedulable(p)]
+        moving = [p for candidate in candidates for p in candidate.pods if setting.limits.is_currently_reschedulable(p)]
         deleting = {pod.key for pod in setting.deleting_node_pods}
         pods = [*setting.pending, *moving, *setting.deleting_node_pods]
         nodes = self.existing if consolidating else self.unsettled
@@ -213,8 +213,8 @@ class Consolidation:
 
     def _priced(self, offer: ClaimOffer, candidates: Sequence[NodeCandidate]) -> str:
         """Keep what is cheaper than the nodes; the text says why nothing is left."""
-        price, claim = sum(each.price for each in candidates), offer.claim
-        spot = all(each.capacity_type == SPOT for each in candidates)
+        price, claim = sum(candidate.price for candidate in candidates), offer.claim
+        spot = all(candidate.capacity_type == SPOT for candidate in candidates)
         if spot and claim.requirements.label(CAPACITY_TYPE).has(SPOT):
             return self._spot_to_spot(offer, price, len(candidates))
         if fault := _cheaper(offer, price):
@@ -251,7 +251,7 @@ def _cheaper(offer: ClaimOffer, price: float) -> str:
 
 def worst_prices(columns: TypeColumns, requirements: Requirements) -> np.ndarray:
     """(T,) the highest price of an offering that may be launched, of the capacity type that is tried first."""
-    found = np.full(len(columns), np.inf)
+    worst = np.full(len(columns), np.inf)
     settled = np.zeros(len(columns), np.bool_)
     allowed = columns.terms(requirements)
     for capacity_type in (RESERVED, SPOT, ON_DEMAND):
@@ -260,23 +260,23 @@ def worst_prices(columns: TypeColumns, requirements: Requirements) -> np.ndarray
         prices = np.full(len(columns), -np.inf)
         np.maximum.at(prices, columns.type_of[chosen], columns.prices[chosen])
         fresh = np.isfinite(prices) & ~settled
-        found[fresh] = prices[fresh]
+        worst[fresh] = prices[fresh]
         settled |= fresh
-    return found
+    return worst
 
 
 def _too_early(run: SchedulerRun, deleting: set[str]) -> dict[str, str]:
     """The pods that went to nodes which have not come up: only those of nodes that go may rely on these."""
-    found: dict[str, str] = {}
+    reasons: dict[str, str] = {}
     for node in run.nodes.used:
         state = node.existing.state
         if state.initialized:
             continue
         names = (("nodeclaim", state.claim), ("node", state.node))
-        where = ", ".join(f"{kind}/{each.metadata.name}" for kind, each in names if each is not None)
+        where = ", ".join(f"{kind}/{obj.metadata.name}" for kind, obj in names if obj is not None)
         why = f"would schedule against uninitialized {where}"
-        found |= {pod.key: why for pod in node.pods if pod.key not in deleting}
-    return found
+        reasons |= {pod.key: why for pod in node.pods if pod.key not in deleting}
+    return reasons
 
 
 def _fault(errors: dict[str, str]) -> str:

@@ -63,9 +63,9 @@ class Daemons:
     def _fitting(self, at: int, template: ClaimTemplate) -> Bools:
         """(T,) the options of a template on which a DaemonSet would run."""
         self.pods[at] = (tolerating(self.pods[at]) or (self.pods[at], ""))[0]
-        found = np.zeros(len(template.columns), np.bool_)
+        mask = np.zeros(len(template.columns), np.bool_)
         if not _tolerates(self.pods[at], template.taints):
-            return found
+            return mask
         options = np.flatnonzero(template.options)
         while len(options):
             wanted = strict_requirements(self.pods[at])
@@ -73,19 +73,19 @@ class Daemons:
             if template.requirements.compatible(wanted, template.well_known):
                 fits = template.columns.compatible(wanted)[options]
             if len(required_terms(self.pods[at])) < 2:
-                found[options] = fits
-                return found
+                mask[options] = fits
+                return mask
             first = len(fits) if fits.all() else int(np.argmin(fits))
-            found[options[:first]] = True
+            mask[options[:first]] = True
             options = options[first:]
             if len(options) and (given_up := without_required_term(self.pods[at])):
                 self.pods[at] = given_up[0]
-        return found
+        return mask
 
 
 def daemon_pods(cluster: Cluster) -> list[Pod]:
     """Of each DaemonSet its newest pod, or what its template makes; the required node affinity is the template's."""
-    return [_of_template(each, cluster) for each in cluster.daemon_sets]
+    return [_of_template(daemon_set, cluster) for daemon_set in cluster.daemon_sets]
 
 
 def _of_template(daemon_set: StoredWorkload, cluster: Cluster) -> Pod:
@@ -111,7 +111,7 @@ def _newest(daemon_set: StoredWorkload, cluster: Cluster) -> Pod | None:
     """Of pods that were made at the same time the first."""
     own = daemon_set.metadata
     newest = None
-    for pod in cluster.pods.where(lambda each: each.metadata.namespace == own.namespace and bool(_controller(each))):
+    for pod in cluster.pods.where(lambda other: other.metadata.namespace == own.namespace and bool(_controller(other))):
         if _controller(pod) == (own.uid, own.name) and (newest is None or _created(pod) > _created(newest)):
             newest = pod
     return newest

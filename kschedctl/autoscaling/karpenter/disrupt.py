@@ -62,11 +62,11 @@ class Round:
     def take(self, candidates: Iterable[NodeCandidate]) -> list[NodeCandidate]:
         """Those that the budgets allow together."""
         left, taken = dict(self.budgets), []
-        for each in candidates:
-            name = each.pool.metadata.name
+        for candidate in candidates:
+            name = candidate.pool.metadata.name
             if left[name]:
                 left[name] -= 1
-                taken.append(each)
+                taken.append(candidate)
         return taken
 
 
@@ -80,7 +80,7 @@ class Disrupt:
 
     def report(self) -> Disruption:
         single = self._round(UNDERUTILIZED, _should_consolidate)
-        self.alone = {each.name: self._alone(each, single.totals) for each in single.candidates}
+        self.alone = {candidate.name: self._alone(candidate, single.totals) for candidate in single.candidates}
         return Disruption(
             emptiness=self._method(self._round(EMPTY, _is_removable), self._emptiness),
             drift=self._method(self._round(DRIFTED, _is_drifted, eventual=True), self._drift),
@@ -93,14 +93,14 @@ class Disrupt:
 
     def _fates(self, single: Round) -> Iterator[NodeFate]:
         """Of all nodes that are Karpenter's."""
-        alone = {each.name: each for each in single.candidates}
-        told = {event.name: event.message for event in single.looks.events if event.kind == "Node"}
+        alone = {candidate.name: candidate for candidate in single.candidates}
+        reasons = {event.name: event.message for event in single.looks.events if event.kind == "Node"}
         for state in sorted(self.setting.nodes, key=lambda node: node.name):
             if not state.managed:
                 continue
             name, candidate = state.name, alone.get(state.name)
             if candidate is None:
-                yield NodeFate(name, state.pool, STAYS, why=told.get(name, NOT_CONSOLIDATABLE))
+                yield NodeFate(name, state.pool, STAYS, why=reasons.get(name, NOT_CONSOLIDATABLE))
                 continue
             answer = self.alone[name]
             fate = answer.command.decision if answer.command else STAYS
@@ -112,10 +112,12 @@ class Disrupt:
         self, reason: str, wanted: Callable[[NodeCandidate, EventLog], bool], *, eventual: bool = False
     ) -> Round:
         looks, blocks = EventLog(), EventLog()
-        found = CandidateSearch(self.setting, looks, eventual).search()
-        totals = PoolTotals.of(found, self.setting.nodes)
+        candidates = CandidateSearch(self.setting, looks, eventual).search()
+        totals = PoolTotals.of(candidates, self.setting.nodes)
         budgets = allowed_disruptions(self.setting, reason, blocks)
-        return Round([each for each in found if wanted(each, looks)], totals, budgets, looks, blocks)
+        return Round(
+            [candidate for candidate in candidates if wanted(candidate, looks)], totals, budgets, looks, blocks
+        )
 
     def _method(self, own: Round, decide: Callable[[Round], PlannedRemoval | None]) -> DisruptionMethod:
         removal = decide(own)
@@ -137,15 +139,15 @@ class Disrupt:
     def _drift(self, own: Round) -> PlannedRemoval | None:
         """The one that drifted first, those without pods before others; whatever it costs."""
         by_time = sorted(own.candidates, key=_drifted_at)
-        for each in sorted(by_time, key=lambda candidate: bool(candidate.pods)):
-            if not own.budgets[each.pool.metadata.name]:
+        for candidate in sorted(by_time, key=lambda candidate: bool(candidate.pods)):
+            if not own.budgets[candidate.pool.metadata.name]:
                 continue
-            outcome = self.simulator.simulate([each], own.log, consolidating=False)
+            outcome = self.simulator.simulate([candidate], own.log, consolidating=False)
             if outcome is None:
                 return None
             if not outcome.fault:
-                return PlannedRemoval([each], outcome, [ClaimOffer(claim) for claim in outcome.claims])
-            own.log.blocked(each.state, outcome.fault)
+                return PlannedRemoval([candidate], outcome, [ClaimOffer(claim) for claim in outcome.claims])
+            own.log.blocked(candidate.state, outcome.fault)
         return None
 
     def _multi(self, own: Round) -> PlannedRemoval | None:
@@ -153,16 +155,16 @@ class Disrupt:
         taken = own.take(_by_ratio(own.candidates))
         low, high = 1, min(len(taken) - 1, MOST_NODES)
         best: PlannedRemoval | None = None
-        told: dict[str, MoveScore] = {}
+        shown: dict[str, MoveScore] = {}
         while low <= high:
             middle = (low + high) // 2
             removal = self.simulator.consolidate(taken[: middle + 1], own.log)
             scores = own.totals.scores(removal.candidates, removal.savings) if removal and _differs(removal) else {}
-            if removal and _has_options(removal) and all(each.approved for each in scores.values()):
-                best, low, told = removal, middle + 1, scores
+            if removal and _has_options(removal) and all(score.approved for score in scores.values()):
+                best, low, shown = removal, middle + 1, scores
             else:
-                high, told = middle - 1, told if best else scores or told
-        for pool, score in told.items():
+                high, shown = middle - 1, shown if best else scores or shown
+        for pool, score in shown.items():
             if score.approved:
                 own.log.pool_approved(pool, str(score))
         return best
@@ -170,13 +172,13 @@ class Disrupt:
     def _single(self, own: Round) -> PlannedRemoval | None:
         """The first that goes; a node of each pool in turn."""
         by_pool: dict[str, list[NodeCandidate]] = {}
-        for each in _by_ratio(own.candidates):
-            by_pool.setdefault(each.pool.metadata.name, []).append(each)
+        for candidate in _by_ratio(own.candidates):
+            by_pool.setdefault(candidate.pool.metadata.name, []).append(candidate)
         in_turn = zip_longest(*(by_pool[name] for name in sorted(by_pool)))
-        for each in (candidate for row in in_turn for candidate in row if candidate is not None):
-            if not own.budgets[each.pool.metadata.name]:
+        for candidate in (candidate for row in in_turn for candidate in row if candidate is not None):
+            if not own.budgets[candidate.pool.metadata.name]:
                 continue
-            if removal := self._one(each, own.totals, own.log):
+            if removal := self._one(candidate, own.totals, own.log):
                 return removal
         return None
 
@@ -199,63 +201,70 @@ class Disrupt:
         return AloneAnswer(command, log.of_node(candidate.node.metadata.name))
 
 
-def _is_removable(each: NodeCandidate, log: EventLog) -> bool:
+def _is_removable(candidate: NodeCandidate, log: EventLog) -> bool:
     """Whether it may go for being empty."""
-    if each.pool.spec.replicas is not None:
+    if candidate.pool.spec.replicas is not None:
         return False
-    if _is_never(each):
-        log.unconsolidatable(each.state, f'NodePool "{each.pool.metadata.name}" has consolidation disabled')
+    if _is_never(candidate):
+        log.unconsolidatable(candidate.state, f'NodePool "{candidate.pool.metadata.name}" has consolidation disabled')
         return False
-    return each.is_empty and each.has(CONSOLIDATABLE)
+    return candidate.is_empty and candidate.has(CONSOLIDATABLE)
 
 
-def _is_drifted(each: NodeCandidate, log: EventLog) -> bool:
-    return each.pool.spec.replicas is None and each.has(DRIFTED)
+def _is_drifted(candidate: NodeCandidate, log: EventLog) -> bool:
+    return candidate.pool.spec.replicas is None and candidate.has(DRIFTED)
 
 
-def _drifted_at(each: NodeCandidate) -> str:
-    drifted = each.condition(DRIFTED)
+def _drifted_at(candidate: NodeCandidate) -> str:
+    drifted = candidate.condition(DRIFTED)
     return (drifted and drifted.last_transition_time) or ""
 
 
-def _should_consolidate(each: NodeCandidate, log: EventLog) -> bool:
+def _should_consolidate(candidate: NodeCandidate, log: EventLog) -> bool:
     """Whether it may go to save money."""
-    if each.pool.spec.replicas is not None:
+    if candidate.pool.spec.replicas is not None:
         return False
-    if fault := _unconsolidatable(each):
-        log.unconsolidatable(each.state, fault)
+    if fault := _unconsolidatable(candidate):
+        log.unconsolidatable(candidate.state, fault)
         return False
-    if each.is_empty:
+    if candidate.is_empty:
         return False
-    if each.pool.spec.disruption.consolidation_policy == WHEN_EMPTY:
-        name = each.pool.metadata.name
-        log.unconsolidatable(each.state, f'NodePool "{name}" has consolidation policy WhenEmpty, but node is not empty')
+    if candidate.pool.spec.disruption.consolidation_policy == WHEN_EMPTY:
+        name = candidate.pool.metadata.name
+        log.unconsolidatable(
+            candidate.state, f'NodePool "{name}" has consolidation policy WhenEmpty, but node is not empty'
+        )
         return False
-    return each.has(CONSOLIDATABLE)
+    return candidate.has(CONSOLIDATABLE)
 
 
-def _unconsolidatable(each: NodeCandidate) -> str:
-    labels = each.state.labels
-    if each.type is None:
+def _unconsolidatable(candidate: NodeCandidate) -> str:
+    labels = candidate.state.labels
+    if candidate.type is None:
         return f'Instance Type "{labels.get(INSTANCE_TYPE, "")}" not found'
     for label in (CAPACITY_TYPE, ZONE):
         if label not in labels:
             return f'Node does not have label "{label}"'
-    return f'NodePool "{each.pool.metadata.name}" has consolidation disabled' if _is_never(each) else ""
+    return f'NodePool "{candidate.pool.metadata.name}" has consolidation disabled' if _is_never(candidate) else ""
 
 
-def _is_never(each: NodeCandidate) -> bool:
-    after = each.pool.spec.disruption.consolidate_after
+def _is_never(candidate: NodeCandidate) -> bool:
+    after = candidate.pool.spec.disruption.consolidate_after
     return after is None or after == "Never"
 
 
 def _by_ratio(candidates: Iterable[NodeCandidate]) -> list[NodeCandidate]:
-    return sorted(candidates, key=lambda each: (-each.savings_ratio, each.name))
+    return sorted(candidates, key=lambda candidate: (-candidate.savings_ratio, candidate.name))
 
 
-def _reported(each: NodeCandidate) -> DisruptionCandidate:
+def _reported(candidate: NodeCandidate) -> DisruptionCandidate:
     return DisruptionCandidate(
-        each.name, each.pool.metadata.name, each.price, each.move_cost, each.disruption_cost, each.savings_ratio
+        candidate.name,
+        candidate.pool.metadata.name,
+        candidate.price,
+        candidate.move_cost,
+        candidate.disruption_cost,
+        candidate.savings_ratio,
     )
 
 
@@ -274,11 +283,11 @@ def _has_options(removal: PlannedRemoval) -> bool:
 def _price_of_same(offer: ClaimOffer, candidates: Sequence[NodeCandidate]) -> float:
     """The lowest price of a node whose type the replacement may be, too; 0 where its price is unknown."""
     prices: dict[str, float] = {}
-    for each in candidates:
-        assert each.type is not None
-        labels = Requirements.of_labels(each.state.labels)
-        own = [o.price for o in each.type.offerings if labels.compatible(o.requirements)]
-        known = prices.get(each.type.name, 0.0 if not own else float("inf"))
-        prices[each.type.name] = min([known or float("inf"), *own]) if own else known
+    for candidate in candidates:
+        assert candidate.type is not None
+        labels = Requirements.of_labels(candidate.state.labels)
+        own = [o.price for o in candidate.type.offerings if labels.compatible(o.requirements)]
+        known = prices.get(candidate.type.name, 0.0 if not own else float("inf"))
+        prices[candidate.type.name] = min([known or float("inf"), *own]) if own else known
     names = {offer.columns.types[at].name for at in offer.order}
     return min((price for name, price in prices.items() if name in names), default=float("inf"))

@@ -24,9 +24,9 @@ _SHARE = re.compile(r"([0-9]{1,9})%")
 
 def allowed_disruptions(setting: KarpenterSetting, reason: str, log: EventLog) -> dict[str, int]:
     """Pool -> how many nodes may go for a reason, less those that are not ready or go already."""
-    counting = [each for each in setting.nodes if each.managed and each.initialized and not _is_ending(each)]
-    nodes = Counter(each.pool for each in counting)
-    going = Counter(each.pool for each in counting if each.deleting or not _is_ready(each))
+    counting = [node for node in setting.nodes if node.managed and node.initialized and not _is_ending(node)]
+    nodes = Counter(node.pool for node in counting)
+    going = Counter(node.pool for node in counting if node.deleting or not _is_ready(node))
     allowed: dict[str, int] = {}
     for pool in setting.cluster.karpenter_node_pools:
         name = pool.metadata.name
@@ -42,7 +42,7 @@ def allowance(pool: NodePool, nodes: int, reason: str, now: int) -> int:
     budgets = pool.spec.disruption.budgets or ()
     try:
         return min(
-            (_allowed(each, nodes, now) for each in budgets if not each.reasons or reason in each.reasons),
+            (_allowed(budget, nodes, now) for budget in budgets if not budget.reasons or reason in budget.reasons),
             default=UNLIMITED,
         )
     except InputError:
@@ -69,4 +69,4 @@ def _is_ending(state: StateNode) -> bool:
 
 def _is_ready(state: StateNode) -> bool:
     conditions = state.node.status.conditions if state.node else ()
-    return any(each.type == "Ready" and each.status == "True" for each in conditions)
+    return any(condition.type == "Ready" and condition.status == "True" for condition in conditions)

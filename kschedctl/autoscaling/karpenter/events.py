@@ -30,8 +30,8 @@ class EventLog:
 
     def of_node(self, name: str) -> tuple[str, ...]:
         """``Reason: message`` of those about a node."""
-        mine = (each for each in self._events if each.kind == "Node" and each.name == name)
-        return tuple(f"{each.reason}: {each.message}" for each in mine)
+        mine = (event for event in self._events if event.kind == "Node" and event.name == name)
+        return tuple(f"{event.reason}: {event.message}" for event in mine)
 
     def written(self, events: Iterable[KarpenterEvent]) -> None:
         """These are written, too."""
@@ -76,9 +76,9 @@ class EventLog:
                 self._write("Pod", pod.key, "DoNotDisruptGracePeriodElapsed", why)
 
     def _of_both(self, state: StateNode, reason: str, message: str) -> None:
-        for kind, each in (("Node", state.node), ("NodeClaim", state.claim)):
-            if each is not None:
-                self._write(kind, each.metadata.name, reason, message)
+        for kind, obj in (("Node", state.node), ("NodeClaim", state.claim)):
+            if obj is not None:
+                self._write(kind, obj.metadata.name, reason, message)
 
     def _write(self, kind: str, name: str, reason: str, message: str) -> None:
         self._events[KarpenterEvent(kind, name, reason, message)] = None

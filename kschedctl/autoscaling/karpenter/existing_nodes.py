@@ -76,9 +76,9 @@ class RunNode:
         together = self.requirements.plus(data.requirements)
         for volumes in data.volumes or (Requirements(),):
             if together.compatible(volumes):
-                found = self._narrowed(data, topology, together.plus(volumes))
-                if found is not None:
-                    return found
+                narrowed = self._narrowed(data, topology, together.plus(volumes))
+                if narrowed is not None:
+                    return narrowed
         return None
 
     def _narrowed(self, data: PodData, topology: RunTopology, requirements: Requirements) -> Requirements | None:

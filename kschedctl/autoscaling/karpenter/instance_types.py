@@ -137,7 +137,7 @@ def read_instance_types(documents: Sequence[JsonObject]) -> Sold:
 def _made(document: InstanceTypeDocument) -> InstanceType:
     capacity = {PODS: DEFAULT_PODS, **quantities(document.resources)}
     overhead = quantities(DEFAULT_OVERHEAD if document.overhead is None else document.overhead)
-    offerings = tuple(_offering(each) for each in document.offerings)
+    offerings = tuple(_offering(offering) for offering in document.offerings)
     return InstanceType(document.name, _requirements(document, capacity), offerings, capacity, merge(overhead))
 
 

@@ -56,7 +56,7 @@ def restriction(key: str, well_known: Iterable[str]) -> str:
     """Why a label may not be asked for, empty where it may."""
     known = frozenset(well_known)
     domain, slash, _ = key.partition("/")
-    ours = slash and any(domain == each or domain.endswith(f".{each}") for each in RESTRICTED_DOMAINS)
+    ours = slash and any(domain == restricted or domain.endswith(f".{restricted}") for restricted in RESTRICTED_DOMAINS)
     if key in known or not (ours or key == HOSTNAME):
         return ""
     return (

@@ -89,15 +89,17 @@ def _narrowed(claim: NewClaim, order: Iterable[int], named: np.ndarray) -> Requi
     names = (columns.types[at].name for at in order)
     min_values = requirements.label(INSTANCE_TYPE).min_values
     requirements.add([LabelRequirement.of(INSTANCE_TYPE, IN, names, min_values)])
-    if found := capacity_types(columns, named, requirements):
-        requirements.add([LabelRequirement.of(CAPACITY_TYPE, IN, found)])
+    if types := capacity_types(columns, named, requirements):
+        requirements.add([LabelRequirement.of(CAPACITY_TYPE, IN, types)])
     return requirements
 
 
 def _custom_labels(claim: NewClaim, requirements: Requirements) -> dict[str, str]:
     """A value for each label that is the user's own."""
     known = claim.template.well_known | OF_SIMULATION
-    return {key: value for key, each in requirements.items() if key not in known and (value := each.any())}
+    return {
+        key: value for key, requirement in requirements.items() if key not in known and (value := requirement.any())
+    }
 
 
 def _terms(requirements: Requirements) -> tuple[RequirementTerm, ...]:
@@ -105,4 +107,4 @@ def _terms(requirements: Requirements) -> tuple[RequirementTerm, ...]:
 
 
 def _taints(taints: Iterable[Taint]) -> tuple[ClaimTaint, ...]:
-    return tuple(ClaimTaint(each.key, each.value, each.effect) for each in taints)
+    return tuple(ClaimTaint(taint.key, taint.value, taint.effect) for taint in taints)

@@ -26,35 +26,35 @@ class ExistingColumns:
 
     def __init__(self, existing: Sequence[ExistingNode]) -> None:
         self.existing = tuple(existing)
-        self.rooms = AmountColumns([each.room for each in self.existing])
-        self.settling: Bools = np.array([each.settling for each in self.existing], np.bool_)
+        self.rooms = AmountColumns([node.room for node in self.existing])
+        self.settling: Bools = np.array([node.settling for node in self.existing], np.bool_)
         self._codes: dict[str, tuple[list[str | None], np.ndarray]] = {}
         self._meeting: dict[LabelRequirement, Bools] = {}
         self._tolerated: dict[tuple[Toleration, ...], Bools] = {}
 
     @cached_property
     def states(self) -> list[StateNode]:
-        return [each.state for each in self.existing]
+        return [node.state for node in self.existing]
 
     @cached_property
     def hosts(self) -> set[str]:
         """Their host names."""
-        return {each.state.hostname for each in self.existing}
+        return {node.state.hostname for node in self.existing}
 
     @cached_property
     def rows(self) -> dict[str, int]:
         """By name."""
-        return {each.state.name: at for at, each in enumerate(self.existing)}
+        return {node.state.name: at for at, node in enumerate(self.existing)}
 
     @cached_property
     def _taints(self) -> tuple[list[tuple[Taint, ...]], np.ndarray]:
-        return _codes([each.state.taints for each in self.existing])
+        return _codes([node.state.taints for node in self.existing])
 
     def values(self, key: str) -> tuple[list[str | None], np.ndarray]:
         """The values of a label, None for nodes without it, with (N,) a code for each node."""
         if key not in self._codes:
-            found = (each.requirements.get(key) for each in self.existing)
-            self._codes[key] = _codes([next(iter(own.values)) if own else None for own in found])
+            requirements = (node.requirements.get(key) for node in self.existing)
+            self._codes[key] = _codes([next(iter(own.values)) if own else None for own in requirements])
         return self._codes[key]
 
     def where(self, key: str, holds: Callable[[str], bool], without: bool = False) -> Bools:
@@ -99,9 +99,9 @@ class RunNodes:
         """Put a pod on the first node that takes it."""
         for row in np.flatnonzero(self._possible(data, topology, movable)).tolist():
             node = self._used.get(row) or RunNode.of(self.columns.existing[row])
-            found = node.tried(data, topology)
-            if found is not None:
-                node.add(data, found, topology)
+            tried = node.tried(data, topology)
+            if tried is not None:
+                node.add(data, tried, topology)
                 self._used[row] = node
                 self._take(row, data)
                 return True
@@ -110,14 +110,14 @@ class RunNodes:
     def _possible(self, data: PodData, topology: RunTopology, movable: bool) -> Bools:
         """(N,) all that might take a pod. What a node requires changes with the pods that it takes."""
         columns = self.columns
-        found = columns.tolerated(data.pod.spec.tolerations).copy()
+        possible = columns.tolerated(data.pod.spec.tolerations).copy()
         for requirement in data.requirements.values():
-            found &= columns.meeting(requirement)
+            possible &= columns.meeting(requirement)
         for key, holds in topology.domains_for(data.pod, data.strict):
-            found &= columns.where(key, holds)
-        found[list(self._used)] = True
-        found &= self._there & columns.rooms.hold(data.amounts, self._room)
-        return found if movable else found & ~columns.settling
+            possible &= columns.where(key, holds)
+        possible[list(self._used)] = True
+        possible &= self._there & columns.rooms.hold(data.amounts, self._room)
+        return possible if movable else possible & ~columns.settling
 
     def _take(self, row: int, data: PodData) -> None:
         for name, amount in data.amounts.items():

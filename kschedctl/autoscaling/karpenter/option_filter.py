@@ -86,7 +86,7 @@ class OptionFilter:
         low, high = _reduce(self.overheads)
         if not low:
             return printed(requests)
-        texts = [printed(merge(each, requests)) for each in (low, high)]
+        texts = [printed(merge(amounts, requests)) for amounts in (low, high)]
         return texts[0] if texts[0] == texts[1] else f"min={texts[0]}, max={texts[1]}"
 
 

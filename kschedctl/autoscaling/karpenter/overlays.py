@@ -48,15 +48,15 @@ class AppliedOverlays:
     ) -> AppliedOverlays:
         """Apply each to all pools, or to none where it is invalid or in conflict."""
         made = cls({}, {})
-        by_name = sorted(overlays, key=lambda each: each.metadata.name, reverse=True)
-        for overlay in sorted(by_name, key=lambda each: -(each.spec.weight or 0)):
+        by_name = sorted(overlays, key=lambda overlay: overlay.metadata.name, reverse=True)
+        for overlay in sorted(by_name, key=lambda overlay: -(overlay.spec.weight or 0)):
             made.verdicts[overlay.metadata.name] = made._take(overlay, pools, types, well_known)
         made.verdicts = dict(sorted(made.verdicts.items()))
         return made
 
     def of_pool(self, pool: str, types: Sequence[InstanceType]) -> tuple[InstanceType, ...]:
         """The types as a pool sees them."""
-        return tuple(self._changed(pool, each) for each in types)
+        return tuple(self._changed(pool, instance_type) for instance_type in types)
 
     def _take(
         self, overlay: NodeOverlay, pools: Sequence[NodePool], types: Sequence[InstanceType], well_known: frozenset[str]
@@ -66,10 +66,10 @@ class AppliedOverlays:
         spec = overlay.spec
         wanted = Requirements.of(LabelRequirement.of(r.key, r.operator, r.values) for r in spec.requirements)
         concerned = [
-            ((pool.metadata.name, each.name), offerings)
+            ((pool.metadata.name, instance_type.name), offerings)
             for pool in pools
-            for each in types
-            if (offerings := _concerned(pool, each, wanted, well_known))
+            for instance_type in types
+            if (offerings := _concerned(pool, instance_type, wanted, well_known))
         ]
         price = spec.price if spec.price is not None else spec.price_adjustment
         weight, capacity = spec.weight or 0, quantities(spec.capacity)
@@ -105,33 +105,35 @@ class AppliedOverlays:
             change.capacity = {**capacity, **change.capacity}
             change.last = frozenset(capacity), weight
 
-    def _changed(self, pool: str, each: InstanceType) -> InstanceType:
-        change = self._changes.get((pool, each.name))
+    def _changed(self, pool: str, instance_type: InstanceType) -> InstanceType:
+        change = self._changes.get((pool, instance_type.name))
         if change is None:
-            return each
-        changed = each.with_capacity(change.capacity) if change.capacity else each
-        return replace(changed, offerings=tuple(_priced(o, change.prices) for o in each.offerings))
+            return instance_type
+        changed = instance_type.with_capacity(change.capacity) if change.capacity else instance_type
+        return replace(changed, offerings=tuple(_priced(o, change.prices) for o in instance_type.offerings))
 
 
 def _faults(overlay: NodeOverlay, well_known: frozenset[str]) -> Iterator[str]:
-    for each in overlay.spec.requirements:
-        faults = list(requirement_faults(each.key, each.operator, each.values, well_known))
+    for requirement in overlay.spec.requirements:
+        faults = list(requirement_faults(requirement.key, requirement.operator, requirement.values, well_known))
         if faults:
             yield f"invalid value: {'; '.join(faults)} in requirements, restricted"
-        if each.operator == "NotIn" and not each.values:
-            yield f"key {each.key} with operator {each.operator} must have a value defined"
+        if requirement.operator == "NotIn" and not requirement.values:
+            yield f"key {requirement.key} with operator {requirement.operator} must have a value defined"
     for name in sorted(NOT_TO_CHANGE & overlay.spec.capacity.keys()):
         yield f"invalid capacity: {name} in resource, restricted"
 
 
-def _concerned(pool: NodePool, each: InstanceType, wanted: Requirements, well_known: frozenset[str]) -> list[Offering]:
+def _concerned(
+    pool: NodePool, instance_type: InstanceType, wanted: Requirements, well_known: frozenset[str]
+) -> list[Offering]:
     """The offerings of a type in a pool that an overlay is about."""
     mine = Requirements.of([LabelRequirement.of(NODE_POOL, IN, (pool.metadata.name,))])
     mine.add(Requirements.of_labels(pool.spec.template.metadata.labels).values())
-    mine.add(each.requirements.values())
+    mine.add(instance_type.requirements.values())
     if not mine.compatible(wanted):
         return []
-    return [o for o in each.offerings if wanted.compatible(o.requirements, well_known)]
+    return [o for o in instance_type.offerings if wanted.compatible(o.requirements, well_known)]
 
 
 def _priced(offering: Offering, prices: Mapping[str, tuple[str, int]]) -> Offering:

@@ -18,7 +18,10 @@ DISRUPTED = Taint("karpenter.sh/disrupted", effect="NoSchedule")
 def is_provisionable(pod: Pod) -> bool:
     """Whether it waits for a node: the scheduler said so, and it preempts nobody."""
     return (
-        any(each.type == "PodScheduled" and each.reason == "Unschedulable" for each in pod.status.conditions)
+        any(
+            condition.type == "PodScheduled" and condition.reason == "Unschedulable"
+            for condition in pod.status.conditions
+        )
         and not pod.spec.node_name
         and not pod.status.nominated_node_name
         and not is_daemon(pod)
@@ -85,4 +88,6 @@ def is_evicted(pod: Pod) -> bool:
 
 
 def _is_owned_by(pod: Pod, version: str, kind: str) -> bool:
-    return any(each.api_version == version and each.kind == kind for each in pod.metadata.owner_references)
+    return any(
+        reference.api_version == version and reference.kind == kind for reference in pod.metadata.owner_references
+    )

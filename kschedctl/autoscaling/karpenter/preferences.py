@@ -40,8 +40,8 @@ _ALWAYS = {
 def relaxed(pod: Pod, tolerate_prefer_no_schedule: bool) -> Relaxed | None:
     """The pod without the next wish, and why; None where it has no more."""
     for step in _STEPS:
-        if found := step(pod):
-            return found
+        if changed := step(pod):
+            return changed
     return tolerating(pod) if tolerate_prefer_no_schedule else None
 
 
@@ -58,7 +58,7 @@ def without_required_term(pod: Pod) -> Relaxed | None:
 
 def tolerating(pod: Pod) -> Relaxed | None:
     """The pod that tolerates PreferNoSchedule, unless it does already."""
-    if any(replace(each, toleration_seconds=None) == PREFER_NO_SCHEDULE for each in pod.spec.tolerations):
+    if any(replace(toleration, toleration_seconds=None) == PREFER_NO_SCHEDULE for toleration in pod.spec.tolerations):
         return None
     spec = replace(pod.spec, tolerations=(*pod.spec.tolerations, PREFER_NO_SCHEDULE))
     return replace(pod, spec=spec), "adding: toleration for PreferNoSchedule taints"
@@ -93,11 +93,11 @@ def _lighter(pod: Pod, own: PodAffinity | NodeAffinity, name: str, changed: Call
 def _without_spread(pod: Pod) -> Relaxed | None:
     """Without the first spread constraint that is no must; the last one comes in its place."""
     constraints = list(pod.spec.topology_spread_constraints)
-    for at, each in enumerate(constraints):
-        if each.when_unsatisfiable == "ScheduleAnyway":
+    for at, constraint in enumerate(constraints):
+        if constraint.when_unsatisfiable == "ScheduleAnyway":
             constraints[at] = constraints[-1]
             spec = replace(pod.spec, topology_spread_constraints=tuple(constraints[:-1]))
-            return replace(pod, spec=spec), f"removing: spec.topologySpreadConstraints = {concise(each)}"
+            return replace(pod, spec=spec), f"removing: spec.topologySpreadConstraints = {concise(constraint)}"
     return None
 
 
@@ -132,7 +132,7 @@ def _plain(value: object) -> object:
         return {name: _plain(v) for name, v in fields if name in always or not _is_empty(v)}
     if isinstance(value, dict):
         return {key: _plain(value[key]) for key in sorted(value)}
-    return [_plain(each) for each in value] if isinstance(value, tuple) else value
+    return [_plain(element) for element in value] if isinstance(value, tuple) else value
 
 
 def _is_empty(value: object) -> bool:

@@ -86,12 +86,12 @@ class ProvisioningRun:
             kept += [] if fault else [claim]
         return replace(
             base,
-            templates=tuple(each.name for each in setting.pools.templates),
+            templates=tuple(template.name for template in setting.pools.templates),
             pool_events=setting.pools.events,
             new_node_claims=tuple(launched(claim, setting.options.max_instance_types) for claim in kept),
             existing_nodes=tuple(nominated(run)),
             pod_errors={key: ProvisioningError("; ".join(parts), parts) for key, parts in sorted(errors.items())},
-            relaxations=tuple(GivenUp(each.pod, each.reason) for each in run.relaxations),
+            relaxations=tuple(GivenUp(relaxation.pod, relaxation.reason) for relaxation in run.relaxations),
             limits_exceeded=dict(self._exceeded()),
             per_pool=self._per_pool(existing, run.left),
         )
@@ -114,12 +114,12 @@ class ProvisioningRun:
 
     def _per_pool(self, existing: ExistingColumns, pods: dict[str, Pod]) -> dict[str, dict[str, PoolAnswer]]:
         """Pods as runs leave them; the pools in the order of names."""
-        templates = {each.name: each for each in self.setting.pools.templates}
+        templates = {template.name: template for template in self.setting.pools.templates}
         names = [pool.metadata.name for pool in self.setting.cluster.karpenter_node_pools]
-        found: dict[str, dict[str, PoolAnswer]] = {}
+        answers: dict[str, dict[str, PoolAnswer]] = {}
         for key in sorted(pod.key for pod in self.setting.pending)[:ASKED_ONE_BY_ONE]:
-            found[key] = {name: self.alone(key, pods, templates.get(name), existing) for name in names}
-        return found
+            answers[key] = {name: self.alone(key, pods, templates.get(name), existing) for name in names}
+        return answers
 
     def alone(
         self, key: str, pods: dict[str, Pod], template: ClaimTemplate | None, existing: ExistingColumns
@@ -129,7 +129,7 @@ class ProvisioningRun:
             return PoolAnswer(skipped=True)
         run = self.setting.run([pods[key]], existing, templates=[template], new_nodes_only=True)
         pods |= run.left
-        relaxations = tuple(each.reason for each in run.relaxations)
+        relaxations = tuple(relaxation.reason for relaxation in run.relaxations)
         if not run.claims:
             return PoolAnswer(error="; ".join(run.errors.get(key, ())), relaxations=relaxations)
         (claim,) = run.claims

@@ -32,5 +32,5 @@ def _faults(pod: Pod, well_known: frozenset[str]) -> Iterator[str]:
     for term in required_terms(pod):
         if term.match_fields:
             yield NO_FIELDS
-        for each in term.match_expressions:
-            yield from requirement_faults(each.key, each.operator, each.values or (), well_known)
+        for expression in term.match_expressions:
+            yield from requirement_faults(expression.key, expression.operator, expression.values or (), well_known)

@@ -33,10 +33,10 @@ class Reservations:
 
 def reserved_capacity(types: Iterable[InstanceType]) -> dict[str, int]:
     """The capacity of each reservation, the smallest that any offering says."""
-    found: dict[str, int] = {}
-    for each in types:
-        for offering in each.offerings:
+    capacities: dict[str, int] = {}
+    for instance_type in types:
+        for offering in instance_type.offerings:
             if offering.capacity_type == RESERVED:
-                known = found.get(offering.reservation, offering.reservation_capacity)
-                found[offering.reservation] = min(known, offering.reservation_capacity)
-    return found
+                known = capacities.get(offering.reservation, offering.reservation_capacity)
+                capacities[offering.reservation] = min(known, offering.reservation_capacity)
+    return capacities

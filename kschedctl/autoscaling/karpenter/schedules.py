@@ -55,7 +55,7 @@ def _is_day(at: datetime, fields: list[str], sets: list[frozenset[int]]) -> bool
 
 def _values(text: str, low: int, high: int, names: Sequence[str]) -> frozenset[int]:
     """What one field allows. Raises InputError."""
-    found: set[int] = set()
+    values: set[int] = set()
     for part in text.split(","):
         span, _, step = part.partition("/")
         first, dash, last = span.partition("-")
@@ -67,8 +67,8 @@ def _values(text: str, low: int, high: int, names: Sequence[str]) -> frozenset[i
         by = int(step) if step.isdigit() and int(step) else 0 if step else 1
         if not by or begin < low or end > high or begin > end:
             raise InputError(f'"{part[:40]}" is no part of a cron expression')
-        found.update(range(begin, end + 1, by))
-    return frozenset(found)
+        values.update(range(begin, end + 1, by))
+    return frozenset(values)
 
 
 def _number(text: str, low: int, names: Sequence[str]) -> int:

@@ -101,8 +101,8 @@ class StateNode:
         taints = claim.spec.taints if self.node is None or not self.registered else self.node.spec.taints
         if self.initialized:
             return taints
-        startup = {(each.key, each.effect) for each in claim.spec.startup_taints}
-        return tuple(each for each in taints if not (_is_ephemeral(each) or (each.key, each.effect) in startup))
+        startup = {(taint.key, taint.effect) for taint in claim.spec.startup_taints}
+        return tuple(taint for taint in taints if not (_is_ephemeral(taint) or (taint.key, taint.effect) in startup))
 
     @cached_property
     def capacity(self) -> Quantities:
@@ -135,25 +135,27 @@ class StateNode:
     def deleting(self) -> bool:
         if self.claim is not None:
             conditions = self.claim.status.conditions
-            ends = any(each.type == INSTANCE_TERMINATING and each.status == "True" for each in conditions)
+            ends = any(
+                condition.type == INSTANCE_TERMINATING and condition.status == "True" for condition in conditions
+            )
             return ends or self.claim.metadata.deletion_timestamp is not None
         return self.node is not None and self.node.metadata.deletion_timestamp is not None
 
 
 def state_nodes(cluster: Cluster) -> list[StateNode]:
     """All nodes and claims, joined by the id of their machine; in the order of nodes, claims without one after them."""
-    found: dict[str, StateNode] = {}
+    by_provider: dict[str, StateNode] = {}
     for node in cluster.nodes:
         if provider := _provider(node):
-            found[provider] = StateNode(node, None)
+            by_provider[provider] = StateNode(node, None)
     for claim in cluster.node_claims:
         if provider := claim.status.provider_id:
-            found.setdefault(provider, StateNode(None, None)).claim = claim
-    by_name = {each.node.metadata.name: each for each in found.values() if each.node is not None}
+            by_provider.setdefault(provider, StateNode(None, None)).claim = claim
+    by_name = {state.node.metadata.name: state for state in by_provider.values() if state.node is not None}
     for pod in cluster.pods:
         if pod.spec.node_name in by_name:
             by_name[pod.spec.node_name].bound.append(pod)
-    return list(found.values())
+    return list(by_provider.values())
 
 
 def _provider(node: Node) -> str:

@@ -52,7 +52,7 @@ def usable_pools(pools: Iterable[NodePool]) -> list[NodePool]:
 def _is_ready(pool: NodePool) -> bool:
     """Without conditions nobody has looked at it yet: then it is taken for ready."""
     conditions = pool.status.conditions
-    return not conditions or any(each.type == "Ready" and each.status == "True" for each in conditions)
+    return not conditions or any(condition.type == "Ready" and condition.status == "True" for condition in conditions)
 
 
 def pool_requirements(pool: NodePool) -> Requirements:

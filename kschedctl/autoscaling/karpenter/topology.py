@@ -42,17 +42,17 @@ NamespaceLabels = Mapping[str, Mapping[str, str]]
 
 def known_domains(pools: Sequence[NodePool], columns: Mapping[str, TypeColumns]) -> dict[str, Domains]:
     """By label: the domains in which the nodes of pools may be."""
-    found: dict[str, Domains] = {}
+    domains: dict[str, Domains] = {}
     for pool in pools:
         taints, own = pool.spec.template.spec.taints, pool_requirements(pool)
         types = columns[pool.metadata.name].types if pool.metadata.name in columns else ()
-        for each in types:
-            for key, requirement in own.plus(each.requirements).items():
-                _insert(found.setdefault(key, {}), requirement.values, taints)
+        for instance_type in types:
+            for key, requirement in own.plus(instance_type.requirements).items():
+                _insert(domains.setdefault(key, {}), requirement.values, taints)
         for key, requirement in own.items():
             if types and requirement.operator == IN:
-                _insert(found.setdefault(key, {}), requirement.values, taints)
-    return found
+                _insert(domains.setdefault(key, {}), requirement.values, taints)
+    return domains
 
 
 def _insert(domains: Domains, values: Iterable[str], taints: tuple[Taint, ...]) -> None:
@@ -91,7 +91,8 @@ class RunTopology:
             group.owners.discard(pod.key)
         self._own_inverse(pod, {})
         constraints = tuple(
-            self._expanded(each, pod) if self._applies(each) else each for each in pod.spec.topology_spread_constraints
+            self._expanded(constraint, pod) if self._applies(constraint) else constraint
+            for constraint in pod.spec.topology_spread_constraints
         )
         if constraints != pod.spec.topology_spread_constraints:
             pod = replace(pod, spec=replace(pod.spec, topology_spread_constraints=constraints))
@@ -126,15 +127,15 @@ class RunTopology:
         self, pod: Pod, taints: Sequence[Taint], of_pod: Requirements, of_node: Requirements
     ) -> Requirements | str:
         """The requirements of a node, less the domains in which the pod may not be; a text says why none is left."""
-        found = Requirements(of_node)
+        narrowed = Requirements(of_node)
         for group in self._matching(pod, taints, of_node):
             key = group.rule.key
             of_this, of_that = of_pod.label(key), of_node.label(key)
             left = group.next(pod, of_this, of_that)
             if not left.values:
                 return group.refusal(of_this, of_that)
-            found.add((left,))
-        return found
+            narrowed.add((left,))
+        return narrowed
 
     def domains_for(self, pod: Pod, of_pod: Requirements) -> Iterator[tuple[str, Callable[[str], bool]]]:
         """What the labels of a node have to be for a pod, but for its name: no domain, no place."""
@@ -161,17 +162,17 @@ class RunTopology:
         )
 
     def _spread(self, pod: Pod) -> Iterable[TopologyRule]:
-        for each in pod.spec.topology_spread_constraints:
-            if self._applies(each):
+        for constraint in pod.spec.topology_spread_constraints:
+            if self._applies(constraint):
                 yield TopologyRule(
                     TopologyType.SPREAD,
-                    each.topology_key,
+                    constraint.topology_key,
                     frozenset((pod.metadata.namespace,)),
-                    _selector(each.label_selector),
-                    each.label_selector,
-                    TopologyNodeFilter.of(pod, each.node_affinity_policy, each.node_taints_policy),
-                    each.max_skew,
-                    each.min_domains,
+                    _selector(constraint.label_selector),
+                    constraint.label_selector,
+                    TopologyNodeFilter.of(pod, constraint.node_affinity_policy, constraint.node_taints_policy),
+                    constraint.max_skew,
+                    constraint.min_domains,
                 )
 
     def _affinities(self, pod: Pod) -> Iterable[TopologyRule]:
@@ -188,7 +189,7 @@ class RunTopology:
             yield from (self._rule(type, t, pod) for t in own.required_during_scheduling_ignored_during_execution)
             if not self.ignores_preferences:
                 preferred = own.preferred_during_scheduling_ignored_during_execution
-                yield from (self._rule(type, each.pod_affinity_term, pod) for each in preferred)
+                yield from (self._rule(type, preferred_term.pod_affinity_term, pod) for preferred_term in preferred)
 
     def _rule(self, type: TopologyType, term: PodAffinityTerm, pod: Pod) -> TopologyRule:
         selector = _selector(term.label_selector)

@@ -43,13 +43,13 @@ class DomainTallies:
     @cached_property
     def _by_labels(self) -> dict[tuple[str, frozenset[tuple[str, str]]], Counter[StateNode]]:
         """Namespace and labels, which many pods share -> how many of them are on which node."""
-        found: dict[tuple[str, frozenset[tuple[str, str]]], Counter[StateNode]] = {}
+        by_labels: dict[tuple[str, frozenset[tuple[str, str]]], Counter[StateNode]] = {}
         for node in self.nodes:
             for pod in node.pods:
                 if pod.metadata.deletion_timestamp is None:
                     own = pod.metadata.namespace, frozenset(pod.metadata.labels.items())
-                    found.setdefault(own, Counter())[node] += 1
-        return found
+                    by_labels.setdefault(own, Counter())[node] += 1
+        return by_labels
 
     def of(self, rule: TopologyRule, gone: Iterable[StateNode], excluded: Iterable[Pod]) -> tuple[Counts, Counts]:
         """The nodes and the pods in each domain, less some of both."""
@@ -73,13 +73,13 @@ class DomainTallies:
         return self._counts[key]
 
     def _pods(self, rule: TopologyRule) -> Counts:
-        found: Counts = Counter()
+        counts: Counts = Counter()
         for (namespace, labels), own in self._by_labels.items():
             if namespace in rule.namespaces and _lists(rule, dict(labels)):
                 for node, count in own.items():
                     if (domain := _domain(rule, node)) is not None:
-                        found[domain] += count
-        return found
+                        counts[domain] += count
+        return counts
 
 
 def required_anti_affinity(pod: Pod) -> tuple[PodAffinityTerm, ...]:

@@ -56,7 +56,7 @@ class TopologyNodeFilter:
 
     def matches(self, taints: Iterable[Taint], requirements: Requirements) -> bool:
         chosen = self.requirements if self.affinity_policy == HONOR else ()
-        if chosen and not any(requirements.compatible(each) for each in chosen):
+        if chosen and not any(requirements.compatible(requirement) for requirement in chosen):
             return False
         if self.taints_policy != HONOR:
             return True
@@ -65,7 +65,9 @@ class TopologyNodeFilter:
     @property
     def identity(self) -> Hashable:
         """What tells two apart upstream: of requirements the labels alone, not the values; pairs cancel out."""
-        labels = (frozenset((key, each.min_values) for key, each in own.items()) for own in self.requirements)
+        labels = (
+            frozenset((key, requirement.min_values) for key, requirement in own.items()) for own in self.requirements
+        )
         return _odd(labels), _odd(self.tolerations), self.affinity_policy, self.taints_policy
 
 
@@ -89,7 +91,7 @@ class TopologyRule:
     @property
     def counted_by(self) -> Hashable:
         """All that decides which nodes and pods count."""
-        filters = tuple(str(each) for each in self.nodes.requirements), self.nodes.tolerations
+        filters = tuple(str(requirement) for requirement in self.nodes.requirements), self.nodes.tolerations
         policies = self.nodes.affinity_policy, self.nodes.taints_policy
         return self.key, self.namespaces, self.selector, self.written is None, filters, policies
 
@@ -152,8 +154,8 @@ class TopologyGroup:
         if host := self._host(of_node):
             return (host,) if self.domains.get(host, 0) + itself <= self.rule.max_skew else ()
         most = self.rule.max_skew + self._least(of_pod) - itself
-        found = [(self.domains[d], d) for d in self._within(of_node) if self.domains[d] <= most]
-        return (min(found)[1],) if found else ()
+        allowed = [(self.domains[d], d) for d in self._within(of_node) if self.domains[d] <= most]
+        return (min(allowed)[1],) if allowed else ()
 
     def _least(self, of_pod: LabelRequirement) -> int:
         """How many pods the emptiest domain has, of those that the pod may go to."""
@@ -169,9 +171,9 @@ class TopologyGroup:
             if not of_pod.has(host):
                 return ()
             return (host,) if self.domains.get(host, 0) > 0 or self._may_begin(pod, of_pod) else ()
-        found = [d for d in self._within(of_node) if self.domains[d] > 0 and of_pod.has(d)]
-        if found or not self._may_begin(pod, of_pod):
-            return found
+        occupied = [d for d in self._within(of_node) if self.domains[d] > 0 and of_pod.has(d)]
+        if occupied or not self._may_begin(pod, of_pod):
+            return occupied
         both = of_pod.intersection(of_node)
         first = min((domain for domain in self.domains if both.has(domain)), default=None)
         own = min((domain for domain in self.domains if of_pod.has(domain)), default=None)

@@ -52,11 +52,11 @@ class Volumes:
 
     @cached_property
     def volumes(self) -> dict[str, PersistentVolume]:
-        return {each.metadata.name: each for each in self.cluster.persistent_volumes}
+        return {volume.metadata.name: volume for volume in self.cluster.persistent_volumes}
 
     @cached_property
     def classes(self) -> dict[str, StorageClass]:
-        return {each.metadata.name: each for each in self.cluster.storage_classes}
+        return {storage_class.metadata.name: storage_class for storage_class in self.cluster.storage_classes}
 
     def faults(self, pod: Pod) -> str:
         """Why the pod is not looked at, in Karpenter's words; empty where its claims are sound."""
@@ -112,16 +112,16 @@ class Volumes:
         as missing: the recorded answers are those of a client that finds no volume here (it asks for one with a
         namespace, which a real server ignores), and in a cluster every volume that is bound names its claim.
         """
-        found: list[Requirements] = []
+        combinations: list[Requirements] = []
         for volume in pod.spec.volumes:
             own = self._alternatives(pod, volume)
             if own is None:
                 return None
             if not own:
                 continue
-            pairs = [(a, b) for a in found or [Requirements()] for b in own]
-            found = [a.plus(b) for a, b in pairs if a.intersects(b)] or [a.plus(b) for a, b in pairs]
-        return found
+            pairs = [(a, b) for a in combinations or [Requirements()] for b in own]
+            combinations = [a.plus(b) for a, b in pairs if a.intersects(b)] or [a.plus(b) for a, b in pairs]
+        return combinations
 
     def _alternatives(self, pod: Pod, volume: Volume) -> list[Requirements] | None:
         key = claim_key(pod, volume)
@@ -140,13 +140,13 @@ class Volumes:
 
     def by_driver(self, pod: Pod) -> DriverVolumes:
         """The claims of a pod by the driver that serves them, as far as that is known."""
-        found: dict[str, frozenset[str]] = {}
+        volumes: dict[str, frozenset[str]] = {}
         for volume in pod.spec.volumes:
             key = claim_key(pod, volume)
             claim = self.claims.get(key)
             if claim is not None and (driver := self._driver(claim)):
-                found[driver] = found.get(driver, frozenset()) | {key}
-        return found
+                volumes[driver] = volumes.get(driver, frozenset()) | {key}
+        return volumes
 
     def _driver(self, claim: PersistentVolumeClaim) -> str:
         if claim.spec.volume_name:
