@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from msgspec.structs import replace
 
@@ -44,17 +44,19 @@ def scale_up(
     pool_label: str = "",
     where: str = "",
     now: str = "",
+    active_scale_ups: Mapping[str, int] | None = None,
 ) -> ScaleUp:
     """What the Cluster Autoscaler (release 1.36) would do in its next loop for pending pods, and why not more.
 
     ``groups``: node groups as ``--node-groups`` has them (id, min, max, target, nodes, template), besides those that
     the cluster tells; ``options``: the autoscaler's flags; ``pool_label``: the node label that names a node's group;
     ``where``: what the report calls the source of the groups. ``now``: an RFC 3339 time; when the cluster was read.
+    ``active_scale_ups``: group -> nodes that it asked for and that are not there yet, None for what its status says.
     Raises UsageError where nothing names a group, InputError.
     """
     named = node_groups(cluster, Given(groups, options or {}, pool_label, where))
-    moment = now or moment_of(cluster)
-    report = going_up.scale_up(cluster, named.groups, named.options, now=moment, active_scale_ups=named.active)
+    moment, active = now or moment_of(cluster), named.active if active_scale_ups is None else active_scale_ups
+    report = going_up.scale_up(cluster, named.groups, named.options, now=moment, active_scale_ups=active)
     undecided = not named.certain or bool(report.faults) or bool(report.unknown_groups and report.waiting)
     return replace(report, undecided=undecided, faults=(*named.faults, *report.faults), **_basis(named))
 
@@ -67,14 +69,15 @@ def scale_down(
     pool_label: str = "",
     where: str = "",
     now: str = "",
+    active_scale_ups: Mapping[str, int] | None = None,
 ) -> ScaleDown:
     """Which nodes the Cluster Autoscaler does not need, which go in its next loop, and what keeps each other one.
 
     Arguments and errors as for ``scale_up``.
     """
     named = node_groups(cluster, Given(groups, options or {}, pool_label, where))
-    moment = now or moment_of(cluster)
-    report = going_down.scale_down(cluster, named.groups, named.options, now=moment, active_scale_ups=named.active)
+    moment, active = now or moment_of(cluster), named.active if active_scale_ups is None else active_scale_ups
+    report = going_down.scale_down(cluster, named.groups, named.options, now=moment, active_scale_ups=active)
     undecided = not named.certain or bool(report.faults)
     faults, waits = (*named.faults, *report.faults), dict(named.waits)
     return replace(report, undecided=undecided, faults=faults, waits=waits, **_basis(named))
@@ -88,18 +91,18 @@ def _basis(named: NodeGroups) -> dict[str, object]:
 def provision(
     cluster: Cluster,
     instance_types: Sequence[JsonObject] | None = None,
-    settings: JsonObject | None = None,
+    options: JsonObject | None = None,
     *,
     now: str = "",
 ) -> Provisioning:
     """Which nodes Karpenter (v1.14) would launch for pending pods, and why none for the others.
 
     ``instance_types``: as kwok's instance_types.json has them; None for those of the nodes that exist, without prices:
-    then that no type fits is not certain. ``settings``: preferencePolicy, minValuesPolicy, maxInstanceTypes,
+    then that no type fits is not certain. ``options``: preferencePolicy, minValuesPolicy, maxInstanceTypes,
     featureGates. ``now``: an RFC 3339 time; when the cluster was read. Raises InputError.
     """
     types = seen_types(cluster) if instance_types is None else instance_types
-    report = provisioning.provision(cluster, types, settings or {}, now=now or moment_of(cluster))
+    report = provisioning.provision(cluster, types, options or {}, now=now or moment_of(cluster))
     unknown = unread_kinds(cluster)
     seen = len(types) if instance_types is None else None
     undecided = bool(unknown) or (seen is not None and bool(report.pod_errors))
@@ -107,13 +110,13 @@ def provision(
 
 
 def consolidate(
-    cluster: Cluster, instance_types: Sequence[JsonObject], settings: JsonObject | None = None, *, now: str = ""
+    cluster: Cluster, instance_types: Sequence[JsonObject], options: JsonObject | None = None, *, now: str = ""
 ) -> Disruption:
     """Which nodes Karpenter would take away, what it would launch instead, and what keeps each other node.
 
     Arguments and errors as for ``provision``; that a replacement is cheaper needs prices.
     """
-    report = disrupting.disrupt(cluster, instance_types, settings or {}, now=now or moment_of(cluster))
+    report = disrupting.disrupt(cluster, instance_types, options or {}, now=now or moment_of(cluster))
     unknown = unread_kinds(cluster, "PodDisruptionBudget")
     return replace(report, unknown=unknown, undecided=bool(unknown))
 

@@ -40,9 +40,9 @@ def scale(
         raise UsageError(f'unknown action "{action}"', hint="kschedctl scale up; kschedctl scale down")
     cluster = load(source, live=WHAT_IT_READS)
     given, now = asked.given(), time_of(cluster, source)
-    named = {"pool_label": given.label, "where": given.where, "now": now}
+    label, where = given.label, given.where
     if action == "up":
-        up = library.scale_up(cluster, given.groups, given.options, **named)
+        up = library.scale_up(cluster, given.groups, given.options, pool_label=label, where=where, now=now)
         return view.answer(up, exit_code(not up.remaining, interrupted=False, undecided=up.undecided))
-    down = library.scale_down(cluster, given.groups, given.options, **named)
+    down = library.scale_down(cluster, given.groups, given.options, pool_label=label, where=where, now=now)
     return view.answer(down, exit_code(good=True, interrupted=False, undecided=down.undecided))
