@@ -50,6 +50,7 @@ COMMANDS = {
     "packing": "Which free capacity is stranded, and which nodes could go?",
     "sampling": "What does sampling nodes cost, and what does it save?",
     "topology": "What does losing a node, zone or rack cost each workload, and does spreading hold?",
+    "mcp": "Serve these questions to agents, by the Model Context Protocol.",
     "demo": "A short tour of the embedded demo cluster.",
     "version": "Print the versions of kschedctl, of what it replays, and of the cluster.",
     "versions": "What differs between versions of kube-scheduler?",
@@ -100,6 +101,7 @@ EPILOGS = {
     "schema": "Exit codes: 0 done, 2 usage, 4 a bug.",
     "completion": "Exit codes: 0 done, 2 usage, 4 a bug.",
     "help": "Exit codes: 0 done, 2 usage, 4 a bug.",
+    "mcp": f"Exit codes: 0 done, {FAILURES}.",
     "browse": f"Exit codes: 0 done, {FAILURES}.",
 }
 """Of the commands whose answers are others."""

@@ -58,11 +58,16 @@ def explain(
     >>> report.verdict, report.eliminations[0].reason
     ('Unschedulable', 'Insufficient cpu')
     """
-    if isinstance(pod, Mapping) and pod.get("kind") in KINDS and not object_at(pod, "metadata").get("uid"):
-        refuse(pod, cluster)
-    asked = stand_in_of(Scheduler(cluster, call_extender), pod)
+    asked = asked_pod(cluster, pod, call_extender)
     asked = asked._replace(pod=as_if(asked, as_if_priority, as_if_priority_class))
     return explained(asked, lambda asked: new_node(asked, now or moment_of(cluster)), remedies=remedies)
+
+
+def asked_pod(cluster: Cluster, pod: PodReference, call_extender: CallExtender | None = None) -> AskedPod:
+    """The pod that is meant. Raises what ``explain`` raises."""
+    if isinstance(pod, Mapping) and pod.get("kind") in KINDS and not object_at(pod, "metadata").get("uid"):
+        refuse(pod, cluster)
+    return stand_in_of(Scheduler(cluster, call_extender), pod)
 
 
 def explained(asked: AskedPod, launched: Callable[[AskedPod], NewNode | None], *, remedies: bool) -> Explanation:

@@ -1,0 +1,289 @@
+"""``kschedctl mcp``, driven by the SDK's own client: in this process, over its standard streams, over HTTP."""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+import subprocess
+import sys
+import threading
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Awaitable, Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import jsonschema
+import pytest
+from cli.conftest import Run
+
+from kschedctl import demo
+from kschedctl.cli.commands.mcp import ServedCluster
+from kschedctl.cli.options import Source
+from kschedctl.library.cluster import Cluster
+from kschedctl.render.schema import schema_of
+from kschedctl.reports.summary import MOST_BYTES, Summary
+
+pytest.importorskip("mcp", reason="the extra mcp is not installed")
+
+import anyio
+import mcp
+
+from kschedctl.cli.mcp import server as serving
+from kschedctl.cli.mcp.tools import TOOLS, Question, Tool
+
+PENDING, NODE = "shop/web-6d4cf56db6-h8s2k", "general-a1"
+WEB = {
+    "apiVersion": "v1",
+    "kind": "Pod",
+    "metadata": {"name": "new", "namespace": "shop"},
+    "spec": {"containers": [{"name": "c", "image": "web", "resources": {"requests": {"cpu": "300m"}}}]},
+}
+STEPS = {"steps": [{"cordon": {"nodes": [NODE]}}]}
+COMMANDS: dict[str, tuple[dict[str, Any], list[str]]] = {
+    "explain_pod": ({"pod": PENDING}, ["explain", PENDING]),
+    "list_pending_pods": ({}, ["explain", "-A"]),
+    "find_remedies": ({"pod": PENDING}, ["remedies", PENDING]),
+    "what_wakes_pod": ({"pod": PENDING}, ["wakes", PENDING]),
+    "simulate_apply": ({"manifests": [WEB]}, ["simulate", "-f", "WEB"]),
+    "capacity_left": ({"manifests": [WEB], "most": 3}, ["capacity", "-f", "WEB", "--max", "3"]),
+    "simulate_drain": ({"nodes": [NODE]}, ["drain", NODE]),
+    "simulate_failures": ({"unit": "node"}, ["failures", "--nodes"]),
+    "simulate_changes": ({"scenario": STEPS}, ["whatif", json.dumps(STEPS)]),
+    "audit_cluster": ({"sections": ["pending"]}, ["audit", "--section", "pending"]),
+    "list_node_pools": ({}, ["pools"]),
+}
+"""Tool -> arguments, and the command that says the same; check_manifest has none, and lint no summary."""
+
+
+def asked(work: Callable[[Any], Awaitable[Any]], server: Any = None) -> Any:
+    """What the work with a client gives, of a server on the demo."""
+    protocol = (server or serving.McpServer(ServedCluster(Source(demo=True)))).protocol
+
+    async def run() -> Any:
+        async with mcp.Client(protocol) as client:
+            return await work(client)
+
+    return anyio.run(run)
+
+
+def test_tools_only_read_and_have_schemas_of_both_sides() -> None:
+    tools = asked(lambda client: client.list_tools()).tools
+    assert [tool.name for tool in tools] == [tool.name for tool in TOOLS]
+    assert {*COMMANDS, "check_manifest", "lint_cluster"} == {tool.name for tool in tools}
+    for tool in tools:
+        assert tool.annotations.read_only_hint
+        assert tool.annotations.idempotent_hint
+        assert not tool.annotations.destructive_hint
+        jsonschema.Draft202012Validator.check_schema(tool.input_schema)
+        jsonschema.Draft202012Validator.check_schema(tool.output_schema)
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_a_tool_says_what_its_command_says(
+    name: str, run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    arguments, command = COMMANDS[name]
+    monkeypatch.chdir(tmp_path)
+    Path("WEB").write_text(json.dumps(WEB))
+    expected = json.loads(run(*command, "--demo", "-o", "json", "--summary").out)
+    answer = asked(lambda client: client.call_tool(name, arguments))
+    assert not answer.is_error
+    assert answer.structured_content == {**expected, "next": []}  # which are command lines, and there is no shell
+    told, link = answer.content
+    assert told.text == f"{serving.DATA}\n{json.dumps(answer.structured_content, ensure_ascii=False)}"
+    assert link.uri.startswith("kschedctl://answers/")
+
+
+def test_the_full_document_is_behind_the_link(run: Run) -> None:
+    async def work(client: Any) -> Any:
+        answer = await client.call_tool("simulate_drain", {"nodes": [NODE]})
+        listed = await client.list_resources()
+        assert [resource.uri for resource in listed.resources] == [answer.content[1].uri]
+        return await client.read_resource(answer.content[1].uri)
+
+    (contents,) = asked(work).contents
+    assert contents.text == run("drain", NODE, "--demo", "-o", "json").out
+
+
+def test_only_the_last_documents_are_kept() -> None:
+    async def work(client: Any) -> Any:
+        uris = [(await client.call_tool("list_node_pools", {})).content[1].uri for _ in range(serving.KEPT + 1)]
+        assert len((await client.list_resources()).resources) == serving.KEPT
+        with pytest.raises(mcp.MCPError, match="is not kept any more"):
+            await client.read_resource(uris[0])
+        return await client.read_resource(uris[1])
+
+    assert asked(work).contents
+
+
+@pytest.mark.parametrize(
+    ("name", "arguments", "words"),
+    [
+        ("explain_pod", {"pod": "shop/none"}, 'error: pod "shop/none" not found'),
+        ("explain_pod", {}, "error: give one of pod and manifest"),
+        ("explain_pod", {"manifest": {**WEB, "metadata": {"name": "Web"}}}, 'The Pod "Web" is invalid: metadata.name'),
+        ("simulate_drain", {"nodes": ["none"]}, "none"),
+        ("simulate_drain", {"nodes": NODE}, "error: simulate_drain: $.nodes: 'general-a1' is not of type 'array'"),
+        ("simulate_drain", {"nodes": [NODE], "force": True}, "'force' was unexpected"),
+        ("delete_pod", {}, 'error: no tool "delete_pod": there are explain_pod, '),
+    ],
+)
+def test_an_error_says_what_to_ask_instead(name: str, arguments: dict[str, Any], words: str) -> None:
+    answer = asked(lambda client: client.call_tool(name, arguments))
+    assert answer.is_error
+    assert words in answer.content[0].text
+    assert "\n" not in answer.content[0].text
+
+
+def large_cluster() -> Cluster:
+    """5,000 nodes that refuse a pod each with an amount of its own."""
+    labels = {"kubernetes.io/hostname": "h"}
+    nodes = [
+        {
+            "kind": "Node",
+            "metadata": {"name": f"node-{i:04}.eu-west-1.compute.internal", "labels": labels},
+            "status": {"allocatable": {"cpu": f"{1000 + i}m", "pods": "110"}},
+        }
+        for i in range(5_000)
+    ]
+    requests = {"resources": {"requests": {"cpu": "64"}}}
+    pod = {**WEB, "spec": {"containers": [{"name": "c", "image": "web", **requests}]}}
+    return Cluster.from_objects([*nodes, pod])
+
+
+def test_answers_about_thousands_of_nodes_are_small(tmp_path: Path) -> None:
+    file = str(tmp_path / "large.ksnap")
+    large_cluster().save(file)
+    server = serving.McpServer(ServedCluster(Source(snapshot=[file])))
+    answer = asked(lambda client: client.call_tool("explain_pod", {"pod": "shop/new"}), server)
+    assert len(json.dumps(answer.structured_content).encode()) <= MOST_BYTES
+    jsonschema.validate(answer.structured_content, schema_of(Summary))
+    (cause,) = answer.structured_content["causes"]
+    assert (cause["reason"], cause["nodes"]) == ("Insufficient cpu", 5_000)
+
+
+def test_it_tells_how_far_it_is() -> None:
+    heard: list[tuple[float, float | None, str | None]] = []
+
+    async def hear(done: float, total: float | None, what: str | None) -> None:
+        heard.append((done, total, what))
+
+    asked(lambda client: client.call_tool("simulate_failures", {"unit": "node"}, progress_callback=hear))
+    nodes = len(Cluster.from_paths(list(demo.files())).nodes)
+    assert heard == [(done, nodes, "Failures") for done in range(nodes + 1)]
+
+
+def test_who_goes_away_stops_the_answer(monkeypatch: pytest.MonkeyPatch) -> None:
+    began, ended = threading.Event(), threading.Event()
+
+    def endless(asked: Question, arguments: Any) -> Any:
+        done = asked.progress.begin("endless", 0)
+        try:
+            while True:
+                began.set()
+                done(1)
+                time.sleep(0.001)
+        finally:
+            ended.set()
+
+    tool = Tool("endless", "", "", {}, endless)
+    monkeypatch.setattr(serving, "TOOLS", (*TOOLS, tool))
+
+    async def work(client: Any) -> Any:
+        with anyio.move_on_after(20) as scope:
+            async with anyio.create_task_group() as tasks:
+                tasks.start_soon(client.call_tool, "endless", {})
+                assert await anyio.to_thread.run_sync(began.wait, 10)
+                tasks.cancel_scope.cancel()
+        assert not scope.cancelled_caught
+        assert await anyio.to_thread.run_sync(ended.wait, 10)
+        return await client.call_tool("list_node_pools", {})
+
+    assert not asked(work).is_error
+
+
+def test_prompts_name_tools_that_there_are() -> None:
+    async def work(client: Any) -> Any:
+        prompts = (await client.list_prompts()).prompts
+        pending = await client.get_prompt("why_is_this_pending", {"pod": PENDING})
+        safe = await client.get_prompt("is_this_safe_to_deploy", {"manifests": "kind: {Pod}"})
+        with pytest.raises(mcp.MCPError, match="why_is_this_pending"):
+            await client.get_prompt("why_is_this_pending", {})
+        return prompts, pending.messages[0].content.text, safe.messages[0].content.text
+
+    prompts, pending, safe = asked(work)
+    assert [prompt.title for prompt in prompts] == ["Why is this pod pending?", "Is this safe to deploy?"]
+    assert PENDING in pending
+    assert safe.endswith("\n\nkind: {Pod}")
+    named = {word.strip(".,") for word in f"{pending} {safe}".split() if "_" in word}
+    assert named <= {tool.name for tool in TOOLS}
+
+
+def test_over_standard_streams() -> None:
+    command = mcp.StdioServerParameters(command=sys.executable, args=["-m", "kschedctl", "mcp", "--demo"])
+
+    async def run() -> Any:
+        async with mcp.Client(command) as client:
+            return await client.call_tool("explain_pod", {"pod": PENDING})
+
+    assert anyio.run(run).structured_content["subject"] == PENDING
+
+
+TOKEN = "a token"
+
+
+@pytest.fixture
+def address() -> Iterator[str]:
+    """Of a server over HTTP."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        where = f"127.0.0.1:{free.getsockname()[1]}"
+    command = [sys.executable, "-m", "kschedctl", "mcp", "--demo", "--http", where]
+    process = subprocess.Popen(command, env={**os.environ, "KSCHEDCTL_MCP_TOKEN": TOKEN})
+    try:
+        for _ in range(200):
+            with socket.socket() as there:
+                if there.connect_ex(("127.0.0.1", int(where.rpartition(":")[2]))) == 0:
+                    break
+            time.sleep(0.1)
+        yield f"http://{where}/mcp"
+    finally:
+        process.terminate()
+        process.wait(10)
+
+
+def test_over_http_with_the_token_alone(address: str) -> None:
+    for headers in ({}, {"Authorization": "Bearer another"}):
+        request = urllib.request.Request(address, b"{}", {"Content-Type": "application/json", **headers})
+        with pytest.raises(urllib.error.HTTPError) as refused:
+            urllib.request.urlopen(request, timeout=10)
+        assert refused.value.code == 401
+
+    async def run() -> Any:
+        from mcp.client.streamable_http import create_mcp_http_client, streamable_http_client  # noqa: PLC0415
+
+        async with (
+            create_mcp_http_client({"Authorization": f"Bearer {TOKEN}"}) as http,
+            mcp.Client(streamable_http_client(address, http_client=http)) as client,
+        ):
+            return await client.call_tool("explain_pod", {"pod": PENDING})
+
+    assert anyio.run(run).structured_content["subject"] == PENDING
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        (("--http", "127.0.0.1:8000"), "--http needs a token"),
+        (("--http", "8000"), "--http 8000: not HOST:PORT"),
+        (("--http", "127.0.0.1:8000", "--token-file", "none"), "none"),
+    ],
+)
+def test_wrong_use(run: Run, options: tuple[str, ...], words: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("KSCHEDCTL_MCP_TOKEN", raising=False)
+    outcome = run("mcp", "--demo", *options)
+    assert (outcome.code, outcome.out) == (2, "")
+    assert words in outcome.err
