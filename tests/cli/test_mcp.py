@@ -32,7 +32,7 @@ import anyio
 import mcp
 
 from kschedctl.cli.mcp import server as serving
-from kschedctl.cli.mcp.tools import TOOLS, Question, Tool
+from kschedctl.cli.mcp.tools import TOOLS, Tool, ToolCall
 
 PENDING, NODE = "shop/web-6d4cf56db6-h8s2k", "general-a1"
 WEB = {
@@ -179,7 +179,7 @@ def test_it_tells_how_far_it_is() -> None:
 def test_who_goes_away_stops_the_answer(monkeypatch: pytest.MonkeyPatch) -> None:
     began, ended = threading.Event(), threading.Event()
 
-    def endless(asked: Question, arguments: Any) -> Any:
+    def endless(asked: ToolCall, arguments: Any) -> Any:
         done = asked.progress.begin("endless", 0)
         try:
             while True:

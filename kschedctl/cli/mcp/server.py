@@ -22,7 +22,7 @@ from mcp.server.lowlevel import Server
 from mcp.shared.exceptions import MCPError
 
 from kschedctl.cli.mcp.prompts import PROMPTS
-from kschedctl.cli.mcp.tools import TOOLS, Question, Tool
+from kschedctl.cli.mcp.tools import TOOLS, Tool, ToolCall
 from kschedctl.cluster import Cluster
 from kschedctl.errors import KschedctlError
 from kschedctl.render.data import to_json
@@ -157,7 +157,7 @@ class McpServer:
 
         def ask() -> Report:
             cluster, now = self.cluster()
-            return tool.answer(Question(cluster, now, progress), arguments)
+            return tool.answer(ToolCall(cluster, now, progress), arguments)
 
         if self._one_at_a_time is None:
             self._one_at_a_time = anyio.CapacityLimiter(1)

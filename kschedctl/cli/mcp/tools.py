@@ -29,7 +29,7 @@ Arguments = Mapping[str, Any]
 
 
 @dataclass(frozen=True)
-class Question:
+class ToolCall:
     """The cluster at a time (RFC 3339), and what hears how far the answer is."""
 
     cluster: Cluster
@@ -45,7 +45,7 @@ class Tool:
     title: str
     description: str
     arguments: Mapping[str, JsonObject]
-    ask: Callable[[Question, Arguments], Report]
+    ask: Callable[[ToolCall, Arguments], Report]
     required: Sequence[str] = ()
 
     @property
@@ -55,7 +55,7 @@ class Tool:
         required = list(self.required)
         return {"type": "object", "properties": properties, "required": required, "additionalProperties": False}
 
-    def answer(self, asked: Question, arguments: Arguments) -> Report:
+    def answer(self, asked: ToolCall, arguments: Arguments) -> Report:
         """Raises UsageError for arguments that the schema does not allow, and what the function raises."""
         try:
             jsonschema.validate(arguments, self.schema)
@@ -79,12 +79,12 @@ SCENARIO: JsonObject = {"type": "object", "description": "steps, in the form of 
 SECTION: JsonObject = {"type": "array", "items": {"type": "string", "enum": list(SECTIONS)}}
 
 
-def _explain(asked: Question, arguments: Arguments) -> Report:
+def _explain(asked: ToolCall, arguments: Arguments) -> Report:
     pod = _one_of(arguments, "pod", "manifest")
     return pods.explain(asked.cluster, pod, remedies=True, now=asked.now)
 
 
-def _remedies(asked: Question, arguments: Arguments) -> Report:
+def _remedies(asked: ToolCall, arguments: Arguments) -> Report:
     pod = pods.asked_pod(asked.cluster, _one_of(arguments, "pod", "manifest"))
     return remedies_of(pod, progress=asked.progress.begin("trying remedies", 0))
 
@@ -97,7 +97,7 @@ def _one_of(arguments: Arguments, *names: str) -> Any:
     return given[0]
 
 
-def _simulate(asked: Question, arguments: Arguments) -> Report:
+def _simulate(asked: ToolCall, arguments: Arguments) -> Report:
     return simulate(
         asked.cluster,
         arguments["manifests"],
