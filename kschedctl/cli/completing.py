@@ -114,7 +114,7 @@ def _arguments(inner: Iterable[str], metavars: Sequence[str], typed: Sequence[st
 
 
 def _choices(metavar: str) -> Iterator[tuple[str, str]]:
-    """Of ``[FILE… | rules | explain RULE]`` the words that are typed as they stand.
+    """The words of ``[FILE… | rules | explain RULE]`` that are typed as they stand.
 
     >>> [word for word, _ in _choices("[FILE… | rules | explain RULE]")]
     ['rules', 'explain']

@@ -78,7 +78,7 @@ class Inquiry:
         return Scheduler(self.cluster, self.call_extender, self.sampled)
 
     def asking_for(self, scheduler_name: str | None) -> Inquiry:
-        """The same as if pods asked for this scheduler, if one is named."""
+        """The inquiry as if pods asked for this scheduler, if one is named."""
         return replace(self, cluster=asking_for(self.cluster, scheduler_name), scheduler_name=scheduler_name)
 
     def template(self, owner: Owner) -> Struct | None:

@@ -42,7 +42,7 @@ class FixedText:
 
     @property
     def manifests(self) -> dict[tuple[int, object], LocatedObject]:
-        """Its objects by where they stand."""
+        """The objects of the file by where they stand."""
         content = self.text.content._replace(text=self.after)
         return {(manifest.document, manifest.root): manifest for manifest in manifests_of(self.text.file, content)}
 

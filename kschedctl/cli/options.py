@@ -252,7 +252,7 @@ class Output:
 
 @dataclass(frozen=True)
 class View(Output):
-    """The same for answers that are about single nodes."""
+    """How an answer about single nodes is shown."""
 
     each_node: Annotated[
         bool, typer.Option("--each-node", help="Show every node by itself, not only groups and the best.")
@@ -278,7 +278,7 @@ class View(Output):
 
 @dataclass(frozen=True)
 class Untabled(Output):
-    """The same for answers that are no table of things."""
+    """How an answer that is no table of things is shown."""
 
     output: Annotated[Form, option("table", "wide", "json", "yaml", "markdown", "html")] = TABLE
 

@@ -25,7 +25,7 @@ def exit_code(good: bool, interrupted: bool, undecided: bool = False) -> int:
 
 
 class RunChoices(SearchOptions):
-    """The same of those that run several times."""
+    """Choices of runs for commands that run several times."""
 
     runs: int
 

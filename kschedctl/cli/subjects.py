@@ -43,7 +43,7 @@ def named(inquiry: Inquiry, words: Sequence[str], scope: Scope, source: Source) 
 
 
 def of_files(inquiry: Inquiry, scope: Scope) -> list[AskedPod] | None:
-    """Those that the files ask about; None where they describe a cluster. Raises KschedctlError.
+    """The pods that the files ask about; None where they describe a cluster. Raises KschedctlError.
 
     Of several pods that the cluster has already nothing is said here: they are among the pending ones. ``scope`` is as
     the command line has it.
@@ -92,7 +92,7 @@ def stand_ins(inquiry: Inquiry, subjects: Sequence[Subject]) -> list[AskedPod]:
 
 
 def _asking(asked_pod: AskedPod, scheduler_name: str | None) -> AskedPod:
-    """The same for a pod that is not in the cluster."""
+    """A pod that is not in the cluster, as if it asked for this scheduler."""
     if scheduler_name is None or asked_pod.pod.spec.node_name:
         return asked_pod
     return asked_pod._replace(
@@ -101,7 +101,7 @@ def _asking(asked_pod: AskedPod, scheduler_name: str | None) -> AskedPod:
 
 
 def _of_stored(inquiry: Inquiry, owner: Owner) -> list[AskedPod]:
-    """Those of a workload of the cluster; the first of them tells what it could not create. Raises KschedctlError."""
+    """The pods of a workload of the cluster; the first tells what it could not create. Raises KschedctlError."""
     scheduler, creations, manifest = inquiry.scheduler, inquiry.creations, inquiry.template(owner)
     if creations is None:
         return of_workload(scheduler, owner, manifest)
@@ -164,7 +164,7 @@ def _meant(inquiry: Inquiry, reference: Reference, scope: Scope, home: str) -> S
 
 
 def _about_service(cluster: Cluster, namespace: str, name: str) -> UsageError:
-    """Its pods are chosen by labels, where it is known."""
+    """The error for a Service: its pods are chosen by labels, where it is known."""
     kinds = "pods and what makes them: deploy/NAME, sts/NAME, ds/NAME, rs/NAME, job/NAME, cronjob/NAME"
     services = [s for s in cluster.services if (s.metadata.namespace, s.metadata.name) == (namespace, name)]
     labels = ",".join(f"{key}={value}" for key, value in services[0].spec.selector.items()) if services else ""

@@ -108,7 +108,7 @@ def about_explained(
 
 
 def telling_more(report: Explanation) -> str:
-    """Its fixes; of a pod that is held back, and that no change of it or of nodes frees, what does."""
+    """The command for its fixes; for a pod that is held back and that no change frees, the one for what does."""
     return "wakes" if report.verdict == "Gated" and not report.remedies else "remedies"
 
 

@@ -71,7 +71,7 @@ class Delta:
         return differing
 
     def then(self, later: Delta) -> Delta:
-        """These changes followed by others."""
+        """The changes followed by others."""
         if not (self and later):
             return self or later
         return Delta.of(

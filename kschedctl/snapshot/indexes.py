@@ -103,5 +103,5 @@ class ClusterObjects:
                     follower.replaced(replacement)
 
     def fork(self) -> ClusterObjects:
-        """These objects once more, which can be replaced there without an effect here."""
+        """The objects once more, which can be replaced there without an effect here."""
         return ClusterObjects(self.cluster, self._indexes)

@@ -128,7 +128,7 @@ def _tag(image: str) -> str:
 
 
 def _flags(words: tuple[str, ...]) -> dict[str, tuple[str, ...]]:
-    """Those that decide, with all their values."""
+    """The flags that decide, with all their values."""
     given: dict[str, list[str]] = {}
     for name, value in _spelt(words):
         if name in FLAGS and len(given.setdefault(name, [])) < MOST_VALUES:

@@ -22,7 +22,7 @@ PRIORITIES = "priorities"
 
 @dataclass(frozen=True)
 class Option:
-    """So many nodes of a group, and of those that are as good, for these pods."""
+    """A way to grow: so many nodes of a group, and of groups that are as good, for these pods."""
 
     group: AutoscaledGroup
     nodes: int

@@ -149,7 +149,7 @@ class Consolidation:
 
     @cached_property
     def unsettled(self) -> ExistingColumns:
-        """The same for who does not mind."""
+        """The columns for a caller to whom nodes that are still settling are as good."""
         return self.setting.existing(self.setting.pools, lambda node: False)
 
     def simulate(
@@ -182,7 +182,7 @@ class Consolidation:
         return RemovalOutcome(run, claims, _fault({key: why for key, why in errors.items() if key not in waiting}))
 
     def nothing(self) -> RemovalOutcome:
-        """Of nodes without pods nobody has to be placed."""
+        """The outcome of removing nodes without pods: nobody has to be placed."""
         return RemovalOutcome(self.setting.run([], self.unsettled), [], "")
 
     def _dropped(self, claim: NewClaim, errors: dict[str, str]) -> bool:

@@ -84,7 +84,7 @@ class Daemons:
 
 
 def daemon_pods(cluster: Cluster) -> list[Pod]:
-    """Of each DaemonSet its newest pod, or what its template makes; the required node affinity is the template's."""
+    """The newest pod of each DaemonSet, or what its template makes; the required node affinity is the template's."""
     return [_of_template(daemon_set, cluster) for daemon_set in cluster.daemon_sets]
 
 
@@ -108,7 +108,7 @@ def _of_template(daemon_set: StoredWorkload, cluster: Cluster) -> Pod:
 
 
 def _newest(daemon_set: StoredWorkload, cluster: Cluster) -> Pod | None:
-    """Of pods that were made at the same time the first."""
+    """The newest pod of a DaemonSet; the first of those that were made at the same time."""
     own = daemon_set.metadata
     newest = None
     for pod in cluster.pods.where(lambda other: other.metadata.namespace == own.namespace and bool(_controller(other))):

@@ -60,7 +60,7 @@ class Round:
     log: EventLog = field(default_factory=EventLog)
 
     def take(self, candidates: Iterable[NodeCandidate]) -> list[NodeCandidate]:
-        """Those that the budgets allow together."""
+        """The candidates that the budgets allow together."""
         left, taken = dict(self.budgets), []
         for candidate in candidates:
             name = candidate.pool.metadata.name
@@ -92,7 +92,7 @@ class Disrupt:
         )
 
     def _fates(self, single: Round) -> Iterator[NodeFate]:
-        """Of all nodes that are Karpenter's."""
+        """What becomes of each node that is Karpenter's."""
         alone = {candidate.name: candidate for candidate in single.candidates}
         reasons = {event.name: event.message for event in single.looks.events if event.kind == "Node"}
         for state in sorted(self.setting.nodes, key=lambda node: node.name):

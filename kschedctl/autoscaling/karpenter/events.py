@@ -34,7 +34,7 @@ class EventLog:
         return tuple(f"{event.reason}: {event.message}" for event in mine)
 
     def written(self, events: Iterable[KarpenterEvent]) -> None:
-        """These are written, too."""
+        """Write these events, too."""
         self._events.update(dict.fromkeys(events))
 
     def blocked(self, state: StateNode, message: str) -> None:

@@ -80,7 +80,7 @@ class Offering:
 
     @property
     def reservation(self) -> str:
-        """Its id, empty where it is none."""
+        """The id of the capacity reservation, empty where it is none."""
         return self.requirements.label(RESERVATION_ID).any()
 
 

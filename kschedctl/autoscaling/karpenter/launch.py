@@ -71,7 +71,7 @@ def launched(claim: NewClaim, most: int) -> LaunchedClaim:
 
 
 def cheapest_offering(columns: TypeColumns, claim: NewClaim) -> CheapestOffering | None:
-    """Of all offerings that are left, None where there is none."""
+    """The cheapest of the offerings that are left, None where there is none."""
     chosen = np.flatnonzero(columns.terms(claim.requirements) & claim.options[columns.type_of])
     if not len(chosen):
         return None

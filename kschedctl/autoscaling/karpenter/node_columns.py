@@ -38,7 +38,7 @@ class ExistingColumns:
 
     @cached_property
     def hosts(self) -> set[str]:
-        """Their host names."""
+        """The host names of the nodes."""
         return {node.state.hostname for node in self.existing}
 
     @cached_property
@@ -92,7 +92,7 @@ class RunNodes:
 
     @property
     def used(self) -> list[RunNode]:
-        """Those that take pods."""
+        """The nodes that take pods in this run."""
         return [self._used[row] for row in sorted(self._used)]
 
     def place(self, data: PodData, topology: RunTopology, movable: bool) -> bool:

@@ -95,7 +95,7 @@ def _reduce(overheads: Sequence[Quantities]) -> tuple[Quantities, Quantities]:
 
 
 def free_groups(groups: Iterable[DaemonGroup], ports: Sequence[Port], taken: Sequence[Port]) -> list[DaemonGroup]:
-    """Those whose DaemonSets take none of the ports that are wanted, and of which no other pod has one."""
+    """The groups whose DaemonSets take none of the wanted ports, and of whose own no other pod has one."""
     groups = list(groups)
     if not ports:
         return groups

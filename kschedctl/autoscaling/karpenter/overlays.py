@@ -23,8 +23,8 @@ NOT_TO_CHANGE = frozenset(("cpu", "memory", "ephemeral-storage", "pods"))
 
 @dataclass(eq=False)
 class _Change:
-    """Of a type in a pool. ``prices``: by the text of the offering's requirements, with the weight of the last overlay
-    that named it. ``last``: the resources of the last overlay, and its weight."""
+    """What changes of a type in a pool. ``prices``: by the text of the offering's requirements, with the weight of the
+    last overlay that named it. ``last``: the resources of the last overlay, and its weight."""
 
     prices: dict[str, tuple[str, int]] = field(default_factory=dict)
     capacity: Quantities = field(default_factory=dict)

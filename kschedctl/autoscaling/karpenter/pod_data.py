@@ -32,7 +32,7 @@ class PodData:
     ports: tuple[Port, ...]
 
     def relaxed(self, pod: Pod, ignores_preferences: bool) -> PodData:
-        """Of the same pod with fewer wishes: neither its requests change nor its volumes."""
+        """The data of the pod with fewer wishes: neither its requests change nor its volumes."""
         strict = strict_requirements(pod)
         wanted = strict if ignores_preferences else pod_requirements(pod)
         return PodData(pod, self.requests, self.amounts, wanted, strict, self.volumes, self.by_driver, self.ports)

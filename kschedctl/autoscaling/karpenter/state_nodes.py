@@ -44,7 +44,7 @@ class StateNode:
 
     @cached_property
     def pods(self) -> list[Pod]:
-        """Those that have not ended."""
+        """The pods on the node that have not ended."""
         return [pod for pod in self.bound if not pod.terminated]
 
     @property
@@ -94,7 +94,7 @@ class StateNode:
 
     @cached_property
     def taints(self) -> tuple[Taint, ...]:
-        """Those that count; not what goes by itself while a node comes up."""
+        """The taints that count; not what goes by itself while a node comes up."""
         claim = self.claim
         if claim is None:
             return self.node.spec.taints if self.node else ()

@@ -43,7 +43,7 @@ class ClaimTemplate:
 
 
 def usable_pools(pools: Iterable[NodePool]) -> list[NodePool]:
-    """Those that launch nodes by demand, in order: the heaviest first, of equal weight the last by name."""
+    """The pools that launch nodes by demand: the heaviest first, of equal weight the last by name."""
     ready = (p for p in pools if p.spec.replicas is None and p.metadata.deletion_timestamp is None and _is_ready(p))
     by_name = sorted(ready, key=lambda pool: pool.metadata.name, reverse=True)
     return sorted(by_name, key=lambda pool: -(pool.spec.weight or 0))

@@ -119,7 +119,7 @@ class TopologyGroup:
             self.empty.discard(domain)
 
     def register(self, domains: Iterable[str]) -> None:
-        """These exist, too."""
+        """Add domains that exist, with no pods yet."""
         for domain in domains:
             if domain not in self.domains:
                 self.domains[domain] = 0
@@ -205,7 +205,7 @@ class TopologyGroup:
 
 
 def _odd(items: Iterable[Hashable]) -> frozenset[Hashable]:
-    """Those that are there an odd number of times: hashes of a set are combined by exclusive or."""
+    """The items that are there an odd number of times: hashes of a set are combined by exclusive or."""
     return frozenset(item for item, count in Counter(items).items() if count % 2)
 
 

@@ -128,7 +128,7 @@ def _group(text: str) -> JsonObject:
 
 
 def _limits(given: Mapping[str, tuple[str, ...]], faults: list[str]) -> Iterator[tuple[str, JsonObject]]:
-    """Of cpu in cores, of memory in bytes, of GPUs by type."""
+    """The limits: cpu in cores, memory in bytes, GPUs by type."""
     texts = [("cpu", text, 1) for text in given.get("cores-total", ())[-1:]]
     texts += [("memory", text, GIB) for text in given.get("memory-total", ())[-1:]]
     texts += [(text.partition(":")[0], text.partition(":")[2], 1) for text in given.get("gpu-total", ())]

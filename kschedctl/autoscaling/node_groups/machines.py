@@ -184,7 +184,7 @@ def _pairs(text: str) -> Iterable[tuple[str, str]]:
 
 
 def _taints(owner: Owner) -> Iterator[JsonObject]:
-    """Those of the annotation win over others of the same key and effect."""
+    """The taints of its nodes; those of the annotation win over others of the same key and effect."""
     taints: dict[tuple[str, str], JsonObject] = {}
     for taint in owner.spec.template.spec.taints:
         taints[taint.key, taint.effect] = {"key": taint.key, "value": taint.value, "effect": taint.effect}

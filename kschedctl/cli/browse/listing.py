@@ -32,7 +32,7 @@ class PodListing(NamedTuple):
 
     @property
     def told(self) -> str:
-        """Of which namespace, and in which order, where these were chosen."""
+        """The namespace and the order of the list, where these were chosen."""
         namespace = f"namespace {self.namespace}" if self.namespace else ""
         return " · ".join(filter(None, (namespace, f"by {self.order}" if self.order != BY_CAUSE else "")))
 
@@ -72,7 +72,7 @@ def headline(session: BrowseSession) -> str:
 
 
 def namespaces(session: BrowseSession) -> Layout:
-    """Those with pending pods, and how many."""
+    """The namespaces with pending pods, and how many."""
     numbers = Counter(pod.partition("/")[0] for group in session.pending.groups for pod in group.pods)
     rows = [("", "all", numbers.total()), *((name, name, number) for name, number in sorted(numbers.items()))]
 

@@ -68,7 +68,7 @@ class BrowseSession:
 
     @cached_property
     def causes(self) -> Mapping[str, str]:
-        """Of the pending pods, by their keys."""
+        """The causes of pending pods, by their keys."""
         return {pod: group.cause or group.verdict for group in self.pending.groups for pod in group.pods}
 
     def asked(self, key: str, words: str = "") -> AskedPod:

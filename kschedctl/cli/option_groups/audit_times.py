@@ -41,7 +41,7 @@ class Moment:
 
 @dataclass(frozen=True)
 class AuditTimes(Moment):
-    """The same, and an earlier one."""
+    """The times of an audit: now, and an earlier one."""
 
     since: Annotated[
         str,

@@ -39,27 +39,27 @@ class Drawing(Output):
 
 @dataclass(frozen=True)
 class Drawn(Drawing):
-    """Of answers that list pods."""
+    """How an answer that lists pods is shown, also drawn."""
 
     output: Annotated[Form, option(*FORMS, "csv", "name", *PICTURES)] = TABLE
 
 
 @dataclass(frozen=True)
 class DrawnView(Drawing, View):
-    """Of answers that are about single nodes, too."""
+    """How an answer about single nodes, too, is shown, also drawn."""
 
     output: Annotated[Form, option(*FORMS, "csv", "name", *PICTURES)] = TABLE
 
 
 @dataclass(frozen=True)
 class DrawnUnlisted(Drawing):
-    """Of answers that are about no list of pods."""
+    """How an answer about no list of pods is shown, also drawn."""
 
     output: Annotated[Form, option(*FORMS, "csv", *PICTURES)] = TABLE
 
 
 @dataclass(frozen=True)
 class DrawnUntabled(Drawing):
-    """Of answers that are no table of things."""
+    """How an answer that is no table of things is shown, also drawn."""
 
     output: Annotated[Form, option(*FORMS, *PICTURES)] = TABLE

@@ -53,6 +53,6 @@ class Judged(Output):
 
 @dataclass(frozen=True)
 class DrawnJudged(Drawing, Judged):
-    """Of answers that are findings."""
+    """How an answer of findings is shown, also drawn."""
 
     output: Annotated[Form, option(*FORMS, *PICTURES, "sarif", "junit", "github")] = TABLE

@@ -45,7 +45,7 @@ class KarpenterInput:
     ] = None
 
     def types(self) -> list[JsonObject] | None:
-        """Those of the file, or of all files of the folder; None where none is named. Raises InputError."""
+        """The instance types of a file, or of all files of a folder; None where none is named. Raises InputError."""
         if not self.instance_types:
             return None
         path = Path(self.instance_types)

@@ -124,12 +124,12 @@ def _refused(report: Provisioning, style: Style) -> Page:
 
 
 def _together(pods: list[str]) -> str:
-    """So that a Deployment of hundreds stays a line."""
+    """The first pod and how many more: a Deployment of hundreds stays a line."""
     return pods[0] if len(pods) == 1 else f"{pods[0]} (+{len(pods) - 1:,})"
 
 
 def _per_pool(report: Provisioning, style: Style) -> Page:
-    """Those for which all pools have the same answers stand together."""
+    """What each pool answers; pods with the same answers stand together."""
     by_answers: dict[tuple[tuple[str, str], ...], list[str]] = {}
     for pod, pools in report.per_pool.items():
         answers = tuple((pool, answer.text(style.wide)) for pool, answer in pools.items())

@@ -25,7 +25,7 @@ class PluginArgs(Struct, frozen=True):
     naming: ClassVar[Mapping[str, Naming]] = {}
 
     def with_defaults(self, gates: FeatureGates) -> Self:
-        """These arguments with the defaults that depend on gates or on other fields."""
+        """The arguments with the defaults that depend on gates or on other fields."""
         return self
 
     def errors(self, gates: FeatureGates) -> Iterator[str]:

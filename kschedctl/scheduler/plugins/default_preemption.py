@@ -109,7 +109,7 @@ class DefaultPreemption(PreemptionPlugin):
         return Status(Code.UNRESOLVABLE, (GROUP_UNDER_WAY if grouped else UNDER_WAY,))
 
     def ineligible(self, cycle: Cycle) -> Ineligible | None:
-        """It must not, is part of a group, or its earlier victims are still leaving."""
+        """Why the pod may not preempt: it must not, is part of a group, or its earlier victims are still leaving."""
         pod, view = cycle.info.pod, cycle.view
         if why := not_by_itself(pod, view, self.topology_aware, self.workload_aware):
             return Ineligible(why)

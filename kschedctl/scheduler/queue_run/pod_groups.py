@@ -134,7 +134,7 @@ class _Attempt:
             self._hold_back(self.order[0])
 
     def _staying(self, victims: Sequence[Position]) -> tuple[Position, ...]:
-        """Those that are not leaving already."""
+        """The victims that are not leaving already."""
         return tuple(victim for victim in victims if not self.run.info(victim).terminating)
 
     def _hold_back(self, position: Position) -> None:

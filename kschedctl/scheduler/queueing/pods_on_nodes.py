@@ -124,7 +124,7 @@ class PodsOnNodes:
         return self.profiles.of(self.incoming(position))
 
     def serving(self, position: Position) -> Framework:
-        """The same of a pod that one is known to serve."""
+        """The profile of a pod that one is known to serve."""
         framework = self.framework(position)
         if framework is None:
             raise KeyError(position)

@@ -108,7 +108,7 @@ class SchedulingLoop(ABC):
         """Room is made for a pod on the node that it was nominated for."""
 
     def holding(self, seconds: Mapping[str, int], plugin: GangPlugin | None) -> dict[str, int]:
-        """Of the plugins that let a pod wait, and how long, those for which it does."""
+        """The plugins for which a pod waits, and how long, of those that would let it."""
         return dict(seconds)
 
     # -- a pod's cycle --------------------------------------------------------------------------------------------
@@ -163,7 +163,7 @@ class SchedulingLoop(ABC):
             self.queue.move(event, besides=position)
 
     def ask(self, gang: GangKey | None = None) -> None:
-        """Those that need not wait any longer do not; with ``gang`` only its pods are asked about."""
+        """Let go the pods that need not wait any longer; with ``gang`` only its pods are asked about."""
         for waiting, outcome in self.waiting.ask(gang):
             self.settle(waiting, outcome)
 

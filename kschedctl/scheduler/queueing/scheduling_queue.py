@@ -241,7 +241,7 @@ class SchedulingQueue:
             self._activate(pod, checked=self.rules.backoff.popped)
 
     def flush_unschedulable(self) -> None:
-        """So may those that waited for too long, but for those that are gated: no gate is told that time passed."""
+        """Move pods that waited for too long, but for those that are gated: no gate is told that time passed."""
         now = self.clock.now()
         for pod in list(self.unschedulable):
             if not pod.gated and now - pod.timestamp > LONGEST_UNSCHEDULABLE:

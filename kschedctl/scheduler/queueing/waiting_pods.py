@@ -65,7 +65,7 @@ class PermitWait:
 
 
 class PermitWaits:
-    """Those that wait now, by position.
+    """The pods that wait on Permit now, by position.
 
     Who waited in vain leaves, and may come back and wait again; but once only, until some pod is bound or evicted, as
     it would go on for ever else. Who would do so again stays where it is; pods of a gang leave, too, when nobody else
@@ -82,7 +82,7 @@ class PermitWaits:
         self.pods: dict[Position, PermitWait] = {}
 
     def ask(self, gang: GangKey | None = None) -> Iterator[tuple[PermitWait, PermitOutcome]]:
-        """Those that need not wait any longer, each with Success, the refusal or the error of a plugin.
+        """The waits that end now, each with Success, the refusal or the error of a plugin.
 
         ``gang``: only its pods are asked about.
         """
@@ -110,7 +110,7 @@ class PermitWaits:
         return self.pods.pop(position)
 
     def given_up(self, gang: GangKey) -> list[PermitWait]:
-        """Those of a gang that leave when its plugin gives it up."""
+        """The waits of a gang that end when its plugin gives it up."""
         chosen = [position for position, waiting in self._leaving() if waiting.gang == gang]
         self._in_vain.update(chosen)
         return [self.pods.pop(position) for position in chosen]
@@ -137,7 +137,7 @@ class PermitWaits:
             queue.restore(pod)
 
     def preempted(self, victims: Iterable[Position], by: Position) -> dict[Position, PermitWait]:
-        """Those of the victims that wait, all of which are told before the first leaves.
+        """The waits of victims, all of which are told before the first leaves.
 
         They leave as PREEMPTED, and are tried again, rather than deleted.
         """

@@ -128,7 +128,7 @@ class Coscheduling(PlacedIsReserved, DeclaredPlugin):
         return cls(args, gates.release)
 
     def waking_changes(self, info: PodInfo, view: Fork, gates: FeatureGates) -> Iterator[WakeTrigger]:
-        """It has no hints. A pod that is created makes no event, but being tried it may be the first to get a node."""
+        """What wakes its pods, without hints. A created pod makes no event, but may be the first to get a node."""
         key = coscheduling_gang(info.pod)
         if key is None:
             return

@@ -134,7 +134,7 @@ class Attempts(PodsOnNodes):
         return attempt
 
     def went_for(self, position: Position) -> tuple[Position, ...]:
-        """Those that were preempted for a pod, which has come to its node."""
+        """The victims that were preempted for a pod, which has come to its node."""
         return self.victims.pop(position, ()) if self.victims else ()
 
     def make_room(self, victims: Sequence[Position]) -> Sequence[Position]:

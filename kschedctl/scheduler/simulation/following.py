@@ -100,7 +100,7 @@ class Following:
         self.put(tried.position, row)
 
     def put(self, position: Position, row: Row) -> None:
-        """The same without what would be reserved for it."""
+        """Put a pod on a node without what would be reserved for it."""
         self.view.nominate(position, NO_ROW)
         self.view.assume(position, row)
 

@@ -103,11 +103,11 @@ class Gangs:
         return {key: self.in_turn(key, members) for key, members in groups.items() if not isinstance(key, GangKey)}
 
     def one_by_one(self, positions: Iterable[Position]) -> frozenset[Position]:
-        """Those that are tried by themselves, and wait for each other on their nodes."""
+        """The pods that are tried by themselves, and wait for each other on their nodes."""
         return frozenset(position for position in positions if self.any and isinstance(self.key(position), GangKey))
 
     def by_group(self, positions: Iterable[Position]) -> dict[AnyGroupKey, list[Position]]:
-        """Those that are of a pod group, in their order."""
+        """The pods of pod groups, by their group, in their order."""
         groups: dict[AnyGroupKey, list[Position]] = {}
         for position in positions if self.any else ():
             if (key := self.key(position)) is not None:
@@ -123,7 +123,7 @@ class Gangs:
     def messages(
         self, positions: Iterable[Position], framework: Callable[[Position], Framework]
     ) -> dict[Position, str]:
-        """Of those that are of groups that wait, why their group does not fit now."""
+        """Why the group of a waiting pod does not fit now, by pod."""
         messages = {}
         for key, members in self.by_group(positions).items():
             failed = self.failures(framework(members[0]), key, members)
@@ -174,7 +174,7 @@ class Gangs:
         return GangAttempt({}, _each_once(victims), self._failed(framework, key, members, result))
 
     def at_once(self, framework: Framework, key: AnyGroupKey, members: Sequence[Position]) -> GangAttempt:
-        """The same, and where the members are then, if enough of them fit. Raises PluginError."""
+        """Try the members at once: the attempt, and where they are then if enough of them fit. Raises PluginError."""
         gang_attempt = self.preempting(framework, key, members)
         if gang_attempt.placed or not gang_attempt.victims:
             return gang_attempt

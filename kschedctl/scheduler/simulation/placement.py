@@ -121,7 +121,7 @@ class Placements(IncomingPods):
         return replace(run_cycle(framework, info, self.view, sampling), kept_victims=self._kept_victims)
 
     def _alike_pods(self, framework: FrameworkLike, info: PodInfo, number: int) -> AlikePods:
-        """Of the pods that are like this one but for which claims they have."""
+        """What is kept for pods that are like this one but for which claims they have."""
         key = framework, self.view.pods.infos[number].alike
         alike = self._alike.get(key)
         if alike is None or alike.local.outdated:

@@ -31,7 +31,7 @@ def list_of_names(rewriter: Rewriter, value: str, obj: object) -> str:
 
 
 def kept_annotations(rewriter: Rewriter, value: Mapping[str, str], obj: object) -> dict[str, str]:
-    """Those that are kept."""
+    """The annotations that are kept."""
     kept = {key: item for key, item in value.items() if is_kept(key) and key not in FREE_TEXT}
     return {key: _annotation(rewriter, key, item) for key, item in kept.items()}
 

@@ -25,7 +25,7 @@ class _Pods(msgspec.Struct, frozen=True):
 
 
 def read_autoscaler(server: Server) -> AutoscalerInstance | None:
-    """Its flags and version; None where no such pod runs, or none may be seen."""
+    """The autoscaler's flags and version; None where no such pod runs, or none may be seen."""
     for selector in SELECTORS:
         try:
             found = server.decoded(PODS, {"labelSelector": selector}, json_decoder(_Pods).decode)

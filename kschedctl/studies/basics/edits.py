@@ -101,7 +101,7 @@ def changed(cluster: Cluster, names: Collection[str], change: Callable[[Node], N
 
 
 def cordoned(cluster: Cluster, names: Collection[str]) -> Cluster:
-    """These nodes take no more pods."""
+    """The cluster with nodes that take no more pods."""
     return changed(cluster, names, cordoned_node)
 
 
@@ -111,7 +111,7 @@ def cordoned_node(node: Node) -> Node:
 
 
 def uncordoned(cluster: Cluster, names: Collection[str]) -> Cluster:
-    """These nodes take pods again."""
+    """The cluster with nodes that take pods again."""
     return changed(cluster, names, lambda node: _tainted(_schedulable(node, True), [], [UNSCHEDULABLE]))
 
 

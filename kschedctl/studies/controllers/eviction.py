@@ -62,7 +62,7 @@ class Evictions:
         self.count([position], 1)
 
     def count(self, positions: Iterable[Position], by: int) -> None:
-        """So many healthy pods more for the budgets of each of these pods."""
+        """Count so many healthy pods more for the budgets of each of these pods."""
         for position in positions:
             for budget in self.budgets_of(position):
                 self._spare[budget] += by

@@ -49,7 +49,7 @@ class LimitRangeDefaults:
         return filled
 
     def _alike(self, workload: str, pod: Pod) -> Pod:
-        """Of bare pods of the same containers the first one filled in, of which alone it is told."""
+        """The first filled in of bare pods of the same containers, of which alone it is told."""
         spec = pod.spec
         same = pod.metadata.namespace, msgspec.json.encode((spec.containers, spec.init_containers, spec.resources))
         if same not in self._same:

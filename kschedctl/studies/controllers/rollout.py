@@ -79,7 +79,7 @@ class Rollout:
         return bool(self.simulation.view.node[position] < 0)
 
     def _next(self, count: int) -> list[Position]:
-        """So many of the pods that come, which wait for a node from now on."""
+        """The next of the pods that come, so many, which wait for a node from now on."""
         now, self.coming = self.coming[: max(count, 0)], self.coming[max(count, 0) :]
         self.present += len(now)
         self.waiting |= dict.fromkeys(now)

@@ -107,7 +107,7 @@ def objects_of(cluster: Cluster) -> dict[Owner, Any]:
 
 
 def _owners(pod: Pod) -> set[Owner]:
-    """Its controller, and the workload behind that."""
+    """The controller of a pod, and the workload behind that."""
     by, namespace = controller_of(pod.metadata), pod.metadata.namespace
     return set() if by is None else {Owner(by.kind, namespace, by.name), owner_of(pod)}
 

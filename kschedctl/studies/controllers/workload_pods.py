@@ -29,7 +29,7 @@ _OF_CRON_JOB = re.compile(r"-\d+$")
 
 
 def of_workload(scheduler: Scheduler, owner: Owner, manifest: Struct | None = None) -> list[AskedPod]:
-    """Its pods that wait, one for those that are alike; else one more, made of ``manifest`` or as its others are.
+    """The workload's waiting pods, one for those alike; else one more, made of ``manifest`` or as its others are.
 
     Of a DaemonSet whose template nobody knows one of the pods that it has. Raises UsageError when there is nothing to
     go by, InputError.

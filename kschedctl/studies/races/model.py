@@ -196,7 +196,7 @@ class Model:
         return self.result
 
     def _at(self, delay: float, do: Callable[..., None], *what: object) -> None:
-        """So much later."""
+        """Do something so much later."""
         event = self.env.timeout(delay)
         event.callbacks.append(lambda _: do(*what))
 

@@ -41,7 +41,7 @@ class Edit:
         self.pods[pod.metadata.namespace, pod.metadata.name] = into
 
     def displace(self, pods: Iterable[Pod]) -> None:
-        """These pods lose their node; those that nobody makes anew are gone."""
+        """Take their node from pods; those that nobody makes anew are gone."""
         for pod in pods:
             self.displaced += 1
             self.change(pod, made_again(pod) if returns(pod) else None)

@@ -78,7 +78,7 @@ def _rejector(scheduler: Scheduler, refused: Refused, plugin: str) -> RejectorRe
 
 
 def _why(refused: Refused, plugin: str) -> Iterator[str]:
-    """Its reasons, each with what stands behind it on the nearest node."""
+    """The plugin's reasons, each with what stands behind it on the nearest node."""
     cycle = refused.attempt.cycle
     if cycle is None:
         yield from refused.attempt.gate.reasons

@@ -32,7 +32,7 @@ class ExtenderError(Exception):
 
 
 def cut(message: str) -> str:
-    """Its beginning, as of a message that is too long for an event. Upstream: truncateMessage in schedule_one.go.
+    """The beginning of a message that is too long for an event. Upstream: truncateMessage in schedule_one.go.
 
     >>> cut("no GPU left"), len(cut("m" * 2000)), cut("m" * 2000)[-6:]
     ('no GPU left', 1024, 'mm ...')

@@ -50,7 +50,7 @@ UNASKED = Gap("were not asked")
 
 
 class UnheardError(Exception):
-    """It is not known what an extender would have answered. ``str()`` says why, after "Extenders …"."""
+    """What an extender would have answered is not known. ``str()`` says why, after "Extenders …"."""
 
 
 class Offered(NamedTuple):

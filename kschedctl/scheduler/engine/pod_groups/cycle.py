@@ -77,7 +77,7 @@ class MemberResult:
 
     @property
     def placed(self) -> bool:
-        """It fits as things are."""
+        """Whether the member fits as things are."""
         return self.status.code is Code.SUCCESS
 
 

@@ -40,7 +40,7 @@ class Budgets:
         self._selecting: dict[int, tuple[str, ...]] = {}
 
     def replaced(self, budget: PodDisruptionBudget) -> None:
-        """Its status changed."""
+        """Take a budget whose status changed."""
         self._budgets[key_of(budget)] = budget
 
     def of(self, position: Position) -> tuple[str, ...]:
@@ -142,11 +142,11 @@ class Budgets:
         return max(self._spare[budget], 0)
 
     def gone(self, positions: Iterable[Position]) -> None:
-        """These pods were evicted."""
+        """Count these pods as evicted."""
         self._change(positions, -1)
 
     def back(self, positions: Iterable[Position]) -> None:
-        """These pods run again."""
+        """Count these pods as running again."""
         self._change(positions, 1)
 
     def _change(self, positions: Iterable[Position], by: int) -> None:

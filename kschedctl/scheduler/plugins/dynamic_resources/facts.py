@@ -52,7 +52,7 @@ class DeviceFault(Detail, frozen=True):
 
 
 class RequestedDevices(Detail, frozen=True):
-    """So many devices are ``wanted``, None for all of the node's; of as many as it has ``free`` would do."""
+    """How many devices are ``wanted``, None for all of the node's; of as many as it has ``free`` would do."""
 
     claim: str
     request: str

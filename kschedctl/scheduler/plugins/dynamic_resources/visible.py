@@ -67,7 +67,7 @@ class VisibleDevices:
         return row
 
     def itself(self, row: int) -> NodeSelector:
-        """It selects the node alone: one for all claims with devices that are its own."""
+        """The selector of the node alone: one for all claims with devices that are its own."""
         selector = self._itself.get(row)
         if selector is None:
             name = SelectorRequirement("metadata.name", "In", (self.nodes.names[row],))

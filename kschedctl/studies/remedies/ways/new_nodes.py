@@ -86,7 +86,7 @@ def _lacking(tried: TriedNode, node: Node) -> Amounts:
 
 
 def more_like(view: Fork, model: Node, count: int = 1, larger: Amounts | None = None) -> Fix:
-    """So many nodes more like one that there is, with DaemonSets' pods, devices and limits of volumes like it.
+    """Add nodes like one that there is, with DaemonSets' pods, devices and limits of volumes like it.
 
     ``larger``: what they offer more of.
     """

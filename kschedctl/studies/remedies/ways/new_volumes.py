@@ -119,7 +119,7 @@ def _beside_provisioner(claim: PersistentVolumeClaim, storage: Listers) -> bool:
 
 
 def _volume(tried: TriedNode, claim: PersistentVolumeClaim, name: str, storage: Listers) -> PersistentVolume:
-    """It is of the sort of the class's other volumes: of the same driver, and reached by nodes of the same labels."""
+    """A volume of the sort of the class's others: of the same driver, and reached by nodes of the same labels."""
     spec = claim.spec
     like = next(iter(storage.volumes_of_class.get(claim_class(claim), ClassVolumes()).volumes), None)
     csi = like.spec.csi if like else None
