@@ -61,7 +61,7 @@ class CapacityScheduling(PlacedIsReserved, PreemptionPlugin[QuotaClaim, None]):
         return PreFilterResult(state=claim)
 
     def ineligible(self, cycle: Cycle) -> Ineligible | None:
-        """Why it may not preempt: it must not, PreFilter was not asked, or pods leave its node whose room it may take."""
+        """Why it may not preempt: it must not, PreFilter was not asked, or pods leave its node, whose room it gets."""
         pod, view = cycle.info.pod, cycle.view
         if pod.spec.preemption_policy == "Never":
             return Ineligible(NEVER)
