@@ -1,7 +1,7 @@
 """Karpenter's objects, as far as its scheduling and its disruption read them.
 
 Upstream: pkg/apis/v1/nodepool.go, nodeclaim.go, nodeclaim_status.go, pkg/apis/v1alpha1/nodeoverlay.go
-(sigs.k8s.io/karpenter v1.14.1). v1beta1 has the same fields, but for those of a pool's disruption.
+(sigs.k8s.io/karpenter v1.14.1). What v1beta1 has otherwise becomes what v1 has, as by nodepool_conversion.go of v1.0.0.
 """
 
 from __future__ import annotations
@@ -19,9 +19,16 @@ class RequirementWithMinValues(Struct, frozen=True):
 
 
 class NodeClassReference(Struct, frozen=True):
+    """``api_version``: of v1beta1, instead of the group."""
+
     group: str = ""
     kind: str = ""
     name: str = ""
+    api_version: str = ""
+
+    def __post_init__(self) -> None:
+        if self.api_version and not self.group:
+            msgspec.structs.force_setattr(self, "group", self.api_version.partition("/")[0])
 
 
 class ClaimedResources(Struct, frozen=True):
@@ -68,9 +75,17 @@ class DisruptionBudget(Struct, frozen=True):
 
 
 class PoolDisruption(Struct, frozen=True):
+    """``expire_after``: of v1beta1; v1 has it in the template."""
+
     consolidate_after: str | None = None
     consolidation_policy: str = "WhenEmptyOrUnderutilized"
     budgets: tuple[DisruptionBudget, ...] | None = None
+    expire_after: str | None = None
+
+    def __post_init__(self) -> None:
+        if self.consolidation_policy == "WhenUnderutilized":
+            msgspec.structs.force_setattr(self, "consolidation_policy", "WhenEmptyOrUnderutilized")
+            msgspec.structs.force_setattr(self, "consolidate_after", "0s")
 
 
 class NodePoolSpec(Struct, frozen=True):
@@ -79,6 +94,12 @@ class NodePoolSpec(Struct, frozen=True):
     limits: Resources | None = None
     weight: Int64 | None = None
     replicas: Int64 | None = None
+
+    def __post_init__(self) -> None:
+        expires, template = self.disruption.expire_after, self.template
+        if expires is not None and template.spec.expire_after is None:
+            spec = msgspec.structs.replace(template.spec, expire_after=expires)
+            msgspec.structs.force_setattr(self, "template", msgspec.structs.replace(template, spec=spec))
 
 
 class NodePoolStatus(Struct, frozen=True):

@@ -17,7 +17,7 @@ from kschedctl.api.observed.autoscaler import AutoscalerInstance, autoscaler_of
 from kschedctl.api.observed.events import is_passed_over
 from kschedctl.api.pod_table import Key, PodRows, PodTableBuilder
 from kschedctl.api.validation.around_pods import KINDS as AROUND_PODS
-from kschedctl.api.validation.unknown_fields import POD_HOLDERS, unknown_fields
+from kschedctl.api.validation.unknown_fields import OF_KARPENTER, POD_HOLDERS, unknown_fields
 from kschedctl.cluster import CLUSTER_SCOPED, FIELDS, NOT_GIVEN, OBSERVED, OF_CREATION, Gap, gaps_of, read_newer
 from kschedctl.errors import InputError
 from kschedctl.sources.documents.place import Place
@@ -116,6 +116,8 @@ class Collector:
             self._manifest(document, place)
         elif kind in POD_HOLDERS and kind != "Pod":
             self.stored.append(Manifest(document, place))
+        elif kind in OF_KARPENTER:
+            self._warn_of_fields(document, place)
         elif kind in AROUND_PODS and not (_has_uid(document) or is_foreign(version) or is_newer_kind(kind, version)):
             self.around.append(Manifest(document, place))
 
@@ -243,6 +245,10 @@ class Collector:
         kind, version = str(document["kind"]), str(document.get("apiVersion"))
         if said := fate(version, kind):
             self.warnings.append(f"{place}: {kind} in apiVersion {version} {said}")
+        self._warn_of_fields(document, place)
+
+    def _warn_of_fields(self, document: dict[str, object], place: Place) -> None:
+        """Of fields that the API does not know: it drops them."""
         unknown = list(unknown_fields(document))
         self.warnings += [f"{place}: {field}" for field in unknown[:MOST_TOLD]]
         if len(unknown) > MOST_TOLD:

@@ -8,6 +8,7 @@ import pytest
 from golden_cases import Json
 
 import kschedctl
+from kschedctl.api.validation.unknown_fields import unknown_fields
 
 NOW = "2026-06-01T12:00:00Z"
 TYPE: Json = {"name": "a.large", "resources": {"cpu": "2", "memory": "4Gi"}}
@@ -56,3 +57,50 @@ def test_without_pools_nothing_is_launched() -> None:
 
 def test_an_empty_cluster() -> None:
     assert asked([]).to_dict() == asked([TYPE]).to_dict()
+
+
+# -- the older version of the API ----------------------------------------------------------------------------------
+
+OLD: Json = {
+    "apiVersion": "karpenter.sh/v1beta1",
+    "kind": "NodePool",
+    "metadata": {"name": "old"},
+    "spec": {
+        "template": {
+            "spec": {
+                "kubelet": {"maxPods": 20},
+                "nodeClassRef": {"apiVersion": "karpenter.k8s.aws/v1beta1", "kind": "EC2NodeClass", "name": "default"},
+                "requirements": [{"key": "kubernetes.io/arch", "operator": "In", "values": ["amd64"]}],
+            }
+        },
+        "disruption": {"consolidationPolicy": "WhenUnderutilized", "expireAfter": "720h"},
+    },
+}
+
+
+def test_v1beta1_is_read_as_its_conversion_has_it() -> None:
+    """nodepool_conversion.go of v1.0.0: ConvertFrom."""
+    (pool,) = kschedctl.Cluster.from_objects([OLD]).karpenter_node_pools
+    reference = pool.spec.template.spec.node_class_ref
+    assert (reference.group, reference.kind, reference.name) == ("karpenter.k8s.aws", "EC2NodeClass", "default")
+    assert pool.spec.template.spec.expire_after == "720h"
+    disruption = pool.spec.disruption
+    assert (disruption.consolidation_policy, disruption.consolidate_after) == ("WhenEmptyOrUnderutilized", "0s")
+
+
+def test_v1beta1_with_a_policy_that_v1_has_too() -> None:
+    own = {"consolidationPolicy": "WhenEmpty", "consolidateAfter": "30s"}
+    (pool,) = kschedctl.Cluster.from_objects([{**OLD, "spec": {**OLD["spec"], "disruption": own}}]).karpenter_node_pools
+    assert (pool.spec.disruption.consolidation_policy, pool.spec.disruption.consolidate_after) == ("WhenEmpty", "30s")
+
+
+@pytest.mark.parametrize(
+    ("document", "expected"),
+    [
+        (OLD, []),
+        ({**OLD, "spec": {**OLD["spec"], "limit": {"cpu": "1"}}}, ['unknown field "spec.limit"']),
+        ({**OLD, "apiVersion": "hypershift.openshift.io/v1beta1", "spec": {"clusterName": "a"}}, []),
+    ],
+)
+def test_fields_that_no_version_has_are_named(document: Json, expected: list[str]) -> None:
+    assert [str(field) for field in unknown_fields(document)] == expected

@@ -2,6 +2,7 @@
 
 So typing errors in a manifest are found. Upstream: types.go of core, apps, batch, policy, scheduling, storage and
 autoscaling in staging/src/k8s.io/api, and staging/src/k8s.io/apimachinery/pkg/apis/meta/v1/types.go (v1.36).
+Of Karpenter's objects both v1's and v1beta1's: pkg/apis of sigs.k8s.io/karpenter v1.14.1 and v0.37.7.
 """
 
 from __future__ import annotations
@@ -207,6 +208,22 @@ HorizontalPodAutoscaler: apiVersion kind metadata:ObjectMeta spec:HorizontalPodA
 HorizontalPodAutoscalerSpec: scaleTargetRef:CrossVersionObjectReference minReplicas maxReplicas metrics behavior
     targetCPUUtilizationPercentage
 CrossVersionObjectReference: kind name apiVersion
+NodePool: apiVersion kind metadata:ObjectMeta spec:NodePoolSpec status
+NodePoolSpec: template:KarpenterTemplate disruption:KarpenterDisruption limits weight replicas
+KarpenterTemplate: metadata:KarpenterTemplateMeta spec:KarpenterTemplateSpec
+KarpenterTemplateMeta: labels annotations
+KarpenterTemplateSpec: taints:Taint startupTaints:Taint requirements:KarpenterRequirement
+    nodeClassRef:KarpenterNodeClassReference terminationGracePeriod expireAfter kubelet
+KarpenterRequirement: key operator values minValues
+KarpenterNodeClassReference: group kind name apiVersion
+KarpenterDisruption: consolidateAfter consolidationPolicy budgets:KarpenterBudget expireAfter
+KarpenterBudget: nodes reasons schedule duration
+NodeClaim: apiVersion kind metadata:ObjectMeta spec:KarpenterClaimSpec status
+KarpenterClaimSpec: taints:Taint startupTaints:Taint requirements:KarpenterRequirement
+    nodeClassRef:KarpenterNodeClassReference terminationGracePeriod expireAfter kubelet resources
+NodeOverlay: apiVersion kind metadata:ObjectMeta spec:NodeOverlaySpec status
+NodeOverlaySpec: requirements:KarpenterRequirement priceAdjustment price capacity weight
+Taint: key value effect timeAdded
 """
 """Type: its fields, each with its type behind a colon where that has fields of its own; indented lines continue."""
 

@@ -10,6 +10,7 @@ from difflib import get_close_matches
 from functools import cache
 from typing import NamedTuple
 
+from kschedctl.api.api_versions import group_of
 from kschedctl.api.field_errors import Path, path_text
 from kschedctl.api.json_values import JsonObject
 from kschedctl.api.validation.known_fields import fields_by_type
@@ -28,6 +29,8 @@ POD_HOLDERS = frozenset(
     }
 )
 """The kinds that are a pod or hold the template of one."""
+OF_KARPENTER, KARPENTER_GROUP = frozenset({"NodePool", "NodeClaim", "NodeOverlay"}), "karpenter.sh"
+"""Kinds of which other groups have some of the same name."""
 _SAME_WORD, _LIKE = 0.8, 0.7
 """How much of two names is alike, from 0 to 1, where one was meant for the other, and where it may have been."""
 _DIRECTIVE = "$"
@@ -83,6 +86,8 @@ def unknown_fields(document: JsonObject) -> Iterator[UnknownField]:
     ['unknown field "spec.containers[0].imagee"']
     """
     kind = str(document.get("kind", ""))
+    if kind in OF_KARPENTER and group_of(str(document.get("apiVersion", ""))) != KARPENTER_GROUP:
+        return
     if "apiVersion" in fields_by_type().get(kind, ()):
         yield from _unknown(document, kind, kind, ())
 

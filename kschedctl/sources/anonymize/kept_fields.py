@@ -64,11 +64,11 @@ KEPT: dict[type, str] = {
     hooks.HookRule: "operations api_versions scope",
     hooks.PolicyBindingSpec: "validation_actions",
     karpenter.RequirementWithMinValues: "operator",
-    karpenter.NodeClassReference: "group kind",
+    karpenter.NodeClassReference: "api_version group kind",
     karpenter.NodeClaimSpec: "termination_grace_period expire_after",
     karpenter.NodeClaimStatus: "last_pod_event_time",
     karpenter.DisruptionBudget: "nodes reasons schedule duration",
-    karpenter.PoolDisruption: "consolidate_after consolidation_policy",
+    karpenter.PoolDisruption: "consolidate_after consolidation_policy expire_after",
     karpenter.NodeOverlaySpec: "price price_adjustment",
 }
 """Struct -> its fields with texts that stay: conditions, modes, quantities, times."""

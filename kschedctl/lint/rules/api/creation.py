@@ -9,7 +9,7 @@ from kschedctl.api.field_errors import FieldError
 from kschedctl.api.json_values import object_at
 from kschedctl.api.objects import Struct
 from kschedctl.api.validation import around_pods, manifests
-from kschedctl.api.validation.unknown_fields import unknown_fields
+from kschedctl.api.validation.unknown_fields import OF_KARPENTER, unknown_fields
 from kschedctl.cluster import without_nulls
 from kschedctl.lint.fixes.safe_fixes import correct_word, rename_field
 from kschedctl.lint.framework import documentation as doc
@@ -77,7 +77,7 @@ def _errors(kind: str, manifest: Struct, context: LintContext) -> list[FieldErro
 
 
 def is_written(subject: Subject) -> bool:
-    """Whether somebody wrote an object of Kubernetes' own; no controller made it, and no API server printed it.
+    """Whether somebody wrote an object of Kubernetes or Karpenter: no controller made it, no API server printed it.
 
     What should make pods and has no spec at all is what somebody waits for, or removes, and never applies.
     """
@@ -85,7 +85,8 @@ def is_written(subject: Subject) -> bool:
     if makes_pods and "spec" not in subject.document:
         return False
     metadata = object_at(subject.document, "metadata")
-    return not (metadata.get("uid") or metadata.get("ownerReferences") or is_foreign(subject.api_version))
+    foreign = is_foreign(subject.api_version) and subject.kind not in OF_KARPENTER
+    return not (metadata.get("uid") or metadata.get("ownerReferences") or foreign)
 
 
 def unknown(context: LintContext) -> Iterator[Problem]:
