@@ -7,6 +7,7 @@ from typing import NamedTuple
 import msgspec
 
 from kschedctl.api.json_values import JsonObject
+from kschedctl.api.karpenter import NodeClassReference
 from kschedctl.api.objects import LimitRange, ResourceQuota, SelectorRequirement, Struct, Taint
 
 Scalar = str | int | float | bool
@@ -68,6 +69,10 @@ class ScaledObject(Scaler, frozen=True):
         return ScalingLimits(kind, spec.scale_target_ref.name, max(spec.min_replica_count, 1), spec.max_replica_count)
 
 
+WELL_KNOWN_DOMAINS = ("kubernetes.io/", "k8s.io/", "karpenter.sh/", "karpenter.k8s.")
+"""Domains of labels that a Karpenter node pool may set without declaring them."""
+
+
 class PoolRequirement(Struct, frozen=True):
     key: str = ""
     operator: str = ""
@@ -82,6 +87,8 @@ class PoolMeta(Struct, frozen=True):
 class PoolNodeSpec(Struct, frozen=True):
     requirements: tuple[PoolRequirement, ...] = ()
     taints: tuple[Taint, ...] = ()
+    startup_taints: tuple[Taint, ...] = ()
+    node_class_ref: NodeClassReference = NodeClassReference()
 
 
 class PoolTemplate(Struct, frozen=True):
@@ -102,6 +109,8 @@ class WrittenDisruption(Struct, frozen=True):
 class WrittenPoolSpec(Struct, frozen=True):
     template: PoolTemplate = PoolTemplate()
     disruption: WrittenDisruption = WrittenDisruption()
+    limits: dict[str, Scalar] | None = None
+    weight: int | None = None
 
 
 class WrittenNodePool(Struct, frozen=True):

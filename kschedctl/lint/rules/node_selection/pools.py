@@ -9,13 +9,11 @@ from kschedctl.lint.analysis.node_requirements import Conditions, alternatives, 
 from kschedctl.lint.framework import documentation as doc
 from kschedctl.lint.framework.context import LintContext
 from kschedctl.lint.framework.rule import WARNING, Rule
-from kschedctl.lint.objects.kinds import WrittenNodePool
+from kschedctl.lint.objects.kinds import WELL_KNOWN_DOMAINS, WrittenNodePool
 from kschedctl.lint.objects.subject import Problem, Subject, listed
 from kschedctl.lint.objects.workload import Workload
 from kschedctl.lint.rules.node_selection.affinity import demands, where
 
-WELL_KNOWN = ("kubernetes.io/", "k8s.io/", "karpenter.sh/", "karpenter.k8s.")
-"""Domains of labels that a Karpenter node pool may set without declaring them."""
 _OF_KARPENTER = ("karpenter.sh/", "karpenter.k8s.")
 HEALTHY = {
     "Ready": "True",
@@ -56,7 +54,7 @@ def _pool_fits(pool: WrittenNodePool, workload: Workload) -> bool:
 
 def _meets(pool: Conditions, wanted: Conditions, own: set[str]) -> bool:
     for key, values in wanted.by_key.items():
-        if key not in own and not any(domain in key for domain in WELL_KNOWN):
+        if key not in own and not any(domain in key for domain in WELL_KNOWN_DOMAINS):
             if values.must_exist or values.present:
                 return False
             continue
