@@ -9,6 +9,8 @@ from kschedctl.api.objects import Namespace
 from kschedctl.api.priority import priority_class
 from kschedctl.cluster import Cluster
 
+ALWAYS_THERE = ("default", "kube-system", "kube-public", "kube-node-lease")
+"""The namespaces that the API server makes itself."""
 LIFECYCLE, ACCOUNTS, DEFAULT_ACCOUNT = "NamespaceLifecycle", "ServiceAccount", "default"
 
 
@@ -33,6 +35,12 @@ def not_known_of(cluster: Cluster, namespace: str, spec: JsonObject) -> Iterator
     namespace_object = _namespace(cluster, namespace)
     if account == DEFAULT_ACCOUNT and not (namespace_object and namespace_object.metadata.uid):
         yield ACCOUNTS  # a controller makes it in each new namespace
+
+
+def is_missing(cluster: Cluster, namespace: str) -> bool:
+    """Whether there is no such namespace. Every cluster has some: where none is known, they were not read."""
+    known = bool(cluster.namespaces) and cluster.gap("Namespace") is None
+    return known and namespace not in ALWAYS_THERE and _namespace(cluster, namespace) is None
 
 
 def _namespace(cluster: Cluster, name: str) -> Namespace | None:

@@ -22,7 +22,7 @@ def refuse_invalid(manifests: Iterable[Manifest], cluster: Cluster, namespace: s
     errors = []
     for document, place in manifests:
         decoded = typed(document, KINDS[str(document["kind"])], place)
-        for refusal in refusals(document, decoded, cluster, namespace or ""):
+        for refusal in refusals(document, decoded, cluster, namespace or "", admission=False):
             errors.append(at_field(place, refusal.path).error(refusal.message, hint=refusal.hint))
     raise_all(errors)
 

@@ -128,7 +128,7 @@ def prepare(
         if isinstance(workload, DaemonSet):
             raise UsageError(f"{' '.join(identity(workload)[::2])} runs once on each node", hint="simulate says where")
     cluster = cluster.with_objects(sorted_out.objects)
-    refuse_written(sorted_out, cluster)
+    refuse_written(sorted_out, cluster, admission=False)
     creation, own = _creation(cluster, workloads, most)
     documents = {**written, **sorted_out.documents}
     trials = zip(workloads, creation.pods.values(), strict=True)

@@ -48,7 +48,7 @@ from kschedctl.studies.basics.unknown import (
 )
 from kschedctl.studies.controllers.asked_pod import AskedPod, created
 from kschedctl.studies.controllers.creation import admit, limits_not_looked_at, unread_limits
-from kschedctl.studies.controllers.hooks_not_asked import hooks_not_asked
+from kschedctl.studies.controllers.hooks_not_asked import HOOK_KINDS, hooks_not_asked
 from kschedctl.studies.controllers.manifests import sort_out
 from kschedctl.studies.why import doubts
 from kschedctl.studies.why.advice import advice
@@ -146,6 +146,8 @@ def unless_not_created(report: Explanation, lacking: NotCreated | None) -> Expla
     if lacking is None or lacking.past or report.verdict not in (*FINE, NOT_CREATED):
         return replace(report, not_created=lacking)
     once = OnceCreated(report.verdict, report.headline) if report.headline else None
+    changed = any(each.kind in HOOK_KINDS.values() for each in report.unknown)  # then what is refused may be another
+    report = replace(report, undecided=report.undecided and changed)
     return replace(report, verdict=NOT_CREATED, headline=lacking.headline, not_created=lacking, once_created=once)
 
 

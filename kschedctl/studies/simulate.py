@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 from msgspec.structs import replace
 
+from kschedctl.admission.unknown import ALWAYS_THERE
 from kschedctl.api.json_values import JsonObject
 from kschedctl.api.objects import Pod, Struct
 from kschedctl.api.ownership import Owner
@@ -14,6 +15,7 @@ from kschedctl.cluster import Cluster
 from kschedctl.reports import simulation as reports
 from kschedctl.reports.not_created import NotCreated
 from kschedctl.reports.pending import ExplainedPods
+from kschedctl.reports.unknown import ClusterBasis
 from kschedctl.scheduler.engine.extenders.extender import CallExtender
 from kschedctl.scheduler.engine.sampling import SampledFrom
 from kschedctl.scheduler.scheduler import Scheduler
@@ -25,6 +27,7 @@ from kschedctl.studies.basics.unknown import of_simulation, together, unread
 from kschedctl.studies.controllers.admissions import Admissions
 from kschedctl.studies.controllers.changed_workloads import Existing, plan
 from kschedctl.studies.controllers.creation import Creation, create
+from kschedctl.studies.controllers.hooks_not_asked import may_be_changed
 from kschedctl.studies.controllers.manifests import refuse_written, sort_out
 from kschedctl.studies.controllers.rollout import Rollout, renamed, roll_out
 from kschedctl.studies.controllers.rollout_limits import Change
@@ -135,12 +138,19 @@ def run_scene(
         waiting=waiting_at_permit(simulation, placed.values()),
         assumed=tuple(shared.assumed),
         search_start=search_start(shared.sampling, len(names), seed),
-        **cluster_basis(
-            of_simulation(simulation), shared.scheduler, created=_to_create(shared), counted=shared.counted
-        ),
+        **_basis(shared, simulation),
         interrupted=simulation.interrupted,
         not_created=tuple(shared.not_created),
     )
+
+
+def _basis(shared: Deployed, simulation: Simulation) -> ClusterBasis:
+    """What the report rests on; that a pod is not created hangs on nothing that was not read."""
+    created, counted = _to_create(shared), shared.counted
+    basis = cluster_basis(of_simulation(simulation), shared.scheduler, created=created, counted=counted)
+    if shared.not_created and not may_be_changed(shared.cluster):
+        basis["undecided"] = False
+    return basis
 
 
 def _to_create(shared: Deployed) -> Iterator[str]:
@@ -204,7 +214,7 @@ def prepare(
     those that are structs. Raises InputError."""
     sorted_out = sort_out(manifests)
     cluster = cluster.with_objects(sorted_out.objects)
-    refuse_written(sorted_out, cluster)
+    refuse_written(sorted_out, cluster, admission=counting is None)
     existing = Existing(cluster)
     workloads = [existing.sized(workload) for workload in sorted_out.workloads.values()]
     creation = create(cluster, workloads, refused_too=counting is not None)
@@ -247,10 +257,11 @@ def _count(
 def _new_namespaces(cluster: Cluster, creation: Creation) -> Iterator[str]:
     """What is said of namespaces that the cluster, where it tells of any, does not have."""
     there = {namespace.metadata.name for namespace in cluster.namespaces}
-    always = ("default", "kube-system", "kube-public", "kube-node-lease")
     wanted = dict.fromkeys(pod.metadata.namespace for pods in creation.pods.values() for pod in pods[:1])
     if there:
-        yield from (f"namespace {name} is created, without labels" for name in wanted if name not in (*there, *always))
+        yield from (
+            f"namespace {name} is created, without labels" for name in wanted if name not in (*there, *ALWAYS_THERE)
+        )
 
 
 def _leaving(pod: Pod) -> bool:

@@ -1,6 +1,6 @@
 """Facts from the tests of upstream's own admission plugins, by the names that these have there (v1.36).
 
-plugin/pkg/admission/{limitranger,priority,runtimeclass,podnodeselector,podtolerationrestriction,resourcequota}.
+plugin/pkg/admission/{limitranger,priority,runtimeclass,podnodeselector,podtolerationrestriction}.
 """
 
 from __future__ import annotations
@@ -9,49 +9,9 @@ import json
 from typing import Any
 
 import pytest
+from upstream_objects import CPU, DISK, MEMORY, NONE, Json, limits, passes, pod, request, sizes
 
-import kschedctl
-from kschedctl.admission import limit_ranger, node_selector, priority, resource_quota, runtime_class, tolerations
-from kschedctl.admission.request import AdmissionRequest, NotAdmittedError
-
-Json = dict[str, Any]
-CPU, MEMORY, DISK = "cpu", "memory", "ephemeral-storage"
-NONE: Json = {}
-
-
-def sizes(requests: Json, limits: Json) -> Json:
-    return {"requests": dict(requests), "limits": dict(limits)}
-
-
-def pod(number: int, each_of: Json, *init: Json, **spec: Any) -> Json:
-    """A pod of so many containers alike, and of init containers."""
-    containers = [
-        {"name": f"foo-{i}", "image": "foo", "resources": json.loads(json.dumps(each_of))} for i in range(number)
-    ]
-    before = [{"name": f"init-{i}", "image": "foo", "resources": each} for i, each in enumerate(init)]
-    meta = {"name": "p", "namespace": "test"}
-    return {"metadata": meta, "spec": {"containers": containers, "initContainers": before, **spec}}
-
-
-def request(obj: Json, *objects: Json) -> AdmissionRequest:
-    cluster = kschedctl.Cluster.from_objects(objects)
-    ranges, quotas = cluster.limit_ranges, cluster.resource_quotas
-    return AdmissionRequest(cluster, "Pod", obj, "test", ranges, quotas, "p")
-
-
-def limits(kind: str, **item: Json) -> Json:
-    meta = {"name": "abc", "namespace": "test"}
-    return {"apiVersion": "v1", "kind": "LimitRange", "metadata": meta, "spec": {"limits": [{"type": kind, **item}]}}
-
-
-def passes(asked: AdmissionRequest, *plugins: Any) -> bool:
-    try:
-        for plugin in plugins:
-            plugin(asked)
-    except NotAdmittedError:
-        return False
-    return True
-
+from kschedctl.admission import limit_ranger, node_selector, priority, runtime_class, tolerations
 
 CONTAINER, POD = "Container", "Pod"
 FITS = {
@@ -364,67 +324,3 @@ def test_pod_toleration_restriction(
     assert passes(asked, tolerations.of_namespace) == (merged is not None)
     if merged is not None:
         assert sorted(asked.spec["tolerations"], key=str) == sorted(merged, key=str)
-
-
-def quota(name: str, hard: Json, used: Json, *scopes: str) -> Json:
-    meta = {"name": name, "namespace": "test"}
-    status = {"hard": hard, "used": used}
-    return {"kind": "ResourceQuota", "apiVersion": "v1", "metadata": meta, "spec": {"scopes": scopes}, "status": status}
-
-
-HARD, USED = {CPU: "3", MEMORY: "100Gi", "pods": "5"}, {CPU: "1", MEMORY: "50Gi", "pods": "3"}
-SMALL = sizes({CPU: "100m", MEMORY: "2Gi"}, NONE)
-AFTER = {CPU: "1100m", MEMORY: "52Gi", "pods": "4"}
-
-
-@pytest.mark.parametrize(
-    ("quotas", "obj", "after"),
-    [
-        ([quota("q", HARD, USED)], pod(1, SMALL), {"q": AFTER}),
-        ([quota("q", HARD, USED)], pod(1, sizes({CPU: "3", MEMORY: "2Gi"}, NONE)), None),
-        (
-            [quota("q", {**HARD, "limits.memory": "200Gi"}, {**USED, "limits.memory": "100Gi"})],
-            pod(1, sizes({CPU: "100m", MEMORY: "2Gi"}, {CPU: "200m"})),
-            None,
-        ),
-        (
-            [quota("terminating", HARD, USED, "Terminating"), quota("not", HARD, USED, "NotTerminating")],
-            pod(1, SMALL, activeDeadlineSeconds=30),
-            {"terminating": AFTER, "not": USED},
-        ),
-        (
-            [quota("terminating", HARD, USED, "Terminating"), quota("not", HARD, USED, "NotTerminating")],
-            pod(1, SMALL),
-            {"terminating": USED, "not": AFTER},
-        ),
-        (
-            [
-                quota("best", {"pods": "5"}, {"pods": "3"}, "BestEffort"),
-                quota("not", {"pods": "5"}, {"pods": "3"}, "NotBestEffort"),
-            ],
-            pod(1, sizes(NONE, NONE)),
-            {"best": {"pods": "4"}, "not": {"pods": "3"}},
-        ),
-        ([quota("q", {"pods": "5"}, {"pods": "3"}, "BestEffort")], pod(1, SMALL), {"q": {"pods": "3"}}),
-        (
-            [quota("q", {"services": "3", "pods": "4"}, {"services": "4", "pods": "1"})],
-            pod(1, SMALL),
-            {"q": {"services": "4", "pods": "2"}},
-        ),
-    ],
-    ids=[
-        "TestAdmitBelowQuotaLimit",
-        "TestAdmitExceedQuotaLimit",
-        "TestAdmitEnforceQuotaConstraints",
-        "TestAdmitBelowTerminatingQuotaLimit, with a deadline",
-        "TestAdmitBelowTerminatingQuotaLimit, without",
-        "TestAdmitBelowBestEffortQuotaLimit",
-        "TestAdmitBestEffortQuotaLimitIgnoresBurstable",
-        "TestAdmitWhenUnrelatedResourceExceedsQuota",
-    ],
-)
-def test_resource_quota(quotas: list[Json], obj: Json, after: dict[str, Json] | None) -> None:
-    asked = request(json.loads(json.dumps(obj)), *quotas)
-    assert passes(asked, resource_quota.check) == (after is not None)
-    if after is not None:
-        assert {found.metadata.name: found.status.used for found in resource_quota.charged(asked, 1)} == after

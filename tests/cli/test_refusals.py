@@ -8,6 +8,8 @@ from pathlib import Path
 import pytest
 from conftest import Json, Run, Write, node, pod
 
+from kschedctl.api.observed.failed_creation import in_brief
+
 GPU = "nvidia.com/gpu"
 NAMESPACES = [
     {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}} for name in ("default", "kube-system")
@@ -166,9 +168,19 @@ spec:
 )
 @pytest.mark.parametrize("command", ["explain", "simulate"])
 def test_what_admission_refuses(run: Run, write: Write, command: str, manifest: Json, said: str) -> None:
-    found = run(command, "-f", write(*WORLD), "-f", write(manifest, name="pod.json"))
+    """Of pods that nobody explains or places it is an error."""
+    path = write(manifest, name="pod.json")
+    found = run(command, "-f", write(*WORLD), "-f", path)
+    assert (found.code, found.err) == (1, "")
+    assert f"Not created: 1 of 1 pod (1 wanted, 0 there): {in_brief(said)}" in " ".join(found.out.split())
+    asked = run(command, "-f", write(*WORLD), "-f", path, "-o", "json")
+    report = json.loads(asked.out)
+    (lacking,) = report["notCreated"] if command == "simulate" else [report["notCreated"]]
+    assert [each["message"] for each in lacking["failures"]] == [said]
+    found = run("wakes", "pod/web", "-n", manifest["metadata"]["namespace"], "-f", write(*WORLD), "-f", path)
     assert (found.code, found.out) == (2, "")
-    assert f"pod.json: document 1, items[0]: {said}" in found.err
+    assert "pod.json: document 1, items[0]" in found.err
+    assert said in found.err
 
 
 def test_what_is_not_known_to_be_missing_is_not_refused(run: Run, write: Write, tmp_path: Path) -> None:
@@ -283,3 +295,15 @@ def test_a_budget_that_a_scenario_applies_is_refused(run: Run, write: Write, tmp
     assert (found.code, found.out) == (2, "")
     where = f"{scenario}: step 1 (apply): manifests[0], PodDisruptionBudget x"
     assert found.err.startswith(f'error: {where}: The PodDisruptionBudget "x" is invalid: spec: Invalid value')
+
+
+def test_what_is_refused_is_decided_by_files_alone(run: Run, write: Write) -> None:
+    """Which nodes and pods there are besides does not matter to who is not created."""
+    full = {"hard": {"pods": "1"}, "used": {"pods": "1"}}
+    metadata = {"name": "q", "namespace": "default"}
+    quota = {"apiVersion": "v1", "kind": "ResourceQuota", "metadata": metadata, "spec": {}, "status": full}
+    cluster, manifest = write(node("n1"), quota, whole=False), write(pod("web"), name="web.json")
+    for command in ("explain", "simulate"):
+        found = run(command, "-f", cluster, "-f", manifest, "-o", "json")
+        assert (found.code, json.loads(found.out).get("undecided", False)) == (1, False)
+    assert run("simulate", "-f", write(node("n1"), whole=False), "-f", manifest).code == 5

@@ -92,20 +92,17 @@ def test_an_error_names_file_document_and_field(run: Run, write: Write, manifest
     assert found.err.count("\n") == 1
 
 
-def test_what_is_wrong_with_a_pod_names_its_document(run: Run, write: Write) -> None:
-    path = write(pod("web", priorityClassName="gold"), name="a.json")
-    found = run("simulate", "-f", write(*NODES), "-f", path)
-    where = f"{path}: document 1, items[0], Pod default/web"
-    assert found.err == f"error: {where}: no PriorityClass with name gold was found\n"
-    assert run("capacity", "-f", write(*NODES), "-f", path).err == found.err
-
-
 def test_pods_of_a_class_that_is_missing_are_not_created(run: Run, write: Write) -> None:
     path = write(deployment("web", 2, priorityClassName="gold"), name="a.json")
+    bare = write(pod("web", priorityClassName="gold"), name="b.json")
     for command in ("simulate", "explain"):
         found = run(command, "-f", write(*NODES), "-f", path)
         assert found.code == 1
         said = "Not created: 2 of 2 pods (2 wanted, 0 there): no PriorityClass with name gold was found"
+        assert said in " ".join(found.out.split())
+        found = run(command, "-f", write(*NODES), "-f", bare)
+        assert found.code == 1
+        said = "Not created: 1 of 1 pod (1 wanted, 0 there): no PriorityClass with name gold was found"
         assert said in " ".join(found.out.split())
     found = run("capacity", "-f", write(*NODES), "-f", path)
     assert found.code == 1

@@ -6,7 +6,6 @@ import pytest
 from small import ZONE, Json, node, pod, pod_spec, replica, spread, workload
 
 from kschedctl.cluster import Cluster
-from kschedctl.errors import InputError
 from kschedctl.reports.simulation import SimulationReport
 from kschedctl.studies.basics.parallel import Workers
 from kschedctl.studies.simulate import simulate
@@ -164,9 +163,10 @@ def test_budgets_are_spent_by_preemption() -> None:
     assert report.evicted[1].pod == "d/other"
 
 
-def test_a_missing_priority_class_is_an_error() -> None:
-    with pytest.raises(InputError, match="no PriorityClass with name gold was found"):
-        run(THREE_ZONES, pod("p", priorityClassName="gold"))
+def test_a_pod_of_a_missing_priority_class_is_not_created() -> None:
+    (lacking,) = run(THREE_ZONES, pod("p", priorityClassName="gold")).not_created
+    said = 'pods "p" is forbidden: no PriorityClass with name gold was found'
+    assert [failure.message for failure in lacking.failures] == [said]
 
 
 def test_gated_and_foreign_pods() -> None:

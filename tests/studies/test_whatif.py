@@ -269,10 +269,6 @@ def test_steps_follow_each_other() -> None:
             [{"apply": {"manifests": [{"kind": "List", "items": [{**workload("Job"), "metadata": {}}]}]}}],
             "step 1 (apply): manifests[0], Job: metadata.name: required",
         ),
-        (
-            [{"apply": {"manifests": [workload("Job"), pod("p", priorityClassName="gold")]}}],
-            "step 1 (apply): manifests[1], Pod d/p: no PriorityClass with name gold was found",
-        ),
         ([{"cordon": {"nodes": ["n1"]}}, {"apply": {"files": ["x.yaml"]}}], 'step 2 (apply): "x.yaml" cannot be read'),
         ([{"scale": {"kind": "DaemonSet", "name": "x", "replicas": 1}}], "step 1 (scale): kind: a DaemonSet has no"),
         ([{"cordon": {"selector": "a in (b"}}], "step 1 (cordon): unable to parse requirement"),
@@ -283,6 +279,11 @@ def test_errors_name_the_step(steps: list[Json], message: str) -> None:
     with pytest.raises(KschedctlError) as raised:
         run(*steps)
     assert str(raised.value).startswith(message)
+
+
+def test_a_pod_of_a_missing_class_is_not_created() -> None:
+    report = run({"apply": {"manifests": [workload("Job"), pod("p", priorityClassName="gold")]}})
+    assert [each.workload for each in report.not_created] == ["Pod d/p"]
 
 
 def test_errors_name_the_file() -> None:

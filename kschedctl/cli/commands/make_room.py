@@ -91,4 +91,7 @@ def _of_manifests(source: Source, scope: Scope) -> _Wanted:
         raise UsageError("no workload among the manifests", where=", ".join(source.filename), hint=hint)
     with in_files(application.places):
         prepared = prepare(application.cluster, application.manifests, counting=dict(application.written))
+    if not prepared.workloads:
+        said = (f"{each.workload}: {each.headline}" for each in prepared.not_created)
+        raise UsageError(f"no pod to make room for: {'; '.join(said) or 'none is created'}")
     return _Wanted(prepared.cluster, list(prepared.workloads))

@@ -13,6 +13,7 @@ from typing import NamedTuple
 
 import msgspec
 
+from kschedctl.admission.unknown import is_missing
 from kschedctl.api import objects as api
 from kschedctl.api.decoding import from_builtins
 from kschedctl.api.defaults import DEFAULT_NAMESPACE
@@ -30,9 +31,6 @@ from kschedctl.errors import InputError
 from kschedctl.scheduler.configuration.validation_options import validation_options
 from kschedctl.scheduler.framework.feature_gates import FeatureGates
 
-ALWAYS_THERE = ("default", "kube-system", "kube-public", "kube-node-lease")
-"""The namespaces that the API server makes itself."""
-
 
 class Denial(NamedTuple):
     """Why an object is not created, and the field that is to blame."""
@@ -42,14 +40,17 @@ class Denial(NamedTuple):
     hint: str = ""
 
 
-def refuse(manifest: JsonObject, cluster: Cluster) -> None:
-    """Raises InputError where the API server would not create what the manifest describes; ``also`` has the rest."""
+def refuse(manifest: JsonObject, cluster: Cluster, *, admission: bool = True) -> None:
+    """Raises InputError where the API server would not create what the manifest describes; ``also`` has the rest.
+
+    ``admission``: as of ``refusals``.
+    """
     kind, where = str(manifest["kind"]), describe(manifest)
     try:
         obj = from_builtins(without_nulls(manifest), {**KINDS, **around_pods.KINDS}[kind])
     except msgspec.ValidationError as error:
         raise InputError(str(error), where=where) from None
-    wrong = refusals(manifest, obj, cluster) if kind in KINDS else invalid_around(manifest, obj)
+    wrong = refusals(manifest, obj, cluster, admission=admission) if kind in KINDS else invalid_around(manifest, obj)
     raise_all([InputError(denial.message, where=where, hint=denial.hint) for denial in wrong])
 
 
@@ -60,17 +61,20 @@ def raise_all(input_errors: list[InputError]) -> None:
         raise input_errors[0]
 
 
-def refusals(manifest: JsonObject, obj: Struct, cluster: Cluster, namespace: str = "") -> list[Denial]:
+def refusals(
+    manifest: JsonObject, obj: Struct, cluster: Cluster, namespace: str = "", *, admission: bool = True
+) -> list[Denial]:
     """Why the API server would not create what the manifest describes, in its words; empty where it would.
 
     ``obj``: the manifest as a struct of kschedctl.api.validation.manifests.KINDS; ``namespace``: where it goes if it
-    names none.
+    names none; without ``admission`` by validation alone, where admission is replayed by itself.
     """
     kind, meta = str(manifest["kind"]), obj.metadata  # type: ignore[attr-defined]
-    wrong = [*_missing_namespace(meta.namespace or namespace or DEFAULT_NAMESPACE, cluster)]
+    goes_to = meta.namespace or namespace or DEFAULT_NAMESPACE
+    wrong = [*_missing_namespace(goes_to, cluster)] if admission else []
     faults = errors(kind, obj, _options(cluster))
     wrong += [Denial(f'The {kind} "{meta.name or meta.generate_name}" is invalid: {e}', e.field) for e in faults]
-    for template, path in pod_templates(kind, obj):
+    for template, path in pod_templates(kind, obj) if admission or kind != "Pod" else ():
         wrong += _of_pod(template, path, obj, kind, cluster, faultless=not faults)
     return wrong
 
@@ -87,9 +91,7 @@ def _options(cluster: Cluster) -> ValidationOptions:
 
 
 def _missing_namespace(name: str, cluster: Cluster) -> Iterator[Denial]:
-    """Every cluster has namespaces: where none is known, they were not read."""
-    there = {namespace.metadata.name for namespace in cluster.namespaces}
-    if there and _covers(cluster, "Namespace") and name not in (*there, *ALWAYS_THERE):
+    if is_missing(cluster, name):
         hint = "add a manifest of it, or apply it to another"
         yield Denial(f'namespaces "{name}" not found', ("metadata", "namespace"), hint)
 

@@ -16,7 +16,7 @@ from kschedctl.admission import resource_quota
 from kschedctl.admission.admit import POD_SECURITY, VALIDATION, check_namespace, each_first, outcomes
 from kschedctl.admission.pod_security_policy import pod_of
 from kschedctl.admission.request import AdmissionRequest, NotAdmittedError, Writable
-from kschedctl.admission.unknown import ACCOUNTS, LIFECYCLE, not_known, not_known_of
+from kschedctl.admission.unknown import ACCOUNTS, LIFECYCLE, is_missing, not_known, not_known_of
 from kschedctl.api.copying import replace
 from kschedctl.api.json_values import JsonObject, object_at
 from kschedctl.api.objects import PersistentVolumeClaim, Pod, ResourceQuota, Struct
@@ -224,16 +224,22 @@ class Admissions:
             made: JsonObject = {"apiVersion": VERSIONS[kind], "spec": {}}
             name = owner.name if kind == owner.kind else f"{owner.name}-*"
             request = self._request(kind, made, owner.namespace, name)
-            if words := list(dict.fromkeys(self._against(request))):
+            written = owner in self._written
+            if words := list(dict.fromkeys(self._against(request, self._left_out(owner.namespace, written=written)))):
                 return words
             self._charge(request, 1)
         return ()
 
-    def _against(self, request: AdmissionRequest) -> Iterator[str]:
+    def _left_out(self, namespace: str, *, written: bool) -> set[str]:
+        """The plugins that look at what is not known; where pods are already, their namespace is."""
+        found = set(not_known(self._cluster, namespace))
+        return found - {LIFECYCLE} if written and is_missing(self._cluster, namespace) else found
+
+    def _against(self, request: AdmissionRequest, without: Collection[str]) -> Iterator[str]:
         for quotas in each_first(request.quotas):
             request.quotas = quotas
             try:
-                if LIFECYCLE not in not_known(self._cluster, request.namespace):
+                if LIFECYCLE not in without:
                     check_namespace(request)
                 resource_quota.check(request)
             except NotAdmittedError as error:
@@ -264,7 +270,7 @@ class Admissions:
         return _Asked({"kind": "Pod", "metadata": {**of_template, **metadata}, "spec": spec}, namespace, True)
 
     def _tried(self, asked: _Asked, quotas: Sequence[ResourceQuota] | None = None) -> list[Admission]:
-        without = set(not_known(self._cluster, asked.namespace))
+        without = self._left_out(asked.namespace, written=asked.in_full)
         if asked.manifest["kind"] == "Pod":
             without.update(not_known_of(self._cluster, asked.namespace, object_at(asked.manifest, "spec")))
         if not asked.in_full:

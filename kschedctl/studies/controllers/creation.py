@@ -82,7 +82,7 @@ class Creation:
 def create(cluster: Cluster, workloads: Iterable[Struct], *, refused_too: bool = False) -> Creation:
     """What would come to be in the cluster; pods are as the API server would hold them. Raises InputError.
 
-    ``refused_too``: also pods of controllers that admission refuses, about which somebody else says so.
+    ``refused_too``: also pods that admission refuses, about which somebody else says so.
 
     Volumes and claims of the cluster that no API server has seen yet, having neither UID nor phase, come to be too.
     """
@@ -109,7 +109,7 @@ def create(cluster: Cluster, workloads: Iterable[Struct], *, refused_too: bool =
         try:
             admitted = [admit(pod, cluster) for pod in pods]
         except InputError as error:
-            if not refused_too or isinstance(workload, Pod):
+            if not refused_too:
                 raise InputError(error.what, where=made.workload, hint=error.hint) from None
             admitted = pods
         creation.pods.setdefault(made.workload, []).extend(view.admitted(view.stored(pod)) for pod in admitted)

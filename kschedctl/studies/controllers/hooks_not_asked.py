@@ -43,6 +43,11 @@ def hooks_not_asked(cluster: Cluster, pods: Iterable[Pod], *, refused: bool = Fa
     return (*asked, *(UnknownKind(kind, why, VERDICT) for kind, why in hidden.items() if not found[kind]))
 
 
+def may_be_changed(cluster: Cluster) -> bool:
+    """Whether something changes objects before they are looked at, so that what is refused may be another then."""
+    return any(getattr(cluster, FIELDS[kind]) for kind in HOOKS if kind.startswith("Mutating"))
+
+
 def _not_asked(kind: str, names: list[str]) -> UnknownKind:
     more = f" and {len(names) - NAMED:,} more" if len(names) > NAMED else ""
     return UnknownKind(kind, f"are not asked: {', '.join(names[:NAMED])}{more}", VERDICT)

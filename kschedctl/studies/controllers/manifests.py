@@ -56,10 +56,13 @@ def sort_out(manifests: Iterable[JsonObject | Struct]) -> Sorted:
     return sorted_out
 
 
-def refuse_written(sorted_out: Sorted, cluster: Cluster) -> None:
-    """Raises InputError for documents that the API server would not create in the cluster."""
+def refuse_written(sorted_out: Sorted, cluster: Cluster, *, admission: bool) -> None:
+    """Raises InputError for documents that the API server would not create in the cluster.
+
+    Without ``admission`` by validation alone, where admission is replayed by itself.
+    """
     for document in sorted_out.written:
-        refuse(document, cluster)
+        refuse(document, cluster, admission=admission)
 
 
 def _take(manifest: JsonObject | Struct, sorted_out: Sorted) -> None:
