@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from kschedctl.reports.document import Document
+from kschedctl.reports.summary import ShortPods
 from kschedctl.text.counts import counted
 
 
@@ -46,6 +47,11 @@ class NotCreated(Document, frozen=True):
     object: str = "Pod"
     past: bool = False
     fixes: tuple[CreationFix, ...] = ()
+
+    @property
+    def shortened(self) -> ShortPods:
+        """For a summary."""
+        return ShortPods(self.missing or 0, "", self.workload, self.headline)
 
 
 def refused(several: Sequence[NotCreated]) -> str:

@@ -86,9 +86,6 @@ class PendingPods(Report, frozen=True):
 
     def summarized(self, summary: Summary) -> Summary:
         """With the pods that could not be created, then the causes."""
-        uncreated = (
-            ShortPods(workload.missing or 0, "", workload.workload, workload.headline) for workload in self.not_created
-        )
         figures = {"pending": sum(len(group.pods) for group in self.groups), "causes": len(self.groups)}
-        pods = (*uncreated, *(group.shortened for group in self.groups))
+        pods = (*(lacking.shortened for lacking in self.not_created), *(group.shortened for group in self.groups))
         return replace(summary, subject=self.scope, pods=pods, figures=figures)

@@ -220,7 +220,10 @@ class SimulationReport(Report, frozen=True):
             else "Not all scheduled"
             if self.unplaced
             else "All scheduled",
-            pods=tuple(pods.shortened for pods in self.pending),
+            pods=(
+                *(lacking.shortened for lacking in self.not_created),
+                *(pods.shortened for pods in self.pending),
+            ),
             victims=tuple(evicted.pod for evicted in self.evicted),
             figures={"placed": self.placed, "unplaced": self.unplaced, "evicted": len(self.evicted)},
         )
