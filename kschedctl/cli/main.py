@@ -46,6 +46,7 @@ COMMANDS = {
     "scale": "What would the Cluster Autoscaler do next, and why not more?",
     "provision": "Which nodes would Karpenter launch for pending pods?",
     "consolidate": "Which nodes would Karpenter remove, and what keeps others?",
+    "instance-types": "Print the instance types that a cluster's nodes prove, for --instance-types.",
     "races": "How many pods would be double-booked?",
     "packing": "Which free capacity is stranded, and which nodes could go?",
     "sampling": "What does sampling nodes cost, and what does it save?",
@@ -67,7 +68,7 @@ functions by sub-command; the EXAMPLES of the module are command lines for its h
 GROUPS = {
     "Ask": ("explain", "remedies", "wakes", "browse"),
     "What if": ("simulate", "capacity", "drain", "failures", "make-room", "whatif"),
-    "Autoscalers": ("pools", "scale", "provision", "consolidate"),
+    "Autoscalers": ("pools", "scale", "provision", "consolidate", "instance-types"),
     "Check": ("lint", "audit", "config", "priorities", "latency", "packing", "topology", "races", "sampling"),
     "Cluster": ("snapshot", "version", "versions"),
 }
@@ -98,6 +99,7 @@ EPILOGS = {
     "topology": f"Exit codes: 0 nothing found from --fail-on up, 1 findings, {FAILURES}, 5 undecided.",
     "version": f"Exit codes: 0 done, {FAILURES}.",
     "versions": "Exit codes: 0 done, 2 usage, 4 a bug.",
+    "instance-types": f"Exit codes: 0 done, {FAILURES}, 5 undecided.",
     "schema": "Exit codes: 0 done, 2 usage, 4 a bug.",
     "completion": "Exit codes: 0 done, 2 usage, 4 a bug.",
     "help": "Exit codes: 0 done, 2 usage, 4 a bug.",
@@ -127,7 +129,7 @@ class Commands(TyperGroup):
         grouped = {name for names in GROUPS.values() for name in names}
         for title, names in {**GROUPS, "Other": tuple(name for name in COMMANDS if name not in grouped)}.items():
             with formatter.section(title):
-                formatter.write_dl([(name, COMMANDS[name]) for name in names], col_max=11)
+                formatter.write_dl([(name, COMMANDS[name]) for name in names], col_max=14)
 
 
 def load(name: str) -> object:

@@ -24,6 +24,7 @@ from kschedctl.autoscaling.karpenter.labels import (
     FAMILY,
     INSTANCE_TYPE,
     MEMORY,
+    OF_TYPES,
     OS,
     RESERVATION_ID,
     SIZE,
@@ -130,8 +131,9 @@ def read_instance_types(documents: Sequence[JsonObject]) -> Sold:
         if made.name in types:
             raise InputError(f'two instance types are called "{made.name}"', where=where)
         types[made.name] = made
-    keys = (key for made in types.values() for offering in made.offerings for key in offering.requirements)
-    return Sold(tuple(types.values()), WELL_KNOWN.union(keys))
+    keys = {key for made in types.values() for offering in made.offerings for key in offering.requirements}
+    keys |= {key for made in types.values() for key in made.requirements if key.startswith(OF_TYPES)}
+    return Sold(tuple(types.values()), WELL_KNOWN | keys)
 
 
 def _made(document: InstanceTypeDocument) -> InstanceType:

@@ -40,6 +40,8 @@ WELL_KNOWN = frozenset(
     )
 )
 """A pool need not define them for a pod to ask for them; those of offerings join them."""
+OF_TYPES = ("karpenter.k8s.aws/instance-", "karpenter.azure.com/sku-", "karpenter.k8s.gcp/instance-")
+"""What labels begin with by which providers tell what an instance type is: well known where they are used."""
 OF_SIMULATION = frozenset((REGISTERED, INITIALIZED))
 """What templates require so that DaemonSets that ask for it count; no NodeClaim has it."""
 NORMALIZED = {

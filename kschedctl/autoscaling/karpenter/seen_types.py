@@ -1,4 +1,4 @@
-"""The instance types that the nodes of a cluster prove: what there is for sure, and no prices.
+"""The instance types that the nodes and NodeClaims of a cluster prove: what there is for sure, and no prices.
 
 A type that no node has may exist all the same: nothing follows from its absence.
 """
@@ -11,7 +11,7 @@ from kschedctl.api.json_values import JsonObject
 from kschedctl.api.objects import Resources
 from kschedctl.api.pod_requests import quantities
 from kschedctl.autoscaling.karpenter.amounts import subtract
-from kschedctl.autoscaling.karpenter.labels import ARCH, CAPACITY_TYPE, INSTANCE_TYPE, OS, ZONE
+from kschedctl.autoscaling.karpenter.labels import ARCH, CAPACITY_TYPE, INSTANCE_TYPE, OF_TYPES, OS, ZONE
 from kschedctl.autoscaling.karpenter.state_nodes import StateNode, state_nodes
 from kschedctl.cluster import Cluster
 
@@ -20,7 +20,8 @@ def seen_types(cluster: Cluster) -> list[JsonObject]:
     """In the form of instance_types.json, by name; of each the last node tells the size."""
     nodes: dict[str, list[StateNode]] = {}
     for node in state_nodes(cluster):
-        if (name := node.labels.get(INSTANCE_TYPE)) and node.node is not None:
+        sized = node.node is not None or (node.claim is not None and node.claim.status.allocatable)
+        if (name := node.labels.get(INSTANCE_TYPE)) and sized:
             nodes.setdefault(name, []).append(node)
     return [_document(name, own) for name, own in sorted(nodes.items())]
 
@@ -29,7 +30,9 @@ def _document(name: str, nodes: list[StateNode]) -> JsonObject:
     labels, capacity = nodes[-1].labels, {k: v for k, v in nodes[-1].capacity.items() if k != "nodes"}
     overhead = subtract(capacity, nodes[-1].allocatable)
     places = sorted({(n.labels.get(ZONE, ""), n.labels.get(CAPACITY_TYPE, "")) for n in nodes})
-    return {
+    told = {key: value for key, value in labels.items() if key.startswith(OF_TYPES)}
+    common = {key: value for key, value in told.items() if all(n.labels.get(key) == value for n in nodes)}
+    document = {
         "name": name,
         "architecture": labels.get(ARCH, ""),
         "operatingSystems": [labels[OS]] if OS in labels else [],
@@ -37,6 +40,7 @@ def _document(name: str, nodes: list[StateNode]) -> JsonObject:
         "overhead": _positive({key: str(amount) for key, amount in overhead.items()}),
         "offerings": [{"Price": 0, "Requirements": _terms({ZONE: zone, CAPACITY_TYPE: of})} for zone, of in places],
     }
+    return {**document, "requirements": _terms(common)} if common else document
 
 
 def _positive(amounts: Resources) -> Resources:

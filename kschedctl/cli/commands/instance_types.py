@@ -1,0 +1,42 @@
+"""``kschedctl instance-types``: the instance types that the nodes and NodeClaims of a cluster prove, as a file."""
+
+from __future__ import annotations
+
+import json
+import logging
+
+import typer
+
+from kschedctl.autoscaling.karpenter.seen_types import seen_types
+from kschedctl.cli.answer import UNDECIDED
+from kschedctl.cli.options import Source, with_options
+from kschedctl.cli.source import LiveKinds, load
+from kschedctl.errors import UsageError
+from kschedctl.text.counts import counted
+
+EXAMPLES = (
+    "kschedctl instance-types > types.json",
+    "kschedctl instance-types --snapshot prod.ksnap > types.json",
+)
+NAMED_BY = ("Node", "NodeClaim")
+
+log = logging.getLogger(__name__)
+
+
+@with_options
+def instance_types(*, source: Source) -> int:
+    """Print the instance types of the nodes and NodeClaims that exist, for --instance-types.
+
+    The form is that of the instance_types.json of Karpenter's kwok provider, to be completed by hand: a cluster tells
+    neither prices, which are 0 here, nor types that no node has, nor where else a type is sold.
+    """
+    cluster = load(source, live=LiveKinds(("NodeClaim",)))
+    types = seen_types(cluster)
+    unread = [kind for kind in NAMED_BY if cluster.gap(kind) is not None]
+    if not types and not unread:
+        raise UsageError("no node and no NodeClaim says of which instance type it is")
+    typer.echo(json.dumps(types, indent=2))
+    log.warning("%s; prices are not known: Price is 0", counted(len(types), "instance type"))
+    for kind in unread:
+        log.warning("%ss were not read: there may be more types", kind)
+    return UNDECIDED if unread else 0
