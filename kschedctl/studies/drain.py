@@ -18,6 +18,7 @@ from kschedctl.api.arrays import Position
 from kschedctl.api.ownership import owner_of
 from kschedctl.cluster import Cluster
 from kschedctl.reports.drain import BlockedPod, Drain, MovedPod
+from kschedctl.reports.not_created import NotCreated
 from kschedctl.scheduler.engine.extenders.extender import CallExtender
 from kschedctl.scheduler.engine.sampling import SampledFrom
 from kschedctl.scheduler.framework.dependencies import Dependency, Effect
@@ -99,15 +100,15 @@ def drain_once(shared: CordonedNodes, seed: int, progress: Progress = UNSEEN) ->
     simulation = Simulation(shared.scheduler, seed=seed, sampling=shared.sampling)
     before = simulation.view.requested.copy()
     abreast = None if seed == shared.first else Random(seed)
-    draining = Draining(simulation, shared.nodes, abreast)
+    draining = Draining(simulation, shared.nodes, abreast, Admissions(shared.cluster, {}))
     evictable = list(draining.evictable)
     draining.run(progress.begin("Draining", len(draining.evictable)))
     pods = simulation.view.pods.objects
     unplaced = [outcome for outcome in draining.outcomes.values() if outcome.row < 0]
     evicted = evictions(simulation, draining.preempting)
     blocked = tuple(draining.blocked())
-    remade = [pods[position] for position in draining.outcomes]
-    not_created = tuple(Admissions(shared.cluster, {}).not_remade(remade))
+    not_created = tuple(draining.not_created())
+    remade = [pods[position] for position in (*draining.outcomes, *draining.refused)]
     return Drain(
         nodes=tuple(shared.nodes),
         seed=seed,
@@ -156,12 +157,15 @@ class Draining:
 
     ``outcomes``: what became of the successors of the pods that were evicted, also of those that ``preempting`` ones
     drove away. ``abreast``: evictions go on side by side, and it decides the order in which successors come; without it
-    one pod goes after the other.
+    one pod goes after the other. ``refused``: pods whose successors the API server does not create, and its words
+    (only with ``admissions``).
     """
 
     simulation: Simulation
     nodes: Sequence[str]
     abreast: Random | None = None
+    admissions: Admissions | None = None
+    refused: dict[Position, Sequence[str]] = field(default_factory=dict)
     evictable: dict[Position, None] = field(default_factory=dict)
     lost: list[Position] = field(default_factory=list)
     staying: int = 0
@@ -235,10 +239,30 @@ class Draining:
         pod = self.simulation.view.pods.objects[position]
         del self.evictable[position]
         self._evictions.evict(position)
-        back = come_back(self.simulation, [position])
-        if not back and pod.metadata.deletion_timestamp is None:
+        back = self._come_back([position])
+        if not back and position not in self.refused and pod.metadata.deletion_timestamp is None:
             self.lost.append(position)
         return back
+
+    def _come_back(self, positions: Iterable[Position]) -> list[Position]:
+        """Those that somebody makes again, as far as the API server lets them; the others stay gone."""
+        back = []
+        for position in come_back(self.simulation, positions):
+            pod = self.simulation.view.pods.objects[position]
+            if self.admissions and (refused := list(self.admissions.remade([pod]))):
+                self.simulation.gone.add(position)
+                self.refused[position] = refused[0][1]
+                self.outcomes.pop(position, None)
+            else:
+                back.append(position)
+        return back
+
+    def not_created(self) -> list[NotCreated]:
+        """The workloads that lack pods as their successors are refused."""
+        pods = self.simulation.view.pods.objects
+        again = [pods[position] for position in self.outcomes]
+        refused = [(pods[position], why) for position, why in self.refused.items()]
+        return self.admissions.not_remade(again, refused) if self.admissions else []
 
     def _place(self, positions: Sequence[Position]) -> bool:
         """Whether one of them got a node."""
@@ -260,5 +284,5 @@ class Draining:
         self._evictions.count(outcome.victims, -1)
         for victim in outcome.victims:
             self.evictable.pop(victim, None)
-        for victim in come_back(self.simulation, outcome.victims):
+        for victim in self._come_back(outcome.victims):
             self.outcomes[victim] = Outcome(victim, UNSCHEDULABLE)

@@ -5,32 +5,30 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple, TypedDict
+from typing import Any, TypedDict
 
-from kschedctl.api.arrays import Bools
 from kschedctl.api.copying import replace
 from kschedctl.api.json_values import JsonObject
 from kschedctl.api.kube_version import KubeVersion
 from kschedctl.api.objects import Pod
-from kschedctl.api.ownership import owner_of
-from kschedctl.api.resource_names import CPU, MEMORY
+from kschedctl.api.ownership import Owner, owner_of
 from kschedctl.cluster import Cluster
 from kschedctl.errors import KschedctlError, UsageError
 from kschedctl.reports import scenario as parts
 from kschedctl.reports.not_created import NotCreated
 from kschedctl.reports.unknown import UnknownKind
-from kschedctl.reports.whatif import DomainBalance, MessageChange, PodChange, StepReport, WhatIf
+from kschedctl.reports.whatif import MessageChange, PodChange, StepReport, WhatIf
 from kschedctl.scheduler.engine.extenders.extender import CallExtender
 from kschedctl.scheduler.engine.sampling import SampledFrom
 from kschedctl.scheduler.scheduler import Scheduler
 from kschedctl.scheduler.simulation.simulation import Simulation
-from kschedctl.snapshot.fork import Fork
-from kschedctl.snapshot.node_order import ZONE
 from kschedctl.studies.basics import edits as node_edits
+from kschedctl.studies.basics.edits import pods_where
 from kschedctl.studies.basics.parallel import ALONE, UNSEEN, Progress, Workers
 from kschedctl.studies.basics.unknown import of_simulation, together, unread
 from kschedctl.studies.controllers.admissions import Admissions
 from kschedctl.studies.controllers.manifests import in_files, names_of
+from kschedctl.studies.controllers.rollout_limits import Change
 from kschedctl.studies.drain import Draining
 from kschedctl.studies.pending import explained_in_full
 from kschedctl.studies.scenarios import steps_on_nodes, steps_on_pods
@@ -49,6 +47,7 @@ from kschedctl.studies.what_if.over_runs import over_runs, try_seeds
 from kschedctl.studies.what_if.replacement import replacement
 from kschedctl.studies.what_if.settling import Settled, driven_away_too, pending, run_on, settle, settled, victims
 from kschedctl.studies.what_if.shared_cluster import SharedCluster, cluster_basis, search_start, those_who_may_ask
+from kschedctl.studies.what_if.zones import zone_balance
 
 
 def pod_changes(before: Settled, after: Settled) -> Iterator[PodChange]:
@@ -92,35 +91,6 @@ def _change(source: str | None, target: str | None) -> str:
 def _nodes(cluster: Cluster) -> dict[str, str]:
     """Pod -> its node."""
     return dict(zip(cluster.pods.keys(), cluster.pods.node.texts(), strict=True))
-
-
-def zone_balance(before: Cluster, after: Cluster) -> Iterator[DomainBalance]:
-    """Every zone that nodes are in, before or after."""
-    then, now = Scheduler(before).view, Scheduler(after).view
-    for zone in sorted({*then.nodes.label(ZONE).values, *now.nodes.label(ZONE).values}):
-        old, new = _zone(then, zone), _zone(now, zone)
-        requested = {name: (old.requested[name], new.requested[name]) for name in old.requested}
-        yield DomainBalance(zone, (old.nodes, new.nodes), (old.pods, new.pods), requested)
-
-
-class _Zone(NamedTuple):
-    nodes: int
-    pods: int
-    requested: dict[str, float]
-
-
-def _zone(view: Fork, zone: str) -> _Zone:
-    column = view.nodes.label(ZONE)
-    there = column.codes == (column.values.index(zone) if zone in column.values else -2)
-    bound = view.node[view.node >= 0]
-    return _Zone(int(there.sum()), int(there[bound].sum()), {name: _share(view, there, name) for name in (CPU, MEMORY)})
-
-
-def _share(view: Fork, there: Bools, name: str) -> float:
-    """How much of what these nodes (N,) offer is requested, in percent."""
-    column = view.resources[name]
-    offered = int(view.allocatable[there, column].sum())
-    return round(100 * int(view.requested[there, column].sum()) / offered, 1) if offered else 0.0
 
 
 EDITS: Mapping[str, Callable[[Any, Cluster, Files], Edit]] = {
@@ -193,8 +163,25 @@ class Run:
             case parts.SomeNodes() if name == "drain":
                 return self._drain(part)
         edit = EDITS[name](part, self.rest.cluster, self.read)
+        if isinstance(part, parts.Scale):
+            self._scale(part, edit)
         self.rest = settle(edit.result, self.seed, self.sampling, self.call_extender)
         return edit.displaced, edit.notes
+
+    def _scale(self, part: parts.Scale, edit: Edit) -> None:
+        """Take out of the edit the pods that the API server does not create; the others count."""
+        cluster, owner = self.rest.cluster, Owner(part.kind, part.namespace, part.name)
+        new = {key: pod for key, pod in edit.pods.items() if pod is not None}
+        removed = [there for key, pod in edit.pods.items() if pod is None and (there := cluster.pod(*key))]
+        kept = pods_where(cluster, lambda pod: owner_of(pod) == owner)[len(removed) :]
+        change = Change(str(owner), kept=kept, removed=removed, new=list(new.values()))
+        admissions = Admissions(cluster, {})
+        lacking = admissions.take_more(owner, change)
+        for key in list(new)[len(change.new) :]:
+            del edit.pods[key]
+        self.not_created += [lacking] if lacking else []
+        self.counted.setdefault(part.namespace, False)
+        edit.cluster = admissions.counted(edit.cluster)
 
     def _apply(self, part: parts.Apply) -> tuple[int, Sequence[str]]:
         placed = list(steps_on_pods.manifests_of(part, self.read))
@@ -217,16 +204,19 @@ class Run:
         names = chosen_nodes(self.rest.cluster, part)
         scheduler = Scheduler(node_edits.cordoned(self.rest.cluster, names), self.call_extender)
         simulation = Simulation(scheduler, seed=self.seed, sampling=self.sampling)
-        draining = Draining(simulation, names)
+        admissions = Admissions(self.rest.cluster, {})
+        draining = Draining(simulation, names, None, admissions)
         draining.run()
+        self.not_created += draining.not_created()
         later = [] if simulation.interrupted else run_on(simulation, pending(simulation))
         rest = settled(simulation, [*draining.outcomes.values(), *later])
+        rest = replace(rest, cluster=admissions.counted(rest.cluster))
         waiting = {**self.rest.waiting, **rest.waiting} if simulation.interrupted else rest.waiting
         evicted = len(victims([*draining.preempting, *later]))
         unknown = of_simulation(simulation, *draining.dependencies)
         self.rest = replace(rest, waiting=waiting, evicted=evicted, unknown=unknown)
         blocked = [f"{pod.pod} cannot be evicted: {pod.why}" for pod in draining.blocked()]
-        return len(draining.outcomes) + len(draining.lost), blocked
+        return len(draining.outcomes) + len(draining.refused) + len(draining.lost), blocked
 
 
 class OneSetting(TypedDict, total=False):
@@ -368,10 +358,10 @@ def _report(question: Question, seed: int, before: Settled, run: Run) -> WhatIf:
     schedulers = [Scheduler(shared.cluster, question.call_extender) for shared in (before, after)]
     waiting = (change.pod for change in changes if change.change == "NewlyPending")
     created = [change.pod for change in changes if change.change in MADE_ANEW and question.scenario.steps]
-    remade = [pod for change in changes if change.change in REMADE and (pod := _pod(after.cluster, change.pod))]
+    remade = [pod for change in changes if change.change in REMADE and (pod := _pod(before.cluster, change.pod))]
     not_created = [
         *run.not_created,
-        *Admissions(before.cluster, {}).not_remade(remade if question.scenario.steps else ()),
+        *Admissions(after.cluster, {}).not_remade(remade if question.scenario.steps else ()),
     ]
     created += [refused.workload.partition(" ")[2] for refused in run.not_created]
     counted = {**run.counted, **{pod.metadata.namespace: False for pod in remade}}

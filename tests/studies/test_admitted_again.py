@@ -55,6 +55,7 @@ def test_what_is_over_its_quota_is_not_made_again() -> None:
     (lacking,) = report.not_created
     assert (lacking.wanted, lacking.there, lacking.missing) == (2, 0, 2)
     assert not report.safe
+    assert not report.moved
     assert "2 pods are not created again" in " ".join(report.first_line())
     steps = whatif(
         cluster(running("a"), running("b"), running("c", "m"), over), {"steps": [{"drain": {"nodes": ["n"]}}]}
@@ -76,6 +77,33 @@ def test_steps_count_one_after_the_other() -> None:
     report = whatif(cluster(quota("q", {"pods": "0"}, {"pods": "3"})), document)
     assert [(each.workload, each.missing) for each in report.not_created] == [("Deployment shop/b", 1)]
     assert report.first_line()[0] == "Not created:"
+
+
+def test_scaling_counts() -> None:
+    """Two of five are there, and the quota has room for one more; what goes makes room for a later step."""
+    used = quota("q", {"pods": "2"}, {"pods": "3"})
+    pods = [running("a"), running("b", "m")]
+    up: Any = {"scale": {"name": "web", "namespace": "shop", "replicas": 5}}
+    report = whatif(cluster(*pods, used), {"steps": [up]})
+    (lacking,) = report.not_created
+    assert (lacking.workload, lacking.wanted, lacking.there, lacking.missing) == ("Deployment shop/web", 5, 3, 2)
+    assert [change.change for change in report.changes] == ["Created"]
+    down = {"scale": {"name": "web", "namespace": "shop", "replicas": 1}}
+    other = {"apply": {"manifests": [deployment(3, name="other")]}}
+    (lacking,) = whatif(cluster(*pods, used), {"steps": [down, other]}).not_created
+    assert (lacking.workload, lacking.missing) == ("Deployment shop/other", 1)
+
+
+def test_a_drain_sees_the_quotas_of_earlier_steps() -> None:
+    """One of a quota of three is left, which the applied pod takes; the pod that is drained makes room for itself."""
+    used = quota("q", {"pods": "2"}, {"pods": "3"})
+    steps: Any = [
+        {"apply": {"manifests": [deployment(1, name="other")]}},
+        {"drain": {"nodes": ["n"]}},
+        {"apply": {"manifests": [deployment(1, name="third")]}},
+    ]
+    report = whatif(cluster(running("a"), running("b", "m"), used), {"steps": steps})
+    assert [(each.workload, each.missing) for each in report.not_created] == [("Deployment shop/third", 1)]
 
 
 def test_capacity_says_what_ends_first() -> None:

@@ -66,6 +66,8 @@ class Admissions:
     def __init__(self, cluster: Cluster, written: Mapping[Owner, JsonObject]) -> None:
         self._cluster, self._written = cluster, written
         self._quotas: dict[str, tuple[ResourceQuota, ...]] = {}
+        self._known: dict[tuple[str, int, int], tuple[Sequence[str], object]] = {}
+        """What is said to pods made again, and the objects by whose identities it is known, which stay."""
         self.told: list[str] = []
 
     def take_all(self, workloads: Sequence[Struct], changes: Sequence[Change]) -> list[NotCreated]:
@@ -103,13 +105,19 @@ class Admissions:
 
     def take(self, workload: Struct, change: Change) -> NotCreated | None:
         """Take out of a change the pods that are not created, all of one template; what it removes is gone before."""
-        owner = identity(workload)
+        return self._take(identity(workload), workload, change)
+
+    def take_more(self, owner: Owner, change: Change) -> NotCreated | None:
+        """The same of a workload of which nothing but its pods is known, which share their claims."""
+        return self._take(owner, None, change)
+
+    def _take(self, owner: Owner, workload: Struct | None, change: Change) -> NotCreated | None:
         self._release(change.removed)
         wanted = change.desired
         number, words = 0, self._of_object(owner, change)
         like = None if words else next(iter(change.new), None)
         if like is not None:
-            number, words = self.room(workload, change.new, len(change.new))
+            number, words = self._claims(workload, change.new, *self._room(owner, like, len(change.new)))
         if not words:
             return None
         change.refused = len(change.new) - number
@@ -136,7 +144,7 @@ class Admissions:
 
     def remade(self, pods: Iterable[Pod]) -> Iterator[tuple[Pod, Sequence[str]]]:
         """Of pods that controllers make anew, each once the one before is gone, those that are refused, and why."""
-        known: dict[tuple[str, int, int], Sequence[str]] = {}
+        known = self._known
         for pod in pods:
             namespace = pod.metadata.namespace
             before = self._left(namespace)
@@ -144,21 +152,22 @@ class Admissions:
             if key not in known:
                 self._release([pod])
                 tried = self._tried(self._asked(owner_of(pod), _as_template(pod)))
-                known[key] = () if any(admission.allowed for admission in tried) else _words(tried)
-            if known[key]:
-                yield pod, known[key]
+                words = () if any(admission.allowed for admission in tried) else _words(tried)
+                known[key] = words, (pod.spec.containers, before)
+            if said := known[key][0]:
+                yield pod, said
                 self._quotas[namespace] = before
                 self._release([pod])  # the old one is gone all the same
             else:
                 self._quotas[namespace] = before
 
-    def not_remade(self, pods: Iterable[Pod]) -> list[NotCreated]:
-        """The same by workload: of how many of these pods there is none again."""
-        pods = list(pods)
-        wanted = Counter(map(owner_of, pods))
+    def not_remade(self, pods: Iterable[Pod], before: Iterable[tuple[Pod, Sequence[str]]] = ()) -> list[NotCreated]:
+        """The same by workload: of how many of these pods there is none again, with those refused ``before``."""
+        pods, before = list(pods), list(before)
+        wanted = Counter(map(owner_of, (*pods, *(pod for pod, _ in before))))
         words: dict[Owner, dict[str, None]] = {}
         refused: Counter[Owner] = Counter()
-        for pod, said in self.remade(pods):
+        for pod, said in (*before, *self.remade(pods)):
             owner = owner_of(pod)
             refused[owner] += 1
             words.setdefault(owner, {}).update(dict.fromkeys(said))
@@ -190,7 +199,7 @@ class Admissions:
         return number, _words(self._tried(asked)) if number < most else ()
 
     def _claims(
-        self, workload: Struct, pods: Sequence[Pod], number: int, words: Sequence[str]
+        self, workload: Struct | None, pods: Sequence[Pod], number: int, words: Sequence[str]
     ) -> tuple[int, Sequence[str]]:
         """The same less the pods of which a claim is refused, which is made before each."""
         templates = workload.spec.volume_claim_templates if isinstance(workload, StatefulSet) else ()
