@@ -8,12 +8,15 @@ from contextlib import contextmanager
 
 
 @contextmanager
-def without_garbage_collection() -> Iterator[None]:
-    """The collector of cycles is off within the block."""
+def without_garbage_collection(lasting: bool = False) -> Iterator[None]:
+    """The collector of cycles is off within the block; ``lasting``: nor does it look later at what there is by then, as
+    modules last as long as the process."""
     enabled = gc.isenabled()
     gc.disable()
     try:
         yield
     finally:
+        if lasting:
+            gc.freeze()
         if enabled:
             gc.enable()

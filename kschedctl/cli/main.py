@@ -134,7 +134,7 @@ class Commands(TyperGroup):
 
 def load(name: str) -> object:
     """A command as typer runs it."""
-    with without_garbage_collection():
+    with without_garbage_collection(lasting=True):
         module = import_module(f"kschedctl.cli.commands.{name.replace('-', '_')}")
     made, codes = _typer(), EPILOGS.get(name, EPILOG)
     functions, examples = getattr(module, name.replace("-", "_")), module.EXAMPLES

@@ -10,7 +10,6 @@ from collections.abc import Iterator, Mapping
 from typing import Literal, NamedTuple
 
 import msgspec
-import yaml
 
 from kschedctl.api.decoding import from_builtins
 from kschedctl.api.objects import ConfigMap, Struct
@@ -94,6 +93,8 @@ def read_status(config_map: ConfigMap) -> AutoscalerStatus:
 
 
 def _of_yaml(where: str, text: str) -> AutoscalerStatus:
+    import yaml  # noqa: PLC0415 - few clusters have such a ConfigMap
+
     try:
         document = yaml.load(text, getattr(yaml, "CSafeLoader", yaml.SafeLoader))
     except (yaml.YAMLError, ValueError, RecursionError) as error:

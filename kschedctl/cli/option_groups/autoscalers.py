@@ -8,7 +8,6 @@ from kschedctl.cli.option_groups.karpenter import WHAT_KARPENTER_READS, Karpente
 from kschedctl.cli.option_groups.node_groups import WHAT_IT_SAYS, NodeGroupInput
 from kschedctl.cli.options import Source
 from kschedctl.cli.source import NOTHING_MORE, LiveKinds, time_of
-from kschedctl.library.new_node import new_node
 from kschedctl.reports.new_node import NewNode
 from kschedctl.studies.controllers.asked_pod import AskedPod
 
@@ -29,5 +28,7 @@ class Autoscalers:
 
     def new_node(self, asked: AskedPod) -> NewNode | None:
         """Whether one would come for a pod; None where nobody is known to make any. Raises InputError."""
+        from kschedctl.library.new_node import new_node  # noqa: PLC0415 - only pods that were explained need it
+
         now = time_of(asked.scheduler.cluster, self.source)
         return new_node(asked, now, self.node_groups.given(), self.karpenter.types(), self.karpenter.settings())

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from kschedctl.api.json_values import JsonObject
-from kschedctl.autoscaling.node_groups.found import Given
 from kschedctl.cli.source import LiveKinds
 from kschedctl.errors import InputError
 from kschedctl.sources.read import read_objects
+
+if TYPE_CHECKING:
+    from kschedctl.autoscaling.node_groups.found import Given
 
 GROUPS, OPTIONS = "nodeGroups", "options"
 _SHAPE = "want nodeGroups, a list of id, min, max, target, nodes and template, and perhaps options"
@@ -52,6 +54,8 @@ class NodeGroupInput:
 
     def given(self) -> Given:
         """What the file and the option say. Raises InputError."""
+        from kschedctl.autoscaling.node_groups.found import Given  # noqa: PLC0415 - few commands ask for groups
+
         if not self.node_groups:
             return Given(label=self.pool_label)
         entries = read_objects(self.node_groups)

@@ -1,0 +1,21 @@
+"""What the collector of cycles leaves alone."""
+
+import gc
+
+import pytest
+
+from kschedctl.api.garbage import without_garbage_collection
+
+
+@pytest.mark.parametrize("lasting", [False, True])
+def test_what_lasts_is_not_looked_at_again(lasting: bool) -> None:
+    frozen = gc.get_freeze_count()
+    try:
+        with without_garbage_collection(lasting):
+            assert not gc.isenabled()
+            made: list[object] = []
+            made.append(made)
+        assert gc.isenabled()
+        assert (gc.get_freeze_count() > frozen) == lasting
+    finally:
+        gc.unfreeze()
