@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from kschedctl.render.page import UNFOLDED, Heading, Paragraph, Style, count, marked
+from kschedctl.render.pages.sections import verdict_words
 from kschedctl.render.renderers import kind_of, page_of
 from kschedctl.reports.document import Document
 from kschedctl.reports.summary import Report, Summary, standing_against
@@ -60,7 +61,7 @@ def _parts(summary: Summary) -> Iterator[BriefText]:
     yield from (BriefText(f"fix: {fix.summary}", 2, 1) for fix in summary.fixes[:1])
     yield from (BriefText(f"  {command}", 0, 1, "    ") for command in typed)
     for pods in summary.pods[:4]:
-        yield BriefText(f"{pods.pods:,} {pods.workload or pods.such_as}: {sentence(pods.why)}", 2, 2)
+        yield BriefText(f"{pods.pods:,} {pods.workload or pods.such_as}: {verdict_words(sentence(pods.why))}", 2, 2)
     if summary.summarizes == "Audit":
         yield from (BriefText(text, 2, 2) for text in summary.advice[:3])
     yield from (BriefText(f"more: {command}", 0, 3 if typed else 1) for command in summary.next[:1])
@@ -71,7 +72,7 @@ MOST_TYPED = 100
 
 
 def _verdict(summary: Summary) -> str:
-    verdict = f"{summary.subject} {summary.verdict}"
+    verdict = f"{summary.subject} {verdict_words(summary.verdict)}"
     if summary.nominated:
         return f"{verdict}: would preempt {count(len(summary.victims), 'pod')} on {summary.nominated}"
     return f"{verdict} on {next(iter(summary.best))}" if _fits(summary) else verdict

@@ -221,7 +221,7 @@ def test_options_of_the_scheduler(run: Run, write: Write, tmp_path: Path) -> Non
     file = write(node("n1", "1"), pod("web", "2"))
     code, out, _ = run("explain", "web", "-f", file, "--config", str(config))
     assert code == 1
-    assert out.startswith("default/web NotResponsible")
+    assert out.startswith("default/web Not for this scheduler")
     assert run("explain", "web", "-f", file, "--config", str(config), "--scheduler-name", "batch").code == 0
     assert run("explain", "web", "-f", file, "-f", str(config), "--scheduler-name", "batch").code == 0
     document = json.loads(run("explain", "web", "-f", file, "--kube-version", "1.33", "-o", "json").out)
@@ -267,10 +267,10 @@ def test_no_form_is_silent_on_what_is_not_replayed(
 @pytest.mark.parametrize(
     ("options", "answer"),
     [
-        (["--as-if", "cpu=2"], (0, "would be scheduled: node large")),
+        (["--as-if", "cpu=2"], (0, "on large")),
         (["--as-if", "node=large"], (1, "Insufficient cpu")),
         (["--as-if", "cpu=9", "--as-if", "memory=0"], (1, "cpu: 9 requested, 8 free of 8")),
-        (["--as-if", "cpu=1", "--as-if", "node=small", "--as-if-priority", "9"], (0, "of 3 that fit")),
+        (["--as-if", "cpu=1", "--as-if", "node=small", "--as-if-priority", "9"], (0, "of 3 nodes that fit")),
     ],
 )
 def test_a_pod_as_if_it_were_otherwise(options: list[str], answer: tuple[int, str], run: Run, write: Write) -> None:

@@ -43,7 +43,7 @@ def test_what_scheduling_would_say_comes_after_it(run: Run, write: Write, kind: 
     assert told["failures"][0]["message"] == f'pods "web-6b57ffc4c-wpv69" is forbidden: {EXCEEDED}'
     assert report["unknown"] == []
     out = run("explain", kind, "-n", "adm-rs-01", "-f", cluster).out
-    assert out.index("Not created") < out.index("once created: would be scheduled")
+    assert out.index("Not created") < out.index("once created: Schedulable: on ")
 
 
 @pytest.mark.parametrize("form", ["table", "wide", "markdown", "html", "csv", "yaml"])

@@ -26,7 +26,7 @@ def explained(cluster: kschedctl.Cluster) -> Report:
 
 
 def test_a_report_is_shown_in_a_line(cluster: kschedctl.Cluster, explained: Report) -> None:
-    assert str(explained).startswith(f"{PENDING} Schedulable: would be scheduled: ")
+    assert str(explained).startswith(f"{PENDING} Schedulable: on ")
     assert "\n" not in str(explained)
     assert len(str(explained)) < 400
     assert str(kschedctl.drain(cluster, ["general-a1"])) == " ".join(

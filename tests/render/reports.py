@@ -71,7 +71,7 @@ UNSCHEDULABLE = Explanation(
 SCHEDULABLE = Explanation(
     pod="shop/web",
     verdict="Schedulable",
-    headline="would be scheduled: any of 2 tied nodes",
+    headline="on any of 2 tied nodes",
     feasible=("n1", "n2", "n3"),
     score={"NodeResourcesFit": {"n1": 50, "n2": 50, "n3": 10}, "TaintToleration": {"n1": 0, "n2": 0, "n3": 0}},
     normalized={
@@ -91,7 +91,7 @@ SCHEDULABLE = Explanation(
 BINDING = Explanation(
     pod="shop/web",
     verdict="Schedulable",
-    headline="would be scheduled: node n2",
+    headline="on n2",
     feasible=("n0", "n1", "n2", "n3", "n4"),
     total={"n0": 300, "n1": 100, "n2": 400, "n3": 200, "n4": 500},
     best=("n4",),
@@ -141,7 +141,7 @@ PENDING = PendingPods(
             ("c/w",),
             "91m",
             ("Job c/w",),
-            (PendingPod("c/w", "Job c/w", "would be scheduled: node n1", None, "", "91m"),),
+            (PendingPod("c/w", "Job c/w", "on n1", None, "", "91m"),),
         ),
     ),
 )

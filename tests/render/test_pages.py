@@ -227,7 +227,7 @@ def test_pending_pods_by_cause_begin_with_pods_age_and_workload() -> None:
         ["a/x (all 3 nodes)"],
         ["b/z (n1, the only eligible node)"],
         ["1", "91m", "Job c/w"],
-        ["Schedulable: would be scheduled: node n1"],
+        ["Schedulable: on n1"],
     ]
     commands = {"": ("kschedctl explain a/x",), "a/x": ("kschedctl explain a/x",), "c/w": ("kschedctl explain c/w",)}
     assert text(PENDING, commands=commands).endswith("Next\n  kschedctl explain a/x\n")

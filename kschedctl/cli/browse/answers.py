@@ -11,7 +11,7 @@ from kschedctl.cli.browse.lines import NODE, REMEDY, WARNING, ListLine, ListLine
 from kschedctl.render.page import Block, Heading, Page, Paragraph, Style, marked, names, paragraph, parts, section
 from kschedctl.render.pages.answer_lines import answer_lines
 from kschedctl.render.pages.explanation import changed_answer_section, explanation_page
-from kschedctl.render.pages.sections import extended_lines, left_out_lines, not_known_lines
+from kschedctl.render.pages.sections import extended_lines, left_out_lines, not_known_lines, verdict_words
 from kschedctl.render.terminal import show
 from kschedctl.reports.explanation import Explanation, NodeReport
 from kschedctl.reports.remedies import OWNERS, Remedies, Remedy
@@ -85,10 +85,11 @@ def verdict(answered: Answered, width: int, lines: int) -> Text:
 
 def answer_line(report: Explanation) -> str:
     """With what it leans on that is not known."""
+    verdict = verdict_words(report.verdict)
     doubts = [unknown for unknown in report.unknown if unknown.affects == VERDICT]
     if not doubts:
-        return f"{report.verdict}: {report.headline}"
-    return f"{report.verdict}, {unless(doubts)} ({reasons(doubts)}): {report.headline}"
+        return f"{verdict}: {report.headline}"
+    return f"{verdict}, {unless(doubts)} ({reasons(doubts)}): {report.headline}"
 
 
 def explained(answered: Answered, style: Style, in_full: bool) -> dict[str, Page]:

@@ -45,7 +45,7 @@ def _cluster(source: Source) -> ClusterVersion | None:
     except ClusterError as error:
         if source.arguments():
             raise
-        log.warning("note: no cluster: %s", error)
+        log.warning("note: %s", error)
         return None
 
 

@@ -14,9 +14,8 @@ from dataclasses import dataclass
 
 from kschedctl.api.json_values import Json, JsonObject
 from kschedctl.render.html.sections import LAID_OUT, Grid, GridColumn, HtmlSection, Words, cut, words
-from kschedctl.render.page import Marked, count
-from kschedctl.render.pages.sections import VERDICTS
-from kschedctl.reports.columns import Tone
+from kschedctl.render.page import count
+from kschedctl.render.pages.sections import marked_verdict
 from kschedctl.reports.explanation import Explanation, NodeReport
 from kschedctl.text.printable import printable
 
@@ -149,7 +148,7 @@ def _note(left_out: int, elsewhere: str) -> str:
 
 def _shown(pods: Sequence[str], report: Explanation, frame: Grid, packed: str) -> PackedMatrix:
     more = f" and {len(pods) - 1:,} more alike" if len(pods) > 1 else ""
-    verdict = words(Marked(report.verdict, VERDICTS.get(report.verdict, Tone.WARNING)))
+    verdict = words(marked_verdict(report.verdict))
     return PackedMatrix(printable(pods[0]) + more, verdict, cut(printable(report.headline)), frame, packed)
 
 

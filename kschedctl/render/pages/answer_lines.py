@@ -6,7 +6,7 @@ import textwrap
 from collections.abc import Iterator
 
 from kschedctl.render.page import Block, Bullets, Marked, Page, Paragraph, Style, paragraph
-from kschedctl.render.pages.sections import VERDICTS
+from kschedctl.render.pages.sections import VERDICTS, verdict_words
 from kschedctl.reports.columns import Tone
 from kschedctl.reports.explanation import Cause, Explanation
 from kschedctl.reports.not_created import NOT_CREATED
@@ -24,11 +24,13 @@ def answer_lines(report: Explanation, style: Style) -> Iterator[Block]:
     pod = Marked(report.pod, Tone.STRONG)
     of_verdict = [unknown for unknown in report.unknown if unknown.affects == VERDICT]
     if of_verdict:
-        yield paragraph(pod, Marked(f"{report.verdict}, {unless(of_verdict)}:", Tone.WARNING), reasons(of_verdict))
+        yield paragraph(
+            pod, Marked(f"{verdict_words(report.verdict)}, {unless(of_verdict)}:", Tone.WARNING), reasons(of_verdict)
+        )
         yield from _split("", (), report, style)
     else:
         preempting = report.preemption.preempting if report.preemption is not None else ""
-        verdict = f"{report.verdict}{preempting}" + (":" if report.headline else "")
+        verdict = f"{verdict_words(report.verdict)}{preempting}" + (":" if report.headline else "")
         tone = VERDICTS.get(report.verdict, Tone.WARNING)
         yield from _split(f"{report.pod} {verdict} ", (pod, Marked(verdict, tone)), report, style)
 
@@ -73,6 +75,5 @@ def _once_created(report: Explanation) -> Iterator[Paragraph]:
     """What scheduling would say of the pod that stands for those that are not there."""
     once = report.once_created
     if once is not None:
-        verdict = "" if once.verdict == "Schedulable" else f"{once.verdict}: "
-        said = f"{verdict}{once.headline}{doubt(report.unknown)}"
+        said = f"{once.verdict}: {once.headline}{doubt(report.unknown)}"
         yield paragraph(Marked(report.pod, Tone.STRONG), Marked("once created:", Tone.WARNING), said)

@@ -29,8 +29,8 @@ from kschedctl.render.pages.preemption import preemption_section
 from kschedctl.render.pages.remedies import best_fix, how_section, remedies_section
 from kschedctl.render.pages.sections import (
     ROOMY,
-    VERDICTS,
     caveats,
+    marked_verdict,
     searched_lines,
     upstream_fault_lines,
 )
@@ -295,11 +295,11 @@ def explanations_page(report: Explanations, style: Style) -> Page:
 
 def _answer(explanation: Explanation) -> Row:
     """Why one is not scheduled is on its page."""
-    verdict = Marked(explanation.verdict, VERDICTS.get(explanation.verdict, Tone.WARNING))
+    verdict = marked_verdict(explanation.verdict)
     return (
         explanation.pod,
         verdict,
-        explanation.headline.removeprefix("would be scheduled: ") if explanation.verdict in FINE else "",
+        explanation.headline if explanation.verdict in FINE else "",
         Marked(explanation.stands_for, Tone.FAINT),
     )
 

@@ -23,9 +23,11 @@ from kschedctl.render.pages.sections import (
     VERDICTS,
     caveats,
     extended_lines,
+    marked_verdict,
     next_section,
     not_known_lines,
     upstream_fault_lines,
+    verdict_words,
 )
 from kschedctl.render.plots.plot import Plot, bars, uneven
 from kschedctl.render.tables import Row, as_is, numbers, table_of
@@ -87,7 +89,7 @@ def _causes(groups: tuple[PendingGroup, ...], style: Style) -> Page:
 
 
 def _members(group: PendingGroup, style: Style) -> Iterator[Row]:
-    verdict = Marked(group.verdict, VERDICTS.get(group.verdict, Tone.WARNING))
+    verdict = marked_verdict(group.verdict)
     for position, member in enumerate(group.members):
         pods = "" if position else f"{len(group.pods):,}"
         following = "" if position or style.width < UNFOLDED else " ".join(style.commands.get(member.pod, ()))
@@ -103,7 +105,7 @@ def _row(group: PendingGroup, style: Style) -> Row:
 def _answers(group: PendingGroup, style: Style) -> tuple[Cell, ...]:
     """The one answer that holds for all pods; else the cause, and some answers, each for one pod."""
     tone = VERDICTS.get(group.verdict, Tone.WARNING)
-    verdict = "" if group.verdict == "Unschedulable" else f"{group.verdict}: "
+    verdict = "" if group.verdict == "Unschedulable" else f"{verdict_words(group.verdict)}: "
     answers = {member.headline: member for member in reversed(group.members)}
     if len(answers) == 1:
         return (Marked(f"{verdict}{group.members[0].headline}", tone),)

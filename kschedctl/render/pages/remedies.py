@@ -23,10 +23,11 @@ from kschedctl.render.page import (
 )
 from kschedctl.render.pages.make_room import moves_sections
 from kschedctl.render.pages.sections import (
-    VERDICTS,
     caveats,
     interruption,
+    marked_verdict,
     refused,
+    verdict_words,
 )
 from kschedctl.render.tables import Row, numbers, table_of
 from kschedctl.reports.columns import Column, Tone
@@ -53,10 +54,9 @@ def _verdict(report: Remedies) -> Page:
     pod = Marked(report.pod, Tone.STRONG)
     if report.undecided:
         doubts = [unknown for unknown in report.unknown if unknown.affects == VERDICT]
-        verdict = Marked(f"{report.verdict}, {unless(doubts)}:", Tone.WARNING)
+        verdict = Marked(f"{verdict_words(report.verdict)}, {unless(doubts)}:", Tone.WARNING)
         return (paragraph(pod, verdict, reasons(doubts)), paragraph(report.headline))
-    tone = VERDICTS.get(report.verdict, Tone.WARNING)
-    found: Page = (paragraph(pod, Marked(f"{report.verdict}:", tone), report.headline),)
+    found: Page = (paragraph(pod, marked_verdict(report.verdict, ":"), report.headline),)
     return (*found, paragraph(Marked(report.stands_for, Tone.FAINT))) if report.stands_for else found
 
 

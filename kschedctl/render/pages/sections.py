@@ -120,6 +120,22 @@ VERDICTS = {
     **dict.fromkeys(("Unschedulable", "Error", NOT_CREATED, "newly pending"), Tone.BAD),
 }
 """A verdict -> its tone; of others, such as that of a gated pod, a warning."""
+IN_WORDS = {"NotResponsible": "Not for this scheduler"}
+
+
+def verdict_words(answer: str) -> str:
+    """A verdict, and what may follow it after a colon, as people read it; data keep its name.
+
+    >>> verdict_words("NotResponsible: the pod is being deleted"), verdict_words("Gated")
+    ('Not for this scheduler: the pod is being deleted', 'Gated')
+    """
+    verdict, colon, rest = answer.partition(":")
+    return f"{IN_WORDS.get(verdict, verdict)}{colon}{rest}"
+
+
+def marked_verdict(verdict: str, end: str = "") -> Marked:
+    """In words and in its tone."""
+    return Marked(verdict_words(verdict) + end, VERDICTS.get(verdict, Tone.WARNING))
 
 
 def unplaced_section(groups: Sequence[UnplacedPods], style: Style) -> Page:
@@ -132,11 +148,11 @@ def unplaced_section(groups: Sequence[UnplacedPods], style: Style) -> Page:
 
 def _unplaced(group: UnplacedPods, style: Style) -> Row:
     pods = Marked(names(group.pods, len(group.pods)) if style.wide else names(group.pods), Tone.FAINT)
-    number, verdict = f"{len(group.pods):,}", Marked(group.verdict, VERDICTS.get(group.verdict, Tone.WARNING))
+    number, verdict = f"{len(group.pods):,}", marked_verdict(group.verdict)
     message, *verbatim = refused(group.message, style)
     if style.width >= ROOMY:
         return (number, group.workload, verdict, Stack((message, pods, *verbatim)))
-    why = f"{group.verdict}: {message}" if message else group.verdict
+    why = verdict_words(f"{group.verdict}: {message}" if message else group.verdict)
     return (number, Stack((Marked(group.workload, Tone.STRONG), why, pods, *verbatim)))
 
 

@@ -23,7 +23,7 @@ def headline(report: Explanation, pod: Pod, profiles: Collection[str]) -> str:
         return of_group
     match report.verdict:
         case "Schedulable":
-            return placed_with_group(report) or f"would be scheduled: {_destination(report)}{_waiting(report)}"
+            return placed_with_group(report) or f"{_destination(report)}{_waiting(report)}"
         case "Unschedulable":
             return _unschedulable(report)
         case "Gated":
@@ -88,10 +88,11 @@ def _waiting(report: Explanation) -> str:
 
 
 def _destination(report: Explanation) -> str:
+    among = f", of {len(report.feasible):,} nodes that fit" if len(report.feasible) > 1 else ""
     if len(report.best) == 1:
-        return f"node {report.best[0]}, of {len(report.feasible)} that fit"
+        return f"on {report.best[0]}{among}"
     shown = ", ".join(report.best[:NAMED]) + (", …" if len(report.best) > NAMED else "")
-    return f"any of {len(report.best)} tied nodes ({shown}), of {len(report.feasible)} that fit"
+    return f"on any of {len(report.best):,} tied nodes ({shown}){among}"
 
 
 def _under_way(preemption: PreemptionReport) -> str:

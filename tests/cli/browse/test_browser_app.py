@@ -23,7 +23,7 @@ def test_the_list_has_pending_pods_under_their_causes_and_the_first_is_explained
         assert flat(browser).startswith("batch/embedder-t7x4w Unschedulable: node(s) had untolerated taint(s)")
         assert text(browser, "#head") == "10 pending pods · in all namespaces · 12 nodes"
         await press(browser, pilot, "down")
-        assert flat(browser).startswith("batch/etl-ln6zq NotResponsible: no profile serves scheduler name")
+        assert flat(browser).startswith("batch/etl-ln6zq Not for this scheduler: no profile serves scheduler name")
 
     drive(demo(), steps)
 
@@ -68,9 +68,9 @@ def test_as_if_tells_the_answer_before_and_now_and_escape_takes_it_back() -> Non
         await write(browser, pilot, "slash", "checkout")
         before = "before: Unschedulable: Insufficient cpu"
         for words, now in (
-            ("cpu=500m", "now: Schedulable: would be scheduled: node general-b2, of 6 that fit"),
-            ("node=general-a1", "now: Schedulable: would be scheduled: node general-a1-more-0, of 1 that fit"),
-            ("cpu=500m tolerate=example.com/spot", "now: Schedulable: would be scheduled:"),
+            ("cpu=500m", "now: Schedulable: on general-b2, of 6 nodes that fit"),
+            ("node=general-a1", "now: Schedulable: on general-a1-more-0"),
+            ("cpu=500m tolerate=example.com/spot", "now: Schedulable: on "),
         ):
             await write(browser, pilot, "a", words)
             assert flat(browser).startswith(f"{CHECKOUT} as if {words} {before}")
