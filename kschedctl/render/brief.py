@@ -6,8 +6,7 @@ import textwrap
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from kschedctl.render.page import UNFOLDED, Heading, Paragraph, Style, count, marked
-from kschedctl.render.pages.sections import verdict_words
+from kschedctl.render.page import UNFOLDED, Heading, Paragraph, Style, count, marked, verdict_words
 from kschedctl.render.renderers import kind_of, page_of
 from kschedctl.reports.document import Document
 from kschedctl.reports.summary import Report, Summary, standing_against

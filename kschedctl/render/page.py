@@ -198,3 +198,16 @@ def shown_first(
 def first_rows(rows: Sequence[Row], style: Style, limit: int | None) -> tuple[tuple[Row, ...], str]:
     """The first rows of a table of which ``-o wide`` shows all, and a note of how many are left out."""
     return shown_first(rows, None if style.wide else limit, "-o wide shows all")
+
+
+IN_WORDS = {"NotResponsible": "Not for this scheduler"}
+
+
+def verdict_words(answer: str) -> str:
+    """A verdict, and what may follow it after a colon, as people read it; data keep its name.
+
+    >>> verdict_words("NotResponsible: the pod is being deleted"), verdict_words("Gated")
+    ('Not for this scheduler: the pod is being deleted', 'Gated')
+    """
+    verdict, colon, rest = answer.partition(":")
+    return f"{IN_WORDS.get(verdict, verdict)}{colon}{rest}"

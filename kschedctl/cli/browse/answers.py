@@ -8,10 +8,22 @@ from typing import NamedTuple
 from rich.text import Text
 
 from kschedctl.cli.browse.lines import NODE, REMEDY, WARNING, ListLine, ListLines, Openable, TableLines, wrapped
-from kschedctl.render.page import Block, Heading, Page, Paragraph, Style, marked, names, paragraph, parts, section
+from kschedctl.render.page import (
+    Block,
+    Heading,
+    Page,
+    Paragraph,
+    Style,
+    marked,
+    names,
+    paragraph,
+    parts,
+    section,
+    verdict_words,
+)
 from kschedctl.render.pages.answer_lines import answer_lines
 from kschedctl.render.pages.explanation import changed_answer_section, explanation_page
-from kschedctl.render.pages.sections import extended_lines, left_out_lines, not_known_lines, verdict_words
+from kschedctl.render.pages.sections import extended_lines, left_out_lines, not_known_lines
 from kschedctl.render.terminal import show
 from kschedctl.reports.explanation import Explanation, NodeReport
 from kschedctl.reports.remedies import OWNERS, Remedies, Remedy

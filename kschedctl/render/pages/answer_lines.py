@@ -5,8 +5,8 @@ from __future__ import annotations
 import textwrap
 from collections.abc import Iterator
 
-from kschedctl.render.page import Block, Bullets, Marked, Page, Paragraph, Style, paragraph
-from kschedctl.render.pages.sections import VERDICTS, verdict_words
+from kschedctl.render.page import Block, Bullets, Marked, Page, Paragraph, Style, paragraph, verdict_words
+from kschedctl.render.pages.sections import VERDICTS
 from kschedctl.reports.columns import Tone
 from kschedctl.reports.explanation import Cause, Explanation
 from kschedctl.reports.not_created import NOT_CREATED

@@ -17,6 +17,7 @@ from kschedctl.render.page import (
     names,
     paragraph,
     section,
+    verdict_words,
 )
 from kschedctl.render.pages.not_created import not_created_section
 from kschedctl.render.pages.sections import (
@@ -27,7 +28,6 @@ from kschedctl.render.pages.sections import (
     next_section,
     not_known_lines,
     upstream_fault_lines,
-    verdict_words,
 )
 from kschedctl.render.plots.plot import Plot, bars, uneven
 from kschedctl.render.tables import Row, as_is, numbers, table_of

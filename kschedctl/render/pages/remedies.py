@@ -20,6 +20,7 @@ from kschedctl.render.page import (
     names,
     paragraph,
     section,
+    verdict_words,
 )
 from kschedctl.render.pages.make_room import moves_sections
 from kschedctl.render.pages.sections import (
@@ -27,7 +28,6 @@ from kschedctl.render.pages.sections import (
     interruption,
     marked_verdict,
     refused,
-    verdict_words,
 )
 from kschedctl.render.tables import Row, numbers, table_of
 from kschedctl.reports.columns import Column, Tone

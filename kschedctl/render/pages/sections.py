@@ -17,6 +17,7 @@ from kschedctl.render.page import (
     names,
     paragraph,
     section,
+    verdict_words,
 )
 from kschedctl.render.plots.plot import MOST_PLACES, Axis, Plot, PlotKind, Series, bars, uneven
 from kschedctl.render.tables import Row, as_is, listed, numbers, rounded, table_of
@@ -120,17 +121,6 @@ VERDICTS = {
     **dict.fromkeys(("Unschedulable", "Error", NOT_CREATED, "newly pending"), Tone.BAD),
 }
 """A verdict -> its tone; of others, such as that of a gated pod, a warning."""
-IN_WORDS = {"NotResponsible": "Not for this scheduler"}
-
-
-def verdict_words(answer: str) -> str:
-    """A verdict, and what may follow it after a colon, as people read it; data keep its name.
-
-    >>> verdict_words("NotResponsible: the pod is being deleted"), verdict_words("Gated")
-    ('Not for this scheduler: the pod is being deleted', 'Gated')
-    """
-    verdict, colon, rest = answer.partition(":")
-    return f"{IN_WORDS.get(verdict, verdict)}{colon}{rest}"
 
 
 def marked_verdict(verdict: str, end: str = "") -> Marked:
