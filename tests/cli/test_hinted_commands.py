@@ -31,6 +31,8 @@ HINTS = {
         ["scale up --demo", "scale down --demo"],
     ),
     "kschedctl needs to get, list and watch them: see kschedctl help rights": ([], ["help rights"]),
+    "the rules of 1.{} were not compared with a real kube-scheduler: see kschedctl versions": ([], ["versions"]),
+    "steps, in the form of `kschedctl help what-if`.": ([], ["help what-if"]),
     "kschedctl lint": ([], ["lint rules"]),
     "# Rules of `kschedctl lint`\n": ([], ["lint rules"]),
     "Rules marked with ★ need to see nodes and pods. `kschedctl lint explain RULE` tells one in full.\n": (
