@@ -22,7 +22,7 @@ from kschedctl.studies.basics.unknown import together
 from kschedctl.studies.controllers.asked_pod import AskedPod
 from kschedctl.studies.controllers.not_created import Creations, unread
 from kschedctl.studies.controllers.workload_pods import is_waiting
-from kschedctl.studies.explain import PodReference, as_events, as_if, explain_stand_in, stand_in_of
+from kschedctl.studies.explain import PodReference, as_if, explain_stand_in, stand_in_of
 from kschedctl.studies.pending import pending_pods
 
 UNSCHEDULABLE = "Unschedulable"
@@ -39,6 +39,8 @@ def explain(
     now: str = "",
 ) -> Explanation:
     """Why is this pod Pending? One scheduling cycle of kube-scheduler for it, as ``kschedctl explain`` tells it.
+
+    ``message`` of a pod that a gate holds back is what kube-scheduler would write once it is released.
 
     ``pod``: ``namespace/name`` of one in the cluster, or a manifest (dict) that is not in it yet, of a workload one
     pod. With ``remedies`` the best of the smallest changes that would let it schedule are searched, which takes longer;
@@ -72,7 +74,7 @@ def asked_pod(cluster: Cluster, pod: PodReference, call_extender: CallExtender |
 
 def explained(asked: AskedPod, launched: Callable[[AskedPod], NewNode | None], *, remedies: bool) -> Explanation:
     """The whole explanation; ``launched``: whether an autoscaler makes a node for a pod that gets none."""
-    report = as_events(explain_stand_in(asked))
+    report = explain_stand_in(asked)
     if report.verdict == UNSCHEDULABLE:
         report = replace(report, new_node=launched(asked))
     if not remedies:

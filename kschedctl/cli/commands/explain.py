@@ -39,7 +39,7 @@ from kschedctl.scheduler.engine.extenders.extender import CallExtender
 from kschedctl.scheduler.engine.sampling import SampledFrom
 from kschedctl.scheduler.scheduler import Scheduler
 from kschedctl.studies.controllers.asked_pod import AskedPod
-from kschedctl.studies.explain import explanations
+from kschedctl.studies.explain import as_events, explanations
 
 EXAMPLES = (
     "kschedctl explain shop/web-6d4cf56db6-h8s2k",
@@ -164,7 +164,7 @@ class _Question:
         return reports[0] if len(reports) == 1 else explanations(reports)
 
     def _one(self, asked: AskedPod) -> Explanation:
-        return explained(self.supposed.of(asked), self.scalers.new_node, remedies=self.remedies)
+        return as_events(explained(self.supposed.of(asked), self.scalers.new_node, remedies=self.remedies))
 
     def _pending(self, inquiry: Inquiry, scope: Scope) -> Explanation | Explanations | PendingPods:
         """All that are pending; where none is, a pod of each workload that the files hold and that has none."""

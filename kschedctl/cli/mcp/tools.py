@@ -20,6 +20,7 @@ from kschedctl.reports.summary import Report
 from kschedctl.studies.audit.audit import SECTIONS
 from kschedctl.studies.basics.parallel import Progress
 from kschedctl.studies.capacity import capacity
+from kschedctl.studies.explain import as_events
 from kschedctl.studies.remedies.remedies import remedies_of
 from kschedctl.studies.simulate import simulate
 from kschedctl.studies.whatif import whatif
@@ -81,7 +82,7 @@ SECTION: JsonObject = {"type": "array", "items": {"type": "string", "enum": list
 
 def _explain(asked: ToolCall, arguments: Arguments) -> Report:
     pod = _one_of(arguments, "pod", "manifest")
-    return pods.explain(asked.cluster, pod, remedies=True, now=asked.now)
+    return as_events(pods.explain(asked.cluster, pod, remedies=True, now=asked.now))
 
 
 def _remedies(asked: ToolCall, arguments: Arguments) -> Report:
