@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TypeVar
 
 from kschedctl.cli.answer import Answer
-from kschedctl.cli.options import Output
+from kschedctl.cli.options import NO_PLACES, Output, Places
 from kschedctl.cli.progress import bars
 from kschedctl.cli.run_options import RunOptions, exit_code
 from kschedctl.studies.basics.parallel import Progress, Workers
@@ -28,19 +28,21 @@ def answer(
     good: Callable[[Report], bool],
     *,
     following: Callable[[Subject, Report], Sequence[str]] = _nothing,
+    places: Places = NO_PLACES,
 ) -> Answer:
     """What ``ask`` says of the only subject, or of each; ``good`` tells whether that is what one hopes for, and
-    ``following`` which commands to try after a report.
+    ``following`` which commands to try after a report; ``places``: where the manifests stand.
     """
     with bars() as progress:
         if len(subjects) == 1:
             (subject,) = subjects.values()
             report = ask(subject, run.workers, progress)
             code = exit_code(good(report), report.interrupted, report.undecided)
-            return output.answer(report, code, {"": following(subject, report)})
+            return output.answer(report, code, {"": following(subject, report)}, places)
         answers = ask_each(ask, good, subjects, run.workers, progress)
         commands = {
             cluster_answer.cluster: following(subjects[cluster_answer.cluster], cluster_answer.document)
             for cluster_answer in answers.answers
         }
-        return output.answer(answers, exit_code(answers.good, answers.interrupted, answers.undecided), commands)
+        code = exit_code(answers.good, answers.interrupted, answers.undecided)
+        return output.answer(answers, code, commands, places)

@@ -10,7 +10,7 @@ import logging
 import os
 import shutil
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import MISSING, dataclass, field, fields, is_dataclass, replace
 from enum import StrEnum
 from functools import wraps
@@ -24,6 +24,7 @@ from kschedctl.cli.forms import TABLE, TEMPLATES, Form, option
 from kschedctl.errors import UsageError
 from kschedctl.render.page import NO_COMMANDS, UNFOLDED, Commands, Style
 from kschedctl.reports.document import Document
+from kschedctl.reports.findings import WithFindings
 from kschedctl.scheduler.framework.feature_gates import BOOLEANS
 
 PIPED_WIDTH, LEAST_WIDTH = 120, 40
@@ -184,6 +185,10 @@ class Scope:
         return ["--scheduler-name", self.scheduler_name] if self.scheduler_name else []
 
 
+GATES = ("sarif", "junit", "github")
+"""For CI: what is wrong with the answer, as findings."""
+Places = Mapping[str, str]
+NO_PLACES: Places = {}
 DATA = ("json", "yaml", *TEMPLATES)
 """Forms that programs read."""
 MATRICES = 100
@@ -208,8 +213,13 @@ class Output:
         bool, typer.Option("--summary", help="With -o json or yaml: what decides, in at most 12 KB.")
     ] = False
 
-    def answer(self, document: Any, exit_code: int = 0, commands: Commands = NO_COMMANDS) -> Answer:
-        """The document, shown as was asked for; to people with what they can type next."""
+    def answer(
+        self, document: Any, exit_code: int = 0, commands: Commands = NO_COMMANDS, places: Places = NO_PLACES
+    ) -> Answer:
+        """The document, shown as was asked for; to people with what they can type next.
+
+        ``places``: where the manifests stand that it is about, ``Pod shop/web`` -> place, for findings.
+        """
         wide = self.output.name == "wide"
         style = Style(
             _width(wide),
@@ -221,7 +231,16 @@ class Output:
             ascii_only=not _unicode(),
             commands=commands,
         )
+        document = self._found(document, places)
         return Answer(self._data(document, style), "brief" if self.brief else self.output.name, style, exit_code)
+
+    def _found(self, document: Document, places: Places) -> Document:
+        """For CI what is wrong with an answer about placement."""
+        if self.output.name not in GATES or isinstance(document, WithFindings):
+            return document
+        from kschedctl.library.gates import gate_findings  # noqa: PLC0415 - most answers are for people
+
+        return gate_findings(document, document.kind.lower(), places) or document  # type: ignore[attr-defined]
 
     def _data(self, document: Document, style: Style) -> Document:
         """The document, or of it what --summary asks for."""

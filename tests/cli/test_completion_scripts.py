@@ -20,7 +20,7 @@ CASES = [
     (["de"], {"demo"}),
     (["explain", "--all"], {"--all-namespaces"}),
     (["explain", "-o", "ja"], set()),
-    (["explain", "-o", "j"], {"json", "jsonpath="}),
+    (["explain", "-o", "j"], {"json", "jsonpath=", "junit"}),
     (["explain", "-o", "na"], {"name"}),
     (["explain", "-o", "c"], {"csv", "custom-columns="}),
     (["races", "--expiry", ""], {"adaptive", "never"}),

@@ -21,7 +21,7 @@ from kschedctl.cli.option_groups.karpenter import KarpenterInput
 from kschedctl.cli.option_groups.node_groups import NodeGroupInput
 from kschedctl.cli.option_groups.supposed import Supposed
 from kschedctl.cli.option_groups.whole_pods import remember
-from kschedctl.cli.options import Scope, Source, View, with_options
+from kschedctl.cli.options import Places, Scope, Source, View, with_options
 from kschedctl.cli.references import are_pods
 from kschedctl.cli.run_options import Sampled, exit_code
 from kschedctl.cli.source import NOTHING_MORE, WHAT_FAILED, LiveKinds, in_context, time_of
@@ -99,7 +99,7 @@ def explain(
 def _ask(question: _Question, view: View, watch: bool) -> Answer | int:
     def answer(inquiry: Inquiry) -> Answer:
         report = question.report(inquiry)
-        return _answer(report, view, question.following(report, inquiry.cluster))
+        return _answer(report, view, question.following(report, inquiry.cluster), inquiry.places)
 
     if watch:
         name = view.output.name
@@ -180,7 +180,7 @@ class _Question:
         return report
 
 
-def _answer(report: Explanation | Explanations | PendingPods, view: View, commands: Commands) -> Answer:
+def _answer(report: Explanation | Explanations | PendingPods, view: View, commands: Commands, places: Places) -> Answer:
     if view.output.name == "name":  # the names alone: what the other forms say goes to stderr
         for lacking in _not_created(report):
             log.warning("not created: %s: %s", lacking.workload, lacking.headline)
@@ -188,7 +188,7 @@ def _answer(report: Explanation | Explanations | PendingPods, view: View, comman
             log.warning("not replayed yet: %s", what)
         if report.ignored:
             log.warning("ignored: %s", "; ".join(report.ignored))
-    return view.answer(report, exit_code(fine(report), interrupted=False, undecided=report.undecided), commands)
+    return view.answer(report, exit_code(fine(report), interrupted=False, undecided=report.undecided), commands, places)
 
 
 def _not_created(report: Explanation | Explanations | PendingPods) -> Sequence[NotCreated]:

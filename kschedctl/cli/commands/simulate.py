@@ -58,6 +58,22 @@ class Manner:
         typer.Option("--follow", metavar="EVENTS", help="Follow a real rollout: kubectl get events -o json."),
     ] = None
 
+    max_new_pending: Annotated[
+        int, typer.Option("--max-new-pending", metavar="NUMBER", min=0, help="Exit 1 if more pods get no node.")
+    ] = 0
+    max_evictions: Annotated[
+        int | None,
+        typer.Option("--max-evictions", metavar="NUMBER", min=0, help="Exit 1 if more pods are evicted."),
+    ] = None
+
+    def is_borne(self, report: SimulationReport) -> bool:
+        """Whether no more pods lack a node, and no more are evicted, than may be; of several runs in each."""
+        runs = report.variation
+        unplaced = runs.pending.most if runs else report.unplaced
+        evicted = runs.evicted.most if runs else len(report.evicted)
+        borne = self.max_evictions is None or evicted <= self.max_evictions
+        return borne and not report.not_created and unplaced <= self.max_new_pending
+
     def choices(self, run: RunChoices, in_full: int) -> SimulateChoices:
         return {**run, "rollout": self.rollout, "pending": self.pending, "in_full": in_full}
 
@@ -104,8 +120,9 @@ def simulate(
     def following(application: Application, report: SimulationReport) -> Sequence[str]:
         return tuple(_next(report, application.source, more))
 
+    places = next(iter(applications.values())).places
     with extending.calling() as options["call_extender"]:
-        return answer(run, result, applications, ask, _all_scheduled, following=following)
+        return answer(run, result, applications, ask, manner.is_borne, following=following, places=places)
 
 
 def _applications(source: Source, namespace: str | None, without_files: bool) -> dict[str, Application]:
@@ -144,10 +161,6 @@ def _followed(
             )
 
     return subjects, ask, lambda report: not report.otherwise
-
-
-def _all_scheduled(report: SimulationReport) -> bool:
-    return report.good
 
 
 def _next(report: SimulationReport, source: Source, more: list[str]) -> Iterator[str]:

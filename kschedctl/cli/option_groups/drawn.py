@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from kschedctl.cli.forms import PICTURES, TABLE, Form, option
-from kschedctl.cli.options import Output, View
+from kschedctl.cli.options import GATES, Output, View
 from kschedctl.errors import UsageError
 from kschedctl.render.plots import extra
 
@@ -41,14 +41,14 @@ class Drawing(Output):
 class Drawn(Drawing):
     """How an answer that lists pods is shown, also drawn."""
 
-    output: Annotated[Form, option(*FORMS, "csv", "name", *PICTURES)] = TABLE
+    output: Annotated[Form, option(*FORMS, "csv", "name", *PICTURES, *GATES)] = TABLE
 
 
 @dataclass(frozen=True)
 class DrawnView(Drawing, View):
     """How an answer about single nodes, too, is shown, also drawn."""
 
-    output: Annotated[Form, option(*FORMS, "csv", "name", *PICTURES)] = TABLE
+    output: Annotated[Form, option(*FORMS, "csv", "name", *PICTURES, *GATES)] = TABLE
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,7 @@ from kschedctl.api.copying import replace
 from kschedctl.cli.answer import DOES_NOT_SCHEDULE, SCHEDULES, UNDECIDED, Answer
 from kschedctl.cli.forms import PICTURES, TABLE, Form, option
 from kschedctl.cli.option_groups.drawn import FORMS, Drawing
-from kschedctl.cli.options import Output
+from kschedctl.cli.options import GATES, Output
 from kschedctl.render.page import NO_COMMANDS, Commands
 from kschedctl.reports.audit.audit import Audit
 from kschedctl.reports.audit.section import Section
@@ -55,4 +55,4 @@ class Judged(Output):
 class DrawnJudged(Drawing, Judged):
     """How an answer of findings is shown, also drawn."""
 
-    output: Annotated[Form, option(*FORMS, *PICTURES, "sarif", "junit", "github")] = TABLE
+    output: Annotated[Form, option(*FORMS, *PICTURES, *GATES)] = TABLE

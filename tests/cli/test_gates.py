@@ -1,0 +1,132 @@
+"""``-o sarif``, ``junit`` and ``github`` of answers about placement, and how much may go wrong before CI fails."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+from xml.etree import ElementTree
+
+import jsonschema
+import pytest
+import xmlschema
+from cli.conftest import Run
+
+SCHEMAS = Path(__file__).parent.parent / "golden"
+NODE = {"kind": "Node", "metadata": {"name": "n1"}, "status": {"allocatable": {"cpu": "2", "pods": "10"}}}
+SMALL = """\
+apiVersion: v1
+kind: Pod
+metadata: {name: small, namespace: shop}
+spec: {containers: [{name: c, image: web, resources: {requests: {cpu: "1"}}}]}
+---
+"""
+LARGE = """\
+apiVersion: apps/v1
+kind: Deployment
+metadata: {name: large, namespace: shop}
+spec:
+  replicas: 3
+  selector: {matchLabels: {app: large}}
+  template:
+    metadata: {labels: {app: large}}
+    spec: {containers: [{name: c, image: web, resources: {requests: {cpu: "64"}}}]}
+"""
+ASKED = (
+    ("simulate", "-f", "new.yaml"),
+    ("explain", "-f", "new.yaml"),
+    ("explain", "-A"),
+    ("drain", "general-a1"),
+    ("failures", "--nodes"),
+    ("whatif", '{"steps": [{"drain": {"nodes": ["general-a1"]}}]}'),
+)
+
+
+@pytest.fixture(autouse=True)
+def new(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One that fits, and one, from line 6 on, that does not."""
+    monkeypatch.chdir(tmp_path)
+    Path("new.yaml").write_text(SMALL + LARGE)
+
+
+def found(run: Run, *asked: str) -> list[dict[str, Any]]:
+    (result,) = json.loads(run(*asked, "-o", "sarif").out)["runs"]
+    results: list[dict[str, Any]] = result["results"]
+    return results
+
+
+@pytest.mark.parametrize("asked", ASKED, ids=" ".join)
+def test_forms_follow_their_schemas_and_say_the_same(asked: tuple[str, ...], run: Run) -> None:
+    sarif = json.loads(run(*asked, "--demo", "-o", "sarif").out)
+    jsonschema.validate(sarif, json.loads((SCHEMAS / "sarif-2.1.0.schema.json").read_text()))
+    junit = run(*asked, "--demo", "-o", "junit").out
+    xmlschema.XMLSchema(str(SCHEMAS / "junit-10.xsd")).validate(junit)
+    results = sarif["runs"][0]["results"]
+    assert results
+    assert len(ElementTree.fromstring(junit).findall(".//testcase")) == len(results)
+    assert len(run(*asked, "--demo", "-o", "github").out.splitlines()) == len(results)
+
+
+@pytest.mark.parametrize("command", ["simulate", "explain"])
+def test_a_finding_stands_at_its_manifest(command: str, run: Run) -> None:
+    outcome = run(command, "-f", "new.yaml", "--demo", "-o", "github")
+    assert outcome.code == 1
+    (line,) = outcome.out.splitlines()
+    assert line.startswith("::error file=new.yaml,line=5,col=1,title=not-scheduled::Deployment shop/large: ")
+    assert "Insufficient cpu" in line
+
+
+def test_nothing_is_found_where_all_fit(run: Run) -> None:
+    Path("new.yaml").write_text(SMALL)
+    outcome = run("simulate", "-f", "new.yaml", "--demo", "-o", "github")
+    assert (outcome.code, outcome.out) == (0, "")
+    (case,) = ElementTree.fromstring(run("simulate", "-f", "new.yaml", "--demo", "-o", "junit").out).iter("testcase")
+    assert case.get("name") == "nothing found"
+
+
+def test_what_is_not_certain_is_said(run: Run) -> None:
+    Path("cluster.json").write_text(json.dumps(NODE))
+    outcome = run("simulate", "-f", "cluster.json", "-f", "new.yaml", "-o", "github")
+    assert "::warning title=undecided::" in outcome.out
+
+
+def test_a_drain_that_is_blocked(run: Run, write: Any) -> None:
+    other = {**NODE, "metadata": {"name": "n2"}}
+    owner = [{"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "web", "uid": "1", "controller": True}]
+    meta = {"namespace": "shop", "labels": {"app": "web"}, "ownerReferences": owner}
+    pod = {"kind": "Pod", "metadata": {"name": "web", **meta}, "spec": {"nodeName": "n1", "containers": []}}
+    alone = {**pod, "metadata": {"name": "alone", "namespace": "shop"}}
+    budget = {
+        "apiVersion": "policy/v1",
+        "kind": "PodDisruptionBudget",
+        "metadata": {"name": "web", "namespace": "shop"},
+        "spec": {"minAvailable": 1, "selector": {"matchLabels": {"app": "web"}}},
+        "status": {"disruptionsAllowed": 0, "currentHealthy": 1, "desiredHealthy": 1, "expectedPods": 1},
+    }
+    pods = [{**each, "status": {"phase": "Running"}} for each in (pod, alone)]
+    file = write(NODE, other, *pods, budget)
+    rules = {each["ruleId"]: each["message"]["text"] for each in found(run, "drain", "n1", "-f", file)}
+    assert rules.keys() == {"eviction-blocked", "lost"}
+    assert "shop/web" in rules["eviction-blocked"]
+
+
+@pytest.mark.parametrize(("most", "code"), [("2", 1), ("3", 0)])
+def test_so_many_pods_may_wait(most: str, code: int, run: Run) -> None:
+    """Three of them fit nowhere."""
+    assert run("simulate", "-f", "new.yaml", "--demo", "--max-new-pending", most).code == code
+
+
+@pytest.mark.parametrize(("options", "code"), [((), 0), (("--max-evictions", "1"), 0), (("--max-evictions", "0"), 1)])
+def test_so_many_pods_may_be_evicted(options: tuple[str, ...], code: int, run: Run, write: Any) -> None:
+    """The new pod takes the place of one that holds all of the node and is worth less."""
+    low = {"kind": "Pod", "metadata": {"name": "low", "namespace": "shop"}, "status": {"phase": "Running"}}
+    requests = {"resources": {"requests": {"cpu": "2"}}}
+    low["spec"] = {"nodeName": "n1", "priority": 0, "containers": [{"name": "c", **requests}]}
+    high = {"apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass", "metadata": {"name": "high"}, "value": 100}
+    file = write(NODE, low, high)
+    Path("new.yaml").write_text(SMALL.replace("spec: {", "spec: {priorityClassName: high, "))
+    assert run("simulate", "-f", file, "-f", "new.yaml", *options).code == code
+
+
+def test_answers_about_no_placement_have_no_findings(run: Run) -> None:
+    assert run("capacity", "-f", "new.yaml", "--demo", "-o", "sarif").code == 2
