@@ -45,7 +45,7 @@ COMMANDS = {
     "pools": "Which node pools are there, and what have they left?",
     "scale": "What would the Cluster Autoscaler do next, and why not more?",
     "provision": "Which nodes would Karpenter launch for pending pods?",
-    "consolidate": "Which nodes would Karpenter remove, and what keeps others?",
+    "consolidate": "Which nodes could go, and what keeps each other one?",
     "instance-types": "Print the instance types that a cluster's nodes prove, for --instance-types.",
     "races": "How many pods would be double-booked?",
     "packing": "Which free capacity is stranded, and which nodes could go?",

@@ -48,6 +48,7 @@ PAGES = {
     "ScaleUp": "pages.cluster_autoscaler:scale_up_page",
     "ScaleDown": "pages.cluster_autoscaler:scale_down_page",
     "Provisioning": "pages.karpenter:provisioning_page",
+    "Consolidation": "pages.consolidation:consolidation_page",
     "Disruption": "pages.karpenter:disruption_page",
 }
 """The kind of a document -> the module and function that make its page."""

@@ -15,6 +15,7 @@ from kschedctl.reports.audit.sampling import SamplingCosts
 from kschedctl.reports.capacity import Capacity
 from kschedctl.reports.compact import CompactExplanation, CompactExplanations
 from kschedctl.reports.configuration import EffectiveConfiguration
+from kschedctl.reports.consolidation import NodeConsolidation
 from kschedctl.reports.disruption import Disruption
 from kschedctl.reports.document import Document
 from kschedctl.reports.drain import Drain
@@ -79,6 +80,7 @@ DOCUMENTS: dict[str, Any] = {
     "scale-down": ScaleDown,
     "provisioning": Provisioning,
     "disruption": Disruption,
+    "consolidation": NodeConsolidation,
     "summary": Summary,
     "version": Version,
     "version-changes": VersionChanges,

@@ -23,8 +23,10 @@ class ChangedNodes(NodeColumns):
 
     def __init__(self, of: NodeColumns, changed: Mapping[Row, Node], more: Sequence[Node] = ()) -> None:
         super().__init__()
-        self._of, self._more = of, len(more)
-        self._new = {**changed, **{Row(len(of) + i): node for i, node in enumerate(more)}}
+        new = {**changed, **{Row(len(of) + i): node for i, node in enumerate(more)}}
+        self._of, self._more, self._new = of, len(more), new
+        if isinstance(of, ChangedNodes):  # so that a change after many others looks through none of them
+            self._of, self._more, self._new = of._of, of._more + len(more), {**of._new, **new}
         self._labels: dict[str, LabelColumn] = {}
 
     def __len__(self) -> int:

@@ -114,7 +114,7 @@ def drain_once(shared: CordonedNodes, seed: int, progress: Progress = UNSEEN) ->
         seed=seed,
         drained=not blocked and not simulation.interrupted,
         safe=not (blocked or unplaced or not_created or evicted or draining.lost or simulation.interrupted),
-        moved=tuple(_moved(draining)),
+        moved=tuple(moved_pods(draining)),
         unplaced=pending_groups(simulation, unplaced, {}),
         in_no_order=in_no_order(_emptied(shared, evictable), unplaced) if abreast and unplaced else {},
         blocked=blocked,
@@ -136,7 +136,8 @@ def drain_once(shared: CordonedNodes, seed: int, progress: Progress = UNSEEN) ->
     )
 
 
-def _moved(draining: Draining) -> Iterator[MovedPod]:
+def moved_pods(draining: Draining) -> Iterator[MovedPod]:
+    """The evicted pods that have another node now."""
     pods, names = draining.simulation.view.pods.objects, draining.simulation.view.nodes.names
     for position, outcome in draining.outcomes.items():
         if outcome.row >= 0:

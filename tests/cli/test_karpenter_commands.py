@@ -75,7 +75,7 @@ def test_what_was_not_read_is_told_first(run: Run, tmp_path: Path) -> None:
 def test_what_would_be_taken_away(run: Run, tmp_path: Path) -> None:
     cases = [json.loads(line) for line in family_lines("autoscaling/disruption")]
     given = next(each["input"] for each in cases if each["answer"]["single"]["commands"])
-    asked = ("consolidate", *files(tmp_path, given), *settings(given))
+    asked = ("consolidate", "--autoscaler", "karpenter", *files(tmp_path, given), *settings(given))
     answer = json.loads(run(*asked, "-o", "json").out)
     assert answer["kind"] == "Disruption"
     assert [each["node"] for each in answer["fates"] if each["fate"] != "stays"]
@@ -86,10 +86,31 @@ def test_what_would_be_taken_away(run: Run, tmp_path: Path) -> None:
     assert "saving $" in out or "takes no node" in out
 
 
+def test_what_could_go_beside_what_karpenter_takes(run: Run, tmp_path: Path) -> None:
+    cases = [json.loads(line) for line in family_lines("autoscaling/disruption")]
+    given = next(each["input"] for each in cases if each["answer"]["single"]["commands"])
+    asked = (*files(tmp_path, given), *settings(given))
+    alone = json.loads(run("consolidate", "--autoscaler", "karpenter", *asked, "-o", "json").out)
+    both = json.loads(run("consolidate", *asked, "-o", "json").out)
+    first = next(
+        alone[name]["commands"] for name in ("emptiness", "drift", "multi", "single") if alone[name]["commands"]
+    )
+    taken = {name for command in first for name in command["candidates"]}
+    assert both["kind"] == "Consolidation"
+    told = {each["node"]: each["autoscaler"] for each in (*both["removable"], *both["staying"])}
+    assert {name for name, said in told.items() if said == "takes it"} == taken & told.keys()
+    assert both["autoscaler"].startswith(f"Karpenter takes {len(taken)} node")
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (("consolidate", "--demo"), "--instance-types FILE"),
+        (("consolidate", "--autoscaler", "karpenter", "--demo"), "--instance-types FILE"),
+        (("consolidate", "--demo", "--headroom", "much"), "not a percentage"),
+        (("consolidate", "--demo", "--headroom", "100%"), "not a percentage"),
+        (("consolidate", "--demo", "--headroom-for", "nowhere.yaml"), "nowhere.yaml"),
+        (("consolidate", "--demo", "--pool", "nowhere"), 'pool "nowhere" not found'),
+        (("consolidate", "--demo", "--autoscaler", "mine"), "karpenter"),
         (("provision", "--demo"), "no NodePools of Karpenter"),
         (("provision", "-f", "CLUSTER", "--karpenter", "speed=9"), "known: preferencePolicy"),
         (("provision", "-f", "CLUSTER", "--karpenter", "NodeOverlay=maybe"), "not SETTING=VALUE"),

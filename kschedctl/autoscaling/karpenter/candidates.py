@@ -7,7 +7,7 @@ Upstream: pkg/controllers/disruption/types.go, pkg/controllers/state/statenode.g
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
@@ -110,7 +110,7 @@ class CandidateSearch:
             pool,
             type,
             pods,
-            _price(state, type),
+            price_of(state.labels, type),
             BASE_COST + sum((max(0.0, eviction_cost(pod)) for pod in pods), 0.0),
             costs * self._lifetime_left(state.claim),
         )
@@ -195,9 +195,11 @@ def is_settling(state: StateNode, pool: NodePool | None, now: int) -> bool:
     return since is not None and (now - microseconds(since)) * 1000 < after
 
 
-def _price(state: StateNode, type: InstanceType | None) -> float:
-    """Of the first offering of its type in its zone for its capacity type, whether there is more of it or not."""
-    zone, capacity_type = state.labels.get(ZONE, ""), state.labels.get(CAPACITY_TYPE, "")
+def price_of(labels: Mapping[str, str], type: InstanceType | None) -> float:
+    """An hour of a node with such labels: the price of the first offering of its type in its zone for its capacity
+    type, whether there is more of it or not.
+    """
+    zone, capacity_type = labels.get(ZONE, ""), labels.get(CAPACITY_TYPE, "")
     offerings = type.offerings if type else ()
     price = next((o.price for o in offerings if (o.zone, o.capacity_type) == (zone, capacity_type)), 0.0)
     return 0.0 if math.isnan(price) else price

@@ -18,7 +18,7 @@ import numpy as np
 from kschedctl.api.arrays import Bools, Position, Row
 from kschedctl.api.labels import Selector, SelectorError, parse_selector
 from kschedctl.api.ownership import owner_of
-from kschedctl.errors import InputError, UsageError
+from kschedctl.errors import InputError
 from kschedctl.scheduler.scheduler import Scheduler
 from kschedctl.scheduler.simulation.simulation import Simulation
 from kschedctl.studies.controllers.asked_pod import groups_of
@@ -88,7 +88,7 @@ class RoomMaking:
         waiting = dict.fromkeys(outcome.position for outcome in outcomes if outcome.row < 0)
         left = [p for p in waiting if simulation.view.node[p] < 0 and p not in simulation.gone]
         stage = Rehearsal(scheduler, simulation.view, simulation.view.nodes.objects, seed=seed)
-        nodes = _of_pool(simulation, wishes.pool)
+        nodes = Pools.of(simulation.view).chosen(wishes.pool)
         return cls(stage.cordoning(NOWHERE), simulation, wanted, left, nodes, keep, wishes, stage)
 
     def make(self) -> None:
@@ -216,15 +216,3 @@ def _selector(text: str) -> Selector:
         return parse_selector(text)
     except SelectorError as error:
         raise InputError(error.what, where=f"--keep {text}") from None
-
-
-def _of_pool(simulation: Simulation, pool: str) -> Bools:
-    """(N,): the nodes of the pool, all where none is named. Raises UsageError."""
-    pools = Pools.of(simulation.view)
-    if not pool:
-        return np.ones(len(pools.code), np.bool_)
-    if pool not in pools.names:
-        known = ", ".join(sorted(filter(None, pools.names)))
-        raise UsageError(f'pool "{pool}" not found', hint=f"there are: {known}" if known else "no node is in a pool")
-    chosen: Bools = pools.code == pools.names.index(pool)
-    return chosen

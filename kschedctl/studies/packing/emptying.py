@@ -16,6 +16,7 @@ from kschedctl.api.arrays import Position, Row, Rows
 from kschedctl.api.ownership import owner_of
 from kschedctl.api.resource_names import CPU, MEMORY, PODS
 from kschedctl.reports.audit.packing import EmptiedNode, KeptNode
+from kschedctl.reports.drain import MovedPod
 from kschedctl.reports.unknown import UnknownKind
 from kschedctl.scheduler.scheduler import Scheduler
 from kschedctl.scheduler.simulation.simulation import Simulation
@@ -23,7 +24,7 @@ from kschedctl.snapshot.fork import Fork
 from kschedctl.studies.basics.edits import cordoned_node
 from kschedctl.studies.basics.parallel import Progress
 from kschedctl.studies.basics.unknown import of_simulation, together
-from kschedctl.studies.drain import STAYING, Draining
+from kschedctl.studies.drain import STAYING, Draining, moved_pods
 from kschedctl.studies.packing.pools import Pools, amounts_of
 
 
@@ -52,11 +53,28 @@ class Emptying(NamedTuple):
 
 
 class NodeTrial(NamedTuple):
-    """A drain of one node: what it left, how many pods it moved, and why it does not empty the node, if so."""
+    """A drain of one node: what it left, which pods it moved, and why it does not empty the node, if so.
+
+    ``evictable``: how many had to go; ``pod``: the first one that keeps the node, ``namespace/name``.
+    """
 
     view: Fork
-    moved: int
+    evictable: int
+    moved: tuple[MovedPod, ...]
+    pod: str
     why: str
+    unknown: tuple[UnknownKind, ...]
+
+
+class EmptyingOrder(NamedTuple):
+    """``view``: the cluster with pods placed that waited and fit. ``empty``: rows of nodes on which nothing would have
+    to move; ``order``: the other rows that could go, those with the least to move first; ``movable`` (N,): how many.
+    """
+
+    view: Fork
+    empty: Rows
+    order: list[Row]
+    movable: Rows
     unknown: tuple[UnknownKind, ...]
 
 
@@ -64,6 +82,25 @@ def emptying(
     scheduler: Scheduler, pools: Pools, pending: Sequence[Position], limits: Limits, progress: Progress
 ) -> Emptying:
     """What can be emptied of the workers, as far as the limits go; ``pending``: the pods that wait."""
+    found = candidates(scheduler, pools, pending)
+    view, chosen = found.view, list(_within(limits, found.order, found.movable))
+    done = progress.begin("Emptying nodes", len(chosen))
+    emptied, kept, unknown = list[EmptiedNode](), list[KeptNode](), list(found.unknown)
+    for row in chosen:
+        trial = drained(scheduler, view, row)
+        name, pool = view.nodes.names[row], pools.names[pools.code[row]]
+        unknown += trial.unknown
+        done(1)
+        if trial.why:
+            kept.append(KeptNode(name, pool, trial.why))
+            continue
+        view = trial.view
+        emptied.append(EmptiedNode(name, pool, trial.evictable, amounts_of(view, view.allocatable[row])))
+    return Emptying(tuple(emptied), tuple(kept), found.empty, len(found.order), together([unknown]))
+
+
+def candidates(scheduler: Scheduler, pools: Pools, pending: Sequence[Position]) -> EmptyingOrder:
+    """The workers that may go, with the ``pending`` pods placed as far as they fit."""
     simulation = Simulation(scheduler, preemption=False)
     simulation.schedule(pending)
     if simulation.interrupted:
@@ -72,22 +109,8 @@ def emptying(
     movable, usage = _moving(view)
     spare = pools.workers.copy()
     spare[view.nominations[0]] = False
-    empty = np.flatnonzero(spare & (movable == 0))
-    order = [row for row in np.argsort(usage, kind="stable").tolist() if spare[row] and movable[row]]
-    chosen = list(_within(limits, order, movable))
-    done = progress.begin("Emptying nodes", len(chosen))
-    emptied, kept, unknown = list[EmptiedNode](), list[KeptNode](), list(of_simulation(simulation))
-    for row in chosen:
-        trial = _drained(scheduler, view, Row(row))
-        name, pool = view.nodes.names[row], pools.names[pools.code[row]]
-        unknown += trial.unknown
-        done(1)
-        if trial.why:
-            kept.append(KeptNode(name, pool, trial.why))
-            continue
-        view = trial.view
-        emptied.append(EmptiedNode(name, pool, trial.moved, amounts_of(view, view.allocatable[row])))
-    return Emptying(tuple(emptied), tuple(kept), empty, len(order), together([unknown]))
+    order = [Row(row) for row in np.argsort(usage, kind="stable").tolist() if spare[row] and movable[row]]
+    return EmptyingOrder(view, np.flatnonzero(spare & (movable == 0)), order, movable, of_simulation(simulation))
 
 
 def _moving(view: Fork) -> tuple[Rows, Rows]:
@@ -99,7 +122,7 @@ def _moving(view: Fork) -> tuple[Rows, Rows]:
     return used[:, view.resources[PODS]], share.max(axis=1)
 
 
-def _within(limits: Limits, order: list[int], movable: Rows) -> Iterator[int]:
+def _within(limits: Limits, order: list[Row], movable: Rows) -> Iterator[Row]:
     """The first of the rows; at least one, however many pods it has."""
     pods = 0
     for place, row in enumerate(order):
@@ -109,7 +132,7 @@ def _within(limits: Limits, order: list[int], movable: Rows) -> Iterator[int]:
         yield row
 
 
-def _drained(scheduler: Scheduler, view: Fork, row: Row) -> NodeTrial:
+def drained(scheduler: Scheduler, view: Fork, row: Row) -> NodeTrial:
     """The node cordoned and drained, as kschedctl drain does it. Nobody may be lost, evicted or left without a node."""
     node = view.nodes.objects[row]
     simulation = Simulation(scheduler, view.changed(view.cluster, {row: cordoned_node(node)}))
@@ -118,20 +141,24 @@ def _drained(scheduler: Scheduler, view: Fork, row: Row) -> NodeTrial:
     draining.run()
     if simulation.interrupted:
         raise KeyboardInterrupt
-    return NodeTrial(simulation.view, evictable, _why_not(draining), of_simulation(simulation, *draining.dependencies))
+    unknown = of_simulation(simulation, *draining.dependencies)
+    return NodeTrial(simulation.view, evictable, tuple(moved_pods(draining)), *_why_not(draining), unknown)
 
 
-def _why_not(draining: Draining) -> str:
-    """The first thing that keeps the node from being emptied."""
+def _why_not(draining: Draining) -> tuple[str, str]:
+    """The first pod that keeps the node from being emptied, and why it does."""
     pods = draining.simulation.view.pods.objects
     if blocked := draining.blocked():
-        return f"{blocked[0].pod}: {blocked[0].why}"
+        return blocked[0].pod, f"{blocked[0].pod}: {blocked[0].why}"
     if draining.lost:
-        return f"{pods[draining.lost[0]].key} would be lost: nothing recreates it"
+        lost = pods[draining.lost[0]].key
+        return lost, f"{lost} would be lost: nothing recreates it"
     for outcome in draining.simulation.explained(draining.outcomes.values()):
         if outcome.row < 0:
             first, _, _ = (outcome.message or outcome.verdict).partition(". ")  # without what preemption could do
-            return f"{pods[outcome.position].key}: {first}"
+            key = pods[outcome.position].key
+            return key, f"{key}: {first}"
     if draining.preempting:
-        return f"{pods[draining.preempting[0].position].key} would evict others"
-    return ""
+        key = pods[draining.preempting[0].position].key
+        return key, f"{key} would evict others"
+    return "", ""

@@ -10,6 +10,7 @@ from kschedctl.api.arrays import Amounts, Bools, Ints
 from kschedctl.api.node_pools import pool_of
 from kschedctl.api.objects import Node
 from kschedctl.api.resource_names import EPHEMERAL_STORAGE, PODS
+from kschedctl.errors import UsageError
 from kschedctl.snapshot.fork import Fork
 
 CONTROL_PLANE = ("node-role.kubernetes.io/control-plane", "node-role.kubernetes.io/master")
@@ -31,6 +32,18 @@ class Pools(NamedTuple):
         code = [known.setdefault(pool_of(node), len(known)) for node in view.nodes.objects]
         control = np.array([_is_control_plane(node) for node in view.nodes.objects], np.bool_)
         return cls(tuple(known), np.array(code, np.int32), ~(control | view.nodes.unschedulable))
+
+    def chosen(self, pool: str) -> Bools:
+        """(N,): the nodes of that pool, all where none is named. Raises UsageError."""
+        if not pool:
+            return np.ones(len(self.code), np.bool_)
+        if pool not in self.names:
+            known = ", ".join(sorted(filter(None, self.names)))
+            raise UsageError(
+                f'pool "{pool}" not found', hint=f"there are: {known}" if known else "no node is in a pool"
+            )
+        found: Bools = self.code == self.names.index(pool)
+        return found
 
     def sums(self, by_node: Amounts) -> Amounts:
         """(pools, R): the amounts of the nodes (N, R) added up."""

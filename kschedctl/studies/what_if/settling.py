@@ -148,11 +148,14 @@ def after(simulation: Simulation) -> Cluster:
         pod = view.pods.objects[position]
         row = int(view.node[position])
         key = pod.metadata.namespace, pod.metadata.name
-        changes[key] = None if position in simulation.gone else _on(pod, view.nodes.names[row] if row >= 0 else "")
+        changes[key] = (
+            None if position in simulation.gone else placed_on(pod, view.nodes.names[row] if row >= 0 else "")
+        )
     return with_pods(view.cluster, changes)
 
 
-def _on(pod: Pod, node: str) -> Pod:
+def placed_on(pod: Pod, node: str) -> Pod:
+    """The pod that a controller makes in its place, on a node, or waiting for one."""
     again = made_again(pod)
     if not node:
         return again

@@ -21,7 +21,7 @@ from kschedctl.render.pages.sections import refused
 from kschedctl.render.plots.plot import bars
 from kschedctl.render.tables import ROWS_SHOWN, as_is, listed, rounded, table_of
 from kschedctl.reports.audit.leader import DifferentSetting, LeaderSection, SchedulerLease, ServedName
-from kschedctl.reports.audit.packing import NO_POOL, PackingSection, PoolRoom, TypicalPods
+from kschedctl.reports.audit.packing import PackingSection, PoolRoom, TypicalPods
 from kschedctl.reports.audit.placed import OvercommittedNode, PlacedSection
 from kschedctl.reports.audit.priorities import EvictedWorkload, PrioritiesSection, PriorityTier
 from kschedctl.reports.audit.queue import PodsInQueue, QueueSection
@@ -33,6 +33,7 @@ from kschedctl.reports.audit.topology import (
     WorkloadDomains,
 )
 from kschedctl.reports.columns import Column, Tone
+from kschedctl.reports.consolidation import NO_POOL
 from kschedctl.reports.wakes import RejectorReport
 from kschedctl.text.counts import counted
 

@@ -1,0 +1,31 @@
+"""The page of Consolidation: which nodes could go in which order, and what keeps each other one."""
+
+from __future__ import annotations
+
+from kschedctl.render.page import Bullets, Command, Marked, Page, Style, first_rows, paragraph, section
+from kschedctl.render.pages.sections import caveats, interruption
+from kschedctl.render.tables import listed
+from kschedctl.reports.columns import Tone
+from kschedctl.reports.consolidation import NodeConsolidation
+from kschedctl.text.counts import counted
+
+
+def consolidation_page(report: NodeConsolidation, style: Style) -> Page:
+    """All sections that have something to say."""
+    first, *autoscaler = report.first_line()
+    tone = Tone.WARNING if report.undecided or report.interrupted else Tone.GOOD if report.removable else Tone.PLAIN
+    left_out = tuple(f"{counted(number, 'node')} {why}" for why, number in report.left_out.items())
+    shown, note = first_rows(report.commands, style, 25)
+    commands = (*map(Command, shown), *([paragraph(note)] if note else ()))
+    return (
+        *interruption(report.interrupted, "the nodes so far"),
+        paragraph(Marked(first, tone)),
+        *(paragraph(Marked(line, Tone.STRONG)) for line in autoscaler),
+        *caveats(report.not_replayed, report.ignored, report.extended, report.unknown),
+        *listed(report.removable, style, numbered="step", title="Could go, in this order", full=False),
+        *listed(report.staying, style, title="Have to stay", full=False),
+        *(section("Not tried", Bullets(left_out)) if left_out else ()),
+        *listed(report.requested, style, title="Requested of the workers"),
+        *listed(report.zones, style, title="Loss of a zone"),
+        *(section("Commands", *commands) if report.commands else ()),
+    )

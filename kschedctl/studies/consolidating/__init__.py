@@ -1,0 +1,1 @@
+"""Which nodes could go, whoever takes them away."""

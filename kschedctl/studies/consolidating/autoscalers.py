@@ -1,0 +1,67 @@
+"""What the cluster's autoscaler says of single nodes, beside what could go."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from kschedctl.api.json_values import JsonObject
+from kschedctl.api.objects import Node
+from kschedctl.autoscaling.karpenter.candidates import price_of
+from kschedctl.autoscaling.karpenter.disrupt import STAYS
+from kschedctl.autoscaling.karpenter.instance_types import read_instance_types
+from kschedctl.autoscaling.karpenter.labels import INSTANCE_TYPE
+from kschedctl.reports.disruption import Disruption
+from kschedctl.reports.scale_down import ScaleDown
+from kschedctl.text.counts import counted
+
+
+@dataclass(frozen=True)
+class AutoscalerVerdicts:
+    """``name`` of the autoscaler, empty for none that was asked; ``takes``: the nodes that its next round takes away;
+    ``said``: node -> what becomes of it, in its words.
+    """
+
+    name: str = ""
+    takes: frozenset[str] = frozenset()
+    said: Mapping[str, str] = field(default_factory=dict)
+
+    def of(self, node: str) -> str:
+        if not self.name:
+            return ""
+        return "takes it" if node in self.takes else self.said.get(node, "not its node")
+
+    def told(self) -> str:
+        """How many nodes it takes."""
+        taken = counted(len(self.takes), "node") if self.takes else "no node"
+        return f"{self.name} takes {taken} in its next round" if self.name else ""
+
+
+NOBODY = AutoscalerVerdicts()
+
+
+def karpenters(report: Disruption) -> AutoscalerVerdicts:
+    """The first method that finds something ends Karpenter's round."""
+    commands = next((method.commands for method in report.methods.values() if method.commands), ())
+    takes = frozenset(name for command in commands for name in command.candidates)
+    said = {each.node: each.why if each.fate == STAYS else f"could {each.fate} it alone" for each in report.fates}
+    return AutoscalerVerdicts("Karpenter", takes, {node: f"stays: {why}" if why else why for node, why in said.items()})
+
+
+def cluster_autoscalers(report: ScaleDown) -> AutoscalerVerdicts:
+    takes = frozenset((*report.deleted_now.empty, *report.deleted_now.drain))
+    said = {}
+    for name, node in report.nodes.items():
+        pod = f" ({node.blocking_pod.pod})" if node.blocking_pod else ""
+        said[name] = f"{node.state}: {node.reason}{pod}" if node.reason else node.state
+    return AutoscalerVerdicts("Cluster Autoscaler", takes, said)
+
+
+def prices_of(nodes: Sequence[Node], instance_types: Sequence[JsonObject]) -> dict[str, float]:
+    """Node -> its price an hour, where the types tell one for its zone and capacity type. Raises InputError."""
+    types = {each.name: each for each in read_instance_types(instance_types).types}
+    found = {
+        node.metadata.name: price_of(node.metadata.labels, types.get(node.metadata.labels.get(INSTANCE_TYPE, "")))
+        for node in nodes
+    }
+    return {name: price for name, price in found.items() if price}

@@ -1,0 +1,153 @@
+"""`consolidate`: as many nodes as a naive loop of drains, and what has to hold afterwards; expected values by hand."""
+
+from __future__ import annotations
+
+from random import Random
+
+import pytest
+from small import Json, budget, node, pod, replica
+
+from kschedctl.cluster import Cluster
+from kschedctl.errors import UsageError
+from kschedctl.reports.consolidation import NodeConsolidation, UnitLoss
+from kschedctl.studies.consolidating.autoscalers import AutoscalerVerdicts
+from kschedctl.studies.consolidating.consolidate import ConsolidationWishes, consolidate
+from kschedctl.studies.consolidating.safety import gone
+from kschedctl.studies.drain import drain
+
+
+def consolidated(objects: list[Json], **wishes: object) -> NodeConsolidation:
+    return consolidate(Cluster.from_objects(objects), ConsolidationWishes(**wishes))  # type: ignore[arg-type]
+
+
+def names(report: NodeConsolidation) -> list[str]:
+    return [each.node for each in report.removable]
+
+
+def naive(cluster: Cluster, order: list[str]) -> list[str]:
+    """Drains, each from scratch on a cluster without the nodes that went, in an order."""
+    found = []
+    for name in order:
+        report = drain(cluster, [name])
+        if report.safe:
+            cluster = gone(cluster, [name], report.moved)
+            found.append(name)
+    return found
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_as_many_nodes_as_a_naive_loop(seed: int) -> None:
+    """In the same order; a node that went is cordoned here, and not there in the loop, which spreading does not see."""
+    random = Random(seed)
+    objects = [node(f"n{i}", random.choice("ab"), cpu=str(random.choice((3, 4, 6)))) for i in range(5)]
+    for number in range(random.randint(3, 9)):
+        owner = {"kind": "ReplicaSet", "name": "web-5f"} if random.random() < 0.85 else None
+        objects.append(pod(f"p{number}", f"n{random.randrange(5)}", random.choice(("300m", "500m")), owner))
+    if random.random() < 0.5:
+        objects.append(budget(1))
+    report = consolidated(objects)
+    order = [*names(report), *(each.node for each in report.staying)]
+    usage = {
+        name: sum(_cpu(o) for o in objects if o["spec"].get("nodeName") == name) / _offered(objects, name)
+        for name in order
+    }
+    assert len(names(report)) >= len(
+        naive(Cluster.from_objects(objects), sorted(order, key=lambda name: (usage[name], name)))
+    )
+    assert naive(Cluster.from_objects(objects), names(report)) == names(report)
+    assert report.tried == report.candidates == len(order)
+
+
+def _cpu(each: Json) -> int:
+    return int(each["spec"]["containers"][0]["resources"]["requests"]["cpu"].removesuffix("m"))
+
+
+def _offered(objects: list[Json], name: str) -> int:
+    return next(1000 * int(o["status"]["allocatable"]["cpu"]) for o in objects if o["metadata"]["name"] == name)
+
+
+def test_an_empty_node_goes_first_and_the_reason_of_the_other_is_told() -> None:
+    objects = [node("n1"), node("n2"), node("n3"), replica("a", "n1", "3"), replica("b", "n2", "2")]
+    report = consolidated(objects)
+    assert names(report) == ["n3"]
+    assert [(each.node, each.pod) for each in report.staying] == [("n2", "d/b"), ("n1", "d/a")]
+    assert "1 Insufficient cpu" in report.staying[0].why
+    assert report.saves["cpu"] == 4000
+
+
+def test_bare_pods_and_budgets_keep_nodes() -> None:
+    objects = [node("n1"), node("n2"), pod("alone", "n1"), budget(0), replica("r", "n2")]
+    report = consolidated(objects)
+    assert {each.node: each.pod for each in report.staying} == {"n1": "d/alone", "n2": "d/r"}
+
+
+def test_pods_that_wait_come_first() -> None:
+    """The waiting pod needs the empty node."""
+    objects = [node("n1"), node("n2"), replica("a", "n1", "3"), replica("new", "", "3")]
+    assert names(consolidated(objects)) == []
+
+
+def test_headroom() -> None:
+    """1 of 8 cpus is requested: without one node 25 % of 4, so that 75 % are free."""
+    objects = [node("n1"), node("n2"), replica("a", "n1", "1")]
+    assert names(consolidated(objects, headroom=75.0)) == ["n2"]
+    report = consolidated(objects, headroom=76.0)
+    assert names(report) == []
+    assert report.staying[0].why == "cpu: 75 % would be free, --headroom asks for 76 %"
+
+
+def test_pods_that_still_have_to_fit() -> None:
+    objects = [node("n1"), node("n2"), replica("a", "n1", "1"), pod("burst", "", "3")]
+    assert names(consolidated(objects, headroom_for=("d/burst",))) == ["n2"]
+    objects[-1] = pod("burst", "", "4")
+    report = consolidated(objects, headroom_for=("d/burst",))
+    assert names(report) == []
+    assert {each.why for each in report.staying} == {"the pods of --headroom-for would not fit any more"}
+
+
+def test_the_loss_of_a_zone_is_no_worse_than_before() -> None:
+    """Two nodes of 4 cpus a zone, and 4 of 16 cpus requested: three could go, but a zone alone needs one node."""
+    objects = [node(f"{zone}{i}", zone) for zone in "ab" for i in (1, 2)]
+    objects += [replica(f"r{i}", "a1", "1") for i in range(4)]
+    assert len(names(consolidated(objects))) == 3
+    report = consolidated(objects, keep_zone_loss=True)
+    left = {"a1", "a2", "b1", "b2"} - set(names(report))
+    assert {name[0] for name in left} == {"a", "b"}
+    assert report.zones == (UnitLoss("a", 0, 0), UnitLoss("b", 0, 0))
+    assert any(each.why.startswith("--keep-zone-loss") for each in report.staying)
+
+
+def test_one_pool_alone() -> None:
+    objects = [node("n1"), node("n2"), node("n3"), replica("a", "n1", "1")]
+    for each, pool in zip(objects[:3], ("x", "x", "y"), strict=True):
+        each["metadata"]["labels"]["karpenter.sh/nodepool"] = pool
+    report = consolidated(objects, pool="y")
+    assert names(report) == ["n3"]
+    assert report.left_out == {"of another pool": 2}
+    with pytest.raises(UsageError, match='pool "z" not found'):
+        consolidated(objects, pool="z")
+
+
+def test_prices_and_an_autoscaler_stand_beside_the_nodes() -> None:
+    cluster = Cluster.from_objects([node("n1"), node("n2"), replica("a", "n1", "1")])
+    said = AutoscalerVerdicts("Karpenter", frozenset(), {"n2": "stays: no budget"})
+    report = consolidate(cluster, prices={"n2": 0.5}, verdicts=said)
+    assert (report.price, report.removable[0].price, report.removable[0].autoscaler) == (0.5, 0.5, "stays: no budget")
+    assert report.first_line() == (
+        "1 of 2 nodes could go, saving $0.5000 an hour",
+        "Karpenter takes no node in its next round",
+    )
+
+
+def test_the_cluster_after_it_has_all_pods_on_nodes() -> None:
+    """Each drain, from scratch on what the one before it left, keeps everybody on a node."""
+    cluster = Cluster.from_objects(
+        [node(f"n{i}") for i in range(4)] + [replica(f"r{i}", f"n{i}", "1") for i in range(4)]
+    )
+    report = consolidate(cluster)
+    assert len(names(report)) == 3
+    for each in report.removable:
+        assert drain(cluster, [each.node]).safe
+        cluster = gone(cluster, [each.node], each.moves)
+    assert len(cluster.nodes) == 1
+    assert all(found.spec.node_name for found in cluster.pods)
