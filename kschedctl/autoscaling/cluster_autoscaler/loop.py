@@ -25,7 +25,7 @@ from kschedctl.autoscaling.cluster_autoscaler.pods import (
     is_old_enough,
     list_pods,
 )
-from kschedctl.autoscaling.cluster_autoscaler.templates import NodeTemplate, TemplateSources, copy_of, templates
+from kschedctl.autoscaling.cluster_autoscaler.templates import NodeTemplate, TemplateSources, named_copy, suffixed, templates
 from kschedctl.cluster import Cluster
 
 
@@ -65,7 +65,7 @@ class AutoscalerLoop:
         health = Health.of(groups, nodes, increases, moment)
         upcoming = health.upcoming() if health.cluster_is_healthy else {}
         not_started = frozenset(name for group in upcoming for name in health.not_started(group))
-        coming = [_copy(made[group], f"upcoming-{at}") for group, count in upcoming.items() for at in range(count)]
+        coming = [copied(made[group], suffixed(made[group].node, f"upcoming-{at}")) for group, count in upcoming.items() for at in range(count)]
         there = [node.metadata.name for node in nodes if node.metadata.name not in not_started]
         snapshot = ClusterSnapshot.of(
             _universe(cluster, nodes, [*made.values(), *coming]),
@@ -149,12 +149,13 @@ def _settle(snapshot: ClusterSnapshot, placed: Sequence[tuple[Pod, str]], option
             snapshot.put(position, Row(row))
 
 
-def _copy(template: NodeTemplate, suffix: str) -> NodeTemplate:
-    node = copy_of(template.node, suffix)
+def copied(template: NodeTemplate, name: str) -> NodeTemplate:
+    """Another node like a template, of a name, and its pods."""
+    node = named_copy(template.node, name)
     pods = tuple(
         replace(
             pod,
-            metadata=replace(pod.metadata, name=f"{pod.metadata.name}-{suffix}"),
+            metadata=replace(pod.metadata, name=f"{pod.metadata.name}-{name}"),
             spec=replace(pod.spec, node_name=node.metadata.name),
         )
         for pod in template.pods

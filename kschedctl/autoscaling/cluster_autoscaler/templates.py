@@ -146,7 +146,15 @@ def _put_on(node: Node, pods: Iterable[Pod]) -> Iterator[Pod]:
 
 def copy_of(template: Node, suffix: str) -> Node:
     """Another node like a template."""
-    name = f"{template.metadata.name}-{suffix}"
+    return named_copy(template, suffixed(template, suffix))
+
+
+def suffixed(template: Node, suffix: str) -> str:
+    return f"{template.metadata.name}-{suffix}"
+
+
+def named_copy(template: Node, name: str) -> Node:
+    """Another node like a template, of a name."""
     named = replace(template, metadata=replace(template.metadata, name=name))
     return _labelled(named, {**template.metadata.labels, HOSTNAME: name})
 

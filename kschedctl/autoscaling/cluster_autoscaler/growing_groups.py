@@ -1,0 +1,85 @@
+"""Node groups that grow loop after loop: each new node is like the group's template, and ready at once."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from kschedctl.api.copying import replace
+from kschedctl.api.json_values import JsonObject
+from kschedctl.api.objects import Condition, Node, Pod
+from kschedctl.autoscaling.cluster_autoscaler.loop import AutoscalerLoop, copied
+from kschedctl.autoscaling.cluster_autoscaler.new_node import NAME, as_refused
+from kschedctl.autoscaling.cluster_autoscaler.options import read_groups, read_options
+from kschedctl.autoscaling.cluster_autoscaler.scale_up import run
+from kschedctl.autoscaling.cluster_autoscaler.templates import TEMPLATE_LABEL, NodeTemplate
+from kschedctl.autoscaling.growth import NewNodes
+from kschedctl.autoscaling.node_groups.found import NodeGroups
+from kschedctl.cluster import Cluster
+
+READY = "Ready"
+LONG_AGO = "2000-01-01T00:00:00Z"
+UNKNOWN_LIMITS = "node groups by labels; their minimum and maximum are not known: --node-groups FILE tells them"
+
+
+class GrowingGroups:
+    """The Cluster Autoscaler with node groups as they are named, which grow as it asks for nodes."""
+
+    name = NAME
+
+    def __init__(self, named: NodeGroups, now: str) -> None:
+        self._groups: dict[str, JsonObject] = {str(group["id"]): group for group in named.groups}
+        self._named, self._now, self._active = named, now, dict(named.active)
+        _, self._faults = read_options(named.options)
+        self.sources = named.sources
+
+    @property
+    def doubts(self) -> tuple[str, ...]:
+        unknown = () if self._named.limits_known else (UNKNOWN_LIMITS,)
+        faults = (*read_groups(self._named.groups).faults, *self._faults)
+        return (*unknown, *self._named.doubts, *self._named.faults, *faults)
+
+    def grow(self, cluster: Cluster) -> NewNodes:
+        waiting = {
+            (pod.metadata.namespace, pod.metadata.name): as_refused(pod)
+            for pod in cluster.unbound_pods()
+            if not pod.terminated
+        }
+        refused = replace(cluster, pods=cluster.pods.with_changes(waiting))
+        groups, (flags, _) = read_groups(list(self._groups.values())), read_options(self._named.options)
+        made = run(AutoscalerLoop.begin(refused, groups, flags, self._now, self._active))
+        self._active = {}
+        report = made.report()
+        nodes: dict[str, tuple[Node, ...]] = {}
+        daemons: list[Pod] = []
+        for increase in made.increases:
+            group, template = increase.group.id, made.loop.templates[increase.group.id]
+            new = list(_like(template, group, cluster, increase.new_size - increase.size))
+            nodes[group] = tuple(made_node.node for made_node in new)
+            daemons += [pod for made_node in new for pod in made_node.pods]
+            self._grown(group, increase.new_size, nodes[group])
+        why = {key: left.message or report.error or "" for key, left in report.remaining.items()}
+        return NewNodes(nodes, tuple(daemons), why)
+
+    def _grown(self, group: str, target: int, nodes: tuple[Node, ...]) -> None:
+        before = self._groups[group]
+        there = before.get("nodes")
+        names = [*(there if isinstance(there, list) else []), *(node.metadata.name for node in nodes)]
+        self._groups[group] = {**before, "target": target, "nodes": names}
+
+
+def _like(template: NodeTemplate, group: str, cluster: Cluster, count: int) -> Iterator[NodeTemplate]:
+    """So many new nodes of a group, under names of their own."""
+    taken = {node.metadata.name for node in cluster.nodes}
+    named = (f"{group}-new-{number}" for number in range(1, len(taken) + count + 1))
+    free = (name for name in named if name not in taken)
+    for _, name in zip(range(count), free, strict=False):
+        node, pods = copied(template, name)
+        labels = {key: value for key, value in node.metadata.labels.items() if key != TEMPLATE_LABEL}
+        meta = replace(node.metadata, labels=labels)
+        spec = replace(node.spec, provider_id="", unschedulable=False)
+        conditions = (*(each for each in node.status.conditions if each.type != READY), _ready())
+        yield NodeTemplate(replace(node, metadata=meta, spec=spec, status=replace(node.status, conditions=conditions)), pods)
+
+
+def _ready() -> Condition:
+    return Condition(READY, "True", last_transition_time=LONG_AGO)
