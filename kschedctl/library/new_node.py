@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from kschedctl.api.json_values import JsonObject
+from kschedctl.autoscaling.growth import Autoscaler
 from kschedctl.autoscaling.node_groups.found import Given, NodeGroups, find_node_groups, has_node_groups
 from kschedctl.cluster import Cluster
 from kschedctl.errors import UsageError
@@ -35,6 +36,13 @@ def new_node(
     from kschedctl.autoscaling.karpenter import new_node as karpenter  # noqa: PLC0415 - few clusters have it
 
     return karpenter.new_node(cluster, asked.pod, types, settings or {}, now)
+
+
+def autoscaler_of(cluster: Cluster, now: str, given: Given = NOBODY) -> Autoscaler:
+    """Who makes nodes for a cluster, loop after loop. Raises InputError, UsageError where nobody is known to."""
+    from kschedctl.autoscaling.cluster_autoscaler.growing_groups import GrowingGroups  # noqa: PLC0415 - seldom asked
+
+    return GrowingGroups(node_groups(cluster, given), now)
 
 
 def node_groups(cluster: Cluster, given: Given) -> NodeGroups:

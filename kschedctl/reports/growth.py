@@ -8,7 +8,7 @@ import msgspec
 
 from kschedctl.reports.columns import Column, Tone
 from kschedctl.reports.document import Document
-from kschedctl.text.counts import counted, first_few
+from kschedctl.text.counts import counted
 
 
 class NewPoolNodes(Document, frozen=True):
@@ -50,15 +50,15 @@ class Growth(Document, frozen=True):
 
     @property
     def sentence(self) -> str:
-        """``6 new nodes: 4 of b (2 a zone), 2 of c``."""
+        """``6 new nodes (4 of b, 2 a zone; 2 of c)``."""
         if not self.nodes:
             return f"no node comes by {self.autoscaler}"
         pools: dict[str, list[int]] = {}
         for pool in self.pools:
             pools.setdefault(pool.pool, []).append(pool.new)
-        parts = tuple(f"{sum(new):,} of {pool}{_a_zone(new)}" for pool, new in pools.items())
-        return f"{counted(self.nodes, 'new node')}: {first_few(parts)}"
+        parts = [f"{sum(new):,} of {pool}{_a_zone(new)}" for pool, new in pools.items()]
+        return f"{counted(self.nodes, 'new node')} ({'; '.join(parts)})"
 
 
 def _a_zone(new: list[int]) -> str:
-    return f" ({new[0]:,} a zone)" if len(new) > 1 and len(set(new)) == 1 else ""
+    return f", {new[0]:,} a zone" if len(new) > 1 and len(set(new)) == 1 else ""

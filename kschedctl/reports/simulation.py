@@ -9,6 +9,7 @@ from msgspec.structs import replace
 
 from kschedctl.reports.columns import Column, Tone
 from kschedctl.reports.document import Document
+from kschedctl.reports.growth import Growth
 from kschedctl.reports.not_created import NotCreated, refused
 from kschedctl.reports.pending import ExplainedPods
 from kschedctl.reports.searches import SearchStart
@@ -150,6 +151,7 @@ class SimulationReport(Report, frozen=True):
     ``explained``: pods without a node in full, where that was asked for;
     ``interrupted``: this is what was known when the user stopped it.
     ``not_created``: workloads of which quotas or LimitRanges refuse pods.
+    ``growth``: the nodes that an autoscaler makes for those of ``pending``, where it was asked.
     """
 
     seed: int
@@ -177,6 +179,7 @@ class SimulationReport(Report, frozen=True):
     variation: Variation | None = None
     search_start: SearchStart | None = None
     not_created: tuple[NotCreated, ...] = ()
+    growth: Growth | None = None
     api_version: str = "kschedctl.dev/v1"
     kind: str = "Simulation"
 
@@ -193,6 +196,8 @@ class SimulationReport(Report, frozen=True):
         verdict = f"{unplaced} {'pod' if unplaced == '1' else 'pods'} not scheduled:"
         sentence = f"{placed} of {counted(total, 'pod')} {'gets' if total == 1 else 'get'} a node{self._besides}"
         sentence = f"{sentence}{doubt(self.unknown)}"
+        if self.growth:
+            return self._with_growth(self.growth)
         if self.not_created:
             return ("Not created:", f"{refused(self.not_created)}; {sentence}")
         return ("All scheduled:" if unplaced == "0" else verdict, sentence)
@@ -200,7 +205,15 @@ class SimulationReport(Report, frozen=True):
     @property
     def good(self) -> bool:
         """Whether all pods are created and get a node, in each run."""
-        return not (self.not_created or (self.variation.pending.most if self.variation else self.unplaced))
+        unplaced = self.variation.pending.most if self.variation else self.unplaced
+        return not (self.not_created or (self.growth.without if self.growth else unplaced))
+
+    def _with_growth(self, growth: Growth) -> tuple[str, ...]:
+        """How many pods get a node now, and how many once nodes come."""
+        now = f"{counted(self.placed, 'pod')} now{self._besides}"
+        later = f"{len(growth.placements):,} with {growth.sentence}" if growth.nodes else growth.sentence
+        without = f"{counted(growth.without, 'pod')} never scheduled:"
+        return (without if growth.without else "All scheduled:", f"{now}, {later}{doubt(self.unknown)}")
 
     @property
     def _besides(self) -> str:

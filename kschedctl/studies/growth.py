@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Mapping
 
-from msgspec.structs import replace
-
+from kschedctl.api.copying import replace
 from kschedctl.api.objects import Node
 from kschedctl.autoscaling.growth import Autoscaler, NewNodes
 from kschedctl.cluster import Cluster

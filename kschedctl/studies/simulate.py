@@ -11,6 +11,7 @@ from kschedctl.admission.unknown import ALWAYS_THERE
 from kschedctl.api.json_values import JsonObject
 from kschedctl.api.objects import Pod, Struct
 from kschedctl.api.ownership import Owner
+from kschedctl.autoscaling.growth import Autoscaler
 from kschedctl.cluster import Cluster
 from kschedctl.reports import simulation as reports
 from kschedctl.reports.not_created import NotCreated
@@ -31,6 +32,7 @@ from kschedctl.studies.controllers.hooks_not_asked import may_be_changed
 from kschedctl.studies.controllers.manifests import refuse_written, sort_out
 from kschedctl.studies.controllers.rollout import Rollout, renamed, roll_out
 from kschedctl.studies.controllers.rollout_limits import Change
+from kschedctl.studies.growth import grow
 from kschedctl.studies.pending import explained_in_full
 from kschedctl.studies.what_if.over_runs import try_seeds, variation
 from kschedctl.studies.what_if.placements import (
@@ -55,7 +57,7 @@ class Deployed(SharedCluster):
     ``workloads``: pod -> its workload, for the pods that come; ``others``: pending pods of the cluster that take part.
     ``in_full``: seed -> how many kinds of pods without a node are explained to the single node, if any.
     ``not_created``: of which workloads pods are refused; ``counted``: the namespaces whose pods pass admission, and
-    whether all of admission.
+    whether all of admission. ``autoscaler``: makes nodes for pods that find no room.
     """
 
     changes: Sequence[Change] = ()
@@ -65,6 +67,7 @@ class Deployed(SharedCluster):
     in_full: Mapping[int, int] = field(default_factory=dict)
     not_created: Sequence[NotCreated] = ()
     counted: Mapping[str, bool] = field(default_factory=dict)
+    autoscaler: Autoscaler | None = None
 
 
 def simulate(
@@ -81,6 +84,7 @@ def simulate(
     workers: Workers = ALONE,
     progress: Progress = UNSEEN,
     written: Mapping[Owner, JsonObject] | None = None,
+    autoscaler: Autoscaler | None = None,
 ) -> reports.SimulationReport:
     """What applying the manifests would do.
 
@@ -88,12 +92,14 @@ def simulate(
     nodes as it really would; with ``rollout`` new versions replace old ones as their controllers do it; with
     ``pending`` the cluster's pending pods take part. ``call_extender``: as for explain; then one process does it all.
     ``in_full``: of how many kinds of pods that get no node each node is told. ``written``: manifests that are given as
-    structs, as documents, of which admission reads more than scheduling does.
+    structs, as documents, of which admission reads more than scheduling does. ``autoscaler``: in a single run it makes
+    nodes for pods that find no room, until nothing changes; pending pods take part.
     Raises InputError, ConfigurationError.
     """
     counting = dict(written or {})
-    shared = prepare(cluster, manifests, rollout=rollout, pending=pending, sampling=sampling, counting=counting)
-    shared.in_full = {seed: in_full}
+    waiting = pending or autoscaler is not None
+    shared = prepare(cluster, manifests, rollout=rollout, pending=waiting, sampling=sampling, counting=counting)
+    shared.in_full, shared.autoscaler = {seed: in_full}, autoscaler
     shared.call_extender, workers = call_extender, those_who_may_ask(workers, call_extender)
     if runs == 1:
         return run_scene(shared, seed, progress.begin("Scheduling", len(shared.workloads) + len(shared.others)))
@@ -121,7 +127,7 @@ def run_scene(
     if not simulation.interrupted:
         simulation.preemption = False  # nobody else is evicted for those who come back
         simulation.schedule(come_back(simulation, victims(outcomes)))
-    return reports.SimulationReport(
+    report = reports.SimulationReport(
         seed=seed,
         sampling=shared.sampling is not None,
         placed=len(placed),
@@ -142,6 +148,17 @@ def run_scene(
         interrupted=simulation.interrupted,
         not_created=tuple(shared.not_created),
     )
+    return _with_new_nodes(report, shared, simulation)
+
+
+def _with_new_nodes(
+    report: reports.SimulationReport, shared: Deployed, simulation: Simulation
+) -> reports.SimulationReport:
+    """With what an autoscaler makes for the pods that found no room."""
+    if shared.autoscaler is None or not report.unplaced or simulation.interrupted:
+        return report
+    growth = grow(after(simulation), shared.autoscaler, shared.call_extender)
+    return replace(report, growth=growth, undecided=report.undecided or bool(growth.doubts))
 
 
 def _basis(shared: Deployed, simulation: Simulation) -> ClusterBasis:

@@ -14,6 +14,15 @@ def counted(number: int, noun: str, plural: str = "") -> str:
     return f"{number:,} {noun if number == 1 else plural or noun + 's'}"
 
 
+def first_of(names: Sequence[str]) -> str:
+    """The first, and how many more there are, so that a Deployment of hundreds stays a line.
+
+    >>> first_of(["a"]), first_of(["a", "b", "c"])
+    ('a', 'a (+2)')
+    """
+    return names[0] if len(names) == 1 else f"{names[0]} (+{len(names) - 1:,})"
+
+
 def first_few(words: Sequence[str], limit: int = 3) -> str:
     """The first few of them.
 

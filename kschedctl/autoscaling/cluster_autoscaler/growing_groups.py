@@ -40,7 +40,7 @@ class GrowingGroups:
 
     def grow(self, cluster: Cluster) -> NewNodes:
         waiting = {
-            (pod.metadata.namespace, pod.metadata.name): as_refused(pod)
+            (pod.metadata.namespace, pod.metadata.name): _waiting(pod)
             for pod in cluster.unbound_pods()
             if not pod.terminated
         }
@@ -67,6 +67,12 @@ class GrowingGroups:
         self._groups[group] = {**before, "target": target, "nodes": names}
 
 
+def _waiting(pod: Pod) -> Pod:
+    """Refused, for long enough that the autoscaler does not wait any more whether it gets a node by itself."""
+    refused = as_refused(pod)
+    return replace(refused, metadata=replace(refused.metadata, creation_timestamp=LONG_AGO))
+
+
 def _like(template: NodeTemplate, group: str, cluster: Cluster, count: int) -> Iterator[NodeTemplate]:
     """So many new nodes of a group, under names of their own."""
     taken = {node.metadata.name for node in cluster.nodes}
@@ -77,8 +83,9 @@ def _like(template: NodeTemplate, group: str, cluster: Cluster, count: int) -> I
         labels = {key: value for key, value in node.metadata.labels.items() if key != TEMPLATE_LABEL}
         meta = replace(node.metadata, labels=labels)
         spec = replace(node.spec, provider_id="", unschedulable=False)
-        conditions = (*(each for each in node.status.conditions if each.type != READY), _ready())
-        yield NodeTemplate(replace(node, metadata=meta, spec=spec, status=replace(node.status, conditions=conditions)), pods)
+        others = (condition for condition in node.status.conditions if condition.type != READY)
+        status = replace(node.status, conditions=(*others, _ready()))
+        yield NodeTemplate(replace(node, metadata=meta, spec=spec, status=status), pods)
 
 
 def _ready() -> Condition:

@@ -25,7 +25,13 @@ from kschedctl.autoscaling.cluster_autoscaler.pods import (
     is_old_enough,
     list_pods,
 )
-from kschedctl.autoscaling.cluster_autoscaler.templates import NodeTemplate, TemplateSources, named_copy, suffixed, templates
+from kschedctl.autoscaling.cluster_autoscaler.templates import (
+    NodeTemplate,
+    TemplateSources,
+    named_copy,
+    suffixed,
+    templates,
+)
 from kschedctl.cluster import Cluster
 
 
@@ -65,7 +71,11 @@ class AutoscalerLoop:
         health = Health.of(groups, nodes, increases, moment)
         upcoming = health.upcoming() if health.cluster_is_healthy else {}
         not_started = frozenset(name for group in upcoming for name in health.not_started(group))
-        coming = [copied(made[group], suffixed(made[group].node, f"upcoming-{at}")) for group, count in upcoming.items() for at in range(count)]
+        coming = [
+            copied(made[group], suffixed(made[group].node, f"upcoming-{at}"))
+            for group, count in upcoming.items()
+            for at in range(count)
+        ]
         there = [node.metadata.name for node in nodes if node.metadata.name not in not_started]
         snapshot = ClusterSnapshot.of(
             _universe(cluster, nodes, [*made.values(), *coming]),

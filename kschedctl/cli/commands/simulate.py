@@ -13,11 +13,13 @@ from kschedctl.cli.asking import answer
 from kschedctl.cli.manifests import Application, Namespace, read_manifests
 from kschedctl.cli.option_groups.drawn import Drawn
 from kschedctl.cli.option_groups.extending import Extending
+from kschedctl.cli.option_groups.node_groups import NodeGroupInput
 from kschedctl.cli.options import Source, with_options
 from kschedctl.cli.run_options import RunChoices, RunOptions
-from kschedctl.cli.source import clusters
+from kschedctl.cli.source import clusters, time_of
 from kschedctl.cli.try_next import STDIN, again
 from kschedctl.errors import UsageError
+from kschedctl.library.new_node import autoscaler_of
 from kschedctl.reports.following import FollowedRollout
 from kschedctl.reports.simulation import SimulationReport
 from kschedctl.scheduler.engine.extenders.extender import CallExtender
@@ -32,6 +34,7 @@ EXAMPLES = (
     "helm template web ./web | kschedctl simulate -f - -n shop",
     "kschedctl simulate -f web.yaml --rollout",
     "kschedctl simulate --pending",
+    "kschedctl simulate -f web.yaml --autoscale --node-groups groups.yaml",
     "kschedctl simulate -f state.json -f web.yaml --runs 20",
     "kschedctl simulate -f web.yaml --call-extenders",
     "kubectl get events -n shop -o json | kschedctl simulate --follow -",
@@ -51,6 +54,10 @@ class Manner:
     rollout: Annotated[
         bool,
         typer.Option("--rollout", help="Replace the pods of workloads that exist, within maxSurge and maxUnavailable."),
+    ] = False
+    autoscale: Annotated[
+        bool,
+        typer.Option("--autoscale", help="Let the Cluster Autoscaler's groups grow for pods without room."),
     ] = False
     pending: Annotated[bool, typer.Option("--pending", help="Let the cluster's pending pods take part.")] = False
     follow: Annotated[
@@ -79,8 +86,9 @@ class Manner:
 
     def check_followed(self, run: RunOptions) -> None:
         """Raises UsageError for what cannot be asked of a rollout that is followed."""
-        if self.rollout or self.pending or run.runs != 1:
-            raise UsageError("--follow does what was really done: --rollout, --pending and --runs say nothing to it")
+        if self.rollout or self.pending or self.autoscale or run.runs != 1:
+            others = "--rollout, --pending, --autoscale and --runs"
+            raise UsageError(f"--follow does what was really done: {others} say nothing to it")
 
 
 @with_options
@@ -91,6 +99,7 @@ def simulate(
     result: Drawn,
     extending: Extending,
     manner: Manner,
+    node_groups: NodeGroupInput,
     namespace: Namespace = None,
 ) -> Answer:
     """Where would the pods of these manifests go? Applies them to a copy of the cluster.
@@ -98,6 +107,7 @@ def simulate(
     Workloads become the pods that their controllers make, which pass the scheduling queue one by one, with preemption.
     The cluster is that of the files if they hold nodes, else --snapshot, --demo or the live one. With
     --pending and no -f nothing is applied: where would the pending pods go now?
+    With --autoscale node groups grow until nothing changes; pending pods take part (see kschedctl scale).
     With --follow every pod in the Scheduled events is tried at the time when it was scheduled, in the cluster as it
     was before or is after: where did kube-scheduler choose differently, and why?
     """
@@ -105,8 +115,11 @@ def simulate(
         manner.check_followed(run)
         with extending.calling() as call_extender:
             return answer(run, result, *_followed(manner.follow, source, run, namespace, call_extender))
-    applications = _applications(source, namespace, without_files=manner.pending)
-    if not manner.pending and not all(application.manifests for application in applications.values()):
+    alone = manner.pending or manner.autoscale
+    if manner.autoscale and run.runs != 1:
+        raise UsageError("--autoscale is one possible run: leave out --runs")
+    applications = _applications(source, namespace, without_files=alone)
+    if not alone and not all(application.manifests for application in applications.values()):
         hint = "objects with a UID or a node count as part of the cluster: remove metadata.uid to apply them"
         raise UsageError("no workload among the manifests", where=", ".join(source.filename), hint=hint)
     more = [*(["-n", namespace] if namespace else []), *extending.arguments()]
@@ -115,7 +128,10 @@ def simulate(
     def ask(application: Application, workers: Workers, progress: Progress) -> SimulationReport:
         with in_files(application.places):
             cluster, manifests, written = application.cluster, application.manifests, application.written
-            return study.simulate(cluster, manifests, written=written, workers=workers, progress=progress, **options)
+            nodes = autoscaler_of(cluster, time_of(cluster, source), node_groups.given()) if manner.autoscale else None
+            return study.simulate(
+                cluster, manifests, written=written, workers=workers, progress=progress, autoscaler=nodes, **options
+            )
 
     def following(application: Application, report: SimulationReport) -> Sequence[str]:
         return tuple(_next(report, application.source, more))

@@ -7,7 +7,7 @@ from kschedctl.render.tables import listed, numbers, table_of
 from kschedctl.reports.columns import Column, Tone
 from kschedctl.reports.scale_down import NodeRemoval, ScaleDown
 from kschedctl.reports.scale_up import RemainingPod, ScaleUp
-from kschedctl.text.counts import counted
+from kschedctl.text.counts import counted, first_of
 
 GROUP = Column("node group", keep=True)
 ONE_RUN = paragraph(Marked("One possible run: the autoscaler's order of nodes and groups is chance.", Tone.FAINT))
@@ -72,9 +72,7 @@ def _remaining(remaining: dict[str, RemainingPod], style: Style) -> Page:
         skipped = ((group, "; ".join(reasons)) for group, reasons in unhelped.skipped.items())
         by_answers.setdefault(tuple(sorted((*refused, *skipped))), []).append(pod)
     rows = [
-        (pods[0] if len(pods) == 1 else f"{pods[0]} (+{len(pods) - 1:,})", group, why)
-        for answers, pods in by_answers.items()
-        for group, why in answers or (("", ""),)
+        (first_of(pods), group, why) for answers, pods in by_answers.items() for group, why in answers or (("", ""),)
     ]
     columns = (Column("pods"), GROUP, Column("why it does not grow"))
     return table_of(rows, columns, lambda row: row, style, title="No group grows for", full=False)

@@ -10,7 +10,7 @@ from kschedctl.reports.columns import Column, Tone
 from kschedctl.reports.disruption import Disruption, DisruptionCommand
 from kschedctl.reports.provisioning import LaunchedClaim, Provisioning, without_lists
 from kschedctl.reports.unknown import UnknownKind, reasons
-from kschedctl.text.counts import counted
+from kschedctl.text.counts import counted, first_of
 
 TYPES_SHOWN = 3
 CHOSEN = ("topology.kubernetes.io/zone", "karpenter.sh/capacity-type")
@@ -111,7 +111,7 @@ def _refused(report: Provisioning, style: Style) -> Page:
         by_reasons.setdefault((event.message,), []).append(event.name)
     pools = report.templates
     rows = [
-        (_together(pods), pools[at] if len(parts) == len(pools) else "", why)
+        (first_of(pods), pools[at] if len(parts) == len(pools) else "", why)
         for parts, pods in by_reasons.items()
         for at, why in enumerate(parts)
     ]
@@ -123,18 +123,13 @@ def _refused(report: Provisioning, style: Style) -> Page:
     )
 
 
-def _together(pods: list[str]) -> str:
-    """The first pod and how many more: a Deployment of hundreds stays a line."""
-    return pods[0] if len(pods) == 1 else f"{pods[0]} (+{len(pods) - 1:,})"
-
-
 def _per_pool(report: Provisioning, style: Style) -> Page:
     """What each pool answers; pods with the same answers stand together."""
     by_answers: dict[tuple[tuple[str, str], ...], list[str]] = {}
     for pod, pools in report.per_pool.items():
         answers = tuple((pool, answer.text(style.wide)) for pool, answer in pools.items())
         by_answers.setdefault(answers, []).append(pod)
-    rows = [(_together(pods), pool, text) for answers, pods in by_answers.items() for pool, text in answers]
+    rows = [(first_of(pods), pool, text) for answers, pods in by_answers.items() for pool, text in answers]
     columns = (Column("pods"), POOL, Column("answer"))
     return table_of(rows, columns, lambda row: row, style, title="Each NodePool alone, for a pod alone")
 

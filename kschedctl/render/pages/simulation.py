@@ -14,6 +14,7 @@ from kschedctl.render.page import (
     paragraph,
     section,
 )
+from kschedctl.render.pages.growth import growth_section
 from kschedctl.render.pages.not_created import not_created_section
 from kschedctl.render.pages.sections import (
     before_and_after,
@@ -36,9 +37,9 @@ def simulation_page(report: SimulationReport, style: Style) -> Page:
     return (
         *_verdict(report),
         *caveats(report.not_replayed, report.ignored, report.extended, report.unknown, report.search_start),
-        *_workloads(report.workloads, style),
+        *_workloads(report.workloads, style, "Workloads, before nodes come" if report.growth else "Workloads"),
         *(not_created_section(report.not_created, style) if report.not_created else ()),
-        *unplaced_section(report.pending, style),
+        *(growth_section(report.growth, style) if report.growth else unplaced_section(report.pending, style)),
         *retried_section(report.retried, style),
         *evicted_section(report.evicted, style),
         *headroom_section(report.headroom),
@@ -57,6 +58,7 @@ def _verdict(report: SimulationReport) -> Page:
     verdict, sentence = report.first_line()
     fine = Tone.WARNING if report.undecided and total else Tone.GOOD
     unplaced = report.variation.pending.most if report.variation else report.unplaced
+    unplaced = report.growth.without if report.growth else unplaced
     line = paragraph(Marked(verdict, Tone.BAD if unplaced or report.not_created else fine), sentence)
     return (*interruption(report.interrupted), line, *_waiting(report))
 
@@ -69,9 +71,9 @@ def _waiting(report: SimulationReport) -> Iterator[Paragraph]:
         yield paragraph(word, f"{reasons}")
 
 
-def _workloads(workloads: Sequence[WorkloadPlacement], style: Style) -> Page:
+def _workloads(workloads: Sequence[WorkloadPlacement], style: Style, title: str) -> Page:
     cells = {"running": _running, "domains": lambda workload: _where(workload, style)}
-    return listed(workloads, style, cells, title="Workloads", full=False)
+    return listed(workloads, style, cells, title=title, full=False)
 
 
 def _running(workload: WorkloadPlacement) -> str:

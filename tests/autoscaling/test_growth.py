@@ -1,0 +1,104 @@
+"""Node groups that grow for pods that find no room: as many nodes as it takes, and no more than the group may have."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+import kschedctl
+from kschedctl.autoscaling.node_groups.found import Given
+from kschedctl.library.new_node import autoscaler_of
+from kschedctl.reports.growth import Growth
+
+Json = dict[str, Any]
+NOW = "2026-06-01T12:00:00Z"
+READY = {"type": "Ready", "status": "True", "lastTransitionTime": "2026-06-01T10:00:00Z"}
+
+
+def node(name: str, zone: str) -> Json:
+    labels = {"kubernetes.io/hostname": name, "topology.kubernetes.io/zone": zone, "pool": "p"}
+    room = {"cpu": "4", "memory": "8Gi", "pods": "10"}
+    status = {"allocatable": room, "capacity": room, "conditions": [READY]}
+    return {"kind": "Node", "metadata": {"name": name, "labels": labels}, "status": status}
+
+
+def web(replicas: int, cpu: str = "2", **spec: Any) -> Json:
+    container = {"name": "c", "image": "web", "resources": {"requests": {"cpu": cpu}}}
+    template = {"metadata": {"labels": {"app": "web"}}, "spec": {"containers": [container], **spec}}
+    body = {"replicas": replicas, "selector": {"matchLabels": {"app": "web"}}, "template": template}
+    return {"kind": "Deployment", "metadata": {"name": "web", "namespace": "d"}, "spec": body}
+
+
+def full(name: str) -> Json:
+    container = {"name": "c", "resources": {"requests": {"cpu": "4"}}}
+    spec = {"nodeName": name, "containers": [container]}
+    return {"kind": "Pod", "metadata": {"name": f"full-{name}", "namespace": "d"}, "spec": spec}
+
+
+def grown(manifest: Json, most: int, *zones: str) -> tuple[kschedctl.reports.simulation.SimulationReport, Growth]:
+    """A group of one full node in each zone."""
+    nodes = [node(f"n-{zone}", zone) for zone in zones]
+    cluster = kschedctl.Cluster.from_objects([*nodes, *(full(f"n-{zone}") for zone in zones)], assume_complete=True)
+    groups = [{"id": f"g-{zone}", "min": 0, "max": most, "target": 1, "nodes": [f"n-{zone}"]} for zone in zones]
+    report = kschedctl.simulate(cluster, [manifest], autoscaler=autoscaler_of(cluster, NOW, Given(groups)))
+    assert report.growth is not None
+    return report, report.growth
+
+
+def test_as_many_nodes_as_it_takes() -> None:
+    """Five pods of 2 cores on nodes of 4 cores: three more nodes."""
+    report, growth = grown(web(5), 10, "a")
+    assert (growth.nodes, growth.without, len(growth.placements)) == (3, 0, 5)
+    assert set(growth.placements.values()) == {"g-a-new-1", "g-a-new-2", "g-a-new-3"}
+    assert report.first_line() == ("All scheduled:", "0 pods now, 5 with 3 new nodes (3 of g-a)")
+    assert (report.good, report.undecided, report.unplaced) == (True, False, 5)
+
+
+def test_no_more_than_the_group_may_have() -> None:
+    """Two more nodes take four of the five."""
+    report, growth = grown(web(5), 3, "a")
+    assert (growth.nodes, growth.without, len(growth.placements)) == (2, 1, 4)
+    (never,) = growth.never
+    assert never.autoscaler == "pod didn't trigger scale-up: 1 max node group size reached"
+    assert "Insufficient cpu" in never.message
+    assert not report.good
+
+
+def test_pods_that_no_node_would_take() -> None:
+    _, growth = grown(web(1, cpu="5"), 3, "a")
+    assert (growth.nodes, growth.loops, growth.without) == (0, 0, 1)
+    assert growth.never[0].autoscaler == "pod didn't trigger scale-up: 1 Insufficient cpu"
+
+
+def test_groups_of_several_zones_grow_until_pods_are_spread() -> None:
+    """Four pods that spread evenly over two zones: one node in each has room for two."""
+    selector = {"matchLabels": {"app": "web"}}
+    key = "topology.kubernetes.io/zone"
+    spread = {"maxSkew": 1, "topologyKey": key, "whenUnsatisfiable": "DoNotSchedule", "labelSelector": selector}
+    _, growth = grown(web(4, topologySpreadConstraints=[spread]), 5, "a", "b")
+    assert [(pool.pool, pool.zone, pool.new, pool.pods) for pool in growth.pools] == [
+        ("g-a", "a", 1, 2),
+        ("g-b", "b", 1, 2),
+    ]
+    assert growth.sentence == "2 new nodes (1 of g-a; 1 of g-b)"
+
+
+def test_nothing_grows_where_all_fit() -> None:
+    cluster = kschedctl.Cluster.from_objects([node("n-a", "a")], assume_complete=True)
+    groups = [{"id": "g", "min": 0, "max": 3, "target": 1, "nodes": ["n-a"]}]
+    report = kschedctl.simulate(cluster, [web(2)], autoscaler=autoscaler_of(cluster, NOW, Given(groups)))
+    assert (report.growth, report.good) == (None, True)
+
+
+def test_groups_without_limits_are_in_doubt() -> None:
+    cluster = kschedctl.Cluster.from_objects([node("n-a", "a"), full("n-a")], assume_complete=True)
+    report = kschedctl.simulate(cluster, [web(1)], autoscaler=autoscaler_of(cluster, NOW, Given(label="pool")))
+    assert report.undecided
+    assert report.growth is not None
+    assert "their minimum and maximum are not known" in report.growth.doubts[0]
+
+
+def test_nobody_is_known_to_make_nodes() -> None:
+    with pytest.raises(kschedctl.KschedctlError, match="nothing names a node group"):
+        autoscaler_of(kschedctl.Cluster.from_objects([]), NOW)
