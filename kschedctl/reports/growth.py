@@ -28,7 +28,7 @@ class NeverScheduled(Document, frozen=True):
     autoscaler: Annotated[str, Column(tone=Tone.VERBATIM)]
 
 
-class Growth(Document, frozen=True):
+class NodeGrowth(Document, frozen=True):
     """``loops``: how often the autoscaler made nodes, ``nodes``: how many; ``placements``: pod -> node for those that
     found no room before. ``sources``: where its groups and flags are from; ``doubts``: what is not certain of them.
     """

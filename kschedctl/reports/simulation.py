@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from kschedctl.reports.columns import Column, Tone
 from kschedctl.reports.document import Document
-from kschedctl.reports.growth import Growth
+from kschedctl.reports.growth import NodeGrowth
 from kschedctl.reports.not_created import NotCreated, refused
 from kschedctl.reports.pending import ExplainedPods
 from kschedctl.reports.searches import SearchStart
@@ -179,7 +179,7 @@ class SimulationReport(Report, frozen=True):
     variation: Variation | None = None
     search_start: SearchStart | None = None
     not_created: tuple[NotCreated, ...] = ()
-    growth: Growth | None = None
+    growth: NodeGrowth | None = None
     api_version: str = "kschedctl.dev/v1"
     kind: str = "Simulation"
 
@@ -208,7 +208,7 @@ class SimulationReport(Report, frozen=True):
         unplaced = self.variation.pending.most if self.variation else self.unplaced
         return not (self.not_created or (self.growth.without if self.growth else unplaced))
 
-    def _with_growth(self, growth: Growth) -> tuple[str, ...]:
+    def _with_growth(self, growth: NodeGrowth) -> tuple[str, ...]:
         """How many pods get a node now, and how many once nodes come."""
         now = f"{counted(self.placed, 'pod')} now{self._besides}"
         later = f"{len(growth.placements):,} with {growth.sentence}" if growth.nodes else growth.sentence

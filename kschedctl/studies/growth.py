@@ -9,7 +9,7 @@ from kschedctl.api.copying import replace
 from kschedctl.api.objects import Node
 from kschedctl.autoscaling.growth import Autoscaler, NewNodes
 from kschedctl.cluster import Cluster
-from kschedctl.reports.growth import Growth, NeverScheduled, NewPoolNodes
+from kschedctl.reports.growth import NeverScheduled, NewPoolNodes, NodeGrowth
 from kschedctl.scheduler.engine.extenders.extender import CallExtender
 from kschedctl.snapshot.node_order import ZONE
 from kschedctl.studies.basics.edits import added
@@ -18,7 +18,7 @@ from kschedctl.studies.what_if.settling import Settled, settle
 MOST_LOOPS = 100
 
 
-def grow(cluster: Cluster, autoscaler: Autoscaler, call_extender: CallExtender | None = None) -> Growth:
+def grow(cluster: Cluster, autoscaler: Autoscaler, call_extender: CallExtender | None = None) -> NodeGrowth:
     """What becomes of the pods that wait in a cluster at rest. Raises InputError."""
     begin = settle(cluster, call_extender=call_extender)
     pools: dict[str, str] = {}
@@ -33,7 +33,7 @@ def grow(cluster: Cluster, autoscaler: Autoscaler, call_extender: CallExtender |
         new = autoscaler.grow(rest.cluster)
     waited = {pod.key for pod in cluster.unbound_pods()}
     placements = {pod.key: pod.spec.node_name for pod in rest.cluster.pods if pod.key in waited and pod.spec.node_name}
-    return Growth(
+    return NodeGrowth(
         autoscaler.name,
         loops=loops,
         nodes=len(pools),

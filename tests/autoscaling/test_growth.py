@@ -9,7 +9,7 @@ import pytest
 import kschedctl
 from kschedctl.autoscaling.node_groups.found import Given
 from kschedctl.library.new_node import autoscaler_of
-from kschedctl.reports.growth import Growth
+from kschedctl.reports.growth import NodeGrowth
 
 Json = dict[str, Any]
 NOW = "2026-06-01T12:00:00Z"
@@ -36,7 +36,7 @@ def full(name: str) -> Json:
     return {"kind": "Pod", "metadata": {"name": f"full-{name}", "namespace": "d"}, "spec": spec}
 
 
-def grown(manifest: Json, most: int, *zones: str) -> tuple[kschedctl.reports.simulation.SimulationReport, Growth]:
+def grown(manifest: Json, most: int, *zones: str) -> tuple[kschedctl.reports.simulation.SimulationReport, NodeGrowth]:
     """A group of one full node in each zone."""
     nodes = [node(f"n-{zone}", zone) for zone in zones]
     cluster = kschedctl.Cluster.from_objects([*nodes, *(full(f"n-{zone}") for zone in zones)], assume_complete=True)

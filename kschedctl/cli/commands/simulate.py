@@ -84,6 +84,17 @@ class Manner:
     def choices(self, run: RunChoices, in_full: int) -> SimulateChoices:
         return {**run, "rollout": self.rollout, "pending": self.pending, "in_full": in_full}
 
+    def applications(self, source: Source, run: RunOptions, namespace: str | None) -> dict[str, Application]:
+        """The manifests to apply and the cluster. Raises KschedctlError."""
+        alone = self.pending or self.autoscale
+        if self.autoscale and run.runs != 1:
+            raise UsageError("--autoscale is one possible run: leave out --runs")
+        found = _applications(source, namespace, without_files=alone)
+        if not alone and not all(application.manifests for application in found.values()):
+            hint = "objects with a UID or a node count as part of the cluster: remove metadata.uid to apply them"
+            raise UsageError("no workload among the manifests", where=", ".join(source.filename), hint=hint)
+        return found
+
     def check_followed(self, run: RunOptions) -> None:
         """Raises UsageError for what cannot be asked of a rollout that is followed."""
         if self.rollout or self.pending or self.autoscale or run.runs != 1:
@@ -115,13 +126,7 @@ def simulate(
         manner.check_followed(run)
         with extending.calling() as call_extender:
             return answer(run, result, *_followed(manner.follow, source, run, namespace, call_extender))
-    alone = manner.pending or manner.autoscale
-    if manner.autoscale and run.runs != 1:
-        raise UsageError("--autoscale is one possible run: leave out --runs")
-    applications = _applications(source, namespace, without_files=alone)
-    if not alone and not all(application.manifests for application in applications.values()):
-        hint = "objects with a UID or a node count as part of the cluster: remove metadata.uid to apply them"
-        raise UsageError("no workload among the manifests", where=", ".join(source.filename), hint=hint)
+    applications = manner.applications(source, run, namespace)
     more = [*(["-n", namespace] if namespace else []), *extending.arguments()]
     options = manner.choices(run.options(), result.in_full)
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 from kschedctl.render.page import Marked, Page, Style, paragraph
 from kschedctl.render.tables import listed
 from kschedctl.reports.columns import Tone
-from kschedctl.reports.growth import Growth
+from kschedctl.reports.growth import NodeGrowth
 from kschedctl.text.counts import counted, first_of
 
 
-def growth_section(growth: Growth, style: Style) -> Page:
+def growth_section(growth: NodeGrowth, style: Style) -> Page:
     """Doubts first, then nodes, then the pods without one."""
     loops = f"{growth.autoscaler}, after {counted(growth.loops, 'loop')}" if growth.loops else growth.autoscaler
     grounds = "; ".join((loops, *growth.sources))
