@@ -8,6 +8,7 @@ from typing import Annotated
 
 import typer
 
+from kschedctl.autoscaling.growth import Autoscaler
 from kschedctl.cli.answer import Answer
 from kschedctl.cli.asking import answer
 from kschedctl.cli.manifests import Application, Namespace, read_manifests
@@ -18,6 +19,7 @@ from kschedctl.cli.options import Source, with_options
 from kschedctl.cli.run_options import RunChoices, RunOptions
 from kschedctl.cli.source import clusters, time_of
 from kschedctl.cli.try_next import STDIN, again
+from kschedctl.cluster import Cluster
 from kschedctl.errors import UsageError
 from kschedctl.library.new_node import autoscaler_of
 from kschedctl.reports.following import FollowedRollout
@@ -95,6 +97,10 @@ class Manner:
             raise UsageError("no workload among the manifests", where=", ".join(source.filename), hint=hint)
         return found
 
+    def autoscaler(self, cluster: Cluster, source: Source, node_groups: NodeGroupInput) -> Autoscaler | None:
+        """Who makes nodes, where that is asked. Raises InputError, UsageError."""
+        return autoscaler_of(cluster, time_of(cluster, source), node_groups.given()) if self.autoscale else None
+
     def check_followed(self, run: RunOptions) -> None:
         """Raises UsageError for what cannot be asked of a rollout that is followed."""
         if self.rollout or self.pending or self.autoscale or run.runs != 1:
@@ -124,22 +130,25 @@ def simulate(
     """
     if manner.follow is not None:
         manner.check_followed(run)
-        with extending.calling() as call_extender:
-            return answer(run, result, *_followed(manner.follow, source, run, namespace, call_extender))
+        with extending.calling() as call:
+            return answer(run, result, *_followed(manner.follow, source, run, namespace, call))
     applications = manner.applications(source, run, namespace)
-    more = [*(["-n", namespace] if namespace else []), *extending.arguments()]
     options = manner.choices(run.options(), result.in_full)
 
     def ask(application: Application, workers: Workers, progress: Progress) -> SimulationReport:
         with in_files(application.places):
-            cluster, manifests, written = application.cluster, application.manifests, application.written
-            nodes = autoscaler_of(cluster, time_of(cluster, source), node_groups.given()) if manner.autoscale else None
             return study.simulate(
-                cluster, manifests, written=written, workers=workers, progress=progress, autoscaler=nodes, **options
+                application.cluster,
+                application.manifests,
+                written=application.written,
+                workers=workers,
+                progress=progress,
+                autoscaler=manner.autoscaler(application.cluster, source, node_groups),
+                **options,
             )
 
     def following(application: Application, report: SimulationReport) -> Sequence[str]:
-        return tuple(_next(report, application.source, more))
+        return tuple(_next(report, application.source, namespace, extending))
 
     places = next(iter(applications.values())).places
     with extending.calling() as options["call_extender"]:
@@ -184,8 +193,9 @@ def _followed(
     return subjects, ask, lambda report: not report.otherwise
 
 
-def _next(report: SimulationReport, source: Source, more: list[str]) -> Iterator[str]:
+def _next(report: SimulationReport, source: Source, namespace: str | None, extending: Extending) -> Iterator[str]:
     """What to try: how many fit, or what helps; and how old pods would be replaced, where they are."""
+    more = [*(["-n", namespace] if namespace else []), *extending.arguments()]
     daemons = any(workload.workload.startswith("DaemonSet ") for workload in report.workloads)
     if not daemons and any(group.verdict == UNSCHEDULABLE for group in report.pending):
         yield from again(source, *(("capacity",) if source.filename else ("remedies", "-A")), options=more)
