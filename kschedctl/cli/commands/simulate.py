@@ -78,7 +78,8 @@ class Manner:
     def is_borne(self, report: SimulationReport) -> bool:
         """Whether no more pods lack a node, and no more are evicted, than may be; of several runs in each."""
         runs = report.variation
-        unplaced = runs.pending.most if runs else report.unplaced
+        unplaced = report.growth.without if report.growth else report.unplaced
+        unplaced = runs.pending.most if runs else unplaced
         evicted = runs.evicted.most if runs else len(report.evicted)
         borne = self.max_evictions is None or evicted <= self.max_evictions
         return borne and not report.not_created and unplaced <= self.max_new_pending
@@ -134,6 +135,20 @@ def simulate(
             return answer(run, result, *_followed(manner.follow, source, run, namespace, call))
     applications = manner.applications(source, run, namespace)
     options = manner.choices(run.options(), result.in_full)
+    ask = _question(options, lambda cluster: manner.autoscaler(cluster, source, node_groups))
+
+    def following(application: Application, report: SimulationReport) -> Sequence[str]:
+        return tuple(_next(report, application.source, namespace, extending))
+
+    places = next(iter(applications.values())).places
+    with extending.calling() as options["call_extender"]:
+        return answer(run, result, applications, ask, manner.is_borne, following=following, places=places)
+
+
+def _question(
+    options: SimulateChoices, autoscaler: Callable[[Cluster], Autoscaler | None]
+) -> Callable[[Application, Workers, Progress], SimulationReport]:
+    """What is asked about each cluster; ``autoscaler``: who makes nodes for it."""
 
     def ask(application: Application, workers: Workers, progress: Progress) -> SimulationReport:
         with in_files(application.places):
@@ -143,16 +158,11 @@ def simulate(
                 written=application.written,
                 workers=workers,
                 progress=progress,
-                autoscaler=manner.autoscaler(application.cluster, source, node_groups),
+                autoscaler=autoscaler(application.cluster),
                 **options,
             )
 
-    def following(application: Application, report: SimulationReport) -> Sequence[str]:
-        return tuple(_next(report, application.source, namespace, extending))
-
-    places = next(iter(applications.values())).places
-    with extending.calling() as options["call_extender"]:
-        return answer(run, result, applications, ask, manner.is_borne, following=following, places=places)
+    return ask
 
 
 def _applications(source: Source, namespace: str | None, without_files: bool) -> dict[str, Application]:
