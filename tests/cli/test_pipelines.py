@@ -1,0 +1,129 @@
+"""The templates in ``ci/``: their scripts run here as CI runs them, ``gh`` and ``pip`` as stand-ins that write down."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+from xml.etree import ElementTree
+
+import pytest
+import yaml
+
+from kschedctl import demo
+from kschedctl.library.cluster import Cluster
+
+CI = Path(__file__).parents[2] / "ci"
+POD = "kind: Pod\napiVersion: v1\nmetadata: {name: NAME, namespace: shop}\n"
+SPEC = 'spec: {containers: [{name: c, image: web, resources: {requests: {cpu: "CPU"}}}]}\n'
+GH = """\
+#!{python}
+import json, os, sys
+with open("gh.jsonl", "a") as calls:
+    calls.write(json.dumps(sys.argv[1:]) + "\\n")
+if "--paginate" in sys.argv:
+    print(os.environ.get("THERE", ""))
+"""
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    (tmp_path / "bin").mkdir()
+    for name, text in {"gh": GH.format(python=sys.executable), "python3": "#!/bin/sh\nexit 0\n"}.items():
+        (tmp_path / "bin" / name).write_text(text)
+        (tmp_path / "bin" / name).chmod(0o755)
+    (tmp_path / "deploy").mkdir()
+    (tmp_path / "deploy" / "a.yaml").write_text((POD + SPEC).replace("NAME", "small").replace("CPU", "100m"))
+    (tmp_path / "b.yaml").write_text((POD + SPEC).replace("NAME", "large").replace("CPU", "64"))
+    Cluster.from_paths(list(demo.files()), assume_complete=True).save(tmp_path / "cluster.ksnap")
+    return tmp_path
+
+
+def shell(script: str, folder: Path, **environment: str) -> subprocess.CompletedProcess[str]:
+    path = f"{folder / 'bin'}:{Path(sys.executable).parent}:{os.environ['PATH']}"
+    return subprocess.run(
+        ["bash", "-eo", "pipefail", "-c", script],
+        cwd=folder,
+        env={**os.environ, "PATH": path, **environment},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
+def action() -> Any:
+    return yaml.safe_load((CI / "simulate" / "action.yml").read_text())["runs"]["steps"][-1]
+
+
+def simulated(folder: Path, paths: str, **more: str) -> subprocess.CompletedProcess[str]:
+    given = {"PATHS": paths, "SNAPSHOT": "cluster.ksnap", "ARGS": "", "COMMENT": "true", "PULL_REQUEST": "7"}
+    given |= {"REPOSITORY": "shop/web", "ACTION": str(CI / "simulate"), **more}
+    assert given.keys() | {"GH_TOKEN"} == action()["env"].keys() | more.keys()
+    return shell(action()["run"], folder, **given)
+
+
+def calls(folder: Path) -> list[list[str]]:
+    file = folder / "gh.jsonl"
+    return [json.loads(line) for line in file.read_text().splitlines()] if file.exists() else []
+
+
+def test_the_action_annotates_and_comments(folder: Path) -> None:
+    done = simulated(folder, "deploy b.yaml")
+    assert done.returncode == 1, done.stderr
+    assert done.stdout.startswith("::error file=b.yaml,line=1,col=1,title=not-scheduled::Pod shop/large: ")
+    _, posted = calls(folder)
+    assert posted[:4] == ["api", "--silent", "--method", "POST"]
+    assert posted[4] == "repos/shop/web/issues/7/comments"
+    assert posted[6].startswith("body=<!-- kschedctl simulate -->\n")
+    assert "1 of 2 pods gets a node" in posted[6] or "1 of 2 pods get a node" in posted[6]
+
+
+def test_the_comment_that_is_there_is_updated(folder: Path) -> None:
+    done = simulated(folder, "deploy", THERE="42")
+    assert (done.returncode, done.stdout) == (0, ""), done.stderr
+    _, patched = calls(folder)
+    assert patched[3:5] == ["PATCH", "repos/shop/web/issues/comments/42"]
+
+
+@pytest.mark.parametrize("more", [{"COMMENT": "false"}, {"PULL_REQUEST": ""}])
+def test_nothing_is_written_where_it_is_not_wanted_or_there_is_no_pull_request(
+    folder: Path, more: dict[str, str]
+) -> None:
+    assert simulated(folder, "deploy", **more).returncode == 0
+    assert calls(folder) == []
+
+
+def test_what_cannot_be_read_fails_without_a_comment(folder: Path) -> None:
+    assert simulated(folder, "none.yaml").returncode == 2
+    assert calls(folder) == []
+
+
+def test_a_long_report_is_cut(folder: Path) -> None:
+    (folder / "report.md").write_text("x" * 100_000)
+    done = shell(f"bash {CI / 'simulate' / 'comment'} report.md", folder, REPOSITORY="a/b", PULL_REQUEST="1")
+    assert done.returncode == 0, done.stderr
+    assert len(calls(folder)[1][6]) < 65_536
+
+
+@pytest.mark.parametrize(("paths", "code"), [("deploy", 0), ("deploy b.yaml", 1)])
+def test_gitlab_gets_a_report(folder: Path, paths: str, code: int) -> None:
+    job = yaml.safe_load((CI / "gitlab.yml").read_text())["kschedctl-simulate"]
+    script = "\n".join((*job["before_script"], *job["script"]))
+    done = shell(script, folder, **{**job["variables"], "KSCHEDCTL_PATHS": paths})
+    assert done.returncode == code, done.stderr
+    report = ElementTree.parse(folder / job["artifacts"]["reports"]["junit"]).getroot()
+    assert report.get("failures") == str(code)
+
+
+@pytest.mark.parametrize(("paths", "code"), [("deploy", 0), ("deploy b.yaml", 1)])
+def test_tekton_runs_it(folder: Path, paths: str, code: int) -> None:
+    task = yaml.safe_load((CI / "tekton.yaml").read_text())
+    (step,) = task["spec"]["steps"]
+    values = {variable["name"]: variable["value"] for variable in step["env"]}
+    given = {"$(params.paths)": paths, "$(params.snapshot)": "cluster.ksnap", "$(params.args)": ""}
+    assert {param["name"] for param in task["spec"]["params"]} == {"paths", "snapshot", "args"}
+    done = shell(step["script"], folder, **{name: given[value] for name, value in values.items()})
+    assert done.returncode == code, done.stderr
