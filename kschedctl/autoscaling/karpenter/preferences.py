@@ -6,7 +6,7 @@ Upstream: pkg/controllers/provisioning/scheduling/preferences.go (sigs.k8s.io/ka
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import msgspec
 
@@ -81,7 +81,9 @@ def _without_node_affinity(pod: Pod) -> Relaxed | None:
 
 def _lighter(pod: Pod, own: PodAffinity | NodeAffinity, name: str, changed: Callable[[object], Pod]) -> Relaxed | None:
     """Without the heaviest preferred term; the others stand by weight from then on."""
-    terms: Sequence[Any] = own.preferred_during_scheduling_ignored_during_execution
+    terms: Sequence[PreferredSchedulingTerm | WeightedPodAffinityTerm] = (
+        own.preferred_during_scheduling_ignored_during_execution
+    )
     if not terms:
         return None
     first, *others = sorted(terms, key=lambda term: -term.weight)

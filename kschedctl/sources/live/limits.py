@@ -27,7 +27,7 @@ class Limit:
 
     end: float
     idle: float
-    sock: Any = None
+    sock: socket.socket | None = None
 
     def left(self) -> float:
         """The seconds until the end; not above 0 when it is over."""
@@ -69,7 +69,7 @@ def _with_limits(pool: Any) -> Any:
 class _Response(HTTPResponse):
     """An answer, headers included, that is read through a ``_Reader``."""
 
-    def __init__(self, sock: Any, *arguments: Any, **settings: Any) -> None:
+    def __init__(self, sock: socket.socket, *arguments: Any, **settings: Any) -> None:
         super().__init__(sock, *arguments, **settings)
         limit: Limit | None = getattr(_of_thread, "limit", None)
         if limit is not None:
@@ -80,7 +80,7 @@ class _Response(HTTPResponse):
 class _Reader(io.RawIOBase):
     """What comes from a socket, as long as the limit allows. Raises TimeoutError."""
 
-    def __init__(self, raw: io.RawIOBase, sock: Any, limit: Limit) -> None:
+    def __init__(self, raw: io.RawIOBase, sock: socket.socket, limit: Limit) -> None:
         self._raw, self._sock, self._limit = raw, sock, limit
 
     def readable(self) -> bool:

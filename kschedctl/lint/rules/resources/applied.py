@@ -6,12 +6,12 @@ Upstream: pkg/kubeapiserver/options/plugins.go (v1.36).
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
 
 from kschedctl.admission.admit import VALIDATION, outcomes
 from kschedctl.admission.pod_security_policy import TEMPLATES, pod_of
 from kschedctl.admission.unknown import not_known, not_known_of
 from kschedctl.api.defaults import DEFAULT_NAMESPACE
+from kschedctl.api.json_values import object_at
 from kschedctl.api.observed.failed_creation import in_brief
 from kschedctl.cluster import LIMITS, NOT_GIVEN, NOT_LISTED, Cluster, without_nulls
 from kschedctl.lint.framework.context import LintContext
@@ -49,14 +49,15 @@ def _why(context: LintContext, workload: Workload, cluster: Cluster) -> str:
     """What is said to the first pod; of a workload whose pods the cluster has, whether they fit quotas is not asked."""
     subject = workload.subject
     namespace = subject.namespace or DEFAULT_NAMESPACE
-    template: Any = pod_of(subject.kind, without_nulls(subject.document))
-    if not template.get("spec"):
+    template = pod_of(subject.kind, without_nulls(subject.document))
+    spec = object_at(template, "spec")
+    if not spec:
         return ""
-    metadata = {**(template.get("metadata") or {}), "generateName": f"{subject.name}-", "namespace": namespace}
+    metadata = {**object_at(template, "metadata"), "generateName": f"{subject.name}-", "namespace": namespace}
     metadata.pop("name", None)
-    manifest = {"kind": "Pod", "metadata": metadata, "spec": template["spec"]}
+    manifest = {"kind": "Pod", "metadata": metadata, "spec": spec}
     without = {VALIDATION, *ELSEWHERE, *not_known(cluster, namespace)}
-    without.update(not_known_of(cluster, namespace, template["spec"]))
+    without.update(not_known_of(cluster, namespace, spec))
     quotas = () if context.facts.rows_of(workload) else None
     tried = list(outcomes(cluster, manifest, namespace, quotas=quotas, without=without, annotated=False))
     return "" if any(admission.allowed for admission in tried) else in_brief(tried[0].message or "")
