@@ -11,6 +11,7 @@ from kschedctl.admission.unknown import ALWAYS_THERE
 from kschedctl.api.json_values import JsonObject
 from kschedctl.api.objects import Pod, Struct
 from kschedctl.api.ownership import Owner
+from kschedctl.api.workloads import identity
 from kschedctl.autoscaling.growth import Autoscaler
 from kschedctl.cluster import Cluster
 from kschedctl.reports import simulation as reports
@@ -25,7 +26,7 @@ from kschedctl.scheduler.simulation.simulation import Simulation
 from kschedctl.studies.basics.edits import added, with_pods
 from kschedctl.studies.basics.parallel import ALONE, UNSEEN, Progress, Workers
 from kschedctl.studies.basics.unknown import of_simulation, together, unread
-from kschedctl.studies.controllers.admissions import Admissions
+from kschedctl.studies.controllers.admissions import Admissions, RolloutCreation
 from kschedctl.studies.controllers.changed_workloads import Existing, plan
 from kschedctl.studies.controllers.creation import Creation, create
 from kschedctl.studies.controllers.hooks_not_asked import may_be_changed
@@ -58,6 +59,7 @@ class Deployed(SharedCluster):
     ``in_full``: seed -> how many kinds of pods without a node are explained to the single node, if any.
     ``not_created``: of which workloads pods are refused; ``counted``: the namespaces whose pods pass admission, and
     whether all of admission. ``autoscaler``: makes nodes for pods that find no room.
+    ``admissions``: what the pods of workloads that are ``rolled`` out meet as they come.
     """
 
     changes: Sequence[Change] = ()
@@ -68,6 +70,8 @@ class Deployed(SharedCluster):
     not_created: Sequence[NotCreated] = ()
     counted: Mapping[str, bool] = field(default_factory=dict)
     autoscaler: Autoscaler | None = None
+    admissions: Admissions | None = None
+    rolled: Sequence[Struct] = ()
 
 
 def simulate(
@@ -117,7 +121,7 @@ def run_scene(
     """One run of the simulation."""
     before = shared.scheduler.view.requested
     simulation, rollouts, outcomes = deploy(shared, seed, done)
-    view = simulation.view
+    view, not_created = simulation.view, refused_in(shared, rollouts)
     keys = [view.pods.objects[outcome.position].key for outcome in outcomes]
     names = view.nodes.names
     placed = {key: outcome for key, outcome in zip(keys, outcomes, strict=True) if outcome.row >= 0}
@@ -144,9 +148,9 @@ def run_scene(
         waiting=waiting_at_permit(simulation, placed.values()),
         assumed=tuple(shared.assumed),
         search_start=search_start(shared.sampling, len(names), seed),
-        **_basis(shared, simulation),
+        **_basis(shared, simulation, not_created),
         interrupted=simulation.interrupted,
-        not_created=tuple(shared.not_created),
+        not_created=tuple(not_created),
     )
     return _with_new_nodes(report, shared, simulation)
 
@@ -161,11 +165,11 @@ def _with_new_nodes(
     return replace(report, growth=growth, undecided=report.undecided or bool(growth.doubts))
 
 
-def _basis(shared: Deployed, simulation: Simulation) -> ClusterBasis:
+def _basis(shared: Deployed, simulation: Simulation, not_created: Sequence[NotCreated]) -> ClusterBasis:
     """What the report rests on; that a pod is not created hangs on nothing that was not read."""
     created, counted = _to_create(shared), shared.counted
     basis = cluster_basis(of_simulation(simulation), shared.scheduler, created=created, counted=counted)
-    if shared.not_created and not may_be_changed(shared.cluster):
+    if not_created and not may_be_changed(shared.cluster):
         basis["undecided"] = False
     return basis
 
@@ -193,9 +197,25 @@ def deploy(
     """The simulation when nothing moves any more, how each workload fared, and what became of each pod."""
     simulation = Simulation(shared.scheduler, seed=seed, sampling=shared.sampling)
     position = simulation.view.pods.index
-    rollouts = [Rollout(change, simulation, lambda pod: position[pod.key]) for change in shared.changes]
+    rollouts = [
+        Rollout(change, simulation, lambda pod: position[pod.key], creation)
+        for change, creation in zip(shared.changes, _creations(shared), strict=True)
+    ]
     outcomes = roll_out(rollouts, simulation, [position[key] for key in shared.others], done)
     return simulation, rollouts, outcomes
+
+
+def _creations(shared: Deployed) -> list[RolloutCreation | None]:
+    """What is said to the pods of each rollout, where they are not all created at the beginning."""
+    if shared.admissions is None:
+        return [None] * len(shared.changes)
+    admissions, rolled = shared.admissions.again(), zip(shared.rolled, shared.changes, strict=True)
+    return [admissions.of_rollout(identity(workload), workload, change) for workload, change in rolled]
+
+
+def refused_in(shared: Deployed, rollouts: Iterable[Rollout]) -> list[NotCreated]:
+    """Of which workloads pods are refused, at the beginning or as they are rolled out."""
+    return [*shared.not_created, *(refused for rollout in rollouts if (refused := rollout.refused))]
 
 
 def _workload(rollout: Rollout, simulation: Simulation) -> reports.WorkloadPlacement:
@@ -227,58 +247,50 @@ def prepare(
     sampling: SampledFrom | None = None,
     counting: Mapping[Owner, JsonObject] | None = None,
 ) -> Deployed:
-    """The cluster with what the manifests bring; less what the API server refuses, ``counting``, with the documents of
-    those that are structs. Raises InputError."""
+    """The cluster with what the manifests bring, less what is refused if ``counting`` (documents of structs)."""
     sorted_out = sort_out(manifests)
     cluster = cluster.with_objects(sorted_out.objects)
     refuse_written(sorted_out, cluster, admission=counting is None)
     existing = Existing(cluster)
-    workloads = [existing.sized(workload) for workload in sorted_out.workloads.values()]
+    workloads = list(map(existing.sized, sorted_out.workloads.values()))
     creation = create(cluster, workloads, refused_too=counting is not None)
-    waiting = [pod.key for pod in cluster.unbound_pods() if not _leaving(pod)] if pending else []
+    waiting = cluster.unbound_pods() if pending else ()
     made = zip(workloads, creation.pods.items(), strict=True)
-    changes = [plan(existing, workload, name, pods, rollout) for workload, (name, pods) in made]
+    changes = [plan(existing, workload, *of_name, rollout) for workload, of_name in made]
     admissions = Admissions(cluster, {**(counting or {}), **sorted_out.documents})
-    counted, lacking = _count(admissions, workloads, changes, rollout) if counting is not None else ({}, [])
+    asking = () if counting is None else workloads
+    lacking = admissions.take_all(workloads, changes) if asking and not rollout else []
     cluster = admissions.counted(cluster)
     gone = {(p.metadata.namespace, p.metadata.name): None for change in changes for p in change.removed}
-    come = [pod for change in changes for pod in (*renamed(change), *change.new)]
-    cluster = added(with_pods(creation.applied(cluster), gone), come)
+    cluster = added(with_pods(creation.applied(cluster), gone), [p for c in changes for p in (*renamed(c), *c.new)])
     workload_of_pod = {pod.key: change.workload for change in changes for pod in change.new}
-    others = [key for key in waiting if key not in workload_of_pod]
-    notes = [*creation.assumed, *admissions.told, *(c.note for c in changes if c.note), *sorted_out.note]
     return Deployed(
         cluster,
         sampling,
         changes=changes,
         workloads=workload_of_pod,
-        others=others,
-        assumed=[*_new_namespaces(cluster, creation), *notes],
+        others=[pod.key for pod in waiting if not _leaving(pod) and pod.key not in workload_of_pod],
+        assumed=[*_assumed(cluster, creation), *admissions.told, *_notes(changes), *sorted_out.note],
         not_created=lacking,
-        counted=counted,
+        counted=admissions.namespaces(asking),
+        admissions=admissions if asking and rollout else None,
+        rolled=asking,
     )
 
 
-def _count(
-    admissions: Admissions, workloads: Sequence[Struct], changes: Sequence[Change], rollout: bool
-) -> tuple[Mapping[str, bool], list[NotCreated]]:
-    """The namespaces where pods are counted, and whether all that is read of them; the workloads that lack pods there.
-
-    A rollout counts old and new pods side by side, which is not replayed.
-    """
-    if rollout:
-        return {}, []
-    return admissions.namespaces(workloads), admissions.take_all(workloads, changes)
+def _notes(changes: Iterable[Change]) -> Iterator[str]:
+    return (change.note for change in changes if change.note)
 
 
-def _new_namespaces(cluster: Cluster, creation: Creation) -> Iterator[str]:
-    """What is said of namespaces that the cluster, where it tells of any, does not have."""
+def _assumed(cluster: Cluster, creation: Creation) -> Iterator[str]:
+    """What is said of namespaces that the cluster, where it tells of any, does not have; and the other guesses."""
     there = {namespace.metadata.name for namespace in cluster.namespaces}
     wanted = dict.fromkeys(pod.metadata.namespace for pods in creation.pods.values() for pod in pods[:1])
     if there:
         yield from (
             f"namespace {name} is created, without labels" for name in wanted if name not in (*there, *ALWAYS_THERE)
         )
+    yield from creation.assumed
 
 
 def _leaving(pod: Pod) -> bool:

@@ -42,7 +42,7 @@ from kschedctl.studies.scenarios.scenario import (
     no_files,
     verb,
 )
-from kschedctl.studies.simulate import deploy, prepare
+from kschedctl.studies.simulate import deploy, prepare, refused_in
 from kschedctl.studies.what_if.over_runs import over_runs, try_seeds
 from kschedctl.studies.what_if.replacement import replacement
 from kschedctl.studies.what_if.settling import Settled, driven_away_too, pending, run_on, settle, settled, victims
@@ -192,11 +192,13 @@ class Run:
             shared = prepare(
                 self.rest.cluster, manifests, rollout=part.rollout, pending=True, sampling=self.sampling, counting={}
             )
-        self.not_created += shared.not_created
         self.counted.update(shared.counted)
         shared.call_extender = self.call_extender
         simulation, rollouts, outcomes = deploy(shared, self.seed)
-        self.rest = settled(simulation, driven_away_too(simulation, outcomes))
+        self.not_created += refused_in(shared, rollouts)
+        rest = settled(simulation, driven_away_too(simulation, outcomes))
+        admissions = rollouts[0].creation.admissions if rollouts and rollouts[0].creation else None
+        self.rest = replace(rest, cluster=admissions.counted(rest.cluster)) if admissions else rest
         notes = (f"{rollout.change.workload}: {rollout.said}" for rollout in rollouts if rollout.said)
         return sum(len(rollout.change.removed) - len(rollout.old) for rollout in rollouts), [*shared.assumed, *notes]
 

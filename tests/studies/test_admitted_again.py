@@ -106,6 +106,34 @@ def test_a_drain_sees_the_quotas_of_earlier_steps() -> None:
     assert [(each.workload, each.missing) for each in report.not_created] == [("Deployment shop/third", 1)]
 
 
+def rolled(surge: int, unavailable: int, hard: str) -> Any:
+    """Three pods of an old version, of a quota of which three are used."""
+    changed = deployment(3, "200m")
+    update = {"maxSurge": surge, "maxUnavailable": unavailable}
+    changed["spec"]["strategy"] = {"type": "RollingUpdate", "rollingUpdate": update}
+    old = [running(name, requests={"cpu": "100m"}) for name in "abc"]
+    return simulate(cluster(*old, quota("q", {"pods": "3"}, {"pods": hard})), [changed], rollout=True)
+
+
+def test_a_surge_needs_room_in_the_quota() -> None:
+    """A fourth pod at the same time is one too many: none of three comes, none of the old ones may go."""
+    report = rolled(1, 0, "3")
+    (lacking,) = report.not_created
+    assert (lacking.wanted, lacking.missing) == (3, 3)
+    (failure,) = lacking.failures
+    assert failure.message.endswith("exceeded quota: q, requested: pods=1, used: pods=3, limited: pods=3")
+    assert report.workloads[0].rollout == "stuck: 0 of 3 new pods run, 3 old ones are left"
+    assert not report.good
+
+
+def test_one_that_may_be_unavailable_makes_room() -> None:
+    report = rolled(0, 1, "3")
+    assert not report.not_created
+    assert report.workloads[0].rollout == "complete"
+    assert rolled(1, 1, "3").good
+    assert rolled(1, 0, "4").good
+
+
 def test_capacity_says_what_ends_first() -> None:
     """The nodes have room for 2 × 64 pods of a cpu; the quotas for 5, and for 500."""
     by_quota = capacity(cluster(quota("q", {"pods": "0"}, {"pods": "5"})), [deployment(1, "1")]).shapes[0]

@@ -161,11 +161,11 @@ def test_a_quota_without_status_does_not_bind_and_is_told() -> None:
     assert any("ResourceQuota q" in line for line in report.not_replayed)
 
 
-def test_where_pods_go_nothing_is_counted() -> None:
-    """What goes frees what it uses only in time: rollouts are left to the note."""
+def test_what_is_rolled_out_is_counted() -> None:
     report = simulated([quota("q", {"pods": "0"}, {"pods": "0"})], deployment(1), rollout=True)
-    assert report.good
-    assert any("ResourceQuota q" in line for line in report.not_replayed)
+    assert [lacking.missing for lacking in report.not_created] == [1]
+    assert not report.pending
+    assert not report.not_replayed
 
 
 @pytest.mark.parametrize("room", [0, 1, 799, 1000])

@@ -139,8 +139,17 @@ class Admissions:
 
         Of a StatefulSet with claims all ``pods`` are to be given.
         """
-        number, words = self._room(identity(workload), pods[0], most)
-        return self._claims(workload, pods, number, words)
+        return self._claims(workload, pods, *self._room(identity(workload), pods[0], most))
+
+    def of_rollout(self, owner: Owner, workload: Struct | None, change: Change) -> RolloutCreation:
+        """What is said to the pods of a change that come one after the other; each rollout is asked about once."""
+        return RolloutCreation(self, owner, workload, change)
+
+    def again(self) -> Admissions:
+        """The same as it is now, for another run."""
+        same = Admissions(self._cluster, self._written)
+        same._quotas = dict(self._quotas)
+        return same
 
     def remade(self, pods: Iterable[Pod]) -> Iterator[tuple[Pod, Sequence[str]]]:
         """Of pods that controllers make anew, each once the one before is gone, those that are refused, and why."""
@@ -314,6 +323,34 @@ class Admissions:
         """What goes is not used any more."""
         for pod in pods:
             self._charge(self._request("Pod", msgspec.to_builtins(pod), pod.metadata.namespace), -1)
+
+
+class RolloutCreation:
+    """The pods of a rollout as the API server creates them. ``words``: why it refused the last ones that it did."""
+
+    def __init__(self, admissions: Admissions, owner: Owner, workload: Struct | None, change: Change) -> None:
+        self.admissions, self._owner, self._workload, self._change = admissions, owner, workload, change
+        self._refused_object = admissions._of_object(owner, change)
+        self.words: Sequence[str] = self._refused_object
+
+    def create(self, pods: Sequence[Pod]) -> int:
+        """How many of the pods are created, in order."""
+        if not pods or self._refused_object:
+            return 0
+        admissions = self.admissions
+        room = admissions._room(self._owner, pods[0], len(pods))
+        number, self.words = admissions._claims(self._workload, pods, *room)
+        return number
+
+    def release(self, pods: Collection[Pod]) -> None:
+        """These are gone."""
+        self.admissions._release(pods)
+
+    def not_created(self, missing: int) -> NotCreated | None:
+        """What is to be said of so many pods that have not come; None where nobody refuses them."""
+        if not missing or not self.words:
+            return None
+        return _not_created(self._owner, self.words, self._change.desired, missing)
 
 
 def _volumes(written: Sequence[JsonObject], made: Iterable[JsonObject]) -> list[JsonObject]:

@@ -12,8 +12,10 @@ from msgspec.structs import replace
 
 from kschedctl.api.arrays import Position, Row
 from kschedctl.api.objects import Pod
+from kschedctl.reports.not_created import NotCreated
 from kschedctl.scheduler.simulation.outcome import NOT_TRIED, SCHEDULED, Outcome, Progress
 from kschedctl.scheduler.simulation.simulation import Simulation
+from kschedctl.studies.controllers.admissions import RolloutCreation
 from kschedctl.studies.controllers.rollout_limits import Change, Pace, slot
 
 NOT_CREATED = "NotCreated"
@@ -27,10 +29,17 @@ class Rollout:
 
     ``old`` are still to go and ``coming`` still to be created; of those that are there to stay, ``present`` many,
     ``waiting`` have no node. ``replaces``: new pod -> the old one in whose place it comes, where there is one.
+    ``creation``: who may refuse pods that come; None where all are let in.
     """
 
-    def __init__(self, change: Change, simulation: Simulation, position: Callable[[Pod], Position]) -> None:
-        self.change, self.simulation = change, simulation
+    def __init__(
+        self,
+        change: Change,
+        simulation: Simulation,
+        position: Callable[[Pod], Position],
+        creation: RolloutCreation | None = None,
+    ) -> None:
+        self.change, self.simulation, self.creation = change, simulation, creation
         self.kept = [position(pod) for pod in change.kept]
         self.old = dict.fromkeys(position(pod) for pod in renamed(change))
         self.coming = [position(pod) for pod in change.new]
@@ -64,6 +73,12 @@ class Rollout:
                 self._done.append(self.replaces[position])
 
     @property
+    def refused(self) -> NotCreated | None:
+        """The pods that the API server does not create."""
+        missing = 0 if self.simulation.interrupted else len(self.coming)
+        return self.creation.not_created(missing) if self.creation is not None else None
+
+    @property
     def said(self) -> str:
         """How far a rollout came."""
         change = self.change
@@ -80,7 +95,11 @@ class Rollout:
 
     def _next(self, count: int) -> list[Position]:
         """The next of the pods that come, so many, which wait for a node from now on."""
-        now, self.coming = self.coming[: max(count, 0)], self.coming[max(count, 0) :]
+        count = max(count, 0)
+        if self.creation is not None:
+            pods = self.simulation.view.pods.objects
+            count = self.creation.create([pods[position] for position in self.coming[:count]])
+        now, self.coming = self.coming[:count], self.coming[count:]
         self.present += len(now)
         self.waiting |= dict.fromkeys(now)
         return now
@@ -121,13 +140,15 @@ class Rollout:
         self._done = []
         limit = max(self.change.surge, self.change.unavailable) - len(self.waiting)
         idle = next((i for i, new in enumerate(self.coming) if not self._idle(self.replaces[new])), len(self.coming))
-        now = self._next(max(limit, idle))
         if not self.change.surge:
-            self._take_down([self.replaces[position] for position in now])
-        return now
+            next_ones = self.coming[: max(limit, idle, 0)]
+            self._take_down([self.replaces[position] for position in next_ones if position in self.replaces])
+        return self._next(max(limit, idle))
 
     def _take_down(self, positions: Iterable[Position]) -> None:
         going = [position for position in positions if position in self.old]
+        if self.creation is not None:
+            self.creation.release([self.simulation.view.pods.objects[position] for position in going])
         self.simulation.take_down([position for position in going if not self._idle(position)])
         for position in going:
             del self.old[position]
@@ -196,7 +217,7 @@ def _one_round(
 def _not_created(rollouts: Sequence[Rollout]) -> Iterator[Outcome]:
     for rollout in rollouts:
         rollout.simulation.gone.update(rollout.coming)
-        for position in rollout.coming:
+        for position in () if rollout.refused else rollout.coming:
             yield Outcome(position, NOT_TRIED) if rollout.simulation.interrupted else _waits(position)
 
 

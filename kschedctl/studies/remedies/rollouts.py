@@ -15,6 +15,7 @@ from msgspec.structs import replace
 
 from kschedctl.api.arrays import Position
 from kschedctl.api.objects import OwnerReference, Pod, PodSpec, PodStatus, Struct
+from kschedctl.api.observed.failed_creation import in_brief
 from kschedctl.api.ownership import REVISION, TEMPLATE_HASH, Owner, owner_of
 from kschedctl.api.workloads import (
     NEW,
@@ -33,6 +34,7 @@ from kschedctl.scheduler.scheduler import Scheduler
 from kschedctl.scheduler.simulation.simulation import Simulation
 from kschedctl.snapshot.fork import Fork
 from kschedctl.studies.basics.edits import added, with_pods
+from kschedctl.studies.controllers.admissions import Admissions
 from kschedctl.studies.controllers.changed_workloads import Existing, first_to_go
 from kschedctl.studies.controllers.creation import create
 from kschedctl.studies.controllers.one_more import ORDINAL_LABELS, controls
@@ -113,7 +115,9 @@ def _replayed(trial: RemedyTrial, manifest: Struct | None) -> RolledOut | None:
         change, cluster = _planned(owner, trial, old, cluster, manifest)
     except InputError as error:
         return RolledOut(owner, refused=f"its pods are not created: {error.what}")
-    return _rolled_out(owner, change, Scheduler(cluster, trial.scheduler.call_extender))
+    staying = {pod.key for pod in (*change.kept, *change.removed)}
+    deleted = [pod for pod in old if pod.key not in staying]
+    return _rolled_out(owner, change, Scheduler(cluster, trial.scheduler.call_extender), deleted)
 
 
 def _planned(
@@ -220,12 +224,15 @@ def _with_priority(pod: Pod, asked: Pod) -> Pod:
     return replace(pod, spec=spec)
 
 
-def _rolled_out(owner: Owner, change: Change, scheduler: Scheduler) -> RolledOut:
+def _rolled_out(owner: Owner, change: Change, scheduler: Scheduler, deleted: Sequence[Pod]) -> RolledOut:
+    """``deleted``: the pods that somebody deletes before."""
     simulation = Simulation(scheduler)
     view = simulation.view
     own = [_position(view, pod) for pod in (*change.kept, *renamed(change), *change.new)]
     before = int((view.node[own] >= 0).sum())
-    rollout = Rollout(change, simulation, lambda pod: _position(view, pod))
+    creation = Admissions(scheduler.cluster, {}).of_rollout(owner, None, change)
+    creation.release(deleted)
+    rollout = Rollout(change, simulation, lambda pod: _position(view, pod), creation)
     gone = dict.fromkeys(victims(roll_out([rollout], simulation)))
     placed = int((view.node[own] >= 0).sum())
     restarted = sum(bool(pod.spec.node_name) for pod in change.removed)
@@ -233,6 +240,8 @@ def _rolled_out(owner: Owner, change: Change, scheduler: Scheduler) -> RolledOut
     rolled_out = RolledOut(owner, restarted, evicted)
     if len(evicted) < len(gone):
         return rolled_out._replace(refused="its rollout evicts pods of its own")
+    if rollout.refused is not None:
+        return rolled_out._replace(refused=f"its pods are not created: {in_brief(creation.words[0])}")
     if rollout.old or rollout.coming:
         return rolled_out._replace(refused=f"its rollout gets {rollout.said}")
     if placed < min(before + 1, change.desired):
