@@ -58,7 +58,8 @@ class HeldPods(Document, frozen=True):
 
 class SearchedPlans(Document, frozen=True):
     """What was tried: so many ``plans`` of up to ``max_moves`` for a pod were played in full; ``movable`` pods may
-    move, and on so many ``nodes`` the last pod would fit without them. ``complete``: no plan can have been missed.
+    move, and on so many ``nodes`` the last pod would fit without them. ``complete``: no plan can have been missed,
+    which nobody knows of several pods.
     """
 
     max_moves: int
@@ -121,10 +122,10 @@ class MakeRoom(Report, frozen=True):
         return "it" if len(self.pods) == 1 else f"{len(self.missing):,} of them"
 
     def shortened(self) -> ShortFix:
-        """All the moves as one fix."""
+        """All the moves as one fix; its commands are many, and a part of them would do harm."""
         nodes = tuple(dict.fromkeys(placed.node for placed in self.placed))
         told = f"move {', '.join(f'{move.pod} from {move.source}' for move in self.moves)}"
-        return ShortFix(told, "platform", nodes=nodes[:3], clears=len(self.placed), commands=self.commands[:4])
+        return ShortFix(told, "platform", nodes=nodes[:3], clears=len(self.placed))
 
     def summarized(self, summary: Summary) -> Summary:
         """With the moves as one fix, or the pods that fit nowhere."""

@@ -90,3 +90,9 @@ def test_remedies_show_a_plan_that_they_do_not_have(run: Run, write: Write) -> N
     assert [move["pod"] for move in report["makeRoom"]["moves"]] == ["default/y", "default/a"]
     assert "Or move 2 pods" in run("remedies", "new", "-f", file).out
     assert json.loads(run("remedies", "new", "-f", file, "--by", "author", "-o", "json").out)["makeRoom"] is None
+
+
+def test_in_short_no_part_of_the_commands_is_shown(run: Run, write: Write) -> None:
+    """Whoever typed the last one alone would uncordon a node for nothing."""
+    out = run("make-room", "new", "-f", write(*cluster(), pod("new", "3")), "--brief").out
+    assert out.splitlines() == ["Move 1 pod: default/new – fits then", "fix: move default/a from n1"]

@@ -99,10 +99,11 @@ def test_headroom() -> None:
 def test_pods_that_still_have_to_fit() -> None:
     objects = [node("n1"), node("n2"), replica("a", "n1", "1"), pod("burst", "", "3")]
     assert names(consolidated(objects, headroom_for=("d/burst",))) == ["n2"]
-    objects[-1] = pod("burst", "", "4")
-    report = consolidated(objects, headroom_for=("d/burst",))
-    assert names(report) == []
-    assert {each.why for each in report.staying} == {"the pods of --headroom-for would not fit any more"}
+    for cpu, why in (("4", "would not fit any more"), ("5", "do not fit as it is")):
+        objects[-1] = pod("burst", "", cpu)
+        report = consolidated(objects, headroom_for=("d/burst",))
+        assert names(report) == []
+        assert {each.why for each in report.staying} == {f"the pods of --headroom-for {why}"}
 
 
 def test_the_loss_of_a_zone_is_no_worse_than_before() -> None:

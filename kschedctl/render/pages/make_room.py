@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from kschedctl.api.resource_names import readable
+from kschedctl.api.resource_names import alike
 from kschedctl.render.page import Bullets, Command, Marked, Page, Style, paragraph, section
 from kschedctl.render.pages.sections import caveats, interruption
 from kschedctl.render.tables import listed
@@ -59,7 +59,7 @@ def _fragmented(report: MakeRoom) -> Page:
 
 
 def _scattered(each: FragmentedResource) -> str:
-    free, on_one, asked = (readable(each.resource, amount) for amount in (each.free, each.on_one, each.requested))
+    free, on_one, asked = alike(each.resource, each.free, each.on_one, each.requested)
     return f"{each.resource}: {free} free on {counted(each.nodes, 'node')}, {on_one} at most on one, {asked} requested"
 
 

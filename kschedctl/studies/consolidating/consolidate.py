@@ -94,6 +94,7 @@ class Consolidating:
         waiting = [position for position in pending(Simulation(scheduler)) if position not in kept_for]
         found = candidates(scheduler, pools, waiting)
         reserve = Reserve(scheduler, wishes.headroom, kept_for)
+        reserve = reserve._replace(fits_now=not kept_for or reserve.fits(found.view, pools.workers))
         return cls(scheduler, wishes, pools, found, reserve, found.view, pools.workers.copy())
 
     @property

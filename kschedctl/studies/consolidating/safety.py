@@ -22,11 +22,14 @@ from kschedctl.studies.what_if.settling import placed_on
 
 
 class Reserve(NamedTuple):
-    """``headroom``: so many percent of cpu and of memory stay free; ``pods``: those that have to fit besides."""
+    """``headroom``: so many percent of cpu and of memory stay free; ``pods``: those that have to fit besides,
+    ``fits_now``: as they do without any change.
+    """
 
     scheduler: Scheduler
     headroom: float = 0.0
     pods: Sequence[Position] = ()
+    fits_now: bool = True
 
     def missing(self, view: Fork, left: Bools) -> str:
         """Why a cluster with the nodes that are ``left`` (N,) has too little; empty if it has enough."""
@@ -35,7 +38,7 @@ class Reserve(NamedTuple):
                 asked = f"--headroom asks for {digits(self.headroom, 3)} %"
                 return f"{share.resource}: {digits(100 - share.after, 3)} % would be free, {asked}"
         if self.pods and not self.fits(view, left):
-            return "the pods of --headroom-for would not fit any more"
+            return f"the pods of --headroom-for {'would not fit any more' if self.fits_now else 'do not fit as it is'}"
         return ""
 
     def fits(self, view: Fork, left: Bools) -> bool:

@@ -118,5 +118,5 @@ def _searched(room: RoomMaking) -> SearchedPlans | None:
         plans=sum(search.tried for search in room.searches),
         nodes=0 if last.helped is None else int(last.helped.sum()),
         movable=len(last.movable.pods),
-        complete=all(search.complete for search in room.searches),
+        complete=len(room.wanted) == 1 and all(search.complete for search in room.searches),
     )

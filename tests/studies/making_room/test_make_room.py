@@ -213,3 +213,33 @@ def test_commands_on_a_control_plane() -> None:
     where = {pod["metadata"]["labels"]["app"]: pod["spec"].get("nodeName") for pod in store.of_kind("Pod")}
     assert where == {"batch": "n1", "web": "n2", "other": "n3"}
     assert not store.objects[Key("Node", "", "n1")]["spec"].get("unschedulable")
+
+
+def member(name: str) -> Json:
+    """One of a gang, which wants 4 cpus."""
+    found = waiting("4", name)
+    found["metadata"]["labels"] = {"app": "batch", "scheduling.x-k8s.io/pod-group": "gang"}
+    return found
+
+
+def test_a_gang_gets_room_together_or_not_at_all() -> None:
+    """n3 takes one member as it is; the other gets n1, once a has gone to n2, as n3 is kept for the first.
+
+    Three members want 12 cpus, and 13 - 2 - 2 - 1 are free.
+    """
+    nodes = [node("n1"), node("n2"), node("n3", cpu="5")]
+    objects = [*nodes, replica("a", "n1", "2"), replica("b", "n2", "2"), pod("z", "n3", "1")]
+    report = room([*objects, member("m1"), member("m2")], "m1", "m2")
+    assert (report.fits, len(report.moves)) == (True, 1)
+    assert {placed.node for placed in report.placed} > {"n3"}
+    assert sum("uncordon" in command for command in report.commands) == 2
+    report = room([*objects, *(member(f"m{number}") for number in (1, 2, 3))], "m1", "m2", "m3")
+    assert (report.fits, report.moves, report.placed) == (False, (), ())
+    assert report.first_line()[0] == "No room found:"
+
+
+def test_the_plan_so_far_is_told_where_the_rest_of_the_pods_find_no_room() -> None:
+    objects = [node("n1"), node("n2"), replica("a", "n1", "2"), replica("b", "n2", "2")]
+    report = room([*objects, waiting("3", "new"), waiting("4", "more")], "new", "more")
+    assert (report.fits, len(report.moves), report.missing) == (False, 1, ("d/more",))
+    assert "These moves make room for a part of the pods." in RENDERERS["table"](report, Style())
