@@ -1,0 +1,64 @@
+"""A million pods on 130,000 nodes: how long the simulation takes, in CPU time, and how much memory.
+
+    python tests/benchmarks/bench_headline.py [--nodes 130000] [--pods 1000000] [--plain]
+
+20 templates share out the pods: twelve of nobody (60 %), six Deployments, which spread by default (30 %), and two of which
+no two pods may share a node (10 %). One line is printed; ``--plain`` leaves out all but the first twelve.
+"""
+
+from __future__ import annotations
+
+import argparse
+import resource
+from time import process_time
+
+from bench_simulate import Json, apart, deployment, node, pod
+
+from kschedctl.api.arrays import Position
+from kschedctl.cluster import Cluster
+from kschedctl.scheduler.simulation.simulation import Simulation
+from kschedctl.studies.simulate import prepare
+
+PLAIN, SPREAD, APART = 12, 6, 2
+
+
+def templates() -> list[Json]:
+    """The first pod of each, or a Deployment of one."""
+    specs = [deployment("plain", 1, 100 + i)["spec"]["template"]["spec"] for i in range(PLAIN)]
+    plain = [pod(f"plain-{i}", {"app": f"plain-{i}"}, spec) for i, spec in enumerate(specs)]
+    spread = [deployment(f"spread-{i}", 1, 100 + i) for i in range(SPREAD)]
+    return [*plain, *spread, *(deployment(f"apart-{i}", 1, 100, **apart(f"apart-{i}")) for i in range(APART))]
+
+
+def headline(nodes: int, pods: int, *, plain: bool) -> str:
+    """Place them, template after template."""
+    begin = process_time()
+    shared = prepare(Cluster.from_objects([node(i) for i in range(nodes)]), templates())
+    simulation = Simulation(shared.scheduler)
+    view, each = simulation.view, pods // (PLAIN + SPREAD + APART)
+    positions: list[Position] = []
+    for key in list(shared.workloads)[: PLAIN if plain else None]:
+        first = view.pods.index[key]
+        positions += [first, *view.clone(first, each - 1)]
+    ready = process_time()
+    outcomes = simulation.run(positions)
+    seconds = process_time() - ready
+    placed = sum(outcome.row >= 0 for outcome in outcomes)
+    mebibytes = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+    return (
+        f"{placed:,} of {len(positions):,} pods placed on {nodes:,} nodes in {seconds:.0f} s of CPU time "
+        f"({len(positions) / seconds:,.0f} pods/s), after {ready - begin:.0f} s to set up; at most {mebibytes:,.0f} MiB"
+    )
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--nodes", type=int, default=130_000)
+    parser.add_argument("--pods", type=int, default=1_000_000)
+    parser.add_argument("--plain", action="store_true", help="only the templates of nobody")
+    arguments = parser.parse_args()
+    print(headline(arguments.nodes, arguments.pods, plain=arguments.plain))
+
+
+if __name__ == "__main__":
+    main()
