@@ -2,8 +2,8 @@
 
     python tests/benchmarks/bench_headline.py [--nodes 130000] [--pods 1000000] [--plain]
 
-20 templates share out the pods: twelve of nobody (60 %), six Deployments, which spread by default (30 %), and two of which
-no two pods may share a node (10 %). One line is printed; ``--plain`` leaves out all but the first twelve.
+20 templates share out the pods: twelve of nobody (60 %), six Deployments, which spread by default (30 %), and two of
+which no two pods may share a node (10 %). One line is printed; ``--plain`` leaves out all but the first twelve.
 """
 
 from __future__ import annotations
