@@ -11,6 +11,8 @@ from kschedctl.autoscaling.cluster_autoscaler import scale_down as going_down
 from kschedctl.autoscaling.cluster_autoscaler import scale_up as going_up
 from kschedctl.autoscaling.karpenter import disrupt as disrupting
 from kschedctl.autoscaling.karpenter import provision as provisioning
+from kschedctl.autoscaling.karpenter.instance_types import read_instance_types
+from kschedctl.autoscaling.karpenter.launched_nodes import with_launched_nodes
 from kschedctl.autoscaling.karpenter.seen_types import seen_types
 from kschedctl.autoscaling.node_groups.found import Given, NodeGroups
 from kschedctl.cluster import Cluster
@@ -24,6 +26,7 @@ from kschedctl.reports.scale_up import ScaleUp
 from kschedctl.reports.unknown import VERDICT, UnknownKind
 from kschedctl.scheduler.scheduler import Scheduler
 from kschedctl.studies.packing import pool_reports
+from kschedctl.studies.what_if.settling import settle
 
 LOOKED_AT = ("NodePool", "NodeClaim", "Node", "Pod", "DaemonSet")
 
@@ -106,7 +109,17 @@ def provision(
     unknown = unread_kinds(cluster)
     seen = len(types) if instance_types is None else None
     undecided = bool(unknown) or (seen is not None and bool(report.pod_errors))
-    return replace(report, seen_types=seen, unknown=unknown, undecided=undecided)
+    pending = _still_pending(cluster, report, types)
+    return replace(report, seen_types=seen, unknown=unknown, undecided=undecided, still_pending=pending)
+
+
+def _still_pending(cluster: Cluster, report: Provisioning, types: Sequence[JsonObject]) -> dict[str, str]:
+    """The pods for which nodes come, and for which kube-scheduler would find none of these good, with its message."""
+    claims = report.new_node_claims
+    if not claims:
+        return {}
+    waiting = settle(with_launched_nodes(cluster, claims, read_instance_types(types))).waiting
+    return {pod: waiting[pod] for pod in sorted(pod for claim in claims for pod in claim.pods) if pod in waiting}
 
 
 def consolidate(

@@ -135,7 +135,8 @@ class Provisioning(Report, frozen=True):
     part, in the order in which they are tried. ``limits_exceeded``: pool -> why nothing would be launched although a
     claim was made. ``per_pool``: pod -> pool -> answer, which depends on no order. One possible run where upstream's
     order is chance. ``seen_types``: how many instance types nodes prove, where no others are known; then that no type
-    fits is not certain, and there are no prices.
+    fits is not certain, and there are no prices. ``still_pending``: pods for which a node comes and that kube-scheduler
+    would place nowhere all the same, each node being of its cheapest type, with its message.
     """
 
     pending: tuple[str, ...] = ()
@@ -152,6 +153,7 @@ class Provisioning(Report, frozen=True):
     per_pool: dict[str, dict[str, PoolAnswer]] = {}
     overlays: tuple[OverlayVerdict, ...] = ()
     seen_types: int | None = None
+    still_pending: dict[str, str] = {}
     unknown: tuple[UnknownKind, ...] = ()
     undecided: bool = False
     api_version: str = "kschedctl.dev/v1"
@@ -159,7 +161,8 @@ class Provisioning(Report, frozen=True):
 
     @property
     def everyone_gets_a_node(self) -> bool:
-        return not (self.pod_errors or self.rejected or self.scheduler_error or self.limits_exceeded)
+        refused = self.pod_errors or self.rejected or self.scheduler_error
+        return not (refused or self.limits_exceeded or self.still_pending)
 
     def first_line(self) -> tuple[str, ...]:
         """How many nodes would come, and for how many pods."""

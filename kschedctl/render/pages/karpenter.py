@@ -29,6 +29,7 @@ def provisioning_page(report: Provisioning, style: Style) -> Page:
         *([paragraph(f"No pool takes part: {report.scheduler_error}")] if report.scheduler_error else []),
         *_launched(report.new_node_claims, style),
         *_existing(report, style),
+        *_still_pending(report, style),
         *_refused(report, style),
         *_per_pool(report, style),
         *_given_up(report, style),
@@ -98,6 +99,15 @@ def _existing(report: Provisioning, style: Style) -> Page:
     rows = [(node.node, f"{len(node.pods):,}", ", ".join(node.pods)) for node in report.existing_nodes]
     columns = (Column("node", keep=True), *numbers("pods"), Column("which"))
     return table_of(rows, columns, lambda row: row, style, title="Need no new node, as Karpenter sees it")
+
+
+def _still_pending(report: Provisioning, style: Style) -> Page:
+    by_message: dict[str, list[str]] = {}
+    for pod, message in report.still_pending.items():
+        by_message.setdefault(message, []).append(pod)
+    rows = [(_together(pods), message) for message, pods in by_message.items()]
+    columns = (Column("pods"), Column("kube-scheduler"))
+    return table_of(rows, columns, lambda row: row, style, title="Pending all the same, once these nodes are there")
 
 
 def _refused(report: Provisioning, style: Style) -> Page:

@@ -6,6 +6,7 @@ from kschedctl.render.page import Marked, Page, Style, paragraph, section
 from kschedctl.render.tables import listed
 from kschedctl.reports.columns import Tone
 from kschedctl.reports.new_node import NewNode
+from kschedctl.reports.provisioning import without_lists
 from kschedctl.text.counts import counted
 
 
@@ -22,7 +23,8 @@ def new_node_section(new: NewNode | None, style: Style) -> Page:
     if new.seen_types is not None:
         types = counted(new.seen_types, "instance type")
         told += f", of the {types} of existing nodes; --instance-types FILE names others"
-    words = (paragraph(Marked(f"{new.message}", Tone.VERBATIM)),) if new.message else ()
+    message = new.message if style.wide else without_lists(new.message)
+    words = (paragraph(Marked(message, Tone.VERBATIM)),) if message else ()
     doubts = (paragraph(Marked("Not certain:", Tone.WARNING), doubt) for doubt in new.doubts)
     sources = (paragraph(Marked(f"{'; '.join(new.sources)}.", Tone.FAINT)),) if new.sources else ()
     otherwise = (paragraph(Marked("Unlike kube-scheduler:", Tone.FAINT), difference) for difference in new.differences)

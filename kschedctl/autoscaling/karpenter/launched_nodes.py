@@ -1,0 +1,59 @@
+"""The nodes that Karpenter would launch, as nodes of a cluster: what kube-scheduler would find there."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from kschedctl.api.copying import replace
+from kschedctl.api.objects import Condition, Node, NodeSpec, NodeStatus, ObjectMeta, Pod, Resources, Taint
+from kschedctl.autoscaling.karpenter.daemons import Daemons, daemon_pods
+from kschedctl.autoscaling.karpenter.instance_types import InstanceType, Sold
+from kschedctl.autoscaling.karpenter.labels import CAPACITY_TYPE, HOSTNAME, INITIALIZED, NORMALIZED, REGISTERED, ZONE
+from kschedctl.autoscaling.karpenter.state_nodes import StateNode
+from kschedctl.cluster import Cluster
+from kschedctl.reports.provisioning import LaunchedClaim
+
+READY = Condition("Ready", "True")
+
+
+def with_launched_nodes(cluster: Cluster, claims: Iterable[LaunchedClaim], sold: Sold) -> Cluster:
+    """The cluster once the nodes have come up, each of the cheapest offering of its claim, with DaemonSets' pods."""
+    known = {node.metadata.name for node in cluster.nodes}
+    types = {each.name: each for each in sold.types}
+    nodes: list[Node] = []
+    for claim in claims:
+        name = next(name for name in _names(claim.node_pool) if name not in known)
+        known.add(name)
+        nodes += _node(claim, name, types)
+    pods = [pod for node in nodes for pod in _of_daemon_sets(cluster, node)]
+    return cluster.with_objects({"Node": nodes, "Pod": pods})
+
+
+def _names(pool: str) -> Iterator[str]:
+    number = 0
+    while number := number + 1:
+        yield f"{pool}-new-{number}"
+
+
+def _node(claim: LaunchedClaim, name: str, types: dict[str, InstanceType]) -> Iterator[Node]:
+    """None where nothing of the claim can be had."""
+    if claim.cheapest is None:
+        return
+    type_name, zone, capacity_type = claim.cheapest.options[0].split("|")
+    own = types[type_name]
+    told = {key: value for key, each in own.requirements.items() if not each.complement and (value := each.any())}
+    place = {key: value for key, value in ((ZONE, zone), (CAPACITY_TYPE, capacity_type)) if value}
+    labels = {**claim.labels, **told, **place, HOSTNAME: name, REGISTERED: "true", INITIALIZED: "true"}
+    labels |= {old: labels[new] for old, new in NORMALIZED.items() if new in labels}  # kubelets set both
+    taints = tuple(Taint(each.key, each.value, each.effect) for each in claim.taints)
+    capacity: Resources = {resource: str(amount) for resource, amount in own.capacity.items()}
+    allocatable: Resources = {resource: str(amount) for resource, amount in own.allocatable.items()}
+    yield Node(
+        ObjectMeta(name, labels=labels), NodeSpec(taints=taints), NodeStatus(allocatable, capacity, (), (READY,))
+    )
+
+
+def _of_daemon_sets(cluster: Cluster, node: Node) -> Iterator[Pod]:
+    for pod in Daemons(daemon_pods(cluster)).expected(StateNode(node, None)):
+        meta = replace(pod.metadata, name=f"{pod.metadata.name}-{node.metadata.name}", uid="")
+        yield replace(pod, metadata=meta, spec=replace(pod.spec, node_name=node.metadata.name))

@@ -1,0 +1,90 @@
+"""The nodes that Karpenter launches take its pods by kube-scheduler's rules, but where the two are known to differ."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+
+from golden_cases import family_lines
+from karpenter_cases import objects
+
+import kschedctl
+from kschedctl.api.copying import replace
+from kschedctl.api.objects import Pod
+from kschedctl.autoscaling.karpenter.instance_types import read_instance_types
+from kschedctl.autoscaling.karpenter.launched_nodes import with_launched_nodes
+from kschedctl.cluster import Cluster
+from kschedctl.reports.provisioning import Provisioning
+
+DIFFERENT = (
+    "node(s) didn't match PersistentVolume's node affinity",  # Karpenter ignores the host of local volumes
+    "node(s) didn't match pod topology spread constraints",  # it counts domains that have no node, and hosts never
+    "node(s) didn't have free ports for the requested pod ports",  # it looks at containers alone, not at sidecars
+)
+
+WITHOUT_CONSTRAINTS = "node(s) didn't match pod anti-affinity rules"
+"""Of pods with a claim whose volume cannot be found: Karpenter places them as if they had no topology."""
+
+
+def is_known_to_differ(pod: Pod, message: str) -> bool:
+    claims = any(volume.persistent_volume_claim for volume in pod.spec.volumes)
+    return any(reason in message for reason in DIFFERENT) or (claims and WITHOUT_CONSTRAINTS in message)
+
+
+def placed(pod: Pod, node: str) -> Pod:
+    phase = "Running" if node else "Pending"
+    return replace(pod, spec=replace(pod.spec, node_name=node), status=replace(pod.status, phase=phase))
+
+
+def as_planned(cluster: Cluster, planned: dict[str, str]) -> Cluster:
+    """All pods where Karpenter wants them; those that it places nowhere are gone."""
+    changes = {
+        (pod.metadata.namespace, pod.metadata.name): placed(pod, planned[pod.key]) if pod.key in planned else None
+        for pod in cluster.pods
+        if pod.key in planned or not pod.spec.node_name
+    }
+    return replace(cluster, pods=cluster.pods.with_changes(changes))
+
+
+def plan(report: Provisioning) -> dict[str, str]:
+    """New nodes are numbered within their pool, in the order of claims."""
+    planned, numbers = {pod: node.node for node in report.existing_nodes for pod in node.pods}, Counter[str]()
+    for claim in report.new_node_claims:
+        numbers[claim.node_pool] += 1
+        planned |= dict.fromkeys(claim.pods, f"{claim.node_pool}-new-{numbers[claim.node_pool]}")
+    return planned
+
+
+def test_each_pod_fits_on_its_own_node() -> None:
+    """Each of them asked about alone, with all others in their places."""
+    asked = 0
+    for line in list(family_lines("autoscaling/provisioning"))[::3]:
+        case = json.loads(line)
+        given = case["input"]
+        cluster = kschedctl.Cluster.from_objects(objects(given))
+        report = kschedctl.provision(cluster, given["instanceTypes"], given.get("options"), now=given["now"])
+        launched = with_launched_nodes(cluster, report.new_node_claims, read_instance_types(given["instanceTypes"]))
+        planned = plan(report)
+        full = as_planned(launched, planned)
+        for pod in [pod for pod in full.pods if "-new-" in planned.get(pod.key, "")]:
+            free = placed(pod, "")
+            key = (pod.metadata.namespace, pod.metadata.name)
+            without = replace(full, pods=full.pods.with_changes({key: free}))
+            explained = kschedctl.explain(without, free)
+            asked += 1
+            if explained.verdict == "Unschedulable":
+                assert is_known_to_differ(pod, explained.message), (case["id"], pod.key, explained.message)
+    assert asked > 100
+
+
+def test_who_stays_pending_is_told() -> None:
+    """A pod that Karpenter gives a node, and whose local volume is on another."""
+    told = 0
+    for line in list(family_lines("autoscaling/provisioning"))[::3]:
+        given = json.loads(line)["input"]
+        cluster = kschedctl.Cluster.from_objects(objects(given))
+        report = kschedctl.provision(cluster, given["instanceTypes"], given.get("options"), now=given["now"])
+        launched = {pod for claim in report.new_node_claims for pod in claim.pods}
+        assert report.still_pending.keys() <= launched
+        told += any("PersistentVolume's node affinity" in message for message in report.still_pending.values())
+    assert told
