@@ -105,7 +105,7 @@ def _still_pending(report: Provisioning, style: Style) -> Page:
     by_message: dict[str, list[str]] = {}
     for pod, message in report.still_pending.items():
         by_message.setdefault(message, []).append(pod)
-    rows = [(_together(pods), message) for message, pods in by_message.items()]
+    rows = [(first_of(pods), message) for message, pods in by_message.items()]
     columns = (Column("pods"), Column("kube-scheduler"))
     return table_of(rows, columns, lambda row: row, style, title="Pending all the same, once these nodes are there")
 
