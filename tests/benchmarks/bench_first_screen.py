@@ -1,0 +1,100 @@
+"""What a newcomer meets, in figures: lines to the cause and to the first command, sizes of summaries and installation.
+
+    python tests/benchmarks/bench_first_screen.py [--nodes 5000] [--pods 20000] [--install]
+
+The aims: the cause within two lines of 80 columns and the first command within 15; at most 12 lines of 45 columns with
+``--brief``; a summary of at most 12 KB; a base installation of at most 200 MB, of which ``--install`` makes one from
+the package index, without pip; a README of at most 220 lines. Start-up is bench_startup.py's.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import subprocess
+import sys
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+
+from make_cluster import write_cluster
+
+import kschedctl
+from kschedctl.render.page import Style
+from kschedctl.render.renderers import RENDERERS
+
+ROOT = Path(__file__).parents[2]
+AFTER_CAUSE = ("  - ", "Best fix:", "How to", "kube-scheduler:", "What to do", "the only pending pod")
+
+
+def printed(arguments: Sequence[str], columns: int) -> list[str]:
+    """The lines of an answer. Raises RuntimeError when the command fails."""
+    environment = {**os.environ, "COLUMNS": str(columns)}
+    command = [sys.executable, "-m", "kschedctl", *arguments]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+    if done.returncode not in (0, 1):
+        raise RuntimeError(f"failed: {' '.join(arguments)}: {done.stderr}")
+    return done.stdout.splitlines()
+
+
+def lines_of_cause(lines: Sequence[str]) -> int:
+    """How many lines verdict and cause take."""
+    return next(at for at, line in enumerate(lines) if not line or line.startswith(AFTER_CAUSE))
+
+
+def line_of_command(lines: Sequence[str]) -> int:
+    """The first line to type."""
+    return next(at for at, line in enumerate(lines, 1) if line.startswith(("  kubectl ", "  kschedctl ", "more: ")))
+
+
+def screens() -> None:
+    """A line for each pending pod of the demo cluster."""
+    print(f"{'pod':34}{'cause':>7}{'command':>9}{'brief':>7}   (lines; 80, 80 and 45 columns)")
+    for pod in printed(["explain", "-A", "--demo", "-o", "name"], 80):
+        full = printed(["explain", pod, "--demo"], 80)
+        brief = printed(["explain", pod, "--demo", "--brief"], 45)
+        print(f"{pod:34}{lines_of_cause(full):7}{line_of_command(full):9}{len(brief):7}")
+
+
+def summary_bytes(cluster: kschedctl.Cluster) -> int:
+    """Of the longest summary among ten pending pods, as ``-o json --summary`` prints it."""
+    pods = [pod.key for pod in cluster.unbound_pods()][:10]
+    summaries = (kschedctl.explain(cluster, pod).summary() for pod in pods)
+    return max(len(RENDERERS["json"](summary, Style()).encode()) for summary in summaries)
+
+
+def installed_megabytes() -> float:
+    """What pip installs of kschedctl and what it needs, in a folder of its own."""
+    with tempfile.TemporaryDirectory() as folder:
+        subprocess.run([sys.executable, "-m", "venv", folder], check=True)
+        python = next(Path(folder).glob("bin/python"))
+        packages = next(Path(folder).glob("lib/python*/site-packages"))
+        empty = _bytes(packages)
+        subprocess.run([str(python), "-m", "pip", "install", "-q", str(ROOT)], check=True)
+        return (_bytes(packages) - empty) / 1e6
+
+
+def _bytes(folder: Path) -> int:
+    return sum(file.stat().st_size for file in folder.rglob("*") if file.is_file())
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--nodes", type=int, default=5000)
+    parser.add_argument("--pods", type=int, default=20_000)
+    parser.add_argument("--install", action="store_true")
+    options = parser.parse_args()
+    screens()
+    demo = kschedctl.Cluster.from_paths([ROOT / "kschedctl/demo/cluster.json"])
+    print(f"summary, {len(demo.nodes):,} nodes: {summary_bytes(demo):,} bytes")
+    with tempfile.TemporaryDirectory() as folder:
+        write_cluster(Path(folder), options.nodes, options.pods)
+        big = kschedctl.Cluster.from_paths([Path(folder)])
+        print(f"summary, {len(big.nodes):,} nodes: {summary_bytes(big):,} bytes")
+    print(f"README: {len((ROOT / 'README.md').read_text(encoding='utf-8').splitlines())} lines")
+    if options.install:
+        print(f"base installation: {installed_megabytes():.0f} MB")
+
+
+if __name__ == "__main__":
+    main()
