@@ -82,14 +82,14 @@ class Expanders:
         if self.config_map is None:
             return options
         try:
-            priorities = _priorities(self.config_map)
+            priorities = read_priorities(self.config_map)
         except ValueError as error:
             self.events.append(("Warning", "PriorityConfigMapInvalid", str(error)))
             return options
         best: list[Option] = []
         highest = -1
         for option in options:
-            numbers = [number for number, patterns in priorities.items() if _matches(patterns, option.group.id)]
+            numbers = [number for number, patterns in priorities.items() if match(patterns, option.group.id)]
             if not numbers:
                 name = option.group.id
                 said = f"Priority expander: node group {name} not found in priority expander configuration."
@@ -111,8 +111,8 @@ def _largest(options: list[Option], of: Callable[[Option], float]) -> list[Optio
     return [option for option, value in zip(options, values, strict=True) if value == max(values)]
 
 
-def _priorities(config_map: ConfigMap) -> dict[int, list[str]]:
-    """Raises ValueError."""
+def read_priorities(config_map: ConfigMap) -> dict[int, list[str]]:
+    """Number -> expressions of names of groups. Raises ValueError."""
     if PRIORITIES not in config_map.data:
         raise ValueError(f"Wrong configmap for priority expander, doesn't contain {PRIORITIES} key. Ignoring update.")
     try:
@@ -143,5 +143,6 @@ def _compile(number: int, pattern: str) -> None:
         raise ValueError(said) from None
 
 
-def _matches(patterns: Sequence[str], name: str) -> bool:
+def match(patterns: Sequence[str], name: str) -> bool:
+    """Whether one of the expressions is found in a group's name."""
     return any(matches(name, pattern) for pattern in patterns)

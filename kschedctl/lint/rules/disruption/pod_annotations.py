@@ -1,25 +1,30 @@
-"""Annotations about placement and eviction that nothing reads: renamed, misspelt, or in the wrong place."""
+"""Annotations about placement, eviction and scaling that nothing reads: renamed, misspelt, or in the wrong place."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
 from kschedctl.api.json_values import JsonObject, object_at
+from kschedctl.cel.errors import CelError
+from kschedctl.cel.library.times import parse_duration
 from kschedctl.lint.analysis.near_names import one_meant
 from kschedctl.lint.fixes.safe_fixes import rename_annotation
 from kschedctl.lint.framework import documentation as doc
 from kschedctl.lint.framework.context import LintContext
 from kschedctl.lint.framework.rule import WARNING, Rule
-from kschedctl.lint.objects.subject import Path, Problem
+from kschedctl.lint.objects.subject import Path, Problem, Subject
 from kschedctl.lint.objects.workload import Workload
 
 _EVICTION = (
     "karpenter.sh/do-not-disrupt",
     "cluster-autoscaler.kubernetes.io/safe-to-evict",
     "cluster-autoscaler.kubernetes.io/safe-to-evict-local-volumes",
+    "cluster-autoscaler.kubernetes.io/pod-scale-up-delay",
     "descheduler.alpha.kubernetes.io/evict",
 )
 """What is read of pods, and of nothing that makes them."""
+_NODES_STAY = "cluster-autoscaler.kubernetes.io/scale-down-disabled"
+_SCALE_UP_DELAY = "cluster-autoscaler.kubernetes.io/pod-scale-up-delay"
 _TRUTHS = {
     "karpenter.sh/do-not-disrupt": ("true",),
     "cluster-autoscaler.kubernetes.io/safe-to-evict": ("true", "false"),
@@ -44,6 +49,29 @@ def without_effect(context: LintContext) -> Iterator[Problem]:
             if (workload.subject, path) not in reported:
                 reported.add((workload.subject, path))
                 yield workload.subject.problem(path, message, fix)
+    for subject, written in _of_nodes(context):
+        for key, value in written.items():
+            if (of_node := _faulty_of_node(key, value)) is not None:
+                yield subject.problem(("metadata", "annotations", key), *of_node)
+
+
+def _of_nodes(context: LintContext) -> Iterator[tuple[Subject, Mapping[str, str]]]:
+    """The annotations of the nodes that are linted; of a cluster those that are kept."""
+    for subject in context.subjects:
+        if subject.kind == "Node":
+            yield subject, _texts(object_at(subject.document, "metadata", "annotations"))
+    if not context.subjects and context.cluster is not None:
+        for node in context.cluster.nodes:
+            yield Subject("Node", node.metadata.name, ""), node.metadata.annotations
+
+
+def _faulty_of_node(key: str, value: str) -> tuple[str, str] | None:
+    """(what is wrong with an annotation of a node, what to do), None where nothing is."""
+    if key == _NODES_STAY and value != "true":
+        return f'"{value}" is not read: the node stays only where the value is true', ""
+    if one_meant(key, (_NODES_STAY,)):
+        return f"nothing reads {key}", f"Write {_NODES_STAY}"
+    return None
 
 
 def _of(workload: Workload) -> Iterator[tuple[Path, str, str]]:
@@ -76,10 +104,27 @@ def _faulty(key: str, value: str, beside: Mapping[str, str], workload: Workload)
         return None if workload.written.get(instead) else fault
     if key not in _EVICTION and (meant := one_meant(key, _EVICTION)):
         return f"nothing reads {key}", f"Write {meant}"
+    return _of_no_effect(key, value)
+
+
+def _of_no_effect(key: str, value: str) -> tuple[str, str] | None:
+    """Of an annotation that is spelt as one that is read."""
+    if key == _NODES_STAY:
+        return f"{key} is read of nodes, not of pods: nothing reads it here", "Annotate the node"
+    if key == _SCALE_UP_DELAY and not _is_duration(value):
+        return f'"{value}" is not a duration: the delay of the flags holds instead', "Write it as 90s or 5m"
     known = _TRUTHS.get(key, ())
     if value not in known and value.lower() in ("true", "false", "yes", "no"):
         return (f'"{value}" is not read: the value is {" or ".join(known)}', "") if known else None
     return None
+
+
+def _is_duration(text: str) -> bool:
+    try:
+        parse_duration(text)
+    except CelError:
+        return False
+    return True
 
 
 def _texts(annotations: JsonObject) -> dict[str, str]:
