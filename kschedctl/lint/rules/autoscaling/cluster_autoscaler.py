@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-import msgspec
-
+from kschedctl.api.json_values import object_at
 from kschedctl.api.kinds import PRIORITY_MAP
 from kschedctl.api.objects import ConfigMap
 from kschedctl.lint.framework.context import LintContext
@@ -53,7 +52,8 @@ def unmatched_priorities(context: LintContext) -> Iterator[Problem]:
 def _maps(context: LintContext) -> Iterator[tuple[Subject, ConfigMap]]:
     for subject in context.subjects:
         if subject.kind == "ConfigMap" and subject.name == PRIORITY_MAP:
-            yield subject, msgspec.convert(subject.document, ConfigMap, strict=False)
+            data = object_at(subject.document, "data")
+            yield subject, ConfigMap(data={str(key): str(value) for key, value in data.items()})
     if not context.subjects and context.cluster is not None:
         for config_map in context.cluster.config_maps:
             if config_map.metadata.name == PRIORITY_MAP:
