@@ -262,6 +262,8 @@ class Admissions:
                 resource_quota.check(request)
             except NotAdmittedError as error:
                 yield error.message
+            else:
+                return  # what one order of quotas admits, all do
 
     def _is_there(self, owner: Owner) -> bool:
         there = self._cluster.in_namespace(FIELDS[owner.kind], owner.namespace) if owner.kind in FIELDS else ()
