@@ -1,0 +1,60 @@
+"""A program that uses the whole library: a type checker reads it strictly, and it runs."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable
+
+import kschedctl
+from kschedctl import demo
+
+PENDING, NODE, ZONE = "shop/web-6d4cf56db6-h8s2k", "general-a1", "topology.kubernetes.io/zone"
+CONTAINERS = [{"name": "c", "image": "web", "resources": {"requests": {"cpu": "100m"}}}]
+POD = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "new"}, "spec": {"containers": CONTAINERS}}
+EVENT = {"action": "Add", "new": {"kind": "Node", "metadata": {"name": "n9"}}}
+
+
+def lines(cluster: kschedctl.Cluster, file: str) -> Iterable[str]:
+    """Each answer in a line, and fields of the reports by their types."""
+    explained = kschedctl.explain(cluster, PENDING, remedies=True)
+    verdict: str = explained.verdict
+    best: tuple[str, ...] = explained.best
+    yield f"{verdict} {best} {explained}"
+    yield ", ".join(remedy.summary for remedy in kschedctl.remedies(cluster, PENDING).remedies)
+    groups: list[int] = [len(group.pods) for group in kschedctl.pending(cluster, "shop").groups]
+    yield str(sum(groups))
+    yield str(kschedctl.wake_ups(cluster, "shop/checkout-7d9f6c5b8-x2x4q").rejectors)
+    yield str(kschedctl.wakes(cluster, "shop/checkout-7d9f6c5b8-x2x4q", EVENT).moved)
+    placements: dict[str, str] = kschedctl.simulate(cluster, [POD], seed=1).placements
+    yield str(placements)
+    yield str(kschedctl.capacity(cluster, [POD], most=3).shapes[0].fits)
+    safe: bool = kschedctl.drain(cluster, [NODE]).safe
+    yield str(safe)
+    yield str(kschedctl.failures(cluster, "zone"))
+    yield str(kschedctl.whatif(cluster, {"steps": [{"cordon": {"nodes": [NODE]}}]}))
+    yield str(kschedctl.lint(cluster=cluster, select=["pdb-*"]).count("error"))
+    yield str(kschedctl.audit(cluster, ["pending"], now=demo.DEMO_TIME))
+    yield str(kschedctl.pools(cluster))
+    yield str(kschedctl.scale_up(cluster, pool_label=ZONE))
+    yield str(kschedctl.scale_down(cluster, pool_label=ZONE))
+    yield str(kschedctl.provision(cluster))
+    yield str(kschedctl.consolidate(cluster, []))
+    yield str(kschedctl.disrupt(cluster, [], now=demo.DEMO_TIME))
+    yield str(kschedctl.admit(cluster, POD).message)
+    yield str(kschedctl.run_queue(cluster))
+    yield str(kschedctl.follow(cluster, [PENDING]))
+    yield str(kschedctl.sampling(cluster, [PENDING]))
+    cluster.save(file)
+    yield str(kschedctl.diff(cluster, kschedctl.Cluster.from_snapshot(file)))
+    yield explained.summary().headline
+    yield explained.to_markdown()
+    yield explained.to_html()
+
+
+def main() -> None:
+    for line in lines(kschedctl.Cluster.from_paths(list(demo.files()), assume_complete=True), sys.argv[1]):
+        print(line)
+
+
+if __name__ == "__main__":
+    main()
