@@ -140,11 +140,13 @@ def test_an_error_says_what_to_ask_instead(name: str, arguments: dict[str, Any],
 
 def large_cluster() -> Cluster:
     """5,000 nodes that refuse a pod each with an amount of its own."""
-    labels = {"kubernetes.io/hostname": "h"}
     nodes = [
         {
             "kind": "Node",
-            "metadata": {"name": f"node-{i:04}.eu-west-1.compute.internal", "labels": labels},
+            "metadata": {
+                "name": f"node-{i:04}.eu-west-1.compute.internal",
+                "labels": {"topology.kubernetes.io/zone": f"zone-{i % 3}"},
+            },
             "status": {"allocatable": {"cpu": f"{1000 + i}m", "pods": "110"}},
         }
         for i in range(5_000)
@@ -154,13 +156,36 @@ def large_cluster() -> Cluster:
     return Cluster.from_objects([*nodes, pod])
 
 
-def test_answers_about_thousands_of_nodes_are_small(tmp_path: Path) -> None:
-    file = str(tmp_path / "large.ksnap")
+@pytest.fixture(scope="module")
+def large(tmp_path_factory: pytest.TempPathFactory) -> Any:
+    """A server on a snapshot of it, read once."""
+    file = str(tmp_path_factory.mktemp("large") / "large.ksnap")
     large_cluster().save(file)
-    server = serving.McpServer(ServedCluster(Source(snapshot=[file])))
-    answer = asked(lambda client: client.call_tool("explain_pod", {"pod": "shop/new"}), server)
-    assert len(json.dumps(answer.structured_content).encode()) <= MOST_BYTES
+    return serving.McpServer(ServedCluster(Source(snapshot=[file])))
+
+
+OF_LARGE = {name: arguments for name, (arguments, _) in COMMANDS.items()} | {
+    "explain_pod": {"pod": "shop/new"},
+    "find_remedies": {"pod": "shop/new"},
+    "what_wakes_pod": {"pod": "shop/new"},
+    "simulate_drain": {"nodes": ["node-0000.eu-west-1.compute.internal"]},
+    "simulate_failures": {"unit": "zone"},
+    "simulate_changes": {"scenario": {"steps": [{"cordon": {"nodes": ["node-0000.eu-west-1.compute.internal"]}}]}},
+    "check_manifest": {"manifest": WEB},
+    "lint_cluster": {},
+}
+
+
+@pytest.mark.parametrize("name", OF_LARGE)
+def test_answers_about_thousands_of_nodes_are_small(name: str, large: Any) -> None:
+    answer = asked(lambda client: client.call_tool(name, OF_LARGE[name]), large)
+    assert not answer.is_error, answer.content[0].text
+    assert len(json.dumps(answer.structured_content, ensure_ascii=False, separators=(",", ":")).encode()) <= MOST_BYTES
     jsonschema.validate(answer.structured_content, schema_of(Summary))
+
+
+def test_what_keeps_a_pod_from_thousands_of_nodes(large: Any) -> None:
+    answer = asked(lambda client: client.call_tool("explain_pod", {"pod": "shop/new"}), large)
     (cause,) = answer.structured_content["causes"]
     assert (cause["reason"], cause["nodes"]) == ("Insufficient cpu", 5_000)
 
