@@ -6,6 +6,8 @@ the entry-point group ``kschedctl.plugins``, and a profile of the KubeSchedulerC
 Nodes are rows: a plugin answers for all of them at once, with arrays.
 
 >>> class Nothing(DeclaredPlugin):
+...     name = "Nothing"
+...
 ...     def filter(self, info, view, state, delta):
 ...         return iter(())
 >>> offers(Nothing(), FilterPlugin), offers(Nothing(), ScorePlugin)

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import doctest
 import json
 from collections.abc import Callable
-from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -111,10 +109,3 @@ def test_every_function_is_compared_here_or_beside_its_command() -> None:
     without = {"admit", "disrupt", "follow", "run_queue", "sampling", "wake_ups"}
     elsewhere = {"provision", "consolidate"}
     assert {*kschedctl.WHERE} - without - elsewhere == compared
-
-
-@pytest.mark.parametrize(
-    "module", sorted({f"kschedctl.{module}" for module in kschedctl.WHERE.values()} | {"kschedctl"})
-)
-def test_examples_of_docstrings_run(module: str) -> None:
-    assert doctest.testmod(import_module(module)).failed == 0

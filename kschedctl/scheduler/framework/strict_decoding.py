@@ -31,7 +31,7 @@ class GoDuration(float):
     def parse(cls, text: object) -> GoDuration:
         """Raises ValueError where Go's time.ParseDuration fails.
 
-        >>> Duration.parse("1m30s") + Duration.parse("500ms")
+        >>> GoDuration.parse("1m30s") + GoDuration.parse("500ms")
         90.5
         """
         if not isinstance(text, str) or not _DURATION.fullmatch(text):
