@@ -5,8 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import NamedTuple, Protocol
 
-from kschedctl.api.objects import Node, Pod
+from kschedctl.api.copying import replace
+from kschedctl.api.objects import Condition, Node, Pod
 from kschedctl.cluster import Cluster
+
+REFUSED = Condition("PodScheduled", "False", "Unschedulable")
 
 
 class NewNodes(NamedTuple):
@@ -36,3 +39,9 @@ class Autoscaler(Protocol):
 
     def grow(self, cluster: Cluster) -> NewNodes:
         """The nodes that come in the next loop for the pods of a cluster that wait. Raises InputError."""
+
+
+def as_refused(pod: Pod) -> Pod:
+    """A pod of which the scheduler said that nothing takes it."""
+    conditions = (*(condition for condition in pod.status.conditions if condition.type != REFUSED.type), REFUSED)
+    return replace(pod, status=replace(pod.status, phase="Pending", conditions=conditions))

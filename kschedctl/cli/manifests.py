@@ -20,7 +20,7 @@ from kschedctl.api.pod_table import Key, PodTable
 from kschedctl.api.workloads import KINDS, CronJob, StatefulSet, identity, is_not_installed, makes_pods, title
 from kschedctl.cli.options import Source, feature_gates
 from kschedctl.cli.refusals import refuse_invalid, refuse_invalid_around
-from kschedctl.cli.source import WHAT_LIMITS, load, sources, tell_read
+from kschedctl.cli.source import NOTHING_MORE, WHAT_LIMITS, LiveKinds, load, sources, tell_read
 from kschedctl.cluster import CLUSTER_SCOPED, Cluster, describe
 from kschedctl.errors import UsageError
 from kschedctl.sources.collector import Manifest
@@ -48,7 +48,7 @@ class Application(NamedTuple):
     written: Mapping[Owner, JsonObject] = MappingProxyType({})
 
 
-def read_manifests(source: Source, namespace: str | None) -> dict[str, Application]:
+def read_manifests(source: Source, namespace: str | None, live: LiveKinds = NOTHING_MORE) -> dict[str, Application]:
     """The manifests to apply, what makes pods, has no UID and no node, and the cluster; each snapshot by its name.
 
     The cluster is the files' where they hold a Node, else that of ``--snapshot`` or ``--demo``, else the live one. What
@@ -60,7 +60,7 @@ def read_manifests(source: Source, namespace: str | None) -> dict[str, Applicati
     reading = read(source.filename, recursive=source.recursive)
     tell_read(reading)
     tell_left_out(reading)
-    return {name: _applied(named, reading, namespace) for name, named in sources(source).items()}
+    return {name: _applied(named, reading, namespace, live) for name, named in sources(source).items()}
 
 
 class Surroundings(NamedTuple):
@@ -70,13 +70,15 @@ class Surroundings(NamedTuple):
     namespace: str | None
 
 
-def surroundings(source: Source, reading: ReadResult, namespace: str | None) -> Surroundings:
+def surroundings(
+    source: Source, reading: ReadResult, namespace: str | None, live: LiveKinds = NOTHING_MORE
+) -> Surroundings:
     """None where the files hold a Node, else ``--snapshot``, ``--demo`` or the live cluster. Raises KschedctlError."""
     refuse_invalid_around(reading.around)
     if reading.objects.get("Node") and not (source.demo or source.snapshot):
         return Surroundings(None, namespace)
     around = replace(source, filename=[])
-    cluster = load(around, namespace, live=WHAT_LIMITS)
+    cluster = load(around, namespace, live=WHAT_LIMITS.and_also(live))
     if around.live and cluster.provenance and not namespace:
         namespace = cluster.provenance.namespace
     return Surroundings(cluster, namespace)
@@ -89,14 +91,14 @@ class _Written(NamedTuple):
     workload: Struct
 
 
-def _applied(source: Source, reading: ReadResult, namespace: str | None) -> Application:
+def _applied(source: Source, reading: ReadResult, namespace: str | None, live: LiveKinds) -> Application:
     """The cluster with what the files hold for it, and the manifests that they hold. Raises KschedctlError."""
     written = _written(reading)
     listed = _pods_of_lists(reading)
     workloads = [*(entry.workload for entry in written), *(pod for pod in listed.unbound() if not exists(pod))]
     pods = (workload for workload in workloads if isinstance(workload, Pod))
     stored = listed.with_changes({_named(pod): pod if exists(pod) else None for pod in pods})
-    around, namespace = surroundings(source, reading, namespace)
+    around, namespace = surroundings(source, reading, namespace, live)
     objects = placed(reading.objects, stored, namespace)
     cluster = cluster_of(source, reading, objects) if around is None else around.with_objects(objects)
     new = [in_namespace(workload, namespace) for workload in workloads if not exists(workload)]

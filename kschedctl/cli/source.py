@@ -89,9 +89,9 @@ def sources(source: Source) -> dict[str, Source]:
     return {name: replace(source, snapshot=[name]) for name in source.snapshot} or {"": source}
 
 
-def clusters(source: Source) -> dict[str, Asked]:
+def clusters(source: Source, live: LiveKinds = NOTHING_MORE) -> dict[str, Asked]:
     """What the options name, each snapshot by its name. Raises KschedctlError."""
-    return {name: Asked(named, load(named, live=WHAT_LIMITS)) for name, named in sources(source).items()}
+    return {name: Asked(named, load(named, live=WHAT_LIMITS.and_also(live))) for name, named in sources(source).items()}
 
 
 def connection(source: Source) -> Connection:

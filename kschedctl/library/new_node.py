@@ -27,7 +27,7 @@ def new_node(
     ``given``: node groups that people name; ``types``: Karpenter's instance types, None for those of the nodes.
     """
     cluster = asked.scheduler.cluster
-    if given.groups or given.label or has_node_groups(cluster):
+    if _has_groups(cluster, given):
         from kschedctl.autoscaling.cluster_autoscaler import new_node as autoscaler  # noqa: PLC0415 - seldom asked
 
         return autoscaler.new_node(cluster, asked.pod, node_groups(cluster, given), now)
@@ -38,11 +38,29 @@ def new_node(
     return karpenter.new_node(cluster, asked.pod, types, settings or {}, now)
 
 
-def autoscaler_of(cluster: Cluster, now: str, given: Given = NOBODY) -> Autoscaler:
-    """Who makes nodes for a cluster, loop after loop. Raises InputError, UsageError where nobody is known to."""
+def autoscaler_of(
+    cluster: Cluster,
+    now: str,
+    given: Given = NOBODY,
+    types: Sequence[JsonObject] | None = None,
+    settings: JsonObject | None = None,
+) -> Autoscaler:
+    """Who makes nodes for a cluster, loop after loop. Raises InputError, UsageError where nobody is known to.
+
+    Arguments as for ``new_node``.
+    """
+    if cluster.karpenter_node_pools and not _has_groups(cluster, given):
+        from kschedctl.autoscaling.karpenter.launching_pools import LaunchingPools  # noqa: PLC0415 - few clusters
+
+        return LaunchingPools(cluster, types, settings or {}, now)
     from kschedctl.autoscaling.cluster_autoscaler.growing_groups import GrowingGroups  # noqa: PLC0415 - seldom asked
 
     return GrowingGroups(node_groups(cluster, given), now)
+
+
+def _has_groups(cluster: Cluster, given: Given) -> bool:
+    """Whether anybody, or the cluster itself, tells of node groups that grow."""
+    return bool(given.groups or given.label) or has_node_groups(cluster)
 
 
 def node_groups(cluster: Cluster, given: Given) -> NodeGroups:

@@ -8,11 +8,11 @@ from kschedctl.api.copying import replace
 from kschedctl.api.json_values import JsonObject
 from kschedctl.api.objects import Condition, Node, Pod
 from kschedctl.autoscaling.cluster_autoscaler.loop import AutoscalerLoop, copied
-from kschedctl.autoscaling.cluster_autoscaler.new_node import NAME, as_refused
+from kschedctl.autoscaling.cluster_autoscaler.new_node import NAME
 from kschedctl.autoscaling.cluster_autoscaler.options import read_groups, read_options
 from kschedctl.autoscaling.cluster_autoscaler.scale_up import run
 from kschedctl.autoscaling.cluster_autoscaler.templates import TEMPLATE_LABEL, NodeTemplate
-from kschedctl.autoscaling.growth import NewNodes
+from kschedctl.autoscaling.growth import NewNodes, as_refused
 from kschedctl.autoscaling.node_groups.found import NodeGroups
 from kschedctl.cluster import Cluster
 

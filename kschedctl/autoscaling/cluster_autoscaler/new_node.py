@@ -6,11 +6,12 @@ import re
 from collections.abc import Iterator, Mapping
 
 from kschedctl.api.copying import replace
-from kschedctl.api.objects import Condition, Pod
+from kschedctl.api.objects import Pod
 from kschedctl.api.observed.events import NOT_TRIGGERED, event_is_about, last_time
 from kschedctl.autoscaling.cluster_autoscaler.loop import AutoscalerLoop
 from kschedctl.autoscaling.cluster_autoscaler.options import AutoscaledGroup, read_groups, read_options
 from kschedctl.autoscaling.cluster_autoscaler.scale_up import AT_MAXIMUM, BACKED_OFF, NOT_READY, ScaleUpRun, run
+from kschedctl.autoscaling.growth import as_refused
 from kschedctl.autoscaling.node_groups.found import NodeGroups
 from kschedctl.cluster import Cluster
 from kschedctl.reports.new_node import AutoscalerSaid, NewNode, PoolVerdict
@@ -18,7 +19,6 @@ from kschedctl.reports.scale_up import ScaleUp
 
 NAME = "the Cluster Autoscaler"
 ROOM = "a node that exists or is on its way"
-REFUSED = Condition("PodScheduled", "False", "Unschedulable")
 _PART = re.compile(r", (?=\d+ )")
 
 
@@ -39,12 +39,6 @@ def new_node(cluster: Cluster, pod: Pod, node_groups: NodeGroups, now: str) -> N
     verdicts = tuple(_Verdicts(made, report, waiting).each())
     said = _said(cluster, pod, message)
     return NewNode(NAME, verdicts, message=message, said=said, doubts=doubts, sources=node_groups.sources)
-
-
-def as_refused(pod: Pod) -> Pod:
-    """A pod of which the scheduler said that nothing takes it."""
-    conditions = (*(condition for condition in pod.status.conditions if condition.type != REFUSED.type), REFUSED)
-    return replace(pod, status=replace(pod.status, phase="Pending", conditions=conditions))
 
 
 class _Verdicts:

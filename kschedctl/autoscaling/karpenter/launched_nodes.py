@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator
 
 from kschedctl.api.copying import replace
 from kschedctl.api.objects import Condition, Node, NodeSpec, NodeStatus, ObjectMeta, Pod, Resources, Taint
+from kschedctl.autoscaling.growth import NewNodes
 from kschedctl.autoscaling.karpenter.daemons import Daemons, daemon_pods
 from kschedctl.autoscaling.karpenter.instance_types import InstanceType, Sold
 from kschedctl.autoscaling.karpenter.labels import CAPACITY_TYPE, HOSTNAME, INITIALIZED, NORMALIZED, REGISTERED, ZONE
@@ -17,16 +18,23 @@ READY = Condition("Ready", "True")
 
 
 def with_launched_nodes(cluster: Cluster, claims: Iterable[LaunchedClaim], sold: Sold) -> Cluster:
-    """The cluster once the nodes have come up, each of the cheapest offering of its claim, with DaemonSets' pods."""
+    """The cluster once the nodes have come up."""
+    launched = launched_nodes(cluster, claims, sold)
+    nodes = [node for of_pool in launched.nodes.values() for node in of_pool]
+    return cluster.with_objects({"Node": nodes, "Pod": launched.daemons})
+
+
+def launched_nodes(cluster: Cluster, claims: Iterable[LaunchedClaim], sold: Sold) -> NewNodes:
+    """Each of the cheapest offering of its claim, with DaemonSets' pods."""
     known = {node.metadata.name for node in cluster.nodes}
     types = {each.name: each for each in sold.types}
-    nodes: list[Node] = []
+    nodes: dict[str, tuple[Node, ...]] = {}
     for claim in claims:
         name = next(name for name in _names(claim.node_pool) if name not in known)
         known.add(name)
-        nodes += _node(claim, name, types)
-    pods = [pod for node in nodes for pod in _of_daemon_sets(cluster, node)]
-    return cluster.with_objects({"Node": nodes, "Pod": pods})
+        nodes[claim.node_pool] = (*nodes.get(claim.node_pool, ()), *_node(claim, name, types))
+    made = (node for of_pool in nodes.values() for node in of_pool)
+    return NewNodes(nodes, tuple(pod for node in made for pod in _of_daemon_sets(cluster, node)), {})
 
 
 def _names(pool: str) -> Iterator[str]:

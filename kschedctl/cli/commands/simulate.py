@@ -14,10 +14,11 @@ from kschedctl.cli.asking import answer
 from kschedctl.cli.manifests import Application, Namespace, read_manifests
 from kschedctl.cli.option_groups.drawn import Drawn
 from kschedctl.cli.option_groups.extending import Extending
-from kschedctl.cli.option_groups.node_groups import NodeGroupInput
+from kschedctl.cli.option_groups.karpenter import WHAT_KARPENTER_READS, KarpenterInput
+from kschedctl.cli.option_groups.node_groups import WHAT_IT_SAYS, NodeGroupInput
 from kschedctl.cli.options import Source, with_options
 from kschedctl.cli.run_options import RunChoices, RunOptions
-from kschedctl.cli.source import clusters, time_of
+from kschedctl.cli.source import NOTHING_MORE, LiveKinds, clusters, time_of
 from kschedctl.cli.try_next import STDIN, again
 from kschedctl.cluster import Cluster
 from kschedctl.errors import UsageError
@@ -59,7 +60,7 @@ class Manner:
     ] = False
     autoscale: Annotated[
         bool,
-        typer.Option("--autoscale", help="Let the Cluster Autoscaler's groups grow for pods without room."),
+        typer.Option("--autoscale", help="Let node groups grow, or Karpenter launch nodes, for pods without room."),
     ] = False
     pending: Annotated[bool, typer.Option("--pending", help="Let the cluster's pending pods take part.")] = False
     follow: Annotated[
@@ -92,15 +93,21 @@ class Manner:
         alone = self.pending or self.autoscale
         if self.autoscale and run.runs != 1:
             raise UsageError("--autoscale is one possible run: leave out --runs")
-        found = _applications(source, namespace, without_files=alone)
+        live = WHAT_IT_SAYS.and_also(WHAT_KARPENTER_READS) if self.autoscale else NOTHING_MORE
+        found = _applications(source, namespace, without_files=alone, live=live)
         if not alone and not all(application.manifests for application in found.values()):
             hint = "objects with a UID or a node count as part of the cluster: remove metadata.uid to apply them"
             raise UsageError("no workload among the manifests", where=", ".join(source.filename), hint=hint)
         return found
 
-    def autoscaler(self, cluster: Cluster, source: Source, node_groups: NodeGroupInput) -> Autoscaler | None:
+    def autoscaler(
+        self, cluster: Cluster, source: Source, node_groups: NodeGroupInput, karpenter: KarpenterInput
+    ) -> Autoscaler | None:
         """Who makes nodes, where that is asked. Raises InputError, UsageError."""
-        return autoscaler_of(cluster, time_of(cluster, source), node_groups.given()) if self.autoscale else None
+        if not self.autoscale:
+            return None
+        now = time_of(cluster, source)
+        return autoscaler_of(cluster, now, node_groups.given(), karpenter.types(), karpenter.settings())
 
     def check_followed(self, run: RunOptions) -> None:
         """Raises UsageError for what cannot be asked of a rollout that is followed."""
@@ -118,6 +125,7 @@ def simulate(
     extending: Extending,
     manner: Manner,
     node_groups: NodeGroupInput,
+    karpenter: KarpenterInput,
     namespace: Namespace = None,
 ) -> Answer:
     """Where would the pods of these manifests go? Applies them to a copy of the cluster.
@@ -125,7 +133,7 @@ def simulate(
     Workloads become the pods that their controllers make, which pass the scheduling queue one by one, with preemption.
     The cluster is that of the files if they hold nodes, else --snapshot, --demo or the live one. With
     --pending and no -f nothing is applied: where would the pending pods go now?
-    With --autoscale node groups grow until nothing changes; pending pods take part (see kschedctl scale).
+    With --autoscale node groups grow, or Karpenter launches nodes, until nothing changes; pending pods take part.
     With --follow every pod in the Scheduled events is tried at the time when it was scheduled, in the cluster as it
     was before or is after: where did kube-scheduler choose differently, and why?
     """
@@ -135,7 +143,7 @@ def simulate(
             return answer(run, result, *_followed(manner.follow, source, run, namespace, call))
     applications = manner.applications(source, run, namespace)
     options = manner.choices(run.options(), result.in_full)
-    ask = _question(options, lambda cluster: manner.autoscaler(cluster, source, node_groups))
+    ask = _question(options, lambda cluster: manner.autoscaler(cluster, source, node_groups, karpenter))
 
     def following(application: Application, report: SimulationReport) -> Sequence[str]:
         return tuple(_next(report, application.source, namespace, extending))
@@ -165,18 +173,20 @@ def _question(
     return ask
 
 
-def _applications(source: Source, namespace: str | None, without_files: bool) -> dict[str, Application]:
+def _applications(
+    source: Source, namespace: str | None, without_files: bool, live: LiveKinds = NOTHING_MORE
+) -> dict[str, Application]:
     """The manifests to apply and the cluster; where it does ``without_files`` maybe the cluster alone.
 
     Raises KschedctlError.
     """
     if source.filename or not without_files:
-        return read_manifests(source, namespace)
+        return read_manifests(source, namespace, live)
     if namespace:
         raise UsageError(
             "-n is for manifests, and there are none", hint="leave it out: pods of all namespaces take part"
         )
-    return {name: Application(*asked, [], {}) for name, asked in clusters(source).items()}
+    return {name: Application(*asked, [], {}) for name, asked in clusters(source, live).items()}
 
 
 def _followed(

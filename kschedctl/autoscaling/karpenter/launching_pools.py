@@ -1,0 +1,54 @@
+"""NodePools that launch nodes run after run: each new node is ready at once, and of the cheapest type of its claim."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from kschedctl.api.copying import replace
+from kschedctl.api.json_values import JsonObject
+from kschedctl.api.objects import Pod
+from kschedctl.autoscaling.growth import NewNodes, as_refused
+from kschedctl.autoscaling.karpenter.instance_types import read_instance_types
+from kschedctl.autoscaling.karpenter.launched_nodes import launched_nodes
+from kschedctl.autoscaling.karpenter.new_node import NAME
+from kschedctl.autoscaling.karpenter.provision import provision
+from kschedctl.autoscaling.karpenter.seen_types import seen_types
+from kschedctl.cluster import Cluster
+from kschedctl.text.counts import counted
+
+
+class LaunchingPools:
+    """Karpenter with the NodePools of a cluster; without ``types`` those that nodes prove. Raises InputError."""
+
+    name = NAME
+
+    def __init__(
+        self, cluster: Cluster, types: Sequence[JsonObject] | None, settings: Mapping[str, object], now: str
+    ) -> None:
+        self._types = seen_types(cluster) if types is None else types
+        self._sold = read_instance_types(self._types)
+        self._settings, self._now = settings, now
+        seen = counted(len(self._types), "instance type")
+        self.doubts = (
+            () if types is not None else (f"only the {seen} of existing nodes: --instance-types tells others",)
+        )
+        self.sources = ("NodePools of the cluster",)
+
+    def grow(self, cluster: Cluster) -> NewNodes:
+        waiting = {
+            (pod.metadata.namespace, pod.metadata.name): _refused(pod)
+            for pod in cluster.unbound_pods()
+            if not pod.terminated
+        }
+        refused = replace(cluster, pods=cluster.pods.with_changes(waiting))
+        report = provision(refused, self._types, self._settings, now=self._now)
+        why = {key: error.error for key, error in report.pod_errors.items()}
+        why |= {event.name: event.message for event in report.rejected}
+        claims = [claim for claim in report.new_node_claims if claim.node_pool not in report.limits_exceeded]
+        return launched_nodes(cluster, claims, self._sold)._replace(refused=why)
+
+
+def _refused(pod: Pod) -> Pod:
+    """Karpenter does not look at pods that preempt others."""
+    pod = as_refused(pod)
+    return replace(pod, status=replace(pod.status, nominated_node_name=""))
