@@ -26,13 +26,19 @@ class BlockingPod(Document, frozen=True):
 
 
 class AloneRemoval(Document, frozen=True):
-    """Whether a node could go if it were the only one; ``pods``: those that would move."""
+    """Whether a node could go if it were the only one; ``pods``: those that would move.
+
+    ``keepers``: all pods that keep it, where one does; ``without_keepers``: the reason why it stays even if these may
+    move, empty if it could go then.
+    """
 
     removable: bool = False
     pods: tuple[str, ...] = ()
     on_completion: tuple[str, ...] = ()
     reason: str | None = None
     blocking_pod: BlockingPod | None = None
+    keepers: tuple[BlockingPod, ...] = ()
+    without_keepers: str = ""
 
 
 class NodeRemoval(Document, frozen=True):

@@ -10,13 +10,14 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from kschedctl.api.arrays import Bools, Row
+from kschedctl.api.copying import replace
 from kschedctl.api.objects import Node, Pod
 from kschedctl.autoscaling.cluster_autoscaler.cluster_snapshot import ClusterSnapshot, SearchOrder
 from kschedctl.autoscaling.cluster_autoscaler.disruption_budgets import RemainingBudgets
 from kschedctl.autoscaling.cluster_autoscaler.drainability import Drainability
 from kschedctl.autoscaling.cluster_autoscaler.loop import AutoscalerLoop
 from kschedctl.autoscaling.cluster_autoscaler.removal import Removals, blocking_pod, rows_of
-from kschedctl.reports.scale_down import AloneRemoval
+from kschedctl.reports.scale_down import AloneRemoval, BlockingPod
 
 
 @dataclass(eq=False)
@@ -49,6 +50,21 @@ class Alone:
 
     def _one(self, node: Node) -> AloneRemoval:
         row = self.loop.row(node.metadata.name)
+        alone = self._removal(row)
+        return alone if alone.blocking_pod is None else self._with_keepers(alone, row)
+
+    def _with_keepers(self, alone: AloneRemoval, row: Row) -> AloneRemoval:
+        """All pods that keep the node, and what keeps it once these may move."""
+        keepers: list[BlockingPod] = []
+        freed, then = self._removals.rules.freed, alone
+        while then.blocking_pod is not None:
+            keepers.append(then.blocking_pod)
+            freed.add(then.blocking_pod.pod)
+            then = self._removal(row)
+        freed.clear()
+        return replace(alone, keepers=tuple(keepers), without_keepers=then.reason or "")
+
+    def _removal(self, row: Row) -> AloneRemoval:
         moves = self._removals.moves(row)
         if moves.blocking is None and self._finds_room(row, moves.pods):
             return AloneRemoval(True, _keys(moves.pods), _keys(moves.awaited))

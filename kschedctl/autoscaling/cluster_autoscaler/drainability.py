@@ -6,7 +6,7 @@ Upstream: simulator/drainability/rules/rules.go, utils/drain/drain.go (1.36).
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import Enum
 from functools import cached_property
 
@@ -48,21 +48,22 @@ LOCAL_STORAGE, NOT_ENOUGH_BUDGET = "LocalStorageRequested", "NotEnoughPdb"
 
 @dataclass(eq=False)
 class Drainability:
-    """``controllers``: whether those of pods are looked up; ``now``: microseconds."""
+    """``controllers``: whether those of pods are looked up; ``now``: microseconds; ``freed``: pods that may go."""
 
     cluster: Cluster
     options: AutoscalerOptions
     budgets: RemainingBudgets
     now: int
     controllers: bool = True
+    freed: set[str] = field(default_factory=set)
 
     def outcome(self, pod: Pod) -> Outcome:
         """What becomes of a pod when its node goes."""
         if is_mirror(pod) or is_long_terminating(pod, self.now):
             return Fate.LEFT
-        if blocked := self._without_controller(pod):
+        if pod.key not in self.freed and (blocked := self._without_controller(pod)):
             return blocked
-        if is_daemon_set_pod(pod):
+        if pod.key in self.freed or is_daemon_set_pod(pod):
             return Fate.MOVES
         annotations = pod.metadata.annotations
         if annotations.safe_to_evict == "true" or _is_over(pod):

@@ -5,13 +5,24 @@ from __future__ import annotations
 from kschedctl.render.page import Marked, Page, Style, paragraph
 from kschedctl.render.tables import listed, numbers, table_of
 from kschedctl.reports.columns import Column, Tone
-from kschedctl.reports.scale_down import NodeRemoval, ScaleDown
+from kschedctl.reports.scale_down import AloneRemoval, NodeRemoval, ScaleDown
 from kschedctl.reports.scale_up import RemainingPod, ScaleUp
 from kschedctl.text.counts import counted, first_of
 
 GROUP = Column("node group", keep=True)
 ONE_RUN = paragraph(Marked("One possible run: the autoscaler's order of nodes and groups is chance.", Tone.FAINT))
 NO_PLACE = "NoPlaceToMovePods"
+SHOWN = 3
+UNBLOCKS = {
+    "ControllerNotFound": "an owner that exists",
+    "MinReplicasReached": "as many replicas as --min-replica-count",
+    "NotReplicated": "a controller that creates it again",
+    "UnmovableKubeSystemPod": "a PodDisruptionBudget that allows its eviction",
+    "NotSafeToEvictAnnotation": 'no annotation safe-to-evict: "false"',
+    "LocalStorageRequested": "its volumes in the annotation safe-to-evict-local-volumes, if they may be lost",
+    "NotEnoughPdb": "a PodDisruptionBudget that allows its eviction",
+}
+"""Rule that keeps a node -> what the pod lacks to be evicted."""
 STATES = {
     "unneeded": "not needed",
     "unremovable": "stays",
@@ -107,5 +118,19 @@ def _why(node: NodeRemoval) -> str:
     why = node.reason or ""
     if node.blocking_pod is not None:
         why += f": {node.blocking_pod.pod} ({node.blocking_pod.reason})"
+        why += _unblocked(node.alone)
     alone = why == NO_PLACE and node.alone is not None and node.alone.removable
     return f"{why}; could go if it were the only one" if alone else why
+
+
+def _unblocked(alone: AloneRemoval | None) -> str:
+    """What each pod that keeps the node would need, and whether it could go then."""
+    if alone is None or not alone.keepers:
+        return ""
+    needed = "; ".join(
+        f"{keeper.pod}: {UNBLOCKS.get(keeper.reason, keeper.reason)}" for keeper in alone.keepers[:SHOWN]
+    )
+    more = f"; {counted(len(alone.keepers) - SHOWN, 'more pod')}" if len(alone.keepers) > SHOWN else ""
+    if alone.without_keepers == NO_PLACE:
+        return ". Its pods would have no room elsewhere even if all could be evicted"
+    return f". Could go with {needed}{more}" if not alone.without_keepers else ""
