@@ -26,19 +26,20 @@ class BlockingPod(Document, frozen=True):
 
 
 class AloneRemoval(Document, frozen=True):
-    """Whether a node could go if it were the only one; ``pods``: those that would move.
-
-    ``keepers``: all pods that keep it, where one does; ``without_keepers``: the reason why it stays even if these may
-    move, empty if it could go then.
-    """
+    """Whether a node could go if it were the only one; ``pods``: those that would move."""
 
     removable: bool = False
     pods: tuple[str, ...] = ()
     on_completion: tuple[str, ...] = ()
     reason: str | None = None
     blocking_pod: BlockingPod | None = None
+
+
+class KeptNode(Document, frozen=True):
+    """``keepers``: all pods that keep it; ``then``: the reason why it stays even if these may move, empty: it goes."""
+
     keepers: tuple[BlockingPod, ...] = ()
-    without_keepers: str = ""
+    then: str = ""
 
 
 class NodeRemoval(Document, frozen=True):
@@ -65,8 +66,9 @@ class ScaleDown(Report, frozen=True):
     """``planned``: the loop came as far; else nothing else is said. One possible run where upstream's order is chance.
 
     ``candidates``: in the order in which they are examined; ``unneeded``: those that could go, in the order found;
-    ``to_delete``: those of them that may go now, ``deleted_now``: as many of them as go at once. ``increases``: groups
-    that grow in the same loop. ``seen_groups``: the groups are those of labels, of limits nothing is known.
+    ``to_delete``: those of them that may go now, ``deleted_now``: as many of them as go at once. ``kept``: nodes
+    that pods keep, each by itself. ``increases``: groups that grow in the same loop. ``seen_groups``: the groups are
+    those of labels, of limits nothing is known.
     ``faults``: node groups and options that make no sense, and are left out. ``sources``: where groups and flags
     are from; ``doubts``: what is not certain of them; ``waits``: how long a node waits before it goes, by flag.
     """
@@ -82,6 +84,7 @@ class ScaleDown(Report, frozen=True):
     to_delete: NodesToGo = NodesToGo()
     deleted_now: NodesToGo = NodesToGo()
     nodes: dict[str, NodeRemoval] = {}
+    kept: dict[str, KeptNode] = {}
     increases: tuple[GroupIncrease, ...] = ()
     seen_groups: bool = False
     sources: tuple[str, ...] = ()

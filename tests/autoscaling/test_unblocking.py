@@ -53,16 +53,12 @@ def test_every_keeper_is_named_and_what_follows_without_them(free: str, then: st
         ]
     )
     report = kschedctl.scale_down(cluster, GROUPS, now=NOW)
-    alone = report.nodes["a"].alone
-    assert alone is not None
-    assert {keeper.pod: keeper.reason for keeper in alone.keepers} == {
+    assert report.kept.keys() == {"a"}
+    assert {keeper.pod: keeper.reason for keeper in report.kept["a"].keepers} == {
         "default/alone": "NotReplicated",
         "default/unsafe": "NotSafeToEvictAnnotation",
     }
-    assert alone.without_keepers == then
-    other = report.nodes["b"].alone
-    assert other is not None
-    assert other.keepers == ()
+    assert report.kept["a"].then == then
 
 
 def test_what_scale_down_empties_drain_empties() -> None:

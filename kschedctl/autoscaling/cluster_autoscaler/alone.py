@@ -5,19 +5,18 @@ Upstream: simulator/cluster.go (1.36), asked for one node at a time on the clust
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
 from kschedctl.api.arrays import Bools, Row
-from kschedctl.api.copying import replace
-from kschedctl.api.objects import Node, Pod
+from kschedctl.api.objects import Pod
 from kschedctl.autoscaling.cluster_autoscaler.cluster_snapshot import ClusterSnapshot, SearchOrder
 from kschedctl.autoscaling.cluster_autoscaler.disruption_budgets import RemainingBudgets
 from kschedctl.autoscaling.cluster_autoscaler.drainability import Drainability
 from kschedctl.autoscaling.cluster_autoscaler.loop import AutoscalerLoop
 from kschedctl.autoscaling.cluster_autoscaler.removal import Removals, blocking_pod, rows_of
-from kschedctl.reports.scale_down import AloneRemoval, BlockingPod
+from kschedctl.reports.scale_down import AloneRemoval, BlockingPod, KeptNode
 
 
 @dataclass(eq=False)
@@ -27,7 +26,7 @@ class Alone:
     loop: AutoscalerLoop
 
     def all(self) -> dict[str, AloneRemoval]:
-        return {node.metadata.name: self._one(node) for node in self.loop.nodes}
+        return {node.metadata.name: self._removal(self.loop.row(node.metadata.name)) for node in self.loop.nodes}
 
     @cached_property
     def _snapshot(self) -> ClusterSnapshot:
@@ -48,21 +47,19 @@ class Alone:
         """The nodes that take one of pods that are alike, None where that depends on others."""
         return {}
 
-    def _one(self, node: Node) -> AloneRemoval:
-        row = self.loop.row(node.metadata.name)
-        alone = self._removal(row)
-        return alone if alone.blocking_pod is None else self._with_keepers(alone, row)
+    def keepers(self, removals: Mapping[str, AloneRemoval]) -> dict[str, KeptNode]:
+        """Of the nodes that pods keep: all these pods, and what keeps the node once they may move."""
+        return {name: self._kept(self.loop.row(name), alone) for name, alone in removals.items() if alone.blocking_pod}
 
-    def _with_keepers(self, alone: AloneRemoval, row: Row) -> AloneRemoval:
-        """All pods that keep the node, and what keeps it once these may move."""
+    def _kept(self, row: Row, alone: AloneRemoval) -> KeptNode:
         keepers: list[BlockingPod] = []
-        freed, then = self._removals.rules.freed, alone
-        while then.blocking_pod is not None:
-            keepers.append(then.blocking_pod)
-            freed.add(then.blocking_pod.pod)
-            then = self._removal(row)
+        freed = self._removals.rules.freed
+        while alone.blocking_pod is not None:
+            keepers.append(alone.blocking_pod)
+            freed.add(alone.blocking_pod.pod)
+            alone = self._removal(row)
         freed.clear()
-        return replace(alone, keepers=tuple(keepers), without_keepers=then.reason or "")
+        return KeptNode(tuple(keepers), alone.reason or "")
 
     def _removal(self, row: Row) -> AloneRemoval:
         moves = self._removals.moves(row)

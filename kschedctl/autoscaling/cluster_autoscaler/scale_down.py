@@ -55,12 +55,14 @@ def scale_down(
     groups, (flags, faults) = read_groups(node_groups), read_options(options or {})
     loop = AutoscalerLoop.begin(cluster, groups, flags, now, active_scale_ups or {})
     faults = (*groups.faults, *faults)
-    alone = Alone(loop).all()
+    each_alone = Alone(loop)
+    alone = each_alone.all()
+    kept = each_alone.keepers(alone)
     up = run(loop)
     plan = Plan(loop, {increase.group.id: increase.new_size for increase in up.increases}) if up.begun else None
     if plan:
         plan.make()
-    return replace(_report(up, plan, alone), faults=faults)
+    return replace(_report(up, plan, alone), kept=kept if plan else {}, faults=faults)
 
 
 @dataclass(eq=False)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from kschedctl.render.page import Marked, Page, Style, paragraph
 from kschedctl.render.tables import listed, numbers, table_of
 from kschedctl.reports.columns import Column, Tone
-from kschedctl.reports.scale_down import AloneRemoval, NodeRemoval, ScaleDown
+from kschedctl.reports.scale_down import KeptNode, NodeRemoval, ScaleDown
 from kschedctl.reports.scale_up import RemainingPod, ScaleUp
 from kschedctl.text.counts import counted, first_of
 
@@ -95,42 +95,47 @@ def scale_down_page(report: ScaleDown, style: Style) -> Page:
     going = (*report.deleted_now.empty, *report.deleted_now.drain)
     columns = (Column("node", keep=True), GROUP, Column("verdict"), *numbers("used"), Column("why"))
     nodes = sorted(report.nodes.items(), key=lambda item: (item[0] not in going, item[1].state != "unneeded", item[0]))
+
+    def row(item: tuple[str, NodeRemoval]) -> tuple[str, ...]:
+        name, node = item
+        return _node(name, node, report.kept.get(name), name in going)
+
     return (
         *_not_certain(report),
         paragraph(Marked(first, Tone.GOOD if going else Tone.PLAIN), could),
         *([paragraph(Marked(report.loop_error, Tone.BAD))] if report.loop_error else []),
-        *table_of(nodes, columns, lambda item: _node(*item, item[0] in going), style, title="Nodes"),
+        *table_of(
+            nodes, columns, lambda item: _node(*item, report.kept.get(item[0]), item[0] in going), style, title="Nodes"
+        ),
         *([ONE_RUN] if nodes else []),
         *_sources(report),
     )
 
 
-def _node(name: str, node: NodeRemoval, goes: bool) -> tuple[str, ...]:
+def _node(name: str, node: NodeRemoval, kept: KeptNode | None, goes: bool) -> tuple[str, ...]:
     used = f"{node.utilization.value:.0%} {node.utilization.resource}" if node.utilization else ""
     verdict = "goes now" if goes else STATES.get(node.state, node.state)
-    return name, node.group, verdict, used, _why(node)
+    return name, node.group, verdict, used, _why(node, kept)
 
 
-def _why(node: NodeRemoval) -> str:
+def _why(node: NodeRemoval, kept: KeptNode | None) -> str:
     """The reason, the pod that blocks, and whether the node could go if it were the only one."""
     if node.state == "unneeded":
         return f"{counted(len(node.moves), 'pod')} would move" if node.moves else "empty"
     why = node.reason or ""
     if node.blocking_pod is not None:
         why += f": {node.blocking_pod.pod} ({node.blocking_pod.reason})"
-        why += _unblocked(node.alone)
+        why += _unblocked(kept)
     alone = why == NO_PLACE and node.alone is not None and node.alone.removable
     return f"{why}; could go if it were the only one" if alone else why
 
 
-def _unblocked(alone: AloneRemoval | None) -> str:
+def _unblocked(kept: KeptNode | None) -> str:
     """What each pod that keeps the node would need, and whether it could go then."""
-    if alone is None or not alone.keepers:
+    if kept is None:
         return ""
-    needed = "; ".join(
-        f"{keeper.pod}: {UNBLOCKS.get(keeper.reason, keeper.reason)}" for keeper in alone.keepers[:SHOWN]
-    )
-    more = f"; {counted(len(alone.keepers) - SHOWN, 'more pod')}" if len(alone.keepers) > SHOWN else ""
-    if alone.without_keepers == NO_PLACE:
+    needed = "; ".join(f"{keeper.pod}: {UNBLOCKS.get(keeper.reason, keeper.reason)}" for keeper in kept.keepers[:SHOWN])
+    more = f"; {counted(len(kept.keepers) - SHOWN, 'more pod')}" if len(kept.keepers) > SHOWN else ""
+    if kept.then == NO_PLACE:
         return ". Its pods would have no room elsewhere even if all could be evicted"
-    return f". Could go with {needed}{more}" if not alone.without_keepers else ""
+    return f". Could go with {needed}{more}" if not kept.then else ""
