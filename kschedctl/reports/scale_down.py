@@ -35,7 +35,7 @@ class AloneRemoval(Document, frozen=True):
     blocking_pod: BlockingPod | None = None
 
 
-class KeptNode(Document, frozen=True):
+class NodeKeepers(Document, frozen=True):
     """``keepers``: all pods that keep it; ``then``: the reason why it stays even if these may move, empty: it goes."""
 
     keepers: tuple[BlockingPod, ...] = ()
@@ -84,7 +84,7 @@ class ScaleDown(Report, frozen=True):
     to_delete: NodesToGo = NodesToGo()
     deleted_now: NodesToGo = NodesToGo()
     nodes: dict[str, NodeRemoval] = {}
-    kept: dict[str, KeptNode] = {}
+    kept: dict[str, NodeKeepers] = {}
     increases: tuple[GroupIncrease, ...] = ()
     seen_groups: bool = False
     sources: tuple[str, ...] = ()

@@ -16,7 +16,7 @@ from kschedctl.autoscaling.cluster_autoscaler.disruption_budgets import Remainin
 from kschedctl.autoscaling.cluster_autoscaler.drainability import Drainability
 from kschedctl.autoscaling.cluster_autoscaler.loop import AutoscalerLoop
 from kschedctl.autoscaling.cluster_autoscaler.removal import Removals, blocking_pod, rows_of
-from kschedctl.reports.scale_down import AloneRemoval, BlockingPod, KeptNode
+from kschedctl.reports.scale_down import AloneRemoval, BlockingPod, NodeKeepers
 
 
 @dataclass(eq=False)
@@ -47,11 +47,11 @@ class Alone:
         """The nodes that take one of pods that are alike, None where that depends on others."""
         return {}
 
-    def keepers(self, removals: Mapping[str, AloneRemoval]) -> dict[str, KeptNode]:
+    def keepers(self, removals: Mapping[str, AloneRemoval]) -> dict[str, NodeKeepers]:
         """Of the nodes that pods keep: all these pods, and what keeps the node once they may move."""
         return {name: self._kept(self.loop.row(name), alone) for name, alone in removals.items() if alone.blocking_pod}
 
-    def _kept(self, row: Row, alone: AloneRemoval) -> KeptNode:
+    def _kept(self, row: Row, alone: AloneRemoval) -> NodeKeepers:
         keepers: list[BlockingPod] = []
         freed = self._removals.rules.freed
         while alone.blocking_pod is not None:
@@ -59,7 +59,7 @@ class Alone:
             freed.add(alone.blocking_pod.pod)
             alone = self._removal(row)
         freed.clear()
-        return KeptNode(tuple(keepers), alone.reason or "")
+        return NodeKeepers(tuple(keepers), alone.reason or "")
 
     def _removal(self, row: Row) -> AloneRemoval:
         moves = self._removals.moves(row)

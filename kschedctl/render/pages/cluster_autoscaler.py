@@ -5,7 +5,7 @@ from __future__ import annotations
 from kschedctl.render.page import Marked, Page, Style, paragraph
 from kschedctl.render.tables import listed, numbers, table_of
 from kschedctl.reports.columns import Column, Tone
-from kschedctl.reports.scale_down import KeptNode, NodeRemoval, ScaleDown
+from kschedctl.reports.scale_down import NodeKeepers, NodeRemoval, ScaleDown
 from kschedctl.reports.scale_up import RemainingPod, ScaleUp
 from kschedctl.text.counts import counted, first_of
 
@@ -112,13 +112,13 @@ def scale_down_page(report: ScaleDown, style: Style) -> Page:
     )
 
 
-def _node(name: str, node: NodeRemoval, kept: KeptNode | None, goes: bool) -> tuple[str, ...]:
+def _node(name: str, node: NodeRemoval, kept: NodeKeepers | None, goes: bool) -> tuple[str, ...]:
     used = f"{node.utilization.value:.0%} {node.utilization.resource}" if node.utilization else ""
     verdict = "goes now" if goes else STATES.get(node.state, node.state)
     return name, node.group, verdict, used, _why(node, kept)
 
 
-def _why(node: NodeRemoval, kept: KeptNode | None) -> str:
+def _why(node: NodeRemoval, kept: NodeKeepers | None) -> str:
     """The reason, the pod that blocks, and whether the node could go if it were the only one."""
     if node.state == "unneeded":
         return f"{counted(len(node.moves), 'pod')} would move" if node.moves else "empty"
@@ -130,7 +130,7 @@ def _why(node: NodeRemoval, kept: KeptNode | None) -> str:
     return f"{why}; could go if it were the only one" if alone else why
 
 
-def _unblocked(kept: KeptNode | None) -> str:
+def _unblocked(kept: NodeKeepers | None) -> str:
     """What each pod that keeps the node would need, and whether it could go then."""
     if kept is None:
         return ""
