@@ -287,8 +287,7 @@ def test_what_helm_prints_is_explained_and_the_rest_is_named(run: Run, monkeypat
     asked = [each["standsFor"].split(",")[0] for each in json.loads(out)["explanations"]]
     kinds = [d["kind"] for d in yaml.safe_load_all(Path(CHART).read_text()) if d]
     assert [text.split()[3] for text in asked] == [kind for kind in kinds if kind in MADE]
-    assert "make no pods here: 1 HorizontalPodAutoscaler\n" in err
-    assert "note: not explained, but taken into account: 1 PodDisruptionBudget\n" in err
+    assert "taken into account: 1 HorizontalPodAutoscaler, 1 PodDisruptionBudget\n" in err
 
 
 def test_hooks_that_are_not_installed_are_named(run: Run, write: Write) -> None:
