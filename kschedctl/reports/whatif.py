@@ -134,7 +134,9 @@ class WhatIf(Report, frozen=True):
                 "Not created:",
                 f"{refused(self.not_created)}{f'; {counts}' if counts else ''}{doubt(self.unknown)}",
             )
-        return ("Pods are affected:" if counts else "No pod ends up elsewhere", counts + doubt(self.unknown))
+        if not counts:
+            return (f"No pod ends up elsewhere{doubt(self.unknown)}",)
+        return ("Pods are affected:", counts + doubt(self.unknown))
 
     def summarized(self, summary: Summary) -> Summary:
         """With the pods that wait now and did not before."""

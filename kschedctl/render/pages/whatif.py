@@ -40,10 +40,10 @@ def whatif_page(report: WhatIf, style: Style) -> Page:
 
 
 def _summary(report: WhatIf) -> Iterator[Paragraph]:
-    verdict, sentence = report.first_line()
+    verdict, *sentences = report.first_line()
     fine = Tone.WARNING if report.undecided else Tone.GOOD
     newly_pending = any(change.change == "NewlyPending" for change in report.changes)
-    yield paragraph(Marked(verdict, Tone.BAD if newly_pending or report.not_created else fine), sentence)
+    yield paragraph(Marked(verdict, Tone.BAD if newly_pending or report.not_created else fine), *sentences)
     yield paragraph(f"{count(report.pending[0], 'pod')} pending before, {report.pending[1]:,} after")
     if report.compared:
         before, after = report.compared
