@@ -107,6 +107,29 @@ class Configure(Part, frozen=True):
     configuration: dict[str, Any] | None = None
 
 
+class EditNodePool(Part, frozen=True, kw_only=True):
+    """A NodePool of Karpenter's, with a merge patch of its ``spec``; null takes a field out."""
+
+    name: Name
+    spec: dict[str, Any]
+
+
+class InstanceTypes(Part, frozen=True):
+    """Instance types of which Karpenter launches nodes for the pods that wait, once.
+
+    From ``files`` beside the scenario or as they stand here, in the form of kwok's instance_types.json; ``settings``:
+    Karpenter's, such as preferencePolicy.
+    """
+
+    files: tuple[Name, ...] = ()
+    types: tuple[dict[str, Any], ...] = ()
+    settings: dict[str, Any] = msgspec.field(default_factory=dict)
+
+
+MOST_REFUSED = 5
+"""Pods that get no node of which it is said why."""
+
+
 class Step(Part, frozen=True):
     """Just one of these."""
 
@@ -122,6 +145,8 @@ class Step(Part, frozen=True):
     configure: Configure | None = None
     drain: SomeNodes | None = None
     fail: Lost | None = None
+    node_pool: EditNodePool | None = None
+    instance_types: InstanceTypes | None = None
 
 
 class Scenario(Part, frozen=True, kw_only=True):

@@ -31,7 +31,7 @@ from kschedctl.studies.controllers.manifests import in_files, names_of
 from kschedctl.studies.controllers.rollout_limits import Change
 from kschedctl.studies.drain import Draining
 from kschedctl.studies.pending import explained_in_full
-from kschedctl.studies.scenarios import steps_on_nodes, steps_on_pods
+from kschedctl.studies.scenarios import steps_on_node_pools, steps_on_nodes, steps_on_pods
 from kschedctl.studies.scenarios.scenario import (
     Edit,
     Files,
@@ -104,6 +104,8 @@ EDITS: Mapping[str, Callable[[Any, Cluster, Files], Edit]] = {
     "scale": steps_on_pods.scale,
     "priorityClass": steps_on_pods.set_priority_class,
     "configure": steps_on_pods.configure,
+    "nodePool": steps_on_node_pools.edit_node_pool,
+    "instanceTypes": steps_on_node_pools.launch,
 }
 """A step's name -> the edit that it is. ``apply`` and ``drain`` are more than that."""
 MADE_ANEW = frozenset({"Created", "Moved", "NewlyPending"})

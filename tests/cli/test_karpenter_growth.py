@@ -95,3 +95,24 @@ def test_types_of_nodes_alone_decide_nothing(run: Run, tmp_path: Path) -> None:
     code, report = grown(run, tmp_path, pool(), web(1), types=None)
     assert code == 5
     assert "--instance-types" in report["growth"]["doubts"][0]
+
+
+def test_steps_of_a_scenario(run: Run, tmp_path: Path) -> None:
+    """A limit of one core keeps the pool from launching; once it is gone, a node comes, and the pod goes there."""
+    spec = web(1)["spec"]["template"]["spec"]
+    pod = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p", "namespace": "d", "uid": "1"}, "spec": spec}
+    objects = [NODE, pool(limits={"cpu": "1"}), {**pod, "status": {"phase": "Pending"}}]
+    (tmp_path / "c.json").write_text(json.dumps({"apiVersion": "v1", "kind": "List", "items": objects}))
+    types = {"instanceTypes": {"types": TYPES}}
+    steps = [types, {"nodePool": {"name": "general", "spec": {"limits": None}}}, types]
+    asked = ("whatif", json.dumps({"steps": steps}), "-f", str(tmp_path / "c.json"), "--assume-complete", "-o", "json")
+    done = run(*asked)
+    report = json.loads(done.out)
+    limited, edited, launched = report["steps"]
+    assert any("exceed limits" in note for note in limited["notes"])
+    assert "launches nothing by itself" in edited["notes"][0]
+    assert launched["notes"] == ["general launches 1 node"]
+    assert (launched["placed"], launched["pending"]) == (1, 0)
+    assert "general-new-1" in json.dumps(report)
+    wrong = run("whatif", json.dumps({"steps": [{"nodePool": {"name": "no", "spec": {}}}]}), *asked[2:4])
+    assert (wrong.code, 'there is no NodePool "no"' in wrong.err) == (2, True)

@@ -13,7 +13,7 @@ from kschedctl.api.workloads import made_again
 from kschedctl.cluster import Cluster
 from kschedctl.errors import InputError, KschedctlError, UsageError
 from kschedctl.reports import scenario as parts
-from kschedctl.reports.scenario import Apply, Configure, Part, Scenario, Step, scenario_schema
+from kschedctl.reports.scenario import Apply, Configure, InstanceTypes, Part, Scenario, Step, scenario_schema
 from kschedctl.studies.basics import edits as node_edits
 from kschedctl.studies.basics.edits import returns, with_pods
 
@@ -120,7 +120,7 @@ def files_of(scenario: Scenario, read: Files, where: str = "") -> dict[str, Sequ
     for number, (name, part) in enumerate(map(verb, scenario.steps), 1):
         named = [part.file] if isinstance(part, Configure) and part.file else []
         try:
-            for file in part.files if isinstance(part, Apply) else named:
+            for file in part.files if isinstance(part, Apply | InstanceTypes) else named:
                 files[file] = list(read(file))
         except KschedctlError as error:
             raise in_step(error, number, name, where) from None
