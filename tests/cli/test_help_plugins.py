@@ -80,7 +80,7 @@ def test_filter_and_score(run: Run, write: Write, config: str) -> None:
 def test_permit_waits(run: Run, write: Write, config: str) -> None:
     found = asked(run, write, config, None)
     assert found.code == 0
-    waits = "node cheap, of 2 that fit, where it waits: waiting for an approval, one or more plugins asked to wait"
+    waits = "on cheap, of 2 nodes that fit, where it waits: waiting for an approval, one or more plugins asked to wait"
     assert waits in " ".join(found.out.split())
 
 

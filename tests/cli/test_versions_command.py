@@ -15,7 +15,7 @@ from kschedctl.render.schema import DOCUMENTS, schema_of
 def test_all_and_two(run: Run) -> None:
     code, out, err = run("versions")
     assert (code, err) == (0, "")
-    assert out.startswith("What changed in kube-scheduler from 1.30 to 1.36")
+    assert out.startswith("What changed in kube-scheduler from 1.30 to 1.37")
     code, out, err = run("versions", "1.34.1", "1.34.2")
     assert (code, err) == (0, "")
     assert out.startswith("What differs between kube-scheduler 1.34.1 and 1.34.2")
@@ -23,12 +23,12 @@ def test_all_and_two(run: Run) -> None:
     assert run("versions", "1.35.1", "1.35").out.startswith("Nothing differs between kube-scheduler 1.35.1 and 1.35")
 
 
-@pytest.mark.parametrize("arguments", [[], ["1.33", "1.36"]])
-def test_the_document(run: Run, arguments: list[str]) -> None:
+@pytest.mark.parametrize(("arguments", "last"), [([], "1.37"), (["1.33", "1.36"], "1.36")])
+def test_the_document(run: Run, arguments: list[str], last: str) -> None:
     document = json.loads(run("versions", *arguments, "-o", "json").out)
     jsonschema.validate(document, schema_of(DOCUMENTS["version-changes"]))
     assert document["kind"] == "VersionChanges"
-    assert (document["versions"][-1], document["compared"]) == ("1.36", bool(arguments))
+    assert (document["versions"][-1], document["compared"]) == (last, bool(arguments))
 
 
 @pytest.mark.parametrize("columns", [80, 160])
