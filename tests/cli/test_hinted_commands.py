@@ -14,6 +14,7 @@ from printed_commands import commands_in
 import kschedctl
 
 HINTS = {
+    "Run kschedctl remedies": ([], ["remedies -A --demo"]),
     "kschedctl lint rules lists them": (["lint", "--select", "no-such", "."], ["lint rules"]),
     "kschedctl lint explain RULE; kschedctl lint rules lists them": (["lint", "explain"], ["lint rules"]),
     "kschedctl versions {} 1.36": (["versions", "1.33"], ["versions 1.33 1.36"]),
