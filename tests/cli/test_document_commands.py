@@ -15,6 +15,8 @@ from golden_cases import family_lines
 from karpenter_cases import objects
 
 ANSWERED = (0, 1)
+SERVES = "kschedctl mcp"
+"""Ends when it is stopped: it is driven by tests of its own."""
 WITHOUT_CLUSTER = ("lint", "completion", "versions")
 WEB = json.dumps(pod("web", namespace="shop"))
 
@@ -40,7 +42,7 @@ def needs_cluster(words: list[str]) -> bool:
 
 
 @pytest.mark.usefixtures("folder")
-@pytest.mark.parametrize("line", dict.fromkeys(command_lines()))
+@pytest.mark.parametrize("line", [line for line in dict.fromkeys(command_lines()) if not line.startswith(SERVES)])
 def test_a_shell_line_answers(line: str, run: Run) -> None:
     words = shlex.split(line)[1:]
     answered = run(*words, *(["--demo"] if needs_cluster(words) else ()))
