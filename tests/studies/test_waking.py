@@ -169,7 +169,7 @@ def test_a_watch_and_objects_are_events_too() -> None:
 
 
 @pytest.mark.parametrize(
-    "documents", [[], [{"kind": "ConfigMap", "metadata": {"name": "c"}}], [{"type": "BOOKMARK", "object": {}}]]
+    "documents", [[], [{"kind": "Secret", "metadata": {"name": "c"}}], [{"type": "BOOKMARK", "object": {}}]]
 )
 def test_what_is_no_event(documents: list[Json]) -> None:
     with pytest.raises(kschedctl.KschedctlError):
