@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import TypedDict
 
 from msgspec.structs import replace
 
@@ -58,8 +59,8 @@ def scale_up(
     Raises UsageError where nothing names a group, InputError.
     """
     named = node_groups(cluster, Given(groups, options or {}, pool_label, where))
-    moment, active = now or moment_of(cluster), named.active if active_scale_ups is None else active_scale_ups
-    report = going_up.scale_up(cluster, named.groups, named.options, now=moment, active_scale_ups=active)
+    loop = _loop(cluster, named, now, active_scale_ups)
+    report = going_up.scale_up(cluster, named.groups, named.options, **loop)
     undecided = not named.certain or bool(report.faults) or bool(report.unknown_groups and report.waiting)
     return replace(report, undecided=undecided, faults=(*named.faults, *report.faults), **_basis(named))
 
@@ -79,15 +80,33 @@ def scale_down(
     Arguments and errors as for ``scale_up``.
     """
     named = node_groups(cluster, Given(groups, options or {}, pool_label, where))
-    moment, active = now or moment_of(cluster), named.active if active_scale_ups is None else active_scale_ups
-    report = going_down.scale_down(cluster, named.groups, named.options, now=moment, active_scale_ups=active)
+    loop = _loop(cluster, named, now, active_scale_ups)
+    report = going_down.scale_down(cluster, named.groups, named.options, **loop)
     undecided = not named.certain or bool(report.faults)
     faults, waits = (*named.faults, *report.faults), dict(named.waits)
     return replace(report, undecided=undecided, faults=faults, waits=waits, **_basis(named))
 
 
-def _basis(named: NodeGroups) -> dict[str, object]:
+class LoopBegin(TypedDict):
+    """What a loop of the Cluster Autoscaler begins with, besides the cluster."""
+
+    now: str
+    active_scale_ups: Mapping[str, int]
+
+
+class GroupsBasis(TypedDict):
     """What both reports say of the groups."""
+
+    seen_groups: bool
+    sources: tuple[str, ...]
+    doubts: tuple[str, ...]
+
+
+def _loop(cluster: Cluster, named: NodeGroups, now: str, active: Mapping[str, int] | None) -> LoopBegin:
+    return {"now": now or moment_of(cluster), "active_scale_ups": named.active if active is None else active}
+
+
+def _basis(named: NodeGroups) -> GroupsBasis:
     return {"seen_groups": not named.limits_known, "sources": named.sources, "doubts": named.doubts}
 
 

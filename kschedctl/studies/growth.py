@@ -16,6 +16,7 @@ from kschedctl.studies.basics.edits import added
 from kschedctl.studies.what_if.settling import Settled, settle
 
 MOST_LOOPS = 100
+UNFINISHED = f"after {MOST_LOOPS} loops it still adds nodes"
 
 
 def grow(cluster: Cluster, autoscaler: Autoscaler, call_extender: CallExtender | None = None) -> NodeGrowth:
@@ -42,7 +43,7 @@ def grow(cluster: Cluster, autoscaler: Autoscaler, call_extender: CallExtender |
         placements=placements,
         evicted=evicted,
         sources=autoscaler.sources,
-        doubts=autoscaler.doubts,
+        doubts=(*autoscaler.doubts, *([UNFINISHED] if new.nodes else [])),
     )
 
 

@@ -102,3 +102,11 @@ def test_groups_without_limits_are_in_doubt() -> None:
 def test_nobody_is_known_to_make_nodes() -> None:
     with pytest.raises(kschedctl.KschedctlError, match="nothing names a node group"):
         autoscaler_of(kschedctl.Cluster.from_objects([]), NOW)
+
+
+def test_an_end_that_was_not_reached_is_in_doubt(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without a loop nothing was added, though a node would come."""
+    monkeypatch.setattr("kschedctl.studies.growth.MOST_LOOPS", 0)
+    report, growth = grown(web(1), 3, "a")
+    assert (growth.nodes, growth.without, report.undecided) == (0, 1, True)
+    assert growth.doubts == ("after 100 loops it still adds nodes",)
