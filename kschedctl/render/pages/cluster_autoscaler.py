@@ -104,9 +104,7 @@ def scale_down_page(report: ScaleDown, style: Style) -> Page:
         *_not_certain(report),
         paragraph(Marked(first, Tone.GOOD if going else Tone.PLAIN), could),
         *([paragraph(Marked(report.loop_error, Tone.BAD))] if report.loop_error else []),
-        *table_of(
-            nodes, columns, lambda item: _node(*item, report.kept.get(item[0]), item[0] in going), style, title="Nodes"
-        ),
+        *table_of(nodes, columns, row, style, title="Nodes"),
         *([ONE_RUN] if nodes else []),
         *_sources(report),
     )
