@@ -16,7 +16,7 @@ import yaml
 from kschedctl import demo
 from kschedctl.library.cluster import Cluster
 
-CI = Path(__file__).parents[2] / "ci"
+CI = Path(__file__).parents[2] / ".ci"
 POD = "kind: Pod\napiVersion: v1\nmetadata: {name: NAME, namespace: shop}\n"
 SPEC = 'spec: {containers: [{name: c, image: web, resources: {requests: {cpu: "CPU"}}}]}\n'
 GH = """\

@@ -104,7 +104,7 @@ def test_what_is_saved_is_read_back_and_compared(
 
 
 def test_every_function_is_compared_here_or_beside_its_command() -> None:
-    """Those that have no command are the steps of others; provision is compared in test_karpenter_commands, consolidate nowhere."""
+    """Those without a command are steps of others; provision is compared beside its command, consolidate nowhere."""
     compared = {name.split(",")[0].split(" in ")[0].replace(" ", "_") for name in ON_THE_DEMO} | {"diff", "Cluster"}
     without = {"admit", "disrupt", "follow", "run_queue", "sampling", "wake_ups"}
     elsewhere = {"provision", "consolidate"}

@@ -60,7 +60,7 @@ def _not_certain(report: ScaleUp | ScaleDown) -> Page:
 
 def _sources(report: ScaleUp | ScaleDown) -> Page:
     """Where groups and flags are from; how long nodes wait first."""
-    waits = getattr(report, "waits", {})
+    waits = report.waits if isinstance(report, ScaleDown) else {}
     unneeded = waits.get("scale-down-unneeded-time")
     said = (*report.sources, *((f"a node goes once it was not needed for {unneeded}",) if unneeded else ()))
     return (paragraph(Marked(f"{'; '.join(said)}.", Tone.FAINT)),) if said else ()

@@ -303,7 +303,7 @@ class Filtering:
         result = self.pre_filter.results.get(plugin.name)
         state = result.state if result else None
         try:
-            view: Any = rows or self.view
+            view: Any = self.view if rows is None else rows  # a plugin that reads OWN_ROW takes either
             return PluginVerdict.of(plugin.filter(self.info, view, state, delta), len(view.nodes))
         except PluginError as failure:
             raise PluginError(f'running "{plugin.name}" filter plugin: {failure}') from None
