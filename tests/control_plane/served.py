@@ -135,7 +135,7 @@ class Client(Store):
         data = None if body is None else json.dumps(body).encode()
         request = Request(f"{self.url}{path}", data, {"Content-Type": content_type}, method=method)
         try:
-            with urlopen(request, timeout=10) as response:
+            with urlopen(request, timeout=60) as response:
                 found: Json = json.loads(response.read())
         except HTTPError as error:
             raise RefusedError(json.loads(error.read()).get("message", str(error))) from None

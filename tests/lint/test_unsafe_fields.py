@@ -174,7 +174,7 @@ def test_the_guard_becomes_helm(name: str, code: int, out: str, tmp_path: Path) 
     helm.write_text('#!/bin/sh\necho "$@"\n')
     helm.chmod(0o755)
     words = [sys.executable, "-I", helm_guard.__file__, str(helm), "/repository", "template", name, "/c"]
-    done = subprocess.run(words, capture_output=True, text=True, check=False, env=MADE, timeout=60)
+    done = subprocess.run(words, capture_output=True, text=True, check=False, env=MADE, timeout=300)
     assert (done.returncode, done.stdout.strip()) == (code, out)
     assert done.stderr == ("" if not code else 'not run: "--post-renderer=x" would be an option of helm\n')
 

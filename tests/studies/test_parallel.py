@@ -23,7 +23,7 @@ def busy(folder, task):
 
 run_all(busy, {folder!r}, [1, 2, 3, 4], Workers(2))
 """
-PATIENCE_SECONDS = 10
+PATIENCE_SECONDS = 60
 
 
 def lives(pid: int) -> bool:

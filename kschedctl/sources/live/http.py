@@ -171,6 +171,7 @@ class Server:
                     size += len(chunk)
                     self._check_size(size)
             except (HTTPError, OSError) as error:
+                self.pool.clear()  # the connection may be there still, half closed
                 raise _late(end) or _PassingError(f"connection lost: {_words(error)}") from None
             finally:
                 response.close()

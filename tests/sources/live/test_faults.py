@@ -18,8 +18,10 @@ from live_fixtures import nobody  # noqa: F401 - fixtures
 from kschedctl.cli.main import main
 from kschedctl.sources.live import http as live_http
 from kschedctl.sources.live import lists as live_lists
+from kschedctl.sources.live import watch as live_watch
 
-SECONDS, GRACE = 0.5, 2.0
+SECONDS, PLENTY, NEVER = 0.5, 60.0, 600.0
+"""A limit that a fault has to meet; one that nothing meets unless the machine stands still; longer than either."""
 NODES, PODS, VERSION = "/api/v1/nodes", "/api/v1/pods", "/version"
 LEASE = "/apis/coordination.k8s.io/v1/namespaces/kube-system/leases/kube-scheduler"
 CONFIG_MAP = "/api/v1/namespaces/kube-system/configmaps/kube-scheduler"
@@ -30,14 +32,14 @@ Run = Callable[..., tuple[int, str, str]]
 
 @pytest.fixture
 def run(tmp_path: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Run:
-    """``explain`` with a timeout against a server that answers so, else as recorded; it has to end in time."""
+    """``explain`` with a timeout against a server that answers so, else as recorded; it has to end."""
 
-    def run(*answers: Answer) -> tuple[int, str, str]:
+    def run(*answers: Answer, seconds: float = PLENTY) -> tuple[int, str, str]:
         with serving(*answers, replayed) as api:
             monkeypatch.setenv("KUBECONFIG", kubeconfig(api.url, tmp_path / "config"))
             start = time.monotonic()
-            code = main(["explain", "p01-cpu", f"--request-timeout={int(SECONDS * 1000)}ms"])
-            assert time.monotonic() - start < SECONDS + GRACE
+            code = main(["explain", "p01-cpu", f"--request-timeout={int(seconds * 1000)}ms"])
+            assert time.monotonic() - start < NEVER
         return code, *capfd.readouterr()
 
     return run
@@ -72,7 +74,7 @@ LIST = b'{"kind":"NodeList","metadata":{"resourceVersion":"1"},"items":%s}'
 CHUNKED = head(200, "Transfer-Encoding: chunked")
 IN_TIME = r"no complete response within 0\.5 s \(--request-timeout allows more\)"
 FAULTS: dict[str, tuple[Response, str]] = {
-    "silence": (Response(hang=4), IN_TIME),
+    "silence": (Response(hang=2 * NEVER), IN_TIME),
     "slow status line": (slowly(head()), IN_TIME),
     "slow headers": (slowly(head(200, "X: y" * 99), 20), IN_TIME),
     "slow body": (slow_body(200), IN_TIME),
@@ -143,12 +145,14 @@ def _warm() -> None:
 @pytest.fixture(autouse=True)
 def _smaller(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(live_http, "MOST_BYTES", 8 << 20)
+    monkeypatch.setattr(live_http, "LONGEST_WAIT", 0.0)
+    monkeypatch.setattr(live_http, "ERROR_SECONDS", SECONDS)
 
 
 @pytest.mark.parametrize("fault", FAULTS)
 def test_a_list_with_a_fault_is_one_line_and_exit_code_3(fault: str, run: Run) -> None:
     response, words = FAULTS[fault]
-    code, out, err = run(for_path(NODES, response))
+    code, out, err = run(for_path(NODES, response), seconds=SECONDS if "no complete response" in words else PLENTY)
     assert_told(code, out, err, words)
 
 
@@ -163,12 +167,12 @@ def assert_told(code: int, out: str, err: str, words: str) -> None:
 @pytest.mark.parametrize("path", [VERSION, LEASE, CONFIG_MAP, PODS, CLASSES])
 @pytest.mark.parametrize("fault", ["silence", "slow body", "503", "garbage"])
 def test_every_request_is_bounded(path: str, fault: str, run: Run) -> None:
-    assert_told(*run(for_path(path, FAULTS[fault][0])), words="")
+    assert_told(*run(for_path(path, FAULTS[fault][0]), seconds=SECONDS), words="")
 
 
 @pytest.mark.parametrize("fault", ["silence", "slow headers", "slow body", "503", "429", "cut", "endless body"])
 def test_a_server_that_does_nothing_right(fault: str, run: Run) -> None:
-    assert_told(*run(lambda *_: FAULTS[fault][0]), words="")
+    assert_told(*run(lambda *_: FAULTS[fault][0], seconds=SECONDS), words="")
 
 
 def pages(token: Callable[[int], str], count: int = 1) -> Answer:
@@ -189,7 +193,7 @@ def pages(token: Callable[[int], str], count: int = 1) -> Answer:
 @pytest.mark.parametrize("count", [0, 1, 500])
 def test_pages_without_end_end(count: int, run: Run) -> None:
     words = "no complete response within 0.5 s|nodes has no end"
-    assert_told(*run(pages(str, count)), words)
+    assert_told(*run(pages(str, count), seconds=SECONDS), words)
 
 
 def test_a_token_that_comes_again_is_told_at_once(run: Run) -> None:
@@ -216,12 +220,12 @@ def earlier(path: str, query: dict[str, str]) -> Response | None:
 
 
 WATCHES: dict[str, Response] = {
-    "silence": Response(hang=4),
+    "silence": Response(hang=2 * NEVER),
     "endless events": Response(chunks=Endless(then=EVENT)),
     "endless blank lines": Response(chunks=Endless(then=b"\n" * 9999)),
     "an endless line": Response(chunks=Endless(then=b" " * 9999)),
     "a slow line": Response(chunks=[bytes([byte]) for byte in EVENT], pause=0.1),
-    "slow headers": slowly(head()),
+    "slow headers": slowly(head(200, "X: y" * 99)),
     "cut": Response(chunks=[EVENT[:20]], cut=1),
     "garbage": Response(chunks=[b"\x00\xff\n"]),
     "deep": Response(chunks=[b'{"type":"ADDED","object":' + b"[" * 100_000 + b"\n"]),
@@ -235,9 +239,14 @@ WATCHES: dict[str, Response] = {
 }
 
 
+NO_HEADERS = ("silence", "slow headers")
+
+
 @pytest.mark.parametrize("fault", WATCHES)
 def test_a_watch_with_a_fault_narrows_the_answer_in_time(fault: str, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
-    code, out, err = run(earlier, for_path(NODES, WATCHES[fault], watch=True))
+    monkeypatch.setattr(live_watch, "CATCH_UP_SECONDS", SECONDS)
+    seconds = 10 * SECONDS if fault in NO_HEADERS else PLENTY
+    code, out, err = run(earlier, for_path(NODES, WATCHES[fault], watch=True), seconds=seconds)
     assert code == 1
     assert out.startswith("lab/p01-cpu")
     unknown = "warning: what changed while the cluster was read is not known of nodes\n"

@@ -191,18 +191,23 @@ def test_a_server_that_vanishes_half_way(server_at: ServerAt) -> None:
 
 def test_a_body_that_trickles_is_bounded(server_at: ServerAt) -> None:
     slow = Response(chunks=tuple(b"{" * 1 for _ in range(100)), pause=0.05)
-    start = time.monotonic()
     with serving(for_path(PODS, slow)) as api, pytest.raises(ClusterError, match=r"no complete response within 0\.3 s"):
         read_list(server_at(api.url, seconds=0.3), "Pod")
-    assert time.monotonic() - start < 5
+
+
+def test_a_connection_that_broke_is_not_used_again(server_at: ServerAt) -> None:
+    """Its body had the length that was announced, so it looks whole, and the server closes it a little later."""
+    start = b"HTTP/1.1 200 OK\r\nContent-Encoding: gzip\r\nContent-Length: 9\r\n\r\n"
+    broken = for_path(PODS, Response(raw=[start + b"{" * 9], pause=0.2))
+    with serving(broken) as api, pytest.raises(ClusterError, match="connection lost"):
+        read_list(server_at(api.url), "Pod")
+    assert len(api.requests) == live_http.TRIES
 
 
 def test_silence_is_bounded(server_at: ServerAt) -> None:
-    start = time.monotonic()
-    silent = for_path(PODS, Response(hang=2))
+    silent = for_path(PODS, Response(hang=600))
     with serving(silent) as api, pytest.raises(ClusterError, match=r"no complete response within 0\.2 s"):
         read_list(server_at(api.url, seconds=0.2), "Pod")
-    assert time.monotonic() - start < 5
 
 
 def test_nobody_listens(server_at: ServerAt) -> None:
@@ -264,17 +269,15 @@ def test_pages_that_would_be_too_large_are_made_smaller(server_at: ServerAt, mon
 
 def test_a_response_does_not_wait_for_the_others_when_one_has_failed(server_at: ServerAt) -> None:
     """What is still being read is given up."""
-    with serving(for_path(PODS, Response(hang=3))) as api, ThreadPoolExecutor(1) as threads:
+    with serving(for_path(PODS, Response(hang=600))) as api, ThreadPoolExecutor(1) as threads:
         server = server_at(api.url)
         reading = threads.submit(read_list, server, "Pod")
         while not server.limits:
             time.sleep(0.01)
-        time.sleep(0.1)
-        start = time.monotonic()
+        time.sleep(0.3)
         server.close()
         with pytest.raises(ClusterError):
             reading.result()
-    assert time.monotonic() - start < 1
 
 
 @pytest.mark.parametrize("namespace", ["../nodes", "a/b", "..", "%2e%2e", "a?b"])
