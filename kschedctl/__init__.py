@@ -11,7 +11,7 @@ or of what makes pods; ``pending`` for all that wait; ``remedies`` says which sm
 ``capacity``, ``drain``, ``failures`` and ``whatif`` what would happen; ``lint`` and ``audit`` what is wrong; ``diff``
 what changed; ``pools`` which node pools there are; ``scale_up`` and ``scale_down`` what the Cluster Autoscaler does in
 its next loop, ``provision`` and ``consolidate`` what Karpenter does in its next rounds; ``admit`` what the API server
-makes of a manifest; ``run_queue`` works off the scheduling queue.
+makes of a manifest; ``cluster_metrics`` the numbers for a dashboard; ``run_queue`` works off the scheduling queue.
 
 Reports have the fields of the JSON documents, which ``to_dict()`` gives, and ``summary()``, ``to_markdown()``,
 ``to_html()`` and ``to_frame()``; ``str(report)`` is the answer in a line. What goes wrong by what was given is a
@@ -42,6 +42,7 @@ if TYPE_CHECKING:
     from kschedctl.library.autoscalers import scale_down as scale_down
     from kschedctl.library.autoscalers import scale_up as scale_up
     from kschedctl.library.cluster import Cluster as Cluster
+    from kschedctl.library.cluster_metrics import cluster_metrics as cluster_metrics
     from kschedctl.library.linting import lint as lint
     from kschedctl.library.node_losses import drain as drain
     from kschedctl.library.node_losses import failures as failures
@@ -63,6 +64,7 @@ WHERE = {
     "admit": "admission.admit",
     "audit": "library.audit",
     "capacity": "studies.capacity",
+    "cluster_metrics": "library.cluster_metrics",
     "consolidate": "library.autoscalers",
     "diff": "library.snapshots",
     "disrupt": "autoscaling.karpenter.disrupt",

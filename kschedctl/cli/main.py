@@ -51,6 +51,7 @@ COMMANDS = {
     "packing": "Which free capacity is stranded, and which nodes could go?",
     "sampling": "What does sampling nodes cost, and what does it save?",
     "topology": "What does losing a node, zone or rack cost each workload, and does spreading hold?",
+    "watch": "How does the cluster schedule, as metrics for Prometheus?",
     "mcp": "Serve these questions to agents, by the Model Context Protocol.",
     "demo": "A short tour of the embedded demo cluster.",
     "version": "Print the versions of kschedctl, of what it replays, and of the cluster.",
@@ -70,7 +71,7 @@ GROUPS = {
     "What if": ("simulate", "capacity", "drain", "failures", "make-room", "whatif"),
     "Autoscalers": ("pools", "scale", "provision", "consolidate", "instance-types"),
     "Check": ("lint", "audit", "config", "priorities", "latency", "packing", "topology", "races", "sampling"),
-    "Cluster": ("snapshot", "version", "versions"),
+    "Cluster": ("snapshot", "watch", "version", "versions"),
 }
 """How the help lists them; the others come last."""
 
@@ -98,6 +99,7 @@ EPILOGS = {
     "races": f"Exit codes: 0 answered, {FAILURES}.",
     "topology": f"Exit codes: 0 nothing found from --fail-on up, 1 findings, {FAILURES}, 5 undecided.",
     "version": f"Exit codes: 0 done, {FAILURES}.",
+    "watch": f"Exit codes: 0 answered, {FAILURES}, 5 undecided.",
     "versions": "Exit codes: 0 done, 2 usage, 4 a bug.",
     "instance-types": f"Exit codes: 0 done, {FAILURES}, 5 undecided.",
     "schema": "Exit codes: 0 done, 2 usage, 4 a bug.",

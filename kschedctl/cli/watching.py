@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import sys
 from collections.abc import Callable, Iterator
 from datetime import datetime
@@ -43,13 +44,15 @@ def watched(
     return code
 
 
-def followed(source: Source, namespace: str | None, live: LiveKinds = NOTHING_MORE) -> Iterator[Cluster]:
-    """The live cluster, then again after each burst of changes. Raises KschedctlError."""
+def followed(
+    source: Source, namespace: str | None, live: LiveKinds = NOTHING_MORE, every: float = math.inf
+) -> Iterator[Cluster]:
+    """The live cluster, then again after each burst of changes, or so many seconds without. Raises KschedctlError."""
     from kschedctl.sources.live.follow import Follower  # noqa: PLC0415 - only live clusters need the client
     from kschedctl.sources.live.reading import read_live  # noqa: PLC0415
 
     connected = connection(source)
-    follower = Follower(connected.server, read_live(connected, wishes(source, namespace, live=live)))
+    follower = Follower(connected.server, read_live(connected, wishes(source, namespace, live=live)), every=every)
     tell(follower.reading.cluster())
     yield from follower.clusters()
 

@@ -50,6 +50,7 @@ PAGES = {
     "Provisioning": "pages.karpenter:provisioning_page",
     "Consolidation": "pages.consolidation:consolidation_page",
     "Disruption": "pages.karpenter:disruption_page",
+    "ClusterMetrics": "pages.cluster_metrics:cluster_metrics_page",
 }
 """The kind of a document -> the module and function that make its page."""
 SUMMARY = "pages.summary:summary_page"
@@ -150,5 +151,6 @@ RENDERERS: dict[str, Callable[[Document, Style], str | bytes]] = {
     "sarif": _of_findings("sarif:to_sarif"),
     "junit": _of_findings("junit:to_junit"),
     "github": _of_findings("github:to_github"),
+    "openmetrics": lambda document, style: _load("openmetrics:to_openmetrics")(document),
 }
 """``-o`` -> what gives the text, or of a picture that is none the bytes."""

@@ -25,7 +25,7 @@ from kschedctl.cli.try_next import HELPING, OF_ALL, again
 from kschedctl.errors import UsageError
 from kschedctl.sources.archive.file import write_archive
 
-WITHOUT_ANSWER = {"browse", "completion", "help", "instance-types", "mcp", "schema", "provision"}
+WITHOUT_ANSWER = {"browse", "completion", "help", "instance-types", "mcp", "schema", "provision", "watch"}
 """Commands that print what no cluster is behind, or none to type next; what browse copies has a test of its own."""
 SCHEDULER = {"apiVersion": "kubescheduler.config.k8s.io/v1", "kind": "KubeSchedulerConfiguration"}
 LONG_AGO = "2026-05-06T05:00:00Z"

@@ -53,6 +53,10 @@ ON_THE_DEMO: dict[str, tuple[list[str], Asked]] = {
     "lint": (["lint"], lambda c: kschedctl.lint(cluster=c)),
     "lint, manifests": (["lint", "WEB"], lambda c: kschedctl.lint(["WEB"], cluster=c)),
     "audit": (["audit"], lambda c: kschedctl.audit(c, now=NOW)),
+    "cluster_metrics": (
+        ["watch", "--losses", "zone", "--room-for", "WEB"],
+        lambda c: kschedctl.cluster_metrics(c, [WEB], units=["zone"], now=NOW),
+    ),
     "pools": (["pools"], lambda c: kschedctl.pools(c, now=NOW)),
     "scale up": (
         ["scale", "up", "--pool-label", ZONE],

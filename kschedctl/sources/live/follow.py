@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import math
 import threading
 import time
 from collections.abc import Iterator
@@ -36,13 +37,17 @@ class Update:
 
 @dataclass
 class Follower:
-    """Follows all kinds of a reading, each in a thread of its own, until ``stop``."""
+    """Follows all kinds of a reading, each in a thread of its own, until ``stopped``.
+
+    ``every``: after so many seconds without a change the cluster is given once more.
+    """
 
     server: Server
     reading: Reading
     updates: Queue[Update] = field(default_factory=Queue)
     stopped: threading.Event = field(default_factory=threading.Event)
-    settle: float = SETTLE_SECONDS
+    settle: float = field(default_factory=lambda: SETTLE_SECONDS)
+    every: float = math.inf
 
     def clusters(self) -> Iterator[Cluster]:
         """The cluster as it was read, then again after each burst of changes. Raises ClusterError."""
@@ -58,24 +63,25 @@ class Follower:
 
     def _burst(self) -> list[Update]:
         """The next updates: those that come within a moment of each other, though not endlessly many."""
-        updates = [self._next(None)]
-        end = time.monotonic() + LONGEST_SETTLE
-        while time.monotonic() < end:
-            try:
-                updates.append(self._next(self.settle))
-            except Empty:
-                break
+        updates = list[Update]()
+        try:
+            updates.append(self._next())
+            end = time.monotonic() + LONGEST_SETTLE
+            while time.monotonic() < end:
+                updates.append(self.updates.get(timeout=self.settle))
+        except Empty:
+            pass
         return updates
 
-    def _next(self, timeout: float | None) -> Update:
+    def _next(self) -> Update:
         """Waits in short steps, so that an interrupt is heard. Raises Empty."""
-        if timeout is not None:
-            return self.updates.get(timeout=timeout)
+        end = time.monotonic() + self.every
         while True:
             try:
-                return self.updates.get(timeout=1.0)
+                return self.updates.get(timeout=min(max(end - time.monotonic(), 0.0), 1.0))
             except Empty:
-                continue
+                if time.monotonic() >= end:
+                    raise
 
     def _take_in(self, updates: list[Update]) -> None:
         listings = dict(self.reading.listings)

@@ -1,0 +1,1 @@
+"""What monitoring in a cluster needs: manifests, alerts, a dashboard. ``kschedctl watch --print`` prints them."""

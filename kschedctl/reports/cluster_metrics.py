@@ -1,0 +1,62 @@
+"""What dashboards and alerts show of a cluster's scheduling, number by number: kind ClusterMetrics.
+
+Names and units follow https://prometheus.io/docs/practices/naming/.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from kschedctl.reports.columns import Column
+from kschedctl.reports.document import Document
+from kschedctl.reports.summary import Report
+from kschedctl.reports.unknown import UnknownKind
+from kschedctl.text.counts import counted
+
+PENDING, OLDEST = "kschedctl_pending_pods", "kschedctl_oldest_pending_pod_created_timestamp_seconds"
+STUCK, UNCREATED = "kschedctl_stuck_pods", "kschedctl_uncreated_pods"
+ROOM = "kschedctl_room_pods"
+UNPLACED, EVICTED = "kschedctl_loss_unplaced_pods", "kschedctl_loss_evicted_pods"
+HARD, USED = "kschedctl_quota_hard", "kschedctl_quota_used"
+UNDECIDED = "kschedctl_undecided"
+FAMILIES = {
+    PENDING: "Pods that wait for a node, by verdict and cause.",
+    OLDEST: "When the oldest of these pods was created.",
+    STUCK: "Pods that fit a node, should have been tried again, and still wait.",
+    UNCREATED: "Pods that a workload wants and that could not be created.",
+    ROOM: "How many more pods of a shape would be created and get a node.",
+    UNPLACED: "Pods that would be left without a node if this zone, pool or node were lost.",
+    EVICTED: "Pods of other nodes that would be evicted if this zone, pool or node were lost.",
+    HARD: "What a ResourceQuota allows, cores for cpu and bytes for memory and storage.",
+    USED: "What of a ResourceQuota is used.",
+    UNDECIDED: "1 where what could not be read might change the numbers of this question.",
+}
+"""MetricValue -> what it says. All of them are gauges."""
+
+
+class MetricValue(Document, frozen=True):
+    """One number: ``labels`` tell of what."""
+
+    metric: Annotated[str, Column("metric", keep=True)]
+    labels: Annotated[dict[str, str], Column("labels")]
+    value: Annotated[float, Column("value")]
+
+
+class ClusterMetrics(Report, frozen=True):
+    """The numbers, those of a metric together, in the order of FAMILIES."""
+
+    metrics: tuple[MetricValue, ...] = ()
+    not_replayed: tuple[str, ...] = ()
+    unknown: tuple[UnknownKind, ...] = ()
+    undecided: bool = False
+    api_version: str = "kschedctl.dev/v1"
+    kind: str = "ClusterMetrics"
+
+    def first_line(self) -> tuple[str, ...]:
+        """How many pods wait, and how many of those are stuck."""
+        waiting, stuck = (self.total(name) for name in (PENDING, STUCK))
+        return (counted(waiting, "pending pod"), f"({stuck:,} stuck)" if stuck else "")
+
+    def total(self, name: str) -> int:
+        """Of all numbers of a metric."""
+        return round(sum(metric.value for metric in self.metrics if metric.metric == name))

@@ -1,0 +1,203 @@
+"""``kschedctl watch --metrics`` on a live cluster: numbers that follow its changes, for hours, in the same memory."""
+
+from __future__ import annotations
+
+import gc
+import json
+import threading
+import time
+import tracemalloc
+import urllib.request
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+from api_server import Answer, Response, kubeconfig, listing, serving, status
+from live_fixtures import nobody  # noqa: F401 - fixtures
+from prometheus_client.parser import text_string_to_metric_families
+
+from kschedctl.cli import serving_metrics
+from kschedctl.cli.main import main
+from kschedctl.sources.live import follow
+
+Json = dict[str, Any]
+PODS = "/api/v1/pods"
+PATIENCE_SECONDS = 120.0
+
+
+def node(name: str, cpu: str) -> Json:
+    allocatable = {"cpu": cpu, "memory": "64Gi", "pods": "110"}
+    return {"apiVersion": "v1", "kind": "Node", "metadata": {"name": name}, "status": {"allocatable": allocatable}}
+
+
+def event(kind: str, name: str, version: int, cpu: str = "1", **spec: Any) -> bytes:
+    container = {"name": "c", "image": "web", "resources": {"requests": {"cpu": cpu}}}
+    metadata = {"name": name, "namespace": "default", "uid": name, "resourceVersion": str(version)}
+    pod = {"kind": "Pod", "metadata": metadata, "spec": {"containers": [container], **spec}}
+    return json.dumps({"type": kind, "object": pod}).encode() + b"\n"
+
+
+class Feed:
+    """Answers the watch of pods with what is put in; other watches say nothing until the end."""
+
+    def __init__(self) -> None:
+        self.batches: list[bytes] = []
+        self.more, self.over = threading.Condition(), False
+
+    def put(self, *events: bytes) -> None:
+        with self.more:
+            self.batches.append(b"".join(events))
+            self.more.notify_all()
+
+    def end(self) -> None:
+        with self.more:
+            self.over = True
+            self.more.notify_all()
+
+    def __call__(self, path: str, query: dict[str, str]) -> Response | None:
+        if "watch" not in query:
+            return None
+        return Response(chunks=self._chunks(path == PODS))
+
+    def _chunks(self, pods: bool) -> Iterator[bytes]:
+        while True:
+            with self.more:
+                self.more.wait_for(lambda: self.over or (pods and self.batches))
+                if self.over:
+                    return
+                batch = self.batches.pop(0)
+            yield batch
+
+
+class Watch(NamedTuple):
+    """The command at work: what its cluster is fed, the exit code once it ended, its number of rounds, and /metrics."""
+
+    feed: Feed
+    codes: list[int]
+    rounds: Callable[[], int]
+    scraped: Callable[[], str]
+
+
+Start = Callable[..., Watch]
+
+
+@pytest.fixture
+def start(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Start]:
+    """Runs the command in a thread against a server of these objects."""
+    servers: list[serving_metrics.MetricsServer] = []
+    shown: list[float] = []
+    ends: list[Callable[[], object]] = []
+
+    class Telling(serving_metrics.MetricsServer):
+        def __enter__(self) -> Any:
+            servers.append(super().__enter__())
+            return self
+
+        def show(self, report: Any, seconds: float) -> None:
+            super().show(report, seconds)
+            shown.append(seconds)
+
+    monkeypatch.setattr(serving_metrics, "MetricsServer", Telling)
+    monkeypatch.setattr(follow, "SETTLE_SECONDS", 0.001)
+
+    def start(*objects: Json, answers: tuple[Answer, ...] = (), every: str = "1ms") -> Watch:
+        feed, codes = Feed(), list[int]()
+        server = serving(*answers, feed, listing(objects))
+        monkeypatch.setenv("KUBECONFIG", kubeconfig(server.__enter__().url, tmp_path / "config"))
+        ends.extend((feed.end, lambda: server.__exit__(None, None, None)))
+        arguments = ["watch", "--metrics", "127.0.0.1:0", "--every", every, "-q"]
+        threading.Thread(target=lambda: codes.append(main(arguments)), daemon=True).start()
+
+        def scraped() -> str:
+            wait_until(lambda: bool(servers))
+            with urllib.request.urlopen(f"http://127.0.0.1:{servers[0].port}/metrics", timeout=60) as response:
+                return str(response.read().decode())
+
+        return Watch(feed, codes, lambda: len(shown), scraped)
+
+    yield start
+    for end in ends:
+        end()
+
+
+def wait_until(true: Callable[[], bool]) -> None:
+    end = time.monotonic() + PATIENCE_SECONDS
+    while not true():
+        assert time.monotonic() < end
+        time.sleep(0.005)
+
+
+def value(text: str, name: str) -> float:
+    """The sum over all labels; 0 where there is no such metric."""
+    families = text_string_to_metric_families(text)
+    return sum(sample.value for family in families for sample in family.samples if sample.name == name)
+
+
+def test_numbers_follow_the_cluster(start: Start) -> None:
+    watch = start(node("n1", "4"))
+    pending = lambda: value(watch.scraped(), "kschedctl_pending_pods")  # noqa: E731
+    wait_until(lambda: watch.rounds() > 0)
+    assert pending() == 0
+    watch.feed.put(event("ADDED", "big", 10, cpu="9"), event("ADDED", "small", 11))
+    wait_until(lambda: pending() == 2)
+    watch.feed.put(event("MODIFIED", "small", 12, nodeName="n1"))
+    wait_until(lambda: pending() == 1)
+    text = watch.scraped()
+    assert 'verdict="Unschedulable"' in text
+    assert value(text, "kschedctl_answers_total") >= 3
+    assert 0 < time.time() - value(text, "kschedctl_answer_timestamp_seconds") < PATIENCE_SECONDS
+
+
+def test_before_the_first_answer_nothing_is_claimed(start: Start) -> None:
+    """Its pod is there, and says so; what it does not know yet is no zero."""
+    slow = threading.Event()
+
+    def nodes(path: str, query: dict[str, str]) -> Response | None:
+        if path == "/api/v1/nodes":
+            slow.wait(PATIENCE_SECONDS)
+        return None
+
+    watch = start(node("n1", "4"), answers=(nodes,))
+    text = watch.scraped()
+    slow.set()
+    assert (value(text, "kschedctl_build_info"), value(text, "kschedctl_answers_total")) == (1, 0)
+    assert "kschedctl_pending_pods" not in text
+    assert "kschedctl_answer_timestamp_seconds" not in text
+    wait_until(lambda: "kschedctl_answer_timestamp_seconds" in watch.scraped())
+
+
+def test_a_cluster_that_is_lost_ends_it(start: Start, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With exit code 3, so that whoever runs it starts it again."""
+    monkeypatch.setattr(follow, "FIRST_WAIT", 0.001)
+    monkeypatch.setattr(follow, "LONGEST_WAIT", 0.001)
+
+    def refused(path: str, query: dict[str, str]) -> Response | None:
+        return status(401, "Unauthorized", "Unauthorized") if "watch" in query else None
+
+    watch = start(node("n1", "4"), answers=(refused,))
+    wait_until(lambda: bool(watch.codes))
+    assert watch.codes == [3]
+
+
+def test_hours_of_changes_take_no_more_memory(start: Start) -> None:
+    """A change each 90 s for three hours, one after the other: pods come and go. A report is a few KB."""
+    watch = start(*(node(f"n{number}", "4") for number in range(3)))
+
+    def hour(name: str) -> int:
+        for number in range(40):
+            key, version, before = f"{name}-{number}", 10 + 10 * number, watch.rounds()
+            come = event("ADDED", key, version, cpu="9" if number % 3 else "1")
+            gone = event("DELETED", f"{name}-{number - 5}", version + 1)
+            watch.feed.put(come, *([gone] if number >= 5 else []))
+            wait_until(lambda before=before: watch.rounds() > before)  # type: ignore[misc]
+        gc.collect()
+        return tracemalloc.get_traced_memory()[0]
+
+    tracemalloc.start()
+    try:
+        used = [hour(name) for name in ("first", "second", "third")]
+    finally:
+        tracemalloc.stop()
+    assert used[2] - used[1] < 40_000, used
+    assert value(watch.scraped(), "kschedctl_pending_pods") == 15  # of each hour the last five
