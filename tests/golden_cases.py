@@ -15,6 +15,8 @@ from pathlib import Path
 from typing import Any
 
 import kschedctl
+from kschedctl.api.copying import replace
+from kschedctl.api.kube_version import VersionMix
 
 FOLDER = Path(__file__).parent / "golden"
 FAMILIES = sorted(path.name.removesuffix(".jsonl.xz") for path in FOLDER.glob("*.jsonl.xz"))
@@ -40,12 +42,12 @@ def table(name: str) -> list[Json]:
         return [json.loads(line) for line in lines]
 
 
-def answer(case: Json) -> Json:
-    """Our answer in the parts and the form of a case's ``want``."""
+def answer(case: Json, mix: VersionMix | None = None) -> Json:
+    """Our answer in the parts and the form of a case's ``want``; ``mix``: with what is as in another version."""
     settings = {key: case[source] for key, source in SETTINGS.items() if source in case}
     try:
         cluster = kschedctl.Cluster.from_objects(case["objects"], **settings)
-        document = kschedctl.explain(cluster, case["pod"]).to_dict()
+        document = kschedctl.explain(replace(cluster, version_mix=mix), case["pod"]).to_dict()
     except kschedctl.KschedctlError as error:
         return {"verdict": "Refused", "message": str(error)}
     return parts(document)

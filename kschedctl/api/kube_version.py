@@ -51,6 +51,32 @@ class KubeVersion(NamedTuple):
     def __str__(self) -> str:
         return f"1.{self.minor}" if self.patch == NEWEST_PATCH else f"1.{self.minor}.{self.patch}"
 
+    def source_of(self, change: str) -> KubeVersion:
+        """The version that says how something is that versions changed."""
+        return self
+
+
+class VersionMix(NamedTuple):
+    """What is as it is in another ``version``: ``changes`` name what a ByVersion is about, ``gate X``, ``plugin Y``."""
+
+    version: str
+    changes: frozenset[str]
+
+
+class MixedVersion(KubeVersion):
+    """A version in which some changes are as they are in another."""
+
+    mix: VersionMix
+
+    @classmethod
+    def of(cls, version: KubeVersion, mix: VersionMix) -> MixedVersion:
+        mixed = cls(*version)
+        mixed.mix = mix
+        return mixed
+
+    def source_of(self, change: str) -> KubeVersion:
+        return KubeVersion.supported(self.mix.version) if change in self.mix.changes else self
+
 
 VERIFIED = KubeVersion(VERIFIED_MINOR)
 
@@ -97,7 +123,7 @@ class ByVersion(Generic[T_co]):
 
     def at(self, version: KubeVersion) -> T_co:
         """What holds in a version."""
-        return self.step(version)[1]
+        return self.step(version.source_of(self.what))[1]
 
     def step(self, version: KubeVersion) -> tuple[str, T_co]:
         """What holds in a version, and since when."""

@@ -15,7 +15,7 @@ from kschedctl.api.decoding import from_builtins, type_name
 from kschedctl.api.defaults import DEFAULT_NAMESPACE
 from kschedctl.api.json_values import JsonObject, object_at
 from kschedctl.api.kinds import KINDS, Objects, ReadFor, concerns, is_named, is_newer_kind, kind_of, known_as
-from kschedctl.api.kube_version import KUBE_VERSION, KubeVersion
+from kschedctl.api.kube_version import KUBE_VERSION, KubeVersion, VersionMix
 from kschedctl.api.newer_versions import fault, left_out, taken
 from kschedctl.api.observed.autoscaler import AutoscalerInstance, autoscaler_of
 from kschedctl.api.pod_table import PodTable
@@ -119,12 +119,14 @@ class Cluster(Objects):
     ``other_builds``: a plugin of the configuration that is neither in-tree nor registered is taken for compiled into
     the scheduler, and named as not replayed; else it is refused, as kube-scheduler refuses it as it is released.
     ``listed``: the place of each node and pod among the objects, where they were given one by one.
-    ``autoscaler``: how the Cluster Autoscaler runs, where that was read.
+    ``autoscaler``: how the Cluster Autoscaler runs, where that was read. ``version_mix``: what of the scheduler is as
+    it is in another version than ``kube_version``.
     """
 
     configuration: JsonObject | None = None
     feature_gates: Mapping[str, bool] = field(default_factory=dict)
     kube_version: str = KUBE_VERSION
+    version_mix: VersionMix | None = None
     admit: bool = False
     origins: Mapping[tuple[str, str, str], str] = field(default_factory=dict)
     skipped: Mapping[str, int] = field(default_factory=dict)

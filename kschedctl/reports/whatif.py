@@ -41,7 +41,7 @@ class StepReport(Document, frozen=True):
 class PodChange(Document, frozen=True):
     """A pod that ends up elsewhere. ``change``: Moved, NewlyPending, NewlyScheduled, Created, Gone.
 
-    ``before`` and ``after`` are nodes, empty for none; ``message`` is why it waits.
+    ``before`` and ``after`` are nodes, empty for none; ``message`` is why it waits. ``because``: as for WhatIf.
     """
 
     pod: Annotated[str, Column(keep=True)]
@@ -50,6 +50,7 @@ class PodChange(Document, frozen=True):
     before: Annotated[str, Column(keep=True)] = ""
     after: Annotated[str, Column(keep=True, beneath="→")] = ""
     message: Annotated[str, Column(csv_only=True)] = ""
+    because: Annotated[tuple[str, ...], Column("because of", every=True)] = ()
 
 
 class DomainBalance(Document, frozen=True):
@@ -67,6 +68,7 @@ class MessageChange(Document, frozen=True):
     before: Annotated[str, Column()]
     after: Annotated[str, Column(beneath="→")]
     pods: Annotated[tuple[str, ...], Column(counted=True, place=-1)]
+    because: tuple[str, ...] = ()
 
 
 class PodsElsewhere(Document, frozen=True):
@@ -76,6 +78,7 @@ class PodsElsewhere(Document, frozen=True):
     pods: Annotated[tuple[str, ...], Column(counted=True, place=-1)]
     before: Annotated[tuple[str, ...], Column("best before")]
     after: Annotated[tuple[str, ...], Column("best after", beneath="→")]
+    because: Annotated[tuple[str, ...], Column("because of", every=True)] = ()
 
 
 class Replacement(Document, frozen=True):
@@ -95,6 +98,8 @@ class WhatIf(Report, frozen=True):
     """``compared`` are two configurations or versions where two were: ``before`` is the first, ``after`` the second.
 
     ``messages`` and ``replacement``, where two versions are compared: what else of the answers is not the same.
+    ``because``, there: the changes (gates, rules, plugins) without which it would be the same, several: all together;
+    "not attributed" where no row of the table of versions explains it.
 
     ``pending``: how many pods wait for a node before and after. ``over_runs``: the least and the most of every kind of
     change over several ``runs``, all else is of the first. ``extended``: what to know of the answers of extenders.

@@ -30,7 +30,7 @@ from kschedctl.scheduler.framework.feature_gates import FeatureGates
 from kschedctl.scheduler.framework.kinds_read import kinds_of, needless
 from kschedctl.scheduler.framework.noted_changes import NotedChange, noted
 from kschedctl.scheduler.plugins.node_ports import SIDECAR_PORTS
-from kschedctl.scheduler.registry.in_tree import IN_TREE, in_tree
+from kschedctl.scheduler.registry.in_tree import IN_TREE, in_tree_of
 from kschedctl.snapshot.fork import Fork
 from kschedctl.snapshot.pod_info import PodInfo
 from kschedctl.snapshot.snapshot import Settings
@@ -132,7 +132,7 @@ class Scheduler:
         self, cluster: Cluster, call_extender: CallExtender | None = None, sampled: SampledFrom | None = None
     ) -> None:
         self.cluster, self.call_extender, self.sampled = cluster, call_extender, sampled
-        self.gates = FeatureGates(cluster.kube_version, cluster.feature_gates)
+        self.gates = FeatureGates(cluster.kube_version, cluster.feature_gates, cluster.version_mix)
         third_party = _not_in_tree(cluster) if cluster.configuration else {}
         self.configuration: SchedulerConfiguration = load_configuration(
             cluster.configuration, self.gates, third_party, other_builds=cluster.other_builds
@@ -141,7 +141,7 @@ class Scheduler:
         self._registrations: dict[str, Registrations] = {}
         self._enabled = {name for profile in self.configuration.profiles.values() for name in profile.enabled_names}
         others = {name: third_party[name] for name in sorted(self._enabled & third_party.keys())}
-        self._declared: Mapping[str, Declaration] = {**in_tree(self.gates.minor), **others}
+        self._declared: Mapping[str, Declaration] = {**in_tree_of(self.gates), **others}
 
     @cached_property
     def extenders(self) -> tuple[HTTPExtender, ...]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypedDict
 
@@ -17,7 +17,8 @@ from kschedctl.errors import KschedctlError, UsageError
 from kschedctl.reports import scenario as parts
 from kschedctl.reports.not_created import NotCreated
 from kschedctl.reports.unknown import UnknownKind
-from kschedctl.reports.whatif import MessageChange, PodChange, StepReport, WhatIf
+from kschedctl.reports.version_changes import VersionChange
+from kschedctl.reports.whatif import StepReport, WhatIf
 from kschedctl.scheduler.engine.extenders.extender import CallExtender
 from kschedctl.scheduler.engine.sampling import SampledFrom
 from kschedctl.scheduler.scheduler import Scheduler
@@ -43,55 +44,13 @@ from kschedctl.studies.scenarios.scenario import (
     verb,
 )
 from kschedctl.studies.simulate import deploy, prepare, refused_in
+from kschedctl.studies.what_if.causes import Causes, Fate, Names, TwoVersions, explained
+from kschedctl.studies.what_if.fates import fates, message_changes, new_messages, pod_changes
 from kschedctl.studies.what_if.over_runs import over_runs, try_seeds
 from kschedctl.studies.what_if.replacement import replacement
 from kschedctl.studies.what_if.settling import Settled, driven_away_too, pending, run_on, settle, settled, victims
 from kschedctl.studies.what_if.shared_cluster import SharedCluster, cluster_basis, search_start, those_who_may_ask
 from kschedctl.studies.what_if.zones import zone_balance
-
-
-def pod_changes(before: Settled, after: Settled) -> Iterator[PodChange]:
-    """Every pod that ends up elsewhere, by name."""
-    then, now = _nodes(before.cluster), _nodes(after.cluster)
-    for key in sorted(then.keys() | now.keys()):
-        source, target = then.get(key), now.get(key)
-        change = _change(source, target)
-        if change:
-            name = key.split("/", 1)
-            pod = after.cluster.pods.find(*name) or before.cluster.pods.find(*name)
-            assert pod is not None
-            message = after.waiting.get(key, "") if not target else ""
-            yield PodChange(key, str(owner_of(pod)), change, source or "", target or "", message)
-
-
-def message_changes(before: Settled, after: Settled) -> Iterator[MessageChange]:
-    """What is said of pods that wait in both, by what it was and what it is; the most pods first."""
-    groups: dict[tuple[str, str], list[str]] = {}
-    for pod, then in sorted(before.waiting.items()):
-        now = after.waiting.get(pod, then)
-        if now != then:
-            groups.setdefault((then, now), []).append(pod)
-    for (then, now), pods in sorted(groups.items(), key=lambda group: -len(group[1])):
-        yield MessageChange(then, now, tuple(pods))
-
-
-def _change(source: str | None, target: str | None) -> str:
-    """Nodes, empty for none; None where there is no such pod."""
-    if source == target:
-        return ""
-    if source is None:
-        return "Created" if target else "NewlyPending"
-    if target is None:
-        return "Gone"
-    if source and target:
-        return "Moved"
-    return "NewlyPending" if source else "NewlyScheduled"
-
-
-def _nodes(cluster: Cluster) -> dict[str, str]:
-    """Pod -> its node."""
-    return dict(zip(cluster.pods.keys(), cluster.pods.node.texts(), strict=True))
-
 
 EDITS: Mapping[str, Callable[[Any, Cluster, Files], Edit]] = {
     "cordon": steps_on_nodes.cordon,
@@ -256,6 +215,12 @@ class Question:
         """The cluster under each of the settings."""
         return [replace(self.cluster, **settings) for settings in self.settings.values()]
 
+    def rows(self) -> tuple[VersionChange, ...]:
+        """What the two versions changed."""
+        from kschedctl.studies.version_changes import between  # noqa: PLC0415 - all plugins, for few questions
+
+        return between(*self.settings).changes
+
     def settle(self, cluster: Cluster, seed: int) -> Settled:
         """The cluster at rest before the scenario begins."""
         return settle(cluster, seed, self.sampling, self.call_extender)
@@ -306,7 +271,7 @@ def whatif(
     if not question.of_versions or report.interrupted:
         return report
     before, after = (SharedCluster(cluster, call_extender=call_extender) for cluster in question.clusters())
-    replaced = replacement(before, after, workers, progress)
+    replaced = replacement(before, after, question.rows(), workers, progress)
     unknown = together((report.unknown, replaced.unknown))
     return replace(report, replacement=replaced.report, interrupted=replaced.interrupted, **unread(unknown))
 
@@ -340,8 +305,32 @@ def answer(question: Question, seed: int, progress: Progress = UNSEEN) -> WhatIf
         return _report(question, seed, first.rest, first)
     second = _run(question, seed, next(settling), progress)
     report = _report(question, seed, first.rest, second)
-    messages = message_changes(first.rest, second.rest) if question.of_versions else ()
-    return replace(report, messages=tuple(messages))
+    return _with_causes(question, seed, report, (first.rest, second.rest), progress) if question.of_versions else report
+
+
+def _with_causes(
+    question: Question, seed: int, report: WhatIf, rests: tuple[Settled, Settled], progress: Progress
+) -> WhatIf:
+    """Also with what is said in other words, and under the first seed with the changes behind all that differs."""
+    before, after = rests
+    messages = new_messages(before, after)
+    because: dict[str, tuple[str, ...]] = {}
+    if seed in question.in_full and not after.interrupted and question.call_extender is None:
+        pods = sorted({*messages, *(change.pod for change in report.changes)})
+        first, second = question.clusters()
+        versions = TwoVersions(first, second, question.rows())
+
+        def replay(names: Names) -> Fate:
+            rest = _run(question, seed, question.settle(versions.mixed(names), seed), UNSEEN).rest
+            if rest.interrupted:
+                raise KeyboardInterrupt
+            return fates(rest).get
+
+        causes = Causes(versions.changes(), fates(before), replay)
+        because = explained(pods, causes, progress.begin("Causes", len(pods)))
+        report = replace(report, interrupted=len(because) < len(pods))
+    changes = tuple(replace(change, because=because.get(change.pod, ())) for change in report.changes)
+    return replace(report, changes=changes, messages=tuple(message_changes(messages, because)))
 
 
 def _run(question: Question, seed: int, start: Settled, progress: Progress) -> Run:

@@ -17,6 +17,7 @@ from kschedctl.studies.what_if import replacement
 from kschedctl.studies.whatif import versions, whatif
 
 TAINT = {"key": "gpu", "value": "yes", "effect": "NoSchedule"}
+BALANCE = "what NodeResourcesBalancedAllocation scores (#135573)"
 SCORES = {"disabled": [{"name": "*"}], "enabled": [{"name": "NodeResourcesBalancedAllocation"}]}
 BALANCE_ALONE = {
     "apiVersion": "kubescheduler.config.k8s.io/v1",
@@ -50,7 +51,7 @@ def test_a_pending_pod_goes_where_balance_is_gained() -> None:
 def test_a_running_pod_would_go_there_too_if_it_were_made_anew() -> None:
     """A pod that nobody makes anew is not asked about."""
     report = whatif(uneven(with_memory(replica("r", "n1"))), None, versions(("1.35", "1.36")))
-    moved = PodsElsewhere("Deployment d/web", ("d/r",), ("n1",), ("n2",))
+    moved = PodsElsewhere("Deployment d/web", ("d/r",), ("n1",), ("n2",), (BALANCE,))
     assert (report.changes, report.replacement) == ((), Replacement(1, 1, (moved,)))
     assert whatif(uneven(with_memory(replica("r", "n1"))), None, versions(("1.34", "1.35"))).replacement == Replacement(
         1, 1

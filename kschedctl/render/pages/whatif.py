@@ -14,12 +14,21 @@ from kschedctl.render.pages.sections import (
     unplaced_section,
     zones_plot,
 )
-from kschedctl.render.tables import listed
+from kschedctl.render.tables import Cells, listed
 from kschedctl.reports.columns import Column, Tone
 from kschedctl.reports.simulation import PodCount, UnplacedPods
-from kschedctl.reports.whatif import CHANGES, DomainBalance, MessageChange, PodChange, Replacement, WhatIf
+from kschedctl.reports.whatif import (
+    CHANGES,
+    DomainBalance,
+    MessageChange,
+    PodChange,
+    PodsElsewhere,
+    Replacement,
+    WhatIf,
+)
 
 CHANGES_SHOWN = 30
+TOGETHER = " together with "
 TONES = {"NewlyPending": Tone.BAD, "Gone": Tone.WARNING, "NewlyScheduled": Tone.GOOD}
 
 
@@ -55,15 +64,28 @@ def _changes(changes: Sequence[PodChange], style: Style) -> Page:
         return ()
     order = list(CHANGES)
     first = sorted(changes, key=lambda change: order.index(change.change))
-    words = {"change": lambda change: Marked(CHANGES[change.change], TONES.get(change.change, Tone.PLAIN))}
-    table = listed(first, style, words, title="Pods", limit=CHANGES_SHOWN, full=False)
+    cells: Cells[PodChange] = {"change": _change, "because": _because}
+    table = listed(first, style, cells, title="Pods", limit=CHANGES_SHOWN, full=False)
     return (*_waiting(changes, style), *table, *moves_plot(changes))
+
+
+def _change(change: PodChange) -> Marked:
+    return Marked(CHANGES[change.change], TONES.get(change.change, Tone.PLAIN))
 
 
 def _messages(messages: Sequence[MessageChange], style: Style) -> Page:
     """What is said in other words of pods that wait all the same."""
-    before = {"before": lambda message: Stack((message.before, Marked(names(message.pods), Tone.FAINT)))}
-    return listed(messages, style, before, title="Messages of pods that wait", limit=CHANGES_SHOWN)
+    return listed(messages, style, {"before": _before}, title="Messages of pods that wait", limit=CHANGES_SHOWN)
+
+
+def _before(message: MessageChange) -> Stack:
+    """Also why, and of which pods."""
+    because = (f"because of {TOGETHER.join(message.because)}",) if message.because else ()
+    return Stack((message.before, *because, Marked(names(message.pods), Tone.FAINT)))
+
+
+def _because(changed: PodChange | PodsElsewhere) -> str:
+    return TOGETHER.join(changed.because)
 
 
 def _replacement(replacement: Replacement | None, style: Style) -> Page:
@@ -78,7 +100,9 @@ def _replacement(replacement: Replacement | None, style: Style) -> Page:
     if not number:
         return section("Running pods", summary, *doubtful)
     groups = sorted(replacement.elsewhere, key=lambda group: -len(group.pods))
-    return section("Running pods", summary, *doubtful, *listed(groups, style, limit=CHANGES_SHOWN))
+    return section(
+        "Running pods", summary, *doubtful, *listed(groups, style, {"because": _because}, limit=CHANGES_SHOWN)
+    )
 
 
 def _waiting(changes: Sequence[PodChange], style: Style) -> Page:

@@ -29,7 +29,7 @@ from kschedctl.scheduler.framework.declaration import Declaration
 from kschedctl.scheduler.framework.feature_gates import FeatureGates
 from kschedctl.scheduler.framework.strict_decoding import GoDuration
 from kschedctl.scheduler.plugins.node_resources.fit import NodeResourcesFit
-from kschedctl.scheduler.registry.in_tree import in_tree
+from kschedctl.scheduler.registry.in_tree import in_tree_of
 
 DEFAULT_EXTENDER_TIMEOUT = GoDuration(5)
 NO_REGISTRATIONS: Mapping[str, Declaration] = {}
@@ -120,7 +120,7 @@ def _profile(
     if enabled and (errors := list(args[NodeResourcesFit.name].errors(gates))):
         raise ConfigurationError(f'initializing plugin "{NodeResourcesFit.name}": {aggregate(errors)}', where=where)
     others = {name: registered[name] for name in sorted(profile.plugins.enabled_names & registered.keys())}
-    registry = {name: declared.points for name, declared in {**in_tree(gates.minor), **others}.items()}
+    registry = {name: declared.points for name, declared in {**in_tree_of(gates), **others}.items()}
     args |= {name: _typed(name, args.get(name), declared.args_type, gates) for name, declared in others.items()}
     try:
         return build_profile(

@@ -19,7 +19,7 @@ from kschedctl.scheduler.framework.extension_points import EXTENSION_POINTS
 from kschedctl.scheduler.framework.feature_gates import FeatureGates
 from kschedctl.scheduler.framework.scores import MAX_NODE_SCORE
 from kschedctl.scheduler.framework.strict_decoding import Int32
-from kschedctl.scheduler.registry.in_tree import IN_TREE, in_tree
+from kschedctl.scheduler.registry.in_tree import IN_TREE, in_tree_of
 
 MAX_INT64 = 2**63 - 1
 
@@ -119,7 +119,7 @@ def default_plugins(gates: FeatureGates) -> tuple[PluginEntry, ...]:
     """The plugins of a profile that names none, in order, for all points that they implement."""
     return tuple(
         PluginEntry(name, declared.default_weight)
-        for name, declared in in_tree(gates.minor).items()
+        for name, declared in in_tree_of(gates).items()
         if declared.is_default(gates)
     )
 

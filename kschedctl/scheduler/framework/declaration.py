@@ -227,8 +227,9 @@ class Declaration:
 
     def is_default(self, gates: FeatureGates) -> bool:
         """Whether a profile that names no plugins has it."""
-        last = gates.minor if self.default_until is None else self.default_until
-        return gates.minor <= last and (self.gate is None or gates.enabled(self.gate))
+        minor = gates.release.source_of(f"plugin {self.name}").minor
+        last = minor if self.default_until is None else self.default_until
+        return minor <= last and (self.gate is None or gates.enabled(self.gate))
 
     @property
     def all_kinds(self) -> tuple[str, ...]:

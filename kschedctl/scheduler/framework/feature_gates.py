@@ -10,7 +10,15 @@ from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from typing import NamedTuple
 
-from kschedctl.api.kube_version import KUBE_VERSION, NEWEST_MINOR, OLDEST_MINOR, ByVersion, KubeVersion
+from kschedctl.api.kube_version import (
+    KUBE_VERSION,
+    NEWEST_MINOR,
+    OLDEST_MINOR,
+    ByVersion,
+    KubeVersion,
+    MixedVersion,
+    VersionMix,
+)
 from kschedctl.errors import ConfigurationError
 from kschedctl.scheduler.framework.unread_gates import UNREAD, UNREAD_NEEDS
 
@@ -151,15 +159,18 @@ _UNKNOWN_YET = Stage("pre-alpha", on=False, locked=False)
 class FeatureGates:
     """The gates of a scheduler of ``version`` ("1.36", "v1.36.2-gke.1") that was started with ``overrides``.
 
+    ``mix``: what is as it is in another version; then the overrides are taken as both versions accept them.
+
     ``AllAlpha`` and ``AllBeta`` among the overrides set what is not set by name. Raises ConfigurationError for a
     version, gate or value that the scheduler would refuse.
     """
 
     version: str = KUBE_VERSION
     overrides: Mapping[str, bool] | None = None
+    mix: VersionMix | None = None
 
     def __post_init__(self) -> None:
-        faults = list(self._faults())
+        faults = list(self._faults()) if self.mix is None else []
         if faults:
             hint = self._hint(faults[0].removeprefix("unrecognized feature gate: "))
             raise ConfigurationError("; ".join(faults), where="feature gates", hint=hint)
@@ -182,7 +193,8 @@ class FeatureGates:
     @cached_property
     def release(self) -> KubeVersion:
         """The version in numbers."""
-        return KubeVersion.supported(self.version)
+        version = KubeVersion.supported(self.version)
+        return version if self.mix is None else MixedVersion.of(version, self.mix)
 
     @property
     def minor(self) -> int:
@@ -197,7 +209,7 @@ class FeatureGates:
         """Whether each of the gates is on, and each that was set."""
         overrides = dict(self.overrides or {})
         broadcast = {_BROADCASTS[name]: overrides.pop(name) for name in _BROADCASTS if name in overrides}
-        stages = {name: stage_of(spec, self.minor) for name, spec in specs.items()}
+        stages = {name: stage_of(spec, self.release.source_of(f"gate {name}").minor) for name, spec in specs.items()}
         states = {name: broadcast.get(stage.maturity, stage.on) for name, stage in stages.items()} | overrides
         merged = {name for name in MERGED.keys() & stages.keys() if stages[name].maturity == "removed"}
         return states | {name: states[MERGED[name]] for name in merged}

@@ -10,6 +10,7 @@ from functools import cache
 
 from kschedctl.api.objects import Struct
 from kschedctl.scheduler.framework.declaration import Declaration, PluginClass
+from kschedctl.scheduler.framework.feature_gates import FeatureGates
 from kschedctl.scheduler.plugins.default_preemption import DefaultPreemption
 from kschedctl.scheduler.plugins.dynamic_resources.plugin import DynamicResources
 from kschedctl.scheduler.plugins.gang_scheduling import GangScheduling
@@ -92,3 +93,11 @@ def args_types(minor: int) -> Mapping[str, type[Struct]]:
 def in_tree(minor: int) -> Mapping[str, Declaration]:
     """The in-tree plugins of a minor version, in default order."""
     return {name: declaration for name, entry in IN_TREE.items() if (declaration := entry.at(minor)) is not None}
+
+
+def in_tree_of(gates: FeatureGates) -> Mapping[str, Declaration]:
+    """The in-tree plugins of a version, of which some may be as they are in another."""
+    if gates.mix is None:
+        return in_tree(gates.minor)
+    minors = {name: gates.release.source_of(f"plugin {name}").minor for name in IN_TREE}
+    return {name: plugin for name, minor in minors.items() if (plugin := in_tree(minor).get(name)) is not None}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from itertools import chain, islice, zip_longest
 from typing import NamedTuple
 
@@ -12,6 +13,7 @@ import numpy as np
 from kschedctl.api.arrays import Position
 from kschedctl.api.ownership import owner_of
 from kschedctl.reports.unknown import UnknownKind
+from kschedctl.reports.version_changes import VersionChange
 from kschedctl.reports.whatif import PodsElsewhere, Replacement
 from kschedctl.scheduler.framework import PluginError
 from kschedctl.scheduler.framework.dependencies import Effect, Unknown
@@ -20,6 +22,7 @@ from kschedctl.snapshot.fork import Fork
 from kschedctl.studies.basics.edits import returns
 from kschedctl.studies.basics.parallel import Progress, Workers, run_all
 from kschedctl.studies.basics.unknown import REPLACEMENT, together, unknown_kinds
+from kschedctl.studies.what_if.causes import Causes, Fate, Names, TwoVersions, explained
 from kschedctl.studies.what_if.shared_cluster import SharedCluster
 
 Nodes = tuple[str, ...]
@@ -63,8 +66,17 @@ class Replaced(NamedTuple):
     interrupted: bool
 
 
-def replacement(before: SharedCluster, after: SharedCluster, workers: Workers, progress: Progress) -> Replaced:
-    """The running pods for which the equally good nodes are not the same; both have the same objects."""
+def replacement(
+    before: SharedCluster,
+    after: SharedCluster,
+    rows: tuple[VersionChange, ...],
+    workers: Workers,
+    progress: Progress,
+) -> Replaced:
+    """The running pods for which the equally good nodes are not the same, and which ``rows`` of the table explain it.
+
+    Both clusters have the same objects.
+    """
     pair = Pair(before, after)
     view = pair.before.scheduler.view
     running = _running(view)
@@ -72,18 +84,38 @@ def replacement(before: SharedCluster, after: SharedCluster, workers: Workers, p
     tasks = [asked[i : i + ASKED_AT_ONCE] for i in range(0, len(asked), ASKED_AT_ONCE)]
     results = run_all(_answers, pair, tasks, workers, progress.begin("Running pods", len(tasks)))
     known = results.known
-    groups: dict[tuple[str, Nodes, Nodes], list[str]] = {}
-    for pod_elsewhere in (pod for answers in known for pod in answers.elsewhere):
-        groups.setdefault((pod_elsewhere.workload, pod_elsewhere.before, pod_elsewhere.after), []).append(
-            pod_elsewhere.pod
-        )
+    elsewhere = [pod for answers in known for pod in answers.elsewhere]
+    because = {} if results.interrupted else _because(pair, rows, elsewhere, progress)
+    groups: dict[tuple[str, Nodes, Nodes, tuple[str, ...]], list[str]] = {}
+    for pod in elsewhere:
+        why = because.get(pod.pod, ())
+        groups.setdefault((pod.workload, pod.before, pod.after, why), []).append(pod.pod)
     report = Replacement(
         running=len(running),
         asked=sum(len(task) for task, answers in zip(tasks, results.found, strict=True) if answers is not None),
         elsewhere=tuple(PodsElsewhere(who, tuple(sorted(pods)), *nodes) for (who, *nodes), pods in groups.items()),
         failed=sum(answers.failed for answers in known),
     )
-    return Replaced(report, together(answers.unknown for answers in known), results.interrupted)
+    interrupted = results.interrupted or (bool(because) and len(because) < len(elsewhere))
+    return Replaced(report, together(answers.unknown for answers in known), interrupted)
+
+
+def _because(
+    pair: Pair, rows: tuple[VersionChange, ...], elsewhere: Sequence[PodElsewhere], progress: Progress
+) -> dict[str, tuple[str, ...]]:
+    """Pod -> the changes of the version without which it would stay where it is best now."""
+    if not elsewhere or pair.before.call_extender is not None:
+        return {}
+    versions = TwoVersions(pair.before.cluster, pair.after.cluster, rows)
+    view = pair.before.scheduler.view
+    positions = {pod.pod: Position(view.pods.index[pod.pod]) for pod in elsewhere}
+
+    def replay(names: Names) -> Fate:
+        asked = _Asked(SharedCluster(versions.mixed(names)))
+        return cache(lambda pod: asked.nodes(positions[pod], set()))
+
+    causes = Causes(versions.changes(), {pod.pod: pod.before for pod in elsewhere}, replay)
+    return explained(positions, causes, progress.begin("Causes", len(positions)))
 
 
 def _running(view: Fork) -> list[Position]:
