@@ -17,6 +17,7 @@ from kschedctl.api.pod_requests import Quantities
 from kschedctl.api.tolerations import tolerated
 from kschedctl.autoscaling.karpenter.amounts import merge
 from kschedctl.autoscaling.karpenter.daemons import DaemonGroup
+from kschedctl.autoscaling.karpenter.go_order import go_order
 from kschedctl.autoscaling.karpenter.host_ports import Port
 from kschedctl.autoscaling.karpenter.labels import CAPACITY_TYPE, HOSTNAME, RESERVATION_ID, RESERVED
 from kschedctl.autoscaling.karpenter.option_filter import OptionFilter, free_groups
@@ -70,7 +71,10 @@ class RunSettings:
 
 @dataclass(eq=False)
 class NewClaim:
-    """``options``: the types that it may be; ``requests``: of its pods. ``held``: ids of reservations."""
+    """``options``: the types that it may be; ``requests``: of its pods. ``held``: ids of reservations.
+
+    ``ordered``: the types as they were last sorted by price.
+    """
 
     template: ClaimTemplate
     groups: Sequence[DaemonGroup]
@@ -84,6 +88,7 @@ class NewClaim:
     ports: list[Port] = field(default_factory=list)
     held: tuple[str, ...] = ()
     min_values_relaxed: bool = False
+    ordered: list[int] = field(default_factory=list)
 
     @classmethod
     def of(
@@ -171,6 +176,14 @@ class NewClaim:
         self.ports.extend(data.ports)
         self.settings.reservations.hold(self.host, accepted.reservations)
         self.held = accepted.reservations
+
+    def sort(self) -> list[int]:
+        """The types by price, those of one price in the order that Karpenter takes them in."""
+        before = self.ordered or [at for group in self.groups for at in np.flatnonzero(group.types).tolist()]
+        kept = [at for at in before if self.options[at]]
+        prices = self.template.columns.cheapest(self.requirements)[kept].tolist()
+        self.ordered = [kept[at] for at in go_order(prices)]
+        return self.ordered
 
     def finish(self) -> None:
         """As it is asked for: no host, reserved capacity alone where it holds some, and what DaemonSets take."""

@@ -55,7 +55,7 @@ class ClaimOffer:
         return self.claim.template.columns
 
     def sort(self) -> None:
-        self.order = self.columns.by_price(self.claim.options, self.claim.requirements)
+        self.order = self.claim.sort()
 
     def keep(self, which: Bools) -> None:
         self.order = [at for at in self.order if which[at]]

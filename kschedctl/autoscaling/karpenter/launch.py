@@ -28,7 +28,7 @@ from kschedctl.reports.provisioning import CheapestOffering, ClaimTaint, Launche
 def truncated(claim: NewClaim, most: int, strict: bool) -> str:
     """Keep the cheapest types; the text says why the claim is dropped instead."""
     columns = claim.template.columns
-    chosen = columns.by_price(claim.options, claim.requirements)[:most]
+    chosen = claim.sort()[:most]
     options = np.zeros(len(columns), np.bool_)
     options[chosen] = True
     if strict and claim.requirements.have_min_values and (too_few := columns.too_few(options, claim.requirements)):

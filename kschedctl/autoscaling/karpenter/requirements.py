@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 from kschedctl.api.objects import NodeSelectorTerm, Pod
 from kschedctl.api.quantity import INT64_MAX, INT64_MIN
+from kschedctl.autoscaling.karpenter.go_order import go_order
 from kschedctl.autoscaling.karpenter.labels import HOSTNAME, NORMALIZED, hint
 
 IN, NOT_IN, EXISTS, DOES_NOT_EXIST = "In", "NotIn", "Exists", "DoesNotExist"
@@ -229,7 +230,8 @@ def pod_requirements(pod: Pod) -> Requirements:
     affinity = pod.spec.affinity and pod.spec.affinity.node_affinity
     preferred = affinity.preferred_during_scheduling_ignored_during_execution if affinity else ()
     if preferred:
-        made.add(of_term(max(preferred, key=lambda term: term.weight).preference).values())
+        heaviest = preferred[go_order([-term.weight for term in preferred])[0]]
+        made.add(of_term(heaviest.preference).values())
     if terms := required_terms(pod):
         made.add(of_term(terms[0]).values())
     return made

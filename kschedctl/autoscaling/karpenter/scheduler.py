@@ -16,6 +16,7 @@ from kschedctl.api.quantity import Quantity
 from kschedctl.autoscaling.karpenter.amounts import ZERO, thousandths
 from kschedctl.autoscaling.karpenter.claims import ClaimAcceptance, ClaimRefusal, NewClaim, RunSettings
 from kschedctl.autoscaling.karpenter.daemons import DaemonGroup
+from kschedctl.autoscaling.karpenter.go_order import go_order
 from kschedctl.autoscaling.karpenter.node_columns import RunNodes
 from kschedctl.autoscaling.karpenter.pod_data import PodData
 from kschedctl.autoscaling.karpenter.preferences import relaxed
@@ -92,7 +93,7 @@ class SchedulerRun:
     def _add(self, data: PodData) -> list[ClaimRefusal] | None:
         if self.nodes.place(data, self.settings.topology, data.pod.key in self.movable):
             return None
-        self.claims.sort(key=lambda claim: len(claim.pods))
+        self.claims = [self.claims[at] for at in go_order([len(claim.pods) for claim in self.claims])]
         for claim in self.claims:
             accepted = claim.tried(data)
             if isinstance(accepted, ClaimAcceptance):

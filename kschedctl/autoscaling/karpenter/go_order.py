@@ -1,0 +1,194 @@
+"""The order in which Go's sort.Slice leaves equal keys: as they were up to twelve, beyond as its quicksort throws them.
+
+Upstream: pdqsort_func of src/sort/zsortfunc.go (Go 1.24 and later), pattern-defeating quicksort. It draws no lots: the
+same keys always come out in the same order. Go 1.19 to 1.23 had other shifts in its xorshift (golang/go issue 70144).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import lru_cache
+from itertools import pairwise
+
+INSERTED = 12
+"""Ranges as short as this are sorted by insertion, which is stable."""
+NINTHER, SHIFTED = 50, 50
+"""From this length on: the pivot is a median of medians; pairs in the wrong order are shifted to their places."""
+SHIFTS = 5
+ALL_SWAPPED = 12
+WORD = (1 << 64) - 1
+XORSHIFT = (13, 7, 17)
+"""Left, right and left again."""
+
+
+def go_order(keys: Sequence[float]) -> list[int]:
+    """Where each place's key came from, keys ascending."""
+    if all(left <= right for left, right in pairwise(keys)):
+        return list(range(len(keys)))
+    stable = sorted(range(len(keys)), key=keys.__getitem__)
+    if len(keys) <= INSERTED or all(keys[left] < keys[right] for left, right in pairwise(stable)):
+        return stable
+    return list(_sorted(tuple(keys)))
+
+
+@lru_cache(256)
+def _sorted(keys: tuple[float, ...]) -> tuple[int, ...]:
+    sort = _Sort(keys)
+    sort.range(0, len(keys), len(keys).bit_length())
+    return tuple(sort.order)
+
+
+class _Sort:
+    """``keys`` as they lie, and ``order``, where each came from. Ranges are from ``start`` to before ``end``."""
+
+    def __init__(self, keys: Sequence[float]) -> None:
+        self.keys = list(keys)
+        self.order = list(range(len(keys)))
+
+    def swap(self, left: int, right: int) -> None:
+        keys, order = self.keys, self.order
+        keys[left], keys[right] = keys[right], keys[left]
+        order[left], order[right] = order[right], order[left]
+
+    def range(self, start: int, end: int, bad_pivots: int) -> None:
+        """Sort a range; after so many bad pivots, as a heap."""
+        balanced = partitioned = True
+        while end - start > INSERTED:
+            if not bad_pivots:
+                return self.heap(start, end)
+            if not balanced:
+                self.scatter(start, end)
+                bad_pivots -= 1
+            pivot, rising = self.pivot(start, end)
+            if balanced and partitioned and rising and self.nearly_sorted(start, end):
+                return None
+            if start and self.keys[start - 1] >= self.keys[pivot]:
+                start = self.equal_first(start, end, pivot)
+                continue
+            middle, partitioned = self.partition(start, end, pivot)
+            balanced = min(middle - start, end - middle) >= (end - start) // 8
+            if middle - start < end - middle:
+                self.range(start, middle, bad_pivots)
+                start = middle + 1
+            else:
+                self.range(middle + 1, end, bad_pivots)
+                end = middle
+        return self.insert(start, end)
+
+    def _arrange(self, start: int, end: int, places: Sequence[int]) -> None:
+        self.keys[start:end] = [self.keys[at] for at in places]
+        self.order[start:end] = [self.order[at] for at in places]
+
+    def insert(self, start: int, end: int) -> None:
+        """Insertion is stable, as is Python's sort."""
+        self._arrange(start, end, sorted(range(start, end), key=self.keys.__getitem__))
+
+    def heap(self, start: int, end: int) -> None:
+        for root in range((end - start - 1) // 2, -1, -1):
+            self._sink(root, end - start, start)
+        for size in range(end - start - 1, -1, -1):
+            self.swap(start, start + size)
+            self._sink(0, size, start)
+
+    def _sink(self, root: int, size: int, start: int) -> None:
+        keys = self.keys
+        while (child := 2 * root + 1) < size:
+            child += child + 1 < size and keys[start + child] < keys[start + child + 1]
+            if keys[start + root] >= keys[start + child]:
+                return
+            self.swap(start + root, start + child)
+            root = child
+
+    def scatter(self, start: int, end: int) -> None:
+        """Three elements of the middle change places with others, by xorshift from the length as its seed."""
+        length = draw = end - start
+        mask = (1 << length.bit_length()) - 1
+        middle = start + length // 4 * 2
+        for place in (middle - 1, middle, middle + 1):
+            draw ^= draw << XORSHIFT[0] & WORD
+            draw ^= draw >> XORSHIFT[1]
+            draw ^= draw << XORSHIFT[2] & WORD
+            other = draw & mask
+            self.swap(place, start + other - length * (other >= length))
+
+    def pivot(self, start: int, end: int) -> tuple[int, bool]:
+        """Where the pivot is, and whether all that was compared rises; what only falls is turned round first."""
+        length = end - start
+        places = [start + length // 4 * quarter for quarter in (1, 2, 3)]
+        swaps = 0
+        if length >= NINTHER:
+            medians = [self._median(place - 1, place, place + 1) for place in places]
+            places = [place for place, _ in medians]
+            swaps = sum(count for _, count in medians)
+        place, count = self._median(*places)
+        swaps += count
+        if swaps == ALL_SWAPPED:
+            self._arrange(start, end, range(end - 1, start - 1, -1))
+            place = end - 1 - (place - start)
+        return place, swaps in (0, ALL_SWAPPED)
+
+    def _median(self, first: int, second: int, third: int) -> tuple[int, int]:
+        """Where the median of three is, and how many pairs stood in the wrong order."""
+        keys, swaps = self.keys, 0
+        if keys[second] < keys[first]:
+            first, second, swaps = second, first, swaps + 1
+        if keys[third] < keys[second]:
+            second, swaps = third, swaps + 1
+        if keys[second] < keys[first]:
+            second, swaps = first, swaps + 1
+        return second, swaps
+
+    def nearly_sorted(self, start: int, end: int) -> bool:
+        """Whether it is sorted after at most so many shifts."""
+        keys, at = self.keys, start + 1
+        for _ in range(SHIFTS):
+            while at < end and keys[at] >= keys[at - 1]:
+                at += 1
+            if at == end:
+                return True
+            if end - start < SHIFTED:
+                return False
+            self.swap(at, at - 1)
+            self._shift(at, start, end)
+        return False
+
+    def _shift(self, at: int, start: int, end: int) -> None:
+        """The smaller of a pair to the left, the greater to the right."""
+        keys, left, right = self.keys, at - 1, at + 1
+        while at - start >= 2 and left >= 1 and keys[left] < keys[left - 1]:
+            self.swap(left, left - 1)
+            left -= 1
+        while right < end and keys[right] < keys[right - 1]:
+            self.swap(right, right - 1)
+            right += 1
+
+    def equal_first(self, start: int, end: int, pivot: int) -> int:
+        """Those equal to the pivot, the least of the range, to the front; where the others begin."""
+        self.swap(start, pivot)
+        keys, left, right = self.keys, start + 1, end - 1
+        least = keys[start]
+        while True:
+            while left <= right and keys[left] <= least:
+                left += 1
+            while left <= right and keys[right] > least:
+                right -= 1
+            if left > right:
+                return left
+            self.swap(left, right)
+            left, right = left + 1, right - 1
+
+    def partition(self, start: int, end: int, pivot: int) -> tuple[int, bool]:
+        """What is less than the pivot before it; where it is then, and whether nothing else moved."""
+        self.swap(start, pivot)
+        keys, left, right = self.keys, start + 1, end - 1
+        key, moved = keys[start], False
+        while True:
+            while left <= right and keys[left] < key:
+                left += 1
+            while left <= right and keys[right] >= key:
+                right -= 1
+            if left > right:
+                self.swap(right, start)
+                return right, not moved
+            self.swap(left, right)
+            left, right, moved = left + 1, right - 1, True
