@@ -127,6 +127,11 @@ class Source:
         ),
     ] = None
 
+    cache: Annotated[
+        bool,
+        typer.Option("--cache", help="Keep what is read of a live cluster, and read only what changed the next time."),
+    ] = False
+
     @property
     def live(self) -> bool:
         """Whether a live cluster is meant: no other source is named."""
@@ -154,7 +159,7 @@ class Source:
             "--request-timeout": self.request_timeout,
         }
         parts = [part for option, value in named.items() if value for part in (option, value)]
-        complete = ["--assume-complete"] * self.assume_complete
+        complete = ["--assume-complete"] * self.assume_complete + ["--cache"] * self.cache
         groups = [part for group in self.as_group for part in ("--as-group", group)]
         return files + ["-R"] * self.recursive + ["--demo"] * self.demo + complete + parts + groups
 

@@ -122,6 +122,7 @@ def wishes(source: Source, namespace: str | None, pods_alone: bool = False, live
         pods_alone=pods_alone,
         also=live.kinds,
         event_reason=live.event_reason,
+        cache=source.cache,
     )
 
 

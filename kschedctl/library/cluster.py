@@ -63,11 +63,13 @@ class Cluster(cluster.Cluster):
         kubeconfig: str | None = None,
         namespace: str | None = None,
         kube_version: str | None = None,
+        cache: bool = False,
     ) -> Self:
         """From the cluster of a kubeconfig's context, or of the service account of the pod that this runs in.
 
         ``namespace``: where to look for what may not be listed in all. ``kube_version``: of the scheduler that is
-        replayed, as for from_objects; None for the server's own. Raises ClusterError, ConfigurationError.
+        replayed, as for from_objects; None for the server's own. ``cache``: keep what is read in the user's folder for
+        caches, and the next time read only what changed. Raises ClusterError, ConfigurationError, InputError.
         """
         from kschedctl.sources.live.connection import Access, connect  # noqa: PLC0415 - the client takes a while to import
         from kschedctl.sources.live.reading import Wishes, read_live  # noqa: PLC0415
@@ -75,7 +77,9 @@ class Cluster(cluster.Cluster):
         if kube_version is not None:
             KubeVersion.supported(kube_version)
         connection = connect(Access(kubeconfig=kubeconfig, context=context))
-        return cls._made_of(read_live(connection, Wishes(kube_version=kube_version, namespace=namespace)).cluster())
+        return cls._made_of(
+            read_live(connection, Wishes(kube_version=kube_version, namespace=namespace, cache=cache)).cluster()
+        )
 
     @classmethod
     def from_snapshot(cls, path: str | os.PathLike[str], *, kube_version: str | None = None) -> Self:

@@ -10,12 +10,14 @@ typed lists are measured on a tenth of the pods and nodes in the same run, as al
 from __future__ import annotations
 
 import argparse
+import gzip
 import json
 import os
 import subprocess
 import sys
 import tempfile
 import time
+import urllib.request
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -27,6 +29,8 @@ import msgspec
 from kschedctl.api.kinds import KINDS
 from kschedctl.sources.live.lists import paths
 
+GZIPPED = 128 << 10
+"""Longer answers are compressed, as an API server does."""
 SCRIPTS = Path(sys.executable).parent
 CLIENT = """
 import sys
@@ -58,6 +62,7 @@ class Pages:
     """The pages of each list, as an API server would send them, from files that hold one kind each."""
 
     def __init__(self, folder: Path, share: int = 1) -> None:
+        self.sent = 0
         self.lists: dict[str, tuple[str, list[msgspec.Raw]]] = {}
         for file in sorted(folder.glob("*.json")):
             items = msgspec.json.decode(file.read_bytes(), type=List).items
@@ -71,6 +76,12 @@ class Pages:
         query = {key: values[0] for key, values in parse_qs(parts.query).items()}
         if parts.path == "/version":
             return b'{"major":"1","minor":"36","gitVersion":"v1.36.2"}'
+        if parts.path == "/bytes":
+            return str(self.sent).encode()
+        if "watch" in query:
+            return b""
+        if parts.path.endswith("/namespaces/kube-system"):
+            return b'{"kind":"Namespace","metadata":{"name":"kube-system","uid":"this"}}'
         if "labelSelector" in query:  # the scheduler's own pods: none
             return b'{"kind":"PodList","metadata":{"resourceVersion":"1"},"items":[]}'
         kind, items = self.lists.get(f"/{parts.path.rpartition('/')[2]}", ("", []))
@@ -96,8 +107,15 @@ def serve(pages: Pages) -> None:
 
         def do_GET(self) -> None:
             body = pages.respond(self.path)
+            if "gzip" in self.headers.get("Accept-Encoding", "") and len(body) > GZIPPED:
+                self.gzipped, body = True, gzip.compress(body, 1)
+            else:
+                self.gzipped = False
+            pages.sent += len(body)
             self.send_response(404 if "configmaps" in self.path or "leases" in self.path else 200)
             self.send_header("Content-Type", "application/json")
+            if self.gzipped:
+                self.send_header("Content-Encoding", "gzip")
             self.send_header("Content-Length", str(len(body)))
             self.end_headers()
             self.wfile.write(body)
@@ -133,6 +151,12 @@ def measured(title: str, command: Sequence[str]) -> None:
     print(f"{title:44} {wall:6.2f} s wall  {cpu:6.2f} s cpu  {memory}  exit {os.waitstatus_to_exitcode(code)}")
 
 
+def sent(url: str) -> int:
+    """The bytes of all bodies that the server has sent."""
+    with urllib.request.urlopen(f"{url}/bytes") as response:
+        return int(response.read())
+
+
 def kubeconfig(url: str, folder: str) -> str:
     path = Path(folder) / "kubeconfig"
     clusters = [{"name": "c", "cluster": {"server": url}}]
@@ -156,6 +180,12 @@ def main() -> None:
         with serving(arguments.folder) as url:
             config = kubeconfig(url, folder)
             measured("snapshot save, live", [program, "snapshot", "save", "--kubeconfig", config, "-o", snapshot])
+            for title in ("explain, live", "explain --cache, live, first", "explain --cache, live, second"):
+                os.environ["XDG_CACHE_HOME"] = folder
+                before = sent(url)
+                run = [program, "explain", arguments.pod, "--kubeconfig", config, *["--cache"] * ("cache" in title)]
+                measured(title, run)
+                print(f"{'  received':44} {(sent(url) - before) / 2**20:6.1f} MiB")
         print(f"{'the file':44} {os.path.getsize(snapshot) / 2**20:6.1f} MiB")
         for number in range(3):
             run = [program, "explain", arguments.pod, "--snapshot", snapshot]

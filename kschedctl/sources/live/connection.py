@@ -51,11 +51,15 @@ class Access:
 
 @dataclass(frozen=True)
 class Connection:
-    """A server, the name of the context that led to it, and the namespace that the context prefers."""
+    """A server, the name of the context that led to it, and the namespace that the context prefers.
+
+    ``who``: what tells apart those who ask, as far as options and files do.
+    """
 
     server: Server
     context: str
     namespace: str
+    who: tuple[str, ...] = ()
 
 
 def connect(access: Access) -> Connection:
@@ -79,7 +83,8 @@ def connect(access: Access) -> Connection:
         seconds or LIST_SECONDS,
         credentials.renew,
     )
-    return Connection(server, account.context, account.namespace)
+    who = (*files, access.user or "", access.as_user or "", *access.as_groups)
+    return Connection(server, account.context, account.namespace, who)
 
 
 def seconds_of(duration: str, option: str = "--request-timeout") -> float:

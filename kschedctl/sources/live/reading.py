@@ -11,12 +11,13 @@ from itertools import chain
 
 from kschedctl.api.api_versions import is_foreign
 from kschedctl.api.copying import replace
+from kschedctl.api.decoding import json_decoder
 from kschedctl.api.gangs import group_kinds
 from kschedctl.api.garbage import without_garbage_collection
 from kschedctl.api.json_values import Json, JsonObject
 from kschedctl.api.kinds import KINDS, is_newer_kind
 from kschedctl.api.newer_versions import taken
-from kschedctl.api.objects import Pod, PodSpec
+from kschedctl.api.objects import Namespace, Pod, PodSpec
 from kschedctl.api.pod_table import PodTable
 from kschedctl.cluster import (
     CLUSTER_SCOPED,
@@ -35,9 +36,10 @@ from kschedctl.scheduler.framework.feature_gates import SPECS
 from kschedctl.scheduler.framework.kinds_read import ALWAYS, OF_NEW_PODS
 from kschedctl.scheduler.scheduler import Scheduler
 from kschedctl.sources.live.autoscaler import read_autoscaler
+from kschedctl.sources.live.cache import ReadingCache
 from kschedctl.sources.live.connection import Connection
 from kschedctl.sources.live.http import BrokenOffError, RefusedError, Server
-from kschedctl.sources.live.lists import FORBIDDEN, NOT_FOUND, LeftOutError, Listing, Others, read_list
+from kschedctl.sources.live.lists import FORBIDDEN, NOT_FOUND, LeftOutError, Listing, Others, read_list, read_path
 from kschedctl.sources.live.scheduler import SchedulerSetup, read_setup
 from kschedctl.sources.live.watch import caught_up
 from kschedctl.text.urls import without_user
@@ -48,6 +50,8 @@ SIDE_BY_SIDE = 8
 ESSENTIAL = ("Node", "Pod")
 OF_NO_ONE_MOMENT = (*OBSERVED, *(kind.name for kind in KINDS.values() if kind.only))
 """What only ever grows, and what is read by name: neither is watched."""
+OLDEST_NAMESPACE = "/api/v1/namespaces/kube-system"
+"""Its UID is the cluster's."""
 RIGHTS = "kschedctl needs to get, list and watch them: see kschedctl help rights"
 
 
@@ -57,7 +61,8 @@ class Wishes:
 
     ``namespace``: where to look for what may not be listed in all namespaces. ``pods_alone``: only about pods that the
     cluster has, so that what no answer about them can lean on need not be read. ``also``: kinds to read that no plugin
-    looks at; ``event_reason``: of events only those for this reason.
+    looks at; ``event_reason``: of events only those for this reason. ``cache``: keep what is read, and take what was
+    kept a short while ago, with what changed since.
     """
 
     configuration: JsonObject | None = None
@@ -67,6 +72,7 @@ class Wishes:
     pods_alone: bool = False
     also: tuple[str, ...] = ()
     event_reason: str = ""
+    cache: bool = False
 
 
 @dataclass(frozen=True)
@@ -88,23 +94,45 @@ class Reading:
 
 
 def read_live(connection: Connection, wishes: Wishes = Wishes()) -> Reading:
-    """Read what the scheduler's plugins look at. Raises ClusterError, ConfigurationError."""
+    """Read what the scheduler's plugins look at. Raises ClusterError, ConfigurationError, InputError."""
+    cache = _cache(connection, wishes) if wishes.cache else None
+    kept = cache.lists() if cache else {}
     with without_garbage_collection(), ThreadPoolExecutor(SIDE_BY_SIDE, "live") as threads:
         try:
-            return _read_kinds(connection, wishes, threads)
+            reading = _read_kinds(connection, wishes, threads, kept)
         except BaseException:
             connection.server.close()
             threads.shutdown(wait=False, cancel_futures=True)
             raise
+        if cache:
+            whole = reading.listings.keys() - reading.scheduler.gaps.keys() - {*OF_NO_ONE_MOMENT}
+            cache.keep({kind: listing for kind, listing in reading.listings.items() if kind in whole})
+        return reading
 
 
-def _read_kinds(connection: Connection, wishes: Wishes, threads: ThreadPoolExecutor) -> Reading:
+def _cache(connection: Connection, wishes: Wishes) -> ReadingCache | None:
+    """Of this cluster, which is not another one at the same address. Raises ClusterError, InputError."""
+    server = connection.server
+    try:
+        cluster = server.decoded(OLDEST_NAMESPACE, None, json_decoder(Namespace).decode).metadata.uid
+    except RefusedError as error:
+        log.warning("warning: --cache has no effect, since nothing tells which cluster this is: %s", error)
+        return None
+    asked = (wishes.namespace, wishes.pods_alone, wishes.also, wishes.event_reason)
+    return ReadingCache.of(server.host, cluster, connection.context, connection.namespace, connection.who, asked)
+
+
+def _read_kinds(
+    connection: Connection, wishes: Wishes, threads: ThreadPoolExecutor, kept: Mapping[str, Listing]
+) -> Reading:
     server, namespace = connection.server, wishes.namespace or connection.namespace
 
     fields = {"Event": f"reason={wishes.event_reason}"} if wishes.event_reason else {}
 
     def read(kinds: Iterable[str]) -> dict[str, Future[tuple[Listing | None, Gap | None]]]:
-        return {kind: threads.submit(_read, server, kind, namespace, fields.get(kind, "")) for kind in kinds}
+        return {
+            kind: threads.submit(_read, server, kind, namespace, fields.get(kind, ""), kept.get(kind)) for kind in kinds
+        }
 
     lists = read((*ALWAYS, *wishes.also))
     scheduler = scheduler_of(connection, read_setup(server), wishes)
@@ -119,10 +147,10 @@ def _read_kinds(connection: Connection, wishes: Wishes, threads: ThreadPoolExecu
     found = {kind: future.result() for kind, future in lists.items()}
     listings = {kind: listing for kind, (listing, _) in found.items() if listing is not None}
     apart = {kind: listings.pop(kind) for kind in OF_NO_ONE_MOMENT if kind in listings}
-    listings, changed, warnings = _one_picture(server, listings, threads)
+    listings, changed, warnings = _one_picture(server, listings, threads, kept)
     listings |= apart
     if needless.keys() - replayed.needless(_specs(listings["Pod"])).keys():  # a pod came that needs one of them
-        return _read_kinds(connection, replace(wishes, pods_alone=False), threads)
+        return _read_kinds(connection, replace(wishes, pods_alone=False), threads, kept)
     gaps = gaps_of(found, NOT_LISTED) | {kind: Gap(f"{NOT_LISTED}: {why}") for kind, why in needless.items()}
     gaps |= {kind: gap for kind, (_, gap) in found.items() if gap is not None}
     if "ConfigMap" in wishes.also:
@@ -178,11 +206,16 @@ def _usable(setup: SchedulerSetup, version: str) -> tuple[JsonObject | None, tup
     return setup.configuration, ()
 
 
-def _read(server: Server, kind: str, namespace: str, fields: str) -> tuple[Listing | None, Gap | None]:
-    """The list, and why it is not there or not whole; neither for a custom resource that is not installed.
+def _read(
+    server: Server, kind: str, namespace: str, fields: str, kept: Listing | None
+) -> tuple[Listing | None, Gap | None]:
+    """The list, as it was ``kept`` if it was, and why it is not there or not whole; neither for a custom resource that
+    is not installed.
 
     Raises ClusterError when no answer is possible without it.
     """
+    if kept is not None:
+        return kept, None
     try:
         if only := KINDS[kind].only:
             return _read_named(server, kind, sorted(only))
@@ -227,12 +260,18 @@ def _read_what_may_be(server: Server, kind: str, namespace: str, fields: str) ->
 
 
 def _one_picture(
-    server: Server, listings: Mapping[str, Listing], threads: ThreadPoolExecutor
+    server: Server, listings: Mapping[str, Listing], threads: ThreadPoolExecutor, kept: Mapping[str, Listing]
 ) -> tuple[dict[str, Listing], dict[str, int], tuple[str, ...]]:
-    """Lists of different moments brought to the same one, how many objects of each kind moved, and warnings."""
-    if len({listing.resource_version for listing in listings.values()}) <= 1:
+    """Lists of different moments brought to the same one, how many objects of each kind moved, and warnings.
+
+    ``kept``: those that may be of a moment that the server does not remember, and are listed again then.
+    """
+    if len({listing.resource_version for listing in listings.values()}) <= 1 and not kept:
         return dict(listings), {}, ()
-    futures = {kind: threads.submit(_caught_up, server, kind, listing) for kind, listing in listings.items()}
+    futures = {
+        kind: threads.submit(_current if kind in kept else _caught_up, server, kind, listing)
+        for kind, listing in listings.items()
+    }
     found = {kind: future.result() for kind, future in futures.items()}
     unknown = [KINDS[kind].plural for kind, (_, number) in found.items() if number is None]
     warning = f"what changed while the cluster was read is not known of {', '.join(unknown)}"
@@ -246,3 +285,15 @@ def _caught_up(server: Server, kind: str, listing: Listing) -> tuple[Listing, in
     except (RefusedError, BrokenOffError, ClusterError) as error:
         log.info("%s: %s", KINDS[kind].plural, error)
         return listing, None
+
+
+def _current(server: Server, kind: str, kept: Listing) -> tuple[Listing, int]:
+    """A list that was kept, as it is now. Raises ClusterError."""
+    try:
+        return caught_up(server, kind, kept)[0], 0
+    except (RefusedError, BrokenOffError) as error:
+        log.info("%s: listed again: %s", KINDS[kind].plural, error)
+    try:
+        return read_path(server, kind, kept.path, kept.fields), 0
+    except RefusedError as error:
+        raise ClusterError(error.message, where=server.host, hint=RIGHTS) from None

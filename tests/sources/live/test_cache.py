@@ -1,0 +1,210 @@
+"""``--cache``: what was read is kept, and the next reading asks for nothing but what changed since."""
+
+from __future__ import annotations
+
+import json
+import os
+import stat
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from api_server import Answer, ApiServer, Response, kubeconfig, listing, serving, status
+from live_fixtures import nobody  # noqa: F401 - fixtures
+
+from kschedctl.cluster import FIELDS, Cluster
+from kschedctl.sources.live import cache
+from kschedctl.sources.live.connection import Access, connect
+from kschedctl.sources.live.reading import Wishes, read_live
+
+Json = dict[str, Any]
+PODS, NODES = "/api/v1/pods", "/api/v1/nodes"
+SYSTEM = "/api/v1/namespaces/kube-system"
+KEPT = Wishes(cache=True)
+
+
+def node(name: str) -> Json:
+    return {"apiVersion": "v1", "kind": "Node", "metadata": {"name": name, "uid": name}}
+
+
+def pod(name: str, **spec: Any) -> Json:
+    containers = [{"name": "c", "image": "web", "resources": {"requests": {"cpu": "1"}}}]
+    metadata = {"name": name, "namespace": "default", "uid": name}
+    return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": {"containers": containers, **spec}}
+
+
+def system(uid: str = "one") -> Answer:
+    """The namespace that tells clusters apart."""
+    body = json.dumps({"kind": "Namespace", "metadata": {"name": "kube-system", "uid": uid}}).encode()
+    return lambda path, query: Response(body=body) if path == SYSTEM else None
+
+
+def told(events: dict[str, list[Json]]) -> Answer:
+    """Watches that tell of these events, by path."""
+
+    def answer(path: str, query: dict[str, str]) -> Response | None:
+        if "watch" not in query:
+            return None
+        return Response(chunks=[json.dumps(event).encode() + b"\n" for event in events.get(path, ())])
+
+    return answer
+
+
+@pytest.fixture
+def read(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Callable[..., tuple[Cluster, ApiServer]]:
+    """Read the cluster that answers so; always at the same address, as far as the cache can see."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "caches"))
+    monkeypatch.delenv("KUBECONFIG", raising=False)
+
+    def read(*answers: Answer, wishes: Wishes = KEPT) -> tuple[Cluster, ApiServer]:
+        with serving(*answers) as api:
+            connection = connect(Access(kubeconfig=kubeconfig(api.url, tmp_path / "config")))
+            of, server = cache.ReadingCache.of, connection.server.host
+            monkeypatch.setattr(
+                cache.ReadingCache, "of", lambda *key: of(*("server" if part == server else part for part in key))
+            )
+            try:
+                return read_live(connection, wishes).cluster(), api
+            finally:
+                monkeypatch.setattr(cache.ReadingCache, "of", of)
+
+    return read
+
+
+Read = Callable[..., tuple[Cluster, ApiServer]]
+OBJECTS = [node("n1"), node("n2"), pod("web"), pod("db", nodeName="n1")]
+
+
+def objects(cluster: Cluster) -> dict[str, list[object]]:
+    return {kind: list(getattr(cluster, field)) for kind, field in FIELDS.items()}
+
+
+def kept_file(tmp_path: Path) -> Path:
+    (file,) = (tmp_path / "caches" / "kschedctl").iterdir()
+    return file
+
+
+def test_the_second_reading_lists_nothing_again(read: Read) -> None:
+    first, before = read(system(), listing(OBJECTS))
+    second, after = read(system(), listing(OBJECTS))
+    assert objects(first) == objects(second)
+    assert first.gaps == second.gaps
+    assert {PODS, NODES} <= {*before.paths()}
+    assert not {PODS, NODES} & {*after.paths()}
+    versions = {target.partition("resourceVersion=")[2][:1] for _, target, _ in after.requests if "watch=1" in target}
+    assert versions == {"1"}
+
+
+def test_what_changed_since_is_taken_in(read: Read) -> None:
+    read(system(), listing(OBJECTS))
+    bound = pod("web", nodeName="n2")
+    bound["metadata"]["resourceVersion"] = "7"
+    events = {
+        PODS: [{"type": "MODIFIED", "object": bound}, {"type": "DELETED", "object": OBJECTS[3]}],
+        NODES: [{"type": "ADDED", "object": node("n3")}],
+    }
+    changed, _ = read(system(), told(events), listing(OBJECTS))
+    whole, _ = read(system(), listing([*OBJECTS[:2], node("n3"), bound]), wishes=Wishes())
+    assert objects(changed) == objects(whole)
+    third, after = read(system(), listing([]))  # the changes were kept, too
+    assert objects(third) == objects(whole)
+    assert any(
+        f"{PODS}?watch=1&allowWatchBookmarks=true&resourceVersion=7" in target for _, target, _ in after.requests
+    )
+
+
+@pytest.mark.parametrize(
+    "fault",
+    [
+        Response(chunks=(b'{"type":"ERROR","object":{"kind":"Status","code":410}}\n',)),
+        status(410, "too old resource version"),
+        Response(chunks=(b'{"type":"ADDED"',), cut=1),
+        status(504, "too large resource version"),
+    ],
+    ids=["gone", "refused", "cut", "not that far yet"],
+)
+def test_what_cannot_be_caught_up_with_is_listed_again(fault: Response, read: Read) -> None:
+    read(system(), listing(OBJECTS))
+
+    def pods(path: str, query: dict[str, str]) -> Response | None:
+        return fault if path == PODS and "watch" in query else None
+
+    again, after = read(system(), pods, listing([*OBJECTS, pod("late")]))
+    assert {pod.metadata.name for pod in again.pods} == {"web", "db", "late"}
+    assert PODS in after.paths()
+    assert NODES not in after.paths()
+
+
+def test_another_cluster_at_the_same_address_is_read(read: Read) -> None:
+    read(system("one"), listing(OBJECTS))
+    other, _ = read(system("another"), listing([node("other")]))
+    assert [each.metadata.name for each in other.nodes] == ["other"]
+
+
+def test_where_nothing_tells_clusters_apart_nothing_is_kept(
+    read: Read, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    refused: Answer = lambda path, query: status(403, "no") if path == SYSTEM else None  # noqa: E731
+    read(refused, listing(OBJECTS))
+    assert not (tmp_path / "caches").exists()
+    assert "--cache has no effect" in caplog.text
+
+
+def test_what_may_not_be_read_is_asked_for_again(read: Read) -> None:
+    quotas = "/api/v1/persistentvolumes"
+    refused: Answer = lambda path, query: status(403, "no") if path == quotas else None  # noqa: E731
+    first, _ = read(system(), refused, listing(OBJECTS))
+    second, after = read(system(), listing(OBJECTS))
+    assert first.gap("PersistentVolume") is not None
+    assert second.gap("PersistentVolume") is None
+    assert quotas in after.paths()
+
+
+@pytest.mark.parametrize("damage", ["old", "from the future", "cut", "empty", "another version"])
+def test_a_file_that_is_no_use_is_read_over(
+    damage: str, read: Read, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    read(system(), listing([node("stale")]))
+    file = kept_file(tmp_path)
+    now = file.stat().st_mtime
+    match damage:
+        case "old":
+            os.utime(file, (now, now - cache.FRESH_SECONDS - 1))
+        case "from the future":
+            os.utime(file, (now, now + 99))
+        case "cut":
+            file.write_bytes(file.read_bytes()[:-30])
+        case "empty":
+            file.write_bytes(b"")
+        case "another version":
+            monkeypatch.setattr(cache, "VERSION", "99")
+    found, _ = read(system(), listing(OBJECTS))
+    assert [each.metadata.name for each in found.nodes] == ["n1", "n2"]
+
+
+def test_nobody_else_may_look_into_it(read: Read, tmp_path: Path) -> None:
+    read(system(), listing(OBJECTS))
+    file = kept_file(tmp_path)
+    assert stat.S_IMODE(file.stat().st_mode) == 0o600
+    assert stat.S_IMODE(file.parent.stat().st_mode) == 0o700
+
+
+def test_old_files_are_removed(read: Read, tmp_path: Path) -> None:
+    folder = tmp_path / "caches" / "kschedctl"
+    folder.mkdir(parents=True)
+    old = folder / f"old{cache.SUFFIX}"
+    old.write_bytes(b"")
+    os.utime(old, (0, 0))
+    read(system(), listing(OBJECTS))
+    assert not old.exists()
+
+
+def test_another_user_reads_for_themselves(read: Read, tmp_path: Path) -> None:
+    """Who may read less must not see what somebody else has read."""
+    one, other = (
+        connect(Access(kubeconfig=kubeconfig("http://127.0.0.1:1", tmp_path / "c"), as_user=name)).who
+        for name in ("one", "other")
+    )
+    assert one != other
+    assert cache.ReadingCache.of("server", one) != cache.ReadingCache.of("server", other)
