@@ -227,8 +227,7 @@ def explain_pod(scheduler: Scheduler, pod: Pod, *, nodes: bool = True) -> Explan
         report = _document(cycle, scheduler, framework, nodes)
         report = replace(report, searched=searched_nodes(cycle, scheduler.sampled))
         group = pod_group_report(scheduler, framework, pod) or gang_report(scheduler, framework, pod)
-        told_of_preemption = doubts.of_preemption(report.preemption, framework)
-        unknowns = (*unknown, *doubts.of_cycle(cycle, framework), *told_of_preemption)
+        unknowns = (*unknown, *doubts.of_cycle(cycle, framework))
         report = decided_elsewhere(_with_unknown(in_group(report, group), unknowns))
     report = replace(report, headline=headline(report, pod, scheduler.configuration.profiles))
     return replace(report, advice=tuple(advice(report, pod, scheduler, framework))) if nodes else report

@@ -37,7 +37,6 @@ FOUND = ByVersion(
     "what is said of a pod that preempts",
     (("", NOTHING), ("1.37", "found a potential placement for pod on node {}, preempting {} victims")),
     "#140180",
-    "1.37",
 )
 
 

@@ -4,14 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from kschedctl.api.kube_version import reaches
 from kschedctl.cluster import Gap
-from kschedctl.reports.explanation import PreemptionReport
 from kschedctl.scheduler.engine import unsure_nominations
 from kschedctl.scheduler.engine.cycle import Cycle
 from kschedctl.scheduler.framework.dependencies import Dependency, Effect, Unknown
-from kschedctl.scheduler.framework.noted_changes import ALONE_TELL, NOTES
-from kschedctl.scheduler.plugins.default_preemption import FOUND
 from kschedctl.scheduler.plugins.dynamic_resources.plugin import DynamicResources
 from kschedctl.scheduler.plugins.dynamic_resources.step_limit import MAX_STEPS, UNDECIDED
 from kschedctl.scheduler.scheduler import Framework
@@ -29,12 +25,6 @@ def of_cycle(cycle: Cycle, framework: Framework) -> Iterator[Unknown]:
             node = cycle.view.nodes.names[int(rejection.mask.argmax())]
             yield Unknown(Dependency("Device", Effect.EITHER), Gap(NOT_SEARCHED.format(node, MAX_STEPS)))
             return
-
-
-def of_preemption(preemption: PreemptionReport | None, framework: Framework) -> Iterator[Unknown]:
-    """That what is said of a pod that preempts is known from release notes alone."""
-    if preemption and preemption.candidates and reaches(framework.release, FOUND.from_notes):
-        yield Unknown(Dependency(NOTES, Effect.WORDS), Gap(ALONE_TELL.format(FOUND.upstream)))
 
 
 def not_replayed(framework: Framework) -> tuple[str, ...]:

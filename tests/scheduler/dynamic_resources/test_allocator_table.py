@@ -9,6 +9,7 @@ import pytest
 from golden_cases import table
 from plugin_cases import cases, snapshot
 
+from kschedctl.api.kube_version import KubeVersion
 from kschedctl.api.objects import ResourceClaim
 from kschedctl.api.quantity import parse
 from kschedctl.cluster import convert
@@ -99,3 +100,102 @@ def state_of(case):
 
 def test_claims_of_the_table_are_claims():
     assert isinstance(convert({"kind": "ResourceClaim"}), ResourceClaim)
+
+
+V1_37 = KubeVersion(37)
+SINCE_1_37 = {
+    "list-attributes-disabled-match-constraint-with-lists": None,
+    "list-attributes-disabled-distinct-constraint-with-lists": None,
+}
+"""What v1.37's table expects where v1.36's expects an error: nothing is allocated."""
+
+
+@pytest.mark.parametrize("name", SINCE_1_37)
+def test_lists_are_read_since_1_37(name):
+    """#139395: a selector that asks for none of the attributes with several values no longer fails."""
+    (case,) = (case for case in table("draallocator") if case["name"] == name)
+    features = IncubatingFeatures(
+        **{name: bool(case["featureGates"].get(gate)) for gate, name in GATES.items()}, release=V1_37
+    )
+    inventory = Inventory(snapshot(case), features)
+    assert allocate(inventory, [msgspec.convert(document, ResourceClaim) for document in case["claims"]]) is None
+
+
+def piece(name, node_name, **spec):
+    """A ResourceSlice of driver-a's pool-1, which has three."""
+    pool = {"name": "pool-1", "generation": 1, "resourceSliceCount": 3}
+    spec = {"driver": "driver-a", "nodeName": node_name, "pool": pool, **spec}
+    return {"apiVersion": "resource.k8s.io/v1", "kind": "ResourceSlice", "metadata": {"name": name}, "spec": spec}
+
+
+def consumer(name, memory):
+    counters = {"memory": {"value": memory}}
+    return {"name": name, "consumesCounters": [{"counterSet": "counter-set-1", "counters": counters}]}
+
+
+@pytest.mark.parametrize("release", [KubeVersion(36), V1_37], ids=str)
+def test_devices_consume_a_counter_set_in_different_nodes(release):
+    """Upstream: partitionable-devices-devices-consume-counter-set-in-different-nodes (v1.37): 8 - 6 leaves 2 GiB."""
+    shared = [{"name": "counter-set-1", "counters": {"memory": {"value": "8Gi"}}}]
+    objects = [
+        {"kind": "DeviceClass", "metadata": {"name": "class-a"}},
+        piece("slice-1", "node-1", sharedCounters=shared),
+        piece("slice-2", "node-1", devices=[consumer("device-1", "6Gi")]),
+        piece("slice-3", "node-2", devices=[consumer("device-2", "6Gi"), consumer("device-3", "2Gi")]),
+    ]
+    case = {
+        "nodes": [{"kind": "Node", "metadata": {"name": "node-2"}}],
+        "objects": objects,
+        "allocatedDevices": ["driver-a/pool-1/device-1"],
+    }
+    inventory = Inventory(snapshot(case), IncubatingFeatures(release=release))
+    inventory.reservations.state = state_of(case)
+    request = {"name": "req-0", "exactly": {"deviceClassName": "class-a", "allocationMode": "ExactCount", "count": 1}}
+    claim = msgspec.convert(
+        {"metadata": {"name": "claim-0"}, "spec": {"devices": {"requests": [request]}}}, ResourceClaim
+    )
+    (results,) = allocate(inventory, [claim])
+    assert [result.device.id for result in results] == [("driver-a", "pool-1", "device-3")]
+
+
+HINT = (
+    ". consider using CEL optional chaining (.? followed by orValue()) or guarding the check with has() for optional "
+    "fields"
+)
+
+
+@pytest.mark.parametrize(
+    ("release", "said"),
+    [
+        (KubeVersion(36), "claim claim-0: selector #0: CEL runtime error: no such key: sharingStrategy"),
+        (
+            V1_37,
+            "claim claim-0: selector #0 on device driver-a/pool-1/device-1: "
+            f"CEL runtime error: no such key: sharingStrategy{HINT}",
+        ),
+    ],
+    ids=str,
+)
+def test_an_attribute_that_is_missing(release, said):
+    """Upstream: "no such key error gets enhanced with usage hint" (TestEnhanceRuntimeError), selectorsMatch (v1.37)."""
+    case = {
+        "nodes": [{"kind": "Node", "metadata": {"name": "node-1"}}],
+        "objects": [
+            {"kind": "DeviceClass", "metadata": {"name": "class-a"}},
+            {
+                **piece("slice-1", "node-1", devices=[{"name": "device-1", "attributes": {"a": {"int": 1}}}]),
+            },
+        ],
+    }
+    case["objects"][1]["spec"]["pool"]["resourceSliceCount"] = 1
+    selector = {"cel": {"expression": 'device.attributes["driver-a"].sharingStrategy == "x"'}}
+    exactly = {"deviceClassName": "class-a", "allocationMode": "ExactCount", "count": 1, "selectors": [selector]}
+    claim = {
+        "metadata": {"name": "claim-0"},
+        "spec": {"devices": {"requests": [{"name": "req-0", "exactly": exactly}]}},
+    }
+    with pytest.raises(AllocationError) as caught:
+        allocate(
+            Inventory(snapshot(case), IncubatingFeatures(release=release)), [msgspec.convert(claim, ResourceClaim)]
+        )
+    assert str(caught.value) == said

@@ -81,7 +81,7 @@ def pattern_doubts(plugin: str, info: PodInfo, view: Fork, features: Features) -
     own = [selector for claim in claims for selector in _own_selectors(claim)]
     classes = inventory.objects.of("DeviceClass") if claims or features.extended_resource else ()
     for kind, selectors in (("ResourceClaim", own), ("DeviceClass", _class_selectors(classes))):
-        if any(_is_not_run(selector, features.list_attributes) for selector in selectors):
+        if any(_is_not_run(selector, features.lists_in_cel) for selector in selectors):
             yield Unknown(Dependency(kind, Effect.EITHER), NOT_RUN, plugin)
 
 

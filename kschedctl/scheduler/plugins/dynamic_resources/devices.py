@@ -38,13 +38,30 @@ SELECTS_BY_CEL = ByVersion(
     (("", True), ("1.35", False)),
     "DeviceTaintSelector in resource/v1alpha3/types.go",
 )
+RUNTIME_ERROR = "CEL runtime error: "
+NAMES_DEVICE = ByVersion(
+    "whether the error of a CEL selector names the device on which it fails", (("", False), ("1.37", True)), "#136709"
+)
+NOTHING = "nothing"
+HINT_AT_MISSING = ByVersion(
+    "what is added where a CEL selector reads an attribute that a device lacks",
+    (
+        ("", NOTHING),
+        (
+            "1.37",
+            "consider using CEL optional chaining (.? followed by orValue()) or guarding the check with has() for "
+            "optional fields",
+        ),
+    ),
+    "#136709",
+)
 
 
 class TaintRules:
     """DeviceTaintRules, and the classes by which they may select devices."""
 
     def __init__(self, rules: Iterable[DeviceTaintRule], classes: Iterable[DeviceClass], features: Features) -> None:
-        self._by_cel, self._lists = SELECTS_BY_CEL.at(features.release), features.list_attributes
+        self._by_cel, self._lists = SELECTS_BY_CEL.at(features.release), features.lists_in_cel
         self._classes = {class_.metadata.name: class_.spec.selectors for class_ in classes} if self._by_cel else {}
         self._rules = [(rule, self._expressions(rule)) for rule in rules]
         self._allowance = Allowance()
@@ -179,14 +196,19 @@ class Devices:
             self._verdicts[key] = self._evaluate(expression.text, device, shares)
         verdict = self._verdicts[key]
         if isinstance(verdict, str):
-            raise AllocationError(f"{expression.source}: {verdict}", verdict, expression.text)
+            said = f"{expression.source}{self._on(device) if verdict.startswith(RUNTIME_ERROR) else ''}: {verdict}"
+            raise AllocationError(said, verdict, expression.text)
         return verdict
+
+    def _on(self, device: PooledDevice) -> str:
+        """The device that an error is about, where the version names it."""
+        return f" on device {'/'.join(device.id)}" if NAMES_DEVICE.at(self.features.release) else ""
 
     def _evaluate(self, expression: str, device: PooledDevice, shares: bool) -> bool | str:
         """The verdict, or what went wrong."""
         from kschedctl.scheduler.plugins.dynamic_resources import cel  # noqa: PLC0415 - the language takes a moment
 
-        lists = self.features.list_attributes
+        lists = self.features.lists_in_cel
         try:
             selector = cel.compile_selector(expression, lists)
         except CompileError as error:
@@ -195,7 +217,11 @@ class Devices:
         try:
             return selector.matches(cel.Input.of(seen, device.slice.spec.driver, lists), self._allowance)
         except cel.EvaluationError as error:
-            return f"CEL runtime error: {error}"
+            return f"{RUNTIME_ERROR}{error}{self._hint(str(error))}"
+
+    def _hint(self, error: str) -> str:
+        hint = HINT_AT_MISSING.at(self.features.release) if "no such key:" in error else NOTHING
+        return "" if hint == NOTHING else f". {hint}"
 
     # -- interning -----------------------------------------------------------------------------------------------
 

@@ -53,12 +53,6 @@ ALL_HAVE_ROOM = ByVersion(
     "#140769",
     _1_37,
 )
-SAID_OF_CEL = ByVersion(
-    "what is said of a CEL selector that reads an attribute that a device lacks",
-    (("", "CEL's own error"), (_1_37, "CEL's own error, with a link to the documentation")),
-    "#136709",
-    _1_37,
-)
 
 
 def asks(info: PodInfo, view: Fork) -> bool:
@@ -98,7 +92,6 @@ GATES = tuple(
 )
 
 NOTED = (
-    NotedChange(SAID_OF_CEL, Effect.WORDS, asks),
     *(NotedChange(change, Effect.EITHER, counters) for change in (SETS_TOLD_APART, CHARGED_IN_VAIN, CHARGED_TWICE)),
     *(NotedChange(change, Effect.EITHER, shared) for change in (BEYOND_RANGE, FRACTIONS, ALL_HAVE_ROOM)),
     NotedChange(EACH_DISTINCT, Effect.EITHER, _distinct),

@@ -20,6 +20,11 @@ TAINT_RULES_GATE = ByVersion(
     (("", "DRADeviceTaints"), ("1.35", "DRADeviceTaintRules")),
     "EnableDeviceTaints, since then EnableDeviceTaintRules, in pkg/scheduler/scheduler.go",
 )
+LISTS_IN_CEL = ByVersion(
+    "whether CEL selectors read attributes with several values while DRAListTypeAttributes is off",
+    (("", False), ("1.37", True)),
+    "#139395",
+)
 CHECKS_ADMIN_ACCESS = ByVersion(
     "whether adminAccess is an error while DRAAdminAccess is off", (("", False), ("1.32", True))
 )
@@ -60,6 +65,11 @@ class Features(NamedTuple):
             device_status=on("DRAResourceClaimDeviceStatus"),
             release=gates.release,
         )
+
+    @property
+    def lists_in_cel(self) -> bool:
+        """Whether CEL selectors read attributes with several values."""
+        return self.list_attributes or LISTS_IN_CEL.at(self.release)
 
     @property
     def newer_allocator(self) -> bool:
