@@ -98,7 +98,7 @@ def read_inquiry(
     """
     if not source.filename:
         return Inquiry(load(source, namespace, pods_alone=pods_alone, live=live))
-    reading = read(source.filename, recursive=source.recursive)
+    reading = read(source.filename, recursive=source.recursive, builds=source.builds)
     tell_read(reading)
     _check_something(reading, source)
     return _world(source, reading, surroundings(source, reading, namespace))

@@ -57,7 +57,7 @@ def read_manifests(source: Source, namespace: str | None, live: LiveKinds = NOTH
     """
     if not source.filename:
         raise UsageError("no manifests", hint="give files with -f; - reads what helm template or kustomize print")
-    reading = read(source.filename, recursive=source.recursive)
+    reading = read(source.filename, recursive=source.recursive, builds=source.builds)
     tell_read(reading)
     tell_left_out(reading)
     return {name: _applied(named, reading, namespace, live) for name, named in sources(source).items()}
@@ -144,8 +144,8 @@ def tell_left_out(reading: ReadResult) -> None:
 def _tell_kustomizations(reading: ReadResult) -> None:
     if "Kustomization" in reading.skipped:
         log.warning(
-            "note: a Kustomization is not built here: its files are taken as they stand, without its patches; "
-            "build it with kubectl kustomize, and read that with -f -"
+            "note: a Kustomization is not built: its files are taken as they stand, without its patches; "
+            "--kustomize builds it, or kubectl kustomize, whose output -f - reads"
         )
 
 

@@ -8,26 +8,29 @@ from __future__ import annotations
 import inspect
 import logging
 import os
-import shutil
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import MISSING, dataclass, field, fields, is_dataclass, replace
 from enum import StrEnum
 from functools import wraps
-from typing import Annotated, Any, TypeVar, cast, get_args, get_type_hints
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar, cast, get_args, get_type_hints
 
 import typer
 
 from kschedctl.api.kube_version import KubeVersion
+from kschedctl.cli import screen
 from kschedctl.cli.answer import Answer
+from kschedctl.cli.builds import Builds
 from kschedctl.cli.forms import TABLE, TEMPLATES, Form, option
 from kschedctl.errors import UsageError
-from kschedctl.render.page import NO_COMMANDS, UNFOLDED, Commands, Style
+from kschedctl.render.page import NO_COMMANDS, Commands, Style
 from kschedctl.reports.document import Document
 from kschedctl.reports.findings import WithFindings
 from kschedctl.scheduler.framework.feature_gates import BOOLEANS
 
-PIPED_WIDTH, LEAST_WIDTH = 120, 40
+if TYPE_CHECKING:
+    from kschedctl.sources.builds.build import Build
+
 LEVELS = (logging.WARNING, logging.INFO, logging.DEBUG)
 DEFAULT_NAMESPACE = "default"
 
@@ -79,7 +82,7 @@ Context = Annotated[str | None, typer.Option("--context", metavar="NAME", help="
 
 
 @dataclass(frozen=True)
-class Source:
+class Source(Builds):
     """Where the cluster comes from, and which scheduler looks at it."""
 
     filename: Annotated[
@@ -137,6 +140,10 @@ class Source:
         """Whether a live cluster is meant: no other source is named."""
         return not (self.filename or self.demo or self.snapshot)
 
+    def builds(self, files: Sequence[str]) -> list[Build]:
+        """What is to be built of these files. Raises UsageError."""
+        return self.built(files, self.kube_version or "")
+
     @property
     def title(self) -> str:
         """What people call the cluster: the name of a context, of snapshots or of files."""
@@ -147,6 +154,8 @@ class Source:
         """The options that name the same cluster again, and the scheduler that looks at it."""
         files = [part for name in self.filename for part in ("-f", name)]
         files += [part for name in self.snapshot for part in ("--snapshot", name)]
+        files += ["--kustomize"] * self.kustomize + ["--helm"] * self.helm
+        files += [part for name in self.values for part in ("--values", name)]
         named = {
             "--config": self.config,
             "--feature-gates": ",".join(self.feature_gates),
@@ -227,13 +236,13 @@ class Output:
         """
         wide = self.output.name == "wide"
         style = Style(
-            _width(wide),
+            screen.width(wide),
             self._colored(),
             wide,
             self._all_nodes(),
             template=self.output.template,
             plots=self._plots(),
-            ascii_only=not _unicode(),
+            ascii_only=not screen.knows_unicode(),
             commands=commands,
         )
         document = self._found(document, places)
@@ -307,21 +316,6 @@ class Untabled(Output):
     output: Annotated[Form, option("table", "wide", "json", "yaml", "markdown", "html")] = TABLE
 
 
-def _width(wide: bool) -> int:
-    """Columns of the terminal; in a pipe $COLUMNS, else PIPED_WIDTH, or no limit where every row is for a tool."""
-    if sys.stdout.isatty():
-        return max(shutil.get_terminal_size().columns, LEAST_WIDTH)
-    columns = os.environ.get("COLUMNS", "")
-    if columns.isdecimal() and int(columns):
-        return max(int(columns), LEAST_WIDTH)
-    return UNFOLDED if wide else PIPED_WIDTH
-
-
-def _unicode() -> bool:
-    """Whether whoever reads the output knows more than ASCII."""
-    return (getattr(sys.stdout, "encoding", None) or "").lower().replace("-", "") == "utf8"
-
-
 def with_options(function: Callable[..., Result]) -> Callable[..., Result]:
     """Make a function that takes option groups one that typer understands: each field of a group is an option."""
     parameters = inspect.signature(function, eval_str=True).parameters
@@ -365,6 +359,7 @@ def _options_of(group: type) -> list[inspect.Parameter]:
 
 PANELS = {
     "Source": "Cluster and scheduler",
+    "Builds": "Cluster and scheduler",
     "Scope": "Pods",
     "Output": "Output",
     "Drawing": "Output",

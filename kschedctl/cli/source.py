@@ -132,7 +132,7 @@ def _from_snapshot(source: Source, path: str) -> Cluster:
 
     cluster, left_out = read_archive(path), dict[str, Gap]()
     if source.filename:
-        reading = read(source.filename, recursive=source.recursive)
+        reading = read(source.filename, recursive=source.recursive, builds=source.builds)
         tell_read(reading)
         left_out = dict(reading.left_out)
         gaps = {kind: gap for kind, gap in cluster.gaps.items() if kind in reading.gaps} | left_out
@@ -155,7 +155,7 @@ def _from_snapshot(source: Source, path: str) -> Cluster:
 def from_files(source: Source) -> tuple[Cluster, ReadResult]:
     """The cluster that files describe, and all that they hold. Raises KschedctlError."""
     embedded = [str(file) for file in demo.files()] if source.demo else []
-    reading = read([*embedded, *source.filename], recursive=source.recursive)
+    reading = read([*embedded, *source.filename], recursive=source.recursive, builds=source.builds)
     tell_read(reading)
     cluster = Cluster.of(
         reading.objects,

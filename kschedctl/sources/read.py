@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import codecs
-from collections.abc import Mapping, Sequence
+import os
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import BinaryIO
+from typing import TYPE_CHECKING, BinaryIO
 
 from kschedctl.api.decoding import type_name
 from kschedctl.api.garbage import without_garbage_collection
@@ -15,12 +16,21 @@ from kschedctl.api.observed.autoscaler import AutoscalerInstance
 from kschedctl.api.pod_table import PodTable
 from kschedctl.cluster import Gap
 from kschedctl.errors import InputError
+from kschedctl.sources.applied import kustomizations
 from kschedctl.sources.collector import CONFIGURATION, Collector, Manifest, Origins
 from kschedctl.sources.documents.documents import SMALL, parse, read_content
-from kschedctl.sources.documents.files import find_files, open_file, shown
+from kschedctl.sources.documents.files import STDIN, find_files, open_file, shown
 from kschedctl.sources.documents.place import Place
 from kschedctl.sources.json_lists import ListReader, big_list
 
+if TYPE_CHECKING:
+    from kschedctl.sources.builds.build import Build
+
+RECIPES = {
+    **dict.fromkeys(kustomizations.NAMES, "--kustomize"),
+    "Chart.yaml": "--helm",
+}
+"""File of a folder that says how something is built -> the option that has it built."""
 NOT_IN_DUMPS = "namespaces, volumes, claims, disruption budgets, storage and priority classes"
 
 
@@ -54,8 +64,14 @@ class ReadResult:
         return PodTable.of(self.objects.get("Pod", ()))  # type: ignore[arg-type]
 
 
-def read(paths: Sequence[str], *, recursive: bool = False, stdin: BinaryIO | None = None) -> ReadResult:
-    """Read files, folders and ``-``, one after the other.
+def read(
+    paths: Sequence[str],
+    *,
+    recursive: bool = False,
+    stdin: BinaryIO | None = None,
+    builds: Callable[[Sequence[str]], Sequence[Build]] = lambda files: (),
+) -> ReadResult:
+    """Read files, folders and ``-``, one after the other; what ``builds`` make of the files stands for theirs.
 
     Raises InputError, which names file, document and field, for all that cannot be read or is not what it should be,
     and when there is no object at all.
@@ -63,13 +79,14 @@ def read(paths: Sequence[str], *, recursive: bool = False, stdin: BinaryIO | Non
     files = find_files(paths, recursive)
     collector = Collector()
     with without_garbage_collection():
+        built = _build(builds(files.files), collector)
         for file in files.files:
-            try:
+            if file == STDIN or os.path.abspath(file) not in built:
                 _read_file(file, file in paths, collector, stdin)
-            except RecursionError:
-                raise InputError("nested too deeply", where=shown(file)) from None
     if not collector.documents:
-        raise InputError("no Kubernetes object in it", where=", ".join(paths) or "no file")
+        recipes = (RECIPES.get(os.path.basename(file)) for file in files.files)
+        hint = next((f"{option} builds what is there" for option in recipes if option), "")
+        raise InputError("no Kubernetes object in it", where=", ".join(paths) or "no file", hint=hint)
     collector.warnings += [f"{dump}: a cluster-info dump has no {NOT_IN_DUMPS}" for dump in files.dumps]
     return ReadResult(
         objects=collector.objects,
@@ -123,8 +140,29 @@ def read_objects(path: str) -> list[JsonObject]:
     return objects
 
 
+def _build(builds: Iterable[Build], collector: Collector) -> set[str]:
+    """Take in what is built; the absolute paths of the files that went into it. Raises InputError."""
+    parts = set[str]()
+    for build in builds:
+        for made in build.objects():
+            collector.document(made.value, Place(shown(made.file_of(())), 1, made.locate(())[0]))
+        parts |= build.files
+    return parts
+
+
 def _read_file(path: str, named: bool, collector: Collector, stdin: BinaryIO | None) -> None:
     """``named``: by the user; in other files of a folder, documents that are no objects are passed over."""
+    if not named and (option := RECIPES.get(os.path.basename(path))):
+        not_built = "not built, the other files are taken as they stand"
+        collector.warnings.append(f"{shown(path)}: {not_built}: {option} builds it")
+        return
+    try:
+        _read_documents(path, named, collector, stdin)
+    except RecursionError:
+        raise InputError("nested too deeply", where=shown(path)) from None
+
+
+def _read_documents(path: str, named: bool, collector: Collector, stdin: BinaryIO | None) -> None:
     with open_file(path, stdin) as reader:
         before, number = collector.documents, 1
         data = reader.read(SMALL).removeprefix(codecs.BOM_UTF8)

@@ -18,7 +18,6 @@ from kschedctl.api.kube_version import KUBE_VERSION
 from kschedctl.api.ownership import Owner
 from kschedctl.cli.answer import UNDECIDED, Answer
 from kschedctl.cli.forms import TABLE, Form, option
-from kschedctl.cli.lint_builds import LintBuilds
 from kschedctl.cli.lint_filters import LintFilters
 from kschedctl.cli.lint_fixes import Linted, LintFixer
 from kschedctl.cli.lint_settings import Project, find_settings, path_ignores, read_baseline, read_settings
@@ -83,7 +82,7 @@ class Around:
 
 
 @dataclass(frozen=True)
-class Which(LintFilters, LintBuilds):
+class Which(LintFilters):
     """Which rules, and which findings to report."""
 
     profile: Annotated[
@@ -291,7 +290,7 @@ def _manifests(paths: list[str], source: Source, which: Which, project: Project)
         return None
     kept = which.kept(find_files(paths, source.recursive).files, project)
     files = [file if file == STDIN else from_here(file) for file in kept]
-    builds = which.builds(files, source.kube_version or "")
+    builds = source.builds(files)
     with bars() as shown:
         return read_repository(files, builds, strict=which.strict, progress=shown.begin)
 

@@ -14,6 +14,7 @@ from kschedctl.cli.asking import answer
 from kschedctl.cli.manifests import Application, Namespace, read_manifests
 from kschedctl.cli.option_groups.drawn import Drawn
 from kschedctl.cli.option_groups.extending import Extending
+from kschedctl.cli.option_groups.judged import FailOn
 from kschedctl.cli.option_groups.karpenter import WHAT_KARPENTER_READS, KarpenterInput
 from kschedctl.cli.option_groups.node_groups import WHAT_IT_SAYS, NodeGroupInput
 from kschedctl.cli.options import Source, with_options
@@ -75,14 +76,23 @@ class Manner:
         int | None,
         typer.Option("--max-evictions", metavar="NUMBER", min=0, help="Exit 1 if more pods are evicted."),
     ] = None
+    fail_on: Annotated[
+        FailOn,
+        typer.Option(
+            "--fail-on", metavar="|".join(FailOn), help="Exit 1 from this severity up: evictions are warnings."
+        ),
+    ] = FailOn.ERROR
 
     def is_borne(self, report: SimulationReport) -> bool:
         """Whether no more pods lack a node, and no more are evicted, than may be; of several runs in each."""
+        if self.fail_on is FailOn.NEVER:
+            return True
+        most_evicted = 0 if self.max_evictions is None and self.fail_on is not FailOn.ERROR else self.max_evictions
         runs = report.variation
         unplaced = report.growth.without if report.growth else report.unplaced
         unplaced = runs.pending.most if runs else unplaced
         evicted = runs.evicted.most if runs else len(report.evicted)
-        borne = self.max_evictions is None or evicted <= self.max_evictions
+        borne = most_evicted is None or evicted <= most_evicted
         return borne and not report.not_created and unplaced <= self.max_new_pending
 
     def choices(self, run: RunChoices, in_full: int) -> SimulateChoices:
