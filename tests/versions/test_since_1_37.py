@@ -41,15 +41,9 @@ def faults(message: str) -> list[list[str]]:
     return [[gate for gate in re.findall(r"\w+", fault) if gate in STAGES] for fault in message.split("; ")]
 
 
-def test_the_rows_that_explain_differences_are_in_the_table() -> None:
-    changes = between("1.36", "1.37").changes
-    told = {name for change in changes for name in (*change.upstream.split(", "), change.where)}
-    assert {"#140047", "#138198", "#138951", "#140180", "VolumeLimitScaling", "StorageCapacityScoring"} <= told
-
-
 def test_each_change_says_how_it_is_known() -> None:
     basis = {change.upstream: change.basis for change in between("1.36", "1.37").changes if change.sort == "rule"}
-    assert (basis["#138951"], basis["#139161"]) == ("release notes", "source")
+    assert (basis["#140431"], basis["#139161"]) == ("release notes", "source")
     assert {change.basis for change in between("1.30", "1.36").changes} == {"answers"}
 
 
@@ -120,16 +114,43 @@ def test_a_pod_that_preempts(name: str) -> None:
     assert (report.message, report.undecided, report.unknown) == (said, False, ())
 
 
-@pytest.mark.parametrize(("version", "undecided"), [("1.36", False), ("1.37", True)])
-def test_a_verdict_that_leans_on_release_notes_is_conditional(version: str, undecided: bool) -> None:
-    """Whose pods a namespaceSelector takes that only excludes changes with #138198."""
+@pytest.mark.parametrize(("version", "verdict"), [("1.33", True), ("1.34", False), ("1.36", False), ("1.37", True)])
+def test_namespaces_that_a_selector_excludes(version: str, verdict: bool) -> None:
+    """As upstream's #141526 has it: both pods are in a namespace that the pod's own selector excludes."""
     selector = {"matchExpressions": [{"key": "team", "operator": "NotIn", "values": ["a"]}]}
     term = {"topologyKey": "kubernetes.io/hostname", "labelSelector": {}, "namespaceSelector": selector}
     affinity = {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}}
     namespace = {"kind": "Namespace", "metadata": {"name": "d", "labels": {"team": "a"}}}
-    objects = [NODE, namespace, pod("p", 0, affinity=affinity)]
+    room = {**NODE, "status": {"allocatable": {"cpu": "2", "memory": "1Gi", "pods": "10"}}}
+    objects = [room, namespace, pod("other", 0, nodeName="n"), pod("p", 0, affinity=affinity)]
     report = kschedctl.explain(kschedctl.Cluster.from_objects(objects, kube_version=version), "d/p")
-    assert (report.verdict, report.undecided) == ("Schedulable", undecided)
+    assert (report.verdict == "Schedulable", report.undecided) == (verdict, False)
+    if not verdict:
+        assert (report.message or "").startswith(
+            "0/1 nodes are available: 1 node(s) didn't match pod anti-affinity rules."
+        )
+
+
+@pytest.mark.parametrize(
+    ("version", "gates", "undecided"),
+    [
+        ("1.36", {"GenericWorkload": True, "GangScheduling": True}, False),
+        ("1.37", {"GenericWorkload": True}, True),
+        ("1.37", {}, False),
+    ],
+)
+def test_groups_of_1_37_are_in_doubt(version: str, gates: dict[str, bool], undecided: bool) -> None:
+    """How 1.37 schedules groups is not replayed; what is of no group is not in doubt."""
+    group = {
+        "kind": "PodGroup",
+        "metadata": {"name": "g", "namespace": "d"},
+        "spec": {"schedulingPolicy": {"gang": {"minCount": 1}}},
+    }
+    grouped = pod("p", 0, schedulingGroup={"podGroupName": "g"})
+    objects = [NODE, group, grouped, pod("alone", 0)]
+    cluster = kschedctl.Cluster.from_objects(objects, kube_version=version, feature_gates=gates)
+    assert kschedctl.explain(cluster, "d/p").undecided is undecided
+    assert not kschedctl.explain(cluster, "d/alone").undecided
 
 
 @pytest.mark.parametrize(("version", "woken"), [("1.36", False), ("1.37", True)])

@@ -10,9 +10,7 @@ from kschedctl.api.arrays import Rows, Scores
 from kschedctl.api.kube_version import VERIFIED, ByVersion, KubeVersion
 from kschedctl.scheduler.framework import Fragment, Peers, Reads
 from kschedctl.scheduler.framework.declaration import DeclaredPlugin
-from kschedctl.scheduler.framework.dependencies import Effect
 from kschedctl.scheduler.framework.feature_gates import FeatureGates
-from kschedctl.scheduler.framework.noted_changes import NotedChange
 from kschedctl.scheduler.framework.scores import MAX_NODE_SCORE
 from kschedctl.snapshot.fork import Fork
 from kschedctl.snapshot.pod_info import PodInfo
@@ -27,7 +25,6 @@ BOUNDED_BY = ByVersion(
     "the images for each of which up to 1000 MiB count",
     (("", "of containers"), ("1.37", "of containers and of image volumes")),
     "#138951",
-    "1.37",
 )
 MIN_THRESHOLD = 23 * _MEBIBYTE
 MAX_CONTAINER_THRESHOLD = 1000 * _MEBIBYTE
@@ -52,10 +49,6 @@ class ImageLocality(DeclaredPlugin):
     @classmethod
     def make(cls, args: None, gates: FeatureGates) -> Self:
         return cls(gates.release)
-
-    @classmethod
-    def noted_changes(cls) -> tuple[NotedChange, ...]:
-        return (NotedChange(BOUNDED_BY, Effect.SCORES, lambda info, view: any(v.image for v in info.spec.volumes)),)
 
     def score(self, info: PodInfo, view: Fork, state: None, rows: Rows) -> Scores:
         containers = (*info.spec.init_containers, *info.spec.containers)

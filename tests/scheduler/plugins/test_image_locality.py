@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import pytest
 from hypothesis import given
 from plugin_cases import cases, pod_info, scores, snapshot
 from small_clusters import check_scores, clusters, many, name_of
 
+from kschedctl.api.kube_version import KubeVersion
 from kschedctl.scheduler.plugins.image_locality import ImageLocality, normalized_image_name
 
 
@@ -70,3 +72,20 @@ def naive_weight(image, node, nodes):
 
 def holds(node, image):
     return any(image in found["names"] for found in node["status"]["images"])
+
+
+@pytest.mark.parametrize(("minor", "expected"), [(35, 0), (36, 50), (37, 24)])
+def test_image_volumes(minor, expected):
+    """One of two nodes has an image of 1023 MiB: half of it counts, less 23 MiB, that is 488.5 MiB.
+
+    An image volume counts since #130231, up to the limit of the one container (1000 - 23 MiB): 50 percent. Since
+    #138951 it adds its own 1000 MiB to the limit: 488.5 of 1977.
+    """
+    images = [{"names": ["data:1"], "sizeBytes": 1023 << 20}]
+    nodes = [{"metadata": {"name": "n1"}, "status": {"images": images}}, {"metadata": {"name": "n2"}}]
+    volume = {"name": "v", "image": {"reference": "data:1"}}
+    pod = {"kind": "Pod", "metadata": {"name": "p"}, "spec": {"containers": [{"image": "web:1"}], "volumes": [volume]}}
+    case = {"nodes": [{"kind": "Node", **node} for node in nodes], "pod": pod}
+    view = snapshot(case)
+    found = scores(ImageLocality(KubeVersion(minor)), pod_info(case, view), view)["scores"]
+    assert found == {"n1": expected, "n2": 0}

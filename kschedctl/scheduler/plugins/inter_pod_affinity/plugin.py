@@ -32,7 +32,6 @@ from kschedctl.scheduler.framework.events import NODE, POD, ActionType, ClusterE
 from kschedctl.scheduler.framework.facts import TopologyLabelMissing
 from kschedctl.scheduler.framework.feature_gates import FeatureGates
 from kschedctl.scheduler.framework.field_errors import invalid
-from kschedctl.scheduler.framework.noted_changes import NotedChange
 from kschedctl.scheduler.framework.strict_decoding import Int32
 from kschedctl.scheduler.framework.waking import WakeTrigger
 from kschedctl.scheduler.plugins.inter_pod_affinity import hints
@@ -64,8 +63,7 @@ TAKEN = ByVersion(
         ("1.34", "those of every namespace"),
         ("1.37", "those of the namespaces that it selects"),
     ),
-    "#132457, #138198",
-    "1.37",
+    "#132457, #138198 (of which #141563 takes the fix alone back to older versions)",
 )
 EXCLUDING_SELECTOR = (
     "kube-scheduler departs from its documentation since 1.34: a namespaceSelector of the pod's own (anti-)affinity"
@@ -124,10 +122,6 @@ class InterPodAffinity(DeclaredPlugin[FilterState, TopologyCounts]):
     @classmethod
     def make(cls, args: InterPodAffinityArgs, gates: FeatureGates) -> Self:
         return cls(args, as_documented=TAKEN.at(gates.release) == TAKEN.steps[0][1])
-
-    @classmethod
-    def noted_changes(cls) -> tuple[NotedChange, ...]:
-        return (NotedChange(TAKEN, Effect.EITHER, lambda info, view: any(map(_excludes, _own_terms(info)))),)
 
     def dependencies(self, info: PodInfo, view: Fork) -> Iterator[Dependency]:
         """Terms that select namespaces by their labels: the pod's own, and those of the pods that run."""
