@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 from kschedctl.api.api_versions import is_foreign
 from kschedctl.api.decoding import type_name
 from kschedctl.api.defaults import DEFAULT_NAMESPACE
+from kschedctl.api.field_errors import Path
 from kschedctl.api.json_values import JsonObject, object_at
 from kschedctl.api.kinds import KINDS, fate, is_named, is_newer_kind, is_read, kind_of, known_as
 from kschedctl.api.newer_versions import taken
@@ -86,6 +87,7 @@ class Collector:
         self.covered: set[str] = set()
         self._cut: set[str] = set()
         self._faulty: set[str] = set()
+        self._new_fields: set[Path] = set()
         self.left_out: dict[str, Gap] = {}
         self._objects: dict[str, list[object]] = {}
         self._pods = PodTableBuilder()
@@ -116,6 +118,8 @@ class Collector:
             self._manifest(document, place)
         elif kind in POD_HOLDERS and kind != "Pod":
             self.stored.append(Manifest(document, place))
+        elif kind == "Pod":
+            self.look_for_new_fields(document, place)
         elif kind in OF_KARPENTER:
             self._warn_of_fields(document, place)
         elif kind in AROUND_PODS and not (_has_uid(document) or is_foreign(version) or is_newer_kind(kind, version)):
@@ -246,6 +250,14 @@ class Collector:
         if said := fate(version, kind):
             self.warnings.append(f"{place}: {kind} in apiVersion {version} {said}")
         self._warn_of_fields(document, place)
+
+    def look_for_new_fields(self, pod: JsonObject, place: Place) -> None:
+        """Warn once of each field of a stored pod's spec that only a newer API can know."""
+        for field in unknown_fields({"kind": "Pod", "spec": pod.get("spec")}):
+            path = tuple(step for step in field.path if not isinstance(step, int))
+            if path not in self._new_fields:
+                self._new_fields.add(path)
+                self.warnings.append(f"{place}: {field}: what it does to scheduling is not known here (told once)")
 
     def _warn_of_fields(self, document: dict[str, object], place: Place) -> None:
         """Of fields that the API does not know: it drops them."""

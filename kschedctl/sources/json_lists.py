@@ -28,6 +28,8 @@ from kschedctl.sources.kinds import TypeMeta, item_decoder, items_decoder, kind_
 
 STEP = 128 << 10  # bytes read at a time: few enough to stay in a processor's cache
 LARGEST_ITEM = 64 << 20
+LOOK_EVERY, PODS_LOOKED_AT = 2000, 4
+"""After how many pods of a list so many are looked at for fields that are not known here."""
 _WINDOW = 16 << 10
 _HEAD = re.compile(
     rb'\s*\{\s*((?:"(?:apiVersion|kind|metadata)"\s*:\s*(?:"[^"\\]*"|\{[^{}]*\})\s*,\s*)*)"items"\s*:\s*\[\s*(?=\{)'
@@ -57,7 +59,7 @@ class ListReader:
         self._version = meta.get("apiVersion", "") if self._kind else ""
         self._known = known_as(self._kind, self._version)
         self._wanted = not self._kind or collector.wanted(self._known, self._version, place)
-        self._index = 0
+        self._index = self._next_look = 0
         self._kinds: set[str] = set()
 
     def read(self) -> bytes:
@@ -89,6 +91,8 @@ class ListReader:
             self._each([bytes(item) for item in _raw_items.decode(array)])
             return
         self._look_for_autoscaler(array)
+        if self._known == "Pod" and self._index >= self._next_look:
+            self._look_for_new_fields(array)
         try:
             items: list[object] = items_decoder(self._known).decode(array)
             self._typed(items)
@@ -101,6 +105,13 @@ class ListReader:
         if self._collector.autoscaler is None and AUTOSCALER in array and _ITS_FLAG in array:
             with suppress(*_UNDECODABLE):
                 self._collector.autoscaler = autoscaler_in(_container_owners.decode(array), self._kind)
+
+    def _look_for_new_fields(self, array: bytes) -> None:
+        """In some of the pods: the structs leave out what they do not know."""
+        for index, item in enumerate(_raw_items.decode(array)[:PODS_LOOKED_AT]):
+            with suppress(*_UNDECODABLE):
+                self._collector.look_for_new_fields(msgspec.json.decode(item), self._place.item(self._index + index))
+        self._next_look = self._index + LOOK_EVERY
 
     def _typed(self, items: list[object]) -> None:
         """Collect decoded items: all of them, or none when it raises."""

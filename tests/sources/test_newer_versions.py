@@ -169,3 +169,23 @@ def test_documents_of_the_library_in_an_older_version() -> None:
 )
 def test_which_versions_are_newer(kind: str, version: str, expected: bool) -> None:
     assert is_newer_kind(kind, version) is expected
+
+
+@pytest.mark.parametrize("form", ["yaml", "json list", "json documents", "list of pods"])
+def test_fields_of_stored_pods_that_are_not_known_are_told_once(form: str, tmp_path: Path) -> None:
+    """Status is not: what of it scheduling reads is known."""
+    spec = {"containers": [{"name": "c", "image": "i", "madeUp": 1}], "alsoMadeUp": {"by": "v99"}}
+    pods = [newer("Pod", "v1", spec=spec, status={"madeUp": 1}) for _ in range(3)]
+    for number, pod in enumerate(pods):
+        pod["metadata"] = {**pod["metadata"], "name": f"x{number}"}
+    if form == "list of pods":
+        paths = [str(tmp_path / "pods.json")]
+        Path(paths[0]).write_text(json.dumps({"kind": "PodList", "apiVersion": "v1", "items": pods}))
+    else:
+        paths = files(tmp_path, form, *pods)
+    told = read(paths).warnings
+    assert [warning.partition(' unknown field "')[2].partition('"')[0] for warning in told] == [
+        "spec.containers[0].madeUp",
+        "spec.alsoMadeUp",
+    ]
+    assert len(kschedctl.Cluster.from_paths(paths).pods) == 3

@@ -1,0 +1,50 @@
+"""The script that adds what a version changed to the tables of gates."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from gates import changes, facts_of, with_changes, with_new
+
+SOURCE = """
+	NodeDeclaredFeatures: {
+		{Version: version.MustParse("1.35"), Default: false, PreRelease: featuregate.Alpha},
+		{Version: version.MustParse("1.36"), Default: true, PreRelease: featuregate.Beta},
+		{Version: version.MustParse("1.37"), Default: true, LockToDefault: true, PreRelease: featuregate.GA},
+	},
+
+	genericfeatures.APIServerIdentity: {
+		{Version: version.MustParse("1.26"), Default: true, PreRelease: featuregate.Beta},
+	},
+"""
+"""In upstream's form: what a gate is since which version."""
+
+
+def test_facts_from_upstreams_source() -> None:
+    assert facts_of(SOURCE, 36) == {"NodeDeclaredFeatures": "beta on", "APIServerIdentity": "beta on"}
+    assert facts_of(SOURCE, 37) == {"NodeDeclaredFeatures": "GA locked", "APIServerIdentity": "beta on"}
+
+
+def test_facts_from_a_list() -> None:
+    assert facts_of("A beta on # why\n\nB removed\n", 37) == {"A": "beta on", "B": "removed"}
+
+
+@pytest.mark.parametrize("path", sorted(Path(__file__).parent.glob("gates-*.txt")), ids=lambda path: path.stem)
+def test_the_tables_have_all_facts_of_a_version(path: Path) -> None:
+    """What the tables of gates still lack of it."""
+    minor = int(path.stem.rpartition(".")[2])
+    assert changes(facts_of(path.read_text(), minor), minor) == {}
+
+
+def test_what_is_added() -> None:
+    """A stage that changed, a new gate, one that goes; what stays as it was is not."""
+    facts = {"StorageCapacityScoring": "GA", "MadeUp": "alpha", "VolumeLimitScaling": "beta on", "NeverSeen": "removed"}
+    added = changes({**facts, "APIListChunking": "removed"}, 38)
+    assert added == {"StorageCapacityScoring": "1.38 GA", "MadeUp": "1.38 alpha"}
+    table = 'UNREAD: dict[str, str] = {\n    "A": "1.30 beta",\n    "Z": "1.30 beta",\n}\n'
+    assert with_changes(table, {"A": "1.38 GA", "MadeUp": "1.38 alpha"}) == (
+        table.replace('"A": "1.30 beta"', '"A": "1.30 beta, 1.38 GA"'),
+        {"A"},
+    )
+    assert with_new(table, {"MadeUp": "1.38 alpha"}) == table.replace('    "Z"', '    "MadeUp": "1.38 alpha",\n    "Z"')
