@@ -34,7 +34,8 @@ def find(cluster: Cluster, name: str, namespace: str | None) -> Pod:
 
 
 def near_names(pods: Iterable[Pod], namespace: str | None, name: str) -> list[str]:
-    """Up to three pods that may have been meant: of that name elsewhere, else of a name like it or starting so.
+    """Up to three pods that may have been meant: of that name elsewhere, else of a name like it, or that starts with it
+    or with one like it, as those of a workload do.
 
     Pending ones come first, which are what is most often asked about, and of these the ones in the namespace.
     """
@@ -42,7 +43,9 @@ def near_names(pods: Iterable[Pod], namespace: str | None, name: str) -> list[st
     for pod in pods:
         by_name.setdefault(pod.metadata.name, []).append(pod)
     names = [name] if name in by_name else get_close_matches(name, by_name, MOST_ALIKE)
-    names += [other for other in by_name if other.startswith(f"{name}-")]
+    stems = {stem for other in by_name for stem in (other.rpartition("-")[0], other.rsplit("-", 2)[0]) if stem}
+    starts = tuple(f"{stem}-" for stem in (name, *get_close_matches(name, stems)))
+    names += [other for other in by_name if other.startswith(starts)]
     matching = [pod for other in dict.fromkeys(names) for pod in by_name[other]]
     matching.sort(key=lambda pod: (not is_waiting(pod), pod.metadata.namespace != namespace))
     return [pod.key for pod in matching[:3]]

@@ -73,6 +73,7 @@ def test_ways_to_name_a_pod(run: Run, write: Write, arguments: list[str]) -> Non
         (["web"], 'pod "default/web" not found (did you mean shop/web or team/web?)'),
         (["shop/wbe"], 'pod "shop/wbe" not found (did you mean shop/web or team/web?)'),
         (["shop/front"], "did you mean shop/front-7d9f-x2x4q?"),
+        (["shop/forn"], "did you mean shop/front-7d9f-x2x4q?"),
         (["zzz"], 'pod "default/zzz" not found\n'),
         (["web", "-A"], '"web" names 2 pods: shop/web, team/web'),
         (["shop/web", "-n", "team"], '"shop/web" is not in namespace "team"'),

@@ -138,7 +138,7 @@ def decided_by_init(workload: Workload) -> Iterator[Problem]:
                 part = "requests" if name in container.resources.requests else "limits"
                 one = 1000 if name == CPU else 1000 << 30
                 later = f"{running / one:,.3g} {unit}" if running else "none"
-                message = f"it asks for {asked / one:,.3g} {unit}, all that runs later for {later}"
+                message = f"it requests {asked / one:,.3g} {unit}, all that runs later for {later}"
                 yield workload.problem(("initContainers", i, "resources", part, name), message)
 
 

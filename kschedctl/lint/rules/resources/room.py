@@ -57,7 +57,7 @@ def _largest(context: LintContext, wanted: Amounts, eligible: Bools) -> str:
         f"{name} {readable(name, int(wanted[column]))} of at most {readable(name, int(most[column]))}"
         for name, column in (beyond or asked).items()
     ]
-    return f"fits on none of {eligible.sum():,} usable nodes, even without movable pods: asks for {', '.join(parts)}"
+    return f"fits on none of {eligible.sum():,} usable nodes, even without movable pods: requests {', '.join(parts)}"
 
 
 def fragmented(context: LintContext) -> Iterator[Problem]:
