@@ -44,7 +44,7 @@ def photograph_browse() -> None:
     from driven_browser import demo, drive  # noqa: PLC0415 - only whoever makes pictures needs Textual
 
     async def keep(browser: Any, pilot: Any) -> None:
-        picture = browser.export_screenshot(title="kschedctl browse --demo -A")
+        picture = browser.export_screenshot(title="kschedctl browse --demo")
         BROWSE.write_text(FONT.sub("", picture))  # the reader's own monospace font; nothing is fetched
 
     drive(demo(), keep, SCREEN)

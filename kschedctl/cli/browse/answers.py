@@ -30,7 +30,7 @@ from kschedctl.reports.remedies import OWNERS, Remedies, Remedy
 from kschedctl.reports.unknown import VERDICT, reasons, unless
 from kschedctl.studies.browsing.contents import changed_answer
 
-WHY, NODES, SCORES, REMEDIES, MAP = "why", "nodes", "scores", "remedies", "map"
+WHY, NODES, SCORES, REMEDIES, MAP = "why", "nodes", "scores", "fixes", "map"
 TABS = (WHY, NODES, SCORES, REMEDIES, MAP)
 BY_ANSWER, BY_NAME, BY_POOL = "answer", "name", "pool"
 NODE_ORDERS = (BY_ANSWER, BY_NAME, BY_POOL)

@@ -6,6 +6,7 @@ import logging
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from kschedctl.api.garbage import without_garbage_collection
@@ -20,10 +21,10 @@ if TYPE_CHECKING:
     from kschedctl.cli.browse.session import BrowseSession
 
 EXAMPLES = (
-    "kschedctl browse -A",
-    "kschedctl browse --demo -A",
+    "kschedctl browse",
+    "kschedctl browse --demo",
     "kschedctl browse -n shop --snapshot prod.ksnap",
-    "kschedctl browse -A -f state.json",
+    "kschedctl browse -f state.json",
 )
 
 
@@ -31,9 +32,11 @@ EXAMPLES = (
 def browse(*, source: Source, scope: Scope) -> int:
     """Explore pending pods, causes, nodes, scores and fixes in the terminal; ? lists the keys.
 
-    On a live cluster the screen follows its changes. a asks again as if the pod had another priority, request or
-    toleration, or as if there were one more node. Needs the extra tui: pip install 'kschedctl[tui]'.
+    Pods of all namespaces, unless -n names one. On a live cluster the screen follows its changes. a asks again as if
+    the pod had another priority, request or toleration, or as if there were one more node. Needs the extra tui:
+    pip install 'kschedctl[tui]'.
     """
+    scope = replace(scope, all_namespaces=scope.namespace is None)
     if not all(stream.isatty() for stream in (sys.stdin, sys.stdout, sys.stderr)):
         raise UsageError("browse needs a terminal", hint="kschedctl explain -A prints the same")
     try:

@@ -61,7 +61,7 @@ def test_a_namespace_is_picked_and_left() -> None:
 
 def test_the_shown_tab_stands_in_brackets() -> None:
     async def steps(browser: Browser, pilot: Pilot[Any]) -> None:
-        for key, name in zip("12345", ("Why", "Nodes", "Scores", "Remedies", "Map"), strict=True):
+        for key, name in zip("12345", ("Why", "Nodes", "Scores", "Fixes", "Map"), strict=True):
             await press(browser, pilot, key)
             (line,) = [row for row in on_screen(browser) if "1 Why" in row]
             assert f"[{key} {name}]" in line
