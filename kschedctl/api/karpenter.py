@@ -75,7 +75,10 @@ class DisruptionBudget(Struct, frozen=True):
 
 
 class PoolDisruption(Struct, frozen=True):
-    """``expire_after``: of v1beta1; v1 has it in the template."""
+    """``budgets``: none at all allow everything. ``expire_after``: of v1beta1; v1 has it in the template.
+
+    What is left out is as the API server fills it in.
+    """
 
     consolidate_after: str | None = None
     consolidation_policy: str = "WhenEmptyOrUnderutilized"
@@ -83,6 +86,10 @@ class PoolDisruption(Struct, frozen=True):
     expire_after: str | None = None
 
     def __post_init__(self) -> None:
+        if self.budgets is None:
+            msgspec.structs.force_setattr(self, "budgets", (DisruptionBudget(),))
+        if self.consolidate_after is None:
+            msgspec.structs.force_setattr(self, "consolidate_after", "0s")
         if self.consolidation_policy == "WhenUnderutilized":
             msgspec.structs.force_setattr(self, "consolidation_policy", "WhenEmptyOrUnderutilized")
             msgspec.structs.force_setattr(self, "consolidate_after", "0s")

@@ -62,3 +62,12 @@ def test_no_cron_expression(schedule: str) -> None:
 def test_allowance(budgets: list[dict[str, object]], expected: int) -> None:
     pool = from_builtins({"metadata": {"name": "p"}, "spec": {"disruption": {"budgets": budgets}}}, NodePool)
     assert allowance(pool, 11, "Drifted", microseconds(WEDNESDAY)) == expected
+
+
+@pytest.mark.parametrize("disruption", [{}, {"budgets": None}, {"budgets": [{}]}, {"consolidateAfter": None}])
+def test_what_is_left_out_is_as_the_api_server_fills_it_in(disruption: dict[str, object]) -> None:
+    """The schema's defaults: one budget of 10 %, here of 11 nodes and rounded up, and consolidation at once."""
+    pool = from_builtins({"metadata": {"name": "p"}, "spec": {"disruption": disruption}}, NodePool)
+    assert allowance(pool, 11, "Drifted", microseconds(WEDNESDAY)) == 2
+    assert pool.spec.disruption.consolidate_after == "0s"
+    assert allowance(NodePool(), 11, "Drifted", microseconds(WEDNESDAY)) == 2

@@ -249,8 +249,7 @@ def _unconsolidatable(candidate: NodeCandidate) -> str:
 
 
 def _is_never(candidate: NodeCandidate) -> bool:
-    after = candidate.pool.spec.disruption.consolidate_after
-    return after is None or after == "Never"
+    return candidate.pool.spec.disruption.consolidate_after == "Never"
 
 
 def _by_ratio(candidates: Iterable[NodeCandidate]) -> list[NodeCandidate]:

@@ -72,14 +72,13 @@ def _of_karpenter(known: PoolReport, pool: NodePool, states: Sequence[StateNode]
     limits = quantities(pool.spec.limits or {})
     used = merge(*(state.capacity for state in states if not state.deleting))
     own = pool.spec.disruption
-    after = f" after {own.consolidate_after}" if own.consolidate_after else ""
     most = allowance(pool, len(states), UNDERUTILIZED, microseconds(now))
     allowed = "any number" if most == UNLIMITED else f"{most:,}"
     return replace(
         known,
         limits={name: f"{used.get(name, Quantity(0))} of {limit}" for name, limit in limits.items()},
         weight=pool.spec.weight,
-        disruption=f"{own.consolidation_policy}{after}, {allowed} may go now",
+        disruption=f"{own.consolidation_policy} after {own.consolidate_after}, {allowed} may go now",
     )
 
 
