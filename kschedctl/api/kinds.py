@@ -7,7 +7,7 @@ resource.k8s.io/v1beta2 has the fields of v1.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from enum import Enum
 from typing import Any, NamedTuple
@@ -16,10 +16,10 @@ from kschedctl.api import admission_hooks as hooks
 from kschedctl.api import karpenter
 from kschedctl.api import machines as machine_api
 from kschedctl.api import objects as api
-from kschedctl.api.api_versions import OF_SCHEDULER_CONFIGURATION, ApiVersion, age, group_of, is_foreign, is_newer
+from kschedctl.api.api_versions import OF_SCHEDULER_CONFIGURATION, ApiVersion, group_of, is_foreign
 from kschedctl.api.json_values import JsonObject
+from kschedctl.api.node_classes import NodeClass
 from kschedctl.api.pod_table import NO_PODS, PodTable
-from kschedctl.errors import InputError
 
 
 class ReadFor(Enum):
@@ -99,6 +99,10 @@ def _read(
     of_all = (name, kind or name, "", struct, lifecycle, tuple(names), namespaced, read_for, home, heard)
     made = ApiKind(*of_all, frozenset(only))
     return field(default=NO_PODS if struct is api.Pod else (), metadata={_KIND: made})
+
+
+def _node_class(name: str, *versions: str, kind: str = "") -> Any:
+    return _read(NodeClass, *versions, name=name, kind=kind, namespaced=False, read_for=ReadFor.CREATION)
 
 
 def _hook(kind: str) -> Any:
@@ -241,6 +245,14 @@ class Objects:
     node_overlays: tuple[karpenter.NodeOverlay, ...] = _read(
         karpenter.NodeOverlay, "karpenter.sh/v1alpha1", namespaced=False, read_for=ReadFor.CREATION
     )
+    ec2_node_classes: tuple[NodeClass, ...] = _node_class(
+        "EC2NodeClass", "karpenter.k8s.aws/v1beta1", "karpenter.k8s.aws/v1"
+    )
+    aks_node_classes: tuple[NodeClass, ...] = _node_class(
+        "AKSNodeClass", "karpenter.azure.com/v1alpha2", "karpenter.azure.com/v1beta1"
+    )
+    gce_node_classes: tuple[NodeClass, ...] = _node_class("GCENodeClass", "karpenter.k8s.gcp/v1alpha1")
+    eks_node_classes: tuple[NodeClass, ...] = _node_class("EKSNodeClass", "eks.amazonaws.com/v1", kind="NodeClass")
     machine_deployments: tuple[machine_api.MachineTemplateOwner, ...] = _read(
         machine_api.MachineTemplateOwner, *_MACHINES, name="MachineDeployment", read_for=ReadFor.CREATION
     )
@@ -362,38 +374,3 @@ def is_named(kind: str, name: object) -> bool:
     """Whether an object of this name is among those of its kind that are read."""
     only = KINDS[kind].only if kind in KINDS else frozenset()
     return not only or name in only
-
-
-def concerns(kind: str, version: str) -> bool:
-    """Whether scheduling reads objects of the kind, be it in another version of its group; those of other vendors not.
-
-    An item of a typed list may leave its version out.
-    """
-    api_kind = KINDS.get(kind)
-    if api_kind is None:
-        return False
-    if not version or version in api_kind.versions:
-        return True
-    if is_newer_kind(kind, version):
-        return api_kind.read_for is not ReadFor.HISTORY
-    return not is_foreign(version) and api_kind.read_for is ReadFor.SCHEDULING
-
-
-def is_read(kind: str, version: str, error: Callable[..., InputError]) -> bool:
-    """Whether scheduling reads such objects. Raises the ``error`` for an older version of what is read."""
-    if not concerns(kind, version):
-        return False
-    known = KINDS[kind].versions
-    if not version or version in known or is_newer_kind(kind, version):
-        return True
-    said = f"{kind} in apiVersion {version} {fate(version, kind) or 'is not known'}"
-    raise error(said, hint=f"{' or '.join(known)} is what kschedctl reads")
-
-
-def is_newer_kind(kind: str, version: str) -> bool:
-    """Whether this is a version of what is read that came later than all that are known here, or than all as mature."""
-    if kind not in KINDS or (version, kind) in BY_KIND or version in KINDS[kind].versions:
-        return False
-    known = {*KINDS[kind].versions, *(each.name for each in KINDS[kind].lifecycle)}
-    as_mature = {name for name in known if age(name)[0] == age(version)[0]}
-    return is_newer(version, KINDS[kind].versions) or (bool(as_mature) and is_newer(version, as_mature))

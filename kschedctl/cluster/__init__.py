@@ -14,11 +14,12 @@ from kschedctl.api import objects as api
 from kschedctl.api.decoding import from_builtins, type_name
 from kschedctl.api.defaults import DEFAULT_NAMESPACE
 from kschedctl.api.json_values import JsonObject, object_at
-from kschedctl.api.kinds import KINDS, Objects, ReadFor, concerns, is_named, is_newer_kind, kind_of, known_as
+from kschedctl.api.kinds import KINDS, Objects, ReadFor, is_named, kind_of, known_as
 from kschedctl.api.kube_version import KUBE_VERSION, KubeVersion, VersionMix
 from kschedctl.api.newer_versions import fault, left_out, taken
 from kschedctl.api.observed.autoscaler import AutoscalerInstance, autoscaler_of
 from kschedctl.api.pod_table import PodTable
+from kschedctl.api.versions_read import concerns, is_newer_kind
 from kschedctl.errors import InputError
 
 FIELDS = {kind.name: kind.field for kind in KINDS.values()}

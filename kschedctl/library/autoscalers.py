@@ -14,9 +14,10 @@ from kschedctl.autoscaling.karpenter import disrupt as disrupting
 from kschedctl.autoscaling.karpenter import provision as provisioning
 from kschedctl.autoscaling.karpenter.instance_types import read_instance_types
 from kschedctl.autoscaling.karpenter.launched_nodes import with_launched_nodes
+from kschedctl.autoscaling.karpenter.node_classes import kind_of_class
 from kschedctl.autoscaling.karpenter.seen_types import seen_types
 from kschedctl.autoscaling.node_groups.found import Given, NodeGroups
-from kschedctl.cluster import Cluster
+from kschedctl.cluster import NOT_GIVEN, NOT_LISTED, Cluster
 from kschedctl.library.cluster import moment_of
 from kschedctl.library.new_node import node_groups
 from kschedctl.reports.disruption import Disruption
@@ -29,6 +30,7 @@ from kschedctl.scheduler.scheduler import Scheduler
 from kschedctl.studies.packing import pool_reports
 from kschedctl.studies.what_if.settling import settle
 
+NOT_ASKED_FOR = (NOT_GIVEN, NOT_LISTED)
 LOOKED_AT = ("NodePool", "NodeClaim", "Node", "Pod", "DaemonSet")
 
 
@@ -154,6 +156,9 @@ def consolidate(
 
 
 def unread_kinds(cluster: Cluster, *more: str) -> tuple[UnknownKind, ...]:
-    """What Karpenter looks at, and was not read."""
+    """What Karpenter looks at, and was not read; of node classes those that might not be read."""
     gaps = {kind: cluster.gap(kind) for kind in (*LOOKED_AT, *more)}
+    classes = {kind.name for pool in cluster.karpenter_node_pools if (kind := kind_of_class(pool))}
+    refused = {kind: gap for kind in sorted(classes) if (gap := cluster.gap(kind)) and gap.why not in NOT_ASKED_FOR}
+    gaps |= refused
     return tuple(UnknownKind(kind, gap.why, VERDICT) for kind, gap in gaps.items() if gap is not None)

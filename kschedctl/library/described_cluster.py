@@ -10,8 +10,9 @@ from typing import NamedTuple
 
 from kschedctl.api.api_versions import is_foreign
 from kschedctl.api.json_values import JsonObject
-from kschedctl.api.kinds import KINDS, is_read
+from kschedctl.api.kinds import KINDS
 from kschedctl.api.ownership import Owner
+from kschedctl.api.versions_read import is_read
 from kschedctl.cluster import Cluster
 from kschedctl.errors import InputError
 from kschedctl.lint.objects.manifests import TYPED

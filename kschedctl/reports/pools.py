@@ -13,7 +13,8 @@ from kschedctl.text.counts import counted
 class PoolReport(Document, frozen=True):
     """Cpu in millicores, memory in bytes. ``ready``: nodes that are, and are not cordoned; ``shapes``: allocatable cpu
     and memory of its nodes, the most frequent first; ``taints``: those of all nodes. ``limits``: of a NodePool of
-    Karpenter, resource -> used of how much; ``disruption``: how it takes nodes away, and how many may go now.
+    Karpenter, resource -> used of how much; ``disruption``: how it takes nodes away, and how many may go now;
+    ``node_class``: what its machines are.
     """
 
     pool: Annotated[str, Column("pool", keep=True)]
@@ -28,6 +29,7 @@ class PoolReport(Document, frozen=True):
     limits: Annotated[dict[str, str], Column("limits")] = {}
     weight: Annotated[int | None, Column("weight")] = None
     disruption: Annotated[str, Column("disruption")] = ""
+    node_class: Annotated[str, Column("node class")] = ""
 
 
 class NodePools(Report, frozen=True):

@@ -136,7 +136,8 @@ class Provisioning(Report, frozen=True):
     claim was made. ``per_pool``: pod -> pool -> answer, which depends on no order. One possible run where upstream's
     order is chance. ``seen_types``: how many instance types nodes prove, where no others are known; then that no type
     fits is not certain, and there are no prices. ``still_pending``: pods for which a node comes and that kube-scheduler
-    would place nowhere all the same, each node being of its cheapest type, with its message.
+    would place nowhere all the same, each node being of its cheapest type, with its message. ``node_classes``:
+    pool -> why its node class is not ready, or that it was not read: then its zones, pod limit and disk are not known.
     """
 
     pending: tuple[str, ...] = ()
@@ -154,6 +155,7 @@ class Provisioning(Report, frozen=True):
     overlays: tuple[OverlayVerdict, ...] = ()
     seen_types: int | None = None
     still_pending: dict[str, str] = {}
+    node_classes: dict[str, str] = {}
     unknown: tuple[UnknownKind, ...] = ()
     undecided: bool = False
     api_version: str = "kschedctl.dev/v1"

@@ -12,13 +12,14 @@ from kschedctl.api.decoding import type_name
 from kschedctl.api.defaults import DEFAULT_NAMESPACE
 from kschedctl.api.field_errors import Path
 from kschedctl.api.json_values import JsonObject, object_at
-from kschedctl.api.kinds import KINDS, fate, is_named, is_newer_kind, is_read, kind_of, known_as
+from kschedctl.api.kinds import KINDS, fate, is_named, kind_of, known_as
 from kschedctl.api.newer_versions import taken
 from kschedctl.api.observed.autoscaler import AutoscalerInstance, autoscaler_of
 from kschedctl.api.observed.events import is_passed_over
 from kschedctl.api.pod_table import Key, PodRows, PodTableBuilder
 from kschedctl.api.validation.around_pods import KINDS as AROUND_PODS
 from kschedctl.api.validation.unknown_fields import OF_KARPENTER, POD_HOLDERS, unknown_fields
+from kschedctl.api.versions_read import is_newer_kind, is_read
 from kschedctl.cluster import CLUSTER_SCOPED, FIELDS, NOT_GIVEN, OBSERVED, OF_CREATION, Gap, gaps_of, read_newer
 from kschedctl.errors import InputError
 from kschedctl.sources.documents.place import Place

@@ -16,8 +16,9 @@ from typing import Any
 import msgspec
 
 from kschedctl.api.decoding import json_decoder
-from kschedctl.api.kinds import is_newer_kind, known_as
+from kschedctl.api.kinds import known_as
 from kschedctl.api.observed.autoscaler import PROGRAM, ContainerOwner, autoscaler_in
+from kschedctl.api.versions_read import is_newer_kind
 from kschedctl.errors import InputError
 from kschedctl.sources.collector import Collector
 from kschedctl.sources.documents.documents import decoded

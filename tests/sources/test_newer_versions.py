@@ -10,7 +10,8 @@ import pytest
 
 import kschedctl
 from kschedctl.api.api_versions import is_foreign
-from kschedctl.api.kinds import KINDS, is_newer_kind
+from kschedctl.api.kinds import KINDS
+from kschedctl.api.versions_read import is_newer_kind
 from kschedctl.cluster import FIELDS, OBSERVED
 from kschedctl.sources.read import read
 

@@ -85,8 +85,9 @@ class _Verdicts:
         if pool in self._setting.pools.pools:
             return "takes no part: no instance type is known"
         faults = [each for each in pool.status.conditions if each.type == "Ready" and each.status != "True"]
-        why = next((f": {each.message or each.reason}" for each in faults if each.message or each.reason), "")
-        return f"takes no part: not Ready{why}"
+        said = next((each.message or each.reason for each in faults if each.message or each.reason), "")
+        why = filter(None, (said, self._setting.node_classes.fault(pool)))
+        return ": ".join(filter(None, ("takes no part: not Ready", "; ".join(why))))
 
 
 def _message(pod: Pod, run: SchedulerRun | None) -> str:

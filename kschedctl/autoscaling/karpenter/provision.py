@@ -59,7 +59,13 @@ class ProvisioningRun:
 
     def report(self) -> Provisioning:
         setting = self.setting
+        classes = setting.node_classes
         base = Provisioning(
+            node_classes={
+                pool.metadata.name: why
+                for pool in setting.cluster.karpenter_node_pools
+                if (why := classes.fault(pool) or classes.unread(pool))
+            },
             pending=tuple(sorted(pod.key for pod in setting.pending)),
             rejected=tuple(
                 KarpenterEvent("Pod", key, "FailedScheduling", why) for key, why in setting.rejections.items() if why

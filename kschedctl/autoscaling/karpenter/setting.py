@@ -20,6 +20,7 @@ from kschedctl.autoscaling.karpenter.claims import RunSettings
 from kschedctl.autoscaling.karpenter.daemons import DaemonGroup, Daemons, daemon_pods
 from kschedctl.autoscaling.karpenter.existing_nodes import ExistingNode
 from kschedctl.autoscaling.karpenter.instance_types import Sold
+from kschedctl.autoscaling.karpenter.node_classes import NodeClasses, reference_of
 from kschedctl.autoscaling.karpenter.node_columns import ExistingColumns, RunNodes
 from kschedctl.autoscaling.karpenter.options import KarpenterOptions
 from kschedctl.autoscaling.karpenter.overlays import AppliedOverlays
@@ -139,20 +140,30 @@ class KarpenterSetting:
         return AppliedOverlays.of(cluster.node_overlays, cluster.karpenter_node_pools, sold.types, sold.well_known)
 
     @cached_property
-    def _columns(self) -> dict[str, TypeColumns]:
+    def _columns(self) -> dict[object, TypeColumns]:
         return {}
 
+    @cached_property
+    def node_classes(self) -> NodeClasses:
+        return NodeClasses(self.cluster)
+
+    @cached_property
+    def _pools(self) -> dict[str, NodePool]:
+        return {pool.metadata.name: pool for pool in self.cluster.karpenter_node_pools}
+
     def columns(self, pool: str) -> TypeColumns:
-        """What a pool sells: of all pools the same, but for overlays."""
-        key = pool if self.overlays is not None else ""
+        """What a pool sells: of all pools the same, but for node classes and overlays."""
+        own = self._pools.get(pool)
+        reference = reference_of(own) if own and self.node_classes.of(own) else None
+        key = pool if self.overlays is not None else reference
         if key not in self._columns:
             types = self.overlays.of_pool(pool, self.sold.types) if self.overlays is not None else self.sold.types
-            self._columns[key] = TypeColumns(types)
+            self._columns[key] = TypeColumns(self.node_classes.sold(own, types))
         return self._columns[key]
 
     @cached_property
     def pools(self) -> UsablePools:
-        return UsablePools.of(usable_pools(self.cluster.karpenter_node_pools), self)
+        return UsablePools.of(usable_pools(self.cluster.karpenter_node_pools, self.node_classes), self)
 
     @cached_property
     def counts(self) -> DomainTallies:

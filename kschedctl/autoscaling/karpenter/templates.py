@@ -15,6 +15,7 @@ from kschedctl.api.arrays import Bools
 from kschedctl.api.karpenter import NodePool
 from kschedctl.api.objects import Taint
 from kschedctl.autoscaling.karpenter.labels import INITIALIZED, NODE_POOL, REGISTERED
+from kschedctl.autoscaling.karpenter.node_classes import NodeClasses
 from kschedctl.autoscaling.karpenter.requirements import IN, LabelRequirement, Requirements
 from kschedctl.autoscaling.karpenter.type_columns import TypeColumns
 
@@ -42,17 +43,19 @@ class ClaimTemplate:
         return self.pool.spec.template.spec.taints
 
 
-def usable_pools(pools: Iterable[NodePool]) -> list[NodePool]:
+def usable_pools(pools: Iterable[NodePool], classes: NodeClasses) -> list[NodePool]:
     """The pools that launch nodes by demand: the heaviest first, of equal weight the last by name."""
-    ready = (p for p in pools if p.spec.replicas is None and p.metadata.deletion_timestamp is None and _is_ready(p))
+    on_demand = (pool for pool in pools if pool.spec.replicas is None and pool.metadata.deletion_timestamp is None)
+    ready = (pool for pool in on_demand if _is_ready(pool, classes))
     by_name = sorted(ready, key=lambda pool: pool.metadata.name, reverse=True)
     return sorted(by_name, key=lambda pool: -(pool.spec.weight or 0))
 
 
-def _is_ready(pool: NodePool) -> bool:
-    """Without conditions nobody has looked at it yet: then it is taken for ready."""
-    conditions = pool.status.conditions
-    return not conditions or any(condition.type == "Ready" and condition.status == "True" for condition in conditions)
+def _is_ready(pool: NodePool, classes: NodeClasses) -> bool:
+    """Without conditions nobody has looked at it yet: then it is taken for ready, unless its node class is not."""
+    if not pool.status.conditions:
+        return not classes.refuse(pool)
+    return any(condition.type == "Ready" and condition.status == "True" for condition in pool.status.conditions)
 
 
 def pool_requirements(pool: NodePool) -> Requirements:

@@ -68,7 +68,8 @@ class KarpenterInput:
         return {**given, "featureGates": gates} if gates else given
 
 
-WHAT_KARPENTER_READS = LiveKinds(("NodePool", "NodeClaim", "NodeOverlay", "DaemonSet"))
+NODE_CLASSES = ("EC2NodeClass", "AKSNodeClass", "GCENodeClass", "EKSNodeClass")
+WHAT_KARPENTER_READS = LiveKinds(("NodePool", "NodeClaim", "NodeOverlay", "DaemonSet", *NODE_CLASSES))
 """Besides what a scheduler reads."""
 
 

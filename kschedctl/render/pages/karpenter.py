@@ -27,6 +27,7 @@ def provisioning_page(report: Provisioning, style: Style) -> Page:
         _headline(report.first_line(), Tone.GOOD if report.everyone_gets_a_node else Tone.BAD),
         *_seen_types(report.seen_types),
         *([paragraph(f"No pool takes part: {report.scheduler_error}")] if report.scheduler_error else []),
+        *[paragraph(f"NodePool {pool}: {why}") for pool, why in report.node_classes.items()],
         *_launched(report.new_node_claims, style),
         *_existing(report, style),
         *_still_pending(report, style),

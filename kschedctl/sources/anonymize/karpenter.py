@@ -7,10 +7,12 @@ from collections.abc import Mapping
 from msgspec.structs import replace
 
 from kschedctl.api import karpenter as api
+from kschedctl.api import node_classes
 from kschedctl.api.json_values import JsonObject
 from kschedctl.api.objects import Condition
 from kschedctl.sources.anonymize.rewriter import Handler, Rewriter
 
+ZONE = "topology.kubernetes.io/zone"
 OWN_CONDITIONS = frozenset(
     ("Ready", "Launched", "Registered", "Initialized", "Consolidatable", "Drifted", "Empty", "InstanceTerminating")
 )
@@ -33,6 +35,10 @@ def _resources(rewriter: Rewriter, value: JsonObject | None, obj: object) -> Map
     return value and {rewriter.resource(name): amount for name, amount in value.items()}
 
 
+def _zone(rewriter: Rewriter, value: str, obj: object) -> str:
+    return rewriter.label(ZONE, value)
+
+
 def _conditions(rewriter: Rewriter, value: tuple[Condition, ...], obj: object) -> tuple[Condition, ...]:
     kept = (condition for condition in value if condition.type in OWN_CONDITIONS)
     return tuple(replace(condition, reason="", message="") for condition in kept)
@@ -52,4 +58,6 @@ KARPENTER_FIELDS: dict[type, dict[str, Handler]] = {
     api.NodePoolSpec: {"limits": _resources},
     api.NodePoolStatus: {"resources": _resources, "conditions": _conditions},
     api.NodeOverlaySpec: {"capacity": _resources},
+    node_classes.NodeClassSubnet: {"zone": _zone},
+    node_classes.NodeClassStatus: {"conditions": _conditions},
 }

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from kschedctl.api import admission_hooks as hooks
-from kschedctl.api import karpenter
+from kschedctl.api import karpenter, node_classes
 from kschedctl.api import objects as api
 
 KEPT: dict[type, str] = {
@@ -70,5 +70,8 @@ KEPT: dict[type, str] = {
     karpenter.DisruptionBudget: "nodes reasons schedule duration",
     karpenter.PoolDisruption: "consolidate_after consolidation_policy expire_after",
     karpenter.NodeOverlaySpec: "price price_adjustment",
+    node_classes.BlockDevice: "volume_size",
+    node_classes.EphemeralStorage: "size",
+    node_classes.NodeClassSpec: "instance_store_policy",
 }
 """Struct -> its fields with texts that stay: conditions, modes, quantities, times."""

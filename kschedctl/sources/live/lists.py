@@ -21,12 +21,13 @@ from msgspec.structs import replace
 from kschedctl.api.api_versions import age, group_of
 from kschedctl.api.decoding import from_builtins, from_json, json_decoder
 from kschedctl.api.json_values import Json, JsonObject
-from kschedctl.api.kinds import KINDS, ReadFor, is_newer_kind
+from kschedctl.api.kinds import KINDS, ReadFor
 from kschedctl.api.newer_versions import fault, left_out
 from kschedctl.api.objects import ContainerImage, Node, Pod, Struct
 from kschedctl.api.observed.events import is_passed_over
 from kschedctl.api.observed.noise import without_noise
 from kschedctl.api.pod_table import Key, PodTable, PodTableBuilder
+from kschedctl.api.versions_read import is_newer_kind
 from kschedctl.cluster import OBSERVED, without_nulls
 from kschedctl.errors import ClusterError
 from kschedctl.sources.kinds import item_type

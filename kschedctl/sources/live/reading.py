@@ -15,10 +15,11 @@ from kschedctl.api.decoding import json_decoder
 from kschedctl.api.gangs import group_kinds
 from kschedctl.api.garbage import without_garbage_collection
 from kschedctl.api.json_values import Json, JsonObject
-from kschedctl.api.kinds import KINDS, is_newer_kind
+from kschedctl.api.kinds import KINDS
 from kschedctl.api.newer_versions import taken
 from kschedctl.api.objects import Namespace, Pod, PodSpec
 from kschedctl.api.pod_table import PodTable
+from kschedctl.api.versions_read import is_newer_kind
 from kschedctl.cluster import (
     CLUSTER_SCOPED,
     FIELDS,

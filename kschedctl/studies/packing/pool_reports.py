@@ -17,6 +17,7 @@ from kschedctl.api.resource_names import CPU, MEMORY, readable
 from kschedctl.api.times import microseconds
 from kschedctl.autoscaling.karpenter.amounts import merge
 from kschedctl.autoscaling.karpenter.disruption_budgets import UNLIMITED, allowance
+from kschedctl.autoscaling.karpenter.node_classes import NodeClasses
 from kschedctl.autoscaling.karpenter.state_nodes import StateNode, state_nodes
 from kschedctl.cluster import Cluster
 from kschedctl.reports.pools import NodePools, PoolReport
@@ -36,10 +37,12 @@ def pools(scheduler: Scheduler, now: str) -> NodePools:
     rows = (np.flatnonzero(by_label.code == at) for at in range(len(by_label.names)))
     reports = {name: _report(name, own, view) for name, own in zip(by_label.names, rows, strict=True)}
     states = state_nodes(cluster) if cluster.karpenter_node_pools else []
+    classes = NodeClasses(cluster)
     for pool in cluster.karpenter_node_pools:
         name = pool.metadata.name
         known = reports.get(name, PoolReport(name))
-        reports[name] = _of_karpenter(known, pool, [state for state in states if state.pool == name], now)
+        own = [state for state in states if state.pool == name]
+        reports[name] = _of_karpenter(known, pool, own, classes, now)
     ordered = sorted(reports.values(), key=lambda report: (report.pool == NO_POOL, report.pool))
     return NodePools(tuple(ordered), pending=_pending(cluster))
 
@@ -68,7 +71,9 @@ def _is_ready(node: Node) -> bool:
     return ready and not node.spec.unschedulable
 
 
-def _of_karpenter(known: PoolReport, pool: NodePool, states: Sequence[StateNode], now: str) -> PoolReport:
+def _of_karpenter(
+    known: PoolReport, pool: NodePool, states: Sequence[StateNode], classes: NodeClasses, now: str
+) -> PoolReport:
     limits = quantities(pool.spec.limits or {})
     used = merge(*(state.capacity for state in states if not state.deleting))
     own = pool.spec.disruption
@@ -78,6 +83,7 @@ def _of_karpenter(known: PoolReport, pool: NodePool, states: Sequence[StateNode]
         known,
         limits={name: f"{used.get(name, Quantity(0))} of {limit}" for name, limit in limits.items()},
         weight=pool.spec.weight,
+        node_class=classes.told(pool),
         disruption=f"{own.consolidation_policy} after {own.consolidate_after}, {allowed} may go now",
     )
 

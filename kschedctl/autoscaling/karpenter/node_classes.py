@@ -1,0 +1,112 @@
+"""The node classes behind NodePools: which of them are not ready, and what they make of instance types.
+
+Upstream: pkg/providers/instancetype/types.go of karpenter-provider-aws (zones of the subnets, pods, ephemeralStorage),
+pkg/controllers/nodepool/readiness/controller.go (sigs.k8s.io/karpenter v1.14.1).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from functools import cached_property
+
+from kschedctl.api.api_versions import group_of
+from kschedctl.api.karpenter import NodeClassReference, NodePool
+from kschedctl.api.kinds import KINDS, ApiKind
+from kschedctl.api.node_classes import NodeClass
+from kschedctl.api.pod_requests import Quantities, quantities
+from kschedctl.autoscaling.karpenter.amounts import PODS
+from kschedctl.autoscaling.karpenter.instance_types import InstanceType
+from kschedctl.autoscaling.karpenter.labels import ZONE
+from kschedctl.autoscaling.karpenter.requirements import IN, LabelRequirement, Requirements
+from kschedctl.cluster import Cluster
+
+STORAGE = "ephemeral-storage"
+NODE_CLASS_KINDS = {
+    (group_of(kind.versions[0]), kind.kind): kind for kind in KINDS.values() if kind.struct is NodeClass
+}
+"""(group, kind) -> those that are read."""
+
+
+def reference_of(pool: NodePool) -> NodeClassReference:
+    return pool.spec.template.spec.node_class_ref
+
+
+def kind_of_class(pool: NodePool) -> ApiKind | None:
+    """The kind of the pool's node class, None for one that nobody reads here."""
+    reference = reference_of(pool)
+    return NODE_CLASS_KINDS.get((reference.group, reference.kind))
+
+
+class NodeClasses:
+    """Those of a cluster."""
+
+    def __init__(self, cluster: Cluster) -> None:
+        self.cluster = cluster
+
+    @cached_property
+    def _found(self) -> dict[tuple[str, str], NodeClass]:
+        return {
+            (kind.name, each.metadata.name): each
+            for kind in NODE_CLASS_KINDS.values()
+            for each in getattr(self.cluster, kind.field)
+        }
+
+    def of(self, pool: NodePool) -> NodeClass | None:
+        kind = kind_of_class(pool)
+        return self._found.get((kind.name, reference_of(pool).name)) if kind else None
+
+    def refuse(self, pool: NodePool) -> bool:
+        """Whether the pool's node class is there, and not ready."""
+        own = self.of(pool)
+        return own is not None and bool(own.fault)
+
+    def fault(self, pool: NodePool) -> str:
+        """Why the pool cannot be ready for its node class; empty where nothing is known against it."""
+        kind, own, named = kind_of_class(pool), self.of(pool), self._named(pool)
+        if own is not None:
+            return f"{named} is not ready: {own.fault}" if own.fault else ""
+        return f"{named} does not exist" if kind and not self.cluster.gap(kind.name) else ""
+
+    def unread(self, pool: NodePool) -> str:
+        """Which node class was not read; empty for a pool without one."""
+        kind, reference = kind_of_class(pool), reference_of(pool)
+        missing = self.of(pool) is None and (kind is None or self.cluster.gap(kind.name))
+        return f"{self._named(pool)} was not read" if missing and reference.name else ""
+
+    def told(self, pool: NodePool) -> str:
+        """The pool's node class with what it says."""
+        own = self.of(pool)
+        if own is None:
+            return self.fault(pool) or self.unread(pool)
+        said = (
+            f"zones {', '.join(sorted(own.zones))}" if own.zones else "",
+            f"{own.most_pods} pods a node" if own.most_pods is not None else "",
+            f"{own.disk} disk" if own.disk else "",
+        )
+        return self.fault(pool) or ": ".join(filter(None, (self._named(pool), ", ".join(filter(None, said)))))
+
+    def _named(self, pool: NodePool) -> str:
+        reference = reference_of(pool)
+        return f"{reference.kind} {reference.name}"
+
+    def sold(self, pool: NodePool | None, types: Sequence[InstanceType]) -> Sequence[InstanceType]:
+        """The instance types as the pool's node class makes machines of them. Raises QuantityError."""
+        own = self.of(pool) if pool else None
+        if own is None:
+            return types
+        more = quantities({STORAGE: own.disk} if own.disk else {})
+        more |= quantities({PODS: str(own.most_pods)} if own.most_pods is not None else {})
+        return [_made(each, more, own.zones) for each in types]
+
+
+def _made(instance_type: InstanceType, more: Quantities, zones: frozenset[str]) -> InstanceType:
+    """With other capacity, and only where there are subnets."""
+    made = replace(instance_type, capacity={**instance_type.capacity, **more})
+    if not zones:
+        return made
+    offerings = tuple(each for each in made.offerings if not each.zone or each.zone in zones)
+    requirements = Requirements(made.requirements)
+    left = {each.zone for each in offerings if each.zone}
+    requirements[ZONE] = LabelRequirement.of(ZONE, IN, tuple(sorted(left)))
+    return replace(made, offerings=offerings, requirements=requirements)

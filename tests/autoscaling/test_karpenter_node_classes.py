@@ -1,0 +1,139 @@
+"""What node classes tell: which pools are not ready, and where, how big and for how many pods their machines are."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from golden_cases import Json
+
+import kschedctl
+from kschedctl.cluster import NOT_GIVEN, Gap
+
+NOW = "2026-06-01T12:00:00Z"
+EC2 = {"group": "karpenter.k8s.aws", "kind": "EC2NodeClass", "name": "default"}
+FAILED = [
+    {"type": "SubnetsReady", "status": "False", "reason": "SubnetsNotFound", "message": "SubnetSelector did not match"},
+    {"type": "Ready", "status": "False", "reason": "UnhealthyDependents", "message": "SubnetsReady=False"},
+]
+
+
+def instance_type(name: str, zones: str) -> Json:
+    offerings = [
+        {
+            "Price": 1.0,
+            "Requirements": [
+                {"key": "karpenter.sh/capacity-type", "operator": "In", "values": ["on-demand"]},
+                {"key": "topology.kubernetes.io/zone", "operator": "In", "values": [zone]},
+            ],
+        }
+        for zone in zones
+    ]
+    size = {"cpu": "4", "memory": "16Gi", "pods": "30", "ephemeral-storage": "20Gi"}
+    return {"name": name, "architecture": "amd64", "operatingSystems": ["linux"], "resources": size} | {
+        "offerings": offerings
+    }
+
+
+def pool(name: str = "blue", reference: Json = EC2, **status: Any) -> Json:
+    spec = {"template": {"spec": {"nodeClassRef": reference}}}
+    meta = {"apiVersion": "karpenter.sh/v1", "kind": "NodePool", "metadata": {"name": name}}
+    return {**meta, "spec": spec, "status": status}
+
+
+def node_class(spec: Json | None = None, status: Json | None = None, kind: str = "EC2NodeClass") -> Json:
+    meta = {"apiVersion": "karpenter.k8s.aws/v1", "kind": kind, "metadata": {"name": "default"}}
+    return {**meta, "spec": spec or {}, "status": status or {}}
+
+
+def pod(requests: Json, zone: str = "") -> Json:
+    refused = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable"}
+    spec: Json = {"containers": [{"name": "c", "resources": {"requests": requests}}]}
+    if zone:
+        spec["nodeSelector"] = {"topology.kubernetes.io/zone": zone}
+    meta = {"name": "p", "namespace": "d", "uid": "p"}
+    status = {"phase": "Pending", "conditions": [refused]}
+    return {"apiVersion": "v1", "kind": "Pod", "metadata": meta, "spec": spec, "status": status}
+
+
+def asked(*objects: Json, zones: str = "abc") -> Any:
+    cluster = kschedctl.Cluster.from_objects(list(objects))
+    return kschedctl.provision(cluster, [instance_type("m.large", zones)], now=NOW)
+
+
+def test_nodes_come_only_where_there_are_subnets() -> None:
+    subnets = {"subnets": [{"id": "s-1", "zone": "a"}, {"id": "s-2", "zone": "b"}]}
+    waiting = pod({"cpu": "1"}, zone="c")
+    assert len(asked(pool(), waiting).new_node_claims) == 1
+    report = asked(pool(), node_class(status=subnets), waiting)
+    assert report.new_node_claims == ()
+    assert "topology.kubernetes.io/zone" in report.pod_errors["d/p"].error
+    (claim,) = asked(pool(), node_class(status=subnets), pod({"cpu": "1"})).new_node_claims
+    assert claim.cheapest is not None
+    assert claim.cheapest.options == ("m.large|a|on-demand", "m.large|b|on-demand")
+
+
+@pytest.mark.parametrize(
+    ("spec", "gibibytes"),
+    [
+        ({}, 20),
+        ({"blockDeviceMappings": [{"deviceName": "/dev/xvda", "ebs": {"volumeSize": "100Gi"}}]}, 100),
+        (
+            {
+                "blockDeviceMappings": [
+                    {"deviceName": "/dev/xvda", "ebs": {"volumeSize": "4Gi"}},
+                    {"deviceName": "/dev/xvdb", "ebs": {"volumeSize": "80Gi"}, "rootVolume": True},
+                ]
+            },
+            80,
+        ),
+        ({"blockDeviceMappings": [{"ebs": {"volumeSize": "100Gi"}}], "instanceStorePolicy": "RAID0"}, 20),
+    ],
+)
+def test_the_root_volume_is_the_ephemeral_storage(spec: Json, gibibytes: int) -> None:
+    fits, more = (pod({"ephemeral-storage": f"{size}Gi"}) for size in (gibibytes, gibibytes + 1))
+    assert len(asked(pool(), node_class(spec), fits).new_node_claims) == 1
+    assert asked(pool(), node_class(spec), more).new_node_claims == ()
+
+
+def test_the_kubelet_limits_pods() -> None:
+    """Three pods, of which a node takes two."""
+    waiting = [pod({"cpu": "1"}) for _ in range(3)]
+    for number, each in enumerate(waiting):
+        each["metadata"] = {"name": f"p{number}", "namespace": "d", "uid": f"p{number}"}
+    assert len(asked(pool(), *waiting).new_node_claims) == 1
+    assert len(asked(pool(), node_class({"kubelet": {"maxPods": 2}}), *waiting).new_node_claims) == 2
+
+
+def test_disk_and_pods_of_aks() -> None:
+    reference = {"group": "karpenter.azure.com", "kind": "AKSNodeClass", "name": "default"}
+    own = {**node_class({"maxPods": 250, "osDiskSizeGB": 128}), "apiVersion": "karpenter.azure.com/v1beta1"}
+    cluster = kschedctl.Cluster.from_objects([pool(reference=reference), {**own, "kind": "AKSNodeClass"}])
+    (blue,) = kschedctl.pools(cluster, now=NOW).pools
+    assert blue.node_class == "AKSNodeClass default: 250 pods a node, 128G disk"
+
+
+def test_a_pool_whose_class_is_not_ready_takes_no_part() -> None:
+    report = asked(pool(), node_class(status={"conditions": FAILED}), pod({"cpu": "1"}))
+    why = "EC2NodeClass default is not ready: SubnetSelector did not match"
+    assert (report.scheduler_error, report.node_classes) == ("no nodepools found", {"blue": why})
+    ready = {"conditions": [{"type": "Ready", "status": "True"}]}  # Karpenter looked at the pool meanwhile
+    assert asked(pool(**ready), node_class(status={"conditions": FAILED}), pod({"cpu": "1"})).new_node_claims
+
+
+def test_a_class_that_is_not_there_and_one_that_was_not_read() -> None:
+    objects = [pool(), pod({"cpu": "1"})]
+    cluster, types = kschedctl.Cluster.from_objects(objects), [instance_type("m.large", "a")]
+    for gaps, why in (({}, "does not exist"), ({"EC2NodeClass": Gap(NOT_GIVEN)}, "was not read")):
+        cluster.gaps.update(gaps)
+        report = kschedctl.provision(cluster, types, now=NOW)
+        assert report.node_classes == {"blue": f"EC2NodeClass default {why}"}
+        assert (len(report.new_node_claims), report.unknown) == (1, ())
+
+
+def test_a_class_that_may_not_be_read_leaves_the_answer_open() -> None:
+    cluster = kschedctl.Cluster.from_objects([pool(), pod({"cpu": "1"})])
+    cluster.gaps["EC2NodeClass"] = Gap("could not be read: forbidden")
+    report = kschedctl.provision(cluster, [instance_type("m.large", "a")], now=NOW)
+    assert report.undecided
+    assert [each.kind for each in report.unknown] == ["EC2NodeClass"]
