@@ -24,7 +24,7 @@ class CSINodes:
 
     def __init__(self, names: Iterable[str], csi_nodes: Iterable[CSINode]) -> None:
         by_name = {node.metadata.name: node for node in csi_nodes}
-        self.nodes = tuple(by_name.get(name) for name in names)
+        self.nodes = tuple(map(by_name.get, names))
 
     @cached_property
     def present(self) -> Bools:

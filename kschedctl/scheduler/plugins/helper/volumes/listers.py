@@ -103,9 +103,13 @@ class Listers:
         self.classes: dict[str, StorageClass] = objects.index("storage classes", _stored_classes, "StorageClass")
         self.drivers: dict[str, CSIDriver] = objects.index("CSI drivers", _by_name, "CSIDriver")
         self.topology = objects.index(Topology, lambda: Topology(nodes), of=(nodes,))
-        names = nodes.names
         self._volumes_of_class: dict[str, ClassVolumes] | None = None
-        self.csi_nodes = objects.index(CSINodes, lambda csi_nodes: CSINodes(names, csi_nodes), "CSINode", of=(names,))
+
+    @cached_property
+    def csi_nodes(self) -> CSINodes:
+        """Of these nodes; most pods have no volume that needs them."""
+        names = self.nodes.names
+        return self.objects.index(CSINodes, lambda csi_nodes: CSINodes(names, csi_nodes), "CSINode", of=(names,))
 
     def counts_as_csi(self, plugin: InTreePlugin | None) -> bool:
         """Whether the scheduler takes the plugin's volumes for those of its CSI driver, where nodes do so too."""
