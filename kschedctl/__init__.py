@@ -6,12 +6,14 @@ A Cluster comes from objects (dicts, as kubectl prints them), files, a snapshot 
     kschedctl.Cluster.from_snapshot("x.ksnap")   kschedctl.Cluster.from_live(context="prod")
 
 Every command is a function, which the command calls: ``explain`` answers for a pod, or for a manifest (dict) of a pod,
-or of what makes pods; ``pending`` for all that wait; ``remedies`` says which smallest changes would let a pod schedule;
-``wake_ups`` what makes the scheduler try a refused pod again, ``wakes`` whether this event does; ``simulate``,
-``capacity``, ``drain``, ``failures`` and ``whatif`` what would happen; ``lint`` and ``audit`` what is wrong; ``diff``
-what changed; ``pools`` which node pools there are; ``scale_up`` and ``scale_down`` what the Cluster Autoscaler does in
-its next loop, ``provision`` and ``consolidate`` what Karpenter does in its next rounds; ``admit`` what the API server
-makes of a manifest; ``cluster_metrics`` the numbers for a dashboard; ``run_queue`` works off the scheduling queue.
+or of what makes pods; ``pending`` for all that wait; ``remedies`` says which smallest changes would let a pod schedule,
+``pending_remedies`` which clear most of those that wait, ``make_room`` which pods have to move for it; ``wake_ups``
+what makes the scheduler try a refused pod again, ``wakes`` and ``wakes_by`` whether these events do; ``simulate``,
+``capacity``, ``drain``, ``failures`` and ``whatif`` what would happen, ``follow_rollout`` what did; ``lint`` and
+``audit`` what is wrong; ``diff`` what changed; ``pools`` which node pools there are, ``consolidate`` which nodes could
+go; ``scale_up`` and ``scale_down`` what the Cluster Autoscaler does in its next loop, ``provision`` and ``disrupt``
+what Karpenter does in its next rounds; ``admit`` what the API server makes of a manifest; ``cluster_metrics`` the
+numbers for a dashboard; ``run_queue`` works off the scheduling queue.
 
 Reports have the fields of the JSON documents, which ``to_dict()`` gives, and ``summary()``, ``to_markdown()``,
 ``to_html()`` and ``to_frame()``; ``str(report)`` is the answer in a line. What goes wrong by what was given is a
@@ -34,26 +36,30 @@ from kschedctl.text.version import VERSION
 
 if TYPE_CHECKING:
     from kschedctl.admission.admit import admit as admit
-    from kschedctl.autoscaling.karpenter.disrupt import disrupt as disrupt
     from kschedctl.library.audit import audit as audit
-    from kschedctl.library.autoscalers import consolidate as consolidate
+    from kschedctl.library.autoscalers import disrupt as disrupt
     from kschedctl.library.autoscalers import pools as pools
     from kschedctl.library.autoscalers import provision as provision
     from kschedctl.library.autoscalers import scale_down as scale_down
     from kschedctl.library.autoscalers import scale_up as scale_up
     from kschedctl.library.cluster import Cluster as Cluster
     from kschedctl.library.cluster_metrics import cluster_metrics as cluster_metrics
+    from kschedctl.library.consolidating import consolidate as consolidate
+    from kschedctl.library.following import follow_rollout as follow_rollout
     from kschedctl.library.linting import lint as lint
+    from kschedctl.library.making_room import make_room as make_room
     from kschedctl.library.node_losses import drain as drain
     from kschedctl.library.node_losses import failures as failures
     from kschedctl.library.pods import explain as explain
     from kschedctl.library.pods import pending as pending
+    from kschedctl.library.remedies import pending_remedies as pending_remedies
+    from kschedctl.library.remedies import remedies as remedies
     from kschedctl.library.snapshots import diff as diff
     from kschedctl.library.waking import wake_ups as wake_ups
+    from kschedctl.library.waking import wakes_by as wakes_by
     from kschedctl.studies.capacity import capacity as capacity
     from kschedctl.studies.following.follow import follow as follow
     from kschedctl.studies.following.sampling import sampling as sampling
-    from kschedctl.studies.remedies.remedies import remedies as remedies
     from kschedctl.studies.run_queue import run_queue as run_queue
     from kschedctl.studies.simulate import simulate as simulate
     from kschedctl.studies.waking.wakes import wakes as wakes
@@ -65,18 +71,21 @@ WHERE = {
     "audit": "library.audit",
     "capacity": "studies.capacity",
     "cluster_metrics": "library.cluster_metrics",
-    "consolidate": "library.autoscalers",
+    "consolidate": "library.consolidating",
     "diff": "library.snapshots",
-    "disrupt": "autoscaling.karpenter.disrupt",
+    "disrupt": "library.autoscalers",
     "drain": "library.node_losses",
     "explain": "library.pods",
     "failures": "library.node_losses",
     "follow": "studies.following.follow",
+    "follow_rollout": "library.following",
     "lint": "library.linting",
+    "make_room": "library.making_room",
     "pending": "library.pods",
+    "pending_remedies": "library.remedies",
     "pools": "library.autoscalers",
     "provision": "library.autoscalers",
-    "remedies": "studies.remedies.remedies",
+    "remedies": "library.remedies",
     "run_queue": "studies.run_queue",
     "sampling": "studies.following.sampling",
     "scale_down": "library.autoscalers",
@@ -84,6 +93,7 @@ WHERE = {
     "simulate": "studies.simulate",
     "wake_ups": "library.waking",
     "wakes": "studies.waking.wakes",
+    "wakes_by": "library.waking",
     "whatif": "studies.whatif",
 }
 """Function -> its module, which is loaded when it is asked for; above the same is said to type checkers."""

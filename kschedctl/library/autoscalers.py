@@ -1,4 +1,4 @@
-"""``pools``, and what autoscalers do: ``scale_up``, ``scale_down``, ``provision`` and ``consolidate``."""
+"""``pools``, and what autoscalers do: ``scale_up``, ``scale_down``, ``provision`` and ``disrupt``."""
 
 from __future__ import annotations
 
@@ -143,12 +143,16 @@ def _still_pending(cluster: Cluster, report: Provisioning, types: Sequence[JsonO
     return {pod: waiting[pod] for pod in sorted(pod for claim in claims for pod in claim.pods) if pod in waiting}
 
 
-def consolidate(
+def disrupt(
     cluster: Cluster, instance_types: Sequence[JsonObject], options: JsonObject | None = None, *, now: str = ""
 ) -> Disruption:
-    """Which nodes Karpenter would take away, what it would launch instead, and what keeps each other node.
+    """Which nodes Karpenter (v1.14) would take away, what it would launch instead, and what keeps each other node.
 
     Arguments and errors as for ``provision``; that a replacement is cheaper needs prices.
+
+    >>> import kschedctl
+    >>> str(disrupt(kschedctl.Cluster.from_objects([]), [], now="2026-01-01T00:00:00Z"))
+    'Karpenter would take no node away'
     """
     report = disrupting.disrupt(cluster, instance_types, options or {}, now=now or moment_of(cluster))
     unknown = unread_kinds(cluster, "PodDisruptionBudget")

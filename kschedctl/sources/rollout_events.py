@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from kschedctl.api.decoding import type_name
 from kschedctl.api.json_values import JsonObject
@@ -22,13 +22,18 @@ HINT = "kubectl get events -A -o json prints them; they are kept for an hour"
 
 
 def read_placements(path: str) -> list[RealPlacement]:
-    """The Scheduled events and Bindings of a file, in the order of time; others are passed over.
+    """Those of a file, as ``placements_of`` tells them."""
+    return placements_of(read_documents(path), path)
+
+
+def placements_of(documents: Iterable[JsonObject], path: str = "") -> list[RealPlacement]:
+    """The Scheduled events and Bindings among documents, in the order of time; others are passed over.
 
     Events are those of core/v1 or events.k8s.io/v1, each by itself or in lists. Raises InputError, also where there is
     none.
     """
     placements = []
-    for document in read_documents(path):
+    for document in documents:
         for item in _items(document, path):
             placement = _placement(item, path)
             if placement is not None:

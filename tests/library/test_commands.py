@@ -13,6 +13,7 @@ import kschedctl
 from kschedctl import demo
 from kschedctl.cli.main import main
 from kschedctl.reports.document import Document
+from kschedctl.studies.consolidating.consolidate import ConsolidationWishes
 from kschedctl.studies.whatif import versions
 
 NOW = demo.DEMO_TIME
@@ -31,6 +32,14 @@ WEB = {
 }
 PENDING = "shop/web-6d4cf56db6-h8s2k"
 NODE, ZONE = "general-a1", "topology.kubernetes.io/zone"
+REFUSED = "shop/checkout-7d9f6c5b8-x2x4q"
+EVENT = {"action": "Add", "new": {"kind": "Node", "apiVersion": "v1", "metadata": {"name": "n9"}}}
+BINDING = {
+    "kind": "Binding",
+    "apiVersion": "v1",
+    "metadata": {"name": PENDING.partition("/")[2], "namespace": "shop", "creationTimestamp": NOW},
+    "target": {"kind": "Node", "name": NODE},
+}
 STEPS = {"steps": [{"cordon": {"nodes": [NODE]}}]}
 Asked = Callable[[kschedctl.Cluster], Document]
 ON_THE_DEMO: dict[str, tuple[list[str], Asked]] = {
@@ -39,7 +48,28 @@ ON_THE_DEMO: dict[str, tuple[list[str], Asked]] = {
     "pending": (["explain", "-A"], lambda c: kschedctl.pending(c, now=NOW)),
     "pending in a namespace": (["explain", "-n", "shop"], lambda c: kschedctl.pending(c, "shop", now=NOW)),
     "remedies": (["remedies", PENDING], lambda c: kschedctl.remedies(c, PENDING)),
+    "remedies, with room": (["remedies", REFUSED], lambda c: kschedctl.remedies(c, REFUSED)),
+    "pending_remedies": (["remedies", "-A"], kschedctl.pending_remedies),
+    "pending_remedies in a namespace": (["remedies", "-n", "shop"], lambda c: kschedctl.pending_remedies(c, "shop")),
+    "make_room": (["make-room", REFUSED], lambda c: kschedctl.make_room(c, REFUSED)),
+    "make_room, manifests": (["make-room", "-f", "WEB"], lambda c: kschedctl.make_room(c, [WEB])),
     "wakes": (["wakes", PENDING], lambda c: kschedctl.wake_ups(c, PENDING)),
+    "wakes_by": (["wakes", "-A", "--event", "EVENT"], lambda c: kschedctl.wakes_by(c, [EVENT])),
+    "wakes_by, of a pod": (["wakes", REFUSED, "--event", "EVENT"], lambda c: kschedctl.wakes_by(c, [EVENT], [REFUSED])),
+    "consolidate": (["consolidate"], kschedctl.consolidate),
+    "consolidate, for more": (
+        ["consolidate", "--headroom-for", "WEB", "--keep-zone-loss", "--pool-label", ZONE],
+        lambda c: kschedctl.consolidate(
+            c,
+            ConsolidationWishes(keep_zone_loss=True),
+            headroom_for=[WEB],
+            autoscaler=kschedctl.scale_down(c, pool_label=ZONE, now=NOW),
+        ),
+    ),
+    "follow_rollout": (
+        ["simulate", "--follow", "BINDING"],
+        lambda c: kschedctl.follow_rollout(c, [BINDING]),
+    ),
     "simulate": (["simulate", "-f", "WEB"], lambda c: kschedctl.simulate(c, [WEB])),
     "simulate, pending too": (["simulate", "--pending"], lambda c: kschedctl.simulate(c, [], pending=True)),
     "capacity": (["capacity", "-f", "WEB", "--max", "5"], lambda c: kschedctl.capacity(c, [WEB], most=5)),
@@ -89,7 +119,8 @@ def test_a_command_says_what_its_function_says(
 ) -> None:
     command, ask = ON_THE_DEMO[name]
     monkeypatch.chdir(tmp_path)
-    Path("WEB").write_text(json.dumps(WEB))
+    for file, document in {"WEB": WEB, "EVENT": EVENT, "BINDING": BINDING}.items():
+        Path(file).write_text(json.dumps(document))
     assert said(capsys, *command, "--demo") == ask(cluster).to_dict()
 
 
@@ -108,8 +139,8 @@ def test_what_is_saved_is_read_back_and_compared(
 
 
 def test_every_function_is_compared_here_or_beside_its_command() -> None:
-    """Those without a command are steps of others; provision is compared beside its command, consolidate nowhere."""
+    """Those without a command are steps of others; what Karpenter does is compared beside its commands."""
     compared = {name.split(",")[0].split(" in ")[0].replace(" ", "_") for name in ON_THE_DEMO} | {"diff", "Cluster"}
-    without = {"admit", "disrupt", "follow", "run_queue", "sampling", "wake_ups"}
-    elsewhere = {"provision", "consolidate"}
+    without = {"admit", "follow", "run_queue", "sampling", "wake_ups"}
+    elsewhere = {"provision", "disrupt"}
     assert {*kschedctl.WHERE} - without - elsewhere == compared

@@ -13,6 +13,9 @@ CONTAINERS = [{"name": "c", "image": "web", "resources": {"requests": {"cpu": "1
 POD = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "new"}, "spec": {"containers": CONTAINERS}}
 EVENT = {"action": "Add", "new": {"kind": "Node", "metadata": {"name": "n9"}}}
 
+META = {"name": PENDING.partition("/")[2], "namespace": "shop", "creationTimestamp": demo.DEMO_TIME}
+BINDING = {"kind": "Binding", "metadata": META, "target": {"kind": "Node", "name": NODE}}
+
 
 def lines(cluster: kschedctl.Cluster, file: str) -> Iterable[str]:
     """Each answer in a line, and fields of the reports by their types."""
@@ -39,11 +42,16 @@ def lines(cluster: kschedctl.Cluster, file: str) -> Iterable[str]:
     yield str(kschedctl.scale_up(cluster, pool_label=ZONE))
     yield str(kschedctl.scale_down(cluster, pool_label=ZONE))
     yield str(kschedctl.provision(cluster))
-    yield str(kschedctl.consolidate(cluster, []))
+    removable: list[str] = [node.node for node in kschedctl.consolidate(cluster).removable]
+    yield str(removable)
     yield str(kschedctl.disrupt(cluster, [], now=demo.DEMO_TIME))
     yield str(kschedctl.admit(cluster, POD).message)
     yield str(kschedctl.run_queue(cluster))
     yield str(kschedctl.follow(cluster, [PENDING]))
+    yield str(kschedctl.follow_rollout(cluster, [BINDING]).placements[0].outcome)
+    yield str(kschedctl.make_room(cluster, [POD]).fits)
+    yield str(kschedctl.pending_remedies(cluster, "shop").cleared)
+    yield str(kschedctl.wakes_by(cluster, [EVENT]).answers[0].woken)
     yield str(kschedctl.sampling(cluster, [PENDING]))
     cluster.save(file)
     yield str(kschedctl.diff(cluster, kschedctl.Cluster.from_snapshot(file)))

@@ -8,6 +8,7 @@ from typing import Annotated
 
 import typer
 
+from kschedctl.api.json_values import JsonObject
 from kschedctl.api.workloads import makes_pods
 from kschedctl.cli.answer import Answer
 from kschedctl.cli.option_groups.karpenter import WHAT_KARPENTER_READS, KarpenterInput, check_pools
@@ -18,20 +19,12 @@ from kschedctl.cli.run_options import exit_code
 from kschedctl.cli.source import NOTHING_MORE, load, time_of
 from kschedctl.cluster import Cluster
 from kschedctl.errors import UsageError
-from kschedctl.library import autoscalers as library
+from kschedctl.library import autoscalers
+from kschedctl.library import consolidating as library
 from kschedctl.reports.disruption import Disruption
 from kschedctl.reports.scale_down import ScaleDown
 from kschedctl.sources.read import read
-from kschedctl.studies.consolidating.autoscalers import (
-    NOBODY,
-    AutoscalerVerdicts,
-    cluster_autoscalers,
-    karpenters,
-    prices_of,
-)
 from kschedctl.studies.consolidating.consolidate import ConsolidationWishes
-from kschedctl.studies.consolidating.consolidate import consolidate as study
-from kschedctl.studies.simulate import prepare
 
 EXAMPLES = (
     "kschedctl consolidate",
@@ -74,17 +67,17 @@ class Afterwards:
             raise UsageError(f"--headroom {self.headroom}: not a percentage", hint="such as 20%")
         return float(text)
 
-    def wished(self, cluster: Cluster) -> tuple[Cluster, ConsolidationWishes]:
-        """The cluster, with the pods that have to fit, and what is asked for. Raises UsageError, InputError."""
-        pods: tuple[str, ...] = ()
-        if self.headroom_for:
-            manifests = [m.document for m in read([self.headroom_for]).manifests if makes_pods(m.document)]
-            if not manifests:
-                raise UsageError("no workload among the manifests", where=self.headroom_for)
-            prepared = prepare(cluster, manifests)
-            cluster, pods = prepared.cluster, tuple(prepared.workloads)
-        wishes = ConsolidationWishes(self.keep_zone_loss, self.check(), pods, self.pool, self.seconds)
-        return cluster, wishes
+    def wishes(self) -> ConsolidationWishes:
+        return ConsolidationWishes(self.keep_zone_loss, self.check(), pool=self.pool, seconds=self.seconds)
+
+    def manifests(self) -> list[JsonObject]:
+        """Those whose pods have to fit. Raises UsageError, InputError."""
+        if not self.headroom_for:
+            return []
+        manifests = [m.document for m in read([self.headroom_for]).manifests if makes_pods(m.document)]
+        if not manifests:
+            raise UsageError("no workload among the manifests", where=self.headroom_for)
+        return manifests
 
 
 @with_options
@@ -113,32 +106,48 @@ def consolidate(
     afterwards.check()
     live = WHAT_KARPENTER_READS.and_also(WHAT_IT_READS)
     cluster = load(source, live=live if asked.instance_types or groups.asked or autoscaler else NOTHING_MORE)
-    if autoscaler is NamedAutoscaler.KARPENTER:
-        check_pools(cluster)
-        disruption = _karpenter(source, cluster, asked)
-        return view.answer(disruption, exit_code(good=True, interrupted=False, undecided=disruption.undecided))
-    if autoscaler is NamedAutoscaler.CLUSTER_AUTOSCALER:
-        down = _cluster_autoscaler(source, cluster, groups)
-        return view.answer(down, exit_code(good=True, interrupted=False, undecided=down.undecided))
-    verdicts = _verdicts(source, cluster, asked, groups)
-    prices = prices_of(cluster.nodes, asked.types() or ())
-    cluster, wishes = afterwards.wished(cluster)
+    if autoscaler is not None:
+        alone = _of_autoscaler(autoscaler, source, cluster, asked, groups)
+        return view.answer(alone, exit_code(good=True, interrupted=False, undecided=alone.undecided))
+    autoscalers_answer = _answer(source, cluster, asked, groups)
+    types, manifests = asked.types() or (), afterwards.manifests()
     with bars() as progress:
-        report = study(cluster, wishes, prices=prices, verdicts=verdicts, progress=progress)
+        report = library.consolidate(
+            cluster,
+            afterwards.wishes(),
+            headroom_for=manifests,
+            instance_types=types,
+            autoscaler=autoscalers_answer,
+            progress=progress,
+        )
     return view.answer(report, exit_code(True, report.interrupted, report.undecided))
 
 
-def _verdicts(source: Source, cluster: Cluster, asked: KarpenterInput, groups: NodeGroupInput) -> AutoscalerVerdicts:
-    """What the autoscaler says of which somebody told what it needs."""
+def _answer(
+    source: Source, cluster: Cluster, asked: KarpenterInput, groups: NodeGroupInput
+) -> Disruption | ScaleDown | None:
+    """Of the autoscaler of which somebody told what it needs."""
     if asked.instance_types and cluster.karpenter_node_pools:
-        return karpenters(_karpenter(source, cluster, asked))
-    return cluster_autoscalers(_cluster_autoscaler(source, cluster, groups)) if groups.asked else NOBODY
+        return _karpenter(source, cluster, asked)
+    return _cluster_autoscaler(source, cluster, groups) if groups.asked else None
+
+
+def _of_autoscaler(
+    autoscaler: NamedAutoscaler, source: Source, cluster: Cluster, asked: KarpenterInput, groups: NodeGroupInput
+) -> Disruption | ScaleDown:
+    """Its answer alone. Raises UsageError where there is nothing for it to look at."""
+    if autoscaler is NamedAutoscaler.CLUSTER_AUTOSCALER:
+        return _cluster_autoscaler(source, cluster, groups)
+    check_pools(cluster)
+    return _karpenter(source, cluster, asked)
 
 
 def _karpenter(source: Source, cluster: Cluster, asked: KarpenterInput) -> Disruption:
-    return library.consolidate(cluster, asked.types() or (), asked.settings(), now=time_of(cluster, source))
+    return autoscalers.disrupt(cluster, asked.types() or (), asked.settings(), now=time_of(cluster, source))
 
 
 def _cluster_autoscaler(source: Source, cluster: Cluster, groups: NodeGroupInput) -> ScaleDown:
     given, now = groups.given(), time_of(cluster, source)
-    return library.scale_down(cluster, given.groups, given.options, pool_label=given.label, where=given.where, now=now)
+    return autoscalers.scale_down(
+        cluster, given.groups, given.options, pool_label=given.label, where=given.where, now=now
+    )

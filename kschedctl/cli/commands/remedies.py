@@ -21,13 +21,11 @@ from kschedctl.cli.references import are_pods
 from kschedctl.cli.run_options import exit_code
 from kschedctl.cli.source import in_context
 from kschedctl.errors import UsageError
+from kschedctl.library.remedies import pending_remedies, remedies_with_room
 from kschedctl.reports.explanations import FINE
 from kschedctl.reports.remedies import Remedies, RemediesOfMany
 from kschedctl.studies.controllers.asked_pod import AskedPod
-from kschedctl.studies.making_room.make_room import with_room
 from kschedctl.studies.remedies.fixes.prices import PRICES
-from kschedctl.studies.remedies.many import remedies_of_many
-from kschedctl.studies.remedies.remedies import remedies_of
 from kschedctl.studies.remedies.search import RemedyWishes
 
 EXAMPLES = (
@@ -107,18 +105,17 @@ def _asked(inquiry: Inquiry, source: Source, scope: Scope, words: tuple[str, ...
 
 def _of_one(asked: AskedPod, wishes: RemedyWishes) -> tuple[Remedies, int]:
     with bars() as shown:
-        report = with_room(remedies_of(asked, wishes, shown.begin("trying remedies", 0)), asked, wishes)
+        report = remedies_with_room(asked, wishes, shown.begin("trying remedies", 0))
     return report, exit_code(report.verdict in FINE, interrupted=False, undecided=report.undecided)
 
 
 def _of_many(inquiry: Inquiry, scope: Scope, wishes: RemedyWishes) -> tuple[RemediesOfMany, int]:
     """All that wait in the scope."""
-    keys = {pod.key for pod in found_pods.pending(inquiry.cluster, scope)}
+    namespace, selector = found_pods.namespace_of(scope) or "", scope.selector or ""
     with bars() as shown:
-        progress = shown.begin("trying remedies", 0)
-        smallest = replace(wishes, smallest=True)
-        report = remedies_of_many(
-            inquiry.cluster, keys, found_pods.describe(scope), smallest, progress, call_extender=inquiry.call_extender
+        tried, asks = shown.begin("trying remedies", 0), inquiry.call_extender
+        report = pending_remedies(
+            inquiry.cluster, namespace, wishes, selector=selector, call_extender=asks, tried=tried
         )
     return report, exit_code(not report.waiting, interrupted=report.interrupted, undecided=report.undecided)
 

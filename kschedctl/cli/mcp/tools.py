@@ -15,13 +15,13 @@ from kschedctl.errors import UsageError
 from kschedctl.library import autoscalers, node_losses, pods
 from kschedctl.library.audit import audit
 from kschedctl.library.linting import lint
+from kschedctl.library.remedies import remedies_with_room
 from kschedctl.library.waking import wake_ups
 from kschedctl.reports.summary import Report
 from kschedctl.studies.audit.audit import SECTIONS
 from kschedctl.studies.basics.parallel import Progress
 from kschedctl.studies.capacity import capacity
 from kschedctl.studies.explain import as_events
-from kschedctl.studies.remedies.remedies import remedies_of
 from kschedctl.studies.simulate import simulate
 from kschedctl.studies.whatif import whatif
 
@@ -87,7 +87,7 @@ def _explain(asked: ToolCall, arguments: Arguments) -> Report:
 
 def _remedies(asked: ToolCall, arguments: Arguments) -> Report:
     pod = pods.asked_pod(asked.cluster, _one_of(arguments, "pod", "manifest"))
-    return remedies_of(pod, progress=asked.progress.begin("trying remedies", 0))
+    return remedies_with_room(pod, tried=asked.progress.begin("trying remedies", 0))
 
 
 def _one_of(arguments: Arguments, *names: str) -> Any:

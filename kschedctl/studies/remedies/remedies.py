@@ -8,18 +8,15 @@ from itertools import islice
 from msgspec.structs import replace
 
 from kschedctl.api.objects import Pod
-from kschedctl.cluster import Cluster
 from kschedctl.reports.explanation import Explanation
 from kschedctl.reports.remedies import Remedies, SearchReport
 from kschedctl.reports.unknown import UnknownKind
-from kschedctl.scheduler.engine.extenders.extender import CallExtender
 from kschedctl.scheduler.framework import Code
 from kschedctl.scheduler.framework.dependencies import Effect
 from kschedctl.scheduler.plugins.dynamic_resources.plugin import DynamicResources
-from kschedctl.scheduler.scheduler import Scheduler
 from kschedctl.studies.basics.unknown import REMEDIES, together, unknown_kinds
 from kschedctl.studies.controllers.asked_pod import AskedPod
-from kschedctl.studies.explain import PodReference, explain_pod, stand_in_of
+from kschedctl.studies.explain import explain_pod
 from kschedctl.studies.remedies.catalogue import against, everywhere
 from kschedctl.studies.remedies.document import remedy_of
 from kschedctl.studies.remedies.fixes.trials import Trials, held
@@ -33,20 +30,6 @@ HELPED = ("Unschedulable", "NotResponsible")
 """The verdicts on pods that changes may help; another one says for itself why there is nothing to do."""
 SHOWN = 7
 """So many of the best go with an explanation."""
-
-
-def remedies(
-    cluster: Cluster,
-    pod: PodReference,
-    wishes: RemedyWishes = RemedyWishes(),
-    *,
-    call_extender: CallExtender | None = None,
-) -> Remedies:
-    """All minimal sets of changes that let a pod schedule; the pod as ``explain`` takes it, and its errors.
-
-    ``call_extender``: as for explain; the changed pod is asked about.
-    """
-    return remedies_of(stand_in_of(Scheduler(cluster, call_extender), pod), wishes)
 
 
 def remedies_of(

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from kschedctl.cluster import Cluster
-from kschedctl.studies.remedies.remedies import remedies
+from kschedctl.library.remedies import remedies
 from kschedctl.studies.remedies.search import RemedyWishes
 
 RECORDING = Path(__file__).parents[2] / "recordings" / "pending.json.xz"

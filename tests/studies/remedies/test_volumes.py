@@ -26,8 +26,8 @@ from claim_documents import (
 )
 
 from kschedctl.cluster import Cluster
+from kschedctl.library.remedies import remedies
 from kschedctl.reports.remedies import Remedy
-from kschedctl.studies.remedies.remedies import remedies
 from kschedctl.studies.remedies.search import RemedyWishes
 
 CSI = storage_class("csi")

@@ -1,0 +1,39 @@
+"""``follow_rollout``: a real rollout tried pod by pod."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+
+from kschedctl.api.json_values import JsonObject
+from kschedctl.cluster import Cluster
+from kschedctl.reports.following import FollowedRollout
+from kschedctl.scheduler.engine.extenders.extender import CallExtender
+from kschedctl.sources.rollout_events import placements_of
+from kschedctl.studies.following import rollout
+
+
+def follow_rollout(
+    cluster: Cluster,
+    events: Iterable[JsonObject],
+    manifests: Iterable[JsonObject] = (),
+    *,
+    call_extender: CallExtender | None = None,
+    done: Callable[[int], None] = lambda number: None,
+) -> FollowedRollout:
+    """Where did kube-scheduler choose differently, and why? Every pod is tried when it was really scheduled.
+
+    ``events``: its Scheduled events, or Bindings, as kubectl prints them (dicts); the cluster is that before or after.
+    ``manifests`` are applied to it first. ``done`` is told of each pod that was tried. Raises InputError, also where no
+    event says Scheduled, and ConfigurationError.
+
+    >>> import kschedctl
+    >>> node = {"kind": "Node", "metadata": {"name": "n1"}, "status": {"allocatable": {"pods": "9"}}}
+    >>> pod = {"kind": "Pod", "metadata": {"name": "p"}, "spec": {"containers": [{"name": "c", "image": "web"}]}}
+    >>> cluster = kschedctl.Cluster.from_objects([node, pod])
+    >>> metadata = {"name": "p", "creationTimestamp": "2026-01-01T00:00:00Z"}
+    >>> bound = {"kind": "Binding", "metadata": metadata, "target": {"kind": "Node", "name": "n1"}}
+    >>> str(follow_rollout(cluster, [bound]))
+    'As replayed: 1 of 1 pod went to a node that the replay has among the best'
+    """
+    placements = placements_of(events)
+    return rollout.follow_rollout(cluster, placements, manifests, call_extender=call_extender, done=done)

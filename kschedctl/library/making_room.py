@@ -1,0 +1,49 @@
+"""``make_room``: which pods have to move so that others fit."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from kschedctl.api.json_values import JsonObject
+from kschedctl.cluster import Cluster
+from kschedctl.errors import UsageError
+from kschedctl.library.pods import asked_pod
+from kschedctl.reports.make_room import MakeRoom
+from kschedctl.scheduler.engine.extenders.extender import CallExtender
+from kschedctl.studies.making_room import make_room as study
+from kschedctl.studies.making_room.asked import waiting_with
+from kschedctl.studies.making_room.room import RoomWishes
+from kschedctl.studies.simulate import prepare
+
+
+def make_room(
+    cluster: Cluster,
+    pods: str | Sequence[JsonObject],
+    wishes: RoomWishes = RoomWishes(),
+    *,
+    seed: int = 0,
+    call_extender: CallExtender | None = None,
+) -> MakeRoom:
+    """Which pods have to move so that these fit, in which order, and where does each go? Every step is replayed.
+
+    ``pods``: one of the cluster that waits, ``namespace/name``, with its group; or manifests (dicts), of which all pods
+    are to fit. ``wishes``: how many moves, for how many seconds, which pods stay. ``seed`` decides between nodes that
+    are equal; ``call_extender``: as for ``explain``. Raises UsageError for a pod that has a node or is not there,
+    InputError.
+
+    >>> import kschedctl
+    >>> node = {"kind": "Node", "metadata": {"name": "n1"}, "status": {"allocatable": {"cpu": "2", "pods": "9"}}}
+    >>> spec = {"containers": [{"name": "c", "image": "web", "resources": {"requests": {"cpu": "1"}}}]}
+    >>> web = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "web"}, "spec": spec}
+    >>> make_room(kschedctl.Cluster.from_objects([node]), [web]).fits
+    True
+    """
+    if isinstance(pods, str):
+        cluster, keys = waiting_with([asked_pod(cluster, pods, call_extender)])
+    else:
+        prepared = prepare(cluster, pods)
+        cluster, keys = prepared.cluster, list(prepared.workloads)
+        if not keys:
+            said = (f"{each.workload}: {each.headline}" for each in prepared.not_created)
+            raise UsageError(f"no pod to make room for: {'; '.join(said) or 'none is created'}")
+    return study.make_room(cluster, keys, wishes, seed=seed, call_extender=call_extender)

@@ -1,0 +1,75 @@
+"""``remedies`` and ``pending_remedies``: the smallest changes that let one pod schedule, or most of those that wait."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+from kschedctl.cluster import Cluster
+from kschedctl.library.pods import described, waiting
+from kschedctl.reports.remedies import Remedies, RemediesOfMany
+from kschedctl.scheduler.engine.extenders.extender import CallExtender
+from kschedctl.scheduler.scheduler import Scheduler
+from kschedctl.studies.controllers.asked_pod import AskedPod
+from kschedctl.studies.explain import PodReference, stand_in_of
+from kschedctl.studies.making_room.make_room import with_room
+from kschedctl.studies.remedies.many import remedies_of_many
+from kschedctl.studies.remedies.remedies import remedies_of
+from kschedctl.studies.remedies.search import RemedyWishes
+
+Tried = Callable[[int], None]
+"""Is told of each set of changes that is tried."""
+
+
+def remedies(
+    cluster: Cluster,
+    pod: PodReference,
+    wishes: RemedyWishes = RemedyWishes(),
+    *,
+    call_extender: CallExtender | None = None,
+    tried: Tried = lambda number: None,
+) -> Remedies:
+    """All minimal sets of changes that let a pod schedule; the pod as ``explain`` takes it, and its errors.
+
+    ``wishes``: how many changes, whose, of which kinds. ``call_extender``: as for explain; the changed pod is asked
+    about. ``tried`` is told of each set of changes that is tried.
+
+    >>> import kschedctl
+    >>> node = {"kind": "Node", "metadata": {"name": "n1"}, "status": {"allocatable": {"cpu": "2", "pods": "9"}}}
+    >>> cordoned = {**node, "spec": {"unschedulable": True}}
+    >>> pod = {"kind": "Pod", "metadata": {"name": "p"}, "spec": {"containers": [{"name": "c", "image": "web"}]}}
+    >>> found = remedies(kschedctl.Cluster.from_objects([cordoned, pod]), "default/p")
+    >>> found.remedies[0].kinds
+    ('Uncordon',)
+    """
+    return remedies_with_room(stand_in_of(Scheduler(cluster, call_extender), pod), wishes, tried)
+
+
+def remedies_with_room(
+    asked: AskedPod, wishes: RemedyWishes = RemedyWishes(), tried: Tried = lambda _: None
+) -> Remedies:
+    """The same of a pod that was found, with a plan that moves others where no remedy is that."""
+    return with_room(remedies_of(asked, wishes, tried), asked, wishes)
+
+
+def pending_remedies(
+    cluster: Cluster,
+    namespace: str = "",
+    wishes: RemedyWishes = RemedyWishes(),
+    *,
+    selector: str = "",
+    call_extender: CallExtender | None = None,
+    tried: Tried = lambda number: None,
+) -> RemediesOfMany:
+    """The few changes that clear most of the pods that wait, chosen greedily by simulation.
+
+    Of one ``namespace``, or of all; ``selector``: of these labels alone, as ``app=web``; the others as for
+    ``remedies``.
+
+    >>> import kschedctl
+    >>> str(pending_remedies(kschedctl.Cluster.from_objects([])))
+    'No pod waits in all namespaces'
+    """
+    keys = {pod.key for pod in waiting(cluster, namespace or None, selector)}
+    scope, smallest = described(namespace or None, selector), replace(wishes, smallest=True)
+    return remedies_of_many(cluster, keys, scope, smallest, tried, call_extender=call_extender)
