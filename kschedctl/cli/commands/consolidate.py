@@ -109,16 +109,11 @@ def consolidate(
     if autoscaler is not None:
         alone = _of_autoscaler(autoscaler, source, cluster, asked, groups)
         return view.answer(alone, exit_code(good=True, interrupted=False, undecided=alone.undecided))
-    autoscalers_answer = _answer(source, cluster, asked, groups)
-    types, manifests = asked.types() or (), afterwards.manifests()
-    with bars() as progress:
+    answer = _answer(source, cluster, asked, groups)
+    wishes, pods, types = afterwards.wishes(), afterwards.manifests(), asked.types() or ()
+    with bars() as shown:
         report = library.consolidate(
-            cluster,
-            afterwards.wishes(),
-            headroom_for=manifests,
-            instance_types=types,
-            autoscaler=autoscalers_answer,
-            progress=progress,
+            cluster, wishes, headroom_for=pods, instance_types=types, autoscaler=answer, progress=shown
         )
     return view.answer(report, exit_code(True, report.interrupted, report.undecided))
 
