@@ -53,7 +53,7 @@ def cluster_metrics(
     """
     now = now or moment_of(cluster)
     reports: dict[str, PendingPods | Section | Capacity | Failures] = {
-        "pending": pending(cluster, now=now),
+        "pending": pending(cluster, now=now, growth=False),
         "stuck": audit(cluster, ["pending"], now=now).sections[0],
     }
     if shapes:

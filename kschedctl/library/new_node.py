@@ -9,6 +9,7 @@ from kschedctl.autoscaling.growth import Autoscaler
 from kschedctl.autoscaling.node_groups.found import Given, NodeGroups, find_node_groups, has_node_groups
 from kschedctl.cluster import Cluster
 from kschedctl.errors import UsageError
+from kschedctl.reports.growth import NodeGrowth
 from kschedctl.reports.new_node import NewNode
 from kschedctl.studies.controllers.asked_pod import AskedPod
 
@@ -56,6 +57,24 @@ def autoscaler_of(
     from kschedctl.autoscaling.cluster_autoscaler.growing_groups import GrowingGroups  # noqa: PLC0415 - seldom asked
 
     return GrowingGroups(node_groups(cluster, given), now)
+
+
+def node_growth(
+    cluster: Cluster,
+    now: str,
+    given: Given = NOBODY,
+    types: Sequence[JsonObject] | None = None,
+    settings: JsonObject | None = None,
+) -> NodeGrowth | None:
+    """The nodes that come for all pods that wait, loop after loop; None where nobody is known to make any.
+
+    Arguments and errors as for ``new_node``.
+    """
+    if not (cluster.karpenter_node_pools or _has_groups(cluster, given)):
+        return None
+    from kschedctl.studies.growth import grow  # noqa: PLC0415 - few clusters tell who makes their nodes
+
+    return grow(cluster, autoscaler_of(cluster, now, given, types, settings))
 
 
 def _has_groups(cluster: Cluster, given: Given) -> bool:

@@ -11,8 +11,9 @@ from kschedctl.api.objects import Pod
 from kschedctl.api.validation.manifests import KINDS
 from kschedctl.cluster import Cluster
 from kschedctl.library.cluster import moment_of
-from kschedctl.library.new_node import new_node
+from kschedctl.library.new_node import new_node, node_growth
 from kschedctl.reports.explanation import Explanation
+from kschedctl.reports.growth import NodeGrowth
 from kschedctl.reports.new_node import NewNode
 from kschedctl.reports.pending import PendingPods
 from kschedctl.scheduler.engine.extenders.extender import CallExtender
@@ -92,18 +93,29 @@ def pending(
     in_full: int = 0,
     call_extender: CallExtender | None = None,
     now: str = "",
+    growth: bool = True,
 ) -> PendingPods:
     """All pods that wait for a node, grouped by cause, and the workloads that lack pods nobody could create.
 
     Of one ``namespace``, or of all; ``selector``: of these labels alone, as ``app=web``. ``in_full``: of how many kinds
     of pods each node is told. ``now``: the RFC 3339 time at which ages are taken; when the cluster was read.
+    Of all namespaces it also tells which nodes an autoscaler makes for them, where one is known, unless ``growth`` is
+    False. Raises InputError.
 
     >>> import kschedctl
     >>> str(pending(kschedctl.Cluster.from_objects([])))
     'Nothing is pending in all namespaces'
     """
     scheduler = Scheduler(cluster, call_extender)
-    return pending_in(scheduler, namespace or None, selector, now or moment_of(cluster), in_full)
+    now = now or moment_of(cluster)
+    report = pending_in(scheduler, namespace or None, selector, now, in_full)
+    return report if namespace or selector or not growth else with_growth(report, lambda: node_growth(cluster, now))
+
+
+def with_growth(report: PendingPods, growth: Callable[[], NodeGrowth | None]) -> PendingPods:
+    """The report with the nodes that come for its pods, if any of them waits for one."""
+    waits = any(group.verdict == UNSCHEDULABLE for group in report.groups)
+    return replace(report, growth=growth()) if waits else report
 
 
 def pending_in(

@@ -23,7 +23,7 @@ class NewPoolNodes(Document, frozen=True):
 class NeverScheduled(Document, frozen=True):
     """Pods without a node in the end: ``message`` is kube-scheduler's, ``autoscaler`` why no node comes for them."""
 
-    pods: Annotated[tuple[str, ...], Column(counted=True, keep=True)]
+    pods: Annotated[tuple[str, ...], Column(keep=True)]
     message: Annotated[str, Column(tone=Tone.VERBATIM)]
     autoscaler: Annotated[str, Column(tone=Tone.VERBATIM)]
 

@@ -6,6 +6,7 @@ from msgspec.structs import replace
 
 from kschedctl.reports.document import Document
 from kschedctl.reports.explanation import Explanation
+from kschedctl.reports.growth import NodeGrowth
 from kschedctl.reports.not_created import NotCreated
 from kschedctl.reports.summary import Report, ShortPods, Summary
 from kschedctl.reports.unknown import UnknownKind, doubt
@@ -59,7 +60,8 @@ class PendingPods(Report, frozen=True):
     pending outside of it, where none is in it. ``not_created``: the workloads that lack pods which could not be.
 
     ``not_replayed`` names what could change an answer but was left out, ``upstream_faults`` kube-scheduler's own faults
-    that decide one. ``explained``: some in full, where that was asked for.
+    that decide one. ``explained``: some in full, where that was asked for. ``growth``: the nodes that an autoscaler
+    makes for all of them, where one is known.
     """
 
     scope: str
@@ -73,6 +75,7 @@ class PendingPods(Report, frozen=True):
     unknown: tuple[UnknownKind, ...] = ()
     undecided: bool = False
     explained: tuple[ExplainedPods, ...] = ()
+    growth: NodeGrowth | None = None
     api_version: str = "kschedctl.dev/v1"
     kind: str = "PendingPods"
 
@@ -87,5 +90,7 @@ class PendingPods(Report, frozen=True):
     def summarized(self, summary: Summary) -> Summary:
         """With the pods that could not be created, then the causes."""
         figures = {"pending": sum(len(group.pods) for group in self.groups), "causes": len(self.groups)}
+        if self.growth is not None:
+            figures |= {"newNodes": self.growth.nodes, "neverScheduled": self.growth.without}
         pods = (*(lacking.shortened for lacking in self.not_created), *(group.shortened for group in self.groups))
         return replace(summary, subject=self.scope, pods=pods, figures=figures)

@@ -8,7 +8,8 @@ import pytest
 
 import kschedctl
 from kschedctl.autoscaling.node_groups.found import Given
-from kschedctl.library.new_node import autoscaler_of
+from kschedctl.library.new_node import autoscaler_of, node_growth
+from kschedctl.library.pods import with_growth
 from kschedctl.reports.growth import NodeGrowth
 
 Json = dict[str, Any]
@@ -110,3 +111,45 @@ def test_an_end_that_was_not_reached_is_in_doubt(monkeypatch: pytest.MonkeyPatch
     report, growth = grown(web(1), 3, "a")
     assert (growth.nodes, growth.without, report.undecided) == (0, 1, True)
     assert growth.doubts == ("after 100 loops it still adds nodes",)
+
+
+def pending(most: int, wants: list[str]) -> kschedctl.reports.pending.PendingPods:
+    """Pods that want so much cpu wait beside a full node of 4 cores in the group g, which labels alone tell."""
+    waiting = [
+        {
+            "kind": "Pod",
+            "metadata": {"name": f"w{number}", "namespace": "d", "uid": str(number)},
+            "spec": {"containers": [{"name": "c", "resources": {"requests": {"cpu": cpu}}}]},
+            "status": {"conditions": [{"type": "PodScheduled", "status": "False", "reason": "Unschedulable"}]},
+        }
+        for number, cpu in enumerate(wants)
+    ]
+    cluster = kschedctl.Cluster.from_objects([node("n", "a"), full("n"), *waiting], assume_complete=True)
+    groups = [{"id": "g", "min": 0, "max": most, "target": 1, "nodes": ["n"]}]
+    growth = node_growth(cluster, NOW, Given(groups))
+    return with_growth(kschedctl.pending(cluster, now=NOW), lambda: growth)
+
+
+def test_all_that_wait_are_told_how_many_nodes_come_for_them() -> None:
+    """Three pods of 3 cores on nodes of 4: three nodes; one of 9 cores fits none of them."""
+    report = pending(10, ["3", "3", "3", "9"])
+    assert report.growth is not None
+    assert [(pool.pool, pool.new, pool.pods) for pool in report.growth.pools] == [("g", 3, 3)]
+    assert [never.pods for never in report.growth.never] == [("d/w3",)]
+    assert report.summary().figures["newNodes"] == 3
+    shown = report.to_markdown()
+    assert "3 new nodes (3 of g); 1 pod never scheduled" in shown
+    assert "d/w3: pod didn't trigger scale-up: 1 Insufficient cpu" in shown
+
+
+def test_a_group_at_its_maximum_grows_for_none() -> None:
+    report = pending(1, ["3"])
+    assert report.growth is not None
+    assert (report.growth.nodes, report.growth.without) == (0, 1)
+    assert "pod didn't trigger scale-up: 1 max node group size reached" in report.to_markdown()
+
+
+def test_where_nobody_makes_nodes_nothing_is_said_of_them() -> None:
+    cluster = kschedctl.Cluster.from_objects([node("n", "a"), full("n")], assume_complete=True)
+    assert node_growth(cluster, NOW) is None
+    assert kschedctl.pending(cluster).growth is None

@@ -29,7 +29,7 @@ from kschedctl.cli.try_next import about_explained, about_pending, again, tellin
 from kschedctl.cli.watching import watched
 from kschedctl.cluster import Cluster
 from kschedctl.errors import UsageError
-from kschedctl.library.pods import explained, pending_in
+from kschedctl.library.pods import explained, pending_in, with_growth
 from kschedctl.render.page import Commands, names
 from kschedctl.reports.explanation import Explanation
 from kschedctl.reports.explanations import FINE, Explanations
@@ -90,8 +90,9 @@ def explain(
     with extending.calling() as call_extender:
         started, more, kinds = sampled.sampled_from, extending.arguments(), view.in_full
         scalers = Autoscalers(source, karpenter, node_groups)
+        searches = not (no_remedies or (watch and not pods))  # what takes long is not done again at each change
         question = _Question(
-            source, scope, pods or (), supposed, scalers, not no_remedies, call_extender, started, more, kinds
+            source, scope, pods or (), supposed, scalers, searches, call_extender, started, more, kinds
         )
         return _ask(question, view, watch)
 
@@ -177,7 +178,8 @@ class _Question:
             )
         elif others:
             return self._explained(subjects.stand_ins(inquiry, others), inquiry)
-        return report
+        all_of_them = self.remedies and self.scope.all_namespaces and not scope.selector
+        return with_growth(report, lambda: self.scalers.growth(inquiry.cluster)) if all_of_them else report
 
 
 def _answer(report: Explanation | Explanations | PendingPods, view: View, commands: Commands, places: Places) -> Answer:

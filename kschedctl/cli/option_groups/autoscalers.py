@@ -8,6 +8,8 @@ from kschedctl.cli.option_groups.karpenter import WHAT_KARPENTER_READS, Karpente
 from kschedctl.cli.option_groups.node_groups import WHAT_IT_SAYS, NodeGroupInput
 from kschedctl.cli.options import Source
 from kschedctl.cli.source import NOTHING_MORE, LiveKinds, time_of
+from kschedctl.cluster import Cluster
+from kschedctl.reports.growth import NodeGrowth
 from kschedctl.reports.new_node import NewNode
 from kschedctl.studies.controllers.asked_pod import AskedPod
 
@@ -25,6 +27,13 @@ class Autoscalers:
         """What to read of a live cluster besides what a scheduler reads."""
         of_karpenter = WHAT_KARPENTER_READS if self.karpenter.instance_types or self.node_groups.asked else NOTHING_MORE
         return of_karpenter.and_also(WHAT_IT_SAYS)
+
+    def growth(self, cluster: Cluster) -> NodeGrowth | None:
+        """The nodes that come for all pods that wait; None where nobody is known to make any. Raises InputError."""
+        from kschedctl.library.new_node import node_growth  # noqa: PLC0415 - only pods that wait need it
+
+        now = time_of(cluster, self.source)
+        return node_growth(cluster, now, self.node_groups.given(), self.karpenter.types(), self.karpenter.settings())
 
     def new_node(self, asked: AskedPod) -> NewNode | None:
         """Whether one would come for a pod; None where nobody is known to make any. Raises InputError."""

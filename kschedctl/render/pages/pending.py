@@ -19,6 +19,7 @@ from kschedctl.render.page import (
     section,
     verdict_words,
 )
+from kschedctl.render.pages.growth import growth_in_brief
 from kschedctl.render.pages.not_created import not_created_section
 from kschedctl.render.pages.sections import (
     VERDICTS,
@@ -54,6 +55,7 @@ def pending_page(report: PendingPods, style: Style) -> Page:
         *lacking,
         *table,
         *extended_lines(report.extended),
+        *(growth_in_brief(report.growth, style) if report.growth else ()),
         *(_each_next(report.groups, style) if style.wide and style.width < UNFOLDED else next_section(style)),
     )
 
