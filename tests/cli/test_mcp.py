@@ -35,6 +35,7 @@ from kschedctl.cli.mcp import server as serving
 from kschedctl.cli.mcp.tools import TOOLS, Tool, ToolCall
 
 PENDING, NODE = "shop/web-6d4cf56db6-h8s2k", "general-a1"
+REFUSED, ZONE = "shop/checkout-7d9f6c5b8-x2x4q", "topology.kubernetes.io/zone"
 WEB = {
     "apiVersion": "v1",
     "kind": "Pod",
@@ -54,8 +55,13 @@ COMMANDS: dict[str, tuple[dict[str, Any], list[str]]] = {
     "simulate_changes": ({"scenario": STEPS}, ["whatif", json.dumps(STEPS)]),
     "audit_cluster": ({"sections": ["pending"]}, ["audit", "--section", "pending"]),
     "list_node_pools": ({}, ["pools"]),
+    "make_room": ({"pod": REFUSED}, ["make-room", REFUSED]),
+    "consolidate_nodes": ({"keep_zone_loss": True}, ["consolidate", "--keep-zone-loss"]),
+    "scale_up": ({"pool_label": ZONE}, ["scale", "up", "--pool-label", ZONE]),
+    "scale_down": ({"pool_label": ZONE}, ["scale", "down", "--pool-label", ZONE]),
 }
 """Tool -> arguments, and the command that says the same; check_manifest has none, and lint no summary."""
+OTHERS = {"check_manifest", "lint_cluster", "provision_nodes", "disrupt_nodes"}
 
 
 def asked(work: Callable[[Any], Awaitable[Any]], server: Any = None) -> Any:
@@ -72,7 +78,7 @@ def asked(work: Callable[[Any], Awaitable[Any]], server: Any = None) -> Any:
 def test_tools_only_read_and_have_schemas_of_both_sides() -> None:
     tools = asked(lambda client: client.list_tools()).tools
     assert [tool.name for tool in tools] == [tool.name for tool in TOOLS]
-    assert {*COMMANDS, "check_manifest", "lint_cluster"} == {tool.name for tool in tools}
+    assert {*COMMANDS, *OTHERS} == {tool.name for tool in tools}
     for tool in tools:
         assert tool.annotations.read_only_hint
         assert tool.annotations.idempotent_hint
@@ -126,6 +132,10 @@ def test_only_the_last_documents_are_kept() -> None:
         ("explain_pod", {}, "error: give one of pod and manifest"),
         ("explain_pod", {"manifest": {**WEB, "metadata": {"name": "Web"}}}, 'The Pod "Web" is invalid: metadata.name'),
         ("simulate_drain", {"nodes": ["none"]}, "none"),
+        ("provision_nodes", {}, "error: the cluster has no NodePools of Karpenter"),
+        ("disrupt_nodes", {"instance_types": []}, "error: the cluster has no NodePools of Karpenter"),
+        ("make_room", {"pod": f"shop/{NODE}"}, "not found"),
+        ("consolidate_nodes", {"headroom_percent": 100}, "$.headroom_percent"),
         ("simulate_drain", {"nodes": NODE}, "error: simulate_drain: $.nodes: 'general-a1' is not of type 'array'"),
         ("simulate_drain", {"nodes": [NODE], "force": True}, "'force' was unexpected"),
         ("delete_pod", {}, 'error: no tool "delete_pod": there are explain_pod, '),
@@ -170,6 +180,7 @@ OF_LARGE = {name: arguments for name, (arguments, _) in COMMANDS.items()} | {
     "what_wakes_pod": {"pod": "shop/new"},
     "simulate_drain": {"nodes": ["node-0000.eu-west-1.compute.internal"]},
     "simulate_failures": {"unit": "zone"},
+    "make_room": {"pod": "shop/new"},
     "simulate_changes": {"scenario": {"steps": [{"cordon": {"nodes": ["node-0000.eu-west-1.compute.internal"]}}]}},
     "check_manifest": {"manifest": WEB},
     "lint_cluster": {},
@@ -201,7 +212,9 @@ def test_it_tells_how_far_it_is() -> None:
     assert heard == [(done, nodes, "Failures") for done in range(nodes + 1)]
 
 
-def test_who_goes_away_stops_the_answer(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("tells", [True, False])
+def test_who_goes_away_stops_the_answer(tells: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also of a tool that does not tell how far it is."""
     began, ended = threading.Event(), threading.Event()
 
     def endless(asked: ToolCall, arguments: Any) -> Any:
@@ -209,7 +222,8 @@ def test_who_goes_away_stops_the_answer(monkeypatch: pytest.MonkeyPatch) -> None
         try:
             while True:
                 began.set()
-                done(1)
+                if tells:
+                    done(1)
                 time.sleep(0.001)
         finally:
             ended.set()
@@ -228,6 +242,16 @@ def test_who_goes_away_stops_the_answer(monkeypatch: pytest.MonkeyPatch) -> None
         return await client.call_tool("list_node_pools", {})
 
     assert not asked(work).is_error
+
+
+def test_work_that_is_over_or_has_not_begun_is_stopped_by_nothing() -> None:
+    report = Cluster.from_objects([])
+    over = serving.StoppableWork(lambda: report)  # type: ignore[arg-type, return-value]
+    assert over() is report
+    over.stop()
+    assert sum(range(1000)) == 499_500  # nothing is raised in this thread
+    with pytest.raises(serving.StoppedAnswerError):
+        over()
 
 
 def test_prompts_name_tools_that_there_are() -> None:

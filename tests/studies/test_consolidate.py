@@ -152,3 +152,9 @@ def test_the_cluster_after_it_has_all_pods_on_nodes() -> None:
         cluster = gone(cluster, [each.node], each.moves)
     assert len(cluster.nodes) == 1
     assert all(found.spec.node_name for found in cluster.pods)
+
+
+def test_where_all_nodes_can_go_no_zone_is_lost() -> None:
+    report = consolidated([node("n1", "a"), node("n2", "b")], keep_zone_loss=True)
+    assert names(report) == ["n1", "n2"]
+    assert [(loss.before, loss.after) for loss in report.zones] == [(0, 0), (0, 0)]

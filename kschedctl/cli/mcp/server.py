@@ -6,6 +6,7 @@ the full document is a resource, of which the last few are kept. One question is
 
 from __future__ import annotations
 
+import ctypes
 import json
 import threading
 from collections import OrderedDict
@@ -45,24 +46,50 @@ READS_ONLY = types.ToolAnnotations(
 )
 
 
-class StoppedAnswerError(Exception):
-    """Nobody waits for the answer any more."""
+class StoppedAnswerError(BaseException):
+    """Nobody waits for the answer any more; no part of the work on it catches this."""
+
+
+@dataclass
+class StoppableWork:
+    """Work of a thread that another one can stop, at its next step in Python."""
+
+    work: Callable[[], Report]
+    _thread: int | None = None
+    _stopped: bool = False
+    _lock: threading.Lock = field(default_factory=threading.Lock)
+
+    def __call__(self) -> Report:
+        with self._lock:
+            if self._stopped:
+                raise StoppedAnswerError
+            self._thread = threading.get_ident()
+        try:
+            return self.work()
+        finally:
+            with self._lock:
+                self._thread = None
+
+    def stop(self) -> None:
+        """Raise StoppedAnswerError in the thread, where it still works."""
+        with self._lock:
+            self._stopped = True
+            if self._thread is not None:
+                of_thread, error = ctypes.c_ulong(self._thread), ctypes.py_object(StoppedAnswerError)
+                ctypes.pythonapi.PyThreadState_SetAsyncExc(of_thread, error)
 
 
 @dataclass
 class HeardProgress:
-    """Tells the client, and stops where it has gone."""
+    """Tells the client."""
 
     tell: Callable[[float, float | None, str], object]
-    stopped: threading.Event = field(default_factory=threading.Event)
 
     def begin(self, what: str, total: int) -> Callable[[int], None]:
         done = 0
 
         def more(number: int) -> None:
             nonlocal done
-            if self.stopped.is_set():
-                raise StoppedAnswerError
             done += number
             self.tell(done, total or None, what)
 
@@ -150,7 +177,7 @@ class McpServer:
         )
 
     async def _answered(self, tool: Tool, arguments: Arguments, context: Message) -> Report:
-        """In a thread of its own; who does not wait for it any more stops it where it counts its steps."""
+        """In a thread of its own, which is stopped when nobody waits for it any more."""
 
         def tell(done: float, total: float | None, what: str) -> None:
             anyio.from_thread.run(context.session.report_progress, done, total, what)
@@ -163,10 +190,11 @@ class McpServer:
 
         if self._one_at_a_time is None:
             self._one_at_a_time = anyio.CapacityLimiter(1)
+        work = StoppableWork(ask)
         try:
-            report: Report = await anyio.to_thread.run_sync(ask, abandon_on_cancel=True, limiter=self._one_at_a_time)
+            report: Report = await anyio.to_thread.run_sync(work, abandon_on_cancel=True, limiter=self._one_at_a_time)
         finally:
-            progress.stopped.set()
+            work.stop()
         return report
 
     async def list_resources(self, context: Message, params: Message) -> Message:

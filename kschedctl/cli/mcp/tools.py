@@ -10,21 +10,27 @@ import jsonschema
 
 from kschedctl.admission.admit import admit
 from kschedctl.api.json_values import Json, JsonObject
+from kschedctl.cli.option_groups.karpenter import check_pools
 from kschedctl.cluster import Cluster
 from kschedctl.errors import UsageError
 from kschedctl.library import autoscalers, node_losses, pods
 from kschedctl.library.audit import audit
+from kschedctl.library.consolidating import consolidate
 from kschedctl.library.linting import lint
+from kschedctl.library.making_room import make_room
 from kschedctl.library.remedies import remedies_with_room
 from kschedctl.library.waking import wake_ups
 from kschedctl.reports.summary import Report
 from kschedctl.studies.audit.audit import SECTIONS
 from kschedctl.studies.basics.parallel import Progress
 from kschedctl.studies.capacity import capacity
+from kschedctl.studies.consolidating.consolidate import ConsolidationWishes
 from kschedctl.studies.explain import as_events
 from kschedctl.studies.simulate import simulate
 from kschedctl.studies.whatif import whatif
 
+MOST_SECONDS = 60.0
+"""In which nodes are tried for consolidation, since somebody waits."""
 Arguments = Mapping[str, Any]
 """As the client sent them, checked against the schema before anybody reads them."""
 
@@ -77,6 +83,21 @@ NAMESPACE = _text("Only this namespace; all without it.")
 MOST: JsonObject = {"type": "integer", "minimum": 1, "maximum": 100_000, "description": "Try at most this many pods."}
 UNIT = _text("What is lost in turn.", enum=["node", "zone", "pool"], default="zone")
 SCENARIO: JsonObject = {"type": "object", "description": "steps, in the form of `kschedctl help what-if`."}
+OBJECTS: JsonObject = {"type": "array", "items": {"type": "object"}}
+GROUPS: JsonObject = {
+    **OBJECTS,
+    "description": "Node groups: id, min, max, target, nodes, template, as `kschedctl help scale` has them.",
+}
+POOL_LABEL = _text("The label of nodes that names their node group.")
+FLAGS: JsonObject = {"type": "object", "description": "Flags of the Cluster Autoscaler, without dashes."}
+OF_GROUPS: Mapping[str, JsonObject] = {"node_groups": GROUPS, "pool_label": POOL_LABEL, "flags": FLAGS}
+TYPES: JsonObject = {**OBJECTS, "description": "Instance types, as kwok's instance_types.json has them."}
+SETTINGS: JsonObject = {
+    "type": "object",
+    "description": "preferencePolicy, minValuesPolicy, maxInstanceTypes, featureGates.",
+}
+KEEP_ZONES: JsonObject = {"type": "boolean", "description": "The loss of a zone leaves no more pods without a node."}
+PERCENT: JsonObject = {"type": "number", "minimum": 0, "exclusiveMaximum": 100}
 SECTION: JsonObject = {"type": "array", "items": {"type": "string", "enum": list(SECTIONS)}}
 
 
@@ -106,6 +127,40 @@ def _simulate(asked: ToolCall, arguments: Arguments) -> Report:
         pending=bool(arguments.get("pending")),
         progress=asked.progress,
     )
+
+
+def _scale(ask: Callable[..., Report]) -> Callable[[ToolCall, Arguments], Report]:
+    """The next loop of the Cluster Autoscaler."""
+
+    def asked_tool(asked: ToolCall, arguments: Arguments) -> Report:
+        groups, flags = arguments.get("node_groups") or (), arguments.get("flags")
+        return ask(asked.cluster, groups, flags, pool_label=arguments.get("pool_label", ""), now=asked.now)
+
+    return asked_tool
+
+
+def _karpenter(ask: Callable[..., Report]) -> Callable[[ToolCall, Arguments], Report]:
+    """The next round of Karpenter. Raises UsageError where there is none."""
+
+    def asked_tool(asked: ToolCall, arguments: Arguments) -> Report:
+        check_pools(asked.cluster)
+        return ask(asked.cluster, arguments.get("instance_types"), arguments.get("settings"), now=asked.now)
+
+    return asked_tool
+
+
+def _consolidate(asked: ToolCall, arguments: Arguments) -> Report:
+    wishes = ConsolidationWishes(
+        bool(arguments.get("keep_zone_loss")),
+        float(arguments.get("headroom_percent", 0)),
+        pool=str(arguments.get("pool", "")),
+        seconds=MOST_SECONDS,
+    )
+    return consolidate(asked.cluster, wishes, progress=asked.progress)
+
+
+def _make_room(asked: ToolCall, arguments: Arguments) -> Report:
+    return make_room(asked.cluster, _one_of(arguments, "pod", "manifests"))
 
 
 TOOLS = (
@@ -207,6 +262,54 @@ TOOLS = (
         "Node pools with their shapes, zones, taints and free resources.",
         {},
         lambda asked, a: autoscalers.pools(asked.cluster, now=asked.now),
+    ),
+    Tool(
+        "make_room",
+        "Which pods have to move so that this one fits?",
+        "The fewest moves within disruption budgets, each replayed, with the node where each pod goes.",
+        {"pod": POD, "manifests": MANIFESTS},
+        _make_room,
+    ),
+    Tool(
+        "consolidate_nodes",
+        "Which nodes could go with all pods placed again?",
+        "Drains node after node on a copy; what keeps each other node. Independent of any autoscaler.",
+        {
+            "pool": _text("Only nodes of this node pool."),
+            "headroom_percent": {**PERCENT, "description": "So much cpu and memory stays free."},
+            "keep_zone_loss": KEEP_ZONES,
+        },
+        _consolidate,
+    ),
+    Tool(
+        "scale_up",
+        "Which nodes would the Cluster Autoscaler add?",
+        "Its next loop: which groups grow for pending pods, and why not more.",
+        OF_GROUPS,
+        _scale(autoscalers.scale_up),
+    ),
+    Tool(
+        "scale_down",
+        "Which nodes would the Cluster Autoscaler remove?",
+        "Its next loop: which nodes go, and what keeps each other one.",
+        OF_GROUPS,
+        _scale(autoscalers.scale_down),
+    ),
+    Tool(
+        "provision_nodes",
+        "Which nodes would Karpenter launch?",
+        "Its next round: the NodeClaims for pending pods, and why none for the others. Without instance_types those of "
+        "the nodes that exist.",
+        {"instance_types": TYPES, "settings": SETTINGS},
+        _karpenter(autoscalers.provision),
+    ),
+    Tool(
+        "disrupt_nodes",
+        "Which nodes would Karpenter take away or replace?",
+        "Its next round: consolidation, drift and expiry within budgets, and what keeps each other node.",
+        {"instance_types": TYPES, "settings": SETTINGS},
+        _karpenter(autoscalers.disrupt),
+        ("instance_types",),
     ),
 )
 """In the order in which they are listed."""

@@ -63,8 +63,11 @@ def _share(view: Fork, nodes: Bools, column: int) -> float:
 
 
 def zone_losses(before: Cluster, after: Cluster) -> list[UnitLoss]:
-    """What the loss of each zone leaves without a node in both. Raises UsageError where nodes tell no zone."""
-    now, then = _unplaced(before), _unplaced(after)
+    """What the loss of each zone leaves without a node in both; what is gone cannot be lost.
+
+    Raises UsageError where nodes tell no zone.
+    """
+    now, then = _unplaced(before), _unplaced(after) if after.nodes else {}
     return [UnitLoss(zone, now[zone], then.get(zone, 0)) for zone in sorted(now)]
 
 

@@ -1,0 +1,85 @@
+"""The server for agents on a live cluster: what it answers, when it reads again, and what it says of a refusal."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from api_server import ApiServer, kubeconfig, recorded_error, replayed, serving
+from live_fixtures import nobody  # noqa: F401 - fixtures
+
+from kschedctl.cli.commands import mcp as command
+from kschedctl.cli.main import main
+from kschedctl.cli.options import Source
+from kschedctl.sources.live import http as live_http
+
+pytest.importorskip("mcp", reason="the extra mcp is not installed")
+
+import anyio
+import mcp
+
+from kschedctl.cli.mcp.server import McpServer
+
+PODS = "/api/v1/pods"
+ASKED: dict[str, tuple[dict[str, Any], list[str]]] = {
+    "explain_pod": ({"pod": "lab/p01-cpu"}, ["explain", "lab/p01-cpu"]),
+    "find_remedies": ({"pod": "lab/p01-cpu"}, ["remedies", "lab/p01-cpu"]),
+    "simulate_drain": ({"nodes": ["w1"]}, ["drain", "w1"]),
+    "list_node_pools": ({}, ["pools"]),
+}
+"""Tool -> arguments, and the command that says the same."""
+
+
+@pytest.fixture
+def api(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[ApiServer]:
+    """A server that answers as a real one did."""
+    with serving(replayed) as there:
+        monkeypatch.setenv("KUBECONFIG", kubeconfig(there.url, tmp_path / "config"))
+        yield there
+        assert {method for method, _, _ in there.requests} <= {"GET"}
+
+
+def answered(*calls: tuple[str, dict[str, Any]]) -> list[Any]:
+    """What one server answers to one call after the other."""
+
+    async def run() -> list[Any]:
+        async with mcp.Client(McpServer(command.ServedCluster(Source())).protocol) as client:
+            return [await client.call_tool(name, arguments) for name, arguments in calls]
+
+    return anyio.run(run)
+
+
+@pytest.mark.usefixtures("api")
+@pytest.mark.parametrize("name", ASKED)
+def test_a_tool_says_what_its_command_says(name: str, capsys: pytest.CaptureFixture[str]) -> None:
+    arguments, words = ASKED[name]
+    assert main([*words, "-o", "json", "--summary"]) in (0, 1, 5)
+    expected = json.loads(capsys.readouterr().out)
+    (answer,) = answered((name, arguments))
+    assert not answer.is_error, answer.content[0].text
+    assert answer.structured_content == {**expected, "next": []}
+
+
+@pytest.mark.parametrize(("seconds", "readings"), [(1000, 1), (-1, 2)])
+def test_it_is_read_again_after_a_while(
+    seconds: float, readings: int, api: ApiServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(command, "FRESH_SECONDS", seconds)
+    answered(("list_node_pools", {}), ("list_node_pools", {}))
+    first_pages = [path for _, path, _ in api.requests if path.partition("?")[0] == PODS and "continue=" not in path]
+    assert len(first_pages) == readings
+
+
+def test_a_refusal_is_an_answer_and_the_next_question_is_asked_anew(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(live_http, "LONGEST_WAIT", 0.01)
+    with serving(lambda *_: recorded_error("401-bad-token")) as there:
+        monkeypatch.setenv("KUBECONFIG", kubeconfig(there.url, tmp_path / "config"))
+        for answer in answered(("list_pending_pods", {}), ("list_pending_pods", {})):
+            assert answer.is_error
+            assert "does not accept our credentials: Unauthorized" in answer.content[0].text
+            assert "\n" not in answer.content[0].text
