@@ -179,7 +179,7 @@ from msgspec.structs import replace
 
 from kschedctl.api.objects import Node
 from kschedctl.scheduler.plugins.node_legend import NodeLegend
-from kschedctl.studies.remedies.fixes import kubectl
+from kschedctl.studies.basics import kubectl
 from kschedctl.studies.remedies.fixes.changes import Fix, on_node
 from kschedctl.studies.remedies.fixes.tried_node import NodeRefusal, PluginRemedies, TriedNode
 

@@ -14,18 +14,17 @@ from kschedctl.admission.pod_security import violations
 from kschedctl.api.json_values import JsonObject, object_at
 
 LABEL = "pod-security.kubernetes.io/"
+ENFORCE = f"{LABEL}enforce"
 LEVELS = ("privileged", "baseline", "restricted")
 """From the one that forbids nothing to the strictest."""
 LATEST = "latest"
 _VERSION = re.compile(r"v1\.(0|[1-9][0-9]*)", re.ASCII)
-_TEMPLATED = ("spec", "template")
+IN_SPEC = ("spec", "template")
 TEMPLATES: Mapping[str, tuple[str, ...]] = {
     "Pod": (),
     "PodTemplate": ("template",),
-    **dict.fromkeys(
-        ("ReplicationController", "ReplicaSet", "Deployment", "DaemonSet", "StatefulSet", "Job"), _TEMPLATED
-    ),
-    "CronJob": ("spec", "jobTemplate", *_TEMPLATED),
+    **dict.fromkeys(("ReplicationController", "ReplicaSet", "Deployment", "DaemonSet", "StatefulSet", "Job"), IN_SPEC),
+    "CronJob": ("spec", "jobTemplate", *IN_SPEC),
 }
 """Kind -> where its pod stands."""
 
@@ -44,13 +43,13 @@ class Standard(NamedTuple):
 
 def enforced(labels: Mapping[str, str]) -> Standard:
     """What pods are refused by. An invalid level is taken for the strictest, an invalid version for the latest."""
-    level = labels.get(f"{LABEL}enforce", LEVELS[0])
+    level = labels.get(ENFORCE, LEVELS[0])
     return Standard(level if level in LEVELS else LEVELS[-1], _version(labels, "enforce"))
 
 
 def warned(labels: Mapping[str, str]) -> Standard:
     """What is warned of: as it is enforced where nothing else is said. An invalid level warns of nothing."""
-    level, enforce = labels.get(f"{LABEL}warn"), labels.get(f"{LABEL}enforce")
+    level, enforce = labels.get(f"{LABEL}warn"), labels.get(ENFORCE)
     if level is not None:
         return Standard(level if level in LEVELS else LEVELS[0], _version(labels, "warn"))
     if enforce not in LEVELS[1:]:

@@ -5,7 +5,7 @@ A Subject is a pod of the cluster, or whose it is: a workload, of the cluster or
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
 from msgspec import structs
 
@@ -13,7 +13,6 @@ from kschedctl.api.copying import replace
 from kschedctl.api.labels import parse_selector
 from kschedctl.api.objects import Pod, PodMeta
 from kschedctl.api.ownership import Owner
-from kschedctl.api.workloads import title
 from kschedctl.cli import pods
 from kschedctl.cli.inquiry import Inquiry
 from kschedctl.cli.options import DEFAULT_NAMESPACE, Scope, Source
@@ -81,8 +80,6 @@ def stand_ins(inquiry: Inquiry, subjects: Sequence[Subject]) -> list[AskedPod]:
         scheduler = inquiry.scheduler
         written = {key: inquiry.written[key].document for key in manifests}
         made = dict(zip(manifests, created(scheduler, [inquiry.manifests[k] for k in manifests], written), strict=True))
-        if inquiry.creations is None:
-            _refuse_uncreated(made.values())
         chosen = []
         for subject in subjects:
             if isinstance(subject, Pod):
@@ -92,13 +89,6 @@ def stand_ins(inquiry: Inquiry, subjects: Sequence[Subject]) -> list[AskedPod]:
             else:
                 chosen += _of_stored(inquiry, subject)
     return [_asking(asked_pod, inquiry.scheduler_name) for asked_pod in chosen]
-
-
-def _refuse_uncreated(made: Iterable[AskedPod]) -> None:
-    """Raises InputError for a bare pod that admission refuses, where nobody tells of that beside the answer."""
-    for asked in made:
-        if asked.not_created is not None and isinstance(asked.workload, Pod):
-            raise InputError(asked.not_created.failures[0].message, where=title(asked.workload))
 
 
 def _asking(asked_pod: AskedPod, scheduler_name: str | None) -> AskedPod:

@@ -200,7 +200,7 @@ def first_rows(rows: Sequence[Row], style: Style, limit: int | None) -> tuple[tu
     return shown_first(rows, None if style.wide else limit, "-o wide shows all")
 
 
-IN_WORDS = {"NotResponsible": "Not for this scheduler"}
+IN_WORDS = {"NotResponsible": "Not for this scheduler", "NotCreated": "Not created"}
 
 
 def verdict_words(answer: str) -> str:

@@ -14,6 +14,8 @@ from kschedctl.reports.summary import MOST_ENTRIES, Report, ShortPods, Summary
 from kschedctl.reports.unknown import UnknownKind
 from kschedctl.text.counts import counted
 
+EXCEEDED = "exceeded quota"
+
 
 class RoomLeft(Document, frozen=True):
     """With so many new ``pods`` placed so many ``nodes`` take one more."""
@@ -60,9 +62,11 @@ class ShapeCapacity(Document, frozen=True):
         if self.created is None:
             return ""
         number = f"{self.created:,} more {'is' if self.created == 1 else 'are'} created"
+        said = in_brief(self.refused[0])
         if self.created < self.fits or self.limited:
-            return f"but only {number}: {in_brief(self.refused[0])}"
-        return f"room ends first: {number}, then {in_brief(self.refused[0])}"
+            return f"{'the quota ends first:' if EXCEEDED in said else 'but'} only {number}: {said}"
+        both = "room and quota end together" if self.created == self.fits and EXCEEDED in said else "room ends first"
+        return f"{both}: {number}, then {said}"
 
     def first_line(self) -> tuple[str, ...]:
         """How many more fit, and on how many nodes."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 from kschedctl.reports.document import Document
 from kschedctl.reports.summary import ShortPods
@@ -23,10 +24,30 @@ class CreationFailure(Document, frozen=True):
 
 
 class CreationFix(Document, frozen=True):
-    """What lets all pods be created, replayed; ``commands``: how, where it is not the manifest that changes."""
+    """What lets all pods be created, replayed through admission and scheduling.
+
+    ``commands``: how, where it is not the manifest that changes. ``by``, ``kinds``, ``weakens``, ``changes``,
+    ``owner``, ``owner_patch``, ``restarts``: as of a Remedy. ``opens``: the nodes that then take one of them; ``then``:
+    why none does, in kube-scheduler's words.
+    """
 
     what: str
     commands: tuple[str, ...] = ()
+    by: str = "operator"
+    kinds: tuple[str, ...] = ()
+    weakens: str = ""
+    then: str = ""
+    opens: tuple[str, ...] = ()
+    changes: tuple[dict[str, Any], ...] = ()
+    owner: str = ""
+    owner_patch: dict[str, Any] = {}
+    restarts: int = 0
+
+    @property
+    def words(self) -> str:
+        """``what`` with what it costs and what comes after it."""
+        but = f", but {self.weakens}" if self.weakens else ""
+        return f"{self.what}{but}" + (f"; then they wait: {self.then}" if self.then else "")
 
 
 class NotCreated(Document, frozen=True):
@@ -35,7 +56,7 @@ class NotCreated(Document, frozen=True):
     ``wanted``: of the workload, pods of a rollout's surge among them; ``there``: those that have neither ended nor are
     leaving; ``missing``: those that could not be created. Null is what is not known. ``object``: Pod, or what was to
     make pods and could not be created itself: ReplicaSet, Job. ``past``: pods were created since, or all are there.
-    ``fixes``: what would let them be created, where a quota refuses them.
+    ``fixes``: what would let them be created.
     """
 
     workload: str

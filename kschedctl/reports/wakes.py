@@ -8,6 +8,7 @@ import msgspec
 
 from kschedctl.reports.columns import Column, Tone
 from kschedctl.reports.document import Document
+from kschedctl.reports.not_created import NotCreated, refused
 from kschedctl.reports.pod_group import PodGroupReport
 from kschedctl.reports.summary import Report
 from kschedctl.reports.unknown import UnknownKind, doubt
@@ -38,6 +39,7 @@ class WakeUps(Report, frozen=True):
 
     ``message``: why it was refused, none where a plugin keeps it from being tried at all. ``stands_for``: the workload
     whose pod it is, in words, where that was asked about. ``pod_group``: that with which alone it is tried or bound.
+    ``not_created``: why no scheduler sees it.
     """
 
     pod: Annotated[str, Column(keep=True, tone=Tone.STRONG)]
@@ -53,6 +55,7 @@ class WakeUps(Report, frozen=True):
     ignored: tuple[str, ...] = ()
     unknown: tuple[UnknownKind, ...] = ()
     undecided: bool = False
+    not_created: NotCreated | None = None
     api_version: str = "kschedctl.dev/v1"
     kind: str = "WakeUps"
 
@@ -132,6 +135,7 @@ class WakesOfMany(Report, frozen=True):
     """What changes, each by itself, do to pods. ``scope``: which pods; ``fitting``: those that are not refused.
 
     ``unheard``: the changes of which the scheduler hears nothing; ``unserved``: pods that no profile serves.
+    ``not_created``: the workloads whose pods no scheduler sees.
     """
 
     scope: str
@@ -145,11 +149,14 @@ class WakesOfMany(Report, frozen=True):
     ignored: tuple[str, ...] = ()
     unknown: tuple[UnknownKind, ...] = ()
     undecided: bool = False
+    not_created: tuple[NotCreated, ...] = ()
     api_version: str = "kschedctl.dev/v1"
     kind: str = "WakesOfMany"
 
     def first_line(self) -> tuple[str, ...]:
         """How many pods are woken by what."""
+        if self.not_created and not self.answers:
+            return (f"Not created: {refused(self.not_created)}",)
         woken, asked = {answer.pod for answer in self.answers if answer.woken}, {answer.pod for answer in self.answers}
         pods = f"{len(woken):,} of {counted(len(asked), 'refused pod')} {self.scope}".rstrip()
         by = self.changes[0] if len(self.changes) == 1 else f"{len(self.changes):,} changes, each by itself"

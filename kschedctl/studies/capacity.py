@@ -28,6 +28,7 @@ from kschedctl.studies.basics.parallel import ALONE, UNSEEN, Progress, Workers, 
 from kschedctl.studies.basics.unknown import of_simulation, together
 from kschedctl.studies.controllers.admissions import Admissions
 from kschedctl.studies.controllers.creation import MOST_PODS, Creation, create
+from kschedctl.studies.controllers.hooks_not_asked import may_be_changed
 from kschedctl.studies.controllers.manifests import refuse_written, sort_out
 from kschedctl.studies.what_if.over_runs import spread
 from kschedctl.studies.what_if.placements import domain_keys, headroom, nodes_of, per_domain
@@ -102,7 +103,14 @@ def _report(shared: Shapes, seed: int, shapes: Sequence[ShapeCapacity], interrup
     start = search_start(shared.sampling, len(shared.cluster.nodes), seed)
     created = (pod for pods in shared.pods for pod in pods)
     basis = cluster_basis(unknown, shared.scheduler, created=created, counted=shared.counted)
+    if _too_few(shared) and not may_be_changed(shared.cluster):
+        basis["undecided"] = False  # however much room there is
     return Capacity(seed, tuple(shapes), interrupted=interrupted, search_start=start, **basis)
+
+
+def _too_few(shared: Shapes) -> bool:
+    """Whether the API server creates fewer of some shape than are asked for, or none."""
+    return any(number is not None and number < (shared.most or 1) for number, _ in shared.admitted)
 
 
 def _over_runs(capacities: Sequence[ShapeCapacity]) -> ShapeCapacity:

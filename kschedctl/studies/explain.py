@@ -47,8 +47,9 @@ from kschedctl.studies.basics.unknown import (
     unread,
 )
 from kschedctl.studies.controllers.asked_pod import AskedPod, created
-from kschedctl.studies.controllers.creation import admit, limits_not_looked_at, unread_limits
+from kschedctl.studies.controllers.creation import admit
 from kschedctl.studies.controllers.hooks_not_asked import HOOK_KINDS, hooks_not_asked
+from kschedctl.studies.controllers.limits_not_replayed import limits_not_looked_at, unread_limits
 from kschedctl.studies.controllers.manifests import sort_out
 from kschedctl.studies.why import doubts
 from kschedctl.studies.why.advice import advice

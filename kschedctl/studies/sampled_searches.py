@@ -20,6 +20,7 @@ from kschedctl.reports.audit.sampling import (
     SamplingPoint,
     SamplingSetting,
 )
+from kschedctl.reports.not_created import refused
 from kschedctl.scheduler.engine.cycle import NO_NODES, Cycle, run_cycle
 from kschedctl.scheduler.engine.sampling import LEAST_NODES, SampledFrom, Terms, adaptive_percentage
 from kschedctl.scheduler.engine.start_indexes.searches import EveryStart, Searches
@@ -201,6 +202,7 @@ class SamplingLimits(NamedTuple):
 
 
 USUAL = SamplingLimits()
+NAMED = "named"
 
 
 def usual_costs(
@@ -217,6 +219,20 @@ def usual_costs(
         if any(profile.curve for profile in report.profiles):
             break
     return report
+
+
+def costs_of_named(
+    scheduler: Scheduler, asked: Iterable[AskedPod], *, limits: SamplingLimits = USUAL, progress: Progress = UNSEEN
+) -> SamplingCosts:
+    """What sampling costs the pods that are asked about; those that are never created cost nothing."""
+    asked = list(asked)
+    lacking = tuple(found for asked_pod in asked if (found := asked_pod.never_created))
+    kinds = named_kinds(asked_pod for asked_pod in asked if asked_pod.never_created is None)
+    report = sampling_costs(scheduler, kinds, NAMED, limits=limits, progress=progress)
+    if not lacking:
+        return report
+    headline = report.headline if kinds else f"Not created: {refused(lacking)}"
+    return replace(report, headline=headline, not_created=lacking)
 
 
 def sampling_costs(

@@ -26,12 +26,13 @@ from kschedctl.scheduler.simulation.simulation import Simulation
 from kschedctl.studies.basics.edits import added, with_pods
 from kschedctl.studies.basics.parallel import ALONE, UNSEEN, Progress, Workers
 from kschedctl.studies.basics.unknown import of_simulation, together, unread
-from kschedctl.studies.controllers.admissions import Admissions, RolloutCreation
+from kschedctl.studies.controllers.admissions import Admissions
 from kschedctl.studies.controllers.changed_workloads import Existing, plan
 from kschedctl.studies.controllers.creation import Creation, create
 from kschedctl.studies.controllers.hooks_not_asked import may_be_changed
 from kschedctl.studies.controllers.manifests import refuse_written, sort_out
 from kschedctl.studies.controllers.rollout import Rollout, renamed, roll_out
+from kschedctl.studies.controllers.rollout_creation import RolloutCreation
 from kschedctl.studies.controllers.rollout_limits import Change
 from kschedctl.studies.growth import grow
 from kschedctl.studies.pending import explained_in_full
@@ -210,7 +211,7 @@ def _creations(shared: Deployed) -> list[RolloutCreation | None]:
     if shared.admissions is None:
         return [None] * len(shared.changes)
     admissions, rolled = shared.admissions.again(), zip(shared.rolled, shared.changes, strict=True)
-    return [admissions.of_rollout(identity(workload), workload, change) for workload, change in rolled]
+    return [RolloutCreation(admissions, identity(workload), workload, change) for workload, change in rolled]
 
 
 def refused_in(shared: Deployed, rollouts: Iterable[Rollout]) -> list[NotCreated]:

@@ -14,7 +14,7 @@ Json = dict[str, Any]
 KINDS = {
     "Pod", "Node", "Namespace", "Deployment", "ReplicaSet", "StatefulSet", "DaemonSet", "Job", "PersistentVolume",
     "PersistentVolumeClaim", "StorageClass", "VolumeAttachment", "ResourceClaim", "ResourceClaimTemplate",
-    "DeviceClass", "DeviceTaintRule", "ElasticQuota", "CSINode", "ReplicationController",
+    "DeviceClass", "DeviceTaintRule", "ElasticQuota", "CSINode", "ReplicationController", "ResourceQuota",
 }  # fmt: skip
 NAMES = {kind.lower(): kind for kind in KINDS} | {"pvc": "PersistentVolumeClaim", "pv": "PersistentVolume"}
 SORTS = ("json", "merge", "strategic")

@@ -11,7 +11,7 @@ from control_plane.store import Key, Store
 from kschedctl.cluster import FIELDS, Cluster
 from kschedctl.scheduler.scheduler import Scheduler
 from kschedctl.scheduler.simulation.simulation import Simulation
-from kschedctl.studies.remedies.fixes.json_patch import plain
+from kschedctl.studies.basics.patches import plain
 from kschedctl.studies.what_if.settling import pending
 
 Json = dict[str, Any]

@@ -139,7 +139,7 @@ def test_capacity_says_what_ends_first() -> None:
     by_quota = capacity(cluster(quota("q", {"pods": "0"}, {"pods": "5"})), [deployment(1, "1")]).shapes[0]
     assert (by_quota.fits, by_quota.created, by_quota.most) == (128, 5, 5)
     assert by_quota.ends_first.startswith(
-        "but only 5 more are created: exceeded quota: q, requested: pods=1, used: pods=5"
+        "the quota ends first: only 5 more are created: exceeded quota: q, requested: pods=1, used: pods=5"
     )
     by_room = capacity(cluster(quota("q", {"pods": "0"}, {"pods": "500"})), [deployment(1, "1")]).shapes[0]
     assert (by_room.fits, by_room.created, by_room.most) == (128, 500, 128)

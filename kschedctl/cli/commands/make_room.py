@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Annotated, NamedTuple
 
 import typer
@@ -16,6 +17,7 @@ from kschedctl.cli.references import are_pods
 from kschedctl.cli.run_options import exit_code
 from kschedctl.cluster import Cluster
 from kschedctl.errors import UsageError
+from kschedctl.reports.not_created import NotCreated
 from kschedctl.studies.controllers.manifests import in_files
 from kschedctl.studies.making_room.asked import waiting_with
 from kschedctl.studies.making_room.make_room import make_room as study
@@ -76,7 +78,10 @@ def make_room(
 def _named(source: Source, scope: Scope, words: tuple[str, ...]) -> _Wanted:
     """Raises KschedctlError."""
     inquiry = read_inquiry(source, scope.namespace, pods_alone=are_pods(words)).asking_for(scope.scheduler_name)
-    return _Wanted(*waiting_with(subjects.named(inquiry, words, scope, source)))
+    asked = subjects.named(inquiry, words, scope, source)
+    if refused := [lacking for each in asked if (lacking := each.never_created)]:
+        raise _nobody(refused)
+    return _Wanted(*waiting_with(asked))
 
 
 def _of_manifests(source: Source, scope: Scope) -> _Wanted:
@@ -92,6 +97,10 @@ def _of_manifests(source: Source, scope: Scope) -> _Wanted:
     with in_files(application.places):
         prepared = prepare(application.cluster, application.manifests, counting=dict(application.written))
     if not prepared.workloads:
-        said = (f"{each.workload}: {each.headline}" for each in prepared.not_created)
-        raise UsageError(f"no pod to make room for: {'; '.join(said) or 'none is created'}")
+        raise _nobody(prepared.not_created)
     return _Wanted(prepared.cluster, list(prepared.workloads))
+
+
+def _nobody(refused: Iterable[NotCreated]) -> UsageError:
+    said = (f"{each.workload}: {each.headline}" for each in refused)
+    return UsageError(f"no pod to make room for: {'; '.join(said) or 'none is created'}")

@@ -19,12 +19,13 @@ from kschedctl.cli.options import Output, Scope, Source, with_options
 from kschedctl.cli.progress import bars
 from kschedctl.cli.references import are_pods
 from kschedctl.cli.run_options import exit_code
-from kschedctl.cli.source import in_context
+from kschedctl.cli.source import NOTHING_MORE, WHAT_FAILED, in_context, time_of
 from kschedctl.errors import UsageError
 from kschedctl.library.remedies import pending_remedies, remedies_with_room
 from kschedctl.reports.explanations import FINE
 from kschedctl.reports.remedies import Remedies, RemediesOfMany
 from kschedctl.studies.controllers.asked_pod import AskedPod
+from kschedctl.studies.controllers.creation_ways import KINDS
 from kschedctl.studies.remedies.fixes.prices import PRICES
 from kschedctl.studies.remedies.search import RemedyWishes
 
@@ -79,8 +80,7 @@ def remedies(
     wishes = RemedyWishes(max_changes, by=by or "", only=_kinds(only, "--only"), without=_kinds(without, "--without"))
     words = tuple(pods or ())
     with extending.calling() as call_extender:
-        inquiry = read_inquiry(source, scope.namespace, pods_alone=are_pods(words))
-        inquiry = replace(inquiry, call_extender=call_extender).asking_for(scope.scheduler_name)
+        inquiry = replace(_inquiry(source, scope, words), call_extender=call_extender)
         asked = _asked(inquiry, source, scope, words)
         if len(asked) == 1:
             remember(call_extender, asked, inquiry, source)
@@ -89,6 +89,15 @@ def remedies(
             hint = "name one of them, or none for all of them"
             raise UsageError(f"these are {len(asked):,} different pods", hint=hint)
         return view.answer(*_of_many(inquiry, in_context(scope, source, inquiry.cluster), wishes))
+
+
+def _inquiry(source: Source, scope: Scope, words: tuple[str, ...]) -> Inquiry:
+    """About a workload of the cluster also why it lacks pods."""
+    of_pods = not words or are_pods(words)
+    live = NOTHING_MORE if of_pods else WHAT_FAILED
+    inquiry = read_inquiry(source, scope.namespace, pods_alone=are_pods(words), live=live)
+    now = "" if of_pods else time_of(inquiry.cluster, source)
+    return replace(inquiry, now=now).asking_for(scope.scheduler_name)
 
 
 def _asked(inquiry: Inquiry, source: Source, scope: Scope, words: tuple[str, ...]) -> list[AskedPod]:
@@ -122,11 +131,10 @@ def _of_many(inquiry: Inquiry, scope: Scope, wishes: RemedyWishes) -> tuple[Reme
 
 def _kinds(text: str, option_name: str) -> frozenset[str]:
     """Kinds of changes, in any case. Raises UsageError for one that there is not."""
-    known = {kind.lower(): kind for kind in PRICES}
+    kinds = sorted({*PRICES, *KINDS})
+    known = {kind.lower(): kind for kind in kinds}
     words = [word.strip() for word in text.split(",") if word.strip()]
     for word in words:
         if word.lower() not in known:
-            raise UsageError(
-                f'{option_name}: no kind of change "{word}"', hint=f"there are: {', '.join(sorted(PRICES))}"
-            )
+            raise UsageError(f'{option_name}: no kind of change "{word}"', hint=f"there are: {', '.join(kinds)}")
     return frozenset(known[word.lower()] for word in words)

@@ -14,8 +14,9 @@ from kschedctl.cli.options import Scope, Source, with_options
 from kschedctl.cli.progress import bars
 from kschedctl.cli.run_options import exit_code
 from kschedctl.errors import UsageError
+from kschedctl.reports.audit.sampling import SamplingCosts
 from kschedctl.studies.controllers.asked_pod import AskedPod
-from kschedctl.studies.sampled_searches import MAX_LOSS, SamplingLimits, named_kinds, sampling_costs, usual_costs
+from kschedctl.studies.sampled_searches import MAX_LOSS, SamplingLimits, costs_of_named, usual_costs
 
 EXAMPLES = (
     "kschedctl sampling",
@@ -23,7 +24,6 @@ EXAMPLES = (
     "kschedctl sampling -f web.yaml --snapshot prod.ksnap",
     "kschedctl sampling --snapshot prod.ksnap --config scheduler.yaml -o json",
 )
-NAMED = "named"
 
 
 @with_options
@@ -64,8 +64,14 @@ def sampling(
         if asked is None:
             report = usual_costs(inquiry.scheduler, kinds, namespace, limits=limits, progress=progress)
         else:
-            report = sampling_costs(inquiry.scheduler, named_kinds(asked), NAMED, limits=limits, progress=progress)
-    return view.answer(report, exit_code(good=True, interrupted=False, undecided=report.undecided))
+            report = costs_of_named(inquiry.scheduler, asked, limits=limits, progress=progress)
+    return view.answer(report, _code(report))
+
+
+def _code(report: SamplingCosts) -> int:
+    if report.not_created:
+        return exit_code(good=False, interrupted=False)
+    return exit_code(good=True, interrupted=False, undecided=report.undecided)
 
 
 def _asked(inquiry: Inquiry, source: Source, scope: Scope, words: tuple[str, ...]) -> list[AskedPod] | None:

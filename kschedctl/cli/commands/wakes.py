@@ -26,7 +26,7 @@ from kschedctl.studies.controllers.workload_pods import is_waiting
 from kschedctl.studies.waking.between import wakes_between
 from kschedctl.studies.waking.changes import changes_of
 from kschedctl.studies.waking.many import several, wake_ups_of_many, wakes_of_many, wakes_of_these
-from kschedctl.studies.waking.wake_ups import wake_ups
+from kschedctl.studies.waking.wake_ups import never_created, wake_ups
 
 EXAMPLES = (
     "kschedctl wakes shop/web-6d4cf56db6-h8s2k",
@@ -74,8 +74,18 @@ def wakes(
     asked = _asked(inquiry, source, scope, words)
     scope = in_context(scope, source, inquiry.cluster)
     report = _of_event(inquiry, asked, scope, event) if event else _wake_ups(inquiry, asked, scope)
-    woken = not isinstance(report, WakesOfMany) or any(answer.woken for answer in report.answers)
-    return view.answer(report, exit_code(woken, interrupted=False, undecided=report.undecided))
+    return view.answer(report, exit_code(_is_good(report), interrupted=False, undecided=report.undecided))
+
+
+def _is_good(report: WakeUps | WakeUpsOfMany | WakesOfMany) -> bool:
+    """Whether the scheduler sees all the pods; where changes were asked about, whether one of these wakes a pod."""
+    match report:
+        case WakesOfMany():
+            return any(answer.woken for answer in report.answers)
+        case WakeUpsOfMany():
+            return all(pod.not_created is None for pod in report.pods)
+        case _:
+            return report.not_created is None
 
 
 def _asked(inquiry: Inquiry, source: Source, scope: Scope, words: tuple[str, ...]) -> list[AskedPod] | None:
@@ -92,8 +102,14 @@ def _wake_ups(inquiry: Inquiry, asked: Sequence[AskedPod] | None, scope: Scope) 
     if asked is None:
         waiting = found_pods.pending(inquiry.cluster, scope)
         return wake_ups_of_many(inquiry.scheduler, waiting, found_pods.describe(scope))
-    reports = [replace(wake_ups(asked_pod.scheduler, asked_pod.pod), stands_for=asked_pod.note) for asked_pod in asked]
+    reports = [replace(_of_one(asked_pod), stands_for=asked_pod.note) for asked_pod in asked]
     return reports[0] if len(reports) == 1 else several(reports)
+
+
+def _of_one(asked: AskedPod) -> WakeUps:
+    if lacking := asked.never_created:
+        return never_created(asked.scheduler, asked.pod, lacking)
+    return wake_ups(asked.scheduler, asked.pod)
 
 
 def _of_event(inquiry: Inquiry, asked: Sequence[AskedPod] | None, scope: Scope, file: str) -> WakesOfMany:
@@ -102,7 +118,9 @@ def _of_event(inquiry: Inquiry, asked: Sequence[AskedPod] | None, scope: Scope, 
     changes = changes_of(documents, scheduler.view, where=shown(file))
     if asked is None:
         return wakes_of_many(scheduler, found_pods.pending(inquiry.cluster, scope), changes, found_pods.describe(scope))
-    return wakes_of_these(scheduler, [asked_pod.pod for asked_pod in asked], changes)
+    created = [asked_pod.pod for asked_pod in asked if asked_pod.never_created is None]
+    lacking = tuple(found for asked_pod in asked if (found := asked_pod.never_created))
+    return replace(wakes_of_these(scheduler, created, changes), not_created=lacking)
 
 
 def _between(files: tuple[str, str], source: Source, scope: Scope, words: tuple[str, ...], view: Untabled) -> Answer:

@@ -49,7 +49,7 @@ def _lacking(lacking: NotCreated, style: Style) -> Iterator[Paragraph | Command]
 
 def _fixes(workloads: Sequence[NotCreated]) -> Iterator[Paragraph | Command]:
     for fix in (fix for lacking in workloads for fix in lacking.fixes):
-        yield paragraph(Marked("Fix:", Tone.STRONG), fix.what)
+        yield paragraph(Marked("Fix:", Tone.STRONG), fix.words)
         yield from map(Command, fix.commands)
 
 

@@ -17,6 +17,7 @@ from kschedctl.render.page import (
     paragraph,
     section,
 )
+from kschedctl.render.pages.not_created import not_created_lines, not_created_section
 from kschedctl.render.pages.pod_group import pod_group_section
 from kschedctl.render.pages.sections import caveats, left_out_lines, not_known_lines
 from kschedctl.render.tables import Row, listed, table_of
@@ -39,19 +40,25 @@ CHANGES_SHOWN, SECTIONS_SHOWN = 5, 10
 
 def wake_ups_page(report: WakeUps, style: Style) -> Page:
     """Who refused the pod, and under each plugin what would make it say otherwise."""
+    if report.not_created:
+        return (*not_created_lines(report.not_created, style), *_stands_for(report))
     waits = report.queue == UNSCHEDULABLE
     pod, sentence = report.first_line()
     said = Marked(sentence, Tone.WARNING if waits or report.undecided else Tone.GOOD)
     message = (paragraph(Marked(report.message, Tone.FAINT)),) if report.message and waits else ()
     return (
         paragraph(Marked(pod, Tone.STRONG), said),
-        *((paragraph(Marked(report.stands_for, Tone.FAINT)),) if report.stands_for else ()),
+        *_stands_for(report),
         *message,
         *caveats(report.not_replayed, report.ignored, unknown=report.unknown),
         *pod_group_section(report.pod_group, style),
         *(block for rejector in report.rejectors for block in _rejector(rejector)),
         *((paragraph(Marked(NO_FLUSH if report.gating_plugin else FLUSH, Tone.FAINT)),) if waits else ()),
     )
+
+
+def _stands_for(report: WakeUps) -> Page:
+    return (paragraph(Marked(report.stands_for, Tone.FAINT)),) if report.stands_for else ()
 
 
 def _rejector(rejector: RejectorReport) -> Page:
@@ -82,6 +89,7 @@ def wakes_page(report: WakesOfMany, style: Style) -> Page:
     shown, note = first_rows(heard, style, SECTIONS_SHOWN)
     return (
         paragraph(Marked(title, Tone.GOOD if woken else Tone.WARNING)),
+        *(not_created_section(report.not_created, style) if report.not_created else ()),
         *caveats(report.not_replayed, report.ignored, unknown=report.unknown),
         *((paragraph(Marked("not heard of:", Tone.WARNING), _unheard(report.unheard)),) if report.unheard else ()),
         *((paragraph(Marked("fit anyway:", Tone.GOOD), names(report.fitting)),) if report.fitting else ()),

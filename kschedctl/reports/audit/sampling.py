@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from kschedctl.reports.audit.section import Section
 from kschedctl.reports.document import Document
+from kschedctl.reports.not_created import NotCreated
 from kschedctl.reports.summary import Report
 from kschedctl.reports.unknown import UnknownKind
 
@@ -89,7 +90,10 @@ class SampledProfile(Document, frozen=True, kw_only=True):
 
 
 class SamplingCosts(Report, frozen=True, kw_only=True):
-    """``asked``: whose pods were searched for: named, pending, or running ones as they are most frequent."""
+    """``asked``: whose pods were searched for: named, pending, or running ones as they are most frequent.
+
+    ``not_created``: the workloads whose pods nobody searches a node for.
+    """
 
     headline: str
     nodes: int
@@ -98,6 +102,7 @@ class SamplingCosts(Report, frozen=True, kw_only=True):
     not_replayed: tuple[str, ...] = ()
     unknown: tuple[UnknownKind, ...] = ()
     undecided: bool = False
+    not_created: tuple[NotCreated, ...] = ()
     api_version: str = "kschedctl.dev/v1"
     kind: str = "SamplingCosts"
 

@@ -20,13 +20,13 @@ from kschedctl.reports.unknown import UnknownKind
 from kschedctl.scheduler.scheduler import Scheduler
 from kschedctl.scheduler.simulation.simulation import Simulation
 from kschedctl.snapshot.fork import Fork
+from kschedctl.studies.basics import kubectl
 from kschedctl.studies.basics.parallel import UNSEEN, Progress
 from kschedctl.studies.basics.unknown import together
 from kschedctl.studies.consolidating.autoscalers import NOBODY, AutoscalerVerdicts
 from kschedctl.studies.consolidating.safety import Reserve, gone, shares, zone_losses
 from kschedctl.studies.packing.emptying import EmptyingOrder, candidates, drained
 from kschedctl.studies.packing.pools import Pools, amounts_of
-from kschedctl.studies.remedies.fixes import kubectl
 from kschedctl.studies.what_if.settling import after, pending
 from kschedctl.studies.what_if.shared_cluster import cluster_basis
 

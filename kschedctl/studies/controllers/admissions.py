@@ -6,6 +6,7 @@ quotas that refuse a pod chance decides which one speaks: all that may are told.
 
 from __future__ import annotations
 
+import dataclasses
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
@@ -25,7 +26,7 @@ from kschedctl.api.workloads import StatefulSet, identity
 from kschedctl.cluster import FIELDS, Cluster, without_nulls
 from kschedctl.reports.admission import Admission
 from kschedctl.reports.not_created import CreationFailure, CreationFix, NotCreated
-from kschedctl.studies.controllers.creation_fixes import fixes
+from kschedctl.studies.controllers.creation_fixes import Mended, MissingPods, Replayed
 from kschedctl.studies.controllers.not_created import with_headline
 from kschedctl.studies.controllers.rollout_limits import Change
 
@@ -51,6 +52,7 @@ def is_counted(quota: ResourceQuota, *, in_full: bool) -> bool:
 class _Asked(NamedTuple):
     """The pods of a workload as they are sent to the API server: one that stands for all; ``in_full`` as written."""
 
+    owner: Owner
     manifest: JsonObject
     namespace: str
     in_full: bool
@@ -98,8 +100,8 @@ class Admissions:
 
     def _fit(self, workload: Struct, change: Change, number: int) -> bool:
         """Whether all are created, so many of a bare pod; then they are counted."""
-        self._release(change.removed)
-        if self._of_object(identity(workload), change):
+        self.release(change.removed)
+        if self.of_object(identity(workload), change):
             return False
         return not (change.new and self.room(workload, change.new, max(number, len(change.new)))[1])
 
@@ -112,38 +114,55 @@ class Admissions:
         return self._take(owner, None, change)
 
     def _take(self, owner: Owner, workload: Struct | None, change: Change) -> NotCreated | None:
-        self._release(change.removed)
+        self.release(change.removed)
         wanted = change.desired
-        number, words = 0, self._of_object(owner, change)
+        number, words = 0, self.of_object(owner, change)
         like = None if words else next(iter(change.new), None)
         if like is not None:
-            number, words = self._claims(workload, change.new, *self._room(owner, like, len(change.new)))
+            number, words = self.room_for(owner, workload, change.new, len(change.new))
         if not words:
             return None
         change.refused = len(change.new) - number
         del change.new[number:]
-        lacking = _not_created(owner, words, wanted, change.refused)
-        return msgspec.structs.replace(lacking, fixes=tuple(self._fixes(owner, like, change.refused)) if like else ())
+        lacking = refusal(owner, words, wanted, change.refused)
+        if like is None:
+            return lacking
+        missing = MissingPods(self._cluster, owner, workload, change, self._written.get(owner))
+        return msgspec.structs.replace(lacking, fixes=self._fixes(self._asked(owner, like), missing))
 
-    def _fixes(self, owner: Owner, pod: Pod, missing: int) -> Iterator[CreationFix]:
-        """What lets the pods that are missing be created, where quotas alone refuse them."""
-        asked = self._asked(owner, pod)
-        created = next(
-            (admission.object for admission in self._tried(asked, quotas=()) if admission.object is not None), None
-        )
-        if created is not None:
-            yield from fixes(self._request("Pod", created, asked.namespace), missing)
+    def _fixes(self, asked: _Asked, missing: MissingPods) -> tuple[CreationFix, ...]:
+        """What lets the pods that are missing be created."""
+
+        def ask(state: Mended) -> Replayed:
+            trial = Admissions(state.cluster, self._written)
+            trial._quotas = {**self._quotas, asked.namespace: state.quotas}
+            return trial._answer(asked._replace(manifest=state.manifest), missing.number)
+
+        start = Mended(self._cluster, self._left(asked.namespace), asked.manifest)
+        return tuple(missing.fixes(start, ask))
+
+    def _answer(self, asked: _Asked, missing: int) -> Replayed:
+        """What is said to so many such pods."""
+        quotas = [quota for quota in self._left(asked.namespace) if is_counted(quota, in_full=asked.in_full)]
+        freely = self._tried(asked, quotas=())
+        created = next((admission.object for admission in freely if admission.object is not None), None)
+        if created is None:
+            return Replayed(_words(freely), None)
+        request = dataclasses.replace(self._request("Pod", created, asked.namespace), quotas=quotas)
+        return Replayed(self._room_of(asked, missing)[1], request)
 
     def room(self, workload: Struct, pods: Sequence[Pod], most: int) -> tuple[int, Sequence[str]]:
         """How many more of such pods are created, up to ``most``, and why no more are, in the API server's words.
 
         Of a StatefulSet with claims all ``pods`` are to be given.
         """
-        return self._claims(workload, pods, *self._room(identity(workload), pods[0], most))
+        return self.room_for(identity(workload), workload, pods, most)
 
-    def of_rollout(self, owner: Owner, workload: Struct | None, change: Change) -> RolloutCreation:
-        """What is said to the pods of a change that come one after the other; each rollout is asked about once."""
-        return RolloutCreation(self, owner, workload, change)
+    def room_for(
+        self, owner: Owner, workload: Struct | None, pods: Sequence[Pod], most: int
+    ) -> tuple[int, Sequence[str]]:
+        """The same of a workload of which maybe nothing but its pods is known."""
+        return self._claims(workload, pods, *self._room_of(self._asked(owner, pods[0]), most))
 
     def again(self) -> Admissions:
         """The same as it is now, for another run."""
@@ -159,14 +178,14 @@ class Admissions:
             before = self._left(namespace)
             key = namespace, id(pod.spec.containers), id(before)
             if key not in known:
-                self._release([pod])
+                self.release([pod])
                 tried = self._tried(self._asked(owner_of(pod), _as_template(pod)))
                 words = () if any(admission.allowed for admission in tried) else _words(tried)
                 known[key] = words, (pod.spec.containers, before)
             if said := known[key][0]:
                 yield pod, said
                 self._quotas[namespace] = before
-                self._release([pod])  # the old one is gone all the same
+                self.release([pod])  # the old one is gone all the same
             else:
                 self._quotas[namespace] = before
 
@@ -180,7 +199,7 @@ class Admissions:
             owner = owner_of(pod)
             refused[owner] += 1
             words.setdefault(owner, {}).update(dict.fromkeys(said))
-        return [_not_created(owner, words[owner], wanted[owner], number) for owner, number in refused.items()]
+        return [refusal(owner, words[owner], wanted[owner], number) for owner, number in refused.items()]
 
     def namespaces(self, workloads: Iterable[Struct]) -> dict[str, bool]:
         """Where pods of workloads come, and whether all of them are known as they are written."""
@@ -194,14 +213,14 @@ class Admissions:
         quotas = [quota for left in self._quotas.values() for quota in left]
         return cluster.with_objects({"ResourceQuota": quotas}) if quotas else cluster
 
-    def _room(self, owner: Owner, pod: Pod, most: int) -> tuple[int, Sequence[str]]:
-        asked = self._asked(owner, pod)
+    def _room_of(self, asked: _Asked, most: int) -> tuple[int, Sequence[str]]:
         tried = self._tried(asked)
         created = next((admission for admission in tried if admission.allowed), None)
         if created is None or created.object is None:
             return 0, _words(tried)
         if by_chance := _words(tried):
-            self.told.append(f"{owner}: of several LimitRanges any may come first, and refuse a try: {by_chance[0]}")
+            who = asked.owner
+            self.told.append(f"{who}: of several LimitRanges any may come first, and refuse a try: {by_chance[0]}")
         request = self._request("Pod", created.object, asked.namespace)
         number = resource_quota.room(request, most)
         self._charge(request, number)
@@ -227,14 +246,14 @@ class Admissions:
         metadata = {"name": name, "namespace": namespace, "annotations": template.metadata.annotations}
         spec = msgspec.to_builtins(template.spec)
         manifest = {"kind": "PersistentVolumeClaim", "metadata": metadata, "spec": spec}
-        tried = self._tried(_Asked(manifest, namespace, in_full=False))
+        tried = self._tried(_Asked(Owner("PersistentVolumeClaim", namespace, name), manifest, namespace, in_full=False))
         created = next((admission for admission in tried if admission.allowed), None)
         if created is None or created.object is None:
             return _words(tried)
         self._charge(self._request("PersistentVolumeClaim", created.object, namespace), 1)
         return ()
 
-    def _of_object(self, owner: Owner, change: Change) -> Sequence[str]:
+    def of_object(self, owner: Owner, change: Change) -> Sequence[str]:
         """Why the workload itself, or the ReplicaSet of a Deployment, is refused; where they are not, they count."""
         if owner.kind == "Pod" or change.kept or change.removed or self._is_there(owner):
             return ()
@@ -278,7 +297,7 @@ class Admissions:
         document = self._written.get(owner)
         if document is None:
             of_pod = {**own["metadata"], "name": "", **metadata}
-            return _Asked({"kind": "Pod", "metadata": of_pod, "spec": own["spec"]}, namespace, in_full=False)
+            return _Asked(owner, {"kind": "Pod", "metadata": of_pod, "spec": own["spec"]}, namespace, in_full=False)
         template: Any = pod_of(owner.kind, without_nulls(document))
         labels = pod.metadata.labels
         of_template = {"labels": labels, "annotations": (template.get("metadata") or {}).get("annotations")}
@@ -287,7 +306,7 @@ class Admissions:
             **{name: own["spec"][name] for name in OF_CONTROLLERS if own["spec"].get(name)},
         }
         spec["volumes"] = _volumes(spec.get("volumes") or [], own["spec"].get("volumes") or [])
-        return _Asked({"kind": "Pod", "metadata": {**of_template, **metadata}, "spec": spec}, namespace, True)
+        return _Asked(owner, {"kind": "Pod", "metadata": {**of_template, **metadata}, "spec": spec}, namespace, True)
 
     def _tried(self, asked: _Asked, quotas: Sequence[ResourceQuota] | None = None) -> list[Admission]:
         without = self._left_out(asked.namespace, written=asked.in_full)
@@ -321,38 +340,10 @@ class Admissions:
         left = self._left(request.namespace)
         self._quotas[request.namespace] = tuple(charged.get(quota.metadata.name, quota) for quota in left)
 
-    def _release(self, pods: Collection[Pod]) -> None:
+    def release(self, pods: Collection[Pod]) -> None:
         """What goes is not used any more."""
         for pod in pods:
             self._charge(self._request("Pod", msgspec.to_builtins(pod), pod.metadata.namespace), -1)
-
-
-class RolloutCreation:
-    """The pods of a rollout as the API server creates them. ``words``: why it refused the last ones that it did."""
-
-    def __init__(self, admissions: Admissions, owner: Owner, workload: Struct | None, change: Change) -> None:
-        self.admissions, self._owner, self._workload, self._change = admissions, owner, workload, change
-        self._refused_object = admissions._of_object(owner, change)
-        self.words: Sequence[str] = self._refused_object
-
-    def create(self, pods: Sequence[Pod]) -> int:
-        """How many of the pods are created, in order."""
-        if not pods or self._refused_object:
-            return 0
-        admissions = self.admissions
-        room = admissions._room(self._owner, pods[0], len(pods))
-        number, self.words = admissions._claims(self._workload, pods, *room)
-        return number
-
-    def release(self, pods: Collection[Pod]) -> None:
-        """These are gone."""
-        self.admissions._release(pods)
-
-    def not_created(self, missing: int) -> NotCreated | None:
-        """What is to be said of so many pods that have not come; None where nobody refuses them."""
-        if not missing or not self.words:
-            return None
-        return _not_created(self._owner, self.words, self._change.desired, missing)
 
 
 def _volumes(written: Sequence[JsonObject], made: Iterable[JsonObject]) -> list[JsonObject]:
@@ -368,7 +359,8 @@ def _as_template(pod: Pod) -> Pod:
     return replace(pod, spec=replace(spec, overhead={}) if spec.runtime_class_name else spec)
 
 
-def _not_created(owner: Owner, words: Iterable[str], wanted: int, refused: int) -> NotCreated:
+def refusal(owner: Owner, words: Iterable[str], wanted: int, refused: int) -> NotCreated:
+    """That so many of the pods that a workload wants are refused, and why."""
     failures = tuple(CreationFailure(message, REPLAYED) for message in words)
     return with_headline(NotCreated(str(owner), "", wanted, wanted - refused, refused, failures))
 

@@ -82,6 +82,12 @@ class AskedPod(NamedTuple):
     admitted: bool | None = None
     fewer: tuple[str, ...] = ()
 
+    @property
+    def never_created(self) -> NotCreated | None:
+        """Why no pod of the workload is created, so that no scheduler sees one; None where some are."""
+        lacking = self.not_created
+        return None if lacking is None or lacking.past or lacking.there else lacking
+
 
 class _Reduced(NamedTuple):
     """A workload that makes as few pods as it can, and the pods of the cluster in whose place they come."""

@@ -15,7 +15,7 @@ from kschedctl.api.objects import Pod
 from kschedctl.reports.not_created import NotCreated
 from kschedctl.scheduler.simulation.outcome import NOT_TRIED, SCHEDULED, Outcome, Progress
 from kschedctl.scheduler.simulation.simulation import Simulation
-from kschedctl.studies.controllers.admissions import RolloutCreation
+from kschedctl.studies.controllers.rollout_creation import RolloutCreation
 from kschedctl.studies.controllers.rollout_limits import Change, Pace, slot
 
 NOT_CREATED = "NotCreated"

@@ -13,10 +13,10 @@ from kschedctl.api.resource_names import PODS
 from kschedctl.reports.make_room import FragmentedResource, HeldPods, MakeRoom, PlacedPod, PodMove, SearchedPlans
 from kschedctl.scheduler.framework.dependencies import Dependency, Effect
 from kschedctl.scheduler.simulation.simulation import Simulation
+from kschedctl.studies.basics import kubectl
 from kschedctl.studies.basics.unknown import of_simulation
 from kschedctl.studies.making_room.movable import leaves_scratch
 from kschedctl.studies.making_room.room import PlanPart, RoomMaking
-from kschedctl.studies.remedies.fixes import kubectl
 from kschedctl.studies.what_if.shared_cluster import cluster_basis
 
 

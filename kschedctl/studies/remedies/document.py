@@ -12,9 +12,10 @@ from kschedctl.api.objects import Pod, Struct
 from kschedctl.api.ownership import owner_of
 from kschedctl.api.workloads import identity
 from kschedctl.reports.remedies import Remedy
+from kschedctl.studies.basics.object_keys import ObjectKey
+from kschedctl.studies.basics.patches import json_patch, plain
 from kschedctl.studies.controllers.templates import template_spec, with_template_spec
-from kschedctl.studies.remedies.fixes.changes import Edited, Fix, ObjectKey
-from kschedctl.studies.remedies.fixes.json_patch import json_patch, plain
+from kschedctl.studies.remedies.fixes.changes import Edited, Fix
 from kschedctl.studies.remedies.fixes.trials import RemedyTrial
 from kschedctl.studies.remedies.immutable import is_updated
 from kschedctl.studies.remedies.owners import OwnerPatch, owner_patch

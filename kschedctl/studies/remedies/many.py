@@ -19,11 +19,12 @@ from kschedctl.cluster import Cluster
 from kschedctl.reports.remedies import ChosenRemedy, HelplessPods, RemediesOfMany
 from kschedctl.scheduler.engine.extenders.extender import CallExtender
 from kschedctl.scheduler.scheduler import Scheduler
+from kschedctl.studies.basics.object_keys import ObjectKey
 from kschedctl.studies.basics.unknown import together
 from kschedctl.studies.controllers.asked_pod import AskedPod
 from kschedctl.studies.explain import explain_pod
 from kschedctl.studies.remedies.document import remedy_of
-from kschedctl.studies.remedies.fixes.changes import Edited, ObjectKey, edited, reader
+from kschedctl.studies.remedies.fixes.changes import Edited, edited, reader
 from kschedctl.studies.remedies.fixes.prices import Price
 from kschedctl.studies.remedies.fixes.trials import Trials, changed_cluster
 from kschedctl.studies.remedies.impossible import impossible

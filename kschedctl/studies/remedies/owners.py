@@ -1,13 +1,8 @@
-"""How people change what a pod asks for: the template of the workload that makes it, not the pod itself.
-
-Reference: Update API Objects in Place Using kubectl patch (k8s.io/docs): a strategic merge patch merges lists by the
-keys that the API defines for them and replaces the others; ``$patch: replace`` replaces one that would be merged.
-"""
+"""How people change what a pod asks for: the template of the workload that makes it, not the pod itself."""
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from typing import NamedTuple
 
 from msgspec.structs import replace
@@ -16,14 +11,11 @@ from kschedctl.api.json_values import Json, JsonObject, object_at
 from kschedctl.api.objects import Pod
 from kschedctl.api.ownership import Owner, owner_of
 from kschedctl.lint.objects.stored_pods import as_written, without_node_pin
-from kschedctl.studies.remedies.fixes import kubectl
-from kschedctl.studies.remedies.fixes.changes import ObjectKey
-from kschedctl.studies.remedies.fixes.json_patch import plain
+from kschedctl.studies.basics import kubectl
+from kschedctl.studies.basics.object_keys import ObjectKey
+from kschedctl.studies.basics.patches import of_template, plain, strategic_patch
 from kschedctl.studies.remedies.immutable import is_updated
 
-REPLACED = {"topologySpreadConstraints", "ports"}
-"""Lists that a strategic merge patch would merge by a key, where the whole list is meant."""
-MERGED_BY_NAME = {"containers", "initContainers", "resourceClaims", "volumes"}
 SET_AT_ADMISSION = ("priority", "preemptionPolicy")
 BY_UID = ("batch.kubernetes.io/controller-uid", "controller-uid")
 """The labels by which a Job knows its pods; they, and the selector, are made for each Job."""
@@ -32,7 +24,6 @@ ADDED_TOLERATIONS = ("node.kubernetes.io/not-ready", "node.kubernetes.io/unreach
 REPLACES_NONE = frozenset({"ReplicaSet", "ReplicationController", "StatefulSet"})
 """Who does not replace a pod that waits when its template is another; a StatefulSet does not in order, see Forced
 rollback in StatefulSets (k8s.io/docs)."""
-TEMPLATES = {"CronJob": ("spec", "jobTemplate", "spec", "template")}
 
 
 class OwnerPatch(NamedTuple):
@@ -57,7 +48,7 @@ class OwnerPatch(NamedTuple):
 
     @property
     def text(self) -> str:
-        return json.dumps(self.patch, ensure_ascii=False, separators=(",", ":"))
+        return kubectl.compact(self.patch)
 
 
 def _created_anew(patch: JsonObject, kind: str) -> JsonObject:
@@ -75,10 +66,8 @@ def owner_patch(before: Pod, after: Pod, waiting: Iterable[Pod] = ()) -> OwnerPa
     """From the pod as it was read, and as it should be; ``waiting``: those of its pods that this is for."""
     owner = owner_of(before)
     old, new = (_template(pod, owner) for pod in (before, after))
-    patch: JsonObject = _merge(old, new)
-    path = () if owner.kind == "Pod" else TEMPLATES.get(owner.kind, ("spec", "template"))
-    for part in reversed(path):
-        patch = {part: patch}
+    patch: JsonObject = strategic_patch(old, new)
+    patch = of_template(owner.kind, patch)
     anew = owner.kind == "Job" or (owner.kind == "Pod" and not is_updated(before, after))
     deleted = tuple(map(ObjectKey.of, waiting)) if owner.kind in REPLACES_NONE else ()
     return OwnerPatch(owner, patch, anew, deleted)
@@ -96,30 +85,3 @@ def _template(pod: Pod, owner: Owner) -> dict[str, Json]:
     for field in SET_AT_ADMISSION if pod.spec.priority_class_name else ():
         patch.pop(field, None)
     return {"spec": patch}
-
-
-def _merge(before: JsonObject, after: JsonObject) -> dict[str, Json]:
-    """The strategic merge patch from one to the other: null for what goes."""
-    merged: dict[str, Json] = {}
-    for key in sorted(before.keys() | after.keys()):
-        old, new = before.get(key), after.get(key)
-        if old == new:
-            continue
-        if isinstance(old, Mapping) and isinstance(new, Mapping):
-            merged[key] = _merge(old, new)
-        elif key in MERGED_BY_NAME and isinstance(old, list) and isinstance(new, list):
-            merged[key] = _by_name(old, new)
-        elif key in REPLACED and isinstance(new, list):
-            merged[key] = [{"$patch": "replace"}, *new]
-        else:
-            merged[key] = new
-    return merged
-
-
-def _by_name(before: list[JsonObject], after: list[JsonObject]) -> list[JsonObject]:
-    known = {item["name"]: item for item in before}
-    changed = [item for item in after if known.get(item["name"]) != item]
-    gone: list[JsonObject] = [
-        {"name": name, "$patch": "delete"} for name in known if name not in {item["name"] for item in after}
-    ]
-    return [{"name": item["name"], **_merge(known.get(item["name"], {}), item)} for item in changed] + gone

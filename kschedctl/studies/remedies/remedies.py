@@ -9,6 +9,7 @@ from msgspec.structs import replace
 
 from kschedctl.api.objects import Pod
 from kschedctl.reports.explanation import Explanation
+from kschedctl.reports.not_created import NOT_CREATED
 from kschedctl.reports.remedies import Remedies, SearchReport
 from kschedctl.reports.unknown import UnknownKind
 from kschedctl.scheduler.framework import Code
@@ -16,12 +17,13 @@ from kschedctl.scheduler.framework.dependencies import Effect
 from kschedctl.scheduler.plugins.dynamic_resources.plugin import DynamicResources
 from kschedctl.studies.basics.unknown import REMEDIES, together, unknown_kinds
 from kschedctl.studies.controllers.asked_pod import AskedPod
-from kschedctl.studies.explain import explain_pod
+from kschedctl.studies.explain import explain_pod, explain_stand_in
 from kschedctl.studies.remedies.catalogue import against, everywhere
 from kschedctl.studies.remedies.document import remedy_of
 from kschedctl.studies.remedies.fixes.trials import Trials, held
 from kschedctl.studies.remedies.impossible import impossible, too_large
 from kschedctl.studies.remedies.ranking import Ranked, ranked
+from kschedctl.studies.remedies.refused import creation_remedies, once_created
 from kschedctl.studies.remedies.rollouts import Rollouts
 from kschedctl.studies.remedies.search import RemedySearch, RemedyWishes
 from kschedctl.studies.what_if.shared_cluster import of_extenders
@@ -36,7 +38,8 @@ def remedies_of(
     asked: AskedPod, wishes: RemedyWishes = RemedyWishes(), progress: Callable[[int], None] = lambda _: None
 ) -> Remedies:
     """Remedies for a pod, or the one that stands for a workload; ``progress`` is told of each set that is tried."""
-    report = explain_pod(asked.scheduler, asked.pod)
+    lacking = asked.not_created
+    report = explain_stand_in(asked) if lacking else explain_pod(asked.scheduler, asked.pod)
     document = Remedies(
         pod=report.pod,
         verdict=report.verdict,
@@ -47,12 +50,14 @@ def remedies_of(
         unknown=report.unknown,
         undecided=report.undecided,
     )
+    if lacking and report.verdict == NOT_CREATED:
+        return replace(document, remedies=tuple(creation_remedies(lacking, wishes)))
     if not may_help(report, asked):
         return document
     search, ranking = searched(asked, wishes, progress)
     rollouts = Rollouts(asked.workload)
     best = tuple(rollouts.holding(ranking))
-    return replace(
+    document = replace(
         document,
         remedies=tuple(
             remedy_of(candidate, search.trials.key, asked.workload, rolled=rollouts.of(candidate.trial))
@@ -63,6 +68,7 @@ def remedies_of(
         searched=SearchReport(wishes.max_changes, search.trials.replayed, search.exhausted),
         unknown=together((document.unknown, unheard(best))),
     )
+    return once_created(document, lacking, wishes) if lacking and not lacking.past else document
 
 
 def unheard(best: Iterable[Ranked]) -> tuple[UnknownKind, ...]:

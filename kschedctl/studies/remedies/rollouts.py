@@ -34,13 +34,14 @@ from kschedctl.scheduler.scheduler import Scheduler
 from kschedctl.scheduler.simulation.simulation import Simulation
 from kschedctl.snapshot.fork import Fork
 from kschedctl.studies.basics.edits import added, with_pods
+from kschedctl.studies.basics.object_keys import ObjectKey
 from kschedctl.studies.controllers.admissions import Admissions
 from kschedctl.studies.controllers.changed_workloads import Existing, first_to_go
 from kschedctl.studies.controllers.creation import create
 from kschedctl.studies.controllers.one_more import ORDINAL_LABELS, controls
 from kschedctl.studies.controllers.rollout import Rollout, renamed, roll_out
+from kschedctl.studies.controllers.rollout_creation import RolloutCreation
 from kschedctl.studies.controllers.rollout_limits import Change, set_pace, slot
-from kschedctl.studies.remedies.fixes.changes import ObjectKey
 from kschedctl.studies.remedies.fixes.trials import RemedyTrial, changed_cluster
 from kschedctl.studies.remedies.ranking import Ranked
 from kschedctl.studies.what_if.settling import victims
@@ -230,7 +231,7 @@ def _rolled_out(owner: Owner, change: Change, scheduler: Scheduler, deleted: Seq
     view = simulation.view
     own = [_position(view, pod) for pod in (*change.kept, *renamed(change), *change.new)]
     before = int((view.node[own] >= 0).sum())
-    creation = Admissions(scheduler.cluster, {}).of_rollout(owner, None, change)
+    creation = RolloutCreation(Admissions(scheduler.cluster, {}), owner, None, change)
     creation.release(deleted)
     rollout = Rollout(change, simulation, lambda pod: _position(view, pod), creation)
     gone = dict.fromkeys(victims(roll_out([rollout], simulation)))

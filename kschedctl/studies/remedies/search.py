@@ -11,8 +11,9 @@ from kschedctl.api.arrays import Row
 from kschedctl.api.objects import Struct
 from kschedctl.scheduler.plugins.node_resources.facts import Insufficient
 from kschedctl.scheduler.registry.facts import AnyFact
+from kschedctl.studies.basics.object_keys import ObjectKey
 from kschedctl.studies.remedies.catalogue import remedies_of
-from kschedctl.studies.remedies.fixes.changes import Fix, ObjectKey
+from kschedctl.studies.remedies.fixes.changes import Fix
 from kschedctl.studies.remedies.fixes.prices import Price
 from kschedctl.studies.remedies.fixes.trials import PREEMPTS, RemedyTrial, Trials
 from kschedctl.studies.remedies.fixes.tried_node import TriedNode

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from kschedctl.api.objects import Pod
+from kschedctl.reports.not_created import NotCreated
 from kschedctl.reports.wakes import RejectorReport, WakeUp, WakeUps
 from kschedctl.scheduler.framework.waking import listed
 from kschedctl.scheduler.scheduler import Scheduler
-from kschedctl.studies.waking.wakes import BACKOFF, UNSCHEDULABLE, Refused, basis_of, try_once
+from kschedctl.studies.waking.wakes import BACKOFF, NONE, UNSCHEDULABLE, Refused, basis_of, try_once
 from kschedctl.studies.waking.ways import Waiting, labels, ways
 from kschedctl.studies.why.eliminations import eliminations
 from kschedctl.studies.why.group_headline import told_of_gang
@@ -38,6 +39,17 @@ def wake_ups_of(scheduler: Scheduler, refused: Refused) -> WakeUps:
         ignored=scheduler.ignored((pod.spec,)),
         pod_group=refused.gang.report if refused.gang else refused.pod_group,
         **basis_of(scheduler, refused),
+    )
+
+
+def never_created(scheduler: Scheduler, pod: Pod, lacking: NotCreated) -> WakeUps:
+    """That no scheduler sees a pod, as the API server refuses to create it."""
+    return WakeUps(
+        pod=pod.key,
+        headline=f"Not created: {lacking.headline}",
+        queue=NONE,
+        kube_version=scheduler.cluster.kube_version,
+        not_created=lacking,
     )
 
 

@@ -15,8 +15,8 @@ from kschedctl.scheduler.plugins.priority_sort import PrioritySort
 from kschedctl.scheduler.scheduler import Scheduler
 from kschedctl.studies.basics.parallel import ALONE, Workers
 from kschedctl.studies.basics.unknown import together, unread
-from kschedctl.studies.controllers.creation import limits_not_looked_at, unread_limits
 from kschedctl.studies.controllers.hooks_not_asked import hooks_not_asked
+from kschedctl.studies.controllers.limits_not_replayed import limits_not_looked_at, unread_limits
 from kschedctl.studies.why.doubts import not_replayed
 from kschedctl.studies.why.extenders import EXTENDERS_GOT
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from kschedctl.render.page import Block, Cell, Heading, Marked, Page, Stack, Style, Table, below, count, paragraph
+from kschedctl.render.pages.not_created import not_created_section
 from kschedctl.render.pages.sections import left_out_lines
 from kschedctl.render.plots.plot import Axis, Plot, Series
 from kschedctl.reports.audit.sampling import (
@@ -30,6 +31,7 @@ def sampling_page(report: SamplingCosts, style: Style) -> Page:
     """A part for each profile that serves the pods."""
     verdict = report.profiles[0].advice.verdict if report.profiles else "none"
     parts: list[Block] = [paragraph(Marked(report.headline, VERDICTS[verdict]))]
+    parts += not_created_section(report.not_created, style) if report.not_created else ()
     if report.undecided:
         parts.append(paragraph(Marked("Only", Tone.WARNING), doubt(report.unknown).lstrip(", ")))
     parts += left_out_lines(report.not_replayed, ())

@@ -6,30 +6,12 @@ from collections.abc import Callable, Hashable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple
 
-from kschedctl.api.api_object import ApiObject
 from kschedctl.api.objects import Node, Pod, Struct
-from kschedctl.cluster import CLUSTER_SCOPED, FIELDS, Cluster
+from kschedctl.cluster import FIELDS, Cluster
+from kschedctl.studies.basics.object_keys import ObjectKey
 from kschedctl.studies.remedies.fixes.prices import PRICES, Price
 
 By = Literal["author", "operator"]
-
-
-class ObjectKey(NamedTuple):
-    """An object: ``namespace`` is empty for one of the whole cluster."""
-
-    kind: str
-    namespace: str
-    name: str
-
-    @classmethod
-    def of(cls, api_object: ApiObject) -> ObjectKey:
-        """That of a typed object."""
-        kind = type(api_object).__name__
-        return cls(kind, "" if kind in CLUSTER_SCOPED else api_object.metadata.namespace, api_object.metadata.name)
-
-    def __str__(self) -> str:
-        """``Pod shop/web``."""
-        return f"{self.kind} {self.namespace}{'/' * bool(self.namespace)}{self.name}"
 
 
 class ObjectEdit(NamedTuple):

@@ -22,8 +22,9 @@ from kschedctl.scheduler.scheduler import Framework, Scheduler
 from kschedctl.snapshot.fork import Fork
 from kschedctl.snapshot.pod_info import PodInfo
 from kschedctl.studies.basics.edits import is_made_again, with_pods
+from kschedctl.studies.basics.object_keys import ObjectKey
 from kschedctl.studies.controllers.creation import admit
-from kschedctl.studies.remedies.fixes.changes import Edited, Fix, ObjectKey, edited, reader
+from kschedctl.studies.remedies.fixes.changes import Edited, Fix, edited, reader
 
 PREEMPTS = "UsePriorityClass"
 """The kind of change after which the scheduler makes room for the pod itself."""

@@ -26,8 +26,9 @@ from kschedctl.scheduler.plugins.helper.volumes.listers import (
     volume_storage,
 )
 from kschedctl.scheduler.plugins.volume_binding.reservation import bound_claim, taken_volume
-from kschedctl.studies.remedies.fixes import kubectl
-from kschedctl.studies.remedies.fixes.changes import Fix, ObjectEdit, ObjectKey, on_pod
+from kschedctl.studies.basics import kubectl
+from kschedctl.studies.basics.object_keys import ObjectKey
+from kschedctl.studies.remedies.fixes.changes import Fix, ObjectEdit, on_pod
 from kschedctl.studies.remedies.fixes.prices import Price
 from kschedctl.studies.remedies.fixes.tried_node import TriedNode
 from kschedctl.studies.remedies.ways.deleted_claims import deletion, is_of_stateful_set

@@ -16,8 +16,9 @@ from msgspec.structs import replace
 from kschedctl.api.objects import PersistentVolume, PersistentVolumeClaim, Pod
 from kschedctl.api.ownership import owner_of
 from kschedctl.scheduler.plugins.helper.volumes.listers import claim_key, claim_volumes, listers
-from kschedctl.studies.remedies.fixes import kubectl
-from kschedctl.studies.remedies.fixes.changes import ObjectEdit, ObjectKey
+from kschedctl.studies.basics import kubectl
+from kschedctl.studies.basics.object_keys import ObjectKey
+from kschedctl.studies.remedies.fixes.changes import ObjectEdit
 from kschedctl.studies.remedies.fixes.prices import Price
 from kschedctl.studies.remedies.fixes.tried_node import TriedNode
 

@@ -23,8 +23,9 @@ from kschedctl.api.objects import (
     Struct,
 )
 from kschedctl.api.ownership import controller_of
-from kschedctl.studies.remedies.fixes import kubectl
-from kschedctl.studies.remedies.fixes.changes import Fix, ObjectEdit, ObjectKey, on_pod
+from kschedctl.studies.basics import kubectl
+from kschedctl.studies.basics.object_keys import ObjectKey
+from kschedctl.studies.remedies.fixes.changes import Fix, ObjectEdit, on_pod
 from kschedctl.studies.remedies.fixes.prices import Price
 from kschedctl.studies.remedies.fixes.tried_node import TriedNode
 from kschedctl.studies.remedies.ways.missing_objects import NEAR, owned_by

@@ -23,8 +23,9 @@ from kschedctl.api.objects import (
     ResourceClaim,
 )
 from kschedctl.scheduler.plugins.dynamic_resources.facts import DeviceFault, DevicesUnfit, RequestedDevices
-from kschedctl.studies.remedies.fixes import kubectl
-from kschedctl.studies.remedies.fixes.changes import Fix, ObjectEdit, ObjectKey
+from kschedctl.studies.basics import kubectl
+from kschedctl.studies.basics.object_keys import ObjectKey
+from kschedctl.studies.remedies.fixes.changes import Fix, ObjectEdit
 from kschedctl.studies.remedies.fixes.prices import Price
 from kschedctl.studies.remedies.fixes.tried_node import TriedNode
 from kschedctl.studies.remedies.ways.device_claims import SpecChange, asking, found, named

@@ -14,8 +14,9 @@ from kschedctl.scheduler.plugins.dynamic_resources.allocated import DeviceId, ho
 from kschedctl.scheduler.plugins.dynamic_resources.facts import ClaimsUnusable, DevicesUnfit
 from kschedctl.scheduler.plugins.dynamic_resources.inventory import Inventory
 from kschedctl.scheduler.plugins.dynamic_resources.plugin import DynamicResources
-from kschedctl.studies.remedies.fixes import kubectl
-from kschedctl.studies.remedies.fixes.changes import Fix, ObjectEdit, ObjectKey
+from kschedctl.studies.basics import kubectl
+from kschedctl.studies.basics.object_keys import ObjectKey
+from kschedctl.studies.remedies.fixes.changes import Fix, ObjectEdit
 from kschedctl.studies.remedies.fixes.prices import Price
 from kschedctl.studies.remedies.fixes.tried_node import NodeRefusal, PluginRemedies, TriedNode
 from kschedctl.studies.remedies.ways import device_claims, device_requests, extended_resources, waiting

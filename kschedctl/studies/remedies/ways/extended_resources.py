@@ -11,8 +11,9 @@ from kschedctl.api.resource_names import is_dra_extended
 from kschedctl.scheduler.framework.extended_resources import IN_MEMORY_NAME
 from kschedctl.scheduler.plugins.dynamic_resources.facts import DevicesUnfit
 from kschedctl.scheduler.plugins.node_resources.facts import Insufficient
-from kschedctl.studies.remedies.fixes import kubectl
-from kschedctl.studies.remedies.fixes.changes import Fix, ObjectEdit, ObjectKey, on_pod
+from kschedctl.studies.basics import kubectl
+from kschedctl.studies.basics.object_keys import ObjectKey
+from kschedctl.studies.remedies.fixes.changes import Fix, ObjectEdit, on_pod
 from kschedctl.studies.remedies.fixes.tried_node import NodeRefusal, TriedNode
 
 LOWER, BACK = 40, 42

@@ -13,7 +13,8 @@ from kschedctl.scheduler.plugins.helper.volumes.listers import listers
 from kschedctl.scheduler.plugins.node_volume_limits.attachments import AttachedVolume, csi_volumes
 from kschedctl.scheduler.plugins.node_volume_limits.in_tree import disks_of_running
 from kschedctl.snapshot.fork import Fork
-from kschedctl.studies.remedies.fixes.changes import ObjectEdit, ObjectKey
+from kschedctl.studies.basics.object_keys import ObjectKey
+from kschedctl.studies.remedies.fixes.changes import ObjectEdit
 
 
 def gone(view: Fork, pod: Pod) -> tuple[ObjectEdit, ...]:

@@ -23,9 +23,10 @@ from kschedctl.scheduler.plugins.pod_topology_spread.plugin import PodTopologySp
 from kschedctl.scheduler.plugins.volume_restrictions import DiskMounted
 from kschedctl.scheduler.registry.facts import AnyFact
 from kschedctl.snapshot.pod_info import PodInfo
+from kschedctl.studies.basics import kubectl
 from kschedctl.studies.basics.edits import returns
-from kschedctl.studies.remedies.fixes import kubectl
-from kschedctl.studies.remedies.fixes.changes import Fix, ObjectEdit, ObjectKey
+from kschedctl.studies.basics.object_keys import ObjectKey
+from kschedctl.studies.remedies.fixes.changes import Fix, ObjectEdit
 from kschedctl.studies.remedies.fixes.prices import Price
 from kschedctl.studies.remedies.fixes.tried_node import NodeRefusal, TriedNode
 from kschedctl.studies.remedies.ways.given_back import detached, gone, users_of

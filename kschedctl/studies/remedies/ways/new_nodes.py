@@ -17,7 +17,8 @@ from kschedctl.scheduler.plugins.node_affinity import NodeAffinity
 from kschedctl.scheduler.plugins.taint_toleration import TaintToleration
 from kschedctl.snapshot.fork import Fork
 from kschedctl.snapshot.node_order import HOSTNAME, zone_key
-from kschedctl.studies.remedies.fixes.changes import Fix, ObjectEdit, ObjectKey
+from kschedctl.studies.basics.object_keys import ObjectKey
+from kschedctl.studies.remedies.fixes.changes import Fix, ObjectEdit
 from kschedctl.studies.remedies.fixes.tried_node import TriedNode, label_keys
 from kschedctl.studies.remedies.ways.unready_nodes import in_order
 

@@ -29,8 +29,9 @@ from kschedctl.scheduler.plugins.helper.volumes.listers import (
     listers,
 )
 from kschedctl.scheduler.plugins.volume_binding.reservation import bound_claim, taken_volume
-from kschedctl.studies.remedies.fixes import kubectl
-from kschedctl.studies.remedies.fixes.changes import Fix, ObjectEdit, ObjectKey
+from kschedctl.studies.basics import kubectl
+from kschedctl.studies.basics.object_keys import ObjectKey
+from kschedctl.studies.remedies.fixes.changes import Fix, ObjectEdit
 from kschedctl.studies.remedies.fixes.tried_node import TriedNode
 from kschedctl.studies.remedies.ways.claims import ClaimChange, given, made_anew
 from kschedctl.studies.remedies.ways.deleted_claims import Deletion, deletion

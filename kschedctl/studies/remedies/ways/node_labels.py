@@ -11,7 +11,7 @@ from msgspec.structs import replace
 from kschedctl.api.objects import Node, Pod
 from kschedctl.scheduler.framework.facts import Wanted
 from kschedctl.snapshot.node_order import HOSTNAME
-from kschedctl.studies.remedies.fixes import kubectl
+from kschedctl.studies.basics import kubectl
 from kschedctl.studies.remedies.fixes.changes import Fix, on_node, on_pod
 from kschedctl.studies.remedies.fixes.prices import Price
 from kschedctl.studies.remedies.fixes.tried_node import TriedNode

@@ -13,8 +13,9 @@ from kschedctl.api.resource_names import readable
 from kschedctl.scheduler.scheduler_plugins.capacity_scheduling import CapacityScheduling, quota_use
 from kschedctl.scheduler.scheduler_plugins.effective_requests import Requests, added
 from kschedctl.scheduler.scheduler_plugins.elastic_quotas import KIND, Quota, counted_limits
-from kschedctl.studies.remedies.fixes import kubectl
-from kschedctl.studies.remedies.fixes.changes import Fix, ObjectEdit, ObjectKey
+from kschedctl.studies.basics import kubectl
+from kschedctl.studies.basics.object_keys import ObjectKey
+from kschedctl.studies.remedies.fixes.changes import Fix, ObjectEdit
 from kschedctl.studies.remedies.fixes.tried_node import NodeRefusal, PluginRemedies, TriedNode
 
 RAISE_MAX, RAISE_MIN = 35, 50

@@ -12,8 +12,9 @@ from kschedctl.api.objects import LabelSelector, Namespace, PodAffinityTerm
 from kschedctl.scheduler.plugins.inter_pod_affinity.terms import selected_pods
 from kschedctl.snapshot.fork import Fork
 from kschedctl.snapshot.pod_info import AffinityTerm
-from kschedctl.studies.remedies.fixes import kubectl
-from kschedctl.studies.remedies.fixes.changes import Fix, ObjectEdit, ObjectKey
+from kschedctl.studies.basics import kubectl
+from kschedctl.studies.basics.object_keys import ObjectKey
+from kschedctl.studies.remedies.fixes.changes import Fix, ObjectEdit
 from kschedctl.studies.remedies.fixes.tried_node import NodeRefusal, TriedNode
 from kschedctl.studies.remedies.ways.node_labels import near_words
 

@@ -7,8 +7,9 @@ from collections.abc import Iterator
 from kschedctl.api.arrays import Position
 from kschedctl.api.ownership import owner_of
 from kschedctl.scheduler.plugins.volume_restrictions import ClaimInUse, DiskMounted, VolumeRestrictions
-from kschedctl.studies.remedies.fixes import kubectl
-from kschedctl.studies.remedies.fixes.changes import Fix, ObjectKey
+from kschedctl.studies.basics import kubectl
+from kschedctl.studies.basics.object_keys import ObjectKey
+from kschedctl.studies.remedies.fixes.changes import Fix
 from kschedctl.studies.remedies.fixes.tried_node import NodeRefusal, PluginRemedies, TriedNode
 from kschedctl.studies.remedies.ways import neighbours, volumes, waiting
 from kschedctl.studies.remedies.ways.given_back import gone

@@ -8,7 +8,8 @@ from kschedctl.api.objects import CSIStorageCapacity, LabelSelector, ObjectMeta,
 from kschedctl.scheduler.plugins.helper.volumes.listers import StoragePool, claim_class, listers
 from kschedctl.scheduler.plugins.volume_binding.facts import NotEnoughStorage
 from kschedctl.snapshot.node_order import HOSTNAME
-from kschedctl.studies.remedies.fixes.changes import Fix, ObjectEdit, ObjectKey
+from kschedctl.studies.basics.object_keys import ObjectKey
+from kschedctl.studies.remedies.fixes.changes import Fix, ObjectEdit
 from kschedctl.studies.remedies.fixes.tried_node import TriedNode
 
 ENLARGE, PUBLISH = 40, 45

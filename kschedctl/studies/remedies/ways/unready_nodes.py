@@ -6,7 +6,7 @@ from msgspec.structs import replace
 
 from kschedctl.api.objects import Node, Taint
 from kschedctl.api.tolerations import UNSCHEDULABLE
-from kschedctl.studies.remedies.fixes import kubectl
+from kschedctl.studies.basics import kubectl
 from kschedctl.studies.remedies.fixes.changes import Fix, on_node
 from kschedctl.studies.remedies.fixes.tried_node import TriedNode
 

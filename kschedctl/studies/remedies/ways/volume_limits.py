@@ -17,8 +17,9 @@ from kschedctl.scheduler.plugins.node_volume_limits.non_csi_limits import (
     GCEPDLimits,
 )
 from kschedctl.scheduler.plugins.node_volume_limits.plugin import NodeVolumeLimits
-from kschedctl.studies.remedies.fixes import kubectl
-from kschedctl.studies.remedies.fixes.changes import Fix, ObjectEdit, ObjectKey
+from kschedctl.studies.basics import kubectl
+from kschedctl.studies.basics.object_keys import ObjectKey
+from kschedctl.studies.remedies.fixes.changes import Fix, ObjectEdit
 from kschedctl.studies.remedies.fixes.tried_node import NodeRefusal, PluginRemedies, TriedNode
 from kschedctl.studies.remedies.ways import neighbours, volumes, waiting
 from kschedctl.studies.remedies.ways.given_back import users_of, volumes_of

@@ -40,8 +40,9 @@ from kschedctl.scheduler.plugins.volume_binding.matching import is_bound_to
 from kschedctl.scheduler.plugins.volume_binding.plugin import VolumeBinding
 from kschedctl.scheduler.plugins.volume_binding.reservation import bound_claim, taken_volume
 from kschedctl.scheduler.plugins.volume_zone import VolumeInOtherZone, VolumeZone
-from kschedctl.studies.remedies.fixes import kubectl
-from kschedctl.studies.remedies.fixes.changes import Fix, ObjectEdit, ObjectKey
+from kschedctl.studies.basics import kubectl
+from kschedctl.studies.basics.object_keys import ObjectKey
+from kschedctl.studies.remedies.fixes.changes import Fix, ObjectEdit
 from kschedctl.studies.remedies.fixes.prices import Price
 from kschedctl.studies.remedies.fixes.tried_node import NodeRefusal, PluginRemedies, TriedNode
 from kschedctl.studies.remedies.ways import missing_objects, new_volumes, storage_pools

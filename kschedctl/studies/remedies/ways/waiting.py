@@ -9,7 +9,7 @@ from kschedctl.scheduler.plugins.inter_pod_affinity.facts import PodInTheWay
 from kschedctl.scheduler.plugins.node_ports import HostPortHeld
 from kschedctl.scheduler.plugins.volume_restrictions import ClaimInUse, DiskMounted
 from kschedctl.scheduler.registry.facts import AnyFact
-from kschedctl.studies.remedies.fixes import kubectl
+from kschedctl.studies.basics import kubectl
 from kschedctl.studies.remedies.fixes.changes import Fix
 from kschedctl.studies.remedies.fixes.tried_node import NodeRefusal, TriedNode
 from kschedctl.studies.remedies.ways.given_back import gone

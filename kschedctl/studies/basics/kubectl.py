@@ -11,8 +11,8 @@ from kschedctl.api.json_values import Json, JsonObject, object_at
 from kschedctl.api.kinds import KINDS
 from kschedctl.api.objects import Pod, Struct
 from kschedctl.api.ownership import Owner
-from kschedctl.studies.remedies.fixes.changes import ObjectKey
-from kschedctl.studies.remedies.fixes.json_patch import Operation, merge_patch, plain
+from kschedctl.studies.basics.object_keys import ObjectKey
+from kschedctl.studies.basics.patches import Operation, merge_patch, plain
 
 SHORT = {"PersistentVolumeClaim": "pvc", "PersistentVolume": "pv"}
 DELETION_COST = "controller.kubernetes.io/pod-deletion-cost"
@@ -62,6 +62,11 @@ def patch(key: ObjectKey, change: JsonObject | list[Operation]) -> str:
     return run("patch", *named(key), f"--type={sort}", "-p", json.dumps(change))
 
 
+def compact(document: JsonObject) -> str:
+    """As JSON without blanks."""
+    return json.dumps(document, ensure_ascii=False, separators=(",", ":"))
+
+
 def anew(key: ObjectKey, change: JsonObject, sort: str = "merge") -> str:
     """The object as it is in the cluster, with all that nobody read, deleted and created with a patch applied."""
     return f"{_patched(key, change, sort) if change else _as_it_is(key)} | kubectl replace --force -f -"
@@ -69,11 +74,16 @@ def anew(key: ObjectKey, change: JsonObject, sort: str = "merge") -> str:
 
 def recreated(key: ObjectKey, before: Struct, after: Struct) -> str:
     """The object deleted and created in another form."""
+    return anew(key, merged(before, after))
+
+
+def merged(before: Struct, after: Struct) -> JsonObject:
+    """The merge patch from one object to the other: of what people write."""
     old, new = (plain(obj) for obj in (before, after))
     for document in (old, new):
         document.pop("status", None)
         document["metadata"] = {name: object_at(document, "metadata", name) for name in ("annotations", "labels")}
-    return anew(key, object_at(merge_patch(old, new)))
+    return object_at(merge_patch(old, new))
 
 
 def copied(key: ObjectKey, name: str) -> str:
@@ -83,7 +93,7 @@ def copied(key: ObjectKey, name: str) -> str:
 
 def _patched(key: ObjectKey, change: JsonObject, sort: str) -> str:
     """Only kubectl applies the patch: the API server gets the result as a new object."""
-    how = (f"--type={sort}", "-p", json.dumps(change, ensure_ascii=False, separators=(",", ":")))
+    how = (f"--type={sort}", "-p", compact(change))
     return run("patch", *named(key), *how, "--dry-run=client", "-o", "json")
 
 

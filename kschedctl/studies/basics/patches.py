@@ -1,17 +1,24 @@
-"""Patches that turn one document into another: of RFC 6902 with ``add``, ``remove`` and ``replace`` alone, of RFC 7386.
+"""Patches that turn one document into another: of RFC 6902 with ``add``, ``remove`` and ``replace`` alone, of RFC 7386,
+and the API's own.
 
-They come in one fixed order, so that the same change always reads the same.
+They come in one fixed order, so that the same change always reads the same. Reference: Update API Objects in Place
+Using kubectl patch (k8s.io/docs): a strategic merge patch merges lists by the keys that the API defines for them and
+replaces the others; ``$patch: replace`` replaces one that would be merged.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 import msgspec
 
-from kschedctl.api.json_values import Json
+from kschedctl.admission.pod_security_policy import IN_SPEC, TEMPLATES
+from kschedctl.api.json_values import Json, JsonObject
 
 Operation = dict[str, Json]
+REPLACED = {"topologySpreadConstraints", "ports"}
+"""Lists that a strategic merge patch would merge by a key, where the whole list is meant."""
+MERGED_BY_NAME = {"containers", "initContainers", "resourceClaims", "volumes"}
 
 
 def json_patch(before: Json, after: Json, path: str = "") -> Iterator[Operation]:
@@ -40,6 +47,44 @@ def merge_patch(before: Json, after: Json) -> Json:
         return after
     changed = {key: merge_patch(before.get(key), value) for key, value in after.items() if before.get(key) != value}
     return changed | {key: None for key in before if key not in after}
+
+
+def strategic_patch(before: JsonObject, after: JsonObject) -> dict[str, Json]:
+    """The strategic merge patch from one to the other: null for what goes."""
+    merged: dict[str, Json] = {}
+    for key in sorted(before.keys() | after.keys()):
+        old, new = before.get(key), after.get(key)
+        if old == new:
+            continue
+        if isinstance(old, Mapping) and isinstance(new, Mapping):
+            merged[key] = strategic_patch(old, new)
+        elif key in MERGED_BY_NAME and isinstance(old, list) and isinstance(new, list):
+            merged[key] = _by_name(old, new)
+        elif key in REPLACED and isinstance(new, list):
+            merged[key] = [{"$patch": "replace"}, *new]
+        else:
+            merged[key] = new
+    return merged
+
+
+def _by_name(before: list[JsonObject], after: list[JsonObject]) -> list[JsonObject]:
+    known = {item["name"]: item for item in before}
+    changed = [item for item in after if known.get(item["name"]) != item]
+    gone: list[JsonObject] = [
+        {"name": name, "$patch": "delete"} for name in known if name not in {item["name"] for item in after}
+    ]
+    return [{"name": item["name"], **strategic_patch(known.get(item["name"], {}), item)} for item in changed] + gone
+
+
+def of_template(kind: str, patch: JsonObject) -> JsonObject:
+    """The patch of a workload from that of the pod in it.
+
+    >>> of_template("Deployment", {"spec": {"hostNetwork": True}})
+    {'spec': {'template': {'spec': {'hostNetwork': True}}}}
+    """
+    for part in reversed(TEMPLATES.get(kind, IN_SPEC)):
+        patch = {part: patch}
+    return patch
 
 
 def _members(before: dict[str, Json], after: dict[str, Json], path: str) -> Iterator[Operation]:

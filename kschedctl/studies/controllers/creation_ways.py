@@ -1,0 +1,191 @@
+"""What somebody could do about an admission plugin that refuses a pod, told apart by the API server's words.
+
+Nothing here decides whether it helps: kschedctl.studies.controllers.creation_fixes replays it.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Iterator, Mapping
+from difflib import get_close_matches
+from functools import partial
+from typing import Any, NamedTuple
+
+from msgspec.structs import replace
+
+from kschedctl.admission.pod_security_policy import ENFORCE, LEVELS, enforced
+from kschedctl.admission.request import Writable
+from kschedctl.api.json_values import Json, JsonObject, object_at
+from kschedctl.api.objects import Namespace, ObjectMeta, PriorityClass, RuntimeClass, ServiceAccount, Struct
+from kschedctl.cluster import Cluster
+from kschedctl.studies.basics.object_keys import ObjectKey
+from kschedctl.studies.controllers.bounded_resources import Amount, within_bounds
+
+NEAR = 0.75
+"""How alike two names have to be for one to be taken for the other."""
+KINDS = frozenset(
+    (
+        *("CreateServiceAccount", "CreatePriorityClass", "CorrectPriorityClass", "CreateRuntimeClass"),
+        *("SetSecurityContext", "EnforceLess", "SetResources", "OtherResources", "RaiseResourceQuota"),
+    )
+)
+"""The kinds of changes, by which people choose among them."""
+Edit = Callable[[Writable], None]
+"""Changes the spec of a pod, which is written to."""
+
+
+class AroundPod(NamedTuple):
+    """An object before, None for one that is created, and after; ``more``: fields that are not read of its kind."""
+
+    before: Struct | None
+    after: Struct
+    more: Mapping[str, Json] = {}
+
+
+class Way(NamedTuple):
+    """One change of a ``kind``: ``what`` in words; ``edit``: of the pod as it is written, ``objects``: around it.
+
+    ``weakens``: the guarantee that is given up.
+    """
+
+    kind: str
+    what: str
+    edit: Edit | None = None
+    objects: tuple[AroundPod, ...] = ()
+    weakens: str = ""
+
+    @property
+    def by(self) -> str:
+        return "author" if self.edit is not None else "operator"
+
+
+class RefusedPod(NamedTuple):
+    """A pod as it is sent to the API server, and why that refuses it."""
+
+    cluster: Cluster
+    namespace: str
+    manifest: JsonObject
+    message: str
+
+    @property
+    def spec(self) -> JsonObject:
+        return object_at(self.manifest, "spec")
+
+
+def ways(refused: RefusedPod) -> Iterator[Way]:
+    """What might help against this refusal, the best first."""
+    yield from next((known(refused) for words, known in _WAYS.items() if words in refused.message), _bounds(refused))
+
+
+# -- objects that are not there --------------------------------------------------------------------------------------
+
+
+def _created(made: Any, said: str = "", more: Mapping[str, Json] = {}) -> Way:
+    return Way(
+        f"Create{type(made).__name__}", f"create {ObjectKey.of(made)}{said}", objects=(AroundPod(None, made, more),)
+    )
+
+
+def _account(refused: RefusedPod) -> Iterator[Way]:
+    name = refused.message.rpartition('serviceaccount "')[2].partition('"')[0]
+    yield _created(ServiceAccount(ObjectMeta(name, refused.namespace)))
+
+
+def _priority_class(refused: RefusedPod) -> Iterator[Way]:
+    name = str(refused.spec.get("priorityClassName"))
+    known = [found.metadata.name for found in refused.cluster.priority_classes]
+    for right in get_close_matches(name, known, n=1, cutoff=NEAR):
+        what = f"use PriorityClass {right} instead of {name}, which does not exist"
+        yield Way("CorrectPriorityClass", what, partial(_named, right))
+    yield _created(
+        PriorityClass(ObjectMeta(name)), ", here with value 0, which pods without a class have", {"value": 0}
+    )
+
+
+def _named(name: str, spec: Writable) -> None:
+    spec["priorityClassName"] = name
+
+
+def _runtime_class(refused: RefusedPod) -> Iterator[Way]:
+    name = str(refused.spec.get("runtimeClassName"))
+    if f'RuntimeClass "{name}" not found' in refused.message:
+        said = ", here with a handler of that name, which the container runtimes of the nodes have to know"
+        yield _created(RuntimeClass(ObjectMeta(name)), said, {"handler": name})
+
+
+# -- Pod Security ----------------------------------------------------------------------------------------------------
+
+
+def _pod_security(refused: RefusedPod) -> Iterator[Way]:
+    """The security context that the level asks for; the strictest level that admits the pod as it is."""
+    namespace = next((found for found in refused.cluster.namespaces if found.metadata.name == refused.namespace), None)
+    if namespace is None:
+        return
+    standard = enforced(namespace.metadata.labels)
+    if not standard.forbidden(_restricted(refused.manifest)):
+        yield _secured(refused)
+    weaker = (standard._replace(level=level) for level in reversed(LEVELS[: LEVELS.index(standard.level)]))
+    admitting = (each.level for each in weaker if not each.forbidden(refused.manifest))
+    yield from (_weakened(namespace, standard.level, level) for level in list(admitting)[:1])
+
+
+def _secured(refused: RefusedPod) -> Way:
+    names = ", ".join(str(container.get("name", "")) for container in _containers(refused.spec))
+    of_each = f"allowPrivilegeEscalation=false and capabilities.drop=[ALL] of {names}"
+    what = f"set securityContext: runAsNonRoot=true and seccompProfile.type=RuntimeDefault of the pod, {of_each}"
+    return Way("SetSecurityContext", f"{what} (the image has to run as a user other than root)", _restrict)
+
+
+def _restricted(manifest: JsonObject) -> JsonObject:
+    changed: Writable = copy.deepcopy(dict(manifest))
+    _restrict(changed.setdefault("spec", {}))
+    return changed
+
+
+def _weakened(namespace: Namespace, before: str, level: str) -> Way:
+    meta = namespace.metadata
+    after = replace(namespace, metadata=replace(meta, labels={**meta.labels, ENFORCE: level}))
+    what = f"enforce Pod Security {level} in namespace {meta.name} instead of {before}"
+    weakens = f"all pods of namespace {meta.name} may do what {before} forbids"
+    return Way("EnforceLess", what, objects=(AroundPod(namespace, after),), weakens=weakens)
+
+
+def _restrict(spec: Writable) -> None:
+    own: Writable = spec.setdefault("securityContext", {})
+    own["runAsNonRoot"] = True
+    own.setdefault("seccompProfile", {"type": "RuntimeDefault"})
+    for container in _containers(spec):
+        context: Writable = container.setdefault("securityContext", {})
+        context["allowPrivilegeEscalation"] = False
+        context.setdefault("capabilities", {})["drop"] = ["ALL"]
+
+
+def _containers(spec: JsonObject) -> list[Writable]:
+    found: list[Writable] = []
+    for part in ("containers", "initContainers"):
+        found += spec.get(part) or []  # type: ignore[arg-type]
+    return found
+
+
+# -- LimitRanges -----------------------------------------------------------------------------------------------------
+
+
+def _bounds(refused: RefusedPod) -> Iterator[Way]:
+    """The requests and limits nearest to those that are written which all LimitRanges allow."""
+    amounts = within_bounds(refused.cluster, refused.namespace, refused.manifest)
+    if amounts:
+        yield Way("OtherResources", ", ".join(amount.words for amount in amounts), partial(_set, amounts))
+
+
+def _set(amounts: list[Amount], spec: Writable) -> None:
+    for amount in amounts:
+        container = next(c for c in _containers(spec) if c.get("name") == amount.container)
+        container.setdefault("resources", {}).setdefault(amount.part, {})[amount.resource] = amount.amount
+
+
+_WAYS: Mapping[str, Callable[[RefusedPod], Iterator[Way]]] = {
+    "error looking up service account": _account,
+    "no PriorityClass with name": _priority_class,
+    "pod rejected: RuntimeClass": _runtime_class,
+    "violates PodSecurity": _pod_security,
+}
