@@ -26,7 +26,7 @@ from kschedctl.api.workloads import StatefulSet, identity
 from kschedctl.cluster import FIELDS, Cluster, without_nulls
 from kschedctl.reports.admission import Admission
 from kschedctl.reports.not_created import CreationFailure, CreationFix, NotCreated
-from kschedctl.studies.controllers.creation_fixes import Mended, MissingPods, Replayed
+from kschedctl.studies.controllers.creation_fixes import CreationReplay, Mended, MissingPods
 from kschedctl.studies.controllers.not_created import with_headline
 from kschedctl.studies.controllers.rollout_limits import Change
 
@@ -133,7 +133,7 @@ class Admissions:
     def _fixes(self, asked: _Asked, missing: MissingPods) -> tuple[CreationFix, ...]:
         """What lets the pods that are missing be created."""
 
-        def ask(state: Mended) -> Replayed:
+        def ask(state: Mended) -> CreationReplay:
             trial = Admissions(state.cluster, self._written)
             trial._quotas = {**self._quotas, asked.namespace: state.quotas}
             return trial._answer(asked._replace(manifest=state.manifest), missing.number)
@@ -141,15 +141,15 @@ class Admissions:
         start = Mended(self._cluster, self._left(asked.namespace), asked.manifest)
         return tuple(missing.fixes(start, ask))
 
-    def _answer(self, asked: _Asked, missing: int) -> Replayed:
+    def _answer(self, asked: _Asked, missing: int) -> CreationReplay:
         """What is said to so many such pods."""
         quotas = [quota for quota in self._left(asked.namespace) if is_counted(quota, in_full=asked.in_full)]
         freely = self._tried(asked, quotas=())
         created = next((admission.object for admission in freely if admission.object is not None), None)
         if created is None:
-            return Replayed(_words(freely), None)
+            return CreationReplay(_words(freely), None)
         request = dataclasses.replace(self._request("Pod", created, asked.namespace), quotas=quotas)
-        return Replayed(self._room_of(asked, missing)[1], request)
+        return CreationReplay(self._room_of(asked, missing)[1], request)
 
     def room(self, workload: Struct, pods: Sequence[Pod], most: int) -> tuple[int, Sequence[str]]:
         """How many more of such pods are created, up to ``most``, and why no more are, in the API server's words.

@@ -39,7 +39,7 @@ ADDED_ANEW = frozenset({"Job", "Pod"})
 """Kinds whose template cannot be patched where they are."""
 
 
-class Replayed(NamedTuple):
+class CreationReplay(NamedTuple):
     """What the API server says to the pods that are missing: ``words`` where it refuses some.
 
     ``created``: one of them as it would be stored but for quotas, with the quotas that count it.
@@ -89,14 +89,14 @@ class MissingPods:
     def number(self) -> int:
         return self.change.refused
 
-    def fixes(self, start: Mended, ask: Callable[[Mended], Replayed]) -> Iterator[CreationFix]:
+    def fixes(self, start: Mended, ask: Callable[[Mended], CreationReplay]) -> Iterator[CreationFix]:
         """What lets all of them be created, the best first; with what scheduling says then, where it refuses them."""
         for mended, created in islice(self._mended(start, ask), MOST_FIXES):
             if mended.ways and created is not None:
                 yield self._fix(mended, created)
 
     def _mended(
-        self, state: Mended, ask: Callable[[Mended], Replayed]
+        self, state: Mended, ask: Callable[[Mended], CreationReplay]
     ) -> Iterator[tuple[Mended, AdmissionRequest | None]]:
         answer = ask(state)
         if not answer.words:
