@@ -16,10 +16,11 @@ import kschedctl
 from kschedctl.cli.inquiry import Inquiry
 from kschedctl.cli.options import Scope, Source
 from kschedctl.cli.subjects import named
+from kschedctl.library.remedies import remedies
 from kschedctl.reports.not_created import CreationFix, NotCreated
 from kschedctl.studies.controllers.creation_ways import KINDS
 from kschedctl.studies.explain import explain, explain_stand_in
-from kschedctl.studies.remedies.remedies import remedies, remedies_of
+from kschedctl.studies.remedies.remedies import remedies_of
 
 RESTRICTED = {"pod-security.kubernetes.io/enforce": "restricted"}
 HARDENED = "runAsNonRoot=true and seccompProfile.type=RuntimeDefault of the pod, allowPrivilegeEscalation=false"
@@ -223,7 +224,7 @@ def test_what_is_created_and_waits_is_said_so() -> None:
     (fix,) = refused(world).fixes
     assert fix.then.startswith("0/1 nodes are available: 1 Insufficient cpu")
     report = remedies(kschedctl.Cluster.from_objects([NODE, *world.objects]), world.manifest)
-    assert report.verdict == "Unschedulable"
+    assert report.verdict == "NotCreated"
     assert report.impossible[0] == f"raise ResourceQuota q to pods=1: it is created then, and waits: {fix.then}"
     assert all(remedy.summary.startswith("Raise ResourceQuota q to pods=1, and ") for remedy in report.remedies)
 

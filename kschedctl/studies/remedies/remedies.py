@@ -17,6 +17,7 @@ from kschedctl.scheduler.framework.dependencies import Effect
 from kschedctl.scheduler.plugins.dynamic_resources.plugin import DynamicResources
 from kschedctl.studies.basics.unknown import REMEDIES, together, unknown_kinds
 from kschedctl.studies.controllers.asked_pod import AskedPod
+from kschedctl.studies.controllers.hooks_not_asked import may_be_changed
 from kschedctl.studies.explain import explain_pod, explain_stand_in
 from kschedctl.studies.remedies.catalogue import against, everywhere
 from kschedctl.studies.remedies.document import remedy_of
@@ -39,7 +40,20 @@ def remedies_of(
 ) -> Remedies:
     """Remedies for a pod, or the one that stands for a workload; ``progress`` is told of each set that is tried."""
     lacking = asked.not_created
-    report = explain_stand_in(asked) if lacking else explain_pod(asked.scheduler, asked.pod)
+    if lacking is None or lacking.past:
+        return _found(asked, explain_pod(asked.scheduler, asked.pod), wishes, progress)
+    document = _found(asked, explain_stand_in(asked), wishes, progress)
+    if document.verdict == NOT_CREATED:
+        return replace(document, remedies=tuple(creation_remedies(lacking, wishes)))
+    document = once_created(document, lacking, wishes)
+    if asked.never_created is None:
+        return document
+    undecided = document.undecided and may_be_changed(asked.scheduler.cluster)
+    return replace(document, verdict=NOT_CREATED, headline=lacking.headline, undecided=undecided)
+
+
+def _found(asked: AskedPod, report: Explanation, wishes: RemedyWishes, progress: Callable[[int], None]) -> Remedies:
+    """What makes room for the pod, where it can be helped."""
     document = Remedies(
         pod=report.pod,
         verdict=report.verdict,
@@ -50,14 +64,12 @@ def remedies_of(
         unknown=report.unknown,
         undecided=report.undecided,
     )
-    if lacking and report.verdict == NOT_CREATED:
-        return replace(document, remedies=tuple(creation_remedies(lacking, wishes)))
     if not may_help(report, asked):
         return document
     search, ranking = searched(asked, wishes, progress)
     rollouts = Rollouts(asked.workload)
     best = tuple(rollouts.holding(ranking))
-    document = replace(
+    return replace(
         document,
         remedies=tuple(
             remedy_of(candidate, search.trials.key, asked.workload, rolled=rollouts.of(candidate.trial))
@@ -68,7 +80,6 @@ def remedies_of(
         searched=SearchReport(wishes.max_changes, search.trials.replayed, search.exhausted),
         unknown=together((document.unknown, unheard(best))),
     )
-    return once_created(document, lacking, wishes) if lacking and not lacking.past else document
 
 
 def unheard(best: Iterable[Ranked]) -> tuple[UnknownKind, ...]:

@@ -12,8 +12,8 @@ from control_plane.workloads import ready, workload_of
 from control_plane.world import control_plane
 
 from kschedctl.cluster import FIELDS, Cluster
+from kschedctl.library.remedies import remedies
 from kschedctl.reports.remedies import Remedies, Remedy
-from kschedctl.studies.remedies.remedies import remedies
 from kschedctl.studies.remedies.search import RemedyWishes
 
 OF_SYSTEMS = {"Node", "CSINode", "CSIStorageCapacity", "ResourceSlice"}

@@ -6,8 +6,8 @@ from applied import Json, apply
 
 import kschedctl
 from kschedctl.cluster import Cluster
+from kschedctl.library.remedies import remedies
 from kschedctl.reports.remedies import Remedies
-from kschedctl.studies.remedies.remedies import remedies
 from kschedctl.studies.remedies.search import RemedyWishes
 
 NAME = "CapacityScheduling"
