@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import socket
 import subprocess
 import sys
@@ -18,7 +19,9 @@ from typing import Any
 import jsonschema
 import pytest
 from cli.conftest import Run
+from cli.test_karpenter_commands import case, files
 
+import kschedctl
 from kschedctl import demo
 from kschedctl.cli.commands.mcp import ServedCluster
 from kschedctl.cli.options import Source
@@ -101,6 +104,30 @@ def test_a_tool_says_what_its_command_says(
     told, link = answer.content
     assert told.text == f"{serving.DATA}\n{json.dumps(answer.structured_content, ensure_ascii=False)}"
     assert link.uri.startswith("kschedctl://answers/")
+
+
+KARPENTERS = {
+    "provision_nodes": ("provisioning", "newNodeClaims", ["provision"]),
+    "disrupt_nodes": ("disruption", "single", ["consolidate", "--autoscaler", "karpenter"]),
+}
+
+
+@pytest.mark.parametrize("name", KARPENTERS)
+def test_what_karpenter_does(name: str, run: Run, tmp_path: Path) -> None:
+    family, wanted, command = KARPENTERS[name]
+    given = case(family, wanted)["input"]
+    options = files(tmp_path, given)
+    expected = json.loads(run(*command, *options, "-o", "json", "--summary").out)
+    server = serving.McpServer(ServedCluster(Source(filename=[options[1]], assume_complete=True)))
+    arguments = {"instance_types": given["instanceTypes"]}
+    answer = asked(lambda client: client.call_tool(name, arguments), server)
+    assert not answer.is_error, answer.content[0].text
+    assert answer.structured_content == {**expected, "next": []}
+
+
+def test_the_help_names_all_tools() -> None:
+    text = (Path(kschedctl.__file__).parent / "cli/topics/mcp.md").read_text()
+    assert {tool.name for tool in TOOLS} <= set(re.findall(r"`(\w+)`", text))
 
 
 def test_the_full_document_is_behind_the_link(run: Run) -> None:
