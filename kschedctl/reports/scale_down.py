@@ -96,7 +96,9 @@ class ScaleDown(Report, frozen=True):
     kind: str = "ScaleDown"
 
     def first_line(self) -> tuple[str, ...]:
-        """Which nodes go now, of how many that could."""
-        now = (*self.deleted_now.empty, *self.deleted_now.drain)
+        """Which nodes go, of how many that could; all of them only once they have been unneeded for long enough."""
+        going = (*self.deleted_now.empty, *self.deleted_now.drain)
         could = f"of {counted(len(self.unneeded), 'unneeded node')}"
-        return (f"Scale-down: {first_few(now)}" if now else "No node goes now", could)
+        wait = self.waits.get("scale-down-unneeded-time")
+        after = f", once unneeded for {wait}" if wait and going else ""
+        return (f"Scale-down: {first_few(going)}" if going else "No node goes", f"{could}{after}")

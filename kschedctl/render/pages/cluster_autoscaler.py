@@ -14,15 +14,15 @@ ONE_RUN = paragraph(Marked("One possible run: the autoscaler's order of nodes an
 NO_PLACE = "NoPlaceToMovePods"
 SHOWN = 3
 UNBLOCKS = {
-    "ControllerNotFound": "an owner that exists",
-    "MinReplicasReached": "as many replicas as --min-replica-count",
-    "NotReplicated": "a controller that creates it again",
-    "UnmovableKubeSystemPod": "a PodDisruptionBudget that allows its eviction",
-    "NotSafeToEvictAnnotation": 'no annotation safe-to-evict: "false"',
-    "LocalStorageRequested": "its volumes in the annotation safe-to-evict-local-volumes, if they may be lost",
-    "NotEnoughPdb": "a PodDisruptionBudget that allows its eviction",
+    "ControllerNotFound": "gets an owner that exists",
+    "MinReplicasReached": "has as many replicas as --min-replica-count",
+    "NotReplicated": "gets a controller",
+    "UnmovableKubeSystemPod": "gets a budget that allows its eviction",
+    "NotSafeToEvictAnnotation": 'loses its annotation safe-to-evict: "false"',
+    "LocalStorageRequested": "names its volumes in safe-to-evict-local-volumes, if their data may be lost",
+    "NotEnoughPdb": "has a budget that allows one more disruption",
 }
-"""Rule that keeps a node -> what the pod lacks to be evicted."""
+"""Rule that keeps a node -> what would have to become of the pod."""
 STATES = {
     "unneeded": "not needed",
     "unremovable": "stays",
@@ -59,11 +59,8 @@ def _not_certain(report: ScaleUp | ScaleDown) -> Page:
 
 
 def _sources(report: ScaleUp | ScaleDown) -> Page:
-    """Where groups and flags are from; how long nodes wait first."""
-    waits = report.waits if isinstance(report, ScaleDown) else {}
-    unneeded = waits.get("scale-down-unneeded-time")
-    said = (*report.sources, *((f"a node goes once it was not needed for {unneeded}",) if unneeded else ()))
-    return (paragraph(Marked(f"{'; '.join(said)}.", Tone.FAINT)),) if said else ()
+    """Where groups and flags are from."""
+    return (paragraph(Marked(f"{'; '.join(report.sources)}.", Tone.FAINT)),) if report.sources else ()
 
 
 def _filtered_out(report: ScaleUp) -> Page:
@@ -112,7 +109,7 @@ def scale_down_page(report: ScaleDown, style: Style) -> Page:
 
 def _node(name: str, node: NodeRemoval, kept: NodeKeepers | None, goes: bool) -> tuple[str, ...]:
     used = f"{node.utilization.value:.0%} {node.utilization.resource}" if node.utilization else ""
-    verdict = "goes now" if goes else STATES.get(node.state, node.state)
+    verdict = "goes" if goes else STATES.get(node.state, node.state)
     return name, node.group, verdict, used, _why(node, kept)
 
 
@@ -132,8 +129,8 @@ def _unblocked(kept: NodeKeepers | None) -> str:
     """What each pod that keeps the node would need, and whether it could go then."""
     if kept is None:
         return ""
-    needed = "; ".join(f"{keeper.pod}: {UNBLOCKS.get(keeper.reason, keeper.reason)}" for keeper in kept.keepers[:SHOWN])
+    needed = "; ".join(f"{keeper.pod} {UNBLOCKS.get(keeper.reason, keeper.reason)}" for keeper in kept.keepers[:SHOWN])
     more = f"; {counted(len(kept.keepers) - SHOWN, 'more pod')}" if len(kept.keepers) > SHOWN else ""
     if kept.then == NO_PLACE:
         return ". Its pods would have no room elsewhere even if all could be evicted"
-    return f". Could go with {needed}{more}" if not kept.then else ""
+    return f". Would go if {needed}{more}" if not kept.then else ""

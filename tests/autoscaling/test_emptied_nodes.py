@@ -1,0 +1,36 @@
+"""What the real autoscaler says could go, ``drain`` empties: its pods find room by the scheduler's own rules."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Iterator
+
+from golden_cases import Json, family_lines
+
+import kschedctl
+
+TWO_BUDGETS = "more than one PodDisruptionBudget selects it, which evictions do not support"
+"""The autoscaler counts each of them, and finds out only when the API server refuses the eviction."""
+
+
+def removable(answer: Json) -> Iterator[str]:
+    """The nodes that could go, each by itself, by what the real one answered."""
+    for name, told in (answer.get("nodes") or {}).items():
+        if (told.get("alone") or {}).get("removable"):
+            yield name
+
+
+def test_drain_empties_what_the_autoscaler_would_remove() -> None:
+    seen: Counter[str] = Counter()
+    for line in family_lines("autoscaling/scaledown"):
+        case = json.loads(line)
+        if not (names := list(removable(case["answer"]))):
+            continue
+        cluster = kschedctl.Cluster.from_objects(case["input"]["objects"])
+        for name in names:
+            report = kschedctl.drain(cluster, [name])
+            assert not report.unplaced, (case["id"], name)
+            assert all(pod.why.startswith(TWO_BUDGETS) for pod in report.blocked), (case["id"], name)
+            seen["moved" if report.moved else "empty"] += 1
+    assert seen["moved"] > 20, seen
