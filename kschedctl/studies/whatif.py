@@ -79,8 +79,8 @@ class Run:
     """A scenario taken step by step; ``rest`` is the cluster after the latest of ``steps``.
 
     ``read`` reads the documents of a file that the scenario names, ``where`` is the scenario's own file;
-    ``not_created``: of which workloads of manifests pods are refused; ``counted``: the namespaces whose pods pass
-    admission, and whether all of admission.
+    ``not_created``: of which workloads pods are refused; ``counted``: the namespaces whose pods pass admission, and
+    whether all of admission; ``judged``: the pods made anew that passed it, or not, as they came.
     """
 
     rest: Settled
@@ -93,6 +93,7 @@ class Run:
     unknown: tuple[UnknownKind, ...] = ()
     not_created: list[NotCreated] = field(default_factory=list)
     counted: dict[str, bool] = field(default_factory=dict)
+    judged: set[str] = field(default_factory=set)
 
     def take_all(self, scenario: parts.Scenario, progress: Progress) -> None:
         """Take the steps, fewer when the user interrupts. Raises KschedctlError that names the step."""
@@ -126,8 +127,21 @@ class Run:
         edit = EDITS[name](part, self.rest.cluster, self.read)
         if isinstance(part, parts.Scale):
             self._scale(part, edit)
+        else:
+            self._come_again(edit)
         self.rest = settle(edit.result, self.seed, self.sampling, self.call_extender)
         return edit.displaced, edit.notes
+
+    def _come_again(self, edit: Edit) -> None:
+        """Take out of the edit the pods that the API server does not create anew, once those that go are gone."""
+        going, coming = edit.going(self.rest.cluster), edit.coming(self.rest.cluster)
+        admissions = Admissions(self.rest.cluster, {})
+        refused = admissions.come_again(going, coming)
+        for pod, _ in refused:
+            edit.change(pod, None)
+        self.not_created += admissions.by_workload(coming, refused)
+        self.judged |= {pod.key for pod in coming}
+        edit.cluster = admissions.counted(edit.cluster)
 
     def _scale(self, part: parts.Scale, edit: Edit) -> None:
         """Take out of the edit the pods that the API server does not create; the others count."""
@@ -171,6 +185,8 @@ class Run:
         draining = Draining(simulation, names, None, admissions)
         draining.run()
         self.not_created += draining.not_created()
+        pods = simulation.view.pods.objects
+        self.judged |= {pods[position].key for position in (*draining.outcomes, *draining.refused)}
         later = [] if simulation.interrupted else run_on(simulation, pending(simulation))
         rest = settled(simulation, [*draining.outcomes.values(), *later])
         rest = replace(rest, cluster=admissions.counted(rest.cluster))
@@ -352,12 +368,11 @@ def _report(question: Question, seed: int, before: Settled, run: Run) -> WhatIf:
     waiting = (change.pod for change in changes if change.change == "NewlyPending")
     created = [change.pod for change in changes if change.change in MADE_ANEW and question.scenario.steps]
     remade = [pod for change in changes if change.change in REMADE and (pod := _pod(before.cluster, change.pod))]
-    not_created = [
-        *run.not_created,
-        *Admissions(after.cluster, {}).not_remade(remade if question.scenario.steps else ()),
-    ]
+    others = [pod for pod in remade if question.scenario.steps and pod.key not in run.judged]
+    not_created = [*run.not_created, *Admissions(after.cluster, {}).not_remade(others)]
     created += [refused.workload.partition(" ")[2] for refused in run.not_created]
-    counted = {**run.counted, **{pod.metadata.namespace: False for pod in remade}}
+    judged = {key.partition("/")[0] for key in (*run.judged, *(pod.key for pod in remade))}
+    counted = {**dict.fromkeys(judged, False), **run.counted}
     in_full = 0 if after.interrupted else question.in_full.get(seed, 0)
     return WhatIf(
         name=question.scenario.name,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
 from test_counted_pods import NODE, Json, deployment, quota
 
 import kschedctl
@@ -104,6 +105,50 @@ def test_a_drain_sees_the_quotas_of_earlier_steps() -> None:
     ]
     report = whatif(cluster(running("a"), running("b", "m"), used), {"steps": steps})
     assert [(each.workload, each.missing) for each in report.not_created] == [("Deployment shop/third", 1)]
+
+
+LEAVING: Any = {
+    "fail": {"fail": {"nodes": ["n"]}},
+    "removeNodes": {"removeNodes": {"nodes": ["n"]}},
+    "taint": {"taint": {"nodes": ["n"], "add": [{"key": "down", "effect": "NoExecute"}]}},
+}
+
+
+@pytest.mark.parametrize("step", LEAVING.values(), ids=LEAVING)
+@pytest.mark.parametrize(("hard", "missing"), [("1", 2), ("2", 1), ("3", 0)])
+def test_pods_of_lost_nodes_meet_the_quota_as_they_come(step: Any, hard: str, missing: int) -> None:
+    """Three are in use, two of which go at once: of the next two as many come as the quota has left beside the third.
+
+    What does not come is not used: a later step finds room for as many as are left.
+    """
+    over = quota("q", {"pods": "3"}, {"pods": hard})
+    third = {"apply": {"manifests": [deployment(1, name="third")]}}
+    report = whatif(cluster(running("a"), running("b"), running("c", "m"), over), {"steps": [step, third]})
+    refused = {each.workload: each.missing for each in report.not_created}
+    assert refused == ({"Deployment shop/web": missing} if missing else {}) | {"Deployment shop/third": 1}
+    moved = {change.pod: change.change for change in report.changes}
+    assert list(moved.values()) == ["Moved"] * (2 - missing) + ["Gone"] * missing
+    assert not report.not_replayed
+
+
+def test_what_nobody_makes_anew_leaves_its_share() -> None:
+    """A bare pod goes with its node; the one that comes after it takes its place in the quota."""
+    bare = running("a")
+    del bare["metadata"]["ownerReferences"]
+    full = quota("q", {"pods": "2"}, {"pods": "2"})
+    steps: Any = [LEAVING["fail"], {"apply": {"manifests": [deployment(2, name="other")]}}]
+    report = whatif(cluster(bare, running("b", "m"), full), {"steps": steps})
+    assert [(each.workload, each.missing) for each in report.not_created] == [("Deployment shop/other", 1)]
+
+
+def test_a_step_before_does_not_see_what_comes_later() -> None:
+    """Room that is left by the second step is of no use to the first."""
+    full = quota("q", {"pods": "2"}, {"pods": "2"})
+    other: Any = {"apply": {"manifests": [deployment(1, name="other")]}}
+    bare = running("a")
+    del bare["metadata"]["ownerReferences"]
+    report = whatif(cluster(bare, running("b", "m"), full), {"steps": [other, LEAVING["fail"]]})
+    assert [(each.workload, each.missing) for each in report.not_created] == [("Deployment shop/other", 1)]
 
 
 def rolled(surge: int, unavailable: int, hard: str) -> Any:

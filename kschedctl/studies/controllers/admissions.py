@@ -192,14 +192,31 @@ class Admissions:
     def not_remade(self, pods: Iterable[Pod], before: Iterable[tuple[Pod, Sequence[str]]] = ()) -> list[NotCreated]:
         """The same by workload: of how many of these pods there is none again, with those refused ``before``."""
         pods, before = list(pods), list(before)
-        wanted = Counter(map(owner_of, (*pods, *(pod for pod, _ in before))))
+        refused = [*before, *self.remade(pods)]
+        return self.by_workload([*pods, *(pod for pod, _ in before)], refused)
+
+    def by_workload(self, wanted: Iterable[Pod], refused: Iterable[tuple[Pod, Sequence[str]]]) -> list[NotCreated]:
+        """Of how many of the wanted pods there is none, and why."""
+        number = Counter(map(owner_of, wanted))
         words: dict[Owner, dict[str, None]] = {}
-        refused: Counter[Owner] = Counter()
-        for pod, said in (*before, *self.remade(pods)):
+        missing: Counter[Owner] = Counter()
+        for pod, said in refused:
             owner = owner_of(pod)
-            refused[owner] += 1
+            missing[owner] += 1
             words.setdefault(owner, {}).update(dict.fromkeys(said))
-        return [refusal(owner, words[owner], wanted[owner], number) for owner, number in refused.items()]
+        return [refusal(owner, words[owner], number[owner], count) for owner, count in missing.items()]
+
+    def come_again(self, going: Iterable[Pod], coming: Iterable[Pod]) -> list[tuple[Pod, Sequence[str]]]:
+        """All of some pods go at once, then others come in order: those that are refused, and why."""
+        self.release(list(going))
+        refused: list[tuple[Pod, Sequence[str]]] = []
+        alike: dict[tuple[Owner, int], list[Pod]] = {}
+        for pod in coming:
+            alike.setdefault((owner_of(pod), id(pod.spec.containers)), []).append(pod)
+        for (owner, _), pods in alike.items():
+            number, words = self._room_of(self._asked(owner, _as_template(pods[0])), len(pods))
+            refused += [(pod, words) for pod in pods[number:]]
+        return refused
 
     def namespaces(self, workloads: Iterable[Struct]) -> dict[str, bool]:
         """Where pods of workloads come, and whether all of them are known as they are written."""
@@ -342,8 +359,13 @@ class Admissions:
 
     def release(self, pods: Collection[Pod]) -> None:
         """What goes is not used any more."""
+        alike: dict[tuple[str, str, int], list[Pod]] = {}
         for pod in pods:
-            self._charge(self._request("Pod", msgspec.to_builtins(pod), pod.metadata.namespace), -1)
+            key = pod.metadata.namespace, pod.spec.priority_class_name, id(pod.spec.containers)
+            alike.setdefault(key, []).append(pod)
+        for (namespace, *_), same in alike.items():
+            if self._left(namespace):
+                self._charge(self._request("Pod", msgspec.to_builtins(same[0]), namespace), -len(same))
 
 
 def _volumes(written: Sequence[JsonObject], made: Iterable[JsonObject]) -> list[JsonObject]:

@@ -37,6 +37,16 @@ class Edit:
     def result(self) -> Cluster:
         return with_pods(self.cluster, self.pods)
 
+    def going(self, before: Cluster) -> list[Pod]:
+        """The pods that leave the cluster before the step: those that are gone, and those that somebody makes anew."""
+        found = ((before.pod(*key), pod) for key, pod in self.pods.items())
+        return [old for old, new in found if old is not None and (new is None or _is_anew(old, new))]
+
+    def coming(self, before: Cluster) -> list[Pod]:
+        """The pods that somebody has to create: new ones, and those that are made anew."""
+        found = ((before.pod(*key), pod) for key, pod in self.pods.items())
+        return [new for old, new in found if new is not None and (old is None or _is_anew(old, new))]
+
     def change(self, pod: Pod, into: Pod | None) -> None:
         self.pods[pod.metadata.namespace, pod.metadata.name] = into
 
@@ -45,6 +55,11 @@ class Edit:
         for pod in pods:
             self.displaced += 1
             self.change(pod, made_again(pod) if returns(pod) else None)
+
+
+def _is_anew(old: Pod, new: Pod) -> bool:
+    """Whether the new one comes in place of the old, which had a node."""
+    return bool(old.spec.node_name) and not new.spec.node_name
 
 
 def chosen_nodes(cluster: Cluster, part: parts.SomeNodes) -> list[str]:
