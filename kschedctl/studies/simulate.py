@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -15,7 +16,7 @@ from kschedctl.api.workloads import identity
 from kschedctl.autoscaling.growth import Autoscaler
 from kschedctl.cluster import Cluster
 from kschedctl.reports import simulation as reports
-from kschedctl.reports.not_created import NotCreated
+from kschedctl.reports.not_created import CreationFix, NotCreated
 from kschedctl.reports.pending import ExplainedPods
 from kschedctl.reports.unknown import ClusterBasis
 from kschedctl.scheduler.engine.extenders.extender import CallExtender
@@ -50,6 +51,10 @@ from kschedctl.studies.what_if.placements import (
 )
 from kschedctl.studies.what_if.settling import after, come_back, victims
 from kschedctl.studies.what_if.shared_cluster import SharedCluster, cluster_basis, search_start, those_who_may_ask
+from kschedctl.studies.what_if.stuck_rollouts import rollout_fixes
+
+MOST_STUCK = 3
+"""So many rollouts that quotas refuse have their fixes replayed."""
 
 
 @dataclass(eq=False)
@@ -122,7 +127,7 @@ def run_scene(
     """One run of the simulation."""
     before = shared.scheduler.view.requested
     simulation, rollouts, outcomes = deploy(shared, seed, done)
-    view, not_created = simulation.view, refused_in(shared, rollouts)
+    view, not_created = simulation.view, refused_in(shared, rollouts, seed)
     keys = [view.pods.objects[outcome.position].key for outcome in outcomes]
     names = view.nodes.names
     placed = {key: outcome for key, outcome in zip(keys, outcomes, strict=True) if outcome.row >= 0}
@@ -214,9 +219,26 @@ def _creations(shared: Deployed) -> list[RolloutCreation | None]:
     return [RolloutCreation(admissions, identity(workload), workload, change) for workload, change in rolled]
 
 
-def refused_in(shared: Deployed, rollouts: Iterable[Rollout]) -> list[NotCreated]:
+def refused_in(shared: Deployed, rollouts: Sequence[Rollout], seed: int) -> list[NotCreated]:
     """Of which workloads pods are refused, at the beginning or as they are rolled out."""
-    return [*shared.not_created, *(refused for rollout in rollouts if (refused := rollout.refused))]
+    found = [(at, refused) for at, rollout in enumerate(rollouts) if (refused := rollout.refused)]
+    return [
+        *shared.not_created,
+        *(replace(refused, fixes=_fixes(shared, rollouts, at, seed)) for at, refused in found[:MOST_STUCK]),
+        *(refused for _, refused in found[MOST_STUCK:]),
+    ]
+
+
+def _fixes(shared: Deployed, rollouts: Sequence[Rollout], at: int, seed: int) -> tuple[CreationFix, ...]:
+    """What lets one of the rollouts go on."""
+    if shared.admissions is None:
+        return ()
+
+    def again(changes: Sequence[Change], admissions: Admissions) -> Sequence[Rollout]:
+        other = dataclasses.replace(shared, changes=changes, admissions=admissions)
+        return deploy(other, seed)[1]
+
+    return tuple(rollout_fixes(at, rollouts, shared.admissions, again))
 
 
 def _workload(rollout: Rollout, simulation: Simulation) -> reports.WorkloadPlacement:

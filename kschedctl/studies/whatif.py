@@ -170,7 +170,7 @@ class Run:
         self.counted.update(shared.counted)
         shared.call_extender = self.call_extender
         simulation, rollouts, outcomes = deploy(shared, self.seed)
-        self.not_created += refused_in(shared, rollouts)
+        self.not_created += refused_in(shared, rollouts, self.seed)
         rest = settled(simulation, driven_away_too(simulation, outcomes))
         admissions = rollouts[0].creation.admissions if rollouts and rollouts[0].creation else None
         self.rest = replace(rest, cluster=admissions.counted(rest.cluster)) if admissions else rest

@@ -224,3 +224,24 @@ def test_objects_are_counted_too() -> None:
     assert lacking.workload == "Deployment shop/b"
     said = 'deployments.apps "b" is forbidden: exceeded quota: q, requested: count/deployments.apps=1'
     assert lacking.failures[0].message.startswith(said)
+
+
+@pytest.mark.parametrize(("surge", "unavailable"), [(1, 0), (2, 0)])
+def test_a_rollout_that_a_quota_stops_has_its_fixes(surge: int, unavailable: int) -> None:
+    """One more pod in the quota is enough for a surge of one or two; without a surge the quota is as it is."""
+    slower, more = rolled(surge, unavailable, "3").not_created[0].fixes
+    assert slower.what == "roll Deployment shop/web out with maxSurge 0 and maxUnavailable 1"
+    assert rolled(0, 1, "3").workloads[0].rollout == "complete"
+    assert more.what == "raise ResourceQuota q to pods=4"
+    (command,) = more.commands
+    assert command.startswith("kubectl patch resourcequota -n shop q --type=merge -p ")
+    assert rolled(surge, unavailable, "4").workloads[0].rollout == "complete"
+
+
+def test_a_scenario_tells_them_too() -> None:
+    changed = deployment(3, "200m")
+    changed["spec"]["strategy"] = {"rollingUpdate": {"maxSurge": 1, "maxUnavailable": 0}}
+    old = [running(name, requests={"cpu": "100m"}) for name in "abc"]
+    step: Any = {"apply": {"manifests": [changed], "rollout": True}}
+    (lacking,) = whatif(cluster(*old, quota("q", {"pods": "3"}, {"pods": "3"})), {"steps": [step]}).not_created
+    assert [fix.kinds for fix in lacking.fixes] == [("RollOutWithoutSurge",), ("RaiseResourceQuota",)]

@@ -9,34 +9,30 @@ from __future__ import annotations
 import dataclasses
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import msgspec
 
 from kschedctl.admission import resource_quota
 from kschedctl.admission.admit import POD_SECURITY, VALIDATION, check_namespace, each_first, outcomes
-from kschedctl.admission.pod_security_policy import pod_of
 from kschedctl.admission.request import AdmissionRequest, NotAdmittedError, Writable
 from kschedctl.admission.unknown import ACCOUNTS, LIFECYCLE, is_missing, not_known, not_known_of
-from kschedctl.api.copying import replace
 from kschedctl.api.json_values import JsonObject, object_at
 from kschedctl.api.objects import PersistentVolumeClaim, Pod, ResourceQuota, Struct
 from kschedctl.api.ownership import Owner, owner_of
 from kschedctl.api.workloads import StatefulSet, identity
-from kschedctl.cluster import FIELDS, Cluster, without_nulls
+from kschedctl.cluster import FIELDS, Cluster
 from kschedctl.reports.admission import Admission
 from kschedctl.reports.not_created import CreationFailure, CreationFix, NotCreated
-from kschedctl.studies.controllers.creation_fixes import CreationReplay, Mended, MissingPods
+from kschedctl.studies.controllers.creation_fixes import CreationReplay, Mended, MissingPods, raised_by, raising
+from kschedctl.studies.controllers.creation_ways import Way
 from kschedctl.studies.controllers.not_created import with_headline
 from kschedctl.studies.controllers.rollout_limits import Change
+from kschedctl.studies.controllers.sent_pods import SentPod, as_template, sent
 
 OF_DEADLINE = ("Terminating", "NotTerminating")
 """Scopes that ask for activeDeadlineSeconds, which no scheduler reads of a pod."""
-NAMED = ("Pod", "StatefulSet")
-"""Whose pods do not get a name that the API server generates."""
 REPLAYED = "admission, replayed"
-OF_CONTROLLERS = ("affinity", "tolerations", "nodeName")
-"""The fields of a pod that controllers add to."""
 APPS = {"Deployment": "apps/v1", "ReplicaSet": "apps/v1", "StatefulSet": "apps/v1", "DaemonSet": "apps/v1"}
 BATCH = {"Job": "batch/v1", "CronJob": "batch/v1"}
 VERSIONS = {**APPS, **BATCH, "ReplicationController": "v1"}
@@ -47,15 +43,6 @@ def is_counted(quota: ResourceQuota, *, in_full: bool) -> bool:
     """Whether a quota is replayed: it has a status, and no scope asks for deadlines of pods not known ``in_full``."""
     names = (*quota.spec.scopes, *(term.scope_name for term in quota.spec.scope_selector.match_expressions))
     return bool(quota.status.hard) and (in_full or not any(name in OF_DEADLINE for name in names))
-
-
-class _Asked(NamedTuple):
-    """The pods of a workload as they are sent to the API server: one that stands for all; ``in_full`` as written."""
-
-    owner: Owner
-    manifest: JsonObject
-    namespace: str
-    in_full: bool
 
 
 class Admissions:
@@ -128,20 +115,20 @@ class Admissions:
         if like is None:
             return lacking
         missing = MissingPods(self._cluster, owner, workload, change, self._written.get(owner))
-        return msgspec.structs.replace(lacking, fixes=self._fixes(self._asked(owner, like), missing))
+        return msgspec.structs.replace(lacking, fixes=self._fixes(self._sent(owner, like), missing))
 
-    def _fixes(self, asked: _Asked, missing: MissingPods) -> tuple[CreationFix, ...]:
+    def _fixes(self, asked: SentPod, missing: MissingPods) -> tuple[CreationFix, ...]:
         """What lets the pods that are missing be created."""
 
         def ask(state: Mended) -> CreationReplay:
             trial = Admissions(state.cluster, self._written)
             trial._quotas = {**self._quotas, asked.namespace: state.quotas}
-            return trial._answer(asked._replace(manifest=state.manifest), missing.number)
+            return trial._judged(asked._replace(manifest=state.manifest), missing.number)
 
         start = Mended(self._cluster, self._left(asked.namespace), asked.manifest)
         return tuple(missing.fixes(start, ask))
 
-    def _answer(self, asked: _Asked, missing: int) -> CreationReplay:
+    def _judged(self, asked: SentPod, missing: int) -> CreationReplay:
         """What is said to so many such pods."""
         quotas = [quota for quota in self._left(asked.namespace) if is_counted(quota, in_full=asked.in_full)]
         freely = self._tried(asked, quotas=())
@@ -162,13 +149,25 @@ class Admissions:
         self, owner: Owner, workload: Struct | None, pods: Sequence[Pod], most: int
     ) -> tuple[int, Sequence[str]]:
         """The same of a workload of which maybe nothing but its pods is known."""
-        return self._claims(workload, pods, *self._room_of(self._asked(owner, pods[0]), most))
+        return self._claims(workload, pods, *self._room_of(self._sent(owner, pods[0]), most))
 
     def again(self) -> Admissions:
         """The same as it is now, for another run."""
         same = Admissions(self._cluster, self._written)
         same._quotas = dict(self._quotas)
         return same
+
+    def after(self, way: Way) -> Admissions:
+        """The same once quotas were raised."""
+        same = self.again()
+        for namespace in {change.after.metadata.namespace for change in way.objects}:  # type: ignore[attr-defined]
+            same._quotas[namespace] = raised_by(way, self._left(namespace))
+        return same
+
+    def lacking(self, owner: Owner, pod: Pod, number: int) -> Way | None:
+        """By how much quotas would have to be raised for so many more pods; None where they are not what refuses it."""
+        created = self.again()._judged(self._sent(owner, pod), number).created
+        return next(raising(created, number), None) if created is not None else None
 
     def remade(self, pods: Iterable[Pod]) -> Iterator[tuple[Pod, Sequence[str]]]:
         """Of pods that controllers make anew, each once the one before is gone, those that are refused, and why."""
@@ -179,7 +178,7 @@ class Admissions:
             key = namespace, id(pod.spec.containers), id(before)
             if key not in known:
                 self.release([pod])
-                tried = self._tried(self._asked(owner_of(pod), _as_template(pod)))
+                tried = self._tried(self._sent(owner_of(pod), as_template(pod)))
                 words = () if any(admission.allowed for admission in tried) else _words(tried)
                 known[key] = words, (pod.spec.containers, before)
             if said := known[key][0]:
@@ -214,7 +213,7 @@ class Admissions:
         for pod in coming:
             alike.setdefault((owner_of(pod), id(pod.spec.containers)), []).append(pod)
         for (owner, _), pods in alike.items():
-            number, words = self._room_of(self._asked(owner, _as_template(pods[0])), len(pods))
+            number, words = self._room_of(self._sent(owner, as_template(pods[0])), len(pods))
             refused += [(pod, words) for pod in pods[number:]]
         return refused
 
@@ -230,7 +229,7 @@ class Admissions:
         quotas = [quota for left in self._quotas.values() for quota in left]
         return cluster.with_objects({"ResourceQuota": quotas}) if quotas else cluster
 
-    def _room_of(self, asked: _Asked, most: int) -> tuple[int, Sequence[str]]:
+    def _room_of(self, asked: SentPod, most: int) -> tuple[int, Sequence[str]]:
         tried = self._tried(asked)
         created = next((admission for admission in tried if admission.allowed), None)
         if created is None or created.object is None:
@@ -263,7 +262,9 @@ class Admissions:
         metadata = {"name": name, "namespace": namespace, "annotations": template.metadata.annotations}
         spec = msgspec.to_builtins(template.spec)
         manifest = {"kind": "PersistentVolumeClaim", "metadata": metadata, "spec": spec}
-        tried = self._tried(_Asked(Owner("PersistentVolumeClaim", namespace, name), manifest, namespace, in_full=False))
+        tried = self._tried(
+            SentPod(Owner("PersistentVolumeClaim", namespace, name), manifest, namespace, in_full=False)
+        )
         created = next((admission for admission in tried if admission.allowed), None)
         if created is None or created.object is None:
             return _words(tried)
@@ -305,27 +306,10 @@ class Admissions:
         there = self._cluster.in_namespace(FIELDS[owner.kind], owner.namespace) if owner.kind in FIELDS else ()
         return any(obj.metadata.name == owner.name for obj in there)
 
-    def _asked(self, owner: Owner, pod: Pod) -> _Asked:
-        """One of the pods, as its controller sends it."""
-        own, namespace = msgspec.to_builtins(pod), pod.metadata.namespace
-        named = owner.kind in NAMED
-        names = {"name": pod.metadata.name} if named else {"generateName": f"{owner.name}-"}
-        metadata = {"namespace": namespace, **names}
-        document = self._written.get(owner)
-        if document is None:
-            of_pod = {**own["metadata"], "name": "", **metadata}
-            return _Asked(owner, {"kind": "Pod", "metadata": of_pod, "spec": own["spec"]}, namespace, in_full=False)
-        template: Any = pod_of(owner.kind, without_nulls(document))
-        labels = pod.metadata.labels
-        of_template = {"labels": labels, "annotations": (template.get("metadata") or {}).get("annotations")}
-        spec = {
-            **(template.get("spec") or {}),
-            **{name: own["spec"][name] for name in OF_CONTROLLERS if own["spec"].get(name)},
-        }
-        spec["volumes"] = _volumes(spec.get("volumes") or [], own["spec"].get("volumes") or [])
-        return _Asked(owner, {"kind": "Pod", "metadata": {**of_template, **metadata}, "spec": spec}, namespace, True)
+    def _sent(self, owner: Owner, pod: Pod) -> SentPod:
+        return sent(owner, pod, self._written.get(owner))
 
-    def _tried(self, asked: _Asked, quotas: Sequence[ResourceQuota] | None = None) -> list[Admission]:
+    def _tried(self, asked: SentPod, quotas: Sequence[ResourceQuota] | None = None) -> list[Admission]:
         without = self._left_out(asked.namespace, written=asked.in_full)
         if asked.manifest["kind"] == "Pod":
             without.update(not_known_of(self._cluster, asked.namespace, object_at(asked.manifest, "spec")))
@@ -366,19 +350,6 @@ class Admissions:
         for (namespace, *_), same in alike.items():
             if self._left(namespace):
                 self._charge(self._request("Pod", msgspec.to_builtins(same[0]), namespace), -len(same))
-
-
-def _volumes(written: Sequence[JsonObject], made: Iterable[JsonObject]) -> list[JsonObject]:
-    """The volumes of a template with those that its controller puts there, of claims."""
-    claims = {volume["name"]: volume for volume in made if volume.get("persistentVolumeClaim")}
-    kept = [volume for volume in written if volume.get("name") not in claims]
-    return [*kept, *claims.values()]
-
-
-def _as_template(pod: Pod) -> Pod:
-    """Without a node and what admission sets anew."""
-    spec = replace(pod.spec, node_name="", priority=None, preemption_policy=None)
-    return replace(pod, spec=replace(spec, overhead={}) if spec.runtime_class_name else spec)
 
 
 def refusal(owner: Owner, words: Iterable[str], wanted: int, refused: int) -> NotCreated:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
 from itertools import islice
@@ -15,7 +15,7 @@ from kschedctl.admission import resource_quota
 from kschedctl.admission.pod_security_policy import IN_SPEC, TEMPLATES
 from kschedctl.admission.request import AdmissionRequest, Writable
 from kschedctl.api.json_values import Json, JsonObject, object_at
-from kschedctl.api.objects import ResourceQuota, ResourceQuotaStatus, Struct
+from kschedctl.api.objects import ResourceQuota, ResourceQuotaStatus, Resources, Struct
 from kschedctl.api.ownership import Owner, controller_of
 from kschedctl.api.workloads import StatefulSet
 from kschedctl.cluster import FIELDS, Cluster, convert
@@ -63,14 +63,17 @@ class Mended:
         if way.edit is not None:
             way.edit(manifest.setdefault("spec", {}))
         around = {type(o.after).__name__: [o.after] for o in way.objects if not isinstance(o.after, ResourceQuota)}
-        hard = {o.after.metadata.name: o.after.spec.hard for o in way.objects if isinstance(o.after, ResourceQuota)}
-        quotas = tuple(_holding(quota, hard.get(quota.metadata.name, {})) for quota in self.quotas)
         cluster = self.cluster.with_objects(around) if around else self.cluster
-        return Mended(cluster, quotas, manifest, (*self.ways, way))
+        return Mended(cluster, raised_by(way, self.quotas), manifest, (*self.ways, way))
 
 
-def _holding(quota: ResourceQuota, hard: Any) -> ResourceQuota:
-    """The quota once it was raised, and its controller has seen that."""
+def raised_by(way: Way, quotas: Iterable[ResourceQuota]) -> tuple[ResourceQuota, ...]:
+    """Quotas of a namespace once they were raised, and their controller has seen that."""
+    hard = {o.after.metadata.name: o.after.spec.hard for o in way.objects if isinstance(o.after, ResourceQuota)}
+    return tuple(_holding(quota, hard.get(quota.metadata.name, {})) for quota in quotas)
+
+
+def _holding(quota: ResourceQuota, hard: Resources) -> ResourceQuota:
     known = {name: amount for name, amount in hard.items() if name in quota.status.hard}
     return replace(quota, status=ResourceQuotaStatus({**quota.status.hard, **known}, quota.status.used))
 
@@ -192,6 +195,18 @@ def _command(change: AroundPod) -> str:
     return kubectl.patch(key, kubectl.merged(change.before, change.after))
 
 
+def around_fix(way: Way) -> CreationFix:
+    """The fix that changes nothing but what is around the pods."""
+    return CreationFix(
+        what=way.what,
+        commands=tuple(map(_command, way.objects)),
+        by=way.by,
+        kinds=(way.kind,),
+        weakens=way.weakens,
+        changes=tuple(map(_change, way.objects)),
+    )
+
+
 def _change(change: AroundPod) -> dict[str, Json]:
     """In the form of ``Remedy.changes``."""
     key = ObjectKey.of(change.after)  # type: ignore[arg-type]
@@ -209,6 +224,11 @@ def _of_quotas(created: AdmissionRequest, missing: int) -> Iterator[Way]:
     if said := resource_quota.not_said(created):
         yield Way("SetResources", f"set {'; '.join(said)}", partial(_say, said))
         return
+    yield from raising(created, missing)
+
+
+def raising(created: AdmissionRequest, missing: int) -> Iterator[Way]:
+    """The quotas raised by what they lack for so many more such pods; nothing where they lack nothing."""
     raised = resource_quota.raised(created, missing)
     if raised:
         found = {q.metadata.name: q for q in created.cluster.in_namespace("resource_quotas", created.namespace)}

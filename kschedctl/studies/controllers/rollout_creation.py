@@ -8,6 +8,7 @@ from kschedctl.api.objects import Pod, Struct
 from kschedctl.api.ownership import Owner
 from kschedctl.reports.not_created import NotCreated
 from kschedctl.studies.controllers.admissions import Admissions, refusal
+from kschedctl.studies.controllers.creation_ways import Way
 from kschedctl.studies.controllers.rollout_limits import Change
 
 
@@ -32,6 +33,10 @@ class RolloutCreation:
     def release(self, pods: Collection[Pod]) -> None:
         """These are gone."""
         self.admissions.release(pods)
+
+    def lacking(self, pod: Pod, number: int) -> Way | None:
+        """By how much quotas would have to be raised for so many more such pods."""
+        return self.admissions.lacking(self._owner, pod, number)
 
     def not_created(self, missing: int) -> NotCreated | None:
         """What is to be said of so many pods that have not come; None where nobody refuses them."""
