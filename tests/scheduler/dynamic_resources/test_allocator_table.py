@@ -106,18 +106,20 @@ V1_37 = KubeVersion(37)
 SINCE_1_37 = {
     "list-attributes-disabled-match-constraint-with-lists": None,
     "list-attributes-disabled-distinct-constraint-with-lists": None,
+    "consumable-capacity-multi-allocatable-device-allocation-mode-all-in-use-insufficient": None,
 }
-"""What v1.37's table expects where v1.36's expects an error: nothing is allocated."""
+"""What v1.37's table expects otherwise than v1.36's: nothing is allocated."""
 
 
 @pytest.mark.parametrize("name", SINCE_1_37)
-def test_lists_are_read_since_1_37(name):
-    """#139395: a selector that asks for none of the attributes with several values no longer fails."""
+def test_since_1_37(name):
+    """#139395: a selector that asks for none of the attributes with several values no longer fails; #140769."""
     (case,) = (case for case in table("draallocator") if case["name"] == name)
     features = IncubatingFeatures(
         **{name: bool(case["featureGates"].get(gate)) for gate, name in GATES.items()}, release=V1_37
     )
     inventory = Inventory(snapshot(case), features)
+    inventory.reservations.state = state_of(case)
     assert allocate(inventory, [msgspec.convert(document, ResourceClaim) for document in case["claims"]]) is None
 
 
@@ -199,3 +201,66 @@ def test_an_attribute_that_is_missing(release, said):
             Inventory(snapshot(case), IncubatingFeatures(release=release)), [msgspec.convert(claim, ResourceClaim)]
         )
     assert str(caught.value) == said
+
+
+def one_slice(driver, *devices, **spec):
+    """A ResourceSlice of node-1 and its counters, each alone in pool-1 of the driver."""
+    shared = [{"name": "counter-set-1", "counters": {"memory": {"value": "4Gi"}}}]
+    pool = {"name": "pool-1", "generation": 1, "resourceSliceCount": 2}
+    specs = [
+        {"driver": driver, "nodeName": "node-1", "pool": pool, **part}
+        for part in ({"sharedCounters": shared}, {"devices": list(devices), **spec})
+    ]
+    return [
+        {"apiVersion": "resource.k8s.io/v1", "kind": "ResourceSlice", "metadata": {"name": f"{driver}-{i}"}, "spec": s}
+        for i, s in enumerate(specs)
+    ]
+
+
+def asked(count=1, **fields):
+    exactly = {"deviceClassName": "class-a", "allocationMode": "ExactCount", "count": count}
+    return {"requests": [{"name": "req-0", "exactly": exactly}], **fields}
+
+
+TAINT = {"key": "k", "effect": "NoSchedule"}
+COLOURS = [{"name": f"device-{i}", "attributes": {"colour": {"string": c}}} for i, c in enumerate("aba")]
+CHANGED = {
+    "#140434: two drivers whose pools have one name": (
+        [*one_slice("driver-a", consumer("a", "4Gi")), *one_slice("driver-b", consumer("b", "4Gi"))],
+        asked(2),
+        {},
+        (None, ["a", "b"]),
+    ),
+    "#140436: a device that is tainted gives its counters back": (
+        one_slice("driver-a", {**consumer("a", "4Gi"), "taints": [TAINT]}, consumer("b", "4Gi")),
+        asked(),
+        {},
+        (None, ["b"]),
+    ),
+    "#140433: a device of which somebody has a share without capacity": (
+        one_slice("driver-a", {**consumer("a", "4Gi"), "allowMultipleAllocations": True}),
+        asked(),
+        {"allocatedSharedDeviceIDs": ["driver-a/pool-1/a"]},
+        (None, ["a"]),
+    ),
+    "#140438: three devices of one request, of which two are of a colour": (
+        one_slice("driver-a", *COLOURS),
+        asked(3, constraints=[{"distinctAttribute": "driver-a/colour"}]),
+        {},
+        (["device-0", "device-1", "device-2"], None),
+    ),
+}
+"""As upstream's issues tell them: slices, the claim, what is allocated, and what v1.36.2 and v1.37 give."""
+
+
+@pytest.mark.parametrize(("minor", "place"), [(36, 0), (37, 1)])
+@pytest.mark.parametrize("name", CHANGED)
+def test_what_1_37_mended(name, minor, place):
+    slices, devices, state, expected = CHANGED[name]
+    node = {"kind": "Node", "metadata": {"name": "node-1"}}
+    case = {"nodes": [node], "objects": [{"kind": "DeviceClass", "metadata": {"name": "class-a"}}, *slices], **state}
+    inventory = Inventory(snapshot(case), IncubatingFeatures(release=KubeVersion(minor)))
+    inventory.reservations.state = state_of(case)
+    claim = {"metadata": {"name": "claim-0"}, "spec": {"devices": devices}}
+    found = allocate(inventory, [msgspec.convert(claim, ResourceClaim)])
+    assert (found and [result.device.device.name for result in found[0]]) == expected[place]

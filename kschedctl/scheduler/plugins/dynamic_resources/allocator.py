@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from kschedctl.api.kube_version import ByVersion
 from kschedctl.cel.errors import deep_recursion
 from kschedctl.scheduler.plugins.dynamic_resources import capacity
 from kschedctl.scheduler.plugins.dynamic_resources.allocated import DeviceId, Quantities, add
@@ -27,6 +26,20 @@ from kschedctl.scheduler.plugins.dynamic_resources.requests import (
     Request,
 )
 from kschedctl.scheduler.plugins.dynamic_resources.results import Allocation, Result
+from kschedctl.scheduler.plugins.dynamic_resources.search_changes import (
+    ADMIN_TWICE,
+    ALL_HAVE_ROOM,
+    ALL_OF_CLASS,
+    AT_INVALID_POOL,
+    CHARGED_IN_VAIN,
+    CHARGED_TWICE,
+    CONSUMERS,
+    EACH_SHARE,
+    LATER_ALTERNATIVE,
+    NONE_IS_ALL,
+    NOT_ALL_TO_HAVE,
+    SECOND_OF_ALL,
+)
 from kschedctl.scheduler.plugins.dynamic_resources.step_limit import FILTER_SECONDS, StepLimit
 
 
@@ -36,44 +49,6 @@ class InvalidPoolsError(Exception):
 
 class _TooManyResultsError(Exception):
     """More devices than one claim can hold, whatever else is tried."""
-
-
-NONE_IS_ALL = ByVersion("whether a request for all devices is met where there are none", (("", True), ("1.33", False)))
-
-NOT_ALL_TO_HAVE: ByVersion[str] = ByVersion(
-    "what follows when some of all the devices that a request wants cannot be had",
-    (
-        ("", "it does without"),
-        ("1.32", "the search ends"),
-        ("1.33", "those taken stay taken"),
-        ("1.34", "those taken are given back"),
-    ),
-)
-ALL_OF_CLASS = ByVersion(
-    "whether a request for all devices heeds the selectors of its class", (("", False), ("1.32", True))
-)
-ADMIN_TWICE = ByVersion(
-    "whether a request with adminAccess may be given one device several times", (("", True), ("1.34", False)), "#131299"
-)
-AT_INVALID_POOL = ByVersion(
-    "what ends a search with an error: a pool in which two devices share a name",
-    (("", "nothing"), ("1.32", "a device of it that would do"), ("1.33", "coming to it"), ("1.35", "nothing")),
-)
-SECOND_OF_ALL = ByVersion(
-    "whose selectors count for the second alternative of a request where the first wants all devices, as it does",
-    (("", "the first's"), ("1.36", "its own")),
-)
-LATER_ALTERNATIVE = ByVersion(
-    "with which alternative of a request the search goes on after the first of all devices",
-    (("", "the first"), ("1.36", "the same")),
-)
-CONSUMERS = ByVersion(
-    "devices that consume counters, while DRAPartitionableDevices is off",
-    (("", "can be allocated"), ("1.34", "cannot be")),
-)
-EACH_SHARE = ByVersion(
-    "whether each share of a device takes counters of its pool, not only the first", (("", True), ("1.35", False))
-)
 
 
 class _SearchEndedError(Exception):
@@ -104,11 +79,12 @@ class Search:
         self.results: list[list[Result]] = [[] for _ in claims]
         self.users: dict[DeviceId, set[int]] = {}
         self.taken: dict[DeviceId, Quantities] = {}
-        self.counters = TakenCounters(inventory.available)
+        self.counters = TakenCounters(inventory.available, self.features.release)
         self.selectable: dict[tuple[At, DeviceId], bool] = {}
         self.limit = StepLimit(seconds, self.features)
         self.at_invalid = AT_INVALID_POOL.at(self.features.release)
         self.not_all = NOT_ALL_TO_HAVE.at(self.features.release)
+        self.undoes_all = not CHARGED_IN_VAIN.at(self.features.release)
         self.all_consumers = CONSUMERS.at(self.features.release) == "can be allocated"
 
     def run(self) -> Allocation | None:
@@ -164,7 +140,7 @@ class Search:
                     f"pool {pool.label} is currently {'being updated' if pool.incomplete else 'invalid'}"
                 )
             for device in pool.devices:
-                if self.is_selectable(chooser, device) and self.has_capacity(request, device):
+                if self.is_selectable(chooser, device) and self._is_large_enough(request, device):
                     devices.append((pool, device))
         return devices
 
@@ -332,37 +308,57 @@ class Search:
         taken = self.state.consumed.get(device.id, {}), self.taken.get(device.id, {})
         return capacity.fits(request.capacity, device.device.capacity, *taken)
 
+    def _is_large_enough(self, request: Request, device: PooledDevice) -> bool:
+        """Whether a device is one of all that the request wants, by what it has of capacities, or has left of them."""
+        if not (self.features.consumable_capacity and ALL_HAVE_ROOM.at(self.features.release)):
+            return self.has_capacity(request, device)
+        return capacity.fits(request.capacity, device.device.capacity)
+
     def is_shareable(self, device: PooledDevice) -> bool:
         return self.features.consumable_capacity and bool(device.device.allow_multiple_allocations)
 
     def _allocate(self, at: At, pool: Pool, device: PooledDevice) -> bool:
         """Take a selectable device, if nothing speaks against it. What upstream forgets to undo stays done."""
         request, shareable = self._at(at), self.is_shareable(device)
-        if not (self._is_available(at, pool, device) and self._constrain(at, device)):
+        if not self._is_available(at, device):
             return False
+        charged = bool(device.consumes) and not self._is_charged(device)
+        if charged and not self.counters.take(pool, device):
+            return False
+        if self._is_tainted(at, device) or not self._constrain(at, device):
+            return self._rejected(pool, device, charged)
         users = self.users.setdefault(device.id, set())
-        if not shareable:
-            users.add(at.claim)
         if not self.has_capacity(request, device):
-            return False
+            users.update(() if shareable or self.undoes_all else (at.claim,))
+            for constraint in self.constraints[at.claim] if self.undoes_all else ():
+                constraint.remove(request)
+            return self._rejected(pool, device, charged)
+        users.update(() if shareable else (at.claim,))
         taken = capacity.consumed(request.capacity, device.device.capacity) if shareable else {}
+        first = shareable and device.id not in self.taken
         if shareable:
             add(self.taken.setdefault(device.id, {}), taken)
-        self.results[at.claim].append(Result(request, device, taken, shareable))
+        self.results[at.claim].append(Result(request, device, taken, shareable, charged, first))
         return True
 
-    def _is_available(self, at: At, pool: Pool, device: PooledDevice) -> bool:
-        """Whether the device is free, its pool has the counters for it, and the request tolerates its taints."""
-        request, shareable = self._at(at), self.is_shareable(device)
-        if not (shareable and request.admin_access) and self.in_use(at, device):
+    def _rejected(self, pool: Pool, device: PooledDevice, charged: bool) -> bool:
+        """False, once a device that is not taken is charged to no counters, as far as upstream undoes that."""
+        if charged and self.undoes_all:
+            self.counters.give_back(pool, device)
+        return False
+
+    def _is_available(self, at: At, device: PooledDevice) -> bool:
+        """Whether the device is free, and may take counters where it does."""
+        shared_by_admin = self.is_shareable(device) and self._at(at).admin_access
+        return (bool(shared_by_admin) or not self.in_use(at, device)) and self._may_consume(device)
+
+    def _is_charged(self, device: PooledDevice) -> bool:
+        """Whether another share of the device took its counters."""
+        release, state = self.features.release, self.state
+        if EACH_SHARE.at(release) or not self.is_shareable(device):
             return False
-        if not self._may_consume(device):
-            return False
-        in_share = shareable and (device.id in self.state.consumed or device.id in self.taken)
-        in_share = in_share and not EACH_SHARE.at(self.features.release)
-        if device.consumes and not in_share and not self.counters.take(pool, device):
-            return False
-        return not self._is_tainted(at, device)
+        persisted = device.id in state.shared and not CHARGED_TWICE.at(release)
+        return persisted or device.id in state.consumed or device.id in self.taken
 
     def _may_consume(self, device: PooledDevice) -> bool:
         return not device.device.consumes_counters or self.features.partitionable_devices or self.all_consumers
@@ -390,11 +386,11 @@ class Search:
             constraint.remove(self._at(at))
         self.users[device.id].discard(at.claim)
         result = self.results[at.claim].pop()
-        if not result.shared:
+        if result.charged and (self.undoes_all or not result.shared):
             self.counters.give_back(pool, device)
-        elif result.consumed:
+        if result.shared and (self.undoes_all or result.consumed):
             left = self.taken[device.id]
             for name, amount in result.consumed.items():
                 left[name] = left[name].sub(amount)
-            if not any(amount.mantissa for amount in left.values()):
+            if result.first if self.undoes_all else not any(amount.mantissa for amount in left.values()):
                 del self.taken[device.id]

@@ -30,12 +30,17 @@ DIFFERS = ByVersion(
     (("", "different devices"), ("1.35", "devices with different values")),
 )
 
+EACH_DISTINCT = ByVersion(
+    "whether distinctAttribute holds for each of several devices of a request", (("", False), ("1.37", True)), "#140600"
+)
+
 
 def make(constraint: DeviceConstraint, features: Features) -> Constraint:
     if constraint.match_attribute is not None:
         return MatchAttribute(constraint.requests, constraint.match_attribute)
     by_device = DIFFERS.at(features.release) == "different devices"
-    return DistinctAttribute(constraint.requests, constraint.distinct_attribute or "", by_device)
+    kind = EachDistinct if EACH_DISTINCT.at(features.release) else DistinctAttribute
+    return kind(constraint.requests, constraint.distinct_attribute or "", by_device)
 
 
 class MatchAttribute:
@@ -66,12 +71,12 @@ class MatchAttribute:
 class DistinctAttribute:
     """Devices of different requests differ in an attribute.
 
-    Of the devices of one request upstream remembers the last one only, so equal ones may slip through.
+    Of the devices of one request upstream remembered the last one only, so equal ones may slip through.
     """
 
     def __init__(self, requests: tuple[str, ...], attribute: str, by_device: bool = False) -> None:
         self.requests, self.attribute, self.by_device = requests, attribute, by_device
-        self.values: dict[str, Value] = {}
+        self.values: dict[object, Value] = {}
         self.devices = 0
 
     def add(self, request: Request, device: PooledDevice) -> bool:
@@ -84,14 +89,25 @@ class DistinctAttribute:
             value = value[0], (value[1], device.id)
         if self.devices and (value in self.values.values() or (value == UNKNOWN and self.values)):
             return False
-        self.values[request.parent or request.name] = value
+        self.values[self._key(request)] = value
         self.devices += 1
         return True
 
     def remove(self, request: Request) -> None:
         if request.named_in(self.requests):
-            self.values.pop(request.parent or request.name, None)
             self.devices -= 1
+            self.values.pop(self._key(request), None)
+
+    def _key(self, request: Request) -> object:
+        """What the value of the next device is remembered by."""
+        return request.parent or request.name
+
+
+class EachDistinct(DistinctAttribute):
+    """All devices differ in an attribute; the last one that was added is the first that is removed."""
+
+    def _key(self, request: Request) -> object:
+        return self.devices
 
 
 UNKNOWN: Value = ("", None)

@@ -6,10 +6,17 @@ which these changes came after what could be read of v1.37 (1 July 2026).
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Iterator
 
 from kschedctl.api.kube_version import ByVersion
-from kschedctl.api.objects import DeviceClaim, ResourceSlice
+from kschedctl.api.objects import (
+    CapacityRequestPolicyRange,
+    DeviceRequest,
+    DeviceSubRequest,
+    ExactDeviceRequest,
+    ResourceSlice,
+)
+from kschedctl.api.quantity import parse
 from kschedctl.scheduler.framework.dependencies import Effect
 from kschedctl.scheduler.framework.extended_resources import backed, backing_classes
 from kschedctl.scheduler.framework.noted_changes import NotedChange
@@ -17,21 +24,8 @@ from kschedctl.snapshot.fork import Fork
 from kschedctl.snapshot.pod_info import PodInfo
 
 _1_37 = "1.37"
-SETS_TOLD_APART = ByVersion(
-    "what tells sets of shared counters apart", (("", "the pool"), (_1_37, "driver and pool")), "#140435", _1_37
-)
-CHARGED_IN_VAIN = ByVersion(
-    "whether counters may stay charged for a device that was tried in vain",
-    (("", True), (_1_37, False)),
-    "#140431",
-    _1_37,
-)
-CHARGED_TWICE = ByVersion(
-    "whether a shared device that was allocated without capacity is charged to its counters again",
-    (("", True), (_1_37, False)),
-    "#140437",
-    _1_37,
-)
+SAFE = 1 << 62
+"""What is rounded up to a step without leaving the range of int64, if the step is no larger."""
 BEYOND_RANGE = ByVersion(
     "a request for capacity that the arithmetic of a validRange cannot hold",
     (("", "is granted"), (_1_37, "is refused")),
@@ -41,18 +35,6 @@ BEYOND_RANGE = ByVersion(
 FRACTIONS = ByVersion(
     "whether a validRange of capacity may have fractions", (("", False), (_1_37, True)), "#140161", _1_37
 )
-EACH_DISTINCT = ByVersion(
-    "whether distinctAttribute holds for each of several devices of a request",
-    (("", False), (_1_37, True)),
-    "#140600",
-    _1_37,
-)
-ALL_HAVE_ROOM = ByVersion(
-    "whether allocationMode All fails where one of the devices has too little capacity left",
-    (("", False), (_1_37, True)),
-    "#140769",
-    _1_37,
-)
 
 
 def asks(info: PodInfo, view: Fork) -> bool:
@@ -60,31 +42,46 @@ def asks(info: PodInfo, view: Fork) -> bool:
     return bool(info.spec.resource_claims or backed(info.incoming_requests, backing_classes(view.objects)))
 
 
-def _of_slices(name: str, holds: Callable[[ResourceSlice], bool]) -> Callable[[PodInfo, Fork], bool]:
-    def concerns(info: PodInfo, view: Fork) -> bool:
-        return asks(info, view) and view.memo(
-            ("noted", name), lambda: any(map(holds, view.objects.of("ResourceSlice")))
-        )
+def _ranges(piece: ResourceSlice) -> Iterator[CapacityRequestPolicyRange]:
+    """The ranges within which shares of a slice's devices are to be."""
+    for device in piece.spec.devices:
+        for capacity in device.capacity.values():
+            if capacity.request_policy and capacity.request_policy.valid_range:
+                yield capacity.request_policy.valid_range
 
-    return concerns
+
+def _has_fractions(valid: CapacityRequestPolicyRange) -> bool:
+    amounts = (parse(str(amount)) for amount in (valid.min, valid.max, valid.step) if amount is not None)
+    return any(amount.milli_value() % 1000 for amount in amounts)
 
 
-def _distinct(info: PodInfo, view: Fork) -> bool:
-    def holds(claim: DeviceClaim) -> bool:
-        return any(constraint.distinct_attribute is not None for constraint in claim.constraints)
+def _fractional(info: PodInfo, view: Fork) -> bool:
+    """Whether the pod asks for devices where some range has fractions."""
 
     def found() -> bool:
-        claims = (claim.spec.devices for claim in view.objects.of("ResourceClaim"))
-        templates = (template.spec.spec.devices for template in view.objects.of("ResourceClaimTemplate"))
-        return any(map(holds, (*claims, *templates)))
+        return any(_has_fractions(valid) for piece in view.objects.of("ResourceSlice") for valid in _ranges(piece))
 
-    return asks(info, view) and view.memo(("noted", "distinct"), found)
+    return asks(info, view) and view.memo(("noted", "fractions"), found)
 
 
-counters = _of_slices(
-    "counters", lambda piece: bool(piece.spec.shared_counters or any(d.consumes_counters for d in piece.spec.devices))
-)
-shared = _of_slices("shared", lambda piece: any(device.allow_multiple_allocations for device in piece.spec.devices))
+def _beyond(info: PodInfo, view: Fork) -> bool:
+    """Whether the pod asks for devices where some request for capacity may be beyond what a range can hold."""
+
+    def found() -> bool:
+        claims = [claim.spec.devices for claim in view.objects.of("ResourceClaim")]
+        claims += [template.spec.spec.devices for template in view.objects.of("ResourceClaimTemplate")]
+        requests = (part for claim in claims for request in claim.requests for part in _parts(request))
+        amounts = (amount for part in requests if part.capacity for amount in part.capacity.requests.values())
+        return any(not 0 <= parse(str(amount)).value() <= SAFE for amount in amounts)
+
+    return asks(info, view) and view.memo(("noted", "beyond"), found)
+
+
+def _parts(request: DeviceRequest) -> Iterator[ExactDeviceRequest | DeviceSubRequest]:
+    yield from request.first_available
+    if request.exactly is not None:
+        yield request.exactly
+
 
 GATES = tuple(
     (ByVersion(f"what gate {gate} does", (("", "no such gate"), (_1_37, "not replayed")), gate, _1_37), gate)
@@ -92,9 +89,8 @@ GATES = tuple(
 )
 
 NOTED = (
-    *(NotedChange(change, Effect.EITHER, counters) for change in (SETS_TOLD_APART, CHARGED_IN_VAIN, CHARGED_TWICE)),
-    *(NotedChange(change, Effect.EITHER, shared) for change in (BEYOND_RANGE, FRACTIONS, ALL_HAVE_ROOM)),
-    NotedChange(EACH_DISTINCT, Effect.EITHER, _distinct),
+    NotedChange(BEYOND_RANGE, Effect.EITHER, _beyond),
+    NotedChange(FRACTIONS, Effect.EITHER, _fractional, gate="DRAFractionalCapacityRange"),
     *(NotedChange(change, Effect.EITHER, asks, gate) for change, gate in GATES),
 )
 CHANGES: tuple[ByVersion[object], ...] = tuple(change.change for change in NOTED)

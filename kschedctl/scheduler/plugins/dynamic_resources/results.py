@@ -24,12 +24,17 @@ from kschedctl.scheduler.plugins.helper.device_features import Features
 
 
 class Result(NamedTuple):
-    """A device for a request. ``consumed``: what a shared device gives of its capacities."""
+    """A device for a request. ``consumed``: what a shared device gives of its capacities.
+
+    ``charged``: it took counters of its pool; ``first``: of its shares in the search.
+    """
 
     request: Request
     device: PooledDevice
     consumed: Quantities
     shared: bool
+    charged: bool = False
+    first: bool = False
 
 
 Allocation = tuple[tuple[Result, ...], ...]
