@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from kschedctl.api.json_values import JsonObject
 from kschedctl.autoscaling.growth import Autoscaler
@@ -11,6 +12,7 @@ from kschedctl.cluster import Cluster
 from kschedctl.errors import UsageError
 from kschedctl.reports.growth import NodeGrowth
 from kschedctl.reports.new_node import NewNode
+from kschedctl.reports.remedies import Remedy
 from kschedctl.studies.controllers.asked_pod import AskedPod
 
 NOBODY = Given()
@@ -37,6 +39,25 @@ def new_node(
     from kschedctl.autoscaling.karpenter import new_node as karpenter  # noqa: PLC0415 - few clusters have it
 
     return karpenter.new_node(cluster, asked.pod, types, settings or {}, now)
+
+
+def node_group_fixes(asked: AskedPod, told: NewNode, now: str, given: Given = NOBODY) -> tuple[Remedy, ...]:
+    """What lets a node group grow for the pod, replayed.
+
+    ``told``: what the autoscaler says of it. Raises InputError.
+    """
+    cluster = asked.scheduler.cluster
+    if told.comes or not _has_groups(cluster, given):
+        return ()
+    from kschedctl.autoscaling.cluster_autoscaler import new_node as autoscaler  # noqa: PLC0415 - seldom asked
+    from kschedctl.studies.remedies import node_groups as ways  # noqa: PLC0415 - seldom asked
+
+    groups = node_groups(cluster, given)
+
+    def replay(changed: Sequence[JsonObject]) -> NewNode:
+        return autoscaler.new_node(cluster, asked.pod, replace(groups, groups=tuple(changed)), now)
+
+    return ways.node_group_fixes(cluster, asked.pod, groups.groups, told, replay)
 
 
 def autoscaler_of(

@@ -11,11 +11,12 @@ from kschedctl.api.objects import Pod
 from kschedctl.api.validation.manifests import KINDS
 from kschedctl.cluster import Cluster
 from kschedctl.library.cluster import moment_of
-from kschedctl.library.new_node import new_node, node_growth
+from kschedctl.library.new_node import new_node, node_group_fixes, node_growth
 from kschedctl.reports.explanation import Explanation
 from kschedctl.reports.growth import NodeGrowth
 from kschedctl.reports.new_node import NewNode
 from kschedctl.reports.pending import PendingPods
+from kschedctl.reports.remedies import Remedy
 from kschedctl.scheduler.engine.extenders.extender import CallExtender
 from kschedctl.scheduler.scheduler import Scheduler
 from kschedctl.studies.basics.refusals import refuse
@@ -63,7 +64,13 @@ def explain(
     """
     asked = asked_pod(cluster, pod, call_extender)
     asked = asked._replace(pod=as_if(asked, as_if_priority, as_if_priority_class))
-    return explained(asked, lambda asked: new_node(asked, now or moment_of(cluster)), remedies=remedies)
+    now = now or moment_of(cluster)
+    return explained(
+        asked,
+        lambda asked: new_node(asked, now),
+        lambda asked, told: node_group_fixes(asked, told, now),
+        remedies=remedies,
+    )
 
 
 def asked_pod(cluster: Cluster, pod: PodReference, call_extender: CallExtender | None = None) -> AskedPod:
@@ -73,8 +80,16 @@ def asked_pod(cluster: Cluster, pod: PodReference, call_extender: CallExtender |
     return stand_in_of(Scheduler(cluster, call_extender), pod)
 
 
-def explained(asked: AskedPod, launched: Callable[[AskedPod], NewNode | None], *, remedies: bool) -> Explanation:
-    """The whole explanation; ``launched``: whether an autoscaler makes a node for a pod that gets none."""
+def explained(
+    asked: AskedPod,
+    launched: Callable[[AskedPod], NewNode | None],
+    fixed: Callable[[AskedPod, NewNode], tuple[Remedy, ...]],
+    *,
+    remedies: bool,
+) -> Explanation:
+    """The whole explanation; ``launched``: whether an autoscaler makes a node for a pod that gets none, ``fixed``: what
+    lets it do so.
+    """
     report = explain_stand_in(asked)
     if report.verdict == UNSCHEDULABLE:
         report = replace(report, new_node=launched(asked))
@@ -82,7 +97,9 @@ def explained(asked: AskedPod, launched: Callable[[AskedPod], NewNode | None], *
         return report
     from kschedctl.studies.remedies.remedies import with_remedies  # noqa: PLC0415 - a summary needs none
 
-    return with_remedies(report, asked)
+    report = with_remedies(report, asked)
+    more = fixed(asked, report.new_node) if report.new_node else ()
+    return replace(report, remedies=(*report.remedies, *more)) if more else report
 
 
 def pending(

@@ -165,7 +165,8 @@ class _Question:
         return reports[0] if len(reports) == 1 else explanations(reports)
 
     def _one(self, asked: AskedPod) -> Explanation:
-        return as_events(explained(self.supposed.of(asked), self.scalers.new_node, remedies=self.remedies))
+        asked = self.supposed.of(asked)
+        return as_events(explained(asked, self.scalers.new_node, self.scalers.fixes, remedies=self.remedies))
 
     def _pending(self, inquiry: Inquiry, scope: Scope) -> Explanation | Explanations | PendingPods:
         """All that are pending; where none is, a pod of each workload that the files hold and that has none."""

@@ -11,6 +11,7 @@ from kschedctl.cli.source import NOTHING_MORE, LiveKinds, time_of
 from kschedctl.cluster import Cluster
 from kschedctl.reports.growth import NodeGrowth
 from kschedctl.reports.new_node import NewNode
+from kschedctl.reports.remedies import Remedy
 from kschedctl.studies.controllers.asked_pod import AskedPod
 
 
@@ -34,6 +35,13 @@ class Autoscalers:
 
         now = time_of(cluster, self.source)
         return node_growth(cluster, now, self.node_groups.given(), self.karpenter.types(), self.karpenter.settings())
+
+    def fixes(self, asked: AskedPod, told: NewNode) -> tuple[Remedy, ...]:
+        """What lets a node group grow for the pod. Raises InputError."""
+        from kschedctl.library.new_node import node_group_fixes  # noqa: PLC0415 - only pods that were explained need it
+
+        now = time_of(asked.scheduler.cluster, self.source)
+        return node_group_fixes(asked, told, now, self.node_groups.given())
 
     def new_node(self, asked: AskedPod) -> NewNode | None:
         """Whether one would come for a pod; None where nobody is known to make any. Raises InputError."""

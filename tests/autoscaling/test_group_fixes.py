@@ -1,0 +1,144 @@
+"""Fixes of node groups: a higher maximum, a label of the template; the printed command is carried out and replayed."""
+
+from __future__ import annotations
+
+import json
+import shlex
+from copy import deepcopy
+from typing import Any
+
+import pytest
+
+import kschedctl
+from kschedctl.autoscaling.node_groups.found import Given
+from kschedctl.library.new_node import new_node, node_group_fixes
+from kschedctl.library.pods import asked_pod
+
+Json = dict[str, Any]
+NOW = "2026-06-01T12:00:00Z"
+KEY = "cluster-api-autoscaler-node-group-"
+CAPACITY = "capacity.cluster-autoscaler.kubernetes.io"
+
+
+def machines(kind: str, project: str, least: int, most: int, replicas: int) -> Json:
+    annotations = {f"{project}/{KEY}min-size": str(least), f"{project}/{KEY}max-size": str(most)}
+    annotations |= {f"{CAPACITY}/cpu": "4", f"{CAPACITY}/memory": "8Gi"}
+    version = "v1beta1"
+    return {
+        "apiVersion": f"{project}/{version}",
+        "kind": kind,
+        "metadata": {"name": "blue", "namespace": "machines", "annotations": annotations},
+        "spec": {"replicas": replicas},
+    }
+
+
+def machine_of(kind: str, project: str) -> list[Json]:
+    """The machine of node n1, and the MachineSet between it and a MachineDeployment."""
+
+    def owned(kind: str, name: str, by: str, of: str, **more: Any) -> Json:
+        owner = {"kind": by, "name": of, "apiVersion": f"{project}/v1beta1", "uid": "u"}
+        metadata = {"name": name, "namespace": "machines", "ownerReferences": [owner]}
+        return {"apiVersion": f"{project}/v1beta1", "kind": kind, "metadata": metadata, **more}
+
+    there = {"status": {"nodeRef": {"name": "n1"}}}
+    if kind == "MachineSet":
+        return [owned("Machine", "m", "MachineSet", "blue", **there)]
+    between = owned("MachineSet", "blue-1", kind, "blue", spec={"replicas": 1})
+    return [between, owned("Machine", "m", "MachineSet", "blue-1", **there)]
+
+
+def waiting(**spec: Any) -> Json:
+    container = {"name": "c", "image": "web", "resources": {"requests": {"cpu": "2"}}}
+    refused = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable"}
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": "web", "namespace": "d", "uid": "1", "creationTimestamp": "2026-06-01T11:00:00Z"},
+        "spec": {"containers": [container], **spec},
+        "status": {"conditions": [refused]},
+    }
+
+
+def full(cpu: str = "1") -> list[Json]:
+    room = {"cpu": cpu, "memory": "8Gi", "pods": "10"}
+    ready = {"type": "Ready", "status": "True", "lastTransitionTime": "2026-06-01T10:00:00Z"}
+    status = {"allocatable": room, "capacity": room, "conditions": [ready]}
+    return [{"apiVersion": "v1", "kind": "Node", "metadata": {"name": "n1"}, "status": status}]
+
+
+@pytest.mark.parametrize(
+    ("kind", "project", "plural"),
+    [
+        ("MachineDeployment", "cluster.x-k8s.io", "machinedeployments"),
+        ("MachineSet", "cluster.x-k8s.io", "machinesets"),
+        ("MachineSet", "machine.openshift.io", "machinesets"),
+    ],
+)
+def test_a_group_of_the_cluster_is_annotated(kind: str, project: str, plural: str) -> None:
+    """At its maximum of 1; with the annotation that the command sets a node comes."""
+    taken = waiting(nodeName="n1")
+    taken["metadata"] |= {"name": "taken", "uid": "2"}
+    objects = [machines(kind, project, 0, 1, 1), *full("3"), taken, waiting(), *machine_of(kind, project)]
+    report = kschedctl.explain(kschedctl.Cluster.from_objects(objects), "d/web", remedies=True, now=NOW)
+    (fix,) = (remedy for remedy in report.remedies if remedy.kinds == ("ChangeNodeGroup",))
+    assert fix.summary == f"Raise the maximum of node group {kind}/machines/blue from 1 to 2"
+    assert fix.opens == (f"a new node of {kind}/machines/blue",)
+    (command,) = fix.commands
+    tool, verb, resource, name, *options, annotation = shlex.split(command)
+    assert (tool, verb, resource, name) == ("kubectl", "annotate", f"{plural}.{project}", "blue")
+    assert options == ["-n", "machines", "--overwrite"]
+    changed = deepcopy(objects)
+    key, _, value = annotation.partition("=")
+    assert key in changed[0]["metadata"]["annotations"]
+    changed[0]["metadata"]["annotations"][key] = value
+    after = kschedctl.explain(kschedctl.Cluster.from_objects(changed), "d/web", now=NOW)
+    assert after.new_node is not None
+    assert after.new_node.comes
+
+
+def fixes(group: Json, **spec: Any) -> list[tuple[str, tuple[str, ...]]]:
+    cluster = kschedctl.Cluster.from_objects([*full(), waiting(**spec)])
+    asked, given = asked_pod(cluster, "d/web"), Given([group])
+    told = new_node(asked, NOW, given)
+    assert told is not None
+    return [(fix.summary, fix.commands) for fix in node_group_fixes(asked, told, NOW, given)]
+
+
+def empty_group(cpu: str = "4", most: int = 3, **labels: str) -> Json:
+    capacity = {"cpu": cpu, "memory": "8Gi", "pods": "10"}
+    status = {"allocatable": capacity, "capacity": capacity, "conditions": [{"type": "Ready", "status": "True"}]}
+    template = {"metadata": {"name": "t", "labels": labels}, "status": status}
+    return {"id": "b", "min": 0, "max": most, "target": 0, "nodes": [], "template": template}
+
+
+def test_a_template_lacks_the_label_of_a_role() -> None:
+    assert fixes(empty_group(), nodeSelector={"team": "shop"}) == [
+        (
+            "Label the template of node group b team=shop",
+            ("# where the node group b is defined: label the template of node group b team=shop",),
+        )
+    ]
+
+
+def test_what_says_how_a_node_is_is_no_label_to_give() -> None:
+    assert fixes(empty_group(), nodeSelector={"topology.kubernetes.io/zone": "a"}) == []
+
+
+def test_a_label_that_is_not_all_that_lacks_is_no_fix() -> None:
+    assert fixes(empty_group(cpu="1"), nodeSelector={"team": "shop"}) == []
+
+
+def test_a_maximum_that_is_not_all_that_stands_in_the_way_is_no_fix() -> None:
+    assert fixes(empty_group(cpu="1", most=0)) == []
+
+
+def test_where_a_node_comes_nothing_has_to_change() -> None:
+    assert fixes(empty_group()) == []
+
+
+def test_the_group_is_as_it_was_given() -> None:
+    """Trying does not change it."""
+    group = empty_group()
+    before = json.dumps(group)
+    fixes(group, nodeSelector={"team": "shop"})
+    assert json.dumps(group) == before
