@@ -64,7 +64,10 @@ def explain(
     """
     asked = asked_pod(cluster, pod, call_extender)
     asked = asked._replace(pod=as_if(asked, as_if_priority, as_if_priority_class))
-    now = now or moment_of(cluster)
+    return _explained_at(now or moment_of(cluster), asked, remedies)
+
+
+def _explained_at(now: str, asked: AskedPod, remedies: bool) -> Explanation:
     return explained(
         asked,
         lambda asked: new_node(asked, now),
