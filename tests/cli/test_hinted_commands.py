@@ -18,6 +18,7 @@ HINTS = {
     "kschedctl lint rules lists them": (["lint", "--select", "no-such", "."], ["lint rules"]),
     "kschedctl lint explain RULE; kschedctl lint rules lists them": (["lint", "explain"], ["lint rules"]),
     "kschedctl versions {} 1.36": (["versions", "1.33"], ["versions 1.33 1.36"]),
+    "Node groups: id, min, max, target, nodes, template, as `kschedctl help scale` has them.": ([], ["help scale"]),
     "kschedctl schema lists them": (["schema", "no-such"], ["schema"]),
     "kschedctl explain -A prints the same": (["browse", "--demo"], ["explain -A --demo"]),
     "kschedctl topology looks at all": (["topology", "no-such", "--demo"], ["topology --demo"]),
