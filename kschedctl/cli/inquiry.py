@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from kschedctl.api.defaults import DEFAULT_NAMESPACE
+from kschedctl.api.json_values import JsonObject
 from kschedctl.api.objects import Struct
 from kschedctl.api.ownership import Owner
 from kschedctl.api.pod_table import PodTable
@@ -84,6 +85,10 @@ class Inquiry:
     def template(self, owner: Owner) -> Struct | None:
         """What makes the pods of a workload of the cluster, where the files hold that. Raises InputError."""
         return _typed(self.stored[owner], self.namespace).struct if owner in self.stored else None
+
+    def document(self, owner: Owner) -> JsonObject | None:
+        """The same as it is written."""
+        return self.stored[owner].document if owner in self.stored else None
 
 
 def read_inquiry(

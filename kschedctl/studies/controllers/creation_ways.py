@@ -21,6 +21,7 @@ from kschedctl.cluster import Cluster
 from kschedctl.studies.basics.object_keys import ObjectKey
 from kschedctl.studies.controllers.bounded_resources import Amount, within_bounds
 
+NO_ACCOUNT = "error looking up service account"
 NEAR = 0.75
 """How alike two names have to be for one to be taken for the other."""
 KINDS = frozenset(
@@ -40,6 +41,10 @@ class AroundPod(NamedTuple):
     before: Struct | None
     after: Struct
     more: Mapping[str, Json] = {}
+
+    @property
+    def name(self) -> str:
+        return ObjectKey.of(self.after).name  # type: ignore[arg-type]
 
 
 class Way(NamedTuple):
@@ -184,7 +189,7 @@ def _set(amounts: list[Amount], spec: Writable) -> None:
 
 
 _WAYS: Mapping[str, Callable[[RefusedPod], Iterator[Way]]] = {
-    "error looking up service account": _account,
+    NO_ACCOUNT: _account,
     "no PriorityClass with name": _priority_class,
     "pod rejected: RuntimeClass": _runtime_class,
     "violates PodSecurity": _pod_security,

@@ -10,13 +10,16 @@ from typing import Any
 
 from msgspec.structs import replace
 
+from kschedctl.api.json_values import JsonObject
 from kschedctl.api.objects import Pod, StoredJob, StoredWorkload, Struct
 from kschedctl.api.observed.failed_creation import JOB_ENDED
 from kschedctl.api.ownership import Owner
-from kschedctl.api.workloads import make
+from kschedctl.api.workloads import identity, make
 from kschedctl.cluster import FIELDS, Cluster
-from kschedctl.reports.not_created import NotCreated
+from kschedctl.reports.not_created import CreationFix, NotCreated
 from kschedctl.studies.controllers.admissions import Admissions
+from kschedctl.studies.controllers.creation_fixes import around_fix
+from kschedctl.studies.controllers.creation_ways import NO_ACCOUNT, RefusedPod, ways
 from kschedctl.studies.controllers.rollout_limits import Change
 from kschedctl.studies.controllers.wanted_pods import WantedPods
 from kschedctl.text.counts import counted
@@ -124,15 +127,28 @@ _REASONS: Mapping[str, Callable[[Any, Cluster, Owner], Iterator[str]]] = {
 }
 
 
-def replayed(cluster: Cluster, owner: Owner, template: Struct | None) -> NotCreated | None:
+def replayed(
+    cluster: Cluster, owner: Owner, template: Struct | None, document: JsonObject | None = None
+) -> NotCreated | None:
     """What admission says to the pods that the workload lacks, where nothing else tells of it; None where they pass.
 
-    ``template``: what makes its pods, as far as it is known.
+    ``template``: what makes its pods, as far as it is known; ``document``: the same in full, where files hold it.
     """
     counts = WantedPods(cluster, [owner]).counts(owner)
     pods = make(template, cluster.nodes).pods if template is not None and counts.missing else ()
     if not pods or template is None or not counts.missing:
         return None
     change = Change(str(owner), kept=[pods[0]] * counts.there, new=[pods[0]] * counts.missing)
-    refused = Admissions(cluster, {}).take(template, change)
+    written = {identity(template): document} if document is not None else {}
+    refused = Admissions(cluster, written).take(template, change)
     return replace(refused, workload=str(owner)) if refused is not None else None
+
+
+def of_account(cluster: Cluster, lacking: NotCreated, namespace: str) -> tuple[CreationFix, ...]:
+    """The account that the API server missed and that is not there, as scheduling does not read whose pods' it is."""
+    message = lacking.failures[0].message if lacking.failures else ""
+    if NO_ACCOUNT not in message or cluster.gap("ServiceAccount", namespace) is not None:
+        return ()
+    there = {account.metadata.name for account in cluster.in_namespace("service_accounts", namespace)}
+    found = ways(RefusedPod(cluster, namespace, {}, message))
+    return tuple(around_fix(way) for way in found if way.objects[0].name not in there)
