@@ -1,4 +1,4 @@
-"""``kschedctl remedies`` of workloads whose pods the API server refused, as recorded: the commands let them be created."""
+"""``kschedctl remedies`` of workloads whose pods were refused, as recorded: the commands let them be created."""
 
 from __future__ import annotations
 
