@@ -81,6 +81,14 @@ class PodsElsewhere(Document, frozen=True):
     because: Annotated[tuple[str, ...], Column("because of", every=True)] = ()
 
 
+class PodsRescored(Document, frozen=True):
+    """Running pods of a workload for which nodes score otherwise against each other, the same ones being the best."""
+
+    workload: Annotated[str, Column()]
+    pods: Annotated[tuple[str, ...], Column(counted=True, place=-1)]
+    because: Annotated[tuple[str, ...], Column("because of", every=True)] = ()
+
+
 class Replacement(Document, frozen=True):
     """Running pods that somebody would make anew, each as if it alone were.
 
@@ -92,6 +100,7 @@ class Replacement(Document, frozen=True):
     asked: int
     elsewhere: tuple[PodsElsewhere, ...] = ()
     failed: int = 0
+    rescored: tuple[PodsRescored, ...] = ()
 
 
 class WhatIf(Report, frozen=True):

@@ -12,7 +12,7 @@ from small import Json, node, pod, replica
 
 from kschedctl.api.kube_version import VersionMix
 from kschedctl.cluster import Cluster
-from kschedctl.reports.whatif import MessageChange, WhatIf
+from kschedctl.reports.whatif import MessageChange, PodsRescored, WhatIf
 from kschedctl.scheduler.framework.feature_gates import SPECS, FeatureGates
 from kschedctl.studies.version_changes import between
 from kschedctl.studies.what_if import causes
@@ -149,3 +149,16 @@ def test_nothing_is_asked_where_only_the_cluster_changes() -> None:
     report = whatif(cluster, {"steps": [{"cordon": {"nodes": ["n1"]}}]})
     assert all(change.because == () for change in report.changes)
     assert MessageChange("a", "b", ("d/p",)).because == ()
+
+
+def test_scores_that_change_and_the_best_node_stays() -> None:
+    """The volume's pool has more room on n2, where also more cpu is free: it stays the best by more points."""
+    objects = [node("n1"), node("n2"), *STORAGE, claim("c"), pod("busy", "n1", "1"), with_claim(replica("r", "n2"))]
+    found = whatif(Cluster.from_objects(objects), None, versions(("1.36", "1.37"))).replacement
+    assert found is not None
+    assert found.elsewhere == ()
+    assert found.rescored == (PodsRescored("Deployment d/web", ("d/r",), ("StorageCapacityScoring",)),)
+    without_claims = [node("n1"), node("n2"), pod("busy", "n1", "1"), replica("r", "n2")]
+    found = whatif(Cluster.from_objects(without_claims), None, versions(("1.36", "1.37"))).replacement
+    assert found is not None
+    assert (found.elsewhere, found.rescored) == ((), ())

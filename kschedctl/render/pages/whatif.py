@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 
 from kschedctl.render.page import Cell, Marked, Page, Paragraph, Stack, Style, Table, count, names, paragraph, section
@@ -97,12 +98,19 @@ def _replacement(replacement: Replacement | None, style: Style) -> Page:
     pods = f"{number:,} of {count(replacement.asked, 'pod')}{some}"
     summary = paragraph(f"for {pods} other nodes would be best, if recreated")
     doubtful = (paragraph(f"nothing is known of {replacement.failed:,}: a plugin fails"),) if replacement.failed else ()
-    if not number:
-        return section("Running pods", summary, *doubtful)
     groups = sorted(replacement.elsewhere, key=lambda group: -len(group.pods))
-    return section(
-        "Running pods", summary, *doubtful, *listed(groups, style, {"because": _because}, limit=CHANGES_SHOWN)
-    )
+    tables = listed(groups, style, {"because": _because}, limit=CHANGES_SHOWN)
+    return section("Running pods", summary, *doubtful, *_rescored(replacement), *tables)
+
+
+def _rescored(replacement: Replacement) -> Iterator[Paragraph]:
+    """Of how many the best nodes stay the best, by why."""
+    numbers = Counter[tuple[str, ...]]()
+    for group in replacement.rescored:
+        numbers[group.because] += len(group.pods)
+    for because, number in numbers.most_common():
+        why = f", because of {TOGETHER.join(because)}" if because else ""
+        yield paragraph(f"for {count(number, 'pod')} nodes score otherwise, and the best stay the best{why}")
 
 
 def _waiting(changes: Sequence[PodChange], style: Style) -> Page:

@@ -81,6 +81,22 @@ class AlikePods:
             fitting = int(np.count_nonzero(local >= 0))
             self.tied = (local == local.max()).nonzero()[0] if fitting else NOWHERE
             return self.tied, fitting
+        rows, total = self._scored(local, info, sampling, nominated)
+        if not len(rows):
+            return rows, 0
+        self.tied = rows[(total == total.max()).nonzero()[0]]
+        return self.tied, len(rows)
+
+    def totals(self, info: PodInfo) -> tuple[Rows, Scores]:
+        """The rows that fit, and what such a pod scores there, less what all rows score. Raises PluginError."""
+        if self.hopeless:
+            return NOWHERE, np.zeros(0, np.int64)
+        self.local.bring_up(NOWHERE)
+        local = self.local.scores if self.always is None else self.local.scores + self.always
+        return self._scored(local, info, None, NO_CHANGE)
+
+    def _scored(self, local: Scores, info: PodInfo, sampling: Sampling | None, nominated: Delta) -> tuple[Rows, Scores]:
+        """The rows that fit, or are looked at, and their scores."""
         refused = local < 0
         for asked in self.moving:
             refused |= now_refused(asked, asked.before(self.info, self.view), self.info, self.view, nominated)
@@ -90,12 +106,11 @@ class AlikePods:
             refused |= self.local.crowded(nominated, self.info.priority)
         rows = self._left(refused, sampling)
         if not len(rows):
-            return rows, 0
+            return rows, np.zeros(0, np.int64)
         total = self._total(local, rows)
         if self.claims:
             self.claims.add_scores(total, info, rows)
-        self.tied = rows[(total == total.max()).nonzero()[0]]
-        return self.tied, len(rows)
+        return rows, total
 
     def fitting(self) -> Bools | None:
         """(N,): where such pods fit now, if what is on a node decides of that node alone; else None."""

@@ -12,7 +12,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from kschedctl.api.arrays import NO_ROW, Bools, Position, Row, Rows
+from kschedctl.api.arrays import NO_ROW, Bools, Position, Row, Rows, Scores
 from kschedctl.scheduler.engine import unsure_nominations
 from kschedctl.scheduler.engine.cycle import Cycle, run_cycle
 from kschedctl.scheduler.engine.extenders.extender import asks
@@ -82,6 +82,17 @@ class Placements(IncomingPods):
             return self._alike_pods(framework, self.arriving(position), int(self.view.pods.info[position])).fitting()
         except PluginError:
             return None
+
+    def totals(self, framework: FrameworkLike, position: Position) -> tuple[Rows, Scores] | None:
+        """Where a pod fits now and what it scores there, less what all nodes score; None where others decide, too.
+
+        Those are extenders, and nodes that it is nominated for. Raises PluginError.
+        """
+        number, info = int(self.view.pods.info[position]), self.arriving(position)
+        nominated = position in self._nominated or self.view.nominated_row(position) != NO_ROW
+        if nominated or asks(framework.extenders, info.pod):
+            return None
+        return self._alike_pods(framework, info, number).totals(info)
 
     def likeness(self, framework: FrameworkLike, position: Position) -> Hashable:
         """Equal for pods of which the same is said as things are, the names of pods and claims aside."""

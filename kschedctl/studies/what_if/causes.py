@@ -25,13 +25,14 @@ class Causes:
     """``changes``: name -> how it is told; ``before``: the fates under the first version.
 
     ``replay``: gives what becomes of a pod under the second version with some changes as they are in the first.
+    ``found``: what explained other pods, and is tried first.
     """
 
     changes: Mapping[str, str]
     before: Mapping[str, Hashable]
     replay: Callable[[Names], Fate]
+    found: list[Names] = field(default_factory=list)
     _replayed: dict[Names, Fate] = field(default_factory=dict)
-    _found: list[Names] = field(default_factory=list)
 
     def of(self, pod: str) -> tuple[str, ...]:
         """The fewest changes without which the pod fares as before; NOT_ATTRIBUTED where these do not explain it."""
@@ -44,12 +45,12 @@ class Causes:
     def _names(self, pod: str) -> Names:
         """No names where all changes together do not explain it."""
         all_changes = frozenset(self.changes)
-        enough = next((names for names in (*self._found, all_changes) if self._explains(names, pod)), frozenset())
+        enough = next((names for names in (*self.found, all_changes) if self._explains(names, pod)), frozenset())
         if not enough:
             return enough
         candidates = [name for name in self.changes if name in enough]
         names = frozenset(self._fewest(pod, frozenset(), candidates, tried=False))
-        self._found += [names] if names not in self._found else []
+        self.found += [names] if names not in self.found else []
         return names
 
     def _fewest(self, pod: str, given: Names, names: Sequence[str], *, tried: bool) -> list[str]:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
 from functools import cache
 from itertools import chain, islice, zip_longest
 from typing import NamedTuple
@@ -14,9 +15,10 @@ from kschedctl.api.arrays import Position
 from kschedctl.api.ownership import owner_of
 from kschedctl.reports.unknown import UnknownKind
 from kschedctl.reports.version_changes import VersionChange
-from kschedctl.reports.whatif import PodsElsewhere, Replacement
+from kschedctl.reports.whatif import PodsElsewhere, PodsRescored, Replacement
 from kschedctl.scheduler.framework import PluginError
 from kschedctl.scheduler.framework.dependencies import Effect, Unknown
+from kschedctl.scheduler.scheduler import Framework
 from kschedctl.scheduler.simulation.placement import Placements
 from kschedctl.snapshot.fork import Fork
 from kschedctl.studies.basics.edits import returns
@@ -51,9 +53,13 @@ class PodElsewhere(NamedTuple):
 
 
 class SomeReplaced(NamedTuple):
-    """About some pods: those that would go elsewhere, of how many nothing is known, and what was not read."""
+    """About some pods: those that would go elsewhere, those for which nodes score otherwise, and what is not known.
+
+    That is of how many nothing is, and what was not read.
+    """
 
     elsewhere: tuple[PodElsewhere, ...]
+    rescored: tuple[PodElsewhere, ...]
     failed: int
     unknown: tuple[UnknownKind, ...]
 
@@ -84,38 +90,72 @@ def replacement(
     tasks = [asked[i : i + ASKED_AT_ONCE] for i in range(0, len(asked), ASKED_AT_ONCE)]
     results = run_all(_answers, pair, tasks, workers, progress.begin("Running pods", len(tasks)))
     known = results.known
-    elsewhere = [pod for answers in known for pod in answers.elsewhere]
-    because = {} if results.interrupted else _because(pair, rows, elsewhere, progress)
-    groups: dict[tuple[str, Nodes, Nodes, tuple[str, ...]], list[str]] = {}
-    for pod in elsewhere:
-        why = because.get(pod.pod, ())
-        groups.setdefault((pod.workload, pod.before, pod.after, why), []).append(pod.pod)
+    explaining = Explaining(pair, rows, progress, off=results.interrupted)
+    elsewhere = explaining.elsewhere([pod for answers in known for pod in answers.elsewhere])
+    rescored = explaining.rescored([pod for answers in known for pod in answers.rescored])
     report = Replacement(
         running=len(running),
         asked=sum(len(task) for task, answers in zip(tasks, results.found, strict=True) if answers is not None),
-        elsewhere=tuple(PodsElsewhere(who, tuple(sorted(pods)), *nodes) for (who, *nodes), pods in groups.items()),
+        elsewhere=elsewhere,
         failed=sum(answers.failed for answers in known),
+        rescored=rescored,
     )
-    interrupted = results.interrupted or (bool(because) and len(because) < len(elsewhere))
+    interrupted = results.interrupted or explaining.interrupted
     return Replaced(report, together(answers.unknown for answers in known), interrupted)
 
 
-def _because(
-    pair: Pair, rows: tuple[VersionChange, ...], elsewhere: Sequence[PodElsewhere], progress: Progress
-) -> dict[str, tuple[str, ...]]:
-    """Pod -> the changes of the version without which it would stay where it is best now."""
-    if not elsewhere or pair.before.call_extender is not None:
-        return {}
-    versions = TwoVersions(pair.before.cluster, pair.after.cluster, rows)
-    view = pair.before.scheduler.view
-    positions = {pod.pod: Position(view.pods.index[pod.pod]) for pod in elsewhere}
+@dataclass
+class Explaining:
+    """Finds the rows of the table behind what is not the same; ``off``: no row is looked for."""
 
-    def replay(names: Names) -> Fate:
-        asked = _Asked(SharedCluster(versions.mixed(names)))
-        return cache(lambda pod: asked.nodes(positions[pod], set()))
+    pair: Pair
+    rows: tuple[VersionChange, ...]
+    progress: Progress
+    off: bool
+    interrupted: bool = False
+    _found: list[Names] = field(default_factory=list)
+    _mixes: dict[Names, _Asked] = field(default_factory=dict)
 
-    causes = Causes(versions.changes(), {pod.pod: pod.before for pod in elsewhere}, replay)
-    return explained(positions, causes, progress.begin("Causes", len(positions)))
+    def elsewhere(self, pods: Sequence[PodElsewhere]) -> tuple[PodsElsewhere, ...]:
+        """By workload, nodes and why."""
+        because = self._because({pod.pod: pod.before for pod in pods}, lambda asked, at: asked.nodes(at, set()))
+        groups: dict[tuple[str, Nodes, Nodes, tuple[str, ...]], list[str]] = {}
+        for pod in pods:
+            why = because.get(pod.pod, ())
+            groups.setdefault((pod.workload, pod.before, pod.after, why), []).append(pod.pod)
+        return tuple(PodsElsewhere(who, tuple(sorted(names)), *nodes) for (who, *nodes), names in groups.items())
+
+    def rescored(self, pods: Sequence[PodElsewhere]) -> tuple[PodsRescored, ...]:
+        """By workload and why; pods alike have one reason."""
+        view, asked = self.pair.before.scheduler.view, self.pair.before.once(_Asked)
+        kinds = {pod.pod: int(view.pods.info[view.pods.index[pod.pod]]) for pod in pods}
+        firsts = {kind: pod for pod, kind in reversed(kinds.items())}
+        scores = {pod: asked.scores(Position(view.pods.index[pod])) for pod in firsts.values()}
+        because = self._because(scores, _Asked.scores)
+        groups: dict[tuple[str, tuple[str, ...]], list[str]] = {}
+        for pod in pods:
+            groups.setdefault((pod.workload, because.get(firsts[kinds[pod.pod]], ())), []).append(pod.pod)
+        return tuple(PodsRescored(who, tuple(sorted(names)), why) for (who, why), names in groups.items())
+
+    def _because(
+        self, before: Mapping[str, Hashable], ask: Callable[[_Asked, Position], Hashable]
+    ) -> dict[str, tuple[str, ...]]:
+        """Pod -> the changes of the version without which the answer about it would be as before."""
+        if not before or self.off or self.pair.before.call_extender is not None:
+            return {}
+        versions = TwoVersions(self.pair.before.cluster, self.pair.after.cluster, self.rows)
+        index = self.pair.before.scheduler.view.pods.index
+
+        def replay(names: Names) -> Fate:
+            if names not in self._mixes:
+                self._mixes[names] = _Asked(SharedCluster(versions.mixed(names)))
+            asked = self._mixes[names]
+            return cache(lambda pod: ask(asked, Position(index[pod])))
+
+        causes = Causes(versions.changes(), before, replay, self._found)
+        because = explained(before.keys(), causes, self.progress.begin("Causes", len(before)))
+        self.interrupted |= len(because) < len(before)
+        return because
 
 
 def _running(view: Fork) -> list[Position]:
@@ -138,15 +178,22 @@ def _some_of_each(view: Fork, running: Sequence[Position]) -> Sequence[Position]
 def _answers(pair: Pair, positions: Sequence[Position]) -> SomeReplaced:
     """Where pods would go under both schedulers; pods alike are best asked about one after the other."""
     first, second = pair.before.once(_Asked), pair.after.once(_Asked)
-    elsewhere, unknown, failed = [], set[Unknown](), 0
+    elsewhere, rescored, unknown, failed = [], [], set[Unknown](), 0
+    otherwise: dict[int, bool] = {}
     for position in positions:
         then, now = first.nodes(position, unknown), second.nodes(position, unknown)
-        pod = first.view.pods.objects[position]
+        pod, kind = first.view.pods.objects[position], int(first.view.pods.info[position])
         if then is None or now is None:
             failed += 1
-        elif then != now:
-            elsewhere.append(PodElsewhere(str(owner_of(pod)), pod.key, then, now))
-    return SomeReplaced(tuple(elsewhere), failed, unknown_kinds(unknown, AFFECTED))
+            continue
+        answer = PodElsewhere(str(owner_of(pod)), pod.key, then, now)
+        if then != now:
+            elsewhere.append(answer)
+            continue
+        if kind not in otherwise:
+            otherwise[kind] = first.scores(position) != second.scores(position)
+        rescored += [answer] if otherwise[kind] else []
+    return SomeReplaced(tuple(elsewhere), tuple(rescored), failed, unknown_kinds(unknown, AFFECTED))
 
 
 class _Asked:
@@ -162,18 +209,45 @@ class _Asked:
 
         What that leans on and was not read is added to ``unknown``.
         """
+        framework = self._framework(position, unknown)
+        if framework is None:
+            return ()
+        with self._away(position):
+            try:
+                choice = self.placements.choose(framework, position)
+            except PluginError:
+                return None
+            finally:
+                unknown.update(self.placements.unheard)
+        return () if choice is None else tuple(sorted(self.view.nodes.names[row] for row in choice.tied))
+
+    def scores(self, position: Position) -> tuple[bytes, bytes] | None:
+        """Which nodes fit the pod, and by how many points each is behind the best; None where that is not known."""
+        framework = self._framework(position, set())
+        if framework is None:
+            return None
+        with self._away(position):
+            try:
+                totals = self.placements.totals(framework, position)
+            except PluginError:
+                return None
+        if totals is None or not len(totals[0]):
+            return None
+        rows, scores = totals
+        return rows.tobytes(), (scores - scores.max()).tobytes()
+
+    def _framework(self, position: Position, unknown: set[Unknown]) -> Framework | None:
         info = self.placements.incoming(int(self.view.pods.info[position]))
         framework, unknowns = self.scheduler.framework_for(info, self.view)
         unknown.update(unknowns)
-        if framework is None:
-            return ()
+        return framework
+
+    @contextmanager
+    def _away(self, position: Position) -> Iterator[None]:
+        """For as long as this the pod has left its node."""
         row = self.view.node[position]
         self.view.forget(position)
         try:
-            choice = self.placements.choose(framework, position)
-        except PluginError:
-            return None
+            yield
         finally:
             self.view.assume(position, row)
-            unknown.update(self.placements.unheard)
-        return () if choice is None else tuple(sorted(self.view.nodes.names[row] for row in choice.tied))
