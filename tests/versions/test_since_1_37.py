@@ -153,6 +153,22 @@ def test_groups_of_1_37_are_in_doubt(version: str, gates: dict[str, bool], undec
     assert not kschedctl.explain(cluster, "d/alone").undecided
 
 
+@pytest.mark.parametrize(("gates", "affected"), [({"GenericWorkload": True}, ["victims"]), ({}, [])])
+def test_which_pods_of_a_group_are_evicted_is_in_doubt(gates: dict[str, bool], affected: list[str]) -> None:
+    """A pod of no group would evict one of a group's."""
+    group = {
+        "kind": "PodGroup",
+        "metadata": {"name": "g", "namespace": "d"},
+        "spec": {"schedulingPolicy": {"basic": {}}},
+    }
+    member = pod("member", 0, nodeName="n", schedulingGroup={"podGroupName": "g"})
+    objects = [NODE, group, member, pod("p", 9)]
+    cluster = kschedctl.Cluster.from_objects(objects, kube_version="1.37", feature_gates=gates)
+    report = kschedctl.explain(cluster, "d/p")
+    assert (report.verdict, report.undecided) == ("Unschedulable", False)
+    assert [unknown.affects for unknown in report.unknown] == affected
+
+
 @pytest.mark.parametrize(("version", "woken"), [("1.36", False), ("1.37", True)])
 def test_a_pod_that_one_of_two_anti_affinity_terms_is_about_goes(version: str, woken: bool) -> None:
     """#139161: a pod that keeps away from apps a and b may fit where one of a went."""

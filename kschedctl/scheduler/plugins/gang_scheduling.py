@@ -48,7 +48,11 @@ class GangScheduling(DeclaredPlugin):
 
     @classmethod
     def noted_changes(cls) -> tuple[NotedChange, ...]:
-        return (NotedChange(GROUP_CYCLES, Effect.EITHER, lambda info, view: info.spec.scheduling_group is not None),)
+        """Also of other pods: of which groups they would evict how many is by these rules."""
+        return (
+            NotedChange(GROUP_CYCLES, Effect.EITHER, lambda info, view: _is_grouped(info)),
+            NotedChange(GROUP_CYCLES, Effect.VICTIMS, lambda info, view: not _is_grouped(info) and _has_groups(view)),
+        )
 
     def events_to_register(self, gates: FeatureGates) -> Iterator[ClusterEventWithHint]:
         yield ClusterEventWithHint(POD, ActionType.ADD, _after_pod_added)
@@ -110,3 +114,12 @@ def _after_group_added(info: PodInfo, change: ChangedObject, view: Fork) -> bool
 def _size(info: PodInfo, view: Fork, key: GroupKey) -> int:
     """How many pods the group has, this one among them, which need not be in the cluster yet."""
     return state_of(view, key).size + (view.pods.position(info.pod.key) is None)
+
+
+def _is_grouped(info: PodInfo) -> bool:
+    return info.spec.scheduling_group is not None
+
+
+def _has_groups(view: Fork) -> bool:
+    """Whether some pod is of a group."""
+    return view.memo(("noted", "groups"), lambda: bool(view.pods.where(_is_grouped).any()))
