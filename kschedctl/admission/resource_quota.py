@@ -29,6 +29,15 @@ CLAIMS, STORAGE = "persistentvolumeclaims", "requests.storage"
 OF_CLASS = ".storageclass.storage.k8s.io/"
 BETA_CLASS = "volume.beta.kubernetes.io/storage-class"
 
+OF_DEADLINE = ("Terminating", "NotTerminating")
+"""Scopes that ask for activeDeadlineSeconds, which no scheduler reads of a pod."""
+
+
+def is_counted(quota: ResourceQuota, *, in_full: bool) -> bool:
+    """Whether a quota is replayed: it has a status, and no scope asks for deadlines of pods not known ``in_full``."""
+    names = (*quota.spec.scopes, *(term.scope_name for term in quota.spec.scope_selector.match_expressions))
+    return bool(quota.status.hard) and (in_full or not any(name in OF_DEADLINE for name in names))
+
 
 def check(request: AdmissionRequest) -> None:
     """Raises NotAdmittedError: first what a quota demands to be said, then what is not left of one."""

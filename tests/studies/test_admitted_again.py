@@ -88,6 +88,7 @@ def test_scaling_counts() -> None:
     report = whatif(cluster(*pods, used), {"steps": [up]})
     (lacking,) = report.not_created
     assert (lacking.workload, lacking.wanted, lacking.there, lacking.missing) == ("Deployment shop/web", 5, 3, 2)
+    assert [fix.what for fix in lacking.fixes] == ["raise ResourceQuota q to pods=5"]
     assert [change.change for change in report.changes] == ["Created"]
     down = {"scale": {"name": "web", "namespace": "shop", "replicas": 1}}
     other = {"apply": {"manifests": [deployment(3, name="other")]}}

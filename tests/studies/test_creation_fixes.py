@@ -52,6 +52,9 @@ def account(name: str = "default") -> Json:
     return {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": name, "namespace": "shop"}}
 
 
+BARE: Json = {"apiVersion": "v1", "kind": "Pod", "spec": {"containers": [{"name": "c", "image": "c"}]}}
+
+
 def priority_class(name: str) -> Json:
     return {"apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass", "metadata": {"name": name}, "value": 9}
 
@@ -273,3 +276,16 @@ def test_pods_that_run_and_would_be_replaced_are_counted() -> None:
     world = WORLDS["above the most"]
     found = asked([NODE, *world.objects, *stored(pods(3, {"cpu": "100m"}), 1)])
     assert [fix.restarts for fix in found.not_created.fixes] == [1]
+
+
+def test_bare_pods_alike_have_one_fix_and_later_workloads_count_those_before() -> None:
+    """Two of five bare pods come, of a quota of two; three of a Deployment come after the five."""
+    bare = [{**BARE, "metadata": {"name": f"p{number}", "namespace": "shop"}} for number in range(5)]
+    world = [quota("q", {"pods": "0"}, {"pods": "2"})]
+    *alone, web = simulated(world, *bare, pods(3)).not_created
+    assert [[fix.what for fix in each.fixes] for each in alone] == [["raise ResourceQuota q to pods=5"]] * 3
+    (last,) = web.fixes
+    assert last.what == "raise ResourceQuota q to pods=8"
+    store = Store(world)
+    done(store, last)
+    assert simulated(store.documents(), *bare, pods(3)).good

@@ -48,7 +48,9 @@ def _lacking(lacking: NotCreated, style: Style) -> Iterator[Paragraph | Command]
 
 
 def _fixes(workloads: Sequence[NotCreated]) -> Iterator[Paragraph | Command]:
-    for fix in (fix for lacking in workloads for fix in lacking.fixes):
+    """Each once, as pods alike share theirs."""
+    fixes = {(fix.words, fix.commands): fix for lacking in workloads for fix in lacking.fixes}
+    for fix in fixes.values():
         yield paragraph(Marked("Fix:", Tone.STRONG), fix.words)
         yield from map(Command, fix.commands)
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import dataclasses
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from functools import cached_property
 from typing import Any
 
 import msgspec
@@ -18,31 +19,25 @@ from kschedctl.admission.admit import POD_SECURITY, VALIDATION, check_namespace,
 from kschedctl.admission.request import AdmissionRequest, NotAdmittedError, Writable
 from kschedctl.admission.unknown import ACCOUNTS, LIFECYCLE, is_missing, not_known, not_known_of
 from kschedctl.api.json_values import JsonObject, object_at
+from kschedctl.api.kinds import KINDS
 from kschedctl.api.objects import PersistentVolumeClaim, Pod, ResourceQuota, Struct
 from kschedctl.api.ownership import Owner, owner_of
 from kschedctl.api.workloads import StatefulSet, identity
 from kschedctl.cluster import FIELDS, Cluster
 from kschedctl.reports.admission import Admission
 from kschedctl.reports.not_created import CreationFailure, CreationFix, NotCreated
+from kschedctl.scheduler.scheduler import Scheduler
 from kschedctl.studies.controllers.creation_fixes import CreationReplay, Mended, MissingPods, raised_by, raising
 from kschedctl.studies.controllers.creation_ways import Way
 from kschedctl.studies.controllers.not_created import with_headline
 from kschedctl.studies.controllers.rollout_limits import Change
 from kschedctl.studies.controllers.sent_pods import SentPod, as_template, sent
 
-OF_DEADLINE = ("Terminating", "NotTerminating")
-"""Scopes that ask for activeDeadlineSeconds, which no scheduler reads of a pod."""
 REPLAYED = "admission, replayed"
-APPS = {"Deployment": "apps/v1", "ReplicaSet": "apps/v1", "StatefulSet": "apps/v1", "DaemonSet": "apps/v1"}
-BATCH = {"Job": "batch/v1", "CronJob": "batch/v1"}
-VERSIONS = {**APPS, **BATCH, "ReplicationController": "v1"}
-"""The API version of each kind that makes pods."""
-
-
-def is_counted(quota: ResourceQuota, *, in_full: bool) -> bool:
-    """Whether a quota is replayed: it has a status, and no scope asks for deadlines of pods not known ``in_full``."""
-    names = (*quota.spec.scopes, *(term.scope_name for term in quota.spec.scope_selector.match_expressions))
-    return bool(quota.status.hard) and (in_full or not any(name in OF_DEADLINE for name in names))
+MOST_MENDED = 25
+"""For so many workloads it is looked for what lets their pods be created."""
+CRON_JOB = "batch/v1"
+"""The API version of the kind that makes pods and is not read."""
 
 
 class Admissions:
@@ -58,6 +53,9 @@ class Admissions:
         self._known: dict[tuple[str, int, int], tuple[Sequence[str], object]] = {}
         """What is said to pods made again, and the objects by whose identities it is known, which stay."""
         self.told: list[str] = []
+        self._owed: dict[str, list[tuple[AdmissionRequest, int]]] = {}
+        """Namespace -> what was refused, and how often."""
+        self._suggested = 0
 
     def take_all(self, workloads: Sequence[Struct], changes: Sequence[Change]) -> list[NotCreated]:
         """Take out of changes the pods that are not created, in order; the workloads that lack some."""
@@ -68,8 +66,17 @@ class Admissions:
                 return []
             self._quotas = before
             del self.told[notes:]
-        lacking = (self.take(*change) for change in zip(workloads, changes, strict=True))
-        return [refused for refused in lacking if refused]
+        first = [next(iter(change.new), None) for change in changes]
+        pairs = zip(workloads, changes, strict=True)
+        lacking = {at: found for at, pair in enumerate(pairs) if (found := self._take(identity(pair[0]), *pair))}
+        for alike in groups.values():
+            refused = [at for at in alike if at in lacking]
+            like = first[refused[0]] if refused else None
+            if like is not None:
+                workload = workloads[refused[0]]
+                fixes = self._fixes(identity(workload), workload, [changes[at] for at in refused], like)
+                lacking |= {at: msgspec.structs.replace(lacking[at], fixes=fixes) for at in refused}
+        return list(lacking.values())
 
     def _alike(self, workloads: Sequence[Struct], changes: Sequence[Change]) -> dict[object, list[int]]:
         """The places of bare pods that differ in their names alone; of all else each by itself."""
@@ -94,43 +101,69 @@ class Admissions:
 
     def take(self, workload: Struct, change: Change) -> NotCreated | None:
         """Take out of a change the pods that are not created, all of one template; what it removes is gone before."""
-        return self._take(identity(workload), workload, change)
+        return next(iter(self.take_all([workload], [change])), None)
 
     def take_more(self, owner: Owner, change: Change) -> NotCreated | None:
         """The same of a workload of which nothing but its pods is known, which share their claims."""
-        return self._take(owner, None, change)
+        like = next(iter(change.new), None)
+        lacking = self._take(owner, None, change)
+        if lacking is None or like is None:
+            return lacking
+        return msgspec.structs.replace(lacking, fixes=self._fixes(owner, None, [change], like))
 
     def _take(self, owner: Owner, workload: Struct | None, change: Change) -> NotCreated | None:
         self.release(change.removed)
         wanted = change.desired
         number, words = 0, self.of_object(owner, change)
-        like = None if words else next(iter(change.new), None)
-        if like is not None:
+        if change.new and not words:
             number, words = self.room_for(owner, workload, change.new, len(change.new))
         if not words:
             return None
         change.refused = len(change.new) - number
         del change.new[number:]
-        lacking = refusal(owner, words, wanted, change.refused)
-        if like is None:
-            return lacking
-        missing = MissingPods(self._cluster, owner, workload, change, self._written.get(owner))
-        return msgspec.structs.replace(lacking, fixes=self._fixes(self._sent(owner, like), missing))
+        return refusal(owner, words, wanted, change.refused)
 
-    def _fixes(self, asked: SentPod, missing: MissingPods) -> tuple[CreationFix, ...]:
-        """What lets the pods that are missing be created."""
+    def _fixes(
+        self, owner: Owner, workload: Struct | None, changes: Sequence[Change], like: Pod
+    ) -> tuple[CreationFix, ...]:
+        """What lets the pods that are missing be created, and those of others that were refused before."""
+        self._suggested += 1
+        if self._suggested > MOST_MENDED:
+            return ()
+        asked, number = self._sent(owner, like), sum(change.refused for change in changes)
 
         def ask(state: Mended) -> CreationReplay:
             trial = Admissions(state.cluster, self._written)
             trial._quotas = {**self._quotas, asked.namespace: state.quotas}
-            return trial._judged(asked._replace(manifest=state.manifest), missing.number)
+            return trial._judged(asked._replace(manifest=state.manifest), number)
 
-        start = Mended(self._cluster, self._left(asked.namespace), asked.manifest)
-        return tuple(missing.fixes(start, ask))
+        kept, document = len(changes[0].kept), self._written.get(owner)
+        missing = MissingPods(self._cluster, owner, workload, number, kept, document, lambda: self._scheduler)
+        start = Mended(self._cluster, self._owing(asked.namespace), asked.manifest)
+        fixes = tuple(missing.fixes(start, ask))
+        if (created := ask(start).created) is not None:
+            self._owed.setdefault(asked.namespace, []).append((created, number))
+        return fixes
+
+    def _owing(self, namespace: str) -> tuple[ResourceQuota, ...]:
+        """The quotas as if those that were refused before were created."""
+        quotas = self._left(namespace)
+        for created, number in self._owed.get(namespace, ()):
+            own = [quota for quota in quotas if quota.status.hard]
+            charged = resource_quota.charged(dataclasses.replace(created, quotas=own), number)
+            after = {quota.metadata.name: quota for quota in charged}
+            quotas = tuple(after.get(quota.metadata.name, quota) for quota in quotas)
+        return quotas
+
+    @cached_property
+    def _scheduler(self) -> Scheduler:
+        return Scheduler(self._cluster)
 
     def _judged(self, asked: SentPod, missing: int) -> CreationReplay:
         """What is said to so many such pods."""
-        quotas = [quota for quota in self._left(asked.namespace) if is_counted(quota, in_full=asked.in_full)]
+        quotas = [
+            quota for quota in self._left(asked.namespace) if resource_quota.is_counted(quota, in_full=asked.in_full)
+        ]
         freely = self._tried(asked, quotas=())
         created = next((admission.object for admission in freely if admission.object is not None), None)
         if created is None:
@@ -276,7 +309,7 @@ class Admissions:
         if owner.kind == "Pod" or change.kept or change.removed or self._is_there(owner):
             return ()
         for kind in (owner.kind, "ReplicaSet")[: 1 + (owner.kind == "Deployment")]:
-            made: JsonObject = {"apiVersion": VERSIONS[kind], "spec": {}}
+            made: JsonObject = {"apiVersion": KINDS[kind].versions[0] if kind in KINDS else CRON_JOB, "spec": {}}
             name = owner.name if kind == owner.kind else f"{owner.name}-*"
             request = self._request(kind, made, owner.namespace, name)
             written = owner in self._written
@@ -318,7 +351,7 @@ class Admissions:
         if not self._cluster.in_namespace("limit_ranges", asked.namespace):
             without.add(VALIDATION)  # what is written was looked at when it was read; defaults may make it invalid
         if quotas is None:
-            quotas = [q for q in self._left(asked.namespace) if is_counted(q, in_full=asked.in_full)]
+            quotas = [q for q in self._left(asked.namespace) if resource_quota.is_counted(q, in_full=asked.in_full)]
         admitted = outcomes(
             self._cluster, asked.manifest, asked.namespace, quotas=quotas, without=without, annotated=False
         )

@@ -27,7 +27,6 @@ from kschedctl.studies.basics.object_keys import ObjectKey
 from kschedctl.studies.basics.patches import json_patch, of_template, plain, strategic_patch
 from kschedctl.studies.controllers.creation import create
 from kschedctl.studies.controllers.creation_ways import AroundPod, RefusedPod, Way, ways
-from kschedctl.studies.controllers.rollout_limits import Change
 
 LITTLE = {"cpu": "1m", "memory": "1Mi"}
 """An amount for who has to say some."""
@@ -80,17 +79,18 @@ def _holding(quota: ResourceQuota, hard: Resources) -> ResourceQuota:
 
 @dataclass(frozen=True, eq=False)
 class MissingPods:
-    """The pods of a change that are refused; the ``document``: their workload as it is written, where it is."""
+    """So many pods of a workload that are refused, and those that are ``kept``.
+
+    ``document``: the workload as it is written, where it is; ``scheduler``: of the cluster.
+    """
 
     cluster: Cluster
     owner: Owner
     workload: Struct | None
-    change: Change
+    number: int
+    kept: int
     document: JsonObject | None
-
-    @property
-    def number(self) -> int:
-        return self.change.refused
+    scheduler: Callable[[], Scheduler]
 
     def fixes(self, start: Mended, ask: Callable[[Mended], CreationReplay]) -> Iterator[CreationFix]:
         """What lets all of them be created, the best first; with what scheduling says then, where it refuses them."""
@@ -130,12 +130,12 @@ class MissingPods:
         return None if found is None else {"kind": owner.kind, **plain(found)}
 
     @cached_property
-    def _scheduler(self) -> Scheduler:
-        """Of the cluster, with the claims that are made for the pods."""
+    def _with_claims(self) -> Scheduler:
+        """The scheduler of the cluster, with the claims that are made for the pods."""
         workload = self.workload
         if isinstance(workload, StatefulSet) and workload.spec.volume_claim_templates:
             return Scheduler(create(self.cluster, [workload], refused_too=True).applied(self.cluster))
-        return Scheduler(self.cluster)
+        return self.scheduler()
 
     def _fix(self, mended: Mended, created: AdmissionRequest) -> CreationFix:
         by_author = [way for way in mended.ways if way.edit is not None]
@@ -144,7 +144,7 @@ class MissingPods:
         after = _edited(top.kind, before, by_author) if before else before
         patch = strategic_patch(_pod(top.kind, before), _pod(top.kind, after))
         owner_patch = {} if any(map(_is_guessed, by_author)) or not patch else of_template(top.kind, patch)
-        opens, then = _scheduled(self._scheduler, created)
+        opens, then = _scheduled(self._with_claims, created)
         return CreationFix(
             what=", and ".join(way.what for way in mended.ways),
             commands=(*map(_command, objects), *self._commands(owner_patch)),
@@ -156,7 +156,7 @@ class MissingPods:
             changes=(*map(_change, objects), *([self._written(before, after)] if patch else ())),
             owner=str(top) if owner_patch else "",
             owner_patch=dict(owner_patch),
-            restarts=len(self.change.kept) if patch and top.kind in ROLLED_OUT else 0,
+            restarts=self.kept if patch and top.kind in ROLLED_OUT else 0,
         )
 
     def _commands(self, patch: JsonObject) -> Iterator[str]:

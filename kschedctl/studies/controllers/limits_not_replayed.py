@@ -6,10 +6,10 @@ from collections.abc import Iterable, Iterator, Mapping
 from types import MappingProxyType
 
 from kschedctl.admission.pod_security_policy import ENFORCE, LEVELS
+from kschedctl.admission.resource_quota import is_counted
 from kschedctl.cluster import LIMITS, NOT_GIVEN, Cluster
 from kschedctl.reports.unknown import UnknownKind, reasons
 from kschedctl.studies.basics.unknown import CREATION, VERDICT
-from kschedctl.studies.controllers.admissions import is_counted
 from kschedctl.studies.controllers.hooks_not_asked import HOOK_KINDS
 
 PRIVILEGED = LEVELS[0]
