@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import json
 import os
+import re
+import shutil
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
@@ -15,6 +18,7 @@ import yaml
 
 from kschedctl import demo
 from kschedctl.library.cluster import Cluster
+from kschedctl.text.version import VERSION
 
 CI = Path(__file__).parents[2] / ".ci"
 POD = "kind: Pod\napiVersion: v1\nmetadata: {name: NAME, namespace: shop}\n"
@@ -127,3 +131,55 @@ def test_tekton_runs_it(folder: Path, paths: str, code: int) -> None:
     assert {param["name"] for param in task["spec"]["params"]} == {"paths", "snapshot", "args"}
     done = shell(step["script"], folder, **{name: given[value] for name, value in values.items()})
     assert done.returncode == code, done.stderr
+
+
+# -- a release ---------------------------------------------------------------------------------------------------------
+
+ROOT = CI.parent
+
+
+@pytest.fixture
+def checkout(tmp_path: Path) -> Path:
+    """What ``.ci/version`` changes."""
+    for name in (".ci/version", "kschedctl/text/version.py", "CHANGELOG.md"):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(ROOT / name, tmp_path / name)
+    return tmp_path
+
+
+def test_a_version_is_set_by_one_command(checkout: Path) -> None:
+    before = (checkout / "CHANGELOG.md").read_text()
+    done = subprocess.run([checkout / ".ci/version", "9.8.7"], capture_output=True, text=True, check=True)
+    assert done.stdout == "9.8.7: look at git diff, then commit and tag v9.8.7\n"
+    assert (checkout / "kschedctl/text/version.py").read_text().endswith('VERSION = "9.8.7"\n')
+    changelog = (checkout / "CHANGELOG.md").read_text()
+    head, _, rest = changelog.partition("## [9.8.7] - ")
+    assert head.endswith("## [Unreleased]\n\n")
+    assert rest[10:] == before.partition("## [Unreleased]")[2]
+
+
+@pytest.mark.parametrize("version", ["", "1", "1.2", "v1.2.3", "1.2.3; rm -r x"])
+def test_what_is_no_version_changes_nothing(version: str, checkout: Path) -> None:
+    before = (checkout / "CHANGELOG.md").read_text()
+    assert subprocess.run([checkout / ".ci/version", version], capture_output=True, check=False).returncode != 0
+    assert (checkout / "CHANGELOG.md").read_text() == before
+
+
+def test_the_package_has_the_version_of_the_program() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())
+    assert project["project"]["dynamic"] == ["version"]
+    found = re.search(project["tool"]["hatch"]["version"]["pattern"], (ROOT / "kschedctl/text/version.py").read_text())
+    assert found is not None
+    assert found["version"] == VERSION
+
+
+def test_nothing_publishes_by_itself() -> None:
+    """Whatever uploads needs somebody who started it and said so."""
+    workflow = yaml.safe_load((ROOT / ".github/workflows/release.yml").read_text())
+    for name, job in workflow["jobs"].items():
+        publishes = any("publish" in str(step.get("uses")) or "docker push" in str(step) for step in job["steps"])
+        assert publishes == (name == "pypi")
+        assert not publishes or job["if"] == "github.event_name == 'workflow_dispatch' && inputs.publish"
+    scripts = re.findall(r"\.ci/\w+", (ROOT / ".github/workflows/release.yml").read_text())
+    assert scripts
+    assert all((ROOT / script).is_file() for script in scripts)
