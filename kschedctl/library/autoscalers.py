@@ -77,7 +77,7 @@ def scale_down(
     now: str = "",
     active_scale_ups: Mapping[str, int] | None = None,
 ) -> ScaleDown:
-    """Which nodes the Cluster Autoscaler does not need, which go in its next loop, and what keeps each other one.
+    """Which nodes the Cluster Autoscaler does not need, which go in its next loop, and what keeps the others.
 
     Arguments and errors as for ``scale_up``.
     """

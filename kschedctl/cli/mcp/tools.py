@@ -258,7 +258,7 @@ TOOLS = (
     ),
     Tool(
         "list_node_pools",
-        "Which node pools are there, and what have they left?",
+        "Which node pools are there, and what is free on their nodes?",
         "Node pools with their shapes, zones, taints and free resources.",
         {},
         lambda asked, a: autoscalers.pools(asked.cluster, now=asked.now),
@@ -291,7 +291,7 @@ TOOLS = (
     Tool(
         "scale_down",
         "Which nodes would the Cluster Autoscaler remove?",
-        "Its next loop: which nodes go, and what keeps each other one.",
+        "Its next loop: which nodes go, and what keeps the others.",
         OF_GROUPS,
         _scale(autoscalers.scale_down),
     ),

@@ -1,4 +1,4 @@
-"""The page of Consolidation: which nodes could go in which order, and what keeps each other one."""
+"""The page of Consolidation: which nodes could go in which order, and what keeps the others."""
 
 from __future__ import annotations
 
