@@ -82,9 +82,16 @@ def objects() -> list[Json]:
     ]
     others = [old(pod(f"b{i}", "3", "shop", f"b{i}", nodeName=name), "Running") for i, name in enumerate(("a2", "b1"))]
     namespaces = [
-        {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": n}} for n in ("default", "fid", "shop")
+        {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": n}} for n in ("default", "fid", "full", "shop")
     ]
-    return [*namespaces, urgent, *nodes, owned(replicas, "Deployment", "web"), *web, *others, *map(old, pending)]
+    most = {"hard": {"pods": "0"}, "used": {"pods": "0"}}
+    quota = {
+        "apiVersion": "v1",
+        "kind": "ResourceQuota",
+        "metadata": {"name": "q", "namespace": "full"},
+        "status": most,
+    }
+    return [*namespaces, quota, urgent, *nodes, owned(replicas, "Deployment", "web"), *web, *others, *map(old, pending)]
 
 
 Place = dict[str, str]
@@ -179,14 +186,19 @@ QUESTIONS = (
     "explain {name} -n {namespace}",
     "explain deploy/web -n shop",
     "explain -f {web} -n shop",
+    "explain -f {web} -n full",
     "remedies -A",
     "remedies {pod}",
+    "remedies -f {web} -n full",
     "wakes -A",
     "wakes {pod}",
+    "wakes -f {web} -n full",
     "simulate -f {web} -n shop",
     "simulate -f {web} -n shop --rollout",
+    "simulate -f {web} -n full",
     "simulate --pending",
     "capacity -f {web} -n shop",
+    "capacity -f {web} -n full",
     "make-room {pod}",
     "consolidate",
     "drain {node}",
@@ -200,6 +212,7 @@ QUESTIONS = (
     "priorities --now 2026-05-06T09:12:00Z",
     "sampling",
     "sampling {pod}",
+    "sampling -f {web} -n full",
     "topology",
     "pools",
     "scale up --pool-label kubernetes.io/hostname",

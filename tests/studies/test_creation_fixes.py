@@ -289,3 +289,24 @@ def test_bare_pods_alike_have_one_fix_and_later_workloads_count_those_before() -
     store = Store(world)
     done(store, last)
     assert simulated(store.documents(), *bare, pods(3)).good
+
+
+@pytest.mark.parametrize("most", ["3", "4"], ids=["both claims are missing", "one of them was created"])
+def test_quotas_of_claims_that_a_stateful_set_makes(most: str) -> None:
+    """Two claims for each of three pods, and one that is somebody else's: seven in all."""
+    claim = {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}}
+    templates = [{"metadata": {"name": name}, "spec": claim} for name in ("data", "log")]
+    template = {"metadata": {"labels": {"app": "db"}}, "spec": {"containers": [{"name": "c", "image": "c"}]}}
+    spec = {"replicas": 3, "selector": {"matchLabels": {"app": "db"}}, "template": template, "serviceName": "db"}
+    metadata = {"name": "db", "namespace": "shop"}
+    db: Json = {"apiVersion": "apps/v1", "kind": "StatefulSet", "metadata": metadata}
+    db["spec"] = {**spec, "volumeClaimTemplates": templates}
+    used = {"persistentvolumeclaims": "1", "requests.storage": "1Gi"}
+    found = quota("q", used, {"persistentvolumeclaims": most, "requests.storage": "9Gi"})
+    lacking = refused(World([found], db, ()))
+    assert (lacking.there, lacking.missing) == (1, 2)
+    (fix,) = lacking.fixes
+    assert fix.what == "raise ResourceQuota q to persistentvolumeclaims=7"
+    store = Store([found])
+    done(store, fix)
+    assert not simulated(store.documents(), db).not_created

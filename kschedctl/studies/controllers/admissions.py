@@ -10,7 +10,6 @@ import dataclasses
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
-from typing import Any
 
 import msgspec
 
@@ -27,11 +26,18 @@ from kschedctl.cluster import FIELDS, Cluster
 from kschedctl.reports.admission import Admission
 from kschedctl.reports.not_created import CreationFailure, CreationFix, NotCreated
 from kschedctl.scheduler.scheduler import Scheduler
-from kschedctl.studies.controllers.creation_fixes import CreationReplay, Mended, MissingPods, raised_by, raising
+from kschedctl.studies.controllers.creation_fixes import (
+    CreationReplay,
+    Mended,
+    MissingPods,
+    for_claims,
+    raised_by,
+    raising,
+)
 from kschedctl.studies.controllers.creation_ways import Way
 from kschedctl.studies.controllers.not_created import with_headline
 from kschedctl.studies.controllers.rollout_limits import Change
-from kschedctl.studies.controllers.sent_pods import SentPod, as_template, sent
+from kschedctl.studies.controllers.sent_pods import SentPod, alike_bare_pods, as_template, sent, sent_claim
 
 REPLAYED = "admission, replayed"
 MOST_MENDED = 25
@@ -55,12 +61,14 @@ class Admissions:
         self.told: list[str] = []
         self._owed: dict[str, list[tuple[AdmissionRequest, int]]] = {}
         """Namespace -> what was refused, and how often."""
+        self._came: dict[Owner, int] = {}
+        """How many claims of the first pod that lacks one were created."""
         self._suggested = 0
 
     def take_all(self, workloads: Sequence[Struct], changes: Sequence[Change]) -> list[NotCreated]:
         """Take out of changes the pods that are not created, in order; the workloads that lack some."""
         before, notes = dict(self._quotas), len(self.told)
-        groups = self._alike(workloads, changes)
+        groups = alike_bare_pods(workloads, changes, self._written)
         if len(groups) < len(workloads):  # many bare pods are looked at together: there may be room for all
             if all(self._fit(workloads[at[0]], changes[at[0]], len(at)) for at in groups.values()):
                 return []
@@ -77,20 +85,6 @@ class Admissions:
                 fixes = self._fixes(identity(workload), workload, [changes[at] for at in refused], like)
                 lacking |= {at: msgspec.structs.replace(lacking[at], fixes=fixes) for at in refused}
         return list(lacking.values())
-
-    def _alike(self, workloads: Sequence[Struct], changes: Sequence[Change]) -> dict[object, list[int]]:
-        """The places of bare pods that differ in their names alone; of all else each by itself."""
-        groups: dict[object, list[int]] = {}
-        for at, (workload, change) in enumerate(zip(workloads, changes, strict=True)):
-            bare = isinstance(workload, Pod) and len(change.new) == 1 and not (change.kept or change.removed)
-            groups.setdefault(self._template(workload) if bare else at, []).append(at)
-        return groups
-
-    def _template(self, pod: Any) -> tuple[object, ...]:
-        document = self._written.get(identity(pod), {})
-        meta = object_at(document, "metadata")
-        parts = document.get("spec") or pod.spec, meta.get("annotations"), pod.metadata.labels
-        return pod.metadata.namespace, msgspec.json.encode(parts)
 
     def _fit(self, workload: Struct, change: Change, number: int) -> bool:
         """Whether all are created, so many of a bare pod; then they are counted."""
@@ -140,6 +134,10 @@ class Admissions:
         kept, document = len(changes[0].kept), self._written.get(owner)
         missing = MissingPods(self._cluster, owner, workload, number, kept, document, lambda: self._scheduler)
         start = Mended(self._cluster, self._owing(asked.namespace), asked.manifest)
+        claims = list(self._claims_of(workload, asked.namespace))
+        came = self._came.get(owner, 0)
+        if way := for_claims(claims, [number - (at < came) for at in range(len(claims))]):
+            start = start.after(way)
         fixes = tuple(missing.fixes(start, ask))
         if (created := ask(start).created) is not None:
             self._owed.setdefault(asked.namespace, []).append((created, number))
@@ -279,11 +277,13 @@ class Admissions:
         self, workload: Struct | None, pods: Sequence[Pod], number: int, words: Sequence[str]
     ) -> tuple[int, Sequence[str]]:
         """The same less the pods of which a claim is refused, which is made before each."""
-        templates = workload.spec.volume_claim_templates if isinstance(workload, StatefulSet) else ()
-        for at, pod in enumerate(pods[: number + 1] if templates else ()):
-            for template in templates:
+        if not isinstance(workload, StatefulSet):
+            return number, words
+        for at, pod in enumerate(pods[: number + 1]):
+            for came, template in enumerate(workload.spec.volume_claim_templates):
                 name = f"{template.metadata.name}-{pod.metadata.name}"
                 if refused := self._of_claim(template, pod.metadata.namespace, name):
+                    self._came[identity(workload)] = came
                     return min(at, number), refused if at <= number and at < len(pods) else words
         return number, words
 
@@ -292,17 +292,18 @@ class Admissions:
         there = self._cluster.in_namespace("persistent_volume_claims", namespace)
         if any(claim.metadata.name == name for claim in there):
             return ()
-        metadata = {"name": name, "namespace": namespace, "annotations": template.metadata.annotations}
-        spec = msgspec.to_builtins(template.spec)
-        manifest = {"kind": "PersistentVolumeClaim", "metadata": metadata, "spec": spec}
-        tried = self._tried(
-            SentPod(Owner("PersistentVolumeClaim", namespace, name), manifest, namespace, in_full=False)
-        )
+        tried = self._tried(sent_claim(template, namespace, name))
         created = next((admission for admission in tried if admission.allowed), None)
         if created is None or created.object is None:
             return _words(tried)
         self._charge(self._request("PersistentVolumeClaim", created.object, namespace), 1)
         return ()
+
+    def _claims_of(self, workload: Struct | None, namespace: str) -> Iterator[AdmissionRequest]:
+        """A claim of each of its templates as it would be stored but for quotas."""
+        for template in workload.spec.volume_claim_templates if isinstance(workload, StatefulSet) else ():
+            tried = self._tried(sent_claim(template, namespace, template.metadata.name), quotas=())
+            yield from (self._request("PersistentVolumeClaim", a.object, namespace) for a in tried[:1] if a.object)
 
     def of_object(self, owner: Owner, change: Change) -> Sequence[str]:
         """Why the workload itself, or the ReplicaSet of a Deployment, is refused; where they are not, they count."""

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Iterable, Iterator, Sequence
+import dataclasses
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
 from itertools import islice
@@ -15,7 +16,7 @@ from kschedctl.admission import resource_quota
 from kschedctl.admission.pod_security_policy import IN_SPEC, TEMPLATES
 from kschedctl.admission.request import AdmissionRequest, Writable
 from kschedctl.api.json_values import Json, JsonObject, object_at
-from kschedctl.api.objects import ResourceQuota, ResourceQuotaStatus, Resources, Struct
+from kschedctl.api.objects import ResourceQuota, ResourceQuotaStatus, Struct
 from kschedctl.api.ownership import Owner, controller_of
 from kschedctl.api.workloads import StatefulSet
 from kschedctl.cluster import FIELDS, Cluster, convert
@@ -72,7 +73,7 @@ def raised_by(way: Way, quotas: Iterable[ResourceQuota]) -> tuple[ResourceQuota,
     return tuple(_holding(quota, hard.get(quota.metadata.name, {})) for quota in quotas)
 
 
-def _holding(quota: ResourceQuota, hard: Resources) -> ResourceQuota:
+def _holding(quota: ResourceQuota, hard: Mapping[str, Any]) -> ResourceQuota:
     known = {name: amount for name, amount in hard.items() if name in quota.status.hard}
     return replace(quota, status=ResourceQuotaStatus({**quota.status.hard, **known}, quota.status.used))
 
@@ -231,10 +232,26 @@ def raising(created: AdmissionRequest, missing: int) -> Iterator[Way]:
     """The quotas raised by what they lack for so many more such pods; nothing where they lack nothing."""
     raised = resource_quota.raised(created, missing)
     if raised:
-        found = {q.metadata.name: q for q in created.cluster.in_namespace("resource_quotas", created.namespace)}
-        changes = tuple(AroundPod(found[name], _raised(found[name], hard)) for name, hard in raised.items())
-        listed = (f"ResourceQuota {name} to {_listed(hard)}" for name, hard in raised.items())
-        yield Way("RaiseResourceQuota", f"raise {' and '.join(listed)}", objects=changes)
+        yield _raise_to(created, raised)
+
+
+def for_claims(claims: Sequence[AdmissionRequest], missing: Sequence[int]) -> Way | None:
+    """The quotas raised by what they lack for so many of each of the claims; None where they lack nothing."""
+    hard: dict[str, dict[str, str]] = {}
+    quotas = claims[0].quotas if claims else ()
+    for claim, number in zip(claims, missing, strict=True):
+        raised = resource_quota.raised(dataclasses.replace(claim, quotas=quotas), number)
+        hard |= {name: {**hard.get(name, {}), **amounts} for name, amounts in raised.items()}
+        holding = [_holding(quota, raised.get(quota.metadata.name, {})) for quota in quotas]
+        quotas = resource_quota.charged(dataclasses.replace(claim, quotas=holding), number)
+    return _raise_to(claims[0], hard) if hard else None
+
+
+def _raise_to(created: AdmissionRequest, raised: Mapping[str, dict[str, str]]) -> Way:
+    found = {q.metadata.name: q for q in created.cluster.in_namespace("resource_quotas", created.namespace)}
+    changes = tuple(AroundPod(found[name], _raised(found[name], hard)) for name, hard in raised.items())
+    listed = (f"ResourceQuota {name} to {_listed(hard)}" for name, hard in raised.items())
+    return Way("RaiseResourceQuota", f"raise {' and '.join(listed)}", objects=changes)
 
 
 def _raised(quota: ResourceQuota, hard: dict[str, str]) -> ResourceQuota:

@@ -1,18 +1,20 @@
-"""Pods as their controllers send them to the API server."""
+"""Pods, and claims for them, as their controllers send them to the API server."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import msgspec
 
 from kschedctl.admission.pod_security_policy import pod_of
 from kschedctl.api.copying import replace
-from kschedctl.api.json_values import JsonObject
-from kschedctl.api.objects import Pod
+from kschedctl.api.json_values import JsonObject, object_at
+from kschedctl.api.objects import PersistentVolumeClaim, Pod, Struct
 from kschedctl.api.ownership import Owner
+from kschedctl.api.workloads import identity
 from kschedctl.cluster import without_nulls
+from kschedctl.studies.controllers.rollout_limits import Change
 
 NAMED = ("Pod", "StatefulSet")
 """Whose pods do not get a name that the API server generates."""
@@ -60,3 +62,28 @@ def as_template(pod: Pod) -> Pod:
     """Without a node and what admission sets anew."""
     spec = replace(pod.spec, node_name="", priority=None, preemption_policy=None)
     return replace(pod, spec=replace(spec, overhead={}) if spec.runtime_class_name else spec)
+
+
+def sent_claim(template: PersistentVolumeClaim, namespace: str, name: str) -> SentPod:
+    """A claim of a template."""
+    metadata = {"name": name, "namespace": namespace, "annotations": template.metadata.annotations}
+    manifest = {"kind": "PersistentVolumeClaim", "metadata": metadata, "spec": msgspec.to_builtins(template.spec)}
+    return SentPod(Owner("PersistentVolumeClaim", namespace, name), manifest, namespace, in_full=False)
+
+
+def alike_bare_pods(
+    workloads: Sequence[Struct], changes: Sequence[Change], written: Mapping[Owner, JsonObject]
+) -> dict[object, list[int]]:
+    """The places of bare pods that differ in their names alone; of all else each by itself."""
+    groups: dict[object, list[int]] = {}
+    for at, (workload, change) in enumerate(zip(workloads, changes, strict=True)):
+        bare = isinstance(workload, Pod) and len(change.new) == 1 and not (change.kept or change.removed)
+        groups.setdefault(_template(workload, written) if bare else at, []).append(at)
+    return groups
+
+
+def _template(pod: Any, written: Mapping[Owner, JsonObject]) -> tuple[object, ...]:
+    document = written.get(identity(pod), {})
+    meta = object_at(document, "metadata")
+    parts = document.get("spec") or pod.spec, meta.get("annotations"), pod.metadata.labels
+    return pod.metadata.namespace, msgspec.json.encode(parts)
