@@ -62,6 +62,9 @@ def admit(
 
     ``namespace``: to which it is sent, else its own; ``plugins``: those of OPTIONAL that are on. Webhooks and policies
     are not asked. Raises UsageError for other plugins, InputError for what is no object.
+
+    >>> admit(Cluster.from_objects([]), {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "web"}}).message
+    'namespaces "default" not found'
     """
     if unknown := sorted(set(plugins) - OPTIONAL):
         hint = f"known: {', '.join(sorted(OPTIONAL))}"

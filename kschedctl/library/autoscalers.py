@@ -38,6 +38,9 @@ def pools(cluster: Cluster, *, now: str = "") -> NodePools:
     """The node pools by name, what their nodes are like, and what is free on them.
 
     ``now``: the RFC 3339 time for the budgets of Karpenter's NodePools; when the cluster was read.
+
+    >>> str(pools(Cluster.from_objects([{"kind": "Node", "metadata": {"name": "n1"}}]), now="2026-01-01T00:00:00Z"))
+    '1 pool, 1 node 0 pending pods'
     """
     return pool_reports.pools(Scheduler(cluster), now or moment_of(cluster))
 
@@ -59,6 +62,11 @@ def scale_up(
     ``where``: what the report calls the source of the groups. ``now``: an RFC 3339 time; when the cluster was read.
     ``active_scale_ups``: group -> nodes that it asked for and that are not there yet, None for what its status says.
     Raises UsageError where nothing names a group, InputError.
+
+    >>> groups = [{"id": "a", "min": 1, "max": 3, "target": 1, "nodes": ["n1"]}]
+    >>> cluster = Cluster.from_objects([{"kind": "Node", "metadata": {"name": "n1"}}])
+    >>> str(scale_up(cluster, groups, now="2026-01-01T00:00:00Z"))
+    'No group grows for 0 unschedulable pods'
     """
     named = node_groups(cluster, Given(groups, options or {}, pool_label, where))
     loop = _loop(cluster, named, now, active_scale_ups)
@@ -80,6 +88,11 @@ def scale_down(
     """Which nodes the Cluster Autoscaler does not need, which go in its next loop, and what keeps the others.
 
     Arguments and errors as for ``scale_up``.
+
+    >>> groups = [{"id": "a", "min": 1, "max": 3, "target": 1, "nodes": ["n1"]}]
+    >>> cluster = Cluster.from_objects([{"kind": "Node", "metadata": {"name": "n1"}}])
+    >>> str(scale_down(cluster, groups, now="2026-01-01T00:00:00Z"))
+    'No node goes of 0 unneeded nodes'
     """
     named = node_groups(cluster, Given(groups, options or {}, pool_label, where))
     loop = _loop(cluster, named, now, active_scale_ups)
@@ -124,6 +137,9 @@ def provision(
     ``instance_types``: as kwok's instance_types.json has them; None for those of the nodes that exist, without prices:
     then that no type fits is not certain. ``options``: preferencePolicy, minValuesPolicy, maxInstanceTypes,
     featureGates. ``now``: an RFC 3339 time; when the cluster was read. Raises InputError.
+
+    >>> str(provision(Cluster.from_objects([]), now="2026-01-01T00:00:00Z"))
+    'Karpenter would launch no node for 0 pending pods'
     """
     types = seen_types(cluster) if instance_types is None else instance_types
     report = provisioning.provision(cluster, types, options or {}, now=now or moment_of(cluster))

@@ -17,7 +17,11 @@ WRITTEN_BY = f"kschedctl {VERSION}"
 
 
 class Cluster(cluster.Cluster):
-    """A cluster, from objects, files, a snapshot or an API server."""
+    """A cluster, from objects, files, a snapshot or an API server.
+
+    >>> Cluster.from_objects([{"kind": "Node", "metadata": {"name": "n1"}}])
+    <kschedctl.Cluster: 1 Node; kube-scheduler 1.36>
+    """
 
     @classmethod
     def from_paths(

@@ -66,6 +66,11 @@ def failures(
     """What would no longer fit if any one ``unit`` (node, zone or pool) were lost, or with ``pairs`` any two at once.
 
     The other arguments, and ``remedy`` for the worst loss, as for ``drain``. Raises UsageError, ConfigurationError.
+
+    >>> zones = [{"topology.kubernetes.io/zone": zone} for zone in ("a", "b")]
+    >>> nodes = [{"kind": "Node", "metadata": {"name": f"n{i}", "labels": zone}} for i, zone in enumerate(zones)]
+    >>> str(failures(Cluster.from_objects(nodes), "zone"))
+    'N-1 safe per zone: yes (2 losses tried, 0 with consequences)'
     """
     options = SearchOptions(seed=seed, sampling=sampling, call_extender=call_extender)
     report = failing.failures(cluster, unit, pairs=pairs, runs=runs, workers=workers, progress=progress, **options)

@@ -21,6 +21,12 @@ def wake_ups(cluster: Cluster, pod: PodReference) -> WakeUps:
     """The events that a pod waits for which kube-scheduler refused, by the plugins that refused it.
 
     The pod as ``explain`` takes it. Raises UsageError for one that is not pending, and what ``explain`` raises.
+
+    >>> node = {"kind": "Node", "metadata": {"name": "n1"}, "status": {"allocatable": {"cpu": "2", "pods": "9"}}}
+    >>> spec = {"containers": [{"name": "c", "image": "web", "resources": {"requests": {"cpu": "3"}}}]}
+    >>> pod = {"kind": "Pod", "metadata": {"name": "p"}, "spec": spec}
+    >>> [rejector.plugin for rejector in wake_ups(Cluster.from_objects([node, pod]), "default/p").rejectors]
+    ['NodeResourcesFit']
     """
     asked = stand_in_of(Scheduler(cluster), pod)
     return replace(study.wake_ups(asked.scheduler, asked.pod), stands_for=asked.note)

@@ -85,6 +85,12 @@ def capacity(
 
     ``call_extender``, ``written``: as for simulate. Raises UsageError without any shape, InputError and
     ConfigurationError.
+
+    >>> node = {"kind": "Node", "metadata": {"name": "n1"}, "status": {"allocatable": {"cpu": "2", "pods": "9"}}}
+    >>> spec = {"containers": [{"name": "c", "image": "web", "resources": {"requests": {"cpu": "1"}}}]}
+    >>> web = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "web"}, "spec": spec}
+    >>> capacity(Cluster.from_objects([node]), [web]).shapes[0].fits
+    2
     """
     shared = prepare(cluster, manifests, most, sampling, written or {})
     shared.call_extender, workers = call_extender, those_who_may_ask(workers, call_extender)

@@ -105,6 +105,9 @@ def simulate(
     structs, as documents, of which admission reads more than scheduling does. ``autoscaler``: in a single run it makes
     nodes for pods that find no room, until nothing changes; pending pods take part.
     Raises InputError, ConfigurationError.
+
+    >>> str(simulate(Cluster.from_objects([]), [], pending=True))
+    'Nothing to schedule'
     """
     counting = dict(written or {})
     waiting = pending or autoscaler is not None
@@ -113,10 +116,16 @@ def simulate(
     shared.call_extender, workers = call_extender, those_who_may_ask(workers, call_extender)
     if runs == 1:
         return run_scene(shared, seed, progress.begin("Scheduling", len(shared.workloads) + len(shared.others)))
-    results = try_seeds(run_scene, shared, range(seed, seed + runs), workers, progress)
+    return _of_several(shared, range(seed, seed + runs), workers, progress)
+
+
+def _of_several(shared: Deployed, seeds: range, workers: Workers, progress: Progress) -> reports.SimulationReport:
+    """The first run, and how others vary."""
+    results = try_seeds(run_scene, shared, seeds, workers, progress)
     simulations = results.known
     if not simulations:
-        return reports.SimulationReport(seed, sampling is not None, placed=0, unplaced=0, interrupted=True)
+        sampled = shared.sampling is not None
+        return reports.SimulationReport(seeds.start, sampled, placed=0, unplaced=0, interrupted=True)
     unknown = together(report.unknown for report in simulations)
     return replace(simulations[0], variation=variation(simulations), interrupted=results.interrupted, **unread(unknown))
 

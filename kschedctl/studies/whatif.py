@@ -276,6 +276,9 @@ def whatif(
     documents of a file that the scenario names, ``where`` is the name of the scenario's own; ``call_extender``: as for
     simulate; ``in_full``: of how many kinds of newly pending pods each node is told.
     Raises UsageError and InputError that name the step.
+
+    >>> str(whatif(Cluster.from_objects([]), None))
+    'No pod ends up elsewhere'
     """
     if scenario is None:
         scenario = parts.Scenario(steps=())

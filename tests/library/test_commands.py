@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -144,3 +145,10 @@ def test_every_function_is_compared_here_or_beside_its_command() -> None:
     without = {"admit", "follow", "run_queue", "sampling", "wake_ups"}
     elsewhere = {"provision", "disrupt"}
     assert {*kschedctl.WHERE} - without - elsewhere == compared
+
+
+@pytest.mark.parametrize("name", sorted(kschedctl.WHERE))
+def test_every_function_has_an_example(name: str) -> None:
+    """That it holds is tested with all docstrings."""
+    function = getattr(import_module(f"kschedctl.{kschedctl.WHERE[name]}"), name)
+    assert ">>> " in function.__doc__
