@@ -30,7 +30,7 @@ def new_node(
     ``given``: node groups that people name; ``types``: Karpenter's instance types, None for those of the nodes.
     """
     cluster = asked.scheduler.cluster
-    if _has_groups(cluster, given):
+    if has_groups(cluster, given):
         from kschedctl.autoscaling.cluster_autoscaler import new_node as autoscaler  # noqa: PLC0415 - seldom asked
 
         return autoscaler.new_node(cluster, asked.pod, node_groups(cluster, given), now)
@@ -47,7 +47,7 @@ def node_group_fixes(asked: AskedPod, told: NewNode, now: str, given: Given = NO
     ``told``: what the autoscaler says of it. Raises InputError.
     """
     cluster = asked.scheduler.cluster
-    if told.comes or not _has_groups(cluster, given):
+    if told.comes or not has_groups(cluster, given):
         return ()
     from kschedctl.autoscaling.cluster_autoscaler import new_node as autoscaler  # noqa: PLC0415 - seldom asked
     from kschedctl.studies.remedies import node_groups as ways  # noqa: PLC0415 - seldom asked
@@ -71,7 +71,7 @@ def autoscaler_of(
 
     Arguments as for ``new_node``.
     """
-    if cluster.karpenter_node_pools and not _has_groups(cluster, given):
+    if cluster.karpenter_node_pools and not has_groups(cluster, given):
         from kschedctl.autoscaling.karpenter.launching_pools import LaunchingPools  # noqa: PLC0415 - few clusters
 
         return LaunchingPools(cluster, types, settings or {}, now)
@@ -91,14 +91,14 @@ def node_growth(
 
     Arguments and errors as for ``new_node``.
     """
-    if not (cluster.karpenter_node_pools or _has_groups(cluster, given)):
+    if not (cluster.karpenter_node_pools or has_groups(cluster, given)):
         return None
     from kschedctl.studies.growth import grow  # noqa: PLC0415 - few clusters tell who makes their nodes
 
     return grow(cluster, autoscaler_of(cluster, now, given, types, settings))
 
 
-def _has_groups(cluster: Cluster, given: Given) -> bool:
+def has_groups(cluster: Cluster, given: Given) -> bool:
     """Whether anybody, or the cluster itself, tells of node groups that grow."""
     return bool(given.groups or given.label) or has_node_groups(cluster)
 

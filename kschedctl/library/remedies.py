@@ -5,8 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 
+from msgspec import structs
+
+from kschedctl.autoscaling.node_groups.found import Given
 from kschedctl.cluster import Cluster
-from kschedctl.library.pods import described, waiting
+from kschedctl.library.cluster import moment_of
+from kschedctl.library.new_node import NOBODY, has_groups, new_node, node_group_fixes
+from kschedctl.library.pods import UNSCHEDULABLE, described, waiting
 from kschedctl.reports.remedies import Remedies, RemediesOfMany
 from kschedctl.scheduler.engine.extenders.extender import CallExtender
 from kschedctl.scheduler.scheduler import Scheduler
@@ -14,6 +19,7 @@ from kschedctl.studies.controllers.asked_pod import AskedPod
 from kschedctl.studies.explain import PodReference, stand_in_of
 from kschedctl.studies.making_room.make_room import with_room
 from kschedctl.studies.remedies.many import remedies_of_many
+from kschedctl.studies.remedies.node_groups import CHANGE_GROUP
 from kschedctl.studies.remedies.remedies import remedies_of
 from kschedctl.studies.remedies.search import RemedyWishes
 
@@ -46,10 +52,29 @@ def remedies(
 
 
 def remedies_with_room(
-    asked: AskedPod, wishes: RemedyWishes = RemedyWishes(), tried: Tried = lambda _: None
+    asked: AskedPod,
+    wishes: RemedyWishes = RemedyWishes(),
+    tried: Tried = lambda _: None,
+    *,
+    now: str = "",
+    given: Given = NOBODY,
 ) -> Remedies:
-    """The same of a pod that was found, with a plan that moves others where no remedy is that."""
-    return with_room(remedies_of(asked, wishes, tried), asked, wishes)
+    """The same of a pod that was found, with a plan that moves others where no remedy is that.
+
+    ``given``: node groups that people name; ``now``: the RFC 3339 time of the autoscaler's loop. Raises InputError.
+    """
+    report = with_room(remedies_of(asked, wishes, tried), asked, wishes)
+    return _with_node_groups(report, asked, wishes, now or moment_of(asked.scheduler.cluster), given)
+
+
+def _with_node_groups(report: Remedies, asked: AskedPod, wishes: RemedyWishes, now: str, given: Given) -> Remedies:
+    """And what lets a node group grow for the pod."""
+    wished = report.verdict == UNSCHEDULABLE and wishes.considers(CHANGE_GROUP, "operator")
+    if not (wished and has_groups(asked.scheduler.cluster, given)):
+        return report
+    told = new_node(asked, now, given)
+    more = node_group_fixes(asked, told, now, given) if told else ()
+    return structs.replace(report, remedies=(*report.remedies, *more))
 
 
 def pending_remedies(

@@ -13,6 +13,8 @@ import kschedctl
 from kschedctl.autoscaling.node_groups.found import Given
 from kschedctl.library.new_node import new_node, node_group_fixes
 from kschedctl.library.pods import asked_pod
+from kschedctl.library.remedies import remedies_with_room
+from kschedctl.studies.remedies.search import RemedyWishes
 
 Json = dict[str, Any]
 NOW = "2026-06-01T12:00:00Z"
@@ -84,6 +86,7 @@ def test_a_group_of_the_cluster_is_annotated(kind: str, project: str, plural: st
     assert fix.summary == f"Raise the maximum of node group {kind}/machines/blue from 1 to 2"
     assert fix.opens == (f"a new node of {kind}/machines/blue",)
     (command,) = fix.commands
+    assert fix in kschedctl.remedies(kschedctl.Cluster.from_objects(objects), "d/web").remedies
     tool, verb, resource, name, *options, annotation = shlex.split(command)
     assert (tool, verb, resource, name) == ("kubectl", "annotate", f"{plural}.{project}", "blue")
     assert options == ["-n", "machines", "--overwrite"]
@@ -109,6 +112,18 @@ def empty_group(cpu: str = "4", most: int = 3, **labels: str) -> Json:
     status = {"allocatable": capacity, "capacity": capacity, "conditions": [{"type": "Ready", "status": "True"}]}
     template = {"metadata": {"name": "t", "labels": labels}, "status": status}
     return {"id": "b", "min": 0, "max": most, "target": 0, "nodes": [], "template": template}
+
+
+def test_remedies_are_of_the_kinds_that_are_wished_for() -> None:
+    asked = asked_pod(kschedctl.Cluster.from_objects([*full(), waiting()]), "d/web")
+
+    def of(**wishes: Any) -> list[str]:
+        given = Given([empty_group(most=0)])
+        report = remedies_with_room(asked, RemedyWishes(**wishes), now=NOW, given=given)
+        return [fix.summary for fix in report.remedies if fix.kinds == ("ChangeNodeGroup",)]
+
+    assert of() == of(only=frozenset({"ChangeNodeGroup"})) == ["Raise the maximum of node group b from 0 to 1"]
+    assert of(by="author") == of(without=frozenset({"ChangeNodeGroup"})) == []
 
 
 def test_a_template_lacks_the_label_of_a_role() -> None:

@@ -1,7 +1,7 @@
 """Upstream's own tables of the expanders, under the names that they have there.
 
-Upstream: expander/{leastnodes,mostpods,priority,waste}/*_test.go (1.36). Not here: "no valid options" and the invalid one of
-"6 valid options, 1 invalid option, 3 equal", which has no node: the loop keeps no such option.
+Upstream: expander/{leastnodes,mostpods,priority,waste}/*_test.go (1.36). Not here: "no valid options" and the invalid
+one of "6 valid options, 1 invalid option, 3 equal", which has no node: the loop keeps no such option.
 """
 
 from __future__ import annotations
@@ -86,8 +86,8 @@ BY_PRIORITY: dict[str, tuple[str, tuple[Offer, ...], tuple[Offer, ...]]] = {
 }
 NOT_FOUND = "Priority expander: node group {} not found in priority expander configuration. The group won't be used."
 EMPTY = (
-    "Wrong configuration for priority expander: priority configuration in cluster-autoscaler-priority-expander configmap"
-    " is empty; please provide valid configuration. Ignoring update."
+    "Wrong configuration for priority expander: priority configuration in cluster-autoscaler-priority-expander"
+    " configmap is empty; please provide valid configuration. Ignoring update."
 )
 EVENTS = {
     "TestPriorityExpanderCorrecltyHandlesConfigUpdate: before": [

@@ -1,19 +1,23 @@
 """Upstream's own tables of the nodes that may go, under the names that they have there.
 
 Upstream (1.36): core/scaledown/eligibility/eligibility_test.go, unneeded/nodes_test.go, planner/planner_test.go and
-simulator/utilization/info_test.go. Not here: rows of what only the running process knows (pods evicted a short time ago, deletions
-under way, time limits, errors of the cloud), a node that the flags of the test alone call ineligible, dynamic resources
-in a node's utilization, which a flag switches on, and "pods can schedule on eligible node, eligible", whose order of candidates
-no loop has: nodes without pods come first.
+simulator/utilization/info_test.go. Not here: rows of what only the running process knows (pods evicted a short time
+ago, deletions under way, time limits, errors of the cloud), and of dynamic resources in a node's utilization, which a
+flag switches on; "pods can schedule on eligible node, eligible", whose order of candidates no loop has, as nodes
+without pods come first; the tables of core/scaledown/budgets and clusterstate, which begin with deletions and requests
+of an earlier loop.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import pytest
 
 import kschedctl
+from kschedctl.reports.scale_down import ScaleDown
 
 Json = dict[str, Any]
 NOW, LATER = "2020-12-18T17:00:00Z", "2020-12-18T16:50:00Z"
@@ -50,7 +54,7 @@ def requests(cpu: int, memory: int, **also: str) -> Json:
     return {"requests": {"cpu": f"{cpu}m", "memory": str(memory), **also}}
 
 
-def down(nodes: list[Json], pods: list[Json], group: Json | None = None, **options: object) -> Any:
+def down(nodes: list[Json], pods: list[Json], group: Json | None = None, **options: Any) -> ScaleDown:
     sets = [
         {"apiVersion": "apps/v1", "kind": kind, "metadata": {"name": "rs", "namespace": "default", "uid": kind}}
         for kind in ("ReplicaSet", "DaemonSet")
@@ -65,8 +69,8 @@ class EligibilityRow(NamedTuple):
 
     nodes: list[Json]
     pods: list[Json]
-    reasons: dict[str, str] = {}
-    options: dict[str, object] = {}
+    reasons: Mapping[str, str] = MappingProxyType({})
+    options: Mapping[str, Any] = MappingProxyType({})
 
 
 BIG, SMALL = pod("bigPod", "regular", 600), pod("smallPod", "regular", 100)
@@ -172,7 +176,7 @@ AMOUNTS = {
     "Node group min size is reached for drain nodes": (3, 5, 8, 3, 4),
     "Node group min size is reached for empty and drain nodes": (3, 5, 3, 2, 0),
 }
-"""TestRemovableAt: empty nodes, nodes to drain, the target without upstream's two that are going; how many go of both."""
+"""TestRemovableAt: empty nodes, those to drain, the target without the two that are going; how many of both go."""
 
 
 @pytest.mark.parametrize("name", AMOUNTS)
@@ -186,7 +190,7 @@ def test_removable_at(name: str) -> None:
     assert (len(report.to_delete.empty), len(report.to_delete.drain)) == (empty_go, drain_go)
 
 
-REASONS: dict[str, tuple[Json, Json, dict[str, object]]] = {
+REASONS: dict[str, tuple[Json, Json, Json]] = {
     "ScaleDownDisabledAnnotation": (node("n", annotations=DISABLED), {}, {}),
     "NotUnneededLongEnough": (node("n"), {}, {"scaleDownUnneededTime": "15m"}),
     "NotUnreadyLongEnough": (node("n", ready=False), {}, {"scaleDownUnreadyTime": "15m"}),
@@ -207,7 +211,8 @@ def test_removable_at_unremovable_reasons(name: str) -> None:
     assert (told.state, told.reason) == (("notCandidate", None) if name in SILENT else (told.state, name))
 
 
-DS_ASIDE, MIRROR_ASIDE = {"ignoreDaemonSetsUtilization": True}, {"ignoreMirrorPodsUtilization": True}
+DS_ASIDE: Json = {"ignoreDaemonSetsUtilization": True}
+MIRROR_ASIDE: Json = {"ignoreMirrorPodsUtilization": True}
 PODS: dict[str, Json] = {
     "p1": {},
     "p1 again": {},
@@ -230,7 +235,7 @@ PODS: dict[str, Json] = {
 }
 GPU_LABEL = {"cloud.google.com/gke-accelerator": "TEST"}
 NODE1 = node("n", 2000, 2000000)
-UTILIZATION: dict[str, tuple[Json, tuple[str, ...], dict[str, object], float | None]] = {
+UTILIZATION: dict[str, tuple[Json, tuple[str, ...], Json, float | None]] = {
     "requests of cpu and memory": (NODE1, ("p1", "p1 again", "p2"), {}, 2 / 10),
     "no memory": (node("n", 2000, -1), ("p1", "p1 again", "p2"), {}, None),
     "init containers": (NODE1, ("p1", "p-init", "p-large-init"), {}, 50.25),

@@ -14,6 +14,7 @@ from kschedctl.cli.answer import Answer
 from kschedctl.cli.forms import TABLE, Form, option
 from kschedctl.cli.inquiry import Inquiry, read_inquiry
 from kschedctl.cli.option_groups.extending import Extending
+from kschedctl.cli.option_groups.node_groups import WHAT_IT_SAYS, NodeGroupInput
 from kschedctl.cli.option_groups.whole_pods import remember
 from kschedctl.cli.options import Output, Scope, Source, with_options
 from kschedctl.cli.progress import bars
@@ -27,6 +28,7 @@ from kschedctl.reports.remedies import Remedies, RemediesOfMany
 from kschedctl.studies.controllers.asked_pod import AskedPod
 from kschedctl.studies.controllers.creation_ways import KINDS
 from kschedctl.studies.remedies.fixes.prices import PRICES
+from kschedctl.studies.remedies.node_groups import CHANGE_GROUP
 from kschedctl.studies.remedies.search import RemedyWishes
 
 EXAMPLES = (
@@ -57,6 +59,7 @@ def remedies(
     scope: Scope,
     view: Patches,
     extending: Extending,
+    node_groups: NodeGroupInput,
     pods: Annotated[
         list[str] | None,
         typer.Argument(metavar="[POD]", help="name, pod/name, namespace/name, or deploy/name, sts/name, job/name …"),
@@ -84,7 +87,7 @@ def remedies(
         asked = _asked(inquiry, source, scope, words)
         if len(asked) == 1:
             remember(call_extender, asked, inquiry, source)
-            return view.answer(*_of_one(asked[0], wishes))
+            return view.answer(*_of_one(asked[0], wishes, time_of(inquiry.cluster, source), node_groups))
         if words:
             hint = "name one of them, or none for all of them"
             raise UsageError(f"these are {len(asked):,} different pods", hint=hint)
@@ -94,7 +97,7 @@ def remedies(
 def _inquiry(source: Source, scope: Scope, words: tuple[str, ...]) -> Inquiry:
     """About a workload of the cluster also why it lacks pods."""
     of_pods = not words or are_pods(words)
-    live = NOTHING_MORE if of_pods else WHAT_FAILED
+    live = (NOTHING_MORE if of_pods else WHAT_FAILED).and_also(WHAT_IT_SAYS)
     inquiry = read_inquiry(source, scope.namespace, pods_alone=are_pods(words), live=live)
     now = "" if of_pods else time_of(inquiry.cluster, source)
     return replace(inquiry, now=now).asking_for(scope.scheduler_name)
@@ -112,9 +115,10 @@ def _asked(inquiry: Inquiry, source: Source, scope: Scope, words: tuple[str, ...
     return [AskedPod(inquiry.scheduler, inquiry.scheduler.view.stored(pod)) for pod in waiting]
 
 
-def _of_one(asked: AskedPod, wishes: RemedyWishes) -> tuple[Remedies, int]:
+def _of_one(asked: AskedPod, wishes: RemedyWishes, now: str, groups: NodeGroupInput) -> tuple[Remedies, int]:
     with bars() as shown:
-        report = remedies_with_room(asked, wishes, shown.begin("trying remedies", 0))
+        tried = shown.begin("trying remedies", 0)
+        report = remedies_with_room(asked, wishes, tried, now=now, given=groups.given())
     return report, exit_code(report.verdict in FINE, interrupted=False, undecided=report.undecided)
 
 
@@ -131,7 +135,7 @@ def _of_many(inquiry: Inquiry, scope: Scope, wishes: RemedyWishes) -> tuple[Reme
 
 def _kinds(text: str, option_name: str) -> frozenset[str]:
     """Kinds of changes, in any case. Raises UsageError for one that there is not."""
-    kinds = sorted({*PRICES, *KINDS})
+    kinds = sorted({*PRICES, *KINDS, CHANGE_GROUP})
     known = {kind.lower(): kind for kind in kinds}
     words = [word.strip() for word in text.split(",") if word.strip()]
     for word in words:

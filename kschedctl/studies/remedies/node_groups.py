@@ -16,6 +16,8 @@ from kschedctl.reports.remedies import Remedy
 
 MOST_TRIED = 3
 """A replay is a whole loop of the autoscaler."""
+CHANGE_GROUP = "ChangeNodeGroup"
+"""The kind of these changes, by which people choose among them."""
 KUBERNETES = ("kubernetes.io", "k8s.io")
 """The domains whose labels say how a node is; others give it a role."""
 MAX_SIZE = "cluster-api-autoscaler-node-group-max-size"
@@ -50,7 +52,7 @@ class _Fix:
         commands = tuple(_commands(cluster, self.id, self.limit)) if self.limit else ()
         elsewhere = (f"# where the node group {self.id} is defined: {self.summary[0].lower()}{self.summary[1:]}",)
         opens = (f"a new node of {self.id}",)
-        return Remedy(self.summary, "operator", None, opens, commands or elsewhere, (), ("ChangeNodeGroup",))
+        return Remedy(self.summary, "operator", None, opens, commands or elsewhere, (), (CHANGE_GROUP,))
 
 
 def _changes(group: JsonObject, pod: Pod, why: dict[str, str]) -> Iterator[tuple[JsonObject, str, str]]:
