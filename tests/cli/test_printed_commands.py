@@ -190,6 +190,7 @@ QUESTIONS = (
     "remedies -A",
     "remedies {pod}",
     "remedies -f {web} -n full",
+    "remedies deploy/web -n shop",
     "wakes -A",
     "wakes {pod}",
     "wakes -f {web} -n full",

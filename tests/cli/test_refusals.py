@@ -307,3 +307,28 @@ def test_what_is_refused_is_decided_by_files_alone(run: Run, write: Write) -> No
         found = run(command, "-f", cluster, "-f", manifest, "-o", "json")
         assert (found.code, json.loads(found.out).get("undecided", False)) == (1, False)
     assert run("simulate", "-f", write(node("n1"), whole=False), "-f", manifest).code == 5
+
+
+FULL = {"apiVersion": "v1", "kind": "ResourceQuota", "metadata": {"name": "q", "namespace": "default"}}
+SOME = FULL | {"status": {"hard": {"pods": "3"}, "used": {"pods": "1"}}}
+
+
+@pytest.mark.parametrize(
+    ("options", "code", "said"),
+    [
+        ((), 5, "the quota ends first: only 2 more are created: exceeded quota: q, requested: pods=1, used: pods=3"),
+        (("--max", "2"), 5, "Only unless other nodes"),
+        (("--max", "3"), 1, "the quota ends first: only 2 more are created: exceeded quota: q"),
+    ],
+)
+def test_capacity_is_certain_where_admission_is(
+    run: Run, tmp_path: Path, options: tuple[str, ...], code: int, said: str
+) -> None:
+    """Files do not tell of all nodes and pods: whether two more fit is open, that no third is created is not."""
+    node = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": "n"}}
+    node["status"] = {"allocatable": {"cpu": "4", "memory": "4Gi", "pods": "9"}}  # type: ignore[assignment]
+    for name, document in (("node.json", node), ("quota.json", SOME), ("pod.json", pod("web"))):
+        (tmp_path / name).write_text(json.dumps(document))
+    found = run("capacity", "-f", str(tmp_path), *options)
+    assert found.code == code
+    assert said in " ".join(found.out.split())
