@@ -82,7 +82,9 @@ class WakeUpsOfMany(Report, frozen=True):
         if not self.pods:
             return ("Nothing is pending", self.scope + doubt(self.unknown))
         waiting = sum(pod.queue == UNSCHEDULABLE for pod in self.pods)
-        pods = f"{counted(waiting, 'pod')} {self.scope}".strip()
+        missing = sum(pod.not_created is not None for pod in self.pods)
+        uncreated = f"Not created: {missing:,} of {counted(len(self.pods), 'pod')}; " if missing else ""
+        pods = uncreated + f"{counted(waiting, 'pod')} {self.scope}".strip()
         return (f"{pods} {'waits' if waiting == 1 else 'wait'} for something to happen{doubt(self.unknown)}",)
 
 
