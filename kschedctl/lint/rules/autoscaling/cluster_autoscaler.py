@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from kschedctl.api.json_values import object_at
+from msgspec import convert
+
+from kschedctl.api.json_values import JsonObject, field_at, object_at
 from kschedctl.api.kinds import PRIORITY_MAP
-from kschedctl.api.objects import ConfigMap
+from kschedctl.api.objects import ConfigMap, Taint
+from kschedctl.api.tolerations import HARD_EFFECTS, tolerated
 from kschedctl.lint.framework.context import LintContext
-from kschedctl.lint.framework.rule import ERROR, WARNING, Rule
+from kschedctl.lint.framework.rule import ERROR, NOTE, WARNING, Rule
 from kschedctl.lint.objects.subject import Path, Problem, Subject
 
 EXPANDERS = "https://github.com/kubernetes/autoscaler/blob/master/cluster-autoscaler/expander/priority/readme.md"
@@ -49,6 +52,31 @@ def unmatched_priorities(context: LintContext) -> Iterator[Problem]:
                 yield subject.problem(AT, f"node group {name} has no priority: it grows only where no other one helps")
 
 
+def unusable_groups(context: LintContext) -> Iterator[Problem]:
+    """Groups without nodes whose template has a taint that no pod tolerates by name; the cluster's own objects."""
+    from kschedctl.autoscaling.node_groups.machines import machine_groups  # noqa: PLC0415 - few clusters have them
+
+    assert context.cluster is not None
+    groups = machine_groups(context.cluster).groups
+    if not groups or not context.all_known("Pod"):
+        return
+    sets = {info.spec.tolerations for info in context.facts.view.pods.infos}
+    sets |= {workload.spec.tolerations for workload in context.workloads}
+    by_name = [tuple(toleration for toleration in tolerations if toleration.key) for tolerations in sets]
+    for group in groups:
+        kind, namespace, name = str(group["id"]).split("/")
+        for taint in () if group["nodes"] else _hard_taints(group):
+            if not any(tolerated(tolerations, taint) for tolerations in by_name):
+                message = f"no pod tolerates {taint}, which a new node would have: the group does not grow"
+                yield Subject(kind, name, namespace).problem(("metadata", "annotations"), message)
+
+
+def _hard_taints(group: JsonObject) -> Iterator[Taint]:
+    """Those of its template that keep pods away."""
+    taints = convert(field_at(group, "template", "spec", "taints") or [], tuple[Taint, ...])
+    return (taint for taint in taints if taint.effect in HARD_EFFECTS)
+
+
 def _maps(context: LintContext) -> Iterator[tuple[Subject, ConfigMap]]:
     for subject in context.subjects:
         if subject.kind == "ConfigMap" and subject.name == PRIORITY_MAP:
@@ -78,6 +106,16 @@ RULES = (
         why="The expression does nothing, and a group without a priority is not used while another one helps.",
         fix="Name the groups as the autoscaler does",
         source=EXPANDERS,
+        needs_cluster=True,
+    ),
+    Rule(
+        "ca-group-unusable",
+        NOTE,
+        unusable_groups,
+        summary="A node group whose new nodes have a taint that no pod tolerates by name",
+        why="The Cluster Autoscaler adds nodes only for pods that go there: the group stays empty.",
+        fix="Remove the taint from the template, or add the toleration to the pods that belong there",
+        source="https://cluster-api.sigs.k8s.io/tasks/automated-machine-management/autoscaling",
         needs_cluster=True,
     ),
 )
