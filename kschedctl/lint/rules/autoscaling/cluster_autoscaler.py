@@ -4,11 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from msgspec import convert
-
-from kschedctl.api.json_values import JsonObject, field_at, object_at
+from kschedctl.api.json_values import object_at
 from kschedctl.api.kinds import PRIORITY_MAP
-from kschedctl.api.objects import ConfigMap, Taint
+from kschedctl.api.objects import ConfigMap
 from kschedctl.api.tolerations import HARD_EFFECTS, tolerated
 from kschedctl.lint.framework.context import LintContext
 from kschedctl.lint.framework.rule import ERROR, NOTE, WARNING, Rule
@@ -54,27 +52,22 @@ def unmatched_priorities(context: LintContext) -> Iterator[Problem]:
 
 def unusable_groups(context: LintContext) -> Iterator[Problem]:
     """Groups without nodes whose template has a taint that no pod tolerates by name; the cluster's own objects."""
+    from kschedctl.autoscaling.cluster_autoscaler.options import read_groups  # noqa: PLC0415 - few clusters have them
     from kschedctl.autoscaling.node_groups.machines import machine_groups  # noqa: PLC0415 - few clusters have them
 
     assert context.cluster is not None
-    groups = machine_groups(context.cluster).groups
+    groups = read_groups(machine_groups(context.cluster).groups).all
     if not groups or not context.all_known("Pod"):
         return
     sets = {info.spec.tolerations for info in context.facts.view.pods.infos}
     sets |= {workload.spec.tolerations for workload in context.workloads}
     by_name = [tuple(toleration for toleration in tolerations if toleration.key) for tolerations in sets]
     for group in groups:
-        kind, namespace, name = str(group["id"]).split("/")
-        for taint in () if group["nodes"] else _hard_taints(group):
-            if not any(tolerated(tolerations, taint) for tolerations in by_name):
+        kind, namespace, name = group.id.split("/")
+        for taint in () if group.nodes or group.template is None else group.template.spec.taints:
+            if taint.effect in HARD_EFFECTS and not any(tolerated(tolerations, taint) for tolerations in by_name):
                 message = f"no pod tolerates {taint}, which a new node would have: the group does not grow"
                 yield Subject(kind, name, namespace).problem(("metadata", "annotations"), message)
-
-
-def _hard_taints(group: JsonObject) -> Iterator[Taint]:
-    """Those of its template that keep pods away."""
-    taints = convert(field_at(group, "template", "spec", "taints") or [], tuple[Taint, ...])
-    return (taint for taint in taints if taint.effect in HARD_EFFECTS)
 
 
 def _maps(context: LintContext) -> Iterator[tuple[Subject, ConfigMap]]:
