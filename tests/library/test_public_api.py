@@ -5,8 +5,6 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-import tomllib
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -231,8 +229,3 @@ def test_help_shows_what_there_is() -> None:
 def test_what_is_no_object_is_an_error_of_ours(objects: list[Any]) -> None:
     with pytest.raises(kschedctl.KschedctlError, match=r"items\[0\]: expected an object, got null"):
         kschedctl.Cluster.from_objects(objects)
-
-
-def test_the_version_is_that_of_the_package() -> None:
-    project = tomllib.loads((Path(__file__).parents[2] / "pyproject.toml").read_text())["project"]
-    assert kschedctl.__version__ == project["version"]
