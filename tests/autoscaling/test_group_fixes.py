@@ -157,3 +157,37 @@ def test_the_group_is_as_it_was_given() -> None:
     before = json.dumps(group)
     fixes(group, nodeSelector={"team": "shop"})
     assert json.dumps(group) == before
+
+
+@pytest.mark.parametrize(
+    ("message", "agrees"),
+    [
+        ("pod didn't trigger scale-up: 1 max node group size reached", True),
+        ("pod didn't trigger scale-up: 1 in backoff after failed scale-up", False),
+    ],
+)
+def test_what_the_autoscaler_said_itself(message: str, agrees: bool) -> None:
+    """Its last event about the pod; kube-scheduler's are not looked at."""
+    about = {"kind": "Pod", "namespace": "d", "name": "web", "uid": "1"}
+    events = [
+        {
+            "apiVersion": "v1",
+            "kind": "Event",
+            "metadata": {"name": f"web.{at}", "namespace": "d"},
+            "involvedObject": about,
+            "reason": reason,
+            "message": said,
+            "lastTimestamp": f"2026-06-01T11:{at}:00Z",
+        }
+        for at, reason, said in (
+            (10, "NotTriggerScaleUp", "pod didn't trigger scale-up: 1 not ready for scale-up"),
+            (20, "NotTriggerScaleUp", message),
+            (30, "FailedScheduling", "0/1 nodes are available: 1 Insufficient cpu."),
+        )
+    ]
+    cluster = kschedctl.Cluster.from_objects([*full(), waiting(), *events])
+    told = new_node(asked_pod(cluster, "d/web"), NOW, Given([empty_group(most=0)]))
+    assert told is not None
+    assert told.message == "pod didn't trigger scale-up: 1 max node group size reached"
+    assert told.said is not None
+    assert (told.said.message, told.said.at, told.said.agrees) == (message, "2026-06-01T11:20:00Z", agrees)

@@ -101,3 +101,19 @@ def test_an_explanation_ends_in_whether_a_group_would_grow(run: Run, tmp_path: P
                 assert said[group].startswith(f"{refusal['plugin']}: ")
                 found += 1
     assert found >= 5
+
+
+def test_the_next_command_has_the_same_groups(run: Run, write: Write, tmp_path: Path) -> None:
+    """A group that may grow by one more is a fix of explain, and of the command that it names."""
+    waiting = pod("web", "2")
+    waiting["status"] = {"phase": "Pending", "conditions": [{"type": "PodScheduled", "status": "False"}]}
+    file, groups = write(node("n1", "1"), waiting), tmp_path / "groups.json"
+    room = {"cpu": "4", "memory": "8Gi", "pods": "10"}
+    template = {"metadata": {"name": "t"}, "status": {"allocatable": room, "capacity": room}}
+    groups.write_text(json.dumps({"nodeGroups": [{"id": "b", "max": 0, "template": template}]}))
+    asked = ("-f", file, "--node-groups", str(groups), "--assume-complete")
+    told = run("explain", "default/web", *asked).out
+    command = next(line for line in told.splitlines() if line.strip().startswith("kschedctl remedies"))
+    fix = "Raise the maximum of node group b from 0 to 1"
+    assert fix in told
+    assert fix in run(*command.split()[1:]).out

@@ -148,14 +148,15 @@ class _Question:
 
     def following(self, report: Explanation | Explanations | PendingPods, cluster: Cluster) -> Commands:
         """What to try after a summary, or for more remedies than an explanation has."""
-        options = [*self.scope.arguments(), *self.more]
+        options, groups = [*self.scope.arguments(), *self.more], self.scalers.node_groups.arguments()
         if isinstance(report, PendingPods):
-            return about_pending(self.source, report, options)
+            return about_pending(self.source, report, [*options, *groups])
         if self.supposed or self.sampled:
             return {}
         explained = report.explanations if isinstance(report, Explanations) else (report,)
         if self.words and len(explained) == 1:
             command = telling_more(explained[0])
+            options += groups if command == "remedies" else ()
             return {explained[0].pod: again(self.source, command, self.words, self.scope.named(), options)}
         return about_explained(self.source, cluster, explained, options)
 

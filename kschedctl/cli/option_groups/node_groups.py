@@ -52,6 +52,11 @@ class NodeGroupInput:
         """Whether somebody said which groups there are."""
         return bool(self.node_groups or self.pool_label)
 
+    def arguments(self) -> list[str]:
+        """The options that name the same groups again."""
+        named = {"--node-groups": self.node_groups, "--pool-label": self.pool_label}
+        return [part for option, value in named.items() if value for part in (option, value)]
+
     def given(self) -> Given:
         """What the file and the option say. Raises InputError."""
         from kschedctl.autoscaling.node_groups.found import Given  # noqa: PLC0415 - few commands ask for groups
