@@ -71,6 +71,7 @@ class ScaleDown(Report, frozen=True):
     those of labels, of limits nothing is known.
     ``faults``: node groups and options that make no sense, and are left out. ``sources``: where groups and flags
     are from; ``doubts``: what is not certain of them; ``waits``: how long a node waits before it goes, by flag.
+    ``marked_since``: unneeded node -> when the autoscaler marked it as one, by its taint.
     """
 
     unschedulable: tuple[str, ...] = ()
@@ -90,6 +91,7 @@ class ScaleDown(Report, frozen=True):
     sources: tuple[str, ...] = ()
     doubts: tuple[str, ...] = ()
     waits: dict[str, str] = {}
+    marked_since: dict[str, str] = {}
     faults: tuple[str, ...] = ()
     undecided: bool = False
     api_version: str = "kschedctl.dev/v1"

@@ -117,3 +117,17 @@ def test_the_next_command_has_the_same_groups(run: Run, write: Write, tmp_path: 
     fix = "Raise the maximum of node group b from 0 to 1"
     assert fix in told
     assert fix in run(*command.split()[1:]).out
+
+
+@pytest.mark.parametrize(("value", "since"), [("1780304400", "2026-06-01T09:00:00Z"), ("soon", ""), ("9" * 11, "")])
+def test_since_when_a_node_is_marked(run: Run, write: Write, tmp_path: Path, value: str, since: str) -> None:
+    """By the taint that the autoscaler sets; without one the wait is told alone."""
+    marked, groups = node("n1", "1"), tmp_path / "groups.json"
+    taint = {"key": "DeletionCandidateOfClusterAutoscaler", "value": value, "effect": "PreferNoSchedule"}
+    marked["spec"] = {"taints": [taint]}
+    groups.write_text(json.dumps({"nodeGroups": [{"id": "b", "max": 3, "target": 1, "nodes": ["n1"]}]}))
+    asked = ("scale", "down", "-f", write(marked), "--node-groups", str(groups), "--assume-complete")
+    assert json.loads(run(*asked, "-o", "json").out)["markedSince"] == ({"n1": since} if since else {})
+    told = run(*asked).out
+    assert "once unneeded for 10m" in told
+    assert ("marked as unneeded since" in told) == bool(since)

@@ -6,8 +6,10 @@ processors/nodes/scale_down_set_processor.go (1.36).
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from functools import cached_property
 
 from kschedctl.api.copying import replace
@@ -37,6 +39,8 @@ from kschedctl.reports.scale_down import (
 DISABLED = "cluster-autoscaler.kubernetes.io/scale-down-disabled"
 DELETION_TIME = 5 * 60 * 10**6
 NONE_GO = NodesToGo()
+_SECONDS = re.compile("[0-9]{1,10}")
+"""Of Unix time, as utils/taints/taints.go writes them."""
 NOT_CANDIDATE, UNNEEDED, UNREMOVABLE, NOT_EVALUATED = "notCandidate", "unneeded", "unremovable", "notEvaluated"
 
 
@@ -312,6 +316,7 @@ def _report(up: ScaleUpRun, plan: Plan | None, alone: Mapping[str, AloneRemoval]
         unneeded=tuple(node.metadata.name for node in plan.unneeded),
         to_delete=plan.to_delete,
         deleted_now=plan.deleted_now,
+        marked_since={node.metadata.name: since for node in plan.unneeded if (since := _marked_since(node))},
         nodes={node.metadata.name: _node(plan, node, alone) for node in plan.loop.nodes},
     )
 
@@ -333,6 +338,14 @@ def _node(plan: Plan, node: Node, alone: Mapping[str, AloneRemoval]) -> NodeRemo
         {pod: names[row] for pod, row in removal.placed.items()} if removal and unneeded else {},
         alone.get(name),
     )
+
+
+def _marked_since(node: Node) -> str:
+    """When the autoscaler marked the node as unneeded, by its taint; empty where it did not, or not with a time."""
+    for taint in node.spec.taints:
+        if taint.key == node_facts.DELETION_CANDIDATE and _SECONDS.fullmatch(taint.value):
+            return datetime.fromtimestamp(int(taint.value), UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    return ""
 
 
 def _keys(pods: Iterable[Pod]) -> tuple[str, ...]:

@@ -95,7 +95,9 @@ def scale_down_page(report: ScaleDown, style: Style) -> Page:
 
     def row(item: tuple[str, NodeRemoval]) -> tuple[str, ...]:
         name, node = item
-        return _node(name, node, report.kept.get(name), name in going)
+        *cells, why = _node(name, node, report.kept.get(name), name in going)
+        since = report.marked_since.get(name)
+        return *cells, f"{why}; marked as unneeded since {since}" if since else why
 
     return (
         *_not_certain(report),
