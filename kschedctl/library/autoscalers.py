@@ -27,6 +27,7 @@ from kschedctl.reports.scale_down import ScaleDown
 from kschedctl.reports.scale_up import ScaleUp
 from kschedctl.reports.unknown import VERDICT, UnknownKind
 from kschedctl.scheduler.scheduler import Scheduler
+from kschedctl.studies.basics.parallel import UNSEEN, Progress
 from kschedctl.studies.packing import pool_reports
 from kschedctl.studies.what_if.settling import settle
 
@@ -160,7 +161,12 @@ def _still_pending(cluster: Cluster, report: Provisioning, types: Sequence[JsonO
 
 
 def disrupt(
-    cluster: Cluster, instance_types: Sequence[JsonObject], options: JsonObject | None = None, *, now: str = ""
+    cluster: Cluster,
+    instance_types: Sequence[JsonObject],
+    options: JsonObject | None = None,
+    *,
+    now: str = "",
+    progress: Progress = UNSEEN,
 ) -> Disruption:
     """Which nodes Karpenter (v1.14) would take away, what it would launch instead, and what keeps each other node.
 
@@ -170,7 +176,8 @@ def disrupt(
     >>> str(disrupt(kschedctl.Cluster.from_objects([]), [], now="2026-01-01T00:00:00Z"))
     'Karpenter would take no node away'
     """
-    report = disrupting.disrupt(cluster, instance_types, options or {}, now=now or moment_of(cluster))
+    now = now or moment_of(cluster)
+    report = disrupting.disrupt(cluster, instance_types, options or {}, now=now, begin=progress.begin)
     unknown = unread_kinds(cluster, "PodDisruptionBudget")
     return replace(report, unknown=unknown, undecided=bool(unknown))
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 
 import pytest
 from golden_cases import family_lines
@@ -10,6 +11,7 @@ from karpenter_cases import objects
 from scaling_answers import plain, same
 
 import kschedctl
+from kschedctl.library.autoscalers import disrupt
 
 ORDERED = frozenset(("templates", "newNodeClaims", "existingNodes", "pods", "relaxations", "instanceTypes"))
 """Lists whose order is part of the answer."""
@@ -29,3 +31,23 @@ def test_a_round_is_answered_as_by_the_real_one(family: str, share: int) -> None
         parts = {key: (plain(got.get(key), ORDERED, key), plain(wanted[key], ORDERED, key)) for key in wanted}
         different = {key: pair for key, pair in parts.items() if not same(*pair)}
         assert not different, case["id"]
+
+
+def test_each_node_that_is_tried_alone_is_shown_as_done() -> None:
+    class Seen:
+        def __init__(self) -> None:
+            self.begun: list[tuple[str, int]] = []
+            self.finished = 0
+
+        def begin(self, what: str, total: int) -> Callable[[int], None]:
+            self.begun.append((what, total))
+            return self.done
+
+        def done(self, number: int) -> None:
+            self.finished += number
+
+    given = json.loads(next(line for line in family_lines("autoscaling/disruption") if '"perNode":{"' in line))["input"]
+    cluster, seen = kschedctl.Cluster.from_objects(objects(given)), Seen()
+    report = disrupt(cluster, given["instanceTypes"], given.get("options"), now=given["now"], progress=seen)
+    assert seen.begun == [("Taking nodes away", len(report.per_node))]
+    assert seen.finished == len(report.per_node) > 0

@@ -37,15 +37,28 @@ NOT_CONSOLIDATABLE = "not consolidatable yet, or empty"
 NOT_WORTH = "the policy Balanced finds that it disturbs more than it saves"
 
 
+Begin = Callable[[str, int], Callable[[int], None]]
+"""Something with so many parts begins; called with how many more are done."""
+
+
+def unseen(what: str, total: int) -> Callable[[int], None]:
+    return lambda done: None
+
+
 def disrupt(
-    cluster: Cluster, instance_types: Sequence[JsonObject], options: Mapping[str, object] | None = None, *, now: str
+    cluster: Cluster,
+    instance_types: Sequence[JsonObject],
+    options: Mapping[str, object] | None = None,
+    *,
+    now: str,
+    begin: Begin = unseen,
 ) -> Disruption:
     """Which nodes Karpenter (v1.14) takes away in its next round, and what keeps the others. Raises InputError.
 
-    ``instance_types``, ``options``, ``now``: as for ``provision``.
+    ``instance_types``, ``options``, ``now``: as for ``provision``. ``begin`` shows how far it is.
     """
     sold, read = read_instance_types(instance_types), read_karpenter_options(options or {})
-    return Disrupt(KarpenterSetting.of(cluster, sold, read, now)).report()
+    return Disrupt(KarpenterSetting.of(cluster, sold, read, now)).report(begin)
 
 
 @dataclass(eq=False)
@@ -78,9 +91,12 @@ class Disrupt:
         self.simulator = Consolidation(setting)
         self.alone: dict[str, AloneAnswer] = {}
 
-    def report(self) -> Disruption:
+    def report(self, begin: Begin) -> Disruption:
         single = self._round(UNDERUTILIZED, _should_consolidate)
-        self.alone = {candidate.name: self._alone(candidate, single.totals) for candidate in single.candidates}
+        done = begin("Taking nodes away", len(single.candidates))
+        for candidate in single.candidates:
+            self.alone[candidate.name] = self._alone(candidate, single.totals)
+            done(1)
         return Disruption(
             emptiness=self._method(self._round(EMPTY, _is_removable), self._emptiness),
             drift=self._method(self._round(DRIFTED, _is_drifted, eventual=True), self._drift),

@@ -138,7 +138,9 @@ def _of_autoscaler(
 
 
 def _karpenter(source: Source, cluster: Cluster, asked: KarpenterInput) -> Disruption:
-    return autoscalers.disrupt(cluster, asked.types() or (), asked.settings(), now=time_of(cluster, source))
+    now = time_of(cluster, source)
+    with bars() as progress:
+        return autoscalers.disrupt(cluster, asked.types() or (), asked.settings(), now=now, progress=progress)
 
 
 def _cluster_autoscaler(source: Source, cluster: Cluster, groups: NodeGroupInput) -> ScaleDown:
