@@ -73,7 +73,7 @@ def admit(
         raise InputError("kind: required")
     sent_to = namespace or str(object_at(manifest, "metadata").get("namespace") or DEFAULT_NAMESPACE)
     first, *more = outcomes(cluster, manifest, sent_to, plugins)
-    others = {(each.code, each.message): each for each in more if _said(each) != _said(first)}
+    others = {(other.code, other.message): other for other in more if _said(other) != _said(first)}
     return msgspec.structs.replace(first, varies=tuple(OtherOutcome(c, m) for c, m in others))
 
 
@@ -97,7 +97,7 @@ def outcomes(
     ``annotated``: also what differs only in the annotation that says which LimitRange came last.
     """
     ranges = tuple(map(limit_ranger.stored, cluster.in_namespace("limit_ranges", namespace)))
-    found = tuple(cluster.in_namespace("resource_quotas", namespace) if quotas is None else quotas)
+    counters = tuple(cluster.in_namespace("resource_quotas", namespace) if quotas is None else quotas)
     kind = str(manifest["kind"])
 
     def tried(
@@ -108,11 +108,11 @@ def outcomes(
         return _Try(request, plugins, checking, without).outcome()
 
     for filling in _orders(ranges) if annotated or limit_ranger.differ(ranges) else (ranges,):
-        first = tried(filling, ranges, found)
+        first = tried(filling, ranges, counters)
         yield first
         if not first.allowed:  # whom one order of those that only check admits, all do
-            yield from (tried(filling, order, found) for order in each_first(ranges)[1:])
-            yield from (tried(filling, ranges, order) for order in each_first(found)[1:])
+            yield from (tried(filling, order, counters) for order in each_first(ranges)[1:])
+            yield from (tried(filling, ranges, order) for order in each_first(counters)[1:])
 
 
 def _orders(ranges: Sequence[LimitRange]) -> Iterable[Sequence[LimitRange]]:
@@ -219,9 +219,9 @@ def _faults(request: AdmissionRequest) -> Sequence[object]:
     kind, obj = request.kind, request.obj
     named = {**obj, "metadata": {**obj["metadata"]}}
     if kind in manifests.KINDS:
-        found = from_builtins(named, manifests.KINDS[kind])
+        made = from_builtins(named, manifests.KINDS[kind])
         options = validation_options(FeatureGates(request.cluster.kube_version, request.cluster.feature_gates))
-        return [*manifests.errors(kind, found, options), *(more_faults(request) if request.is_pod else ())]
+        return [*manifests.errors(kind, made, options), *(more_faults(request) if request.is_pod else ())]
     if kind in around_pods.KINDS:
         return around_pods.errors(kind, from_builtins(named, around_pods.KINDS[kind]))
     return ()
@@ -271,10 +271,10 @@ def _quality(request: AdmissionRequest) -> str:
 
 def check_namespace(request: AdmissionRequest) -> None:
     """NamespaceLifecycle. Raises NotAdmittedError."""
-    found = request.namespace_object
-    if found is None:
+    stored = request.namespace_object
+    if stored is None:
         raise NotAdmittedError(NOT_FOUND, f'namespaces "{request.namespace}" not found')
-    if found.status.phase == "Terminating" or found.metadata.deletion_timestamp:
+    if stored.status.phase == "Terminating" or stored.metadata.deletion_timestamp:
         said = f"unable to create new content in namespace {request.namespace} because it is being terminated"
         raise request.forbidden(said)
 

@@ -34,11 +34,13 @@ class CreatedObject(NamedTuple):
 def webhooks_asked(cluster: Cluster, objects: Iterable[CreatedObject], *, mutating: bool) -> Iterator[str]:
     """The names of the configurations with a webhook that would be called for one of the objects."""
     created = list(objects)
-    found: Sequence[WebhookConfiguration] = getattr(cluster, FIELDS[WEBHOOKS[mutating]])
-    for each in found:
-        criteria = (MatchResources(w.namespace_selector, w.object_selector, w.rules) for w in each.webhooks if w.rules)
+    configurations: Sequence[WebhookConfiguration] = getattr(cluster, FIELDS[WEBHOOKS[mutating]])
+    for configuration in configurations:
+        criteria = (
+            MatchResources(w.namespace_selector, w.object_selector, w.rules) for w in configuration.webhooks if w.rules
+        )
         if any(_matches(cluster, one, obj) for one in criteria for obj in created):
-            yield each.metadata.name
+            yield configuration.metadata.name
 
 
 def policies_asked(cluster: Cluster, objects: Iterable[CreatedObject], *, mutating: bool) -> Iterator[str]:
@@ -74,7 +76,7 @@ def _is_about(rule: HookRule, obj: CreatedObject) -> bool:
         and _has(rule.operations, CREATE)
         and _has(rule.api_groups, obj.group)
         and _has(rule.api_versions, obj.version)
-        and any(_has((each.removesuffix("/*"),), obj.resource) for each in rule.resources)
+        and any(_has((resource.removesuffix("/*"),), obj.resource) for resource in rule.resources)
     )
 
 
@@ -88,7 +90,9 @@ def _selects(selector: LabelSelector, labels: Mapping[str, str] | None) -> bool:
 
 def _namespace_labels(cluster: Cluster, name: str) -> Mapping[str, str] | None:
     """None where it may have others than are known."""
-    found: Namespace | None = next((each for each in cluster.namespaces if each.metadata.name == name), None)
-    if found is None and cluster.gap("Namespace"):
+    stored: Namespace | None = next(
+        (candidate for candidate in cluster.namespaces if candidate.metadata.name == name), None
+    )
+    if stored is None and cluster.gap("Namespace"):
         return None
-    return {NAME_LABEL: name, **(found.metadata.labels if found else {})}
+    return {NAME_LABEL: name, **(stored.metadata.labels if stored else {})}

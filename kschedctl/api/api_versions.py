@@ -80,8 +80,8 @@ def is_newer(api_version: str, known: Iterable[str]) -> bool:
 
 def age(api_version: str) -> tuple[int, int, int]:
     """The greater the newer: what is stable after all that is not, beta after alpha."""
-    found = _VERSION.fullmatch(api_version.rpartition("/")[2])
-    return (("alpha", "beta", None).index(found[2]), int(found[1]), int(found[3] or 0)) if found else (-1, 0, 0)
+    parts = _VERSION.fullmatch(api_version.rpartition("/")[2])
+    return (("alpha", "beta", None).index(parts[2]), int(parts[1]), int(parts[3] or 0)) if parts else (-1, 0, 0)
 
 
 def group_of(api_version: str) -> str:

@@ -1038,15 +1038,15 @@ class Device(Struct, frozen=True):
 
     def __post_init__(self) -> None:
         if self.basic is not None:
-            capacity = {name: _capacity(found) for name, found in (self.basic.get("capacity") or {}).items()}
+            capacity = {name: _capacity(amount) for name, amount in (self.basic.get("capacity") or {}).items()}
             basic = from_builtins(self.basic | {"capacity": capacity}, Device)
             for field in self.__struct_fields__[1:]:
                 msgspec.structs.force_setattr(self, field, getattr(basic, field))
 
 
-def _capacity(found: object) -> object:
+def _capacity(amount: object) -> object:
     """v1alpha3 has the quantity where later versions have an object."""
-    return found if isinstance(found, dict) else {"value": found}
+    return amount if isinstance(amount, dict) else {"value": amount}
 
 
 class ResourcePool(Struct, frozen=True):
@@ -1321,8 +1321,8 @@ class Event(Struct, frozen=True):
 
     def __post_init__(self) -> None:
         for newer, field, none in _NEWER_EVENT_FIELDS:
-            if found := getattr(self, newer):
-                msgspec.structs.force_setattr(self, field, found)
+            if elements := getattr(self, newer):
+                msgspec.structs.force_setattr(self, field, elements)
                 msgspec.structs.force_setattr(self, newer, none)
         for field in ("event_time", "first_timestamp", "last_timestamp"):
             if getattr(self, field) == ZERO_TIME:

@@ -79,7 +79,7 @@ class OwnColumns(NamedTuple):
 
 def condition(pod: Pod, kind: str) -> Condition:
     """The pod's condition of a type; an empty one where it has none."""
-    return next((each for each in pod.status.conditions if each.type == kind), _NONE)
+    return next((c for c in pod.status.conditions if c.type == kind), _NONE)
 
 
 _NONE = Condition()

@@ -44,19 +44,19 @@ class Cluster(cluster.Cluster):
         from kschedctl.sources.read import load_configuration_file, read  # noqa: PLC0415 - not all clusters are files
 
         KubeVersion.supported(kube_version)
-        found = read([os.fspath(path) for path in paths], recursive=recursive)
+        files = read([os.fspath(path) for path in paths], recursive=recursive)
         if config is not None and not isinstance(config, Mapping):
             config = load_configuration_file(os.fspath(config))
         return cls.of(
-            found.objects,
-            configuration=found.configuration if config is None else config,
+            files.objects,
+            configuration=files.configuration if config is None else config,
             feature_gates=feature_gates or {},
             kube_version=kube_version,
             admit=admit,
-            origins=found.origins,
-            skipped=found.skipped,
-            warnings=found.warnings,
-            gaps=found.left_out if assume_complete else found.gaps,
+            origins=files.origins,
+            skipped=files.skipped,
+            warnings=files.warnings,
+            gaps=files.left_out if assume_complete else files.gaps,
         )
 
     @classmethod
@@ -96,8 +96,10 @@ class Cluster(cluster.Cluster):
 
         if kube_version is not None:
             KubeVersion.supported(kube_version)
-        found = read_archive(os.fspath(path))
-        return cls._made_of(found if kube_version is None else replace(found, kube_version=kube_version, warnings=()))
+        archive = read_archive(os.fspath(path))
+        return cls._made_of(
+            archive if kube_version is None else replace(archive, kube_version=kube_version, warnings=())
+        )
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write what scheduling reads of it to a file, as ``kschedctl snapshot save`` does, for ``from_snapshot``.
@@ -109,10 +111,10 @@ class Cluster(cluster.Cluster):
         write_archive(self, os.fspath(path), written_by=WRITTEN_BY)
 
     @classmethod
-    def _made_of(cls, found: cluster.Cluster) -> Self:
-        return cls(**{field.name: getattr(found, field.name) for field in fields(found)})
+    def _made_of(cls, read: cluster.Cluster) -> Self:
+        return cls(**{field.name: getattr(read, field.name) for field in fields(read)})
 
 
-def moment_of(found: cluster.Cluster) -> str:
+def moment_of(read: cluster.Cluster) -> str:
     """The RFC 3339 time at which pods are as old as they are: when the cluster was read; of objects and files now."""
-    return found.provenance.read_at if found.provenance else datetime.now(UTC).isoformat(timespec="seconds")
+    return read.provenance.read_at if read.provenance else datetime.now(UTC).isoformat(timespec="seconds")

@@ -60,7 +60,7 @@ def cluster_metrics(
         reports["room"] = capacity(cluster, shapes)
     reports |= {f"loss of a {unit}": failures(cluster, unit) for unit in units}
     undecided = [
-        MetricValue(UNDECIDED, {"question": question}, float(told.undecided)) for question, told in reports.items()
+        MetricValue(UNDECIDED, {"question": question}, float(report.undecided)) for question, report in reports.items()
     ]
     numbers = [*undecided, *_quotas(cluster), *(number for report in reports.values() for number in _numbers(report))]
     order = tuple(FAMILIES)

@@ -59,10 +59,10 @@ def gate_findings(document: Document, command: str, places: Mapping[str, str]) -
     problems = _problems(document)
     if problems is None:
         return None
-    found = [_finding(problem, places) for problem in (*problems, *_doubts(document))]
-    worst_first = judged(list(RULES.values()), found)
+    findings = [_finding(problem, places) for problem in (*problems, *_doubts(document))]
+    worst_first = judged(list(RULES.values()), findings)
     return Findings(
-        max(len(found), 1),
+        max(len(findings), 1),
         len(RULES),
         worst_first["findings"],
         worst_first["rules"],
@@ -93,8 +93,8 @@ def _explained(report: Explanation) -> Iterator[GateProblem]:
 
 def _workload_of(note: str) -> str:
     """``Deployment shop/web`` of ``a pod of Deployment shop/web``."""
-    found = re.search(r"\b([A-Z]\w+) ([a-z0-9.-]+/[a-z0-9.-]+)", note)
-    return found[0] if found else ""
+    match = re.search(r"\b([A-Z]\w+) ([a-z0-9.-]+/[a-z0-9.-]+)", note)
+    return match[0] if match else ""
 
 
 def _pending(report: PendingPods) -> Iterator[GateProblem]:
@@ -155,7 +155,9 @@ def _changed(report: WhatIf) -> Iterator[GateProblem]:
 
 OF_KIND: Mapping[type[Document], Callable[[Any], Iterable[GateProblem]]] = {
     Explanation: _explained,
-    Explanations: lambda report: (problem for each in report.explanations for problem in _explained(each)),
+    Explanations: lambda report: (
+        problem for explanation in report.explanations for problem in _explained(explanation)
+    ),
     PendingPods: _pending,
     SimulationReport: _simulated,
     Drain: _drained,
@@ -172,6 +174,6 @@ def _doubts(document: Document) -> Iterator[GateProblem]:
 
 def _finding(problem: GateProblem, places: Mapping[str, str]) -> Finding:
     rule = RULES[problem.rule]
-    found = rule.finding(problem.object, problem.message.rstrip("."), problem.fix)
+    finding = rule.finding(problem.object, problem.message.rstrip("."), problem.fix)
     place = _PLACE.fullmatch(places.get(problem.object, ""))
-    return found if place is None else replace(found, file=place["file"], line=int(place["line"] or 1), column=1)
+    return finding if place is None else replace(finding, file=place["file"], line=int(place["line"] or 1), column=1)

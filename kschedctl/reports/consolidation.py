@@ -102,7 +102,7 @@ class NodeConsolidation(Report, frozen=True):
     def summarized(self, summary: Summary) -> Summary:
         """With the nodes that could go as one fix."""
         names = tuple(node.node for node in self.removable)
-        told = f"drain and remove {first_few(names)}"
-        fix = ShortFix(told, "platform", nodes=names[:3], clears=0, commands=self.commands[:1])
+        fix_text = f"drain and remove {first_few(names)}"
+        fix = ShortFix(fix_text, "platform", nodes=names[:3], clears=0, commands=self.commands[:1])
         figures = {"removable": len(names), "staying": len(self.staying), "tried": self.tried}
         return replace(summary, subject=f"{self.nodes:,} nodes", fixes=(fix,) if names else (), figures=figures)

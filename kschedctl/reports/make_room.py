@@ -104,10 +104,10 @@ class MakeRoom(Report, frozen=True):
         subject = first_few(self.pods)
         if self.fits:
             verdict = f"Move {moves}:" if self.moves else "Nothing has to move:"
-            told = "– fits then" if len(self.pods) == 1 else "– fit then"
+            suffix = "– fits then" if len(self.pods) == 1 else "– fit then"
             if not self.moves:
-                told = "– fits as it is" if len(self.pods) == 1 else "– fit as it is"
-            return (verdict, subject, f"{told}{doubt(self.unknown)}")
+                suffix = "– fits as it is" if len(self.pods) == 1 else "– fit as it is"
+            return (verdict, subject, f"{suffix}{doubt(self.unknown)}")
         most = f"{counted(self.searched.max_moves, 'move')} or fewer" if self.searched else "moves"
         if self.searched and not self.searched.complete:
             return (
@@ -124,8 +124,8 @@ class MakeRoom(Report, frozen=True):
     def shortened(self) -> ShortFix:
         """All the moves as one fix; its commands are many, and a part of them would do harm."""
         nodes = tuple(dict.fromkeys(placed.node for placed in self.placed))
-        told = f"move {', '.join(f'{move.pod} from {move.source}' for move in self.moves)}"
-        return ShortFix(told, "platform", nodes=nodes[:3], clears=len(self.placed))
+        moves = f"move {', '.join(f'{move.pod} from {move.source}' for move in self.moves)}"
+        return ShortFix(moves, "platform", nodes=nodes[:3], clears=len(self.placed))
 
     def summarized(self, summary: Summary) -> Summary:
         """With the moves as one fix, or the pods that fit nowhere."""

@@ -74,25 +74,25 @@ class ClusterBasis(Basis):
 
 def undecided(unknown: Iterable[UnknownKind]) -> bool:
     """Whether the verdict itself could be another."""
-    return any(each.affects == VERDICT for each in unknown)
+    return any(u.affects == VERDICT for u in unknown)
 
 
 def unless(unknown: Iterable[UnknownKind]) -> str:
     """``unless claims or devices say otherwise``: what the verdict leans on."""
-    found = [SUBJECTS.get(each.kind, plural(each.kind)) for each in unknown if each.affects == VERDICT]
-    listed = " or ".join((", ".join(found[:-1]), found[-1])) if len(found) > 1 else "".join(found)
+    subjects = [SUBJECTS.get(u.kind, plural(u.kind)) for u in unknown if u.affects == VERDICT]
+    listed = " or ".join((", ".join(subjects[:-1]), subjects[-1])) if len(subjects) > 1 else "".join(subjects)
     return f"unless {listed} say otherwise"
 
 
 def reasons(unknown: Iterable[UnknownKind]) -> str:
     """``PersistentVolumeClaims, CSINodes were not among the files; Namespaces could not be read: forbidden``."""
     by_why: dict[str, list[str]] = {}
-    for each in unknown:
-        by_why.setdefault(each.why, []).append(SPELT.get(each.kind) or plural(each.kind))
+    for entry in unknown:
+        by_why.setdefault(entry.why, []).append(SPELT.get(entry.kind) or plural(entry.kind))
     return "; ".join(f"{', '.join(kinds)} {why}" for why, kinds in by_why.items())
 
 
 def doubt(unknown: Iterable[UnknownKind]) -> str:
     """``, unless claims say otherwise (PersistentVolumeClaims were not among the files)``; empty without any."""
-    of_verdict = [each for each in unknown if each.affects == VERDICT]
+    of_verdict = [u for u in unknown if u.affects == VERDICT]
     return f", {unless(of_verdict)} ({reasons(of_verdict)})" if of_verdict else ""

@@ -163,8 +163,8 @@ class Scheduler:
 
     @cached_property
     def view(self) -> Fork:
-        found = settings(self.gates, frozenset(self.configuration.profiles))
-        return Fork.of(self.cluster, found._replace(held_back=self._held_back))
+        rules = settings(self.gates, frozenset(self.configuration.profiles))
+        return Fork.of(self.cluster, rules._replace(held_back=self._held_back))
 
     def _held_back(self, info: PodInfo, view: Fork) -> bool:
         """Whether a PreEnqueue plugin of the profile that serves a pod refuses it."""

@@ -147,7 +147,7 @@ def unless_not_created(report: Explanation, lacking: NotCreated | None) -> Expla
     if lacking is None or lacking.past or report.verdict not in (*FINE, NOT_CREATED):
         return replace(report, not_created=lacking)
     once = OnceCreated(report.verdict, report.headline) if report.headline else None
-    changed = any(each.kind in HOOK_KINDS.values() for each in report.unknown)  # then what is refused may be another
+    changed = any(u.kind in HOOK_KINDS.values() for u in report.unknown)  # then what is refused may be another
     report = replace(report, undecided=report.undecided and changed)
     return replace(report, verdict=NOT_CREATED, headline=lacking.headline, not_created=lacking, once_created=once)
 
@@ -173,20 +173,20 @@ def explanations(reports: Sequence[Explanation]) -> Explanations:
 
 def _of_manifest(scheduler: Scheduler, document: JsonObject) -> AskedPod:
     """A pod of a workload that is not in the cluster yet. Raises InputError for what makes no pods."""
-    found = sort_out([document])
-    if len(found.workloads) != 1:
+    manifests = sort_out([document])
+    if len(manifests.workloads) != 1:
         raise InputError("not a Pod, nor one workload that makes pods", where=describe(document))
-    return created(scheduler, found.workloads.values(), found.documents)[0]
+    return created(scheduler, manifests.workloads.values(), manifests.documents)[0]
 
 
 def find_pod(scheduler: Scheduler, pod: PodReference) -> Pod:
     """The pod as the API server holds it, or would hold it once created."""
     if isinstance(pod, str):
         namespace, _, name = pod.rpartition("/")
-        found = scheduler.cluster.pod(namespace, name)
-        if found is None:
+        stored = scheduler.cluster.pod(namespace, name)
+        if stored is None:
             raise UsageError(f'pod "{pod}" not found', hint="" if namespace else "name it as namespace/name")
-        return scheduler.view.stored(found)
+        return scheduler.view.stored(stored)
     incoming = _typed(pod)
     if not incoming.metadata.uid:  # not created yet
         incoming = admit(incoming, scheduler.cluster)
@@ -194,8 +194,8 @@ def find_pod(scheduler: Scheduler, pod: PodReference) -> Pod:
 
 
 def _typed(pod: JsonObject | Pod) -> Pod:
-    found: Pod = namespaced(pod if isinstance(pod, Pod) else convert(pod))
-    return found
+    typed: Pod = namespaced(pod if isinstance(pod, Pod) else convert(pod))
+    return typed
 
 
 def with_priority_class(pod: Pod, name: str, cluster: Cluster) -> Pod:
@@ -271,7 +271,7 @@ def _settled(pod: Pod, framework: Framework | None) -> str:
 def _document(cycle: Cycle, scheduler: Scheduler, framework: Framework, nodes: bool) -> Explanation:
     stuck = not cycle.schedulable and cycle.error is None
     post_filter = run_post_filter(cycle) if stuck else PostFilterOutcome()
-    found = obstacles(cycle)
+    refusals = obstacles(cycle)
     permit = permit_reports(cycle)
     verdict, message = _verdict(cycle), fit_error(cycle, post_filter.message) if stuck else cycle.error
     if verdict == "Schedulable" and permit:
@@ -288,12 +288,12 @@ def _document(cycle: Cycle, scheduler: Scheduler, framework: Framework, nodes: b
         node_order=cycle.view.nodes.names,
         feasible=cycle.passed.names,
         best=_best(cycle),
-        causes=causes(found, cycle) if stuck else (),
+        causes=causes(refusals, cycle) if stuck else (),
         preemption=preemption_report(post_filter, cycle) if stuck and cycle.view.nodes.names else None,
         queue={name: StatusReport(s.code, s.reasons) for name, s in cycle.queue.items()},
         pre_filter=_pre_filter(cycle),
         unschedulable_plugins=tuple(sorted(cycle.unschedulable_plugins)),
-        **(_of_nodes(cycle, framework, found) if nodes else NodeFields()),
+        **(_of_nodes(cycle, framework, refusals) if nodes else NodeFields()),
         **extended(cycle, scheduler),
         post_filter=_post_filter(post_filter),
         scheduler_name=cycle.info.spec.scheduler_name,
@@ -318,12 +318,12 @@ class NodeFields(TypedDict, total=False):
     total: dict[str, int]
 
 
-def _of_nodes(cycle: Cycle, framework: Framework, found: Sequence[Obstacle]) -> NodeFields:
+def _of_nodes(cycle: Cycle, framework: Framework, refusals: Sequence[Obstacle]) -> NodeFields:
     """The scores are those of the feasible nodes; all in the form of the conformance contract."""
-    nodes, reserved = node_reports(found, cycle), reservations(cycle)
+    nodes, reserved = node_reports(refusals, cycle), reservations(cycle)
     scores, names = cycle.scores, cycle.passed.names
     return {
-        "eliminations": eliminations(found, cycle),
+        "eliminations": eliminations(refusals, cycle),
         "nodes": nodes,
         "groups": node_groups(nodes),
         "volumes": volumes_by_node(reserved),
@@ -367,12 +367,12 @@ def _verdict(cycle: Cycle) -> str:
 
 
 def _filter(cycle: Cycle) -> dict[str, dict[str, StatusReport]]:
-    found: dict[str, dict[str, StatusReport]] = {}
+    by_node: dict[str, dict[str, StatusReport]] = {}
     for name, verdict in cycle.filter.verdicts.items():
         for row in np.flatnonzero(verdict.refused).tolist():
             status = verdict.status(row)
-            found.setdefault(cycle.view.nodes.names[row], {})[name] = StatusReport(status.code, status.reasons)
-    return found
+            by_node.setdefault(cycle.view.nodes.names[row], {})[name] = StatusReport(status.code, status.reasons)
+    return by_node
 
 
 def _first_fail(cycle: Cycle) -> dict[str, FirstFailReport]:

@@ -154,8 +154,8 @@ def changes() -> Iterator[Varying]:
         defaults = (_membership(plugin, minor) for minor in MINORS)
         points = (_points(plugin.at(minor)) for minor in MINORS)
         args = (_arguments(plugin.at(minor), minor) for minor in MINORS)
-        told = {"whether it is a default plugin": defaults, "its extension points": points, "its arguments": args}
-        for what, values in told.items():
+        aspects = {"whether it is a default plugin": defaults, "its extension points": points, "its arguments": args}
+        for what, values in aspects.items():
             yield Varying("plugin", plugin.name, ByVersion(what, _steps(values)))
     for gate in SPECS:
         yield Varying("gate", gate, ByVersion("stage", _steps(_stage(stage_at(gate, minor)) for minor in MINORS)))

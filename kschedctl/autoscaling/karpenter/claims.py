@@ -106,15 +106,15 @@ class NewClaim:
         if fault := self.requirements.conflict(data.requirements, known):
             return ClaimRefusal(f"incompatible requirements, {fault}")
         together = self.requirements.plus(data.requirements)
-        found: ClaimAcceptance | ClaimRefusal = ClaimRefusal("")
+        outcome: ClaimAcceptance | ClaimRefusal = ClaimRefusal("")
         for volumes in data.volumes or (Requirements(),):
             if fault := together.conflict(volumes, known):
-                found = ClaimRefusal(f"incompatible volume requirements, {fault}")
+                outcome = ClaimRefusal(f"incompatible volume requirements, {fault}")
                 continue
-            found = self._tried(data, together.plus(volumes), relax_min_values)
-            if isinstance(found, ClaimAcceptance):
-                return found
-        return found
+            outcome = self._tried(data, together.plus(volumes), relax_min_values)
+            if isinstance(outcome, ClaimAcceptance):
+                return outcome
+        return outcome
 
     def _tried(
         self, data: PodData, requirements: Requirements, relax_min_values: bool
@@ -157,7 +157,7 @@ class NewClaim:
             return ()
         chosen = columns.terms(requirements) & columns.reserved & options[columns.type_of]
         ids = [columns.offerings[at].reservation for at in np.flatnonzero(chosen).tolist()]
-        free = tuple(each for each in ids if settings.reservations.can_reserve(self.host, each))
+        free = tuple(id_ for id_ in ids if settings.reservations.can_reserve(self.host, id_))
         if settings.strict_reservations and not free:
             if ids:
                 return ClaimRefusal(NOT_RESERVABLE, final=True)
@@ -202,9 +202,9 @@ def untolerated(taints: Sequence[Taint], pod: Pod) -> str:
     """The taints that a pod does not tolerate, in Karpenter's words."""
     tolerations = pod.spec.tolerations
     return "; ".join(
-        f"did not tolerate taint (taint={each})"
-        for each in taints
-        if not tolerated(tolerations, each, comparison_operators=True)
+        f"did not tolerate taint (taint={taint})"
+        for taint in taints
+        if not tolerated(tolerations, taint, comparison_operators=True)
     )
 
 

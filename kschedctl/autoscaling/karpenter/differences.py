@@ -25,7 +25,7 @@ def differences(setting: KarpenterSetting, pod: Pod) -> Iterator[str]:
             yield f"Karpenter takes {listed} for required first, and gives up wish by wish when no pool takes the pod"
     if taints := sorted(_soft_taints(setting, pod)):
         yield f"to Karpenter {', '.join(taints)} is as hard as NoSchedule until all other preferences are given up"
-    if any(each.min_domains is not None for each in pod.spec.topology_spread_constraints):
+    if any(constraint.min_domains is not None for constraint in pod.spec.topology_spread_constraints):
         yield "Karpenter takes minDomains from the first pod that it sees with the same spread constraint"
 
 
@@ -41,7 +41,7 @@ def _wishes(pod: Pod) -> Iterator[str]:
     if of_node and (preferred := of_node.preferred_during_scheduling_ignored_during_execution):
         heaviest = "the heaviest preferred node affinity term" if len(preferred) > 1 else "preferred node affinity"
         yield heaviest
-    if any(each.when_unsatisfiable == "ScheduleAnyway" for each in pod.spec.topology_spread_constraints):
+    if any(constraint.when_unsatisfiable == "ScheduleAnyway" for constraint in pod.spec.topology_spread_constraints):
         yield "ScheduleAnyway spread constraints"
 
 

@@ -27,7 +27,7 @@ def with_launched_nodes(cluster: Cluster, claims: Iterable[LaunchedClaim], sold:
 def launched_nodes(cluster: Cluster, claims: Iterable[LaunchedClaim], sold: Sold) -> NewNodes:
     """Each of the cheapest offering of its claim, with DaemonSets' pods."""
     known = {node.metadata.name for node in cluster.nodes}
-    types = {each.name: each for each in sold.types}
+    types = {sold_type.name: sold_type for sold_type in sold.types}
     nodes: dict[str, tuple[Node, ...]] = {}
     for claim in claims:
         name = next(name for name in _names(claim.node_pool) if name not in known)
@@ -49,11 +49,15 @@ def _node(claim: LaunchedClaim, name: str, types: dict[str, InstanceType]) -> It
         return
     type_name, zone, capacity_type = claim.cheapest.options[0].split("|")
     own = types[type_name]
-    told = {key: value for key, each in own.requirements.items() if not each.complement and (value := each.any())}
+    single = {
+        key: value
+        for key, requirement in own.requirements.items()
+        if not requirement.complement and (value := requirement.any())
+    }
     place = {key: value for key, value in ((ZONE, zone), (CAPACITY_TYPE, capacity_type)) if value}
-    labels = {**claim.labels, **told, **place, HOSTNAME: name, REGISTERED: "true", INITIALIZED: "true"}
+    labels = {**claim.labels, **single, **place, HOSTNAME: name, REGISTERED: "true", INITIALIZED: "true"}
     labels |= {old: labels[new] for old, new in NORMALIZED.items() if new in labels}  # kubelets set both
-    taints = tuple(Taint(each.key, each.value, each.effect) for each in claim.taints)
+    taints = tuple(Taint(taint.key, taint.value, taint.effect) for taint in claim.taints)
     capacity: Resources = {resource: str(amount) for resource, amount in own.capacity.items()}
     allocatable: Resources = {resource: str(amount) for resource, amount in own.allocatable.items()}
     yield Node(

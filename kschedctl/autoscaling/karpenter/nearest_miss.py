@@ -86,22 +86,28 @@ class _Search:
 
     def _taints(self) -> Edited | None:
         taints = self.template.taints
-        kept = tuple(each for each in taints if tolerated(self.pod.spec.tolerations, each, comparison_operators=True))
+        kept = tuple(
+            taint for taint in taints if tolerated(self.pod.spec.tolerations, taint, comparison_operators=True)
+        )
         if kept == taints:
             return None
-        stopping = ", ".join(str(each) for each in taints if each not in kept)
+        stopping = ", ".join(str(taint) for taint in taints if taint not in kept)
         return f"the pod does not tolerate {stopping}", _with(self.template.pool, taints=kept)
 
     def _labels(self) -> Edited | None:
         """What the pod wants of labels, and the pool does not give."""
         own, wanted, pool = self.template.requirements, self.data.requirements, self.template.pool
-        conflicts = [each for key, each in sorted(wanted.items()) if key in own and not own[key].agrees(each)]
+        conflicts = [
+            requirement
+            for key, requirement in sorted(wanted.items())
+            if key in own and not own[key].agrees(requirement)
+        ]
         unknown = own.undefined(wanted, self.template.well_known)
         if not (conflicts or unknown):
             return None
-        said = [f"the pod wants {each}, the pool has {own[each.key].without_key}" for each in conflicts]
+        said = [f"the pod wants {conflict}, the pool has {own[conflict.key].without_key}" for conflict in conflicts]
         said += [f"the pod wants {wanted[unknown]}, the pool does not define it"] if unknown else []
-        if {each.key for each in conflicts} & self._fixed:
+        if {conflict.key for conflict in conflicts} & self._fixed:
             return "; ".join(said), None
         for requirement in (*conflicts, *([wanted[unknown]] if unknown else [])):
             pool = _asking_for(pool, requirement)
@@ -120,7 +126,9 @@ class _Search:
         if left is None:
             return None
         types = [columns.types[at].capacity for at in np.flatnonzero(self.template.options).tolist()]
-        smallest = {name: min((each.get(name, ZERO) for each in types), default=ZERO) for name in left} | {NODES: ONE}
+        smallest = {name: min((capacity.get(name, ZERO) for capacity in types), default=ZERO) for name in left} | {
+            NODES: ONE
+        }
         short = [name for name, amount in left.items() if amount < smallest[name]]
         unlimited = replace(pool, spec=replace(pool.spec, limits=None))
         if not short and not self._takes(unlimited):
@@ -147,7 +155,11 @@ def _asking_for(pool: NodePool, wanted: LabelRequirement) -> NodePool:
     """A pool that says of a label what a pod wants, and nothing else."""
     template = pool.spec.template
     labels = {key: value for key, value in template.metadata.labels.items() if NORMALIZED.get(key, key) != wanted.key}
-    others = (each for each in template.spec.requirements if NORMALIZED.get(each.key, each.key) != wanted.key)
+    others = (
+        requirement
+        for requirement in template.spec.requirements
+        if NORMALIZED.get(requirement.key, requirement.key) != wanted.key
+    )
     asked = (RequirementWithMinValues(term.key, term.operator, term.values) for term in wanted.terms())
     pool = _with(pool, requirements=(*others, *asked))
     template = replace(pool.spec.template, metadata=replace(template.metadata, labels=labels))

@@ -195,13 +195,13 @@ class Requirements(dict[str, LabelRequirement]):
 
     @property
     def have_min_values(self) -> bool:
-        return any(each.min_values is not None for each in self.values())
+        return any(requirement.min_values is not None for requirement in self.values())
 
     def with_min_values(self, key: str, count: int) -> None:
         self[key] = replace(self.label(key), min_values=count)
 
     def __str__(self) -> str:
-        return ", ".join(sorted(str(each) for key, each in self.items() if key != HOSTNAME))
+        return ", ".join(sorted(str(requirement) for key, requirement in self.items() if key != HOSTNAME))
 
 
 def of_term(term: NodeSelectorTerm) -> Requirements:

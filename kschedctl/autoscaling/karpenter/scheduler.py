@@ -81,7 +81,7 @@ class SchedulerRun:
         """Place a pod, which gives up one wish after another; None where that succeeds."""
         while True:
             errors = self._add(data)
-            if errors is None or any(each.final for each in errors):
+            if errors is None or any(error.final for error in errors):
                 break
             less = relaxed(data.pod, self.settings.tolerates_prefer_no_schedule)
             if less is None:
@@ -109,21 +109,21 @@ class SchedulerRun:
                 errors.append(options)
                 continue
             claim = NewClaim.of(template, self.groups[template.name], self._host(), self.settings, options)
-            found = claim.tried(data, self.settings.relaxes_min_values)
-            if isinstance(found, ClaimAcceptance):
-                self._open(claim, data, found)
+            outcome = claim.tried(data, self.settings.relaxes_min_values)
+            if isinstance(outcome, ClaimAcceptance):
+                self._open(claim, data, outcome)
                 return None
-            errors.append(found)
-            if found.final:
+            errors.append(outcome)
+            if outcome.final:
                 break
         return errors
 
     def _open(self, claim: NewClaim, data: PodData, accepted: ClaimAcceptance) -> None:
         """A claim more; as much as its largest type has is taken from what its pool may have."""
         claim.min_values_relaxed = any(
-            each.min_values is not None
-            and (accepted.requirements.label(key).min_values or each.min_values) < each.min_values
-            for key, each in claim.requirements.items()
+            requirement.min_values is not None
+            and (accepted.requirements.label(key).min_values or requirement.min_values) < requirement.min_values
+            for key, requirement in claim.requirements.items()
         )
         claim.add(data, accepted)
         self.claims.append(claim)

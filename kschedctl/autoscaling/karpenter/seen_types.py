@@ -30,8 +30,8 @@ def _document(name: str, nodes: list[StateNode]) -> JsonObject:
     labels, capacity = nodes[-1].labels, {k: v for k, v in nodes[-1].capacity.items() if k != "nodes"}
     overhead = subtract(capacity, nodes[-1].allocatable)
     places = sorted({(n.labels.get(ZONE, ""), n.labels.get(CAPACITY_TYPE, "")) for n in nodes})
-    told = {key: value for key, value in labels.items() if key.startswith(OF_TYPES)}
-    common = {key: value for key, value in told.items() if all(n.labels.get(key) == value for n in nodes)}
+    of_types = {key: value for key, value in labels.items() if key.startswith(OF_TYPES)}
+    common = {key: value for key, value in of_types.items() if all(n.labels.get(key) == value for n in nodes)}
     document = {
         "name": name,
         "architecture": labels.get(ARCH, ""),

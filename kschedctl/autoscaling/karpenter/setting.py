@@ -66,28 +66,28 @@ class UsablePools:
         relax, known = setting.options.relaxes_min_values, setting.sold.well_known
         templates = [claim_template(pool, columns[pool.metadata.name], known, relax) for pool in selling]
         daemons = Daemons(setting.daemon_pods)
-        groups = {each.name: daemons.groups(each) for each in templates if each.options.any()}
+        groups = {template.name: daemons.groups(template) for template in templates if template.options.any()}
         return cls(pools, columns, templates, groups, daemons, known_domains(selling, columns))
 
     def with_pool(self, pool: NodePool, setting: KarpenterSetting) -> UsablePools:
         """That one alone as it is edited, in the zones and the like of all."""
         alone = UsablePools.of([pool], setting)
-        pools = [pool if each.metadata.name == pool.metadata.name else each for each in self.pools]
-        domains = known_domains([each for each in pools if len(self.columns[each.metadata.name])], self.columns)
+        pools = [pool if stored.metadata.name == pool.metadata.name else stored for stored in self.pools]
+        domains = known_domains([known for known in pools if len(self.columns[known.metadata.name])], self.columns)
         return replace(alone, domains=domains)
 
     @property
     def templates(self) -> list[ClaimTemplate]:
         """Those that have instance types left."""
-        return [each for each in self.all_templates if each.options.any()]
+        return [template for template in self.all_templates if template.options.any()]
 
     @property
     def events(self) -> tuple[KarpenterEvent, ...]:
         """Of pools that have none."""
         return tuple(
-            KarpenterEvent("NodePool", each.name, "NoCompatibleInstanceTypes", without_types(each))
-            for each in self.all_templates
-            if not each.options.any()
+            KarpenterEvent("NodePool", template.name, "NoCompatibleInstanceTypes", without_types(template))
+            for template in self.all_templates
+            if not template.options.any()
         )
 
     @property
@@ -171,7 +171,9 @@ class KarpenterSetting:
 
     @cached_property
     def namespaces(self) -> dict[str, dict[str, str]]:
-        return {"default": {}} | {each.metadata.name: each.metadata.labels for each in self.cluster.namespaces}
+        return {"default": {}} | {
+            namespace.metadata.name: namespace.metadata.labels for namespace in self.cluster.namespaces
+        }
 
     @cached_property
     def waiting(self) -> list[Pod]:
@@ -181,8 +183,8 @@ class KarpenterSetting:
     @cached_property
     def rejections(self) -> dict[str, str]:
         """Pod -> why it is dropped; the text is empty where nobody is told."""
-        found = {pod.key: rejection(pod, self.volumes, self.sold.well_known) for pod in self.waiting}
-        return {key: why for key, why in found.items() if why is not None}
+        by_key = {pod.key: rejection(pod, self.volumes, self.sold.well_known) for pod in self.waiting}
+        return {key: why for key, why in by_key.items() if why is not None}
 
     @cached_property
     def pending(self) -> list[Pod]:
@@ -200,8 +202,8 @@ class KarpenterSetting:
     def existing(self, pools: UsablePools, settling: Settling) -> ExistingColumns:
         """All that stay, those that have come up first, then by name."""
         limits = {
-            each.metadata.name: {d.name: d.allocatable.count or 0 for d in each.spec.drivers if d.allocatable}
-            for each in self.cluster.csi_nodes
+            csi_node.metadata.name: {d.name: d.allocatable.count or 0 for d in csi_node.spec.drivers if d.allocatable}
+            for csi_node in self.cluster.csi_nodes
         }
         staying = [node for node in self.nodes if not node.deleting]
         staying.sort(key=lambda node: (not node.initialized, node.name))
@@ -256,9 +258,11 @@ class KarpenterSetting:
         pools = pools or self.pools
         gone = [existing.states[existing.rows[name]] for name in without]
         volumes = {pod.key: self.volumes.alternatives(pod) for pod in pods}
-        found = {pod.key: pod for pod in pods if volumes[pod.key] is not None}
-        topology = self._topology(pools.domains, gone, found)
-        asked = [self._asked(topology.update(pod) if pod.key in found else pod, volumes[pod.key]) for pod in pods]
+        provisionable = {pod.key: pod for pod in pods if volumes[pod.key] is not None}
+        topology = self._topology(pools.domains, gone, provisionable)
+        asked = [
+            self._asked(topology.update(pod) if pod.key in provisionable else pod, volumes[pod.key]) for pod in pods
+        ]
         topology.register(existing.hosts - {state.hostname for state in gone})
         made = SchedulerRun(
             pools.templates if templates is None else templates,
@@ -282,7 +286,7 @@ class KarpenterSetting:
 
     @cached_property
     def _reserved(self) -> dict[str, int]:
-        return reserved_capacity(each for columns in self._columns.values() for each in columns.types)
+        return reserved_capacity(instance_type for columns in self._columns.values() for instance_type in columns.types)
 
     def _settings(self, topology: RunTopology, strict_reservations: bool) -> RunSettings:
         return RunSettings(

@@ -33,11 +33,11 @@ class RequirementColumns:
 
     def agree(self, requirements: Mapping[str, LabelRequirement]) -> Bools:
         """(R,) those that intersect; a label that either does not define may be anything."""
-        found = np.ones(self._count, np.bool_)
+        agreeing = np.ones(self._count, np.bool_)
         for key, requirement in requirements.items():
             if key in self._by_key:
-                found &= self._of(requirement)
-        return found
+                agreeing &= self._of(requirement)
+        return agreeing
 
     def _of(self, requirement: LabelRequirement) -> Bools:
         known = self._agreeing.get(requirement)
@@ -55,10 +55,10 @@ class TypeColumns:
 
     def __init__(self, types: Sequence[InstanceType]) -> None:
         self.types = tuple(types)
-        self._requirements = RequirementColumns([each.requirements for each in self.types])
-        self.allocatable = AmountColumns([thousandths(each.allocatable) for each in self.types])
-        self.capacity = AmountColumns([thousandths(each.capacity) for each in self.types])
-        pairs = [(at, o) for at, each in enumerate(self.types) for o in each.offerings if o.available]
+        self._requirements = RequirementColumns([t.requirements for t in self.types])
+        self.allocatable = AmountColumns([thousandths(t.allocatable) for t in self.types])
+        self.capacity = AmountColumns([thousandths(t.capacity) for t in self.types])
+        pairs = [(at, o) for at, t in enumerate(self.types) for o in t.offerings if o.available]
         self.offerings: tuple[Offering, ...] = tuple(offering for _, offering in pairs)
         self.type_of: npt.NDArray[np.int64] = np.array([at for at, _ in pairs], np.int64)
         self.prices: npt.NDArray[np.float64] = np.array([offering.price for offering in self.offerings], np.float64)
@@ -71,7 +71,7 @@ class TypeColumns:
     @cached_property
     def numbers(self) -> dict[str, int]:
         """By name."""
-        return {each.name: at for at, each in enumerate(self.types)}
+        return {t.name: at for at, t in enumerate(self.types)}
 
     @cached_property
     def reserved(self) -> Bools:
@@ -88,9 +88,9 @@ class TypeColumns:
 
     def offered(self, requirements: Mapping[str, LabelRequirement]) -> Bools:
         """(T,) the types of which some offering does."""
-        found = np.zeros(len(self), np.bool_)
-        found[self.type_of[self.terms(requirements)]] = True
-        return found
+        offering = np.zeros(len(self), np.bool_)
+        offering[self.type_of[self.terms(requirements)]] = True
+        return offering
 
     def hold(self, requests: Amounts) -> Bools:
         """(T,) the types whose nodes have room for so much."""
@@ -98,10 +98,10 @@ class TypeColumns:
 
     def cheapest(self, requirements: Mapping[str, LabelRequirement]) -> npt.NDArray[np.float64]:
         """(T,) the lowest price of an offering that meets the requirements; infinite where there is none."""
-        found = np.full(len(self), np.inf)
+        prices = np.full(len(self), np.inf)
         chosen = self.terms(requirements)
-        np.minimum.at(found, self.type_of[chosen], self.prices[chosen])
-        return found
+        np.minimum.at(prices, self.type_of[chosen], self.prices[chosen])
+        return prices
 
     def by_price(self, which: Bools, requirements: Mapping[str, LabelRequirement]) -> list[int]:
         """The numbers of these types, the cheapest first; those of one price by name."""
@@ -111,7 +111,7 @@ class TypeColumns:
     def distinct(self, which: Bools, key: str) -> int:
         """How many values of a label these types have."""
         if key not in self._values:
-            sets = [each.requirements.label(key).values for each in self.types]
+            sets = [t.requirements.label(key).values for t in self.types]
             values = {value: at for at, value in enumerate(sorted(frozenset().union(*sets)))}
             table = np.zeros((len(self), len(values)), np.bool_)
             for at, own in enumerate(sets):
@@ -121,23 +121,27 @@ class TypeColumns:
 
     def too_few(self, which: Bools, requirements: Mapping[str, LabelRequirement]) -> dict[str, int]:
         """The labels of which these types have fewer values than is asked for, and how many they have."""
-        wanted = {key: each.min_values for key, each in requirements.items() if each.min_values is not None}
+        wanted = {
+            key: requirement.min_values
+            for key, requirement in requirements.items()
+            if requirement.min_values is not None
+        }
         counts = {key: self.distinct(which, key) for key in sorted(wanted)} if which.any() else {}
         return {key: count for key, count in counts.items() if count < wanted[key]}
 
     def largest_capacity(self, which: Bools) -> Quantities:
         """The largest capacity of these types, resource by resource."""
-        found: Quantities = {}
+        largest: Quantities = {}
         rows = np.flatnonzero(which)
         for name in self.capacity.names:
             for at in rows[np.argsort(-self.capacity.column(name)[rows], kind="stable")].tolist()[:1]:
                 if name in self.types[at].capacity:
-                    found[name] = self.types[at].capacity[name]
-        return found
+                    largest[name] = self.types[at].capacity[name]
+        return largest
 
 
 def capacity_types(columns: TypeColumns, which: Bools, requirements: Requirements) -> frozenset[str]:
     """Those of the offerings of these types that meet the requirements."""
     chosen = columns.terms(requirements) & which[columns.type_of]
-    found = {columns.offerings[at].requirements.label(CAPACITY_TYPE).any() for at in np.flatnonzero(chosen).tolist()}
-    return frozenset(found)
+    values = {columns.offerings[at].requirements.label(CAPACITY_TYPE).any() for at in np.flatnonzero(chosen).tolist()}
+    return frozenset(values)

@@ -103,8 +103,8 @@ def config(
         return shown.answer(effective_configuration(written, known))
     subject = Subject(KIND, "", document=document.value, place=document)
     size = nodes if cluster_size is None else cluster_size
-    found = report_of(check_configuration(subject, known, size), checked=1)
-    report = replace(found, tool_version=VERSION)
+    checked = report_of(check_configuration(subject, known, size), checked=1)
+    report = replace(checked, tool_version=VERSION)
     return shown.answer(report, FOUND if report.at_least(fail_on) else CLEAN)
 
 

@@ -26,10 +26,10 @@ def help(
         titles = (f"  {name:<12}  {text.partition(chr(10))[0].lstrip('# ')}" for name, text in known.items())
         typer.echo("\n".join((root.get_help(), "", "Topics, each printed by help TOPIC:", *titles)))
     else:
-        found = root.command.get_command(root, topic)  # type: ignore[attr-defined]
-        if found is None:
+        command = root.command.get_command(root, topic)  # type: ignore[attr-defined]
+        if command is None:
             raise UsageError(f'no command or topic "{topic}"', hint=f"topics: {', '.join(known)}; see kschedctl --help")
-        typer.echo(found.get_help(typer.Context(found, info_name=topic, parent=root)))
+        typer.echo(command.get_help(typer.Context(command, info_name=topic, parent=root)))
     return 0
 
 

@@ -104,11 +104,11 @@ class Manner:
         if self.autoscale and run.runs != 1:
             raise UsageError("--autoscale is one possible run: leave out --runs")
         live = WHAT_IT_SAYS.and_also(WHAT_KARPENTER_READS) if self.autoscale else NOTHING_MORE
-        found = _applications(source, namespace, without_files=alone, live=live)
-        if not alone and not all(application.manifests for application in found.values()):
+        applications = _applications(source, namespace, without_files=alone, live=live)
+        if not alone and not all(application.manifests for application in applications.values()):
             hint = "objects with a UID or a node count as part of the cluster: remove metadata.uid to apply them"
             raise UsageError("no workload among the manifests", where=", ".join(source.filename), hint=hint)
-        return found
+        return applications
 
     def autoscaler(
         self, cluster: Cluster, source: Source, node_groups: NodeGroupInput, karpenter: KarpenterInput

@@ -230,7 +230,7 @@ class McpServer:
         prompt = next((prompt for prompt in PROMPTS if prompt.name == params.name), None)
         given = params.arguments or {}
         if prompt is None or set(given) != set(prompt.arguments):
-            known = "; ".join(f"{each.name}({', '.join(each.arguments)})" for each in PROMPTS)
+            known = "; ".join(f"{prompt.name}({', '.join(prompt.arguments)})" for prompt in PROMPTS)
             raise MCPError(types.INVALID_PARAMS, f'no prompt "{params.name}" with these arguments: there are {known}')
         content = types.TextContent(type="text", text=prompt.text.format(**given))
         return types.GetPromptResult(messages=[types.PromptMessage(role="user", content=content)])

@@ -63,6 +63,6 @@ def simulation_widgets(report: SimulationReport) -> list[HtmlSection]:
     return _of_some(report.explained, report.unplaced, title=title, elsewhere="")
 
 
-def _of_some(explained: Sequence[ExplainedPods], pods: int, **told: str) -> list[HtmlSection]:
+def _of_some(explained: Sequence[ExplainedPods], pods: int, **titles: str) -> list[HtmlSection]:
     left_out = pods - sum(len(group.pods) for group in explained)
-    return matrices_section(((group.pods, group.explanation) for group in explained), left_out, **told)
+    return matrices_section(((group.pods, group.explanation) for group in explained), left_out, **titles)

@@ -55,11 +55,11 @@ def _split(before: str, parts: tuple[Marked, ...], report: Explanation, style: S
         yield paragraph(*parts, report.headline)
         return
     nodes = len(report.node_order)
-    told = [f"{cause.reason}{_in_brackets(cause, i, nodes)}" for i, cause in enumerate(report.causes)]
+    refusals = [f"{cause.reason}{_in_brackets(cause, i, nodes)}" for i, cause in enumerate(report.causes)]
     evidence = [cause.evidence(nodes) for cause in report.causes]
     if first.conflict:
-        evidence = [f"{reason}, {seen}" if seen else reason for reason, seen in zip(told, evidence, strict=True)]
-    yield paragraph(*parts, first.conflict or "; ".join(told))
+        evidence = [f"{reason}, {seen}" if seen else reason for reason, seen in zip(refusals, evidence, strict=True)]
+    yield paragraph(*parts, first.conflict or "; ".join(refusals))
     if any(evidence):
         yield Bullets(tuple(filter(None, evidence)))
 

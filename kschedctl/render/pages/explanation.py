@@ -277,7 +277,7 @@ def _node(node: NodeReport, style: Style) -> Row:
 
 def explanations_page(report: Explanations, style: Style) -> Page:
     """How many would be scheduled, a line for each, and the pages of the others; of all with ``-o wide``."""
-    fine, told = report.first_line()
+    fine, sentence = report.first_line()
     all_fine = all(explanation.verdict in FINE for explanation in report.explanations)
     columns = [Column("pod", keep=True), Column("verdict", keep=True), Column("where"), Column("asked about")]
     table = table_of(report.explanations, columns, _answer, limit=None, full=False)
@@ -286,7 +286,7 @@ def explanations_page(report: Explanations, style: Style) -> Page:
         below(explanation.stands_for or explanation.pod, explanation_page(explanation, style)) for explanation in full
     ]
     return (
-        paragraph(Marked(fine, Tone.GOOD if all_fine else Tone.BAD), told),
+        paragraph(Marked(fine, Tone.GOOD if all_fine else Tone.BAD), sentence),
         *caveats(report.not_replayed, report.ignored, report.extended),
         *table,
         *(block for page in pages for block in page),
@@ -315,8 +315,8 @@ def changed_answer_section(report: ChangedAnswer) -> Page:
     rows = [(reason.plugin, reason.reason, reason.before, reason.after) for reason in report.reasons]
     if report.fit[0] != report.fit[1]:
         rows.insert(0, ("", "nodes that fit", *report.fit))
-    told = (("newly fit:", report.gained), ("no longer fit:", report.lost))
-    lines = [paragraph(label, names(values, 5)) for label, values in told if values]
+    labelled = (("newly fit:", report.gained), ("no longer fit:", report.lost))
+    lines = [paragraph(label, names(values, 5)) for label, values in labelled if values]
     if report.best[0] and report.best[1] and report.best[0] != report.best[1]:
         lines.append(paragraph("best before:", f"{names(report.best[0])}; now: {names(report.best[1])}"))
     if not rows and not lines:

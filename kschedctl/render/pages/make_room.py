@@ -13,12 +13,12 @@ from kschedctl.text.counts import counted, first_few
 
 def make_room_page(report: MakeRoom, style: Style) -> Page:
     """All sections that have something to say."""
-    verdict, pods, told = report.first_line()
+    verdict, pods, sentence = report.first_line()
     tone = Tone.WARNING if report.undecided or report.interrupted else Tone.GOOD if report.fits else Tone.BAD
     partial = len(report.moves) > 0 and not report.fits
     return (
         *interruption(report.interrupted, "the plan so far"),
-        paragraph(Marked(verdict, tone), Marked(pods, Tone.STRONG), told),
+        paragraph(Marked(verdict, tone), Marked(pods, Tone.STRONG), sentence),
         *caveats(report.not_replayed, report.ignored, report.extended, report.unknown),
         *_preempting(report),
         *_fragmented(report),
@@ -50,17 +50,18 @@ def _preempting(report: MakeRoom) -> Page:
     if not report.preempts:
         return ()
     pods = counted(len(report.preempts), "pod")
-    told = f"kube-scheduler evicts {pods} itself as soon as it tries this one: {first_few(report.preempts)}"
-    return (paragraph(Marked("Preempts:", Tone.WARNING), told),)
+    sentence = f"kube-scheduler evicts {pods} itself as soon as it tries this one: {first_few(report.preempts)}"
+    return (paragraph(Marked("Preempts:", Tone.WARNING), sentence),)
 
 
 def _fragmented(report: MakeRoom) -> Page:
-    return tuple(paragraph(Marked("Fragmented:", Tone.WARNING), _scattered(each)) for each in report.fragmented)
+    return tuple(paragraph(Marked("Fragmented:", Tone.WARNING), _scattered(resource)) for resource in report.fragmented)
 
 
-def _scattered(each: FragmentedResource) -> str:
-    free, on_one, asked = alike(each.resource, each.free, each.on_one, each.requested)
-    return f"{each.resource}: {free} free on {counted(each.nodes, 'node')}, {on_one} at most on one, {asked} requested"
+def _scattered(fragmented: FragmentedResource) -> str:
+    free, on_one, asked = alike(fragmented.resource, fragmented.free, fragmented.on_one, fragmented.requested)
+    nodes = counted(fragmented.nodes, "node")
+    return f"{fragmented.resource}: {free} free on {nodes}, {on_one} at most on one, {asked} requested"
 
 
 def _missing(report: MakeRoom) -> Page:
@@ -74,9 +75,9 @@ def _tried(report: MakeRoom, style: Style) -> Page:
     searched = report.searched
     if report.fits or searched is None:
         return ()
-    told = (
+    counts = (
         f"{counted(searched.movable, 'pod')} may be moved",
         f"without them it would fit on {counted(searched.nodes, 'node')}",
         f"{counted(searched.plans, 'plan')} of up to {counted(searched.max_moves, 'move')} replayed",
     )
-    return (*section("Tried", Bullets(told)), *listed(report.held, style, title="Pods that may not be moved"))
+    return (*section("Tried", Bullets(counts)), *listed(report.held, style, title="Pods that may not be moved"))

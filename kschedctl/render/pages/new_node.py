@@ -15,14 +15,14 @@ def new_node_section(new: NewNode | None, style: Style) -> Page:
     if new is None:
         return ()
     if new.existing_node:
-        told = f"No: {new.autoscaler} sees room for it on {new.existing_node}"
+        answer = f"No: {new.autoscaler} sees room for it on {new.existing_node}"
     elif new.comes:
-        told = f"Yes, from {new.autoscaler}"
+        answer = f"Yes, from {new.autoscaler}"
     else:
-        told = f"No, not from {new.autoscaler}" + (f"; {new.closest} comes closest" if new.closest else "")
+        answer = f"No, not from {new.autoscaler}" + (f"; {new.closest} comes closest" if new.closest else "")
     if new.seen_types is not None:
         types = counted(new.seen_types, "instance type")
-        told += f", of the {types} of existing nodes; --instance-types FILE names others"
+        answer += f", of the {types} of existing nodes; --instance-types FILE names others"
     message = new.message if style.wide else without_lists(new.message)
     words = (paragraph(Marked(message, Tone.VERBATIM)),) if message else ()
     doubts = (paragraph(Marked("Not certain:", Tone.WARNING), doubt) for doubt in new.doubts)
@@ -31,7 +31,7 @@ def new_node_section(new: NewNode | None, style: Style) -> Page:
     title = "Would a new node come?"
     return section(
         title,
-        paragraph(told),
+        paragraph(answer),
         *doubts,
         *words,
         *_said(new),

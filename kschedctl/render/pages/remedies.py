@@ -56,8 +56,8 @@ def _verdict(report: Remedies) -> Page:
         doubts = [unknown for unknown in report.unknown if unknown.affects == VERDICT]
         verdict = Marked(f"{verdict_words(report.verdict)}, {unless(doubts)}:", Tone.WARNING)
         return (paragraph(pod, verdict, reasons(doubts)), paragraph(report.headline))
-    found: Page = (paragraph(pod, marked_verdict(report.verdict, ":"), report.headline),)
-    return (*found, paragraph(Marked(report.stands_for, Tone.FAINT))) if report.stands_for else found
+    headline: Page = (paragraph(pod, marked_verdict(report.verdict, ":"), report.headline),)
+    return (*headline, paragraph(Marked(report.stands_for, Tone.FAINT))) if report.stands_for else headline
 
 
 def best_fix(remedies: Sequence[Remedy], style: Style) -> Page:
@@ -73,17 +73,17 @@ def best_fix(remedies: Sequence[Remedy], style: Style) -> Page:
 
 def remedies_section(remedies: Sequence[Remedy], impossible: Sequence[str], style: Style, title: str = TITLE) -> Page:
     """One row a remedy, the best first; then why kinds of them cannot exist."""
-    found: Page = ()
+    page: Page = ()
     if remedies:
         columns = [Column("#", right=True), Column("fix"), Column("owner", keep=True), Column("makes schedulable on")]
         if style.narrow:
             columns = columns[:2]
         numbered = [*enumerate(remedies, 1)]
-        found = table_of(numbered, columns, partial(_row, style=style), style, title=title, limit=REMEDIES_SHOWN)
+        page = table_of(numbered, columns, partial(_row, style=style), style, title=title, limit=REMEDIES_SHOWN)
     if impossible:
         what = "What cannot help" if remedies else "No fix was found"
-        found = (*found, *section(what, Bullets(tuple(impossible))))
-    return found
+        page = (*page, *section(what, Bullets(tuple(impossible))))
+    return page
 
 
 def _row(numbered: tuple[int, Remedy], style: Style) -> Row:

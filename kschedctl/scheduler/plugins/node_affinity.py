@@ -85,8 +85,8 @@ class NodeAffinityUnmet(Fact, frozen=True):
             return "; ".join(f"{unmet.key}={unmet.values[0]} wanted, {unmet.label()} found" for unmet in self.selector)
         unmet = [" and ".join(wanted.words() for wanted in term) for term in self.terms]
         more = f"; or one of {len(unmet) - TERMS_TOLD:,} more terms" if len(unmet) > TERMS_TOLD else ""
-        told = "; or ".join(filter(None, unmet[:TERMS_TOLD]))
-        return f"{told}{more}" if told else "no required node affinity term can match"
+        sentence = "; or ".join(filter(None, unmet[:TERMS_TOLD]))
+        return f"{sentence}{more}" if sentence else "no required node affinity term can match"
 
     def demands(self) -> tuple[Demand, ...]:
         """Each label of the nodeSelector; of the terms a label of which all of them want some values.

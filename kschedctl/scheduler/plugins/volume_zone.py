@@ -143,7 +143,7 @@ class VolumeZone(DeclaredPlugin[list[VolumeTopology], None]):
         return signed_volumes(info)
 
 
-def _volume_topologies(info: PodInfo, found: Listers) -> list[VolumeTopology]:
+def _volume_topologies(info: PodInfo, listers: Listers) -> list[VolumeTopology]:
     """Zones and regions of the volumes of the pod's bound claims. Raises NotFoundError, UnboundError."""
     topologies = []
     for _, name, ephemeral in claim_volumes(info.pod):
@@ -151,11 +151,11 @@ def _volume_topologies(info: PodInfo, found: Listers) -> list[VolumeTopology]:
             continue
         if not name:
             raise UnboundError(REASON_NO_CLAIM_NAME)
-        claim = found.claim(info.namespace, name)
+        claim = listers.claim(info.namespace, name)
         if not claim.spec.volume_name:
-            _check_unbound(claim_class(claim), found)
+            _check_unbound(claim_class(claim), listers)
             continue
-        volume = found.volume(claim.spec.volume_name)
+        volume = listers.volume(claim.spec.volume_name)
         for key in LABELS:
             values = [value.strip() for value in volume.metadata.labels.get(key, "").split(ZONE_DELIMITER)]
             if all(values):  # upstream ignores a label with an empty value in it
@@ -163,11 +163,11 @@ def _volume_topologies(info: PodInfo, found: Listers) -> list[VolumeTopology]:
     return topologies
 
 
-def _check_unbound(name: str, found: Listers) -> None:
+def _check_unbound(name: str, listers: Listers) -> None:
     """Only a claim that waits for its first consumer may be without a volume. Raises NotFoundError, UnboundError."""
     if not name:
         raise UnboundError(REASON_NO_CLASS)
-    if found.storage_class(name).volume_binding_mode != WAIT_FOR_FIRST_CONSUMER:
+    if listers.storage_class(name).volume_binding_mode != WAIT_FOR_FIRST_CONSUMER:
         raise UnboundError(REASON_NO_VOLUME_NAME)
 
 

@@ -22,12 +22,14 @@ def _names(rewriter: Rewriter, value: tuple[str, ...], obj: object) -> tuple[str
 
 
 def _groups(rewriter: Rewriter, value: tuple[str, ...], obj: object) -> tuple[str, ...]:
-    return tuple(each if "." not in each or is_well_known_domain(each) else rewriter.domain(each) for each in value)
+    return tuple(
+        group if "." not in group or is_well_known_domain(group) else rewriter.domain(group) for group in value
+    )
 
 
 def _resources(rewriter: Rewriter, value: tuple[str, ...], obj: object) -> tuple[str, ...]:
     """``pods``, ``pods/status``: the resource and what is of it."""
-    return tuple(_resource(rewriter, *each.partition("/")) for each in value)
+    return tuple(_resource(rewriter, *resource.partition("/")) for resource in value)
 
 
 def _resource(rewriter: Rewriter, resource: str, slash: str, part: str) -> str:

@@ -28,10 +28,10 @@ def read_autoscaler(server: Server) -> AutoscalerInstance | None:
     """The autoscaler's flags and version; None where no such pod runs, or none may be seen."""
     for selector in SELECTORS:
         try:
-            found = server.decoded(PODS, {"labelSelector": selector}, json_decoder(_Pods).decode)
+            pods = server.decoded(PODS, {"labelSelector": selector}, json_decoder(_Pods).decode)
         except (RefusedError, ClusterError) as error:
             log.info("pods of the %s: %s", PROGRAM, error)
             return None
-        if instance := autoscaler_in(found.items or (), "Pod"):
+        if instance := autoscaler_in(pods.items or (), "Pod"):
             return instance
     return None

@@ -145,15 +145,15 @@ def _read_kinds(
     needless = replayed.needless(_specs(lists["Pod"].result()[0])) if may_wait else {}
     lists |= read(kind for kind in others if kind in may_wait and kind not in needless)
     lists |= read(sorted(group_kinds(_templates(lists["Pod"].result()[0])) - lists.keys()))
-    found = {kind: future.result() for kind, future in lists.items()}
-    listings = {kind: listing for kind, (listing, _) in found.items() if listing is not None}
+    by_kind = {kind: future.result() for kind, future in lists.items()}
+    listings = {kind: listing for kind, (listing, _) in by_kind.items() if listing is not None}
     apart = {kind: listings.pop(kind) for kind in OF_NO_ONE_MOMENT if kind in listings}
     listings, changed, warnings = _one_picture(server, listings, threads, kept)
     listings |= apart
     if needless.keys() - replayed.needless(_specs(listings["Pod"])).keys():  # a pod came that needs one of them
         return _read_kinds(connection, replace(wishes, pods_alone=False), threads, kept)
-    gaps = gaps_of(found, NOT_LISTED) | {kind: Gap(f"{NOT_LISTED}: {why}") for kind, why in needless.items()}
-    gaps |= {kind: gap for kind, (_, gap) in found.items() if gap is not None}
+    gaps = gaps_of(by_kind, NOT_LISTED) | {kind: Gap(f"{NOT_LISTED}: {why}") for kind, why in needless.items()}
+    gaps |= {kind: gap for kind, (_, gap) in by_kind.items() if gap is not None}
     if "ConfigMap" in wishes.also:
         scheduler = replace(scheduler, autoscaler=read_autoscaler(server))
     newer = (taken(kind, listing.version) for kind, listing in listings.items() if is_newer_kind(kind, listing.version))
@@ -177,10 +177,10 @@ def scheduler_of(connection: Connection, setup: SchedulerSetup, wishes: Wishes) 
     """The scheduler, of a Cluster without objects: as the user says, else as it was found."""
     given = wishes.configuration is not None
     version = wishes.kube_version or setup.version
-    found, warnings = (None, ()) if given else _usable(setup, version)
+    configuration, warnings = (None, ()) if given else _usable(setup, version)
     gates = {name: on for name, on in setup.feature_gates.items() if name in SPECS}
     return Cluster(
-        configuration=wishes.configuration if given else found,
+        configuration=wishes.configuration if given else configuration,
         feature_gates={**gates, **(wishes.feature_gates or {})},
         kube_version=version,
         warnings=warnings if given or wishes.kube_version else (*setup.warnings, *warnings),
@@ -192,7 +192,7 @@ def scheduler_of(connection: Connection, setup: SchedulerSetup, wishes: Wishes) 
             read_at=datetime.now(UTC).isoformat(timespec="seconds"),
             leader=setup.leader,
             instances=setup.instances,
-            configured_by=setup.configured_by if found is not None else "",
+            configured_by=setup.configured_by if configuration is not None else "",
         ),
     )
 
@@ -228,11 +228,11 @@ def _read(
 def _read_named(server: Server, kind: str, names: Sequence[str]) -> tuple[Listing | None, Gap | None]:
     """The objects of these names: the rights to list a kind may be for them alone. Raises ClusterError."""
     read = [_read_what_may_be(server, kind, "", f"metadata.name={name}") for name in names]
-    found = [listing for listing, _ in read if listing is not None]
+    listings = [listing for listing, _ in read if listing is not None]
     gap = next((gap for _, gap in read if gap is not None), None)
-    if not found:
+    if not listings:
         return None, gap
-    return found[0]._replace(objects=Others.of(chain.from_iterable(listing.objects for listing in found))), gap
+    return listings[0]._replace(objects=Others.of(chain.from_iterable(listing.objects for listing in listings))), gap
 
 
 def _read_what_may_be(server: Server, kind: str, namespace: str, fields: str) -> tuple[Listing | None, Gap | None]:
@@ -273,11 +273,11 @@ def _one_picture(
         kind: threads.submit(_current if kind in kept else _caught_up, server, kind, listing)
         for kind, listing in listings.items()
     }
-    found = {kind: future.result() for kind, future in futures.items()}
-    unknown = [KINDS[kind].plural for kind, (_, number) in found.items() if number is None]
+    by_kind = {kind: future.result() for kind, future in futures.items()}
+    unknown = [KINDS[kind].plural for kind, (_, number) in by_kind.items() if number is None]
     warning = f"what changed while the cluster was read is not known of {', '.join(unknown)}"
-    changed = {kind: number for kind, (_, number) in found.items() if number}
-    return {kind: listing for kind, (listing, _) in found.items()}, changed, (warning,) if unknown else ()
+    changed = {kind: number for kind, (_, number) in by_kind.items() if number}
+    return {kind: listing for kind, (listing, _) in by_kind.items()}, changed, (warning,) if unknown else ()
 
 
 def _caught_up(server: Server, kind: str, listing: Listing) -> tuple[Listing, int | None]:

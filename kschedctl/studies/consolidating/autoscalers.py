@@ -44,7 +44,7 @@ def karpenters(report: Disruption) -> AutoscalerVerdicts:
     """The first method that finds something ends Karpenter's round."""
     commands = next((method.commands for method in report.methods.values() if method.commands), ())
     takes = frozenset(name for command in commands for name in command.candidates)
-    said = {each.node: each.why if each.fate == STAYS else f"could {each.fate} it alone" for each in report.fates}
+    said = {fate.node: fate.why if fate.fate == STAYS else f"could {fate.fate} it alone" for fate in report.fates}
     return AutoscalerVerdicts("Karpenter", takes, {node: f"stays: {why}" if why else why for node, why in said.items()})
 
 
@@ -59,9 +59,9 @@ def cluster_autoscalers(report: ScaleDown) -> AutoscalerVerdicts:
 
 def prices_of(nodes: Sequence[Node], instance_types: Sequence[JsonObject]) -> dict[str, float]:
     """Node -> its price an hour, where the types tell one for its zone and capacity type. Raises InputError."""
-    types = {each.name: each for each in read_instance_types(instance_types).types}
-    found = {
+    types = {sold.name: sold for sold in read_instance_types(instance_types).types}
+    prices = {
         node.metadata.name: price_of(node.metadata.labels, types.get(node.metadata.labels.get(INSTANCE_TYPE, "")))
         for node in nodes
     }
-    return {name: price for name, price in found.items() if price}
+    return {name: price for name, price in prices.items() if price}

@@ -92,10 +92,10 @@ class Consolidating:
         pools = Pools.of(scheduler.view)
         kept_for = [Position(scheduler.view.pods.index[key]) for key in wishes.headroom_for]
         waiting = [position for position in pending(Simulation(scheduler)) if position not in kept_for]
-        found = candidates(scheduler, pools, waiting)
+        movable = candidates(scheduler, pools, waiting)
         reserve = Reserve(scheduler, wishes.headroom, kept_for)
-        reserve = reserve._replace(fits_now=not kept_for or reserve.fits(found.view, pools.workers))
-        return cls(scheduler, wishes, pools, found, reserve, found.view, pools.workers.copy())
+        reserve = reserve._replace(fits_now=not kept_for or reserve.fits(movable.view, pools.workers))
+        return cls(scheduler, wishes, pools, movable, reserve, movable.view, pools.workers.copy())
 
     @property
     def order(self) -> list[Row]:

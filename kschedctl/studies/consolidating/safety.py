@@ -49,12 +49,12 @@ class Reserve(NamedTuple):
 
 def shares(before: Fork, after: Fork, left: Bools, workers: Bools | None = None) -> list[RequestedShare]:
     """What pods request of all ``workers`` (N,), and then of those that are ``left`` (N,)."""
-    found = []
+    shares = []
     for name in (CPU, MEMORY):
         column = before.resources[name]
         then = _share(before, np.ones_like(left) if workers is None else workers, column)
-        found.append(RequestedShare(name, then, _share(after, left, column)))
-    return found
+        shares.append(RequestedShare(name, then, _share(after, left, column)))
+    return shares
 
 
 def _share(view: Fork, nodes: Bools, column: int) -> float:

@@ -321,8 +321,8 @@ class Admissions:
 
     def _left_out(self, namespace: str, *, written: bool) -> set[str]:
         """The plugins that look at what is not known; where pods are already, their namespace is."""
-        found = set(not_known(self._cluster, namespace))
-        return found - {LIFECYCLE} if written and is_missing(self._cluster, namespace) else found
+        unread = set(not_known(self._cluster, namespace))
+        return unread - {LIFECYCLE} if written and is_missing(self._cluster, namespace) else unread
 
     def _against(self, request: AdmissionRequest, without: Collection[str]) -> Iterator[str]:
         for quotas in each_first(request.quotas):

@@ -33,19 +33,23 @@ def why_fewer(cluster: Cluster, owner: Owner) -> tuple[str, ...]:
     """What keeps the workload from making more pods, in words; nothing where it is not read."""
     field = FIELDS.get(owner.kind)
     there = cluster.in_namespace(field, owner.namespace) if field else ()
-    found = next((each for each in there if each.metadata.name == owner.name), None)
-    own = _REASONS[owner.kind](found, cluster, owner) if found is not None and owner.kind in _REASONS else ()
-    return (*own, *(_autoscaled(found, cluster, owner) if found is not None else ()))
+    workload = next((candidate for candidate in there if candidate.metadata.name == owner.name), None)
+    own = _REASONS[owner.kind](workload, cluster, owner) if workload is not None and owner.kind in _REASONS else ()
+    return (*own, *(_autoscaled(workload, cluster, owner) if workload is not None else ()))
 
 
-def _autoscaled(found: Any, cluster: Cluster, owner: Owner) -> Iterator[str]:
+def _autoscaled(workload: Any, cluster: Cluster, owner: Owner) -> Iterator[str]:
     """What a HorizontalPodAutoscaler has to do with it. Upstream: pkg/controller/podautoscaler/horizontal.go."""
-    for each in cluster.in_namespace("horizontal_pod_autoscalers", owner.namespace):
-        spec, conditions = each.spec, {c.type: c for c in each.status.conditions if c.status}
-        replicas = getattr(found.spec, "replicas", None)
+    for autoscaler in cluster.in_namespace("horizontal_pod_autoscalers", owner.namespace):
+        spec, conditions = autoscaler.spec, {c.type: c for c in autoscaler.status.conditions if c.status}
+        replicas = getattr(workload.spec, "replicas", None)
         if (spec.scale_target_ref.kind, spec.scale_target_ref.name) != (owner.kind, owner.name) or replicas == 0:
             continue
-        name, limited, active = each.metadata.name, conditions.get("ScalingLimited"), conditions.get("ScalingActive")
+        name, limited, active = (
+            autoscaler.metadata.name,
+            conditions.get("ScalingLimited"),
+            conditions.get("ScalingActive"),
+        )
         if active is not None and active.status == "False":
             why = f": {active.message}" if active.message else ""
             yield f"HorizontalPodAutoscaler {name} does not scale it, {active.reason or 'its condition says'}{why}"
@@ -55,24 +59,27 @@ def _autoscaled(found: Any, cluster: Cluster, owner: Owner) -> Iterator[str]:
             yield f"HorizontalPodAutoscaler {name} is at its maximum of {spec.max_replicas:,}"
 
 
-def _deployment(found: StoredWorkload, cluster: Cluster, owner: Owner) -> Iterator[str]:
-    if found.spec.paused:
+def _deployment(deployment: StoredWorkload, cluster: Cluster, owner: Owner) -> Iterator[str]:
+    if deployment.spec.paused:
         made = WantedPods(cluster, [owner]).made(owner)
         yield "it is paused: " + ("a changed template makes no pods" if made else "it makes no ReplicaSet, and no pods")
-    yield from _none(found)
+    yield from _none(deployment)
 
 
-def _none(found: StoredWorkload, *_: object) -> Iterator[str]:
-    if found.spec.replicas == 0:
+def _none(workload: StoredWorkload, *_: object) -> Iterator[str]:
+    if workload.spec.replicas == 0:
         yield "it wants 0 replicas"
 
 
-def _stateful_set(found: StoredWorkload, cluster: Cluster, owner: Owner) -> Iterator[str]:
+def _stateful_set(stateful_set: StoredWorkload, cluster: Cluster, owner: Owner) -> Iterator[str]:
     """The pods of one that is not parallel wait for the one before."""
-    yield from _none(found)
-    if found.spec.pod_management_policy == PARALLEL:
+    yield from _none(stateful_set)
+    if stateful_set.spec.pod_management_policy == PARALLEL:
         return
-    first, wanted = found.spec.ordinals.start, 1 if found.spec.replicas is None else found.spec.replicas
+    first, wanted = (
+        stateful_set.spec.ordinals.start,
+        1 if stateful_set.spec.replicas is None else stateful_set.spec.replicas,
+    )
     for ordinal in range(first, first + wanted - 1):
         pod = cluster.pod(owner.namespace, f"{owner.name}-{ordinal}")
         if pod is None or pod.terminated:
@@ -89,20 +96,23 @@ def _not_ready(pod: Pod) -> str:
         return "is being deleted"
     if not pod.spec.node_name:
         return "has no node"
-    ready = next((each for each in pod.status.conditions if each.type == "Ready"), None)
+    ready = next((condition for condition in pod.status.conditions if condition.type == "Ready"), None)
     return "is not ready" if ready is not None and ready.status != "True" else ""
 
 
-def _daemon_set(found: StoredWorkload, cluster: Cluster, owner: Owner) -> Iterator[str]:
-    wanted, nodes = found.status.desired_number_scheduled, len(cluster.nodes)
+def _daemon_set(daemon_set: StoredWorkload, cluster: Cluster, owner: Owner) -> Iterator[str]:
+    wanted, nodes = daemon_set.status.desired_number_scheduled, len(cluster.nodes)
     if wanted is not None and wanted < nodes and cluster.gap("Node") is None:
         rest = f"{nodes - wanted:,} of {counted(nodes, 'node')}"
         yield f"it wants none on {rest}, which its node selection and tolerations leave out"
 
 
-def _job(found: StoredJob, cluster: Cluster, owner: Owner) -> Iterator[str]:
-    spec, status = found.spec, found.status
-    ended = next((each for each in status.conditions if each.type in JOB_ENDED and each.status == "True"), None)
+def _job(job: StoredJob, cluster: Cluster, owner: Owner) -> Iterator[str]:
+    spec, status = job.spec, job.status
+    ended = next(
+        (condition for condition in status.conditions if condition.type in JOB_ENDED and condition.status == "True"),
+        None,
+    )
     if ended is not None:
         yield f"it has ended, {ended.type}{f': {ended.message}' if ended.message else ''}"
         return

@@ -35,12 +35,12 @@ def hooks_not_asked(cluster: Cluster, pods: Iterable[Pod], *, refused: bool = Fa
     if not alike:
         return ()
     objects = [obj for pod in alike.values() for obj in _objects(pod)]
-    found = {WEBHOOK: dict[str, None](), POLICY: dict[str, None]()}
+    asked_of = {WEBHOOK: dict[str, None](), POLICY: dict[str, None]()}
     for mutating in (True,) if refused else (True, False):
-        found[WEBHOOK] |= dict.fromkeys(webhooks_asked(cluster, objects, mutating=mutating))
-        found[POLICY] |= dict.fromkeys(policies_asked(cluster, objects, mutating=mutating))
-    asked = (_not_asked(kind, list(names)) for kind, names in found.items() if names)
-    return (*asked, *(UnknownKind(kind, why, VERDICT) for kind, why in hidden.items() if not found[kind]))
+        asked_of[WEBHOOK] |= dict.fromkeys(webhooks_asked(cluster, objects, mutating=mutating))
+        asked_of[POLICY] |= dict.fromkeys(policies_asked(cluster, objects, mutating=mutating))
+    asked = (_not_asked(kind, list(names)) for kind, names in asked_of.items() if names)
+    return (*asked, *(UnknownKind(kind, why, VERDICT) for kind, why in hidden.items() if not asked_of[kind]))
 
 
 def may_be_changed(cluster: Cluster) -> bool:
@@ -56,6 +56,6 @@ def _not_asked(kind: str, names: list[str]) -> UnknownKind:
 def _objects(pod: Pod) -> Iterator[CreatedObject]:
     """The pod, and the objects that come before it; these are taken to have the labels of their pods."""
     kind = owner_of(pod).kind
-    for known in (KINDS[each] for each in dict.fromkeys(("Pod", kind, *MADE_BY.get(kind, ()))) if each in KINDS):
+    for known in (KINDS[name] for name in dict.fromkeys(("Pod", kind, *MADE_BY.get(kind, ()))) if name in KINDS):
         group, _, version = known.versions[0].rpartition("/")
         yield CreatedObject(group, version, known.plural, pod.metadata.namespace, pod.metadata.labels)

@@ -17,15 +17,15 @@ def waiting_with(asked: Sequence[AskedPod]) -> tuple[Cluster, list[str]]:
     clusters, and for a pod that has a node.
     """
     cluster, keys = asked[0].scheduler.cluster, dict[str, None]()
-    for each in asked:
-        pod = each.pod
+    for other in asked:
+        pod = other.pod
         if pod.spec.node_name:
             raise UsageError(f"{pod.key} has a node already: {pod.spec.node_name}", hint="name a pod that waits")
-        if each.scheduler.cluster is not asked[0].scheduler.cluster:
+        if other.scheduler.cluster is not asked[0].scheduler.cluster:
             raise UsageError("these pods come in different ways", hint="name one of them")
         if cluster.pod(pod.metadata.namespace, pod.metadata.name) is None:
             cluster = added(cluster, [pod])
-        keys |= dict.fromkeys([pod.key, *(other.key for other in _others(each, cluster))])
+        keys |= dict.fromkeys([pod.key, *(other.key for other in _others(other, cluster))])
     return cluster, list(keys)
 
 

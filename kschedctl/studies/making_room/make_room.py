@@ -71,5 +71,7 @@ def _may_help(scheduler: Scheduler, key: str) -> bool:
     if simulation.framework(position) is None:
         return False
     everywhere = np.ones(len(simulation.view.nodes), np.bool_)
-    found, cycle = movable(simulation, everywhere, None, [position]), simulation.cycle(position)
-    return depends_on_others(cycle) or bool(SetsOnNodes(cycle, found, found.pods, everywhere).promising.any())
+    movable_pods, cycle = movable(simulation, everywhere, None, [position]), simulation.cycle(position)
+    return depends_on_others(cycle) or bool(
+        SetsOnNodes(cycle, movable_pods, movable_pods.pods, everywhere).promising.any()
+    )

@@ -135,8 +135,8 @@ class RoomMaking:
     def _search(self, now: Rehearsal, members: Unit, plan: Plan, emptied: frozenset[Row], until: float) -> PlanSearch:
         """For the last of the members, beside the others."""
         spared = {*self.wanted, *plan, *self._siblings(members[-1])}
-        found = movable(now.simulation(), self.nodes, self.keep, spared)
-        self.held = found.held
+        may_move = movable(now.simulation(), self.nodes, self.keep, spared)
+        self.held = may_move.held
         whole = members[-1:] == self._last_of(members)
 
         def accepts(more: Plan, row: Row) -> bool:
@@ -145,7 +145,7 @@ class RoomMaking:
                 return self._holds(members, moves, cordoned)
             return self._with(members, moves, cordoned)[0] is not None
 
-        search = PlanSearch(now, members[-1], found, self.nodes, accepts, until)
+        search = PlanSearch(now, members[-1], may_move, self.nodes, accepts, until)
         self.searches.append(search)
         return search
 
@@ -158,7 +158,7 @@ class RoomMaking:
         view = self.before.view
         mine = owner_of(view.pods.objects[position])
         alike = view.pods.where(lambda info: owner_of(info.pod) == mine) & (mine.kind != "Pod")
-        return [Position(each) for each in np.flatnonzero(alike[view.pods.info]).tolist()]
+        return [Position(position) for position in np.flatnonzero(alike[view.pods.info]).tolist()]
 
     def _with(self, members: Unit, plan: Plan, emptied: frozenset[Row]) -> tuple[Rehearsal | None, Row | None]:
         """The cluster with a plan, and members of a gang on their nodes, each by itself; the node of the last of them.

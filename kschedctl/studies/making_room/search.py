@@ -201,13 +201,13 @@ class PlanSearch:
 
 def _eligible(cycle: Cycle) -> Bools:
     """(N,): the nodes that no plugin refuses which looks at nodes alone."""
-    found = cycle.considered.copy()
+    eligible = cycle.considered.copy()
     results = cycle.pre_filter.results
     for plugin in cycle.framework.at("filter"):
         verdict = cycle.filter.verdicts.get(plugin.name)
         if verdict is not None and reads_of(plugin, results.get(plugin.name)) is Reads.NODES:
-            found &= ~verdict.refused
-    return found
+            eligible &= ~verdict.refused
+    return eligible
 
 
 def _refusing(cycle: Cycle) -> set[str]:
@@ -230,9 +230,9 @@ def depends_on_others(cycle: Cycle) -> bool:
 def _interesting(view: Fork, cycle: Cycle) -> Bools:
     """(T,): pods with anti-affinity of their own, and those that the pod's affinity or spreading selects."""
     info = cycle.info
-    found = view.pods.where(lambda other: bool(other.required_anti_affinity))
+    others = view.pods.where(lambda other: bool(other.required_anti_affinity))
     for term in (*info.required_anti_affinity, *info.required_affinity):
-        found = found | view.pods.matching(term.selector, None)
+        others = others | view.pods.matching(term.selector, None)
     for counts in cycle.pre_filter.state_of(PodTopologySpread) or []:
-        found = found | view.pods.matching(counts.constraint.selector, frozenset((info.namespace,)))
-    return found
+        others = others | view.pods.matching(counts.constraint.selector, frozenset((info.namespace,)))
+    return others

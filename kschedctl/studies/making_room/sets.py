@@ -95,13 +95,13 @@ class SetsOnNodes:
         counts = np.diff(starts, append=len(pods))
         columns, short = self._shortages()
         requests = self.view.requests[self.view.pods.info[pods]][:, columns]
-        found = [np.empty((0, size), np.int64)]
+        sets = [np.empty((0, size), np.int64)]
         for places in combinations(range(int(counts.max(initial=0))), size):
             first = starts[counts > places[-1]]
             chosen = first[:, None] + np.array(places)
             frees = requests[chosen].sum(axis=1)
-            found.append(pods[chosen[(frees >= short[node[first]]).all(axis=1)]])
-        return np.concatenate(found)
+            sets.append(pods[chosen[(frees >= short[node[first]]).all(axis=1)]])
+        return np.concatenate(sets)
 
     def _distinct(self, size: int) -> Rows:
         """Of the pods alike on a node no more than a set has, and of a node no more than are combined."""

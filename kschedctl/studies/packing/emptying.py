@@ -82,10 +82,10 @@ def emptying(
     scheduler: Scheduler, pools: Pools, pending: Sequence[Position], limits: Limits, progress: Progress
 ) -> Emptying:
     """What can be emptied of the workers, as far as the limits go; ``pending``: the pods that wait."""
-    found = candidates(scheduler, pools, pending)
-    view, chosen = found.view, list(_within(limits, found.order, found.movable))
+    may_go = candidates(scheduler, pools, pending)
+    view, chosen = may_go.view, list(_within(limits, may_go.order, may_go.movable))
     done = progress.begin("Emptying nodes", len(chosen))
-    emptied, kept, unknown = list[EmptiedNode](), list[KeptNode](), list(found.unknown)
+    emptied, kept, unknown = list[EmptiedNode](), list[KeptNode](), list(may_go.unknown)
     for row in chosen:
         trial = drained(scheduler, view, row)
         name, pool = view.nodes.names[row], pools.names[pools.code[row]]
@@ -96,7 +96,7 @@ def emptying(
             continue
         view = trial.view
         emptied.append(EmptiedNode(name, pool, trial.evictable, amounts_of(view, view.allocatable[row])))
-    return Emptying(tuple(emptied), tuple(kept), found.empty, len(found.order), together([unknown]))
+    return Emptying(tuple(emptied), tuple(kept), may_go.empty, len(may_go.order), together([unknown]))
 
 
 def candidates(scheduler: Scheduler, pools: Pools, pending: Sequence[Position]) -> EmptyingOrder:

@@ -42,8 +42,8 @@ class Pools(NamedTuple):
             raise UsageError(
                 f'pool "{pool}" not found', hint=f"there are: {known}" if known else "no node is in a pool"
             )
-        found: Bools = self.code == self.names.index(pool)
-        return found
+        members: Bools = self.code == self.names.index(pool)
+        return members
 
     def sums(self, by_node: Amounts) -> Amounts:
         """(pools, R): the amounts of the nodes (N, R) added up."""

@@ -79,7 +79,7 @@ class Proposal:
 
 def proposals_of(groups: Iterable[Alike]) -> list[Proposal]:
     """The best remedies of each group; what is no change of the pods themselves is one for all whom it helps."""
-    found: dict[object, Proposal] = {}
+    proposals: dict[object, Proposal] = {}
     for group in groups:
         keys = frozenset(pod.key for pod in group.pods)
         for remedy in group.found[:TRIED_OF_EACH]:
@@ -87,9 +87,9 @@ def proposals_of(groups: Iterable[Alike]) -> list[Proposal]:
             fixes = frozenset(remedy.trial.changes)
             shared = proposal.own not in remedy.trial.edits
             name = fixes if shared else (fixes, group.pods[0].key)
-            known = found.get(name)
-            found[name] = replace(known, hopes=known.hopes | keys) if known else proposal
-    return list(found.values())
+            known = proposals.get(name)
+            proposals[name] = replace(known, hopes=known.hopes | keys) if known else proposal
+    return list(proposals.values())
 
 
 @dataclass
@@ -187,10 +187,10 @@ class GreedyChoice:
 
     def _edits(self, more: Proposal) -> dict[ObjectKey, Edited]:
         """What all the chosen and one more change; what is asked of one pod is asked of all alike."""
-        found: dict[ObjectKey, Edited] = {}
+        edits: dict[ObjectKey, Edited] = {}
         for proposal in (*(chosen for chosen, _ in self.chosen), more):
-            found |= edits_for_all(self.cluster, proposal, found)
-        return found
+            edits |= edits_for_all(self.cluster, proposal, edits)
+        return edits
 
 
 def _no_better(proposal: Proposal, waiting: int, best: Proposal, after: Unexplained) -> bool:
@@ -212,7 +212,7 @@ def edits_for_all(
     own = proposal.own
     fixes = proposal.remedy.trial.changes
     changed = edited(fixes, lambda key: known[key].after if key in known else read(key))
-    found = {
+    edits = {
         key: edit._replace(before=known[key].before if key in known else edit.before)
         for key, edit in changed.items()
         if key != own
@@ -224,8 +224,8 @@ def edits_for_all(
                 now = edit.change(after)
                 assert isinstance(now, Pod)
                 after = now
-            found[ObjectKey.of(pod)] = Edited(pod, after)
-    return found
+            edits[ObjectKey.of(pod)] = Edited(pod, after)
+    return edits
 
 
 def remedies_of_many(
@@ -242,11 +242,11 @@ def remedies_of_many(
     scheduler = Scheduler(first.cluster, call_extender)
     groups = _alike(scheduler, [key for key in first.waiting if key in keys and not first.interrupted])
     searched_until = time.monotonic() + SEARCHED
-    helped = [_helped(scheduler, each, wishes, progress) for each in groups if time.monotonic() < searched_until]
+    helped = [_helped(scheduler, group, wishes, progress) for group in groups if time.monotonic() < searched_until]
     choice = GreedyChoice(cluster, proposals_of(helped), first, progress, call_extender)
     choice.run(wishes.max_changes, SIMULATED)
     waiting = [key for key in first.waiting if key in keys]
-    unknown = together((first.unknown, choice.rest.unknown, unheard(each.remedy for each, _ in choice.chosen)))
+    unknown = together((first.unknown, choice.rest.unknown, unheard(entry.remedy for entry, _ in choice.chosen)))
     return RemediesOfMany(
         scope=scope,
         waiting=len(waiting),

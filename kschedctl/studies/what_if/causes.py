@@ -94,13 +94,13 @@ class TwoVersions(NamedTuple):
 
     def changes(self) -> dict[str, str]:
         """All that may be another with the second version: its name in a mix -> how it is told."""
-        gates = [FeatureGates(each.kube_version, each.feature_gates) for each in (self.first, self.second)]
+        gates = [FeatureGates(version.kube_version, version.feature_gates) for version in (self.first, self.second)]
         return {_name(row): _told(row) for row in self.rows if _counts(row, *gates)}
 
 
 def _counts(row: VersionChange, *gates: FeatureGates) -> bool:
     """Whether it is no gate that is on, or off, in both versions."""
-    return row.sort != "gate" or len({each.enabled(row.where) for each in gates}) > 1
+    return row.sort != "gate" or len({gate.enabled(row.where) for gate in gates}) > 1
 
 
 def _name(change: VersionChange) -> str:

@@ -77,8 +77,8 @@ def cluster_basis(
     and LimitRanges are replayed, and whether all of admission is. Of one that moves pods on a copy of the cluster: also
     what to know of the answers of extenders.
     """
-    found = [(s, f) for s in schedulers for name in s.configuration.profiles if (f := s.framework(name))]
-    missing = (line for scheduler, framework in found for line in not_replayed(framework))
+    served = [(s, f) for s in schedulers for name in s.configuration.profiles if (f := s.framework(name))]
+    missing = (line for scheduler, framework in served for line in not_replayed(framework))
     orders = (line for scheduler in schedulers for line in _other_order(scheduler))
     ignored = (line for s in schedulers for line in s.ignored(pod.spec for pod in s.cluster.pods.templates))
     created = list(created)
@@ -92,7 +92,9 @@ def cluster_basis(
         "not_replayed": tuple(dict.fromkeys((*missing, *orders, *limits))),
         "ignored": tuple(dict.fromkeys(ignored)),
         "extended": of_extenders(*schedulers),
-        **unread(together((unknown, *(_unasked(each.cluster, created, namespaces) for each in schedulers[-1:])))),
+        **unread(
+            together((unknown, *(_unasked(scheduler.cluster, created, namespaces) for scheduler in schedulers[-1:])))
+        ),
     }
 
 

@@ -69,8 +69,8 @@ def _of_gang(group: PodGroupReport) -> Iterator[Advice]:
         yield Advice("CreateMembers", f"{group.decided_by} waits for {more} of {name} to be created")
     if group.deadlocked_with:
         yield Advice("EndDeadlock", ends_deadlock(group))
-    told = ASKED_OF[GangProject(group.decided_by)].format(namespace=quote(namespace), name=quote(name))
-    yield Advice("AskWhoDecides", f"{group.decided_by} says: {told}")
+    command = ASKED_OF[GangProject(group.decided_by)].format(namespace=quote(namespace), name=quote(name))
+    yield Advice("AskWhoDecides", f"{group.decided_by} says: {command}")
 
 
 def _gated(report: Explanation, pod: Pod) -> Iterator[Advice]:

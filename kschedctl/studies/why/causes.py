@@ -38,9 +38,9 @@ def causes(obstacles: Sequence[Obstacle], cycle: Cycle) -> tuple[Cause, ...]:
     everywhere = [pair for pair in masks if pair[1].sum() == within.sum()]
     chosen += [pair for pair in everywhere if (pair[0][0].plugin, pair[0][0].reason) not in known]
     reach = 0 if least == OUT_OF_REACH else int(within.sum())
-    told = [_cause(same, mask, cycle, reach, stands) for same, mask in chosen]
+    ordered = [_cause(same, mask, cycle, reach, stands) for same, mask in chosen]
     contradiction = conflict(chosen, cycle) if least == OUT_OF_REACH else ""
-    return (replace(told[0], conflict=contradiction), *told[1:]) if contradiction else tuple(told)
+    return (replace(ordered[0], conflict=contradiction), *ordered[1:]) if contradiction else tuple(ordered)
 
 
 def _mask(same: Sequence[Obstacle], obstacles: Sequence[Obstacle], least: int) -> Bools:

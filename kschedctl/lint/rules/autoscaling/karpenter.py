@@ -98,10 +98,14 @@ def types_of_other_kinds(context: LintContext) -> Iterator[Problem]:
         asked = Conditions().also(equal(pool.labels)).also(map(_strict, pool.requirements))
         names = asked.by_key.get(INSTANCE_TYPE, Values()).allowed
         families = asked.by_key.get(f"{EC2}/instance-family", Values()).allowed
-        told = [{INSTANCE_TYPE: name, **_of_family(name.partition(".")[0])} for name in names or ()] or [
+        described = [{INSTANCE_TYPE: name, **_of_family(name.partition(".")[0])} for name in names or ()] or [
             _of_family(family) for family in families or ()
         ]
-        if told and not any(asked.also(equal(each)).conflicts == [] for each in told) and not asked.conflicts:
+        if (
+            described
+            and not any(asked.also(equal(labels)).conflicts == [] for labels in described)
+            and not asked.conflicts
+        ):
             what = ", ".join(sorted(names or families or ()))
             yield subject.problem(REQUIREMENTS, f"none of {what} meets the other requirements of the pool")
 
@@ -163,7 +167,7 @@ def _takes_all_of(other: WrittenNodePool, pool: WrittenNodePool) -> bool:
         return False
     if not {(t.key, t.value, t.effect) for t in theirs.taints} <= {(t.key, t.value, t.effect) for t in own.taints}:
         return False
-    wanted, given = ({(r.key, r.operator, r.values) for r in each.requirements} for each in (other, pool))
+    wanted, given = ({(r.key, r.operator, r.values) for r in one_of.requirements} for one_of in (other, pool))
     private = {key for key, *_ in given if not any(domain in key for domain in WELL_KNOWN_DOMAINS)}
     return wanted <= given and pool.labels.items() <= other.labels.items() and private <= {key for key, *_ in wanted}
 
@@ -173,10 +177,10 @@ def startup_taints_stay(context: LintContext) -> Iterator[Problem]:
     if not pools or context.cluster is None or not context.all_known("DaemonSet"):
         return
     tolerations = [workload.spec.tolerations for workload in context.workloads if workload.kind == "DaemonSet"]
-    tolerations += [each.spec.template.spec.tolerations for each in context.cluster.daemon_sets]
+    tolerations += [daemon_set.spec.template.spec.tolerations for daemon_set in context.cluster.daemon_sets]
     for subject, pool in pools:
         for at, taint in enumerate(pool.spec.template.spec.startup_taints):
-            if not any(tolerated(each, taint, comparison_operators=True) for each in tolerations):
+            if not any(tolerated(toleration, taint, comparison_operators=True) for toleration in tolerations):
                 path = ("spec", "template", "spec", "startupTaints", at)
                 yield subject.problem(path, f"no DaemonSet tolerates {taint}, so none on the node can remove it")
 

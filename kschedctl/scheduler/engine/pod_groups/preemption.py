@@ -136,7 +136,7 @@ def victims_below(view: Fork, priority: int) -> list[Victim]:
 def _groups_disrupted_together(view: Fork) -> dict[GroupKey, int]:
     """The groups that go as a whole, with their priority."""
     groups = (group for group in view.objects.of("PodGroup") if group.spec.disrupted_together)
-    return {(each.metadata.namespace, each.metadata.name): group_priority(each, view) for each in groups}
+    return {(group.metadata.namespace, group.metadata.name): group_priority(group, view) for group in groups}
 
 
 def _by_node(view: Fork, priority: int, together: Mapping[GroupKey, int]) -> list[Position]:

@@ -67,15 +67,15 @@ class DryRun:
 
     def errors(self, names: Sequence[str]) -> tuple[str, ...]:
         """What went wrong on nodes, named by ``names``, each text once, in node order."""
-        found: list[tuple[int, str]] = list(self.failed.items())
+        by_row: list[tuple[int, str]] = list(self.failed.items())
         for plugin, verdict, mine in self.without.reported():
             for rejection in verdict.rejections if verdict.failed.any() else ():
                 if rejection.code is Code.ERROR:
                     text = f'running "{plugin}" filter plugin: {rejection.reason}'
-                    found += ((row, text) for row in np.flatnonzero(rejection.mask & mine & self.hopeless).tolist())
+                    by_row += ((row, text) for row in np.flatnonzero(rejection.mask & mine & self.hopeless).tolist())
         nobody = self.candidates.row[self.candidates.sizes == 0].tolist()
-        found += ((row, f'expected at least one victim pod on node "{names[row]}"') for row in nobody)
-        return tuple(dict.fromkeys(text for _, text in sorted(found)))
+        by_row += ((row, f'expected at least one victim pod on node "{names[row]}"') for row in nobody)
+        return tuple(dict.fromkeys(text for _, text in sorted(by_row)))
 
 
 def dry_run(cycle: Cycle, potential: Bools, selection: Selection) -> DryRun:

@@ -116,16 +116,16 @@ class PreemptionPlugin(DeclaredPlugin[ForFilter, ForScore], ABC):
             return PostFilterResult(self._status(Code.UNSCHEDULABLE, not_now.why), report=report)
         potential = potential_nodes(cycle)
         selection = self.selection(cycle)
-        found = dry_run(cycle, potential, selection)
+        run = dry_run(cycle, potential, selection)
         wanted = self.wanted(int(potential.sum()))
-        helpful = found.candidates.take(np.flatnonzero(found.candidates.sizes))
+        helpful = run.candidates.take(np.flatnonzero(run.candidates.sizes))
         best = choose(cycle.view, helpful) if len(helpful) else None
         allowed = best if wanted else None
         report = Preemption(
             eligible=True,
             why="" if wanted or best is None else NONE_WANTED.format(int(potential.sum())),
             candidates=helpful,
-            unhelpful=found.reason_counts(kept=bool(wanted)),
+            unhelpful=run.reason_counts(kept=bool(wanted)),
             choice=best,
             allowed=allowed,
             potential=int(potential.sum()),
@@ -133,9 +133,9 @@ class PreemptionPlugin(DeclaredPlugin[ForFilter, ForScore], ABC):
         )
         if allowed is not None:
             return self._hope(cycle, allowed, report)
-        if errors := found.errors(cycle.view.nodes.names):
+        if errors := run.errors(cycle.view.nodes.names):
             return PostFilterResult(self._status(Code.ERROR, aggregate(errors)), report=report)
-        message = histogram(len(cycle.view.nodes), found.told_counts(selection, kept=bool(wanted)))
+        message = histogram(len(cycle.view.nodes), run.told_counts(selection, kept=bool(wanted)))
         return PostFilterResult(self._status(Code.UNSCHEDULABLE, message), report=report)
 
     def found(self, cycle: Cycle, node: str, victims: int) -> str:
