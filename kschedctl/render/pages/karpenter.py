@@ -27,7 +27,7 @@ def provisioning_page(report: Provisioning, style: Style) -> Page:
         _headline(report.first_line(), Tone.GOOD if report.everyone_gets_a_node else Tone.BAD),
         *_seen_types(report.seen_types),
         *([paragraph(f"No pool takes part: {report.scheduler_error}")] if report.scheduler_error else []),
-        *[paragraph(f"NodePool {pool}: {why}") for pool, why in report.node_classes.items()],
+        *_node_classes(report),
         *_launched(report.new_node_claims, style),
         *_existing(report, style),
         *_still_pending(report, style),
@@ -72,6 +72,14 @@ def _seen_types(seen: int | None) -> Page:
         return ()
     why = "others may fit, and no prices are known; --instance-types FILE gives them"
     return (paragraph(Marked("Known:", Tone.WARNING), f"{counted(seen, 'instance type')} of existing nodes; {why}"),)
+
+
+def _node_classes(report: Provisioning) -> Page:
+    """What is wrong with them, the pools of one together."""
+    by_why: dict[str, list[str]] = {}
+    for pool, why in report.node_classes.items():
+        by_why.setdefault(why, []).append(pool)
+    return tuple(paragraph(f"{why} (NodePool {', '.join(pools)})") for why, pools in by_why.items())
 
 
 def _launched(claims: tuple[LaunchedClaim, ...], style: Style) -> Page:
