@@ -114,5 +114,10 @@ def test_steps_of_a_scenario(run: Run, tmp_path: Path) -> None:
     assert launched["notes"] == ["general launches 1 node"]
     assert (launched["placed"], launched["pending"]) == (1, 0)
     assert "general-new-1" in json.dumps(report)
+    (tmp_path / "types.json").write_text(json.dumps(TYPES))
+    (tmp_path / "scenario.json").write_text(
+        json.dumps({"steps": [*steps[:2], {"instanceTypes": {"files": ["types.json"]}}]})
+    )
+    assert json.loads(run(asked[0], str(tmp_path / "scenario.json"), *asked[2:]).out)["steps"][2] == launched
     wrong = run("whatif", json.dumps({"steps": [{"nodePool": {"name": "no", "spec": {}}}]}), *asked[2:4])
     assert (wrong.code, 'there is no NodePool "no"' in wrong.err) == (2, True)

@@ -19,7 +19,7 @@ from kschedctl.errors import InputError, UsageError
 from kschedctl.reports.scenario import Scenario
 from kschedctl.reports.whatif import WhatIf
 from kschedctl.sources.documents.documents import Content, parse
-from kschedctl.sources.read import load_configuration_file, read_documents
+from kschedctl.sources.read import load_configuration_file, read_documents, read_objects
 from kschedctl.studies import whatif as study
 from kschedctl.studies.basics.parallel import Progress, Workers
 from kschedctl.studies.one_more_node import helps
@@ -83,7 +83,7 @@ def whatif(
     under = study.versions(compared.compare_version) if compared.compare_version else study.configurations(named)
     options: WhatIfChoices = {
         **run.options(),
-        "read": lambda name: read_documents(str(folder / name)),
+        "read": lambda name: read_objects(str(folder / name)),
         "where": where,
         "in_full": result.in_full,
     }
