@@ -127,6 +127,15 @@ def test_wrong_use(run: Run, tmp_path: Path, arguments: tuple[str, ...], message
     assert len(done.err.splitlines()) == 1
 
 
+def test_a_type_that_is_none_is_told_with_its_file(run: Run, tmp_path: Path) -> None:
+    offering = {"Price": "cheap", "Available": True, "Requirements": []}
+    (tmp_path / "bad.json").write_text(json.dumps([{"name": "a", "resources": {}, "offerings": [offering]}]))
+    cluster = files(tmp_path, case("provisioning", "newNodeClaims")["input"])[1]
+    done = run("provision", "-f", cluster, "--instance-types", str(tmp_path / "bad.json"))
+    said = f"error: {tmp_path}/bad.json: instanceTypes[0]: Expected `float`, got `str` - at `$.offerings[0].Price`\n"
+    assert (done.code, done.err) == (2, said)
+
+
 def test_a_folder_of_types(run: Run, tmp_path: Path) -> None:
     given = case("provisioning", "newNodeClaims")["input"]
     half = len(given["instanceTypes"]) // 2

@@ -83,4 +83,10 @@ def _types(path: str) -> Sequence[JsonObject]:
     entries = read_objects(path)
     if not entries or not all("name" in entry and "offerings" in entry for entry in entries):
         raise InputError("no instance types", where=path, hint=_SHAPE)
+    from kschedctl.autoscaling.karpenter.instance_types import read_instance_types  # noqa: PLC0415 - few name a file
+
+    try:
+        read_instance_types(entries)
+    except InputError as error:
+        raise InputError(f"{error.where}: {error.what}", where=path, hint=error.hint) from None
     return entries
