@@ -55,6 +55,7 @@ def scale_up(
     where: str = "",
     now: str = "",
     active_scale_ups: Mapping[str, int] | None = None,
+    progress: Progress = UNSEEN,
 ) -> ScaleUp:
     """What the Cluster Autoscaler (release 1.36) would do in its next loop for pending pods, and why not more.
 
@@ -71,7 +72,7 @@ def scale_up(
     """
     named = node_groups(cluster, Given(groups, options or {}, pool_label, where))
     loop = _loop(cluster, named, now, active_scale_ups)
-    report = going_up.scale_up(cluster, named.groups, named.options, **loop)
+    report = going_up.scale_up(cluster, named.groups, named.options, begin=progress.begin, **loop)
     undecided = not named.certain or bool(report.faults) or bool(report.unknown_groups and report.waiting)
     return replace(report, undecided=undecided, faults=(*named.faults, *report.faults), **_basis(named))
 
@@ -85,6 +86,7 @@ def scale_down(
     where: str = "",
     now: str = "",
     active_scale_ups: Mapping[str, int] | None = None,
+    progress: Progress = UNSEEN,
 ) -> ScaleDown:
     """Which nodes the Cluster Autoscaler does not need, which go in its next loop, and what keeps the others.
 
@@ -97,7 +99,7 @@ def scale_down(
     """
     named = node_groups(cluster, Given(groups, options or {}, pool_label, where))
     loop = _loop(cluster, named, now, active_scale_ups)
-    report = going_down.scale_down(cluster, named.groups, named.options, **loop)
+    report = going_down.scale_down(cluster, named.groups, named.options, begin=progress.begin, **loop)
     undecided = not named.certain or bool(report.faults)
     faults, waits = (*named.faults, *report.faults), dict(named.waits)
     return replace(report, undecided=undecided, faults=faults, waits=waits, **_basis(named))

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 
 import kschedctl
+from kschedctl.autoscaling.cluster_autoscaler.scale_down import scale_down
 from kschedctl.autoscaling.node_groups.found import Given
 from kschedctl.library.new_node import autoscaler_of, node_growth
 from kschedctl.library.pods import with_growth
@@ -153,3 +155,19 @@ def test_where_nobody_makes_nodes_nothing_is_said_of_them() -> None:
     cluster = kschedctl.Cluster.from_objects([node("n", "a"), full("n")], assume_complete=True)
     assert node_growth(cluster, NOW) is None
     assert kschedctl.pending(cluster).growth is None
+
+
+def test_how_far_it_is_is_told() -> None:
+    """A part for each group that may grow, and one for each node that may go."""
+    told: list[tuple[str, int]] = []
+    done: list[int] = []
+
+    def begin(what: str, total: int) -> Callable[[int], None]:
+        told.append((what, total))
+        return done.append
+
+    cluster = kschedctl.Cluster.from_objects([node("n", "a"), full("n")], assume_complete=True)
+    groups = [{"id": "g", "min": 0, "max": 3, "target": 1, "nodes": ["n"]}]
+    scale_down(cluster, groups, now=NOW, begin=begin)
+    assert told[0] == ("Taking nodes away", 1)
+    assert done[:1] == [1]

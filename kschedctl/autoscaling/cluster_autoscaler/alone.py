@@ -16,6 +16,7 @@ from kschedctl.autoscaling.cluster_autoscaler.disruption_budgets import Remainin
 from kschedctl.autoscaling.cluster_autoscaler.drainability import Drainability
 from kschedctl.autoscaling.cluster_autoscaler.loop import AutoscalerLoop
 from kschedctl.autoscaling.cluster_autoscaler.removal import Removals, blocking_pod, rows_of
+from kschedctl.autoscaling.progress import Begin, each_told, unseen
 from kschedctl.reports.scale_down import AloneRemoval, BlockingPod, NodeKeepers
 
 
@@ -25,8 +26,9 @@ class Alone:
 
     loop: AutoscalerLoop
 
-    def all(self) -> dict[str, AloneRemoval]:
-        return {node.metadata.name: self._removal(self.loop.row(node.metadata.name)) for node in self.loop.nodes}
+    def all(self, begin: Begin = unseen) -> dict[str, AloneRemoval]:
+        names = [node.metadata.name for node in self.loop.nodes]
+        return {name: self._removal(self.loop.row(name)) for name in each_told(begin, "Taking nodes away", names)}
 
     @cached_property
     def _snapshot(self) -> ClusterSnapshot:

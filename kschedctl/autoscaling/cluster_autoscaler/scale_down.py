@@ -27,6 +27,7 @@ from kschedctl.autoscaling.cluster_autoscaler.removal import Removal, Removals, 
 from kschedctl.autoscaling.cluster_autoscaler.scale_up import ScaleUpRun, run
 from kschedctl.autoscaling.cluster_autoscaler.utilization import Counted, has_gpu_label, utilization
 from kschedctl.autoscaling.durations import nanoseconds
+from kschedctl.autoscaling.progress import Begin, unseen
 from kschedctl.cluster import Cluster
 from kschedctl.reports.scale_down import (
     AloneRemoval,
@@ -51,6 +52,7 @@ def scale_down(
     *,
     now: str,
     active_scale_ups: Mapping[str, int] | None = None,
+    begin: Begin = unseen,
 ) -> ScaleDown:
     """What the Cluster Autoscaler (release 1.36) would take away in its next loop. Raises InputError.
 
@@ -60,7 +62,7 @@ def scale_down(
     loop = AutoscalerLoop.begin(cluster, groups, flags, now, active_scale_ups or {})
     faults = (*groups.faults, *faults)
     each_alone = Alone(loop)
-    alone = each_alone.all()
+    alone = each_alone.all(begin)
     kept = each_alone.keepers(alone)
     up = run(loop)
     plan = Plan(loop, {increase.group.id: increase.new_size for increase in up.increases}) if up.begun else None

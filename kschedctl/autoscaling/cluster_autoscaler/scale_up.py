@@ -23,6 +23,7 @@ from kschedctl.autoscaling.cluster_autoscaler.loop import AutoscalerLoop
 from kschedctl.autoscaling.cluster_autoscaler.options import AutoscaledGroup, read_groups, read_options
 from kschedctl.autoscaling.cluster_autoscaler.pods import all_are_new, is_mirror
 from kschedctl.autoscaling.cluster_autoscaler.similar_groups import Increase, TemplateShape, balanced, comparison
+from kschedctl.autoscaling.progress import Begin, each_told, unseen
 from kschedctl.cluster import Cluster
 from kschedctl.reports.scale_up import (
     AutoscalerEvent,
@@ -56,20 +57,21 @@ def scale_up(
     *,
     now: str,
     active_scale_ups: Mapping[str, int] | None = None,
+    begin: Begin = unseen,
 ) -> ScaleUp:
     """What the Cluster Autoscaler (release 1.36) does in its next loop; ``faults`` tells what makes no sense. Raises
     InputError for a ``now`` that is no time.
 
     ``node_groups``: id, min, max, target, nodes, template, options; ``options``: its flags; ``now``: RFC 3339;
-    ``active_scale_ups``: group -> nodes that it asked for itself and that are not there yet.
+    ``active_scale_ups``: group -> nodes that it asked for and that are not there yet. ``begin`` shows how far it is.
     """
     groups, (flags, faults) = read_groups(node_groups), read_options(options or {})
     loop = AutoscalerLoop.begin(cluster, groups, flags, now, active_scale_ups or {})
     faults = (*groups.faults, *faults)
-    return replace(run(loop).report(), faults=faults)
+    return replace(run(loop, begin).report(), faults=faults)
 
 
-def run(loop: AutoscalerLoop) -> ScaleUpRun:
+def run(loop: AutoscalerLoop, begin: Begin = unseen) -> ScaleUpRun:
     """One loop, up to where nodes would be taken away."""
     made = ScaleUpRun(loop)
     if loop.is_over:
@@ -82,7 +84,7 @@ def run(loop: AutoscalerLoop) -> ScaleUpRun:
     waiting = loop.waiting()
     kept = {pod.key for pod in waiting}
     made.filtered_out = [pod for pod in loop.unschedulable if pod.key not in kept]
-    made.decide(loop.old_enough(waiting))
+    made.decide(loop.old_enough(waiting), begin)
     return made
 
 
@@ -107,7 +109,7 @@ class ScaleUpRun:
     def event(self, type: str, reason: str, message: str, object: str = f"{NAMESPACE}/{STATUS_MAP}") -> None:
         self.events.append(AutoscalerEvent(object, type, reason, message))
 
-    def decide(self, pods: Sequence[Pod]) -> None:
+    def decide(self, pods: Sequence[Pod], begin: Begin = unseen) -> None:
         """What is done for these pods. Raises InputError."""
         loop, most = self.loop, self.loop.options.max_nodes_total
         if not pods:
@@ -118,14 +120,15 @@ class ScaleUpRun:
         elif all_are_new(pods, loop.now):
             self.result = COOLDOWN
         else:
-            self._scale_up(pods)
+            self._scale_up(pods, begin)
 
-    def _scale_up(self, pods: Sequence[Pod]) -> None:
+    def _scale_up(self, pods: Sequence[Pod], begin: Begin) -> None:
         self.groups = pod_groups(pods)
         valid = list(self._valid_groups())
         for group in valid:
             self._try(self.groups, group)
-        self.options = [option for group in valid if (option := self._option(group, valid))]
+        asked = each_told(begin, "Asking node groups", valid)
+        self.options = [option for group in asked if (option := self._option(group, valid))]
         if not self.options:
             self.result = NO_OPTIONS
             return

@@ -26,6 +26,7 @@ from kschedctl.autoscaling.karpenter.options import read_karpenter_options
 from kschedctl.autoscaling.karpenter.provision import overlay_verdicts
 from kschedctl.autoscaling.karpenter.requirements import Requirements
 from kschedctl.autoscaling.karpenter.setting import KarpenterSetting
+from kschedctl.autoscaling.progress import Begin, unseen
 from kschedctl.cluster import Cluster
 from kschedctl.reports.disruption import AloneAnswer, Disruption, DisruptionCandidate, DisruptionMethod, NodeFate
 
@@ -35,14 +36,6 @@ MOST_NODES = 100
 STAYS = "stays"
 NOT_CONSOLIDATABLE = "not consolidatable yet, or empty"
 NOT_WORTH = "the policy Balanced finds that it disturbs more than it saves"
-
-
-Begin = Callable[[str, int], Callable[[int], None]]
-"""Something with so many parts begins; called with how many more are done."""
-
-
-def unseen(what: str, total: int) -> Callable[[int], None]:
-    return lambda done: None
 
 
 def disrupt(

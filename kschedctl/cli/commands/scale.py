@@ -9,6 +9,7 @@ import typer
 from kschedctl.cli.answer import Answer
 from kschedctl.cli.option_groups.node_groups import WHAT_IT_READS, NodeGroupInput
 from kschedctl.cli.options import Source, Untabled, with_options
+from kschedctl.cli.progress import bars
 from kschedctl.cli.run_options import exit_code
 from kschedctl.cli.source import load, time_of
 from kschedctl.errors import UsageError
@@ -42,7 +43,13 @@ def scale(
     given, now = asked.given(), time_of(cluster, source)
     label, where = given.label, given.where
     if action == "up":
-        up = library.scale_up(cluster, given.groups, given.options, pool_label=label, where=where, now=now)
+        with bars() as progress:
+            up = library.scale_up(
+                cluster, given.groups, given.options, pool_label=label, where=where, now=now, progress=progress
+            )
         return view.answer(up, exit_code(not up.remaining, interrupted=False, undecided=up.undecided))
-    down = library.scale_down(cluster, given.groups, given.options, pool_label=label, where=where, now=now)
+    with bars() as progress:
+        down = library.scale_down(
+            cluster, given.groups, given.options, pool_label=label, where=where, now=now, progress=progress
+        )
     return view.answer(down, exit_code(good=True, interrupted=False, undecided=down.undecided))

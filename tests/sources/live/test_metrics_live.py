@@ -19,6 +19,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from kschedctl.cli import serving_metrics
 from kschedctl.cli.main import main
+from kschedctl.errors import ClusterError
 from kschedctl.sources.live import follow
 
 Json = dict[str, Any]
@@ -84,7 +85,11 @@ Start = Callable[..., Watch]
 
 @pytest.fixture
 def start(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Start]:
-    """Runs the command in a thread against a server of these objects."""
+    """Runs the command in a thread against a server of these objects; it is over when the test is.
+
+    A thread that went on computing could hold a lock of the moment at which another test forks its workers.
+    """
+    over, threads = threading.Event(), list[threading.Thread]()
     servers: list[serving_metrics.MetricsServer] = []
     shown: list[float] = []
     ends: list[Callable[[], object]] = []
@@ -95,6 +100,8 @@ def start(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Start]:
             return self
 
         def show(self, report: Any, seconds: float) -> None:
+            if over.is_set():
+                raise ClusterError("the test is over")
             super().show(report, seconds)
             shown.append(seconds)
 
@@ -107,7 +114,8 @@ def start(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Start]:
         monkeypatch.setenv("KUBECONFIG", kubeconfig(server.__enter__().url, tmp_path / "config"))
         ends.extend((feed.end, lambda: server.__exit__(None, None, None)))
         arguments = ["watch", "--metrics", "127.0.0.1:0", "--every", every, "-q"]
-        threading.Thread(target=lambda: codes.append(main(arguments)), daemon=True).start()
+        threads.append(threading.Thread(target=lambda: codes.append(main(arguments)), daemon=True))
+        threads[-1].start()
 
         def scraped() -> str:
             wait_until(lambda: bool(servers))
@@ -117,6 +125,10 @@ def start(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Start]:
         return Watch(feed, codes, lambda: len(shown), scraped)
 
     yield start
+    over.set()
+    for thread in threads:
+        thread.join(PATIENCE_SECONDS)
+        assert not thread.is_alive()
     for end in ends:
         end()
 
