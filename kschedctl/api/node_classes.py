@@ -58,12 +58,12 @@ class NodeClass(Struct, frozen=True):
 
     @property
     def zones(self) -> frozenset[str]:
-        """Those of its subnets; empty where it tells none."""
+        """Zones of its subnets; empty where it tells none."""
         return frozenset(subnet.zone for subnet in self.status.subnets if subnet.zone)
 
     @property
     def most_pods(self) -> int | None:
-        """Of a node; None where the machine decides."""
+        """Most pods of a node; None where the machine decides."""
         return self.spec.kubelet.max_pods if self.spec.max_pods is None else self.spec.max_pods
 
     @property

@@ -164,7 +164,7 @@ class WeightedPodAffinityTerm(Struct, frozen=True):
 
 
 class PodAffinity(Struct, frozen=True):
-    """Also the shape of a PodAntiAffinity."""
+    """PodAffinity and PodAntiAffinity, which have one shape."""
 
     required_during_scheduling_ignored_during_execution: tuple[PodAffinityTerm, ...] = ()
     preferred_during_scheduling_ignored_during_execution: tuple[WeightedPodAffinityTerm, ...] = ()
@@ -515,7 +515,7 @@ class StatefulSetOrdinals(Struct, frozen=True):
 
 
 class WorkloadSpec(Struct, frozen=True):
-    """Of ReplicaSets, StatefulSets, Deployments and DaemonSets; the last three are of one kind of these each."""
+    """Spec of ReplicaSets, StatefulSets, Deployments and DaemonSets; the last three are of one kind of these each."""
 
     replicas: Int64 | None = None
     selector: LabelSelector | None = None

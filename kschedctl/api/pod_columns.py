@@ -10,7 +10,7 @@ from kschedctl.api.columns import TextColumn, Texts, joined, texts_column, times
 from kschedctl.api.objects import Condition, Pod
 
 MOST_CHARACTERS = 4096
-"""That are kept of a message."""
+"""Characters that are kept of a message."""
 
 
 class OwnTexts(NamedTuple):

@@ -19,7 +19,7 @@ from time import monotonic
 _PLAIN = re.compile(r"[A-Za-z0-9._/@:+-]+")
 """What no shell takes for anything but a word; names of objects are no more than that."""
 SECONDS = 0.18
-"""Of the processor; with the start of the program no more than 0.3 s."""
+"""Seconds of the processor; with the start of the program no more than 0.3 s."""
 LONGEST = 2.0
 """Seconds on the clock: nobody waits longer for other processes, a disk or a server."""
 MOST = 500

@@ -16,7 +16,7 @@ from kschedctl.cli.main import COMMANDS, load
 from kschedctl.cli.outline import outlined
 
 FILES_TOO, NO_FILES, KEEP_ORDER = 0, 4, 36
-"""Of kubectl's directives those that are needed; the last one means no files, either."""
+"""Directives of kubectl that are needed; the last one means no files, either."""
 NAMED = {
     "--namespace": "namespaces",
     "--context": "contexts",

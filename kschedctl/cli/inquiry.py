@@ -87,7 +87,7 @@ class Inquiry:
         return _typed(self.stored[owner], self.namespace).struct if owner in self.stored else None
 
     def document(self, owner: Owner) -> JsonObject | None:
-        """The same as it is written."""
+        """The manifest as it is written."""
         return self.stored[owner].document if owner in self.stored else None
 
 

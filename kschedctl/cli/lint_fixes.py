@@ -37,7 +37,7 @@ class FixedText:
     findings: tuple[Finding, ...]
 
     def then(self, later: FixedText) -> FixedText:
-        """This, and what was fixed of it later."""
+        """This outcome, and what was fixed of it later."""
         return FixedText(self.text, later.after, self.findings + later.findings)
 
     @property
@@ -91,7 +91,7 @@ class LintFixer:
             write_file(file, [mark, fix.after.encode()])
 
     def document(self) -> LintFixes:
-        """As diffs."""
+        """Fixes as diffs."""
         return LintFixes(tuple(FileFixes(file, _diff(fix), fix.findings) for file, fix in self.files.items()))
 
 

@@ -108,7 +108,7 @@ EPILOGS = {
     "mcp": f"Exit codes: 0 done, {FAILURES}.",
     "browse": f"Exit codes: 0 done, {FAILURES}.",
 }
-"""Of the commands whose answers are others."""
+"""Exit codes of commands whose answers are others."""
 log = logging.getLogger("kschedctl")
 
 

@@ -28,7 +28,7 @@ def refuse_invalid(manifests: Iterable[Manifest], cluster: Cluster, namespace: s
 
 
 def refuse_invalid_around(manifests: Iterable[Manifest]) -> None:
-    """The same for budgets, classes, claims and autoscalers, of files that describe a cluster too."""
+    """Refuse invalid budgets, classes, claims and autoscalers, of files that describe a cluster too."""
     errors = []
     for document, place in manifests:
         decoded = typed(document, around_pods.KINDS[str(document["kind"])], place)

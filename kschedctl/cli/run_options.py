@@ -16,7 +16,7 @@ INTERRUPTED = 130
 
 
 def exit_code(good: bool, interrupted: bool, undecided: bool = False) -> int:
-    """As the answer is; when it was cut short, or leans on what was not read, nobody knows."""
+    """The exit code of an answer; when it was cut short, or leans on what was not read, nobody knows."""
     if interrupted:
         return INTERRUPTED
     if undecided:
@@ -77,7 +77,7 @@ class RunOptions(Sampled):
         return Workers(self.jobs, self.dask)
 
     def options(self) -> RunChoices:
-        """As the studies take them. Raises UsageError."""
+        """Options for the studies. Raises UsageError."""
         if self.runs < 1:
             raise UsageError(f"--runs {self.runs}: at least one")
         return {"seed": self.seed, "runs": self.runs, "sampling": self.sampled_from, "call_extender": None}

@@ -32,7 +32,7 @@ class LiveKinds(NamedTuple):
     event_reason: str = ""
 
     def and_also(self, more: LiveKinds) -> LiveKinds:
-        """These, and other kinds."""
+        """These kinds, and others."""
         return self._replace(kinds=tuple(dict.fromkeys((*self.kinds, *more.kinds))))
 
 

@@ -126,6 +126,6 @@ def about_pending(source: Source, report: PendingPods, options: Iterable[str] = 
 
 
 def _workload(title: str) -> tuple[str, ...]:
-    """As ``explain`` takes it: ``Deployment shop/web``."""
+    """A workload as ``explain`` takes it: ``Deployment shop/web``."""
     kind, namespace, name = title.replace("/", " ").split(" ")
     return (f"{kind.lower()}/{name}", "-n", namespace)

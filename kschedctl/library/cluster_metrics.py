@@ -116,7 +116,7 @@ def _losses(report: Failures) -> Iterator[MetricValue]:
 
 
 def _quotas(cluster: Cluster) -> Iterator[MetricValue]:
-    """Of what its status says: nothing else binds."""
+    """Quotas by what their status says: nothing else binds."""
     for quota in cluster.resource_quotas:
         labels = {"namespace": quota.metadata.namespace, "quota": quota.metadata.name}
         yield from _amounts(HARD, labels, quota.status.hard)

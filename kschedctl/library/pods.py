@@ -141,7 +141,7 @@ def with_growth(report: PendingPods, growth: Callable[[], NodeGrowth | None]) ->
 def pending_in(
     scheduler: Scheduler, namespace: str | None, selector: str | None, now: str, in_full: int = 0
 ) -> PendingPods:
-    """The same of a scheduler that is there; ``namespace``: None for all."""
+    """Pending pods of a scheduler that is there; ``namespace``: None for all."""
     cluster = scheduler.cluster
     pods = waiting(cluster, namespace, selector)
     lacking = () if selector else Creations(cluster, now).failing(namespace)  # pods that are not have no labels

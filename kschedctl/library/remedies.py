@@ -59,7 +59,7 @@ def remedies_with_room(
     now: str = "",
     given: Given = NOBODY,
 ) -> Remedies:
-    """The same of a pod that was found, with a plan that moves others where no remedy is that.
+    """Fixes of a pod, with a plan that moves others where no fix is that.
 
     ``given``: node groups that people name; ``now``: the RFC 3339 time of the autoscaler's loop. Raises InputError.
     """
@@ -68,7 +68,7 @@ def remedies_with_room(
 
 
 def _with_node_groups(report: Remedies, asked: AskedPod, wishes: RemedyWishes, now: str, given: Given) -> Remedies:
-    """And what lets a node group grow for the pod."""
+    """Fixes, and what lets a node group grow for the pod."""
     wished = report.verdict == UNSCHEDULABLE and wishes.considers(CHANGE_GROUP, "operator")
     if not (wished and has_groups(asked.scheduler.cluster, given)):
         return report

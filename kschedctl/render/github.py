@@ -22,7 +22,7 @@ def _command(finding: Finding) -> str:
 
 
 def _escaped(text: str, property_: bool = False) -> str:
-    """As the runner decodes it, control characters written as escapes.
+    """Text as the runner decodes it, control characters written as escapes.
 
     >>> _escaped("50%\\nof a:b", property_=True)
     '50%25%0Aof a%3Ab'

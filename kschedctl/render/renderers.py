@@ -54,7 +54,7 @@ PAGES = {
 }
 """The kind of a document -> the module and function that make its page."""
 SUMMARY = "pages.summary:summary_page"
-"""Of documents that the library alone gives."""
+"""Pages of documents that the library alone gives."""
 
 
 def kind_of(document: Document) -> str:

@@ -58,5 +58,5 @@ class ClusterMetrics(Report, frozen=True):
         return (counted(waiting, "pending pod"), f"({stuck:,} stuck)" if stuck else "")
 
     def total(self, name: str) -> int:
-        """Of all numbers of a metric."""
+        """The sum of all numbers of a metric."""
         return round(sum(metric.value for metric in self.metrics if metric.metric == name))

@@ -92,7 +92,7 @@ class Remedies(Report, frozen=True):
     kind: str = "Remedies"
 
     def first_line(self) -> tuple[str, ...]:
-        """As that of its Explanation."""
+        """The first line of its Explanation."""
         return (self.pod, f"{self.verdict}{doubt(self.unknown)}:", self.headline)
 
     def summarized(self, summary: Summary) -> Summary:

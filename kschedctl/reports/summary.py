@@ -141,7 +141,7 @@ def _cut(value: object) -> object:
 
 
 def _shown(report: Report, form: str) -> object:
-    """As a command prints it. What renders stands above, and is loaded when it is wanted."""
+    """The text that a command prints. What renders stands above, and is loaded when it is wanted."""
     style = import_module("kschedctl.render.page").Style()
     return import_module("kschedctl.render.renderers").RENDERERS[form](report, style)
 
@@ -175,11 +175,11 @@ class Report(Document, frozen=True):
         return self.summarized(summary).fitting()
 
     def to_markdown(self) -> str:
-        """As ``-o markdown``."""
+        """Markdown, like ``-o markdown``."""
         return str(_shown(self, "markdown"))
 
     def to_html(self) -> str:
-        """As ``-o html``: a page that loads nothing, with its own style and script."""
+        """HTML, like ``-o html``: a page that loads nothing, with its own style and script."""
         return str(_shown(self, "html"))
 
     def _repr_html_(self) -> str:

@@ -250,7 +250,7 @@ def _is_ignorable(extender: JsonObject) -> bool:
 
 
 def _not_in_tree(cluster: Cluster) -> Mapping[str, Declaration]:
-    """The other plugins that a configuration may name."""
+    """Plugins that a configuration may name and that are not in-tree."""
     from kschedctl.scheduler.registry.scheduler_plugins import registered_plugins  # noqa: PLC0415 - for few clusters
 
     return registered_plugins(other_builds=cluster.other_builds)

@@ -77,7 +77,7 @@ class ImageState(NamedTuple):
 
     @property
     def size(self) -> int:
-        """As the first of the nodes reports it."""
+        """The size of an image, by the first node that reports it."""
         return int(self.sizes[0])
 
 

@@ -77,7 +77,7 @@ class PodColumns:
         return np.array([index.get(name, -1) for name in column.values], np.int32)[column.codes][self.objects.rows]
 
     def with_more(self, position: int, count: int) -> PodColumns:
-        """These, and so many more like the one at a position, under its name."""
+        """These pods, and so many more like the one at a position, under its name."""
         info = np.append(self.info, np.full(count, self.info[position], np.int32))
         rows = np.append(self.objects.rows, np.full(count, self.objects.rows[position]))
         return PodColumns(Pods(self.objects.table, rows), info, self.distinct)
@@ -90,7 +90,7 @@ class PodColumns:
         return cast(dict[str, Position], positions)
 
     def position(self, key: str) -> Position | None:
-        """That of ``namespace/name``, found without the ``index`` of all; of pods of one name that of the first."""
+        """The position of ``namespace/name``, the first of one name, found without the ``index`` of all."""
         namespace, _, name = key.partition("/")
         row = self.objects.table.row(namespace, name)
         if row is None:

@@ -261,7 +261,7 @@ class Collector:
                 self.warnings.append(f"{place}: {field}: what it does to scheduling is not known here (told once)")
 
     def _warn_of_fields(self, document: dict[str, object], place: Place) -> None:
-        """Of fields that the API does not know: it drops them."""
+        """Warn of fields that the API does not know: it drops them."""
         unknown = list(unknown_fields(document))
         self.warnings += [f"{place}: {field}" for field in unknown[:MOST_TOLD]]
         if len(unknown) > MOST_TOLD:

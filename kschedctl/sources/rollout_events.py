@@ -22,7 +22,7 @@ HINT = "kubectl get events -A -o json prints them; they are kept for an hour"
 
 
 def read_placements(path: str) -> list[RealPlacement]:
-    """Those of a file, as ``placements_of`` tells them."""
+    """Placements of a file, by ``placements_of``."""
     return placements_of(read_documents(path), path)
 
 

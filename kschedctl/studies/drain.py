@@ -246,7 +246,7 @@ class Draining:
         return back
 
     def _come_back(self, positions: Iterable[Position]) -> list[Position]:
-        """Those that somebody makes again, as far as the API server lets them; the others stay gone."""
+        """Pods that somebody recreates, as far as the API server lets them; the others stay gone."""
         back = []
         for position in come_back(self.simulation, positions):
             pod = self.simulation.view.pods.objects[position]

@@ -66,7 +66,7 @@ def explained_in_full(scheduler: Scheduler, keys: Iterable[str], kinds: int) -> 
 
 
 def _of_nothing(scheduler: Scheduler) -> tuple[UnknownKind, ...]:
-    """That there are no other pending pods leans on having read all pods."""
+    """What the answer that there are no other pending pods leans on: having read all pods."""
     gap = scheduler.cluster.gap("Pod")
     return (UnknownKind("Pod", gap.why, VERDICT),) if gap else ()
 

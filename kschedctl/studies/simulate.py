@@ -229,7 +229,7 @@ def _creations(shared: Deployed) -> list[RolloutCreation | None]:
 
 
 def refused_in(shared: Deployed, rollouts: Sequence[Rollout], seed: int) -> list[NotCreated]:
-    """Of which workloads pods are refused, at the beginning or as they are rolled out."""
+    """Workloads of which pods are refused, at the beginning or as they are rolled out."""
     found = [(at, refused) for at, rollout in enumerate(rollouts) if (refused := rollout.refused)]
     return [
         *shared.not_created,

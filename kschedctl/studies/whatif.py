@@ -71,7 +71,7 @@ MADE_ANEW = frozenset({"Created", "Moved", "NewlyPending"})
 """The changes of pods that somebody has to create first."""
 
 REMADE = frozenset({"Moved", "NewlyPending"})
-"""Those of them that were there before, or of a workload of which others were."""
+"""Pods that were there before, or of a workload of which others were."""
 
 
 @dataclass
@@ -330,7 +330,7 @@ def answer(question: Question, seed: int, progress: Progress = UNSEEN) -> WhatIf
 def _with_causes(
     question: Question, seed: int, report: WhatIf, rests: tuple[Settled, Settled], progress: Progress
 ) -> WhatIf:
-    """Also with what is said in other words, and under the first seed with the changes behind all that differs."""
+    """The comparison with texts that differ, and under the first seed with the changes behind all differences."""
     before, after = rests
     messages = new_messages(before, after)
     because: dict[str, tuple[str, ...]] = {}

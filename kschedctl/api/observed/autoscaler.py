@@ -33,7 +33,7 @@ FLAGS = SWITCHES | {
     *("max-scale-down-parallelism", "max-drain-parallelism", "expendable-pods-priority-cutoff"),
     *("scale-down-delay-after-add", "cores-total", "memory-total", *NAMING),
 }
-"""Those that are kept: what decides how groups grow and shrink."""
+"""Annotations that are kept: what decides how groups grow and shrink."""
 MOST_VALUES, MOST_OF_A_VALUE = 1000, 4096
 OWNERS = ("Deployment", "StatefulSet", "DaemonSet", "Pod")
 

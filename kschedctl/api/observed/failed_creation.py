@@ -1,4 +1,4 @@
-"""That a controller could not create what it wants: workloads' conditions, events, and the API server's words in them.
+"""What tells that a controller could not create what it wants: conditions, events, the API server's words in them.
 
 Upstream: pkg/controller/controller_utils.go, pkg/controller/replicaset/replica_set_utils.go,
 pkg/controller/statefulset/stateful_pod_control.go, pkg/controller/deployment/sync.go and

@@ -50,7 +50,7 @@ class Alone:
         return {}
 
     def keepers(self, removals: Mapping[str, AloneRemoval]) -> dict[str, NodeKeepers]:
-        """Of the nodes that pods keep: all these pods, and what keeps the node once they may move."""
+        """All pods that keep a node, by node, and what keeps it once they may move."""
         return {name: self._kept(self.loop.row(name), alone) for name, alone in removals.items() if alone.blocking_pod}
 
     def _kept(self, row: Row, alone: AloneRemoval) -> NodeKeepers:

@@ -41,7 +41,7 @@ DISABLED = "cluster-autoscaler.kubernetes.io/scale-down-disabled"
 DELETION_TIME = 5 * 60 * 10**6
 NONE_GO = NodesToGo()
 _SECONDS = re.compile("[0-9]{1,10}")
-"""Of Unix time, as utils/taints/taints.go writes them."""
+"""Seconds of Unix time, as utils/taints/taints.go writes them."""
 NOT_CANDIDATE, UNNEEDED, UNREMOVABLE, NOT_EVALUATED = "notCandidate", "unneeded", "unremovable", "notEvaluated"
 
 

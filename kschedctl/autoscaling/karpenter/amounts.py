@@ -66,7 +66,7 @@ def most(lists: Iterable[Mapping[str, Quantity]]) -> Quantities:
 
 
 def printed(amounts: Mapping[str, Quantity]) -> str:
-    """As JSON, as events and errors have it."""
+    """Amounts as JSON, as events and errors have them."""
     texts = {name: str(amounts[name]) for name in sorted(amounts)}
     return msgspec.json.encode(texts).decode()
 

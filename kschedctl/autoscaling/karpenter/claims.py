@@ -186,7 +186,7 @@ class NewClaim:
         return self.ordered
 
     def finish(self) -> None:
-        """As it is asked for: no host, reserved capacity alone where it holds some, and what DaemonSets take."""
+        """The claim as it is asked for: no host, reserved capacity alone where it holds some, what DaemonSets take."""
         self.requirements.pop(HOSTNAME, None)
         if self.held:
             self.requirements[CAPACITY_TYPE] = LabelRequirement.of(CAPACITY_TYPE, IN, (RESERVED,))

@@ -117,7 +117,7 @@ class PlannedRemoval:
         return self.price - sum(offer.price() for offer in self.offers)
 
     def text(self, candidate: NodeCandidate) -> str:
-        """As an event about one of the nodes tells it."""
+        """The words of an event about one of the nodes."""
         if len(self.candidates) > 1:
             return f"{self.decision}: [{candidate.name}] (part of {len(self.candidates)}-node consolidation)"
         count = len(self.offers)

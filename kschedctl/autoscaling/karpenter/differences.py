@@ -11,7 +11,7 @@ from kschedctl.autoscaling.karpenter.setting import KarpenterSetting
 
 
 def differences(setting: KarpenterSetting, pod: Pod) -> Iterator[str]:
-    """Those that matter for this pod and these pools, in the order in which Karpenter gives wishes up."""
+    """Differences that matter for this pod and these pools, in the order in which Karpenter gives wishes up."""
     if node := pod.status.nominated_node_name:
         yield f"Karpenter does not look at the pod as long as kube-scheduler nominates {node} for it"
     terms = len(required_terms(pod))
@@ -46,7 +46,7 @@ def _wishes(pod: Pod) -> Iterator[str]:
 
 
 def _soft_taints(setting: KarpenterSetting, pod: Pod) -> set[str]:
-    """Of pools, those that the pod does not tolerate."""
+    """Soft taints of pools that the pod does not tolerate."""
     taints = {taint for pool in setting.pools.pools for taint in pool.spec.template.spec.taints}
     return {
         str(taint)

@@ -163,7 +163,7 @@ class _Sort:
             right += 1
 
     def equal_first(self, start: int, end: int, pivot: int) -> int:
-        """Those equal to the pivot, the least of the range, to the front; where the others begin."""
+        """Move what equals the pivot, the least of the range, to the front; where the others begin."""
         self.swap(start, pivot)
         keys, left, right = self.keys, start + 1, end - 1
         least = keys[start]

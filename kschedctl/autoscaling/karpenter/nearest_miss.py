@@ -42,7 +42,7 @@ def nearest_miss(
 
 
 def _with_no_wish_left(setting: KarpenterSetting, pod: Pod) -> Pod:
-    """As Karpenter tries it last."""
+    """The pod as Karpenter tries it last."""
     while less := relaxed(pod, setting.pools.prefer_no_schedule):
         pod = less[0]
     return pod

@@ -39,7 +39,7 @@ def kind_of_class(pool: NodePool) -> ApiKind | None:
 
 
 class NodeClasses:
-    """Those of a cluster."""
+    """The node classes of a cluster."""
 
     def __init__(self, cluster: Cluster) -> None:
         self.cluster = cluster

@@ -122,7 +122,7 @@ def _with_affinity(pod: Pod, **parts: object) -> Pod:
 
 
 def concise(value: msgspec.Struct) -> str:
-    """As Go prints it in JSON: what is empty is left out where its type says so, the keys of labels are sorted."""
+    """A term as Go prints it in JSON: what is empty is left out where its type says so, labels are sorted."""
     return msgspec.json.encode(_plain(value)).decode()
 
 

@@ -159,5 +159,5 @@ def nominated(run: SchedulerRun) -> Iterator[NominatedNode]:
 
 
 def _decimal(amount: Quantity) -> str:
-    """As a plain number."""
+    """An amount as a plain number."""
     return str(Fraction(amount.mantissa) * Fraction(10) ** amount.scale) if amount.scale >= 0 else str(amount)

@@ -117,7 +117,7 @@ class LabelRequirement:
         return str(self.least or 0)
 
     def terms(self) -> list[SelectorTerm]:
-        """As a NodeClaim writes it: two where it is bounded on both sides."""
+        """Terms as a NodeClaim writes them: two where a requirement is bounded on both sides."""
         bounds = [("Gte", self.least), ("Lte", self.most)]
         terms = [
             SelectorTerm(self.key, operator, (str(bound),), self.min_values)
@@ -154,7 +154,7 @@ class Requirements(dict[str, LabelRequirement]):
         return cls.of(LabelRequirement.of(key, IN, (value,)) for key, value in labels.items())
 
     def add(self, requirements: Iterable[LabelRequirement]) -> None:
-        """These have to be met, too."""
+        """Add requirements that have to be met, too."""
         for requirement in requirements:
             known = self.get(requirement.key)
             self[requirement.key] = requirement if known is None else requirement.intersection(known)
@@ -217,7 +217,7 @@ def required_terms(pod: Pod) -> tuple[NodeSelectorTerm, ...]:
 
 
 def strict_requirements(pod: Pod) -> Requirements:
-    """Of a pod: its node selector, and the first required term."""
+    """What a pod requires: its node selector, and the first required term."""
     made = Requirements.of_labels(pod.spec.node_selector)
     if terms := required_terms(pod):
         made.add(of_term(terms[0]).values())
@@ -225,7 +225,7 @@ def strict_requirements(pod: Pod) -> Requirements:
 
 
 def pod_requirements(pod: Pod) -> Requirements:
-    """Those, and the heaviest preferred term, which is taken for a required one."""
+    """What a pod requires, and its heaviest preferred term, which is taken for a required one."""
     made = Requirements.of_labels(pod.spec.node_selector)
     affinity = pod.spec.affinity and pod.spec.affinity.node_affinity
     preferred = affinity.preferred_during_scheduling_ignored_during_execution if affinity else ()

@@ -47,7 +47,7 @@ Settling = Callable[[StateNode], bool]
 
 @dataclass(frozen=True, eq=False)
 class UsablePools:
-    """Those that take part in runs, in order, with what they sell, what their nodes are and what DaemonSets need.
+    """Pools that take part in runs, in order, with what they sell, what their nodes are and what DaemonSets need.
 
     ``daemons``: as the templates left them.
     """
@@ -70,7 +70,7 @@ class UsablePools:
         return cls(pools, columns, templates, groups, daemons, known_domains(selling, columns))
 
     def with_pool(self, pool: NodePool, setting: KarpenterSetting) -> UsablePools:
-        """That one alone as it is edited, in the zones and the like of all."""
+        """One pool alone as it is edited, in the zones and the like of all."""
         alone = UsablePools.of([pool], setting)
         pools = [pool if stored.metadata.name == pool.metadata.name else stored for stored in self.pools]
         domains = known_domains([known for known in pools if len(self.columns[known.metadata.name])], self.columns)
@@ -78,12 +78,12 @@ class UsablePools:
 
     @property
     def templates(self) -> list[ClaimTemplate]:
-        """Those that have instance types left."""
+        """Templates that have instance types left."""
         return [template for template in self.all_templates if template.options.any()]
 
     @property
     def events(self) -> tuple[KarpenterEvent, ...]:
-        """Of pools that have none."""
+        """Events of pools that have none."""
         return tuple(
             KarpenterEvent("NodePool", template.name, "NoCompatibleInstanceTypes", without_types(template))
             for template in self.all_templates
@@ -196,7 +196,7 @@ class KarpenterSetting:
 
     @cached_property
     def deleting_node_pods(self) -> list[Pod]:
-        """Those that have to leave nodes which go already."""
+        """Pods that have to leave nodes which go already."""
         return [pod for pod in self.pods_of_deleting_nodes if self.limits.is_currently_reschedulable(pod)]
 
     def existing(self, pools: UsablePools, settling: Settling) -> ExistingColumns:

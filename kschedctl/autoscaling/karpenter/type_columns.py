@@ -141,7 +141,7 @@ class TypeColumns:
 
 
 def capacity_types(columns: TypeColumns, which: Bools, requirements: Requirements) -> frozenset[str]:
-    """Those of the offerings of these types that meet the requirements."""
+    """Capacity types of the offerings of these types that meet the requirements."""
     chosen = columns.terms(requirements) & which[columns.type_of]
     values = {columns.offerings[at].requirements.label(CAPACITY_TYPE).any() for at in np.flatnonzero(chosen).tolist()}
     return frozenset(values)

@@ -186,7 +186,7 @@ class _Told:
 
 
 def _of_labels(cluster: Cluster, label: str) -> list[JsonObject]:
-    """As large as they are, from none to any number of nodes; a node tells what a new one would be."""
+    """Groups as large as they are, from none to any number of nodes; a node tells what a new one would be."""
     groups: dict[str, list[str]] = {}
     for node in cluster.nodes:
         pool = node.metadata.labels.get(label, "") if label else pool_of(node)

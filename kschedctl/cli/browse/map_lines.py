@@ -11,7 +11,7 @@ FIT, BEST, REASONS = "+", "*", "abcdefg"
 
 
 def map_lines(report: Explanation, width: int) -> list[ListLine]:
-    """As the map of an HTML report has it."""
+    """The map of the nodes, laid out as in an HTML report."""
     shown = node_map(report)
     if not shown.places:
         return [ListLine("no node was looked at: see 1 Why", "dim")]

@@ -63,7 +63,7 @@ class BrowseSession:
 
     @cached_property
     def pending(self) -> PendingPods:
-        """They, by cause."""
+        """Pending pods, by cause."""
         return pending_pods(self.scheduler, self.waiting, found_pods.describe(self.scope), self.now)
 
     @cached_property

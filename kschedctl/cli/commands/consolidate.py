@@ -71,7 +71,7 @@ class Afterwards:
         return ConsolidationWishes(self.keep_zone_loss, self.check(), pool=self.pool, seconds=self.seconds)
 
     def manifests(self) -> list[JsonObject]:
-        """Those whose pods have to fit. Raises UsageError, InputError."""
+        """Manifests whose pods have to fit. Raises UsageError, InputError."""
         if not self.headroom_for:
             return []
         manifests = [m.document for m in read([self.headroom_for]).manifests if makes_pods(m.document)]
@@ -121,7 +121,7 @@ def consolidate(
 def _answer(
     source: Source, cluster: Cluster, asked: KarpenterInput, groups: NodeGroupInput
 ) -> Disruption | ScaleDown | None:
-    """Of the autoscaler of which somebody told what it needs."""
+    """What the autoscaler does whose settings somebody gave."""
     if asked.instance_types and cluster.karpenter_node_pools:
         return _karpenter(source, cluster, asked)
     return _cluster_autoscaler(source, cluster, groups) if groups.asked else None
@@ -130,7 +130,7 @@ def _answer(
 def _of_autoscaler(
     autoscaler: NamedAutoscaler, source: Source, cluster: Cluster, asked: KarpenterInput, groups: NodeGroupInput
 ) -> Disruption | ScaleDown:
-    """Its answer alone. Raises UsageError where there is nothing for it to look at."""
+    """What an autoscaler alone answers. Raises UsageError where there is nothing for it to look at."""
     if autoscaler is NamedAutoscaler.CLUSTER_AUTOSCALER:
         return _cluster_autoscaler(source, cluster, groups)
     check_pools(cluster)

@@ -196,7 +196,7 @@ def _answer(report: Explanation | Explanations | PendingPods, view: View, comman
 
 
 def _not_created(report: Explanation | Explanations | PendingPods) -> Sequence[NotCreated]:
-    """Of workloads that lack pods."""
+    """Workloads that lack pods."""
     match report:
         case Explanation():
             return (report.not_created,) if report.not_created and not report.not_created.past else ()

@@ -118,7 +118,7 @@ def races(*, source: Source, simulated_: Simulated, result: DrawnUnlisted) -> An
 
 
 def _measures(source: Source) -> Measures | None:
-    """Of the cluster, if one is named. Raises KschedctlError."""
+    """Measures of the cluster, if one is named. Raises KschedctlError."""
     named = source.kubeconfig or source.context or source.cluster or source.user
     if source.live and not named:
         return None

@@ -60,7 +60,7 @@ def topology(
 
 
 def _chosen(audited: AuditedCluster, words: Sequence[str], namespace: str | None) -> frozenset[Owner]:
-    """Those that the words name, or all of the namespace. Raises UsageError for what is not there."""
+    """Workloads that the words name, or all of the namespace. Raises UsageError for what is not there."""
     known = [
         owner for owner in Workloads.of_view(audited.scheduler.view).owners if namespace in (None, owner.namespace)
     ]

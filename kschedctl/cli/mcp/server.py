@@ -105,7 +105,7 @@ class KeptDocuments:
         self._numbers = count(1)
 
     def keep(self, tool: str, report: Report) -> str:
-        """Its URI."""
+        """Keep a document; its URI."""
         uri = f"kschedctl://answers/{next(self._numbers)}"
         self._documents[uri] = (tool, report)
         while len(self._documents) > KEPT:

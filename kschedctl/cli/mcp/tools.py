@@ -32,7 +32,7 @@ from kschedctl.studies.whatif import whatif
 MOST_SECONDS = 60.0
 """In which nodes are tried for consolidation, since somebody waits."""
 Arguments = Mapping[str, Any]
-"""As the client sent them, checked against the schema before anybody reads them."""
+"""Arguments as the client sent them, checked against the schema before anybody reads them."""
 
 
 @dataclass(frozen=True)
@@ -57,7 +57,7 @@ class Tool:
 
     @property
     def schema(self) -> JsonObject:
-        """Of all arguments, as an object with no others."""
+        """The schema of all arguments, as an object with no others."""
         properties = dict(self.arguments)
         required = list(self.required)
         return {"type": "object", "properties": properties, "required": required, "additionalProperties": False}

@@ -38,7 +38,7 @@ def over_http(server: McpServer, host: str, port: int, token: str) -> None:
 
 
 def with_token(app: App, token: str) -> App:
-    """The same for requests with ``Authorization: Bearer TOKEN``; others get 401 and no more."""
+    """The app for requests with ``Authorization: Bearer TOKEN``; others get 401 and no more."""
     wanted = f"Bearer {token}".encode()
 
     async def guarded(scope: Scope, receive: Any, send: Any) -> None:

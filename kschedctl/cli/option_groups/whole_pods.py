@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 MOST_BYTES = 64 << 20
 """Larger files are not read once more."""
 ONE_BY_ONE = 20
-"""Of so many pods at the most a live cluster is asked, each by itself."""
+"""Most pods for which a live cluster is asked, each by itself."""
 
 
 def remember(call: CallExtender | None, asked: Iterable[AskedPod], inquiry: Inquiry, source: Source) -> None:

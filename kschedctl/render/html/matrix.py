@@ -153,7 +153,7 @@ def _shown(pods: Sequence[str], report: Explanation, frame: Grid, packed: str) -
 
 
 def _indexed(grid: Matrix, nodes: dict[Tonal, int]) -> JsonObject:
-    """As the script reads it; nodes that are new are added to ``nodes``, (name, zone) -> place."""
+    """The matrix as the script reads it; nodes that are new are added to ``nodes``, (name, zone) -> place."""
     places = zip(grid.cells[NODE], grid.cells[ZONE], strict=True)
     at = [nodes.setdefault((cut(printable(name)), cut(printable(zone))), len(nodes)) for (name, _), (zone, _) in places]
     cells = [_distinct(column) for i, column in enumerate(grid.cells) if i not in (NODE, ZONE)]

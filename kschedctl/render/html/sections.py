@@ -45,7 +45,7 @@ class Words:
 
 
 GridColumn = tuple[str, bool, bool]
-"""Its name, whether it has numbers, whether it is better left in one piece."""
+"""Name of a column, whether it has numbers, whether it is better left in one piece."""
 
 
 @dataclass(frozen=True)

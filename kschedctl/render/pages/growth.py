@@ -16,7 +16,7 @@ def growth_section(growth: NodeGrowth, style: Style) -> Page:
 
 
 def growth_in_brief(growth: NodeGrowth, style: Style) -> Page:
-    """The same below a table that has kube-scheduler's words already."""
+    """New nodes, below a table that has kube-scheduler's words already."""
     without = f"; {counted(growth.without, 'pod')} never scheduled" if growth.without else ""
     told = f"{growth.sentence[0].upper()}{growth.sentence[1:]}{without}"
     never = Bullets(tuple(f"{first_of(pods.pods)}: {pods.autoscaler}" for pods in growth.never if pods.autoscaler))

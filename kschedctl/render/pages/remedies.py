@@ -182,7 +182,7 @@ def _made(number: int, remedy: Remedy, style: Style) -> Iterator[Block]:
 
 
 def _searched(report: Remedies) -> Page:
-    """That there may be more."""
+    """A note that there may be more."""
     if report.searched is None or report.searched.complete:
         return ()
     more = f"the search ended after {report.searched.replays:,} replays: there may be more"

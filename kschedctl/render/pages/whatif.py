@@ -80,7 +80,7 @@ def _messages(messages: Sequence[MessageChange], style: Style) -> Page:
 
 
 def _before(message: MessageChange) -> Stack:
-    """Also why, and of which pods."""
+    """Why a pod waited before, and which pods did."""
     because = (f"because of {TOGETHER.join(message.because)}",) if message.because else ()
     return Stack((message.before, *because, Marked(names(message.pods), Tone.FAINT)))
 
@@ -104,7 +104,7 @@ def _replacement(replacement: Replacement | None, style: Style) -> Page:
 
 
 def _rescored(replacement: Replacement) -> Iterator[Paragraph]:
-    """Of how many the best nodes stay the best, by why."""
+    """For how many pods the best nodes stay the best, by why."""
     numbers = Counter[tuple[str, ...]]()
     for group in replacement.rescored:
         numbers[group.because] += len(group.pods)

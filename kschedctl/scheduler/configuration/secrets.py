@@ -13,7 +13,7 @@ from typing import Any
 from kschedctl.text.urls import shown_url
 
 REDACTED = "REDACTED"
-"""Also a text in base64, so that a configuration stays one that kube-scheduler would take."""
+"""Stands for a secret; valid base64, so that kube-scheduler would still take the configuration."""
 _SECRET = re.compile(
     r"token|passw|pwd|passphrase|secret|credential|bearer|authorization|api_?key|access_?key|private_?key"
     r"|(key|cert|certificate|ca)_?data|connection_?string|cookie|^auth$|^dsn$",

@@ -19,6 +19,7 @@ from kschedctl.api.objects import PodSpec
 from kschedctl.cluster import FIELDS as FIELDS_OF_CLUSTER
 from kschedctl.cluster import Cluster
 from kschedctl.scheduler.framework.feature_gates import SPECS, FeatureGates, stage_at
+from kschedctl.scheduler.plugins.node_declared_features import NodeDeclaredFeatures
 
 Path = tuple[str | int, ...]
 
@@ -171,7 +172,7 @@ FIELDS: Mapping[str, tuple[VersionedField, ...]] = {
         VersionedField(f"spec.deviceSelector.{field}", "DRADeviceTaints", gone=(35, "driver, pool or device"))
         for field in ("deviceClassName", "selectors")
     ),
-    "Node": (VersionedField("status.declaredFeatures", "NodeDeclaredFeatures"),),
+    "Node": (VersionedField("status.declaredFeatures", NodeDeclaredFeatures.gate),),
     "CSIDriver": (VersionedField("spec.preventPodSchedulingIfMissing", "VolumeLimitScaling", since=36),),
 }
 """Kind -> its fields that not every version reads, those of templates of pods and claims under what they make."""

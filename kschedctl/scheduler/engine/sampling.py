@@ -86,7 +86,7 @@ class NodeSearch:
 
 @dataclass(frozen=True)
 class SampledFrom:
-    """That the scheduler looks at a part of the nodes, from an index on; None where its own is not known."""
+    """The part of the nodes at which the scheduler looks, from an index on; None where its own is not known."""
 
     start: int | None = None
 

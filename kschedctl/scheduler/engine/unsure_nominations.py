@@ -26,7 +26,7 @@ COUNTED = ByVersion(
 
 
 def in_cycle(cycle: Cycle, framework: FrameworkLike) -> Iterator[Unknown]:
-    """That it is not known whether they count, where another answer would follow; ``framework`` asks no extender."""
+    """Doubts whether they count, where another answer would follow; ``framework`` asks no extender."""
     if not len(cycle.view.unsure_nominations[0]) or not cycle.schedulable:
         return
     counted = run_cycle(framework, cycle.info, _with_all(cycle.view))
@@ -45,7 +45,7 @@ def in_choice(info: PodInfo, row: Row, framework: FrameworkLike, view: Fork) -> 
 
 
 def _with_all(view: Fork) -> Fork:
-    """As if the scheduler knew of all of them."""
+    """The answer if the scheduler knew of all of them."""
     fork = view.fork()
     for row, position in zip(*(column.tolist() for column in view.unsure_nominations), strict=True):
         fork.nominate(Position(position), Row(row))

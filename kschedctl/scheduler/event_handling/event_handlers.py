@@ -180,7 +180,7 @@ class EventHandlers:
         return action_types or [ActionType.UPDATE]
 
     def _placed_updated(self, action: ActionType) -> ClusterEvent:
-        """That a pod on a node was updated in some way."""
+        """The event that a pod on a node was updated in some way."""
         as_any_update = TOLD_AS_ANY_UPDATE.at(self.gates.release)
         if as_any_update and (action is ActionType.UPDATE_POD_SCALE_DOWN or self.gates.enabled(QUEUEING_HINTS)):
             return self._event(ASSIGNED_POD, ActionType.UPDATE)._replace(broad=True)

@@ -34,7 +34,7 @@ from kschedctl.snapshot.own_rows import NodeView
 from kschedctl.snapshot.pod_info import PodInfo
 
 NEVER = 0
-"""As ``default_until``: a default plugin in no version."""
+"""``default_until`` of a plugin that is a default in no version."""
 
 Factory = Callable[[Any, FeatureGates], Plugin | None]
 """Makes a plugin of its arguments in a profile and the feature gates; None where what these say is not replayed."""
@@ -119,7 +119,7 @@ class DeclaredPlugin(Generic[ForFilter, ForScore]):
 
     @classmethod
     def noted_changes(cls) -> tuple[NotedChange, ...]:
-        """Those of its changes that release notes alone tell, with the pods that they concern."""
+        """Changes that release notes alone tell, with the pods that they concern."""
         return ()
 
     @classmethod

@@ -39,7 +39,7 @@ class Fact(
         return ()
 
     def told(self) -> str:
-        """Its words, and that nominated pods were counted."""
+        """The fact's words, and a note where nominated pods were counted."""
         return f"{self.words()}, counting the pods nominated for it" if self.nominated else self.words()
 
 

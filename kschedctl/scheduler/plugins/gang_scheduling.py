@@ -48,7 +48,7 @@ class GangScheduling(DeclaredPlugin):
 
     @classmethod
     def noted_changes(cls) -> tuple[NotedChange, ...]:
-        """Also of other pods: of which groups they would evict how many is by these rules."""
+        """Changes that concern other pods, too: of which groups they would evict how many is by these rules."""
         return (
             NotedChange(GROUP_CYCLES, Effect.EITHER, lambda info, view: _is_grouped(info)),
             NotedChange(GROUP_CYCLES, Effect.VICTIMS, lambda info, view: not _is_grouped(info) and _has_groups(view)),

@@ -26,7 +26,7 @@ from kschedctl.snapshot.pod_info import PodInfo
 
 PREEMPTED = PermitOutcome(Status(Code.ERROR, ("waiting on permit for pod: preempted",)))
 MOST_ROUNDS = 10
-"""So often a pod preempts pods of a gang that wait, while none is bound or evicted; then the gang goes round."""
+"""How often a pod preempts waiting pods of a gang, while none is bound or evicted, before the gang goes round."""
 _LOOPS = (
     "preemption loop: pods of the gang that wait on Permit are preempted and retried until another is bound or evicted"
 )

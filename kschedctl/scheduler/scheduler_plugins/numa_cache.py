@@ -61,7 +61,7 @@ class OverReserve:
         self.plugin, self.settings = plugin, settings
 
     def doubts(self, view: Fork, decided: Bools, scored: Bools) -> Iterator[Unknown]:
-        """That what it holds follows from no object: older topologies of nodes that refused no pod since, and of those
+        """What of it follows from no object: older topologies of nodes that refused no pod since, and of those
         that are not published as they are now who knows which.
 
         ``decided`` and ``scored`` (N,): where what is available decides about a pod, and where its score hangs on it.
@@ -77,7 +77,7 @@ class OverReserve:
             yield Unknown(Dependency(KIND, Effect.SCORES), Gap(OLDER), self.plugin)
 
     def doubts_of_preemption(self, info: PodInfo, view: Fork, decided: Bools) -> Iterator[Unknown]:
-        """That whoever makes room frees what its containers have of their NUMA node, where it is told which that is."""
+        """Whether whoever makes room frees what its containers have of their NUMA node, where that is told."""
         lower = (view.pods.priority[view.pods.info] < info.priority) & (view.node >= 0)
         index = view.nodes.index
         placements = view.objects.index(

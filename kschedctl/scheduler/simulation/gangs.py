@@ -58,9 +58,9 @@ class GangAttempt(NamedTuple):
 
 NOT_PLACED = GangAttempt({})
 LEFT_OVER = MemberFailure(NO_FIT)
-"""Of a pod that fits while others of its group do not."""
+"""The failure of a pod that fits while others of its group do not."""
 REFUSED = MemberFailure(NO_FIT, rejectors=Rejectors(frozenset({GangScheduling.name})))
-"""Of one that does not fit; which plugins refuse it makes no difference to when it comes back."""
+"""The failure of a pod that does not fit; which plugins refuse it makes no difference to when it comes back."""
 
 
 class Gangs:

@@ -61,11 +61,11 @@ class QueuedPods:
         self._untried = (
             {position: QueuedPod(position, self._priority(position)) for position in positions} if queued else {}
         )
-        """Those that are in the queue like all others, as they may come after these."""
+        """Pods that are in the queue like all others, as they may come after these."""
         for pod in self._untried.values():
             self.queue.add(pod)
         self.tried: dict[Position, QueuedPod] = {}
-        """Those that were, in vain: while there is none, nobody has to be asked or told anything."""
+        """Pods that were tried in vain: while there is none, nobody has to be asked or told anything."""
         self._unjudged: dict[int, list[QueuedPod]] = {}
         self._judged: dict[Position, Rejectors | None] = {}
         """What refused them, where it is known all the same."""
@@ -284,21 +284,21 @@ class _AdviceOfAlikes(QueuePlugins):
         """By their ids, which no other object gets as long as they are kept here."""
 
     def came(self, position: Position) -> Occurrence:
-        """That a pod like this one came to a node."""
+        """The event that a pod like this one came to a node."""
         number = int(self._view.pods.info[position])
         if number not in self._came:
             self._came[number] = Occurrence(ADDED, ChangedObject(POD, None, self._there(position)))
         return self._came[number]
 
     def left(self, position: Position) -> Occurrence:
-        """That it left one."""
+        """The event that a pod like this one left a node."""
         number = int(self._view.pods.info[position])
         if number not in self._left:
             self._left[number] = Occurrence(DELETED, ChangedObject(POD, self._there(position), None))
         return self._left[number]
 
     def promise_lost(self, position: Position) -> Occurrence | None:
-        """That it waits for one no longer; None where the scheduler does not listen."""
+        """The event that it waits for a node no longer; None where the scheduler does not listen."""
         number = int(self._view.pods.info[position])
         if number not in self._lost:
             pod = self._info(position).pod

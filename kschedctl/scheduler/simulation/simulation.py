@@ -44,7 +44,7 @@ class Simulation(Attempts):
 
     @without_garbage_collection()
     def schedule(self, positions: Iterable[Position], progress: Progress | None = None) -> list[Outcome]:
-        """As ``run``, without the reasons of those that fit nowhere, which cost more than all the rest."""
+        """Run without the reasons of pods that fit nowhere, which cost more than all the rest."""
         outcomes: list[Outcome] = []
         waiting = list(positions)
         verdict, loop = UNSCHEDULABLE, SettlingLoop(self, waiting, outcomes)

@@ -16,7 +16,7 @@ ZONE = "topology.kubernetes.io/zone"
 OWN_CONDITIONS = frozenset(
     ("Ready", "Launched", "Registered", "Initialized", "Consolidatable", "Drifted", "Empty", "InstanceTerminating")
 )
-"""Those that Karpenter itself sets, as far as anything reads them."""
+"""Labels that Karpenter itself sets, as far as anything reads them."""
 
 
 def _name(rewriter: Rewriter, value: str, obj: object) -> str:

@@ -63,14 +63,14 @@ def _message(rewriter: Rewriter, value: str, obj: api.Event) -> str:
 def _workload_conditions(
     rewriter: Rewriter, value: tuple[api.Condition, ...], obj: object
 ) -> tuple[api.Condition, ...]:
-    """That something could not be created, with no other words of the API server than Kubernetes' own."""
+    """Conditions that something could not be created, with no other words of the API server than Kubernetes' own."""
     return tuple(
         replace(condition, message=gist(condition.message)) for condition in value if tells_of_failure(condition)
     )
 
 
 def _job_conditions(rewriter: Rewriter, value: tuple[api.Condition, ...], obj: object) -> tuple[api.Condition, ...]:
-    """That it has ended."""
+    """Conditions that a Job has ended."""
     return tuple(api.Condition(condition.type, condition.status) for condition in value if condition.type in JOB_ENDED)
 
 
@@ -80,7 +80,7 @@ def _record_name(rewriter: Rewriter, value: str, obj: object) -> str:
 
 
 def _referred(rewriter: Rewriter, value: str, obj: api.ObjectReference) -> str:
-    """As the object of that name is called."""
+    """The name that the object which is referred to gets."""
     return value if obj.kind == LEASE and value in COMPONENTS else rewriter.own_name(value)
 
 

@@ -52,7 +52,7 @@ class Folders:
         return frozenset(folder for file in self.files for folder in self.tops(file)[1:])
 
     def _top(self, folder: str) -> str:
-        """That of the repository; without one where the work is done, or what the files share."""
+        """The top folder of the repository; without one where the work is done, or what the files share."""
         if folder not in self._tops:
             self._tops[folder] = self._found_top(folder)
         return self._tops[folder]

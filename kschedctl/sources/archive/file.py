@@ -150,7 +150,7 @@ def _gaps(header: Header) -> dict[str, Gap]:
 
 
 def _warnings(header: Header) -> tuple[str, ...]:
-    """That the rules of another version are used than that of the server that was read."""
+    """A warning that the rules of another version are used than that of the server that was read."""
     server_version = header.provenance.server_version if header.provenance else ""
     try:
         minor = KubeVersion.parse(server_version).minor

@@ -27,7 +27,7 @@ class BuiltObject(NamedTuple):
     overlays: Overlays | None = None
 
     def file_of(self, path: Path) -> str:
-        """That of the patch, or of the kustomization, which made the field what it is; else that of the object."""
+        """The file of the patch, or of the kustomization, which made the field what it is; else that of the object."""
         change = self.overlays.change(path) if self.overlays else None
         return from_here(change.file) if change else self.file
 

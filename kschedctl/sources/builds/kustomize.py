@@ -139,7 +139,7 @@ def _guarded_helm(helm: str, folder: str, top: str) -> Iterator[str]:
 
 
 def _top(folder: str) -> str:
-    """That of the repository of a folder; the folder itself where it is in none."""
+    """The top folder of the repository of a folder; the folder itself where it is in none."""
     return next(
         (candidate for candidate in (folder, *above(folder)) if os.path.exists(os.path.join(candidate, ".git"))), folder
     )

@@ -89,7 +89,7 @@ class LocatedObject(NamedTuple):
         return self.text.file
 
     def file_of(self, path: Path) -> str:
-        """That in which a field of the object stands."""
+        """The file in which a field of the object stands."""
         return self.file
 
     def locate(self, path: Path) -> tuple[int, int]:

@@ -138,7 +138,7 @@ def _unpacked(body: bytes, response: urllib3.BaseHTTPResponse, shown: str) -> by
 
 
 def _failure(shown: str, error: Exception, limit: Limit) -> str:
-    """As Go's client words it."""
+    """A failure as Go's client words it."""
     if isinstance(error, ReadTimeoutError) or limit.left() <= 0:
         why = "context deadline exceeded (Client.Timeout exceeded while awaiting headers)"
     else:

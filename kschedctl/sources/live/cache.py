@@ -66,7 +66,7 @@ class ReadingCache(NamedTuple):
         return cls(folder / f"{sha256(repr(key).encode()).hexdigest()[:32]}{SUFFIX}")
 
     def lists(self) -> dict[str, Listing]:
-        """Those that were kept; none where the file is not there, old, another version's or damaged."""
+        """Lists that were kept; none where the file is not there, old, another version's or damaged."""
         try:
             if not 0 <= time.time() - self.path.stat().st_mtime <= FRESH_SECONDS:
                 return {}

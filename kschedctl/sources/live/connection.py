@@ -191,7 +191,7 @@ def _context(merged: Any, access: Access, where: str) -> str:
 
 
 def _current_context(where: str) -> str:
-    """That of the first file that has one, as kubectl has it."""
+    """The current context of the first file that has one, by kubectl's rule."""
     for path in where.split(os.pathsep):
         document = yaml.safe_load(Path(path).read_text())
         if isinstance(document, dict) and document.get("current-context"):

@@ -22,7 +22,7 @@ from kschedctl.sources.names import Kubeconfig, Meta, Name
 
 MOST = 500
 SECONDS = 1.0
-"""Of waiting for a server that does not answer."""
+"""Seconds of waiting for a server that does not answer."""
 PATHS = {
     "Pod": "/api/v1/pods",
     "Node": "/api/v1/nodes",

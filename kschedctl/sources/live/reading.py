@@ -52,7 +52,7 @@ ESSENTIAL = ("Node", "Pod")
 OF_NO_ONE_MOMENT = (*OBSERVED, *(kind.name for kind in KINDS.values() if kind.only))
 """What only ever grows, and what is read by name: neither is watched."""
 OLDEST_NAMESPACE = "/api/v1/namespaces/kube-system"
-"""Its UID is the cluster's."""
+"""The namespace whose UID is the cluster's."""
 RIGHTS = "kschedctl needs to get, list and watch them: see kschedctl help rights"
 
 
@@ -112,7 +112,7 @@ def read_live(connection: Connection, wishes: Wishes = Wishes()) -> Reading:
 
 
 def _cache(connection: Connection, wishes: Wishes) -> ReadingCache | None:
-    """Of this cluster, which is not another one at the same address. Raises ClusterError, InputError."""
+    """The cache of this cluster, which is not another one at the same address. Raises ClusterError, InputError."""
     server = connection.server
     try:
         cluster = server.decoded(OLDEST_NAMESPACE, None, json_decoder(Namespace).decode).metadata.uid

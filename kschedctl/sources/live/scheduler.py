@@ -33,9 +33,9 @@ DECIDING_FLAGS = (
     "leader-elect-lease-duration",
 )
 MOST_INSTANCES, MOST_OF_A_FLAG = 100, 4096
-"""That are told."""
+"""Most instances, and most characters of a flag, that are told."""
 MOST_CHARACTERS = 1 << 20
-"""That a ConfigMap can hold."""
+"""Most bytes that a ConfigMap can hold."""
 
 
 class SchedulerSetup(NamedTuple):

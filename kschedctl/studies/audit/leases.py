@@ -23,7 +23,7 @@ LASTS_SECONDS = 15
 """Unless a lease says otherwise."""
 BECAME_LEADER = "became leader"
 WORD = "scheduler"
-"""That is in the name of the lease of every scheduler that is known."""
+"""A word in the name of the lease of every scheduler that is known."""
 
 
 class LeaseName(NamedTuple):

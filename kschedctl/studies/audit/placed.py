@@ -146,7 +146,7 @@ _BY_REFUSAL = {
 }
 OF_REFUSALS = {
     "NodeShutdown": ("The node was shutting down: just delete the failed pods", NOTE),
-    "NodeAffinity": (
+    AFFINITY: (
         "Labels of the node changed, or were not there yet when its kubelet started: set them by the kubelet's "
         "--node-labels",
         WARNING,

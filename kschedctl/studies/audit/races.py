@@ -57,7 +57,7 @@ def races_section(audited: AuditedCluster) -> RacesSection:
 
 
 def rivals_of(view: Fork) -> tuple[tuple[str, ...], tuple[int, ...]]:
-    """The other schedulers that placed pods on nodes on which this one did too, and the rows of these nodes."""
+    """Other schedulers that placed pods on nodes on which this one did too, and the rows of these nodes."""
     names = [info.spec.scheduler_name for info in view.pods.infos]
     bound = view.node >= 0
     others = np.array([name not in view.settings.served for name in names], np.bool_)[view.pods.info]

@@ -24,7 +24,7 @@ from kschedctl.studies.why.headline import WAIT, shared_cause
 
 CONDITION, EVENT = "PodScheduled", "FailedScheduling"
 SERIES_LAG_SECONDS = 1800
-"""So seldom is a series of events that are alike written: staging/src/k8s.io/client-go/tools/events (v1.36)."""
+"""How seldom a series of events that are alike is written: staging/src/k8s.io/client-go/tools/events (v1.36)."""
 
 
 def refusals(audited: AuditedCluster) -> Mapping[tuple[str, str], Sequence[Event]]:
@@ -175,7 +175,7 @@ def _fitting(pod: Pod, said: LastWords | None, audited: AuditedCluster, nodes: M
 
 
 def unread_pods(audited: AuditedCluster) -> tuple[UnknownKind, ...]:
-    """That no other pods wait leans on having read all pods."""
+    """What the answer that no other pods wait leans on: having read all pods."""
     gap = audited.cluster.gap("Pod")
     return (UnknownKind("Pod", gap.why, VERDICT),) if gap else ()
 

@@ -27,7 +27,7 @@ class AuditRule:
     source: str = ""
 
     def finding(self, object_: str, message: str, fix: str = "", *, namespace: str = "", **fields: str) -> Finding:
-        """That it is so of an object (``Kind namespace/name``); ``message`` has the evidence, with its figures.
+        """A finding about an object (``Kind namespace/name``); ``message`` has the evidence, with its figures.
 
         ``fix``: what to do about this one. ``fields``: others of the Finding, as ``severity``, ``path`` or ``owner``.
         """

@@ -63,7 +63,7 @@ def patch(key: ObjectKey, change: JsonObject | list[Operation]) -> str:
 
 
 def compact(document: JsonObject) -> str:
-    """As JSON without blanks."""
+    """JSON without blanks."""
     return json.dumps(document, ensure_ascii=False, separators=(",", ":"))
 
 

@@ -17,7 +17,7 @@ class ObjectKey(NamedTuple):
 
     @classmethod
     def of(cls, api_object: ApiObject) -> ObjectKey:
-        """That of a typed object."""
+        """The key of a typed object."""
         kind = type(api_object).__name__
         return cls(kind, "" if kind in CLUSTER_SCOPED else api_object.metadata.namespace, api_object.metadata.name)
 

@@ -60,7 +60,7 @@ def node_contents(
 
 
 def _written(taint: Taint) -> str:
-    """As ``kubectl taint`` writes it."""
+    """A taint as ``kubectl taint`` writes it."""
     return f"{taint.key}={taint.value}:{taint.effect}" if taint.value else f"{taint.key}:{taint.effect}"
 
 

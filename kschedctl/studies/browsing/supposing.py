@@ -61,7 +61,7 @@ def _number(text: str) -> int:
 
 
 def toleration(text: str) -> Toleration:
-    """As ``kubectl taint`` writes taints; without a value any is tolerated, without an effect all are.
+    """A toleration written like a taint of ``kubectl taint``; without a value any is tolerated, without an effect all.
 
     Raises UsageError.
 

@@ -98,7 +98,7 @@ class Admissions:
         return next(iter(self.take_all([workload], [change])), None)
 
     def take_more(self, owner: Owner, change: Change) -> NotCreated | None:
-        """The same of a workload of which nothing but its pods is known, which share their claims."""
+        """Admit more pods of a workload of which nothing but its pods is known, which share their claims."""
         like = next(iter(change.new), None)
         lacking = self._take(owner, None, change)
         if lacking is None or like is None:
@@ -179,17 +179,17 @@ class Admissions:
     def room_for(
         self, owner: Owner, workload: Struct | None, pods: Sequence[Pod], most: int
     ) -> tuple[int, Sequence[str]]:
-        """The same of a workload of which maybe nothing but its pods is known."""
+        """How many more pods there is room for, of a workload of which maybe nothing but its pods is known."""
         return self._claims(workload, pods, *self._room_of(self._sent(owner, pods[0]), most))
 
     def again(self) -> Admissions:
-        """The same as it is now, for another run."""
+        """A copy of what is admitted now, for another run."""
         same = Admissions(self._cluster, self._written)
         same._quotas = dict(self._quotas)
         return same
 
     def after(self, way: Way) -> Admissions:
-        """The same once quotas were raised."""
+        """A copy once quotas were raised."""
         same = self.again()
         for namespace in {change.after.metadata.namespace for change in way.objects}:  # type: ignore[attr-defined]
             same._quotas[namespace] = raised_by(way, self._left(namespace))
@@ -201,7 +201,7 @@ class Admissions:
         return next(raising(created, number), None) if created is not None else None
 
     def remade(self, pods: Iterable[Pod]) -> Iterator[tuple[Pod, Sequence[str]]]:
-        """Of pods that controllers make anew, each once the one before is gone, those that are refused, and why."""
+        """Pods that controllers recreate, each once the one before is gone, that are refused, and why."""
         known = self._known
         for pod in pods:
             namespace = pod.metadata.namespace
@@ -220,13 +220,13 @@ class Admissions:
                 self._quotas[namespace] = before
 
     def not_remade(self, pods: Iterable[Pod], before: Iterable[tuple[Pod, Sequence[str]]] = ()) -> list[NotCreated]:
-        """The same by workload: of how many of these pods there is none again, with those refused ``before``."""
+        """How many of these pods there is none again, by workload, with those refused ``before``."""
         pods, before = list(pods), list(before)
         refused = [*before, *self.remade(pods)]
         return self.by_workload([*pods, *(pod for pod, _ in before)], refused)
 
     def by_workload(self, wanted: Iterable[Pod], refused: Iterable[tuple[Pod, Sequence[str]]]) -> list[NotCreated]:
-        """Of how many of the wanted pods there is none, and why."""
+        """How many of the wanted pods there is none, by workload, and why."""
         number = Counter(map(owner_of, wanted))
         words: dict[Owner, dict[str, None]] = {}
         missing: Counter[Owner] = Counter()
@@ -276,7 +276,7 @@ class Admissions:
     def _claims(
         self, workload: Struct | None, pods: Sequence[Pod], number: int, words: Sequence[str]
     ) -> tuple[int, Sequence[str]]:
-        """The same less the pods of which a claim is refused, which is made before each."""
+        """Pods less those of which a claim is refused, which is made before each."""
         if not isinstance(workload, StatefulSet):
             return number, words
         for at, pod in enumerate(pods[: number + 1]):
@@ -387,7 +387,7 @@ class Admissions:
 
 
 def refusal(owner: Owner, words: Iterable[str], wanted: int, refused: int) -> NotCreated:
-    """That so many of the pods that a workload wants are refused, and why."""
+    """A refusal of so many of the pods that a workload wants, and why."""
     failures = tuple(CreationFailure(message, REPLAYED) for message in words)
     return with_headline(NotCreated(str(owner), "", wanted, wanted - refused, refused, failures))
 

@@ -223,7 +223,7 @@ def _chosen(scheduler: Scheduler, workload: Struct, pods: Sequence[Pod]) -> Aske
 
 
 def _idle(workload: Struct) -> str:
-    """That it makes none as it is written."""
+    """Why a workload makes none as it is written."""
     spec = workload.spec  # type: ignore[attr-defined]
     if isinstance(workload, CronJob | Job) and spec.suspend:
         return "; now it is suspended"

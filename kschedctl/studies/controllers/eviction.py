@@ -98,7 +98,7 @@ def _with_status(pdb: PodDisruptionBudget, simulation: Simulation) -> PodDisrupt
 
 
 def _ready(pod: Pod) -> bool:
-    """As its condition says; one whose condition nobody knows counts as ready."""
+    """Whether a pod is ready by its condition; one whose condition nobody knows counts as ready."""
     return all(c.status == "True" for c in pod.status.conditions if c.type == "Ready")
 
 

@@ -31,7 +31,7 @@ class RolloutCreation:
         return number
 
     def release(self, pods: Collection[Pod]) -> None:
-        """These are gone."""
+        """Let go pods that are gone."""
         self.admissions.release(pods)
 
     def lacking(self, pod: Pod, number: int) -> Way | None:

@@ -176,7 +176,7 @@ class _Followed:
     def _created_later(
         self, placements: Sequence[RealPlacement], named: set[Position]
     ) -> list[tuple[int, Position, Row]]:
-        """The other pods that have a node and were created after the first placement, the latest first."""
+        """Other pods that have a node and were created after the first placement, the latest first."""
         if not placements:
             return []
         later = []
@@ -252,7 +252,7 @@ class _Followed:
         return replace(placement, overlapping=tuple(map(self._told, moved)))
 
     def _nearby(self, number: int, position: Position) -> list[Nearby]:
-        """The other pods that came at about the time of a placement, in the order of time."""
+        """Other pods that came at about the time of a placement, in the order of time."""
         now = self.placements[number].nanoseconds
         before = [Nearby(p, row, time - now) for time, p, row in self._placed[-2 * MOST_WITHIN :]]
         index, nodes = self.view.pods.index, self.view.nodes.index

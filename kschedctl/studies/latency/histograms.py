@@ -166,7 +166,7 @@ class ClassicHistogram:
     total: float
 
     def quantile(self, q: float) -> float:
-        """As ``histogram_quantile`` estimates it; NaN where there is nothing to estimate it from."""
+        """A quantile by ``histogram_quantile``'s estimate; NaN where there is nothing to estimate it from."""
         return bucket_quantile(q, self.buckets)
 
     def within(self) -> list[Bucket]:
@@ -187,7 +187,7 @@ class NativeHistogram:
     total: float
 
     def quantile(self, q: float) -> float:
-        """As ``histogram_quantile`` estimates it; NaN where there is nothing to estimate it from."""
+        """A quantile by ``histogram_quantile``'s estimate; NaN where there is nothing to estimate it from."""
         return native_quantile(q, self.buckets, self.count, self.total)
 
     def within(self) -> list[Bucket]:

@@ -47,7 +47,7 @@ class Measured:
 
     @property
     def version(self) -> str:
-        """As 1.36.2; empty where nothing says it."""
+        """The version, such as 1.36.2; empty where nothing says it."""
         return next(iter(self.numbers.get(BUILD, {})), ("",))[0].removeprefix("v")
 
     def total(self, metric: str) -> float | None:

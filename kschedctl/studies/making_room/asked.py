@@ -30,7 +30,7 @@ def waiting_with(asked: Sequence[AskedPod]) -> tuple[Cluster, list[str]]:
 
 
 def _others(asked: AskedPod, cluster: Cluster) -> list[Pod]:
-    """Those that wait and are of its group, or of the workload that it stands for."""
+    """Other pods that wait and are of its group, or of the workload that it stands for."""
     mine, groups = owner_of(asked.pod), groups_of(asked.pod)
     return [
         pod

@@ -25,7 +25,7 @@ Sets = npt.NDArray[np.int64]
 """(S, K): sets of K pods each, as positions; the pods of one are on one node."""
 JUDGED_AT_ONCE = 2_048
 MOST_OF_NODE = {1: 256, 2: 96, 3: 24}
-"""Of how many distinct pods of a node, the cheapest, sets of so many pods are made."""
+"""Size of a set -> of how many distinct pods of a node, the cheapest, it is made."""
 
 
 class SetsOnNodes:
@@ -67,7 +67,7 @@ class SetsOnNodes:
         )
 
     def of(self, size: int) -> Iterator[tuple[Position, ...]]:
-        """Those of so many pods that are enough, the cheapest first."""
+        """Sets of so many pods that are enough, the cheapest first."""
         sets = self._enough(size)
         sets = sets[np.lexsort((sets[:, 0], *self._costs(sets)[::-1]))]
         for start in range(0, len(sets), JUDGED_AT_ONCE):
@@ -104,7 +104,7 @@ class SetsOnNodes:
         return np.concatenate(sets)
 
     def _distinct(self, size: int) -> Rows:
-        """Of the pods alike on a node no more than a set has, and of a node no more than are combined."""
+        """Distinct pods: of those alike on a node no more than a set has, and of a node no more than are combined."""
         node, info = self.view.node[self.pods], self.view.pods.info[self.pods]
         alike = np.lexsort((np.arange(len(info)), info, node))
         _, group = np.unique(np.stack((node, info)), axis=1, return_inverse=True)

@@ -13,6 +13,7 @@ from kschedctl.autoscaling.node_groups.machines import CLUSTER_API, OPENSHIFT
 from kschedctl.cluster import Cluster
 from kschedctl.reports.new_node import NewNode
 from kschedctl.reports.remedies import Remedy
+from kschedctl.scheduler.plugins.node_affinity import NodeAffinity
 
 MOST_TRIED = 3
 """A replay is a whole loop of the autoscaler."""
@@ -63,7 +64,7 @@ def _changes(group: JsonObject, pod: Pod, why: dict[str, str]) -> Iterator[tuple
         more = target + 1
         yield {"max": more}, f"Raise the maximum of node group {id} from {most:,} to {more:,}", str(more)
     template = group.get("template")
-    if isinstance(template, dict) and why.get(id, "").startswith("NodeAffinity"):
+    if isinstance(template, dict) and why.get(id, "").startswith(NodeAffinity.name):
         labels = object_at(object_at(template, "metadata"), "labels")
         lacking = {key: value for key, value in pod.spec.node_selector.items() if labels.get(key) != value}
         if lacking and not any(key.partition("/")[0].endswith(KUBERNETES) for key in lacking):

@@ -144,7 +144,7 @@ def _planned(
 
 
 def _workload(owner: Owner, cluster: Cluster, manifest: Struct | None) -> Struct | None:
-    """As its manifest has it, or as the Deployment controller noted it at the ReplicaSets; the rest is by default."""
+    """The workload by its manifest, or by what its controller noted at ReplicaSets; the rest is by default."""
     if isinstance(manifest, Deployment | StatefulSet | DaemonSet):
         return manifest
     if owner.kind in (*KEEPS_OTHERS, "Job"):

@@ -21,7 +21,7 @@ NO_LAUNCH = "the NodePool launches nothing by itself: a step instanceTypes lets 
 
 
 def edit_node_pool(part: parts.EditNodePool, cluster: Cluster, read: Files) -> Edit:
-    """Its spec with a merge patch. Raises UsageError where there is none of the name, InputError for what is none."""
+    """A pool's spec with a merge patch. Raises UsageError for no such pool, InputError for an invalid one."""
     pools = {pool.metadata.name: pool for pool in cluster.karpenter_node_pools}
     if part.name not in pools:
         raise UsageError(f'there is no NodePool "{part.name}"', hint=f"there are {', '.join(sorted(pools)) or 'none'}")

@@ -43,7 +43,7 @@ def wake_ups_of(scheduler: Scheduler, refused: Refused) -> WakeUps:
 
 
 def never_created(scheduler: Scheduler, pod: Pod, lacking: NotCreated) -> WakeUps:
-    """That no scheduler sees a pod, as the API server refuses to create it."""
+    """The answer for a pod that no scheduler sees, as the API server refuses to create it."""
     return WakeUps(
         pod=pod.key,
         headline=f"Not created: {lacking.headline}",

@@ -95,9 +95,9 @@ def wakes(cluster: Cluster, pod: PodReference, event: JsonObject) -> Wakes:
     >>> node = {"kind": "Node", "metadata": {"name": "n1"}, "status": {"allocatable": {"pods": "9"}}}
     >>> labelled = {**node, "metadata": {"name": "n1", "labels": {"disk": "ssd"}}}
     >>> cluster = Cluster.from_objects([node, pod])
-    >>> found = wakes(cluster, "default/p", {"action": "Update", "old": node, "new": labelled})
-    >>> found.moved, found.events[0].event, found.events[0].hints
-    (True, 'NodeUpdateNodeLabel', {'NodeAffinity': 'Queue'})
+    >>> answer = wakes(cluster, "default/p", {"action": "Update", "old": node, "new": labelled})
+    >>> answer.moved, answer.events[0].event, list(answer.events[0].hints.values())
+    (True, 'NodeUpdateNodeLabel', ['Queue'])
     """
     scheduler = Scheduler(cluster)
     refused = try_once(scheduler, find_pod(scheduler, pod))

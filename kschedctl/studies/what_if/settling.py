@@ -91,7 +91,7 @@ def driven_away_too(simulation: Simulation, latest: list[Outcome]) -> list[Outco
 
 
 def all_outcomes(simulation: Simulation, latest: list[Outcome]) -> list[Outcome]:
-    """As ``driven_away_too``, without the reasons.
+    """All outcomes, without the reasons of the pods that were driven away.
 
     Those that fit nowhere come last, each once. Each preemption's victims have a lower priority than who preempts, or
     may themselves drive others away a few times only, so that it ends.

@@ -74,7 +74,7 @@ def _cause(same: list[Obstacle], mask: Bools, cycle: Cycle, within: int, stands:
 
 
 def _usual(rows: Rows, same: list[Obstacle], cycle: Cycle, stands: Standing) -> int:
-    """Of the rows that are as near as the first, one with the value that most have of the label that is demanded;
+    """One of the rows that are as near as the first, with the value that most have of the label that is demanded;
     one without it where none has it."""
     row = int(rows[0])
     fact = fact_of(same, row)

@@ -108,7 +108,7 @@ def _faulty(key: str, value: str, beside: Mapping[str, str], workload: Workload)
 
 
 def _of_no_effect(key: str, value: str) -> tuple[str, str] | None:
-    """Of an annotation that is spelt as one that is read."""
+    """Problems of an annotation that is spelt as one that is read."""
     if key == _NODES_STAY:
         return f"{key} is read of nodes, not of pods: nothing reads it here", "Annotate the node"
     if key == _SCALE_UP_DELAY and not _is_duration(value):

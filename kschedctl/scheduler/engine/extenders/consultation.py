@@ -172,7 +172,7 @@ class Consultation:
 
 
 def _wrapped(value: int) -> int:
-    """As Go's int64 arithmetic has it.
+    """A number wrapped by Go's int64 arithmetic.
 
     >>> _wrapped(2**63)
     -9223372036854775808

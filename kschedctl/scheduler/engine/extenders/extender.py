@@ -41,7 +41,7 @@ class CallTellingMore(Protocol):
 
     @property
     def known(self) -> JsonObject:
-        """These pods, by ``namespace/name``."""
+        """Pods by ``namespace/name``."""
 
 
 NAME = "Extender"

@@ -42,7 +42,7 @@ NO_PLACEMENTS = "no feasible placements found"
 SEVERAL_SCHEDULERS = 'all pods in a single pod group should have the same .spec.schedulerName set, got: "{}" and "{}"'
 OTHER_FAILED = "failed to schedule other pod from a pod group: {}"
 NO_FIT = Status(Code.UNSCHEDULABLE, (UNSCHEDULABLE_GROUP,))
-"""As upstream's: its first reason is the error that it carries."""
+"""A refusal like upstream's: its first reason is the error that it carries."""
 
 Choose = Callable[[Fork, Rows], Row]
 """One of the rows that share the highest score."""

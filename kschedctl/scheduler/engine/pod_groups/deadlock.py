@@ -17,7 +17,7 @@ MOST_TRIED = 50
 
 
 def is_placed(result: GroupResult) -> bool:
-    """As the scheduler says that places the group."""
+    """Whether the scheduler says that it places the group."""
     return result.placed
 
 

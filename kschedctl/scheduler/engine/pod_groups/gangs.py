@@ -82,7 +82,7 @@ class GangPods(NamedTuple):
 
 
 def gang_pods(view: Fork, key: GangKey) -> GangPods:
-    """As things are now."""
+    """Pods of a gang now."""
     positions = view.pods.by_gang.get(key, NO_MEMBERS)
     if view.absent is not None:
         positions = positions[~view.absent[positions]]
@@ -112,7 +112,7 @@ def _ended(table: PodTable) -> Iterator[tuple[GangKey, EndedPods]]:
 
 
 def gang_terms(view: Fork, key: GangKey) -> GangTerms:
-    """As its object says, or for Kueue its pods."""
+    """Terms of a gang by its object, or for Kueue by its pods."""
     if key.project is GangProject.KUEUE:
         return _total_count(view, key)
     gang = gang_object(view, key)

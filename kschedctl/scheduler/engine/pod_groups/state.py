@@ -48,7 +48,7 @@ def is_unread(view: Fork, key: AnyGroupKey) -> bool:
 
 
 def state_of(view: Fork, key: GroupKey) -> PodGroupState:
-    """As things are now. Pods without a node that no profile serves are not known to the scheduler.
+    """The state of a group now. Pods without a node that no profile serves are not known to the scheduler.
 
     Pods that are taken from their nodes to see whether a group that preempts fits then count as if they were there:
     upstream's selectVictimsOnDomain takes them out of NodeInfos alone.

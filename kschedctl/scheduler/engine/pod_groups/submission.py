@@ -48,7 +48,7 @@ def bound_members(result: GroupResult) -> dict[Position, Row]:
 
 
 def failed_members(result: GroupResult, members: Sequence[Position], view: Fork) -> dict[Position, MemberFailure]:
-    """The others, in the order of ``members``, some of which may not have been tried."""
+    """Members that failed, in the order of ``members``, some of which may not have been tried."""
     tried = {member.position: member for member in result.members}
     bound = bound_members(result)
     return {member: _failure(result, tried.get(member), view) for member in members if member not in bound}

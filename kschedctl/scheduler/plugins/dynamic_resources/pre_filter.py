@@ -98,7 +98,7 @@ def _devices_wanted(info: PodInfo, own: Iterable[ResourceClaim], inventory: Inve
 
 
 def _extended_claim(pod: Pod, inventory: Inventory) -> ResourceClaim:
-    """That of an earlier scheduling attempt, or the one that stands for it."""
+    """The claim of an earlier scheduling attempt, or the one that stands for it."""
     return extended_resource_claim(pod, inventory.claims) or empty_claim(pod)
 
 

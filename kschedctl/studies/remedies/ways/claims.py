@@ -56,7 +56,7 @@ def pod_claims(tried: TriedNode) -> Iterator[PodClaim]:
 
 
 def claim_named(tried: TriedNode, key: str) -> PersistentVolumeClaim | None:
-    """That of a fact, ``namespace/name``."""
+    """The claim of a fact, ``namespace/name``."""
     namespace, _, name = key.partition("/")
     return listers(tried.cycle.view).claims.get((namespace, name))
 
@@ -218,5 +218,5 @@ def _like(source: EphemeralVolumeSource, claim: PersistentVolumeClaim) -> Epheme
 
 
 def recreated(claim: PersistentVolumeClaim) -> PersistentVolumeClaim:
-    """As it is applied: for the volume that it is given by hand, else for one that is found for it."""
+    """The claim as it is applied: for the volume that it is given by hand, else for one that is found for it."""
     return replace(made_anew(claim), spec=claim.spec)

@@ -134,7 +134,7 @@ def _one(view: Fork, model: Node, new: str, sizes: Resources) -> Iterator[Object
 
 
 def _empty(node: Node) -> NodeSpec:
-    """As it comes: neither cordoned nor with a fault."""
+    """A new node: neither cordoned nor with a fault."""
     taints = tuple(taint for taint in in_order(node).spec.taints if taint.key != UNSCHEDULABLE.key)
     return replace(node.spec, unschedulable=False, taints=taints, provider_id="")
 

@@ -71,7 +71,7 @@ def _with_port(tried: TriedNode, port: HostPort, new: int) -> Fix:
 
 
 def _is(container_port: ContainerPort, port: HostPort, on_host: bool) -> bool:
-    """As read, a port of the host's network may be written as one of the container alone."""
+    """Whether a port is one of the container alone; as read, one of the host's network may be written so."""
     number = container_port.host_port or (container_port.container_port if on_host else 0)
     return (container_port.host_ip or ALL_HOST_IPS, container_port.protocol or "TCP", number) == port
 

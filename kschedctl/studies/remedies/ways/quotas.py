@@ -64,7 +64,7 @@ def _raised(quota: Quota, field: Field, to: Requests, before: Requests) -> Fix:
 
 
 def _exact(name: str, amount: int) -> str:
-    """As people write it, where that is not rounded."""
+    """An amount as people write it, where that is not rounded."""
     text = readable(name, amount)
     return str(amount) if "." in text else text
 

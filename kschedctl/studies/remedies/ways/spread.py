@@ -98,7 +98,7 @@ def _relaxed(tried: TriedNode, place: int, constraint: TopologySpreadConstraint,
 
 
 def _skew(tried: TriedNode, counted: DomainCounts, row: Row) -> int:
-    """That of the row's domain with the pod in it, those aside that are nominated."""
+    """The skew of the row's domain with the pod in it, without nominated pods."""
     here, minimum = counted.matched(None)
     return int(here[row] + counted.constraint.selects(tried.cycle.info) - minimum[row])
 

@@ -107,7 +107,7 @@ class Listers:
 
     @cached_property
     def csi_nodes(self) -> CSINodes:
-        """Of these nodes; most pods have no volume that needs them."""
+        """CSINodes of these nodes; most pods have no volume that needs them."""
         names = self.nodes.names
         return self.objects.index(CSINodes, lambda csi_nodes: CSINodes(names, csi_nodes), "CSINode", of=(names,))
 
@@ -211,7 +211,7 @@ def _stored_classes(classes: Iterable[StorageClass]) -> dict[str, StorageClass]:
 
 
 def _default_class(class_: StorageClass) -> StorageClass:
-    """As the API server stores it."""
+    """The default class as the API server stores it."""
     return class_ if class_.volume_binding_mode else replace(class_, volume_binding_mode="Immediate")
 
 
