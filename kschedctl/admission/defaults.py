@@ -5,8 +5,6 @@ Upstream: pkg/apis/core/v1/defaults.go, pkg/apis/apps/v1/defaults.go (v1.36). JS
 
 from __future__ import annotations
 
-from typing import Any
-
 from kschedctl.admission.request import AdmissionRequest, Writable
 from kschedctl.api.pod_requests import Options, aggregate_container_requests
 from kschedctl.api.quantity import MILLI, Quantity, parse
@@ -86,7 +84,7 @@ def _container(container: Writable, host_network: bool, of_pod: bool) -> None:
             _set(reference, apiVersion="v1")
 
 
-def _http(handler: Any) -> None:
+def _http(handler: object) -> None:
     get = handler.get("httpGet") if isinstance(handler, dict) else None
     if isinstance(get, dict):
         _set(get, path="/", scheme="HTTP")
@@ -124,7 +122,7 @@ def pod_level_requests(request: AdmissionRequest) -> None:
         own["requests"] = requests
 
 
-def _resource_lists(resources: Any) -> None:
+def _resource_lists(resources: object) -> None:
     """Amounts in their canonical form, to the thousandth."""
     if isinstance(resources, dict):
         for part in ("requests", "limits"):
@@ -132,24 +130,24 @@ def _resource_lists(resources: Any) -> None:
                 resources[part] = _rounded(resources[part])
 
 
-def _rounded(amounts: dict[str, Any]) -> dict[str, str]:
+def _rounded(amounts: dict[str, object]) -> dict[str, str]:
     return {name: str(parse(_text(amount)).round_up(MILLI)) for name, amount in amounts.items()}
 
 
-def _text(amount: Any) -> Any:
+def _text(amount: object) -> object:
     return amount.strip() if isinstance(amount, str) else amount
 
 
-def _set(into: Writable, **values: Any) -> None:
+def _set(into: Writable, **values: object) -> None:
     for name, value in values.items():
         if into.get(name) is None or into.get(name) == "":
             into[name] = value
 
 
-def _objects(value: Any) -> list[Writable]:
+def _objects(value: object) -> list[Writable]:
     return [element for element in value if isinstance(element, dict)] if isinstance(value, list) else []
 
 
-def amounts(resources: dict[str, Any]) -> dict[str, Quantity]:
+def amounts(resources: dict[str, object]) -> dict[str, Quantity]:
     """Amounts by name."""
     return {name: parse(_text(amount)) for name, amount in resources.items()}

@@ -5,8 +5,6 @@ Upstream: pkg/apis/core/v1/validation/validation.go, ValidatePodSpec (v1.36), in
 
 from __future__ import annotations
 
-from typing import Any
-
 from kschedctl.admission.pod_sources import dns_config, sysctls, value_from
 from kschedctl.admission.request import AdmissionRequest, Writable
 from kschedctl.api.field_errors import Found, Key, Named, Path, forbidden, invalid, not_supported, required
@@ -134,7 +132,7 @@ def _handler(handler: Writable, at: Path) -> Found:
         yield from _port(action.get("port"), (*at, given[0], "port"))
 
 
-def _port(port: Any, at: Path) -> Found:
+def _port(port: object, at: Path) -> Found:
     if isinstance(port, int) or port is None:
         if not 1 <= (port or 0) <= 65535:
             yield invalid(at, port or 0, "must be between 1 and 65535, inclusive")

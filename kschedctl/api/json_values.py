@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 Json: TypeAlias = object
 """Any value of JSON; ``isinstance`` says which."""
 JsonObject: TypeAlias = Mapping[str, Json]
+JsonDict: TypeAlias = dict[str, Any]
+"""An object of JSON that is written to, or that a struct holds as it was decoded."""
 
 
 def field_at(value: Json, *path: str | int) -> Json:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
+from kschedctl.api.json_values import JsonDict
 from kschedctl.reports.document import Document
 from kschedctl.reports.summary import ShortPods
 from kschedctl.text.counts import counted
@@ -38,9 +38,9 @@ class CreationFix(Document, frozen=True):
     weakens: str = ""
     then: str = ""
     opens: tuple[str, ...] = ()
-    changes: tuple[dict[str, Any], ...] = ()
+    changes: tuple[JsonDict, ...] = ()
     owner: str = ""
-    owner_patch: dict[str, Any] = {}
+    owner_patch: JsonDict = {}
     restarts: int = 0
 
     @property

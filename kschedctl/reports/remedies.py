@@ -5,10 +5,9 @@ Each remedy was replayed: its changes, applied to the objects as they were read,
 
 from __future__ import annotations
 
-from typing import Any
-
 from msgspec.structs import replace
 
+from kschedctl.api.json_values import JsonDict
 from kschedctl.reports.document import Document
 from kschedctl.reports.make_room import MakeRoom
 from kschedctl.reports.summary import Report, ShortFix, ShortPods, Summary
@@ -40,12 +39,12 @@ class Remedy(Document, frozen=True):
     weakens: str | None
     opens: tuple[str, ...]
     commands: tuple[str, ...]
-    changes: tuple[dict[str, Any], ...]
+    changes: tuple[JsonDict, ...]
     kinds: tuple[str, ...] = ()
     victims: tuple[str, ...] = ()
     alternatives: tuple[str, ...] = ()
     owner: str = ""
-    owner_patch: dict[str, Any] = {}
+    owner_patch: JsonDict = {}
     restarts: int = 0
 
     def shortened(self, clears: int = 0) -> ShortFix:

@@ -5,9 +5,11 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 import msgspec
+
+from kschedctl.api.json_values import JsonDict
 
 Positive = Annotated[int, msgspec.Meta(ge=1, le=100_000)]
 Name = Annotated[str, msgspec.Meta(min_length=1)]
@@ -58,7 +60,7 @@ class AddNodes(Part, frozen=True, kw_only=True):
 
     count: Positive = 1
     like: str = ""
-    template: dict[str, Any] | None = None
+    template: JsonDict | None = None
     name: str = ""
     labels: dict[str, str] = msgspec.field(default_factory=dict)
 
@@ -83,7 +85,7 @@ class Apply(Part, frozen=True):
     """Manifests, from ``files`` beside the scenario or as they stand here."""
 
     files: tuple[Name, ...] = ()
-    manifests: tuple[dict[str, Any], ...] = ()
+    manifests: tuple[JsonDict, ...] = ()
     rollout: bool = False
 
 
@@ -104,14 +106,14 @@ class Configure(Part, frozen=True):
     """A KubeSchedulerConfiguration, from a ``file`` beside the scenario or as it stands here."""
 
     file: str = ""
-    configuration: dict[str, Any] | None = None
+    configuration: JsonDict | None = None
 
 
 class EditNodePool(Part, frozen=True, kw_only=True):
     """A NodePool of Karpenter's, with a merge patch of its ``spec``; null takes a field out."""
 
     name: Name
-    spec: dict[str, Any]
+    spec: JsonDict
 
 
 class InstanceTypes(Part, frozen=True):
@@ -122,8 +124,8 @@ class InstanceTypes(Part, frozen=True):
     """
 
     files: tuple[Name, ...] = ()
-    types: tuple[dict[str, Any], ...] = ()
-    settings: dict[str, Any] = msgspec.field(default_factory=dict)
+    types: tuple[JsonDict, ...] = ()
+    settings: JsonDict = msgspec.field(default_factory=dict)
 
 
 MOST_REFUSED = 5
@@ -156,9 +158,9 @@ class Scenario(Part, frozen=True, kw_only=True):
     steps: Annotated[tuple[Step, ...], msgspec.Meta(min_length=1)]
 
 
-def scenario_schema() -> dict[str, Any]:
+def scenario_schema() -> JsonDict:
     """The JSON Schema of a Scenario."""
-    schema: dict[str, Any] = msgspec.json.schema(Scenario)
+    schema: JsonDict = msgspec.json.schema(Scenario)
     definitions = schema["$defs"]
     definitions["Step"] |= {"minProperties": 1, "maxProperties": 1}
     for name in definitions["Step"]["properties"]:

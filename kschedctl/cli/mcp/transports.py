@@ -15,7 +15,7 @@ from starlette.responses import PlainTextResponse
 from kschedctl.cli.mcp.server import McpServer
 
 Scope = MutableMapping[str, Any]
-App = Callable[[Scope, Callable[[], Awaitable[Any]], Callable[[Any], Awaitable[None]]], Awaitable[None]]
+App = Callable[[Scope, Callable[[], Awaitable[object]], Callable[[object], Awaitable[None]]], Awaitable[None]]
 
 
 def over_stdio(server: McpServer) -> None:

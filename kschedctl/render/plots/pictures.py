@@ -54,7 +54,7 @@ SETTINGS: dict[Any, Any] = {
     "svg.fonttype": "none",
     "svg.hashsalt": "kschedctl",
 }
-LEGEND: dict[str, Any] = {"frameon": False, "fontsize": 8, "borderpad": 0, "borderaxespad": 0, "labelspacing": 0.45}
+LEGEND: dict[str, object] = {"frameon": False, "fontsize": 8, "borderpad": 0, "borderaxespad": 0, "labelspacing": 0.45}
 SVG = "http://www.w3.org/2000/svg"
 
 

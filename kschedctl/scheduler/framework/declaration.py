@@ -36,7 +36,7 @@ from kschedctl.snapshot.pod_info import PodInfo
 NEVER = 0
 """``default_until`` of a plugin that is a default in no version."""
 
-Factory = Callable[[Any, FeatureGates], Plugin | None]
+Factory = Callable[[object, FeatureGates], Plugin | None]
 """Makes a plugin of its arguments in a profile and the feature gates; None where what these say is not replayed."""
 
 

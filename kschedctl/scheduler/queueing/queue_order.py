@@ -103,7 +103,7 @@ class QueueOrder:
         """An empty heap by a key that is made of the order's."""
         return PodHeap(key) if self._plugin is None else ChangingHeap(key)
 
-    def key(self, pod: QueuedPod) -> Any:
+    def key(self, pod: QueuedPod) -> object:
         """The smallest is tried first, as things are."""
         if self._plugin is None or self._view is None:
             return PrioritySort.sort_key(pod.priority, pod.timestamp)

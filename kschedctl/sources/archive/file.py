@@ -8,13 +8,12 @@ from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
-from typing import Any
 
 import msgspec
 
 from kschedctl.api.decoding import from_json
 from kschedctl.api.garbage import without_garbage_collection
-from kschedctl.api.json_values import Json
+from kschedctl.api.json_values import Json, JsonDict
 from kschedctl.api.kube_version import KubeVersion, nearest, stands_in
 from kschedctl.api.observed.autoscaler import AutoscalerInstance
 from kschedctl.cluster import FIELDS, OF_CREATION, Cluster, Gap, Provenance
@@ -129,7 +128,7 @@ def _objects(header: Header, members: Archive) -> dict[str, object]:
         return {FIELDS[kind]: unpack(kind, read.pop(kind).result(), count) for kind, count in known.items()}
 
 
-def _cluster(header: Header, objects: dict[str, Any]) -> Cluster:
+def _cluster(header: Header, objects: JsonDict) -> Cluster:
     return Cluster(
         configuration=header.configuration,
         feature_gates=header.feature_gates,

@@ -15,9 +15,8 @@ import tempfile
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
 
-from kschedctl.api.json_values import JsonObject
+from kschedctl.api.json_values import JsonDict, JsonObject
 from kschedctl.errors import InputError
 from kschedctl.sources.applied.kustomizations import (
     folders_of,
@@ -145,7 +144,7 @@ def _top(folder: str) -> str:
     )
 
 
-def _take_annotations(value: dict[str, Any]) -> tuple[str, str]:
+def _take_annotations(value: JsonDict) -> tuple[str, str]:
     """The path of the file of an object, and what changed it, which annotations tell that were not there before."""
     metadata = dict(value.get("metadata") or {})
     annotations = dict(metadata.pop("annotations", None) or {})
