@@ -13,7 +13,7 @@ from functools import cache
 from typing import Any, NamedTuple
 
 from kschedctl.api.json_values import Json, JsonObject
-from kschedctl.api.kinds import first_minor
+from kschedctl.api.kinds import KINDS, ReadFor, first_minor
 from kschedctl.api.kube_version import NEWEST_MINOR, OLDEST_MINOR
 from kschedctl.api.objects import PodSpec
 from kschedctl.cluster import FIELDS as FIELDS_OF_CLUSTER
@@ -177,7 +177,11 @@ FIELDS: Mapping[str, tuple[VersionedField, ...]] = {
 }
 """Kind -> its fields that not every version reads, those of templates of pods and claims under what they make."""
 
-KINDS = {"device_taint_rules": "DeviceTaintRule", "pod_groups": "PodGroup"}
+_NEWER_KINDS = {
+    kind.field: kind.name
+    for kind in KINDS.values()
+    if kind.read_for is ReadFor.SCHEDULING and kind.lifecycle and first_minor(kind.name) > OLDEST_MINOR
+}
 """Field of a Cluster -> the kind that it holds and that older versions lack."""
 
 _OTHERS = {kind: FIELDS_OF_CLUSTER[kind] for kind in FIELDS if kind in FIELDS_OF_CLUSTER and kind != "Pod"}
@@ -219,7 +223,7 @@ def ignored_of_cluster(cluster: Cluster, gates: FeatureGates) -> Iterator[str]:
         lacking = _lacking(kind, gates) if objects else ()
         versioned = [field for field in lacking if any(_has(obj, field.steps) for obj in objects)]
         yield from (line.replace(" ", f" of {kind} ", 1) for line in _told(versioned, gates))
-    for name, kind in KINDS.items():
+    for name, kind in _NEWER_KINDS.items():
         if gates.minor < first_minor(kind) and getattr(cluster, name):
             yield f"{kind} needs 1.{first_minor(kind)}"
 
