@@ -25,6 +25,8 @@ Json = dict[str, Any]
 GANGS = {"GenericWorkload": True, "GangScheduling": True}
 GOING_ROUND = 5346
 """Of this seed pods of a gang that wait for each other are preempted by one of them again and again."""
+OUTDONE = 13
+"""Of this seed a gang preempts pods on a node in vain, for which a less urgent pod of another waits."""
 WHOLE_GANGS = {**GANGS, "WorkloadAwarePreemption": True}
 
 
@@ -175,6 +177,7 @@ def backoffs_alone(time_passes: Any) -> Any:
 @pytest.mark.parametrize("gates", [GANGS, WHOLE_GANGS], ids=["gangs", "whole gangs"])
 @settings(max_examples=40, deadline=None, derandomize=True)
 @given(seed=st.integers(0, 2**32 - 1))
+@example(seed=OUTDONE)
 def test_gangs_are_placed_alike(gates: dict[str, bool], seed: int) -> None:
     random = Random(seed)
     compare(Cluster.from_objects(objects(random, random.randint(1, 3)), feature_gates=gates))
@@ -199,12 +202,6 @@ def test_coscheduled_pods_are_placed_alike(version: str, seed: int) -> None:
 @pytest.mark.parametrize(("version", "seed"), [("1.31", 300532), ("1.31", 700496), ("1.36", 800272), ("1.36", 801174)])
 def test_known_differences_of_coscheduled_pods(version: str, seed: int) -> None:
     compare(of_coscheduling(seed, version))
-
-
-@pytest.mark.xfail(reason="not traced to its cause yet", strict=True)
-def test_a_known_difference_of_gangs() -> None:
-    random = Random(13)
-    compare(Cluster.from_objects(objects(random, random.randint(1, 3)), feature_gates=GANGS))
 
 
 def of_coscheduling(seed: int, version: str) -> Cluster:

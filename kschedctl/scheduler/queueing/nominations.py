@@ -5,7 +5,7 @@ Upstream: prepareCandidate in pkg/scheduler/framework/preemption/executor.go (v1
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Mapping
+from collections.abc import Callable, Mapping
 
 from kschedctl.api.arrays import NO_ROW, Position, Row
 from kschedctl.snapshot.fork import Fork
@@ -36,14 +36,15 @@ class Nominations:
         self._outdo(position, row)
         self._set(position, row)
 
-    def of_group(self, nominated: Mapping[Position, Row | None], preempting: Container[Position]) -> None:
-        """What each pod of a group waits for now, None for what it did; some are ``preempting`` others there."""
-        rows = {position: row for position, row in nominated.items() if row is not None}
-        for position, row in rows.items():
-            if position in preempting and row != NO_ROW:
-                self._outdo(position, row)
-        for position, row in rows.items():
-            self._set(position, row)
+    def of_group(self, nominated: Mapping[Position, Row | None], preempting: Mapping[Position, Row]) -> None:
+        """What each pod of a group waits for now, None for what it did. ``preempting``: where they evict others,
+        also in vain.
+        """
+        for position, row in preempting.items():
+            self._outdo(position, row)
+        for position, row in nominated.items():
+            if row is not None:
+                self._set(position, row)
 
     def give_up(self, position: Position) -> None:
         """The pod waits for no node any more."""

@@ -47,11 +47,13 @@ class PlacedMember(NamedTuple):
 class GangAttempt(NamedTuple):
     """Which members were placed, none or enough, and what is known of the others, that ``failed``.
 
-    ``victims``: who goes for it, by the member that preempts them. ``again``: those that are tried again at once.
+    ``victims``: who goes for it, by the member that preempts them. ``preempting``: the members that evict others for
+    themselves, and where. ``again``: those that are tried again at once.
     """
 
     placed: Mapping[Position, PlacedMember]
     victims: Mapping[Position, tuple[Position, ...]] = {}
+    preempting: Mapping[Position, Row] = {}
     failed: Mapping[Position, MemberFailure] = {}
     again: Sequence[Position] = ()
 
@@ -169,9 +171,10 @@ class Gangs:
         if result.placed or result.status.code is Code.ERROR:  # of equal nodes it took others than before
             return self._adopt(result, members)
         victims = {member.position: member.victims for member in result.members if member.victims}
+        rows = {member.position: member.row for member in result.members if member.victims}
         if result.victims:
             victims[members[0]] = (*victims.get(members[0], ()), *result.victims)
-        return GangAttempt({}, _each_once(victims), self._failed(framework, key, members, result))
+        return GangAttempt({}, _each_once(victims), rows, self._failed(framework, key, members, result))
 
     def at_once(self, framework: Framework, key: AnyGroupKey, members: Sequence[Position]) -> GangAttempt:
         """Try the members at once: the attempt, and where they are then if enough of them fit. Raises PluginError."""

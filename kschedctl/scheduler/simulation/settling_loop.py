@@ -121,7 +121,7 @@ class SettlingLoop(SchedulingLoop):
             self.line.before((), victims)
             victims = self._make_room(victims, members[0])
         nominated = {position: failure.nominated for position, failure in attempt.failed.items()}
-        self.pods.nominations.of_group(nominated, attempt.victims)
+        self.pods.nominations.of_group(nominated, attempt.preempting)
         for member, gone in attempt.victims.items():
             self._went(member, [victim for victim in gone if victim in victims])
         done = {outcome.position for outcome in outcomes}
