@@ -2,21 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from typing import Protocol
 
 from kschedctl.api.gangs import GangKey
 
 NANOSECONDS = 10**9
 
 
+class QueueTime(Protocol):
+    """Nanoseconds of the queue: ``time`` stands still, ``now`` is later at each look."""
+
+    time: int
+
+    def now(self) -> int: ...
+
+
 class GangHistory:
-    """``now``: the time of the queue in nanoseconds, later at each look. ``failed``: when each gang failed last.
+    """``failed``: when each gang failed last. What holds at one time holds throughout an attempt.
 
     Upstream: PodGroupManager in pkg/coscheduling/core/core.go of kubernetes-sigs/scheduler-plugins.
     """
 
-    def __init__(self, now: Callable[[], int]) -> None:
-        self.now = now
+    def __init__(self, clock: QueueTime) -> None:
+        self.clock = clock
         self.failed: dict[GangKey, int] = {}
         self._left_alone: dict[GangKey, int] = {}
         self._missed: dict[GangKey, int] = {}
@@ -26,14 +34,14 @@ class GangHistory:
     def leave_alone(self, key: GangKey, seconds: int) -> None:
         """Nobody of it is tried for so long; that does not end later for one that is left alone already."""
         if seconds and not self.is_left_alone(key):
-            self._left_alone[key] = self.now() + seconds * NANOSECONDS
+            self._left_alone[key] = self.clock.time + seconds * NANOSECONDS
 
     def is_left_alone(self, key: GangKey) -> bool:
-        return key in self._left_alone and self.now() <= self._left_alone[key]
+        return key in self._left_alone and self.clock.time <= self._left_alone[key]
 
     def note_move(self) -> None:
         """A pod was bound or evicted, which those that are left alone now do not make use of before their time."""
-        self._missed = {key: end for key, end in self._left_alone.items() if self.now() <= end}
+        self._missed = {key: end for key, end in self._left_alone.items() if self.clock.time <= end}
 
     def next_return(self) -> int | None:
         """The first end of these times that nobody has been told of."""
@@ -41,15 +49,15 @@ class GangHistory:
 
     def flushed(self) -> None:
         """Everybody is tried again now."""
-        self._missed = {key: end for key, end in self._missed.items() if self.now() <= end}
+        self._missed = {key: end for key, end in self._missed.items() if self.clock.time <= end}
 
     def grant(self, key: GangKey, seconds: int) -> None:
         """For so long it is taken to have the resources that it wants at the least."""
         if not self.is_granted(key):
-            self._granted[key] = self.now() + seconds * NANOSECONDS
+            self._granted[key] = self.clock.time + seconds * NANOSECONDS
 
     def is_granted(self, key: GangKey) -> bool:
-        return key in self._granted and self.now() <= self._granted[key]
+        return key in self._granted and self.clock.time <= self._granted[key]
 
     def state(self, key: GangKey) -> tuple[bool, bool]:
         """What a pod of it is asked by now: whether it is left alone, and has been granted its resources."""
@@ -58,4 +66,4 @@ class GangHistory:
     def fail(self, key: GangKey) -> None:
         """Some pod of it fits nowhere, or had to leave its node."""
         self._granted.pop(key, None)
-        self.failed[key] = self.now()
+        self.failed[key] = self.clock.now()

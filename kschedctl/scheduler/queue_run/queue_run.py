@@ -90,7 +90,7 @@ class QueueReplay(SchedulingLoop):
         pods = PodsOnNodes(scheduler, IncomingPods(view), {})
         self.plugins = QueuePlugins(scheduler, view, self.info)
         clock = Clock()
-        view.gang_history = GangHistory(clock.now)
+        view.gang_history = GangHistory(clock)
         rules = Rules.of(scheduler.configuration, gates, groups.members if groups else frozenset[Position]())
         queue = SchedulingQueue(self.plugins, rules, clock, QueueOrder(scheduler.queue_sort, view))
         self._queued: dict[Position, QueuedPod] = {}

@@ -6,7 +6,7 @@ nobody is left to try time passes: backoffs end, and after five minutes all are 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence, Set
+from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 
 from msgspec.structs import replace
 
@@ -29,6 +29,7 @@ from kschedctl.scheduler.queueing.waiting_pods import PermitWaits
 from kschedctl.scheduler.scheduler import Scheduler
 from kschedctl.scheduler.simulation.attempts import Attempts
 from kschedctl.scheduler.simulation.placement import Placements
+from kschedctl.snapshot.pod_info import PodInfo
 from kschedctl.snapshot.pods import AnyGroupKey
 
 ADDED = ClusterEvent(ASSIGNED_POD, ActionType.ADD)
@@ -49,7 +50,7 @@ class QueuedPods:
         self._groups = groups = attempts.gangs.together(attempts.queue(positions))
         """The pods of each group that wait, in order."""
         self.clock = Clock()
-        self._advice = _AdviceOfAlikes(scheduler, attempts.placements)
+        self._advice = _AdviceOfAlikes(scheduler, attempts.placements, attempts.gangs.info)
         order = QueueOrder(scheduler.queue_sort, self.view)
         members = frozenset(member for group in groups.values() for member in group)
         rules = Rules.of(scheduler.configuration, scheduler.gates, members)
@@ -268,11 +269,12 @@ def _refused_at(pod: QueuedPod) -> int:
 class _AdviceOfAlikes(QueuePlugins):
     """What plugins say of pods alike, and to pods alike that come and go, is found once.
 
-    No plugin gates a pod but while evictions for it are under way.
+    No plugin gates a pod but while evictions for it, not for one like it, are under way: ``own`` is its own info.
     """
 
-    def __init__(self, scheduler: Scheduler, placements: Placements) -> None:
+    def __init__(self, scheduler: Scheduler, placements: Placements, own: Callable[[Position], PodInfo]) -> None:
         super().__init__(scheduler, placements.view, placements.arriving)
+        self._own = QueuePlugins(scheduler, placements.view, own)
         self._came: dict[int, Occurrence] = {}
         self._left: dict[int, Occurrence] = {}
         self._lost: dict[int, Occurrence | None] = {}
@@ -331,7 +333,7 @@ class _AdviceOfAlikes(QueuePlugins):
         return bool(anyone.all) and strategy(asked, anyone, info, occurrence, self._view) is not QueueingStrategy.SKIP
 
     def gating_plugin(self, pod: QueuedPod) -> str:
-        return super().gating_plugin(pod) if self._view.preempting else ""
+        return self._own.gating_plugin(pod) if self._view.preempting else ""
 
     def hears(self, pod: QueuedPod, occurrence: Occurrence) -> bool:
         return super().hears(pod, occurrence) if pod.gating_plugin else _reaches(occurrence, pod.priority)

@@ -43,7 +43,7 @@ class SettlingLoop(SchedulingLoop):
         self._promised: set[Position] = set()
         if self.line.gangs:
             view = self.view
-            view.gang_history = GangHistory(self.queue.clock.now)
+            view.gang_history = GangHistory(self.queue.clock)
             view.absent = np.zeros(len(view.pods), np.bool_) if view.absent is None else view.absent
             view.absent[waiting] = False
 
@@ -52,18 +52,23 @@ class SettlingLoop(SchedulingLoop):
 
         ``retried``: the pods that are tried again, and the label of the event before each time.
         """
-        line, nominations = self.line, self.pods.nominations
+        line = self.line
         while (position := line.pop()) is not None or (line.gangs and self.time_out()):
             if position is not None:
                 if line.tried and (label := line.moved_by(position)):
                     retried.setdefault(position, []).append(label)
                 progress(self._next(position))
-            if nominations.lost:
-                self.attempts.failures.forget()
-                line.after_losses(nominations.lost)
-                nominations.lost = []
+            self._promises_lost()
             if line.gangs:
                 self._stop_rounds()
+
+    def _promises_lost(self) -> None:
+        """Others hear of the pods that wait for nodes no longer."""
+        nominations = self.pods.nominations
+        if nominations.lost:
+            self.attempts.failures.forget()
+            self.line.after_losses(nominations.lost)
+            nominations.lost = []
 
     def close(self) -> None:
         """Nobody waits in the queue any more, nor on a node."""
@@ -171,6 +176,7 @@ class SettlingLoop(SchedulingLoop):
         return [event]
 
     def preempt(self, position: Position, victims: Sequence[Position], row: Row) -> None:
+        self._promises_lost()
         gone = self._make_room(victims, position)
         self._went(position, gone)
         self.line.vacated(gone)

@@ -6,7 +6,6 @@ TestMarkAndClearPodGroupScheduleFailure in pkg/coscheduling/core/core_test.go of
 
 from __future__ import annotations
 
-from itertools import count
 from typing import Any, NamedTuple
 
 import pytest
@@ -18,7 +17,7 @@ from kschedctl.api.arrays import Position
 from kschedctl.cluster import Cluster
 from kschedctl.reports.queue_run import QueueRun
 from kschedctl.scheduler.engine.pod_groups.gangs import gang_plugin
-from kschedctl.scheduler.engine.queued_pod import QueuedPod
+from kschedctl.scheduler.engine.queued_pod import Clock, QueuedPod
 from kschedctl.scheduler.queueing.queue_order import ChangingHeap
 from kschedctl.scheduler.scheduler import Scheduler
 from kschedctl.scheduler.scheduler_plugins.coscheduling import Coscheduling
@@ -150,7 +149,7 @@ def test_less_after_schedule_failure(version: str, after_others: bool) -> None:
     objects = [node("node"), *pods, *groups]
     cluster = Cluster.from_objects(objects, config=config(), other_builds=True, kube_version=version)
     plugin, view = plugin_of(cluster)
-    view.gang_history = GangHistory(count(1).__next__)
+    view.gang_history = GangHistory(Clock())
     one, two = (QueuedPod(view.pods.index[f"ns/{name}"], HIGH) for name in ("p1", "p2"))
 
     def less() -> bool:
