@@ -7,7 +7,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from kschedctl.api.copying import replace
+from kschedctl.api.json_values import JsonObject
 from kschedctl.api.kube_version import KUBE_VERSION
+from kschedctl.autoscaling.karpenter.instance_types import read_instance_types
 from kschedctl.cluster import Cluster
 from kschedctl.errors import UsageError
 from kschedctl.library.described_cluster import DescribedCluster, cluster_among
@@ -43,12 +45,14 @@ def lint(
     namespace: str = "",
     kube_version: str = KUBE_VERSION,
     feature_gates: Mapping[str, bool] | None = None,
+    instance_types: Sequence[JsonObject] | None = None,
 ) -> Findings:
     """What in manifests, files and folders, or without any in the ``cluster`` itself, makes scheduling go wrong.
 
     With a ``cluster`` rules that need nodes and pods run for manifests too. ``select`` and ``ignore``: ids of rules, *
     stands for anything; ``profile``: default, strict or all; ``severity``: findings from this one up (error, warning,
-    note). ``namespace``: of manifests that name none. No settings file counts. Raises UsageError, InputError.
+    note). ``namespace``: of manifests that name none. ``instance_types``: all that Karpenter may launch, as kwok's
+    instance_types.json has them. No settings file counts. Raises UsageError, InputError.
 
     >>> import kschedctl
     >>> budget = {"apiVersion": "policy/v1", "kind": "PodDisruptionBudget", "metadata": {"name": "none"}}
@@ -62,7 +66,7 @@ def lint(
     files = [from_here(file) for file in find_files(names, recursive=True).files]
     manifests = read_repository(files) if names else None
     goes = Destination(namespace, [], [from_here(path) for path in names if not os.path.isdir(path)])
-    context = lint_context(manifests, described, gates, goes)
+    context = lint_context(manifests, described, gates, goes, instance_types)
     rules = chosen_rules(select, ignore, RuleProfile(profile))
     bounded = not select and profile != RuleProfile.ALL
     reporting = replace(EVERYTHING, least=Severity(severity), bounded=bounded)
@@ -81,9 +85,20 @@ def told(
 
 
 def lint_context(
+    manifests: Repository | None,
+    cluster: DescribedCluster | None,
+    gates: FeatureGates,
+    goes: Destination,
+    types: Sequence[JsonObject] | None = None,
+) -> LintContext:
+    """What rules look at: the manifests, or without any the cluster. Raises UsageError, InputError."""
+    context = _linted_alone(manifests, cluster, gates, goes)
+    return context if types is None else replace(context, sold=read_instance_types(types))
+
+
+def _linted_alone(
     manifests: Repository | None, cluster: DescribedCluster | None, gates: FeatureGates, goes: Destination
 ) -> LintContext:
-    """What rules look at: the manifests, or without any the cluster. Raises UsageError."""
     if manifests is None:
         if cluster is None or cluster.cluster is None:
             raise UsageError(

@@ -35,7 +35,8 @@ SUBJECTS: Mapping[str, str] = {
 }
 """What people call the objects of a kind, where the kind says it less well."""
 
-SPELT: Mapping[str, str] = {"ReleaseNote": "release notes"}
+INSTANCE_TYPES = "InstanceType"
+SPELT: Mapping[str, str] = {"ReleaseNote": "release notes", INSTANCE_TYPES: "instance types"}
 """The plural of what is no kind of objects."""
 
 

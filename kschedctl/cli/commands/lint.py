@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import os
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated
@@ -21,6 +21,7 @@ from kschedctl.cli.forms import TABLE, Form, option
 from kschedctl.cli.lint_filters import LintFilters
 from kschedctl.cli.lint_fixes import Linted, LintFixer
 from kschedctl.cli.lint_settings import Project, find_settings, path_ignores, read_baseline, read_settings
+from kschedctl.cli.option_groups.karpenter import WHAT_POOLS_ARE, InstanceTypeInput
 from kschedctl.cli.options import Color, Output, Source, feature_gates, with_options
 from kschedctl.cli.progress import bars
 from kschedctl.cli.source import WHAT_LIMITS, from_files, load
@@ -47,6 +48,7 @@ EXAMPLES = (
     'kschedctl lint --live --select "pdb-*,drain-*"',
     "kschedctl lint deploy/ -R --profile strict",
     "kschedctl lint deploy/ -R --diff",
+    "kschedctl lint nodepools.yaml --instance-types types.json",
     "kschedctl lint clusters/ charts/ -R --kustomize --helm",
     "kschedctl lint rules",
     "kschedctl lint explain pdb-zero-disruptions",
@@ -58,7 +60,7 @@ log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
-class Around:
+class Around(InstanceTypeInput):
     """The cluster, where no manifests are given what is linted; snapshot, kubeconfig and context are of Source."""
 
     with_cluster: Annotated[
@@ -77,7 +79,7 @@ class Around:
         """The cluster, if one is named. Raises KschedctlError."""
         named = replace(source, filename=self.with_cluster)
         if source.snapshot or self.is_live(source):
-            return DescribedCluster(load(named, live=WHAT_LIMITS))
+            return DescribedCluster(load(named, live=WHAT_LIMITS.and_also(WHAT_POOLS_ARE)))
         return _cluster_of_files(named) if self.with_cluster or source.demo else None
 
 
@@ -189,8 +191,9 @@ def lint(
     check_output_files(which.write_baseline)
     which.check_fixing(manifests)
     cluster = around.cluster(source)
+    types = around.types()
     goes = Destination(which.namespace or "", _together(project), _named(paths))
-    linter = _linter(which, project, lambda linted: _lint_context(linted, source, cluster, goes))
+    linter = _linter(which, project, lambda linted: _lint_context(linted, source, cluster, goes, types))
     if manifests is not None and (which.fix or which.diff):
         return _fixed(LintFixer(manifests, linter), which, shown, settings)
     report = linter(manifests)[0]
@@ -278,10 +281,14 @@ def _owner(document: JsonObject) -> Owner:
 
 
 def _lint_context(
-    manifests: Repository | None, source: Source, cluster: DescribedCluster | None, goes: Destination
+    manifests: Repository | None,
+    source: Source,
+    cluster: DescribedCluster | None,
+    goes: Destination,
+    types: Sequence[JsonObject] | None,
 ) -> LintContext:
     gates = FeatureGates(source.kube_version or KUBE_VERSION, feature_gates(source.feature_gates))
-    return lint_context(manifests, cluster, gates, goes)
+    return lint_context(manifests, cluster, gates, goes, types)
 
 
 def _manifests(paths: list[str], source: Source, which: Which, project: Project) -> Repository | None:

@@ -22,8 +22,8 @@ _SHAPE = "want a list of types, as Karpenter's kwok provider reads it"
 
 
 @dataclass(frozen=True)
-class KarpenterInput:
-    """Both are of Karpenter, not of kube-scheduler."""
+class InstanceTypeInput:
+    """What can be launched."""
 
     instance_types: Annotated[
         str,
@@ -34,6 +34,20 @@ class KarpenterInput:
             show_default=False,
         ),
     ] = ""
+
+    def types(self) -> list[JsonObject] | None:
+        """The instance types of a file, or of all files of a folder; None where none is named. Raises InputError."""
+        if not self.instance_types:
+            return None
+        path = Path(self.instance_types)
+        files = sorted(p for p in path.iterdir() if p.suffix in SUFFIXES) if path.is_dir() else [path]
+        return [instance_type for file in files for instance_type in _types(str(file))]
+
+
+@dataclass(frozen=True)
+class KarpenterInput(InstanceTypeInput):
+    """Both are of Karpenter, not of kube-scheduler."""
+
     karpenter: Annotated[
         list[str] | None,
         typer.Option(
@@ -43,14 +57,6 @@ class KarpenterInput:
             show_default=False,
         ),
     ] = None
-
-    def types(self) -> list[JsonObject] | None:
-        """The instance types of a file, or of all files of a folder; None where none is named. Raises InputError."""
-        if not self.instance_types:
-            return None
-        path = Path(self.instance_types)
-        files = sorted(p for p in path.iterdir() if p.suffix in SUFFIXES) if path.is_dir() else [path]
-        return [instance_type for file in files for instance_type in _types(str(file))]
 
     def settings(self) -> JsonObject:
         """Raises UsageError."""
@@ -69,7 +75,8 @@ class KarpenterInput:
 
 
 NODE_CLASSES = ("EC2NodeClass", "AKSNodeClass", "GCENodeClass", "EKSNodeClass")
-WHAT_KARPENTER_READS = LiveKinds(("NodePool", "NodeClaim", "NodeOverlay", "DaemonSet", *NODE_CLASSES))
+WHAT_POOLS_ARE = LiveKinds(("NodePool", *NODE_CLASSES))
+WHAT_KARPENTER_READS = WHAT_POOLS_ARE.and_also(LiveKinds(("NodeClaim", "NodeOverlay", "DaemonSet")))
 """Besides what a scheduler reads."""
 
 

@@ -16,9 +16,12 @@ from kschedctl.api.labels import EQUALS, IN, Selector
 from kschedctl.api.ownership import Owner
 from kschedctl.api.priority import SYSTEM_CLASSES
 from kschedctl.api.validation.options import ValidationOptions
+from kschedctl.autoscaling.karpenter.instance_types import Sold
 from kschedctl.cluster import FIELDS, Cluster, Gap
 from kschedctl.lint.analysis.facts import ClusterFacts
+from kschedctl.lint.analysis.pool_types import SoldToPools
 from kschedctl.lint.objects.custom_resources import may_make_pods, may_own_in
+from kschedctl.lint.objects.kinds import WrittenNodePool, written_pool
 from kschedctl.lint.objects.manifests import (
     TYPED,
     UNSCOPED,
@@ -34,6 +37,7 @@ from kschedctl.lint.objects.subject import Located, Problem, Subject
 from kschedctl.lint.objects.variants import NO_SETS, AppliedSet, Sets, Variants
 from kschedctl.lint.objects.workload import Workload, compiled
 from kschedctl.reports.findings import PassedOver
+from kschedctl.reports.unknown import INSTANCE_TYPES
 from kschedctl.scheduler.configuration.validation_options import validation_options
 from kschedctl.scheduler.framework.feature_gates import FeatureGates
 
@@ -60,6 +64,7 @@ class LintContext:
     ``gates``: the version of Kubernetes that the objects are linted for, and its feature gates. ``own``: the cluster is
     what the manifests describe. ``stored``: workloads that the cluster has, as its files hold them.
     ``sets``: those in which the objects are applied, by name; ``around``: the context of which this one is such a set.
+    ``sold``: the instance types that Karpenter may launch, None where nobody named them.
     What was looked up is kept, since many select the same.
     """
 
@@ -78,6 +83,7 @@ class LintContext:
     stored: Mapping[Owner, JsonObject] = field(default_factory=dict)
     sets: Sets = field(default_factory=lambda: NO_SETS)
     around: LintContext | None = None
+    sold: Sold | None = None
     _set_contexts: dict[AppliedSet, LintContext] = field(default_factory=dict, init=False)
     _selected: dict[tuple[str, Selector], list[Workload]] = field(default_factory=dict, init=False)
     _beside: dict[tuple[Subject, str, Selector], list[Workload]] = field(default_factory=dict, init=False)
@@ -113,7 +119,9 @@ class LintContext:
     def of_cluster(cls, cluster: Cluster) -> LintContext:
         """Everything in a cluster."""
         items = {struct: tuple(map(_of_cluster, getattr(cluster, FIELDS[kind]))) for kind, struct in TYPED.items()}
-        return cls(tuple(cluster_workloads(cluster)), items, cluster, gates=_gates_of(cluster))
+        pools = tuple(TypedObject(_of_cluster(p).subject, written_pool(p)) for p in cluster.karpenter_node_pools)
+        workloads = tuple(cluster_workloads(cluster))
+        return cls(workloads, {**items, WrittenNodePool: pools}, cluster, gates=_gates_of(cluster))
 
     def sets_with(self, subject: Subject) -> Iterator[LintContext]:
         """The sets in which an object is applied, each as a context by itself."""
@@ -172,6 +180,15 @@ class LintContext:
         return ClusterFacts(
             self.cluster.with_objects({"PriorityClass": [i.value for i in self.linted(api.PriorityClass)]})
         )
+
+    @cached_property
+    def pool_types(self) -> SoldToPools | None:
+        """What NodePools may launch; None, and a gap, where nobody named the instance types."""
+        if self.around is not None:
+            return self.around.pool_types
+        if self.sold is None:
+            self.gaps[INSTANCE_TYPES] = Gap("were not given (--instance-types): EC2's are judged by name alone")
+        return None if self.sold is None else SoldToPools(self.sold, self.cluster)
 
     def linted(self, kind: type[T]) -> tuple[TypedObject[T], ...]:
         """The linted objects of a kind."""

@@ -6,8 +6,9 @@ from typing import NamedTuple
 
 import msgspec
 
+from kschedctl.api.decoding import from_builtins
 from kschedctl.api.json_values import JsonObject
-from kschedctl.api.karpenter import NodeClassReference
+from kschedctl.api.karpenter import NodeClassReference, NodePool
 from kschedctl.api.objects import LimitRange, ResourceQuota, SelectorRequirement, Struct, Taint
 
 Scalar = str | int | float | bool
@@ -126,6 +127,11 @@ class WrittenNodePool(Struct, frozen=True):
     def requirements(self) -> list[SelectorRequirement]:
         declared = self.spec.template.spec.requirements
         return [SelectorRequirement(r.key, r.operator, tuple(map(str, r.values))) for r in declared if r.operator]
+
+
+def written_pool(pool: NodePool) -> WrittenNodePool:
+    """A pool of a cluster, as a manifest would have it."""
+    return from_builtins(msgspec.to_builtins(pool), WrittenNodePool)
 
 
 AUTOSCALERS: tuple[type[Scaler], ...] = (HorizontalPodAutoscaler, ScaledObject)

@@ -42,9 +42,9 @@ class Nominations:
         """
         for position, row in preempting.items():
             self._outdo(position, row)
-        for position, row in nominated.items():
-            if row is not None:
-                self._set(position, row)
+        for position, promised in nominated.items():
+            if promised is not None:
+                self._set(position, promised)
 
     def give_up(self, position: Position) -> None:
         """The pod waits for no node any more."""

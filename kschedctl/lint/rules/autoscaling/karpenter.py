@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from kschedctl.api.objects import SelectorRequirement
 from kschedctl.api.quantity import Quantity, QuantityError, parse
@@ -13,6 +13,7 @@ from kschedctl.lint.analysis.placement import pod_terms
 from kschedctl.lint.framework.context import LintContext
 from kschedctl.lint.framework.rule import ERROR, NOTE, WARNING, Rule
 from kschedctl.lint.objects.kinds import WELL_KNOWN_DOMAINS, WrittenNodePool
+from kschedctl.lint.objects.manifests import TypedObject
 from kschedctl.lint.objects.subject import Path, Problem
 from kschedctl.lint.objects.workload import Workload, compiled
 from kschedctl.snapshot.node_order import HOSTNAME
@@ -53,6 +54,7 @@ def _strict(requirement: SelectorRequirement) -> SelectorRequirement:
 
 def too_few_values(context: LintContext) -> Iterator[Problem]:
     for subject, pool in context.linted(WrittenNodePool):
+        too_few = False
         for at, requirement in enumerate(pool.spec.template.spec.requirements):
             if (
                 requirement.operator == "In"
@@ -63,6 +65,11 @@ def too_few_values(context: LintContext) -> Iterator[Problem]:
                     f"minValues {requirement.min_values} of {requirement.key}, but {len(requirement.values)} values"
                 )
                 yield subject.problem((*REQUIREMENTS, at, "minValues"), message)
+                too_few = True
+        if context.pool_types and not too_few:
+            for few in context.pool_types.of(subject.name, pool).too_few():
+                message = f"minValues {few.wanted} of {few.key}, but the instance types left have {few.values}"
+                yield subject.problem(REQUIREMENTS, message)
 
 
 def never_disrupted(context: LintContext) -> Iterator[Problem]:
@@ -93,8 +100,24 @@ def several_terms(context: LintContext) -> Iterator[Problem]:
             )
 
 
-def types_of_other_kinds(context: LintContext) -> Iterator[Problem]:
-    for subject, pool in context.linted(WrittenNodePool):
+def no_type(context: LintContext) -> Iterator[Problem]:
+    pools = context.linted(WrittenNodePool)
+    sold = context.pool_types if pools else None
+    if sold is None:
+        yield from _types_of_other_kinds(pools)
+        return
+    for subject, pool in pools:
+        types = sold.of(subject.name, pool)
+        if not types.number:
+            without = types.in_the_way()
+            hint = f"; without {' or '.join(without)} some would" if without else ""
+            message = f"no instance type of {types.all:,} meets all requirements of the pool{hint}"
+            yield subject.problem(REQUIREMENTS, message)
+
+
+def _types_of_other_kinds(pools: Iterable[TypedObject[WrittenNodePool]]) -> Iterator[Problem]:
+    """What the names of EC2's types say."""
+    for subject, pool in pools:
         asked = Conditions().also(equal(pool.labels)).also(map(_strict, pool.requirements))
         names = asked.by_key.get(INSTANCE_TYPE, Values()).allowed
         families = asked.by_key.get(f"{EC2}/instance-family", Values()).allowed
@@ -130,6 +153,8 @@ def limits_below_a_node(context: LintContext) -> Iterator[Problem]:
             key, factor = _SIZES.get(name, ("", 0))
             sizes = asked.by_key.get(key, Values())
             least = max(parse(smallest), parse(str(factor * _least(sizes))))
+            if context.pool_types:
+                least = max(least, context.pool_types.of(subject.name, pool).smallest(name))
             if amount < least:
                 message = f"limit {limit} of {name}: a node of the pool has at least {least}"
                 yield subject.problem(("spec", "limits", name), message)
@@ -226,7 +251,8 @@ RULES = (
         ERROR,
         too_few_values,
         summary="A NodePool that asks for more values than it allows",
-        why="The API server refuses the pool.",
+        why="The API server refuses the pool; where the instance types that are left have fewer values, Karpenter "
+        "launches none of them, unless its minValuesPolicy is BestEffort.",
         fix="Name more values, or lower minValues",
         source=SCHEDULING,
     ),
@@ -261,9 +287,10 @@ RULES = (
     Rule(
         "kp-no-type",
         ERROR,
-        types_of_other_kinds,
-        summary="A NodePool whose instance types or families do not meet its other requirements",
-        why="The pool launches nothing: the names of EC2 say what a type is, such as arm64 for m7g.",
+        no_type,
+        summary="A NodePool of which no instance type meets all requirements",
+        why="The pool launches nothing. With --instance-types all types are tried, else EC2's by what their names say, "
+        "such as arm64 for m7g.",
         fix="Name other types, or correct the requirement",
         source="https://docs.aws.amazon.com/ec2/latest/instancetypes/instance-type-names.html",
     ),

@@ -1,0 +1,109 @@
+"""Rules about NodePools with the instance types that there are, of files, and in a cluster."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import kschedctl
+from kschedctl.errors import InputError
+from kschedctl.reports.findings import Findings
+
+Json = dict[str, Any]
+ARCH, TYPE, ZONE = "kubernetes.io/arch", "node.kubernetes.io/instance-type", "topology.kubernetes.io/zone"
+CLASS = {"group": "karpenter.k8s.aws", "kind": "EC2NodeClass", "name": "default"}
+
+
+def instance_type(name: str, arch: str, cpu: str, zone: str = "z1") -> Json:
+    terms = [
+        {"key": key, "operator": "In", "values": [value]}
+        for key, value in ((ZONE, zone), ("karpenter.sh/capacity-type", "spot"))
+    ]
+    size = {"cpu": cpu, "memory": "8Gi", "pods": "50"}
+    offering = {"Price": 1.0, "Available": True, "Requirements": terms}
+    shape = {"name": name, "architecture": arch, "operatingSystems": ["linux"], "resources": size}
+    return {**shape, "offerings": [offering]}
+
+
+TYPES = [instance_type("small", "amd64", "4"), instance_type("big", "amd64", "16")]
+
+
+def pool(*requirements: Json, **spec: Any) -> Json:
+    template = {"spec": {"nodeClassRef": CLASS, "requirements": list(requirements)}}
+    meta = {"name": "pool"}
+    return {
+        "apiVersion": "karpenter.sh/v1",
+        "kind": "NodePool",
+        "metadata": meta,
+        "spec": {"template": template, **spec},
+    }
+
+
+def one_of(key: str, *values: str, **more: Any) -> Json:
+    return {"key": key, "operator": "In" if values else "Exists", "values": list(values), **more}
+
+
+def linted(tmp_path: Path, *objects: Json, types: list[Json] | None) -> Findings:
+    file = tmp_path / "pools.json"
+    file.write_text(json.dumps({"apiVersion": "v1", "kind": "List", "items": list(objects)}))
+    return kschedctl.lint([file], select=["kp-*"], instance_types=types)
+
+
+def messages(report: Findings) -> dict[str, str]:
+    return {finding.rule: finding.message for finding in report.findings}
+
+
+@pytest.mark.parametrize(
+    ("made", "rule", "message"),
+    [
+        (
+            pool(one_of(ARCH, "arm64"), one_of(TYPE, "small")),
+            "kp-no-type",
+            f"no instance type of 2 meets all requirements of the pool; without {ARCH} some would",
+        ),
+        (
+            pool(one_of(TYPE, minValues=3)),
+            "kp-min-values",
+            f"minValues 3 of {TYPE}, but the instance types left have 2",
+        ),
+        (
+            pool(one_of(TYPE, "big"), limits={"cpu": "10"}),
+            "kp-limit-below-node",
+            "limit 10 of cpu: a node of the pool has at least 16",
+        ),
+    ],
+)
+def test_what_the_types_that_there_are_do_not_allow(tmp_path: Path, made: Json, rule: str, message: str) -> None:
+    """Each is found with the types alone: what the manifest says is possible with others."""
+    assert messages(linted(tmp_path, made, types=TYPES)) == {rule: message}
+    assert messages(linted(tmp_path, made, types=None)) == {}
+
+
+def test_nothing_is_said_of_what_they_allow(tmp_path: Path) -> None:
+    made = pool(one_of(TYPE, minValues=2), one_of(ARCH, "amd64"), limits={"cpu": "4"})
+    report = linted(tmp_path, made, types=TYPES)
+    assert (report.findings, report.unknown) == ((), ())
+
+
+def test_without_types_the_answer_says_what_it_lacks(tmp_path: Path) -> None:
+    unknown = linted(tmp_path, pool(one_of(ARCH, "arm64")), types=None).unknown
+    assert [(gap.kind, gap.affects) for gap in unknown] == [("InstanceType", "findings")]
+
+
+def test_pools_of_a_cluster_are_linted_too() -> None:
+    """In zones where its node class has subnets."""
+    status = {"subnets": [{"id": "s", "zone": "z2"}], "conditions": [{"type": "Ready", "status": "True"}]}
+    node_class = {"apiVersion": "karpenter.k8s.aws/v1", "kind": "EC2NodeClass", "metadata": {"name": "default"}}
+    cluster = kschedctl.Cluster.from_objects([pool(), {**node_class, "status": status}])
+    report = kschedctl.lint(cluster=cluster, select=["kp-no-type"], instance_types=TYPES)
+    assert messages(report) == {"kp-no-type": "no instance type of 2 meets all requirements of the pool"}
+    elsewhere = [*TYPES, instance_type("there", "amd64", "4", "z2")]
+    assert not kschedctl.lint(cluster=cluster, select=["kp-no-type"], instance_types=elsewhere).findings
+
+
+def test_a_faulty_type_is_an_error(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="two instance types"):
+        linted(tmp_path, pool(), types=[TYPES[0], TYPES[0]])
