@@ -31,10 +31,11 @@ from kschedctl.api.decoding import from_builtins
 from kschedctl.api.defaults import DEFAULT_NAMESPACE
 from kschedctl.api.json_values import JsonObject, object_at
 from kschedctl.api.objects import LimitRange, ResourceQuota
+from kschedctl.api.observed.api_server import OPTIONAL_PLUGINS
 from kschedctl.api.quantity import QuantityError
 from kschedctl.api.validation import around_pods, manifests, unknown_fields
 from kschedctl.cluster import Cluster, without_nulls
-from kschedctl.errors import InputError, UsageError
+from kschedctl.errors import InputError
 from kschedctl.reports.admission import Admission, OtherOutcome
 from kschedctl.scheduler.configuration.validation_options import validation_options
 from kschedctl.scheduler.framework.feature_gates import FeatureGates
@@ -46,13 +47,6 @@ HOSTNAME = "kubernetes.io/hostname"
 MOST_PERMUTED = 4
 """How many LimitRanges are tried in each order; of more each comes first once."""
 VALIDATION, POD_SECURITY = "Validation", "PodSecurity"
-OPTIONAL = frozenset(
-    (
-        *("AlwaysPullImages", "PodNodeSelector", "PodTolerationRestriction", "ExtendedResourceToleration"),
-        "LimitPodHardAntiAffinityTopology",
-    )
-)
-"""Plugins that are off unless somebody turned them on."""
 
 
 def admit(
@@ -60,19 +54,18 @@ def admit(
 ) -> Admission:
     """What kube-apiserver 1.36 makes of a manifest of a Pod, a PersistentVolumeClaim or another object.
 
-    ``namespace``: to which it is sent, else its own; ``plugins``: those of OPTIONAL that are on. Webhooks and policies
-    are not asked. Raises UsageError for other plugins, InputError for what is no object.
+    ``namespace``: to which it is sent, else its own; ``plugins``: those that are on besides the default ones, else
+    those of the cluster's API server. Webhooks and policies are not asked. Raises UsageError for what is no plugin,
+    InputError for what is no object.
 
     >>> admit(Cluster.from_objects([]), {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "web"}}).message
     'namespaces "default" not found'
     """
-    if unknown := sorted(set(plugins) - OPTIONAL):
-        hint = f"known: {', '.join(sorted(OPTIONAL))}"
-        raise UsageError(f'admission plugin "{unknown[0]}" is not one that can be turned on here', hint=hint)
+    cluster = cluster.with_admission_plugins(plugins)
     if not isinstance(manifest.get("kind"), str):
         raise InputError("kind: required")
     sent_to = namespace or str(object_at(manifest, "metadata").get("namespace") or DEFAULT_NAMESPACE)
-    first, *more = outcomes(cluster, manifest, sent_to, plugins)
+    first, *more = outcomes(cluster, manifest, sent_to)
     others = {(other.code, other.message): other for other in more if _said(other) != _said(first)}
     return msgspec.structs.replace(first, varies=tuple(OtherOutcome(c, m) for c, m in others))
 
@@ -85,7 +78,6 @@ def outcomes(
     cluster: Cluster,
     manifest: JsonObject,
     namespace: str,
-    plugins: Collection[str] = (),
     *,
     quotas: Sequence[ResourceQuota] | None = None,
     without: Collection[str] = (),
@@ -105,7 +97,7 @@ def outcomes(
     ) -> Admission:
         obj = copy.deepcopy(dict(without_nulls(manifest)))
         request = AdmissionRequest(cluster, kind, obj, namespace, filling, counting)
-        return _Try(request, plugins, checking, without).outcome()
+        return _Try(request, checking, without).outcome()
 
     for filling in _orders(ranges) if annotated or limit_ranger.differ(ranges) else (ranges,):
         first = tried(filling, ranges, counters)
@@ -127,15 +119,10 @@ def each_first(objects: Sequence[T]) -> list[Sequence[T]]:
 class _Try:
     """One way through admission. ``checking``: the LimitRanges in the order in which they set bounds."""
 
-    def __init__(
-        self,
-        request: AdmissionRequest,
-        plugins: Collection[str],
-        checking: Sequence[LimitRange],
-        without: Collection[str],
-    ) -> None:
+    def __init__(self, request: AdmissionRequest, checking: Sequence[LimitRange], without: Collection[str]) -> None:
         self.request, self.checking = request, checking
-        self.left_out = (OPTIONAL - frozenset(plugins)).union(without)
+        server = request.cluster.api_server
+        self.left_out = {*OPTIONAL_PLUGINS, *server.disabled, *without}.difference(server.optional)
         self.warnings: list[str] = []
 
     def outcome(self) -> Admission:

@@ -12,9 +12,12 @@ def fill_in(request: AdmissionRequest) -> None:
     if not request.is_pod:
         return
     check(request)
-    of_namespace = _of_namespace(request)
+    own = request.spec.get("nodeSelector") or {}
+    of_namespace = {key: value for key, value in _of_namespace(request).items() if key not in own}
     if of_namespace:
-        request.spec["nodeSelector"] = {**of_namespace, **(request.spec.get("nodeSelector") or {})}
+        added = ",".join(f"{key}={value}" for key, value in of_namespace.items())
+        request.changed.append(f"nodeSelector {added} by Namespace {request.namespace}{request.on('PodNodeSelector')}")
+        request.spec["nodeSelector"] = {**of_namespace, **own}
 
 
 def check(request: AdmissionRequest) -> None:

@@ -81,6 +81,10 @@ class AdmissionRequest:
     def namespace_annotations(self) -> dict[str, str]:
         return self.namespace_object.metadata.annotations if self.namespace_object else {}
 
+    def on(self, plugin: str) -> str:
+        """Who says that a plugin is on which is off by default, in brackets."""
+        return f" ({plugin} is on: {self.cluster.api_server.told_by})"
+
     def forbidden(self, why: str) -> NotAdmittedError:
         """The error of a plugin that refuses the object."""
         return NotAdmittedError(FORBIDDEN, f'{self.resource} "{self.name}" is forbidden: {why}')

@@ -11,10 +11,9 @@ from collections.abc import Sequence
 
 from kschedctl.admission.request import INTERNAL, AdmissionRequest, NotAdmittedError, Writable
 from kschedctl.admission.resource_quota import is_best_effort
+from kschedctl.api.observed.api_server import PATIENCE
 from kschedctl.api.resource_names import is_extended
 
-SECONDS = 300
-"""--default-not-ready-toleration-seconds and --default-unreachable-toleration-seconds."""
 GOING = ("node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable")
 MEMORY_PRESSURE = {"key": "node.kubernetes.io/memory-pressure", "operator": "Exists", "effect": "NoSchedule"}
 DEFAULTS = "scheduler.alpha.kubernetes.io/defaultTolerations"
@@ -30,10 +29,13 @@ def for_nodes_that_go(request: AdmissionRequest) -> None:
         for toleration in request.spec.get("tolerations") or ()
         if toleration.get("effect") in (None, "", "NoExecute")
     ]
-    for taint in GOING:
+    server = request.cluster.api_server
+    for taint, seconds in zip(GOING, (server.not_ready_seconds, server.unreachable_seconds), strict=True):
         if not any(toleration.get("key") in (None, "", taint) for toleration in own):
-            added = {"key": taint, "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": SECONDS}
+            added = {"key": taint, "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": seconds}
             request.spec["tolerations"] = [*(request.spec.get("tolerations") or ()), added]
+            if seconds != PATIENCE:
+                request.changed.append(f"toleration of {taint} for {seconds} s by {server.where}")
 
 
 def of_namespace(request: AdmissionRequest) -> None:
@@ -41,6 +43,11 @@ def of_namespace(request: AdmissionRequest) -> None:
     if not request.is_pod:
         return
     added = _annotated(request, DEFAULTS) or []
+    own = [plain(toleration) for toleration in request.spec.get("tolerations") or ()]
+    if more := [toleration for toleration in added if plain(toleration) not in own]:
+        keys = ", ".join(str(toleration.get("key") or "any taint") for toleration in more)
+        on = request.on("PodTolerationRestriction")
+        request.changed.append(f"tolerations of {keys} by Namespace {request.namespace}{on}")
     if not is_best_effort(request):
         added = [*added, MEMORY_PRESSURE]
     if added:
@@ -89,8 +96,9 @@ def for_extended_resources(request: AdmissionRequest) -> None:
     for name in sorted(filter(is_extended, names)):
         added = {"key": name, "operator": "Exists", "effect": "NoSchedule"}
         own = request.spec.get("tolerations") or []
-        if added not in own:
+        if all(plain(toleration) != added for toleration in own):
             request.spec["tolerations"] = [*own, added]
+            request.changed.append(f"toleration of {name}{request.on('ExtendedResourceToleration')}")
 
 
 def merged(first: Sequence[Writable], second: Sequence[Writable]) -> list[Writable]:

@@ -152,10 +152,6 @@ NEW = "new"
 """Stands for the hash of a Deployment's new template."""
 
 
-_PATIENCE_SECONDS = 300
-"""How long the admission plugin DefaultTolerationSeconds lets pods stay on a node that is not ready."""
-
-
 def makes_pods(document: JsonObject) -> bool:
     """Whether it is of KINDS, and not what another vendor names so."""
     group = str(document.get("apiVersion") or "").rpartition("/")[0]
@@ -222,7 +218,7 @@ def make(workload: Struct, nodes: Sequence[Node]) -> Made:
     claims: tuple[PersistentVolumeClaim, ...] = ()
     match workload:
         case Pod():
-            pods = (_tolerating(workload),)
+            pods = (workload,)
         case Deployment() | Replicated():
             made = _replica_set(workload) if isinstance(workload, Deployment) else workload
             pods = _replicas(made.spec.template, made.spec.replicas, made.metadata.name, namespace)
@@ -270,18 +266,7 @@ def _pod(template: PodTemplateSpec, name: str, namespace: str, kind: str, owner:
     owners = (OwnerReference(kind, owner, version, controller=True),)
     written = template.metadata
     meta = PodMeta(name, namespace, labels=written.labels, owner_references=owners, annotations=written.annotations)
-    return _tolerating(Pod(meta, template.spec, PodStatus("Pending")))
-
-
-def _tolerating(pod: Pod) -> Pod:
-    """The pod with the tolerations that every pod gets when it is created, unless it has such itself."""
-    own = pod.spec.tolerations
-    added = tuple(
-        Toleration(key, "Exists", effect="NoExecute", toleration_seconds=_PATIENCE_SECONDS)
-        for key in ("node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable")
-        if not any(t.key in (key, "") and t.effect in ("NoExecute", "") for t in own)
-    )
-    return replace(pod, spec=replace(pod.spec, tolerations=(*own, *added))) if added else pod
+    return Pod(meta, template.spec, PodStatus("Pending"))
 
 
 def _stateful(workload: StatefulSet, namespace: str) -> tuple[tuple[Pod, ...], tuple[PersistentVolumeClaim, ...]]:

@@ -15,12 +15,13 @@ from kschedctl.api.defaults import DEFAULT_NAMESPACE
 from kschedctl.api.json_values import Json, JsonObject, text_at
 from kschedctl.api.kube_version import KUBE_VERSION
 from kschedctl.api.objects import Pod, Resources, Struct
+from kschedctl.api.observed.api_server import AS_BY_DEFAULT
 from kschedctl.api.ownership import Owner
 from kschedctl.api.pod_table import Key, PodTable
 from kschedctl.api.workloads import KINDS, CronJob, StatefulSet, identity, is_not_installed, makes_pods, title
 from kschedctl.cli.options import Source, feature_gates
 from kschedctl.cli.refusals import refuse_invalid, refuse_invalid_around
-from kschedctl.cli.source import NOTHING_MORE, WHAT_LIMITS, LiveKinds, load, sources, tell_read
+from kschedctl.cli.source import NOTHING_MORE, WHAT_LIMITS, LiveKinds, as_told, load, sources, tell_read
 from kschedctl.cluster import CLUSTER_SCOPED, Cluster, describe
 from kschedctl.errors import UsageError
 from kschedctl.sources.collector import Manifest
@@ -122,14 +123,17 @@ def _pods_of_lists(reading: ReadResult) -> PodTable:
 
 def cluster_of(source: Source, reading: ReadResult, objects: Mapping[str, Sequence[Struct]]) -> Cluster:
     """The cluster that files describe, less what is applied to it."""
-    return Cluster.of(
+    cluster = Cluster.of(
         objects,
         configuration=load_configuration_file(source.config) if source.config else reading.configuration,
         feature_gates=feature_gates(source.feature_gates),
         kube_version=source.kube_version or KUBE_VERSION,
         origins=reading.origins,
         gaps=reading.left_out if source.assume_complete else reading.gaps,
+        autoscaler=reading.autoscaler,
+        api_server=reading.api_server or AS_BY_DEFAULT,
     )
+    return as_told(cluster, source)
 
 
 def tell_left_out(reading: ReadResult) -> None:

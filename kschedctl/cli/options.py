@@ -75,6 +75,12 @@ VersionGiven = Annotated[
         callback=_replayed,
     ),
 ]
+PluginsGiven = Annotated[
+    list[str],
+    typer.Option(
+        "--admission-plugins", metavar="NAME,…", help="Plugins that kube-apiserver has on besides the default."
+    ),
+]
 Kubeconfig = Annotated[
     str | None, typer.Option("--kubeconfig", metavar="FILE", help="The kubeconfig of the live cluster.")
 ]
@@ -105,6 +111,7 @@ class Source(Builds):
     ] = None
     feature_gates: GatesGiven = field(default_factory=list)
     kube_version: VersionGiven = None
+    admission_plugins: PluginsGiven = field(default_factory=list)
     snapshot: Annotated[
         list[str],
         typer.Option(
@@ -123,13 +130,8 @@ class Source(Builds):
     ] = field(default_factory=list)
     request_timeout: Annotated[
         str | None,
-        typer.Option(
-            "--request-timeout",
-            metavar="DURATION",
-            help="Timeout of a request or list, such as 30s; 0: none.",
-        ),
+        typer.Option("--request-timeout", metavar="DURATION", help="Timeout of a request or list: 30s; 0: none."),
     ] = None
-
     cache: Annotated[
         bool,
         typer.Option("--cache", help="Keep what is read of a live cluster, and read only what changed the next time."),
@@ -160,6 +162,7 @@ class Source(Builds):
             "--config": self.config,
             "--feature-gates": ",".join(self.feature_gates),
             "--kube-version": self.kube_version,
+            "--admission-plugins": ",".join(self.admission_plugins),
             "--kubeconfig": self.kubeconfig,
             "--context": self.context,
             "--cluster": self.cluster,

@@ -11,6 +11,7 @@ from kschedctl import demo
 from kschedctl.api.garbage import without_garbage_collection
 from kschedctl.api.kube_version import KUBE_VERSION
 from kschedctl.api.objects import Pod
+from kschedctl.api.observed.api_server import AS_BY_DEFAULT
 from kschedctl.api.observed.failed_creation import FAILED_CREATE, TOLD_BY
 from kschedctl.cli.options import Scope, Source, feature_gates
 from kschedctl.cluster import LIMITS, OBSERVED, OF_CREATION, Cluster, Gap
@@ -71,10 +72,16 @@ def load(
 
 def _read(source: Source, namespace: str | None, pods_alone: bool, live: LiveKinds) -> Cluster:
     if source.live:
-        return _live(source, namespace, pods_alone, live)
+        return as_told(_live(source, namespace, pods_alone, live), source)
     if source.snapshot:
-        return _from_snapshot(source, source.snapshot[0])
+        return as_told(_from_snapshot(source, source.snapshot[0]), source)
     return from_files(source)[0]
+
+
+def as_told(cluster: Cluster, source: Source) -> Cluster:
+    """The cluster with the admission plugins that the options say are on. Raises UsageError."""
+    names = (name.strip() for text in source.admission_plugins for name in text.split(","))
+    return cluster.with_admission_plugins(filter(None, names), "--admission-plugins")
 
 
 def _live(source: Source, namespace: str | None, pods_alone: bool, live: LiveKinds) -> Cluster:
@@ -141,6 +148,7 @@ def _from_snapshot(source: Source, path: str) -> Cluster:
             origins=reading.origins,
             gaps=gaps,
             autoscaler=reading.autoscaler or cluster.autoscaler,
+            api_server=reading.api_server or cluster.api_server,
         )
     return replace(
         cluster,
@@ -165,8 +173,9 @@ def from_files(source: Source) -> tuple[Cluster, ReadResult]:
         origins=reading.origins,
         gaps=reading.left_out if source.assume_complete or source.demo else reading.gaps,
         autoscaler=reading.autoscaler,
+        api_server=reading.api_server or AS_BY_DEFAULT,
     )
-    return cluster, reading
+    return as_told(cluster, source), reading
 
 
 def in_context(scope: Scope, source: Source, cluster: Cluster) -> Scope:
@@ -181,6 +190,8 @@ def tell(cluster: Cluster) -> None:
     """Say what should be known of a cluster before its answers are read."""
     for warning in cluster.warnings:
         log.warning("warning: %s", warning)
+    if cluster.api_server.described:
+        log.info("kube-apiserver: %s", cluster.api_server.described)
     provenance = cluster.provenance
     if provenance is None:
         return

@@ -10,7 +10,7 @@ from datetime import datetime
 from kschedctl.cli.answer import Answer
 from kschedctl.cli.forms import PICTURES, TEMPLATES
 from kschedctl.cli.options import Scope, Source
-from kschedctl.cli.source import NOTHING_MORE, LiveKinds, connection, tell, wishes
+from kschedctl.cli.source import NOTHING_MORE, LiveKinds, as_told, connection, tell, wishes
 from kschedctl.cluster import Cluster
 from kschedctl.errors import UsageError
 from kschedctl.reports.explanation import Explanation
@@ -54,7 +54,7 @@ def followed(
     connected = connection(source)
     follower = Follower(connected.server, read_live(connected, wishes(source, namespace, live=live)), every=every)
     tell(follower.reading.cluster())
-    yield from follower.clusters()
+    yield from (as_told(cluster, source) for cluster in follower.clusters())
 
 
 def _verdict(answer: Answer) -> object:

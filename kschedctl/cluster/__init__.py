@@ -17,10 +17,17 @@ from kschedctl.api.json_values import JsonObject, object_at
 from kschedctl.api.kinds import KINDS, Objects, ReadFor, is_named, kind_of, known_as
 from kschedctl.api.kube_version import KUBE_VERSION, KubeVersion, VersionMix
 from kschedctl.api.newer_versions import fault, left_out, taken
+from kschedctl.api.observed.api_server import (
+    AS_BY_DEFAULT,
+    OPTIONAL_PLUGINS,
+    OTHER_PLUGINS,
+    ApiServerInstance,
+    api_server_of,
+)
 from kschedctl.api.observed.autoscaler import AutoscalerInstance, autoscaler_of
 from kschedctl.api.pod_table import PodTable
 from kschedctl.api.versions_read import concerns, is_newer_kind
-from kschedctl.errors import InputError
+from kschedctl.errors import InputError, UsageError
 
 FIELDS = {kind.name: kind.field for kind in KINDS.values()}
 """The attribute of a Cluster that holds the objects of a kind."""
@@ -104,6 +111,7 @@ class ClusterSettings(TypedDict, total=False):
     other_builds: bool
     listed: Mapping[str, Mapping[tuple[str, str], int]]
     autoscaler: AutoscalerInstance | None
+    api_server: ApiServerInstance
 
 
 @dataclass(frozen=True, repr=False)
@@ -120,8 +128,9 @@ class Cluster(Objects):
     ``other_builds``: a plugin of the configuration that is neither in-tree nor registered is taken for compiled into
     the scheduler, and named as not replayed; else it is refused, as kube-scheduler refuses it as it is released.
     ``listed``: the place of each node and pod among the objects, where they were given one by one.
-    ``autoscaler``: how the Cluster Autoscaler runs, where that was read. ``version_mix``: what of the scheduler is as
-    it is in another version than ``kube_version``.
+    ``autoscaler``: how the Cluster Autoscaler runs, where that was read; ``api_server``: how kube-apiserver does, as by
+    default where it was not. ``version_mix``: what of the scheduler is as it is in another version than
+    ``kube_version``.
     """
 
     configuration: JsonObject | None = None
@@ -137,6 +146,7 @@ class Cluster(Objects):
     other_builds: bool = True
     listed: Mapping[str, Mapping[tuple[str, str], int]] = field(default_factory=dict)
     autoscaler: AutoscalerInstance | None = None
+    api_server: ApiServerInstance = AS_BY_DEFAULT
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "pods", PodTable.of(self.pods))
@@ -186,6 +196,7 @@ class Cluster(Objects):
             warnings=tuple(newer),
             listed={kind: _places(by_kind.get(kind, ())) for kind in ("Node", "Pod")},
             autoscaler=next(filter(None, map(autoscaler_of, flatten(documents))), None),
+            api_server=next(filter(None, map(api_server_of, flatten(documents))), AS_BY_DEFAULT),
         )
 
     def gap(self, kind: str, namespace: str = "") -> Gap | None:
@@ -220,6 +231,17 @@ class Cluster(Objects):
     def unbound_pods(self) -> Iterable[api.Pod]:
         """The pods that have no node, in order."""
         return self.pods.unbound()
+
+    def with_admission_plugins(self, names: Iterable[str], told_by: str = "the caller") -> Self:
+        """The cluster as if its API server had these admission plugins on besides the default ones.
+
+        Without names as it was read. Raises UsageError for what is no plugin of kube-apiserver.
+        """
+        names = tuple(names)
+        if unknown := sorted({*names} - {*OPTIONAL_PLUGINS} - OTHER_PLUGINS):
+            hint = f"replayed where they are on: {', '.join(OPTIONAL_PLUGINS)}"
+            raise UsageError(f'kube-apiserver has no admission plugin "{unknown[0]}"', hint=hint)
+        return replace(self, api_server=self.api_server.with_plugins(names, told_by)) if names else self
 
     def with_objects(self, objects: Mapping[str, Iterable[api.Struct]]) -> Self:
         """A cluster with these objects added, or replaced where one of that name exists."""

@@ -11,6 +11,7 @@ from typing import Self
 from kschedctl import cluster
 from kschedctl.api.json_values import JsonObject
 from kschedctl.api.kube_version import KUBE_VERSION, KubeVersion
+from kschedctl.api.observed.api_server import AS_BY_DEFAULT
 from kschedctl.text.version import VERSION
 
 WRITTEN_BY = f"kschedctl {VERSION}"
@@ -57,6 +58,8 @@ class Cluster(cluster.Cluster):
             skipped=files.skipped,
             warnings=files.warnings,
             gaps=files.left_out if assume_complete else files.gaps,
+            autoscaler=files.autoscaler,
+            api_server=files.api_server or AS_BY_DEFAULT,
         )
 
     @classmethod

@@ -14,6 +14,7 @@ from kschedctl.api.field_errors import Path
 from kschedctl.api.json_values import JsonObject, object_at
 from kschedctl.api.kinds import KINDS, fate, is_named, kind_of, known_as
 from kschedctl.api.newer_versions import taken
+from kschedctl.api.observed.api_server import ApiServerInstance, api_server_of
 from kschedctl.api.observed.autoscaler import AutoscalerInstance, autoscaler_of
 from kschedctl.api.observed.events import is_passed_over
 from kschedctl.api.pod_table import Key, PodRows, PodTableBuilder
@@ -84,6 +85,7 @@ class Collector:
         self.warnings: list[str] = []
         self.configuration: JsonObject | None = None
         self.autoscaler: AutoscalerInstance | None = None
+        self.api_server: ApiServerInstance | None = None
         self.documents = 0
         self.covered: set[str] = set()
         self._cut: set[str] = set()
@@ -115,6 +117,7 @@ class Collector:
         else:
             self.skipped[kind] += 1
         self.autoscaler = self.autoscaler or autoscaler_of(document)
+        self.api_server = self.api_server or api_server_of(document)
         if kind in POD_HOLDERS and not _has_uid(document):
             self._manifest(document, place)
         elif kind in POD_HOLDERS and kind != "Pod":

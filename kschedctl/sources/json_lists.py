@@ -17,7 +17,8 @@ import msgspec
 
 from kschedctl.api.decoding import json_decoder
 from kschedctl.api.kinds import known_as
-from kschedctl.api.observed.autoscaler import PROGRAM, ContainerOwner, autoscaler_in
+from kschedctl.api.observed import api_server, autoscaler
+from kschedctl.api.observed.command_lines import ContainerOwner
 from kschedctl.api.versions_read import is_newer_kind
 from kschedctl.errors import InputError
 from kschedctl.sources.collector import Collector
@@ -41,7 +42,8 @@ _BOUNDARY = re.compile(
 )
 _SPACE = re.compile(r"\s*")
 _AFTER_ITEM = re.compile(r"\s*(?:(,)\s*|\])")
-AUTOSCALER, _ITS_FLAG = PROGRAM.encode(), b"--cloud-provider"
+AUTOSCALER, _ITS_FLAG = autoscaler.PROGRAM.encode(), b"--cloud-provider"
+API_SERVER, _ITS_FLAGS = api_server.PROGRAM.encode(), tuple(f"--{name}".encode() for name in api_server.FLAGS)
 _container_owners = json_decoder(list[ContainerOwner])
 _type_meta = json_decoder(TypeMeta)
 _raw_items = json_decoder(list[msgspec.Raw])
@@ -91,7 +93,7 @@ class ListReader:
         if is_newer_kind(self._known, self._version):
             self._each([bytes(item) for item in _raw_items.decode(array)])
             return
-        self._look_for_autoscaler(array)
+        self._look_for_flags(array)
         if self._known == "Pod" and self._index >= self._next_look:
             self._look_for_new_fields(array)
         try:
@@ -101,11 +103,15 @@ class ListReader:
         except (msgspec.ValidationError, UnicodeDecodeError, OverflowError):
             self._each([bytes(item) for item in _raw_items.decode(array)])
 
-    def _look_for_autoscaler(self, array: bytes) -> None:
-        """The structs of workloads leave out what is asked for here."""
-        if self._collector.autoscaler is None and AUTOSCALER in array and _ITS_FLAG in array:
+    def _look_for_flags(self, array: bytes) -> None:
+        """The structs of pods and workloads leave out the command lines that are asked for here."""
+        collector = self._collector
+        if collector.autoscaler is None and AUTOSCALER in array and _ITS_FLAG in array:
             with suppress(*_UNDECODABLE):
-                self._collector.autoscaler = autoscaler_in(_container_owners.decode(array), self._kind)
+                collector.autoscaler = autoscaler.autoscaler_in(_container_owners.decode(array), self._kind)
+        if collector.api_server is None and API_SERVER in array and any(flag in array for flag in _ITS_FLAGS):
+            with suppress(*_UNDECODABLE):
+                collector.api_server = api_server.api_server_in(_container_owners.decode(array), self._kind)
 
     def _look_for_new_fields(self, array: bytes) -> None:
         """In some of the pods: the structs leave out what they do not know."""

@@ -12,6 +12,7 @@ from kschedctl.api.decoding import type_name
 from kschedctl.api.garbage import without_garbage_collection
 from kschedctl.api.json_values import JsonObject
 from kschedctl.api.objects import Struct
+from kschedctl.api.observed.api_server import ApiServerInstance
 from kschedctl.api.observed.autoscaler import AutoscalerInstance
 from kschedctl.api.pod_table import PodTable
 from kschedctl.cluster import Gap
@@ -43,7 +44,7 @@ class ReadResult:
     wrote that makes no pods, but is validated as they are; ``skipped``: how many objects of kinds that scheduling does
     not read; ``skipped_files``: how many files of folders are no documents;
     ``gaps``: the kinds that no list covers; ``left_out``: those of them of which there are objects that were not read;
-    ``autoscaler``: how the Cluster Autoscaler runs, if they tell.
+    ``autoscaler``, ``api_server``: how the Cluster Autoscaler and kube-apiserver run, if they tell.
     """
 
     objects: Mapping[str, Sequence[Struct]]
@@ -58,6 +59,7 @@ class ReadResult:
     gaps: Mapping[str, Gap]
     left_out: Mapping[str, Gap]
     autoscaler: AutoscalerInstance | None
+    api_server: ApiServerInstance | None
 
     @property
     def pods(self) -> PodTable:
@@ -101,6 +103,7 @@ def read(
         gaps=collector.gaps,
         left_out=dict(collector.left_out),
         autoscaler=collector.autoscaler,
+        api_server=collector.api_server,
     )
 
 

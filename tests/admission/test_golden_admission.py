@@ -8,7 +8,7 @@ import pytest
 from golden_cases import Json, family_lines
 
 import kschedctl
-from kschedctl.admission.admit import OPTIONAL
+from kschedctl.api.observed.api_server import OPTIONAL_PLUGINS
 
 SHARES = 4
 KINDS = {"pod": ("v1", "Pod"), "pvc": ("v1", "PersistentVolumeClaim"), "object": ("", "")}
@@ -19,7 +19,7 @@ def admitted(case: Json) -> Json:
     key = next(key for key in KINDS if key in given)
     version, kind = KINDS[key]
     manifest = {**({"apiVersion": version, "kind": kind} if kind else {}), **given[key]}
-    plugins = OPTIONAL if case["stage"] == "opt" else ()
+    plugins = OPTIONAL_PLUGINS if case["stage"] == "opt" else ()
     cluster = kschedctl.Cluster.from_objects(given["objects"])
     return kschedctl.admit(cluster, manifest, namespace=given["namespace"], plugins=plugins).to_dict()
 

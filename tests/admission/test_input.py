@@ -8,7 +8,7 @@ import kschedctl
 
 
 def test_an_unknown_plugin() -> None:
-    with pytest.raises(kschedctl.KschedctlError, match='"Nope" is not one that can be turned on here'):
+    with pytest.raises(kschedctl.KschedctlError, match='kube-apiserver has no admission plugin "Nope"'):
         kschedctl.admit(kschedctl.Cluster.from_objects([]), {"kind": "Pod"}, plugins=["Nope"])
 
 

@@ -9,7 +9,7 @@ import pytest
 from golden_cases import Json, family_lines
 
 import kschedctl
-from kschedctl.admission.admit import OPTIONAL
+from kschedctl.api.observed.api_server import OPTIONAL_PLUGINS
 from kschedctl.studies.simulate import simulate
 
 SHARES = 4
@@ -31,7 +31,7 @@ def cases(share: int) -> list[Json]:
 
 def admitted(case: Json, manifest: Any) -> Json:
     cluster = kschedctl.Cluster.from_objects(case["input"]["objects"])
-    plugins = OPTIONAL if case["stage"] == "opt" else ()
+    plugins = OPTIONAL_PLUGINS if case["stage"] == "opt" else ()
     return kschedctl.admit(cluster, manifest, namespace=case["input"]["namespace"], plugins=plugins).to_dict()
 
 

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 
 import msgspec
 
 from kschedctl.api.decoding import from_builtins
-from kschedctl.api.json_values import JsonObject, object_at
+from kschedctl.api.json_values import JsonObject
+from kschedctl.api.observed.command_lines import ContainerOwner, may_run, spelt
 
 PROGRAM = "cluster-autoscaler"
 SWITCHES = frozenset(
@@ -46,59 +47,18 @@ class AutoscalerInstance(msgspec.Struct, frozen=True, rename="camel"):
     flags: dict[str, tuple[str, ...]] = {}
 
 
-class _Container(msgspec.Struct, frozen=True):
-    image: str = ""
-    command: tuple[str, ...] | None = None
-    args: tuple[str, ...] | None = None
-
-    @property
-    def words(self) -> tuple[str, ...]:
-        return (*(self.command or ()), *(self.args or ()))
-
-
-class _Spec(msgspec.Struct, frozen=True):
-    containers: tuple[_Container, ...] | None = None
-
-
-class _Template(msgspec.Struct, frozen=True):
-    spec: _Spec = _Spec()
-
-
-class _OwnerSpec(msgspec.Struct, frozen=True):
-    containers: tuple[_Container, ...] | None = None
-    template: _Template | None = None
-
-
-class _Meta(msgspec.Struct, frozen=True):
-    name: str = ""
-    namespace: str = ""
-
-
-class ContainerOwner(msgspec.Struct, frozen=True):
-    """A workload or a pod, as far as its containers' command lines go."""
-
-    kind: str = ""
-    metadata: _Meta = _Meta()
-    spec: _OwnerSpec = _OwnerSpec()
-
-
 def autoscaler_in(owners: Iterable[ContainerOwner], kind: str = "") -> AutoscalerInstance | None:
     """The Cluster Autoscaler that one of these runs; ``kind``: of those that do not say theirs."""
     for owner in owners:
-        template = owner.spec.template.spec.containers if owner.spec.template else None
-        for container in (*(owner.spec.containers or ()), *(template or ())):
-            if _is_autoscaler(container):
-                where = f"{owner.kind or kind} {owner.metadata.namespace}/{owner.metadata.name}"
-                return AutoscalerInstance(where, _tag(container.image), _flags(container.words))
+        for container in owner.containers:
+            if container.runs(PROGRAM):
+                return AutoscalerInstance(owner.named(kind), container.tag, _flags(container.words))
     return None
 
 
 def autoscaler_of(document: JsonObject) -> AutoscalerInstance | None:
     """The Cluster Autoscaler that a document describes, if it does."""
-    if document.get("kind") not in OWNERS:
-        return None
-    spec = object_at(document, "spec")
-    if not any(PROGRAM in str(c) for s in (spec, object_at(spec, "template", "spec")) for c in _containers(s)):
+    if document.get("kind") not in OWNERS or not may_run(document, PROGRAM):
         return None
     try:
         return autoscaler_in([from_builtins(document, ContainerOwner)])
@@ -112,33 +72,10 @@ def without_names(instance: AutoscalerInstance) -> AutoscalerInstance:
     return AutoscalerInstance("", instance.version, flags)
 
 
-def _containers(spec: JsonObject) -> Iterable[object]:
-    containers = spec.get("containers")
-    return containers if isinstance(containers, list) else ()
-
-
-def _is_autoscaler(container: _Container) -> bool:
-    repository = container.image.partition("@")[0].rpartition("/")[2].partition(":")[0]
-    program = container.words[0].rpartition("/")[2] if container.words else ""
-    return repository.startswith(PROGRAM) or program == PROGRAM
-
-
-def _tag(image: str) -> str:
-    return image.partition("@")[0].rpartition("/")[2].partition(":")[2]
-
-
 def _flags(words: tuple[str, ...]) -> dict[str, tuple[str, ...]]:
     """The flags that decide, with all their values."""
     given: dict[str, list[str]] = {}
-    for name, value in _spelt(words):
+    for name, value in spelt(words, SWITCHES):
         if name in FLAGS and len(given.setdefault(name, [])) < MOST_VALUES:
             given[name].append(value[:MOST_OF_A_VALUE])
     return {name: tuple(values) for name, values in given.items()}
-
-
-def _spelt(words: tuple[str, ...]) -> Iterator[tuple[str, str]]:
-    """``--name=value``, ``--name value``, and ``--name`` of switches."""
-    for word, following in zip(words, [*words[1:], ""], strict=True):
-        if word.startswith("--"):
-            name, equals, value = word.removeprefix("--").partition("=")
-            yield name, value if equals else "true" if name in SWITCHES else following

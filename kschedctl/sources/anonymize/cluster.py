@@ -12,6 +12,7 @@ from typing import NamedTuple
 from kschedctl.api.columns import Texts, texts_column
 from kschedctl.api.copying import replace
 from kschedctl.api.objects import Pod
+from kschedctl.api.observed.api_server import without_place
 from kschedctl.api.observed.autoscaler import without_names
 from kschedctl.api.pod_table import PodTable
 from kschedctl.cluster import FIELDS as KINDS
@@ -85,6 +86,7 @@ def _rewritten(cluster: Cluster, rewriter: Rewriter) -> Cluster:
         cluster,
         pods=_pods(cluster.pods, rewriter),
         autoscaler=cluster.autoscaler and without_names(cluster.autoscaler),
+        api_server=without_place(cluster.api_server),
         configuration=None
         if cluster.configuration is None
         else configuration_under_pseudonyms(cluster.configuration, rewriter),

@@ -15,6 +15,7 @@ from kschedctl.api.decoding import from_json
 from kschedctl.api.garbage import without_garbage_collection
 from kschedctl.api.json_values import Json, JsonDict
 from kschedctl.api.kube_version import KubeVersion, nearest, stands_in
+from kschedctl.api.observed.api_server import AS_BY_DEFAULT, ApiServerInstance
 from kschedctl.api.observed.autoscaler import AutoscalerInstance
 from kschedctl.cluster import FIELDS, OF_CREATION, Cluster, Gap, Provenance
 from kschedctl.errors import InputError
@@ -59,6 +60,7 @@ class Header(msgspec.Struct, frozen=True, rename="camel", omit_defaults=False):
     objects: dict[str, int] = {}
     kinds: tuple[str, ...] = ()
     autoscaler: AutoscalerInstance | None = None
+    api_server: ApiServerInstance = AS_BY_DEFAULT
 
 
 # -- writing ------------------------------------------------------------------------------------------------------
@@ -86,6 +88,7 @@ def write_archive(
         objects={kind: len(objects) for kind, objects in by_kind.items()},
         kinds=tuple(FIELDS),
         autoscaler=cluster.autoscaler,
+        api_server=cluster.api_server,
     )
     members = {HEADER: msgspec.json.encode(header)} | {_member(kind): pack(kind, by_kind[kind]) for kind in by_kind}
     write_file(path, [archive(members)], private=True)
@@ -138,6 +141,7 @@ def _cluster(header: Header, objects: JsonDict) -> Cluster:
         provenance=header.provenance,
         warnings=_warnings(header),
         autoscaler=header.autoscaler,
+        api_server=header.api_server,
         **objects,
     )
 

@@ -7,7 +7,8 @@ import logging
 import msgspec
 
 from kschedctl.api.decoding import json_decoder
-from kschedctl.api.observed.autoscaler import PROGRAM, AutoscalerInstance, ContainerOwner, autoscaler_in
+from kschedctl.api.observed.autoscaler import PROGRAM, AutoscalerInstance, autoscaler_in
+from kschedctl.api.observed.command_lines import ContainerOwner
 from kschedctl.errors import ClusterError
 from kschedctl.sources.live.http import RefusedError, Server
 
@@ -24,14 +25,19 @@ class _Pods(msgspec.Struct, frozen=True):
     items: tuple[ContainerOwner, ...] | None = None
 
 
+def owners_of_containers(server: Server, path: str, selector: str) -> tuple[ContainerOwner, ...]:
+    """The pods of a label selector, as far as their command lines go. Raises RefusedError, ClusterError."""
+    return server.decoded(path, {"labelSelector": selector}, json_decoder(_Pods).decode).items or ()
+
+
 def read_autoscaler(server: Server) -> AutoscalerInstance | None:
     """The autoscaler's flags and version; None where no such pod runs, or none may be seen."""
     for selector in SELECTORS:
         try:
-            pods = server.decoded(PODS, {"labelSelector": selector}, json_decoder(_Pods).decode)
+            owners = owners_of_containers(server, PODS, selector)
         except (RefusedError, ClusterError) as error:
             log.info("pods of the %s: %s", PROGRAM, error)
             return None
-        if instance := autoscaler_in(pods.items or (), "Pod"):
+        if instance := autoscaler_in(owners, "Pod"):
             return instance
     return None

@@ -24,6 +24,7 @@ from kschedctl.cluster import (
     CLUSTER_SCOPED,
     FIELDS,
     HOOKS,
+    LIMITS,
     NOT_LISTED,
     OBSERVED,
     OF_CREATION,
@@ -36,6 +37,7 @@ from kschedctl.errors import ClusterError, ConfigurationError
 from kschedctl.scheduler.framework.feature_gates import SPECS
 from kschedctl.scheduler.framework.kinds_read import ALWAYS, OF_NEW_PODS
 from kschedctl.scheduler.scheduler import Scheduler
+from kschedctl.sources.live.api_server import read_api_server
 from kschedctl.sources.live.autoscaler import read_autoscaler
 from kschedctl.sources.live.cache import ReadingCache
 from kschedctl.sources.live.connection import Connection
@@ -154,6 +156,8 @@ def _read_kinds(
         return _read_kinds(connection, replace(wishes, pods_alone=False), threads, kept)
     gaps = gaps_of(by_kind, NOT_LISTED) | {kind: Gap(f"{NOT_LISTED}: {why}") for kind, why in needless.items()}
     gaps |= {kind: gap for kind, (_, gap) in by_kind.items() if gap is not None}
+    if {*LIMITS} & {*wishes.also}:
+        scheduler = replace(scheduler, api_server=read_api_server(server))
     if "ConfigMap" in wishes.also:
         scheduler = replace(scheduler, autoscaler=read_autoscaler(server))
     newer = (taken(kind, listing.version) for kind, listing in listings.items() if is_newer_kind(kind, listing.version))

@@ -43,11 +43,17 @@ from kschedctl.scheduler.plugins.helper.volumes.listers import (
     claim_key,
 )
 from kschedctl.scheduler.scheduler import Scheduler
-from kschedctl.studies.controllers.limit_ranges import LimitRangeDefaults
+from kschedctl.studies.controllers.pod_defaults import PodDefaults
 
 
 def admit(pod: Pod, cluster: Cluster) -> Pod:
     """The pod as it would be created. Raises InputError where its class or priority does not allow for it."""
+    (pod,) = PodDefaults(cluster).fill_in(f"Pod {pod.key}", [pod])
+    return _classed(pod, cluster)
+
+
+def _classed(pod: Pod, cluster: Cluster) -> Pod:
+    """With what its PriorityClass and its RuntimeClass give it. Raises InputError."""
     all_known = cluster.gap("PriorityClass") is None
     return admit_runtime_class(admit_priority(pod, cluster.priority_classes, all_known), cluster.runtime_classes)
 
@@ -90,7 +96,7 @@ def create(cluster: Cluster, workloads: Iterable[Struct], *, refused_too: bool =
     for claim in filter(_is_new, cluster.persistent_volume_claims):
         _create_claim(claim, cluster, creation)
     claims = {(c.metadata.namespace, c.metadata.name) for c in cluster.persistent_volume_claims}
-    limits = LimitRangeDefaults(cluster)
+    defaults = PodDefaults(cluster)
     for workload in workloads:
         made = make(workload, cluster.nodes)
         if made.owner:
@@ -100,15 +106,15 @@ def create(cluster: Cluster, workloads: Iterable[Struct], *, refused_too: bool =
             if (claim.metadata.namespace, claim.metadata.name) not in claims:
                 _create_claim(claim, cluster, creation)
         pods = [_with_resource_claims(pod, cluster, creation) for pod in pods]
-        pods = limits.fill_in(made.workload, pods)
         try:
-            admitted = [admit(pod, cluster) for pod in pods]
+            pods = defaults.fill_in(made.workload, pods)
+            admitted = [_classed(pod, cluster) for pod in pods]
         except InputError as error:
             if not refused_too:
                 raise InputError(error.what, where=made.workload, hint=error.hint) from None
             admitted = pods
         creation.pods.setdefault(made.workload, []).extend(view.admitted(view.stored(pod)) for pod in admitted)
-    creation.assumed += limits.told
+    creation.assumed += defaults.told
     return creation
 
 

@@ -480,3 +480,20 @@ def test_the_instances_of_the_scheduler_are_told_apart(server_at: ServerAt) -> N
         ("kube-scheduler-a", "v1.36.2", {"leader-elect": "true"}),
         ("kube-scheduler-b", "v1.36.1", {"leader-elect": "true"}),
     ]
+
+
+def test_the_flags_of_the_api_server_are_read_for_who_has_pods_created(server_at: ServerAt) -> None:
+    container = {"image": "registry.k8s.io/kube-apiserver:v1.36.2", "command": ["kube-apiserver"]}
+    flags = {"args": ["--enable-admission-plugins=PodNodeSelector", "--default-unreachable-toleration-seconds=60"]}
+    pod = {"metadata": {"name": "kube-apiserver-a", "namespace": "kube-system"}, "spec": {"containers": []}}
+    pod["spec"] = {"containers": [{"name": "kube-apiserver", **container, **flags}]}
+
+    def answer(path: str, query: dict[str, str]) -> Response | None:
+        wanted = path == SCHEDULER_PODS and query.get("labelSelector") == "component=kube-apiserver"
+        return listed("Pod", pod) if wanted else None
+
+    cluster, _ = read(server_at, answer, also=("ResourceQuota",))
+    assert cluster.api_server.optional == ("PodNodeSelector",)
+    assert cluster.api_server.unreachable_seconds == 60
+    assert cluster.api_server.where == "Pod kube-system/kube-apiserver-a"
+    assert read(server_at, answer)[0].api_server.optional == ()

@@ -1,0 +1,25 @@
+"""How a live cluster's kube-apiserver runs, as far as its static pods can be seen."""
+
+from __future__ import annotations
+
+import logging
+
+from kschedctl.api.observed.api_server import AS_BY_DEFAULT, HOME, PROGRAM, ApiServerInstance, api_server_in
+from kschedctl.errors import ClusterError
+from kschedctl.sources.live.autoscaler import owners_of_containers
+from kschedctl.sources.live.http import RefusedError, Server
+
+log = logging.getLogger(__name__)
+
+PODS, SELECTOR = f"/api/v1/namespaces/{HOME}/pods", f"component={PROGRAM}"
+"""Where kubeadm, and most who follow it, run it, and how they label it."""
+
+
+def read_api_server(server: Server) -> ApiServerInstance:
+    """Its flags that decide; as by default where no such pod runs, or none may be seen."""
+    try:
+        owners = owners_of_containers(server, PODS, SELECTOR)
+    except (RefusedError, ClusterError) as error:
+        log.info("pods of %s: %s", PROGRAM, error)
+        owners = ()
+    return api_server_in(owners, "Pod") or AS_BY_DEFAULT
