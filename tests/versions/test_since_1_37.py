@@ -132,25 +132,36 @@ def test_namespaces_that_a_selector_excludes(version: str, verdict: bool) -> Non
 
 
 @pytest.mark.parametrize(
-    ("version", "gates", "undecided"),
+    ("parent", "gates", "undecided"),
     [
-        ("1.36", {"GenericWorkload": True, "GangScheduling": True}, False),
-        ("1.37", {"GenericWorkload": True}, True),
-        ("1.37", {}, False),
+        (None, {}, False),
+        ("all", {}, False),
+        (None, {"CompositePodGroup": True, "TopologyAwareWorkloadScheduling": True}, False),
+        ("all", {"CompositePodGroup": True, "TopologyAwareWorkloadScheduling": True}, True),
     ],
 )
-def test_groups_of_1_37_are_in_doubt(version: str, gates: dict[str, bool], undecided: bool) -> None:
-    """How 1.37 schedules groups is not replayed; what is of no group is not in doubt."""
-    group = {
-        "kind": "PodGroup",
-        "metadata": {"name": "g", "namespace": "d"},
-        "spec": {"schedulingPolicy": {"gang": {"minCount": 1}}},
-    }
+def test_groups_of_groups_are_in_doubt(parent: str | None, gates: dict[str, bool], undecided: bool) -> None:
+    """How 1.37 schedules these is not replayed; what is of no such group is not in doubt."""
+    spec = {"schedulingPolicy": {"gang": {"minCount": 1}}, "parentCompositePodGroupName": parent}
+    group = {"kind": "PodGroup", "metadata": {"name": "g", "namespace": "d"}, "spec": spec}
     grouped = pod("p", 0, schedulingGroup={"podGroupName": "g"})
     objects = [NODE, group, grouped, pod("alone", 0)]
-    cluster = kschedctl.Cluster.from_objects(objects, kube_version=version, feature_gates=gates)
+    gates = {"GenericWorkload": True, **gates}
+    cluster = kschedctl.Cluster.from_objects(objects, kube_version="1.37", feature_gates=gates)
     assert kschedctl.explain(cluster, "d/p").undecided is undecided
     assert not kschedctl.explain(cluster, "d/alone").undecided
+
+
+@pytest.mark.parametrize(("grouped", "undecided"), [(True, True), (False, False)])
+def test_the_order_of_groups_in_the_queue_is_in_doubt(grouped: bool, undecided: bool) -> None:
+    """Where pods of groups go decides about those after them."""
+    spec = {"schedulingPolicy": {"gang": {"minCount": 1}}}
+    group = {"kind": "PodGroup", "metadata": {"name": "g", "namespace": "d"}, "spec": spec}
+    waiting = pod("p", 0, **({"schedulingGroup": {"podGroupName": "g"}} if grouped else {}))
+    cluster = kschedctl.Cluster.from_objects(
+        [NODE, group, waiting], kube_version="1.37", feature_gates={"GenericWorkload": True}
+    )
+    assert kschedctl.whatif(cluster, None).undecided is undecided
 
 
 @pytest.mark.parametrize(("gates", "affected"), [({"GenericWorkload": True}, ["victims"]), ({}, [])])

@@ -22,7 +22,7 @@ class Effect(StrEnum):
     """What objects that nobody read could do: only refuse nodes, only make some fit, either, or only order them.
 
     NARROWS: only refuse nodes that nothing else refuses, as extenders do: of a pod that fits none they are not asked.
-    WORDS: only say otherwise why a pod fits nowhere.
+    WORDS: only say otherwise why a pod fits nowhere. ORDER: only have another of several pods tried first.
     """
 
     REFUSES = "refuses"
@@ -32,6 +32,7 @@ class Effect(StrEnum):
     SCORES = "scores"
     VICTIMS = "victims"
     WORDS = "words"
+    ORDER = "order"
 
 
 class Dependency(NamedTuple):

@@ -7,9 +7,9 @@ from typing import ClassVar, Self
 
 from kschedctl.api.arrays import Position
 from kschedctl.api.kube_version import ByVersion
-from kschedctl.api.objects import Pod
 from kschedctl.scheduler.engine.cycle import Cycle
 from kschedctl.scheduler.engine.pod_groups.of_members import not_by_itself, preempting_as
+from kschedctl.scheduler.engine.pod_groups.since_1_37 import IN_PREEMPTION
 from kschedctl.scheduler.engine.post_filter import PostFilterOutcome
 from kschedctl.scheduler.engine.preemption.evaluator import (
     DEFAULT_PREEMPTION,
@@ -17,6 +17,7 @@ from kschedctl.scheduler.engine.preemption.evaluator import (
     TERMINATING,
     Ineligible,
     PreemptionPlugin,
+    being_preempted,
 )
 from kschedctl.scheduler.engine.preemption.selection import SORTED_AGAIN, LowerPriority
 from kschedctl.scheduler.framework import SUCCESS, Code, Status
@@ -69,6 +70,7 @@ class DefaultPreemption(PreemptionPlugin):
         SORTED_AGAIN,
         HEARS_OF_PODS,
         FOUND,
+        *IN_PREEMPTION,
     )
     without = "pods of high priority evict nobody"
     takes_less_time = "spare it pods that cannot win, by preemptionPolicy: Never"
@@ -118,7 +120,7 @@ class DefaultPreemption(PreemptionPlugin):
         if row is None or cycle.status(row).code is Code.UNRESOLVABLE:
             return None
         lower = [p for p in view.pods_on(row) if view.pods.infos[view.pods.info[p]].priority < cycle.info.priority]
-        if any(_being_preempted(view.pods.objects[position]) for position in lower):
+        if any(being_preempted(view.pods.objects[position]) for position in lower):
             return Ineligible(TERMINATING, tuple(_leaving(lower, view)))
         return None
 
@@ -138,12 +140,3 @@ def evicted_later(outcome: PostFilterOutcome, gates: FeatureGates) -> bool:
 
 def _leaving(positions: Iterable[Position], view: Fork) -> Iterator[Position]:
     return (p for p in positions if view.pods.objects[p].metadata.deletion_timestamp is not None)
-
-
-def _being_preempted(pod: Pod) -> bool:
-    target = next((c for c in pod.status.conditions if c.type == "DisruptionTarget"), None)
-    return (
-        pod.metadata.deletion_timestamp is not None
-        and target is not None
-        and (target.status, target.reason) == ("True", "PreemptionByScheduler")
-    )

@@ -1,10 +1,22 @@
-"""GangScheduling: the pods of a gang wait for each other, before the queue and before they are bound."""
+"""GangScheduling: the pods of a gang wait for each other, before the queue and before they are bound.
+
+Upstream: pkg/scheduler/framework/plugins/gangscheduling (v1.36, and v1.37's as far as it could be read).
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Self
 
 from kschedctl.api.kube_version import ByVersion
+from kschedctl.api.objects import GangSchedulingPolicy, PodGroup
+from kschedctl.scheduler.engine.pod_groups.since_1_37 import (
+    CONDITION,
+    LEFT_OVER_AT_ONCE,
+    LIKE_ITS_PODS,
+    UNTIL_INFEASIBLE,
+    Progress,
+)
 from kschedctl.scheduler.engine.pod_groups.state import find_pod_group, state_of
 from kschedctl.scheduler.framework import SUCCESS, Code, PluginError, Status
 from kschedctl.scheduler.framework.declaration import DeclaredPlugin
@@ -13,7 +25,7 @@ from kschedctl.scheduler.framework.events import POD, ActionType, ChangedObject,
 from kschedctl.scheduler.framework.feature_gates import FeatureGates
 from kschedctl.scheduler.framework.noted_changes import NotedChange
 from kschedctl.scheduler.framework.pod_traits import IS_GROUPED
-from kschedctl.scheduler.framework.waking import ADD, WakeTrigger
+from kschedctl.scheduler.framework.waking import ADD, UPDATE, WakeTrigger
 from kschedctl.snapshot.fork import Fork
 from kschedctl.snapshot.pod_info import PodInfo
 from kschedctl.snapshot.pods import GroupKey, group_key
@@ -22,10 +34,27 @@ NO_GROUP = 'waiting for pods\'s pod group "{}" to appear in scheduling queue'
 TOO_FEW = "waiting for minCount pods from a gang to appear in scheduling queue"
 NO_QUORUM = "waiting for minCount pods from a gang to be scheduled"
 NOT_FOUND = 'failed to get podGroup {}/{}: podgroup.scheduling.k8s.io "{}" not found'
-GROUP_CYCLES = ByVersion(
-    "how groups of pods are scheduled and preempt",
-    (("", "by 1.36's rules"), ("1.37", "with PodGroupPostFilter and PlacementFeasible; 1.36's rules are replayed")),
-    "#138757, #138967, #139613, #139674, #139980, #140412, #140683",
+TOO_FEW_LEFT = "minCount ({}) cannot be satisfied: {} scheduled, {} remaining"
+NOT_YET = "minCount ({}) is not yet satisfied: {} scheduled, {} remaining"
+HEARS_OF_LESS = ByVersion(
+    "whether GangScheduling asks to be told of PodGroups that need fewer pods", (("", False), ("1.37", True)), "#139279"
+)
+QUEUED = ByVersion(
+    "how the pods of a group stand in the queue",
+    (("", "each by itself; the first takes the others with it"), ("1.37", "as one; replayed as in 1.36")),
+    "#138567, #139952",
+    "1.37",
+)
+AS_VICTIMS = ByVersion(
+    "how a pod that preempts evicts groups that are disrupted together",
+    (("", "pod by pod"), ("1.37", "as a whole; replayed as in 1.36")),
+    "#137981",
+    "1.37",
+)
+COMPOSITE = ByVersion(
+    "what gate CompositePodGroup does",
+    (("", "no such gate"), ("1.37", "not replayed")),
+    "#139407, #139596",
     "1.37",
 )
 
@@ -33,7 +62,7 @@ GROUP_CYCLES = ByVersion(
 class GangScheduling(DeclaredPlugin):
     """Keeps a pod out of the queue until its gang has minCount pods, and waits with binding until so many have a node.
 
-    Upstream: pkg/scheduler/framework/plugins/gangscheduling (v1.36).
+    ``permits``: it does so at Permit, else at PlacementFeasible.
     """
 
     name = "GangScheduling"
@@ -44,19 +73,38 @@ class GangScheduling(DeclaredPlugin):
     kinds = ("PodGroup",)
     kinds_matter_to = IS_GROUPED
 
-    changed = (GROUP_CYCLES,)
+    changed = (
+        UNTIL_INFEASIBLE,
+        LIKE_ITS_PODS,
+        CONDITION,
+        LEFT_OVER_AT_ONCE,
+        HEARS_OF_LESS,
+        QUEUED,
+        AS_VICTIMS,
+        COMPOSITE,
+    )
+
+    def __init__(self, permits: bool = True) -> None:
+        self.permits = permits
+
+    @classmethod
+    def make(cls, args: object, gates: FeatureGates) -> Self:
+        return cls(permits=not UNTIL_INFEASIBLE.at(gates.release))
 
     @classmethod
     def noted_changes(cls) -> tuple[NotedChange, ...]:
         """Changes that concern other pods, too: of which groups they would evict how many is by these rules."""
         return (
-            NotedChange(GROUP_CYCLES, Effect.EITHER, lambda info, view: _is_grouped(info)),
-            NotedChange(GROUP_CYCLES, Effect.VICTIMS, lambda info, view: not _is_grouped(info) and _has_groups(view)),
+            NotedChange(QUEUED, Effect.ORDER, lambda info, view: _is_grouped(info)),
+            NotedChange(AS_VICTIMS, Effect.VICTIMS, lambda info, view: not _is_grouped(info) and _has_groups(view)),
+            NotedChange(COMPOSITE, Effect.EITHER, _in_composite, gate="CompositePodGroup"),
         )
 
     def events_to_register(self, gates: FeatureGates) -> Iterator[ClusterEventWithHint]:
         yield ClusterEventWithHint(POD, ActionType.ADD, _after_pod_added)
         yield ClusterEventWithHint("PodGroup", ActionType.ADD, _after_group_added)
+        if HEARS_OF_LESS.at(gates.release):
+            yield ClusterEventWithHint("PodGroup", ActionType.UPDATE, _after_group_updated)
 
     def waking_changes(self, info: PodInfo, view: Fork, gates: FeatureGates) -> Iterator[WakeTrigger]:
         group = info.spec.scheduling_group
@@ -68,6 +116,8 @@ class GangScheduling(DeclaredPlugin):
         another = f"{missing:,} more pods" if missing > 1 else "another pod"
         yield WakeTrigger(POD, ADD, f"{another} of group {name} {'are' if missing > 1 else 'is'} created")
         yield WakeTrigger("PodGroup", ADD, f"PodGroup {name} is created")
+        if gang and HEARS_OF_LESS.at(gates.release):
+            yield WakeTrigger("PodGroup", UPDATE, f"minCount of PodGroup {name} is lowered")
 
     admitting_changes = waking_changes
 
@@ -89,7 +139,7 @@ class GangScheduling(DeclaredPlugin):
         return Status(Code.UNRESOLVABLE, (TOO_FEW,))
 
     def permit(self, info: PodInfo, view: Fork, row: int) -> Status:
-        key = group_key(info.pod)
+        key = group_key(info.pod) if self.permits else None
         if key is None:
             return SUCCESS
         group = find_pod_group(view, key)
@@ -99,6 +149,15 @@ class GangScheduling(DeclaredPlugin):
         if gang is None or len(state_of(view, key).scheduled) >= gang.min_count:
             return SUCCESS
         return Status(Code.WAIT, (NO_QUORUM,))
+
+    def placement_feasible(self, group: PodGroup, progress: Progress) -> Status:
+        """A group without a policy needs one pod."""
+        gang = group.spec.scheduling_policy.gang or GangSchedulingPolicy(min_count=1)
+        if progress.scheduled + progress.remaining < gang.min_count:
+            return Status(Code.UNSCHEDULABLE, (TOO_FEW_LEFT.format(gang.min_count, *progress),))
+        if progress.scheduled < gang.min_count:
+            return Status(Code.WAIT, (NOT_YET.format(gang.min_count, *progress),))
+        return SUCCESS
 
 
 def _after_pod_added(info: PodInfo, change: ChangedObject, view: Fork) -> bool:
@@ -111,6 +170,14 @@ def _after_group_added(info: PodInfo, change: ChangedObject, view: Fork) -> bool
     return group_key(info.pod) == (change.new.metadata.namespace, change.new.metadata.name)
 
 
+def _after_group_updated(info: PodInfo, change: ChangedObject, view: Fork) -> bool:
+    """Fewer pods may be enough."""
+    if not _after_group_added(info, change, view):
+        return False
+    old, new = (group.spec.scheduling_policy.gang for group in (change.old, change.new))
+    return old is not None and new is not None and new.min_count < old.min_count
+
+
 def _size(info: PodInfo, view: Fork, key: GroupKey) -> int:
     """How many pods the group has, this one among them, which need not be in the cluster yet."""
     return state_of(view, key).size + (view.pods.position(info.pod.key) is None)
@@ -118,6 +185,13 @@ def _size(info: PodInfo, view: Fork, key: GroupKey) -> int:
 
 def _is_grouped(info: PodInfo) -> bool:
     return info.spec.scheduling_group is not None
+
+
+def _in_composite(info: PodInfo, view: Fork) -> bool:
+    """Whether its group is of a group of groups, or may be."""
+    key = group_key(info.pod)
+    group = find_pod_group(view, key) if key else None
+    return group is not None and group.spec.parent_composite_pod_group_name is not None
 
 
 def _has_groups(view: Fork) -> bool:

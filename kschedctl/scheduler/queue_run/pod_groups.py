@@ -11,9 +11,10 @@ from functools import cached_property
 
 from kschedctl.api.arrays import Position
 from kschedctl.scheduler.engine.permit import run_permit
-from kschedctl.scheduler.engine.pod_groups.cycle import GroupResult, PodGroupCycle, refused_as_several
+from kschedctl.scheduler.engine.pod_groups.cycle import GroupResult, PodGroupCycle
 from kschedctl.scheduler.engine.pod_groups.of_members import preempting_as
 from kschedctl.scheduler.engine.pod_groups.preemption import preempt_for_group
+from kschedctl.scheduler.engine.pod_groups.since_1_37 import LEFT_OVER_AT_ONCE, LIKE_ITS_PODS, refused_before
 from kschedctl.scheduler.engine.pod_groups.state import find_pod_group, placed_in_groups, state_of
 from kschedctl.scheduler.engine.pod_groups.submission import (
     bound_members,
@@ -21,7 +22,7 @@ from kschedctl.scheduler.engine.pod_groups.submission import (
     written_condition,
 )
 from kschedctl.scheduler.engine.queued_pod import QueuedPod
-from kschedctl.scheduler.framework import Code
+from kschedctl.scheduler.framework import Code, Status
 from kschedctl.scheduler.queue_run.queue_run import GroupRecord, QueueReplay
 from kschedctl.scheduler.queueing.scheduling_loop import Failed
 from kschedctl.scheduler.scheduler import Framework, Scheduler
@@ -46,15 +47,18 @@ class QueuedPodGroups:
         key = group_key(run.exact.object(popped.position))
         assert key is not None
         queued = sorted(_taken(run, key, popped), key=lambda pod: (-pod.priority, pod.initial_attempt))
-        refused = refused_as_several(run.info(pod.position) for pod in queued)
-        if refused is None:
+        release = self._scheduler.gates.release
+        infos = {pod.position: run.info(pod.position) for pod in queued}
+        refused = refused_before(key, infos, run.view, release)
+        if not refused:
             queued = [pod for pod in queued if not _skipped(run, pod)]
         if queued:
             attempt = _Attempt(run, key, queued)
-            if refused is None:
-                attempt.submit(attempt.result(topology_aware=self.topology_aware, workload_aware=self.workload_aware))
+            if refused:
+                result = GroupResult(Status(Code.ERROR, (refused,)))
+                attempt.submit(result, written=LIKE_ITS_PODS.at(release))
             else:
-                attempt.submit(refused, written=False)
+                attempt.submit(attempt.result(topology_aware=self.topology_aware, workload_aware=self.workload_aware))
 
 
 def _taken(run: QueueReplay, key: GroupKey, popped: QueuedPod) -> Iterator[QueuedPod]:
@@ -95,7 +99,8 @@ class _Attempt:
 
         ``written``: what came of it is written into the status of the group.
         """
-        condition = written_condition(result, find_pod_group(self.run.view, self.key)) if written else None
+        release, group = self.run.scheduler.gates.release, find_pod_group(self.run.view, self.key)
+        condition = written_condition(result, group, release) if written else None
         self.run.record.group = GroupRecord(self.key, tuple(self.order), result, condition)
         self._evict(result)
         bound, failed = bound_members(result), failed_members(result, self.order, self.run.view)
@@ -109,6 +114,8 @@ class _Attempt:
                 failure = failed[pod.position]
                 why = Failed(failure.status.code, failure.message, failure.rejectors, failure.nominated)
                 self.run.put_back(pod.position, why)
+        if bound and LEFT_OVER_AT_ONCE.at(release):
+            self.run.queue.activate(failed)
 
     def _framework(self) -> Framework:
         """The profile of all of them."""

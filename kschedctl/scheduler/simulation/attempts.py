@@ -7,7 +7,7 @@ from itertools import chain
 
 from kschedctl.api.arrays import Position, Row
 from kschedctl.scheduler.engine.permit import permit_refusal
-from kschedctl.scheduler.engine.pod_groups.cycle import SEVERAL_SCHEDULERS
+from kschedctl.scheduler.engine.pod_groups.since_1_37 import SEVERAL_SCHEDULERS
 from kschedctl.scheduler.engine.sampling import SampledFrom
 from kschedctl.scheduler.framework import PluginError
 from kschedctl.scheduler.queueing.pods_on_nodes import PodsOnNodes

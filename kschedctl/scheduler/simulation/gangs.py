@@ -17,12 +17,24 @@ from kschedctl.api.gangs import GangKey
 from kschedctl.scheduler.engine.permit import run_permit
 from kschedctl.scheduler.engine.pod_groups.cycle import NO_FIT, GroupResult, MemberResult, PodGroupCycle
 from kschedctl.scheduler.engine.pod_groups.gangs import gang_plugin
-from kschedctl.scheduler.engine.pod_groups.preemption import group_priority, preempt_for_group
-from kschedctl.scheduler.engine.pod_groups.state import completing, find_pod_group, placed_in_groups
+from kschedctl.scheduler.engine.pod_groups.preemption import preempt_for_group
+from kschedctl.scheduler.engine.pod_groups.since_1_37 import (
+    LEFT_OVER_AT_ONCE,
+    LIKE_ITS_PODS,
+    UNTIL_INFEASIBLE,
+    refused_before,
+)
+from kschedctl.scheduler.engine.pod_groups.state import (
+    completing,
+    find_pod_group,
+    group_priority,
+    placed_in_groups,
+    state_of,
+)
 from kschedctl.scheduler.engine.pod_groups.submission import MemberFailure, failed_members
 from kschedctl.scheduler.engine.rejectors import Rejectors
 from kschedctl.scheduler.engine.reserve import uses_claims
-from kschedctl.scheduler.framework import Code, PluginError
+from kschedctl.scheduler.framework import Code, PluginError, Status
 from kschedctl.scheduler.plugins.gang_scheduling import GangScheduling
 from kschedctl.scheduler.queueing.pods_on_nodes import PodsOnNodes
 from kschedctl.scheduler.scheduler import Framework
@@ -156,8 +168,10 @@ class Gangs:
 
         Raises PluginError.
         """
+        if refused := self._refused(key, members):
+            raise PluginError(refused)
         if not self._takes_search(key, members):
-            return self._one_by_one(framework, members, alone)
+            return self._one_by_one(framework, key, members, alone)
         if alone:
             return _left_over(members, ())
         return self._adopt(self._cycle(framework, key, members).run(post_filter=False), members)
@@ -189,11 +203,20 @@ class Gangs:
 
     def result(self, framework: Framework, key: AnyGroupKey, members: Sequence[Position]) -> GroupResult:
         """What the cycle of the group says as things are, with preemption."""
+        if refused := self._refused(key, members):
+            return GroupResult(Status(Code.ERROR, (refused,)))
         cycle = self._cycle(framework, key, members)
         result = cycle.run()
         if self.workload_aware and not isinstance(key, GangKey) and result.status.code is Code.UNSCHEDULABLE:
             return preempt_for_group(cycle, result)
         return result
+
+    def _refused(self, key: AnyGroupKey, members: Sequence[Position]) -> str:
+        """Why no pod of a group is tried."""
+        if isinstance(key, GangKey) or not LIKE_ITS_PODS.at(self.scheduler.gates.release):
+            return ""
+        infos = {position: self.info(position) for position in members}
+        return refused_before(key, infos, self.view, self.scheduler.gates.release)
 
     def _cycle(self, framework: Framework, key: AnyGroupKey, members: Sequence[Position]) -> PodGroupCycle:
         infos = {position: self.info(position) for position in members}
@@ -233,7 +256,9 @@ class Gangs:
         infos = [self.view.pods.infos[number] for number in numbers]
         return any(_has_pod_affinity(info) or uses_claims(info, self.view) for info in infos)
 
-    def _one_by_one(self, framework: Framework, members: Sequence[Position], all_of_them: bool) -> GangAttempt:
+    def _one_by_one(
+        self, framework: Framework, key: AnyGroupKey, members: Sequence[Position], all_of_them: bool
+    ) -> GangAttempt:
         """Bind what fits; when no member's Permit succeeds, or some do not fit, nothing. Raises PluginError."""
         placed: dict[Position, PlacedMember] = {}
         promised = {position: row for position in members if (row := self.view.nominated_row(position)) != NO_ROW}
@@ -258,10 +283,20 @@ class Gangs:
         except PluginError:
             self._take_back(placed, promised)
             raise
+        at_once = not isinstance(key, GangKey) and LEFT_OVER_AT_ONCE.at(self.scheduler.gates.release)
+        quorum = quorum and self._feasible(key)
         if quorum and not (all_of_them and len(placed) < len(members)):
-            return _bound(members, placed)
+            return _bound(members, placed, left_over_at_once=at_once)
         self._take_back(placed, promised)
         return _left_over(members, placed)
+
+    def _feasible(self, key: AnyGroupKey) -> bool:
+        """Whether enough pods of a group have a node now, where Permit does not say it."""
+        if isinstance(key, GangKey) or not self.gated or not UNTIL_INFEASIBLE.at(self.scheduler.gates.release):
+            return True
+        group = find_pod_group(self.view, key)
+        gang = group.spec.scheduling_policy.gang if group else None
+        return gang is None or len(state_of(self.view, key).scheduled) >= gang.min_count
 
     def _take_back(self, positions: Collection[Position], promised: Mapping[Position, Row]) -> None:
         """Pods leave their nodes, and wait again for those that they were promised."""
@@ -280,7 +315,7 @@ class Gangs:
             return _left_over(members, placed)
         for position, member in placed.items():
             self.pods.bind(position, member.row)
-        return _bound(members, placed)
+        return _bound(members, placed, left_over_at_once=result.promised is not None)
 
 
 def _has_pod_affinity(info: PodInfo) -> bool:
@@ -289,9 +324,12 @@ def _has_pod_affinity(info: PodInfo) -> bool:
     return affinity is not None and bool(affinity.pod_affinity or affinity.pod_anti_affinity)
 
 
-def _bound(members: Sequence[Position], placed: Mapping[Position, PlacedMember]) -> GangAttempt:
+def _bound(
+    members: Sequence[Position], placed: Mapping[Position, PlacedMember], *, left_over_at_once: bool
+) -> GangAttempt:
     """A member that waits, as long as too few have a node, has those tried again that came back before."""
     last = max((turn for turn, member in enumerate(members) if member in placed and placed[member].waits), default=0)
+    last = len(members) if left_over_at_once else last
     again = tuple(member for member in members[:last] if member not in placed)
     return GangAttempt(placed, failed={member: REFUSED for member in members if member not in placed}, again=again)
 

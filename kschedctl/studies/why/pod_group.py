@@ -13,9 +13,10 @@ from kschedctl.api.objects import Pod, PodGroup
 from kschedctl.reports.explanation import Explanation
 from kschedctl.reports.pod_group import MemberReport, PlacementReport, PodGroupReport
 from kschedctl.scheduler.engine.pod_groups.crossing import crossing
-from kschedctl.scheduler.engine.pod_groups.cycle import GroupResult, PodGroupCycle, refused_as_several
+from kschedctl.scheduler.engine.pod_groups.cycle import GroupResult, PodGroupCycle
 from kschedctl.scheduler.engine.pod_groups.deadlock import deadlocked_with
 from kschedctl.scheduler.engine.pod_groups.preemption import preempt_for_group
+from kschedctl.scheduler.engine.pod_groups.since_1_37 import refused_before
 from kschedctl.scheduler.engine.pod_groups.state import (
     NO_MEMBERS,
     PodGroupState,
@@ -57,8 +58,9 @@ def pod_group_report(scheduler: Scheduler, framework: Framework, pod: Pod) -> Po
     report = partial(_report, view, key, members, topology_aware=topology_aware)
     if not members.tried:
         return report(None)
-    if refused := refused_as_several(infos[position] for position in members.tried):
-        return report(refused)
+    tried = {position: infos[position] for position in members.tried}
+    if refused := refused_before(key, tried, view, scheduler.gates.release):
+        return report(GroupResult(Status(Code.ERROR, (refused,))))
     cycle = PodGroupCycle(framework, view, key, members.tried, infos, topology_aware)
     result = cycle.run()
     if scheduler.gates.enabled("WorkloadAwarePreemption") and result.status.code is Code.UNSCHEDULABLE:

@@ -1,18 +1,19 @@
 """The pod-group cycle: all pods of a group that wait are tried one after another, and placed together or not at all.
 
-Upstream: pkg/scheduler/schedule_one_podgroup.go (v1.36). Where upstream takes one of equals at random, ``Choose``
-decides.
+Upstream: pkg/scheduler/schedule_one_podgroup.go (v1.36, and v1.37's as far as it could be read). Where upstream takes
+one of equals at random, ``Choose`` decides.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 import numpy as np
 
 from kschedctl.api.arrays import NO_ROW, Bools, Position, Row, Rows, Scores
+from kschedctl.api.gangs import GangKey
 from kschedctl.api.objects import PodGroup
 from kschedctl.scheduler.engine.cycle import Cycle, run_cycle
 from kschedctl.scheduler.engine.messages import fit_error, histogram
@@ -24,14 +25,15 @@ from kschedctl.scheduler.engine.pod_groups.placement import (
     generate_placements,
     placement_scores,
 )
-from kschedctl.scheduler.engine.pod_groups.state import find_pod_group, is_unread
+from kschedctl.scheduler.engine.pod_groups.since_1_37 import UNTIL_INFEASIBLE, PlacementFeasiblePlugin, Progress
+from kschedctl.scheduler.engine.pod_groups.state import find_pod_group, is_unread, state_of
 from kschedctl.scheduler.engine.post_filter import PostFilterOutcome, run_post_filter
 from kschedctl.scheduler.engine.preemption.evaluator import Preemption
 from kschedctl.scheduler.engine.profile import FrameworkLike
 from kschedctl.scheduler.engine.rejectors import NONE, Rejectors, rejectors_of
 from kschedctl.scheduler.engine.reserve import reserve, reserving
 from kschedctl.scheduler.engine.sampling import Sampling
-from kschedctl.scheduler.framework import SUCCESS, Code, PluginError, Status
+from kschedctl.scheduler.framework import SUCCESS, Code, PluginError, Status, offers
 from kschedctl.snapshot.fork import Fork
 from kschedctl.snapshot.pod_info import PodInfo
 from kschedctl.snapshot.pods import AnyGroupKey
@@ -39,8 +41,8 @@ from kschedctl.snapshot.pods import AnyGroupKey
 UNSCHEDULABLE_GROUP = "pod group is unschedulable"
 WAITING = "pod group is waiting for preemption to complete"
 NO_PLACEMENTS = "no feasible placements found"
-SEVERAL_SCHEDULERS = 'all pods in a single pod group should have the same .spec.schedulerName set, got: "{}" and "{}"'
 OTHER_FAILED = "failed to schedule other pod from a pod group: {}"
+NOT_EVALUATED = "failed to evaluate placement feasibility: {}"
 NO_FIT = Status(Code.UNSCHEDULABLE, (UNSCHEDULABLE_GROUP,))
 """A refusal like upstream's: its first reason is the error that it carries."""
 
@@ -87,7 +89,8 @@ class GroupResult:
 
     ``members`` are in the order in which they were tried; fewer than the group has where it ended before. ``placement``
     is where they were tried, None before there was any. ``waiting_on_preemption``: it would fit once its victims are
-    gone. ``victims``: whom the group as a whole preempts.
+    gone. ``victims``: whom the group as a whole preempts. ``promised``: the nodes that its pods are nominated for then,
+    None where each keeps the one that it has here. ``before_preemption``: the status before that was looked for.
     """
 
     status: Status
@@ -97,6 +100,8 @@ class GroupResult:
     victims: tuple[Position, ...] = ()
     tried: tuple[GroupResult, ...] = ()
     scores: Mapping[str, Scores] = field(default_factory=dict)
+    promised: Mapping[Position, Row] | None = None
+    before_preemption: Status | None = None
 
     @property
     def placed(self) -> bool:
@@ -128,8 +133,16 @@ class PodGroupCycle:
         """Place it, as if ``view`` were how things are; without ``post_filter`` no pod may preempt by itself."""
         view = self.view if view is None else view
         if self.topology_aware and not is_unread(view, self.key):
-            return self._on_placements(view, post_filter)
-        return self._default(view, post_filter)
+            result = self._on_placements(view, post_filter)
+        else:
+            result = self._default(view, post_filter)
+        nobody = result.placed and not any(member.placed for member in result.members)
+        return replace(result, status=NO_FIT) if nobody else result
+
+    @cached_property
+    def until_infeasible(self) -> bool:
+        """Whether PlacementFeasible plugins say if enough pods have a node: of the gangs of others it is Permit."""
+        return not isinstance(self.key, GangKey) and UNTIL_INFEASIBLE.at(self.framework.release)
 
     # -- placements ----------------------------------------------------------------------------------------------
 
@@ -151,7 +164,8 @@ class PodGroupCycle:
         fitting = [result for result in results if result.placed or result.waiting_on_preemption]
         if not fitting:
             why = f"0/{len(results)} placements are available, first placement status: {results[0].status.reasons[0]}"
-            return replace(results[0], status=Status(Code.UNSCHEDULABLE, (why,)), tried=tuple(results))
+            reasons = (UNSCHEDULABLE_GROUP, why) if self.until_infeasible else (why,)
+            return replace(results[0], status=Status(Code.UNSCHEDULABLE, reasons), tried=tuple(results))
         return self._best(group, view, fitting, tuple(results))
 
     def _group(self, view: Fork) -> PodGroup:
@@ -188,6 +202,8 @@ class PodGroupCycle:
         assumed.placement = _mask(placement, view)
         if assumed.group_since is None:
             assumed.group_since = len(assumed.trail)
+        if self.until_infeasible:
+            return self._while_feasible(assumed)
         results: list[MemberResult] = []
         status, waiting, preempts = NO_FIT, False, False
         for position in self.members:
@@ -204,6 +220,38 @@ class PodGroupCycle:
                 status = Status(Code.UNSCHEDULABLE, (UNSCHEDULABLE_GROUP, WAITING)) if preempts else SUCCESS
         return GroupResult(status, tuple(results), waiting)
 
+    def _while_feasible(self, view: Fork) -> GroupResult:
+        """Try the pods in order, each with those before it assumed, as long as the group can still be bound."""
+        group, results = find_pod_group(view, self.key), list[MemberResult]()
+        progress = Progress(self._placed_before(view), len(self.members))
+        status = self._feasible(group, progress)
+        if status.code in (Code.UNSCHEDULABLE, Code.ERROR):
+            return GroupResult(status if status.code is Code.ERROR else _unschedulable(status), promised={})
+        for position in self.members:
+            member, view = self._member(view, position, post_filter=False)
+            results.append(member)
+            if not member.placed and not member.status.rejected:
+                status = Status(Code.ERROR, (OTHER_FAILED.format(_message(member.status)),))
+                break
+            progress = Progress(progress.scheduled + member.placed, progress.remaining - 1)
+            status = self._feasible(group, progress)
+            if status.code in (Code.UNSCHEDULABLE, Code.ERROR):
+                break
+        status = _unschedulable(status) if status.code is Code.WAIT else status
+        return GroupResult(status, tuple(results), promised={})
+
+    def _placed_before(self, view: Fork) -> int:
+        assert len(self.key) == 2
+        return len(state_of(view, self.key).scheduled)
+
+    def _feasible(self, group: PodGroup | None, progress: Progress) -> Status:
+        """What the first plugin says that does not find it feasible, or fails."""
+        plugins = [plugin for plugin in self.framework.at("preEnqueue") if offers(plugin, PlacementFeasiblePlugin)]
+        statuses = (plugin.placement_feasible(group, progress) for plugin in plugins if group is not None)
+        status = next((status for status in statuses if status.code is not Code.SUCCESS), SUCCESS)
+        failed = status.code is Code.ERROR
+        return Status(Code.ERROR, (NOT_EVALUATED.format(_message(status)),)) if failed else status
+
     def _member(self, view: Fork, position: Position, post_filter: bool) -> tuple[MemberResult, Fork]:
         """Try one pod, and the fork to go on with."""
         cycle = run_cycle(self.framework, self.infos[position], view, self.sampling)
@@ -211,9 +259,9 @@ class PodGroupCycle:
             member = _fitting(cycle, position, self.choose(view, cycle.scores.best))
         else:
             member = _failed(cycle, position, run_post_filter(cycle) if post_filter else None)
-        return (member, view) if member.row == NO_ROW else self._assumed(view, cycle, member)
+        return (member, view) if member.row == NO_ROW else self.assumed(view, cycle, member)
 
-    def _assumed(self, view: Fork, cycle: Cycle, member: MemberResult) -> tuple[MemberResult, Fork]:
+    def assumed(self, view: Fork, cycle: Cycle, member: MemberResult) -> tuple[MemberResult, Fork]:
         """Assume and reserve it, and ask Permit; what is refused leaves nothing behind."""
         info, position, row = self.infos[member.position], member.position, member.row
         plugins = reserving(self.framework, info.spec)
@@ -223,6 +271,8 @@ class PodGroupCycle:
         except PluginError as failure:
             return MemberResult(position, Status(Code.ERROR, (str(failure),)), nominated=""), view
         trial.assume(position, row)
+        if self.until_infeasible:
+            return member, trial
         outcome = run_permit(self.framework, info, trial, row)
         if outcome.status.code in (Code.SUCCESS, Code.WAIT):
             return replace(member, permit=outcome.status), trial
@@ -231,10 +281,9 @@ class PodGroupCycle:
         return _refused(position, outcome), view
 
 
-def refused_as_several(infos: Iterable[PodInfo]) -> GroupResult | None:
-    """What becomes of a group whose members, in order, are not all of one scheduler; None for others."""
-    names = dict.fromkeys(info.spec.scheduler_name for info in infos)
-    return GroupResult(Status(Code.ERROR, (SEVERAL_SCHEDULERS.format(*names),))) if len(names) > 1 else None
+def _unschedulable(status: Status) -> Status:
+    """A refusal with the error that it carries."""
+    return Status(Code.UNSCHEDULABLE, (UNSCHEDULABLE_GROUP, *status.reasons))
 
 
 def _mask(placement: GroupPlacement | None, view: Fork) -> Bools | None:

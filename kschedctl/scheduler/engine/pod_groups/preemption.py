@@ -1,31 +1,39 @@
 """Workload-aware preemption: room made for a whole group, by evicting pods and groups of lower priority anywhere.
 
 Upstream: pkg/scheduler/framework/preemption/{podgrouppreemption,types}.go and runWorkloadAwarePreemption in
-pkg/scheduler/schedule_one_podgroup.go (v1.36).
+pkg/scheduler/schedule_one_podgroup.go (v1.36; of v1.37 as in since_1_37.py).
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
 
 from kschedctl.api.arrays import Position, Row
-from kschedctl.api.objects import PodGroup
-from kschedctl.api.priority import priority_class
-from kschedctl.scheduler.engine.pod_groups.cycle import GroupResult, PodGroupCycle
-from kschedctl.scheduler.engine.pod_groups.state import NO_MEMBERS, find_pod_group, is_unread
+from kschedctl.scheduler.engine.cycle import run_cycle
+from kschedctl.scheduler.engine.pod_groups.cycle import GroupResult, MemberResult, PodGroupCycle
+from kschedctl.scheduler.engine.pod_groups.since_1_37 import (
+    CONSTRAINED_PREEMPT,
+    KEEPS_ITS_NODES,
+    PROMISED,
+    SAYS_WHO,
+    WAITS_FOR_VICTIMS,
+)
+from kschedctl.scheduler.engine.pod_groups.state import NO_MEMBERS, find_pod_group, group_priority, is_unread
 from kschedctl.scheduler.engine.preemption.budgets import budgets
-from kschedctl.scheduler.engine.preemption.evaluator import DEFAULT_PREEMPTION, NEVER
-from kschedctl.scheduler.framework import SUCCESS, Code, Status
+from kschedctl.scheduler.engine.preemption.evaluator import DEFAULT_PREEMPTION, NEVER, being_preempted
+from kschedctl.scheduler.framework import Code, Status
 from kschedctl.snapshot.fork import Fork
 from kschedctl.snapshot.pods import GroupKey, group_key
 
 NOT_REGISTERED = "default preemption plugin is not registered, workload aware preemption is disabled"
 CONSTRAINED = "workload aware preemption is not supported for pod groups with scheduling constraints"
 NO_VICTIMS = "No preemption victims found for incoming preemptor"
+ONGOING = "ongoing preemption on nominated nodes"
+FOUND = "found a placement for podgroup, preempting {} victims"
 NO_GROUP = 'failed to get pod group object: podgroup.scheduling.k8s.io "{}" not found'
 
 
@@ -44,74 +52,129 @@ class Victim(NamedTuple):
         return (-self.priority, not self.grouped, -size, self.start)
 
 
+class Room(NamedTuple):
+    """Who goes for a group, and where its pods go then."""
+
+    status: Status
+    victims: tuple[Position, ...] = ()
+    promised: Mapping[Position, Row] = {}
+
+
 def preempt_for_group(cycle: PodGroupCycle, result: GroupResult) -> GroupResult:
     """The result of a group that does not fit, with what evicting others could do for it, if it is known."""
     if is_unread(cycle.view, cycle.key):
         return result
-    status, victims = _preempt(cycle)
-    if status.code is Code.SUCCESS:
-        return replace(result, waiting_on_preemption=True, victims=victims)
-    if status.code is Code.ERROR:
-        return replace(result, status=status)
-    reasons = (*result.status.reasons, ", ".join(status.reasons))
+    if SAYS_WHO.at(cycle.framework.release) != "nothing":
+        return _post_filtered(cycle, result)
+    room = _preempt(cycle) if _has_plugin(cycle) else Room(Status(Code.UNSCHEDULABLE, (NOT_REGISTERED,)))
+    if room.status.code is Code.SUCCESS:
+        return replace(result, waiting_on_preemption=True, victims=room.victims)
+    if room.status.code is Code.ERROR:
+        return replace(result, status=room.status)
+    reasons = (*result.status.reasons, ", ".join(room.status.reasons))
     return replace(result, status=Status(result.status.code, reasons))
 
 
-def _preempt(cycle: PodGroupCycle) -> tuple[Status, tuple[Position, ...]]:
-    if not any(plugin.name == DEFAULT_PREEMPTION for plugin in cycle.framework.at("postFilter")):
-        return Status(Code.UNSCHEDULABLE, (NOT_REGISTERED,)), ()
+def _post_filtered(cycle: PodGroupCycle, result: GroupResult) -> GroupResult:
+    """What the plugin's PodGroupPostFilter makes of it."""
+    if not _has_plugin(cycle):
+        return result
+    room = _preempt(cycle)
+    said = SAYS_WHO.at(cycle.framework.release) + ", ".join(room.status.reasons)
+    if room.status.code is Code.ERROR:
+        return replace(result, status=Status(Code.ERROR, (said,)))
+    return replace(
+        result,
+        status=Status(result.status.code, (*result.status.reasons, said)),
+        waiting_on_preemption=room.status.code is Code.SUCCESS,
+        victims=room.victims,
+        promised=room.promised if PROMISED.at(cycle.framework.release) else {},
+        before_preemption=result.status,
+    )
+
+
+def _has_plugin(cycle: PodGroupCycle) -> bool:
+    return any(plugin.name == DEFAULT_PREEMPTION for plugin in cycle.framework.at("postFilter"))
+
+
+def _preempt(cycle: PodGroupCycle) -> Room:
+    release = cycle.framework.release
     group = find_pod_group(cycle.view, cycle.key)
     if group is None:
-        return Status(Code.ERROR, (NO_GROUP.format(cycle.key[1]),)), ()
+        return Room(Status(Code.ERROR, (NO_GROUP.format(cycle.key[1]),)))
     constraints = group.spec.scheduling_constraints
-    if constraints is not None and constraints.topology:
-        return Status(Code.UNSCHEDULABLE, (CONSTRAINED,)), ()
+    if constraints is not None and constraints.topology and not CONSTRAINED_PREEMPT.at(release):
+        return Room(Status(Code.UNSCHEDULABLE, (CONSTRAINED,)))
     if any(cycle.infos[member].spec.preemption_policy == "Never" for member in cycle.members):
-        return Status(Code.UNSCHEDULABLE, (NEVER,)), ()
+        return Room(Status(Code.UNSCHEDULABLE, (NEVER,)))
     potential = victims_below(cycle.view, group_priority(group, cycle.view))
+    if WAITS_FOR_VICTIMS.at(release) and _victims_leave(cycle, potential):
+        return Room(Status(Code.SUCCESS, (ONGOING,)))
     if not potential:
-        return Status(Code.UNRESOLVABLE, (NO_VICTIMS,)), ()
+        return Room(Status(Code.UNRESOLVABLE, (NO_VICTIMS,)))
     return _select(cycle, potential)
 
 
-def _select(cycle: PodGroupCycle, potential: list[Victim]) -> tuple[Status, tuple[Position, ...]]:
+def _victims_leave(cycle: PodGroupCycle, potential: Iterable[Victim]) -> bool:
+    """Whether the nodes that its pods are nominated for have some that are being evicted."""
+    view = cycle.view
+    rows = {view.nodes.index.get(cycle.infos[member].pod.status.nominated_node_name) for member in cycle.members}
+    return any(
+        int(view.node[position]) in rows and being_preempted(view.pods.objects[position])
+        for position in _pods(potential)
+    )
+
+
+def _select(cycle: PodGroupCycle, potential: list[Victim]) -> Room:
     """Take all away, and put back those that the group leaves room for: first whom a budget protects."""
     view = cycle.view.fork()
     view.group_since = len(view.trail)
     for position in _pods(potential):
         view.forget(position)
-    status = cycle.run(view, post_filter=False).status
-    if status.code is not Code.SUCCESS:
-        return status, ()
+    placed = cycle.run(view, post_filter=False)
+    if not placed.placed:
+        return Room(placed.status)
     ordered = sorted(potential, key=lambda victim: victim.importance)
     violating = budgets(cycle.view).violated_by(victim.pods for victim in ordered)
     protected = [victim for victim, breaks in zip(ordered, violating, strict=True) if breaks]
     others = [victim for victim, breaks in zip(ordered, violating, strict=True) if not breaks]
-    gone = [victim for victim in (*protected, *others) if not _reprieved(cycle, view, victim)]
-    return SUCCESS, tuple(_pods(sorted(gone, key=lambda victim: victim.importance)))
+    members = [member for member in placed.members if member.placed]
+    keeps = KEEPS_ITS_NODES.at(cycle.framework.release)
+    gone = [
+        victim for victim in (*protected, *others) if not _reprieved(cycle, view, victim, members if keeps else None)
+    ]
+    victims = tuple(_pods(sorted(gone, key=lambda victim: victim.importance)))
+    said = (FOUND.format(len(victims)),) if keeps else ()
+    return Room(Status(Code.SUCCESS, said), victims, {member.position: member.row for member in members})
 
 
-def _reprieved(cycle: PodGroupCycle, view: Fork, victim: Victim) -> bool:
-    """Whether the group fits beside the victim, which then stays where it is."""
+def _reprieved(cycle: PodGroupCycle, view: Fork, victim: Victim, members: Sequence[MemberResult] | None) -> bool:
+    """Whether the group fits beside the victim, which then stays where it is.
+
+    ``members``: on the nodes that they have; None: wherever they go then.
+    """
     for position in victim.pods:
         view.assume(position, Row(int(cycle.view.node[position])))
-    if cycle.run(view, post_filter=False).placed:
+    if cycle.run(view, post_filter=False).placed if members is None else _all_pass(cycle, view, members):
         return True
     for position in victim.pods:
         view.forget(position)
     return False
 
 
+def _all_pass(cycle: PodGroupCycle, view: Fork, members: Sequence[MemberResult]) -> bool:
+    """Whether the members pass the filters of their nodes, each with those before it assumed."""
+    view = view.fork()
+    for member in members:
+        tried = run_cycle(cycle.framework, cycle.infos[member.position], view)
+        if tried.error is not None or not tried.filter.passing[member.row]:
+            return False
+        _, view = cycle.assumed(view, tried, member)
+    return True
+
+
 def _pods(victims: Iterable[Victim]) -> Iterator[Position]:
     return (position for victim in victims for position in victim.pods)
-
-
-def group_priority(group: PodGroup, view: Fork) -> int:
-    """The group's own; 0 for one that says nothing of it."""
-    if group.spec.priority is not None or not group.spec.priority_class_name:
-        return group.spec.priority or 0
-    class_ = priority_class(group.spec.priority_class_name, view.cluster.priority_classes)
-    return class_.value if class_ else 0
 
 
 def victims_below(view: Fork, priority: int) -> list[Victim]:

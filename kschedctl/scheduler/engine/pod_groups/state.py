@@ -13,6 +13,7 @@ import numpy as np
 from kschedctl.api.arrays import Bools, Position, Rows
 from kschedctl.api.kinds import first_minor
 from kschedctl.api.objects import PodGroup
+from kschedctl.api.priority import priority_class
 from kschedctl.scheduler.framework.feature_gates import FeatureGates
 from kschedctl.snapshot.fork import Fork
 from kschedctl.snapshot.pods import AnyGroupKey, GroupKey
@@ -40,6 +41,14 @@ def find_pod_group(view: Fork, key: AnyGroupKey) -> PodGroup | None:
     """The object of that namespace and name; None also for groups of other projects."""
     pod_group: PodGroup | None = view.objects.index("pod groups", _by_key, "PodGroup").get(key)
     return pod_group
+
+
+def group_priority(group: PodGroup, view: Fork) -> int:
+    """The group's own; 0 for one that says nothing of it."""
+    if group.spec.priority is not None or not group.spec.priority_class_name:
+        return group.spec.priority or 0
+    class_ = priority_class(group.spec.priority_class_name, view.cluster.priority_classes)
+    return class_.value if class_ else 0
 
 
 def is_unread(view: Fork, key: AnyGroupKey) -> bool:

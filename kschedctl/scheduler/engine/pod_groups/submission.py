@@ -1,6 +1,7 @@
 """What becomes of the pods of a group after its cycle: bound, or put back with a reason and maybe a promised node.
 
-Upstream: submitPodGroupAlgorithmResult in pkg/scheduler/schedule_one_podgroup.go (v1.36).
+Upstream: submitPodGroupAlgorithmResult in pkg/scheduler/schedule_one_podgroup.go (v1.36, and v1.37's as far as it could
+be read).
 """
 
 from __future__ import annotations
@@ -9,13 +10,13 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from kschedctl.api.arrays import NO_ROW, Position, Row
+from kschedctl.api.kube_version import KubeVersion
 from kschedctl.api.objects import PodGroup
 from kschedctl.scheduler.engine.pod_groups.cycle import UNSCHEDULABLE_GROUP, GroupResult, MemberResult
+from kschedctl.scheduler.engine.pod_groups.since_1_37 import CONDITION
 from kschedctl.scheduler.engine.rejectors import NONE, Rejectors
 from kschedctl.scheduler.framework import Code, Status
 from kschedctl.snapshot.fork import Fork
-
-SCHEDULED_CONDITION = "PodGroupScheduled"
 
 
 class MemberFailure(NamedTuple):
@@ -51,13 +52,13 @@ def failed_members(result: GroupResult, members: Sequence[Position], view: Fork)
     """Members that failed, in the order of ``members``, some of which may not have been tried."""
     tried = {member.position: member for member in result.members}
     bound = bound_members(result)
-    return {member: _failure(result, tried.get(member), view) for member in members if member not in bound}
+    failure = _failure if result.promised is None else _failure_since_1_37
+    return {member: failure(result, member, tried.get(member), view) for member in members if member not in bound}
 
 
-def _failure(result: GroupResult, member: MemberResult | None, view: Fork) -> MemberFailure:
+def _failure(result: GroupResult, position: Position, member: MemberResult | None, view: Fork) -> MemberFailure:
     if result.status.code is Code.ERROR:
-        own = member is not None and member.status.code is Code.ERROR
-        return MemberFailure(member.status if own and member else result.status)
+        return _error(result, member)
     if member is None:
         return MemberFailure(result.status, None)
     if member.placed and result.waiting_on_preemption:
@@ -68,15 +69,37 @@ def _failure(result: GroupResult, member: MemberResult | None, view: Fork) -> Me
     return MemberFailure(member.status, _nominated(member, view), member.rejectors)
 
 
+def _failure_since_1_37(
+    result: GroupResult, position: Position, member: MemberResult | None, view: Fork
+) -> MemberFailure:
+    """It is nominated as the group preempts, not where it was placed meanwhile."""
+    promised = (result.promised or {}).get(position)
+    if result.status.code is Code.ERROR:
+        return _error(result, member)
+    if member is None:
+        return MemberFailure(result.before_preemption or result.status, promised)
+    if not member.placed:
+        kept = _nominated(member, view) if promised is None else promised
+        return MemberFailure(member.status, kept, member.rejectors)
+    if result.waiting_on_preemption:
+        return MemberFailure(result.status, promised)
+    return MemberFailure(Status(Code.UNSCHEDULABLE, (UNSCHEDULABLE_GROUP, result.message)))
+
+
+def _error(result: GroupResult, member: MemberResult | None) -> MemberFailure:
+    own = member is not None and member.status.code is Code.ERROR
+    return MemberFailure(member.status if own and member else result.status)
+
+
 def _nominated(member: MemberResult, view: Fork) -> Row | None:
     return None if member.nominated is None else Row(view.nodes.index.get(member.nominated, NO_ROW))
 
 
-def written_condition(result: GroupResult, group: PodGroup | None) -> PodGroupCondition | None:
+def written_condition(result: GroupResult, group: PodGroup | None, release: KubeVersion) -> PodGroupCondition | None:
     """What is written, if that is something new; a group that was scheduled once stays so, whatever comes later."""
     if group is None:
         return None
-    condition = condition_of(result)
+    condition = condition_of(result, CONDITION.at(release))
     before = next((known for known in group.status.conditions if known.type == condition.type), None)
     if before is None:
         return condition
@@ -84,9 +107,9 @@ def written_condition(result: GroupResult, group: PodGroup | None) -> PodGroupCo
     return None if same or (before.status == "True" and condition.status != "True") else condition
 
 
-def condition_of(result: GroupResult) -> PodGroupCondition:
+def condition_of(result: GroupResult, type_: str) -> PodGroupCondition:
     """What the scheduler says of the group."""
     if result.placed:
-        return PodGroupCondition(SCHEDULED_CONDITION, "True", "Scheduled", result.message)
+        return PodGroupCondition(type_, "True", "Scheduled", result.message)
     reason = "Unschedulable" if result.status.rejected else "SchedulerError"
-    return PodGroupCondition(SCHEDULED_CONDITION, "False", reason, result.message)
+    return PodGroupCondition(type_, "False", reason, result.message)

@@ -15,6 +15,7 @@ import numpy as np
 from kschedctl.api.arrays import Bools, Position
 from kschedctl.api.kube_version import ByVersion
 from kschedctl.api.labels import aggregate
+from kschedctl.api.objects import Pod
 from kschedctl.scheduler.engine.cycle import Cycle
 from kschedctl.scheduler.engine.messages import histogram
 from kschedctl.scheduler.engine.preemption.candidates import NO_CANDIDATES, BestCandidates, Candidates, choose
@@ -154,6 +155,16 @@ class PreemptionPlugin(DeclaredPlugin[ForFilter, ForScore], ABC):
 def preemption_plugins(framework: FrameworkLike) -> list[PreemptionPlugin]:
     """The preemption plugins that a profile asks, in order."""
     return [plugin for plugin in framework.at("postFilter") if isinstance(plugin, PreemptionPlugin)]
+
+
+def being_preempted(pod: Pod) -> bool:
+    """Whether it leaves because the scheduler evicted it."""
+    target = next((c for c in pod.status.conditions if c.type == "DisruptionTarget"), None)
+    return (
+        pod.metadata.deletion_timestamp is not None
+        and target is not None
+        and (target.status, target.reason) == ("True", "PreemptionByScheduler")
+    )
 
 
 def _allowing(post_filter_result: PostFilterResult, allowed: BestCandidates | None) -> Preemption:

@@ -1,0 +1,125 @@
+"""What 1.37 does otherwise with groups of pods, and what is refused before any pod of a group is tried.
+
+Upstream: validatePodGroup and updatePodGroupCondition in pkg/scheduler/schedule_one_podgroup.go, PodGroupPostFilter in
+plugins/defaultpreemption/default_preemption.go, selectVictimsOnDomain in framework/preemption/podgrouppreemption.go.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import NamedTuple, Protocol, runtime_checkable
+
+from kschedctl.api.arrays import Position
+from kschedctl.api.kube_version import ByVersion, KubeVersion
+from kschedctl.api.objects import PodGroup
+from kschedctl.scheduler.engine.pod_groups.state import find_pod_group, group_priority, state_of
+from kschedctl.scheduler.framework import Plugin, Status
+from kschedctl.snapshot.fork import Fork
+from kschedctl.snapshot.pod_info import PodInfo
+from kschedctl.snapshot.pods import GroupKey
+
+UNTIL_INFEASIBLE = ByVersion(
+    "whether PlacementFeasible, not Permit, says if enough pods of a group have a node",
+    (("", False), ("1.37", True)),
+    "#138643, #140412",
+)
+LIKE_ITS_PODS = ByVersion(
+    "whether the pods of a group need its priority and one preemptionPolicy, and its condition tells of that",
+    (("", False), ("1.37", True)),
+    "#139920, #140359, #140183",
+)
+CONDITION = ByVersion(
+    "the condition of a PodGroup that tells whether it was scheduled",
+    (("", "PodGroupScheduled"), ("1.37", "PodGroupInitiallyScheduled")),
+    "#139743",
+)
+LEFT_OVER_AT_ONCE = ByVersion(
+    "whether pods of a group that find no node are tried again as soon as others of it have one",
+    (("", False), ("1.37", True)),
+    "#139613",
+)
+KEEPS_ITS_NODES = ByVersion(
+    "whether a group that preempts keeps the nodes that it has without its victims when these come back one by one",
+    (("", False), ("1.37", True)),
+    "#138757, #139980",
+)
+CONSTRAINED_PREEMPT = ByVersion(
+    "whether groups with scheduling constraints preempt", (("", False), ("1.37", True)), "#140683"
+)
+PROMISED = ByVersion(
+    "whether the pods of a group that preempts are nominated for the nodes that they get then",
+    (("", False), ("1.37", True)),
+    "#138967, #140590",
+)
+WAITS_FOR_VICTIMS = ByVersion(
+    "whether a group preempts no more while its victims leave the nodes that its pods are nominated for",
+    (("", False), ("1.37", True)),
+    "#138710, #140641",
+)
+SAYS_WHO = ByVersion(
+    "what stands before the words about a group that preempts",
+    (("", "nothing"), ("1.37", "pod group preemption: ")),
+    "#139218, #139674, #140311",
+)
+IN_PREEMPTION: tuple[ByVersion[object], ...] = (
+    KEEPS_ITS_NODES,
+    CONSTRAINED_PREEMPT,
+    PROMISED,
+    WAITS_FOR_VICTIMS,
+    SAYS_WHO,
+)
+
+NOT_OF_ONE = "all pods in a single pod group should have the same "
+SEVERAL_SCHEDULERS = NOT_OF_ONE + '.spec.schedulerName set, got: "{}" and "{}"'
+OTHER_PRIORITY = NOT_OF_ONE + "priority as the pod group's priority, got {} and {}"
+OTHER_POLICY = NOT_OF_ONE + "preemption policy, got {} and {}"
+
+
+class Progress(NamedTuple):
+    """How many pods of a group have a node, and how many are not tried yet."""
+
+    scheduled: int
+    remaining: int
+
+
+@runtime_checkable
+class PlacementFeasiblePlugin(Plugin, Protocol):
+    def placement_feasible(self, group: PodGroup, progress: Progress) -> Status:
+        """Whether the group can be bound: not yet (Wait), not whatever comes (Unschedulable), or it can."""
+
+
+def refused_before(key: GroupKey, waiting: Mapping[Position, PodInfo], view: Fork, release: KubeVersion) -> str:
+    """Why no pod of a group is tried, of whom these wait, in order; empty where they are."""
+    return next(_faults(key, waiting, view, release), "")
+
+
+def _faults(key: GroupKey, waiting: Mapping[Position, PodInfo], view: Fork, release: KubeVersion) -> Iterator[str]:
+    infos = list(waiting.values())
+    if not LIKE_ITS_PODS.at(release):
+        names = dict.fromkeys(info.spec.scheduler_name for info in infos)
+        if len(names) > 1:
+            yield SEVERAL_SCHEDULERS.format(*names)
+        return
+    group = find_pod_group(view, key)
+    if infos and group is not None:
+        own = group_priority(group, view)
+        yield from _unlike((*infos, *_placed(view, key)), own, infos[0])
+
+
+def _unlike(infos: Iterable[PodInfo], priority: int, first: PodInfo) -> Iterator[str]:
+    """Faults of the pods in turn: of each its scheduler, then its priority, then its policy."""
+    for info in infos:
+        if info.spec.scheduler_name != first.spec.scheduler_name:
+            yield SEVERAL_SCHEDULERS.format(info.spec.scheduler_name, first.spec.scheduler_name)
+        if info.priority != priority:
+            yield OTHER_PRIORITY.format(info.priority, priority)
+        if _policy(info) != _policy(first):
+            yield OTHER_POLICY.format(_policy(info), _policy(first))
+
+
+def _placed(view: Fork, key: GroupKey) -> Iterator[PodInfo]:
+    return (view.pods.infos[view.pods.info[position]] for position in state_of(view, key).scheduled.tolist())
+
+
+def _policy(info: PodInfo) -> str:
+    return info.spec.preemption_policy or "PreemptLowerPriority"

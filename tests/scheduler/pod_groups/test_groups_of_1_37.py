@@ -1,0 +1,236 @@
+"""Groups of pods in 1.37, whose source was read in part: upstream's own tables by name, and its rules one by one.
+
+Upstream: plugins/gangscheduling/gangscheduling_test.go and pkg/scheduler/algorithm_podgroup_test.go, transcribed; the
+algorithm's table is of a later commit, with the names and results of 1.37.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pytest
+from fake_plugins import FakeFramework
+from golden_cases import Json
+from group_clusters import cluster, gang, node, pod
+from plugin_cases import cases, pod_info, snapshot
+
+from kschedctl.api.arrays import Position
+from kschedctl.api.kube_version import KubeVersion
+from kschedctl.api.objects import GangSchedulingPolicy, PodGroup, PodGroupSchedulingPolicy, PodGroupSpec
+from kschedctl.cluster import Cluster, convert
+from kschedctl.scheduler.engine.pod_groups.cycle import PodGroupCycle
+from kschedctl.scheduler.engine.pod_groups.since_1_37 import Progress
+from kschedctl.scheduler.framework import Code, Rejection, Status
+from kschedctl.scheduler.framework.events import ChangedObject
+from kschedctl.scheduler.framework.feature_gates import FeatureGates
+from kschedctl.scheduler.plugins.gang_scheduling import GangScheduling
+from kschedctl.scheduler.scheduler import Scheduler
+from kschedctl.scheduler.simulation.simulation import Simulation
+from kschedctl.snapshot.delta import Delta
+from kschedctl.snapshot.fork import Fork
+from kschedctl.snapshot.pod_info import PodInfo
+from kschedctl.snapshot.snapshot import Settings
+from kschedctl.studies.explain import explain
+from kschedctl.studies.run_queue import run_queue
+
+GATES = FeatureGates("1.37", {"GenericWorkload": True})
+ANYBODYS = Settings(served=frozenset(("", "default-scheduler")))
+
+
+def of_1_37(*objects: Json, **gates: bool) -> Cluster:
+    return Cluster.from_objects(objects, kube_version="1.37", feature_gates={"GenericWorkload": True, **gates})
+
+
+def cycles(*objects: Json, **gates: bool) -> list[Json]:
+    cycles: list[Json] = run_queue(of_1_37(*objects, **gates)).to_dict()["cycles"]
+    return cycles
+
+
+# -- upstream's tables -----------------------------------------------------------------------------------------------
+
+
+@cases("podgroups137", "placementfeasible")
+def test_placement_feasible(case: Json) -> None:
+    gang_policy = GangSchedulingPolicy(case["minCount"]) if case["minCount"] else None
+    group = PodGroup(spec=PodGroupSpec(scheduling_policy=PodGroupSchedulingPolicy(gang=gang_policy)))
+    scheduled, codes = case["initialScheduledCount"], []
+    for tried, code in enumerate(case["podStatuses"], 1):
+        scheduled += code == "Success"
+        progress = Progress(scheduled, case["children"] - tried)
+        codes.append(GangScheduling.make(None, GATES).placement_feasible(group, progress).code)
+    assert codes == case["want"]["codes"]
+
+
+@cases("podgroups137", "preenqueue")
+def test_pre_enqueue(case: Json) -> None:
+    view = snapshot(case, ANYBODYS, more=[case["pod"]])
+    status = GangScheduling.make(None, GATES).pre_enqueue(pod_info(case, view), view)
+    assert {"code": status.code, "reasons": list(status.reasons)} == case["want"]["preenqueue"]
+
+
+@cases("podgroups137", "hint")
+def test_hints(case: Json) -> None:
+    old, new = (convert(case[part]) if case[part] else None for part in ("old", "new"))
+    view = snapshot({}, ANYBODYS)
+    event = ("Pod" if case["new"]["kind"] == "Pod" else "PodGroup", "Update" if old else "Add")
+    (hint,) = [
+        registered.hint
+        for registered in GangScheduling.make(None, GATES).events_to_register(GATES)
+        if (registered.kind, registered.action.label) == event
+    ]
+    assert hint is not None
+    assert hint(pod_info(case, view), ChangedObject(event[0], old, new), view) is (case["want"]["hint"] == "Queue")
+
+
+@dataclass
+class Scripted:
+    """Refuses pods, and finds placements feasible, as the table says."""
+
+    filters: Mapping[str, str]
+    feasible: Sequence[str]
+    name: str = "FakePodGroupPlugin"
+    asked: int = -1
+
+    def filter(self, info: PodInfo, view: Fork, state: Any, delta: Delta) -> Iterator[Rejection]:
+        code = self.filters[info.pod.metadata.name]
+        if code != "Success":
+            yield Rejection(np.ones(len(view.nodes), np.bool_), Code(code), "")
+
+    def placement_feasible(self, group: PodGroup, progress: Progress) -> Status:
+        self.asked += 1
+        return Status(Code(self.feasible[self.asked] if self.feasible else "Success"), ("injected",))
+
+
+@cases("podgroups137", "podgroupalgorithm")
+@pytest.mark.parametrize("topology_aware", [False, True])
+def test_algorithm(case: Json, topology_aware: bool) -> None:
+    group = {"kind": "PodGroup", "metadata": {"name": "pg", "namespace": "default"}}
+    spec = {"schedulingGroup": {"podGroupName": "pg"}, "schedulerName": "default-scheduler"}
+    members = [
+        {"kind": "Pod", "metadata": {"name": name, "namespace": "default", "uid": name}, "spec": spec}
+        for name in case["filterStatus"]
+    ]
+    view = snapshot({"nodes": [node("node1")], "objects": [group]}, ANYBODYS, more=members)
+    plugin = Scripted(case["filterStatus"], case["podGroupFeasibleStatuses"])
+    framework = FakeFramework({"filter": [plugin], "preEnqueue": [plugin]}, release=KubeVersion(37))
+    infos = {Position(i): pod_info({"pod": member}, view) for i, member in enumerate(members)}
+    result = PodGroupCycle(framework, view, ("default", "pg"), list(infos), infos, topology_aware).run()
+    codes = {infos[member.position].pod.metadata.name: member.status.code for member in result.members}
+    assert {"code": result.status.code, "pods": codes} == case["want"]
+    assert {member.row for member in result.members if member.placed} <= {0}
+
+
+# -- rules -----------------------------------------------------------------------------------------------------------
+
+
+def test_a_gang_that_cannot_be_complete_any_more_is_not_tried_further() -> None:
+    """Three of three need a node: after the first that fits nowhere the others are not tried."""
+    (cycle,) = cycles(node("n", 4), gang("g", 3), pod("a", "g", 9), pod("b", "g"), pod("c", "g"))
+    tried = [member["pod"] for member in cycle["pods"]]
+    assert len(tried) <= 2
+    assert "minCount (3) cannot be satisfied: " in cycle["status"]["message"]
+    assert cycle["condition"]["type"] == "PodGroupInitiallyScheduled"
+    assert cycle["condition"]["reason"] == "Unschedulable"
+
+
+def test_members_are_bound_at_once() -> None:
+    """Nobody waits on Permit; the pod that is left over is tried again in the next cycle, and alone."""
+    first, second = cycles(node("n", 2), gang("g", 2), pod("a", "g", 9), pod("b", "g"), pod("c", "g"))
+    assert (sorted(first["bound"]), sorted(first["failed"])) == (["a/b", "a/c"], ["a/a"])
+    assert [member.get("permit", "") for member in first["pods"]] == ["", "", ""]
+    assert (second["order"], sorted(second["failed"])) == (["a/a"], ["a/a"])
+    assert second["status"]["message"].startswith("pod group is unschedulable")
+
+
+def test_members_have_to_be_of_the_priority_of_their_group() -> None:
+    (cycle,) = cycles(node("n"), gang("g", 1, priority=5), pod("a", "g", priority=3))
+    said = "all pods in a single pod group should have the same priority as the pod group's priority, got 3 and 5"
+    assert (cycle["failed"]["a/a"]["message"], cycle["condition"]["message"]) == (said, said)
+    assert cycle["condition"]["reason"] == "SchedulerError"
+    bound = pod("b", "g", priority=4, bound="n")
+    (cycle,) = cycles(node("n"), gang("g", 1, priority=5), pod("a", "g", priority=5), bound)
+    assert cycle["failed"]["a/a"]["message"] == said.replace("got 3", "got 4")
+
+
+def test_members_have_to_be_of_one_preemption_policy() -> None:
+    (cycle,) = cycles(node("n"), gang("g", 1), pod("a", "g"), pod("b", "g", preemptionPolicy="Never"))
+    start = "all pods in a single pod group should have the same preemption policy, got "
+    assert cycle["failed"]["a/a"]["message"].startswith(start)
+
+
+def objects_of_a_preempting_group(topology: str = "") -> list[Json]:
+    """On n1, in rack r, a pod of 3 cpu of 4 goes for two of 2 each; the pod on n2 leaves too little room by itself."""
+    low = [pod("low", cpu=3, priority=0, bound="n1"), pod("high", cpu=3, priority=50, bound="n2")]
+    members = [pod(name, "g", 2, priority=10) for name in ("a", "b")]
+    nodes = [node("n1", 4, rack="r"), node("n2", 4, rack="s")]
+    return [*nodes, *low, gang("g", 2, topology, priority=10), *members]
+
+
+PREEMPTS = "pod group preemption: found a placement for podgroup, preempting 1 victims"
+
+
+def test_a_group_preempts_as_a_whole() -> None:
+    cycle = cycles(*objects_of_a_preempting_group())[0]
+    assert (cycle["victims"], cycle["waitingOnPreemption"]) == (["a/low"], True)
+    assert {name: failed["nominated"] for name, failed in cycle["failed"].items()} == {"a/a": "n1", "a/b": "n1"}
+    assert cycle["condition"]["message"].endswith(PREEMPTS)
+    assert not any(member.get("requiresPreemption") for member in cycle["pods"])
+
+
+def test_a_group_with_constraints_preempts_too() -> None:
+    objects = objects_of_a_preempting_group("rack")
+    cycle = cycles(*objects, TopologyAwareWorkloadScheduling=True)[0]
+    assert cycle["victims"] == ["a/low"]
+    before = {"GenericWorkload": True, "GangScheduling": True, "WorkloadAwarePreemption": True}
+    of_1_36 = cluster(objects, {**before, "TopologyAwareWorkloadScheduling": True})
+    assert run_queue(of_1_36).to_dict()["cycles"][0].get("victims", []) == []
+
+
+def test_a_group_waits_for_its_victims_to_leave() -> None:
+    nodes_and_low, group, *members = objects_of_a_preempting_group()[:4], *objects_of_a_preempting_group()[4:]
+    leaving = {
+        **nodes_and_low[2],
+        "metadata": {**nodes_and_low[2]["metadata"], "deletionTimestamp": "2026-01-01T00:00:00Z"},
+        "status": {"conditions": [{"type": "DisruptionTarget", "status": "True", "reason": "PreemptionByScheduler"}]},
+    }
+    promised = [{**member, "status": {"nominatedNodeName": "n1"}} for member in members]
+    cycle = cycles(*nodes_and_low[:2], leaving, nodes_and_low[3], group, *promised)[0]
+    assert cycle.get("victims", []) == []
+    assert cycle["condition"]["message"].endswith("pod group preemption: ongoing preemption on nominated nodes")
+
+
+def test_victims_come_back_beside_the_nodes_that_the_group_has() -> None:
+    """Without victims a goes to n1, the first by name, and keeps it; 1.36 goes to n2 when the one on n1 comes back."""
+    low = pod("low", cpu=2, priority=1, bound="n1")
+    other = pod("other", cpu=2, priority=0, bound="n2")
+    objects = [node("n1", 4), node("n2", 4), low, other, gang("g", 1, priority=10), pod("a", "g", 3, priority=10)]
+    cycle = cycles(*objects)[0]
+    assert cycle["victims"] == ["a/low"]
+    before = {"GenericWorkload": True, "GangScheduling": True, "WorkloadAwarePreemption": True}
+    assert run_queue(cluster(objects, before)).to_dict()["cycles"][0]["victims"] == ["a/other"]
+
+
+def test_a_group_that_may_not_preempt_says_so() -> None:
+    members = [pod("a", "g", 9, preemptionPolicy="Never")]
+    (cycle,) = cycles(node("n"), gang("g", 1), *members)
+    assert cycle["condition"]["message"].endswith("pod group preemption: not eligible due to preemptionPolicy=Never.")
+
+
+@pytest.mark.parametrize(("size", "placed"), [(2, 2), (1, 0)])
+def test_simulated(size: int, placed: int) -> None:
+    """The simulation places as many as the queue binds."""
+    objects = [node("n", size), gang("g", 2), pod("a", "g"), pod("b", "g"), pod("c", "g")]
+    simulation = Simulation(Scheduler(of_1_37(*objects)))
+    outcomes = simulation.run(np.flatnonzero(simulation.view.node < 0).tolist())
+    assert sum(outcome.verdict == "Scheduled" for outcome in outcomes) == placed
+    assert sum(len(cycle.get("bound", ())) for cycle in cycles(*objects)) == placed
+
+
+def test_explained() -> None:
+    report = explain(of_1_37(node("n", 2), gang("g", 2), pod("a", "g", 2), pod("b", "g")), "a/a")
+    assert (report.verdict, report.undecided) == ("Unschedulable", False)
+    assert report.pod_group is not None
+    assert "minCount (2) cannot be satisfied: " in report.pod_group.message
