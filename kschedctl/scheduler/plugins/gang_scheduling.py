@@ -15,7 +15,7 @@ from kschedctl.scheduler.engine.pod_groups.since_1_37 import (
     LEFT_OVER_AT_ONCE,
     LIKE_ITS_PODS,
     UNTIL_INFEASIBLE,
-    Progress,
+    GroupProgress,
 )
 from kschedctl.scheduler.engine.pod_groups.state import find_pod_group, state_of
 from kschedctl.scheduler.framework import SUCCESS, Code, PluginError, Status
@@ -150,7 +150,7 @@ class GangScheduling(DeclaredPlugin):
             return SUCCESS
         return Status(Code.WAIT, (NO_QUORUM,))
 
-    def placement_feasible(self, group: PodGroup, progress: Progress) -> Status:
+    def placement_feasible(self, group: PodGroup, progress: GroupProgress) -> Status:
         """A group without a policy needs one pod."""
         gang = group.spec.scheduling_policy.gang or GangSchedulingPolicy(min_count=1)
         if progress.scheduled + progress.remaining < gang.min_count:

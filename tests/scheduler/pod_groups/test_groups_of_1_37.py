@@ -22,7 +22,7 @@ from kschedctl.api.kube_version import KubeVersion
 from kschedctl.api.objects import GangSchedulingPolicy, PodGroup, PodGroupSchedulingPolicy, PodGroupSpec
 from kschedctl.cluster import Cluster, convert
 from kschedctl.scheduler.engine.pod_groups.cycle import PodGroupCycle
-from kschedctl.scheduler.engine.pod_groups.since_1_37 import Progress
+from kschedctl.scheduler.engine.pod_groups.since_1_37 import GroupProgress
 from kschedctl.scheduler.framework import Code, Rejection, Status
 from kschedctl.scheduler.framework.events import ChangedObject
 from kschedctl.scheduler.framework.feature_gates import FeatureGates
@@ -59,7 +59,7 @@ def test_placement_feasible(case: Json) -> None:
     scheduled, codes = case["initialScheduledCount"], []
     for tried, code in enumerate(case["podStatuses"], 1):
         scheduled += code == "Success"
-        progress = Progress(scheduled, case["children"] - tried)
+        progress = GroupProgress(scheduled, case["children"] - tried)
         codes.append(GangScheduling.make(None, GATES).placement_feasible(group, progress).code)
     assert codes == case["want"]["codes"]
 
@@ -99,7 +99,7 @@ class Scripted:
         if code != "Success":
             yield Rejection(np.ones(len(view.nodes), np.bool_), Code(code), "")
 
-    def placement_feasible(self, group: PodGroup, progress: Progress) -> Status:
+    def placement_feasible(self, group: PodGroup, progress: GroupProgress) -> Status:
         self.asked += 1
         return Status(Code(self.feasible[self.asked] if self.feasible else "Success"), ("injected",))
 

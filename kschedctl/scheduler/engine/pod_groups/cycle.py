@@ -25,7 +25,7 @@ from kschedctl.scheduler.engine.pod_groups.placement import (
     generate_placements,
     placement_scores,
 )
-from kschedctl.scheduler.engine.pod_groups.since_1_37 import UNTIL_INFEASIBLE, PlacementFeasiblePlugin, Progress
+from kschedctl.scheduler.engine.pod_groups.since_1_37 import UNTIL_INFEASIBLE, GroupProgress, PlacementFeasiblePlugin
 from kschedctl.scheduler.engine.pod_groups.state import find_pod_group, is_unread, state_of
 from kschedctl.scheduler.engine.post_filter import PostFilterOutcome, run_post_filter
 from kschedctl.scheduler.engine.preemption.evaluator import Preemption
@@ -223,7 +223,7 @@ class PodGroupCycle:
     def _while_feasible(self, view: Fork) -> GroupResult:
         """Try the pods in order, each with those before it assumed, as long as the group can still be bound."""
         group, results = find_pod_group(view, self.key), list[MemberResult]()
-        progress = Progress(self._placed_before(view), len(self.members))
+        progress = GroupProgress(self._placed_before(view), len(self.members))
         status = self._feasible(group, progress)
         if status.code in (Code.UNSCHEDULABLE, Code.ERROR):
             return GroupResult(status if status.code is Code.ERROR else _unschedulable(status), promised={})
@@ -233,7 +233,7 @@ class PodGroupCycle:
             if not member.placed and not member.status.rejected:
                 status = Status(Code.ERROR, (OTHER_FAILED.format(_message(member.status)),))
                 break
-            progress = Progress(progress.scheduled + member.placed, progress.remaining - 1)
+            progress = GroupProgress(progress.scheduled + member.placed, progress.remaining - 1)
             status = self._feasible(group, progress)
             if status.code in (Code.UNSCHEDULABLE, Code.ERROR):
                 break
@@ -244,7 +244,7 @@ class PodGroupCycle:
         assert len(self.key) == 2
         return len(state_of(view, self.key).scheduled)
 
-    def _feasible(self, group: PodGroup | None, progress: Progress) -> Status:
+    def _feasible(self, group: PodGroup | None, progress: GroupProgress) -> Status:
         """What the first plugin says that does not find it feasible, or fails."""
         plugins = [plugin for plugin in self.framework.at("preEnqueue") if offers(plugin, PlacementFeasiblePlugin)]
         statuses = (plugin.placement_feasible(group, progress) for plugin in plugins if group is not None)

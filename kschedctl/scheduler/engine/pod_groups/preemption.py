@@ -52,7 +52,7 @@ class Victim(NamedTuple):
         return (-self.priority, not self.grouped, -size, self.start)
 
 
-class Room(NamedTuple):
+class RoomForGroup(NamedTuple):
     """Who goes for a group, and where its pods go then."""
 
     status: Status
@@ -66,7 +66,7 @@ def preempt_for_group(cycle: PodGroupCycle, result: GroupResult) -> GroupResult:
         return result
     if SAYS_WHO.at(cycle.framework.release) != "nothing":
         return _post_filtered(cycle, result)
-    room = _preempt(cycle) if _has_plugin(cycle) else Room(Status(Code.UNSCHEDULABLE, (NOT_REGISTERED,)))
+    room = _preempt(cycle) if _has_plugin(cycle) else RoomForGroup(Status(Code.UNSCHEDULABLE, (NOT_REGISTERED,)))
     if room.status.code is Code.SUCCESS:
         return replace(result, waiting_on_preemption=True, victims=room.victims)
     if room.status.code is Code.ERROR:
@@ -97,21 +97,21 @@ def _has_plugin(cycle: PodGroupCycle) -> bool:
     return any(plugin.name == DEFAULT_PREEMPTION for plugin in cycle.framework.at("postFilter"))
 
 
-def _preempt(cycle: PodGroupCycle) -> Room:
+def _preempt(cycle: PodGroupCycle) -> RoomForGroup:
     release = cycle.framework.release
     group = find_pod_group(cycle.view, cycle.key)
     if group is None:
-        return Room(Status(Code.ERROR, (NO_GROUP.format(cycle.key[1]),)))
+        return RoomForGroup(Status(Code.ERROR, (NO_GROUP.format(cycle.key[1]),)))
     constraints = group.spec.scheduling_constraints
     if constraints is not None and constraints.topology and not CONSTRAINED_PREEMPT.at(release):
-        return Room(Status(Code.UNSCHEDULABLE, (CONSTRAINED,)))
+        return RoomForGroup(Status(Code.UNSCHEDULABLE, (CONSTRAINED,)))
     if any(cycle.infos[member].spec.preemption_policy == "Never" for member in cycle.members):
-        return Room(Status(Code.UNSCHEDULABLE, (NEVER,)))
+        return RoomForGroup(Status(Code.UNSCHEDULABLE, (NEVER,)))
     potential = victims_below(cycle.view, group_priority(group, cycle.view))
     if WAITS_FOR_VICTIMS.at(release) and _victims_leave(cycle, potential):
-        return Room(Status(Code.SUCCESS, (ONGOING,)))
+        return RoomForGroup(Status(Code.SUCCESS, (ONGOING,)))
     if not potential:
-        return Room(Status(Code.UNRESOLVABLE, (NO_VICTIMS,)))
+        return RoomForGroup(Status(Code.UNRESOLVABLE, (NO_VICTIMS,)))
     return _select(cycle, potential)
 
 
@@ -125,7 +125,7 @@ def _victims_leave(cycle: PodGroupCycle, potential: Iterable[Victim]) -> bool:
     )
 
 
-def _select(cycle: PodGroupCycle, potential: list[Victim]) -> Room:
+def _select(cycle: PodGroupCycle, potential: list[Victim]) -> RoomForGroup:
     """Take all away, and put back those that the group leaves room for: first whom a budget protects."""
     view = cycle.view.fork()
     view.group_since = len(view.trail)
@@ -133,7 +133,7 @@ def _select(cycle: PodGroupCycle, potential: list[Victim]) -> Room:
         view.forget(position)
     placed = cycle.run(view, post_filter=False)
     if not placed.placed:
-        return Room(placed.status)
+        return RoomForGroup(placed.status)
     ordered = sorted(potential, key=lambda victim: victim.importance)
     violating = budgets(cycle.view).violated_by(victim.pods for victim in ordered)
     protected = [victim for victim, breaks in zip(ordered, violating, strict=True) if breaks]
@@ -145,7 +145,7 @@ def _select(cycle: PodGroupCycle, potential: list[Victim]) -> Room:
     ]
     victims = tuple(_pods(sorted(gone, key=lambda victim: victim.importance)))
     said = (FOUND.format(len(victims)),) if keeps else ()
-    return Room(Status(Code.SUCCESS, said), victims, {member.position: member.row for member in members})
+    return RoomForGroup(Status(Code.SUCCESS, said), victims, {member.position: member.row for member in members})
 
 
 def _reprieved(cycle: PodGroupCycle, view: Fork, victim: Victim, members: Sequence[MemberResult] | None) -> bool:

@@ -75,7 +75,7 @@ OTHER_PRIORITY = NOT_OF_ONE + "priority as the pod group's priority, got {} and 
 OTHER_POLICY = NOT_OF_ONE + "preemption policy, got {} and {}"
 
 
-class Progress(NamedTuple):
+class GroupProgress(NamedTuple):
     """How many pods of a group have a node, and how many are not tried yet."""
 
     scheduled: int
@@ -84,7 +84,7 @@ class Progress(NamedTuple):
 
 @runtime_checkable
 class PlacementFeasiblePlugin(Plugin, Protocol):
-    def placement_feasible(self, group: PodGroup, progress: Progress) -> Status:
+    def placement_feasible(self, group: PodGroup, progress: GroupProgress) -> Status:
         """Whether the group can be bound: not yet (Wait), not whatever comes (Unschedulable), or it can."""
 
 
