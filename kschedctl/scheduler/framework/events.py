@@ -160,7 +160,6 @@ KINDS_OF_PODS = ByVersion(
     "whether plugins may ask for events of assigned, unscheduled and their own pods apart",
     (("", False), ("1.37", True)),
     "#135905",
-    "1.37",
 )
 UPDATES_OF_PODS = ByVersion(
     "which updates of pods are events of their own: plugins that need to know of others ask for all",

@@ -1,12 +1,21 @@
-"""What a share of a device takes of its capacities: what is requested, else all; a policy may round it up."""
+"""What a share of a device takes of its capacities: what is requested, else all; a policy may round it up.
+
+Upstream's tables of 1.37: structured/internal/incubating/consumable_capacity_test.go, transcribed.
+"""
 
 from __future__ import annotations
 
+import msgspec
 import pytest
+from golden_cases import Json
+from plugin_cases import cases
 
 from kschedctl.api.objects import CapacityRequestPolicy, CapacityRequestPolicyRange, DeviceCapacity
 from kschedctl.api.quantity import parse
-from kschedctl.scheduler.plugins.dynamic_resources.capacity import consumed
+from kschedctl.scheduler.framework.feature_gates import FeatureGates
+from kschedctl.scheduler.plugins.dynamic_resources.capacity import Arithmetic, consumed, fits, violates
+from kschedctl.scheduler.plugins.dynamic_resources.requests import AllocationError
+from kschedctl.scheduler.plugins.helper.device_features import Features
 
 STEPS = CapacityRequestPolicy(default="2", valid_range=CapacityRequestPolicyRange(min="2", step="3"))
 VALUES = CapacityRequestPolicy(default="4", valid_values=("4", "8"))
@@ -27,5 +36,48 @@ VALUES = CapacityRequestPolicy(default="4", valid_values=("4", "8"))
 def test_of_a_device_with_ten(requested: str | None, policy: CapacityRequestPolicy | None, expected: str) -> None:
     """Steps of 3 from 2 on are 2, 5, 8."""
     wanted = {"bandwidth": parse(requested)} if requested else {}
-    found = consumed(wanted, {"bandwidth": DeviceCapacity("10", policy)})
+    found = consumed(wanted, {"bandwidth": DeviceCapacity("10", policy)}, Arithmetic())
     assert found == {"bandwidth": parse(expected)}
+
+
+def of_1_37(case: Json) -> Arithmetic:
+    gates = FeatureGates("1.37", {"DRAFractionalCapacityRange": case["fractionalCapacityRange"]})
+    return Arithmetic.of(Features.of(gates))
+
+
+def policy_of(document: Json | None) -> CapacityRequestPolicy | None:
+    return None if document is None else msgspec.convert(document, CapacityRequestPolicy)
+
+
+@cases("consumablecapacity137", "calculateconsumedcapacity")
+def test_consumed_in_1_37(case: Json) -> None:
+    requested = {"c": parse(case["requested"])} if case["requested"] is not None else {}
+    capacity = {"c": DeviceCapacity(case["capacity"], policy_of(case["policy"]))}
+    if "error" in case["want"]:
+        with pytest.raises(AllocationError, match="cannot be represented in the device's range arithmetic"):
+            consumed(requested, capacity, of_1_37(case))
+    else:
+        assert consumed(requested, capacity, of_1_37(case)) == {"c": parse(case["want"]["amount"])}
+
+
+@cases("consumablecapacity137", "usemilli")
+def test_thousandths_in_1_37(case: Json) -> None:
+    unit = of_1_37(case).unit(msgspec.convert(case["range"], CapacityRequestPolicyRange))
+    assert (unit == -3) is case["want"]["milli"]
+
+
+@cases("consumablecapacity137", "violatecapacityrequestpolicy")
+def test_violated_policies_in_1_37(case: Json) -> None:
+    assert violates(parse(case["amount"]), policy_of(case["policy"]), of_1_37(case)) is case["want"]["violates"]
+
+
+def test_an_amount_that_nothing_can_hold_counts_before_one_that_is_too_large() -> None:
+    """cmp-request-over-capacity-fatal-beats-soft of upstream's table, in both orders; 1.36 goes on to other devices."""
+    steps = CapacityRequestPolicy(valid_range=CapacityRequestPolicyRange(min="0", step="2"))
+    capacity = {"c0": DeviceCapacity("1"), "c1": DeviceCapacity(str(2**63), steps)}
+    requested = {"c0": parse("2"), "c1": parse(str(2**63 - 1))}
+    for names in (("c0", "c1"), ("c1", "c0")):
+        ordered = {name: capacity[name] for name in names}
+        with pytest.raises(AllocationError):
+            fits(requested, ordered, arithmetic=Arithmetic.of(Features.of(FeatureGates("1.37"))))
+        assert not fits(requested, ordered, arithmetic=Arithmetic.of(Features.of(FeatureGates("1.36"))))

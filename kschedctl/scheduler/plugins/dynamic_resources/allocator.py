@@ -81,6 +81,7 @@ class Search:
         self.taken: dict[DeviceId, Quantities] = {}
         self.counters = TakenCounters(inventory.available, self.features.release)
         self.selectable: dict[tuple[At, DeviceId], bool] = {}
+        self.arithmetic = capacity.Arithmetic.of(self.features)
         self.limit = StepLimit(seconds, self.features)
         self.at_invalid = AT_INVALID_POOL.at(self.features.release)
         self.not_all = NOT_ALL_TO_HAVE.at(self.features.release)
@@ -306,13 +307,13 @@ class Search:
         if not self.features.consumable_capacity:
             return True
         taken = self.state.consumed.get(device.id, {}), self.taken.get(device.id, {})
-        return capacity.fits(request.capacity, device.device.capacity, *taken)
+        return capacity.fits(request.capacity, device.device.capacity, *taken, arithmetic=self.arithmetic)
 
     def _is_large_enough(self, request: Request, device: PooledDevice) -> bool:
         """Whether a device is one of all that the request wants, by what it has of capacities, or has left of them."""
         if not (self.features.consumable_capacity and ALL_HAVE_ROOM.at(self.features.release)):
             return self.has_capacity(request, device)
-        return capacity.fits(request.capacity, device.device.capacity)
+        return capacity.fits(request.capacity, device.device.capacity, arithmetic=self.arithmetic)
 
     def is_shareable(self, device: PooledDevice) -> bool:
         return self.features.consumable_capacity and bool(device.device.allow_multiple_allocations)
@@ -334,7 +335,7 @@ class Search:
                 constraint.remove(request)
             return self._rejected(pool, device, charged)
         users.update(() if shareable else (at.claim,))
-        taken = capacity.consumed(request.capacity, device.device.capacity) if shareable else {}
+        taken = capacity.consumed(request.capacity, device.device.capacity, self.arithmetic) if shareable else {}
         first = shareable and device.id not in self.taken
         if shareable:
             add(self.taken.setdefault(device.id, {}), taken)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from kschedctl.api.kube_version import ByVersion
 from kschedctl.scheduler.plugins.dynamic_resources import (
+    capacity,
     claims,
     constraints,
     counters,
@@ -56,5 +57,7 @@ VERSION_CHANGES: tuple[ByVersion[object], ...] = (
     hints.HEARS_OF_ALLOCATABLE,
     hints.HEARS_OF_SLICES,
     hints.SLICES_NEED_CLAIMS,
+    capacity.BEYOND_RANGE,
+    capacity.FRACTIONS,
     *noted_changes.CHANGES,
 )

@@ -40,6 +40,7 @@ class Features(NamedTuple):
     device_taint_rules: bool = False
     binding_conditions: bool = True
     consumable_capacity: bool = True
+    fractional_range: bool = False
     list_attributes: bool = False
     extended_resource: bool = True
     node_allocatable: bool = False
@@ -58,6 +59,7 @@ class Features(NamedTuple):
             device_taint_rules=on(TAINT_RULES_GATE.at(gates.release)),
             binding_conditions=on("DRADeviceBindingConditions") and on("DRAResourceClaimDeviceStatus"),
             consumable_capacity=on("DRAConsumableCapacity"),
+            fractional_range=on("DRAFractionalCapacityRange"),
             list_attributes=on("DRAListTypeAttributes"),
             extended_resource=on("DRAExtendedResource"),
             node_allocatable=on("DRANodeAllocatableResources"),
