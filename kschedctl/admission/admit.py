@@ -99,7 +99,7 @@ def outcomes(
         request = AdmissionRequest(cluster, kind, obj, namespace, filling, counting)
         return _Try(request, checking, without).outcome()
 
-    for filling in _orders(ranges) if annotated or limit_ranger.differ(ranges) else (ranges,):
+    for filling in orders(ranges) if annotated or limit_ranger.differ(ranges) else (ranges,):
         first = tried(filling, ranges, counters)
         yield first
         if not first.allowed:  # whom one order of those that only check admits, all do
@@ -107,7 +107,8 @@ def outcomes(
             yield from (tried(filling, ranges, order) for order in each_first(counters)[1:])
 
 
-def _orders(ranges: Sequence[LimitRange]) -> Iterable[Sequence[LimitRange]]:
+def orders(ranges: Sequence[LimitRange]) -> Iterable[Sequence[LimitRange]]:
+    """The orders in which LimitRanges may give defaults, the first by name."""
     return permutations(ranges) if len(ranges) <= MOST_PERMUTED else each_first(ranges)
 
 

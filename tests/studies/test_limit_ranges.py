@@ -57,7 +57,7 @@ def test_a_maximum_alone_is_a_default_too() -> None:
 
 def test_several_that_differ_are_chance() -> None:
     limits = [limit_range("a", defaultRequest={"cpu": "400m"}), limit_range("b", defaultRequest={"cpu": "100m"})]
-    assert any("any may come first" in line for line in placed(limits, deployment(1))[1])
+    assert any("any of several LimitRanges may come first" in line for line in placed(limits, deployment(1))[1])
 
 
 def test_another_namespace_has_its_own() -> None:

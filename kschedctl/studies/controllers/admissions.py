@@ -24,7 +24,7 @@ from kschedctl.api.ownership import Owner, owner_of
 from kschedctl.api.workloads import StatefulSet, identity
 from kschedctl.cluster import FIELDS, Cluster
 from kschedctl.reports.admission import Admission
-from kschedctl.reports.not_created import CreationFailure, CreationFix, NotCreated
+from kschedctl.reports.not_created import CreationFix, NotCreated
 from kschedctl.scheduler.scheduler import Scheduler
 from kschedctl.studies.controllers.creation_fixes import (
     CreationReplay,
@@ -35,11 +35,10 @@ from kschedctl.studies.controllers.creation_fixes import (
     raising,
 )
 from kschedctl.studies.controllers.creation_ways import Way
-from kschedctl.studies.controllers.not_created import with_headline
+from kschedctl.studies.controllers.not_created import refusal, refusal_of
 from kschedctl.studies.controllers.rollout_limits import Change
 from kschedctl.studies.controllers.sent_pods import SentPod, alike_bare_pods, as_template, sent, sent_claim
 
-REPLAYED = "admission, replayed"
 MOST_MENDED = 25
 """For so many workloads it is looked for what lets their pods be created."""
 CRON_JOB = "batch/v1"
@@ -228,13 +227,10 @@ class Admissions:
     def by_workload(self, wanted: Iterable[Pod], refused: Iterable[tuple[Pod, Sequence[str]]]) -> list[NotCreated]:
         """How many of the wanted pods there is none, by workload, and why."""
         number = Counter(map(owner_of, wanted))
-        words: dict[Owner, dict[str, None]] = {}
-        missing: Counter[Owner] = Counter()
+        words: dict[Owner, list[Sequence[str]]] = {}
         for pod, said in refused:
-            owner = owner_of(pod)
-            missing[owner] += 1
-            words.setdefault(owner, {}).update(dict.fromkeys(said))
-        return [refusal(owner, words[owner], number[owner], count) for owner, count in missing.items()]
+            words.setdefault(owner_of(pod), []).append(said)
+        return [refusal_of(owner, said, number[owner]) for owner, said in words.items()]
 
     def come_again(self, going: Iterable[Pod], coming: Iterable[Pod]) -> list[tuple[Pod, Sequence[str]]]:
         """All of some pods go at once, then others come in order: those that are refused, and why."""
@@ -267,7 +263,7 @@ class Admissions:
             return 0, _words(tried)
         if by_chance := _words(tried):
             who = asked.owner
-            self.told.append(f"{who}: of several LimitRanges any may come first, and refuse a try: {by_chance[0]}")
+            self.told.append(f"{who}: by chance, as any LimitRange may come first, a try fails: {by_chance[0]}")
         request = self._request("Pod", created.object, asked.namespace)
         number = resource_quota.room(request, most)
         self._charge(request, number)
@@ -384,12 +380,6 @@ class Admissions:
         for (namespace, *_), same in alike.items():
             if self._left(namespace):
                 self._charge(self._request("Pod", msgspec.to_builtins(same[0]), namespace), -len(same))
-
-
-def refusal(owner: Owner, words: Iterable[str], wanted: int, refused: int) -> NotCreated:
-    """A refusal of so many of the pods that a workload wants, and why."""
-    failures = tuple(CreationFailure(message, REPLAYED) for message in words)
-    return with_headline(NotCreated(str(owner), "", wanted, wanted - refused, refused, failures))
 
 
 def _words(tried: Iterable[Admission]) -> list[str]:

@@ -38,6 +38,7 @@ from kschedctl.text.counts import counted
 
 OF = {"Deployment": ("ReplicaSet", "Deployment", "Event"), "CronJob": ("Job", "Event")}
 """Kind of a workload -> the kinds that tell it of one, where it is not that kind and Event alone."""
+REPLAYED, BY_CHANCE = "admission, replayed", "admission, replayed: by chance instead"
 NO_WORDS = "the API server's reason is not told here"
 
 
@@ -193,6 +194,21 @@ def _is_before(time: str, other: str) -> bool:
         return False
 
 
+def refusal(owner: Owner, words: Iterable[str], wanted: int, refused: int) -> NotCreated:
+    """A refusal of so many of the pods that a workload wants, and why: chance decides which of the words are said."""
+    failures = tuple(CreationFailure(message, BY_CHANCE if at else REPLAYED) for at, message in enumerate(words))
+    return with_headline(NotCreated(str(owner), "", wanted, wanted - refused, refused, failures))
+
+
+def refusal_of(owner: Owner, said: Sequence[Sequence[str]], wanted: int) -> NotCreated:
+    """A refusal of pods of a workload; ``said``: to each of them."""
+    all_words = dict.fromkeys(message for words in said for message in words)
+    if all(len(words) == len(all_words) for words in said):
+        return refusal(owner, all_words, wanted, len(said))
+    failures = tuple(CreationFailure(message, REPLAYED) for message in all_words)
+    return with_headline(NotCreated(str(owner), "", wanted, wanted - len(said), len(said), failures))
+
+
 def with_headline(not_created: NotCreated) -> NotCreated:
     return replace(not_created, headline=_headline(not_created))
 
@@ -200,12 +216,20 @@ def with_headline(not_created: NotCreated) -> NotCreated:
 def _headline(not_created: NotCreated) -> str:
     """``1 of 6 pods (6 wanted, 5 there): exceeded quota: …``."""
     newest, *others = not_created.failures
-    more = f" (and {counted(len(others), 'more reason')})" if others else ""
-    why = f"{in_brief(newest.message) or NO_WORDS}{more}"
+    why = f"{in_brief(newest.message) or NO_WORDS}{_others(others)}"
     if not_created.past:
         ago = f" {newest.age} ago" if newest.age else ""
         return f"some could not be created{ago}, {_since(not_created)}: {why}"
     return f"{_number(not_created)}: {why}"
+
+
+def _others(failures: Sequence[CreationFailure]) -> str:
+    """What else is said, or by chance is said instead."""
+    if failures and all(failure.by == BY_CHANCE for failure in failures):
+        first, *more = failures
+        others = f", or another of {len(more):,}" if more else ""
+        return f" (or, by chance: {in_brief(first.message)}{others})"
+    return f" (and {counted(len(failures), 'more reason')})" if failures else ""
 
 
 def _number(not_created: NotCreated) -> str:

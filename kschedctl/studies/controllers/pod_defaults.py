@@ -6,12 +6,12 @@ LimitRanges of a namespace are gone through in random order upstream: here by na
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from itertools import permutations
+from collections.abc import Iterable, Iterator, Sequence
 
 import msgspec
 
 from kschedctl.admission import defaults, limit_ranger, node_selector, tolerations
+from kschedctl.admission.admit import orders
 from kschedctl.admission.request import AdmissionRequest, NotAdmittedError, Writable
 from kschedctl.api.copying import replace
 from kschedctl.api.decoding import from_builtins
@@ -19,13 +19,14 @@ from kschedctl.api.objects import LimitRange, Pod, PodSpec, Toleration
 from kschedctl.cluster import Cluster, without_nulls
 from kschedctl.errors import InputError
 
-CHANCE = "of several LimitRanges that differ, any may come first: other requests and limits are possible"
+CHANCE = "by chance, as any of several LimitRanges may come first:"
 _ADDED = {
     "PodNodeSelector": node_selector.fill_in,
     "PodTolerationRestriction": tolerations.of_namespace,
     "ExtendedResourceToleration": tolerations.for_extended_resources,
 }
 """Plugins that are off by default and change what schedulers read, in their order."""
+MOST_WAYS = 3
 
 
 class PodDefaults:
@@ -99,10 +100,18 @@ class PodDefaults:
         made, request = self._passed(pod, ranges)
         if request.changed:
             self.told.append(f"{workload}: {'; '.join(request.changed)}")
-            orders = [self._passed(pod, order)[0] for order in permutations(ranges)] if len(ranges) < 5 else []
-            if any(order.spec != made.spec for order in orders):
-                self.told.append(f"{workload}: {CHANCE}")
+            self.told += [f"{workload}: {CHANCE} {' or '.join(ways)}" for ways in self._ways(pod, ranges, made)]
         return made
+
+    def _ways(self, pod: Pod, ranges: tuple[LimitRange, ...], made: Pod) -> Iterator[Sequence[str]]:
+        """What the pod may get besides, where chance decides, as the LimitRanges say it."""
+        ways: dict[bytes, str] = {}
+        for order in orders(ranges) if limit_ranger.differ(ranges) else ():
+            other, request = self._passed(pod, order)
+            ways.setdefault(msgspec.json.encode(other.spec), "; ".join(request.changed))
+        if ways.keys() - {msgspec.json.encode(made.spec)}:
+            more = [f"{len(ways) - MOST_WAYS:,} more ways"] if len(ways) > MOST_WAYS else []
+            yield [*list(ways.values())[:MOST_WAYS], *more]
 
     def _passed(self, pod: Pod, ranges: Iterable[LimitRange]) -> tuple[Pod, AdmissionRequest]:
         obj: Writable = without_nulls(msgspec.to_builtins(replace(pod, spec=self._patient(pod.spec))))

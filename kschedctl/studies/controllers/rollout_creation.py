@@ -7,8 +7,9 @@ from collections.abc import Collection, Sequence
 from kschedctl.api.objects import Pod, Struct
 from kschedctl.api.ownership import Owner
 from kschedctl.reports.not_created import NotCreated
-from kschedctl.studies.controllers.admissions import Admissions, refusal
+from kschedctl.studies.controllers.admissions import Admissions
 from kschedctl.studies.controllers.creation_ways import Way
+from kschedctl.studies.controllers.not_created import refusal
 from kschedctl.studies.controllers.rollout_limits import Change
 
 
