@@ -79,7 +79,7 @@ def _explained_at(now: str, asked: AskedPod, remedies: bool) -> Explanation:
 def asked_pod(cluster: Cluster, pod: PodReference, call_extender: CallExtender | None = None) -> AskedPod:
     """The pod that is meant. Raises what ``explain`` raises."""
     if isinstance(pod, Mapping) and pod.get("kind") in KINDS and not object_at(pod, "metadata").get("uid"):
-        refuse(pod, cluster)
+        refuse(pod, cluster, admission=False)
     return stand_in_of(Scheduler(cluster, call_extender), pod)
 
 

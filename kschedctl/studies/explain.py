@@ -9,7 +9,7 @@ import numpy as np
 from msgspec.structs import replace
 
 from kschedctl.api.arrays import Scores
-from kschedctl.api.json_values import JsonObject
+from kschedctl.api.json_values import JsonObject, object_at
 from kschedctl.api.objects import Pod
 from kschedctl.api.priority import priority_class
 from kschedctl.cluster import Cluster, convert, describe, namespaced
@@ -37,6 +37,7 @@ from kschedctl.scheduler.engine.pre_filter import selected_by_name
 from kschedctl.scheduler.framework.dependencies import Unknown
 from kschedctl.scheduler.scheduler import Framework, Scheduler
 from kschedctl.snapshot.pod_info import PodInfo
+from kschedctl.studies.basics.refusals import refuse, refuse_struct
 from kschedctl.studies.basics.unknown import (
     VICTIMS,
     WHEN_GATED,
@@ -91,7 +92,7 @@ def explain(
 
 def stand_in_of(scheduler: Scheduler, pod: PodReference) -> AskedPod:
     """The pod that is asked about. Raises what ``explain`` raises."""
-    if isinstance(pod, Mapping) and pod.get("kind") != "Pod":
+    if isinstance(pod, Mapping) and not (pod.get("kind") == "Pod" and object_at(pod, "metadata").get("uid")):
         return _of_manifest(scheduler, pod)
     asked_pod = AskedPod(scheduler, find_pod(scheduler, pod))
     return asked_pod if isinstance(pod, str) else asked_pod._replace(workload=_typed(pod))
@@ -189,6 +190,10 @@ def find_pod(scheduler: Scheduler, pod: PodReference) -> Pod:
         return scheduler.view.stored(stored)
     incoming = _typed(pod)
     if not incoming.metadata.uid:  # not created yet
+        if isinstance(pod, Pod):
+            refuse_struct(incoming, scheduler.cluster, admission=False)
+        else:
+            refuse({"kind": "Pod", **pod}, scheduler.cluster, admission=False)
         incoming = admit(incoming, scheduler.cluster)
     return scheduler.view.admitted(scheduler.view.stored(incoming))
 

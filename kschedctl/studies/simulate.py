@@ -31,7 +31,7 @@ from kschedctl.studies.controllers.admissions import Admissions
 from kschedctl.studies.controllers.changed_workloads import Existing, plan
 from kschedctl.studies.controllers.creation import Creation, create
 from kschedctl.studies.controllers.hooks_not_asked import may_be_changed
-from kschedctl.studies.controllers.manifests import refuse_written, sort_out
+from kschedctl.studies.controllers.manifests import refuse_typed, refuse_written, sort_out
 from kschedctl.studies.controllers.rollout import Rollout, renamed, roll_out
 from kschedctl.studies.controllers.rollout_creation import RolloutCreation
 from kschedctl.studies.controllers.rollout_limits import Change
@@ -283,6 +283,7 @@ def prepare(
     sorted_out = sort_out(manifests)
     cluster = cluster.with_objects(sorted_out.objects)
     refuse_written(sorted_out, cluster, admission=counting is None)
+    refuse_typed(sorted_out, cluster, counting or {})
     existing = Existing(cluster)
     workloads = list(map(existing.sized, sorted_out.workloads.values()))
     creation = create(cluster, workloads, refused_too=counting is not None)

@@ -26,6 +26,7 @@ from kschedctl.api.quantity import QuantityError
 from kschedctl.api.validation import around_pods, written
 from kschedctl.api.validation.manifests import KINDS, errors, pod_templates
 from kschedctl.api.validation.options import ValidationOptions
+from kschedctl.api.workloads import identity
 from kschedctl.cluster import Cluster, describe, without_nulls
 from kschedctl.errors import InputError
 from kschedctl.scheduler.configuration.validation_options import validation_options
@@ -52,6 +53,32 @@ def refuse(manifest: JsonObject, cluster: Cluster, *, admission: bool = True) ->
         raise InputError(str(error), where=where) from None
     wrong = refusals(manifest, obj, cluster, admission=admission) if kind in KINDS else invalid_around(manifest, obj)
     raise_all([InputError(denial.message, where=where, hint=denial.hint) for denial in wrong])
+
+
+def refuse_struct(obj: Struct, cluster: Cluster, *, admission: bool = True) -> None:
+    """Raises InputError where the API server would not create a workload that is typed already.
+
+    What its struct does not hold is taken for right. ``admission``: as of ``refusals``.
+    """
+    document = {"kind": identity(obj).kind, **msgspec.to_builtins(obj)}
+    written_out = from_builtins(without_nulls(document), KINDS[document["kind"]])
+    wrong = refusals(document, written_out, cluster, admission=admission)
+    raise_all([InputError(w.message, where=describe(document), hint=w.hint) for w in wrong if _holds(obj, w.path)])
+
+
+def _holds(value: object, path: Path) -> bool:
+    """Whether the structs have all fields of the path."""
+    for step in path:
+        if isinstance(value, Struct):
+            names = {field.encode_name: field.name for field in msgspec.structs.fields(value)}
+            if step not in names:
+                return False
+            value = getattr(value, names[str(step)])
+        elif isinstance(value, tuple) and isinstance(step, int) and step < len(value):
+            value = value[step]
+        else:
+            return True
+    return True
 
 
 def raise_all(input_errors: list[InputError]) -> None:

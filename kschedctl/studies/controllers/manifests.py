@@ -20,7 +20,7 @@ from kschedctl.api.validation.around_pods import KINDS as AROUND_PODS
 from kschedctl.api.workloads import KINDS, decode, identity, is_not_installed, makes_pods
 from kschedctl.cluster import FIELDS, Cluster, convert, describe, flatten, without_nulls
 from kschedctl.errors import InputError, KschedctlError
-from kschedctl.studies.basics.refusals import refuse
+from kschedctl.studies.basics.refusals import refuse, refuse_struct
 
 NOT_INSTALLED = "left out, as Helm creates them neither on install nor on upgrade"
 
@@ -30,7 +30,7 @@ class Sorted:
     """``workloads`` by kind, namespace and name; other ``objects`` by kind; ``hooks`` of Helm that are left out.
 
     ``written``: the documents that no API server has seen, as far as they were given as documents; ``documents``: all
-    those of workloads.
+    those of workloads; ``typed``: the workloads that were given as structs.
     """
 
     workloads: dict[tuple[str, str, str], Struct] = field(default_factory=dict)
@@ -38,6 +38,7 @@ class Sorted:
     hooks: list[str] = field(default_factory=list)
     written: list[JsonObject] = field(default_factory=list)
     documents: dict[Owner, JsonObject] = field(default_factory=dict)
+    typed: dict[Owner, Struct] = field(default_factory=dict)
 
     @property
     def note(self) -> list[str]:
@@ -65,12 +66,22 @@ def refuse_written(sorted_out: Sorted, cluster: Cluster, *, admission: bool) -> 
         refuse(document, cluster, admission=admission)
 
 
+def refuse_typed(sorted_out: Sorted, cluster: Cluster, known: Container[Owner]) -> None:
+    """Raises InputError for workloads given as structs that validation would refuse, but those of known documents."""
+    alike: set[tuple[str, bytes]] = set()
+    for owner, workload in sorted_out.typed.items():
+        spec = owner.kind, msgspec.json.encode(workload.spec)  # type: ignore[attr-defined]
+        if owner not in known and not workload.metadata.uid and spec not in alike:  # type: ignore[attr-defined]
+            refuse_struct(workload, cluster, admission=False)
+            alike.add(spec)
+
+
 def _take(manifest: JsonObject | Struct, sorted_out: Sorted) -> None:
     kind = str(manifest.get("kind", "")) if isinstance(manifest, Mapping) else ""
     if isinstance(manifest, Mapping) and not isinstance(manifest.get("kind"), str):
         raise InputError(f"kind: expected str, got {type_name(manifest.get('kind'))}", where=describe(manifest))
     if not isinstance(manifest, Mapping):
-        _add(manifest, sorted_out)
+        sorted_out.typed[_add(manifest, sorted_out)] = manifest
     elif makes_pods(manifest) and is_not_installed(manifest):
         sorted_out.hooks.append(describe(manifest))
     elif makes_pods(manifest):
