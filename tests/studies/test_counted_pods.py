@@ -185,3 +185,14 @@ def test_who_does_not_tell_of_refusals_counts_nothing() -> None:
     prepared = prepare(cluster, [deployment(3)])
     assert len(prepared.workloads) == 3
     assert not prepared.counted
+
+
+def test_of_two_quotas_chance_decides_which_one_speaks() -> None:
+    """The server goes through them in random order: both are told, the first by name first."""
+    full = [quota("b", {"count/pods": "1"}, {"count/pods": "1"}), quota("a", {"pods": "1"}, {"pods": "1"})]
+    (lacking,) = simulate(kschedctl.Cluster.from_objects([NODE, *full]), [deployment(1)]).not_created
+    one, other = (
+        f"exceeded quota: {name}, requested: {what}=1, used: {what}=1, limited: {what}=1"
+        for name, what in (("a", "pods"), ("b", "count/pods"))
+    )
+    assert lacking.headline.endswith(f"{one} (or, by chance: {other})")

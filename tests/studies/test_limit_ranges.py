@@ -57,7 +57,8 @@ def test_a_maximum_alone_is_a_default_too() -> None:
 
 def test_several_that_differ_are_chance() -> None:
     limits = [limit_range("a", defaultRequest={"cpu": "400m"}), limit_range("b", defaultRequest={"cpu": "100m"})]
-    assert any("any of several LimitRanges may come first" in line for line in placed(limits, deployment(1))[1])
+    told = "by chance, as any of several LimitRanges may come first: requests.cpu 400m by LimitRange shop/a"
+    assert any(f"{told} or requests.cpu 100m by LimitRange shop/b" in line for line in placed(limits, deployment(1))[1])
 
 
 def test_another_namespace_has_its_own() -> None:

@@ -137,10 +137,14 @@ def test_no_other_class_for_a_pod_that_preempts_as_it_is() -> None:
 
 @pytest.mark.parametrize("kind", ["Deployment", "StatefulSet", "CronJob"])
 def test_a_manifest_is_changed_where_it_is_written(kind: str) -> None:
-    template = {"containers": [{"name": "c", "resources": {"requests": {"cpu": "2"}}}]}
+    template = {"containers": [{"name": "c", "image": "c", "resources": {"requests": {"cpu": "2"}}}]}
     manifest = workload(kind, template=template)
     if kind == "CronJob":
-        manifest["spec"] = {"jobTemplate": {"spec": {"template": manifest["spec"]["template"]}}}
+        template |= {"restartPolicy": "Never"}
+        manifest["spec"] = {
+            "schedule": "@daily",
+            "jobTemplate": {"spec": {"template": manifest["spec"]["template"]}},
+        }
     cluster = Cluster.from_objects([node("n1", taints=[TEAM])])
     report = remedies(cluster, manifest, RemedyWishes(1, only=frozenset({"Tolerate"})))
     (changed,) = apply(report.remedies[0], [manifest])

@@ -130,6 +130,6 @@ def as_read(asked: AskedPod) -> Pod:
     """The pod as it stands in the cluster or its manifest; one asked about as if it were otherwise is that."""
     meta, view = asked.pod.metadata, asked.scheduler.view
     for pod in (asked.workload, asked.scheduler.cluster.pod(meta.namespace, meta.name)):
-        if isinstance(pod, Pod) and held(pod, view) == asked.pod:
+        if isinstance(pod, Pod) and held(pod, view).spec == asked.pod.spec:
             return pod
     return asked.pod
