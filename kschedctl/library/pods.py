@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 from kschedctl.api.copying import replace
+from kschedctl.api.json_values import object_at
 from kschedctl.api.labels import parse_selector
 from kschedctl.api.objects import Pod
+from kschedctl.api.validation.manifests import KINDS
 from kschedctl.cluster import Cluster
 from kschedctl.library.cluster import moment_of
 from kschedctl.library.new_node import new_node, node_group_fixes, node_growth
@@ -17,6 +19,7 @@ from kschedctl.reports.pending import PendingPods
 from kschedctl.reports.remedies import Remedy
 from kschedctl.scheduler.engine.extenders.extender import CallExtender
 from kschedctl.scheduler.scheduler import Scheduler
+from kschedctl.studies.basics.refusals import refuse
 from kschedctl.studies.basics.unknown import together
 from kschedctl.studies.controllers.asked_pod import AskedPod
 from kschedctl.studies.controllers.not_created import Creations, unread
@@ -75,6 +78,8 @@ def _explained_at(now: str, asked: AskedPod, remedies: bool) -> Explanation:
 
 def asked_pod(cluster: Cluster, pod: PodReference, call_extender: CallExtender | None = None) -> AskedPod:
     """The pod that is meant. Raises what ``explain`` raises."""
+    if isinstance(pod, Mapping) and pod.get("kind") in KINDS and not object_at(pod, "metadata").get("uid"):
+        refuse(pod, cluster, admission=False)
     return stand_in_of(Scheduler(cluster, call_extender), pod)
 
 

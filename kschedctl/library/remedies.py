@@ -11,12 +11,11 @@ from kschedctl.autoscaling.node_groups.found import Given
 from kschedctl.cluster import Cluster
 from kschedctl.library.cluster import moment_of
 from kschedctl.library.new_node import NOBODY, has_groups, new_node, node_group_fixes
-from kschedctl.library.pods import UNSCHEDULABLE, described, waiting
+from kschedctl.library.pods import UNSCHEDULABLE, asked_pod, described, waiting
 from kschedctl.reports.remedies import Remedies, RemediesOfMany
 from kschedctl.scheduler.engine.extenders.extender import CallExtender
-from kschedctl.scheduler.scheduler import Scheduler
 from kschedctl.studies.controllers.asked_pod import AskedPod
-from kschedctl.studies.explain import PodReference, stand_in_of
+from kschedctl.studies.explain import PodReference
 from kschedctl.studies.making_room.make_room import with_room
 from kschedctl.studies.remedies.many import remedies_of_many
 from kschedctl.studies.remedies.node_groups import CHANGE_GROUP
@@ -48,7 +47,7 @@ def remedies(
     >>> found.remedies[0].kinds
     ('Uncordon',)
     """
-    return remedies_with_room(stand_in_of(Scheduler(cluster, call_extender), pod), wishes, tried)
+    return remedies_with_room(asked_pod(cluster, pod, call_extender), wishes, tried)
 
 
 def remedies_with_room(

@@ -8,10 +8,10 @@ from msgspec.structs import replace
 
 from kschedctl.api.json_values import JsonObject
 from kschedctl.cluster import Cluster
-from kschedctl.library.pods import described, waiting
+from kschedctl.library.pods import asked_pod, described, waiting
 from kschedctl.reports.wakes import WakesOfMany, WakeUps
 from kschedctl.scheduler.scheduler import Scheduler
-from kschedctl.studies.explain import PodReference, find_pod, stand_in_of
+from kschedctl.studies.explain import PodReference, find_pod
 from kschedctl.studies.waking import wake_ups as study
 from kschedctl.studies.waking.changes import changes_of
 from kschedctl.studies.waking.many import wakes_of_many, wakes_of_these
@@ -28,7 +28,7 @@ def wake_ups(cluster: Cluster, pod: PodReference) -> WakeUps:
     >>> [rejector.plugin for rejector in wake_ups(Cluster.from_objects([node, pod]), "default/p").rejectors]
     ['NodeResourcesFit']
     """
-    asked = stand_in_of(Scheduler(cluster), pod)
+    asked = asked_pod(cluster, pod)
     return replace(study.wake_ups(asked.scheduler, asked.pod), stands_for=asked.note)
 
 

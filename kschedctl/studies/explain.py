@@ -51,7 +51,7 @@ from kschedctl.studies.controllers.asked_pod import AskedPod, created
 from kschedctl.studies.controllers.creation import admit
 from kschedctl.studies.controllers.hooks_not_asked import HOOK_KINDS, hooks_not_asked
 from kschedctl.studies.controllers.limits_not_replayed import limits_not_looked_at, unread_limits
-from kschedctl.studies.controllers.manifests import refuse_written, sort_out
+from kschedctl.studies.controllers.manifests import sort_out
 from kschedctl.studies.why import doubts
 from kschedctl.studies.why.advice import advice
 from kschedctl.studies.why.causes import causes
@@ -177,7 +177,6 @@ def _of_manifest(scheduler: Scheduler, document: JsonObject) -> AskedPod:
     manifests = sort_out([document])
     if len(manifests.workloads) != 1:
         raise InputError("not a Pod, nor one workload that makes pods", where=describe(document))
-    refuse_written(manifests, scheduler.cluster, admission=False)
     return created(scheduler, manifests.workloads.values(), manifests.documents)[0]
 
 
