@@ -16,6 +16,7 @@ from typing import Any
 import msgspec
 
 from kschedctl.api.decoding import json_decoder
+from kschedctl.api.json_values import JsonObject
 from kschedctl.api.kinds import known_as
 from kschedctl.api.observed import api_server, autoscaler
 from kschedctl.api.observed.command_lines import ContainerOwner
@@ -27,11 +28,10 @@ from kschedctl.sources.documents.files import Reader
 from kschedctl.sources.documents.json_documents import parse_json, problem
 from kschedctl.sources.documents.place import Place
 from kschedctl.sources.kinds import TypeMeta, item_decoder, items_decoder, kind_of_item
+from kschedctl.sources.new_fields import NewFields
 
 STEP = 128 << 10  # bytes read at a time: few enough to stay in a processor's cache
 LARGEST_ITEM = 64 << 20
-LOOK_EVERY, PODS_LOOKED_AT = 2000, 4
-"""After how many pods of a list so many are looked at for fields that are not known here."""
 _WINDOW = 16 << 10
 _HEAD = re.compile(
     rb'\s*\{\s*((?:"(?:apiVersion|kind|metadata)"\s*:\s*(?:"[^"\\]*"|\{[^{}]*\})\s*,\s*)*)"items"\s*:\s*\[\s*(?=\{)'
@@ -62,7 +62,8 @@ class ListReader:
         self._version = meta.get("apiVersion", "") if self._kind else ""
         self._known = known_as(self._kind, self._version)
         self._wanted = not self._kind or collector.wanted(self._known, self._version, place)
-        self._index = self._next_look = 0
+        self._index = 0
+        self._new_fields = NewFields(self._tell_new_fields)
         self._kinds: set[str] = set()
 
     def read(self) -> bytes:
@@ -94,11 +95,10 @@ class ListReader:
             self._each([bytes(item) for item in _raw_items.decode(array)])
             return
         self._look_for_flags(array)
-        if self._known == "Pod" and self._index >= self._next_look:
-            self._look_for_new_fields(array)
         try:
             items: list[object] = items_decoder(self._known).decode(array)
             self._typed(items)
+            self._new_fields.look(array, items, self._index)
             self._index += len(items)
         except (msgspec.ValidationError, UnicodeDecodeError, OverflowError):
             self._each([bytes(item) for item in _raw_items.decode(array)])
@@ -113,12 +113,8 @@ class ListReader:
             with suppress(*_UNDECODABLE):
                 collector.api_server = api_server.api_server_in(_container_owners.decode(array), self._kind)
 
-    def _look_for_new_fields(self, array: bytes) -> None:
-        """In some of the pods: the structs leave out what they do not know."""
-        for index, item in enumerate(_raw_items.decode(array)[:PODS_LOOKED_AT]):
-            with suppress(*_UNDECODABLE):
-                self._collector.look_for_new_fields(msgspec.json.decode(item), self._place.item(self._index + index))
-        self._next_look = self._index + LOOK_EVERY
+    def _tell_new_fields(self, pod: JsonObject, number: int) -> None:
+        self._collector.look_for_new_fields(pod, self._place.item(number))
 
     def _typed(self, items: list[object]) -> None:
         """Collect decoded items: all of them, or none when it raises."""

@@ -190,3 +190,24 @@ def test_fields_of_stored_pods_that_are_not_known_are_told_once(form: str, tmp_p
         "spec.alsoMadeUp",
     ]
     assert len(kschedctl.Cluster.from_paths(paths).pods) == 3
+
+
+@pytest.mark.parametrize("listed", ["PodList", "List"])
+@pytest.mark.parametrize("owned", [True, False])
+def test_one_pod_of_many_that_has_a_field_which_is_not_known(listed: str, owned: bool, tmp_path: Path) -> None:
+    """It is the first of its template, or stands alone; after it others of the template are not told of again."""
+    pods = []
+    for number in range(3000):
+        spec = {"containers": [{"name": "c", "image": "i"}]}
+        if number in (2345, 2346):
+            spec["containers"][0]["ports"] = [{"containerPort": 1, "madeUp": 1}]  # type: ignore[assignment]
+        owner = {"kind": "ReplicaSet", "name": f"r{number // 5}", "uid": f"u{number // 5}", "apiVersion": "apps/v1"}
+        pod = newer("Pod", "v1", spec=spec)
+        pod["metadata"] = {**pod["metadata"], "name": f"x{number}", "ownerReferences": [owner] if owned else []}
+        pods.append(pod)
+    file = tmp_path / "pods.json"
+    file.write_text(json.dumps({"kind": listed, "apiVersion": "v1", "items": pods}))
+    (told,) = read([str(file)]).warnings
+    assert 'unknown field "spec.containers[0].ports[0].madeUp"' in told
+    assert "2,345" in told or "2345" in told
+    assert len(kschedctl.Cluster.from_paths([file]).pods) == 3000
