@@ -10,12 +10,13 @@ from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial
 
+from kschedctl.admission import device_quota
 from kschedctl.admission.request import AdmissionRequest
 from kschedctl.api.copying import replace
 from kschedctl.api.objects import ResourceQuota, ResourceQuotaStatus, ScopeSelectorTerm
 from kschedctl.api.pod_requests import Quantities, quantities
 from kschedctl.api.quantity import Quantity, parse
-from kschedctl.api.resource_names import is_extended, is_native
+from kschedctl.api.resource_names import DEVICE_CLASS_PREFIX, is_extended, is_native
 
 ONE, ZERO = Quantity(1), Quantity(0)
 COMPUTE = ("cpu", "memory", "ephemeral-storage")
@@ -126,6 +127,8 @@ def used(request: AdmissionRequest) -> Quantities:
         return dict(pod_usage(*request.totals(overhead=True)), **{"pods": ONE, "count/pods": ONE})
     if request.kind == "PersistentVolumeClaim":
         return _claim_usage(request)
+    if request.kind == device_quota.KIND:
+        return device_quota.claim_usage(request)
     return {f"count/{request.resource}": ONE}
 
 
@@ -140,7 +143,7 @@ def pod_usage(requests: Quantities, limits: Quantities) -> Quantities:
     for name, amount in requests.items():
         if name.startswith("hugepages-"):
             usage[name] = usage[f"requests.{name}"] = amount
-        elif is_extended(name):
+        elif is_extended(name) or name.startswith(DEVICE_CLASS_PREFIX):
             usage[f"requests.{name}"] = amount
     return usage
 
@@ -161,10 +164,12 @@ def _claim_usage(request: AdmissionRequest) -> Quantities:
 def _is_of(name: str, request: AdmissionRequest) -> bool:
     """Whether a name in a quota is about objects of the kind."""
     if request.is_pod:
-        extended = name.startswith("requests.") and not is_native(name)
+        extended = name.startswith(device_quota.IMPLICIT) or (name.startswith("requests.") and not is_native(name))
         return name in OF_PODS or name.startswith(HUGE_PAGES) or extended
     if request.kind == "PersistentVolumeClaim":
         return name in (CLAIMS, f"count/{CLAIMS}", STORAGE) or OF_CLASS in name
+    if request.kind == device_quota.KIND:
+        return device_quota.is_of_claims(name, request)
     return name == f"count/{request.resource}"
 
 

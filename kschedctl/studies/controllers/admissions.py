@@ -288,11 +288,16 @@ class Admissions:
         there = self._cluster.in_namespace("persistent_volume_claims", namespace)
         if any(claim.metadata.name == name for claim in there):
             return ()
-        tried = self._tried(sent_claim(template, namespace, name))
+        return self.of_claim(sent_claim(template, namespace, name))
+
+    def of_claim(self, asked: SentPod) -> Sequence[str]:
+        """Why a claim is refused; where it is not, it counts."""
+        tried = self._tried(asked)
         created = next((admission for admission in tried if admission.allowed), None)
         if created is None or created.object is None:
             return _words(tried)
-        self._charge(self._request("PersistentVolumeClaim", created.object, namespace), 1)
+        made = {"apiVersion": asked.manifest["apiVersion"], **created.object}
+        self._charge(self._request(asked.owner.kind, made, asked.namespace), 1)
         return ()
 
     def _claims_of(self, workload: Struct | None, namespace: str) -> Iterator[AdmissionRequest]:

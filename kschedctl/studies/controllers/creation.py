@@ -44,6 +44,7 @@ from kschedctl.scheduler.plugins.helper.volumes.listers import (
 )
 from kschedctl.scheduler.scheduler import Scheduler
 from kschedctl.studies.controllers.pod_defaults import PodDefaults
+from kschedctl.studies.controllers.template_claims import TemplateClaims
 
 
 def admit(pod: Pod, cluster: Cluster) -> Pod:
@@ -96,7 +97,7 @@ def create(cluster: Cluster, workloads: Iterable[Struct], *, refused_too: bool =
     for claim in filter(_is_new, cluster.persistent_volume_claims):
         _create_claim(claim, cluster, creation)
     claims = {(c.metadata.namespace, c.metadata.name) for c in cluster.persistent_volume_claims}
-    defaults = PodDefaults(cluster)
+    defaults, quotas = PodDefaults(cluster), TemplateClaims(cluster)
     for workload in workloads:
         made = make(workload, cluster.nodes)
         if made.owner:
@@ -105,7 +106,7 @@ def create(cluster: Cluster, workloads: Iterable[Struct], *, refused_too: bool =
         for claim in (*made.claims, *(claim for pod in pods for claim in _ephemeral_claims(pod))):
             if (claim.metadata.namespace, claim.metadata.name) not in claims:
                 _create_claim(claim, cluster, creation)
-        pods = [_with_resource_claims(pod, cluster, creation) for pod in pods]
+        pods = [_with_resource_claims(pod, made.workload, quotas, creation) for pod in pods]
         try:
             pods = defaults.fill_in(made.workload, pods)
             admitted = [_classed(pod, cluster) for pod in pods]
@@ -114,7 +115,7 @@ def create(cluster: Cluster, workloads: Iterable[Struct], *, refused_too: bool =
                 raise InputError(error.what, where=made.workload, hint=error.hint) from None
             admitted = pods
         creation.pods.setdefault(made.workload, []).extend(view.admitted(view.stored(pod)) for pod in admitted)
-    creation.assumed += defaults.told
+    creation.assumed += [*defaults.told, *quotas.told.values()]
     return creation
 
 
@@ -206,14 +207,18 @@ def _provisioned(claim: PersistentVolumeClaim, storage_class: StorageClass) -> P
 # -- devices ------------------------------------------------------------------------------------------------------
 
 
-def _with_resource_claims(pod: Pod, cluster: Cluster, creation: Creation) -> Pod:
-    """The pod with the names of the claims that are made for it from templates."""
-    statuses = tuple(_resource_claims(pod, cluster, creation))
+def _with_resource_claims(pod: Pod, workload: str, quotas: TemplateClaims, creation: Creation) -> Pod:
+    """The pod with the names of the claims that are made for it from templates, as far as quotas allow."""
+    made = tuple(_resource_claims(pod, quotas.cluster))
+    kept = [(status, claim) for status, claim in made if not quotas.is_refused(workload, claim)]
+    for _, claim in kept:
+        creation.add("ResourceClaim", claim)
+    statuses = tuple(status for status, _ in kept)
     status = replace(pod.status, resource_claim_statuses=(*pod.status.resource_claim_statuses, *statuses))
     return replace(pod, status=status) if statuses else pod
 
 
-def _resource_claims(pod: Pod, cluster: Cluster, creation: Creation) -> Iterator[PodResourceClaimStatus]:
+def _resource_claims(pod: Pod, cluster: Cluster) -> Iterator[tuple[PodResourceClaimStatus, ResourceClaim]]:
     known = {status.name for status in pod.status.resource_claim_statuses}
     meta = pod.metadata
     for reference in pod.spec.resource_claims:
@@ -223,8 +228,7 @@ def _resource_claims(pod: Pod, cluster: Cluster, creation: Creation) -> Iterator
         if template is not None and reference.name not in known:
             name = f"{meta.name}-{reference.name}"
             claim_meta = ObjectMeta(name, meta.namespace, owner_references=(_owned_by(pod),))
-            creation.add("ResourceClaim", ResourceClaim(claim_meta, template.spec.spec))
-            yield PodResourceClaimStatus(reference.name, name)
+            yield PodResourceClaimStatus(reference.name, name), ResourceClaim(claim_meta, template.spec.spec)
 
 
 def _owned_by(pod: Pod) -> OwnerReference:

@@ -38,6 +38,7 @@ from kschedctl.text.counts import counted
 
 OF = {"Deployment": ("ReplicaSet", "Deployment", "Event"), "CronJob": ("Job", "Event")}
 """Kind of a workload -> the kinds that tell it of one, where it is not that kind and Event alone."""
+OF_CLAIMS = ("PersistentVolumeClaim ", "ResourceClaim ")
 REPLAYED, BY_CHANCE = "admission, replayed", "admission, replayed: by chance instead"
 NO_WORDS = "the API server's reason is not told here"
 
@@ -233,6 +234,8 @@ def _others(failures: Sequence[CreationFailure]) -> str:
 
 
 def _number(not_created: NotCreated) -> str:
+    if not_created.workload.startswith(OF_CLAIMS):
+        return "the claim itself"
     if not_created.object == "Job":
         return "its next Job"
     if not_created.wanted is None:

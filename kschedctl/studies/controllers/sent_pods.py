@@ -67,7 +67,12 @@ def as_template(pod: Pod) -> Pod:
 def sent_claim(template: PersistentVolumeClaim, namespace: str, name: str) -> SentPod:
     """A claim of a template."""
     metadata = {"name": name, "namespace": namespace, "annotations": template.metadata.annotations}
-    manifest = {"kind": "PersistentVolumeClaim", "metadata": metadata, "spec": msgspec.to_builtins(template.spec)}
+    manifest = {
+        "apiVersion": "v1",
+        "kind": "PersistentVolumeClaim",
+        "metadata": metadata,
+        "spec": msgspec.to_builtins(template.spec),
+    }
     return SentPod(Owner("PersistentVolumeClaim", namespace, name), manifest, namespace, in_full=False)
 
 
