@@ -31,8 +31,8 @@ from kschedctl.studies.controllers.admissions import Admissions
 from kschedctl.studies.controllers.changed_workloads import Existing, plan
 from kschedctl.studies.controllers.creation import Creation, create
 from kschedctl.studies.controllers.hooks_not_asked import may_be_changed
-from kschedctl.studies.controllers.manifests import refuse_typed, refuse_written, sort_out
-from kschedctl.studies.controllers.new_claims import WithClaims, with_new_claims
+from kschedctl.studies.controllers.manifests import refuse_written, sort_out
+from kschedctl.studies.controllers.new_claims import with_new_claims
 from kschedctl.studies.controllers.rollout import Rollout, renamed, roll_out
 from kschedctl.studies.controllers.rollout_creation import RolloutCreation
 from kschedctl.studies.controllers.rollout_limits import Change
@@ -283,10 +283,9 @@ def prepare(
     """The cluster with what the manifests bring, less what is refused if ``counting`` (documents of structs)."""
     sorted_out = sort_out(manifests)
     cluster = cluster.with_objects(sorted_out.objects)
-    refuse_written(sorted_out, cluster, admission=counting is None)
-    refuse_typed(sorted_out, cluster, counting or {})
-    claims = WithClaims(cluster, []) if counting is None else with_new_claims(cluster)
-    cluster, existing = claims.cluster, Existing(claims.cluster)
+    refuse_written(sorted_out, cluster, admission=counting is None, known=counting or {})
+    cluster, refused = with_new_claims(cluster) if counting is not None else (cluster, [])
+    existing = Existing(cluster)
     workloads = list(map(existing.sized, sorted_out.workloads.values()))
     creation = create(cluster, workloads, refused_too=counting is not None)
     waiting = cluster.unbound_pods() if pending else ()
@@ -306,7 +305,7 @@ def prepare(
         workloads=workload_of_pod,
         others=[pod.key for pod in waiting if not _leaving(pod) and pod.key not in workload_of_pod],
         assumed=[*_assumed(cluster, creation), *admissions.told, *_notes(changes), *sorted_out.note],
-        not_created=[*claims.refused, *lacking],
+        not_created=[*refused, *lacking],
         counted=admissions.namespaces(asking),
         admissions=admissions if asking and rollout else None,
         rolled=asking,

@@ -57,17 +57,16 @@ def sort_out(manifests: Iterable[JsonObject | Struct]) -> Sorted:
     return sorted_out
 
 
-def refuse_written(sorted_out: Sorted, cluster: Cluster, *, admission: bool) -> None:
-    """Raises InputError for documents that the API server would not create in the cluster.
+def refuse_written(
+    sorted_out: Sorted, cluster: Cluster, *, admission: bool, known: Container[Owner] = frozenset()
+) -> None:
+    """Raises InputError for documents that the API server would not create in the cluster, and for such structs.
 
-    Without ``admission`` by validation alone, where admission is replayed by itself.
+    Without ``admission`` by validation alone, where admission is replayed by itself. ``known``: the structs of which
+    somebody has looked at the documents.
     """
     for document in sorted_out.written:
         refuse(document, cluster, admission=admission)
-
-
-def refuse_typed(sorted_out: Sorted, cluster: Cluster, known: Container[Owner]) -> None:
-    """Raises InputError for workloads given as structs that validation would refuse, but those of known documents."""
     alike: set[tuple[str, bytes]] = set()
     for owner, workload in sorted_out.typed.items():
         spec = owner.kind, msgspec.json.encode(workload.spec)  # type: ignore[attr-defined]
