@@ -66,7 +66,18 @@ class ChangedNodes(NodeColumns):
     def images(self, names: Collection[str]) -> list[ImageState | None]:
         return self._of.images(names)
 
+    @cached_property
+    def same_labels(self) -> bool:
+        """Whether no node has other labels than the one in whose place it is, as where nodes are cordoned."""
+        known = self._of.objects
+        return not self._more and all(
+            node.metadata is known[row].metadata or node.metadata.labels == known[row].metadata.labels
+            for row, node in self._new.items()
+        )
+
     def label(self, key: str) -> LabelColumn:
+        if self.same_labels:
+            return self._of.label(key)
         if key not in self._labels:
             column = self._of.label(key)
             own = {row: node.metadata.labels.get(key) for row, node in self._new.items()}

@@ -23,6 +23,8 @@ from kschedctl.snapshot.snapshot import Settings, Snapshot
 from kschedctl.snapshot.trail import Tally, Trail
 
 TALLIES_KEPT, MEMOS_KEPT = 1024, 4096
+WHAT_SELECTS = ("namespaces", "services", "replication_controllers", "replica_sets", "stateful_sets")
+"""The fields of a cluster that say which pods belong together."""
 K = TypeVar("K")
 V = TypeVar("V")
 
@@ -59,6 +61,7 @@ class Fork:
         self._ahead: dict[int, Delta] = {}
         self._promises: dict[int, int] | None = None
         self._memo: dict[Hashable, Any] = {}
+        self._memo_of_pods: dict[Hashable, Any] = {}
 
     @classmethod
     def of(cls, cluster: Cluster, settings: Settings = Settings()) -> Fork:
@@ -81,7 +84,7 @@ class Fork:
     def without(self, gone: Bools) -> Fork:
         """A fork that lacks some nodes (N,); the pods on them have no node there."""
         other = Fork(self.snapshot.without(gone, self.cluster, self.node))
-        other.pods = self.pods
+        other.pods, other._memo_of_pods = self.pods, self._memo_of_pods
         other.requested, other.nonzero_requested = self.requested[~gone], self.nonzero_requested[~gone]
         return other
 
@@ -89,6 +92,8 @@ class Fork:
         """A fork with the objects of another cluster, whose pods are these: see ``Snapshot.changed``."""
         other = Fork(self.snapshot.changed(cluster, self.node, nodes, more))
         other.pods = self.pods
+        if all(getattr(self.cluster, field) is getattr(cluster, field) for field in WHAT_SELECTS):
+            other._memo_of_pods = self._memo_of_pods
         empty = np.zeros((len(more), self.requested.shape[1]), np.int64)
         other.requested = np.concatenate((self.requested, empty))
         other.nonzero_requested = np.concatenate((self.nonzero_requested, empty))
@@ -233,15 +238,11 @@ class Fork:
         ``key`` names it, for pods like ``info`` where one is given; for one that no other is known to be like it is
         made each time.
         """
-        named = _named(key, info)
-        if named in self._memo:
-            known: V = self._memo[named]
-            return known
-        made = make()
-        if named is not None:
-            make_room(self._memo, MEMOS_KEPT)
-            self._memo[named] = made
-        return made
+        return _kept(self._memo, _named(key, info), make)
+
+    def memo_of_pods(self, key: Hashable, make: Callable[[], V], info: PodInfo | None = None) -> V:
+        """What depends on infos, and on what ``WHAT_SELECTS`` them, but on no node: kept where nodes change, too."""
+        return _kept(self._memo_of_pods, _named(key, info), make)
 
     # -- moving pods ---------------------------------------------------------------------------------------------
 
@@ -366,6 +367,17 @@ def _named(key: Hashable, info: PodInfo | None) -> Hashable:
     if info is None:
         return key
     return None if info.number is None else (key, info.number)
+
+
+def _kept(memo: dict[Hashable, Any], named: Hashable, make: Callable[[], V]) -> V:
+    if named in memo:
+        known: V = memo[named]
+        return known
+    made = make()
+    if named is not None:
+        make_room(memo, MEMOS_KEPT)
+        memo[named] = made
+    return made
 
 
 def make_room(kept: dict[K, V], most: int) -> None:

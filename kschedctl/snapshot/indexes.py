@@ -84,6 +84,18 @@ class ClusterObjects:
         read = tuple(map(self.of, kinds))
         return self._indexes.get(key, (*read, *of), lambda: make(*read))
 
+    def in_namespace(self, kind: str, namespace: str) -> Sequence[Any]:
+        """The objects of a kind that are in a namespace."""
+        return self.index(("by namespace", kind), _by_namespace, kind).get(namespace, ())
+
+    def named(self, kind: str, namespace: str, name: str) -> Any | None:
+        """The object of that name, None where there is none."""
+        return self.index(("by name", kind), _by_name, kind).get((namespace, name))
+
+    def gap(self, kind: str, namespace: str = "") -> Gap | None:
+        """Why a kind is not covered, as of the cluster."""
+        return self._cluster.gap(kind, namespace)
+
     def follow(self, key: Hashable, make: Callable[[], F], *kinds: str) -> F:
         """What ``make`` derives from the objects as they are now, told of what replaces one of these kinds."""
         follower: F | None = self._followers.get(key)
@@ -105,3 +117,14 @@ class ClusterObjects:
     def fork(self) -> ClusterObjects:
         """The objects once more, which can be replaced there without an effect here."""
         return ClusterObjects(self.cluster, self._indexes)
+
+
+def _by_namespace(objects: tuple[Any, ...]) -> dict[str, list[Any]]:
+    by_namespace: dict[str, list[Any]] = {}
+    for obj in objects:
+        by_namespace.setdefault(obj.metadata.namespace, []).append(obj)
+    return by_namespace
+
+
+def _by_name(objects: tuple[Any, ...]) -> dict[tuple[str, str], Any]:
+    return {(obj.metadata.namespace, obj.metadata.name): obj for obj in objects}

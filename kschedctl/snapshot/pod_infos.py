@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from functools import cached_property
 
 import msgspec
@@ -26,6 +26,8 @@ class PodInfos:
     def __init__(self, infos: Sequence[PodInfo]) -> None:
         self.infos = infos
         self._terms: dict[str, dict[str | None, list[tuple[AffinityTerm, int]]]] = {}
+        self._against: dict[Hashable, list[tuple[AffinityTerm, int]]] = {}
+        self._asking: dict[tuple[str, str], bool] = {}
         self._matches: dict[tuple[Selector, frozenset[str] | None], Bools] = {}
 
     @cached_property
@@ -56,6 +58,26 @@ class PodInfos:
                         by_namespace.setdefault(name, []).append((term, position))
             self._terms[of] = by_namespace
         return self._terms[of].get(namespace, []) + self._terms[of].get(None, [])
+
+    def terms_against(
+        self, of: str, info: PodInfo, namespace_labels: Mapping[str, str]
+    ) -> list[tuple[AffinityTerm, int]]:
+        """Those of these terms that match a pod, in a namespace with these labels: the same for all of its labels."""
+        key = of, info.namespace, frozenset(info.labels.items()), frozenset(namespace_labels.items())
+        if key not in self._against:
+            self._against[key] = [
+                (term, position)
+                for term, position in self.affinity_terms(of, info.namespace)
+                if term.matches(info.namespace, info.labels, namespace_labels)
+            ]
+        return self._against[key]
+
+    def ask_namespace_labels(self, of: str, namespace: str) -> bool:
+        """Whether the labels of namespaces decide for some of these terms."""
+        key = of, namespace
+        if key not in self._asking:
+            self._asking[key] = any(term.by_namespace_labels for term, _ in self.affinity_terms(of, namespace))
+        return self._asking[key]
 
     @cached_property
     def labelled(self) -> Bools:

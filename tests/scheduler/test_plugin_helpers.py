@@ -19,11 +19,11 @@ def test_normalize(case):
 @cases("helper", "podservices")
 def test_pod_services(case):
     view = snapshot(case)
-    services = pod_services(pod_info(case, view), view.cluster)
+    services = pod_services(pod_info(case, view), view.objects)
     assert [service.metadata.name for service in services] == case["want"]["services"]
 
 
 @cases("helper", "defaultselector")
 def test_default_selector(case):
     view = snapshot(case)
-    assert str(default_selector(pod_info(case, view), view.cluster)) == case["want"]["selector"]
+    assert str(default_selector(pod_info(case, view), view.objects)) == case["want"]["selector"]

@@ -12,7 +12,7 @@ from enum import StrEnum
 from typing import NamedTuple, Protocol, runtime_checkable
 
 from kschedctl.api.objects import Pod
-from kschedctl.cluster import Cluster, Gap
+from kschedctl.cluster import Gap
 from kschedctl.scheduler.framework import Plugin, offers
 from kschedctl.snapshot.fork import Fork
 from kschedctl.snapshot.pod_info import PodInfo
@@ -71,19 +71,15 @@ EVERYTHING = (Dependency("Node", Effect.EITHER), Dependency("Pod", Effect.EITHER
 
 def unknowns(plugins: Iterable[Plugin], info: PodInfo, view: Fork) -> tuple[Unknown, ...]:
     """What the answer about a pod leans on that the cluster does not cover."""
-    cluster = view.cluster
-    if not cluster.gaps:
+    objects = view.objects
+    if not objects.gaps:
         return ()
-    unread = [Unknown(dependency, gap) for dependency in EVERYTHING if (gap := cluster.gap(dependency.kind))]
-    unread += [
-        Unknown(dependency, gap)
-        for dependency in _of_manifest(info.pod, cluster)
-        if (gap := cluster.gap(dependency.kind))
-    ]
+    always = (*EVERYTHING, *_of_manifest(info.pod, view))
+    unread = [Unknown(dependency, gap) for dependency in always if (gap := objects.gap(dependency.kind))]
     for plugin in plugins:
         if offers(plugin, DependentPlugin):
             dependencies = dict.fromkeys(plugin.dependencies(info, view))
-            gaps = ((dependency, cluster.gap(dependency.kind, info.namespace)) for dependency in dependencies)
+            gaps = ((dependency, objects.gap(dependency.kind, info.namespace)) for dependency in dependencies)
             unread += [Unknown(dependency, gap, plugin.name) for dependency, gap in gaps if gap]
     return tuple(dict.fromkeys(unread))
 
@@ -95,10 +91,10 @@ def not_asked(unread: Iterable[Unknown]) -> frozenset[str]:
     )
 
 
-def _of_manifest(pod: Pod, cluster: Cluster) -> Iterator[Dependency]:
+def _of_manifest(pod: Pod, view: Fork) -> Iterator[Dependency]:
     """What the API server would have added to a pod that was not created yet."""
     spec = pod.spec
-    known = {class_.metadata.name for class_ in cluster.runtime_classes}
+    known = {class_.metadata.name for class_ in view.objects.of("RuntimeClass")}
     if pod.metadata.creation_timestamp is None and spec.runtime_class_name not in (None, *known):
         yield Dependency("RuntimeClass", Effect.EITHER)
     if spec.priority is None:

@@ -16,7 +16,7 @@ from msgspec.structs import replace
 
 from kschedctl.api.arrays import Bools, Position, Rows
 from kschedctl.api.labels import NOTHING, Selector, SelectorError, from_label_selector
-from kschedctl.api.objects import PodDisruptionBudget
+from kschedctl.api.objects import PodDisruptionBudget, PodDisruptionBudgetSpec
 from kschedctl.scheduler.engine.preemption.candidates import Positions, turn
 from kschedctl.snapshot.fork import Fork
 
@@ -31,8 +31,8 @@ class Budgets:
     def __init__(self, view: Fork) -> None:
         self.view = view
         self._budgets = {key_of(pdb): pdb for pdb in view.objects.of("PodDisruptionBudget")}
-        self._selectors = view.objects.index("selectors of budgets", _selectors, "PodDisruptionBudget")
         self._spare = {name: spare(pdb) for name, pdb in self._budgets.items()}
+        self._selectors: dict[str, Selector] = {}
         self._in_namespace: dict[str, list[str]] = {}
         for name, pdb in self._budgets.items():
             self._in_namespace.setdefault(pdb.metadata.namespace, []).append(name)
@@ -47,28 +47,42 @@ class Budgets:
         """The budgets that preemption heeds for a pod."""
         number = int(self.view.pods.info[position])
         if number not in self._of:
-            self._of[number] = tuple(name for name in self._near(number) if self._protected(name)[number])
+            labelled = bool(self.view.pods.infos[number].labels)
+            self._of[number] = tuple(
+                name for name in self._about(number) if labelled and not self._selector(name).empty
+            )
         return self._of[number]
 
     def selecting(self, position: Position) -> tuple[str, ...]:
         """The budgets that an eviction of a pod has to heed."""
         number = int(self.view.pods.info[position])
         if number not in self._selecting:
-            self._selecting[number] = tuple(name for name in self._near(number) if self.selected(name)[number])
+            self._selecting[number] = tuple(self._about(number))
         return self._selecting[number]
 
-    def _near(self, number: int) -> list[str]:
-        """The budgets of the namespace of an info."""
-        return self._in_namespace.get(self.view.pods.infos[number].namespace, [])
+    def _about(self, number: int) -> list[str]:
+        """The budgets that select the pods of an info."""
+        info = self.view.pods.infos[number]
+        return [
+            name for name in self._in_namespace.get(info.namespace, ()) if self._selector(name).matches(info.labels)
+        ]
 
     def selected(self, budget: str) -> Bools:
         """(T,): the infos that a budget selects; a selector that cannot be read selects nothing."""
         namespace = self._budgets[budget].metadata.namespace
-        return self.view.pods.matching(self._selectors[budget], frozenset((namespace,)))
+        return self.view.pods.matching(self._selector(budget), frozenset((namespace,)))
+
+    def _selector(self, budget: str) -> Selector:
+        """One that cannot be read selects nothing. It stays while the status changes."""
+        if budget not in self._selectors:
+            spec = self._budgets[budget].spec
+            key = "selector of a budget", budget
+            self._selectors[budget] = self.view.objects.index(key, lambda: _selector_of(spec), of=(spec,))
+        return self._selectors[budget]
 
     def _protected(self, budget: str) -> Bools:
         """(T,): those that it protects from preemption."""
-        if self._selectors[budget].empty:
+        if self._selector(budget).empty:
             return np.zeros(len(self.view.pods.infos), np.bool_)
         return self.selected(budget) & self.view.pods.labelled
 
@@ -179,13 +193,8 @@ def spare(pdb: PodDisruptionBudget) -> int:
     return max(status.disruptions_allowed, 0) or min(status.current_healthy - status.desired_healthy, 0)
 
 
-def _selectors(pdbs: Iterable[PodDisruptionBudget]) -> dict[str, Selector]:
-    return {key_of(pdb): _selector(pdb) for pdb in pdbs}
-
-
-def _selector(pdb: PodDisruptionBudget) -> Selector:
-    """One that cannot be read selects nothing."""
+def _selector_of(spec: PodDisruptionBudgetSpec) -> Selector:
     try:
-        return from_label_selector(pdb.spec.selector)
+        return from_label_selector(spec.selector)
     except SelectorError:
         return NOTHING

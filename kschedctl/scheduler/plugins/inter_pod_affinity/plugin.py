@@ -126,15 +126,15 @@ class InterPodAffinity(DeclaredPlugin[FilterState, TopologyCounts]):
     def dependencies(self, info: PodInfo, view: Fork) -> Iterator[Dependency]:
         """Terms that select namespaces by their labels: the pod's own, and those of the pods that run."""
 
-        def running(*of: str) -> Iterator[AffinityTerm]:
-            return (term for field in of for term, _ in view.pods.affinity_terms(field, info.namespace))
+        def running(*of: str) -> bool:
+            return any(view.pods.distinct.ask_namespace_labels(field, info.namespace) for field in of)
 
-        required = (*info.required_affinity, *info.required_anti_affinity, *running("required_anti_affinity"))
+        required = (*info.required_affinity, *info.required_anti_affinity)
         preferred = (*info.preferred_affinity, *info.preferred_anti_affinity)
-        if any(term.by_namespace_labels for term in required):
+        if any(term.by_namespace_labels for term in required) or running("required_anti_affinity"):
             yield Dependency("Namespace", Effect.EITHER)
-        others = running("required_affinity", "preferred_affinity", "preferred_anti_affinity")
-        if any(term.by_namespace_labels for term in (*preferred, *others)):
+        others = ("required_affinity", "preferred_affinity", "preferred_anti_affinity")
+        if any(term.by_namespace_labels for term in preferred) or running(*others):
             yield Dependency("Namespace", Effect.SCORES)
 
     def pre_filter(self, info: PodInfo, view: Fork) -> PreFilterResult[FilterState]:
@@ -169,7 +169,8 @@ class InterPodAffinity(DeclaredPlugin[FilterState, TopologyCounts]):
             return PRE_SCORE_SKIP
         if errors := info.affinity_errors:
             raise PluginError(f"failed to parse pod: {aggregate(errors)}")
-        matches, weights = view.memo((self.name, self._own("terms")), lambda: self._score_weights(info, view), info)
+        key = self.name, self._own("terms")
+        matches, weights = view.memo_of_pods(key, lambda: self._score_weights(info, view), info)
         matched = TopologyCounts.of(self._own("matches"), info, view, lambda: matches)
         if (matched if own else matched.as_listed(partial(_with_terms, view), view)).empty:
             return PreScoreResult(skip=True, reads=Reads.PODS if matches else Reads.NODES)
@@ -233,4 +234,4 @@ def _with_terms(view: Fork, *of: str) -> Bools:
     """(T,): the pods that have such terms, or any."""
     names = of or TERMS
     key = _with_terms, names
-    return view.memo(key, lambda: view.pods.where(lambda info: any(getattr(info, name) for name in names)))
+    return view.memo_of_pods(key, lambda: view.pods.where(lambda info: any(getattr(info, name) for name in names)))

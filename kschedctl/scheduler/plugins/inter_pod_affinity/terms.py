@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 
 import numpy as np
 
@@ -15,12 +15,9 @@ Infos = Bools | int
 """PodInfos: a mask (T,) or one number."""
 
 
-def terms_against(info: PodInfo, view: Fork, of: str) -> Iterator[tuple[AffinityTerm, int]]:
+def terms_against(info: PodInfo, view: Fork, of: str) -> list[tuple[AffinityTerm, int]]:
     """The terms of the cluster's pods that match this pod, each with the infos that have it."""
-    namespace_labels = view.namespace_labels.get(info.namespace, {})
-    for term, position in view.pods.affinity_terms(of, info.namespace):
-        if term.matches(info.namespace, info.labels, namespace_labels):
-            yield term, position
+    return view.pods.distinct.terms_against(of, info, view.namespace_labels.get(info.namespace, {}))
 
 
 def selected_pods(term: AffinityTerm, view: Fork) -> Bools:

@@ -36,7 +36,7 @@ class TopologyCounts:
     @classmethod
     def of(cls, what: str, info: PodInfo, view: Fork, weights: Callable[[], Mapping[str, Weights]]) -> TopologyCounts:
         """``what`` names the weights of this incoming pod among its others."""
-        weights_of = view.memo((NAME, what), weights, info)
+        weights_of = view.memo_of_pods((NAME, what), weights, info)
         counts = {}
         for key in weights_of:
             weigh = partial(weights_of.__getitem__, key)

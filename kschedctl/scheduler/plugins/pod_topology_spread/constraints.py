@@ -60,7 +60,7 @@ class SpreadSettings:
 
     def constraints(self, info: PodInfo, view: Fork, action: str) -> list[SpreadConstraint]:
         """The pod's own constraints with this action, else the profile's defaults. Raises SelectorError."""
-        return view.memo((NAME, action), lambda: self._constraints(info, view, action), info)
+        return view.memo_of_pods((NAME, action), lambda: self._constraints(info, view, action), info)
 
     def _constraints(self, info: PodInfo, view: Fork, action: str) -> list[SpreadConstraint]:
         if info.spec.topology_spread_constraints:
@@ -68,7 +68,7 @@ class SpreadSettings:
         constraints = self._complete(self.defaults, info, action)
         if not constraints:
             return []
-        default = default_selector(info, view.cluster)
+        default = default_selector(info, view.objects)
         return [] if default.empty else [c._replace(selector=default) for c in constraints]
 
     def _complete(

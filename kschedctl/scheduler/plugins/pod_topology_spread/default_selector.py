@@ -8,28 +8,27 @@ from __future__ import annotations
 from kschedctl.api.labels import Requirement, Selector, SelectorError, from_label_selector, from_set, selector
 from kschedctl.api.objects import OwnerReference, Service
 from kschedctl.api.ownership import controller_of
-from kschedctl.cluster import Cluster
+from kschedctl.snapshot.indexes import ClusterObjects
 from kschedctl.snapshot.pod_info import PodInfo
 
-OWNERS = {"ReplicaSet": "replica_sets", "StatefulSet": "stateful_sets"}
-"""Kind of apps/v1 whose selector counts -> field of the cluster."""
+OWNERS = ("ReplicaSet", "StatefulSet")
+"""Kinds of apps/v1 whose selector counts."""
 SELECTING_KINDS = ("Service", "ReplicationController", *OWNERS)
 """The kinds of all that may select a pod."""
 
 
-def default_selector(info: PodInfo, cluster: Cluster) -> Selector:
+def default_selector(info: PodInfo, objects: ClusterObjects) -> Selector:
     """All requirements of the services that select the pod and of its owner, where that is known; maybe empty."""
     labels: dict[str, str] = {}
-    for service in pod_services(info, cluster):
+    for service in pod_services(info, objects):
         labels.update(service.spec.selector)
     owner = controller_of(info.pod.metadata)
     if owner is None:
         return from_set(labels)
-    if (owner.api_version, owner.kind) == ("v1", "ReplicationController"):
-        for controller in cluster.in_namespace("replication_controllers", info.namespace):
-            if controller.metadata.name == owner.name:
-                labels.update(controller.spec.selector)
-    return selector((*from_set(labels).requirements, *_owner_requirements(info, owner, cluster)))
+    controlled = (owner.api_version, owner.kind) == ("v1", "ReplicationController")
+    if controlled and (controller := objects.named(owner.kind, info.namespace, owner.name)) is not None:
+        labels.update(controller.spec.selector)
+    return selector((*from_set(labels).requirements, *_owner_requirements(info, owner, objects)))
 
 
 def selecting_kinds(info: PodInfo) -> tuple[str, ...]:
@@ -39,22 +38,20 @@ def selecting_kinds(info: PodInfo) -> tuple[str, ...]:
     return ("Service", owner.kind) if owner is not None and known else ("Service",)
 
 
-def pod_services(info: PodInfo, cluster: Cluster) -> list[Service]:
+def pod_services(info: PodInfo, objects: ClusterObjects) -> list[Service]:
     """The services of the pod's namespace that select it; one without a selector selects nothing."""
     return [
         service
-        for service in cluster.in_namespace("services", info.namespace)
+        for service in objects.in_namespace("Service", info.namespace)
         if service.spec.selector and service.spec.selector.items() <= info.labels.items()
     ]
 
 
-def _owner_requirements(info: PodInfo, owner: OwnerReference, cluster: Cluster) -> tuple[Requirement, ...]:
+def _owner_requirements(info: PodInfo, owner: OwnerReference, objects: ClusterObjects) -> tuple[Requirement, ...]:
     if owner.api_version != "apps/v1" or owner.kind not in OWNERS:
         return ()
-    for workload in cluster.in_namespace(OWNERS[owner.kind], info.namespace):
-        if workload.metadata.name == owner.name:
-            try:
-                return from_label_selector(workload.spec.selector).requirements
-            except SelectorError:
-                return ()
-    return ()
+    workload = objects.named(owner.kind, info.namespace, owner.name)
+    try:
+        return from_label_selector(workload.spec.selector).requirements if workload is not None else ()
+    except SelectorError:
+        return ()
