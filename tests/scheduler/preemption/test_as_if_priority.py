@@ -6,8 +6,9 @@ from typing import Any
 
 import pytest
 
+import kschedctl
 from kschedctl.cluster import Cluster
-from kschedctl.errors import InputError, UsageError
+from kschedctl.errors import UsageError
 from kschedctl.reports.explanation import Explanation, PreemptionReport
 from kschedctl.studies import explain as of_one_pod
 
@@ -131,8 +132,10 @@ def test_a_manifest_is_admitted_first() -> None:
         "b": ["b-low"],
     }
     missing = pod("web", 2, priorityClassName="platinum")
-    with pytest.raises(InputError, match="no PriorityClass with name platinum was found"):
-        of_one_pod.explain(cluster(), missing)
+    missing["spec"]["containers"][0]["image"] = "web"
+    not_created = kschedctl.explain(cluster(), missing).not_created
+    assert not_created is not None
+    assert "no PriorityClass with name platinum was found" in not_created.headline
     assert evicted(of_one_pod.explain(cluster(missing), WEB)) == {}
 
 
