@@ -71,7 +71,7 @@ VersionGiven = Annotated[
     typer.Option(
         "--kube-version",
         metavar="VERSION",
-        help="Version of kube-scheduler: 1.30 to 1.36, or a patch such as 1.34.1.  [default: the cluster's, else 1.36]",
+        help="Version of kube-scheduler: 1.30 to 1.37, or a patch such as 1.34.1.  [default: the cluster's, else 1.36]",
         callback=_replayed,
     ),
 ]

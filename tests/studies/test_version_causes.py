@@ -59,6 +59,31 @@ def test_what_explains_one_pod_is_tried_first_for_the_next() -> None:
     assert len(replays) == first
 
 
+@pytest.mark.parametrize(("likely", "asked"), [("c", 1), ("cd", 2), ("d", 7)])
+def test_what_is_likely_is_tried_before_all_changes(likely: str, asked: int) -> None:
+    """c counts: alone it is known by one replay, as one of two by two; where it is not among them all are searched."""
+    replays = []
+
+    def replay(names: frozenset[str]) -> Callable[[str], bool]:
+        replays.append(names)
+        return lambda pod: "c" in names
+
+    searched = Causes({name: name.upper() for name in NAMES}, {"p": True}, replay, likely=lambda pod: frozenset(likely))
+    assert searched.of("p") == ("C",)
+    assert replays[0] == frozenset(likely)
+    assert len(replays) <= asked
+
+
+def test_plugins_that_say_otherwise_are_likely() -> None:
+    """Of a plugin without a changed rule nothing is."""
+    rows = between("1.34.1", "1.34.2").changes
+    versions = TwoVersions(Cluster(kube_version="1.34.1"), Cluster(kube_version="1.34.2"), rows)
+    assert {versions.changes()[name].split(":")[0] for name in versions.of_plugins({"TaintToleration"})} == {
+        "TaintToleration"
+    }
+    assert versions.of_plugins({"NodePorts"}) == frozenset()
+
+
 def test_a_search_that_takes_too_long_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(causes, "MOST_REPLAYS", 3)
     assert of_sets([frozenset("c")]).of("p") == NOT_ATTRIBUTED

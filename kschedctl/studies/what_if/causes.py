@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
+from collections.abc import Callable, Collection, Container, Hashable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import NamedTuple
@@ -25,13 +25,14 @@ class Causes:
     """``changes``: name -> how it is told; ``before``: the fates under the first version.
 
     ``replay``: gives what becomes of a pod under the second version with some changes as they are in the first.
-    ``found``: what explained other pods, and is tried first.
+    ``found``: what explained other pods, and is tried first; ``likely``: what may explain a pod, tried before all.
     """
 
     changes: Mapping[str, str]
     before: Mapping[str, Hashable]
     replay: Callable[[Names], Fate]
     found: list[Names] = field(default_factory=list)
+    likely: Callable[[str], Names] = lambda pod: frozenset()
     _replayed: dict[Names, Fate] = field(default_factory=dict)
 
     def of(self, pod: str) -> tuple[str, ...]:
@@ -44,14 +45,19 @@ class Causes:
 
     def _names(self, pod: str) -> Names:
         """No names where all changes together do not explain it."""
-        all_changes = frozenset(self.changes)
-        enough = next((names for names in (*self.found, all_changes) if self._explains(names, pod)), frozenset())
+        enough = next((names for names in self._candidates(pod) if self._explains(names, pod)), frozenset[str]())
         if not enough:
             return enough
         candidates = [name for name in self.changes if name in enough]
         names = frozenset(self._fewest(pod, frozenset(), candidates, tried=False))
         self.found += [names] if names not in self.found else []
         return names
+
+    def _candidates(self, pod: str) -> Iterator[Names]:
+        yield from self.found
+        if likely := self.likely(pod):
+            yield likely
+        yield frozenset(self.changes)
 
     def _fewest(self, pod: str, given: Names, names: Sequence[str], *, tried: bool) -> list[str]:
         """The fewest of these that explain a pod's fate together with those given, where all of them do (QuickXplain).
@@ -91,6 +97,10 @@ class TwoVersions(NamedTuple):
     def mixed(self, names: Names) -> Cluster:
         """The second with some changes as they are in the first."""
         return replace(self.second, version_mix=VersionMix(self.first.kube_version, names))
+
+    def of_plugins(self, plugins: Container[str]) -> Names:
+        """The rules of these plugins that changed."""
+        return frozenset(_name(row) for row in self.rows if row.sort == "rule" and row.where in plugins)
 
     def changes(self) -> dict[str, str]:
         """All that may be another with the second version: its name in a mix -> how it is told."""

@@ -6,6 +6,7 @@ from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cache
+from hashlib import sha256
 from itertools import chain, islice, zip_longest
 from typing import NamedTuple
 
@@ -16,6 +17,7 @@ from kschedctl.api.ownership import owner_of
 from kschedctl.reports.unknown import UnknownKind
 from kschedctl.reports.version_changes import VersionChange
 from kschedctl.reports.whatif import PodsElsewhere, PodsRescored, Replacement
+from kschedctl.scheduler.engine.cycle import run_cycle
 from kschedctl.scheduler.framework import PluginError
 from kschedctl.scheduler.framework.dependencies import Effect, Unknown
 from kschedctl.scheduler.scheduler import Framework
@@ -28,6 +30,8 @@ from kschedctl.studies.what_if.causes import Causes, Fate, Names, TwoVersions, e
 from kschedctl.studies.what_if.shared_cluster import SharedCluster
 
 Nodes = tuple[str, ...]
+Scored = bytes
+"""A digest of which nodes fit a pod, and by how many points each is behind the best."""
 
 MOST_ASKED = 2000
 """Where there are more pods, the first of each workload are asked about, then the second, and so on."""
@@ -37,8 +41,7 @@ AFFECTED: Mapping[Effect, str] = {
 }
 
 
-@dataclass(frozen=True)
-class Pair:
+class Pair(NamedTuple):
     """A cluster with one scheduler, and with another."""
 
     before: SharedCluster
@@ -52,6 +55,15 @@ class PodElsewhere(NamedTuple):
     after: Nodes
 
 
+class PodRescored(NamedTuple):
+    """``kind``: the number of what is scheduled for it; ``before``: its scores."""
+
+    workload: str
+    pod: str
+    kind: int
+    before: Scored | None
+
+
 class SomeReplaced(NamedTuple):
     """About some pods: those that would go elsewhere, those for which nodes score otherwise, and what is not known.
 
@@ -59,7 +71,7 @@ class SomeReplaced(NamedTuple):
     """
 
     elsewhere: tuple[PodElsewhere, ...]
-    rescored: tuple[PodElsewhere, ...]
+    rescored: tuple[PodRescored, ...]
     failed: int
     unknown: tuple[UnknownKind, ...]
 
@@ -125,16 +137,13 @@ class Explaining:
             groups.setdefault((pod.workload, pod.before, pod.after, why), []).append(pod.pod)
         return tuple(PodsElsewhere(who, tuple(sorted(names)), *nodes) for (who, *nodes), names in groups.items())
 
-    def rescored(self, pods: Sequence[PodElsewhere]) -> tuple[PodsRescored, ...]:
+    def rescored(self, pods: Sequence[PodRescored]) -> tuple[PodsRescored, ...]:
         """By workload and why; pods alike have one reason."""
-        view, asked = self.pair.before.scheduler.view, self.pair.before.once(_Asked)
-        kinds = {pod.pod: int(view.pods.info[view.pods.index[pod.pod]]) for pod in pods}
-        firsts = {kind: pod for pod, kind in reversed(kinds.items())}
-        scores = {pod: asked.scores(Position(view.pods.index[pod])) for pod in firsts.values()}
-        because = self._because(scores, _Asked.scores)
+        firsts = {pod.kind: pod for pod in reversed(pods)}
+        because = self._because({pod.pod: pod.before for pod in firsts.values()}, _Asked.scores)
         groups: dict[tuple[str, tuple[str, ...]], list[str]] = {}
         for pod in pods:
-            groups.setdefault((pod.workload, because.get(firsts[kinds[pod.pod]], ())), []).append(pod.pod)
+            groups.setdefault((pod.workload, because.get(firsts[pod.kind].pod, ())), []).append(pod.pod)
         return tuple(PodsRescored(who, tuple(sorted(names)), why) for (who, why), names in groups.items())
 
     def _because(
@@ -152,7 +161,12 @@ class Explaining:
             asked = self._mixes[names]
             return cache(lambda pod: ask(asked, Position(index[pod])))
 
-        causes = Causes(versions.changes(), before, replay, self._found)
+        def likely(pod: str) -> Names:
+            asked = (pair.once(_Asked) for pair in self.pair)
+            then, now = (scheduler.by_plugin(Position(index[pod])) for scheduler in asked)
+            return versions.of_plugins({name for name in then.keys() | now.keys() if then.get(name) != now.get(name)})
+
+        causes = Causes(versions.changes(), before, replay, self._found, likely)
         because = explained(before.keys(), causes, self.progress.begin("Causes", len(before)))
         self.interrupted |= len(because) < len(before)
         return because
@@ -178,21 +192,22 @@ def _some_of_each(view: Fork, running: Sequence[Position]) -> Sequence[Position]
 def _answers(pair: Pair, positions: Sequence[Position]) -> SomeReplaced:
     """Where pods would go under both schedulers; pods alike are best asked about one after the other."""
     first, second = pair.before.once(_Asked), pair.after.once(_Asked)
-    elsewhere, rescored, unknown, failed = [], [], set[Unknown](), 0
-    otherwise: dict[int, bool] = {}
+    elsewhere, rescored, unknown, failed, same = [], [], set[Unknown](), 0, set[int]()
+    scores: dict[int, Scored | None] = {}
     for position in positions:
         then, now = first.nodes(position, unknown), second.nodes(position, unknown)
         pod, kind = first.view.pods.objects[position], int(first.view.pods.info[position])
         if then is None or now is None:
             failed += 1
             continue
-        answer = PodElsewhere(str(owner_of(pod)), pod.key, then, now)
         if then != now:
-            elsewhere.append(answer)
+            elsewhere.append(PodElsewhere(str(owner_of(pod)), pod.key, then, now))
             continue
-        if kind not in otherwise:
-            otherwise[kind] = first.scores(position) != second.scores(position)
-        rescored += [answer] if otherwise[kind] else []
+        if kind not in scores:
+            scores[kind] = first.scores(position)
+            same.update({kind} if scores[kind] == second.scores(position) else ())
+        if kind not in same:
+            rescored.append(PodRescored(str(owner_of(pod)), pod.key, kind, scores[kind]))
     return SomeReplaced(tuple(elsewhere), tuple(rescored), failed, unknown_kinds(unknown, AFFECTED))
 
 
@@ -221,8 +236,22 @@ class _Asked:
                 unknown.update(self.placements.unheard)
         return () if choice is None else tuple(sorted(self.view.nodes.names[row] for row in choice.tied))
 
-    def scores(self, position: Position) -> tuple[bytes, bytes] | None:
-        """Which nodes fit the pod, and by how many points each is behind the best; None where that is not known."""
+    def by_plugin(self, position: Position) -> Mapping[str, bytes]:
+        """What each plugin says of the nodes for the pod; nothing where none is asked."""
+        framework = self._framework(position, set())
+        if framework is None:
+            return {}
+        with self._away(position):
+            cycle = run_cycle(framework, self.placements.incoming(int(self.view.pods.info[position])), self.view)
+        said = dict[str, bytes]()
+        for name, verdict in cycle.filter.verdicts.items():
+            said[name] = b"".join(rejection.mask.tobytes() for rejection in verdict.rejections)
+        for name, scores in cycle.scores.weighted.items():
+            said[name] = said.get(name, b"") + scores.tobytes()
+        return said
+
+    def scores(self, position: Position) -> Scored | None:
+        """None where that is not known."""
         framework = self._framework(position, set())
         if framework is None:
             return None
@@ -234,7 +263,7 @@ class _Asked:
         if totals is None or not len(totals[0]):
             return None
         rows, scores = totals
-        return rows.tobytes(), (scores - scores.max()).tobytes()
+        return sha256(rows.tobytes() + (scores - scores.max()).tobytes()).digest()
 
     def _framework(self, position: Position, unknown: set[Unknown]) -> Framework | None:
         info = self.placements.incoming(int(self.view.pods.info[position]))
