@@ -1,6 +1,6 @@
 """How long Karpenter's next rounds take to replay, beside decoding the objects.
 
-    python tests/benchmarks/bench_karpenter.py [--pending 1000] [--types 700] [--pools 10] [--nodes 5000]
+    python tests/benchmarks/bench_karpenter.py [--pending 1000] [--types 700] [--pools 10] [--nodes 5000] [--pods 50000]
 
 Seconds of CPU after the cluster is loaded; ``loads``: as many times the same machine loads the cluster in that time.
 """
@@ -130,7 +130,7 @@ def measured(what: str, ask: Any, load: float) -> None:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    for name, default in (("pending", 1000), ("types", 700), ("pools", 10), ("nodes", 5000)):
+    for name, default in (("pending", 1000), ("types", 700), ("pools", 10), ("nodes", 5000), ("pods", 50_000)):
         parser.add_argument(f"--{name}", type=int, default=default)
     parser.add_argument("--only", choices=("provision", "disrupt"))
     args = parser.parse_args()
@@ -145,7 +145,8 @@ def main() -> None:
     if args.only != "provision":
         machines = [each for number in range(args.nodes) for each in machine(number)]
         names = [f"n{number:05}" for number in range(args.nodes)]
-        running = [pod(number, names[number % args.nodes], 1500) for number in range(args.nodes * 10)]
+        cpu = 15_000 * args.nodes // args.pods  # so that nearly all of it is requested
+        running = [pod(number, names[number % args.nodes], cpu) for number in range(args.pods)]
         start = process_time()
         full = kschedctl.Cluster.from_objects([*pools, *machines, *running])
         load = process_time() - start
