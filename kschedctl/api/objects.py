@@ -61,8 +61,8 @@ class ObjectMeta(Struct, frozen=True):
 class PodAnnotations(Struct, frozen=True):
     """The annotations of a pod that scheduling or autoscaling reads; the others are the bulk of many pods.
 
-    ``group_name`` and ``task_spec`` are Volcano's, those of groups Kueue's; Karpenter reads the last two, the Cluster
-    Autoscaler the rest.
+    ``group_name`` and ``task_spec`` are Volcano's, those of groups Kueue's; the descheduler reads the last three and
+    ``mirror``, Karpenter the two before these, the Cluster Autoscaler the rest.
     """
 
     group_name: str = msgspec.field(name="scheduling.k8s.io/group-name", default="")
@@ -79,6 +79,11 @@ class PodAnnotations(Struct, frozen=True):
     daemon_set_pod: str = msgspec.field(name="cluster-autoscaler.kubernetes.io/daemonset-pod", default="")
     do_not_disrupt: str | None = msgspec.field(name="karpenter.sh/do-not-disrupt", default=None)
     deletion_cost: str | None = msgspec.field(name="controller.kubernetes.io/pod-deletion-cost", default=None)
+    config_source: str = msgspec.field(name="kubernetes.io/config.source", default="api")
+    evict: str | None = msgspec.field(name="descheduler.alpha.kubernetes.io/evict", default=None)
+    prefers_no_eviction: str | None = msgspec.field(
+        name="descheduler.alpha.kubernetes.io/prefer-no-eviction", default=None
+    )
 
 
 class PodMeta(Struct, frozen=True):

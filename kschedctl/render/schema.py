@@ -31,6 +31,7 @@ from kschedctl.reports.pending import PendingPods
 from kschedctl.reports.pools import NodePools
 from kschedctl.reports.provisioning import Provisioning
 from kschedctl.reports.queue_run import QueueRun
+from kschedctl.reports.rebalancing import Rebalancing
 from kschedctl.reports.remedies import Remedies, RemediesOfMany
 from kschedctl.reports.scale_down import ScaleDown
 from kschedctl.reports.scale_up import ScaleUp
@@ -64,6 +65,7 @@ DOCUMENTS: dict[str, Any] = {
     "failures": Failures,
     "whatif": WhatIf,
     "make-room": MakeRoom,
+    "rebalancing": Rebalancing,
     "queue-run": QueueRun,
     "remedies": Remedies,
     "remedies-of-many": RemediesOfMany,

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from kschedctl.api.arrays import Bools, Ints, Position, Rows
-from kschedctl.api.columns import microseconds_of
+from kschedctl.api.columns import TextColumn, microseconds_of
 from kschedctl.api.gangs import GangKey, gangs_of
 from kschedctl.api.labels import Selector
 from kschedctl.api.objects import Pod
@@ -101,9 +101,16 @@ class PodColumns:
     @cached_property
     def start(self) -> npt.NDArray[np.int64]:
         """(P,): when each pod started, in microseconds since 1970; NO_TIME for one that has not. Raises InputError."""
+        return self._moments(self.objects.table.started, "status.startTime")
+
+    @cached_property
+    def created(self) -> npt.NDArray[np.int64]:
+        """(P,): the same of when it was created."""
+        return self._moments(self.objects.table.created, "metadata.creationTimestamp")
+
+    def _moments(self, column: TextColumn, field: str) -> npt.NDArray[np.int64]:
         table = self.objects.table
-        moments = microseconds_of(table.started, lambda row: f"Pod {table[row].key}, status.startTime")
-        return moments[self.objects.rows]
+        return microseconds_of(column, lambda row: f"Pod {table[row].key}, {field}")[self.objects.rows]
 
     @cached_property
     def nominations(self) -> list[int]:

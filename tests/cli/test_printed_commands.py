@@ -202,6 +202,7 @@ QUESTIONS = (
     "capacity -f {web} -n full",
     "make-room {pod}",
     "consolidate",
+    "rebalance",
     "drain {node}",
     "drain {node} --seed 3 --sampling --start-index 1",
     "failures --nodes",

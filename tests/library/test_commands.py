@@ -57,6 +57,7 @@ ON_THE_DEMO: dict[str, tuple[list[str], Asked]] = {
     "wakes": (["wakes", PENDING], lambda c: kschedctl.wake_ups(c, PENDING)),
     "wakes_by": (["wakes", "-A", "--event", "EVENT"], lambda c: kschedctl.wakes_by(c, [EVENT])),
     "wakes_by, of a pod": (["wakes", REFUSED, "--event", "EVENT"], lambda c: kschedctl.wakes_by(c, [EVENT], [REFUSED])),
+    "rebalance": (["rebalance"], lambda c: kschedctl.rebalance(c, now=NOW)),
     "consolidate": (["consolidate"], kschedctl.consolidate),
     "consolidate, for more": (
         ["consolidate", "--headroom-for", "WEB", "--keep-zone-loss", "--pool-label", ZONE],

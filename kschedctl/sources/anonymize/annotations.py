@@ -17,8 +17,8 @@ _OF_A_GROUP = re.compile(
     r"Machine(Set|Deployment|Pool)|true|false|\d+(\.\d+)?([KMGTPE]i?|m|k)?|(\d+(\.\d+)?([mun]?s|m|h))+"
 )
 """What annotations tell of a node group: kinds, switches, quantities and durations."""
-_SETTING = re.compile(r"true|false|on-completion|(?:[0-9.]+(?:ns|us|ms|s|m|h))*|-?[0-9]+")
-"""What autoscalers understand of a pod's annotations."""
+_SETTING = re.compile(r"true|false|on-completion|api|file|http|(?:[0-9.]+(?:ns|us|ms|s|m|h))*|-?[0-9]+")
+"""What autoscalers, and the descheduler, understand of a pod's annotations."""
 
 
 def setting(rewriter: Rewriter, value: str, obj: object) -> str:

@@ -229,6 +229,8 @@ _CLAIM_CLASS = _named("storage_class_name", "volume_attributes_class_name")
 _CLAIM_REFERENCE = _named("name", "resource_claim_name", "resource_claim_template_name")
 _DEVICE_REQUEST: dict[str, Handler] = {"name": _request, "device_class_name": _name}
 
+OF_EVICTIONS = ("daemon_set_pod", "do_not_disrupt", "deletion_cost", "config_source", "evict", "prefers_no_eviction")
+
 FIELDS: dict[type, dict[str, Handler]] = {
     api.OwnerReference: {"name": _name, "uid": _name, "kind": _kind, "api_version": _api_group},
     api.ObjectMeta: _META,
@@ -238,7 +240,7 @@ FIELDS: dict[type, dict[str, Handler]] = {
         "safe_to_evict": setting,
         "safe_local_volumes": list_of_names,
         "scale_up_delay": setting,
-        **dict.fromkeys(("daemon_set_pod", "do_not_disrupt", "deletion_cost"), setting),
+        **dict.fromkeys(OF_EVICTIONS, setting),
     },
     api.SelectorRequirement: {"key": _key, "values": _values},
     api.ResourceQuotaSpec: {"hard": counted},

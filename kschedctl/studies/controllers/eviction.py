@@ -49,11 +49,14 @@ class Evictions:
         return f"PodDisruptionBudget {budgets[0]} allows no disruption now{needs}"
 
     def evict(self, position: Position) -> None:
-        """Take a pod off its node; what was not healthy does not count."""
-        if self._is_free(position) or not _ready(self._pod(position)):
-            self.simulation.take_down([position])
-        else:
-            self.simulation.evict([position])
+        """Take a pod off its node."""
+        self.simulation.take_down([position])
+        self.spend(position)
+
+    def spend(self, position: Position) -> None:
+        """Count a pod's eviction for its budgets; what was not healthy does not count."""
+        if not self._is_free(position) and _ready(self._pod(position)):
+            self.simulation.budgets.gone([position])
             self.count([position], -1)
 
     def back(self, position: Position) -> None:

@@ -1,0 +1,29 @@
+"""The policy that is replayed where nobody gives one: taints and required node affinity are restored."""
+
+from __future__ import annotations
+
+from kschedctl.api.json_values import JsonObject
+from kschedctl.descheduling.arguments import REQUIRED
+
+DEFAULT = "default"
+_ARGUMENTS: dict[str, JsonObject] = {
+    "DefaultEvictor": {"nodeFit": True},
+    "RemovePodsViolatingNodeTaints": {},
+    "RemovePodsViolatingNodeAffinity": {"nodeAffinityType": [REQUIRED]},
+}
+_BALANCE = ()
+DEFAULT_POLICY: JsonObject = {
+    "apiVersion": "descheduler/v1alpha2",
+    "kind": "DeschedulerPolicy",
+    "profiles": [
+        {
+            "name": DEFAULT,
+            "pluginConfig": [{"name": name, "args": args} for name, args in _ARGUMENTS.items()],
+            "plugins": {
+                "deschedule": {"enabled": [name for name in list(_ARGUMENTS)[1:] if name not in _BALANCE]},
+                "balance": {"enabled": list(_BALANCE)},
+            },
+        }
+    ],
+}
+"""As one would write it down."""

@@ -1,0 +1,40 @@
+"""One round of the descheduler: every plugin of the policy in its order.
+
+Upstream: runProfiles in pkg/descheduler/descheduler.go.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from kschedctl.descheduling.evictions import EvictionCounter
+from kschedctl.descheduling.evictor import DefaultEvictor
+from kschedctl.descheduling.node_fit import NodeFit
+from kschedctl.descheduling.plugin import AnyDeschedulerPlugin, DeschedulingRound
+from kschedctl.descheduling.policy import DeschedulerPolicy
+from kschedctl.descheduling.seen_pods import SeenPods
+from kschedctl.descheduling.wrong_nodes import RemovePodsViolatingNodeAffinity, RemovePodsViolatingNodeTaints
+
+REPLAYED: Mapping[str, type[AnyDeschedulerPlugin]] = {
+    plugin.name: plugin for plugin in (RemovePodsViolatingNodeAffinity, RemovePodsViolatingNodeTaints)
+}
+LEAST_NODES = 2
+"""With fewer there is no round."""
+
+
+def run_round(policy: DeschedulerPolicy, seen: SeenPods, evictions: EvictionCounter) -> list[DefaultEvictor]:
+    """Evict what the plugins want evicted; what may be evicted at all, by profile. Raises InputError."""
+    fit = NodeFit(seen)
+    evictors = [DefaultEvictor(profile.evictor, seen, fit) for profile in policy.profiles]
+    for number, run in policy.runs() if int(seen.ready.sum()) >= LEAST_NODES else ():
+        if run.name in REPLAYED and not list(run.arguments.not_replayed()):
+            REPLAYED[run.name](run.arguments, DeschedulingRound(seen, fit, evictors[number], evictions)).run()
+    return evictors
+
+
+def not_replayed(policy: DeschedulerPolicy) -> Iterator[str]:
+    """What of a policy no round replays."""
+    for _, run in policy.runs():
+        if run.name not in REPLAYED:
+            yield f"the descheduler's plugin {run.name}"
+        yield from (f"the descheduler's plugin {run.name}, {what}" for what in run.arguments.not_replayed())

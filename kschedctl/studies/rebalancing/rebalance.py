@@ -1,0 +1,169 @@
+"""Rounds of the descheduler replayed on a cluster until nothing is evicted, or a placement comes back.
+
+Every round sees the cluster as the one before left it, when all successors run: they are as old as ``minPodAge`` asks
+for, and younger than any ``maxPodLifeTimeSeconds``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+
+from kschedctl.api.arrays import Position
+from kschedctl.api.ownership import owner_of
+from kschedctl.api.times import microseconds
+from kschedctl.cluster import Cluster
+from kschedctl.descheduling.descheduler import not_replayed, run_round
+from kschedctl.descheduling.evictions import EvictionCounter, RefusedEviction
+from kschedctl.descheduling.policy import DeschedulerPolicy
+from kschedctl.descheduling.seen_pods import SeenPods
+from kschedctl.reports.make_room import HeldPods
+from kschedctl.reports.rebalancing import DeschedulerRound, HeldBack, Rebalancing, RebalancingStep
+from kschedctl.scheduler.framework.dependencies import Dependency, Effect
+from kschedctl.scheduler.scheduler import Scheduler
+from kschedctl.studies.basics import kubectl
+from kschedctl.studies.basics.parallel import UNSEEN, Progress
+from kschedctl.studies.basics.unknown import of_simulation
+from kschedctl.studies.rebalancing.replay import HOMELESS, LOST, EvictionReplay
+from kschedctl.studies.what_if.shared_cluster import cluster_basis
+
+BUDGETS = (Dependency("PodDisruptionBudget", Effect.EITHER),)
+
+
+def rebalance(
+    cluster: Cluster,
+    policy: DeschedulerPolicy,
+    *,
+    name: str = "",
+    rounds: int = 10,
+    seed: int = 0,
+    now: str,
+    progress: Progress = UNSEEN,
+) -> Rebalancing:
+    """What the policy, called ``name``, does in so many rounds at most. ``now``: when pods are as old as they are.
+
+    Raises InputError.
+    """
+    scheduler = Scheduler(cluster)
+    rebalancing = Rebalance(EvictionReplay.of(scheduler, seed), policy, microseconds(now))
+    rebalancing.run(rounds, progress)
+    return rebalancing.report(name, scheduler)
+
+
+@dataclass
+class Rebalance:
+    """Rounds as they go. ``refused``: by round; ``placements``: those that were there before."""
+
+    replay: EvictionReplay
+    policy: DeschedulerPolicy
+    now: int
+    refused: list[list[RefusedEviction]] = field(default_factory=list)
+    evicted: list[int] = field(default_factory=list)
+    kept: dict[str, int] = field(default_factory=dict)
+    placements: set[int] = field(default_factory=set)
+    loops: bool = False
+    interrupted: bool = False
+
+    @property
+    def quiet(self) -> bool:
+        """Whether the last round evicted nobody."""
+        return bool(self.evicted) and not self.evicted[-1]
+
+    def run(self, rounds: int, progress: Progress) -> None:
+        """At most so many rounds. Raises InputError."""
+        done = progress.begin("Rounds", rounds)
+        self.placements.add(self.replay.placement())
+        try:
+            while len(self.evicted) < rounds and not (self.quiet or self.loops):
+                self._round()
+                done(1)
+        except KeyboardInterrupt:
+            self.interrupted = True
+
+    def _round(self) -> None:
+        replay, before = self.replay, len(self.replay.played)
+        replay.begin()
+        seen = SeenPods(replay.simulation.view.fork(), self.now, replay.came.copy(), self.policy.nodes)
+        counter = EvictionCounter(seen, self.policy.limits, replay.carry_out)
+        evictors = run_round(self.policy, seen, counter)
+        if not self.evicted:
+            for evictor in evictors[:1]:
+                self.kept = evictor.kept(seen.on_ready)
+        self.refused.append(counter.refused)
+        self.evicted.append(len(replay.played) - before)
+        placement = replay.placement()
+        self.loops = bool(self.evicted[-1]) and placement in self.placements
+        self.placements.add(placement)
+
+    # -- the document --------------------------------------------------------------------------------------------
+
+    def report(self, name: str, scheduler: Scheduler) -> Rebalancing:
+        """What was replayed."""
+        basis = cluster_basis(of_simulation(self.replay.simulation, *BUDGETS), scheduler)
+        missing = tuple(dict.fromkeys(not_replayed(self.policy)))
+        basis["not_replayed"] = (*basis["not_replayed"], *missing)
+        basis["ignored"] = (*basis["ignored"], *self.policy.ignored)
+        basis["undecided"] = basis["undecided"] or bool(missing)
+        held = list(self._held())
+        return Rebalancing(
+            policy=name,
+            plugins=tuple(dict.fromkeys(run.name for _, run in self.policy.runs())),
+            steps=tuple(self._steps()),
+            rounds=tuple(
+                DeschedulerRound(number + 1, evicted, len({refusal.position for refusal in refused}))
+                for number, (evicted, refused) in enumerate(zip(self.evicted, self.refused, strict=True))
+            ),
+            held=tuple(held),
+            quiet=self.quiet,
+            loops=self.loops,
+            unsafe=sum(group.pods for group in held if group.why.startswith((LOST, HOMELESS))),
+            kept=tuple(HeldPods(why, count) for why, count in sorted(self.kept.items(), key=lambda item: -item[1])),
+            commands=tuple(self._commands()),
+            interrupted=self.interrupted,
+            **basis,
+        )
+
+    def _steps(self) -> Iterator[RebalancingStep]:
+        view, budgets = self.replay.simulation.view, self.replay.simulation.budgets
+        for step in self.replay.played:
+            pod = view.pods.objects[step.position]
+            yield RebalancingStep(
+                round=step.round,
+                pod=pod.key,
+                workload=str(owner_of(pod)),
+                plugin=step.plugin,
+                source=view.nodes.names[step.source],
+                target=view.nodes.names[step.target],
+                tied=step.tied,
+                budgets=budgets.selecting(step.position),
+                again=step.again,
+                stays=step.source == step.target,
+            )
+
+    def _commands(self) -> Iterator[str]:
+        """The evictions of the first round: those after it depend on where the pods really go."""
+        pods = self.replay.simulation.view.pods.objects
+        for step in self.replay.played:
+            if step.round == 1 and step.source != step.target:
+                yield kubectl.evict(pods[step.position])
+
+    def _held(self) -> Iterator[HeldBack]:
+        """What the last round in which it was asked for was refused, by plugin and reason."""
+        last: dict[Position, RefusedEviction] = {}
+        for refusal in (refusal for refused in self.refused for refusal in refused):
+            last[refusal.position] = refusal
+        moved = {step.position: step.round for step in self.replay.played}
+        groups: dict[tuple[str, str], list[Position]] = {}
+        for position, refusal in last.items():
+            if position not in moved:
+                groups.setdefault((refusal.plugin, self._why(refusal)), []).append(position)
+        for (plugin, why), positions in sorted(groups.items(), key=lambda item: -len(item[1])):
+            yield HeldBack(plugin, why, len(positions), self._keys(positions))
+
+    def _why(self, refusal: RefusedEviction) -> str:
+        reason = self.replay.reasons.get(refusal.position) if refusal.why == HOMELESS else None
+        return f"{refusal.why}: {reason}" if reason else refusal.why
+
+    def _keys(self, positions: Sequence[Position]) -> tuple[str, ...]:
+        pods = self.replay.simulation.view.pods.objects
+        return tuple(pods[position].key for position in positions)

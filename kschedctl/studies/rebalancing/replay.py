@@ -1,0 +1,106 @@
+"""Evictions that the descheduler asks for, carried out one by one: the pod goes, and its successor is placed.
+
+What would do harm is left out of the plan and told: a pod that nobody recreates, one that fits nowhere then, and what a
+PodDisruptionBudget forbids. Within a round budgets do not recover, as the descheduler does not wait for successors.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+import numpy as np
+
+from kschedctl.api.arrays import Bools, Position, Row
+from kschedctl.scheduler.framework import PluginError
+from kschedctl.scheduler.scheduler import Scheduler
+from kschedctl.scheduler.simulation.simulation import Simulation
+from kschedctl.studies.basics.edits import is_made_again
+from kschedctl.studies.controllers.eviction import Evictions
+from kschedctl.studies.what_if.settling import come_back, pending
+
+LOST, HOMELESS, BUDGET = "nothing recreates it", "it fits nowhere else", "PodDisruptionBudget"
+REASONS_TOLD = 25
+"""Of so many pods that fit nowhere the reason is asked for."""
+
+
+class PlayedEviction(NamedTuple):
+    """A pod that left ``source`` for ``target``, one of ``tied`` that are equally good, as a plugin wants it.
+
+    ``again``: it had come there by an eviction of this plan.
+    """
+
+    round: int
+    plugin: str
+    position: Position
+    source: Row
+    target: Row
+    tied: int
+    again: bool
+
+
+@dataclass
+class EvictionReplay:
+    """``simulation``: the cluster as it is by now, with all placed that waited and fit. ``came`` (P,): the pods that
+    came to where they are by an eviction; ``spent``: those of this round, of which the budgets still lack one.
+    """
+
+    simulation: Simulation
+    came: Bools
+    evictions: Evictions
+    round: int = 0
+    played: list[PlayedEviction] = field(default_factory=list)
+    spent: list[Position] = field(default_factory=list)
+    reasons: dict[Position, str] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, scheduler: Scheduler, seed: int) -> EvictionReplay:
+        """Raises KeyboardInterrupt."""
+        simulation = Simulation(scheduler, seed=seed, preemption=False)
+        simulation.schedule(pending(simulation))
+        if simulation.interrupted:
+            raise KeyboardInterrupt
+        return cls(simulation, np.zeros(len(simulation.view.pods), np.bool_), Evictions(simulation))
+
+    def begin(self) -> None:
+        """Another round: the successors of the one before run, and count for their budgets."""
+        for position in self.spent:
+            self.evictions.back(position)
+        self.spent = []
+        self.round += 1
+
+    def carry_out(self, position: Position, plugin: str) -> str:
+        """Evict a pod and place its successor; why not, if that does harm."""
+        if refusal := self.evictions.refusal(position):
+            return refusal
+        if not is_made_again(self.simulation.view.pods.objects[position]):
+            return LOST
+        source = Row(int(self.simulation.view.node[position]))
+        self.simulation.take_down([position])
+        come_back(self.simulation, [position])
+        outcome = self.simulation.attempt(position)
+        if outcome is None or outcome.row < 0:
+            return self._undone(position, source, outcome.message if outcome else "")
+        self.evictions.spend(position)
+        self.spent.append(position)
+        again = bool(self.came[position])
+        self.came[position] = True
+        self.played.append(PlayedEviction(self.round, plugin, position, source, outcome.row, outcome.tied, again))
+        return ""
+
+    def _undone(self, position: Position, source: Row, message: str) -> str:
+        """The pod stays where it is; why its successor fits nowhere."""
+        if not message and len(self.reasons) < REASONS_TOLD and self.simulation.framework(position):
+            message = self.simulation.message(position)
+        try:
+            self.simulation.bind(position, source)
+        except PluginError:  # what it held is not to be had again: it stays all the same
+            self.simulation.view.assume(position, source)
+        if message:
+            self.reasons[position] = message.partition(". ")[0]
+        return HOMELESS
+
+    def placement(self) -> int:
+        """Equal where as many pods alike are on each node."""
+        view = self.simulation.view
+        return hash(np.sort(view.pods.info.astype(np.int64) * (len(view.nodes) + 1) + view.node + 1).tobytes())

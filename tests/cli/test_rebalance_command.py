@@ -1,0 +1,182 @@
+"""``rebalance``: evictions in their order, exit codes, and policies that cannot be used."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from conftest import Json, Run, Write, node, pod
+
+OWNER = [{"controller": True, "kind": "ReplicaSet", "name": "web", "apiVersion": "apps/v1", "uid": "u"}]
+TAINT = {"key": "maintenance", "effect": "NoSchedule"}
+
+
+def owned(name: str, on: str, cpu: str = "1", **labels: str) -> Json:
+    made = pod(name, cpu)
+    made["metadata"] |= {"ownerReferences": OWNER, "labels": labels}
+    made["spec"]["nodeName"] = on
+    return made
+
+
+def tainted(name: str, cpu: str) -> Json:
+    made = node(name, cpu)
+    made["spec"] = {"taints": [TAINT]}
+    return made
+
+
+def policy(*configs: Json, point: str = "deschedule", **more: object) -> Json:
+    names = [config["name"] for config in configs if config["name"] != "DefaultEvictor"]
+    profile = {"name": "p", "pluginConfig": list(configs), "plugins": {point: {"enabled": names}}}
+    return {"apiVersion": "descheduler/v1alpha2", "kind": "DeschedulerPolicy", "profiles": [profile], **more}
+
+
+TAINTS = {"name": "RemovePodsViolatingNodeTaints"}
+
+
+def asked(run: Run, write: Write, tmp_path, objects: list[Json], document: Json) -> Json:
+    file = tmp_path / "policy.json"
+    file.write_text(json.dumps(document))
+    answer = run("rebalance", "--policy", str(file), "-f", write(*objects), "-o", "json")
+    return {"code": answer.code, **json.loads(answer.out)}
+
+
+def test_a_pod_leaves_a_tainted_node(run: Run, write: Write, tmp_path) -> None:
+    objects = [tainted("n1", "4"), node("n2", "4"), owned("a", "n1")]
+    answer = asked(run, write, tmp_path, objects, policy(TAINTS))
+    assert [(step["pod"], step["source"], step["target"]) for step in answer["steps"]] == [("default/a", "n1", "n2")]
+    assert (answer["code"], answer["quiet"], answer["loops"], len(answer["rounds"])) == (0, True, False, 2)
+    assert "/namespaces/default/pods/a/eviction" in answer["commands"][0]
+
+
+def test_the_page(run: Run, write: Write) -> None:
+    code, out, _ = run("rebalance", "-f", write(tainted("n1", "4"), node("n2", "4"), owned("a", "n1")))
+    assert code == 0
+    assert out.startswith("1 eviction in 1 round, then quiet")
+    assert "✓ n2" in out
+
+
+def test_what_fits_nowhere_else_stays(run: Run, write: Write, tmp_path) -> None:
+    """Upstream's evictor looks for no other node without nodeFit."""
+    objects = [tainted("n1", "4"), node("n2", "1"), owned("a", "n1", "2")]
+    answer = asked(run, write, tmp_path, objects, policy(TAINTS))
+    assert (answer["code"], answer["steps"], answer["unsafe"]) == (1, [], 1)
+    assert answer["held"][0]["why"].startswith("it fits nowhere else: 0/2 nodes are available")
+    fits = {"name": "DefaultEvictor", "args": {"nodeFit": True}}
+    assert asked(run, write, tmp_path, objects, policy(fits, TAINTS))["held"] == []
+
+
+def test_nobody_is_lost(run: Run, write: Write, tmp_path) -> None:
+    """A pod without an owner, which asks the descheduler to be evicted."""
+    bare = owned("a", "n1")
+    bare["metadata"] |= {"ownerReferences": [], "annotations": {"descheduler.alpha.kubernetes.io/evict": "true"}}
+    answer = asked(run, write, tmp_path, [tainted("n1", "4"), node("n2", "4"), bare], policy(TAINTS))
+    assert (answer["steps"], answer["held"][0]["why"], answer["unsafe"]) == ([], "nothing recreates it", 1)
+
+
+def test_a_budget_takes_rounds(run: Run, write: Write, tmp_path) -> None:
+    """Of three pods one may be away at a time: one a round, and a fourth round in which nothing is left."""
+    spec = {"selector": {"matchLabels": {"app": "web"}}, "maxUnavailable": 1}
+    budget = {"apiVersion": "policy/v1", "kind": "PodDisruptionBudget", "metadata": {"name": "web"}, "spec": spec}
+    pods = [owned(name, "n1", app="web") for name in "abc"]
+    answer = asked(run, write, tmp_path, [tainted("n1", "4"), node("n2", "4"), *pods, budget], policy(TAINTS))
+    assert [step["round"] for step in answer["steps"]] == [1, 2, 3]
+    assert [(entry["evicted"], entry["refused"]) for entry in answer["rounds"]] == [(1, 2), (1, 1), (1, 0), (0, 0)]
+    assert answer["steps"][0]["budgets"] == ["default/web"]
+    assert answer["held"] == []
+
+
+def test_a_budget_that_allows_nothing(run: Run, write: Write, tmp_path) -> None:
+    spec = {"selector": {"matchLabels": {"app": "web"}}, "maxUnavailable": 0}
+    budget = {"apiVersion": "policy/v1", "kind": "PodDisruptionBudget", "metadata": {"name": "web"}, "spec": spec}
+    objects = [tainted("n1", "4"), node("n2", "4"), owned("a", "n1", app="web"), budget]
+    answer = asked(run, write, tmp_path, objects, policy(TAINTS))
+    assert answer["steps"] == []
+    assert answer["held"][0]["why"].startswith("PodDisruptionBudget default/web allows no disruption now")
+
+
+@pytest.mark.parametrize(
+    ("limit", "counts"),
+    [
+        ("maxNoOfPodsToEvictTotal", [1, 1, 1, 0]),
+        ("maxNoOfPodsToEvictPerNode", [1, 1, 1, 0]),
+        ("maxNoOfPodsToEvictPerNamespace", [1, 1, 1, 0]),
+    ],
+)
+def test_limits_hold_in_each_round(run: Run, write: Write, tmp_path, limit: str, counts: list[int]) -> None:
+    objects = [tainted("n1", "4"), node("n2", "4"), *(owned(name, "n1") for name in "abc")]
+    answer = asked(run, write, tmp_path, objects, policy(TAINTS, **{limit: 1}))
+    assert [entry["evicted"] for entry in answer["rounds"]] == counts
+
+
+def test_a_policy_that_loops(run: Run, write: Write, tmp_path) -> None:
+    """The only node that the pod prefers is full, so that it comes back to its own again and again."""
+    prefers = {"key": "disk", "operator": "In", "values": ["ssd"]}
+    term = {"weight": 1, "preference": {"matchExpressions": [prefers]}}
+    moving = owned("a", "n1", "2")
+    moving["spec"]["affinity"] = {"nodeAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": [term]}}
+    best = node("n2", "1")
+    best["metadata"]["labels"] = {"disk": "ssd"}
+    kind = {"nodeAffinityType": ["preferredDuringSchedulingIgnoredDuringExecution"]}
+    document = policy({"name": "RemovePodsViolatingNodeAffinity", "args": kind})
+    answer = asked(run, write, tmp_path, [node("n1", "4"), best, moving], document)
+    assert (answer["code"], answer["loops"], answer["quiet"]) == (1, True, False)
+    assert [step["stays"] for step in answer["steps"]] == [True]
+
+
+def test_what_is_not_replayed_is_undecided(run: Run, write: Write, tmp_path) -> None:
+    answer = asked(run, write, tmp_path, [node("n1", "4"), node("n2", "4")], policy({"name": "RemoveFailedPods"}))
+    assert answer["code"] == 5
+    assert answer["notReplayed"] == ["the descheduler's plugin RemoveFailedPods"]
+
+
+def test_without_budgets_nobody_knows(run: Run, write: Write) -> None:
+    code, out, err = run("rebalance", "-f", write(tainted("n1", "4"), node("n2", "4"), owned("a", "n1"), whole=False))
+    assert code == 5, err
+    assert "disruption budgets" in out
+
+
+NAME = {"name": "RemovePodsViolatingNodeTaints"}
+
+
+@pytest.mark.parametrize(
+    ("document", "said"),
+    [
+        ({"kind": "Pod"}, "policy.json: not a DeschedulerPolicy: no apiVersion, Pod"),
+        (policy() | {"apiVersion": "descheduler/v1alpha1"}, "apiVersion descheduler/v1alpha1 is not read"),
+        (policy({"name": "RemovePodsViolatingTaints"}), "did you mean RemovePodsViolatingNodeTaints?"),
+        (policy({**NAME, "args": {"excludeTaints": []}}), 'unknown field "excludeTaints" of RemovePodsViolating'),
+        (policy({**NAME, "args": {"excludedTaints": "a"}}), "pluginConfig[0].args.excludedTaints: expected array"),
+        (policy({**NAME, "args": {"namespaces": {"include": ["a"], "exclude": ["b"]}}}), "only one of include and"),
+        (policy(NAME, point="balance"), "RemovePodsViolatingNodeTaints has no extension point balance"),
+        (policy() | {"profiles": [{"plugins": {"deschedule": {"enabled": [NAME["name"]]}}}]}, "has no pluginConfig"),
+        (policy({"name": "RemovePodsViolatingNodeAffinity"}), "args.nodeAffinityType: must be set"),
+        (policy({"name": "DefaultEvictor", "args": {"minPodAge": "soon"}}), 'args.minPodAge: "soon" is not a duration'),
+        (policy({"name": "DefaultEvictor", "args": {"minReplicas": -1}}), "args.minReplicas: expected int >= 0"),
+        (policy({"name": "PodLifeTime"}), "args: one of maxPodLifeTimeSeconds"),
+        (policy({"name": "RemovePodsHavingTooManyRestarts"}), "args.podRestartThreshold: must be 1 or more"),
+        (
+            policy({"name": "HighNodeUtilization", "args": {"thresholds": {"cpu": 120}}}),
+            "args.thresholds[cpu]: must be from 0 to 100",
+        ),
+        (policy(maxNoOfPodsToEvictTotal="many"), "policy.json, maxNoOfPodsToEvictTotal: expected int, got str"),
+        (policy(nodeSelector="a b"), "policy.json, nodeSelector: "),
+    ],
+)
+def test_policies_that_cannot_be_used(run: Run, write: Write, tmp_path, document: Json, said: str) -> None:
+    file = tmp_path / "policy.json"
+    file.write_text(json.dumps(document))
+    code, _, err = run("rebalance", "--policy", str(file), "-f", write(node("n1", "4")))
+    assert (code, said in err) == (2, True), err
+    assert len(err.strip().splitlines()) == 1
+
+
+def test_two_documents(run: Run, tmp_path) -> None:
+    file = tmp_path / "policy.yaml"
+    file.write_text("---\nkind: A\n---\nkind: B\n")
+    code, _, err = run("rebalance", "--policy", str(file), "--demo")
+    assert (code, "2 documents, want one DeschedulerPolicy" in err) == (2, True)
+
+
+def test_a_field_that_the_descheduler_ignores(run: Run, write: Write, tmp_path) -> None:
+    answer = asked(run, write, tmp_path, [node("n1", "4")], policy(interval="5m"))
+    assert answer["ignored"] == ['unknown field "interval", which the descheduler ignores']
