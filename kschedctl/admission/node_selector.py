@@ -13,11 +13,11 @@ def fill_in(request: AdmissionRequest) -> None:
         return
     check(request)
     own = request.spec.get("nodeSelector") or {}
-    of_namespace = {key: value for key, value in _of_namespace(request).items() if key not in own}
-    if of_namespace:
-        added = ",".join(f"{key}={value}" for key, value in of_namespace.items())
+    missing = {key: value for key, value in of_namespace(request).items() if key not in own}
+    if missing:
+        added = ",".join(f"{key}={value}" for key, value in missing.items())
         request.changed.append(f"nodeSelector {added} by Namespace {request.namespace}{request.on('PodNodeSelector')}")
-        request.spec["nodeSelector"] = {**of_namespace, **own}
+        request.spec["nodeSelector"] = {**missing, **own}
 
 
 def check(request: AdmissionRequest) -> None:
@@ -25,12 +25,12 @@ def check(request: AdmissionRequest) -> None:
     if not request.is_pod:
         return
     own = request.spec.get("nodeSelector") or {}
-    if any(key in own and own[key] != value for key, value in _of_namespace(request).items()):
+    if any(key in own and own[key] != value for key, value in of_namespace(request).items()):
         raise request.forbidden("pod node label selector conflicts with its namespace node label selector")
 
 
-def _of_namespace(request: AdmissionRequest) -> dict[str, str]:
-    """Raises NotAdmittedError."""
+def of_namespace(request: AdmissionRequest) -> dict[str, str]:
+    """The selector that the annotation of the namespace has. Raises NotAdmittedError."""
     text = request.namespace_annotations.get(SELECTOR, "")
     selector: dict[str, str] = {}
     for part in text.split(",") if text else ():

@@ -59,6 +59,38 @@ def priority_class(name: str) -> Json:
     return {"apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass", "metadata": {"name": name}, "value": 9}
 
 
+LABELLED: Json = {**NODE, "metadata": {"name": "n", "labels": {"rt": "kata"}}}
+KATA: Json = {
+    "apiVersion": "node.k8s.io/v1",
+    "kind": "RuntimeClass",
+    "metadata": {"name": "kata"},
+    "handler": "kata",
+    "overhead": {"podFixed": {"cpu": "250m"}},
+    "scheduling": {"nodeSelector": {"rt": "kata"}},
+}
+POOLED: Json = {
+    "apiVersion": "v1",
+    "kind": "Namespace",
+    "metadata": {
+        "name": "shop",
+        "uid": "n",
+        "annotations": {"scheduler.alpha.kubernetes.io/node-selector": "rt=kata"},
+    },
+}
+SERVER: Json = {
+    "apiVersion": "v1",
+    "kind": "Pod",
+    "metadata": {"name": "kube-apiserver-n", "namespace": "kube-system", "uid": "a"},
+    "spec": {
+        "nodeName": "n",
+        "containers": [
+            {"name": "s", "image": "kube-apiserver:v1", "args": ["--enable-admission-plugins=PodNodeSelector"]}
+        ],
+    },
+    "status": {"phase": "Running"},
+}
+
+
 class World(NamedTuple):
     """What is around a Deployment, and what is to be suggested, the best first."""
 
@@ -159,6 +191,26 @@ WORLDS = {
         pods(1, hostNetwork=True),
         ("enforce Pod Security privileged in namespace shop instead of restricted",),
     ),
+    "namespace": World(
+        [{"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "other"}}],
+        pods(2),
+        ("create Namespace shop",),
+    ),
+    "runtime class of other nodes": World(
+        [LABELLED, KATA],
+        pods(1, runtimeClassName="kata", nodeSelector={"rt": "runc"}),
+        ("set nodeSelector rt=kata, as RuntimeClass kata has it",),
+    ),
+    "overhead": World(
+        [LABELLED, KATA],
+        pods(1, runtimeClassName="kata", overhead={"cpu": "1"}),
+        ("leave overhead to the RuntimeClass",),
+    ),
+    "namespace of other nodes": World(
+        [LABELLED, POOLED, SERVER],
+        pods(1, nodeSelector={"rt": "runc"}),
+        ("set nodeSelector rt=kata, as the namespace has it",),
+    ),
     "all at once": World(
         [shop(), account(), quota("q", {"pods": "0"}, {"pods": "1"}), bounds(max={"cpu": "1"})],
         pods(2, {"cpu": "2"}, serviceAccountName="robot"),
@@ -209,7 +261,11 @@ def test_every_kind_of_change_is_made() -> None:
     assert {kind for world in WORLDS.values() for fix in refused(world).fixes for kind in fix.kinds} == KINDS
 
 
-@pytest.mark.parametrize("name", [name for name in WORLDS if name not in ("demanded", "demanded and used up")])
+NO_REMEDIES = ("demanded", "demanded and used up", "namespace of other nodes")
+"""Of amounts that nobody knows; and of a pod that, as it is written, no node takes either."""
+
+
+@pytest.mark.parametrize("name", [name for name in WORLDS if name not in NO_REMEDIES])
 def test_they_are_the_remedies(name: str) -> None:
     report = remedies(cluster(*WORLDS[name].objects), WORLDS[name].manifest)
     assert report.verdict == "NotCreated"

@@ -13,8 +13,9 @@ from typing import Any, NamedTuple
 
 from msgspec.structs import replace
 
+from kschedctl.admission.node_selector import of_namespace
 from kschedctl.admission.pod_security_policy import ENFORCE, LEVELS, enforced
-from kschedctl.admission.request import Writable
+from kschedctl.admission.request import AdmissionRequest, Writable
 from kschedctl.api.json_values import Json, JsonObject, object_at
 from kschedctl.api.objects import Namespace, ObjectMeta, PriorityClass, RuntimeClass, ServiceAccount, Struct
 from kschedctl.cluster import Cluster
@@ -27,6 +28,7 @@ NEAR = 0.75
 KINDS = frozenset(
     (
         *("CreateServiceAccount", "CreatePriorityClass", "CorrectPriorityClass", "CreateRuntimeClass"),
+        *("CreateNamespace", "OtherNodeSelector", "DropOverhead"),
         *("SetSecurityContext", "EnforceLess", "SetResources", "OtherResources", "RaiseResourceQuota"),
     )
 )
@@ -91,6 +93,10 @@ def _created(made: Any, said: str = "", more: Mapping[str, Json] = {}) -> Way:
     )
 
 
+def _namespace(refused: RefusedPod) -> Iterator[Way]:
+    yield _created(Namespace(ObjectMeta(refused.namespace)))
+
+
 def _account(refused: RefusedPod) -> Iterator[Way]:
     name = refused.message.rpartition('serviceaccount "')[2].partition('"')[0]
     yield _created(ServiceAccount(ObjectMeta(name, refused.namespace)))
@@ -116,6 +122,33 @@ def _runtime_class(refused: RefusedPod) -> Iterator[Way]:
     if f'RuntimeClass "{name}" not found' in refused.message:
         said = ", here with a handler of that name, which the container runtimes of the nodes have to know"
         yield _created(RuntimeClass(ObjectMeta(name)), said, {"handler": name})
+    elif "Overhead" in refused.message:
+        yield Way("DropOverhead", "leave overhead to the RuntimeClass", _without_overhead)
+
+
+def _without_overhead(spec: Writable) -> None:
+    spec.pop("overhead", None)
+
+
+def _runtime_selector(refused: RefusedPod) -> Iterator[Way]:
+    """The class's value of the label that the pod wants to have otherwise."""
+    key, _, value = refused.message.rpartition("nodeSelector[")[0].partition("nodeSelector[")[2].partition("] = ")
+    value = value.partition(";")[0]
+    what = f"set nodeSelector {key}={value}, as RuntimeClass {refused.spec.get('runtimeClassName')} has it"
+    yield Way("OtherNodeSelector", what, partial(_selecting, {key: value}))
+
+
+def _namespace_selector(refused: RefusedPod) -> Iterator[Way]:
+    """The values of the namespace for the labels that the pod wants to have otherwise."""
+    request = AdmissionRequest(refused.cluster, "Pod", {}, refused.namespace)
+    own: Any = refused.spec.get("nodeSelector") or {}
+    wanted = {key: value for key, value in of_namespace(request).items() if own.get(key, value) != value}
+    listed = ",".join(f"{key}={value}" for key, value in wanted.items())
+    yield Way("OtherNodeSelector", f"set nodeSelector {listed}, as the namespace has it", partial(_selecting, wanted))
+
+
+def _selecting(labels: Mapping[str, str], spec: Writable) -> None:
+    spec["nodeSelector"] = {**(spec.get("nodeSelector") or {}), **labels}
 
 
 # -- Pod Security ----------------------------------------------------------------------------------------------------
@@ -190,6 +223,10 @@ def _set(amounts: list[Amount], spec: Writable) -> None:
 
 _WAYS: Mapping[str, Callable[[RefusedPod], Iterator[Way]]] = {
     NO_ACCOUNT: _account,
+    "conflict: runtimeClass.scheduling.nodeSelector": _runtime_selector,
+    "conflicts with its namespace node label selector": _namespace_selector,
+    'namespaces "': _namespace,
+    "pod rejected: Pod": _runtime_class,
     "no PriorityClass with name": _priority_class,
     "pod rejected: RuntimeClass": _runtime_class,
     "violates PodSecurity": _pod_security,
