@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import msgspec
 from msgspec.structs import replace
 
 from kschedctl.reports.document import Document
+from kschedctl.reports.not_created import NotCreated
 from kschedctl.reports.searches import SearchStart
 from kschedctl.reports.simulation import PodCount, Spread, UnplacedPods
-from kschedctl.reports.summary import Report, Summary
+from kschedctl.reports.summary import Report, ShortPods, Summary
 from kschedctl.reports.unknown import UnknownKind, doubt
 from kschedctl.text.counts import counted
 
@@ -25,7 +26,8 @@ class Failure(Document, frozen=True):
     and the most unplaced and evicted; ``unplaced_over_runs``: workload -> the least and the most of its pods without a
     node in these orders; ``in_no_order``: workload -> how many of them no order at all allows one, as they fit nowhere
     even where nobody else came back. ``zones``: the pods of each; ``nodes_changed``: of the nodes where their
-    number is another one after it, the lost ones among them; both of the worst loss alone.
+    number is another one after it, the lost ones among them; both of the worst loss alone. ``not_created``: of the
+    displaced pods those that the API server refuses, by quotas and LimitRanges, once the lost ones are gone.
     """
 
     name: str
@@ -41,10 +43,11 @@ class Failure(Document, frozen=True):
     in_no_order: dict[str, int] = msgspec.field(default_factory=dict)
     zones: tuple[PodCount, ...] = ()
     nodes_changed: tuple[PodCount, ...] = ()
+    not_created: tuple[NotCreated, ...] = ()
 
     @property
     def safe(self) -> bool:
-        return not (self.unplaced or self.evicted)
+        return not (self.unplaced or self.evicted or self.not_created)
 
 
 class Failures(Report, frozen=True):
@@ -98,6 +101,11 @@ class Failures(Report, frozen=True):
             summary,
             subject=f"worst: {worst.name}" if worst is not None else self.unit,
             verdict="Safe" if self.safe else "Unsafe",
-            pods=tuple(pods.shortened for pods in worst.reasons) if worst is not None else (),
+            pods=tuple(_shortened(worst)) if worst is not None else (),
             figures=figures,
         )
+
+
+def _shortened(worst: Failure) -> Iterator[ShortPods]:
+    yield from (refused.shortened for refused in worst.not_created)
+    yield from (pods.shortened for pods in worst.reasons)

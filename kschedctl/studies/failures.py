@@ -14,13 +14,14 @@ from random import Random
 
 import numpy as np
 
-from kschedctl.api.arrays import Bools, positions_of
+from kschedctl.api.arrays import Bools, Position, positions_of
 from kschedctl.api.copying import replace
 from kschedctl.api.node_pools import pool_of
 from kschedctl.api.ownership import owner_of
 from kschedctl.cluster import Cluster
 from kschedctl.errors import UsageError
 from kschedctl.reports.failures import Failure, Failures
+from kschedctl.reports.not_created import NotCreated
 from kschedctl.scheduler.engine.extenders.extender import CallExtender
 from kschedctl.scheduler.engine.sampling import SampledFrom
 from kschedctl.scheduler.simulation.simulation import Simulation
@@ -28,6 +29,7 @@ from kschedctl.snapshot.fork import Fork
 from kschedctl.studies.basics.edits import by_group, returns, zone_of
 from kschedctl.studies.basics.parallel import ALONE, UNSEEN, Progress, Workers, run_all
 from kschedctl.studies.basics.unknown import of_simulation, together
+from kschedctl.studies.controllers.admissions import Admissions
 from kschedctl.studies.what_if.order_of_return import in_no_order, most_in_no_order, order_of_return, unplaced_over_runs
 from kschedctl.studies.what_if.over_runs import over_runs
 from kschedctl.studies.what_if.placements import pending_groups, pod_counts
@@ -107,7 +109,8 @@ def failures(
 
 
 def _badness(failure: Failure) -> tuple[int, ...]:
-    return failure.unplaced, failure.evicted, failure.lost, failure.displaced
+    refused = sum(workload.missing or 0 for workload in failure.not_created)
+    return failure.unplaced + refused, failure.evicted, failure.lost, failure.displaced
 
 
 def _worst(runs: Sequence[Failure]) -> Failure:
@@ -131,12 +134,13 @@ def lose(shared: SharedCluster, loss: Loss) -> Failure:
     gone[[view.nodes.index[name] for name in loss.nodes]] = True
     there = np.append(gone, False)[view.node]
     displaced = positions_of(there & made_anew)
+    not_created, refused = _not_created(view, positions_of(there), displaced)
     simulation = Simulation(shared.scheduler, view.without(gone), seed=loss.seed, sampling=shared.sampling)
     simulation.release(positions_of(there))
     emptied = simulation.view.fork() if loss.in_any_order else None
     if loss.in_any_order:
         displaced = order_of_return(simulation, displaced, Random(loss.seed))
-    outcomes = run_on(simulation, displaced)
+    outcomes = run_on(simulation, [position for position in displaced if position not in refused])
     if simulation.interrupted:
         raise KeyboardInterrupt
     after = np.zeros_like(view.requested)
@@ -152,7 +156,26 @@ def lose(shared: SharedCluster, loss: Loss) -> Failure:
         in_no_order={} if emptied is None else in_no_order(Simulation(shared.scheduler, emptied), outcomes),
         **pod_counts(view, view.requested, after),
         unknown=of_simulation(simulation),
+        not_created=not_created,
     )
+
+
+def _not_created(
+    view: Fork, gone: Sequence[Position], displaced: Sequence[Position]
+) -> tuple[tuple[NotCreated, ...], set[Position]]:
+    """The displaced pods that quotas and LimitRanges refuse once all that were lost are gone; their positions, too."""
+    cluster, pods = view.cluster, view.pods.objects
+    bounded = {quota.metadata.namespace for quota in cluster.resource_quotas}
+    bounded |= {limits.metadata.namespace for limits in cluster.limit_ranges}
+    if not bounded:
+        return (), set()
+    going = {at: pod for at in gone if (pod := pods[at]).metadata.namespace in bounded}
+    coming = {at: going[at] for at in displaced if at in going}
+    admissions = Admissions(cluster, {})
+    refused = admissions.come_again(going.values(), coming.values())
+    keys = {pod.key for pod, _ in refused}
+    lacking = admissions.by_workload(coming.values(), refused)
+    return tuple(lacking), {at for at, pod in coming.items() if pod.key in keys}
 
 
 def _fates(shared: SharedCluster) -> tuple[Bools, Bools]:

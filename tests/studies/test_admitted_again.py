@@ -246,3 +246,25 @@ def test_a_scenario_tells_them_too() -> None:
     step: Any = {"apply": {"manifests": [changed], "rollout": True}}
     (lacking,) = whatif(cluster(*old, quota("q", {"pods": "3"}, {"pods": "3"})), {"steps": [step]}).not_created
     assert [fix.kinds for fix in lacking.fixes] == [("RollOutWithoutSurge",), ("RaiseResourceQuota",)]
+
+
+def test_what_a_lost_node_leaves_to_the_quota() -> None:
+    """Three are in use where one may be: once two are lost one is in use, which is all."""
+    pods = running("a"), running("b"), running("c", "m")
+    within = kschedctl.failures(cluster(*pods, quota("q", {"pods": "3"}, {"pods": "3"})), "node")
+    assert [loss.not_created for loss in within.failures] == [(), ()]
+    assert within.safe
+    report = kschedctl.failures(cluster(*pods, quota("q", {"pods": "3"}, {"pods": "1"})), "node")
+    worst, other = report.failures
+    (lacking,) = worst.not_created
+    assert (worst.name, worst.displaced, worst.unplaced, lacking.missing) == ("n", 2, 0, 2)
+    assert (other.name, other.displaced, [each.missing for each in other.not_created]) == ("m", 1, [1])
+    assert "exceeded quota: q, requested: pods=1, used: pods=1, limited: pods=1" in lacking.headline
+    assert not report.safe
+
+
+def test_a_bound_that_came_later_keeps_lost_pods_away() -> None:
+    big = running("a", requests={"cpu": "2"}, limits={"cpu": "2"})
+    worst = kschedctl.failures(cluster(big, limits(max={"cpu": "1"})), "node").failures[0]
+    (lacking,) = worst.not_created
+    assert "maximum cpu usage per Container is 1, but limit is 2" in lacking.headline

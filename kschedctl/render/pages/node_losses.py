@@ -94,7 +94,8 @@ def failures_page(report: Failures, style: Style) -> Page:
     unsafe = not all(failure.safe for failure in report.failures)
     tone = Tone.WARNING if report.undecided or report.interrupted else Tone.GOOD
     worst = report.failures[0] if report.failures else None
-    reasons = unplaced_section(worst.reasons, style) if worst else ()
+    refused = not_created_section(worst.not_created, style) if worst and worst.not_created else ()
+    reasons = (*refused, *unplaced_section(worst.reasons, style)) if worst else ()
     return (
         paragraph(Marked(question, Tone.STRONG), Marked(answer, Tone.BAD if unsafe else tone), sentence),
         *_outside(report),
