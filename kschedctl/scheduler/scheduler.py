@@ -20,6 +20,7 @@ from kschedctl.scheduler.configuration.version_fields import group_ignored, igno
 from kschedctl.scheduler.engine.cycle import Cycle, run_cycle
 from kschedctl.scheduler.engine.extenders.extender import CallExtender, HTTPExtender
 from kschedctl.scheduler.engine.sampling import SampledFrom, Sampling
+from kschedctl.scheduler.engine.unsure_nominations import COUNTED
 from kschedctl.scheduler.event_handling.event_handlers import EventHandlers
 from kschedctl.scheduler.event_handling.registrations import REFUSING_POINTS, Registrations, union_of_actions
 from kschedctl.scheduler.framework import Plugin, PreEnqueuePlugin, QueueSortPlugin, offers
@@ -164,7 +165,8 @@ class Scheduler:
     @cached_property
     def view(self) -> Fork:
         rules = settings(self.gates, frozenset(self.configuration.profiles))
-        return Fork.of(self.cluster, rules._replace(held_back=self._held_back))
+        all_count = COUNTED.at(self.gates.release) == "all"
+        return Fork.of(self.cluster, rules._replace(held_back=None if all_count else self._held_back))
 
     def _held_back(self, info: PodInfo, view: Fork) -> bool:
         """Whether a PreEnqueue plugin of the profile that serves a pod refuses it."""

@@ -36,7 +36,7 @@ class Settings(NamedTuple):
     """What the scheduler's configuration and feature gates mean for the snapshot.
 
     ``served``: the schedulerNames of its profiles; it knows of no nomination of other schedulers' pods.
-    ``held_back``: whether a pod of a Fork does not come into the queue, None: all do.
+    ``held_back``: whether a pod of a Fork does not come into the queue, None: all do, or it does not matter.
     """
 
     served: frozenset[str] = frozenset((DEFAULT_SCHEDULER_NAME,))

@@ -43,6 +43,13 @@ def test_one_that_is_not_gated_counts() -> None:
     assert found["unknown"] == []
 
 
+def test_since_1_37_it_counts() -> None:
+    """#139057: addPod enters a nomination before anything else."""
+    objects = [node("small", "1"), pod("gated", "1", NOMINATED, **GATED), pod("p", "1")]
+    report = kschedctl.explain(kschedctl.Cluster.from_objects(objects, kube_version="1.37"), "d/p")
+    assert (report.verdict, report.undecided, report.unknown) == ("Unschedulable", False, ())
+
+
 def test_where_it_decides_the_verdict_the_answer_is_conditional() -> None:
     found = explained(node("small", "1"), pod("gated", "1", NOMINATED, **GATED), pod("p", "1"))
     assert (found["verdict"], found["feasible"], found["undecided"]) == ("Schedulable", ["small"], True)

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from kschedctl.api.arrays import Position, Row
-from kschedctl.api.kube_version import ByVersion, KubeVersion
+from kschedctl.api.kube_version import ByVersion
 from kschedctl.cluster import Gap
 from kschedctl.scheduler.engine.cycle import Cycle, run_cycle
 from kschedctl.scheduler.engine.profile import FrameworkLike
@@ -17,11 +17,11 @@ from kschedctl.snapshot.fork import Fork
 from kschedctl.snapshot.pod_info import PodInfo
 
 KIND = "Nomination"
+SEEN = "only if kube-scheduler saw the pod change since it started"
 COUNTED = ByVersion(
     "the nominations of gated pods that count",
-    (("", "only if kube-scheduler saw the pod change since it started"), ("1.37", "all, as its release notes say")),
+    (("", SEEN), ("1.37", "all")),
     "#139057",
-    "1.37",
 )
 
 
@@ -31,9 +31,9 @@ def in_cycle(cycle: Cycle, framework: FrameworkLike) -> Iterator[Unknown]:
         return
     counted = run_cycle(framework, cycle.info, _with_all(cycle.view))
     if counted.error is not None or not counted.schedulable:
-        yield _unknown(cycle.view, framework.release, Effect.NARROWS)
+        yield _unknown(cycle.view, Effect.NARROWS)
     elif counted.scores.best.tolist() != cycle.scores.best.tolist():
-        yield _unknown(cycle.view, framework.release, Effect.SCORES)
+        yield _unknown(cycle.view, Effect.SCORES)
 
 
 def in_choice(info: PodInfo, row: Row, framework: FrameworkLike, view: Fork) -> Iterator[Unknown]:
@@ -41,7 +41,7 @@ def in_choice(info: PodInfo, row: Row, framework: FrameworkLike, view: Fork) -> 
     if row in view.unsure_nominations[0].tolist():
         counted = run_cycle(framework, info, _with_all(view))
         if row not in counted.feasible.tolist():
-            yield _unknown(view, framework.release, Effect.EITHER)
+            yield _unknown(view, Effect.EITHER)
 
 
 def _with_all(view: Fork) -> Fork:
@@ -52,9 +52,9 @@ def _with_all(view: Fork) -> Fork:
     return fork
 
 
-def _unknown(view: Fork, release: KubeVersion, effect: Effect) -> Unknown:
+def _unknown(view: Fork, effect: Effect) -> Unknown:
     rows, positions = view.unsure_nominations
     first = f"{view.pods.objects[int(positions[0])].key} on {view.nodes.names[int(rows[0])]}"
     more = f" and {len(rows) - 1} more" if len(rows) > 1 else ""
-    why = f"of gated pods count {COUNTED.at(release)} ({first}{more})"
+    why = f"of gated pods count {SEEN} ({first}{more})"
     return Unknown(Dependency(KIND, effect), Gap(why))
