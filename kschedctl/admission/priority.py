@@ -5,12 +5,16 @@ from __future__ import annotations
 from kschedctl.admission.request import AdmissionRequest
 from kschedctl.api.objects import PriorityClass
 from kschedctl.api.priority import SYSTEM_CLASSES
+from kschedctl.scheduler.framework.feature_gates import FeatureGates
 
+GROUPS = "scheduling.k8s.io/"
 PREEMPTS = "PreemptLowerPriority"
 
 
 def fill_in(request: AdmissionRequest) -> None:
-    """Priority and preemption policy of the pod's class. Raises NotAdmittedError."""
+    """Priority and preemption policy of the pod's class, or the priority of a group's. Raises NotAdmittedError."""
+    if request.kind == "PodGroup" and str(request.obj.get("apiVersion", "")).startswith(GROUPS):
+        _of_group(request)
     if not request.is_pod:
         return
     spec = request.spec
@@ -31,6 +35,21 @@ def fill_in(request: AdmissionRequest) -> None:
         said = f"the string value of PreemptionPolicy ({wanted}) must not be provided in pod spec"
         raise request.forbidden(f"{said}; {computed.format(policy)}")
     spec["priority"], spec["preemptionPolicy"] = priority, policy
+
+
+def _of_group(request: AdmissionRequest) -> None:
+    """Only where groups of pods preempt as one."""
+    cluster = request.cluster
+    if not FeatureGates(cluster.kube_version, cluster.feature_gates).enabled("WorkloadAwarePreemption"):
+        return
+    priority_class, spec = _class(request), request.spec
+    priority, given = priority_class.value if priority_class else 0, spec.get("priority")
+    if given is not None and given != priority:
+        said = f"priority set in the pod group ({given}) must match the priority computed ({priority})"
+        raise request.forbidden(f"{said} based on the priority class set in the spec")
+    spec["priority"] = priority
+    if priority_class is not None:
+        spec["priorityClassName"] = priority_class.metadata.name
 
 
 def _class(request: AdmissionRequest) -> PriorityClass | None:
