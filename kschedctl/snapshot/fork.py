@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from copy import copy
 from functools import cached_property
-from typing import Any, TypeVar
+from typing import Any, TypeAlias, TypeVar
 
 import numpy as np
 from msgspec.structs import replace
@@ -23,6 +23,8 @@ from kschedctl.snapshot.snapshot import Settings, Snapshot
 from kschedctl.snapshot.trail import Tally, Trail
 
 TALLIES_KEPT, MEMOS_KEPT = 1024, 4096
+Memo: TypeAlias = dict[Hashable, Any]
+"""What was made, by its name."""
 WHAT_SELECTS = ("namespaces", "services", "replication_controllers", "replica_sets", "stateful_sets")
 """The fields of a cluster that say which pods belong together."""
 K = TypeVar("K")
@@ -60,8 +62,8 @@ class Fork:
         self.preempting: set[str] = set()
         self._ahead: dict[int, Delta] = {}
         self._promises: dict[int, int] | None = None
-        self._memo: dict[Hashable, Any] = {}
-        self._memo_of_pods: dict[Hashable, Any] = {}
+        self._memo: Memo = {}
+        self._memo_of_pods: Memo = {}
 
     @classmethod
     def of(cls, cluster: Cluster, settings: Settings = Settings()) -> Fork:
@@ -369,7 +371,7 @@ def _named(key: Hashable, info: PodInfo | None) -> Hashable:
     return None if info.number is None else (key, info.number)
 
 
-def _kept(memo: dict[Hashable, Any], named: Hashable, make: Callable[[], V]) -> V:
+def _kept(memo: Memo, named: Hashable, make: Callable[[], V]) -> V:
     if named in memo:
         known: V = memo[named]
         return known

@@ -7,12 +7,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from operator import is_
-from typing import Any, Protocol, TypeVar
+from typing import Any, Protocol, TypeAlias, TypeVar
 
 from kschedctl.api.objects import Struct
 from kschedctl.cluster import FIELDS, Cluster, Gap
 
 VERSIONS_KEPT = 4
+AnyObject: TypeAlias = Any
+"""One of some kind, which whoever asks names."""
 V = TypeVar("V")
 
 
@@ -20,7 +22,7 @@ class Indexes:
     """What was derived, each under a key with the very objects that it was derived from; the latest few of each key."""
 
     def __init__(self) -> None:
-        self._versions: dict[Hashable, list[tuple[tuple[object, ...], Any]]] = {}
+        self._versions: dict[Hashable, list[tuple[tuple[object, ...], AnyObject]]] = {}
 
     def get(self, key: Hashable, read: tuple[object, ...], make: Callable[[], V]) -> V:
         """What was made of these objects, made now if it was not before."""
@@ -40,7 +42,7 @@ class Indexes:
 class Maintained(Protocol):
     """Something derived that is kept up to date while objects of a fork are replaced."""
 
-    def replaced(self, objects: Any) -> None:
+    def replaced(self, objects: AnyObject) -> None:
         """An object, of a kind that it follows, came into the place of the one of its name."""
 
 
@@ -56,7 +58,7 @@ class ClusterObjects:
     def __init__(self, cluster: Cluster, indexes: Indexes) -> None:
         self._cluster, self._indexes = cluster, indexes
         self._replaced: dict[str, list[Struct]] = {}
-        self._followers: dict[Hashable, Any] = {}
+        self._followers: dict[Hashable, AnyObject] = {}
         self._told: dict[str, list[Maintained]] = {}
         self.replaced = 0
         """How many objects were replaced so far."""
@@ -73,10 +75,10 @@ class ClusterObjects:
         """The kinds that are not covered, as of the cluster."""
         return self._cluster.gaps
 
-    def of(self, kind: str) -> tuple[Any, ...]:
+    def of(self, kind: str) -> tuple[AnyObject, ...]:
         """The objects of a kind as they are now."""
         cluster = self.cluster if kind in self._replaced else self._cluster
-        kind_objects: tuple[Any, ...] = getattr(cluster, FIELDS[kind])
+        kind_objects: tuple[AnyObject, ...] = getattr(cluster, FIELDS[kind])
         return kind_objects
 
     def index(self, key: Hashable, make: Callable[..., V], *kinds: str, of: tuple[object, ...] = ()) -> V:
@@ -84,11 +86,11 @@ class ClusterObjects:
         read = tuple(map(self.of, kinds))
         return self._indexes.get(key, (*read, *of), lambda: make(*read))
 
-    def in_namespace(self, kind: str, namespace: str) -> Sequence[Any]:
+    def in_namespace(self, kind: str, namespace: str) -> Sequence[AnyObject]:
         """The objects of a kind that are in a namespace."""
         return self.index(("by namespace", kind), _by_namespace, kind).get(namespace, ())
 
-    def named(self, kind: str, namespace: str, name: str) -> Any | None:
+    def named(self, kind: str, namespace: str, name: str) -> AnyObject | None:
         """The object of that name, None where there is none."""
         return self.index(("by name", kind), _by_name, kind).get((namespace, name))
 
@@ -119,12 +121,12 @@ class ClusterObjects:
         return ClusterObjects(self.cluster, self._indexes)
 
 
-def _by_namespace(objects: tuple[Any, ...]) -> dict[str, list[Any]]:
-    by_namespace: dict[str, list[Any]] = {}
+def _by_namespace(objects: tuple[AnyObject, ...]) -> dict[str, list[AnyObject]]:
+    by_namespace: dict[str, list[AnyObject]] = {}
     for obj in objects:
         by_namespace.setdefault(obj.metadata.namespace, []).append(obj)
     return by_namespace
 
 
-def _by_name(objects: tuple[Any, ...]) -> dict[tuple[str, str], Any]:
+def _by_name(objects: tuple[AnyObject, ...]) -> dict[tuple[str, str], AnyObject]:
     return {(obj.metadata.namespace, obj.metadata.name): obj for obj in objects}
