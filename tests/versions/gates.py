@@ -94,4 +94,6 @@ def main(version: str, files: Iterable[str]) -> None:
 
 
 if __name__ == "__main__":
+    if len(sys.argv) < 3:
+        sys.exit(__doc__)
     main(sys.argv[1], sys.argv[2:])

@@ -19,7 +19,7 @@ from kschedctl.sources.read import read_objects
 EXAMPLES = (
     "kschedctl rebalance",
     "kschedctl rebalance --policy policy.yaml",
-    "kschedctl rebalance --policy policy.yaml --rounds 3 --snapshot prod.ksnap -o json",
+    "kschedctl rebalance --policy policy.yaml --rounds 3 -o json",
 )
 
 
