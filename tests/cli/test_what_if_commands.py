@@ -158,6 +158,17 @@ def test_whatif(run: Run, write: Write, tmp_path: Path) -> None:
     assert run("whatif", "-f", cluster).code == 2
 
 
+def test_whatif_of_pods_that_are_not_created(run: Run, write: Write, tmp_path: Path) -> None:
+    limits = {"hard": {"pods": "1"}}
+    meta = {"name": "q", "namespace": "default"}
+    quota = {"apiVersion": "v1", "kind": "ResourceQuota", "metadata": meta, "spec": limits}
+    cluster = write(*CLUSTER, {**quota, "status": {**limits, "used": {"pods": "0"}}})
+    scenario = tmp_path / "scenario.yaml"
+    scenario.write_text(yaml.dump({"steps": [{"apply": {"manifests": [deployment(3, "100m")]}}]}))
+    found = run("whatif", "-f", cluster, str(scenario), "--assume-complete")
+    assert (found.code, found.out.startswith("Not created: 2 of 3 pods")) == (1, True)
+
+
 def test_whatif_when_nothing_moves_and_not_all_was_read(run: Run, tmp_path: Path) -> None:
     (tmp_path / "node.yaml").write_text(yaml.dump(node("n1", "a")))
     found = run("whatif", "-f", str(tmp_path / "node.yaml"), "--compare-version", "1.36", "1.37")

@@ -75,7 +75,7 @@ def whatif(
     --compare-config or --compare-version the steps run under two configurations or versions of kube-scheduler, and the
     differences are shown; for versions also pending pods whose message changes, and running pods that would be best
     placed elsewhere if recreated.
-    Exits with 1 if pods become pending that were not.
+    Exits with 1 if pods become pending that were not, or are not created.
     """
     _check_use(scenario, compared)
     steps, folder, where = _scenario(scenario) if scenario else (None, Path(), "")
