@@ -65,7 +65,9 @@ def with_more_nodes(
 def helps(report: WhatIf) -> bool:
     """Whether all pods that are wanted are created, and none waits for a node that did not wait before."""
     most = report.over_runs.get("NewlyPending")
-    return not (report.not_created or (most and most.most)) and all(change.change != "NewlyPending" for change in report.changes)
+    return not (report.not_created or (most and most.most)) and all(
+        change.change != "NewlyPending" for change in report.changes
+    )
 
 
 def _models(cluster: Cluster, taken: Sequence[str], gone: bool) -> list[str]:
