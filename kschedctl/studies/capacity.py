@@ -30,7 +30,7 @@ from kschedctl.studies.controllers.admissions import Admissions
 from kschedctl.studies.controllers.creation import MOST_PODS, Creation, create
 from kschedctl.studies.controllers.hooks_not_asked import may_be_changed
 from kschedctl.studies.controllers.manifests import refuse_written, sort_out
-from kschedctl.studies.controllers.new_claims import with_new_claims
+from kschedctl.studies.controllers.new_objects import with_new_objects
 from kschedctl.studies.what_if.over_runs import spread
 from kschedctl.studies.what_if.placements import domain_keys, headroom, nodes_of, per_domain
 from kschedctl.studies.what_if.shared_cluster import SharedCluster, cluster_basis, search_start, those_who_may_ask
@@ -144,7 +144,7 @@ def prepare(
             raise UsageError(f"{' '.join(identity(workload)[::2])} runs once on each node", hint="simulate says where")
     cluster = cluster.with_objects(sorted_out.objects)
     refuse_written(sorted_out, cluster, admission=False, known=written)
-    cluster = with_new_claims(cluster).cluster
+    cluster = with_new_objects(cluster).cluster
     creation, own = _creation(cluster, workloads, most)
     documents = {**written, **sorted_out.documents}
     trials = zip(workloads, creation.pods.values(), strict=True)

@@ -32,7 +32,7 @@ from kschedctl.studies.controllers.changed_workloads import Existing, plan
 from kschedctl.studies.controllers.creation import Creation, create
 from kschedctl.studies.controllers.hooks_not_asked import may_be_changed
 from kschedctl.studies.controllers.manifests import refuse_written, sort_out
-from kschedctl.studies.controllers.new_claims import with_new_claims
+from kschedctl.studies.controllers.new_objects import with_new_objects
 from kschedctl.studies.controllers.rollout import Rollout, renamed, roll_out
 from kschedctl.studies.controllers.rollout_creation import RolloutCreation
 from kschedctl.studies.controllers.rollout_limits import Change
@@ -284,7 +284,7 @@ def prepare(
     sorted_out = sort_out(manifests)
     cluster = cluster.with_objects(sorted_out.objects)
     refuse_written(sorted_out, cluster, admission=counting is None, known=counting or {})
-    cluster, refused = with_new_claims(cluster) if counting is not None else (cluster, [])
+    cluster, refused = with_new_objects(cluster) if counting is not None else (cluster, [])
     existing = Existing(cluster)
     workloads = list(map(existing.sized, sorted_out.workloads.values()))
     creation = create(cluster, workloads, refused_too=counting is not None)

@@ -175,3 +175,32 @@ def test_claims_of_templates_beyond_the_quota_leave_pods_waiting() -> None:
     assert report.placed == 1
     told = f"exceeded quota: q, requested: {DEVICES}=1, used: {DEVICES}=1, limited: {DEVICES}=1"
     assert any(told in line and "pods wait for claims that are not created" in line for line in report.assumed)
+
+
+ACCOUNT = {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "default", "namespace": "shop"}}
+GATES = dict.fromkeys(("GenericWorkload", "GangScheduling", "WorkloadAwarePreemption"), True)
+
+
+def test_a_group_of_a_missing_class() -> None:
+    """Upstream: plugin/pkg/admission/priority/admission_test.go, TestPodGroupAdmission; the group's pods wait."""
+    group = {
+        "apiVersion": "scheduling.k8s.io/v1alpha2",
+        "kind": "PodGroup",
+        "metadata": {"name": "g", "namespace": "shop"},
+        "spec": {"priorityClassName": "none", "schedulingPolicy": {"gang": {"minCount": 1}}},
+    }
+    pod = {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": "p", "namespace": "shop"},
+        "spec": {"schedulingGroup": {"podGroupName": "g"}, "containers": [{"name": "c", "image": "c"}]},
+    }
+    cluster = kschedctl.Cluster.from_objects([SHOP, ACCOUNT, NODE], feature_gates=GATES)
+    said = "podgroups.scheduling.k8s.io g: no PriorityClass with name none was found"
+    simulated = kschedctl.simulate(cluster, [group, pod])
+    assert [(lost.workload, lost.headline) for lost in simulated.not_created] == [
+        ("PodGroup shop/g", f"the group itself: {said}")
+    ]
+    assert simulated.placed == 0
+    explained = kschedctl.explain(cluster.with_objects({"PodGroup": [kschedctl.cluster.convert(group)]}), pod)
+    assert (explained.verdict, explained.stands_for) == ("Gated", f"PodGroup shop/g is not created: {said}")

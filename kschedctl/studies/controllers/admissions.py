@@ -288,10 +288,10 @@ class Admissions:
         there = self._cluster.in_namespace("persistent_volume_claims", namespace)
         if any(claim.metadata.name == name for claim in there):
             return ()
-        return self.of_claim(sent_claim(template, namespace, name))
+        return self.of_one(sent_claim(template, namespace, name))
 
-    def of_claim(self, asked: SentPod) -> Sequence[str]:
-        """Why a claim is refused; where it is not, it counts."""
+    def of_one(self, asked: SentPod) -> Sequence[str]:
+        """Why an object that is no pod is refused; where it is not, it counts."""
         tried = self._tried(asked)
         created = next((admission for admission in tried if admission.allowed), None)
         if created is None or created.object is None:

@@ -15,6 +15,7 @@ from msgspec.structs import replace
 from kschedctl.api.gangs import gangs_of
 from kschedctl.api.json_values import JsonObject
 from kschedctl.api.objects import Pod, Struct
+from kschedctl.api.observed.failed_creation import in_brief
 from kschedctl.api.ownership import Owner
 from kschedctl.api.workloads import CronJob, DaemonSet, Deployment, Job, StatefulSet, identity, make, title
 from kschedctl.cluster import Cluster
@@ -27,6 +28,7 @@ from kschedctl.studies.basics.edits import with_pods
 from kschedctl.studies.controllers.admissions import Admissions
 from kschedctl.studies.controllers.changed_workloads import Existing, alike, plan
 from kschedctl.studies.controllers.creation import Creation, create
+from kschedctl.studies.controllers.new_objects import with_new_objects
 
 AT_ONCE = "Parallel"
 """The podManagementPolicy of a StatefulSet whose pods do not wait for each other."""
@@ -105,6 +107,7 @@ def created(
     A bare pod, the pods of a DaemonSet and the last pod of a StatefulSet that is complete come in the place of those
     that the cluster has. Raises InputError, and UsageError for a DaemonSet that is for none of the nodes.
     """
+    scheduler, refused = _without_refused(scheduler)
     existing = Existing(scheduler.cluster)
     wanted = list({identity(workload): workload for workload in workloads}.values())
     whole = {identity(workload): made_together(existing, workload) for workload in wanted}
@@ -122,9 +125,18 @@ def created(
         asked_pods.append(_with_siblings(asked, creation)._replace(**_admission(admissions, existing, workload)))
     notes = (*creation.assumed, *admissions.told)
     return [
-        asked_pod._replace(note="; ".join(filter(None, (asked_pod.note, *_about(asked_pod, notes)))))
+        asked_pod._replace(note="; ".join(filter(None, (asked_pod.note, *_about(asked_pod, notes), *refused))))
         for asked_pod in asked_pods
     ]
+
+
+def _without_refused(scheduler: Scheduler) -> tuple[Scheduler, list[str]]:
+    """The scheduler of the cluster less the claims and groups that the API server refuses; and why it does."""
+    cluster, refused = with_new_objects(scheduler.cluster)
+    if not refused:
+        return scheduler, []
+    said = [f"{one.workload} is not created: {in_brief(one.failures[0].message)}" for one in refused]
+    return Scheduler(cluster, scheduler.call_extender), said
 
 
 class _Admission(TypedDict):

@@ -38,7 +38,8 @@ from kschedctl.text.counts import counted
 
 OF = {"Deployment": ("ReplicaSet", "Deployment", "Event"), "CronJob": ("Job", "Event")}
 """Kind of a workload -> the kinds that tell it of one, where it is not that kind and Event alone."""
-OF_CLAIMS = ("PersistentVolumeClaim ", "ResourceClaim ")
+THEMSELVES = {"PersistentVolumeClaim": "claim", "ResourceClaim": "claim", "PodGroup": "group"}
+"""What is refused itself and makes no pods, in words."""
 REPLAYED, BY_CHANCE = "admission, replayed", "admission, replayed: by chance instead"
 NO_WORDS = "the API server's reason is not told here"
 
@@ -234,8 +235,8 @@ def _others(failures: Sequence[CreationFailure]) -> str:
 
 
 def _number(not_created: NotCreated) -> str:
-    if not_created.workload.startswith(OF_CLAIMS):
-        return "the claim itself"
+    if itself := THEMSELVES.get(not_created.workload.partition(" ")[0]):
+        return f"the {itself} itself"
     if not_created.object == "Job":
         return "its next Job"
     if not_created.wanted is None:
