@@ -31,6 +31,7 @@ from kschedctl.studies.controllers.creation import MOST_PODS, Creation, create
 from kschedctl.studies.controllers.hooks_not_asked import may_be_changed
 from kschedctl.studies.controllers.manifests import refuse_written, sort_out
 from kschedctl.studies.controllers.new_objects import with_new_objects
+from kschedctl.studies.controllers.template_claims import claims_within_quotas
 from kschedctl.studies.what_if.over_runs import spread
 from kschedctl.studies.what_if.placements import domain_keys, headroom, nodes_of, per_domain
 from kschedctl.studies.what_if.shared_cluster import SharedCluster, cluster_basis, search_start, those_who_may_ask
@@ -173,6 +174,7 @@ def _creation(cluster: Cluster, workloads: Sequence[Struct], most: int | None) -
         own.append(bool(pods) and _claims_of_its_own(workload, pods[0]))
         if own[-1]:
             many = create(cluster, [_scaled(workload, most or CLAIMING_PODS)], refused_too=True)
+            claims_within_quotas(cluster, many, many.pods)
             creation.pods[name] = many.pods[name]
             for kind, objects in many.objects.items():
                 creation.objects.setdefault(kind, []).extend(objects)

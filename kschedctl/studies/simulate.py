@@ -36,6 +36,7 @@ from kschedctl.studies.controllers.new_objects import with_new_objects
 from kschedctl.studies.controllers.rollout import Rollout, renamed, roll_out
 from kschedctl.studies.controllers.rollout_creation import RolloutCreation
 from kschedctl.studies.controllers.rollout_limits import Change
+from kschedctl.studies.controllers.template_claims import claims_within_quotas
 from kschedctl.studies.growth import grow
 from kschedctl.studies.pending import explained_in_full
 from kschedctl.studies.what_if.over_runs import try_seeds, variation
@@ -295,6 +296,8 @@ def prepare(
     asking = () if counting is None else workloads
     lacking = admissions.take_all(workloads, changes) if asking and not rollout else []
     cluster = admissions.counted(cluster)
+    if counting is not None:
+        cluster = claims_within_quotas(cluster, creation, {change.workload: change.new for change in changes})
     gone = {(p.metadata.namespace, p.metadata.name): None for change in changes for p in change.removed}
     cluster = added(with_pods(creation.applied(cluster), gone), [p for c in changes for p in (*renamed(c), *c.new)])
     workload_of_pod = {pod.key: change.workload for change in changes for pod in change.new}

@@ -150,31 +150,59 @@ def test_claims_of_a_file_and_of_a_stateful_set_share_a_quota() -> None:
     assert (lacking.workload, lacking.missing, report.placed) == ("StatefulSet shop/web", 2, 2)
 
 
+TEMPLATE = {
+    "apiVersion": "resource.k8s.io/v1",
+    "kind": "ResourceClaimTemplate",
+    "metadata": {"name": "one", "namespace": "shop"},
+    "spec": {"spec": requests(exactly())},
+}
+SLICE = {
+    "apiVersion": "resource.k8s.io/v1",
+    "kind": "ResourceSlice",
+    "metadata": {"name": "s"},
+    "spec": {
+        "driver": "d",
+        "nodeName": "n",
+        "pool": {"name": "n", "generation": 1, "resourceSliceCount": 1},
+        "devices": [{"name": "a"}, {"name": "b"}],
+    },
+}
+ASKING = deployment(resourceClaims=[{"name": "gpu", "resourceClaimTemplateName": "one"}])
+
+
 def test_claims_of_templates_beyond_the_quota_leave_pods_waiting() -> None:
     """The pods are created; the second one's claim is not."""
-    template = {
-        "apiVersion": "resource.k8s.io/v1",
-        "kind": "ResourceClaimTemplate",
-        "metadata": {"name": "one", "namespace": "shop"},
-        "spec": {"spec": requests(exactly())},
-    }
-    devices = {
-        "apiVersion": "resource.k8s.io/v1",
-        "kind": "ResourceSlice",
-        "metadata": {"name": "s"},
-        "spec": {
-            "driver": "d",
-            "nodeName": "n",
-            "pool": {"name": "n", "generation": 1, "resourceSliceCount": 1},
-            "devices": [{"name": "a"}, {"name": "b"}],
-        },
-    }
-    asking = deployment(resourceClaims=[{"name": "gpu", "resourceClaimTemplateName": "one"}])
-    assert simulated([GPU, devices, template], asking).placed == 2
-    report = simulated([GPU, devices, template, quota("q", {DEVICES: "0"}, {DEVICES: "1"})], asking)
+    assert simulated([GPU, SLICE, TEMPLATE], ASKING).placed == 2
+    report = simulated([GPU, SLICE, TEMPLATE, quota("q", {DEVICES: "0"}, {DEVICES: "1"})], ASKING)
     assert report.placed == 1
     told = f"exceeded quota: q, requested: {DEVICES}=1, used: {DEVICES}=1, limited: {DEVICES}=1"
     assert any(told in line and "pods wait for claims that are not created" in line for line in report.assumed)
+
+
+def other(name: str) -> Json:
+    return {**ASKING, "metadata": {"name": name, "namespace": "shop"}}
+
+
+def test_pods_that_are_refused_need_no_claims() -> None:
+    """Of the first workload's two pods one is refused, and leaves the second claim to the other workload's one."""
+    high = {"apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass", "metadata": {"name": "high"}, "value": 9}
+    scope = {"matchExpressions": [{"scopeName": "PriorityClass", "operator": "In", "values": ["high"]}]}
+    of_high = quota("h", {"count/pods": "0"}, {"count/pods": "1"}, scopeSelector=scope)
+    around = [GPU, SLICE, TEMPLATE, high, of_high, quota("d", {DEVICES: "0"}, {DEVICES: "2"})]
+    important = deployment(priorityClassName="high", **ASKING["spec"]["template"]["spec"])
+    report = simulated(around, important, single(other("later")))
+    assert (report.placed, report.unplaced) == (2, 0)
+
+
+def single(workload: Json) -> Json:
+    return {**workload, "spec": {**workload["spec"], "replicas": 1}}
+
+
+def test_a_later_step_counts_the_claims_of_those_before() -> None:
+    cluster = kschedctl.Cluster.from_objects([NODE, GPU, SLICE, TEMPLATE, quota("q", {DEVICES: "0"}, {DEVICES: "1"})])
+    steps = [{"apply": {"manifests": [single(ASKING)]}}, {"apply": {"manifests": [single(other("later"))]}}]
+    report = kschedctl.whatif(cluster, {"steps": steps})
+    assert [step.placed for step in report.steps] == [1, 0]
 
 
 ACCOUNT = {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "default", "namespace": "shop"}}

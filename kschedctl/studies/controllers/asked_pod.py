@@ -29,6 +29,7 @@ from kschedctl.studies.controllers.admissions import Admissions
 from kschedctl.studies.controllers.changed_workloads import Existing, alike, plan
 from kschedctl.studies.controllers.creation import Creation, create
 from kschedctl.studies.controllers.new_objects import with_new_objects
+from kschedctl.studies.controllers.template_claims import claims_within_quotas
 
 AT_ONCE = "Parallel"
 """The podManagementPolicy of a StatefulSet whose pods do not wait for each other."""
@@ -113,6 +114,7 @@ def created(
     whole = {identity(workload): made_together(existing, workload) for workload in wanted}
     reduced = [_Reduced(together) if (together := whole[identity(w)]) else _reduced(existing, w) for w in wanted]
     creation = create(scheduler.cluster, [smaller.workload for smaller in reduced], refused_too=True)
+    claims_within_quotas(scheduler.cluster, creation, creation.pods)
     admissions = Admissions(scheduler.cluster, written)
     applied = scheduler_of(creation, scheduler) if wanted else scheduler
     schedulers: dict[tuple[str, ...], Scheduler] = {(): applied}

@@ -44,7 +44,6 @@ from kschedctl.scheduler.plugins.helper.volumes.listers import (
 )
 from kschedctl.scheduler.scheduler import Scheduler
 from kschedctl.studies.controllers.pod_defaults import PodDefaults
-from kschedctl.studies.controllers.template_claims import TemplateClaims
 
 
 def admit(pod: Pod, cluster: Cluster) -> Pod:
@@ -97,7 +96,7 @@ def create(cluster: Cluster, workloads: Iterable[Struct], *, refused_too: bool =
     for claim in filter(_is_new, cluster.persistent_volume_claims):
         _create_claim(claim, cluster, creation)
     claims = {(c.metadata.namespace, c.metadata.name) for c in cluster.persistent_volume_claims}
-    defaults, quotas = PodDefaults(cluster), TemplateClaims(cluster)
+    defaults = PodDefaults(cluster)
     for workload in workloads:
         made = make(workload, cluster.nodes)
         if made.owner:
@@ -106,7 +105,7 @@ def create(cluster: Cluster, workloads: Iterable[Struct], *, refused_too: bool =
         for claim in (*made.claims, *(claim for pod in pods for claim in _ephemeral_claims(pod))):
             if (claim.metadata.namespace, claim.metadata.name) not in claims:
                 _create_claim(claim, cluster, creation)
-        pods = [_with_resource_claims(pod, made.workload, quotas, creation) for pod in pods]
+        pods = [_with_resource_claims(pod, cluster, creation) for pod in pods]
         try:
             pods = defaults.fill_in(made.workload, pods)
             admitted = [_classed(pod, cluster) for pod in pods]
@@ -115,7 +114,7 @@ def create(cluster: Cluster, workloads: Iterable[Struct], *, refused_too: bool =
                 raise InputError(error.what, where=made.workload, hint=error.hint) from None
             admitted = pods
         creation.pods.setdefault(made.workload, []).extend(view.admitted(view.stored(pod)) for pod in admitted)
-    creation.assumed += [*defaults.told, *quotas.told.values()]
+    creation.assumed += defaults.told
     return creation
 
 
@@ -207,15 +206,13 @@ def _provisioned(claim: PersistentVolumeClaim, storage_class: StorageClass) -> P
 # -- devices ------------------------------------------------------------------------------------------------------
 
 
-def _with_resource_claims(pod: Pod, workload: str, quotas: TemplateClaims, creation: Creation) -> Pod:
-    """The pod with the names of the claims that are made for it from templates, as far as quotas allow."""
-    made = tuple(_resource_claims(pod, quotas.cluster))
-    kept = [(status, claim) for status, claim in made if not quotas.is_refused(workload, claim)]
-    for _, claim in kept:
+def _with_resource_claims(pod: Pod, cluster: Cluster, creation: Creation) -> Pod:
+    """The pod with the names of the claims that are made for it from templates."""
+    made = tuple(_resource_claims(pod, cluster))
+    for _, claim in made:
         creation.add("ResourceClaim", claim)
-    statuses = tuple(status for status, _ in kept)
-    status = replace(pod.status, resource_claim_statuses=(*pod.status.resource_claim_statuses, *statuses))
-    return replace(pod, status=status) if statuses else pod
+    statuses = (*pod.status.resource_claim_statuses, *(status for status, _ in made))
+    return replace(pod, status=replace(pod.status, resource_claim_statuses=statuses)) if made else pod
 
 
 def _resource_claims(pod: Pod, cluster: Cluster) -> Iterator[tuple[PodResourceClaimStatus, ResourceClaim]]:

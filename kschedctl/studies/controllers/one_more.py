@@ -42,6 +42,7 @@ from kschedctl.scheduler.scheduler import Scheduler
 from kschedctl.studies.controllers.asked_pod import AskedPod, scheduler_of
 from kschedctl.studies.controllers.creation import create
 from kschedctl.studies.controllers.rollout_limits import ordinal
+from kschedctl.studies.controllers.template_claims import claims_within_quotas
 
 ORDINAL_LABELS = frozenset({"statefulset.kubernetes.io/pod-name", "apps.kubernetes.io/pod-index"})
 
@@ -55,6 +56,7 @@ def one_more(scheduler: Scheduler, owner: Owner, pods: Sequence[Pod], note: str)
     like = max(pods, key=ordinal if stateful else _created)
     workload = _stateful_set(scheduler.cluster, owner, like) if stateful else _like(like)
     creation = create(scheduler.cluster, [workload])
+    claims_within_quotas(scheduler.cluster, creation, creation.pods)
     ((made,),) = creation.pods.values()
     spec = replace(
         made.spec,

@@ -5,38 +5,78 @@ Upstream: pkg/controller/resourceclaim/controller.go (v1.36).
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import msgspec
 
 from kschedctl.admission import resource_quota
 from kschedctl.admission.request import AdmissionRequest, NotAdmittedError
-from kschedctl.api.objects import ResourceClaim, ResourceQuota
+from kschedctl.api.copying import replace
+from kschedctl.api.objects import Pod, PodResourceClaimStatus, ResourceClaim, ResourceQuota, Struct
 from kschedctl.cluster import Cluster
+from kschedctl.studies.controllers.creation import Creation
+
+KIND = "ResourceClaim"
 
 
-class TemplateClaims:
-    """What is left of quotas as claims are created; ``told``: why some are not, once a workload."""
+def claims_within_quotas(cluster: Cluster, creation: Creation, pods: Mapping[str, list[Pod]]) -> Cluster:
+    """Keep of the claims those of these pods, by workload, which are created, and that quotas allow for.
 
-    def __init__(self, cluster: Cluster) -> None:
+    A pod whose claim is refused loses its name for it, and waits. Returns the cluster with the claims counted.
+    """
+    if KIND not in creation.objects:
+        return cluster
+    claims = _Claims(cluster, creation)
+    for workload, made in pods.items():
+        made[:] = [claims.of(pod, workload) for pod in made]
+    creation.objects[KIND] = claims.kept
+    creation.assumed += claims.told.values()
+    return cluster.with_objects({"ResourceQuota": [quota for left in claims.quotas.values() for quota in left]})
+
+
+class _Claims:
+    """Claims as they are created; ``quotas``: what is left of them; ``told``: why some are not, once a workload."""
+
+    def __init__(self, cluster: Cluster, creation: Creation) -> None:
         self.cluster = cluster
+        self.kept: list[Struct] = []
         self.told: dict[str, str] = {}
-        self._quotas: dict[str, tuple[ResourceQuota, ...]] = {}
+        self.quotas: dict[str, tuple[ResourceQuota, ...]] = {}
+        made = (claim for claim in creation.objects[KIND] if isinstance(claim, ResourceClaim))
+        self._made = {(claim.metadata.namespace, claim.metadata.name): claim for claim in made}
 
-    def is_refused(self, workload: str, claim: ResourceClaim) -> bool:
-        """Whether the API server refuses the claim; where it does not, it counts."""
-        namespace = claim.metadata.namespace
-        if namespace not in self._quotas:
-            quotas = self.cluster.in_namespace("resource_quotas", namespace)
-            self._quotas[namespace] = tuple(quota for quota in quotas if quota.status.hard)
-        if not self._quotas[namespace]:
+    def of(self, pod: Pod, workload: str) -> Pod:
+        """The pod with the names of those of its claims that are created."""
+        statuses = pod.status.resource_claim_statuses
+        allowed = tuple(status for status in statuses if self._comes(status, pod.metadata.namespace, workload))
+        if len(allowed) == len(statuses):
+            return pod
+        return replace(pod, status=replace(pod.status, resource_claim_statuses=allowed))
+
+    def _comes(self, status: PodResourceClaimStatus, namespace: str, workload: str) -> bool:
+        claim = self._made.get((namespace, status.resource_claim_name or ""))
+        if claim is None:
+            return True
+        if words := self._refused(claim):
+            self.told.setdefault(workload, f"{workload}: pods wait for claims that are not created: {words}")
             return False
+        self.kept.append(claim)
+        return True
+
+    def _refused(self, claim: ResourceClaim) -> str:
+        """Why the API server refuses the claim; where it does not, it counts."""
+        namespace = claim.metadata.namespace
+        if namespace not in self.quotas:
+            quotas = self.cluster.in_namespace("resource_quotas", namespace)
+            self.quotas[namespace] = tuple(quota for quota in quotas if quota.status.hard)
+        if not self.quotas[namespace]:
+            return ""
         obj = {"apiVersion": "resource.k8s.io/v1", "spec": msgspec.to_builtins(claim.spec)}
-        request = AdmissionRequest(
-            self.cluster, "ResourceClaim", obj, namespace, (), self._quotas[namespace], claim.metadata.name
-        )
+        request = AdmissionRequest(self.cluster, KIND, obj, namespace, (), self.quotas[namespace], claim.metadata.name)
         try:
             resource_quota.check(request)
         except NotAdmittedError as error:
-            self.told.setdefault(workload, f"{workload}: pods wait for claims that are not created: {error.message}")
-            return True
-        self._quotas[namespace] = resource_quota.charged(request, 1)
-        return False
+            return error.message
+        charged = {quota.metadata.name: quota for quota in resource_quota.charged(request, 1)}
+        self.quotas[namespace] = tuple(charged.get(q.metadata.name, q) for q in self.quotas[namespace])
+        return ""

@@ -42,6 +42,7 @@ from kschedctl.studies.controllers.one_more import ORDINAL_LABELS, controls
 from kschedctl.studies.controllers.rollout import Rollout, renamed, roll_out
 from kschedctl.studies.controllers.rollout_creation import RolloutCreation
 from kschedctl.studies.controllers.rollout_limits import Change, set_pace, slot
+from kschedctl.studies.controllers.template_claims import claims_within_quotas
 from kschedctl.studies.remedies.fixes.trials import RemedyTrial, changed_cluster
 from kschedctl.studies.remedies.ranking import Ranked
 from kschedctl.studies.what_if.settling import victims
@@ -136,6 +137,7 @@ def _planned(
         wanted = _replicas(workload) or 1 + len(siblings)
     made = [_new(asked, pod, number) for number, pod in enumerate((before, *siblings)[:wanted])]
     creation = create(cluster, made)
+    claims_within_quotas(cluster, creation, creation.pods)
     change.new = [_with_priority(pod, asked) for pods in creation.pods.values() for pod in pods]
     _set_pace(change, workload)
     gone = {(pod.metadata.namespace, pod.metadata.name): None for pod in old if pod not in change.kept}
