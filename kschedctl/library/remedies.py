@@ -15,6 +15,7 @@ from kschedctl.library.pods import UNSCHEDULABLE, asked_pod, described, waiting
 from kschedctl.reports.remedies import Remedies, RemediesOfMany
 from kschedctl.scheduler.engine.extenders.extender import CallExtender
 from kschedctl.studies.controllers.asked_pod import AskedPod
+from kschedctl.studies.controllers.not_created import Creations
 from kschedctl.studies.explain import PodReference
 from kschedctl.studies.making_room.make_room import with_room
 from kschedctl.studies.remedies.many import remedies_of_many
@@ -82,13 +83,14 @@ def pending_remedies(
     wishes: RemedyWishes = RemedyWishes(),
     *,
     selector: str = "",
+    now: str = "",
     call_extender: CallExtender | None = None,
     tried: Tried = lambda number: None,
 ) -> RemediesOfMany:
     """The few changes that clear most of the pods that wait, chosen greedily by simulation.
 
-    Of one ``namespace``, or of all; ``selector``: of these labels alone, as ``app=web``; the others as for
-    ``remedies``.
+    Of one ``namespace``, or of all; ``selector``: of these labels alone, as ``app=web``; ``now``: as for ``pending``;
+    the others as for ``remedies``. Workloads whose pods cannot be created are named: those do not wait.
 
     >>> import kschedctl
     >>> str(pending_remedies(kschedctl.Cluster.from_objects([])))
@@ -96,4 +98,6 @@ def pending_remedies(
     """
     keys = {pod.key for pod in waiting(cluster, namespace or None, selector)}
     scope, smallest = described(namespace or None, selector), replace(wishes, smallest=True)
-    return remedies_of_many(cluster, keys, scope, smallest, tried, call_extender=call_extender)
+    report = remedies_of_many(cluster, keys, scope, smallest, tried, call_extender=call_extender)
+    lacking = () if selector else Creations(cluster, now or moment_of(cluster)).failing(namespace or None)
+    return structs.replace(report, not_created=lacking)

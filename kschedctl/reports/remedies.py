@@ -10,6 +10,7 @@ from msgspec.structs import replace
 from kschedctl.api.json_values import JsonDict
 from kschedctl.reports.document import Document
 from kschedctl.reports.make_room import MakeRoom
+from kschedctl.reports.not_created import NotCreated
 from kschedctl.reports.summary import Report, ShortFix, ShortPods, Summary
 from kschedctl.reports.unknown import UnknownKind, doubt
 from kschedctl.text.counts import counted
@@ -124,6 +125,7 @@ class RemediesOfMany(Report, frozen=True):
     ``waiting``: how many those are; ``cleared``: how many of them get a node with the ``chosen`` remedies together. Of
     these each is the one that clears most of the rest, as simulations say in which all pending pods pass the queue:
     others may clear more together. ``complete``: all remedies that were found for single pods were tried.
+    ``not_created``: the workloads that lack pods which could not be created, and so do not wait.
     """
 
     scope: str
@@ -131,6 +133,7 @@ class RemediesOfMany(Report, frozen=True):
     cleared: int
     chosen: tuple[ChosenRemedy, ...] = ()
     left: tuple[HelplessPods, ...] = ()
+    not_created: tuple[NotCreated, ...] = ()
     complete: bool = True
     not_replayed: tuple[str, ...] = ()
     ignored: tuple[str, ...] = ()
@@ -156,4 +159,5 @@ class RemediesOfMany(Report, frozen=True):
         fixes = tuple(chosen.remedy.shortened(len(chosen.clears)) for chosen in self.chosen)
         left = tuple(ShortPods(len(group.pods), group.pods[0], group.workload, group.message) for group in self.left)
         figures = {"waiting": self.waiting, "cleared": self.cleared}
-        return replace(summary, subject=self.scope, fixes=fixes, pods=left, figures=figures)
+        lacking = tuple(workload.shortened for workload in self.not_created)
+        return replace(summary, subject=self.scope, fixes=fixes, pods=(*lacking, *left), figures=figures)

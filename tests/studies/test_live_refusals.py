@@ -65,3 +65,11 @@ def test_explained(number: int, wanted: int, there: int) -> None:
         wanted - there,
     )
     assert words(told) in report.headline
+
+
+@pytest.mark.parametrize(("number", "wanted", "there"), LIVE.values(), ids=LIVE)
+def test_named_beside_the_remedies_of_all_that_wait(number: int, wanted: int, there: int) -> None:
+    """What cannot be created does not wait, and is not forgotten."""
+    cluster = kschedctl.Cluster.from_objects(objects(case(number), replicas=wanted, there=there))
+    (lacking,) = kschedctl.pending_remedies(cluster).not_created
+    assert (lacking.wanted, lacking.missing) == (wanted, wanted - there)

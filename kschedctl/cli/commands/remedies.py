@@ -95,10 +95,10 @@ def remedies(
 
 
 def _inquiry(source: Source, scope: Scope, words: tuple[str, ...]) -> Inquiry:
-    """About a workload of the cluster also why it lacks pods."""
-    of_pods = not words or are_pods(words)
+    """About workloads of the cluster also why they lack pods."""
+    pods_alone, of_pods = are_pods(words), bool(words) and are_pods(words)
     live = (NOTHING_MORE if of_pods else WHAT_FAILED).and_also(WHAT_IT_SAYS)
-    inquiry = read_inquiry(source, scope.namespace, pods_alone=are_pods(words), live=live)
+    inquiry = read_inquiry(source, scope.namespace, pods_alone=pods_alone, live=live)
     now = "" if of_pods else time_of(inquiry.cluster, source)
     return replace(inquiry, now=now).asking_for(scope.scheduler_name)
 
@@ -128,7 +128,7 @@ def _of_many(inquiry: Inquiry, scope: Scope, wishes: RemedyWishes) -> tuple[Reme
     with bars() as shown:
         tried, asks = shown.begin("trying remedies", 0), inquiry.call_extender
         report = pending_remedies(
-            inquiry.cluster, namespace, wishes, selector=selector, call_extender=asks, tried=tried
+            inquiry.cluster, namespace, wishes, selector=selector, now=inquiry.now, call_extender=asks, tried=tried
         )
     return report, exit_code(not report.waiting, interrupted=report.interrupted, undecided=report.undecided)
 

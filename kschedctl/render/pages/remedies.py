@@ -23,6 +23,7 @@ from kschedctl.render.page import (
     verdict_words,
 )
 from kschedctl.render.pages.make_room import moves_sections
+from kschedctl.render.pages.not_created import not_created_section
 from kschedctl.render.pages.sections import (
     caveats,
     interruption,
@@ -126,8 +127,9 @@ def _opens(remedy: Remedy) -> str:
 def many_page(report: RemediesOfMany, style: Style) -> Page:
     """How many the chosen changes clear; each change, how it is made, and who still waits."""
     title, *where = report.first_line()
+    lacking = not_created_section(report.not_created, style) if report.not_created else ()
     if not report.waiting:
-        return (paragraph(Marked(title, Tone.GOOD), *where),)
+        return (*lacking, paragraph(Marked(title, Tone.GOOD), *where))
     columns = [*numbers("#"), Column("fix"), Column("owner", keep=True), *numbers("clears")]
     note = "chosen greedily, and simulated one after the other"
     table = table_of([*enumerate(report.chosen, 1)], columns, _chosen, limit=None, note=note)
@@ -138,6 +140,7 @@ def many_page(report: RemediesOfMany, style: Style) -> Page:
         *(() if report.complete else (paragraph(Marked("Not complete:", Tone.WARNING), partly),)),
         *caveats(report.not_replayed, report.ignored, report.extended, report.unknown),
         *how_section([chosen.remedy for chosen in report.chosen], style),
+        *lacking,
         *_left(report.left, style),
     )
 
