@@ -22,7 +22,7 @@ from kschedctl.cli.source import in_context, lone_pod
 from kschedctl.cluster import Cluster
 from kschedctl.errors import InputError, UsageError
 from kschedctl.studies.controllers.asked_pod import AskedPod, created
-from kschedctl.studies.controllers.fewer_pods import of_account, replayed, why_fewer
+from kschedctl.studies.controllers.fewer_pods import fixes_as_told, replayed, why_fewer
 from kschedctl.studies.controllers.manifests import in_files
 from kschedctl.studies.controllers.not_created import unread
 from kschedctl.studies.controllers.one_more import template_of
@@ -107,9 +107,10 @@ def _of_stored(inquiry: Inquiry, owner: Owner) -> list[AskedPod]:
         return of_workload(scheduler, owner, manifest)
     lacking, missing = creations.of(owner), unread(inquiry.cluster, owner.kind)
     fewer = why_fewer(inquiry.cluster, owner)
-    again = replayed(inquiry.cluster, owner, manifest or template_of(inquiry.cluster, owner), inquiry.document(owner))
+    template = manifest or template_of(inquiry.cluster, owner)
+    again = replayed(inquiry.cluster, owner, template, inquiry.document(owner))
     if lacking is not None and not lacking.past:
-        fixes = again.fixes if again is not None else of_account(inquiry.cluster, lacking, owner.namespace)
+        fixes = again.fixes if again is not None else fixes_as_told(inquiry.cluster, owner, template, lacking)
         lacking = structs.replace(lacking, fixes=fixes)
     elif again is not None:
         lacking = again

@@ -295,9 +295,7 @@ def prepare(
     admissions = Admissions(cluster, {**(counting or {}), **sorted_out.documents})
     asking = () if counting is None else workloads
     lacking = admissions.take_all(workloads, changes) if asking and not rollout else []
-    cluster = admissions.counted(cluster)
-    if counting is not None:
-        cluster = claims_within_quotas(cluster, creation, {change.workload: change.new for change in changes})
+    cluster = _counted(cluster, admissions, creation, changes)
     gone = {(p.metadata.namespace, p.metadata.name): None for change in changes for p in change.removed}
     cluster = added(with_pods(creation.applied(cluster), gone), [p for c in changes for p in (*renamed(c), *c.new)])
     workload_of_pod = {pod.key: change.workload for change in changes for pod in change.new}
@@ -313,6 +311,12 @@ def prepare(
         admissions=admissions if asking and rollout else None,
         rolled=asking,
     )
+
+
+def _counted(cluster: Cluster, admissions: Admissions, creation: Creation, changes: Iterable[Change]) -> Cluster:
+    """The cluster with the quotas that count what comes, claims of templates too, less those that are refused."""
+    coming = {change.workload: change.new for change in changes}
+    return claims_within_quotas(admissions.counted(cluster), creation, coming)
 
 
 def _notes(changes: Iterable[Change]) -> Iterator[str]:

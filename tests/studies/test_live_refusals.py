@@ -5,12 +5,15 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from control_plane import kubectl
+from control_plane.store import Store
 from failed_creations import Json, case, objects, words
 
 import kschedctl
 from kschedctl.cli.inquiry import Inquiry
 from kschedctl.cli.options import Scope, Source
 from kschedctl.cli.subjects import named
+from kschedctl.reports.simulation import SimulationReport
 from kschedctl.studies.explain import explain_stand_in
 from kschedctl.studies.simulate import simulate
 
@@ -73,3 +76,58 @@ def test_named_beside_the_remedies_of_all_that_wait(number: int, wanted: int, th
     cluster = kschedctl.Cluster.from_objects(objects(case(number), replicas=wanted, there=there))
     (lacking,) = kschedctl.pending_remedies(cluster).not_created
     assert (lacking.wanted, lacking.missing) == (wanted, wanted - there)
+
+
+def test_what_the_api_server_asks_of_a_security_context() -> None:
+    """Set as the printed command sets it, or the namespace changed as printed, the recorded pods are created."""
+    told = case(14)
+    asked, *_ = named(
+        Inquiry(kschedctl.Cluster.from_objects(objects(told, replicas=2, there=0)), now="2026-05-06T09:12:00Z"),
+        [f"deploy/{told['workload']['metadata']['name']}"],
+        Scope(told["namespace"]),
+        Source(),
+    )
+    assert asked.not_created is not None
+    assert [fix.kinds for fix in asked.not_created.fixes] == [("SetSecurityContext",), ("EnforceLess",)]
+    for fix in asked.not_created.fixes:
+        meta = {**told["workload"]["metadata"], "namespace": told["namespace"]}
+        store = Store([*around(told, 9), {**told["workload"], "metadata": meta}])
+        assert simulated_again(store, told).not_created
+        for command in fix.commands:
+            kubectl.run(store, command)
+        assert not simulated_again(store, told).not_created
+
+
+def simulated_again(store: Store, told: Json) -> SimulationReport:
+    documents = store.documents()
+    manifests = [found for found in documents if found["kind"] == "Deployment"]
+    others = [found for found in documents if found["kind"] != "Deployment"]
+    return simulate(kschedctl.Cluster.from_objects([*objects(told)[:1], *others]), manifests)
+
+
+@pytest.mark.parametrize(
+    "more",
+    [
+        ', privileged (container "c" must not set securityContext.privileged=true)',
+        ', runAsUser=0 (container "c" must not set runAsUser=0)',
+        ', runAsNonRoot != true (container "c" must not set securityContext.runAsNonRoot=false)',
+        ', seccompProfile (container "c" must not set securityContext.seccompProfile.type to "Unconfined")',
+    ],
+)
+def test_what_it_must_not_set_is_not_guessed(more: str) -> None:
+    told = case(14)
+    documents = objects(told, replicas=2, there=0)
+    for found in documents:
+        for condition in found.get("status", {}).get("conditions", ()):
+            condition["message"] += more
+        if "message" in found:
+            found["message"] += more
+    asked, *_ = named(
+        Inquiry(kschedctl.Cluster.from_objects(documents), now="2026-05-06T09:12:00Z"),
+        [f"deploy/{told['workload']['metadata']['name']}"],
+        Scope(told["namespace"]),
+        Source(),
+    )
+    assert asked.not_created is not None
+    assert more in asked.not_created.failures[0].message
+    assert not asked.not_created.fixes

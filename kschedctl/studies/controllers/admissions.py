@@ -10,12 +10,13 @@ import dataclasses
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
+from itertools import chain
 
 import msgspec
 
 from kschedctl.admission import resource_quota
 from kschedctl.admission.admit import POD_SECURITY, VALIDATION, check_namespace, each_first, outcomes
-from kschedctl.admission.request import AdmissionRequest, NotAdmittedError, Writable
+from kschedctl.admission.request import AdmissionRequest, NotAdmittedError
 from kschedctl.admission.unknown import ACCOUNTS, LIFECYCLE, is_missing, not_known, not_known_of
 from kschedctl.api.json_values import JsonObject, object_at
 from kschedctl.api.kinds import KINDS
@@ -34,8 +35,9 @@ from kschedctl.studies.controllers.creation_fixes import (
     raised_by,
     raising,
 )
-from kschedctl.studies.controllers.creation_ways import Way
+from kschedctl.studies.controllers.creation_ways import RefusedPod, Way, secured_as_told
 from kschedctl.studies.controllers.not_created import refusal, refusal_of
+from kschedctl.studies.controllers.quotas_left import QuotasLeft
 from kschedctl.studies.controllers.rollout_limits import Change
 from kschedctl.studies.controllers.sent_pods import SentPod, alike_bare_pods, as_template, sent, sent_claim
 
@@ -54,7 +56,7 @@ class Admissions:
 
     def __init__(self, cluster: Cluster, written: Mapping[Owner, JsonObject]) -> None:
         self._cluster, self._written = cluster, written
-        self._quotas: dict[str, tuple[ResourceQuota, ...]] = {}
+        self._quotas = QuotasLeft(cluster)
         self._known: dict[tuple[str, int, int], tuple[Sequence[str], object]] = {}
         """What is said to pods made again, and the objects by whose identities it is known, which stay."""
         self.told: list[str] = []
@@ -66,7 +68,7 @@ class Admissions:
 
     def take_all(self, workloads: Sequence[Struct], changes: Sequence[Change]) -> list[NotCreated]:
         """Take out of changes the pods that are not created, in order; the workloads that lack some."""
-        before, notes = dict(self._quotas), len(self.told)
+        before, notes = self._quotas.again(), len(self.told)
         groups = alike_bare_pods(workloads, changes, self._written)
         if len(groups) < len(workloads):  # many bare pods are looked at together: there may be room for all
             if all(self._fit(workloads[at[0]], changes[at[0]], len(at)) for at in groups.values()):
@@ -116,10 +118,25 @@ class Admissions:
         del change.new[number:]
         return refusal(owner, words, wanted, change.refused)
 
+    def fixes_as_told(self, owner: Owner, workload: Struct, change: Change, told: str) -> tuple[CreationFix, ...]:
+        """What lets the refused pods of a change be created, where the API server's words alone tell what they lack."""
+        like = change.new[0]
+        refused = RefusedPod(self._cluster, owner.namespace, self._sent(owner, like).manifest, told)
+        by_way = (self._fixes(owner, workload, [change], like, first) for first in secured_as_told(refused))
+        return tuple(chain.from_iterable(by_way))
+
     def _fixes(
-        self, owner: Owner, workload: Struct | None, changes: Sequence[Change], like: Pod
+        self,
+        owner: Owner,
+        workload: Struct | None,
+        changes: Sequence[Change],
+        like: Pod,
+        first: Way | None = None,
     ) -> tuple[CreationFix, ...]:
-        """What lets the pods that are missing be created, and those of others that were refused before."""
+        """What lets the pods that are missing be created, and those of others that were refused before.
+
+        ``first``: is done before all else.
+        """
         self._suggested += 1
         if self._suggested > MOST_MENDED:
             return ()
@@ -127,7 +144,7 @@ class Admissions:
 
         def ask(state: Mended) -> CreationReplay:
             trial = Admissions(state.cluster, self._written)
-            trial._quotas = {**self._quotas, asked.namespace: state.quotas}
+            trial._quotas = QuotasLeft(state.cluster, {**self._quotas.now, asked.namespace: state.quotas})
             return trial._judged(asked._replace(manifest=state.manifest), number)
 
         kept, document = len(changes[0].kept), self._written.get(owner)
@@ -137,6 +154,7 @@ class Admissions:
         came = self._came.get(owner, 0)
         if way := for_claims(claims, [number - (at < came) for at in range(len(claims))]):
             start = start.after(way)
+        start = start if first is None else start.after(first)
         fixes = tuple(missing.fixes(start, ask))
         if (created := ask(start).created) is not None:
             self._owed.setdefault(asked.namespace, []).append((created, number))
@@ -144,7 +162,7 @@ class Admissions:
 
     def _owing(self, namespace: str) -> tuple[ResourceQuota, ...]:
         """The quotas as if those that were refused before were created."""
-        quotas = self._left(namespace)
+        quotas = self._quotas.of(namespace)
         for created, number in self._owed.get(namespace, ()):
             own = [quota for quota in quotas if quota.status.hard]
             charged = resource_quota.charged(dataclasses.replace(created, quotas=own), number)
@@ -159,13 +177,15 @@ class Admissions:
     def _judged(self, asked: SentPod, missing: int) -> CreationReplay:
         """What is said to so many such pods."""
         quotas = [
-            quota for quota in self._left(asked.namespace) if resource_quota.is_counted(quota, in_full=asked.in_full)
+            quota
+            for quota in self._quotas.of(asked.namespace)
+            if resource_quota.is_counted(quota, in_full=asked.in_full)
         ]
         freely = self._tried(asked, quotas=())
         created = next((admission.object for admission in freely if admission.object is not None), None)
         if created is None:
             return CreationReplay(_words(freely), None)
-        request = dataclasses.replace(self._request("Pod", created, asked.namespace), quotas=quotas)
+        request = dataclasses.replace(self._quotas.request("Pod", created, asked.namespace), quotas=quotas)
         return CreationReplay(self._room_of(asked, missing)[1], request)
 
     def room(self, workload: Struct, pods: Sequence[Pod], most: int) -> tuple[int, Sequence[str]]:
@@ -184,14 +204,14 @@ class Admissions:
     def again(self) -> Admissions:
         """A copy of what is admitted now, for another run."""
         same = Admissions(self._cluster, self._written)
-        same._quotas = dict(self._quotas)
+        same._quotas = self._quotas.again()
         return same
 
     def after(self, way: Way) -> Admissions:
         """A copy once quotas were raised."""
         same = self.again()
         for namespace in {change.after.metadata.namespace for change in way.objects}:  # type: ignore[attr-defined]
-            same._quotas[namespace] = raised_by(way, self._left(namespace))
+            same._quotas.now[namespace] = raised_by(way, self._quotas.of(namespace))
         return same
 
     def lacking(self, owner: Owner, pod: Pod, number: int) -> Way | None:
@@ -204,7 +224,7 @@ class Admissions:
         known = self._known
         for pod in pods:
             namespace = pod.metadata.namespace
-            before = self._left(namespace)
+            before = self._quotas.of(namespace)
             key = namespace, id(pod.spec.containers), id(before)
             if key not in known:
                 self.release([pod])
@@ -213,10 +233,10 @@ class Admissions:
                 known[key] = words, (pod.spec.containers, before)
             if said := known[key][0]:
                 yield pod, said
-                self._quotas[namespace] = before
+                self._quotas.now[namespace] = before
                 self.release([pod])  # the old one is gone all the same
             else:
-                self._quotas[namespace] = before
+                self._quotas.now[namespace] = before
 
     def not_remade(self, pods: Iterable[Pod], before: Iterable[tuple[Pod, Sequence[str]]] = ()) -> list[NotCreated]:
         """How many of these pods there is none again, by workload, with those refused ``before``."""
@@ -253,8 +273,7 @@ class Admissions:
 
     def counted(self, cluster: Cluster) -> Cluster:
         """A cluster with the quotas as they are now; itself where nothing was counted."""
-        quotas = [quota for left in self._quotas.values() for quota in left]
-        return cluster.with_objects({"ResourceQuota": quotas}) if quotas else cluster
+        return self._quotas.counted(cluster)
 
     def _room_of(self, asked: SentPod, most: int) -> tuple[int, Sequence[str]]:
         tried = self._tried(asked)
@@ -264,9 +283,9 @@ class Admissions:
         if by_chance := _words(tried):
             who = asked.owner
             self.told.append(f"{who}: by chance, as any LimitRange may come first, a try fails: {by_chance[0]}")
-        request = self._request("Pod", created.object, asked.namespace)
+        request = self._quotas.request("Pod", created.object, asked.namespace)
         number = resource_quota.room(request, most)
-        self._charge(request, number)
+        self._quotas.charge(request, number)
         return number, _words(self._tried(asked)) if number < most else ()
 
     def _claims(
@@ -297,14 +316,16 @@ class Admissions:
         if created is None or created.object is None:
             return _words(tried)
         made = {"apiVersion": asked.manifest["apiVersion"], **created.object}
-        self._charge(self._request(asked.owner.kind, made, asked.namespace), 1)
+        self._quotas.charge(self._quotas.request(asked.owner.kind, made, asked.namespace), 1)
         return ()
 
     def _claims_of(self, workload: Struct | None, namespace: str) -> Iterator[AdmissionRequest]:
         """A claim of each of its templates as it would be stored but for quotas."""
         for template in workload.spec.volume_claim_templates if isinstance(workload, StatefulSet) else ():
             tried = self._tried(sent_claim(template, namespace, template.metadata.name), quotas=())
-            yield from (self._request("PersistentVolumeClaim", a.object, namespace) for a in tried[:1] if a.object)
+            yield from (
+                self._quotas.request("PersistentVolumeClaim", a.object, namespace) for a in tried[:1] if a.object
+            )
 
     def of_object(self, owner: Owner, change: Change) -> Sequence[str]:
         """Why the workload itself, or the ReplicaSet of a Deployment, is refused; where they are not, they count."""
@@ -313,11 +334,11 @@ class Admissions:
         for kind in (owner.kind, "ReplicaSet")[: 1 + (owner.kind == "Deployment")]:
             made: JsonObject = {"apiVersion": KINDS[kind].versions[0] if kind in KINDS else CRON_JOB, "spec": {}}
             name = owner.name if kind == owner.kind else f"{owner.name}-*"
-            request = self._request(kind, made, owner.namespace, name)
+            request = self._quotas.request(kind, made, owner.namespace, name)
             written = owner in self._written
             if words := list(dict.fromkeys(self._against(request, self._left_out(owner.namespace, written=written)))):
                 return words
-            self._charge(request, 1)
+            self._quotas.charge(request, 1)
         return ()
 
     def _left_out(self, namespace: str, *, written: bool) -> set[str]:
@@ -353,38 +374,22 @@ class Admissions:
         if not self._cluster.in_namespace("limit_ranges", asked.namespace):
             without.add(VALIDATION)  # what is written was looked at when it was read; defaults may make it invalid
         if quotas is None:
-            quotas = [q for q in self._left(asked.namespace) if resource_quota.is_counted(q, in_full=asked.in_full)]
+            quotas = [
+                q for q in self._quotas.of(asked.namespace) if resource_quota.is_counted(q, in_full=asked.in_full)
+            ]
         admitted = outcomes(
             self._cluster, asked.manifest, asked.namespace, quotas=quotas, without=without, annotated=False
         )
         return list(admitted)
 
-    # -- quotas -------------------------------------------------------------------------------------------------------
-
-    def _left(self, namespace: str) -> tuple[ResourceQuota, ...]:
-        if namespace not in self._quotas:
-            self._quotas[namespace] = tuple(self._cluster.in_namespace("resource_quotas", namespace))
-        return self._quotas[namespace]
-
-    def _request(self, kind: str, made: JsonObject, namespace: str, name: str = "") -> AdmissionRequest:
-        obj: Writable = dict(made)
-        quotas = [quota for quota in self._left(namespace) if quota.status.hard]
-        return AdmissionRequest(self._cluster, kind, obj, namespace, (), quotas, name)
-
-    def _charge(self, request: AdmissionRequest, number: int) -> None:
-        charged = {quota.metadata.name: quota for quota in resource_quota.charged(request, number)}
-        left = self._left(request.namespace)
-        self._quotas[request.namespace] = tuple(charged.get(quota.metadata.name, quota) for quota in left)
+    def _counting(self, asked: SentPod) -> list[ResourceQuota]:
+        """The quotas of which it is known whether they count the pod."""
+        left = self._quotas.of(asked.namespace)
+        return [quota for quota in left if resource_quota.is_counted(quota, in_full=asked.in_full)]
 
     def release(self, pods: Collection[Pod]) -> None:
         """What goes is not used any more."""
-        alike: dict[tuple[str, str, int], list[Pod]] = {}
-        for pod in pods:
-            key = pod.metadata.namespace, pod.spec.priority_class_name, id(pod.spec.containers)
-            alike.setdefault(key, []).append(pod)
-        for (namespace, *_), same in alike.items():
-            if self._left(namespace):
-                self._charge(self._request("Pod", msgspec.to_builtins(same[0]), namespace), -len(same))
+        self._quotas.release(pods)
 
 
 def _words(tried: Iterable[Admission]) -> list[str]:

@@ -6,6 +6,7 @@ Nothing here decides whether it helps: kschedctl.studies.controllers.creation_fi
 from __future__ import annotations
 
 import copy
+import re
 from collections.abc import Callable, Iterator, Mapping
 from difflib import get_close_matches
 from functools import partial
@@ -22,7 +23,18 @@ from kschedctl.cluster import Cluster
 from kschedctl.studies.basics.object_keys import ObjectKey
 from kschedctl.studies.controllers.bounded_resources import Amount, within_bounds
 
+_SET = "|".join(
+    (
+        r"allowPrivilegeEscalation != false \([^()]* must set securityContext\.allowPrivilegeEscalation=false\)",
+        r'unrestricted capabilities \([^()]* must set securityContext\.capabilities\.drop=\["ALL"\]\)',
+        r"runAsNonRoot != true \(pod or [^()]* must set securityContext\.runAsNonRoot=true\)",
+        r"seccompProfile \(pod or [^()]* must set securityContext\.seccompProfile\.type to [^()]*\)",
+    )
+)
+_ALL_TO_SET = re.compile(rf"(?:{_SET})(?:, (?:{_SET}))*")
+"""What level restricted says of a pod that lacks nothing but settings. Upstream: pod-security-admission/policy."""
 NO_ACCOUNT = "error looking up service account"
+SECURITY = "violates PodSecurity"
 NEAR = 0.75
 """How alike two names have to be for one to be taken for the other."""
 KINDS = frozenset(
@@ -167,6 +179,18 @@ def _pod_security(refused: RefusedPod) -> Iterator[Way]:
     yield from (_weakened(namespace, standard.level, level) for level in list(admitting)[:1])
 
 
+def secured_as_told(refused: RefusedPod) -> Iterator[Way]:
+    """The same for a pod whose security context is not read, where the API server names all that it has to set."""
+    namespace = next((found for found in refused.cluster.namespaces if found.metadata.name == refused.namespace), None)
+    level, _, broken = refused.message.partition(f'{SECURITY} "')[2].partition(": ")
+    if not _ALL_TO_SET.fullmatch(broken):
+        return
+    way = _secured(refused)
+    yield way if "seccompProfile" in broken else way._replace(edit=_restrict_but_profile)
+    if namespace is not None and level.startswith("restricted"):
+        yield _weakened(namespace, "restricted", "baseline")  # which asks for nothing of that
+
+
 def _secured(refused: RefusedPod) -> Way:
     names = ", ".join(str(container.get("name", "")) for container in _containers(refused.spec))
     of_each = f"allowPrivilegeEscalation=false and capabilities.drop=[ALL] of {names}"
@@ -189,9 +213,12 @@ def _weakened(namespace: Namespace, before: str, level: str) -> Way:
 
 
 def _restrict(spec: Writable) -> None:
-    own: Writable = spec.setdefault("securityContext", {})
-    own["runAsNonRoot"] = True
-    own.setdefault("seccompProfile", {"type": "RuntimeDefault"})
+    _restrict_but_profile(spec)
+    spec["securityContext"].setdefault("seccompProfile", {"type": "RuntimeDefault"})
+
+
+def _restrict_but_profile(spec: Writable) -> None:
+    spec.setdefault("securityContext", {})["runAsNonRoot"] = True
     for container in _containers(spec):
         context: Writable = container.setdefault("securityContext", {})
         context["allowPrivilegeEscalation"] = False
@@ -229,5 +256,5 @@ _WAYS: Mapping[str, Callable[[RefusedPod], Iterator[Way]]] = {
     "pod rejected: Pod": _runtime_class,
     "no PriorityClass with name": _priority_class,
     "pod rejected: RuntimeClass": _runtime_class,
-    "violates PodSecurity": _pod_security,
+    SECURITY: _pod_security,
 }

@@ -19,7 +19,7 @@ from kschedctl.cluster import FIELDS, Cluster
 from kschedctl.reports.not_created import CreationFix, NotCreated
 from kschedctl.studies.controllers.admissions import Admissions
 from kschedctl.studies.controllers.creation_fixes import around_fix
-from kschedctl.studies.controllers.creation_ways import NO_ACCOUNT, RefusedPod, ways
+from kschedctl.studies.controllers.creation_ways import NO_ACCOUNT, SECURITY, RefusedPod, ways
 from kschedctl.studies.controllers.rollout_limits import Change
 from kschedctl.studies.controllers.wanted_pods import WantedPods
 from kschedctl.text.counts import counted
@@ -144,19 +144,37 @@ def replayed(
 
     ``template``: what makes its pods, as far as it is known; ``document``: the same in full, where files hold it.
     """
-    counts = WantedPods(cluster, [owner]).counts(owner)
-    pods = make(template, cluster.nodes).pods if template is not None and counts.missing else ()
-    if not pods or template is None or not counts.missing:
+    change = _lacking(cluster, owner, template)
+    if change is None or template is None:
         return None
-    change = Change(str(owner), kept=[pods[0]] * counts.there, new=[pods[0]] * counts.missing)
     written = {identity(template): document} if document is not None else {}
     refused = Admissions(cluster, written).take(template, change)
     return replace(refused, workload=str(owner)) if refused is not None else None
 
 
-def of_account(cluster: Cluster, lacking: NotCreated, namespace: str) -> tuple[CreationFix, ...]:
-    """The account that the API server missed and that is not there, as scheduling does not read whose pods' it is."""
+def _lacking(cluster: Cluster, owner: Owner, template: Struct | None) -> Change | None:
+    """The pods that the workload lacks, as they would come; None for none."""
+    counts = WantedPods(cluster, [owner]).counts(owner)
+    pods = make(template, cluster.nodes).pods if template is not None and counts.missing else ()
+    if not pods or not counts.missing:
+        return None
+    return Change(str(owner), kept=[pods[0]] * counts.there, new=[pods[0]] * counts.missing)
+
+
+def fixes_as_told(
+    cluster: Cluster, owner: Owner, template: Struct | None, lacking: NotCreated
+) -> tuple[CreationFix, ...]:
+    """What helps against a refusal that is not replayed, as what decides it of the pods is not read."""
     message = lacking.failures[0].message if lacking.failures else ""
+    change = _lacking(cluster, owner, template) if SECURITY in message else None
+    if change is None or template is None:
+        return _of_account(cluster, message, owner.namespace)
+    change.refused = len(change.new)
+    return Admissions(cluster, {}).fixes_as_told(identity(template), template, change, message)
+
+
+def _of_account(cluster: Cluster, message: str, namespace: str) -> tuple[CreationFix, ...]:
+    """The account that the API server missed and that is not there, as scheduling does not read whose pods' it is."""
     if NO_ACCOUNT not in message or cluster.gap("ServiceAccount", namespace) is not None:
         return ()
     there = {account.metadata.name for account in cluster.in_namespace("service_accounts", namespace)}

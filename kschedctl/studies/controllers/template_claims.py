@@ -10,11 +10,12 @@ from collections.abc import Mapping
 import msgspec
 
 from kschedctl.admission import resource_quota
-from kschedctl.admission.request import AdmissionRequest, NotAdmittedError
+from kschedctl.admission.request import NotAdmittedError
 from kschedctl.api.copying import replace
-from kschedctl.api.objects import Pod, PodResourceClaimStatus, ResourceClaim, ResourceQuota, Struct
+from kschedctl.api.objects import Pod, PodResourceClaimStatus, ResourceClaim, Struct
 from kschedctl.cluster import Cluster
 from kschedctl.studies.controllers.creation import Creation
+from kschedctl.studies.controllers.quotas_left import QuotasLeft
 
 KIND = "ResourceClaim"
 
@@ -31,17 +32,16 @@ def claims_within_quotas(cluster: Cluster, creation: Creation, pods: Mapping[str
         made[:] = [claims.of(pod, workload) for pod in made]
     creation.objects[KIND] = claims.kept
     creation.assumed += claims.told.values()
-    return cluster.with_objects({"ResourceQuota": [quota for left in claims.quotas.values() for quota in left]})
+    return claims.quotas.counted(cluster)
 
 
 class _Claims:
     """Claims as they are created; ``quotas``: what is left of them; ``told``: why some are not, once a workload."""
 
     def __init__(self, cluster: Cluster, creation: Creation) -> None:
-        self.cluster = cluster
         self.kept: list[Struct] = []
         self.told: dict[str, str] = {}
-        self.quotas: dict[str, tuple[ResourceQuota, ...]] = {}
+        self.quotas = QuotasLeft(cluster)
         made = (claim for claim in creation.objects[KIND] if isinstance(claim, ResourceClaim))
         self._made = {(claim.metadata.namespace, claim.metadata.name): claim for claim in made}
 
@@ -65,18 +65,11 @@ class _Claims:
 
     def _refused(self, claim: ResourceClaim) -> str:
         """Why the API server refuses the claim; where it does not, it counts."""
-        namespace = claim.metadata.namespace
-        if namespace not in self.quotas:
-            quotas = self.cluster.in_namespace("resource_quotas", namespace)
-            self.quotas[namespace] = tuple(quota for quota in quotas if quota.status.hard)
-        if not self.quotas[namespace]:
-            return ""
         obj = {"apiVersion": "resource.k8s.io/v1", "spec": msgspec.to_builtins(claim.spec)}
-        request = AdmissionRequest(self.cluster, KIND, obj, namespace, (), self.quotas[namespace], claim.metadata.name)
+        request = self.quotas.request(KIND, obj, claim.metadata.namespace, claim.metadata.name)
         try:
             resource_quota.check(request)
         except NotAdmittedError as error:
             return error.message
-        charged = {quota.metadata.name: quota for quota in resource_quota.charged(request, 1)}
-        self.quotas[namespace] = tuple(charged.get(q.metadata.name, q) for q in self.quotas[namespace])
+        self.quotas.charge(request, 1)
         return ""
