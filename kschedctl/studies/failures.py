@@ -163,10 +163,9 @@ def lose(shared: SharedCluster, loss: Loss) -> Failure:
 def _not_created(
     view: Fork, gone: Sequence[Position], displaced: Sequence[Position]
 ) -> tuple[tuple[NotCreated, ...], set[Position]]:
-    """The displaced pods that quotas and LimitRanges refuse once all that were lost are gone; their positions, too."""
+    """The displaced pods that admission refuses once all that were lost are gone; their positions, too."""
     cluster, pods = view.cluster, view.pods.objects
-    bounded = {quota.metadata.namespace for quota in cluster.resource_quotas}
-    bounded |= {limits.metadata.namespace for limits in cluster.limit_ranges}
+    bounded = _bounded(cluster)
     if not bounded:
         return (), set()
     going = {at: pod for at in gone if (pod := pods[at]).metadata.namespace in bounded}
@@ -176,6 +175,18 @@ def _not_created(
     keys = {pod.key for pod, _ in refused}
     lacking = admissions.by_workload(coming.values(), refused)
     return tuple(lacking), {at for at, pod in coming.items() if pod.key in keys}
+
+
+def _bounded(cluster: Cluster) -> set[str]:
+    """The namespaces in which a pod that was admitted once may be refused now."""
+    limited = {quota.metadata.namespace for quota in cluster.resource_quotas}
+    limited |= {limits.metadata.namespace for limits in cluster.limit_ranges}
+    changed = (
+        namespace.metadata
+        for namespace in cluster.namespaces
+        if namespace.metadata.deletion_timestamp or namespace.metadata.annotations
+    )
+    return limited | {meta.name for meta in changed}
 
 
 def _fates(shared: SharedCluster) -> tuple[Bools, Bools]:

@@ -95,6 +95,29 @@ def test_a_pod_of_another_pool_is_refused_in_the_plugin_s_words(run: Run, write:
     assert shown.code == 1
 
 
+REMADE = {
+    "drain": ("drain", "silver"),
+    "whatif": ("whatif", json.dumps({"steps": [{"drain": {"nodes": ["silver"]}}]})),
+    "failures": ("failures", "--nodes"),
+}
+
+
+@pytest.mark.parametrize("ask", REMADE)
+def test_pods_that_controllers_make_anew_meet_them(run: Run, write: Write, ask: str) -> None:
+    """The one that runs came before the namespace asked for another pool: it is not created again."""
+    more = labelled("silver-2")
+    more["metadata"]["labels"]["pool"] = "silver"
+    by = {"kind": "ReplicaSet", "name": "web", "uid": "r", "controller": True, "apiVersion": "apps/v1"}
+    old = pod("web-1", namespace="shop", uid="w", nodeName="silver", nodeSelector={"pool": "silver"})
+    old["metadata"]["ownerReferences"] = [by]
+    files = ("-f", write(*CLUSTER, more, old | {"status": {"phase": "Running"}}), "--assume-complete")
+    said = "conflicts with its namespace node label selector"
+    assert said not in " ".join(run(*REMADE[ask], *files).out.split())
+    shown = run(*REMADE[ask], *files, "--admission-plugins", "PodNodeSelector")
+    assert said in " ".join(shown.out.split())
+    assert shown.code == 1
+
+
 def test_what_is_no_plugin(run: Run) -> None:
     found = run("explain", "--demo", "--admission-plugins", "PodNodeSelektor")
     assert found.code == 2
