@@ -11,13 +11,16 @@ from kschedctl.reports.document import Document
 class PoolVerdict(Document, frozen=True, omit_defaults=True):
     """Whether a pool would launch a node for the pod alone; ``answer``: of what types, or why not, in its own words.
 
-    ``missing``: all that it lacks to take the pod, the instance type that comes closest at the end.
+    ``missing``: all that it lacks to take the pod, the instance type that comes closest at the end; ``would_take``:
+    whether one more of its nodes would take the pod, could it grow; ``plugin``: of kube-scheduler, which refuses that.
     """
 
     pool: Annotated[str, Column("pool", keep=True)]
     takes: bool
     answer: Annotated[str, Column("answer")]
     missing: Annotated[tuple[str, ...], Column("what is missing", lines=True)] = ()
+    would_take: bool = False
+    plugin: str = ""
 
 
 class AutoscalerSaid(Document, frozen=True):

@@ -54,34 +54,37 @@ class _Verdicts:
     def each(self) -> Iterator[PoolVerdict]:
         for group in self._made.loop.groups.all:
             takes = group.id in self._taking
-            answer = "one more node takes it" if takes else self._refusal(group)
-            yield PoolVerdict(group.id, takes, answer)
+            yield PoolVerdict(group.id, True, "one more node takes it") if takes else self._refusal(group)
 
-    def _refusal(self, group: AutoscaledGroup) -> str:
+    def _refusal(self, group: AutoscaledGroup) -> PoolVerdict:
         rejected = self._remaining.rejected if self._remaining else {}
+        known = group.id in self._made.loop.templates
+        figures = self._made.figures(self._pod, group.id) if known else ""
         if group.id in self._skipped:
-            return self._why_skipped(group, self._skipped[group.id])
+            return self._skipped_verdict(group, figures, self._why_skipped(group))
         if group.id in rejected:
             refusal = rejected[group.id]
-            figures = self._made.figures(self._pod, group.id) if group.id in self._made.loop.templates else ""
-            return ": ".join(filter(None, (refusal.plugin, ", ".join(refusal.reasons), figures)))
-        if group.id not in self._made.loop.templates:
-            return self._otherwise
-        figures = self._made.figures(self._pod, group.id)
-        return "one more node would take it; not in this loop" if figures is None else figures or self._otherwise
+            answer = ": ".join(filter(None, (refusal.plugin, ", ".join(refusal.reasons), figures)))
+            return PoolVerdict(group.id, False, answer, plugin=refusal.plugin)
+        if figures is None:
+            return PoolVerdict(group.id, False, "one more node would take it; not in this loop", would_take=True)
+        return PoolVerdict(group.id, False, figures or self._otherwise)
 
-    def _why_skipped(self, group: AutoscaledGroup, reasons: tuple[str, ...]) -> str:
-        why = "; ".join(reasons)
-        if reasons == (AT_MAXIMUM,):
-            why = f"at its maximum of {group.max:,}"
-        elif reasons == (BACKED_OFF,):
-            why = f"in back-off after a failed scale-up{f': {group.back_off}' if group.back_off else ''}"
-        elif reasons == (NOT_READY,) and (group.unhealthy or not self._made.loop.health.is_healthy(group)):
-            why = "unhealthy"
+    def _skipped_verdict(self, group: AutoscaledGroup, figures: str | None, why: str) -> PoolVerdict:
         if group.id not in self._made.loop.templates:
-            return why
-        figures = self._made.figures(self._pod, group.id)
-        return f"{why}; one more node would take it" if figures is None else f"{why}; nor would a node of it take it"
+            return PoolVerdict(group.id, False, why)
+        would = "one more node would take it" if figures is None else "nor would a node of it take it"
+        return PoolVerdict(group.id, False, f"{why}; {would}", would_take=figures is None)
+
+    def _why_skipped(self, group: AutoscaledGroup) -> str:
+        reasons = self._skipped[group.id]
+        if reasons == (AT_MAXIMUM,):
+            return f"at its maximum of {group.max:,}"
+        if reasons == (BACKED_OFF,):
+            return f"in back-off after a failed scale-up{f': {group.back_off}' if group.back_off else ''}"
+        if reasons == (NOT_READY,) and (group.unhealthy or not self._made.loop.health.is_healthy(group)):
+            return "unhealthy"
+        return "; ".join(reasons)
 
 
 # -- what the autoscaler said itself ------------------------------------------------------------------------------

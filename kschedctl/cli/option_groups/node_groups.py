@@ -18,9 +18,9 @@ if TYPE_CHECKING:
 GROUPS, OPTIONS = "nodeGroups", "options"
 _SHAPE = "want nodeGroups, a list of id, min, max, target, nodes and template, and perhaps options"
 MACHINES = ("MachineDeployment", "MachineSet", "MachinePool", "Machine", "OpenShiftMachineSet", "OpenShiftMachine")
-WHAT_IT_SAYS = LiveKinds(("ConfigMap", "DaemonSet"))
-"""What the Cluster Autoscaler says of its groups, and what a new node would come with."""
-WHAT_IT_READS = LiveKinds((*WHAT_IT_SAYS.kinds, *MACHINES, "Job"))
+WHAT_IT_SAYS = LiveKinds(("ConfigMap", "DaemonSet", *MACHINES))
+"""What the Cluster Autoscaler says of its groups, who has them, and what a new node would come with."""
+WHAT_IT_READS = LiveKinds((*WHAT_IT_SAYS.kinds, "Job"))
 """All that it looks at besides what a scheduler reads."""
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import islice
 
 from kschedctl.api.json_values import JsonObject, object_at
@@ -11,7 +11,7 @@ from kschedctl.api.machines import MachinePool, MachineTemplateOwner
 from kschedctl.api.objects import Pod
 from kschedctl.autoscaling.node_groups.machines import CLUSTER_API, OPENSHIFT
 from kschedctl.cluster import Cluster
-from kschedctl.reports.new_node import NewNode
+from kschedctl.reports.new_node import NewNode, PoolVerdict
 from kschedctl.reports.remedies import Remedy
 from kschedctl.scheduler.plugins.node_affinity import NodeAffinity
 
@@ -32,7 +32,7 @@ def node_group_fixes(
     """What lets a group grow for a pod for which none does; ``told``: why not. Each is replayed."""
     if told.comes or told.existing_node:
         return ()
-    why = {pool.pool: pool.answer for pool in told.pools}
+    why = {pool.pool: pool for pool in told.pools}
     tried = islice((_Fix(group, change) for group in groups for change in _changes(group, pod, why)), MOST_TRIED)
     return tuple(fix.remedy(cluster) for fix in tried if fix.helps(groups, replay))
 
@@ -56,15 +56,16 @@ class _Fix:
         return Remedy(self.summary, "operator", None, opens, commands or elsewhere, (), (CHANGE_GROUP,))
 
 
-def _changes(group: JsonObject, pod: Pod, why: dict[str, str]) -> Iterator[tuple[JsonObject, str, str]]:
+def _changes(group: JsonObject, pod: Pod, why: Mapping[str, PoolVerdict]) -> Iterator[tuple[JsonObject, str, str]]:
     """What of the group may be in the way: its fields as they would be, in words, and its new maximum if it is that."""
     id = str(group["id"])
+    verdict = why.get(id, PoolVerdict(id, False, ""))
     target, most = (int(str(group.get(key) or 0)) for key in ("target", "max"))
-    if target >= most and "one more node would take it" in why.get(id, ""):
+    if target >= most and verdict.would_take:
         more = target + 1
         yield {"max": more}, f"Raise the maximum of node group {id} from {most:,} to {more:,}", str(more)
     template = group.get("template")
-    if isinstance(template, dict) and why.get(id, "").startswith(NodeAffinity.name):
+    if isinstance(template, dict) and verdict.plugin == NodeAffinity.name:
         labels = object_at(object_at(template, "metadata"), "labels")
         lacking = {key: value for key, value in pod.spec.node_selector.items() if labels.get(key) != value}
         if lacking and not any(key.partition("/")[0].endswith(KUBERNETES) for key in lacking):
