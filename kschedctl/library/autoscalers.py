@@ -19,7 +19,7 @@ from kschedctl.autoscaling.karpenter.seen_types import seen_types
 from kschedctl.autoscaling.node_groups.found import Given, NodeGroups
 from kschedctl.cluster import NOT_GIVEN, NOT_LISTED, Cluster
 from kschedctl.library.cluster import moment_of
-from kschedctl.library.new_node import node_groups
+from kschedctl.library.new_node import has_groups, node_groups
 from kschedctl.reports.disruption import Disruption
 from kschedctl.reports.pools import NodePools
 from kschedctl.reports.provisioning import Provisioning
@@ -29,21 +29,32 @@ from kschedctl.reports.unknown import VERDICT, UnknownKind
 from kschedctl.scheduler.scheduler import Scheduler
 from kschedctl.studies.basics.parallel import UNSEEN, Progress
 from kschedctl.studies.packing import pool_reports
+from kschedctl.studies.packing.pool_groups import PoolGroups
 from kschedctl.studies.what_if.settling import settle
 
 NOT_ASKED_FOR = (NOT_GIVEN, NOT_LISTED)
 LOOKED_AT = ("NodePool", "NodeClaim", "Node", "Pod", "DaemonSet")
 
 
-def pools(cluster: Cluster, *, now: str = "") -> NodePools:
-    """The node pools by name, what their nodes are like, and what is free on them.
+def pools(
+    cluster: Cluster,
+    groups: Sequence[JsonObject] = (),
+    *,
+    pool_label: str = "",
+    where: str = "",
+    now: str = "",
+) -> NodePools:
+    """The node pools by name, what their nodes are like, what is free on them, and how many pods wait for more.
 
-    ``now``: the RFC 3339 time for the budgets of Karpenter's NodePools; when the cluster was read.
+    ``groups``, ``pool_label``, ``where``: as for ``scale_up``. ``now``: the RFC 3339 time for the budgets of
+    Karpenter's NodePools; when the cluster was read. Raises InputError.
 
     >>> str(pools(Cluster.from_objects([{"kind": "Node", "metadata": {"name": "n1"}}]), now="2026-01-01T00:00:00Z"))
     '1 pool, 1 node 0 pending pods'
     """
-    return pool_reports.pools(Scheduler(cluster), now or moment_of(cluster))
+    given, now = Given(groups, {}, pool_label, where), now or moment_of(cluster)
+    found = PoolGroups(cluster, node_groups(cluster, given), now) if has_groups(cluster, given) else None
+    return pool_reports.pools(Scheduler(cluster), now, found)
 
 
 def scale_up(

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 
-from conftest import Run, Write, node, pod
+from conftest import Json, Run, Write, node, pod
 
 
 def test_pools_by_hand(run: Run, write: Write) -> None:
@@ -33,6 +34,64 @@ def test_pools_by_hand(run: Run, write: Write) -> None:
     out = run("pools", "-f", file).out
     assert out.startswith("2 pools, 2 nodes 1 pending pod")
     assert "team=x:NoSchedule" in out
+
+
+def refused(name: str, cpu: str) -> Json:
+    found = pod(name, cpu, uid=name)
+    condition = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable"}
+    return found | {"status": {"phase": "Pending", "conditions": [condition]}}
+
+
+def template(cpu: str) -> Json:
+    return node("template", cpu)
+
+
+def test_node_groups_by_hand(run: Run, write: Write, tmp_path: Path) -> None:
+    """Three pods of 3 cpus wait: a node of "big", which is at its maximum, would take each, one of "small" none,
+    and of "elsewhere" nothing is known. One pod fits on n1: it waits for nobody.
+    """
+    placed = pod("old", "2")
+    placed["spec"]["nodeName"] = "n1"
+    waiting = [refused(name, "3") for name in "abc"]
+    groups = {
+        "nodeGroups": [
+            {"id": "big", "min": 1, "max": 1, "target": 1, "nodes": ["n1"]},
+            {"id": "small", "min": 0, "max": 5, "target": 0, "nodes": [], "template": template("2")},
+            {"id": "elsewhere", "min": 0, "max": 2, "target": 0, "nodes": []},
+        ]
+    }
+    file = write(node("n1", "4"), placed, *waiting, refused("fits", "1"))
+    given = str(tmp_path / "groups.json")
+    Path(given).write_text(json.dumps(groups))
+    shown = run("pools", "-f", file, "--assume-complete", "--node-groups", given, "-o", "json")
+    by_name = {found["pool"]: found for found in json.loads(shown.out)["pools"]}
+    told = {
+        name: [found.get(key) for key in ("nodes", "min", "target", "max", "waiting")]
+        for name, found in by_name.items()
+    }
+    assert told == {"big": [1, 1, 1, 1, 3], "small": [0, 0, 0, 5, 0], "elsewhere": [0, 0, 0, 2, None]}
+    out = run("pools", "-f", file, "--assume-complete", "--node-groups", given).out
+    assert "WAITING" in out
+    assert f"node groups: {given}" in out
+
+
+def test_a_label_names_them(run: Run, write: Write) -> None:
+    """Labels tell no limits."""
+    labelled = node("n1", "4")
+    labelled["metadata"]["labels"] = {"example.com/of": "mine"}
+    file = write(labelled, refused("a", "3"), refused("b", "3"))
+    shown = run("pools", "-f", file, "--assume-complete", "--pool-label", "example.com/of", "-o", "json")
+    (only,) = json.loads(shown.out)["pools"]
+    assert [only.get(key) for key in ("pool", "nodes", "min", "max", "waiting")] == ["mine", 1, None, None, 1]
+
+
+def test_a_node_in_two_groups_is_said(run: Run, write: Write, tmp_path: Path) -> None:
+    groups = {"nodeGroups": [{"id": name, "min": 0, "max": 1, "nodes": ["n1"]} for name in ("a", "b")]}
+    given = str(tmp_path / "groups.json")
+    Path(given).write_text(json.dumps(groups))
+    shown = run("pools", "-f", write(node("n1", "4")), "--assume-complete", "--node-groups", given)
+    assert shown.code == 5
+    assert 'node "n1" is in the groups "a" and "b"' in " ".join(shown.out.split())
 
 
 def test_the_demo(run: Run) -> None:

@@ -185,6 +185,14 @@ class ScaleUpRun:
         snapshot.add(row)
         return snapshot.figures(self.loop.position(pod), row)
 
+    def takers(self, pods: Iterable[Pod]) -> Mapping[str, int]:
+        """How many of these pods one more node would take, of each group of which it is known, may it grow or not."""
+        alike = pod_groups(pods)
+        known = [group for group in self.loop.groups.all if group.id in self.loop.templates]
+        for group in known:
+            self._try(alike, group)
+        return {group.id: sum(len(p.pods) for p in alike if group.id in p.takes) for group in known}
+
     def _try(self, groups: Iterable[EquivalenceGroup], group: AutoscaledGroup) -> None:
         """Find out which pods a new node of the group would take."""
         snapshot, row = self.loop.snapshot.fork(), self.loop.template_row(group.id)

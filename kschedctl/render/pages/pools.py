@@ -21,4 +21,7 @@ def pools_page(report: NodePools, style: Style) -> Page:
         "free_memory": lambda pool: rounded(MEMORY, pool.free_memory) if pool.nodes else "",
         "limits": lambda pool: ", ".join(f"{name} {text}" for name, text in pool.limits.items()),
     }
-    return (paragraph(Marked(first, Tone.STRONG), pending), *listed(report.pools, style, cells, full=False))
+    doubts = [paragraph(Marked("Not certain:", Tone.WARNING), doubt) for doubt in report.doubts]
+    sources = [paragraph(Marked(source, Tone.FAINT)) for source in report.sources]
+    table = listed(report.pools, style, cells, full=False)
+    return (paragraph(Marked(first, Tone.STRONG), pending), *doubts, *table, *sources)

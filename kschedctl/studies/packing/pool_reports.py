@@ -24,18 +24,23 @@ from kschedctl.reports.pools import NodePools, PoolReport
 from kschedctl.scheduler.scheduler import Scheduler
 from kschedctl.snapshot.fork import Fork
 from kschedctl.snapshot.node_order import ZONE
+from kschedctl.studies.packing.pool_groups import PoolGroups
 from kschedctl.studies.packing.pools import Pools, free_of
 
 NO_POOL = "(none)"
 UNDERUTILIZED = "Underutilized"
 
 
-def pools(scheduler: Scheduler, now: str) -> NodePools:
-    """All pools by name; nodes in none stand last. Raises InputError."""
+def pools(scheduler: Scheduler, now: str, groups: PoolGroups | None = None) -> NodePools:
+    """All pools by name; nodes in none stand last. ``groups``: the autoscaler's, where any are known.
+
+    Raises InputError.
+    """
     cluster, view = scheduler.cluster, scheduler.view
-    by_label = Pools.of(view)
-    rows = (np.flatnonzero(by_label.code == at) for at in range(len(by_label.names)))
-    reports = {name: _report(name, own, view) for name, own in zip(by_label.names, rows, strict=True)}
+    division = groups.over(Pools.of(view), view) if groups else Pools.of(view)
+    rows = (np.flatnonzero(division.code == at) for at in range(len(division.names)))
+    reports = {name: _report(name, own, view) for name, own in zip(division.names, rows, strict=True)}
+    reports = groups.with_groups(reports) if groups else reports
     states = state_nodes(cluster) if cluster.karpenter_node_pools else []
     classes = NodeClasses(cluster)
     for pool in cluster.karpenter_node_pools:
@@ -44,7 +49,9 @@ def pools(scheduler: Scheduler, now: str) -> NodePools:
         own = [state for state in states if state.pool == name]
         reports[name] = _of_karpenter(known, pool, own, classes, now)
     ordered = sorted(reports.values(), key=lambda report: (report.pool == NO_POOL, report.pool))
-    return NodePools(tuple(ordered), pending=_pending(cluster))
+    doubts = (*groups.told.doubts, *groups.faults) if groups else ()
+    sources = groups.told.sources if groups else ()
+    return NodePools(tuple(ordered), _pending(cluster), sources, doubts, undecided=bool(doubts))
 
 
 def _report(name: str, rows: Rows, view: Fork) -> PoolReport:
