@@ -5,10 +5,9 @@ Upstream: core/static_autoscaler.go, core/podlistprocessor (1.36).
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TypeVar
 
 from kschedctl.api.arrays import Position, Row
 from kschedctl.api.copying import replace
@@ -20,6 +19,8 @@ from kschedctl.autoscaling.cluster_autoscaler.nodes import as_processed, is_read
 from kschedctl.autoscaling.cluster_autoscaler.options import AutoscalerOptions, Groups
 from kschedctl.autoscaling.cluster_autoscaler.placing import place_pods
 from kschedctl.autoscaling.cluster_autoscaler.pods import (
+    Placed,
+    PodLists,
     is_daemon_set_pod,
     is_expendable,
     is_old_enough,
@@ -61,13 +62,9 @@ class AutoscalerLoop:
     ) -> AutoscalerLoop:
         """Raises InputError."""
         moment = microseconds(now)
-        nodes = [as_processed(node, options) for node in _in_order(cluster, "Node", cluster.nodes)]
-        lists = list_pods(_in_order(cluster, "Pod", (pod for pod in cluster.pods if not pod.terminated)))
-        by_node: dict[str, list[Pod]] = {}
-        for pod, name in lists.placed:
-            if not is_expendable(pod, options):
-                by_node.setdefault(name, []).append(pod)
-        made = templates(groups, nodes, TemplateSources(by_node, cluster.daemon_sets, options, moment))
+        nodes = [as_processed(node, options) for node in _nodes_in_order(cluster)]
+        lists = list_pods(cluster.pods, _pods_in_order(cluster), options)
+        made = templates(groups, nodes, TemplateSources(_pods_on(cluster, lists), cluster.daemon_sets, options, moment))
         health = Health.of(groups, nodes, increases, moment)
         upcoming = health.upcoming() if health.cluster_is_healthy else {}
         not_started = frozenset(name for group in upcoming for name in health.not_started(group))
@@ -81,7 +78,7 @@ class AutoscalerLoop:
             _universe(cluster, nodes, [*made.values(), *coming]),
             [*there, *(template.node.metadata.name for template in coming)],
         )
-        _settle(snapshot, lists.placed, options)
+        _settle(snapshot, lists.placed, cluster.pods.keys())
         unschedulable = lists.unschedulable
         return cls(
             cluster, groups, options, moment, nodes, health, made, unschedulable, upcoming, not_started, snapshot
@@ -144,18 +141,18 @@ def _universe(cluster: Cluster, nodes: Sequence[Node], more: Sequence[NodeTempla
     return replace(cluster, nodes=all_nodes, pods=cluster.pods.with_changes(pods))
 
 
-def _settle(snapshot: ClusterSnapshot, placed: Sequence[tuple[Pod, str]], options: AutoscalerOptions) -> None:
+def _settle(snapshot: ClusterSnapshot, placed: Sequence[Placed], keys: Sequence[str]) -> None:
     """Take the pods that do not count off their nodes, and put those that are nominated there."""
     view = snapshot.universe
-    index = view.pods.index
-    scheduled_first = sorted(placed, key=lambda placement: not placement[0].spec.node_name)
-    snapshot.came_in_order(index[pod.key] for pod, _ in scheduled_first)
-    for pod, name in scheduled_first:
-        position, row = index[pod.key], view.nodes.index.get(name)
-        here, counts = view.node[position] >= 0, not is_expendable(pod, options)
-        if here and not counts:
+    positions = [view.pods.index[keys[pod.row]] for pod in placed]
+    scheduled_first = sorted(zip(placed, positions, strict=True), key=lambda each: not each[0].bound)
+    snapshot.came_in_order(position for _, position in scheduled_first)
+    node = view.node.tolist()
+    for pod, position in scheduled_first:
+        here, row = node[position] >= 0, view.nodes.index.get(pod.node)
+        if here and not pod.counts:
             snapshot.take(position)
-        elif not here and counts and row is not None:
+        elif not here and pod.counts and row is not None:
             snapshot.put(position, Row(row))
 
 
@@ -173,18 +170,27 @@ def copied(template: NodeTemplate, name: str) -> NodeTemplate:
     return NodeTemplate(node, pods)
 
 
-T = TypeVar("T", Node, Pod)
-
-
-def _in_order(cluster: Cluster, kind: str, objects: Iterable[T]) -> list[T]:
-    """Objects as they were listed, where that is known."""
-    places = cluster.listed.get(kind)
+def _nodes_in_order(cluster: Cluster) -> Sequence[Node]:
+    """As they were listed, where that is known."""
+    places = cluster.listed.get("Node")
     if not places:
-        return list(objects)
-    namespaced = kind == "Pod"
-    last = len(places)
+        return cluster.nodes
+    return sorted(cluster.nodes, key=lambda node: places.get(("default", node.metadata.name), len(places)))
 
-    def place(obj: T) -> int:
-        return places.get((obj.metadata.namespace if namespaced else "default", obj.metadata.name), last)
 
-    return sorted(objects, key=place)
+def _pods_in_order(cluster: Cluster) -> Sequence[int]:
+    """The rows of the pods as they were listed, where that is known."""
+    places, rows = cluster.listed.get("Pod"), range(len(cluster.pods))
+    if not places:
+        return rows
+    order = [places.get(key, len(places)) for key in cluster.pods.names_in_full()]
+    return sorted(rows, key=order.__getitem__)
+
+
+def _pods_on(cluster: Cluster, lists: PodLists) -> Callable[[str], Sequence[Pod]]:
+    """The pods that count, by their node."""
+    rows: dict[str, list[int]] = {}
+    for pod in lists.placed:
+        if pod.counts:
+            rows.setdefault(pod.node, []).append(pod.row)
+    return lambda node: [cluster.pods[row] for row in rows.get(node, ())]

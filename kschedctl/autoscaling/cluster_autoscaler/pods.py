@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from kschedctl.api.copying import replace
 from kschedctl.api.objects import OwnerReference, Pod
-from kschedctl.api.pod_table import identity
+from kschedctl.api.pod_table import PodTable, identity
 from kschedctl.api.times import microseconds
 from kschedctl.autoscaling.cluster_autoscaler.nodes import GPU_RESOURCES
 from kschedctl.autoscaling.cluster_autoscaler.options import AutoscalerOptions
@@ -22,30 +22,57 @@ ALL_NEW, GPU_NEW = 2 * 10**6, 30 * 10**6
 """Microseconds for which more pods are waited for, once there are some."""
 
 
+class Placed(NamedTuple):
+    """A pod that has a node (``bound``), or is nominated for one: its row in the table, and whether it ``counts``."""
+
+    row: int
+    node: str
+    bound: bool
+    counts: bool
+
+
 class PodLists(NamedTuple):
-    """Pods in the order in which they are listed.
+    """Pods of a table in the order in which they are listed; ``unschedulable``: those that the scheduler refused."""
 
-    ``placed``: those that have a node, or are nominated for one, and its name; ``unschedulable``: those that the
-    scheduler refused.
-    """
-
-    placed: list[tuple[Pod, str]]
+    placed: list[Placed]
     unschedulable: list[Pod]
 
 
-def list_pods(pods: Iterable[Pod]) -> PodLists:
-    """The pods that are not over, by what is known of them; others that are pending are nobody's business."""
+class _Template(NamedTuple):
+    """What all pods of a template share."""
+
+    leaving: bool
+    nominated: str
+    refused: bool
+    counts: bool
+
+
+def list_pods(pods: PodTable, rows: Iterable[int], options: AutoscalerOptions) -> PodLists:
+    """The pods of these rows that are not over; others that are pending are nobody's business."""
+    shared = [_shared(template, options) for template in pods.templates]
+    template, names, node = pods.template.tolist(), pods.node.values, pods.node.codes.tolist()
     lists = PodLists([], [])
-    for pod in pods:
-        if pod.spec.node_name:
-            lists.placed.append((pod, pod.spec.node_name))
-        elif pod.metadata.deletion_timestamp:
+    for row in rows:
+        facts, name = shared[template[row]], names[node[row]]
+        if facts is None:
             continue
-        elif pod.status.nominated_node_name:
-            lists.placed.append((pod, pod.status.nominated_node_name))
-        elif is_unschedulable(pod):
-            lists.unschedulable.append(pod)
+        if name:
+            lists.placed.append(Placed(row, name, bound=True, counts=facts.counts))
+        elif facts.leaving:
+            continue
+        elif facts.nominated:
+            lists.placed.append(Placed(row, facts.nominated, bound=False, counts=facts.counts))
+        elif facts.refused:
+            lists.unschedulable.append(pods[row])
     return lists
+
+
+def _shared(pod: Pod, options: AutoscalerOptions) -> _Template | None:
+    """None for pods that are over."""
+    if pod.terminated:
+        return None
+    nominated, leaving = pod.status.nominated_node_name, bool(pod.metadata.deletion_timestamp)
+    return _Template(leaving, nominated, is_unschedulable(pod), not is_expendable(pod, options))
 
 
 def is_unschedulable(pod: Pod) -> bool:

@@ -5,7 +5,7 @@ Upstream: processors/nodeinfosprovider/mixed_nodeinfos_processor.go, simulator/n
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from kschedctl.api.copying import replace
@@ -38,7 +38,7 @@ class NodeTemplate(NamedTuple):
 class TemplateSources(NamedTuple):
     """What templates are made of. ``pods_on``: the pods that count, by their node; ``now``: in microseconds."""
 
-    pods_on: Mapping[str, Sequence[Pod]]
+    pods_on: Callable[[str], Sequence[Pod]]
     daemon_sets: Sequence[StoredWorkload]
     options: AutoscalerOptions
     now: int
@@ -76,7 +76,7 @@ def _first_of_each(groups: Groups, nodes: Iterable[Node]) -> dict[str, Node]:
 
 def _of_node(group: AutoscaledGroup, node: Node, makes: TemplateSources) -> NodeTemplate:
     fresh = _fresh(group, node, makes.options)
-    here = [pod for pod in makes.pods_on.get(node.metadata.name, ()) if not pod.metadata.deletion_timestamp]
+    here = [pod for pod in makes.pods_on(node.metadata.name) if not pod.metadata.deletion_timestamp]
     stay = [pod for pod in here if is_mirror(pod) or is_daemon_set_pod(pod)]
     running = {c.uid for pod in here if (c := controller_of(pod)) and c.kind == "DaemonSet"}
     pending = [workload for workload in makes.daemon_sets if workload.metadata.uid not in running]
