@@ -101,6 +101,13 @@ def is_mirror(pod: Pod) -> bool:
     return bool(pod.metadata.annotations.mirror)
 
 
+def source_of(pod: Pod) -> str:
+    """``namespace/name`` of what makes the pod."""
+    controller = controller_of(pod)
+    name = "(mirror)" if is_mirror(pod) else controller.name if controller else ""
+    return f"{pod.metadata.namespace}/{name}"
+
+
 def likeness(pod: Pod) -> bytes:
     """Equal for pods with equal labels and specs, wherever they are."""
     return identity((pod.metadata.labels, replace(pod.spec, node_name="")))

@@ -21,7 +21,7 @@ from kschedctl.autoscaling.cluster_autoscaler.expanders import Expanders, Option
 from kschedctl.autoscaling.cluster_autoscaler.limits import ResourceTracker
 from kschedctl.autoscaling.cluster_autoscaler.loop import AutoscalerLoop
 from kschedctl.autoscaling.cluster_autoscaler.options import AutoscaledGroup, read_groups, read_options
-from kschedctl.autoscaling.cluster_autoscaler.pods import all_are_new, is_mirror
+from kschedctl.autoscaling.cluster_autoscaler.pods import all_are_new, source_of
 from kschedctl.autoscaling.cluster_autoscaler.similar_groups import Increase, TemplateShape, balanced, comparison
 from kschedctl.autoscaling.progress import Begin, each_told, unseen
 from kschedctl.cluster import Cluster
@@ -252,10 +252,7 @@ class ScaleUpRun:
 
     def _shape(self, group: AutoscaledGroup) -> TemplateShape:
         template = self.loop.templates[group.id]
-        requested: Counter[str] = Counter()
-        for pod in template.pods:
-            requested.update(self._requests(pod))
-        return TemplateShape(template.node, requested)
+        return TemplateShape(template.node, self._sum_of(template.pods))
 
     def _requests(self, pod: Pod) -> Mapping[str, int]:
         return self.loop.requests(self.loop.position(pod))
@@ -379,10 +376,10 @@ class ScaleUpRun:
 
     def _template(self, group: str) -> GroupTemplate:
         template = self.loop.templates[group]
-        requested = self._shape_of(template.pods)
+        requested = self._sum_of(template.pods)
         meta = template.node.metadata
         return GroupTemplate(
-            tuple(map(_owner, template.pods)),
+            tuple(map(source_of, template.pods)),
             requested["cpu"],
             requested["memory"],
             tuple(f"{taint.key}={taint.value}:{taint.effect}" for taint in template.node.spec.taints),
@@ -390,18 +387,11 @@ class ScaleUpRun:
             template.node.spec.unschedulable,
         )
 
-    def _shape_of(self, pods: Iterable[Pod]) -> Counter[str]:
+    def _sum_of(self, pods: Iterable[Pod]) -> Counter[str]:
         requested: Counter[str] = Counter()
         for pod in pods:
             requested.update(self._requests(pod))
         return requested
-
-
-def _owner(pod: Pod) -> str:
-    if is_mirror(pod):
-        return f"{pod.metadata.namespace}/(mirror)"
-    owner = next((owner.name for owner in pod.metadata.owner_references if owner.controller), "")
-    return f"{pod.metadata.namespace}/{owner}"
 
 
 def _keys(pods: Iterable[Pod]) -> tuple[str, ...]:
