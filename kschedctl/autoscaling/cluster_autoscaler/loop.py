@@ -19,7 +19,7 @@ from kschedctl.autoscaling.cluster_autoscaler.nodes import as_processed, is_read
 from kschedctl.autoscaling.cluster_autoscaler.options import AutoscalerOptions, Groups
 from kschedctl.autoscaling.cluster_autoscaler.placing import place_pods
 from kschedctl.autoscaling.cluster_autoscaler.pods import (
-    Placed,
+    CountedPod,
     PodLists,
     is_daemon_set_pod,
     is_expendable,
@@ -141,7 +141,7 @@ def _universe(cluster: Cluster, nodes: Sequence[Node], more: Sequence[NodeTempla
     return replace(cluster, nodes=all_nodes, pods=cluster.pods.with_changes(pods))
 
 
-def _settle(snapshot: ClusterSnapshot, placed: Sequence[Placed], keys: Sequence[str]) -> None:
+def _settle(snapshot: ClusterSnapshot, placed: Sequence[CountedPod], keys: Sequence[str]) -> None:
     """Take the pods that do not count off their nodes, and put those that are nominated there."""
     view = snapshot.universe
     positions = [view.pods.index[keys[pod.row]] for pod in placed]

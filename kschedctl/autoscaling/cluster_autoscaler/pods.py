@@ -22,7 +22,7 @@ ALL_NEW, GPU_NEW = 2 * 10**6, 30 * 10**6
 """Microseconds for which more pods are waited for, once there are some."""
 
 
-class Placed(NamedTuple):
+class CountedPod(NamedTuple):
     """A pod that has a node (``bound``), or is nominated for one: its row in the table, and whether it ``counts``."""
 
     row: int
@@ -34,7 +34,7 @@ class Placed(NamedTuple):
 class PodLists(NamedTuple):
     """Pods of a table in the order in which they are listed; ``unschedulable``: those that the scheduler refused."""
 
-    placed: list[Placed]
+    placed: list[CountedPod]
     unschedulable: list[Pod]
 
 
@@ -57,11 +57,11 @@ def list_pods(pods: PodTable, rows: Iterable[int], options: AutoscalerOptions) -
         if facts is None:
             continue
         if name:
-            lists.placed.append(Placed(row, name, bound=True, counts=facts.counts))
+            lists.placed.append(CountedPod(row, name, bound=True, counts=facts.counts))
         elif facts.leaving:
             continue
         elif facts.nominated:
-            lists.placed.append(Placed(row, facts.nominated, bound=False, counts=facts.counts))
+            lists.placed.append(CountedPod(row, facts.nominated, bound=False, counts=facts.counts))
         elif facts.refused:
             lists.unschedulable.append(pods[row])
     return lists
