@@ -8,6 +8,7 @@ from kschedctl.api.json_values import JsonObject
 from kschedctl.cluster import Cluster
 from kschedctl.reports.following import FollowedRollout
 from kschedctl.scheduler.engine.extenders.extender import CallExtender
+from kschedctl.scheduler.engine.sampling import SampledFrom
 from kschedctl.sources.rollout_events import placements_of
 from kschedctl.studies.following import rollout
 
@@ -17,13 +18,15 @@ def follow_rollout(
     events: Iterable[JsonObject],
     manifests: Iterable[JsonObject] = (),
     *,
+    sampling: SampledFrom | None = None,
     call_extender: CallExtender | None = None,
     done: Callable[[int], None] = lambda number: None,
 ) -> FollowedRollout:
     """Where did kube-scheduler choose differently, and why? Every pod is tried when it was really scheduled.
 
     ``events``: its Scheduled events, or Bindings, as kubectl prints them (dicts); the cluster is that before or after.
-    ``manifests`` are applied to it first. ``done`` is told of each pod that was tried. Raises InputError, also where no
+    ``manifests`` are applied to it first. With ``sampling`` the scheduler looks at as many nodes as it really would.
+    ``done`` is told of each pod that was tried. Raises InputError, also where no
     event says Scheduled, and ConfigurationError.
 
     >>> import kschedctl
@@ -36,4 +39,6 @@ def follow_rollout(
     'As replayed: 1 of 1 pod went to a node that the replay has among the best'
     """
     placements = placements_of(events)
-    return rollout.follow_rollout(cluster, placements, manifests, call_extender=call_extender, done=done)
+    return rollout.follow_rollout(
+        cluster, placements, manifests, sampling=sampling, call_extender=call_extender, done=done
+    )

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from kschedctl.api.json_values import JsonObject
+from kschedctl.api.objects import Struct
+from kschedctl.api.ownership import Owner
 from kschedctl.cluster import Cluster
 from kschedctl.errors import UsageError
 from kschedctl.library.pods import asked_pod
 from kschedctl.reports.make_room import MakeRoom
+from kschedctl.reports.not_created import NotCreated
 from kschedctl.scheduler.engine.extenders.extender import CallExtender
+from kschedctl.studies.controllers.asked_pod import AskedPod
 from kschedctl.studies.making_room import make_room as study
 from kschedctl.studies.making_room.asked import waiting_with
 from kschedctl.studies.making_room.room import RoomWishes
@@ -39,11 +43,40 @@ def make_room(
     True
     """
     if isinstance(pods, str):
-        cluster, keys = waiting_with([asked_pod(cluster, pods, call_extender)])
-    else:
-        prepared = prepare(cluster, pods)
-        cluster, keys = prepared.cluster, list(prepared.workloads)
-        if not keys:
-            said = (f"{each.workload}: {each.headline}" for each in prepared.not_created)
-            raise UsageError(f"no pod to make room for: {'; '.join(said) or 'none is created'}")
+        return room_for_asked([asked_pod(cluster, pods, call_extender)], wishes, seed=seed, call_extender=call_extender)
+    return room_for_manifests(cluster, pods, wishes, seed=seed, call_extender=call_extender)
+
+
+def room_for_asked(
+    asked: Sequence[AskedPod],
+    wishes: RoomWishes = RoomWishes(),
+    *,
+    seed: int = 0,
+    call_extender: CallExtender | None = None,
+) -> MakeRoom:
+    """For pods that wait; arguments and errors as for ``make_room``."""
+    if refused := [lacking for pod in asked if (lacking := pod.never_created)]:
+        raise _nobody(refused)
+    cluster, keys = waiting_with(asked)
     return study.make_room(cluster, keys, wishes, seed=seed, call_extender=call_extender)
+
+
+def room_for_manifests(
+    cluster: Cluster,
+    manifests: Iterable[JsonObject | Struct],
+    wishes: RoomWishes = RoomWishes(),
+    *,
+    seed: int = 0,
+    call_extender: CallExtender | None = None,
+    written: Mapping[Owner, JsonObject] | None = None,
+) -> MakeRoom:
+    """For all pods of manifests that are created; ``written``: as for ``simulate``, else as for ``make_room``."""
+    prepared = prepare(cluster, manifests, counting=dict(written or {}))
+    if not prepared.workloads:
+        raise _nobody(prepared.not_created)
+    return study.make_room(prepared.cluster, list(prepared.workloads), wishes, seed=seed, call_extender=call_extender)
+
+
+def _nobody(refused: Iterable[NotCreated]) -> UsageError:
+    said = (f"{lacking.workload}: {lacking.headline}" for lacking in refused)
+    return UsageError(f"no pod to make room for: {'; '.join(said) or 'none is created'}")

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import Annotated, NamedTuple
+from typing import Annotated
 
 import typer
 
@@ -15,14 +14,13 @@ from kschedctl.cli.option_groups.extending import Extending
 from kschedctl.cli.options import Scope, Source, Untabled, with_options
 from kschedctl.cli.references import are_pods
 from kschedctl.cli.run_options import exit_code
-from kschedctl.cluster import Cluster
 from kschedctl.errors import UsageError
-from kschedctl.reports.not_created import NotCreated
+from kschedctl.library import making_room as library
+from kschedctl.reports.make_room import MakeRoom
+from kschedctl.scheduler.engine.extenders.extender import CallExtender
+from kschedctl.studies.controllers.asked_pod import AskedPod
 from kschedctl.studies.controllers.manifests import in_files
-from kschedctl.studies.making_room.asked import waiting_with
-from kschedctl.studies.making_room.make_room import make_room as study
 from kschedctl.studies.making_room.room import RoomWishes
-from kschedctl.studies.simulate import prepare
 
 EXAMPLES = (
     "kschedctl make-room ml/train-0",
@@ -30,13 +28,6 @@ EXAMPLES = (
     "kschedctl make-room -f train.yaml --pool gpu --max-moves 2",
     "kschedctl make-room ml/train-0 --snapshot prod.ksnap -o json",
 )
-
-
-class _Wanted(NamedTuple):
-    """A cluster, and the pods in it that are to fit."""
-
-    cluster: Cluster
-    pods: list[str]
 
 
 @with_options
@@ -70,37 +61,34 @@ def make_room(
     """
     wishes = RoomWishes(max_moves, keep, pool, seconds)
     with extending.calling() as call_extender:
-        wanted = _named(source, scope, tuple(pods)) if pods else _of_manifests(source, scope)
-        report = study(wanted.cluster, wanted.pods, wishes, seed=seed, call_extender=call_extender)
+        if pods:
+            report = library.room_for_asked(
+                _asked(source, scope, tuple(pods)), wishes, seed=seed, call_extender=call_extender
+            )
+        else:
+            report = _for_manifests(source, scope, wishes, seed, call_extender)
     return view.answer(report, exit_code(report.fits, report.interrupted, report.undecided))
 
 
-def _named(source: Source, scope: Scope, words: tuple[str, ...]) -> _Wanted:
+def _asked(source: Source, scope: Scope, words: tuple[str, ...]) -> list[AskedPod]:
     """Raises KschedctlError."""
     inquiry = read_inquiry(source, scope.namespace, pods_alone=are_pods(words)).asking_for(scope.scheduler_name)
-    asked = subjects.named(inquiry, words, scope, source)
-    if refused := [lacking for each in asked if (lacking := each.never_created)]:
-        raise _nobody(refused)
-    return _Wanted(*waiting_with(asked))
+    return subjects.named(inquiry, words, scope, source)
 
 
-def _of_manifests(source: Source, scope: Scope) -> _Wanted:
+def _for_manifests(
+    source: Source, scope: Scope, wishes: RoomWishes, seed: int, call_extender: CallExtender | None
+) -> MakeRoom:
     """All pods that the manifests bring. Raises KschedctlError."""
     if not source.filename:
         raise UsageError("no pod to make room for", hint="name one, or give manifests with -f")
     if len(source.snapshot) > 1:
         raise UsageError("room is made in one cluster", hint="name one --snapshot")
-    (application,) = read_manifests(source, scope.namespace).values()
-    if not application.manifests:
+    (given,) = read_manifests(source, scope.namespace).values()
+    if not given.manifests:
         hint = "name a pod that waits; what has a UID or a node is part of the cluster"
         raise UsageError("no workload among the manifests", where=", ".join(source.filename), hint=hint)
-    with in_files(application.places):
-        prepared = prepare(application.cluster, application.manifests, counting=dict(application.written))
-    if not prepared.workloads:
-        raise _nobody(prepared.not_created)
-    return _Wanted(prepared.cluster, list(prepared.workloads))
-
-
-def _nobody(refused: Iterable[NotCreated]) -> UsageError:
-    said = (f"{each.workload}: {each.headline}" for each in refused)
-    return UsageError(f"no pod to make room for: {'; '.join(said) or 'none is created'}")
+    with in_files(given.places):
+        return library.room_for_manifests(
+            given.cluster, given.manifests, wishes, seed=seed, call_extender=call_extender, written=given.written
+        )
