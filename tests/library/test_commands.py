@@ -72,7 +72,6 @@ ON_THE_DEMO: dict[str, tuple[list[str], Asked]] = {
         ["simulate", "--follow", "BINDING"],
         lambda c: kschedctl.follow_rollout(c, [BINDING]),
     ),
-    "make_room, manifests": (["make-room", "-f", "WEB"], lambda c: kschedctl.make_room(c, [WEB])),
     "simulate": (["simulate", "-f", "WEB"], lambda c: kschedctl.simulate(c, [WEB])),
     "simulate, pending too": (["simulate", "--pending"], lambda c: kschedctl.simulate(c, [], pending=True)),
     "capacity": (["capacity", "-f", "WEB", "--max", "5"], lambda c: kschedctl.capacity(c, [WEB], most=5)),
