@@ -25,6 +25,7 @@ PREFERRED = "preferredDuringSchedulingIgnoredDuringExecution"
 ONLY_THRESHOLDING = "OnlyThresholdingResources"
 PHASES = ("Running", "Pending", "Succeeded", "Failed", "Unknown")
 REASONS = ("NodeAffinity", "NodeLost", "Shutdown", "UnexpectedAdmissionError")
+OF_ENDED_PODS = ("Succeeded", "Failed", *REASONS)
 CONTAINER_STATES = (
     *("PodInitializing", "ContainerCreating", "ImagePullBackOff", "CrashLoopBackOff", "CreateContainerConfigError"),
     *("ErrImagePull", "CreateContainerError", "InvalidImageName", "OOMKilled", "Error", "Completed"),
@@ -298,6 +299,8 @@ class PodLifeTimeArgs(SelectingArguments, frozen=True):
     def not_replayed(self) -> Iterator[str]:
         if any(state in CONTAINER_STATES for state in self.states):
             yield "states of containers"
+        if any(state in OF_ENDED_PODS for state in self.states):
+            yield "states of pods that have ended, which no scheduler counts"
         if self.conditions:
             yield "conditions"
         if self.exit_codes:

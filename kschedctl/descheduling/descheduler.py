@@ -7,16 +7,29 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
+from kschedctl.descheduling.anti_affinity import RemovePodsViolatingInterPodAntiAffinity
+from kschedctl.descheduling.duplicates import RemoveDuplicates
 from kschedctl.descheduling.evictions import EvictionCounter
 from kschedctl.descheduling.evictor import DefaultEvictor
+from kschedctl.descheduling.life_time import PodLifeTime
 from kschedctl.descheduling.node_fit import NodeFit
 from kschedctl.descheduling.plugin import AnyDeschedulerPlugin, DeschedulingRound
 from kschedctl.descheduling.policy import DeschedulerPolicy
 from kschedctl.descheduling.seen_pods import SeenPods
+from kschedctl.descheduling.utilization import HighNodeUtilization, LowNodeUtilization
 from kschedctl.descheduling.wrong_nodes import RemovePodsViolatingNodeAffinity, RemovePodsViolatingNodeTaints
 
 REPLAYED: Mapping[str, type[AnyDeschedulerPlugin]] = {
-    plugin.name: plugin for plugin in (RemovePodsViolatingNodeAffinity, RemovePodsViolatingNodeTaints)
+    plugin.name: plugin
+    for plugin in (
+        HighNodeUtilization,
+        LowNodeUtilization,
+        PodLifeTime,
+        RemoveDuplicates,
+        RemovePodsViolatingInterPodAntiAffinity,
+        RemovePodsViolatingNodeAffinity,
+        RemovePodsViolatingNodeTaints,
+    )
 }
 LEAST_NODES = 2
 """With fewer there is no round."""

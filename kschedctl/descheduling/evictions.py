@@ -49,7 +49,7 @@ class EvictionCounter:
     _namespaces: Counter[str] = field(default_factory=Counter)
 
     def evict(self, position: Position, plugin: str) -> EvictionResult:
-        """One pod, if the limits and the API server let it go."""
+        """One pod, if the limits and the API server let it go; one that has gone counts again, as upstream."""
         row = int(self.seen.view.node[position])
         namespace = self.seen.infos[self.seen.info[position]].namespace
         per_node, per_namespace, total = self.limits
@@ -59,7 +59,7 @@ class EvictionCounter:
             return self._refuse(plugin, position, NODE_LIMIT, EvictionResult.NODE_LIMIT)
         if per_namespace is not None and self._namespaces[namespace] >= per_namespace:
             return self._refuse(plugin, position, NAMESPACE_LIMIT, EvictionResult.REFUSED)
-        if why := self.carry_out(position, plugin):
+        if not self.seen.evicted[position] and (why := self.carry_out(position, plugin)):
             return self._refuse(plugin, position, why, EvictionResult.REFUSED)
         self._nodes[row] += 1
         self._namespaces[namespace] += 1

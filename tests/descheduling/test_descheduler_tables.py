@@ -45,5 +45,5 @@ def test_default_evictor(case: Case) -> None:
 
 def test_how_many_are_compared() -> None:
     """Less the cases of RemoveFailedPods, those by what pods really use, and two pods that have ended."""
-    assert len(EVICTIONS) == 45
+    assert len(EVICTIONS) == 134
     assert sum(map(ended, EVICTABLE)) == 2
