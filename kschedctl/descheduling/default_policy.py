@@ -1,4 +1,4 @@
-"""The policy that is replayed where nobody gives one: taints and required node affinity are restored."""
+"""The policy that is replayed where nobody gives one: constraints that pods themselves state are restored."""
 
 from __future__ import annotations
 
@@ -10,8 +10,10 @@ _ARGUMENTS: dict[str, JsonObject] = {
     "DefaultEvictor": {"nodeFit": True},
     "RemovePodsViolatingNodeTaints": {},
     "RemovePodsViolatingNodeAffinity": {"nodeAffinityType": [REQUIRED]},
+    "RemovePodsViolatingInterPodAntiAffinity": {},
+    "RemovePodsViolatingTopologySpreadConstraint": {},
 }
-_BALANCE = ()
+_BALANCE = ("RemovePodsViolatingTopologySpreadConstraint",)
 DEFAULT_POLICY: JsonObject = {
     "apiVersion": "descheduler/v1alpha2",
     "kind": "DeschedulerPolicy",

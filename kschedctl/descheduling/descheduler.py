@@ -16,6 +16,7 @@ from kschedctl.descheduling.node_fit import NodeFit
 from kschedctl.descheduling.plugin import AnyDeschedulerPlugin, DeschedulingRound
 from kschedctl.descheduling.policy import DeschedulerPolicy
 from kschedctl.descheduling.seen_pods import SeenPods
+from kschedctl.descheduling.topology_spread import RemovePodsViolatingTopologySpreadConstraint
 from kschedctl.descheduling.utilization import HighNodeUtilization, LowNodeUtilization
 from kschedctl.descheduling.wrong_nodes import RemovePodsViolatingNodeAffinity, RemovePodsViolatingNodeTaints
 
@@ -29,6 +30,7 @@ REPLAYED: Mapping[str, type[AnyDeschedulerPlugin]] = {
         RemovePodsViolatingInterPodAntiAffinity,
         RemovePodsViolatingNodeAffinity,
         RemovePodsViolatingNodeTaints,
+        RemovePodsViolatingTopologySpreadConstraint,
     )
 }
 LEAST_NODES = 2

@@ -25,7 +25,7 @@ def rebalance(
     """What would the descheduler evict, where do the pods go, does that end, and which budgets stop it?
 
     ``policy``: a DeschedulerPolicy of descheduler/v1alpha2, as a dict; without one a policy of kschedctl's own, which
-    restores taints and required node affinity; a plugin that is not replayed makes the answer undecided. ``name``: what
+    restores what pods ask for themselves; a plugin that is not replayed makes the answer undecided. ``name``: what
     errors call it. At most so many ``rounds`` are replayed, each when all pods of the one before run. ``seed``
     decides between nodes that are equal; ``now``: when pods are as old as they are, else when the cluster was read.
     Raises InputError for a policy that cannot be used.

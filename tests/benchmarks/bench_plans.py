@@ -1,10 +1,11 @@
-"""How long plans take on a big cluster: nodes that could go, and moves that make room for a pod.
+"""How long plans take on a big cluster: nodes that could go, moves that make room, and what a descheduler does.
 
     python tests/benchmarks/make_cluster.py FOLDER
-    python tests/benchmarks/bench_plans.py FOLDER [--seconds 180] [--cores 4 12]
+    python tests/benchmarks/bench_plans.py FOLDER [--seconds 180] [--cores 4 12] [--rounds 1]
 
 Milliseconds of CPU for each node that consolidate tries within so many seconds; seconds of CPU for each pod that asks
-for so many cores. ``cycles``: as many full scheduling cycles of one pod the same machine runs in that time.
+for so many cores, and for the rounds of a descheduler that evicts at most 500 pods. ``cycles``: as many full scheduling
+cycles of one pod the same machine runs in that time.
 """
 
 from __future__ import annotations
@@ -22,6 +23,32 @@ from kschedctl.scheduler.scheduler import Scheduler
 from kschedctl.studies.consolidating.consolidate import ConsolidationWishes
 
 CYCLES = 20
+PLUGINS = {
+    "PodLifeTime": {"maxPodLifeTimeSeconds": 86400},
+    "RemoveDuplicates": {},
+    "RemovePodsViolatingTopologySpreadConstraint": {},
+    "LowNodeUtilization": {
+        "useDeviationThresholds": True,
+        "thresholds": {"cpu": 3, "memory": 3},
+        "targetThresholds": {"cpu": 3, "memory": 3},
+        "evictionLimits": {"node": 5},
+    },
+}
+SPREADING = {
+    "apiVersion": "descheduler/v1alpha2",
+    "kind": "DeschedulerPolicy",
+    "maxNoOfPodsToEvictTotal": 500,
+    "profiles": [
+        {
+            "name": "spreading",
+            "pluginConfig": [{"name": name, "args": args} for name, args in PLUGINS.items()],
+            "plugins": {
+                "deschedule": {"enabled": list(PLUGINS)[:1]},
+                "balance": {"enabled": list(PLUGINS)[1:]},
+            },
+        }
+    ],
+}
 
 
 def pod(cores: int) -> dict[str, Any]:
@@ -53,6 +80,7 @@ def main() -> None:
     parser.add_argument("folder", type=Path)
     parser.add_argument("--seconds", type=float, default=180)
     parser.add_argument("--cores", type=int, nargs="*", default=[4, 12])
+    parser.add_argument("--rounds", type=int, default=1)
     options = parser.parse_args()
     cluster = kschedctl.Cluster.from_paths(sorted(options.folder.glob("*.json")), assume_complete=True)
     cycle = cycle_seconds(cluster)
@@ -69,6 +97,10 @@ def main() -> None:
         room = kschedctl.make_room(cluster, [pod(cores)])
         spent = process_time() - start
         print(f"make-room    {cores} cores: {' '.join(room.first_line())}: {spent:.1f} s, {spent / cycle:.0f} cycles")
+    start = process_time()
+    balanced = kschedctl.rebalance(cluster, SPREADING, rounds=options.rounds)
+    spent = process_time() - start
+    print(f"rebalance    {' '.join(balanced.first_line())}: {spent:.1f} s, {spent / cycle:.0f} cycles")
 
 
 if __name__ == "__main__":

@@ -44,6 +44,6 @@ def test_default_evictor(case: Case) -> None:
 
 
 def test_how_many_are_compared() -> None:
-    """Less the cases of RemoveFailedPods, those by what pods really use, and two pods that have ended."""
-    assert len(EVICTIONS) == 134
+    """Less those of RemoveFailedPods and TooManyRestarts, by containers and conditions, by real use; two have ended."""
+    assert len(EVICTIONS) == 172
     assert sum(map(ended, EVICTABLE)) == 2

@@ -40,7 +40,8 @@ def rebalance(
 
     Its plugins run in rounds: each pod that they evict is placed as kube-scheduler does it before the next is, and the
     next round sees the result. What would lose a pod or leave it without a node is told, and is no step. Without
-    --policy: one that restores taints and required node affinity. Plugins that are not replayed are told.
+    --policy: one that restores taints, required node affinity and pod anti-affinity, and spread constraints. Plugins
+    that are not replayed are told.
     """
     document = _document(policy) if policy else None
     cluster = load(source)
