@@ -145,3 +145,17 @@ spec: {scaleTargetRef: {apiVersion: apps/v1, kind: StatefulSet, name: web}, minR
     assert said(workload(2, spec=spread) + scaler, *NODES, rule="rq-hpa-burst") == [
         "the autoscaler may ask for 6 replicas, but only 5 find room now (nodes that would do: 1 Insufficient cpu)"
     ]
+
+
+@pytest.mark.parametrize(("selector", "skewed"), [("{matchLabels: {app: web}}", True), ("{}", False)])
+def test_a_constraint_that_counts_nothing_has_no_skew(selector: str, skewed: bool) -> None:
+    """Three pods in one zone, none in the other; an empty selector counts none of them before 1.38."""
+    constraint = f"{{maxSkew: 1, topologyKey: {ZONE}, whenUnsatisfiable: DoNotSchedule, labelSelector: {selector}}}"
+    there = [pod(f"web-{number}", "n1", 1, "web") for number in range(3)]
+    manifest = workload(3, spec=f"topologySpreadConstraints: [{constraint}], ")
+    found = said(manifest, *NODES, *there, rule="ts-already-violated")
+    assert found == (["the skew is 3 now (0 to 3 pods a domain), maxSkew 1"] if skewed else [])
+    empty = said(manifest, *NODES, *there, rule="ts-empty-selector")
+    assert [("since 1.38 all: pods that schedule today may wait then" in message) for message in empty] == (
+        [] if skewed else [True]
+    )
