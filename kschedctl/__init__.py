@@ -11,9 +11,10 @@ or of what makes pods; ``pending`` for all that wait; ``remedies`` says which sm
 what makes the scheduler try a refused pod again, ``wakes`` and ``wakes_by`` whether these events do; ``simulate``,
 ``capacity``, ``drain``, ``failures`` and ``whatif`` what would happen, ``follow_rollout`` what did; ``lint`` and
 ``audit`` what is wrong; ``diff`` what changed; ``pools`` which node pools there are, ``consolidate`` which nodes could
-go, ``rebalance`` what the descheduler evicts; ``scale_up`` and ``scale_down`` what the Cluster Autoscaler does in its
-next loop, ``provision`` and ``disrupt`` what Karpenter does in its next rounds; ``admit`` what the API server makes of
-a manifest; ``cluster_metrics`` the numbers for a dashboard; ``run_queue`` works off the scheduling queue.
+go, ``size`` which nodes would be needed anew, ``rebalance`` what the descheduler evicts; ``scale_up`` and
+``scale_down`` what the Cluster Autoscaler does in its next loop, ``provision`` and ``disrupt`` what Karpenter does in
+its next rounds; ``admit`` what the API server makes of a manifest; ``cluster_metrics`` the numbers for a dashboard;
+``run_queue`` works off the scheduling queue.
 
 Reports have the fields of the JSON documents, which ``to_dict()`` gives, and ``summary()``, ``to_markdown()``,
 ``to_html()`` and ``to_frame()``; ``str(report)`` is the answer in a line. What goes wrong by what was given is a
@@ -55,6 +56,7 @@ if TYPE_CHECKING:
     from kschedctl.library.rebalancing import rebalance as rebalance
     from kschedctl.library.remedies import pending_remedies as pending_remedies
     from kschedctl.library.remedies import remedies as remedies
+    from kschedctl.library.sizing import size as size
     from kschedctl.library.snapshots import diff as diff
     from kschedctl.library.waking import wake_ups as wake_ups
     from kschedctl.library.waking import wakes_by as wakes_by
@@ -87,6 +89,7 @@ WHERE = {
     "pools": "library.autoscalers",
     "provision": "library.autoscalers",
     "rebalance": "library.rebalancing",
+    "size": "library.sizing",
     "remedies": "library.remedies",
     "run_queue": "studies.run_queue",
     "sampling": "studies.following.sampling",

@@ -41,6 +41,7 @@ COMMANDS = {
     "drain": "Where would the pods of these nodes go, and what blocks the drain?",
     "failures": "What would no longer fit if a node, a zone or a pool were lost?",
     "make-room": "Which pods have to move so that these fit?",
+    "size": "Which nodes would all workloads need, had they to be bought anew?",
     "rebalance": "What would the descheduler evict, where to, and does that end?",
     "whatif": "What would these changes to the cluster do to its pods?",
     "pools": "Which node pools are there, and what is free on their nodes?",
@@ -69,7 +70,7 @@ functions by sub-command; the EXAMPLES of the module are command lines for its h
 
 GROUPS = {
     "Ask": ("explain", "remedies", "wakes", "browse"),
-    "What if": ("simulate", "capacity", "drain", "failures", "make-room", "rebalance", "whatif"),
+    "What if": ("simulate", "capacity", "drain", "failures", "make-room", "rebalance", "size", "whatif"),
     "Autoscalers": ("pools", "scale", "provision", "consolidate", "instance-types"),
     "Check": ("lint", "audit", "config", "priorities", "latency", "packing", "topology", "races", "sampling"),
     "Cluster": ("snapshot", "watch", "version", "versions"),
@@ -88,6 +89,7 @@ USAGE, BUG, INTERRUPTED, BROKEN_PIPE = 2, 4, 130, 141
 FAILURES = "2 usage or input, 3 cluster unreachable, 4 a bug"
 EPILOG = f"Exit codes: 0 schedules, 1 does not schedule, {FAILURES}, 5 undecided."
 EPILOGS = {
+    "size": f"Exit codes: 0 all pods fit, 1 some fit on no shape, {FAILURES}, 5 undecided.",
     "rebalance": f"Exit codes: 0 quiet in the end, 1 loops, or would do harm, {FAILURES}, 5 undecided.",
     "wakes": f"Exit codes: 0 answered, or woken, 1 not woken, or missed (--between), {FAILURES}, 5 undecided.",
     "lint": f"Exit codes: 0 nothing found from --fail-on up, 1 findings, {FAILURES}.",

@@ -36,6 +36,7 @@ PAGES = {
     "Failures": "pages.node_losses:failures_page",
     "WhatIf": "pages.whatif:whatif_page",
     "MakeRoom": "pages.make_room:make_room_page",
+    "NodeSizing": "pages.sizing:sizing_page",
     "Rebalancing": "pages.rebalancing:rebalancing_page",
     "Answers": "pages.answers:answers_page",
     "Remedies": "pages.remedies:remedies_page",

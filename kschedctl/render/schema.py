@@ -36,6 +36,7 @@ from kschedctl.reports.remedies import Remedies, RemediesOfMany
 from kschedctl.reports.scale_down import ScaleDown
 from kschedctl.reports.scale_up import ScaleUp
 from kschedctl.reports.simulation import SimulationReport
+from kschedctl.reports.sizing import NodeSizing
 from kschedctl.reports.summary import Summary
 from kschedctl.reports.version import Version
 from kschedctl.reports.version_changes import VersionChanges
@@ -65,6 +66,7 @@ DOCUMENTS: dict[str, Any] = {
     "failures": Failures,
     "whatif": WhatIf,
     "make-room": MakeRoom,
+    "node-sizing": NodeSizing,
     "rebalancing": Rebalancing,
     "queue-run": QueueRun,
     "remedies": Remedies,

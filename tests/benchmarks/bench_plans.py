@@ -1,4 +1,5 @@
-"""How long plans take on a big cluster: nodes that could go, moves that make room, and what a descheduler does.
+"""How long plans take on a big cluster: nodes that could go, moves that make room, and what a descheduler does;
+and nodes for all pods anew.
 
     python tests/benchmarks/make_cluster.py FOLDER
     python tests/benchmarks/bench_plans.py FOLDER [--seconds 180] [--cores 4 12] [--rounds 1]
@@ -21,6 +22,7 @@ from kschedctl.api.workloads import decode
 from kschedctl.cluster import Cluster
 from kschedctl.scheduler.scheduler import Scheduler
 from kschedctl.studies.consolidating.consolidate import ConsolidationWishes
+from kschedctl.studies.sizing.size import SizingWishes
 
 CYCLES = 20
 PLUGINS = {
@@ -101,6 +103,10 @@ def main() -> None:
     balanced = kschedctl.rebalance(cluster, SPREADING, rounds=options.rounds)
     spent = process_time() - start
     print(f"rebalance    {' '.join(balanced.first_line())}: {spent:.1f} s, {spent / cycle:.0f} cycles")
+    start = process_time()
+    sized = kschedctl.size(cluster, wishes=SizingWishes(seconds=options.seconds))
+    spent = process_time() - start
+    print(f"size         {' '.join(sized.first_line())}: {spent:.1f} s, {spent / cycle:.0f} cycles")
 
 
 if __name__ == "__main__":

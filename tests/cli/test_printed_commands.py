@@ -203,6 +203,7 @@ QUESTIONS = (
     "make-room {pod}",
     "consolidate",
     "rebalance",
+    "size",
     "drain {node}",
     "drain {node} --seed 3 --sampling --start-index 1",
     "failures --nodes",

@@ -15,6 +15,7 @@ from kschedctl import demo
 from kschedctl.cli.main import main
 from kschedctl.reports.document import Document
 from kschedctl.studies.consolidating.consolidate import ConsolidationWishes
+from kschedctl.studies.sizing.size import SizingWishes
 from kschedctl.studies.whatif import versions
 
 NOW = demo.DEMO_TIME
@@ -57,6 +58,7 @@ ON_THE_DEMO: dict[str, tuple[list[str], Asked]] = {
     "wakes": (["wakes", PENDING], lambda c: kschedctl.wake_ups(c, PENDING)),
     "wakes_by": (["wakes", "-A", "--event", "EVENT"], lambda c: kschedctl.wakes_by(c, [EVENT])),
     "wakes_by, of a pod": (["wakes", REFUSED, "--event", "EVENT"], lambda c: kschedctl.wakes_by(c, [EVENT], [REFUSED])),
+    "size": (["size", "--by-nodes"], lambda c: kschedctl.size(c, wishes=SizingWishes(by_nodes=True))),
     "rebalance": (["rebalance"], lambda c: kschedctl.rebalance(c, now=NOW)),
     "consolidate": (["consolidate"], kschedctl.consolidate),
     "consolidate, for more": (

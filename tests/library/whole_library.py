@@ -44,6 +44,7 @@ def lines(cluster: kschedctl.Cluster, file: str) -> Iterable[str]:
     yield str(kschedctl.provision(cluster))
     removable: list[str] = [node.node for node in kschedctl.consolidate(cluster).removable]
     yield str(removable)
+    yield str(kschedctl.size(cluster).bound)
     yield str(kschedctl.rebalance(cluster, now=demo.DEMO_TIME).quiet)
     yield str(kschedctl.disrupt(cluster, [], now=demo.DEMO_TIME))
     yield str(kschedctl.admit(cluster, POD).message)

@@ -80,13 +80,13 @@ def _of_node(group: AutoscaledGroup, node: Node, makes: TemplateSources) -> Node
     stay = [pod for pod in here if is_mirror(pod) or is_daemon_set_pod(pod)]
     running = {c.uid for pod in here if (c := controller_of(pod)) and c.kind == "DaemonSet"}
     pending = [workload for workload in makes.daemon_sets if workload.metadata.uid not in running]
-    forced = [pod for pod in _daemons(fresh, pending) if makes.options.force_daemon_sets or _preempts(pod)]
+    forced = [pod for pod in daemon_pods(fresh, pending) if makes.options.force_daemon_sets or _preempts(pod)]
     return NodeTemplate(fresh, tuple(_put_on(fresh, [*stay, *forced])))
 
 
 def _of_cloud(group: AutoscaledGroup, node: Node, makes: TemplateSources) -> NodeTemplate:
     fresh = _fresh(group, node, makes.options)
-    pods = tuple(_put_on(fresh, (*group.template_pods, *_daemons(fresh, makes.daemon_sets))))
+    pods = tuple(_put_on(fresh, (*group.template_pods, *daemon_pods(fresh, makes.daemon_sets))))
     labels = fresh.metadata.labels
     deprecated = {old: labels[new] for new, old in _DEPRECATED.items() if new in labels}
     return NodeTemplate(_labelled(fresh, {**labels, **deprecated}), pods)
@@ -106,7 +106,7 @@ def _goes(key: str, options: AutoscalerOptions) -> bool:
     return own or node_facts.is_startup_taint(key, options) or node_facts.is_status_taint(key, options)
 
 
-def _daemons(node: Node, daemon_sets: Iterable[StoredWorkload]) -> Iterator[Pod]:
+def daemon_pods(node: Node, daemon_sets: Iterable[StoredWorkload]) -> Iterator[Pod]:
     """A pod of each DaemonSet that has one on such a node."""
     for workload in daemon_sets:
         template = workload.spec.template

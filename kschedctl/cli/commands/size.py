@@ -1,0 +1,83 @@
+"""``kschedctl size``: which nodes should we have bought?"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Annotated
+
+import typer
+
+from kschedctl.cli.answer import Answer
+from kschedctl.cli.manifests import Application, read_manifests
+from kschedctl.cli.option_groups.karpenter import InstanceTypeInput
+from kschedctl.cli.options import Source, Untabled, with_options
+from kschedctl.cli.progress import bars
+from kschedctl.cli.run_options import exit_code
+from kschedctl.cli.source import LiveKinds, load
+from kschedctl.errors import UsageError
+from kschedctl.library import sizing as library
+from kschedctl.studies.controllers.manifests import in_files
+from kschedctl.studies.sizing.size import SizingWishes
+
+EXAMPLES = (
+    "kschedctl size",
+    "kschedctl size --instance-types types.json --scale 1.5",
+    "kschedctl size -f apps/ --snapshot prod.ksnap --keep-zone-loss",
+)
+DAEMONS = LiveKinds(("DaemonSet",))
+
+
+@dataclass(frozen=True)
+class Sizes:
+    """What has to fit, and what of the nodes counts."""
+
+    scale: Annotated[
+        float, typer.Option("--scale", metavar="FACTOR", min=1, help="So many times the pods of each workload.")
+    ] = 1
+    by_nodes: Annotated[bool, typer.Option("--by-nodes", help="The fewest nodes, though prices are known.")] = False
+    keep_zone_loss: Annotated[
+        bool, typer.Option("--keep-zone-loss", help="All pods get nodes after the loss of any zone, too.")
+    ] = False
+    pool_label: Annotated[
+        str, typer.Option("--pool-label", metavar="KEY", help="The node label that names a node's pool.")
+    ] = ""
+    seconds: Annotated[
+        int, typer.Option("--search-seconds", metavar="NUMBER", min=1, help="Longest time to try sets of nodes.")
+    ] = 60
+
+    def wishes(self) -> SizingWishes:
+        return SizingWishes(self.by_nodes, self.keep_zone_loss, self.scale, self.seconds)
+
+
+@with_options
+def size(*, source: Source, view: Untabled, asked: InstanceTypeInput, sizes: Sizes) -> Answer:
+    """Which nodes would all workloads need, had they to be bought anew?
+
+    Finds the cheapest set of nodes that takes all pods of the cluster, and of the manifests of -f, or the smallest
+    where prices are not known, and tells what is needed at least. What can be bought are nodes like those of the
+    cluster's pools, or --instance-types. Every set is replayed with all pods, DaemonSets and volumes included.
+    """
+    given = _given(source)
+    types, wishes, label = asked.types() or (), sizes.wishes(), sizes.pool_label
+    with in_files(given.places), bars() as shown:
+        report = library.size(
+            given.cluster,
+            given.manifests,
+            wishes,
+            instance_types=types,
+            pool_label=label,
+            written=given.written,
+            progress=shown,
+        )
+    good = not report.never and report.fits
+    return view.answer(report, exit_code(good, report.interrupted, report.undecided))
+
+
+def _given(source: Source) -> Application:
+    """One cluster, and the manifests that come to it. Raises KschedctlError."""
+    if not source.filename:
+        return Application(source, load(source, live=DAEMONS), [], {})
+    if len(source.snapshot) > 1:
+        raise UsageError("one cluster is sized", hint="name one --snapshot")
+    (given,) = read_manifests(source, None).values()
+    return given

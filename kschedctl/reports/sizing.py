@@ -1,0 +1,100 @@
+"""Nodes for all workloads, as a document: apiVersion kschedctl.dev/v1, kind NodeSizing."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from msgspec.structs import replace
+
+from kschedctl.reports.columns import Column, Tone
+from kschedctl.reports.document import Document
+from kschedctl.reports.summary import Report, ShortPods, Summary
+from kschedctl.reports.unknown import UnknownKind, doubt
+from kschedctl.text.counts import counted
+
+
+class SizedShape(Document, frozen=True):
+    """``nodes`` of a shape, in each of its ``zones``, and what they cost an hour together, where that is known.
+
+    ``like``: the node of the cluster that they are like.
+    """
+
+    shape: Annotated[str, Column("shape", keep=True)]
+    nodes: Annotated[int, Column("nodes")]
+    zones: Annotated[dict[str, int], Column("zones")]
+    price: Annotated[float | None, Column("price/h", form=".4f")] = None
+    like: Annotated[str, Column("like")] = ""
+
+
+class SizingAlternative(Document, frozen=True):
+    """A set of nodes that takes all pods; percent of cpu and memory that is requested."""
+
+    shapes: Annotated[str, Column("nodes", keep=True)]
+    nodes: Annotated[int, Column("number")]
+    price: Annotated[float | None, Column("price/h", form=".4f")] = None
+    cpu: Annotated[float, Column("cpu, %", form=".0f")] = 0
+    memory: Annotated[float, Column("memory, %", form=".0f")] = 0
+
+
+class HomelessPods(Document, frozen=True):
+    """Pods that no shape takes, and kube-scheduler's message with nodes of all shapes."""
+
+    pods: Annotated[tuple[str, ...], Column("pods", keep=True)]
+    message: Annotated[str, Column("message", tone=Tone.VERBATIM)]
+
+
+class NodeSizing(Report, frozen=True):
+    """``shapes``: the best set of nodes that was found for ``pods`` pods, each of which gets a node in a replay of all;
+    ``alternatives``: others, the best first. ``bound``: what is needed at least by what pods request, in money where
+    prices are known, else in nodes. ``never``: pods that no shape takes. ``tried`` of ``candidates`` shapes were tried;
+    ``complete``: all of them, to the end. ``zone_loss``: all pods get nodes after the loss of any zone, too.
+    """
+
+    pods: int = 0
+    nodes: int = 0
+    price: float | None = None
+    bound: float = 0
+    shapes: tuple[SizedShape, ...] = ()
+    alternatives: tuple[SizingAlternative, ...] = ()
+    never: tuple[HomelessPods, ...] = ()
+    tried: int = 0
+    candidates: int = 0
+    complete: bool = True
+    zone_loss: bool = False
+    scale: float = 1
+    doubts: tuple[str, ...] = ()
+    not_replayed: tuple[str, ...] = ()
+    ignored: tuple[str, ...] = ()
+    extended: tuple[str, ...] = ()
+    interrupted: bool = False
+    undecided: bool = False
+    unknown: tuple[UnknownKind, ...] = ()
+    api_version: str = "kschedctl.dev/v1"
+    kind: str = "NodeSizing"
+
+    @property
+    def fits(self) -> bool:
+        """Whether a set was found, where one is needed."""
+        return bool(self.nodes) or not self.pods
+
+    def first_line(self) -> tuple[str, ...]:
+        """How many nodes, what they cost, and what is needed at least."""
+        never = sum(len(group.pods) for group in self.never)
+        if not self.nodes:
+            return (
+                f"No shape takes any of {counted(never, 'pod')}" if never else "No nodes are needed: there are no pods",
+            )
+        cost = "" if self.price is None else f" for {self.price:.4f} an hour"
+        at_least = f"{self.bound:.4f}" if self.price is not None else f"{int(self.bound):,}"
+        takes = "takes" if self.nodes == 1 else "take"
+        what = f"{counted(self.nodes, 'node')}{cost} {takes} {counted(self.pods - never, 'pod')}"
+        return (f"{what}; at least {at_least} by requests{self._never(never)}{doubt(self.unknown)}",)
+
+    @staticmethod
+    def _never(number: int) -> str:
+        return f"; {counted(number, 'pod')} fit{'s' * (number == 1)} on no shape" if number else ""
+
+    def summarized(self, summary: Summary) -> Summary:
+        """With the pods that no shape takes."""
+        never = tuple(ShortPods(len(group.pods), group.pods[0], "", group.message) for group in self.never)
+        return replace(summary, pods=never, figures={"nodes": self.nodes, "pods": self.pods})

@@ -1,0 +1,162 @@
+"""What can be bought: nodes like those of a pool, or of an instance type, in their zones, with what runs on each."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from math import ceil
+
+from kschedctl.api.copying import replace
+from kschedctl.api.json_values import JsonObject
+from kschedctl.api.node_pools import pool_of
+from kschedctl.api.objects import CSINode, Node, NodeSpec, NodeStatus, ObjectMeta, Pod, Resources
+from kschedctl.api.ownership import owner_of
+from kschedctl.autoscaling.cluster_autoscaler.templates import daemon_pods
+from kschedctl.autoscaling.karpenter.instance_types import InstanceType, read_instance_types
+from kschedctl.autoscaling.karpenter.labels import CAPACITY_TYPE, INSTANCE_TYPE
+from kschedctl.cluster import Cluster
+from kschedctl.snapshot.node_order import HOSTNAME, ZONE
+
+ON_DEMAND, RESERVED = "on-demand", "reserved"
+ON_EVERY_NODE = ("DaemonSet", "Node")
+"""Kinds of owners of pods that come with a node."""
+CONTROL_PLANE = ("node-role.kubernetes.io/control-plane", "node-role.kubernetes.io/master")
+
+
+@dataclass(frozen=True, eq=False)
+class NodeShape:
+    """``prices``: an hour in each of its zones, None where it is not known; ``zones``: "" for a node that names none.
+
+    ``daemons``: the pods that come with a node; ``limits``: of volumes; ``like``: a node of the cluster.
+    """
+
+    name: str
+    model: Node
+    prices: Mapping[str, float | None]
+    daemons: tuple[Pod, ...] = ()
+    limits: tuple[CSINode, ...] = ()
+    like: str = ""
+
+    @property
+    def zones(self) -> tuple[str, ...]:
+        return tuple(self.prices)
+
+    def zone(self, number: int) -> str:
+        """Nodes go to its zones in turn."""
+        return self.zones[number % len(self.zones)]
+
+    def price(self, nodes: int) -> float | None:
+        """What so many cost an hour; None where that is not known."""
+        prices = [self.prices[self.zone(number)] for number in range(nodes)]
+        known = [price for price in prices if price is not None]
+        return sum(known) if len(known) == len(prices) else None
+
+    def nodes(self, nodes: int) -> Iterator[Node]:
+        for number in range(nodes):
+            name, zone = self.node_name(number), self.zone(number)
+            labels = {**self.model.metadata.labels, HOSTNAME: name, **({ZONE: zone} if zone else {})}
+            yield replace(self.model, metadata=ObjectMeta(name, labels=labels))
+
+    def node_name(self, number: int) -> str:
+        return f"{self.name}-{number + 1}"
+
+    def with_nodes(self, nodes: int) -> Iterator[Pod]:
+        """The pods that come with so many of its nodes."""
+        for node in map(self.node_name, range(nodes)):
+            for at, pod in enumerate(self.daemons):
+                meta = replace(pod.metadata, name=f"{pod.metadata.name}-{node}-{at}", uid="")
+                yield replace(pod, metadata=meta, spec=replace(pod.spec, node_name=node))
+
+    def volume_limits(self, nodes: int) -> Iterator[CSINode]:
+        for node in map(self.node_name, range(nodes)):
+            yield from (replace(limit, metadata=ObjectMeta(node)) for limit in self.limits)
+
+
+def shapes_of_pools(cluster: Cluster, label: str = "") -> list[NodeShape]:
+    """One for each kind of worker node of each pool, in all zones of the kind. ``label``: names pools instead."""
+    workers = [node for node in cluster.nodes if _is_worker(node)]
+    own = _own_labels(workers)
+    kinds: dict[tuple[object, ...], list[Node]] = {}
+    for node in workers:
+        labels = node.metadata.labels
+        pool = labels.get(label, "") if label else pool_of(node)
+        shared = tuple(sorted((key, value) for key, value in labels.items() if key not in own))
+        kinds.setdefault((pool or "node", shared, node.spec.taints), []).append(node)
+    of_pool = Counter(pool for pool, *_ in kinds)
+    seen: Counter[object] = Counter()
+    shapes = []
+    for (name, *_), nodes in sorted(kinds.items(), key=lambda kind: str(kind[0][0])):
+        seen[name] += 1
+        shapes.append(_of_kind(cluster, f"{name}.{seen[name]}" if of_pool[name] > 1 else str(name), nodes))
+    return shapes
+
+
+def _is_worker(node: Node) -> bool:
+    return not node.spec.unschedulable and not any(role in node.metadata.labels for role in CONTROL_PLANE)
+
+
+def _own_labels(nodes: Sequence[Node]) -> set[str]:
+    """The labels that tell nodes of a kind apart: zones, and those that have another value on every node."""
+    values: dict[str, set[str]] = {}
+    having: Counter[str] = Counter()
+    for node in nodes:
+        having.update(node.metadata.labels.keys())
+        for key, value in node.metadata.labels.items():
+            values.setdefault(key, set()).add(value)
+    return {ZONE, HOSTNAME} | {key for key, number in having.items() if number == len(values[key]) > 1}
+
+
+def _of_kind(cluster: Cluster, name: str, nodes: Sequence[Node]) -> NodeShape:
+    model = nodes[0]
+    own = model.metadata.name
+    on_it = (pod for pod in cluster.pods if pod.spec.node_name == own and not pod.terminated)
+    daemons = tuple(pod for pod in on_it if owner_of(pod).kind in ON_EVERY_NODE)
+    limits = tuple(limit for limit in cluster.csi_nodes if limit.metadata.name == own)
+    zones = sorted({node.metadata.labels.get(ZONE, "") for node in nodes})
+    fresh = replace(model, spec=replace(model.spec, provider_id=""))
+    return NodeShape(name, fresh, dict.fromkeys(zones), daemons, limits, own)
+
+
+def shapes_of_types(cluster: Cluster, instance_types: Sequence[JsonObject]) -> list[NodeShape]:
+    """One for each instance type that is for sale, on demand where it is sold so. Raises InputError."""
+    types = read_instance_types(instance_types).types
+    return [shape for sold in types if (shape := _of_type(cluster, sold)) is not None]
+
+
+def _of_type(cluster: Cluster, sold: InstanceType) -> NodeShape | None:
+    offerings = [offering for offering in sold.offerings if offering.available and offering.capacity_type != RESERVED]
+    offerings = [o for o in offerings if o.capacity_type == ON_DEMAND] or offerings
+    prices: dict[str, float | None] = {}
+    for offering in sorted(offerings, key=lambda offering: -offering.price):  # the cheapest of a zone comes last
+        prices[offering.zone if ZONE in offering.requirements else ""] = offering.price
+    prices = dict(sorted(prices.items()))
+    if not prices:
+        return None
+    single = {
+        key: wanted.any()
+        for key, wanted in sold.requirements.items()
+        if not wanted.complement and len(wanted.values) == 1
+    }
+    labels = {**single, INSTANCE_TYPE: sold.name, CAPACITY_TYPE: offerings[0].capacity_type}
+    allocatable: Resources = {name: str(amount) for name, amount in sold.allocatable.items()}
+    model = Node(ObjectMeta(sold.name, labels=labels), NodeSpec(), NodeStatus(allocatable=allocatable))
+    return NodeShape(sold.name, model, prices, tuple(daemon_pods(model, cluster.daemon_sets)))
+
+
+def more_of_each(pods: Sequence[Pod], scale: float) -> Iterator[Pod]:
+    """The pods that are lacking for so many times those of each workload, rounded up, each like one that there is."""
+    by_owner: dict[object, list[Pod]] = {}
+    for pod in pods:
+        by_owner.setdefault(owner_of(pod), []).append(pod)
+    for alike in by_owner.values():
+        for number in range(ceil(len(alike) * scale) - len(alike)):
+            pod = alike[number % len(alike)]
+            name = f"{pod.metadata.name}-more-{number + 1}"
+            yield replace(pod, metadata=replace(pod.metadata, name=name, uid=name))
+
+
+def has_claims(pod: Pod) -> bool:
+    """Whether a pod more like it would need claims that nobody has made."""
+    volumes = any(volume.persistent_volume_claim or volume.ephemeral for volume in pod.spec.volumes)
+    return volumes or bool(pod.spec.resource_claims)

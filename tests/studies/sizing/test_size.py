@@ -1,0 +1,193 @@
+"""Nodes for all workloads: counted by hand, and what holds for random clusters."""
+
+from __future__ import annotations
+
+from itertools import product
+from random import Random
+from typing import Any
+
+import numpy as np
+import pytest
+
+import kschedctl
+from kschedctl.errors import UsageError
+from kschedctl.studies.sizing.bound import least
+from kschedctl.studies.sizing.size import SizingWishes
+
+Json = dict[str, Any]
+ZONE, HOSTNAME, POOL = "topology.kubernetes.io/zone", "kubernetes.io/hostname", "karpenter.sh/nodepool"
+
+
+def node(name: str, pool: str, cpu: int, zone: str = "a", **offers: str) -> Json:
+    labels = {ZONE: zone, HOSTNAME: name, POOL: pool}
+    allocatable = {"cpu": str(cpu), "memory": "64Gi", "pods": "20", **offers}
+    return {
+        "apiVersion": "v1",
+        "kind": "Node",
+        "metadata": {"name": name, "labels": labels},
+        "status": {"allocatable": allocatable, "capacity": allocatable},
+    }
+
+
+def pod(name: str, cpu: float, app: str = "web", on: str = "", **spec: Any) -> Json:
+    owner = {
+        "apiVersion": "apps/v1",
+        "kind": spec.pop("kind", "ReplicaSet"),
+        "name": app,
+        "uid": app,
+        "controller": True,
+    }
+    requests = {"cpu": f"{int(cpu * 1000)}m", **spec.pop("requests", {})}
+    container = {"name": "c", "image": "c", "resources": {"requests": requests, "limits": spec.pop("limits", {})}}
+    meta = {"name": name, "namespace": "default", "uid": name, "labels": {"app": app}, "ownerReferences": [owner]}
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": meta,
+        "spec": {"nodeName": on, "containers": [container], **spec},
+        "status": {"phase": "Running" if on else "Pending"},
+    }
+
+
+def sized(objects: list[Json], **wishes: Any) -> Any:
+    types = wishes.pop("instance_types", ())
+    cluster = kschedctl.Cluster.from_objects(objects)
+    return kschedctl.size(cluster, wishes=SizingWishes(**wishes), instance_types=types)
+
+
+def counts(report: Any) -> dict[str, int]:
+    return {shape.shape: shape.nodes for shape in report.shapes}
+
+
+def test_as_many_as_their_cpu_needs() -> None:
+    """Seven pods of 3 cpus: one a node of 4, whatever runs now."""
+    pods = [pod(f"p{number}", 3, on="n1" if number == 0 else "") for number in range(7)]
+    report = sized([node("n1", "small", 4), *pods])
+    assert (counts(report), report.bound, report.never) == ({"small": 7}, 6.0, ())  # 21 of 4 cpus: six at least
+
+
+def test_daemons_take_their_share() -> None:
+    """A node of 4 cpus has 3 for pods beside its daemon: one of 2, where two would go."""
+    daemon = pod("agent-1", 1, "agent", on="n1", kind="DaemonSet")
+    report = sized([node("n1", "small", 4), daemon, *(pod(f"p{number}", 2) for number in range(4))])
+    assert (counts(report), report.pods) == ({"small": 4}, 4)
+    assert counts(sized([node("n1", "small", 4), *(pod(f"p{number}", 2) for number in range(4))])) == {"small": 2}
+
+
+def test_who_asks_for_a_device_gets_another_shape() -> None:
+    gpu = {"requests": {"example.com/gpu": "1"}, "limits": {"example.com/gpu": "1"}}
+    nodes = [node("n1", "small", 4), node("g1", "gpu", 2, **{"example.com/gpu": "2"})]
+    asking = [pod(f"g{number}", 0.5, "train", **gpu) for number in range(3)]
+    report = sized([*nodes, *(pod(f"p{number}", 4) for number in range(3)), *asking])
+    assert counts(report) == {"small": 3, "gpu": 2}
+
+
+def test_spread_needs_nodes_in_zones() -> None:
+    """Three pods, at most one more in one zone than in another, of two zones: two nodes of one zone would not do."""
+    spread = {"maxSkew": 1, "topologyKey": ZONE, "whenUnsatisfiable": "DoNotSchedule"}
+    spread |= {"labelSelector": {"matchLabels": {"app": "web"}}}
+    nodes = [node("n1", "small", 8, "a"), node("n2", "small", 8, "b")]
+    pods = [pod(f"p{number}", 1, topologySpreadConstraints=[spread]) for number in range(4)]
+    report = sized([*nodes, *pods])
+    assert report.nodes == 1  # one node is all the zones that there are
+    report = sized([*nodes, *pods], keep_zone_loss=True)
+    assert [(shape.nodes, shape.zones) for shape in report.shapes] == [(2, {"a": 1, "b": 1})]
+
+
+def test_twice_the_pods_need_twice_the_nodes() -> None:
+    pods = [pod(f"p{number}", 3) for number in range(4)]
+    assert sized([node("n1", "small", 4), *pods], scale=2).nodes == 8
+    assert sized([node("n1", "small", 4), *pods], scale=1.1).nodes == 5
+
+
+def test_pods_that_no_shape_takes_are_told() -> None:
+    report = sized([node("n1", "small", 4), pod("p", 1), pod("huge", 9, "huge")])
+    assert (report.nodes, [never.pods for never in report.never]) == (1, [("default/huge",)])
+    assert "Insufficient cpu" in report.never[0].message
+
+
+def instance_type(name: str, cpu: int, price: float, zones: str = "a") -> Json:
+    return {
+        "name": name,
+        "architecture": "amd64",
+        "operatingSystems": ["linux"],
+        "resources": {"cpu": str(cpu), "memory": "64Gi", "pods": "20"},
+        "overhead": {"cpu": "0", "memory": "0"},
+        "offerings": [
+            {
+                "Price": price,
+                "Available": True,
+                "Requirements": [
+                    {"key": "karpenter.sh/capacity-type", "operator": "In", "values": ["on-demand"]},
+                    {"key": ZONE, "operator": "In", "values": [zone]},
+                ],
+            }
+            for zone in zones
+        ],
+    }
+
+
+@pytest.mark.parametrize(("large", "wanted"), [(1.5, {"large": 1}), (2.5, {"small": 2})])
+def test_the_cheaper_ones_are_bought(large: float, wanted: dict[str, int]) -> None:
+    """Four pods of 2 cpus: two nodes of 4 cpus, or one of 8 if that costs less than two."""
+    types = [instance_type("small", 4, 1.0), instance_type("large", 8, large)]
+    pods = [pod(f"p{number}", 2) for number in range(4)]
+    report = sized(pods, instance_types=types)
+    assert counts(report) == wanted
+    assert report.price == min(2.0, large)
+    assert sized(pods, instance_types=types, by_nodes=True).nodes == 1
+
+
+def test_nothing_to_buy_is_said() -> None:
+    with pytest.raises(UsageError, match="no nodes to buy"):
+        sized([pod("p", 1)])
+
+
+def world(seed: int) -> list[Json]:
+    random = Random(seed)
+    sizes = random.sample((2, 3, 4, 6, 8), 2)
+    nodes = [node(f"n{at}", f"pool{at}", cpu, "ab"[at % 2]) for at, cpu in enumerate(sizes)]
+    pods = [
+        pod(f"p{number}", random.choice((0.5, 1, 1.5, 2)), f"w{number % 3}") for number in range(random.randint(2, 9))
+    ]
+    apart = {"labelSelector": {"matchLabels": {"app": "w0"}}, "topologyKey": HOSTNAME}
+    affinity = {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [apart]}}
+    for repelling in (p for p in pods if p["metadata"]["labels"]["app"] == "w0" and seed % 2):
+        repelling["spec"]["affinity"] = affinity
+    return [*nodes, *pods]
+
+
+def fits(objects: list[Json], bought: dict[str, int]) -> bool:
+    """By a simulation of pending pods on such nodes, which knows nothing of sizing."""
+    models = {found["metadata"]["labels"][POOL]: found for found in objects if found["kind"] == "Node"}
+    nodes = []
+    for pool, number in bought.items():
+        for at in range(number):
+            labels = {**models[pool]["metadata"]["labels"], HOSTNAME: f"{pool}-{at}"}
+            nodes.append({**models[pool], "metadata": {"name": f"{pool}-{at}", "labels": labels}})
+    pods = [found for found in objects if found["kind"] == "Pod"]
+    report = kschedctl.simulate(kschedctl.Cluster.from_objects([*nodes, *pods]), [], pending=True)
+    return report.unplaced == 0
+
+
+@pytest.mark.parametrize("share", range(4))
+def test_the_set_takes_all_pods_and_no_node_less_of_it_does(share: int) -> None:
+    for seed in range(share * 8, share * 8 + 8):
+        objects = world(seed)
+        report = sized(objects)
+        bought = counts(report)
+        assert fits(objects, bought), seed
+        assert report.bound <= report.nodes, seed
+        for pool in bought:
+            assert not fits(objects, {**bought, pool: bought[pool] - 1}), (seed, pool)
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_nothing_is_cheaper_than_the_bound(seed: int) -> None:
+    """All mixes of up to six nodes of each of two shapes that offer enough of both resources."""
+    random = Random(seed)
+    offered = np.array([[random.randint(1, 9) for _ in range(2)] for _ in range(2)], np.float64)
+    requested = np.array([random.randint(1, 20) for _ in range(2)], np.float64)
+    costs = np.array([random.randint(1, 9) for _ in range(2)], np.float64)
+    enough = (np.array(mix) for mix in product(range(21), repeat=2) if (np.array(mix) @ offered >= requested).all())
+    assert least(requested, offered, costs) <= min(float(mix @ costs) for mix in enough) + 1e-9
