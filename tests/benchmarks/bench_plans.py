@@ -1,5 +1,4 @@
-"""How long plans take on a big cluster: nodes that could go, moves that make room, and what a descheduler does;
-and nodes for all pods anew.
+"""How long plans take on a big cluster: nodes that could go, moves that make room, and what a descheduler does.
 
     python tests/benchmarks/make_cluster.py FOLDER
     python tests/benchmarks/bench_plans.py FOLDER [--seconds 180] [--cores 4 12] [--rounds 1]
@@ -22,7 +21,6 @@ from kschedctl.api.workloads import decode
 from kschedctl.cluster import Cluster
 from kschedctl.scheduler.scheduler import Scheduler
 from kschedctl.studies.consolidating.consolidate import ConsolidationWishes
-from kschedctl.studies.sizing.size import SizingWishes
 
 CYCLES = 20
 PLUGINS = {
@@ -103,10 +101,6 @@ def main() -> None:
     balanced = kschedctl.rebalance(cluster, SPREADING, rounds=options.rounds)
     spent = process_time() - start
     print(f"rebalance    {' '.join(balanced.first_line())}: {spent:.1f} s, {spent / cycle:.0f} cycles")
-    start = process_time()
-    sized = kschedctl.size(cluster, wishes=SizingWishes(seconds=options.seconds))
-    spent = process_time() - start
-    print(f"size         {' '.join(sized.first_line())}: {spent:.1f} s, {spent / cycle:.0f} cycles")
 
 
 if __name__ == "__main__":

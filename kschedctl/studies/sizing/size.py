@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from math import ceil
 
@@ -18,25 +18,29 @@ import numpy as np
 from kschedctl.api.copying import replace
 from kschedctl.api.objects import Pod
 from kschedctl.api.ownership import owner_of
-from kschedctl.api.pod_table import NO_PODS
+from kschedctl.api.pod_table import NO_PODS, PodTable
 from kschedctl.api.resource_names import CPU, MEMORY, PODS
 from kschedctl.api.workloads import made_again
 from kschedctl.cluster import Cluster
 from kschedctl.reports.sizing import HomelessPods, NodeSizing, SizedShape, SizingAlternative
 from kschedctl.reports.unknown import ClusterBasis, UnknownKind
 from kschedctl.scheduler.scheduler import Scheduler
+from kschedctl.scheduler.simulation.simulation import Simulation
 from kschedctl.studies.basics.edits import added
 from kschedctl.studies.basics.parallel import UNSEEN, Progress
-from kschedctl.studies.basics.unknown import together
+from kschedctl.studies.basics.unknown import of_simulation, together
 from kschedctl.studies.sizing.bound import Table, least
 from kschedctl.studies.sizing.shapes import ON_EVERY_NODE, NodeShape, has_claims, more_of_each
-from kschedctl.studies.what_if.settling import settle
+from kschedctl.studies.what_if.settling import pending, settle, still_waiting
 from kschedctl.studies.what_if.shared_cluster import cluster_basis
 
+BY_OTHER_PODS = ("InterPodAffinity", "PodTopologySpread", "GangScheduling", "Coscheduling")
+"""Plugins whose refusal of a pod hangs on others."""
+KEPT_AWAY = "other pods keep it away, however many nodes there are"
 FREE = 1e-9
 """What is taken for the price of what costs nothing."""
-MOST_SHAPES, MOST_ROUNDS = 8, 40
-"""So many shapes are tried as the main one; so often nodes are added."""
+MOST_SHAPES, IN_VAIN = 8, 2
+"""So many shapes are tried as the main one; so often nodes are added in vain."""
 Counts = Mapping[str, int]
 """Shape -> how many of its nodes."""
 
@@ -96,7 +100,7 @@ class _Sizing:
     interrupted: bool = False
     unknown: list[tuple[UnknownKind, ...]] = field(default_factory=list)
     _until: float = 0
-    _replayed: dict[tuple[tuple[str, int], ...], dict[str, str]] = field(default_factory=dict)
+    _replayed: dict[tuple[tuple[str, int], ...], list[str]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self.all_pods = len(self.cluster.pods)
@@ -106,6 +110,7 @@ class _Sizing:
         models = [row[self.shapes[name].node_name(0)] for name in names]
         self._offered = dict(zip(names, (view.allocatable - view.requested)[models], strict=True))
         self._takers = self._taken_by()
+        self._take_out([key for key, takers in self._takers.items() if not takers])
 
     @property
     def by_price(self) -> bool:
@@ -120,8 +125,7 @@ class _Sizing:
         done = progress.begin("Shapes", len(mains))
         try:
             for name in mains if len(self.cluster.pods) else ():
-                if self.sets and time.monotonic() > self._until:
-                    self.complete = False
+                if self._late():
                     return
                 if (found := self._grown(name)) is not None:
                     self.sets.append(self._set(self._shrunk(found)))
@@ -150,13 +154,15 @@ class _Sizing:
         }
 
     def _takers_of(self, scheduler: Scheduler, pod: Pod, shape_of: Mapping[str, str]) -> tuple[str, ...]:
-        """All shapes, where none takes it alone: others of its workload may let it in."""
+        """All shapes, where none takes it alone and other pods may let it in."""
         framework = scheduler.framework(pod.spec.scheduler_name)
         if framework is None:
             return ()
         cycle = scheduler.cycle(framework.unasked(), pod)
-        names = cycle.passed.names if cycle.schedulable else ()
-        return tuple(dict.fromkeys(shape_of[name] for name in names)) or tuple(self.shapes)
+        if cycle.schedulable:
+            return tuple(dict.fromkeys(shape_of[name] for name in cycle.passed.names))
+        hopeless = cycle.gated or cycle.unschedulable_plugins.isdisjoint(BY_OTHER_PODS)
+        return () if hopeless else tuple(self.shapes)
 
     # -- sets of nodes -----------------------------------------------------------------------------------------------
 
@@ -170,16 +176,26 @@ class _Sizing:
         daemons = [p for shape, number in some for p in shape.with_nodes(number) if p.spec.node_name not in lost]
         return added(replace(self.cluster, nodes=tuple(nodes), csi_nodes=tuple(limits)), daemons)
 
-    def _waiting(self, counts: Counts) -> dict[str, str]:
-        """The pods that get no node of such a set, or none without some zone, and why."""
+    def _waiting(self, counts: Counts) -> list[str]:
+        """The pods that get no node of such a set, or none after the loss of some zone."""
         key = tuple(sorted((name, number) for name, number in counts.items() if number))
         if key not in self._replayed:
-            rest = settle(self._with(counts))
-            waiting, self.unknown = rest.waiting, [*self.unknown[-1:], rest.unknown]
+            waiting = self._without_node(self._with(counts))
             for zone in self._zones(counts) if self.wishes.keep_zone_loss and not waiting else ():
-                waiting = {**waiting, **settle(self._with(counts, without=zone)).waiting}
-            self._replayed[key] = waiting
+                waiting += self._without_node(self._with(counts, without=zone))
+            self._replayed[key] = list(dict.fromkeys(waiting))
         return self._replayed[key]
+
+    def _without_node(self, cluster: Cluster) -> list[str]:
+        """Nobody preempts: where all get a node nobody would, and else there will be more nodes."""
+        simulation = Simulation(Scheduler(cluster))
+        simulation.preemption = False
+        outcomes = simulation.schedule(pending(simulation))
+        if simulation.interrupted:
+            raise KeyboardInterrupt
+        self.unknown = [*self.unknown[-1:], of_simulation(simulation)]
+        pods = simulation.view.pods.objects
+        return [pods[outcome.position].key for outcome in still_waiting(simulation, outcomes)]
 
     def _zones(self, counts: Counts) -> list[str]:
         used = (self.shapes[name] for name, number in counts.items() if number)
@@ -187,31 +203,50 @@ class _Sizing:
 
     def _grown(self, main: str) -> dict[str, int] | None:
         """So many nodes, most of this shape, that all pods have one; pods that never get one do not count any more."""
-        counts: dict[str, int] = {main: 1}
+        counts = {name: self._needed(name, keys) for name, keys in self._by_shape(self._takers, main).items()}
         fewest, in_vain = self.all_pods + 1, 0
-        for _ in range(MOST_ROUNDS):
-            waiting = {key: why for key, why in self._waiting(counts).items() if key not in self.never}
+        while not self._late():
+            waiting = [key for key in self._waiting(counts) if key not in self.never]
             if not waiting:
                 return counts
             in_vain = 0 if len(waiting) < fewest else in_vain + 1
             fewest = min(fewest, len(waiting))
-            if in_vain > 2:
+            if in_vain > IN_VAIN:
                 return self._without(waiting, counts)
             for name, keys in self._by_shape(waiting, main).items():
                 counts[name] = counts.get(name, 0) + self._needed(name, keys)
         return None
 
-    def _without(self, waiting: dict[str, str], counts: dict[str, int]) -> dict[str, int] | None:
+    def _late(self) -> bool:
+        """Whether there is no time to try more sets; the first one has all that it needs."""
+        if self.sets and time.monotonic() > self._until:
+            self.complete = False
+        return not self.complete
+
+    def _without(self, waiting: Sequence[str], counts: dict[str, int]) -> dict[str, int] | None:
         """Where no set was found before: the pods that wait whatever is added are for no shape."""
         if self.sets:
             return None
-        self.never |= waiting
-        gone = {tuple(key.split("/", 1)): None for key in waiting}
-        self.cluster = replace(self.cluster, pods=self.cluster.pods.with_changes(gone))  # type: ignore[arg-type]
-        self._replayed.clear()
+        self._take_out(waiting)
         return counts if len(self.cluster.pods) else None
 
-    def _by_shape(self, waiting: Mapping[str, str], main: str) -> dict[str, list[str]]:
+    def _take_out(self, keys: Sequence[str]) -> None:
+        """Pods for no shape, and why each of these refuses them."""
+        if not keys:
+            return
+        names = {tuple(key.split("/", 1)) for key in keys}
+        pods = {(pod.metadata.namespace, pod.metadata.name): pod for pod in self.cluster.pods}
+        one_a_zone = {name: len(shape.zones) for name, shape in self.shapes.items()}
+        whole, self.cluster = (
+            self.cluster,
+            replace(self.cluster, pods=PodTable.of(pods[key] for key in pods if key in names)),
+        )
+        why = settle(self._with(one_a_zone)).waiting
+        self.never |= {key: why.get(key, KEPT_AWAY) for key in keys}
+        self.cluster = replace(whole, pods=PodTable.of(pods[key] for key in pods if key not in names))
+        self._replayed.clear()
+
+    def _by_shape(self, waiting: Iterable[str], main: str) -> dict[str, list[str]]:
         """The shape of which there will be more for each pod: the main one, or the best of those that take it."""
         by_shape: dict[str, list[str]] = {}
         for key in waiting:
@@ -237,13 +272,10 @@ class _Sizing:
     def _shrunk(self, counts: dict[str, int]) -> dict[str, int]:
         """As few of each shape, the dearest first, as still take all pods."""
         for name in sorted(counts, key=self._cost_of_one, reverse=True):
-            step = max(counts[name] // 2, 1)
-            while step:
-                if time.monotonic() > self._until:
-                    self.complete = False
-                    break
-                fewer = {**counts, name: counts[name] - step}
-                if fewer[name] >= 0 and any(number > 0 for number in fewer.values()) and not self._waits(fewer):
+            step = max(counts[name] // 8, 1)
+            while step and not self._late():
+                fewer = {**counts, name: max(counts[name] - step, 0)}
+                if fewer[name] < counts[name] and any(fewer.values()) and not self._waits(fewer):
                     counts = fewer
                 else:
                     step //= 2
