@@ -128,7 +128,8 @@ class _Sizing:
                 if self._late():
                     return
                 if (found := self._grown(name)) is not None:
-                    self.sets.append(self._set(self._shrunk(found)))
+                    self.sets.append(self._set(found))
+                    self.sets[-1] = self._set(self._shrunk(found))
                 self.tried += 1
                 done(1)
         except KeyboardInterrupt:
