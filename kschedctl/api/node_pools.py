@@ -6,6 +6,12 @@ from typing import NamedTuple
 
 from kschedctl.api.objects import Node
 
+CONTROL_PLANE = ("node-role.kubernetes.io/control-plane", "node-role.kubernetes.io/master")
+
+
+def is_control_plane(node: Node) -> bool:
+    return any(label in node.metadata.labels for label in CONTROL_PLANE)
+
 
 class PoolLabel(NamedTuple):
     """A label by which a provider names the pool of a node; ``source``: where the provider says so.

@@ -89,7 +89,7 @@ USAGE, BUG, INTERRUPTED, BROKEN_PIPE = 2, 4, 130, 141
 FAILURES = "2 usage or input, 3 cluster unreachable, 4 a bug"
 EPILOG = f"Exit codes: 0 schedules, 1 does not schedule, {FAILURES}, 5 undecided."
 EPILOGS = {
-    "size": f"Exit codes: 0 all pods fit, 1 some fit on no shape, {FAILURES}, 5 undecided.",
+    "size": f"Exit codes: 0 all pods get a node, 1 some do not, {FAILURES}, 5 undecided.",
     "rebalance": f"Exit codes: 0 quiet in the end, 1 loops, or would do harm, {FAILURES}, 5 undecided.",
     "wakes": f"Exit codes: 0 answered, or woken, 1 not woken, or missed (--between), {FAILURES}, 5 undecided.",
     "lint": f"Exit codes: 0 nothing found from --fail-on up, 1 findings, {FAILURES}.",

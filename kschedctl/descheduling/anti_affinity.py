@@ -14,7 +14,6 @@ import numpy as np
 from kschedctl.api.arrays import Bools, Counts, Ints, Rows
 from kschedctl.api.labels import SelectorError, from_label_selector
 from kschedctl.descheduling.arguments import RemovePodsViolatingInterPodAntiAffinityArgs
-from kschedctl.descheduling.evictions import EvictionResult
 from kschedctl.descheduling.node_fit import anti_affinity_terms, selected
 from kschedctl.descheduling.plugin import DeschedulerPlugin
 
@@ -41,18 +40,16 @@ class RemovePodsViolatingInterPodAntiAffinity(DeschedulerPlugin[RemovePodsViolat
     name = "RemovePodsViolatingInterPodAntiAffinity"
 
     def run(self) -> None:
-        full = -1
+        self.evict_node_by_node(self._repelled())
+
+    def _repelled(self) -> Iterator[int]:
+        """The pods that others repel as they are asked for: who has gone since repels nobody."""
         for position in self._candidates().tolist():
             row, number = int(self.view.node[position]), int(self.seen.info[position])
-            if row == full or not any(term.others(row) > 0 for term in self._terms(number)):
-                continue
-            result = self.evict(position)
-            if result is EvictionResult.TOTAL_LIMIT:
-                return
-            if result is EvictionResult.NODE_LIMIT:
-                full = row
-            if result is EvictionResult.EVICTED:
-                self._goes(position)
+            if any(term.others(row) > 0 for term in self._terms(number)):
+                yield position
+                if self.seen.evicted[position]:
+                    self._goes(position)
 
     def _candidates(self) -> Rows:
         """By node, on each as evictions go."""

@@ -14,8 +14,9 @@ from kschedctl.library.new_node import NOBODY, has_groups, new_node, node_group_
 from kschedctl.library.pods import UNSCHEDULABLE, asked_pod, described, waiting
 from kschedctl.reports.remedies import Remedies, RemediesOfMany
 from kschedctl.scheduler.engine.extenders.extender import CallExtender
+from kschedctl.studies.basics.unknown import together
 from kschedctl.studies.controllers.asked_pod import AskedPod
-from kschedctl.studies.controllers.not_created import Creations
+from kschedctl.studies.controllers.not_created import Creations, unread
 from kschedctl.studies.explain import PodReference
 from kschedctl.studies.making_room.make_room import with_room
 from kschedctl.studies.remedies.many import remedies_of_many
@@ -100,4 +101,5 @@ def pending_remedies(
     scope, smallest = described(namespace or None, selector), replace(wishes, smallest=True)
     report = remedies_of_many(cluster, keys, scope, smallest, tried, call_extender=call_extender)
     lacking = () if selector else Creations(cluster, now or moment_of(cluster)).failing(namespace or None)
-    return structs.replace(report, not_created=lacking)
+    unknown = together((report.unknown, () if selector else unread(cluster)))
+    return structs.replace(report, not_created=lacking, unknown=unknown)

@@ -45,6 +45,10 @@ def size(
     shapes = shapes_of_types(cluster, instance_types) if instance_types else shapes_of_pools(cluster, pool_label)
     if not shapes:
         raise UsageError("no nodes to buy", hint="--instance-types FILE, or a cluster with worker nodes")
-    if manifests:
-        cluster = prepare(cluster, manifests, counting=dict(written or {})).cluster
-    return study.size(cluster, shapes, wishes, progress)
+    zones = {zone for shape in shapes for zone in shape.zones if zone}
+    if wishes.keep_zone_loss and len(zones) < 2:
+        raise UsageError("nodes of one zone do not survive its loss", hint=f"zones: {', '.join(zones) or 'none'}")
+    if not manifests:
+        return study.size(cluster, shapes, wishes, progress)
+    prepared = prepare(cluster, manifests, counting=dict(written or {}))
+    return study.size(prepared.cluster, shapes, wishes, progress, not_created=prepared.not_created)

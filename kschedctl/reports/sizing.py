@@ -8,6 +8,7 @@ from msgspec.structs import replace
 
 from kschedctl.reports.columns import Column, Tone
 from kschedctl.reports.document import Document
+from kschedctl.reports.not_created import NotCreated, refused
 from kschedctl.reports.summary import Report, ShortPods, Summary
 from kschedctl.reports.unknown import UnknownKind, doubt
 from kschedctl.text.counts import counted
@@ -37,7 +38,7 @@ class SizingAlternative(Document, frozen=True):
 
 
 class HomelessPods(Document, frozen=True):
-    """Pods that no shape takes, and kube-scheduler's message with nodes of all shapes."""
+    """Pods that got no node of any set, and what kube-scheduler says of them."""
 
     pods: Annotated[tuple[str, ...], Column("pods", keep=True)]
     message: Annotated[str, Column("message", tone=Tone.VERBATIM)]
@@ -46,8 +47,9 @@ class HomelessPods(Document, frozen=True):
 class NodeSizing(Report, frozen=True):
     """``shapes``: the best set of nodes that was found for ``pods`` pods, each of which gets a node in a replay of all;
     ``alternatives``: others, the best first. ``bound``: what is needed at least by what pods request, in money where
-    prices are known, else in nodes. ``never``: pods that no shape takes. ``tried`` of ``candidates`` shapes were tried;
-    ``complete``: all of them, to the end. ``zone_loss``: all pods get nodes after the loss of any zone, too.
+    prices are known, else in nodes. ``never``: pods that got no node of any set. ``tried`` of ``candidates`` shapes
+    were tried; ``complete``: all of them, to the end. ``zone_loss``: all pods get nodes after the loss of any zone,
+    too. ``not_created``: of manifests, pods that the API server refuses.
     """
 
     pods: int = 0
@@ -57,6 +59,7 @@ class NodeSizing(Report, frozen=True):
     shapes: tuple[SizedShape, ...] = ()
     alternatives: tuple[SizingAlternative, ...] = ()
     never: tuple[HomelessPods, ...] = ()
+    not_created: tuple[NotCreated, ...] = ()
     tried: int = 0
     candidates: int = 0
     complete: bool = True
@@ -73,28 +76,34 @@ class NodeSizing(Report, frozen=True):
     kind: str = "NodeSizing"
 
     @property
-    def fits(self) -> bool:
-        """Whether a set was found, where one is needed."""
-        return bool(self.nodes) or not self.pods
+    def homeless(self) -> int:
+        """How many pods got no node."""
+        return sum(len(group.pods) for group in self.never)
+
+    @property
+    def good(self) -> bool:
+        """Whether all pods are created and get a node."""
+        return not (self.never or self.not_created) and (bool(self.nodes) or not self.pods)
 
     def first_line(self) -> tuple[str, ...]:
         """How many nodes, what they cost, and what is needed at least."""
-        never = sum(len(group.pods) for group in self.never)
+        return (f"{self._set()}{self._but()}{doubt(self.unknown)}",)
+
+    def _set(self) -> str:
+        taken = counted(self.pods - self.homeless, "pod")
         if not self.nodes:
-            return (
-                f"No shape takes any of {counted(never, 'pod')}" if never else "No nodes are needed: there are no pods",
-            )
+            return f"No set of nodes was found for {taken}" if self.pods > self.homeless else "No nodes are needed"
         cost = "" if self.price is None else f" for {self.price:.4f} an hour"
         at_least = f"{self.bound:.4f}" if self.price is not None else f"{int(self.bound):,}"
         takes = "takes" if self.nodes == 1 else "take"
-        what = f"{counted(self.nodes, 'node')}{cost} {takes} {counted(self.pods - never, 'pod')}"
-        return (f"{what}; at least {at_least} by requests{self._never(never)}{doubt(self.unknown)}",)
+        return f"{counted(self.nodes, 'node')}{cost} {takes} {taken}; at least {at_least} by requests"
 
-    @staticmethod
-    def _never(number: int) -> str:
-        return f"; {counted(number, 'pod')} fit{'s' * (number == 1)} on no shape" if number else ""
+    def _but(self) -> str:
+        homeless = f"; {counted(self.homeless, 'pod')} get{'s' * (self.homeless == 1)} no node" if self.never else ""
+        return f"{homeless}; not created: {refused(self.not_created)}" if self.not_created else homeless
 
     def summarized(self, summary: Summary) -> Summary:
-        """With the pods that no shape takes."""
+        """With the pods that got no node, or were not created."""
         never = tuple(ShortPods(len(group.pods), group.pods[0], "", group.message) for group in self.never)
-        return replace(summary, pods=never, figures={"nodes": self.nodes, "pods": self.pods})
+        lacking = tuple(workload.shortened for workload in self.not_created)
+        return replace(summary, pods=(*lacking, *never), figures={"nodes": self.nodes, "pods": self.pods})

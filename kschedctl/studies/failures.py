@@ -14,6 +14,8 @@ from random import Random
 
 import numpy as np
 
+from kschedctl.admission.node_selector import SELECTOR
+from kschedctl.admission.tolerations import DEFAULTS, WHITELIST
 from kschedctl.api.arrays import Bools, Position, positions_of
 from kschedctl.api.copying import replace
 from kschedctl.api.node_pools import pool_of
@@ -43,6 +45,8 @@ UNITS: Mapping[str, Callable[[Cluster], Mapping[str, Sequence[str]]]] = {
 }
 """What can fail -> the nodes of each."""
 MOST_PAIRS = 200_000
+DECIDING = frozenset((SELECTOR, DEFAULTS, WHITELIST))
+"""Annotations of namespaces by which admission refuses pods."""
 
 
 @dataclass(frozen=True)
@@ -184,7 +188,7 @@ def _bounded(cluster: Cluster) -> set[str]:
     changed = (
         namespace.metadata
         for namespace in cluster.namespaces
-        if namespace.metadata.deletion_timestamp or namespace.metadata.annotations
+        if namespace.metadata.deletion_timestamp or not DECIDING.isdisjoint(namespace.metadata.annotations)
     )
     return limited | {meta.name for meta in changed}
 

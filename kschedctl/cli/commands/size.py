@@ -42,7 +42,7 @@ class Sizes:
         str, typer.Option("--pool-label", metavar="KEY", help="The node label that names a node's pool.")
     ] = ""
     seconds: Annotated[
-        int, typer.Option("--search-seconds", metavar="NUMBER", min=1, help="Longest time to try sets of nodes.")
+        int, typer.Option("--search-seconds", metavar="NUMBER", min=1, help="Longest time to try more sets of nodes.")
     ] = 60
 
     def wishes(self) -> SizingWishes:
@@ -69,8 +69,7 @@ def size(*, source: Source, view: Untabled, asked: InstanceTypeInput, sizes: Siz
             written=given.written,
             progress=shown,
         )
-    good = not report.never and report.fits
-    return view.answer(report, exit_code(good, report.interrupted, report.undecided))
+    return view.answer(report, exit_code(report.good, report.interrupted, report.undecided))
 
 
 def _given(source: Source) -> Application:

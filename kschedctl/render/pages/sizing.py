@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from kschedctl.render.page import Marked, Page, Style, paragraph
+from kschedctl.render.pages.not_created import not_created_section
 from kschedctl.render.pages.sections import caveats, interruption
 from kschedctl.render.tables import listed
 from kschedctl.reports.columns import Tone
@@ -12,7 +13,8 @@ from kschedctl.reports.sizing import NodeSizing
 def sizing_page(report: NodeSizing, style: Style) -> Page:
     """All sections that have something to say."""
     first, *notes = report.first_line()
-    tone = Tone.WARNING if report.never or report.undecided else Tone.GOOD
+    tone = Tone.GOOD if report.good and not report.undecided else Tone.WARNING
+    ties = "each set was replayed once: where nodes are equally good, another choice may leave a pod without one"
     partly = f"{report.tried:,} of {report.candidates:,} shapes were tried: there may be a better set"
     return (
         *interruption(report.interrupted, "the shapes so far"),
@@ -20,7 +22,9 @@ def sizing_page(report: NodeSizing, style: Style) -> Page:
         *(() if report.complete else (paragraph(Marked("Not complete:", Tone.WARNING), partly),)),
         *(paragraph(Marked("Not certain:", Tone.WARNING), doubt) for doubt in report.doubts),
         *caveats(report.not_replayed, report.ignored, report.extended, report.unknown),
+        *(not_created_section(report.not_created, style) if report.not_created else ()),
         *listed(report.shapes, style, title="Nodes"),
+        *((paragraph(Marked(ties, Tone.FAINT)),) if report.shapes else ()),
         *(listed(report.alternatives[1:], style, title="Other sets") if len(report.alternatives) > 1 else ()),
-        *listed(report.never, style, title="Fit on no shape"),
+        *listed(report.never, style, title="Without a node"),
     )

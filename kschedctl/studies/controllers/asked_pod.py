@@ -127,7 +127,9 @@ def created(
         asked_pods.append(_with_siblings(asked, creation)._replace(**_admission(admissions, existing, workload)))
     notes = (*creation.assumed, *admissions.told)
     return [
-        asked_pod._replace(note="; ".join(filter(None, (asked_pod.note, *_about(asked_pod, notes), *refused))))
+        asked_pod._replace(
+            note="; ".join(filter(None, (asked_pod.note, *_about(asked_pod, notes), *_near(asked_pod, refused))))
+        )
         for asked_pod in asked_pods
     ]
 
@@ -157,6 +159,11 @@ def _about(asked: AskedPod, notes: Iterable[str]) -> Iterator[str]:
     """What is told of the asked pod's workload."""
     name = title(asked.workload) if asked.workload is not None else ""
     return (sentence.removeprefix(f"{name}: ") for sentence in notes if sentence.startswith(f"{name}: "))
+
+
+def _near(asked: AskedPod, refused: Iterable[str]) -> Iterator[str]:
+    """What is told of objects of the pod's namespace."""
+    return (sentence for sentence in refused if f" {asked.pod.metadata.namespace}/" in sentence)
 
 
 def _with_siblings(asked: AskedPod, creation: Creation) -> AskedPod:

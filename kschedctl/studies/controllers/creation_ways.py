@@ -35,6 +35,7 @@ _ALL_TO_SET = re.compile(rf"(?:{_SET})(?:, (?:{_SET}))*")
 """What level restricted says of a pod that lacks nothing but settings. Upstream: pod-security-admission/policy."""
 NO_ACCOUNT = "error looking up service account"
 SECURITY = "violates PodSecurity"
+AND_PROFILE = " and seccompProfile.type=RuntimeDefault"
 NEAR = 0.75
 """How alike two names have to be for one to be taken for the other."""
 KINDS = frozenset(
@@ -186,7 +187,9 @@ def secured_as_told(refused: RefusedPod) -> Iterator[Way]:
     if not _ALL_TO_SET.fullmatch(broken):
         return
     way = _secured(refused)
-    yield way if "seccompProfile" in broken else way._replace(edit=_restrict_but_profile)
+    if "seccompProfile" not in broken:
+        way = way._replace(what=way.what.replace(AND_PROFILE, ""), edit=_restrict_but_profile)
+    yield way
     if namespace is not None and level.startswith("restricted"):
         yield _weakened(namespace, "restricted", "baseline")  # which asks for nothing of that
 
@@ -194,7 +197,7 @@ def secured_as_told(refused: RefusedPod) -> Iterator[Way]:
 def _secured(refused: RefusedPod) -> Way:
     names = ", ".join(str(container.get("name", "")) for container in _containers(refused.spec))
     of_each = f"allowPrivilegeEscalation=false and capabilities.drop=[ALL] of {names}"
-    what = f"set securityContext: runAsNonRoot=true and seccompProfile.type=RuntimeDefault of the pod, {of_each}"
+    what = f"set securityContext: runAsNonRoot=true{AND_PROFILE} of the pod, {of_each}"
     return Way("SetSecurityContext", f"{what} (the image has to run as a user other than root)", _restrict)
 
 

@@ -7,13 +7,10 @@ from typing import NamedTuple, Self
 import numpy as np
 
 from kschedctl.api.arrays import Amounts, Bools, Ints
-from kschedctl.api.node_pools import pool_of
-from kschedctl.api.objects import Node
+from kschedctl.api.node_pools import is_control_plane, pool_of
 from kschedctl.api.resource_names import EPHEMERAL_STORAGE, PODS
 from kschedctl.errors import UsageError
 from kschedctl.snapshot.fork import Fork
-
-CONTROL_PLANE = ("node-role.kubernetes.io/control-plane", "node-role.kubernetes.io/master")
 
 
 class Pools(NamedTuple):
@@ -30,7 +27,7 @@ class Pools(NamedTuple):
     def of(cls, view: Fork) -> Self:
         known: dict[str, int] = {}
         code = [known.setdefault(pool_of(node), len(known)) for node in view.nodes.objects]
-        control = np.array([_is_control_plane(node) for node in view.nodes.objects], np.bool_)
+        control = np.array([is_control_plane(node) for node in view.nodes.objects], np.bool_)
         return cls(tuple(known), np.array(code, np.int32), ~(control | view.nodes.unschedulable))
 
     def chosen(self, pool: str) -> Bools:
@@ -50,10 +47,6 @@ class Pools(NamedTuple):
         total = np.zeros((len(self.names), by_node.shape[1]), np.int64)
         np.add.at(total, self.code, by_node)
         return total
-
-
-def _is_control_plane(node: Node) -> bool:
-    return any(label in node.metadata.labels for label in CONTROL_PLANE)
 
 
 def amounts_of(view: Fork, amounts: Amounts) -> dict[str, int]:

@@ -9,7 +9,7 @@ from math import ceil
 
 from kschedctl.api.copying import replace
 from kschedctl.api.json_values import JsonObject
-from kschedctl.api.node_pools import pool_of
+from kschedctl.api.node_pools import is_control_plane, pool_of
 from kschedctl.api.objects import CSINode, Node, NodeSpec, NodeStatus, ObjectMeta, Pod, Resources
 from kschedctl.api.ownership import owner_of
 from kschedctl.autoscaling.cluster_autoscaler.templates import daemon_pods
@@ -21,18 +21,18 @@ from kschedctl.snapshot.node_order import HOSTNAME, ZONE
 ON_DEMAND, RESERVED = "on-demand", "reserved"
 ON_EVERY_NODE = ("DaemonSet", "Node")
 """Kinds of owners of pods that come with a node."""
-CONTROL_PLANE = ("node-role.kubernetes.io/control-plane", "node-role.kubernetes.io/master")
 
 
 @dataclass(frozen=True, eq=False)
 class NodeShape:
-    """``prices``: an hour in each of its zones, None where it is not known; ``zones``: "" for a node that names none.
+    """``models``: what a node is in each of its zones, "" for one that names none; ``prices``: an hour in each of them,
+    None where it is not known.
 
     ``daemons``: the pods that come with a node; ``limits``: of volumes; ``like``: a node of the cluster.
     """
 
     name: str
-    model: Node
+    models: Mapping[str, Node]
     prices: Mapping[str, float | None]
     daemons: tuple[Pod, ...] = ()
     limits: tuple[CSINode, ...] = ()
@@ -40,7 +40,7 @@ class NodeShape:
 
     @property
     def zones(self) -> tuple[str, ...]:
-        return tuple(self.prices)
+        return tuple(self.models)
 
     def zone(self, number: int) -> str:
         """Nodes go to its zones in turn."""
@@ -55,8 +55,9 @@ class NodeShape:
     def nodes(self, nodes: int) -> Iterator[Node]:
         for number in range(nodes):
             name, zone = self.node_name(number), self.zone(number)
-            labels = {**self.model.metadata.labels, HOSTNAME: name, **({ZONE: zone} if zone else {})}
-            yield replace(self.model, metadata=ObjectMeta(name, labels=labels))
+            model = self.models[zone]
+            labels = {**model.metadata.labels, HOSTNAME: name, **({ZONE: zone} if zone else {})}
+            yield replace(model, metadata=ObjectMeta(name, labels=labels))
 
     def node_name(self, number: int) -> str:
         return f"{self.name}-{number + 1}"
@@ -93,18 +94,19 @@ def shapes_of_pools(cluster: Cluster, label: str = "") -> list[NodeShape]:
 
 
 def _is_worker(node: Node) -> bool:
-    return not node.spec.unschedulable and not any(role in node.metadata.labels for role in CONTROL_PLANE)
+    return not (node.spec.unschedulable or is_control_plane(node))
 
 
 def _own_labels(nodes: Sequence[Node]) -> set[str]:
-    """The labels that tell nodes of a kind apart: zones, and those that have another value on every node."""
+    """The labels that tell nodes of a kind apart: those that name a zone, or have another value on every node."""
     values: dict[str, set[str]] = {}
     having: Counter[str] = Counter()
     for node in nodes:
         having.update(node.metadata.labels.keys())
         for key, value in node.metadata.labels.items():
             values.setdefault(key, set()).add(value)
-    return {ZONE, HOSTNAME} | {key for key, number in having.items() if number == len(values[key]) > 1}
+    of_zones = {key for key in values if "zone" in key.rpartition("/")[2]}
+    return {HOSTNAME} | of_zones | {key for key, number in having.items() if number == len(values[key]) > 1}
 
 
 def _of_kind(cluster: Cluster, name: str, nodes: Sequence[Node]) -> NodeShape:
@@ -113,9 +115,9 @@ def _of_kind(cluster: Cluster, name: str, nodes: Sequence[Node]) -> NodeShape:
     on_it = (pod for pod in cluster.pods if pod.spec.node_name == own and not pod.terminated)
     daemons = tuple(pod for pod in on_it if owner_of(pod).kind in ON_EVERY_NODE)
     limits = tuple(limit for limit in cluster.csi_nodes if limit.metadata.name == own)
-    zones = sorted({node.metadata.labels.get(ZONE, "") for node in nodes})
-    fresh = replace(model, spec=replace(model.spec, provider_id=""))
-    return NodeShape(name, fresh, dict.fromkeys(zones), daemons, limits, own)
+    first = {node.metadata.labels.get(ZONE, ""): node for node in reversed(nodes)}
+    models = {zone: replace(node, spec=replace(node.spec, provider_id="")) for zone, node in sorted(first.items())}
+    return NodeShape(name, models, dict.fromkeys(models), daemons, limits, own)
 
 
 def shapes_of_types(cluster: Cluster, instance_types: Sequence[JsonObject]) -> list[NodeShape]:
@@ -141,7 +143,7 @@ def _of_type(cluster: Cluster, sold: InstanceType) -> NodeShape | None:
     labels = {**single, INSTANCE_TYPE: sold.name, CAPACITY_TYPE: offerings[0].capacity_type}
     allocatable: Resources = {name: str(amount) for name, amount in sold.allocatable.items()}
     model = Node(ObjectMeta(sold.name, labels=labels), NodeSpec(), NodeStatus(allocatable=allocatable))
-    return NodeShape(sold.name, model, prices, tuple(daemon_pods(model, cluster.daemon_sets)))
+    return NodeShape(sold.name, dict.fromkeys(prices, model), prices, tuple(daemon_pods(model, cluster.daemon_sets)))
 
 
 def more_of_each(pods: Sequence[Pod], scale: float) -> Iterator[Pod]:
@@ -150,7 +152,7 @@ def more_of_each(pods: Sequence[Pod], scale: float) -> Iterator[Pod]:
     for pod in pods:
         by_owner.setdefault(owner_of(pod), []).append(pod)
     for alike in by_owner.values():
-        for number in range(ceil(len(alike) * scale) - len(alike)):
+        for number in range(ceil(round(len(alike) * scale, 6)) - len(alike)):
             pod = alike[number % len(alike)]
             name = f"{pod.metadata.name}-more-{number + 1}"
             yield replace(pod, metadata=replace(pod.metadata, name=name, uid=name))
@@ -160,3 +162,10 @@ def has_claims(pod: Pod) -> bool:
     """Whether a pod more like it would need claims that nobody has made."""
     volumes = any(volume.persistent_volume_claim or volume.ephemeral for volume in pod.spec.volumes)
     return volumes or bool(pod.spec.resource_claims)
+
+
+def without_others(pod: Pod) -> Pod:
+    """The pod as if it did not care where others are."""
+    affinity = pod.spec.affinity
+    alone = replace(affinity, pod_affinity=None, pod_anti_affinity=None) if affinity else None
+    return replace(pod, spec=replace(pod.spec, affinity=alone, topology_spread_constraints=()))

@@ -9,11 +9,12 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from math import ceil
 
 import numpy as np
+from msgspec import structs
 
 from kschedctl.api.copying import replace
 from kschedctl.api.objects import Pod
@@ -22,21 +23,19 @@ from kschedctl.api.pod_table import NO_PODS, PodTable
 from kschedctl.api.resource_names import CPU, MEMORY, PODS
 from kschedctl.api.workloads import made_again
 from kschedctl.cluster import Cluster
+from kschedctl.reports.not_created import NotCreated
 from kschedctl.reports.sizing import HomelessPods, NodeSizing, SizedShape, SizingAlternative
 from kschedctl.reports.unknown import ClusterBasis, UnknownKind
 from kschedctl.scheduler.scheduler import Scheduler
-from kschedctl.scheduler.simulation.simulation import Simulation
 from kschedctl.studies.basics.edits import added
 from kschedctl.studies.basics.parallel import UNSEEN, Progress
 from kschedctl.studies.basics.unknown import of_simulation, together
 from kschedctl.studies.sizing.bound import Table, least
-from kschedctl.studies.sizing.shapes import ON_EVERY_NODE, NodeShape, has_claims, more_of_each
-from kschedctl.studies.what_if.settling import pending, settle, still_waiting
+from kschedctl.studies.sizing.replays import messages, replayed, waiting_keys
+from kschedctl.studies.sizing.shapes import ON_EVERY_NODE, NodeShape, has_claims, more_of_each, without_others
 from kschedctl.studies.what_if.shared_cluster import cluster_basis
+from kschedctl.text.counts import counted
 
-BY_OTHER_PODS = ("InterPodAffinity", "PodTopologySpread", "GangScheduling", "Coscheduling")
-"""Plugins whose refusal of a pod hangs on others."""
-KEPT_AWAY = "other pods keep it away, however many nodes there are"
 FREE = 1e-9
 """What is taken for the price of what costs nothing."""
 MOST_SHAPES, IN_VAIN = 8, 2
@@ -70,15 +69,23 @@ class NodeSet:
 
 
 def size(
-    cluster: Cluster, shapes: Sequence[NodeShape], wishes: SizingWishes = SizingWishes(), progress: Progress = UNSEEN
+    cluster: Cluster,
+    shapes: Sequence[NodeShape],
+    wishes: SizingWishes = SizingWishes(),
+    progress: Progress = UNSEEN,
+    *,
+    not_created: Sequence[NotCreated] = (),
 ) -> NodeSizing:
-    """Nodes for the cluster's pods, those of DaemonSets and static ones aside, which come with nodes."""
+    """Nodes for the cluster's pods, those of DaemonSets and static ones aside, which come with nodes.
+
+    ``not_created``: pods that could come, and that the API server refuses.
+    """
     pods = [made_again(pod) for pod in cluster.pods if _is_placed_anew(pod)]
     more = more_of_each([pod for pod in pods if not has_claims(pod)], wishes.scale)
     bare = replace(cluster, nodes=(), pods=NO_PODS)
     sizing = _Sizing(added(bare, [*pods, *more]), {shape.name: shape for shape in shapes}, wishes)
     sizing.run(progress)
-    return sizing.report([pod for pod in pods if wishes.scale > 1 and has_claims(pod)])
+    return structs.replace(sizing.report(tuple(_doubts(pods, wishes))), not_created=tuple(not_created))
 
 
 def _is_placed_anew(pod: Pod) -> bool:
@@ -110,7 +117,12 @@ class _Sizing:
         models = [row[self.shapes[name].node_name(0)] for name in names]
         self._offered = dict(zip(names, (view.allocatable - view.requested)[models], strict=True))
         self._takers = self._taken_by()
-        self._take_out([key for key, takers in self._takers.items() if not takers])
+        self._ranks = {name: self._rank(name) for name in names}
+        hopeless = {key for key, takers in self._takers.items() if not takers}
+        if hopeless:
+            one_a_zone = {name: len(self.shapes[name].zones) for name in names}
+            alone = replace(self.cluster, pods=PodTable.of(pod for pod in self.cluster.pods if pod.key in hopeless))
+            self._take_out(hopeless, messages(self._with(one_a_zone, cluster=alone)))
 
     @property
     def by_price(self) -> bool:
@@ -121,24 +133,35 @@ class _Sizing:
     def run(self, progress: Progress) -> None:
         """Try the shapes, those first that would be the best by what is requested."""
         self._until = time.monotonic() + self.wishes.seconds
-        mains = sorted(self.shapes, key=self._alone)[:MOST_SHAPES]
+        mains = sorted(self.shapes, key=self._ranks.__getitem__)[:MOST_SHAPES]
         done = progress.begin("Shapes", len(mains))
         try:
-            for name in mains if len(self.cluster.pods) else ():
-                if self._late():
+            while len(self.cluster.pods) and not self.sets:
+                self.tried = 0
+                stuck = [waiting for name in mains if (waiting := self._try(name, done))]
+                homeless = set.intersection(*map(set, stuck)) if len(stuck) == len(mains) else set()
+                if not homeless:
                     return
-                if (found := self._grown(name)) is not None:
-                    self.sets.append(self._set(found))
-                    self.sets[-1] = self._set(self._shrunk(found))
-                self.tried += 1
-                done(1)
+                self._take_out(homeless, stuck[0])
         except KeyboardInterrupt:
             self.interrupted, self.complete = True, False
+
+    def _try(self, main: str, done: Callable[[int], None]) -> Mapping[str, str]:
+        """Look for a set of which most are of this shape; the pods that keep it from being one, and why."""
+        if self._late():
+            return {}
+        counts, waiting = self._grown(main)
+        if not waiting and not self._late():
+            self.sets.append(self._set(counts))
+            self.sets[-1] = self._set(self._shrunk(counts))
+        self.tried += 1
+        done(1)
+        return waiting
 
     # -- which shapes take whom --------------------------------------------------------------------------------------
 
     def _taken_by(self) -> dict[str, tuple[str, ...]]:
-        """Pod -> the shapes that take it alone; pods that none takes are taken out of the cluster."""
+        """Pod -> the shapes that take it alone."""
         scheduler, shape_of = Scheduler(self._view.cluster), self._shape_of_row()
         by_info: dict[int, tuple[str, ...]] = {}
         takers: dict[str, tuple[str, ...]] = {}
@@ -162,61 +185,50 @@ class _Sizing:
         cycle = scheduler.cycle(framework.unasked(), pod)
         if cycle.schedulable:
             return tuple(dict.fromkeys(shape_of[name] for name in cycle.passed.names))
-        hopeless = cycle.gated or cycle.unschedulable_plugins.isdisjoint(BY_OTHER_PODS)
-        return () if hopeless else tuple(self.shapes)
+        hangs_on_others = scheduler.cycle(framework.unasked(), without_others(pod)).schedulable
+        return tuple(self.shapes) if hangs_on_others and not cycle.gated else ()
 
     # -- sets of nodes -----------------------------------------------------------------------------------------------
 
-    def _with(self, counts: Counts, without: str = "") -> Cluster:
-        """The cluster with so many nodes of each shape and their daemons, less those of a zone."""
+    def _with(self, counts: Counts, without: str = "", cluster: Cluster | None = None) -> Cluster:
+        """The cluster, or another one, with so many nodes of each shape and their daemons, less those of a zone."""
         some = [(self.shapes[name], number) for name, number in counts.items() if number]
         bought = ((shape, at) for shape, number in some for at in range(number if without else 0))
         lost = {shape.node_name(at) for shape, at in bought if shape.zone(at) == without}
         nodes = [node for shape, number in some for node in shape.nodes(number) if node.metadata.name not in lost]
         limits = [limit for shape, number in some for limit in shape.volume_limits(number)]
         daemons = [p for shape, number in some for p in shape.with_nodes(number) if p.spec.node_name not in lost]
-        return added(replace(self.cluster, nodes=tuple(nodes), csi_nodes=tuple(limits)), daemons)
+        return added(replace(cluster or self.cluster, nodes=tuple(nodes), csi_nodes=tuple(limits)), daemons)
 
     def _waiting(self, counts: Counts) -> list[str]:
         """The pods that get no node of such a set, or none after the loss of some zone."""
         key = tuple(sorted((name, number) for name, number in counts.items() if number))
         if key not in self._replayed:
-            waiting = self._without_node(self._with(counts))
-            for zone in self._zones(counts) if self.wishes.keep_zone_loss and not waiting else ():
-                waiting += self._without_node(self._with(counts, without=zone))
+            waiting: list[str] = []
+            for zone in self._losses(counts):
+                simulation, outcomes = replayed(self._with(counts, zone))
+                self.unknown = [*self.unknown[-1:], of_simulation(simulation)]
+                waiting += waiting_keys(simulation, outcomes)
             self._replayed[key] = list(dict.fromkeys(waiting))
         return self._replayed[key]
 
-    def _without_node(self, cluster: Cluster) -> list[str]:
-        """Nobody preempts: where all get a node nobody would, and else there will be more nodes."""
-        simulation = Simulation(Scheduler(cluster))
-        simulation.preemption = False
-        outcomes = simulation.schedule(pending(simulation))
-        if simulation.interrupted:
-            raise KeyboardInterrupt
-        self.unknown = [*self.unknown[-1:], of_simulation(simulation)]
-        pods = simulation.view.pods.objects
-        return [pods[outcome.position].key for outcome in still_waiting(simulation, outcomes)]
+    def _losses(self, counts: Counts) -> list[str]:
+        """The zones that may be lost; "" for none."""
+        used = (self.shapes[name] for name, number in counts.items() if number and self.wishes.keep_zone_loss)
+        return ["", *sorted({zone for shape in used for zone in shape.zones if zone})]
 
-    def _zones(self, counts: Counts) -> list[str]:
-        used = (self.shapes[name] for name, number in counts.items() if number)
-        return sorted({zone for shape in used for zone in shape.zones if zone})
-
-    def _grown(self, main: str) -> dict[str, int] | None:
-        """So many nodes, most of this shape, that all pods have one; pods that never get one do not count any more."""
+    def _grown(self, main: str) -> tuple[dict[str, int], Mapping[str, str]]:
+        """So many nodes, most of this shape, that all pods have one; or the pods that still have none, and why."""
         counts = {name: self._needed(name, keys) for name, keys in self._by_shape(self._takers, main).items()}
         fewest, in_vain = self.all_pods + 1, 0
-        while not self._late():
-            waiting = [key for key in self._waiting(counts) if key not in self.never]
-            if not waiting:
-                return counts
+        while (waiting := self._waiting(counts)) and not self._late():
             in_vain = 0 if len(waiting) < fewest else in_vain + 1
             fewest = min(fewest, len(waiting))
             if in_vain > IN_VAIN:
-                return self._without(waiting, counts)
-            for name, keys in self._by_shape(waiting, main).items():
+                return counts, self._why(counts, waiting)
+            for name, keys in self._by_shape(waiting, main, everywhere=in_vain > 0).items():
                 counts[name] = counts.get(name, 0) + self._needed(name, keys)
-        return None
+        return counts, {}
 
     def _late(self) -> bool:
         """Whether there is no time to try more sets; the first one has all that it needs."""
@@ -224,36 +236,34 @@ class _Sizing:
             self.complete = False
         return not self.complete
 
-    def _without(self, waiting: Sequence[str], counts: dict[str, int]) -> dict[str, int] | None:
-        """Where no set was found before: the pods that wait whatever is added are for no shape."""
-        if self.sets:
-            return None
-        self._take_out(waiting)
-        return counts if len(self.cluster.pods) else None
+    def _why(self, counts: Counts, waiting: Iterable[str]) -> dict[str, str]:
+        said: dict[str, str] = {}
+        for zone in self._losses(counts):
+            lost = f"after the loss of zone {zone}: " if zone else ""
+            for key, message in messages(self._with(counts, zone)).items():
+                said.setdefault(key, f"{lost}{message}")
+        return {key: said[key] for key in waiting}
 
-    def _take_out(self, keys: Sequence[str]) -> None:
-        """Pods for no shape, and why each of these refuses them."""
-        if not keys:
-            return
-        names = {tuple(key.split("/", 1)) for key in keys}
-        pods = {(pod.metadata.namespace, pod.metadata.name): pod for pod in self.cluster.pods}
-        one_a_zone = {name: len(shape.zones) for name, shape in self.shapes.items()}
-        whole, self.cluster = (
-            self.cluster,
-            replace(self.cluster, pods=PodTable.of(pods[key] for key in pods if key in names)),
-        )
-        why = settle(self._with(one_a_zone)).waiting
-        self.never |= {key: why.get(key, KEPT_AWAY) for key in keys}
-        self.cluster = replace(whole, pods=PodTable.of(pods[key] for key in pods if key not in names))
+    def _take_out(self, keys: Collection[str], said: Mapping[str, str]) -> None:
+        """Pods that get no node, and why."""
+        self.never |= {key: said[key] for key in said if key in keys}
+        kept = (pod for pod in self.cluster.pods if pod.key not in keys)
+        self.cluster = replace(self.cluster, pods=PodTable.of(kept))
+        self._takers = {key: takers for key, takers in self._takers.items() if key not in keys}
+        self._ranks = {name: self._rank(name) for name in self.shapes}
         self._replayed.clear()
 
-    def _by_shape(self, waiting: Iterable[str], main: str) -> dict[str, list[str]]:
-        """The shape of which there will be more for each pod: the main one, or the best of those that take it."""
+    def _by_shape(self, waiting: Iterable[str], main: str, *, everywhere: bool = False) -> dict[str, list[str]]:
+        """The shape of which there will be more for each pod: the main one, or the best of those that take it.
+
+        ``everywhere``: all of those, where more of the main one did not help.
+        """
         by_shape: dict[str, list[str]] = {}
         for key in waiting:
             takers = self._takers[key]
-            name = main if main in takers or not takers else min(takers, key=self._alone)
-            by_shape.setdefault(name, []).append(key)
+            best = main if main in takers else min(takers, key=self._ranks.__getitem__)
+            for name in takers if everywhere else (best,):
+                by_shape.setdefault(name, []).append(key)
         return by_shape
 
     def _needed(self, name: str, keys: Sequence[str]) -> int:
@@ -276,14 +286,11 @@ class _Sizing:
             step = max(counts[name] // 8, 1)
             while step and not self._late():
                 fewer = {**counts, name: max(counts[name] - step, 0)}
-                if fewer[name] < counts[name] and any(fewer.values()) and not self._waits(fewer):
+                if fewer[name] < counts[name] and any(fewer.values()) and not self._waiting(fewer):
                     counts = fewer
                 else:
                     step //= 2
         return {name: number for name, number in counts.items() if number}
-
-    def _waits(self, counts: Counts) -> bool:
-        return any(key not in self.never for key in self._waiting(counts))
 
     # -- costs -------------------------------------------------------------------------------------------------------
 
@@ -291,11 +298,10 @@ class _Sizing:
         known = [price for price in self.shapes[name].prices.values() if price is not None]
         return min(known) if self.by_price else 1.0
 
-    def _alone(self, name: str) -> float:
-        """What nodes of this shape would cost for all pods that it takes, by requests; and others for the rest."""
+    def _rank(self, name: str) -> tuple[int, float]:
+        """How many pods it does not take; what nodes of this shape would cost for the others by requests."""
         mine = [key for key, takers in self._takers.items() if name in takers]
-        missing = len(self._takers) - len(mine)
-        return self._needed(name, mine) * self._cost_of_one(name) if mine and not missing else 1e12 * (1 + missing)
+        return len(self._takers) - len(mine), self._needed(name, mine) * self._cost_of_one(name)
 
     def _set(self, counts: dict[str, int]) -> NodeSet:
         prices = [self.shapes[name].price(number) for name, number in counts.items()]
@@ -304,7 +310,7 @@ class _Sizing:
 
     def _bound(self) -> float:
         """What any set costs at least by what is requested."""
-        keys = [key for key in self._takers if key not in self.never]
+        keys = list(self._takers)
         if not keys:
             return 0.0
         offered = np.array(list(self._offered.values()), np.float64)
@@ -322,8 +328,8 @@ class _Sizing:
 
     # -- the report --------------------------------------------------------------------------------------------------
 
-    def report(self, not_scaled: Sequence[Pod]) -> NodeSizing:
-        """``not_scaled``: pods with claims, of which there are no more."""
+    def report(self, doubts: tuple[str, ...]) -> NodeSizing:
+        """All of it as a document."""
         by_cost = sorted(self.sets, key=lambda each: (each.cost, each.nodes))
         sets = list({tuple(sorted(each.counts.items())): each for each in by_cost}.values())
         best = sets[0] if sets else NodeSet({}, 0.0)
@@ -337,12 +343,12 @@ class _Sizing:
             never=tuple(_never(self.never)),
             tried=self.tried,
             candidates=len(self.shapes),
-            complete=self.complete and len(self.shapes) <= MOST_SHAPES,
+            complete=self.complete and self.tried == len(self.shapes),
             zone_loss=self.wishes.keep_zone_loss,
             scale=self.wishes.scale,
-            doubts=tuple(_doubts(not_scaled)),
+            doubts=doubts,
             interrupted=self.interrupted,
-            **self._basis(bool(not_scaled)),
+            **self._basis(bool(doubts)),
         )
 
     def _basis(self, doubtful: bool) -> ClusterBasis:
@@ -356,7 +362,7 @@ class _Sizing:
         return SizedShape(name, number, dict(sorted(zones.items())), shape.price(number), shape.like)
 
     def _alternative(self, found: NodeSet) -> SizingAlternative:
-        asked = self._asked([key for key in self._takers if key not in self.never])
+        asked = self._asked(list(self._takers))
         offered = np.sum([self._offered[name] * number for name, number in found.counts.items()], axis=0)
         columns = {name: self._view.resources[name] for name in (CPU, MEMORY)}
         shares = {name: float(100 * asked[at] / offered[at]) for name, at in columns.items() if offered[at]}
@@ -373,6 +379,10 @@ def _never(waiting: Mapping[str, str]) -> Iterator[HomelessPods]:
         yield HomelessPods(tuple(keys), why)
 
 
-def _doubts(not_scaled: Sequence[Pod]) -> Iterator[str]:
-    if not_scaled:
-        yield f"{len(not_scaled):,} pods with claims are not scaled: nobody knows the claims of more"
+def _doubts(pods: Sequence[Pod], wishes: SizingWishes) -> Iterator[str]:
+    claiming = sum(map(has_claims, pods)) if wishes.scale > 1 else 0
+    devices = sum(bool(pod.spec.resource_claims) for pod in pods)
+    if claiming:
+        yield f"{counted(claiming, 'pod')} with claims: nobody knows the claims of more, so none are added"
+    if devices:
+        yield f"{counted(devices, 'pod')} with ResourceClaims: the devices of new nodes are not known"

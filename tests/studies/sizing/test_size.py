@@ -106,6 +106,61 @@ def test_pods_that_no_shape_takes_are_told() -> None:
     assert "Insufficient cpu" in report.never[0].message
 
 
+def test_fractions_of_pods_are_rounded_up_and_no_further() -> None:
+    """Ten pods and a tenth more are eleven, though 10 * 1.1 is a little more in binary."""
+    pods = [pod(f"p{number}", 3) for number in range(10)]
+    assert sized([node("n1", "small", 4), *pods], scale=1.1).pods == 11
+
+
+def test_labels_that_name_zones_do_not_tell_kinds_apart() -> None:
+    """One shape of two zones, whose nodes have their zone's labels: volumes' drivers look at them."""
+    key = "topology.ebs.csi.aws.com/zone"
+    nodes = [node("n1", "small", 4, "a"), node("n2", "small", 4, "b")]
+    for found in nodes:
+        found["metadata"]["labels"][key] = found["metadata"]["labels"][ZONE]
+    apart = {"labelSelector": {"matchLabels": {"app": "web"}}, "topologyKey": key}
+    affinity = {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [apart]}}
+    report = sized([*nodes, *(pod(f"p{number}", 1, affinity=affinity) for number in range(2))])
+    assert [(shape.shape, shape.zones) for shape in report.shapes] == [("small", {"a": 1, "b": 1})]
+
+
+def test_what_more_of_one_shape_does_not_help_another_may() -> None:
+    """Two pods that may not share a zone, and pools of one zone each."""
+    apart = {"labelSelector": {"matchLabels": {"app": "web"}}, "topologyKey": ZONE}
+    affinity = {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [apart]}}
+    nodes = [node("n1", "one", 4, "a"), node("n2", "two", 4, "b")]
+    report = sized([*nodes, *(pod(f"p{number}", 1, affinity=affinity) for number in range(2))])
+    assert (counts(report), report.never) == ({"one": 1, "two": 1}, ())
+    report = sized([*nodes, *(pod(f"p{number}", 1, affinity=affinity) for number in range(3))])
+    assert (counts(report), report.homeless) == ({"one": 1, "two": 1}, 1)
+
+
+def test_one_zone_is_not_survived() -> None:
+    with pytest.raises(UsageError, match="one zone"):
+        sized([node("n1", "small", 4), pod("p", 1)], keep_zone_loss=True)
+
+
+def test_pods_that_are_not_created_are_told() -> None:
+    meta = {"name": "q", "namespace": "default"}
+    amounts = {"hard": {"pods": "1"}, "used": {"pods": "0"}}
+    quota = {"apiVersion": "v1", "kind": "ResourceQuota", "metadata": meta, "spec": {"hard": {}}, "status": amounts}
+    template = {"metadata": {"labels": {"app": "web"}}, "spec": {"containers": [{"name": "c", "image": "c"}]}}
+    spec = {"replicas": 3, "selector": {"matchLabels": {"app": "web"}}, "template": template}
+    manifest = {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "web", "namespace": "default"}}
+    cluster = kschedctl.Cluster.from_objects([node("n1", "small", 4), quota])
+    report = kschedctl.size(cluster, [{**manifest, "spec": spec}])
+    assert (report.pods, report.nodes, [lacking.missing for lacking in report.not_created]) == (1, 1, [2])
+    assert "not created: 2 of 3 pods" in str(report)
+    assert not report.good
+
+
+def test_devices_of_new_nodes_are_not_known() -> None:
+    asking = pod("p", 1, resourceClaims=[{"name": "gpu", "resourceClaimName": "mine"}])
+    report = sized([node("n1", "small", 4), asking])
+    assert report.undecided
+    assert report.doubts == ("1 pod with ResourceClaims: the devices of new nodes are not known",)
+
+
 def instance_type(name: str, cpu: int, price: float, zones: str = "a") -> Json:
     return {
         "name": name,
