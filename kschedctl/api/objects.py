@@ -371,8 +371,26 @@ class Condition(Struct, frozen=True):
             _unset(self, "last_transition_time")
 
 
+class ContainerStateWaiting(Struct, frozen=True):
+    reason: str = ""
+
+
+class ContainerStateTerminated(Struct, frozen=True):
+    exit_code: Int64 = 0
+    reason: str = ""
+
+
+class ContainerState(Struct, frozen=True):
+    """One that runs is neither."""
+
+    waiting: ContainerStateWaiting | None = None
+    terminated: ContainerStateTerminated | None = None
+
+
 class ContainerStatus(Struct, frozen=True):
     name: str = ""
+    restart_count: Int64 = 0
+    state: ContainerState = ContainerState()
     resources: ResourceRequirements | None = None
     allocated_resources: Resources = {}
 
@@ -407,6 +425,7 @@ class PodStatus(Struct, frozen=True):
     conditions: tuple[Condition, ...] = ()
     container_statuses: tuple[ContainerStatus, ...] = ()
     init_container_statuses: tuple[ContainerStatus, ...] = ()
+    ephemeral_container_statuses: tuple[ContainerStatus, ...] = ()
     resource_claim_statuses: tuple[PodResourceClaimStatus, ...] = ()
     extended_resource_claim_status: PodExtendedResourceClaimStatus | None = None
     node_allocatable_resource_claim_statuses: tuple[NodeAllocatableResourceClaimStatus, ...] = ()

@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 
 from kschedctl.api.arrays import Rows
 from kschedctl.api.columns import TextColumn, Texts, joined, texts_column, times_column, uids_column
+from kschedctl.api.container_states import ContainersTold
 from kschedctl.api.objects import Condition, Pod
 
 MOST_CHARACTERS = 4096
@@ -24,6 +25,7 @@ class OwnTexts(NamedTuple):
     disrupted: str
     message: str
     refusal: str
+    containers: str
 
     @classmethod
     def of(cls, pod: Pod) -> OwnTexts:
@@ -38,6 +40,7 @@ class OwnTexts(NamedTuple):
             disrupted.last_transition_time or "",
             status.message[:MOST_CHARACTERS],
             scheduled.message[:MOST_CHARACTERS],
+            ContainersTold.of(status).text(),
         )
 
 
@@ -46,7 +49,8 @@ class OwnColumns(NamedTuple):
 
     ``started``: when the kubelet took the pod in; ``scheduled``: since when its condition PodScheduled is as it is, of
     a bound pod when it was bound; ``disrupted``: the same of DisruptionTarget; ``message``: that of its status, as who
-    refused or evicted it wrote it; ``refusal``: that of PodScheduled, what the scheduler said last.
+    refused or evicted it wrote it; ``refusal``: that of PodScheduled, what the scheduler said last; ``containers``:
+    ContainersTold.
     """
 
     uids: TextColumn
@@ -57,11 +61,12 @@ class OwnColumns(NamedTuple):
     disrupted: Texts
     message: Texts
     refusal: Texts
+    containers: Texts
 
     @classmethod
     def of(cls, texts: Sequence[Sequence[str]]) -> OwnColumns:
         """From a list a column, in the order of OwnTexts."""
-        makers = (uids_column, texts_column, *[times_column] * 3, *[texts_column] * 3)
+        makers = (uids_column, texts_column, *[times_column] * 3, *[texts_column] * 4)
         columns: Any = [make(column) for make, column in zip(makers, texts, strict=True)]
         return cls(*columns)
 

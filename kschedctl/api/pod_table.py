@@ -15,6 +15,7 @@ from msgspec.structs import replace
 
 from kschedctl.api.arrays import Ints
 from kschedctl.api.columns import TextColumn, Texts
+from kschedctl.api.container_states import with_states, without_states
 from kschedctl.api.objects import Condition, Pod, PodMeta, PodSpec, PodStatus, Volume
 from kschedctl.api.pod_columns import OwnColumns, OwnTexts
 
@@ -309,7 +310,7 @@ def template_of(pod: Pod) -> Pod:
             annotations=meta.annotations,
         ),
         replace(pod.spec, node_name="", volumes=_volumes(pod)),
-        replace(status, start_time=None, message="", conditions=_conditions(status)),
+        replace(without_states(status), start_time=None, message="", conditions=_conditions(status)),
     )
 
 
@@ -320,7 +321,7 @@ def _key(pod: Pod) -> bytes:
         _meta_fields(pod.metadata),
         _spec_fields(pod.spec),
         _volumes(pod),
-        _status_fields(pod.status),
+        _status_fields(without_states(pod.status)),
         _conditions(pod.status),
     )
     return identity(parts)
@@ -373,6 +374,8 @@ def _with_texts(status: PodStatus, own: OwnTexts) -> PodStatus:
     """The status of a template with what is a pod's own; PodScheduled, where it holds, stays away."""
     if own.started or own.message:
         status = replace(status, start_time=own.started or None, message=own.message)
+    if own.containers:
+        status = with_states(status, own.containers)
     if not any(c.type in ("PodScheduled", "DisruptionTarget") for c in status.conditions):
         return status
     return replace(status, conditions=tuple([_with_time(c, own) for c in status.conditions]))

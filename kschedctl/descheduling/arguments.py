@@ -10,6 +10,7 @@ from typing import Annotated, NamedTuple
 
 import msgspec
 
+from kschedctl.api.container_states import CONTAINER_STATES
 from kschedctl.api.labels import SelectorError, from_label_selector
 from kschedctl.api.objects import LabelSelector, Struct
 from kschedctl.api.resource_names import CPU, MEMORY, PODS
@@ -26,11 +27,6 @@ ONLY_THRESHOLDING = "OnlyThresholdingResources"
 PHASES = ("Running", "Pending", "Succeeded", "Failed", "Unknown")
 REASONS = ("NodeAffinity", "NodeLost", "Shutdown", "UnexpectedAdmissionError")
 OF_ENDED_PODS = ("Succeeded", "Failed", *REASONS)
-CONTAINER_STATES = (
-    *("PodInitializing", "ContainerCreating", "ImagePullBackOff", "CrashLoopBackOff", "CreateContainerConfigError"),
-    *("ErrImagePull", "CreateContainerError", "InvalidImageName", "OOMKilled", "Error", "Completed"),
-    *("DeadlineExceeded", "Evicted", "ContainerCannotRun", "StartError"),
-)
 
 
 class Fault(NamedTuple):
@@ -297,14 +293,10 @@ class PodLifeTimeArgs(SelectingArguments, frozen=True):
             yield Fault("", "one of maxPodLifeTimeSeconds, states, conditions and exitCodes must be set")
 
     def not_replayed(self) -> Iterator[str]:
-        if any(state in CONTAINER_STATES for state in self.states):
-            yield "states of containers"
         if any(state in OF_ENDED_PODS for state in self.states):
             yield "states of pods that have ended, which no scheduler counts"
         if self.conditions:
             yield "conditions"
-        if self.exit_codes:
-            yield "exitCodes"
 
 
 class RemovePodsHavingTooManyRestartsArgs(SelectingArguments, frozen=True):

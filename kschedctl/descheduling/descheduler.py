@@ -15,6 +15,7 @@ from kschedctl.descheduling.life_time import PodLifeTime
 from kschedctl.descheduling.node_fit import NodeFit
 from kschedctl.descheduling.plugin import AnyDeschedulerPlugin, DeschedulingRound
 from kschedctl.descheduling.policy import DeschedulerPolicy
+from kschedctl.descheduling.restarts import RemovePodsHavingTooManyRestarts
 from kschedctl.descheduling.seen_pods import SeenPods
 from kschedctl.descheduling.topology_spread import RemovePodsViolatingTopologySpreadConstraint
 from kschedctl.descheduling.utilization import HighNodeUtilization, LowNodeUtilization
@@ -27,6 +28,7 @@ REPLAYED: Mapping[str, type[AnyDeschedulerPlugin]] = {
         LowNodeUtilization,
         PodLifeTime,
         RemoveDuplicates,
+        RemovePodsHavingTooManyRestarts,
         RemovePodsViolatingInterPodAntiAffinity,
         RemovePodsViolatingNodeAffinity,
         RemovePodsViolatingNodeTaints,

@@ -5,10 +5,12 @@ from __future__ import annotations
 import numpy as np
 
 from kschedctl.api.arrays import Bools
+from kschedctl.api.container_states import ContainersTold
 from kschedctl.api.objects import Pod
 from kschedctl.descheduling.arguments import PodLifeTimeArgs
 from kschedctl.descheduling.evictions import EvictionResult
 from kschedctl.descheduling.plugin import DeschedulerPlugin
+from kschedctl.descheduling.states import in_states
 
 SECOND = 10**6
 """In microseconds."""
@@ -22,7 +24,7 @@ class PodLifeTime(DeschedulerPlugin[PodLifeTimeArgs]):
     def run(self) -> None:
         chosen = self.seen.chosen(self.arguments.namespaces, self.arguments.label_selector)
         positions = self.evictable(chosen & self.seen.where(self._is_meant))
-        positions = positions[self._is_old[positions]]
+        positions = positions[(self._is_old & self._is_in_states & self._has_exit_code)[positions]]
         oldest_first = positions[np.argsort(self.seen.created[positions], kind="stable")]
         for position in oldest_first.tolist():
             if self.evict(position) is EvictionResult.TOTAL_LIMIT:
@@ -36,12 +38,35 @@ class PodLifeTime(DeschedulerPlugin[PodLifeTimeArgs]):
             return np.ones(len(age), np.bool_)
         return (age >= 0) & (age // SECOND > most)
 
+    @property
+    def _is_in_states(self) -> Bools:
+        """(P,): whether a pod, or one of its containers, is in one of the states, if any are named."""
+        states = self.arguments.states
+        if not states:
+            return np.ones(len(self.seen.came), np.bool_)
+        return in_states(self.seen, states, self._tells_state, reasons=True)
+
+    def _tells_state(self, told: ContainersTold) -> bool:
+        arguments = self.arguments
+        chosen = told.chosen(arguments.including_init_containers, arguments.including_ephemeral_containers)
+        parts = (part for status in chosen for part in (status.state.waiting, status.state.terminated))
+        return any(part is not None and part.reason in arguments.states for part in parts)
+
+    @property
+    def _has_exit_code(self) -> Bools:
+        """(P,): whether a container has ended with one of the exit codes, if any are named."""
+        codes, init = self.arguments.exit_codes, self.arguments.including_init_containers
+        if not codes:
+            return np.ones(len(self.seen.came), np.bool_)
+        ends = self.seen.by_containers(
+            lambda told: any(s.state.terminated and s.state.terminated.exit_code in codes for s in told.chosen(init))
+        )
+        return ends.astype(np.bool_)
+
     def _is_meant(self, pod: Pod) -> bool:
-        """Whether it is in one of the states, and of one of the owners."""
-        states, owners = self.arguments.states, self.arguments.owner_kinds
+        """Whether it is of one of the owners."""
+        owners = self.arguments.owner_kinds
         kinds = {owner.kind for owner in pod.metadata.owner_references}
-        if states and pod.status.phase not in states and pod.status.reason not in states:
-            return False
         if owners is None:
             return True
         return not kinds.isdisjoint(owners.include) if owners.include else kinds.isdisjoint(owners.exclude)

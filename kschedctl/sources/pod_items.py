@@ -14,6 +14,7 @@ from typing import Any, NamedTuple, get_type_hints
 import msgspec
 from msgspec.structs import replace
 
+from kschedctl.api.container_states import ContainersTold
 from kschedctl.api.decoding import json_decoder
 from kschedctl.api.objects import ZERO_TIME, Condition, Pod, PodMeta, PodSpec, PodStatus, Struct, Volume
 from kschedctl.api.pod_columns import MOST_CHARACTERS
@@ -99,7 +100,7 @@ class PodItems:
 
     def __init__(self, builder: PodTableBuilder) -> None:
         self._builder = builder
-        self._known: dict[Key, tuple[int, _Told]] = {}
+        self._known: dict[Key, tuple[int, _Told, str]] = {}
         self._told: dict[bytes, _Told] = {}
         self._texts: dict[bytes, bytes] = {}
         self._namespaces: dict[str, str] = {}
@@ -114,6 +115,7 @@ class PodItems:
         """
         template: list[int] = []
         scheduled: list[str] = []
+        containers: list[str] = []
         rare: list[tuple[int, Any, _Told, list[bytes]]] = []
         for index, item in enumerate(items):
             meta = item.metadata
@@ -122,12 +124,15 @@ class PodItems:
             status = item.status
             pieces = _TIME.split(bytes(status.conditions))
             key = self._key(meta, item.spec, status, _NO_TIME.join(pieces[::2]))
-            number, at = self._known.get(key) or self._new(item, key, len(pieces), where and partial(where, index))
+            number, at, told = self._known.get(key) or self._new(
+                item, key, len(pieces), where and partial(where, index)
+            )
             template.append(number)
+            containers.append(told)
             scheduled.append(_moment(pieces[at.scheduled]) if at.scheduled else "")
             if at.disrupted or at.refusal or status.message:
                 rare.append((index, status, at, pieces))
-        return self._rows(items, template, scheduled, rare)
+        return self._rows(items, template, scheduled, rare, containers)
 
     def _rows(
         self,
@@ -135,6 +140,7 @@ class PodItems:
         template: list[int],
         scheduled: list[str],
         rare: list[tuple[int, Any, _Told, list[bytes]]],
+        containers: list[str],
     ) -> PodRows:
         """``rare``: what few pods have, by their places."""
         disrupted, message, refusal = ([""] * len(items) for _ in range(3))
@@ -151,6 +157,7 @@ class PodItems:
             disrupted,
             message,
             refusal,
+            containers,
         ]
         return PodRows([(namespace(meta.namespace, meta.namespace), meta.name) for meta in metas], template, texts)
 
@@ -163,7 +170,7 @@ class PodItems:
             conditions,
         )
 
-    def _new(self, item: Any, key: Key, pieces: int, where: Callable[[], Place] | None) -> tuple[int, _Told]:
+    def _new(self, item: Any, key: Key, pieces: int, where: Callable[[], Place] | None) -> tuple[int, _Told, str]:
         """What is to be known of a key not seen before. Raises InputError, msgspec.ValidationError."""
         decoded, _, spec, text = key
         common = self._pods.get(decoded) or self._pods.setdefault(decoded, _common(item))
@@ -175,7 +182,7 @@ class PodItems:
         )
         kept: Any = tuple(self._texts.setdefault(text, text) for text in key)
         at = self._told.get(text) or self._told.setdefault(text, _Told.of(conditions, pieces))
-        self._known[kept] = self._builder.template(pod), at
+        self._known[kept] = self._builder.template(pod), at, ContainersTold.of(pod.status).text()
         return self._known[kept]
 
     def _spec(

@@ -16,7 +16,7 @@ from kschedctl.sources.anonymize.annotations import kept_annotations, list_of_na
 from kschedctl.sources.anonymize.expressions import is_known_driver
 from kschedctl.sources.anonymize.karpenter import KARPENTER_FIELDS
 from kschedctl.sources.anonymize.keys import is_well_known_domain
-from kschedctl.sources.anonymize.observed import OBSERVED_FIELDS, reason_under_pseudonym
+from kschedctl.sources.anonymize.observed import OBSERVED_FIELDS, container_reason, reason_under_pseudonym
 from kschedctl.sources.anonymize.quotas import counted
 from kschedctl.sources.anonymize.rewriter import Handler, Rewriter
 
@@ -293,6 +293,8 @@ FIELDS: dict[type, dict[str, Handler]] = {
     },
     api.Condition: {"reason": _reason, "message": _nothing},
     api.ContainerStatus: {"name": _name, "allocated_resources": _resources},
+    api.ContainerStateWaiting: {"reason": container_reason},
+    api.ContainerStateTerminated: {"reason": container_reason},
     api.PodResourceClaimStatus: _named("name", "resource_claim_name"),
     api.ContainerExtendedResourceRequest: {
         "container_name": _name,

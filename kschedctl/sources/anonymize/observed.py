@@ -7,6 +7,7 @@ import re
 from msgspec.structs import replace
 
 from kschedctl.api import objects as api
+from kschedctl.api.container_states import CONTAINER_STATES
 from kschedctl.api.kinds import LEASE
 from kschedctl.api.observed.events import OUT_OF
 from kschedctl.api.observed.failed_creation import FAILED_CREATE, JOB_ENDED, NO_REPLICA_SET, gist, tells_of_failure
@@ -28,6 +29,11 @@ def reason_under_pseudonym(rewriter: Rewriter, value: str, obj: object) -> str:
     """The reason of a pod's status or an event: a kubelet's ``OutOfexample.com/fpga`` names a resource."""
     resource = value.removeprefix(OUT_OF)
     return f"{OUT_OF}{rewriter.resource(resource)}" if resource not in ("", value) else value
+
+
+def container_reason(rewriter: Rewriter, value: str, obj: object) -> str:
+    """Why a container waits or has ended: runtimes choose words of their own, which may tell anything."""
+    return value if value in CONTAINER_STATES else ""
 
 
 def _component(rewriter: Rewriter, value: str, obj: object) -> str:

@@ -65,6 +65,7 @@ class _PodRecord(msgspec.Struct, array_like=True):
     disrupted: _Column | None = None
     message: _Column | None = None
     refusal: _Column | None = None
+    containers: _Column | None = None
 
 
 class _NodeRecord(msgspec.Struct, array_like=True):
@@ -214,6 +215,7 @@ def _columns(record: _PodRecord, count: int) -> OwnColumns:
         disrupted=_texts(record.disrupted or _nothing(count), count),
         message=_texts(record.message or _nothing(count), count),
         refusal=_texts(record.refusal or _nothing(count), count),
+        containers=_texts(record.containers or _nothing(count), count),
     )
 
 
