@@ -16,6 +16,8 @@ from kschedctl.api.objects import ContainerState, ContainerStatus, PodStatus
 
 Statuses = tuple[ContainerStatus, ...]
 _AS_ALL = ContainerState()
+NOT_HELD = "not held"
+"""The text where nobody knows, as in snapshots of earlier versions."""
 CONTAINER_STATES = (
     *("PodInitializing", "ContainerCreating", "ImagePullBackOff", "CrashLoopBackOff", "CreateContainerConfigError"),
     *("ErrImagePull", "CreateContainerError", "InvalidImageName", "OOMKilled", "Error", "Completed"),
@@ -38,7 +40,7 @@ class ContainersTold(NamedTuple):
     @classmethod
     def read(cls, text: str) -> ContainersTold:
         """From what ``text`` wrote. Raises msgspec.DecodeError."""
-        return json_decoder(cls).decode(text.encode()) if text else cls()
+        return json_decoder(cls).decode(text.encode()) if text not in ("", NOT_HELD) else cls()
 
     def text(self) -> str:
         """JSON; "" for a pod of which no container has anything to tell."""

@@ -15,7 +15,7 @@ from msgspec.structs import replace
 
 from kschedctl.api.arrays import Ints
 from kschedctl.api.columns import TextColumn, Texts
-from kschedctl.api.container_states import with_states, without_states
+from kschedctl.api.container_states import NOT_HELD, with_states, without_states
 from kschedctl.api.objects import Condition, Pod, PodMeta, PodSpec, PodStatus, Volume
 from kschedctl.api.pod_columns import OwnColumns, OwnTexts
 
@@ -374,7 +374,7 @@ def _with_texts(status: PodStatus, own: OwnTexts) -> PodStatus:
     """The status of a template with what is a pod's own; PodScheduled, where it holds, stays away."""
     if own.started or own.message:
         status = replace(status, start_time=own.started or None, message=own.message)
-    if own.containers:
+    if own.containers not in ("", NOT_HELD):
         status = with_states(status, own.containers)
     if not any(c.type in ("PodScheduled", "DisruptionTarget") for c in status.conditions):
         return status

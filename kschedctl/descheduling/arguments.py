@@ -55,6 +55,11 @@ class PluginArguments(Struct, frozen=True):
         """What of them is not replayed."""
         yield from ()
 
+    @property
+    def reads_containers(self) -> bool:
+        """Whether they ask what the containers of a pod have been through."""
+        return False
+
 
 class SelectingArguments(PluginArguments, frozen=True):
     """Arguments that say which pods a plugin looks at."""
@@ -292,6 +297,10 @@ class PodLifeTimeArgs(SelectingArguments, frozen=True):
         if self.max_pod_life_time_seconds is None and not (self.states or self.conditions or self.exit_codes):
             yield Fault("", "one of maxPodLifeTimeSeconds, states, conditions and exitCodes must be set")
 
+    @property
+    def reads_containers(self) -> bool:
+        return bool(self.exit_codes) or any(state in CONTAINER_STATES for state in self.states)
+
     def not_replayed(self) -> Iterator[str]:
         if any(state in OF_ENDED_PODS for state in self.states):
             yield "states of pods that have ended, which no scheduler counts"
@@ -309,6 +318,10 @@ class RemovePodsHavingTooManyRestartsArgs(SelectingArguments, frozen=True):
         if self.pod_restart_threshold < 1:
             yield Fault("podRestartThreshold", "must be 1 or more")
         yield from one_of("states", self.states, ("Running", "CrashLoopBackOff"), once=False)
+
+    @property
+    def reads_containers(self) -> bool:
+        return True
 
 
 class RemoveFailedPodsArgs(SelectingArguments, frozen=True):

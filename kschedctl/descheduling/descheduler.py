@@ -49,9 +49,11 @@ def run_round(policy: DeschedulerPolicy, seen: SeenPods, evictions: EvictionCoun
     return evictors
 
 
-def not_replayed(policy: DeschedulerPolicy) -> Iterator[str]:
-    """What of a policy no round replays."""
+def not_replayed(policy: DeschedulerPolicy, *, containers: bool = True) -> Iterator[str]:
+    """What of a policy no round replays. ``containers``: whether it is known what they have been through."""
     for _, run in policy.runs():
         if run.name not in REPLAYED:
             yield f"the descheduler's plugin {run.name}"
+        if not containers and run.arguments.reads_containers:
+            yield f"the descheduler's plugin {run.name}, restarts and states of containers, which the snapshot lacks"
         yield from (f"the descheduler's plugin {run.name}, {what}" for what in run.arguments.not_replayed())

@@ -4,9 +4,14 @@ from __future__ import annotations
 
 import json
 
+import msgspec
 import pytest
 from conftest import Json, Run, Write, node, pod
 
+from kschedctl.api.pod_table import PodTable
+from kschedctl.sources.archive import sections
+
+PACK_PODS = sections._pod_record
 OWNER = [{"controller": True, "kind": "ReplicaSet", "name": "web", "apiVersion": "apps/v1", "uid": "u"}]
 TAINT = {"key": "maintenance", "effect": "NoSchedule"}
 
@@ -53,6 +58,40 @@ def test_the_page(run: Run, write: Write) -> None:
     assert code == 0
     assert out.startswith("1 eviction in 1 round, then quiet")
     assert "✓ n2" in out
+
+
+RESTARTS = {"name": "RemovePodsHavingTooManyRestarts", "args": {"podRestartThreshold": 5}}
+
+
+def restarted(name: str, times: int) -> Json:
+    return owned(name, "n1") | {"status": {"phase": "Running", "containerStatuses": [{"restartCount": times}]}}
+
+
+def test_what_has_restarted_too_often_goes_and_comes_without_restarts(run: Run, write: Write, tmp_path) -> None:
+    objects = [node("n1", "4"), node("n2", "4"), restarted("few", 4), restarted("many", 5), restarted("most", 9)]
+    answer = asked(run, write, tmp_path, objects, policy(RESTARTS))
+    assert [step["pod"] for step in answer["steps"]] == ["default/most", "default/many"]
+    assert (answer["code"], answer["quiet"], len(answer["rounds"])) == (0, True, 2)
+
+
+def test_snapshots_keep_restarts_and_earlier_ones_do_not(run: Run, write: Write, tmp_path, monkeypatch) -> None:
+    file, saved = tmp_path / "policy.json", str(tmp_path / "saved.zip")
+    file.write_text(json.dumps(policy(RESTARTS)))
+    given = ["-f", write(node("n1", "4"), node("n2", "4"), restarted("many", 5))]
+    question = ("rebalance", "--policy", str(file), "-o", "json", "--snapshot", saved)
+    assert run("snapshot", "save", "-o", saved, *given).code == 0
+    answer = run(*question)
+    assert [step["pod"] for step in json.loads(answer.out)["steps"]] == ["default/many"]
+
+    def as_before(table: PodTable) -> msgspec.Struct:
+        return msgspec.structs.replace(PACK_PODS(table), containers=None)
+
+    monkeypatch.setattr(sections, "_pod_record", as_before)
+    assert run("snapshot", "save", "-o", saved, *given).code == 0
+    answer = run(*question)
+    document = json.loads(answer.out)
+    assert (answer.code, document["steps"]) == (5, [])
+    assert "restarts and states of containers, which the snapshot lacks" in answer.out
 
 
 def test_what_fits_nowhere_else_stays(run: Run, write: Write, tmp_path) -> None:

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 from kschedctl.api.columns import Texts, texts_column
-from kschedctl.api.container_states import ContainersTold
+from kschedctl.api.container_states import NOT_HELD, ContainersTold
 from kschedctl.api.copying import replace
 from kschedctl.api.objects import Pod
 from kschedctl.api.observed.api_server import without_place
@@ -100,6 +100,8 @@ def _rewritten(cluster: Cluster, rewriter: Rewriter) -> Cluster:
 
 
 def _containers(text: str, rewriter: Rewriter) -> str:
+    if text == NOT_HELD:
+        return text
     return ContainersTold(*(tuple(map(rewriter.struct, statuses)) for statuses in ContainersTold.read(text))).text()
 
 
@@ -116,8 +118,8 @@ def _pods(pods: Iterable[Pod], rewriter: Rewriter) -> PodTable:
             node=Texts(columns.node.codes, [name(text) for text in columns.node.values]),
             message=nothing,
             refusal=nothing,
-            containers=Texts(
-                columns.containers.codes, [_containers(text, rewriter) for text in columns.containers.values]
+            containers=columns.containers._replace(
+                values=[_containers(text, rewriter) for text in columns.containers.values]
             ),
         ),
     )

@@ -16,6 +16,7 @@ from msgspec.structs import replace
 
 from kschedctl.api.arrays import Ints
 from kschedctl.api.columns import LATEST, NEVER, UID_BYTES, TextColumn, Texts, Times, Uids
+from kschedctl.api.container_states import NOT_HELD
 from kschedctl.api.decoding import from_msgpack
 from kschedctl.api.kinds import KINDS
 from kschedctl.api.objects import (
@@ -215,12 +216,12 @@ def _columns(record: _PodRecord, count: int) -> OwnColumns:
         disrupted=_texts(record.disrupted or _nothing(count), count),
         message=_texts(record.message or _nothing(count), count),
         refusal=_texts(record.refusal or _nothing(count), count),
-        containers=_texts(record.containers or _nothing(count), count),
+        containers=_texts(record.containers or _nothing(count, NOT_HELD), count),
     )
 
 
-def _nothing(count: int) -> _Column:
-    return _Column("texts", bytes(4 * count), [""])
+def _nothing(count: int, text: str = "") -> _Column:
+    return _Column("texts", bytes(4 * count), [text])
 
 
 def _nodes(data: bytes) -> tuple[Node, ...]:

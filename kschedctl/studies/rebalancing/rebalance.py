@@ -10,6 +10,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 from kschedctl.api.arrays import Position
+from kschedctl.api.container_states import NOT_HELD
 from kschedctl.api.ownership import owner_of
 from kschedctl.api.times import microseconds
 from kschedctl.cluster import Cluster
@@ -100,11 +101,12 @@ class Rebalance:
     def report(self, name: str, scheduler: Scheduler) -> Rebalancing:
         """What was replayed."""
         basis = cluster_basis(of_simulation(self.replay.simulation, *BUDGETS), scheduler)
-        missing = tuple(dict.fromkeys(not_replayed(self.policy)))
+        held = self.replay.simulation.view.pods.objects.table.columns.containers.values
+        missing = tuple(dict.fromkeys(not_replayed(self.policy, containers=NOT_HELD not in held)))
         basis["not_replayed"] = (*basis["not_replayed"], *missing)
         basis["ignored"] = (*basis["ignored"], *self.policy.ignored)
         basis["undecided"] = basis["undecided"] or bool(missing)
-        held = list(self._held())
+        held_back = list(self._held())
         return Rebalancing(
             policy=name,
             plugins=tuple(dict.fromkeys(run.name for _, run in self.policy.runs())),
@@ -113,10 +115,10 @@ class Rebalance:
                 DeschedulerRound(number + 1, evicted, len({refusal.position for refusal in refused}))
                 for number, (evicted, refused) in enumerate(zip(self.evicted, self.refused, strict=True))
             ),
-            held=tuple(held),
+            held=tuple(held_back),
             quiet=self.quiet,
             loops=self.loops,
-            unsafe=sum(group.pods for group in held if group.why.startswith((LOST, HOMELESS))),
+            unsafe=sum(group.pods for group in held_back if group.why.startswith((LOST, HOMELESS))),
             kept=tuple(HeldPods(why, count) for why, count in sorted(self.kept.items(), key=lambda item: -item[1])),
             commands=tuple(self._commands()),
             interrupted=self.interrupted,
