@@ -222,17 +222,26 @@ class Fork:
         ``key`` names the weights and domains, for pods like ``info`` where one is given, as in ``memo``. They are made
         once, and their sums kept as pods come and go. The sums are not to be written to, and hold until the next move.
         """
+        return self.kept_tally(key, weights, domains, info).brought_up(self.trail)
+
+    def kept_tally(
+        self,
+        key: Hashable,
+        weights: Callable[[], Counts],
+        domains: Domains | None = None,
+        info: PodInfo | None = None,
+    ) -> Tally:
+        """The same sums, for who asks for them again and again; they are to be brought up along this fork's trail."""
         named = _named(key, info)
         tally = self._tallies.get(named)
         if tally is None:
             made = weights()
             by_node = self.sum_by_node(made)
-            sums = by_node if domains is None else domains.sums(by_node)
-            if named is None:
-                return sums
-            make_room(self._tallies, TALLIES_KEPT)
-            tally = self._tallies[named] = Tally(made, domains, sums, len(self.trail))
-        return tally.brought_up(self.trail)
+            tally = Tally(made, domains, by_node if domains is None else domains.sums(by_node), len(self.trail))
+            if named is not None:
+                make_room(self._tallies, TALLIES_KEPT)
+                self._tallies[named] = tally
+        return tally
 
     def memo(self, key: Hashable, make: Callable[[], V], info: PodInfo | None = None) -> V:
         """What depends on nodes and infos, but not on where pods are: made once for all forks.

@@ -38,6 +38,11 @@ class Domains:
         """How many domains have nodes."""
         return int(np.count_nonzero(self.counts(slice(None))))
 
+    @cached_property
+    def alone(self) -> bool:
+        """No two nodes share a domain."""
+        return self._one_each or bool((self.counts(self.present.nonzero()[0]) <= 1).all())
+
     def counts(self, rows: Rows | slice) -> Rows:
         """(size,): how many of the rows, all in domains, each domain has."""
         return np.bincount(self._index[rows], minlength=self.size)

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from kschedctl.api.arrays import Counts, Ints
+from kschedctl.api.arrays import Counts, Ints, Rows
 from kschedctl.snapshot.nodes import Domains
 
 
@@ -41,6 +41,15 @@ class Trail:
     def since(self, length: int) -> Ints:
         """(3, M): row, info and sign of the moves after the trail had this length."""
         return self._moves[length : self._length, :3].T
+
+    def rows_since(self, length: int) -> Rows:
+        """(M,): the rows of these moves, each once, in order."""
+        return np.unique(self._moves[length : self._length, 0]).astype(np.int64)
+
+    def recent(self, count: int) -> list[list[int]]:
+        """Row, info and sign of the latest moves, so many."""
+        moves: list[list[int]] = self._moves[self._length - count : self._length, :3].tolist()
+        return moves
 
     def pods_since(self, length: int) -> Ints:
         """(3, M): row, sign and position of the same moves."""

@@ -6,9 +6,9 @@ Upstream: assumeAndReserve, unreserveAndForget in pkg/scheduler/schedule_one.go 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
-from kschedctl.api.arrays import NO_ROW, Position, Row, Rows
+from kschedctl.api.arrays import NO_ROW, Position, Row
 from kschedctl.api.copying import replace
 from kschedctl.api.objects import Pod
 from kschedctl.api.workloads import made_again
@@ -23,6 +23,16 @@ from kschedctl.snapshot.fork import Fork
 from kschedctl.snapshot.pod_info import PodInfo
 
 
+class Tied(Protocol):
+    """Rows in order; it holds until pods move, its length for good."""
+
+    def __len__(self) -> int: ...
+
+    def __getitem__(self, place: int, /) -> int: ...
+
+    def tolist(self) -> list[int]: ...
+
+
 class Choice(NamedTuple):
     """Where a pod goes: one of the ``tied`` rows that share the highest score; ``feasible`` counts all that fit.
 
@@ -32,7 +42,7 @@ class Choice(NamedTuple):
 
     info: PodInfo
     row: Row
-    tied: Rows
+    tied: Tied
     feasible: int
     before: Mapping[str, PreFilterResult]
     evaluated: int = 0

@@ -33,9 +33,14 @@ from kschedctl.scheduler.simulation.claim_answers import (
     refusing,
     rows_named,
 )
+from kschedctl.scheduler.simulation.grouped_ranking import Asked, FixedScores, GroupedRanking
 from kschedctl.scheduler.simulation.local_scores import NOWHERE, REFUSED, LocalScores, Prepare, preparing, union
+from kschedctl.scheduler.simulation.ranked_groups import TiedRows
 from kschedctl.snapshot.delta import NO_CHANGE, Delta
 from kschedctl.snapshot.pod_info import PodInfo
+
+RANKED_WHOLE = 4
+"""From so many pods on the nodes are put in groups."""
 
 
 class AlikePods:
@@ -54,7 +59,9 @@ class AlikePods:
         self.settled = PreFilterOutcome({name: result for name, result in before.results.items() if name in settled})
         self.hopeless = any(result.status.rejected for result in self.settled.results.values())
         self.always: Scores | None = None
-        self.tied = NOWHERE
+        self.tied: Rows | TiedRows = NOWHERE
+        self._ranked = 0
+        self._ranking: GroupedRanking | None = None
         if self.hopeless:  # what the other plugins need of a pod may be missing
             return
         asked = refusing(self._at("preFilter"), self._at("filter"))
@@ -65,7 +72,9 @@ class AlikePods:
         same = not never.any() and (base == base[:1]).all()
         self.always = None if same else np.where(never, REFUSED, base)
 
-    def rank(self, info: PodInfo, sampling: Sampling | None = None, nominated: Delta = NO_CHANGE) -> tuple[Rows, int]:
+    def rank(
+        self, info: PodInfo, sampling: Sampling | None = None, nominated: Delta = NO_CHANGE
+    ) -> tuple[Rows | TiedRows, int]:
         """The rows that share the highest score, and how many rows fit, also with the pods nominated ahead of this one.
 
         ``info`` is that of the pod, which may have other claims than the first of them. Raises PluginError.
@@ -73,6 +82,10 @@ class AlikePods:
         if self.hopeless:
             return NOWHERE, 0
         self.local.bring_up(self.tied)
+        whole = sampling or nominated or self.claims or self.view.group_since is not None
+        if not whole and (ranking := self._in_groups()):
+            self.tied, fitting = ranking.rank()
+            return self.tied, fitting
         local = self.local.scores if self.always is None else self.local.scores + self.always
         moving = self.moving or self.fixed_scores or self.moving_scores or self.claims
         if not (sampling or moving):
@@ -86,6 +99,16 @@ class AlikePods:
             return rows, 0
         self.tied = rows[(total == total.max()).nonzero()[0]]
         return self.tied, len(rows)
+
+    def _in_groups(self) -> GroupedRanking | None:
+        """The nodes in groups; None where they are to be looked at one by one. Raises PluginError."""
+        self._ranked += 1
+        if self._ranked == RANKED_WHOLE:
+            fixed = [FixedScores(plugin, state, raw, self._weight(plugin)) for plugin, state, raw in self.fixed_scores]
+            scorers = [scorer for scorer, _ in self.moving_scores]
+            asked = Asked(self.framework, self.info, self.local, self.always, fixed, self.moving, scorers)
+            self._ranking = GroupedRanking.of(asked)
+        return self._ranking
 
     def totals(self, info: PodInfo) -> tuple[Rows, Scores]:
         """The rows that fit, and what such a pod scores there, less what all rows score. Raises PluginError."""

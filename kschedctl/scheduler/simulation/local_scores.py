@@ -29,6 +29,7 @@ from kschedctl.scheduler.framework import (
     reads_of,
     scores_by_pre_filter,
 )
+from kschedctl.scheduler.simulation.ranked_groups import TiedRows
 from kschedctl.snapshot.delta import NO_CHANGE, Delta
 from kschedctl.snapshot.fork import Fork
 from kschedctl.snapshot.own_rows import NodeView, OwnRows
@@ -87,7 +88,7 @@ class LocalScores:
         """Devices that count as resources of nodes were taken or freed."""
         return self._devices and self._replaced != self.view.objects.replaced
 
-    def bring_up(self, tied: Rows) -> None:
+    def bring_up(self, tied: Rows | TiedRows) -> None:
         """Take in what moved: such a pod that came is known ahead, all other changed nodes are computed.
 
         ``tied`` are the nodes that were best when such a pod was placed, which the next may go to.
@@ -101,7 +102,7 @@ class LocalScores:
         self.placed += came
         if came and self.seen - seen == 1 and self._step(row):
             return
-        rows = np.flatnonzero(self.view.touched > seen)
+        rows = trail.rows_since(seen)
         if came:
             self._compute_ahead(rows, self._next(row, tied))
         else:
@@ -168,11 +169,12 @@ class LocalScores:
         self.scores[row], self.step[row] = self.ahead[row, step], step + 1
         return True
 
-    def _next(self, latest: int, tied: Rows) -> Rows:
+    def _next(self, latest: int, tied: Rows | TiedRows) -> Rows:
         """The nodes where such pods may come next: the latest again, or one of those that were as good."""
         if self.placed < PODS_OF_MANY:
             return np.array([latest])
-        return np.append(tied[self.step[tied] == AHEAD], latest)
+        rows = tied.unordered() if isinstance(tied, TiedRows) else tied
+        return np.append(rows[self.step[rows] == AHEAD], latest)
 
     def _compute_ahead(self, rows: Rows, coming: Rows) -> None:
         """Ask about ``rows`` now, about ``coming`` with pods more."""

@@ -22,7 +22,7 @@ from kschedctl.scheduler.engine.reserve import uses_claims
 from kschedctl.scheduler.engine.sampling import Sampling
 from kschedctl.scheduler.framework import PluginError, PreFilterResult
 from kschedctl.scheduler.framework.dependencies import Unknown
-from kschedctl.scheduler.queueing.pods_on_nodes import Choice, IncomingPods
+from kschedctl.scheduler.queueing.pods_on_nodes import Choice, IncomingPods, Tied
 from kschedctl.scheduler.simulation.alike_pods import AlikePods
 from kschedctl.scheduler.simulation.local_scores import LocalScores
 from kschedctl.snapshot.delta import NO_CHANGE
@@ -171,7 +171,7 @@ class Placements(IncomingPods):
             self.unheard.update(cycle.consultation.unknown)
         return cycle
 
-    def _pick(self, info: PodInfo, best: Rows, feasible: int, before: Mapping[str, PreFilterResult]) -> Choice | None:
+    def _pick(self, info: PodInfo, best: Tied, feasible: int, before: Mapping[str, PreFilterResult]) -> Choice | None:
         if not feasible:
             return None
         row = int(best[self.random.randrange(len(best))] if len(best) > 1 else best[0])

@@ -234,7 +234,7 @@ class _Asked:
                 return None
             finally:
                 unknown.update(self.placements.unheard)
-        return () if choice is None else tuple(sorted(self.view.nodes.names[row] for row in choice.tied))
+        return () if choice is None else tuple(sorted(self.view.nodes.names[row] for row in choice.tied.tolist()))
 
     def by_plugin(self, position: Position) -> Mapping[str, bytes]:
         """What each plugin says of the nodes for the pod; nothing where none is asked."""

@@ -5,17 +5,18 @@ Upstream: plugins/interpodaffinity/filtering.go (v1.36).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
 
 import numpy as np
 
-from kschedctl.api.arrays import Bools
+from kschedctl.api.arrays import Bools, Rows
 from kschedctl.scheduler.framework import Code, Rejection
+from kschedctl.scheduler.framework.distinctions import Distinction
 from kschedctl.scheduler.framework.facts import Fact, TopologyLabelMissing
 from kschedctl.scheduler.plugins.inter_pod_affinity.facts import NoPodForAllTerms, NoPodToJoin, PodInTheWay
-from kschedctl.scheduler.plugins.inter_pod_affinity.topology_counts import TopologyCounts
+from kschedctl.scheduler.plugins.inter_pod_affinity.topology_counts import RunningCounts, TopologyCounts
 from kschedctl.snapshot.delta import Delta
 from kschedctl.snapshot.fork import Fork
 from kschedctl.snapshot.pod_info import AffinityTerm, PodInfo
@@ -34,6 +35,31 @@ class FilterState:
     affinity: TopologyCounts
     anti_affinity: TopologyCounts
     existing_anti_affinity: TopologyCounts
+
+
+@dataclass(frozen=True)
+class AffinityVerdicts:
+    """Of which rows required terms refuse pods alike, as pods are now.
+
+    ``wants_itself``: its own affinity terms, of which it has some, all select the pod.
+    """
+
+    affinity: RunningCounts
+    anti_affinity: RunningCounts
+    existing_anti_affinity: RunningCounts
+    wants_itself: bool
+
+    @property
+    def distinctions(self) -> list[Distinction]:
+        counts = (self.affinity, self.anti_affinity, self.existing_anti_affinity)
+        return [distinction for running in counts for distinction in running.distinctions]
+
+    def refused(self, rows: Rows) -> Bools:
+        refused = self.affinity.unlabelled(rows)
+        if not (self.wants_itself and self.affinity.empty):
+            for counts in self.affinity.at(rows):
+                refused |= counts <= 0
+        return refused | self.anti_affinity.any_positive(rows) | self.existing_anti_affinity.any_positive(rows)
 
 
 def rejections(filtered: FilterState, info: PodInfo, view: Fork, delta: Delta) -> Iterator[Rejection]:
@@ -62,12 +88,14 @@ def _affinity_met(state: FilterState, info: PodInfo, view: Fork, delta: Delta) -
     for key in state.affinity.counts:
         labelled &= view.nodes.label(key).present
         company &= state.affinity.at_nodes(key, view, delta) > 0
-    wants_itself = bool(state.affinity_terms) and all(
-        term.matches(info.namespace, info.labels, {}) for term in state.affinity_terms
-    )
-    if not wants_itself:
+    if not wants_itself(state.affinity_terms, info):
         return labelled & company
     return labelled & (company | state.affinity.vanishes(view, delta))
+
+
+def wants_itself(terms: Sequence[AffinityTerm], info: PodInfo) -> bool:
+    """Whether there are terms, and all select the pod itself."""
+    return bool(terms) and all(term.matches(info.namespace, info.labels, {}) for term in terms)
 
 
 def _affinity_fact(state: FilterState, view: Fork) -> Callable[[int], Fact]:

@@ -36,8 +36,14 @@ from kschedctl.scheduler.framework.strict_decoding import Int32
 from kschedctl.scheduler.framework.waking import WakeTrigger
 from kschedctl.scheduler.plugins.inter_pod_affinity import hints
 from kschedctl.scheduler.plugins.inter_pod_affinity.facts import NoPodForAllTerms, NoPodToJoin, PodInTheWay
-from kschedctl.scheduler.plugins.inter_pod_affinity.filtering import FilterState, rejections
+from kschedctl.scheduler.plugins.inter_pod_affinity.filtering import (
+    AffinityVerdicts,
+    FilterState,
+    rejections,
+    wants_itself,
+)
 from kschedctl.scheduler.plugins.inter_pod_affinity.scoring import (
+    AffinityAmong,
     added_up,
     normalized,
     own_terms,
@@ -50,11 +56,13 @@ from kschedctl.scheduler.plugins.inter_pod_affinity.terms import (
     weights_of_all,
     weights_of_each,
 )
-from kschedctl.scheduler.plugins.inter_pod_affinity.topology_counts import NAME, TopologyCounts, Weights
+from kschedctl.scheduler.plugins.inter_pod_affinity.topology_counts import NAME, RunningCounts, TopologyCounts, Weights
 from kschedctl.snapshot.delta import Delta
 from kschedctl.snapshot.fork import Fork
 from kschedctl.snapshot.pod_info import AffinityTerm, PodInfo
 
+EXISTING = "existing"
+"""The name of what pods that run have against a pod."""
 TERMS = ("required_affinity", "required_anti_affinity", "preferred_affinity", "preferred_anti_affinity")
 TAKEN = ByVersion(
     "whose pods a namespaceSelector of the pod's own terms takes that only excludes",
@@ -142,11 +150,7 @@ class InterPodAffinity(DeclaredPlugin[FilterState, TopologyCounts]):
             return PreFilterResult(Status(Code.UNRESOLVABLE, (f"parsing pod: {aggregate(errors)}",)))
         affinity = self._unrolled(info.required_affinity, view)
         anti_affinity = self._unrolled(info.required_anti_affinity, view)
-
-        def against() -> dict[str, Weights]:
-            return weights_of(terms_against(info, view, "required_anti_affinity"), view)
-
-        existing = TopologyCounts.of("existing", info, view, against)
+        existing = TopologyCounts.of(EXISTING, info, view, partial(_weights_against, info, view))
         existing = existing.as_listed(partial(_with_terms, view, "required_anti_affinity"), view)
         if not affinity and not anti_affinity and existing.empty:
             return PreFilterResult(SKIP, reads=Reads.PODS if existing.counts else Reads.NODES)
@@ -163,14 +167,29 @@ class InterPodAffinity(DeclaredPlugin[FilterState, TopologyCounts]):
         filtered = required_state(state, 'error reading "PreFilterInterPodAffinity" from cycleState: not found')
         yield from rejections(filtered, info, view, delta)
 
+    def verdicts(self, info: PodInfo, view: Fork) -> AffinityVerdicts | None:
+        if info.affinity_errors or view.group_since is not None:  # then it counts other pods
+            return None
+        affinity = self._unrolled(info.required_affinity, view)
+        anti_affinity = self._unrolled(info.required_anti_affinity, view)
+        return AffinityVerdicts(
+            RunningCounts(self._own("affinity"), info, view, lambda: weights_of_all(affinity, view)),
+            RunningCounts(self._own("anti-affinity"), info, view, lambda: weights_of_each(anti_affinity, view)),
+            RunningCounts(EXISTING, info, view, partial(_weights_against, info, view)),
+            wants_itself(affinity, info),
+        )
+
+    def among(self, info: PodInfo, view: Fork) -> AffinityAmong:
+        _, weights = self._kept_weights(info, view)
+        return AffinityAmong(RunningCounts(self._own("score"), info, view, lambda: weights), view)
+
     def pre_score(self, info: PodInfo, view: Fork, rows: Rows) -> PreScoreResult[TopologyCounts]:
         own = (*info.preferred_affinity, *info.preferred_anti_affinity)
         if self.args.ignore_preferred_terms_of_existing_pods and not own:
             return PRE_SCORE_SKIP
         if errors := info.affinity_errors:
             raise PluginError(f"failed to parse pod: {aggregate(errors)}")
-        key = self.name, self._own("terms")
-        matches, weights = view.memo_of_pods(key, lambda: self._score_weights(info, view), info)
+        matches, weights = self._kept_weights(info, view)
         matched = TopologyCounts.of(self._own("matches"), info, view, lambda: matches)
         if (matched if own else matched.as_listed(partial(_with_terms, view), view)).empty:
             return PreScoreResult(skip=True, reads=Reads.PODS if matches else Reads.NODES)
@@ -191,6 +210,10 @@ class InterPodAffinity(DeclaredPlugin[FilterState, TopologyCounts]):
         of_nodes = node_actions(ActionType.ADD | ActionType.UPDATE_NODE_LABEL, gates)
         compares = hints.COMPARES_NODES.at(gates.release)
         yield ClusterEventWithHint(NODE, of_nodes, partial(hints.after_node_change, compares=compares))
+
+    def _kept_weights(self, info: PodInfo, view: Fork) -> tuple[dict[str, Weights], dict[str, Weights]]:
+        key = self.name, self._own("terms")
+        return view.memo_of_pods(key, lambda: self._score_weights(info, view), info)
 
     def _score_weights(self, info: PodInfo, view: Fork) -> tuple[dict[str, Weights], dict[str, Weights]]:
         preferred = self._unrolled(info.preferred_affinity, view)
@@ -219,6 +242,11 @@ class InterPodAffinity(DeclaredPlugin[FilterState, TopologyCounts]):
         if affinity and (affinity.pod_affinity is not None or affinity.pod_anti_affinity is not None):
             return None
         return {} if self.args.ignore_preferred_terms_of_existing_pods else {"labels": info.labels}
+
+
+def _weights_against(info: PodInfo, view: Fork) -> dict[str, Weights]:
+    """Topology key -> (T,): by how many terms a pod of each info keeps this one away."""
+    return weights_of(terms_against(info, view, "required_anti_affinity"), view)
 
 
 def _own_terms(info: PodInfo) -> Iterator[AffinityTerm]:

@@ -5,14 +5,15 @@ Upstream: plugins/interpodaffinity/scoring.go (v1.36).
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 
 import numpy as np
 
-from kschedctl.api.arrays import Rows, Scores
+from kschedctl.api.arrays import Bools, Counts, Rows, Scores
+from kschedctl.scheduler.framework.distinctions import Distinction
 from kschedctl.scheduler.framework.scores import MAX_NODE_SCORE
 from kschedctl.scheduler.plugins.inter_pod_affinity.terms import Infos, selected_pods, terms_against
-from kschedctl.scheduler.plugins.inter_pod_affinity.topology_counts import TopologyCounts, Weights
+from kschedctl.scheduler.plugins.inter_pod_affinity.topology_counts import RunningCounts, TopologyCounts, Weights
 from kschedctl.snapshot.fork import Fork
 from kschedctl.snapshot.pod_info import AffinityTerm, PodInfo
 
@@ -53,6 +54,32 @@ def raw_scores(counts: TopologyCounts, view: Fork, rows: Rows) -> Scores:
     for key in counts.counts:
         total += view.nodes.label(key).at_nodes(counts.counts[key])[rows]
     return total
+
+
+class AffinityAmong:
+    """The scores of pods alike among any of the nodes, as pods are now. Arrays are (F,) but for ``counted`` (N,)."""
+
+    domains: Sequence[Rows] = ()
+
+    def __init__(self, running: RunningCounts, view: Fork) -> None:
+        self._running = running
+        self.counted: Bools = np.ones(len(view.nodes), np.bool_)
+
+    @property
+    def distinctions(self) -> list[Distinction]:
+        return self._running.distinctions
+
+    def sizes(self, rows: Rows, counts: Counts) -> list[int]:
+        return []
+
+    def raw(self, rows: Rows, sizes: Sequence[int]) -> Scores:
+        total = np.zeros(len(rows), np.int64)
+        for counts in self._running.at(rows):
+            total += counts
+        return total
+
+    def normalized(self, scores: Scores, counted: Bools) -> Scores:
+        return normalized(scores)
 
 
 def normalized(scores: Scores) -> Scores:

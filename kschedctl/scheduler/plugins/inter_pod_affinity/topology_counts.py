@@ -5,17 +5,19 @@ Upstream: plugins/interpodaffinity/filtering.go, topologyToMatchedTermCount (v1.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
 
 import numpy as np
 import numpy.typing as npt
 
-from kschedctl.api.arrays import Bools, Counts
+from kschedctl.api.arrays import Bools, Counts, Rows
+from kschedctl.scheduler.framework.distinctions import Distinction
 from kschedctl.snapshot.delta import Delta
 from kschedctl.snapshot.fork import Fork
 from kschedctl.snapshot.pod_info import PodInfo
+from kschedctl.snapshot.trail import Tally
 
 NAME = "InterPodAffinity"
 Weights = npt.NDArray[np.int64]
@@ -39,9 +41,7 @@ class TopologyCounts:
         weights_of = view.memo_of_pods((NAME, what), weights, info)
         counts = {}
         for key in weights_of:
-            weigh = partial(weights_of.__getitem__, key)
-            summed = view.tally((NAME, what, key), weigh, view.nodes.label(key), info)
-            counts[key] = np.concatenate((summed, NOWHERE))
+            counts[key] = np.concatenate((_tally(what, key, weights_of, info, view).brought_up(view.trail), NOWHERE))
         return cls(weights_of, counts)
 
     def as_listed(self, selects: Callable[[], Bools], view: Fork) -> TopologyCounts:
@@ -84,3 +84,43 @@ class TopologyCounts:
             nonzero += (self.at_nodes(key, view, delta) != 0).astype(np.int64) - before
         gone: Bools = nonzero == 0
         return gone
+
+
+class RunningCounts:
+    """The same counts for pods alike, kept up to date as pods come and go."""
+
+    def __init__(self, what: str, info: PodInfo, view: Fork, weights: Callable[[], Mapping[str, Weights]]) -> None:
+        weights_of = view.memo_of_pods((NAME, what), weights, info)
+        self._trail = view.trail
+        self._tallies = [(view.nodes.label(key), _tally(what, key, weights_of, info, view)) for key in weights_of]
+
+    @property
+    def distinctions(self) -> list[Distinction]:
+        return [Distinction(column, partial(tally.brought_up, self._trail)) for column, tally in self._tallies]
+
+    def at(self, rows: Rows) -> Iterator[Counts]:
+        """(F,) for each topology key: the count in each row's domain; 0 where the label is missing."""
+        return (distinction.at(rows) for distinction in self.distinctions)
+
+    def unlabelled(self, rows: Rows) -> Bools:
+        """(F,): the rows that lack the label of some key."""
+        lacking = np.zeros(len(rows), np.bool_)
+        for column, _ in self._tallies:
+            lacking |= ~column.present[rows]
+        return lacking
+
+    def any_positive(self, rows: Rows) -> Bools:
+        """(F,): a term was matched in some topology that the row is part of."""
+        positive = np.zeros(len(rows), np.bool_)
+        for counts in self.at(rows):
+            positive |= counts > 0
+        return positive
+
+    @property
+    def empty(self) -> bool:
+        """No pod is counted anywhere."""
+        return not any(tally.brought_up(self._trail).any() for _, tally in self._tallies)
+
+
+def _tally(what: str, key: str, weights: Mapping[str, Weights], info: PodInfo, view: Fork) -> Tally:
+    return view.kept_tally((NAME, what, key), partial(weights.__getitem__, key), view.nodes.label(key), info)

@@ -12,6 +12,7 @@ from kschedctl.scheduler.plugins.pod_topology_spread.constraints import NAME, Sp
 from kschedctl.snapshot.fork import Fork
 from kschedctl.snapshot.nodes import Domains
 from kschedctl.snapshot.pod_info import PodInfo
+from kschedctl.snapshot.trail import Tally
 
 
 def limited(domains: Domains, counting: Bools) -> Domains:
@@ -26,6 +27,13 @@ def matching_pods(
 
     On each node (N,), or in each of the domains, which ``key`` names.
     """
+    return tally_of_matching(constraint, info, view, domains, key).brought_up(view.trail)
+
+
+def tally_of_matching(
+    constraint: SpreadConstraint, info: PodInfo, view: Fork, domains: Domains | None = None, key: Hashable = None
+) -> Tally:
+    """The same, kept up to date along the trail."""
 
     def weights() -> Counts:
         if constraint.selector == EVERYTHING:
@@ -34,7 +42,7 @@ def matching_pods(
         return (selected & ~view.pods.terminating).astype(np.int64)
 
     name = (NAME, constraint.selector, info.namespace, key)
-    return view.tally(name, weights, domains, None if key is None else info)
+    return view.kept_tally(name, weights, domains, None if key is None else info)
 
 
 def has_all_keys(constraints: Sequence[SpreadConstraint], view: Fork) -> Bools:

@@ -7,19 +7,22 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 
-from kschedctl.api.arrays import Bools, Counts
+from kschedctl.api.arrays import Bools, Counts, Rows
 from kschedctl.scheduler.framework import Code, Rejection
+from kschedctl.scheduler.framework.distinctions import Distinction
 from kschedctl.scheduler.framework.facts import TopologyLabelMissing
 from kschedctl.scheduler.plugins.pod_topology_spread.constraints import NAME, SpreadConstraint, SpreadSettings
-from kschedctl.scheduler.plugins.pod_topology_spread.domains import has_all_keys, limited, matching_pods
+from kschedctl.scheduler.plugins.pod_topology_spread.domains import has_all_keys, limited, tally_of_matching
 from kschedctl.scheduler.plugins.pod_topology_spread.facts import TooSkewed
 from kschedctl.snapshot.delta import Delta
 from kschedctl.snapshot.fork import Fork
 from kschedctl.snapshot.nodes import Domains, LabelColumn
 from kschedctl.snapshot.pod_info import PodInfo
+from kschedctl.snapshot.trail import Tally
 
 REASON = "node(s) didn't match pod topology spread constraints"
 REASON_NO_LABEL = REASON + " (missing required label)"
@@ -64,6 +67,15 @@ def count(
 ) -> DomainCounts:
     """Count the matching pods in each domain, on the nodes that the constraint's policies include."""
     column = view.nodes.label(constraint.topology_key)
+    nodes, exists, tally = _counting(constraint, among, settings, info, view)
+    return DomainCounts(constraint, column, nodes, exists, tally.brought_up(view.trail).copy())
+
+
+def _counting(
+    constraint: SpreadConstraint, among: Sequence[SpreadConstraint], settings: SpreadSettings, info: PodInfo, view: Fork
+) -> tuple[Bools, Bools, Tally]:
+    """(N,) the eligible nodes, (V,) which domains have some, and the tally of their matching pods."""
+    column = view.nodes.label(constraint.topology_key)
 
     def eligible() -> tuple[Bools, Bools, Domains]:
         nodes = has_all_keys(among, view) & settings.included(constraint, info, view)
@@ -72,7 +84,37 @@ def count(
 
     key = (NAME, "eligible", constraint)
     nodes, exists, domains = view.memo(key, eligible, info)
-    return DomainCounts(constraint, column, nodes, exists, matching_pods(constraint, info, view, domains, key).copy())
+    return nodes, exists, tally_of_matching(constraint, info, view, domains, key)
+
+
+class SpreadVerdicts:
+    """Of which rows hard constraints refuse pods alike, as pods are now."""
+
+    def __init__(
+        self, constraints: Sequence[SpreadConstraint], settings: SpreadSettings, info: PodInfo, view: Fork
+    ) -> None:
+        self._trail = view.trail
+        self._parts = []
+        for constraint in constraints:
+            _, exists, tally = _counting(constraint, constraints, settings, info, view)
+            column = view.nodes.label(constraint.topology_key)
+            few = int(exists.sum()) < constraint.min_domains
+            most = constraint.max_skew - constraint.selects(info)
+            self._parts.append((column, tally, None if exists.all() else exists, few, most))
+
+    @property
+    def distinctions(self) -> list[Distinction]:
+        return [Distinction(column, partial(tally.brought_up, self._trail)) for column, tally, *_ in self._parts]
+
+    def refused(self, rows: Rows) -> Bools:
+        refused = np.zeros(len(rows), np.bool_)
+        for column, tally, exists, few, most in self._parts:
+            counts, codes = tally.brought_up(self._trail), column.codes[rows]
+            smallest = 0 if few else int((counts if exists is None else counts[exists]).min())
+            refused |= counts.take(codes) - smallest > most
+            if not column.complete:
+                refused |= codes < 0
+        return refused
 
 
 def rejections(spreads: Iterable[DomainCounts], info: PodInfo, view: Fork, delta: Delta) -> Iterator[Rejection]:

@@ -47,7 +47,7 @@ from kschedctl.scheduler.plugins.pod_topology_spread.constraints import (
 )
 from kschedctl.scheduler.plugins.pod_topology_spread.default_selector import SELECTING_KINDS, selecting_kinds
 from kschedctl.scheduler.plugins.pod_topology_spread.facts import TooSkewed
-from kschedctl.scheduler.plugins.pod_topology_spread.filtering import DomainCounts, count, rejections
+from kschedctl.scheduler.plugins.pod_topology_spread.filtering import DomainCounts, SpreadVerdicts, count, rejections
 from kschedctl.scheduler.plugins.pod_topology_spread.scoring import SpreadAmong, normalized, raw_scores
 from kschedctl.snapshot.delta import Delta
 from kschedctl.snapshot.fork import Fork
@@ -154,6 +154,9 @@ class PodTopologySpread(DeclaredPlugin[list[DomainCounts], tuple[Scores, Bools |
 
     def normalize(self, state: tuple[Scores, Bools | None] | None, scores: Scores) -> Scores:
         return normalized(scores, required_state(state, NO_PRE_SCORE)[1])
+
+    def verdicts(self, info: PodInfo, view: Fork) -> SpreadVerdicts:
+        return SpreadVerdicts(self.hard_constraints(info, view), self.settings, info, view)
 
     def among(self, info: PodInfo, view: Fork) -> SpreadAmong:
         """The scores among some of the nodes, for a pod that has soft constraints."""

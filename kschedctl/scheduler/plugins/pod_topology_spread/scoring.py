@@ -5,20 +5,23 @@ Upstream: plugins/podtopologyspread/scoring.go (v1.36).
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from functools import cached_property
+from collections.abc import Iterator, Sequence
+from functools import partial
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from kschedctl.api.arrays import Bools, Counts, Ints, Rows, Scores
+from kschedctl.scheduler.framework.distinctions import Distinction
 from kschedctl.scheduler.framework.scores import MAX_NODE_SCORE, round_half_away
 from kschedctl.scheduler.plugins.pod_topology_spread.constraints import NAME, SpreadConstraint, SpreadSettings
-from kschedctl.scheduler.plugins.pod_topology_spread.domains import has_all_keys, limited, matching_pods
+from kschedctl.scheduler.plugins.pod_topology_spread.domains import has_all_keys, limited, tally_of_matching
 from kschedctl.snapshot.fork import Fork
 from kschedctl.snapshot.node_order import HOSTNAME
 from kschedctl.snapshot.nodes import Domains, LabelColumn
 from kschedctl.snapshot.pod_info import PodInfo
+from kschedctl.snapshot.trail import Tally
 
 Points = npt.NDArray[np.float64]
 
@@ -81,8 +84,8 @@ def _score(
     complete: Bools | None,
 ) -> Points:
     """(N,): what one constraint adds to the raw score; the more matching pods in the domain, the more."""
-    column = view.nodes.label(constraint.topology_key)
-    domains, counts = counted(constraint, settings, info, view, complete)
+    column, domains, tally = scored_domains(constraint, settings, info, view, complete)
+    counts = tally.brought_up(view.trail)
     if domains is None:
         value = points(counts, len(scored), constraint)
     else:
@@ -91,13 +94,25 @@ def _score(
     return value if column.complete else np.where(column.present, value, 0.0)
 
 
-def counted(
+class ScoredDomains(NamedTuple):
+    """The domains of nodes for one constraint, None where each node is one by itself, and the pods counted there."""
+
+    column: LabelColumn
+    domains: Domains | None
+    tally: Tally
+
+    def codes(self, rows: Rows) -> Ints | Rows:
+        """(F,): the domain of each row."""
+        return rows if self.domains is None else self.domains.codes[rows]
+
+
+def scored_domains(
     constraint: SpreadConstraint, settings: SpreadSettings, info: PodInfo, view: Fork, complete: Bools | None
-) -> tuple[Domains | None, Counts]:
-    """The domains of one constraint, and the matching pods in each; without domains those on each node (N,)."""
-    if constraint.topology_key == HOSTNAME:
-        return None, matching_pods(constraint, info, view)
+) -> ScoredDomains:
+    """What one constraint counts, and where; of hosts the pods on each node."""
     column = view.nodes.label(constraint.topology_key)
+    if constraint.topology_key == HOSTNAME:
+        return ScoredDomains(column, None, tally_of_matching(constraint, info, view))
 
     def labelled() -> tuple[Domains, Domains]:
         every, included = _with_unlabelled(column), settings.included(constraint, info, view)
@@ -105,7 +120,7 @@ def counted(
 
     key = (NAME, "domains", constraint)
     domains, counting = view.memo(key, labelled, info)
-    return domains, matching_pods(constraint, info, view, counting, key)
+    return ScoredDomains(column, domains, tally_of_matching(constraint, info, view, counting, key))
 
 
 def points(counts: Counts, size: int | np.signedinteger, constraint: SpreadConstraint) -> Points:
@@ -121,7 +136,7 @@ def _with_unlabelled(column: LabelColumn) -> Domains:
 
 
 class SpreadAmong:
-    """The scores of one pod among any of the nodes: they depend on how many domains those are in.
+    """The scores of pods alike among any of the nodes: they depend on how many domains those are in.
 
     ``counted`` (N,): the nodes that count; the others score 0 and are in no domain.
     """
@@ -129,34 +144,64 @@ class SpreadAmong:
     def __init__(
         self, constraints: Sequence[SpreadConstraint], settings: SpreadSettings, info: PodInfo, view: Fork
     ) -> None:
-        self.constraints, self.settings, self.info, self.view = constraints, settings, info, view
+        self.constraints, self.view = constraints, view
         self._labelled = labelled_nodes(constraints, settings, info, view)
         every = np.ones(len(view.nodes), np.bool_)
         self.counted: Bools = every if self._labelled is None else self._labelled
+        self._parts = [scored_domains(c, settings, info, view, self._labelled) for c in constraints]
 
     @property
     def domains(self) -> list[Ints | Rows]:
         """(N,) for each constraint: the domain that a node is in; of hosts each node is one by itself."""
-        return [codes for codes, _ in self._parts]
+        return [part.codes(self.view.nodes.rows) for part in self._parts]
 
-    @cached_property
-    def _parts(self) -> list[tuple[Ints | Rows, Counts]]:
-        """(N,) each: the domain of a node, and the matching pods in it."""
-        parts: list[tuple[Ints | Rows, Counts]] = []
-        for constraint in self.constraints:
-            domains, counts = counted(constraint, self.settings, self.info, self.view, self._labelled)
-            rows = self.view.nodes.rows
-            parts.append((rows, counts) if domains is None else (domains.codes, domains.at_nodes(counts)))
-        return parts
+    @property
+    def distinctions(self) -> list[Distinction]:
+        return [distinction for part in self._parts for distinction in self._distinctions(part)]
+
+    def _distinctions(self, part: ScoredDomains) -> Iterator[Distinction]:
+        column, values = part.column, partial(part.tally.brought_up, self.view.trail)
+        if part.domains is not None:
+            yield Distinction(column, values)
+            return
+        yield Distinction(each_by_itself(self.view), values)
+        if not column.complete:
+            labelled = Domains(np.where(column.present, 0, -1).astype(np.int32), 1)
+            yield Distinction(labelled, lambda: np.zeros(1, np.int64))
+
+    def sizes(self, rows: Rows, counts: Counts) -> list[int]:
+        if self._labelled is not None:
+            chosen = self._labelled[rows]
+            rows, counts = rows[chosen], counts[chosen]
+        return [_size(part, rows, counts) for part in self._parts]
 
     def raw(self, rows: Rows, sizes: Sequence[int]) -> Scores:
         """(F,): of these rows, where so many domains of each constraint are scored."""
-        score = np.zeros(len(rows), np.float64)
-        for constraint, (_, counts), size in zip(self.constraints, self._parts, sizes, strict=True):
-            present = self.view.nodes.label(constraint.topology_key).present[rows]
-            score += np.where(present, points(counts[rows], size, constraint), 0.0)
-        return round_half_away(np.where(self.counted[rows], score, 0.0))
+        score: Points | None = None
+        for constraint, part, size in zip(self.constraints, self._parts, sizes, strict=True):
+            value = points(part.tally.brought_up(self.view.trail).take(part.codes(rows)), size, constraint)
+            if not part.column.complete:
+                value = np.where(part.column.present[rows], value, 0.0)
+            score = value if score is None else score + value
+        assert score is not None
+        return round_half_away(score if self._labelled is None else np.where(self._labelled[rows], score, 0.0))
 
     def normalized(self, scores: Scores, counted: Bools) -> Scores:
         """(F,): by the extremes of these scores, of those that count."""
         return normalized(scores, None if counted.all() else ~counted)
+
+
+def each_by_itself(view: Fork) -> Domains:
+    """Every node is a domain."""
+    nodes = len(view.nodes)
+    return view.memo((NAME, "each"), lambda: Domains(np.arange(nodes, dtype=np.int32), nodes))
+
+
+def _size(part: ScoredDomains, rows: Rows, counts: Counts) -> int:
+    """How many domains the rows are in, each of which stands for so many nodes alike."""
+    if part.domains is None:
+        return int(counts.sum())
+    if not part.column.alone:
+        return len(set(part.codes(rows).tolist()))
+    labelled = part.column.present[rows]
+    return int(counts[labelled].sum()) + (not labelled.all())
