@@ -25,6 +25,7 @@ from kschedctl.snapshot.trail import Tally, Trail
 TALLIES_KEPT, MEMOS_KEPT = 1024, 4096
 Memo: TypeAlias = dict[Hashable, Any]
 """What was made, by its name."""
+Weigh: TypeAlias = Callable[[], Counts]
 WHAT_SELECTS = ("namespaces", "services", "replication_controllers", "replica_sets", "stateful_sets")
 """The fields of a cluster that say which pods belong together."""
 K = TypeVar("K")
@@ -211,11 +212,7 @@ class Fork:
         return self.sum_by_node(selected.astype(np.int64))
 
     def tally(
-        self,
-        key: Hashable,
-        weights: Callable[[], Counts],
-        domains: Domains | None = None,
-        info: PodInfo | None = None,
+        self, key: Hashable, weights: Weigh, domains: Domains | None = None, info: PodInfo | None = None
     ) -> Counts:
         """Weights, (T,) by info, added up over the pods of each node (N,), or of each domain.
 
@@ -225,11 +222,7 @@ class Fork:
         return self.kept_tally(key, weights, domains, info).brought_up(self.trail)
 
     def kept_tally(
-        self,
-        key: Hashable,
-        weights: Callable[[], Counts],
-        domains: Domains | None = None,
-        info: PodInfo | None = None,
+        self, key: Hashable, weights: Weigh, domains: Domains | None = None, info: PodInfo | None = None
     ) -> Tally:
         """The same sums, for who asks for them again and again; they are to be brought up along this fork's trail."""
         named = _named(key, info)

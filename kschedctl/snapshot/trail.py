@@ -10,6 +10,9 @@ import numpy as np
 from kschedctl.api.arrays import Counts, Ints, Rows
 from kschedctl.snapshot.nodes import Domains
 
+MANY = 200
+"""Of fewer moves Python finds the distinct rows sooner than numpy."""
+
 
 class Move(NamedTuple):
     """A pod of an info came to a node (sign 1) or left it (-1)."""
@@ -27,6 +30,8 @@ class Trail:
     def __init__(self) -> None:
         self._moves = np.empty((64, 4), np.int32)
         self._length = 0
+        self._asked: tuple[tuple[int, int], Rows] = (0, 0), np.zeros(0, np.int64)
+        """Between which lengths rows were asked for last, and the answer."""
 
     def __len__(self) -> int:
         return self._length
@@ -44,7 +49,12 @@ class Trail:
 
     def rows_since(self, length: int) -> Rows:
         """(M,): the rows of these moves, each once, in order."""
-        return np.unique(self._moves[length : self._length, 0]).astype(np.int64)
+        key = length, self._length
+        if self._asked[0] != key:
+            rows = self._moves[length : self._length, 0]
+            unique = np.array(sorted(set(rows.tolist()))) if len(rows) < MANY else np.unique(rows)
+            self._asked = key, unique.astype(np.int64)
+        return self._asked[1]
 
     def recent(self, count: int) -> list[list[int]]:
         """Row, info and sign of the latest moves, so many."""

@@ -33,7 +33,7 @@ from kschedctl.scheduler.simulation.claim_answers import (
     refusing,
     rows_named,
 )
-from kschedctl.scheduler.simulation.grouped_ranking import Asked, FixedScores, GroupedRanking
+from kschedctl.scheduler.simulation.grouped_ranking import AskedPlugins, FixedScores, GroupedRanking
 from kschedctl.scheduler.simulation.local_scores import NOWHERE, REFUSED, LocalScores, Prepare, preparing, union
 from kschedctl.scheduler.simulation.ranked_groups import TiedRows
 from kschedctl.snapshot.delta import NO_CHANGE, Delta
@@ -106,7 +106,7 @@ class AlikePods:
         if self._ranked == RANKED_WHOLE:
             fixed = [FixedScores(plugin, state, raw, self._weight(plugin)) for plugin, state, raw in self.fixed_scores]
             scorers = [scorer for scorer, _ in self.moving_scores]
-            asked = Asked(self.framework, self.info, self.local, self.always, fixed, self.moving, scorers)
+            asked = AskedPlugins(self.framework, self.info, self.local, self.always, fixed, self.moving, scorers)
             self._ranking = GroupedRanking.of(asked)
         return self._ranking
 

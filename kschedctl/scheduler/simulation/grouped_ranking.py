@@ -29,7 +29,7 @@ class FixedScores(NamedTuple):
     weight: int
 
 
-class Asked(NamedTuple):
+class AskedPlugins(NamedTuple):
     """Who is asked about pods like ``info``: ``always`` (N,) and ``fixed`` never change, what the others say does."""
 
     framework: FrameworkLike
@@ -67,13 +67,15 @@ class Asked(NamedTuple):
 class GroupedRanking:
     """The groups of nodes for pods alike, and those who judge and score them by an example of each."""
 
-    def __init__(self, asked: Asked, verdicts: Sequence[RowVerdicts], scores: Sequence[tuple[int, RowScores]]) -> None:
+    def __init__(
+        self, asked: AskedPlugins, verdicts: Sequence[RowVerdicts], scores: Sequence[tuple[int, RowScores]]
+    ) -> None:
         self.asked, self.verdicts, self.scores = asked, verdicts, scores
         self._alone = not (verdicts or scores or asked.fixed)
         self.groups = self._grouped()
 
     @classmethod
-    def of(cls, asked: Asked) -> GroupedRanking | None:
+    def of(cls, asked: AskedPlugins) -> GroupedRanking | None:
         """None where some plugin does not say how it tells nodes apart, or tells too many apart. Raises PluginError."""
         if any(peers_of(fixed.plugin) is Peers.ALL for fixed in asked.fixed):
             return None

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from functools import cached_property
+
 from kschedctl.api.arrays import Bools, Counts
+from kschedctl.api.objects import DeviceClass
 from kschedctl.scheduler.framework.extended_resources import backing_classes
 from kschedctl.scheduler.plugins.helper.device_features import Features
 from kschedctl.snapshot.own_rows import NodeView, OwnRows
@@ -14,7 +18,11 @@ class DeviceBackedResources:
     def __init__(self, view: NodeView, features: Features) -> None:
         self.features = features
         self._fork, self._rows = (view.fork, view.rows) if isinstance(view, OwnRows) else (view, view.nodes.rows)
-        self.classes = backing_classes(view.objects) if features.extended_resource else {}
+
+    @cached_property
+    def classes(self) -> Mapping[str, DeviceClass]:
+        """By the resource that each backs."""
+        return backing_classes(self._fork.objects) if self.features.extended_resource else {}
 
     def backs(self, resource: str) -> bool:
         """Whether a DeviceClass backs the resource."""
