@@ -82,8 +82,8 @@ class AlikePods:
         if self.hopeless:
             return NOWHERE, 0
         self.local.bring_up(self.tied)
-        whole = sampling or nominated or self.claims or self.view.group_since is not None
-        if not whole and (ranking := self._in_groups()):
+        ranking = self._in_groups()
+        if ranking and not (sampling or nominated or self.claims):
             self.tied, fitting = ranking.rank()
             return self.tied, fitting
         local = self.local.scores if self.always is None else self.local.scores + self.always
@@ -94,7 +94,7 @@ class AlikePods:
             fitting = int(np.count_nonzero(local >= 0))
             self.tied = (local == local.max()).nonzero()[0] if fitting else NOWHERE
             return self.tied, fitting
-        rows, total = self._scored(local, info, sampling, nominated)
+        rows, total = self._scored(local, info, ranking, sampling, nominated)
         if not len(rows):
             return rows, 0
         self.tied = rows[(total == total.max()).nonzero()[0]]
@@ -102,6 +102,8 @@ class AlikePods:
 
     def _in_groups(self) -> GroupedRanking | None:
         """The nodes in groups; None where they are to be looked at one by one. Raises PluginError."""
+        if self.view.group_since is not None:  # then plugins count other pods
+            return None
         self._ranked += 1
         if self._ranked == RANKED_WHOLE:
             fixed = [FixedScores(plugin, state, raw, self._weight(plugin)) for plugin, state, raw in self.fixed_scores]
@@ -116,13 +118,25 @@ class AlikePods:
             return NOWHERE, np.zeros(0, np.int64)
         self.local.bring_up(NOWHERE)
         local = self.local.scores if self.always is None else self.local.scores + self.always
-        return self._scored(local, info, None, NO_CHANGE)
+        return self._scored(local, info, self._in_groups())
 
-    def _scored(self, local: Scores, info: PodInfo, sampling: Sampling | None, nominated: Delta) -> tuple[Rows, Scores]:
+    def _scored(
+        self,
+        local: Scores,
+        info: PodInfo,
+        ranking: GroupedRanking | None,
+        sampling: Sampling | None = None,
+        nominated: Delta = NO_CHANGE,
+    ) -> tuple[Rows, Scores]:
         """The rows that fit, or are looked at, and their scores."""
         refused = local < 0
-        for asked in self.moving:
-            refused |= now_refused(asked, asked.before(self.info, self.view), self.info, self.view, nominated)
+        if ranking:
+            ranking.bring_up()
+        if ranking and not nominated:
+            refused |= ranking.refused()
+        else:
+            for asked in self.moving:
+                refused |= now_refused(asked, asked.before(self.info, self.view), self.info, self.view, nominated)
         if self.claims:
             refused |= self.claims.refused(info, nominated)
         if nominated:
@@ -130,7 +144,7 @@ class AlikePods:
         rows = self._left(refused, sampling)
         if not len(rows):
             return rows, np.zeros(0, np.int64)
-        total = self._total(local, rows)
+        total = local.take(rows) + ranking.added(rows) if ranking else self._total(local, rows)
         if self.claims:
             self.claims.add_scores(total, info, rows)
         return rows, total

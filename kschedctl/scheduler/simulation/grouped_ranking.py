@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from kschedctl.api.arrays import Rows, Scores
+from kschedctl.api.arrays import Bools, Counts, Rows, Scores
 from kschedctl.scheduler.engine.profile import FrameworkLike
 from kschedctl.scheduler.framework import Peers, ScorePlugin, offers, peers_of
 from kschedctl.scheduler.framework.distinctions import DistinguishingFilter, DistinguishingScore, RowScores, RowVerdicts
@@ -97,32 +97,60 @@ class GroupedRanking:
         """There are so many groups that looking at all nodes is as well."""
         return len(self.groups) > max(MOST_GROUPS, len(self.groups.score) // 4)
 
-    def rank(self) -> tuple[TiedRows | Rows, int]:
-        """The rows that share the highest score, and how many rows fit; the local scores are up to date."""
+    def bring_up(self) -> None:
+        """Take in what moved; the local scores are up to date."""
         self.groups.bring_up(self.asked.local.scores, self.asked.always)
         if self.too_many:  # most are empty by now
             self.groups = self._grouped()
+
+    def rank(self) -> tuple[TiedRows | Rows, int]:
+        """The rows that share the highest score, and how many rows fit."""
+        self.bring_up()
         groups = self.groups
         live = groups.live
         if self._alone or not len(live):
             return (groups.tied(live), int(groups.count[0])) if len(live) else (NOWHERE, 0)
         rows = groups.example[live]
-        refused = np.zeros(len(rows), np.bool_)
-        for verdicts in self.verdicts:
-            refused |= verdicts.refused(rows)
-        if refused.any():
+        if self.verdicts and (refused := self._refused(rows)).any():
             live, rows = live[~refused], rows[~refused]
             if not len(live):
                 return NOWHERE, 0
-        total, fitting = self._total(live, rows)
-        return groups.tied(live[total == total.max()]), fitting
+        counts = groups.count[live]
+        total = groups.top[live] + self._added(rows, counts)
+        return groups.tied(live[total == total.max()]), int(counts.sum())
 
-    def _total(self, live: Rows, rows: Rows) -> tuple[Scores, int]:
-        """The best total of each group, but for what all rows share, and how many rows these groups have."""
-        total, counts = self.groups.top[live], self.groups.count[live]
+    def refused(self) -> Bools:
+        """(N,): the rows that the filters refuse, of those whose local score does not say so."""
+        groups, live = self.groups, self.groups.live
+        by_group = np.zeros(len(groups), np.bool_)
+        by_group[live] = self._refused(groups.example[live])
+        return by_group.take(groups.group)
+
+    def added(self, rows: Rows) -> Scores | int:
+        """(F,): what the score plugins add to the local scores of rows that alone are scored."""
+        if not (self.scores or self.asked.fixed):
+            return 0
+        groups, by_group = self.groups, np.zeros(len(self.groups), np.int64)
+        codes, counts, example = groups.group.take(rows), groups.count[: len(groups)], groups.example
+        if len(rows) < counts.sum():  # not all that fit by their local scores
+            counts, example = np.bincount(codes, minlength=len(groups)), np.zeros(len(groups), np.int64)
+            example[codes] = rows
+        scored = counts.nonzero()[0]
+        by_group[scored] = self._added(example[scored], counts[scored])
+        return by_group.take(codes)
+
+    def _refused(self, rows: Rows) -> Bools:
+        refused = np.zeros(len(rows), np.bool_)
+        for verdicts in self.verdicts:
+            refused |= verdicts.refused(rows)
+        return refused
+
+    def _added(self, rows: Rows, counts: Counts) -> Scores:
+        """(F,): what is added where each row stands for so many."""
+        added = np.zeros(len(rows), np.int64)
         for plugin, state, raw, weight in self.asked.fixed:
-            total += weight * plugin.normalize(state, raw[rows])
+            added += weight * plugin.normalize(state, raw[rows])
         for weight, scores in self.scores:
             raw = scores.raw(rows, scores.sizes(rows, counts))
-            total += weight * scores.normalized(raw, scores.counted[rows])
-        return total, int(counts.sum())
+            added += weight * scores.normalized(raw, scores.counted[rows])
+        return added

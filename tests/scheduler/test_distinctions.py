@@ -1,0 +1,128 @@
+"""What plugins say of single rows is what their Filter and Score say of all nodes, and rows not told apart share it."""
+
+from __future__ import annotations
+
+from array import array
+from random import Random
+from typing import Any
+
+import numpy as np
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from test_simulation import objects
+
+from kschedctl.cluster import Cluster
+from kschedctl.scheduler.engine.cycle import run_cycle
+from kschedctl.scheduler.framework import offers
+from kschedctl.scheduler.framework.distinctions import Distinction, DistinguishingFilter, DistinguishingScore
+from kschedctl.scheduler.scheduler import Scheduler
+from kschedctl.scheduler.simulation.ranked_groups import RankedGroups, TiedRows, combined
+from kschedctl.snapshot.fork import Fork
+from kschedctl.snapshot.nodes import Domains
+from kschedctl.snapshot.trail import Trail
+
+
+def told_apart(distinctions: list[Distinction], rows: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    """(N,): equal for rows of which a plugin has to say the same."""
+    columns = [
+        np.where(d.domains.present, d.at(rows), -1) if d.domains.alone else d.domains.codes for d in distinctions
+    ]
+    return combined(columns, len(rows))
+
+
+def agree(answers: np.ndarray[Any, Any], apart: np.ndarray[Any, Any]) -> bool:
+    return all(len(set(answers[apart == group].tolist())) == 1 for group in set(apart.tolist()))
+
+
+@settings(max_examples=150, deadline=None)
+@given(st.integers(0, 2**32 - 1))
+def test_rows_are_judged_and_scored_as_all_nodes_are(seed: int) -> None:
+    random = Random(seed)
+    documents, keys = objects(random)
+    scheduler = Scheduler(Cluster.from_objects(documents))
+    view = scheduler.view.fork()
+    framework = scheduler.framework("default-scheduler")
+    assert framework is not None
+    for key in keys[:6]:
+        position = view.pods.index[key]
+        cycle = run_cycle(framework, view.pods.infos[view.pods.info[position]], view)
+        _compare(cycle, view)
+        if len(cycle.feasible) and view.node[position] < 0:
+            view.assume(position, random.choice(cycle.feasible.tolist()))
+
+
+def _compare(cycle: Any, view: Fork) -> None:
+    rows = view.nodes.rows
+    for plugin in cycle.framework.at("filter"):
+        before = cycle.pre_filter.results.get(plugin.name)
+        if not offers(plugin, DistinguishingFilter) or before is None or before.status.rejected:
+            continue
+        verdicts = plugin.verdicts(cycle.info, view)
+        assert verdicts is not None
+        verdict = cycle.filter.verdicts.get(plugin.name)
+        expected = np.zeros(len(rows), np.bool_) if verdict is None else verdict.refused
+        assert verdicts.refused(rows).tolist() == expected.tolist()
+        assert agree(expected, told_apart(list(verdicts.distinctions), rows))
+    scored, ones = cycle.scores.rows, np.ones(len(cycle.scores.rows), np.int64)
+    for plugin in cycle.framework.at("score"):
+        if offers(plugin, DistinguishingScore) and plugin.name in cycle.scores.raw and len(scored) > 1:
+            among = plugin.among(cycle.info, view)
+            raw = among.raw(scored, among.sizes(scored, ones))
+            assert raw.tolist() == cycle.scores.raw[plugin.name].tolist()
+            normal = among.normalized(raw, among.counted[scored])
+            assert normal.tolist() == cycle.scores.normalized[plugin.name].tolist()
+            apart = told_apart(list(among.distinctions), rows)[scored]
+            assert agree(raw, apart)
+            first = np.array([scored[apart == group][0] for group in sorted(set(apart.tolist()))])
+            many = np.array([np.count_nonzero(apart == group) for group in sorted(set(apart.tolist()))])
+            assert among.sizes(first, many) == among.sizes(scored, ones)
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.integers(0, 2**32 - 1))
+def test_groups_keep_their_best_rows_whatever_moves(seed: int) -> None:
+    """Against a loop over all rows, with more rows in a group than are kept in order."""
+    random = Random(seed)
+    nodes, levels = random.choice((5, 40, 900)), random.choice((2, 7, 500))
+    score = np.array([random.randrange(-levels // 4, levels) for _ in range(nodes)], np.int64)
+    zones = np.array([random.randrange(3) for _ in range(nodes)], np.int32)
+    counts = np.zeros(nodes, np.int64)
+    own = Distinction(Domains(np.arange(nodes, dtype=np.int32), nodes), lambda: counts)
+    trail = Trail()
+    groups = RankedGroups(score, [], [own, Distinction(Domains(zones, 3), lambda: np.zeros(3, np.int64))], trail)
+    for step in range(60):
+        for _ in range(random.choice((1, 1, 5, 40))):
+            row = random.randrange(nodes)
+            score[row] = random.randrange(-levels // 4, levels)
+            if random.random() < 0.3:
+                counts[row] = random.randrange(3)
+            trail.append(row, 0, 1, 0)
+        if step % 3:
+            continue
+        groups.bring_up(score, None)
+        _check(groups, score, list(zip(zones.tolist(), counts.tolist(), strict=True)))
+
+
+def _check(groups: RankedGroups, score: np.ndarray[Any, Any], keys: list[tuple[int, int]]) -> None:
+    known = {}
+    for group in groups.live.tolist():
+        row = int(groups.example[group])
+        members = [i for i, key in enumerate(keys) if key == keys[row] and score[i] >= 0]
+        best = max(int(score[i]) for i in members)
+        assert (int(groups.count[group]), int(groups.top[group])) == (len(members), best)
+        assert groups.tied(np.array([group])).tolist() == [i for i in members if score[i] == best]
+        known[keys[row]] = group
+    assert known.keys() == {key for key, value in zip(keys, score.tolist(), strict=True) if value >= 0}
+
+
+@given(st.lists(st.sets(st.integers(0, 300), min_size=1, max_size=60), min_size=1, max_size=12), st.data())
+def test_tied_rows_are_in_order_without_being_put_in_order(drawn: list[set[int]], data: Any) -> None:
+    taken: set[int] = set()
+    lists = []
+    for rows in drawn:
+        lists.append(array("i", sorted(rows - taken)))
+        taken |= rows
+    lists = [rows for rows in lists if rows]
+    tied = TiedRows(lists)
+    place = data.draw(st.integers(0, len(tied) - 1))
+    assert (len(tied), tied[place], tied.tolist()) == (len(taken), sorted(taken)[place], sorted(taken))
