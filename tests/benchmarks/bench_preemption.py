@@ -31,7 +31,7 @@ from kschedctl.scheduler.engine.preemption.selection import LowerPriority
 from kschedctl.scheduler.scheduler import Scheduler
 from kschedctl.snapshot.fork import Fork
 
-sys.path.insert(0, str(Path(__file__).parents[1] / "scheduler" / "preemption"))
+sys.path += [str(Path(__file__).parents[1]), str(Path(__file__).parents[1] / "scheduler" / "preemption")]
 from naive_preemption import Victims, priority_of, select_victims
 
 ZONE, HOSTNAME = "topology.kubernetes.io/zone", "kubernetes.io/hostname"

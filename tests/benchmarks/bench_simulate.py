@@ -170,7 +170,7 @@ def devices(i: int) -> Json:
 
 def nominated(i: int, node_name: str) -> Json:
     """A pod that waits for its victims to leave the node."""
-    container = {"name": "c", "resources": {"requests": {"cpu": "30", "memory": "256Mi"}}}
+    container = {"name": "c", "image": "web", "resources": {"requests": {"cpu": "30", "memory": "256Mi"}}}
     waiting = pod(f"urgent-{i}", {"app": "urgent"}, {"priority": 1000, "containers": [container]})
     return waiting | {"status": {"phase": "Pending", "nominatedNodeName": node_name}}
 

@@ -347,7 +347,8 @@ def _kept_promise(
 def _passed(outcome: FilterOutcome, considered: Bools, consultation: Consultation, view: Fork) -> Offered:
     """The nodes that pass plugins and extenders. Raises PluginError."""
     _raise_filter_errors(outcome, considered)
-    return consultation.find(view, np.flatnonzero(outcome.passing & considered))
+    passing = outcome.passing & considered
+    return consultation.find(view, view.nodes.rows if passing.all() else np.flatnonzero(passing))
 
 
 def _raise_filter_errors(outcome: FilterOutcome, considered: Bools) -> None:

@@ -94,9 +94,16 @@ def run_score(
             normalized[name] = plugin.normalize(made.state, raw[name])
         except PluginError as failure:
             raise PluginError(f'running Score plugins: plugin "{name}" failed with: {failure}') from None
-        for score in normalized[name][(normalized[name] < 0) | (normalized[name] > MAX_NODE_SCORE)]:
-            what = f'plugin "{name}" returns an invalid score {score}, it should in the range of [0, 100]'
-            raise PluginError(f"applying score defaultWeights on Score plugins: {what} after normalizing")
+        _check_range(name, normalized[name])
         weighted[name] = normalized[name] * framework.profile.weights[name]
     base = 0 if framework.at("score") or framework.extenders else 1
     return ScoreOutcome(nodes.rows, raw, normalized, weighted, base=base)
+
+
+def _check_range(name: str, scores: Scores) -> None:
+    """Raises PluginError for a score outside 0..100."""
+    if scores.min() >= 0 and scores.max() <= MAX_NODE_SCORE:
+        return
+    score = scores[(scores < 0) | (scores > MAX_NODE_SCORE)][0]
+    what = f'plugin "{name}" returns an invalid score {score}, it should in the range of [0, 100]'
+    raise PluginError(f"applying score defaultWeights on Score plugins: {what} after normalizing")

@@ -55,10 +55,12 @@ class ImageLocality(DeclaredPlugin):
         volumes = info.spec.volumes if self.with_volumes else ()
         images = [c.image for c in containers] + [v.image.reference for v in volumes if v.image]
         names = [normalized_image_name(image) for image in images]
+        states = [image_state for image_state in view.nodes.images(names) if image_state is not None]
+        if not states:
+            return np.zeros(len(rows), np.int64)
         held = np.zeros(len(view.nodes), np.int64)
-        for image_state in view.nodes.images(names):
-            if image_state is not None:
-                held[image_state.rows] += int(float(image_state.size) * (len(image_state.rows) / len(view.nodes)))
+        for image_state in states:
+            held[image_state.rows] += int(float(image_state.size) * (len(image_state.rows) / len(view.nodes)))
         most = MAX_CONTAINER_THRESHOLD * (len(images) if self.bounded_by_volumes else len(containers))
         bounded = np.minimum(np.maximum(held[rows], MIN_THRESHOLD), max(most, MIN_THRESHOLD))
         return MAX_NODE_SCORE * (bounded - MIN_THRESHOLD) // (most - MIN_THRESHOLD)

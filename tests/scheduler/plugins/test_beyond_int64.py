@@ -109,16 +109,49 @@ def ratio(requested: int, capacity: int) -> int:
     return min(max(percent, 0), 100)
 
 
-AMOUNTS = [0, 1, 7, 10**9, 92 * 10**15, 93 * 10**15, 2 * 10**17, 5 * 10**18, MOST, -1, -(10**17)]
+JUST_ORDINARY = 2**46 - 1
+AMOUNTS = [
+    0,
+    1,
+    7,
+    3 * 10**12,
+    JUST_ORDINARY - 1,
+    JUST_ORDINARY,
+    JUST_ORDINARY + 1,
+    10**9,
+    92 * 10**15,
+    93 * 10**15,
+    2 * 10**17,
+    5 * 10**18,
+    MOST,
+    -1,
+    -(10**17),
+]
 
 
 @pytest.mark.parametrize(("name", "naive"), [("LeastAllocated", least), ("MostAllocated", most)])
 def test_scores_wrap_around(name: str, naive: Any) -> None:
     strategy = ScoringStrategy(type=name, resources=(ResourceSpec("memory", 1),))
     pairs = [(requested, capacity) for requested in AMOUNTS for capacity in AMOUNTS if capacity > 0]
-    requested, capacity = np.array(pairs, np.int64).T.reshape(2, -1, 1)
+    requested, capacity = np.array(pairs, np.int64).T.reshape(2, 1, -1)
     want = [naive(*pair) for pair in pairs]
     assert STRATEGIES[name](strategy, requested, capacity).tolist() == want
+
+
+@pytest.mark.parametrize(("name", "naive"), [("LeastAllocated", least), ("MostAllocated", most)])
+def test_shares_just_below_whole_percents(name: str, naive: Any) -> None:
+    """Where a float that was rounded up would be a point too much."""
+    strategy = ScoringStrategy(type=name, resources=(ResourceSpec("memory", 1),))
+    capacities = [JUST_ORDINARY - k for k in (0, 1, 4, 63)] + [2**45 + 1, 3**28, 7 * 10**12 + 3, 100, 97]
+    pairs = [
+        (capacity * percent // 100 + off, capacity)
+        for capacity in capacities
+        for percent in range(0, 101, 3)
+        for off in (-1, 0, 1)
+        if 0 <= capacity * percent // 100 + off <= capacity
+    ]
+    requested, capacity = np.array(pairs, np.int64).T.reshape(2, 1, -1)
+    assert STRATEGIES[name](strategy, requested, capacity).tolist() == [naive(*pair) for pair in pairs]
 
 
 def test_ratios_wrap_around() -> None:
@@ -130,7 +163,7 @@ def test_ratios_wrap_around() -> None:
         requested_to_capacity_ratio=RequestedToCapacityRatioParam(points),
     )
     pairs = [(requested, capacity) for requested in AMOUNTS for capacity in AMOUNTS if capacity > 0]
-    requested, capacity = np.array(pairs, np.int64).T.reshape(2, -1, 1)
+    requested, capacity = np.array(pairs, np.int64).T.reshape(2, 1, -1)
     assert STRATEGIES[name](strategy, requested, capacity).tolist() == [ratio(*pair) for pair in pairs]
 
 

@@ -22,6 +22,9 @@ from kschedctl.snapshot.delta import NO_CHANGE, Delta
 from kschedctl.snapshot.own_rows import NodeView
 from kschedctl.snapshot.pod_info import DEFAULT_REQUESTS, PodInfo
 
+ORDINARY = 2**46
+"""Amounts below it, which are those that machines have, and a hundred times as much of them, are exact as floats."""
+
 
 class ResourceColumn(NamedTuple):
     """(N,) each: what the nodes offer of one resource, and what is used of it."""
@@ -87,7 +90,7 @@ def node_usage(
     rows: Rows,
     devices: BackingDevices,
 ) -> tuple[Amounts, Amounts, Amounts]:
-    """(F, X) each, X the resources: used with the pod, used without it, allocatable.
+    """(X, F) each, X the resources: used with the pod, used without it, allocatable.
 
     Zero where a node does not offer the resource, and for scalar resources that the pod does not request. Where a node
     does not offer an extended resource its ``devices`` count, if a DeviceClass backs the resource.
@@ -103,21 +106,23 @@ def node_usage(
     for i, name in from_devices:
         if devices.backs(name):
             total, allocated = devices.totals(name)
-            absent = allocatable[:, i] == 0
-            allocatable[absent, i], used[absent, i] = total[rows][absent], allocated[rows][absent]
+            absent = allocatable[i] == 0
+            allocatable[i, absent], used[i, absent] = total[rows][absent], allocated[rows][absent]
     requested = np.where(allocatable != 0, used + more, 0)
     return requested, used, allocatable
 
 
 def _grid(matrix: Amounts, rows: Rows, columns: Rows | slice, view: NodeView) -> Amounts:
-    """(F, X): some rows and columns, not to be written to."""
-    return matrix[:, columns] if rows is view.nodes.rows else matrix[rows][:, columns]
+    """(X, F): some columns of some rows, side by side in memory, not to be written to."""
+    picked = np.ascontiguousarray(matrix[:, columns].T)
+    return picked if rows is view.nodes.rows else picked.take(rows, axis=1)
 
 
 def _columns(
     resources: Sequence[ResourceSpec], requests: Sequence[int], view: NodeView
 ) -> tuple[Rows | slice, npt.NDArray[np.bool_] | None, list[tuple[int, str]], Amounts]:
-    """The column of each resource; which do not count, None for none; which devices may give; the requests."""
+    """The column of each resource; (X, 1): which do not count, None for none; which devices may give; (X, 1): the
+    requests."""
     wanted = [r.name for r in resources]
     skipped = [request == 0 and names.is_scalar(name) for name, request in zip(wanted, requests, strict=True)]
     columns = [
@@ -126,17 +131,17 @@ def _columns(
     ]
     devices = [(i, name) for i, name in enumerate(wanted) if not skipped[i] and names.is_dra_extended(name)]
     numbers = np.array(columns, np.int64)
-    unknown = numbers < 0 if -1 in columns else None
+    unknown = (numbers < 0)[:, None] if -1 in columns else None
     side_by_side = columns and unknown is None and columns == [*range(columns[0], columns[-1] + 1)]
     at = slice(columns[0], columns[-1] + 1) if side_by_side else numbers
-    return at, unknown, devices, np.array(requests, np.int64)
+    return at, unknown, devices, np.array(requests, np.int64)[:, None]
 
 
 def least_allocated(strategy: ScoringStrategy, requested: Amounts, allocatable: Amounts) -> Scores:
-    """(F,): the free share of each resource after the pod, weighted."""
+    """(F,): the free share of each resource after the pod, weighted; of amounts (X, F)."""
     ordinary = _are_ordinary(requested, allocatable)
     if ordinary:
-        free = np.maximum(allocatable - requested, 0) * MAX_NODE_SCORE // np.maximum(allocatable, 1)
+        free = _quotients(np.maximum(allocatable - requested, 0) * MAX_NODE_SCORE, np.maximum(allocatable, 1))
     else:
         left = np.where(requested > allocatable, 0, (allocatable - requested) * MAX_NODE_SCORE)
         free = truncating_divide(left, np.where(allocatable == 0, 1, allocatable))
@@ -144,24 +149,29 @@ def least_allocated(strategy: ScoringStrategy, requested: Amounts, allocatable: 
 
 
 def most_allocated(strategy: ScoringStrategy, requested: Amounts, allocatable: Amounts) -> Scores:
-    """(F,): the used share of each resource after the pod, weighted."""
+    """(F,): the used share of each resource after the pod, weighted; of amounts (X, F)."""
     ordinary, capacity = _are_ordinary(requested, allocatable), np.where(allocatable == 0, 1, allocatable)
     used = np.minimum(requested, allocatable) * MAX_NODE_SCORE
     return _weighted_mean(strategy, _share(used, capacity, ordinary), allocatable != 0, ordinary)
 
 
 def requested_to_capacity_ratio(strategy: ScoringStrategy, requested: Amounts, allocatable: Amounts) -> Scores:
-    """(F,): the profile's function of the used share, weighted over the resources that score above zero."""
+    """(F,): the profile's function of the used share, weighted over the resources that score above zero.
+
+    The amounts are (X, F).
+    """
     shape = strategy.requested_to_capacity_ratio.shape if strategy.requested_to_capacity_ratio else ()
     points = shape_points(shape)
     capacity = np.where(allocatable == 0, 1, allocatable)
     percent = np.where(
-        (allocatable == 0) | (requested > allocatable), 100, _share(requested * 100, capacity, _are_ordinary(requested))
+        (allocatable == 0) | (requested > allocatable),
+        100,
+        _share(requested * 100, capacity, _are_ordinary(requested, capacity)),
     )
     scores = broken_linear(points, percent)
     counted = (allocatable != 0) & (scores > 0)
-    weights = np.where(counted, np.array([r.weight for r in strategy.resources], np.int64), 0)
-    total, weight = (scores * weights).sum(axis=1), weights.sum(axis=1)
+    weights = np.where(counted, _weights(strategy)[:, None], 0)
+    total, weight = (scores * weights).sum(axis=0), weights.sum(axis=0)
     return np.where(weight == 0, 0, round_half_away(total / np.maximum(weight, 1)))
 
 
@@ -175,18 +185,34 @@ STRATEGIES = {
 def _weighted_mean(
     strategy: ScoringStrategy, scores: Amounts, counted: npt.NDArray[np.bool_], ordinary: bool
 ) -> Scores:
-    weight = [r.weight for r in strategy.resources]
-    if weight and counted.all():  # the usual case, in fewer steps
-        return _share(scores @ np.array(weight, np.int64), sum(weight), ordinary)
-    weights = counted * np.array(weight, np.int64)
-    return _share((scores * weights).sum(axis=1), np.maximum(weights.sum(axis=1), 1), ordinary)
+    """(F,): of scores (X, F), those that do not count aside."""
+    weights = _weights(strategy)
+    if len(weights) and counted.all():  # the usual case, in fewer steps
+        return _share(weights @ scores, int(weights.sum()), ordinary)
+    counting = counted * weights[:, None]
+    return _share((scores * counting).sum(axis=0), np.maximum(counting.sum(axis=0), 1), ordinary)
+
+
+def _weights(strategy: ScoringStrategy) -> Amounts:
+    """(X,)"""
+    return np.array([resource.weight for resource in strategy.resources], np.int64)
 
 
 def _share(amounts: Amounts, of: Amounts | int, ordinary: bool) -> Scores:
     """The quotient; what is ordinary is not below zero, where Go rounds otherwise."""
-    return amounts // of if ordinary else truncating_divide(amounts, of)
+    return _quotients(amounts, of) if ordinary else truncating_divide(amounts, of)
+
+
+def _quotients(amounts: Amounts, of: Amounts | int) -> Amounts:
+    """Amounts divided by others, rounded down, in less time than int64 takes.
+
+    A quotient of whole numbers that together are less than 2**53 is never rounded up to the next whole number: it is
+    further from that than half the distance of two floats.
+    """
+    quotients: Amounts = (amounts / of).astype(np.int64)
+    return quotients
 
 
 def _are_ordinary(*amounts: Amounts) -> bool:
-    """Whether none is below zero, or leaves the range of an int64 when it is taken a hundred times."""
-    return all(0 <= int(np.bitwise_or.reduce(amount, axis=None)) < 2**56 for amount in amounts)
+    """Whether none is below zero, or too large for the quotients of a hundred times as much."""
+    return all(amount.size == 0 or (amount.min() >= 0 and amount.max() < ORDINARY) for amount in amounts)

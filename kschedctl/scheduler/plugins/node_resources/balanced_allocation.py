@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 from msgspec.structs import replace
 
-from kschedctl.api.arrays import Rows, Scores
+from kschedctl.api.arrays import Amounts, Rows, Scores
 from kschedctl.api.kube_version import VERIFIED, ByVersion, KubeVersion
 from kschedctl.scheduler.engine.cycle import Cycle
 from kschedctl.scheduler.framework import PRE_SCORE_SKIP, Fragment, Peers, PreScoreResult, UpstreamFault
@@ -92,11 +92,11 @@ class NodeResourcesBalancedAllocation(OwnRowPlugin[None, list[int]]):
         return cls(args, Features.of(gates), gates.release)
 
     def pre_score(self, info: PodInfo, view: NodeView, rows: Rows) -> PreScoreResult[list[int]]:
-        requests = pod_amounts(info, self.resources, info.options)
+        requests = self._requests(info, view)
         return PreScoreResult(requests) if any(requests) or self.best_effort else PRE_SCORE_SKIP
 
     def score(self, info: PodInfo, view: NodeView, state: list[int] | None, rows: Rows) -> Scores:
-        requests = pod_amounts(info, self.resources, info.options) if state is None else state
+        requests = self._requests(info, view) if state is None else state
         if not (any(requests) or self.best_effort):
             return np.zeros(len(rows), np.int64)
         usage = Usage(view, view.requested, view.requests)
@@ -104,10 +104,8 @@ class NodeResourcesBalancedAllocation(OwnRowPlugin[None, list[int]]):
         requested, used, allocatable = node_usage(self.resources, requests, usage, rows, devices)
         if not self.compares:
             return _balance(requested, allocatable)
-        both = _balance(np.concatenate((requested, used)), np.concatenate((allocatable, allocatable)))
-        after, before = both[: len(rows)], both[len(rows) :]
         half = MAX_NODE_SCORE // 2
-        twice = half + after - before
+        twice = half + _balance(requested, allocatable) - _balance(used, allocatable)
         return half + (twice + (twice < 0)) // 2  # Go rounds towards zero
 
     def upstream_fault(self, cycle: Cycle) -> UpstreamFault | None:
@@ -117,7 +115,7 @@ class NodeResourcesBalancedAllocation(OwnRowPlugin[None, list[int]]):
             return None
         devices = DeviceBackedResources(cycle.view, self.features)
         usage = Usage(cycle.view, cycle.view.requested, cycle.view.requests)
-        requests = pod_amounts(cycle.info, self.resources, cycle.info.options)
+        requests = self._requests(cycle.info, cycle.view)
         for resource, request in zip(self.resources, requests, strict=True):
             selecting = devices.selecting_class(resource.name) if request else ""
             if selecting and (devices.any_device()[rows] & (usage.of(resource.name).allocatable[rows] == 0)).any():
@@ -127,35 +125,40 @@ class NodeResourcesBalancedAllocation(OwnRowPlugin[None, list[int]]):
     def normalize(self, state: list[int] | None, scores: Scores) -> Scores:
         return scores
 
+    def _requests(self, info: PodInfo, view: NodeView) -> list[int]:
+        key = NodeResourcesBalancedAllocation, self.resources
+        return view.memo(key, lambda: pod_amounts(info, self.resources, info.options), info)
+
     def sign(self, info: PodInfo, view: Fork) -> Fragment | None:
         return signed_resources(info, view, self.features)
 
 
-def _balance(requested: Scores, allocatable: Scores) -> Scores:
-    """(F, X) amounts -> (F,) 0..100: 100 less the standard deviation of the utilizations, in percent.
+def _balance(requested: Amounts, allocatable: Amounts) -> Scores:
+    """(X, F) amounts -> (F,) 0..100: 100 less the standard deviation of the utilizations, in percent.
 
     Resources that a node does not offer are left out; the sums run in the order of the resources, as upstream's do.
     """
-    if requested.shape[1] == 2 and allocatable.all():  # the usual case, in fewer steps
-        both = np.minimum(requested / allocatable, 1.0)
-        return ((1 - np.abs((both[:, 0] - both[:, 1]) / 2)) * float(MAX_NODE_SCORE)).astype(np.int64)
+    if len(requested) == 2 and allocatable.all():  # the usual case, in fewer steps
+        first, last = np.minimum(requested / allocatable, 1.0)
+        balanced: Scores = ((1 - np.abs((first - last) / 2)) * float(MAX_NODE_SCORE)).astype(np.int64)
+        return balanced
     offered = allocatable != 0
     fraction = np.where(offered, np.minimum(requested / np.where(offered, allocatable, 1), 1.0), 0.0)
-    count = offered.sum(axis=1)
+    count = offered.sum(axis=0)
     mean = _ordered_sum(fraction) / np.maximum(count, 1)
-    deviation = np.where(offered, fraction - mean[:, None], 0.0)
+    deviation = np.where(offered, fraction - mean, 0.0)
     many = np.sqrt(_ordered_sum(deviation * deviation) / np.maximum(count, 1))
-    first = np.argmax(offered, axis=1)
-    last = offered.shape[1] - 1 - np.argmax(offered[:, ::-1], axis=1)
-    rows = np.arange(len(fraction))
-    two = np.abs((fraction[rows, first] - fraction[rows, last]) / 2)
+    at = np.arange(fraction.shape[1])
+    earliest = np.argmax(offered, axis=0)
+    latest = len(offered) - 1 - np.argmax(offered[::-1], axis=0)
+    two = np.abs((fraction[earliest, at] - fraction[latest, at]) / 2)
     std = np.where(count == 2, two, np.where(count > 2, many, 0.0))
     return ((1 - std) * float(MAX_NODE_SCORE)).astype(np.int64)
 
 
 def _ordered_sum(values: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
-    """Row sums from left to right: floating point addition depends on the order."""
-    total = np.zeros(len(values))
-    for column in values.T:
-        total = total + column
+    """(X, F) -> (F,), from the first to the last: floating point addition depends on the order."""
+    total = np.zeros(values.shape[1])
+    for row in values:
+        total = total + row
     return total

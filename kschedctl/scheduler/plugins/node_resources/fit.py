@@ -129,10 +129,10 @@ class NodeResourcesFit(OwnRowPlugin[Mapping[str, int], list[int]]):
                 yield from self._insufficient(name, request, usage, devices.backs(name))
 
     def pre_score(self, info: PodInfo, view: NodeView, rows: Rows) -> PreScoreResult[list[int]]:
-        return PreScoreResult(self._requests(info))
+        return PreScoreResult(self._requests(info, view))
 
     def score(self, info: PodInfo, view: NodeView, state: list[int] | None, rows: Rows) -> Scores:
-        requests = self._requests(info) if state is None else state
+        requests = self._requests(info, view) if state is None else state
         usage = Usage(view, view.nonzero_requested, view.nonzero_requests)
         devices = DeviceBackedResources(view, self.scored)
         requested, _, allocatable = node_usage(self.strategy.resources, requests, usage, rows, devices)
@@ -158,21 +158,22 @@ class NodeResourcesFit(OwnRowPlugin[Mapping[str, int], list[int]]):
     def score_placement(self, group: PodGroup, view: Fork, proposal: PodGroupAssignments) -> int:
         """How full the nodes of the placement would be together; devices do not count."""
         resources = self.strategy.resources
-        wanted = np.array([self._requests(assignment.info) for assignment in proposal.assignments], np.int64)
+        wanted = np.array([self._requests(assignment.info, view) for assignment in proposal.assignments], np.int64)
         wanted = wanted.reshape(-1, len(resources)).sum(axis=0)
         usage = Usage(view, view.nonzero_requested, view.nonzero_requests)
         devices = DeviceBackedResources(view, self.scored._replace(extended_resource=False))
         _, used, offered = node_usage(resources, wanted.tolist(), usage, proposal.placement.rows, devices)
-        together = wanted + used.sum(axis=0)
-        return int(most_allocated(self.strategy, together[np.newaxis], offered.sum(axis=0)[np.newaxis])[0])
+        together = wanted + used.sum(axis=1)
+        return int(most_allocated(self.strategy, together[:, None], offered.sum(axis=1)[:, None])[0])
 
     def normalize_placements(self, scores: Scores) -> Scores:
         return scores
 
-    def _requests(self, info: PodInfo) -> list[int]:
+    def _requests(self, info: PodInfo, view: NodeView) -> list[int]:
         """Upstream scores with the containers' requests alone: no pod-level resources, no status."""
-        options = info.options._replace(use_status=False, pod_level=False)
-        return pod_amounts(info, self.strategy.resources, options, nonzero=True)
+        resources, options = self.strategy.resources, info.options._replace(use_status=False, pod_level=False)
+        key = NodeResourcesFit, resources
+        return view.memo(key, lambda: pod_amounts(info, resources, options, nonzero=True), info)
 
     def _ignored(self, name: str) -> bool:
         if not names.is_extended(name):
