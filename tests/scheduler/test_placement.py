@@ -18,6 +18,7 @@ from kschedctl.api.workloads import decode
 from kschedctl.cluster import Cluster
 from kschedctl.scheduler.engine.cycle import run_cycle
 from kschedctl.scheduler.scheduler import Framework, Scheduler
+from kschedctl.scheduler.simulation import alike_pods
 from kschedctl.scheduler.simulation.placement import Placements
 from kschedctl.snapshot.pod_info import PodInfo
 from kschedctl.studies.basics.edits import added
@@ -46,13 +47,20 @@ def test_the_real_scheduler_chose_one_of_the_tied_nodes(case: dict[str, Any]) ->
     assert choice.feasible == case["result"]["feasibleNodes"]
 
 
-@settings(max_examples=80, deadline=None)
-@given(st.integers(0, 2**32 - 1), st.booleans())
-def test_what_is_kept_is_up_to_date_whatever_moved(seed: int, nominated: bool) -> None:
+@settings(max_examples=120, deadline=None)
+@given(st.integers(0, 2**32 - 1), st.booleans(), st.sampled_from((1, 4)))
+def test_what_is_kept_is_up_to_date_whatever_moved(seed: int, nominated: bool, from_so_many: int) -> None:
     """Pods come and go in any order, many that are alike at a time; each answer is the full cycle's.
 
-    Also where some are nominated for nodes, which the others have to yield to until these have one.
+    Also where some are nominated for nodes, which the others have to yield to until these have one; nodes are put in
+    groups from the first pod alike, or from a later one.
     """
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(alike_pods, "RANKED_WHOLE", from_so_many)
+        _move_about(seed, nominated)
+
+
+def _move_about(seed: int, nominated: bool) -> None:
     random = Random(seed)
     documents, keys = objects(random)
     if nominated:
