@@ -25,7 +25,6 @@ from kschedctl.studies.audit.audit import SECTIONS
 from kschedctl.studies.basics.parallel import Progress
 from kschedctl.studies.capacity import capacity
 from kschedctl.studies.consolidating.consolidate import ConsolidationWishes
-from kschedctl.studies.explain import as_events
 from kschedctl.studies.simulate import simulate
 from kschedctl.studies.whatif import whatif
 
@@ -103,7 +102,7 @@ SECTION: JsonObject = {"type": "array", "items": {"type": "string", "enum": list
 
 def _explain(asked: ToolCall, arguments: Arguments) -> Report:
     pod = _one_of(arguments, "pod", "manifest")
-    return as_events(pods.explain(asked.cluster, pod, remedies=True, now=asked.now))
+    return pods.explain(asked.cluster, pod, remedies=True, now=asked.now, as_written=True)
 
 
 def _remedies(asked: ToolCall, arguments: Arguments) -> Report:
