@@ -8,13 +8,17 @@ A Cluster comes from objects (dicts, as kubectl prints them), files, a snapshot 
 Every command is a function, which the command calls: ``explain`` answers for a pod, or for a manifest (dict) of a pod,
 or of what makes pods; ``pending`` for all that wait; ``remedies`` says which smallest changes would let a pod schedule,
 ``pending_remedies`` which clear most of those that wait, ``make_room`` which pods have to move for it; ``wake_ups``
-what makes the scheduler try a refused pod again, ``wakes`` and ``wakes_by`` whether these events do; ``simulate``,
+what makes the scheduler try a refused pod again, ``pending_wake_ups`` of all that wait, ``wakes`` and ``wakes_by``
+whether these events do, ``wakes_between`` which between two moments did; ``simulate``,
 ``capacity``, ``drain``, ``failures`` and ``whatif`` what would happen, ``follow_rollout`` what did; ``lint`` and
 ``audit`` what is wrong; ``diff`` what changed; ``pools`` which node pools there are, ``consolidate`` which nodes could
 go, ``size`` which nodes would be needed anew, ``rebalance`` what the descheduler evicts; ``scale_up`` and
 ``scale_down`` what the Cluster Autoscaler does in its next loop, ``provision`` and ``disrupt`` what Karpenter does in
 its next rounds; ``admit`` what the API server makes of a manifest; ``cluster_metrics`` the numbers for a dashboard;
-``run_queue`` works off the scheduling queue.
+``packing``, ``priorities`` and ``topology`` are sections of the audit by themselves, ``latency`` reads kube-scheduler's
+metrics, ``sampling_costs`` says what looking at a part of the nodes costs, ``races`` how many pods are double-booked;
+``check_configuration`` and ``effective_configuration`` are about a KubeSchedulerConfiguration, ``version_changes``
+about versions of kube-scheduler; ``run_queue`` works off the scheduling queue.
 
 Reports have the fields of the JSON documents, which ``to_dict()`` gives, and ``summary()``, ``to_markdown()``,
 ``to_html()`` and ``to_frame()``; ``str(report)`` is the answer in a line. What goes wrong by what was given is a
@@ -45,20 +49,31 @@ if TYPE_CHECKING:
     from kschedctl.library.autoscalers import scale_up as scale_up
     from kschedctl.library.cluster import Cluster as Cluster
     from kschedctl.library.cluster_metrics import cluster_metrics as cluster_metrics
+    from kschedctl.library.configuration import check_configuration as check_configuration
+    from kschedctl.library.configuration import effective_configuration as effective_configuration
+    from kschedctl.library.configuration import version_changes as version_changes
     from kschedctl.library.consolidating import consolidate as consolidate
     from kschedctl.library.following import follow_rollout as follow_rollout
+    from kschedctl.library.latency import latency as latency
     from kschedctl.library.linting import lint as lint
     from kschedctl.library.making_room import make_room as make_room
     from kschedctl.library.node_losses import drain as drain
     from kschedctl.library.node_losses import failures as failures
     from kschedctl.library.pods import explain as explain
     from kschedctl.library.pods import pending as pending
+    from kschedctl.library.races import races as races
     from kschedctl.library.rebalancing import rebalance as rebalance
     from kschedctl.library.remedies import pending_remedies as pending_remedies
     from kschedctl.library.remedies import remedies as remedies
+    from kschedctl.library.sampling import sampling_costs as sampling_costs
+    from kschedctl.library.sections import packing as packing
+    from kschedctl.library.sections import priorities as priorities
+    from kschedctl.library.sections import topology as topology
     from kschedctl.library.sizing import size as size
     from kschedctl.library.snapshots import diff as diff
+    from kschedctl.library.waking import pending_wake_ups as pending_wake_ups
     from kschedctl.library.waking import wake_ups as wake_ups
+    from kschedctl.library.waking import wakes_between as wakes_between
     from kschedctl.library.waking import wakes_by as wakes_by
     from kschedctl.studies.capacity import capacity as capacity
     from kschedctl.studies.following.follow import follow as follow
@@ -73,31 +88,42 @@ WHERE = {
     "admit": "admission.admit",
     "audit": "library.audit",
     "capacity": "studies.capacity",
+    "check_configuration": "library.configuration",
     "cluster_metrics": "library.cluster_metrics",
     "consolidate": "library.consolidating",
     "diff": "library.snapshots",
     "disrupt": "library.autoscalers",
     "drain": "library.node_losses",
+    "effective_configuration": "library.configuration",
     "explain": "library.pods",
     "failures": "library.node_losses",
     "follow": "studies.following.follow",
     "follow_rollout": "library.following",
+    "latency": "library.latency",
     "lint": "library.linting",
     "make_room": "library.making_room",
+    "packing": "library.sections",
     "pending": "library.pods",
     "pending_remedies": "library.remedies",
+    "pending_wake_ups": "library.waking",
     "pools": "library.autoscalers",
+    "priorities": "library.sections",
     "provision": "library.autoscalers",
+    "races": "library.races",
     "rebalance": "library.rebalancing",
-    "size": "library.sizing",
     "remedies": "library.remedies",
     "run_queue": "studies.run_queue",
     "sampling": "studies.following.sampling",
+    "sampling_costs": "library.sampling",
     "scale_down": "library.autoscalers",
     "scale_up": "library.autoscalers",
     "simulate": "studies.simulate",
+    "size": "library.sizing",
+    "topology": "library.sections",
+    "version_changes": "library.configuration",
     "wake_ups": "library.waking",
     "wakes": "studies.waking.wakes",
+    "wakes_between": "library.waking",
     "wakes_by": "library.waking",
     "whatif": "studies.whatif",
 }

@@ -2,32 +2,35 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 
 from kschedctl.api.json_values import JsonObject
+from kschedctl.api.objects import Struct
 from kschedctl.cluster import Cluster
 from kschedctl.reports.following import FollowedRollout
 from kschedctl.scheduler.engine.extenders.extender import CallExtender
 from kschedctl.scheduler.engine.sampling import SampledFrom
 from kschedctl.sources.rollout_events import placements_of
+from kschedctl.studies.basics.parallel import UNSEEN, Progress
 from kschedctl.studies.following import rollout
 
 
 def follow_rollout(
     cluster: Cluster,
     events: Iterable[JsonObject],
-    manifests: Iterable[JsonObject] = (),
+    manifests: Iterable[JsonObject | Struct] = (),
     *,
     sampling: SampledFrom | None = None,
     call_extender: CallExtender | None = None,
-    done: Callable[[int], None] = lambda number: None,
+    where: str = "",
+    progress: Progress = UNSEEN,
 ) -> FollowedRollout:
     """Where did kube-scheduler choose differently, and why? Every pod is tried when it was really scheduled.
 
     ``events``: its Scheduled events, or Bindings, as kubectl prints them (dicts); the cluster is that before or after.
     ``manifests`` are applied to it first. With ``sampling`` the scheduler looks at as many nodes as it really would.
-    ``done`` is told of each pod that was tried. Raises InputError, also where no
-    event says Scheduled, and ConfigurationError.
+    ``where``: what errors call the source of the events. Raises InputError, also where no event says Scheduled, and
+    ConfigurationError.
 
     >>> import kschedctl
     >>> node = {"kind": "Node", "metadata": {"name": "n1"}, "status": {"allocatable": {"pods": "9"}}}
@@ -38,7 +41,8 @@ def follow_rollout(
     >>> str(follow_rollout(cluster, [bound]))
     'As replayed: 1 of 1 pod went to a node that the replay has among the best'
     """
-    placements = placements_of(events)
+    placements = placements_of(events, where)
+    done = progress.begin("Following", len(placements))
     return rollout.follow_rollout(
         cluster, placements, manifests, sampling=sampling, call_extender=call_extender, done=done
     )

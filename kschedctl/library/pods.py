@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 
 from kschedctl.api.copying import replace
 from kschedctl.api.json_values import object_at
@@ -13,6 +13,7 @@ from kschedctl.cluster import Cluster
 from kschedctl.library.cluster import moment_of
 from kschedctl.library.new_node import new_node, node_group_fixes, node_growth
 from kschedctl.reports.explanation import Explanation
+from kschedctl.reports.explanations import Explanations
 from kschedctl.reports.growth import NodeGrowth
 from kschedctl.reports.new_node import NewNode
 from kschedctl.reports.pending import PendingPods
@@ -24,7 +25,14 @@ from kschedctl.studies.basics.unknown import together
 from kschedctl.studies.controllers.asked_pod import AskedPod
 from kschedctl.studies.controllers.not_created import Creations, unread
 from kschedctl.studies.controllers.workload_pods import is_waiting
-from kschedctl.studies.explain import PodReference, as_if, explain_stand_in, stand_in_of
+from kschedctl.studies.explain import (
+    PodReference,
+    as_events,
+    as_if,
+    explain_stand_in,
+    explanations,
+    stand_in_of,
+)
 from kschedctl.studies.pending import pending_pods
 
 UNSCHEDULABLE = "Unschedulable"
@@ -39,10 +47,12 @@ def explain(
     as_if_priority_class: str = "",
     call_extender: CallExtender | None = None,
     now: str = "",
+    as_written: bool = False,
 ) -> Explanation:
     """Why is this pod Pending? One scheduling cycle of kube-scheduler for it, as ``kschedctl explain`` tells it.
 
-    ``message`` of a pod that a gate holds back is what kube-scheduler would write once it is released.
+    ``message`` of a pod that a gate holds back is what kube-scheduler would write once it is released; with
+    ``as_written``, as the command has it, what it writes, and that is nothing.
 
     ``pod``: ``namespace/name`` of one in the cluster, or a manifest (dict) that is not in it yet, of a workload one
     pod. With ``remedies`` the best of the smallest changes that would let it schedule are searched, which takes longer;
@@ -64,7 +74,8 @@ def explain(
     """
     asked = asked_pod(cluster, pod, call_extender)
     asked = asked._replace(pod=as_if(asked, as_if_priority, as_if_priority_class))
-    return _explained_at(now or moment_of(cluster), asked, remedies)
+    report = _explained_at(now or moment_of(cluster), asked, remedies)
+    return as_events(report) if as_written else report
 
 
 def _explained_at(now: str, asked: AskedPod, remedies: bool) -> Explanation:
@@ -103,6 +114,12 @@ def explained(
     report = with_remedies(report, asked)
     more = fixed(asked, report.new_node) if report.new_node else ()
     return replace(report, remedies=(*report.remedies, *more)) if more else report
+
+
+def explained_together(reports: Sequence[Explanation]) -> Explanation | Explanations:
+    """One explanation, or several as one document, with the messages that kube-scheduler writes."""
+    written = [as_events(report) for report in reports]
+    return written[0] if len(written) == 1 else explanations(written)
 
 
 def pending(

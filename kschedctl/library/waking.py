@@ -1,4 +1,4 @@
-"""``wake_ups``: what makes the scheduler try a refused pod again; ``wakes_by``: which of these changes do."""
+"""``wake_ups``: what makes the scheduler try a refused pod again; ``wakes_by``, ``wakes_between``: which changes do."""
 
 from __future__ import annotations
 
@@ -8,13 +8,17 @@ from msgspec.structs import replace
 
 from kschedctl.api.json_values import JsonObject
 from kschedctl.cluster import Cluster
+from kschedctl.errors import UsageError
 from kschedctl.library.pods import asked_pod, described, waiting
-from kschedctl.reports.wakes import WakesOfMany, WakeUps
+from kschedctl.reports.wakes import WakesBetween, WakesOfMany, WakeUps, WakeUpsOfMany
 from kschedctl.scheduler.scheduler import Scheduler
-from kschedctl.studies.explain import PodReference, find_pod
+from kschedctl.studies.controllers.asked_pod import AskedPod
+from kschedctl.studies.controllers.workload_pods import is_waiting
+from kschedctl.studies.explain import PodReference
+from kschedctl.studies.waking import between
 from kschedctl.studies.waking import wake_ups as study
 from kschedctl.studies.waking.changes import changes_of
-from kschedctl.studies.waking.many import wakes_of_many, wakes_of_these
+from kschedctl.studies.waking.many import several, wake_ups_of_many, wakes_of_many, wakes_of_these
 
 
 def wake_ups(cluster: Cluster, pod: PodReference) -> WakeUps:
@@ -28,8 +32,34 @@ def wake_ups(cluster: Cluster, pod: PodReference) -> WakeUps:
     >>> [rejector.plugin for rejector in wake_ups(Cluster.from_objects([node, pod]), "default/p").rejectors]
     ['NodeResourcesFit']
     """
-    asked = asked_pod(cluster, pod)
-    return replace(study.wake_ups(asked.scheduler, asked.pod), stands_for=asked.note)
+    return _of_one(asked_pod(cluster, pod))
+
+
+def wake_ups_of_asked(asked_pods: Sequence[AskedPod]) -> WakeUps | WakeUpsOfMany:
+    """Of one pod, or of several as one document; errors as of ``wake_ups``."""
+    reports = [_of_one(asked) for asked in asked_pods]
+    return reports[0] if len(reports) == 1 else several(reports)
+
+
+def _of_one(asked: AskedPod) -> WakeUps:
+    if lacking := asked.never_created:
+        report = study.never_created(asked.scheduler, asked.pod, lacking)
+    else:
+        report = study.wake_ups(asked.scheduler, asked.pod)
+    return replace(report, stands_for=asked.note)
+
+
+def pending_wake_ups(cluster: Cluster, namespace: str = "", *, selector: str = "") -> WakeUpsOfMany:
+    """What makes the scheduler try again each pod that waits, of one ``namespace`` or of all.
+
+    ``selector``: of these labels alone, as ``app=web``. Raises InputError.
+
+    >>> import kschedctl
+    >>> pending_wake_ups(kschedctl.Cluster.from_objects([])).pods
+    ()
+    """
+    pods = waiting(cluster, namespace or None, selector)
+    return wake_ups_of_many(Scheduler(cluster), pods, described(namespace or None, selector))
 
 
 def wakes_by(
@@ -39,13 +69,14 @@ def wakes_by(
     *,
     namespace: str = "",
     selector: str = "",
+    where: str = "",
 ) -> WakesOfMany:
     """Which of these changes, each by itself, makes the scheduler try which refused pods again?
 
     ``changes``: objects (dicts) as applied, or events: ``{"action", "old", "new"}``, or of a watch (``type``,
-    ``object``). ``pods``: as ``explain`` takes them; without any all that wait, of one ``namespace`` or of all, or of
-    these labels alone (``selector``). Raises UsageError for a pod that is not pending, InputError for a change that
-    cannot be read or that scheduling does not hear of.
+    ``object``); ``where``: what errors call their source. ``pods``: as ``explain`` takes them; without any all that
+    wait, of one ``namespace`` or of all, or of these labels alone (``selector``). Raises UsageError for a pod that is
+    not pending, InputError for a change that cannot be read or that scheduling does not hear of.
 
     >>> import kschedctl
     >>> node = {"kind": "Node", "metadata": {"name": "n1"}, "status": {"allocatable": {"pods": "9"}}}
@@ -55,9 +86,54 @@ def wakes_by(
     >>> [(answer.pod, answer.woken) for answer in found.answers]
     [('default/p', True)]
     """
-    scheduler = Scheduler(cluster)
-    told = changes_of(changes, scheduler.view)
     if pods:
-        return wakes_of_these(scheduler, [find_pod(scheduler, pod) for pod in pods], told)
+        return wakes_of_asked([asked_pod(cluster, pod) for pod in pods], changes, where=where)
+    scheduler = Scheduler(cluster)
+    told = changes_of(changes, scheduler.view, where=where)
     waiting_pods = waiting(cluster, namespace or None, selector)
     return wakes_of_many(scheduler, waiting_pods, told, described(namespace or None, selector))
+
+
+def wakes_of_asked(asked_pods: Sequence[AskedPod], changes: Sequence[JsonObject], *, where: str = "") -> WakesOfMany:
+    """Of these pods, at least one, which share a scheduler's view; arguments and errors as of ``wakes_by``."""
+    scheduler = asked_pods[0].scheduler
+    told = changes_of(changes, scheduler.view, where=where)
+    created = [asked.pod for asked in asked_pods if asked.never_created is None]
+    lacking = tuple(refused for asked in asked_pods if (refused := asked.never_created))
+    return replace(wakes_of_these(scheduler, created, told), not_created=lacking)
+
+
+def wakes_between(
+    before: Cluster,
+    after: Cluster,
+    pods: Sequence[str] = (),
+    *,
+    namespace: str = "",
+    selector: str = "",
+    names: tuple[str, str] = ("before", "after"),
+) -> WakesBetween:
+    """Which changes between two moments of a cluster woke the pods that were pending at both, and which none woke?
+
+    ``pods``: ``namespace/name`` of those that are meant, then also of such as no longer wait at the second moment; else
+    all that wait, of one ``namespace`` or of these labels (``selector``). ``names``: what the report calls the moments.
+    Raises UsageError for a pod that is not pending in the first, and for moments in the wrong order.
+
+    >>> import kschedctl
+    >>> moment = kschedctl.Cluster.from_objects([])
+    >>> wakes_between(moment, moment).changes
+    0
+    """
+    moments = _read_at(before), _read_at(after)
+    if all(moments) and moments[0] > moments[1]:
+        raise UsageError(f"{names[0]} was read at {moments[0]}, {names[1]} before", hint="name the earlier one first")
+    for key in pods:
+        pod = before.pod(*key.partition("/")[::2])
+        if pod is None or not is_waiting(pod):
+            raise UsageError(f'pod "{key}" is not pending in {names[0]}', hint="only pods that wait can be woken")
+    keys = frozenset(pods or (pod.key for pod in waiting(before, namespace or None, selector)))
+    return between.wakes_between(Scheduler(before), Scheduler(after), keys, names, ended=bool(pods))
+
+
+def _read_at(cluster: Cluster) -> str:
+    """When a live cluster was read; empty where that is not known."""
+    return cluster.provenance.read_at if cluster.provenance else ""

@@ -35,7 +35,7 @@ def _rule(rule: FoundRule) -> dict[str, Json]:
         "id": rule.id,
         "shortDescription": {"text": rule.summary},
         "fullDescription": {"text": rule.why},
-        "help": {"text": f"{rule.why}\n\nFix: {rule.fix}\n\nSource: {rule.source}"},
+        "help": {"text": f"{rule.why}\n\nFix: {rule.fix}" + f"\n\nSource: {rule.source}" * bool(rule.source)},
         "defaultConfiguration": {"level": rule.severity},
         "properties": {"tags": ["kubernetes", "scheduling"]},
     }

@@ -6,6 +6,8 @@ from typing import Annotated, Any
 
 from kschedctl.reports.columns import Column
 from kschedctl.reports.document import Document
+from kschedctl.reports.summary import Report
+from kschedctl.text.counts import counted
 
 
 class EffectivePlugin(Document, frozen=True):
@@ -40,7 +42,7 @@ class EffectiveProfile(Document, frozen=True):
     args: tuple[EffectiveArgs, ...]
 
 
-class EffectiveConfiguration(Document, frozen=True):
+class EffectiveConfiguration(Report, frozen=True):
     """``extenders``: their URLs in calling order. ``kube_version``: of which version this is the effect.
 
     ``ignored``: what was written that this version does not know and passes over, and which version has it. Of a live
@@ -57,3 +59,8 @@ class EffectiveConfiguration(Document, frozen=True):
     ignored: tuple[str, ...] = ()
     api_version: str = "kschedctl.dev/v1"
     kind: str = "EffectiveConfiguration"
+
+    def first_line(self) -> tuple[str, ...]:
+        names = ", ".join(profile.scheduler_name for profile in self.profiles)
+        of_version = f"as kube-scheduler {self.kube_version} takes it" if self.kube_version else ""
+        return counted(len(self.profiles), "profile"), f"({names})", of_version

@@ -187,9 +187,9 @@ class Report(Document, frozen=True):
         return f'<iframe sandbox="allow-scripts" style="{FRAME}" srcdoc="{escape(self.to_html())}"></iframe>'
 
     def to_frame(self) -> Any:
-        """The rows of ``-o csv`` as a DataFrame of polars, else of pandas.
+        """The rows of ``-o csv`` as a DataFrame of polars, else of pandas; where there is no CSV, of its main list.
 
-        Raises UsageError for a kind of document that has no such table, or where neither is installed.
+        The columns are then what JSON calls the fields. Raises UsageError where neither is installed.
         """
         return import_module("kschedctl.render.frames").to_frame(self)
 

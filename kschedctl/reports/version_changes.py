@@ -5,6 +5,8 @@ from __future__ import annotations
 from typing import Literal
 
 from kschedctl.reports.document import Document
+from kschedctl.reports.summary import Report
+from kschedctl.text.counts import counted
 
 Basis = Literal["answers", "source", "release notes"]
 
@@ -27,7 +29,7 @@ class VersionChange(Document, frozen=True):
     basis: Basis = "answers"
 
 
-class VersionChanges(Document, frozen=True):
+class VersionChanges(Report, frozen=True):
     """``versions``: the two that are compared, else all that are replayed; the newest changes of each sort first."""
 
     versions: tuple[str, ...]
@@ -35,3 +37,6 @@ class VersionChanges(Document, frozen=True):
     changes: tuple[VersionChange, ...] = ()
     api_version: str = "kschedctl.dev/v1"
     kind: str = "VersionChanges"
+
+    def first_line(self) -> tuple[str, ...]:
+        return counted(len(self.changes), "change"), f"from {self.versions[0]} to {self.versions[-1]}"

@@ -45,6 +45,7 @@ WEB = {
     "metadata": {"name": "new", "namespace": "shop"},
     "spec": {"containers": [{"name": "c", "image": "web", "resources": {"requests": {"cpu": "300m"}}}]},
 }
+EVENT = {"action": "Add", "new": {"kind": "Node", "apiVersion": "v1", "metadata": {"name": "n9"}}}
 STEPS = {"steps": [{"cordon": {"nodes": [NODE]}}]}
 COMMANDS: dict[str, tuple[dict[str, Any], list[str]]] = {
     "explain_pod": ({"pod": PENDING}, ["explain", PENDING]),
@@ -60,6 +61,10 @@ COMMANDS: dict[str, tuple[dict[str, Any], list[str]]] = {
     "list_node_pools": ({}, ["pools"]),
     "make_room": ({"pod": REFUSED}, ["make-room", REFUSED]),
     "consolidate_nodes": ({"keep_zone_loss": True}, ["consolidate", "--keep-zone-loss"]),
+    "clear_pending_pods": ({"namespace": "shop"}, ["remedies", "-n", "shop"]),
+    "changes_that_wake": ({"changes": [EVENT]}, ["wakes", "-A", "--event", "EVENT"]),
+    "size_nodes": ({"by_nodes": True, "manifests": [WEB]}, ["size", "--by-nodes", "-f", "WEB"]),
+    "rebalance_pods": ({}, ["rebalance"]),
     "scale_up": ({"pool_label": ZONE}, ["scale", "up", "--pool-label", ZONE]),
     "scale_down": ({"pool_label": ZONE}, ["scale", "down", "--pool-label", ZONE]),
 }
@@ -97,6 +102,7 @@ def test_a_tool_says_what_its_command_says(
     arguments, command = COMMANDS[name]
     monkeypatch.chdir(tmp_path)
     Path("WEB").write_text(json.dumps(WEB))
+    Path("EVENT").write_text(json.dumps(EVENT))
     expected = json.loads(run(*command, "--demo", "-o", "json", "--summary").out)
     answer = asked(lambda client: client.call_tool(name, arguments))
     assert not answer.is_error

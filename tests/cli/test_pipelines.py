@@ -83,6 +83,7 @@ def test_the_action_annotates_and_comments(folder: Path) -> None:
     assert posted[4] == "repos/shop/web/issues/7/comments"
     assert posted[6].startswith("body=<!-- kschedctl simulate -->\n")
     assert "1 of 2 pods gets a node" in posted[6] or "1 of 2 pods get a node" in posted[6]
+    assert "\n1 Pod fits, 1 does not: Pod shop/large\n" in posted[6]
 
 
 def test_the_comment_that_is_there_is_updated(folder: Path) -> None:

@@ -9,12 +9,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from metrics_texts import attempts, queues
 
 import kschedctl
 from kschedctl import demo
+from kschedctl.api.ownership import Owner
 from kschedctl.cli.main import main
 from kschedctl.reports.document import Document
 from kschedctl.studies.consolidating.consolidate import ConsolidationWishes
+from kschedctl.studies.priorities.growth import PriorityLimits
 from kschedctl.studies.sizing.size import SizingWishes
 from kschedctl.studies.whatif import versions
 
@@ -35,6 +38,8 @@ WEB = {
 PENDING = "shop/web-6d4cf56db6-h8s2k"
 NODE, ZONE = "general-a1", "topology.kubernetes.io/zone"
 REFUSED = "shop/checkout-7d9f6c5b8-x2x4q"
+GATED = "batch/nightly-export-5hx2p"
+AS_TOLD: Any = {"now": NOW, "as_written": True}
 EVENT = {"action": "Add", "new": {"kind": "Node", "apiVersion": "v1", "metadata": {"name": "n9"}}}
 BINDING = {
     "kind": "Binding",
@@ -46,6 +51,7 @@ STEPS = {"steps": [{"cordon": {"nodes": [NODE]}}]}
 Asked = Callable[[kschedctl.Cluster], Document]
 ON_THE_DEMO: dict[str, tuple[list[str], Asked]] = {
     "explain": (["explain", PENDING], lambda c: kschedctl.explain(c, PENDING, remedies=True, now=NOW)),
+    "explain, of a gated pod": (["explain", GATED], lambda c: kschedctl.explain(c, GATED, remedies=True, **AS_TOLD)),
     "explain, no remedies": (["explain", PENDING, "--no-remedies"], lambda c: kschedctl.explain(c, PENDING, now=NOW)),
     "pending": (["explain", "-A"], lambda c: kschedctl.pending(c, now=NOW)),
     "pending in a namespace": (["explain", "-n", "shop"], lambda c: kschedctl.pending(c, "shop", now=NOW)),
@@ -58,6 +64,32 @@ ON_THE_DEMO: dict[str, tuple[list[str], Asked]] = {
     "wakes": (["wakes", PENDING], lambda c: kschedctl.wake_ups(c, PENDING)),
     "wakes_by": (["wakes", "-A", "--event", "EVENT"], lambda c: kschedctl.wakes_by(c, [EVENT])),
     "wakes_by, of a pod": (["wakes", REFUSED, "--event", "EVENT"], lambda c: kschedctl.wakes_by(c, [EVENT], [REFUSED])),
+    "wakes_by, in a namespace": (
+        ["wakes", "-n", "shop", "-l", "app=checkout", "--event", "EVENT"],
+        lambda c: kschedctl.wakes_by(c, [EVENT], namespace="shop", selector="app=checkout"),
+    ),
+    "pending_wake_ups": (["wakes", "-A"], kschedctl.pending_wake_ups),
+    "pending_wake_ups in a namespace": (
+        ["wakes", "-n", "shop", "-l", "app=checkout"],
+        lambda c: kschedctl.pending_wake_ups(c, "shop", selector="app=checkout"),
+    ),
+    "packing": (["packing", "--nodes", "2"], lambda c: kschedctl.packing(c, nodes=2)),
+    "packing, as usual": (["packing"], kschedctl.packing),
+    "priorities": (
+        ["priorities", "--grow", "3", "--starving-after", "1m"],
+        lambda c: kschedctl.priorities(c, PriorityLimits(3, starving_seconds=60), now=NOW),
+    ),
+    "topology": (["topology"], kschedctl.topology),
+    "topology, of a workload": (
+        ["topology", "deploy/web", "-n", "shop", "--key", ZONE],
+        lambda c: kschedctl.topology(c, [Owner("Deployment", "", "web")], namespace="shop", keys=[ZONE]),
+    ),
+    "sampling_costs": (
+        ["sampling", "--kinds", "2", "--max-loss", "3"],
+        lambda c: kschedctl.sampling_costs(c, kinds=2, max_loss=3),
+    ),
+    "sampling_costs, of a pod": (["sampling", PENDING], lambda c: kschedctl.sampling_costs(c, [PENDING])),
+    "races": (["races", "--runs", "2", "--duration", "30s"], lambda c: kschedctl.races({"runs": 2, "seconds": 30}, c)),
     "size": (["size", "--by-nodes"], lambda c: kschedctl.size(c, wishes=SizingWishes(by_nodes=True))),
     "rebalance": (["rebalance"], lambda c: kschedctl.rebalance(c, now=NOW)),
     "consolidate": (["consolidate"], kschedctl.consolidate),
@@ -142,10 +174,75 @@ def test_what_is_saved_is_read_back_and_compared(
     assert said(capsys, "snapshot", "diff", *files) == report.to_dict()
 
 
+def test_what_woke_pods_between_two_moments(
+    cluster: kschedctl.Cluster, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    files = str(tmp_path / "before.ksnap"), str(tmp_path / "after.ksnap")
+    cluster.save(files[0])
+    kschedctl.Cluster.from_paths([*demo.files(), _written(tmp_path, EVENT["new"])]).save(files[1])
+    before, after = map(kschedctl.Cluster.from_snapshot, files)
+    report = kschedctl.wakes_between(before, after, names=files)
+    assert report.changes
+    assert said(capsys, "wakes", "-A", "--between", *files) == report.to_dict()
+    one = kschedctl.wakes_between(before, after, [REFUSED], names=files)
+    assert said(capsys, "wakes", REFUSED, "--between", *files) == one.to_dict()
+
+
+CONFIGURATION = {
+    "apiVersion": "kubescheduler.config.k8s.io/v1",
+    "kind": "KubeSchedulerConfiguration",
+    "percentageOfNodesToScore": 1,
+}
+WITHOUT_A_CLUSTER: dict[str, tuple[list[str], Callable[[], Document]]] = {
+    "versions": (["versions"], kschedctl.version_changes),
+    "versions, two": (["versions", "1.34", "1.36"], lambda: kschedctl.version_changes("1.34", "1.36")),
+    "config view": (["config", "view"], kschedctl.effective_configuration),
+    "config view, of a file": (
+        ["config", "view", "FILE", "--kube-version", "1.33"],
+        lambda: kschedctl.effective_configuration(CONFIGURATION, kube_version="1.33"),
+    ),
+    "latency": (["latency", "--metrics", "METRICS"], lambda: kschedctl.latency([METRICS])),
+}
+METRICS = attempts({0.004: 90, 0.05: 10}) + queues()
+
+
+@pytest.mark.parametrize("name", WITHOUT_A_CLUSTER)
+def test_a_command_without_a_cluster_says_what_its_function_says(
+    name: str, capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    command, ask = WITHOUT_A_CLUSTER[name]
+    monkeypatch.chdir(tmp_path)
+    Path("FILE").write_text(json.dumps(CONFIGURATION))
+    Path("METRICS").write_text(METRICS)
+    document = said(capsys, *command)
+    assert {**document, "source": ""} == {**ask().to_dict(), "source": ""}
+
+
+def test_a_configuration_is_checked_as_by_the_command(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    """The command knows a line as well."""
+    file = _written(tmp_path, {**CONFIGURATION, "percentageOfNodesToScore": 101})
+    document = said(capsys, "config", "check", file)
+    report = kschedctl.check_configuration({**CONFIGURATION, "percentageOfNodesToScore": 101})
+    places = {"file", "line", "column", "fingerprint"}
+    assert all(finding["file"] == file and finding["line"] == 1 for finding in document["findings"])
+    both = [
+        [{key: value for key, value in finding.items() if key not in places} for finding in found["findings"]]
+        for found in (document, report.to_dict())
+    ]
+    assert both[0] == both[1] != []
+
+
+def _written(folder: Path, document: Any) -> str:
+    file = folder / "written.json"
+    file.write_text(json.dumps(document))
+    return str(file)
+
+
 def test_every_function_is_compared_here_or_beside_its_command() -> None:
     """Those without a command are steps of others; what Karpenter does is compared beside its commands."""
     compared = {name.split(",")[0].split(" in ")[0].replace(" ", "_") for name in ON_THE_DEMO} | {"diff", "Cluster"}
     without = {"admit", "follow", "run_queue", "sampling", "wake_ups"}
+    compared |= {"wakes_between", "latency", "check_configuration", "effective_configuration", "version_changes"}
     elsewhere = {"provision", "disrupt"}
     assert {*kschedctl.WHERE} - without - elsewhere == compared
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any
 
@@ -12,7 +13,7 @@ import kschedctl
 from kschedctl import demo
 from kschedctl.reports.summary import Report
 
-PENDING = "shop/web-6d4cf56db6-h8s2k"
+PENDING, ZONE = "shop/web-6d4cf56db6-h8s2k", "topology.kubernetes.io/zone"
 
 
 @pytest.fixture(scope="module")
@@ -74,9 +75,49 @@ def test_rows_are_given_to_the_library_that_there_is(explained: Report, monkeypa
     assert len({len(column) for column in columns.values()}) == 1
 
 
-def test_what_has_no_rows_says_so(cluster: kschedctl.Cluster) -> None:
-    with pytest.raises(kschedctl.KschedctlError, match="NodePools has no CSV form"):
-        kschedctl.pools(cluster, now=demo.DEMO_TIME).to_frame()
+WEB = {
+    "apiVersion": "v1",
+    "kind": "Pod",
+    "metadata": {"name": "new", "namespace": "shop"},
+    "spec": {"containers": [{"name": "c", "image": "web"}]},
+}
+FRAMES: dict[str, tuple[Callable[[kschedctl.Cluster], Report], set[str]]] = {
+    "explain": (lambda c: kschedctl.explain(c, PENDING), {"pod", "node", "score", "reason"}),
+    "explain, refused": (lambda c: kschedctl.explain(c, "shop/checkout-7d9f6c5b8-x2x4q"), {"node", "score", "fact"}),
+    "pools": (lambda c: kschedctl.pools(c, now=demo.DEMO_TIME), {"pool", "nodes", "shapes"}),
+    "remedies": (lambda c: kschedctl.remedies(c, "shop/checkout-7d9f6c5b8-x2x4q"), {"summary", "opens"}),
+    "pending_remedies": (kschedctl.pending_remedies, {"remedy.summary", "clears"}),
+    "audit": (lambda c: kschedctl.audit(c, now=demo.DEMO_TIME), {"rule", "severity", "object"}),
+    "metrics": (lambda c: kschedctl.cluster_metrics(c, now=demo.DEMO_TIME), {"metric", "labels", "value"}),
+    "scale_down": (
+        lambda c: kschedctl.scale_down(c, pool_label=ZONE, now=demo.DEMO_TIME),
+        {"name", "state", "reason"},
+    ),
+    "admit": (lambda c: kschedctl.admit(c, WEB), {"code", "message"}),
+    "capacity": (lambda c: kschedctl.capacity(c, [WEB], most=2), {"shape", "fits", "node"}),
+}
+
+
+@pytest.mark.parametrize("name", FRAMES)
+def test_every_report_has_rows(name: str, cluster: kschedctl.Cluster) -> None:
+    """By polars itself, which takes no column of texts and numbers."""
+    polars = pytest.importorskip("polars")
+    ask, columns = FRAMES[name]
+    frame = ask(cluster).to_frame()
+    assert isinstance(frame, polars.DataFrame)
+    assert columns <= {*frame.columns}
+    assert len(frame) > 0
+    if name == "explain":
+        assert frame["score"].dtype == polars.Int64
+
+
+def test_rows_of_what_has_no_csv_are_its_main_list(cluster: kschedctl.Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("kschedctl.render.frames.find_spec", lambda name: object() if name == "pandas" else None)
+    monkeypatch.setitem(sys.modules, "pandas", SimpleNamespace(DataFrame=lambda columns: columns))
+    frame = kschedctl.pools(cluster, now=demo.DEMO_TIME).to_frame()
+    assert frame["pool"] == ["general", "gpu", "spot"]
+    metrics = kschedctl.cluster_metrics(cluster, now=demo.DEMO_TIME).to_frame()
+    assert "verdict=Gated" in {label for labels in metrics["labels"] for label in labels}
 
 
 def test_what_the_api_server_refuses_is_not_explained(cluster: kschedctl.Cluster) -> None:

@@ -55,11 +55,28 @@ def lines(cluster: kschedctl.Cluster, file: str) -> Iterable[str]:
     yield str(kschedctl.pending_remedies(cluster, "shop").cleared)
     yield str(kschedctl.wakes_by(cluster, [EVENT]).answers[0].woken)
     yield str(kschedctl.sampling(cluster, [PENDING]))
+    yield str(kschedctl.pending_wake_ups(cluster, "shop").pods[0].headline)
+    yield from more_lines(cluster)
     cluster.save(file)
-    yield str(kschedctl.diff(cluster, kschedctl.Cluster.from_snapshot(file)))
+    saved = kschedctl.Cluster.from_snapshot(file)
+    yield str(kschedctl.diff(cluster, saved))
+    yield str(kschedctl.wakes_between(cluster, saved).changes)
     yield explained.summary().headline
     yield explained.to_markdown()
     yield explained.to_html()
+
+
+def more_lines(cluster: kschedctl.Cluster) -> Iterable[str]:
+    """Of sections of the audit, metrics, configurations and versions."""
+    yield str(kschedctl.packing(cluster, nodes=1).headline)
+    yield str(kschedctl.priorities(cluster, now=demo.DEMO_TIME).state)
+    yield str(kschedctl.topology(cluster, keys=[ZONE]).workloads)
+    yield str(kschedctl.sampling_costs(cluster, kinds=1).headline)
+    yield str(kschedctl.races({"nodes": [10], "rates": [1.0], "seconds": 10.0}).headline)
+    yield str(kschedctl.latency(['scheduler_pending_pods{queue="active"} 0']).headline)
+    yield str(kschedctl.version_changes("1.35", "1.36").changes[0].before)
+    yield str(kschedctl.effective_configuration().profiles[0].scheduler_name)
+    yield str(kschedctl.check_configuration({"kind": "KubeSchedulerConfiguration"}).count("error"))
 
 
 def main() -> None:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Annotated
+from typing import Annotated, TypedDict
 
 import typer
 from msgspec.structs import replace
@@ -22,22 +23,22 @@ from kschedctl.cli.options import (
 )
 from kschedctl.cli.source import connection, tell
 from kschedctl.errors import InputError, UsageError
-from kschedctl.lint.findings.reporting import report_of
+from kschedctl.library.configuration import check_configuration, effective_configuration
 from kschedctl.lint.framework.rule import Severity
-from kschedctl.lint.objects.subject import Subject
-from kschedctl.lint.scheduler_configuration.checks import check_configuration
-from kschedctl.lint.scheduler_configuration.effective import effective_configuration
 from kschedctl.reports.configuration import EffectiveConfiguration
 from kschedctl.scheduler.configuration.document import KIND
-from kschedctl.scheduler.framework.feature_gates import FeatureGates
 from kschedctl.sources.documents.positions import LocatedObject, read_manifests
-from kschedctl.text.version import VERSION
 
 EXAMPLES = (
     "kschedctl config check scheduler.yaml",
     "kschedctl config view scheduler.yaml --kube-version 1.34",
     "kschedctl config view --live -o yaml",
 )
+
+
+class Started(TypedDict):
+    kube_version: str
+    feature_gates: Mapping[str, bool]
 
 
 @dataclass(frozen=True)
@@ -47,8 +48,11 @@ class SchedulerOptions:
     feature_gates: GatesGiven = field(default_factory=list)
     kube_version: VersionGiven = None
 
-    def gates(self) -> FeatureGates:
-        return FeatureGates(self.kube_version or KUBE_VERSION, feature_gates(self.feature_gates))
+    def started(self) -> Started:
+        return {
+            "kube_version": self.kube_version or KUBE_VERSION,
+            "feature_gates": feature_gates(self.feature_gates),
+        }
 
 
 @dataclass(frozen=True)
@@ -97,14 +101,12 @@ def config(
     _check_use(action, file, live)
     if live.asked:
         return shown.answer(_of_live(live, scheduler))
-    known, document = scheduler.gates(), _document(file) if file else None
+    started, document = scheduler.started(), _document(file) if file else None
     if document is None or action == "view":
         written = None if document is None else document.value
-        return shown.answer(effective_configuration(written, known))
-    subject = Subject(KIND, "", document=document.value, place=document)
+        return shown.answer(effective_configuration(written, **started))
     size = nodes if cluster_size is None else cluster_size
-    checked = report_of(check_configuration(subject, known, size), checked=1)
-    report = replace(checked, tool_version=VERSION)
+    report = check_configuration(document.value, nodes=size, place=document, **started)
     return shown.answer(report, FOUND if report.at_least(fail_on) else CLEAN)
 
 
@@ -126,8 +128,9 @@ def _of_live(live: Live, scheduler: SchedulerOptions) -> EffectiveConfiguration:
     wishes = Wishes(feature_gates=feature_gates(scheduler.feature_gates), kube_version=scheduler.kube_version)
     cluster = scheduler_of(connected, read_setup(connected.server), wishes)
     tell(cluster)
-    gates = FeatureGates(cluster.kube_version, cluster.feature_gates)
-    report = effective_configuration(cluster.configuration, gates)
+    report = effective_configuration(
+        cluster.configuration, kube_version=cluster.kube_version, feature_gates=cluster.feature_gates
+    )
     provenance = cluster.provenance
     by = (
         provenance.configured_by

@@ -29,7 +29,7 @@ from kschedctl.cli.try_next import about_explained, about_pending, again, tellin
 from kschedctl.cli.watching import watched
 from kschedctl.cluster import Cluster
 from kschedctl.errors import UsageError
-from kschedctl.library.pods import explained, pending_in, with_growth
+from kschedctl.library.pods import explained, explained_together, pending_in, with_growth
 from kschedctl.render.page import Commands, names
 from kschedctl.reports.explanation import Explanation
 from kschedctl.reports.explanations import FINE, Explanations
@@ -39,7 +39,6 @@ from kschedctl.scheduler.engine.extenders.extender import CallExtender
 from kschedctl.scheduler.engine.sampling import SampledFrom
 from kschedctl.scheduler.scheduler import Scheduler
 from kschedctl.studies.controllers.asked_pod import AskedPod
-from kschedctl.studies.explain import as_events, explanations
 
 EXAMPLES = (
     "kschedctl explain shop/web-6d4cf56db6-h8s2k",
@@ -162,12 +161,11 @@ class _Question:
 
     def _explained(self, asked_pods: Sequence[AskedPod], inquiry: Inquiry) -> Explanation | Explanations:
         remember(self.call_extender, asked_pods, inquiry, self.source)
-        reports = [self._one(asked_pod) for asked_pod in asked_pods]
-        return reports[0] if len(reports) == 1 else explanations(reports)
+        return explained_together([self._one(asked_pod) for asked_pod in asked_pods])
 
     def _one(self, asked: AskedPod) -> Explanation:
         asked = self.supposed.of(asked)
-        return as_events(explained(asked, self.scalers.new_node, self.scalers.fixes, remedies=self.remedies))
+        return explained(asked, self.scalers.new_node, self.scalers.fixes, remedies=self.remedies)
 
     def _pending(self, inquiry: Inquiry, scope: Scope) -> Explanation | Explanations | PendingPods:
         """All that are pending; where none is, a pod of each workload that the files hold and that has none."""

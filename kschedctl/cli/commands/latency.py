@@ -8,7 +8,7 @@ from kschedctl.cli.option_groups.metrics import MetricsOptions
 from kschedctl.cli.options import Context, Kubeconfig, Source, with_options
 from kschedctl.cli.source import connection
 from kschedctl.cli.try_next import about_findings
-from kschedctl.studies.audit.latency import measured_section
+from kschedctl.library import latency as library
 
 EXAMPLES = (
     "kubectl get --raw $SCHEDULER/proxy/metrics | kschedctl latency --metrics -",
@@ -37,5 +37,5 @@ def latency(
     """
     limits = metrics.limits()
     source = Source(kubeconfig=kubeconfig, context=context)
-    section = measured_section(metrics.measured(lambda: connection(source)), limits)
+    section = library.latency(metrics.measured(lambda: connection(source)), limits)
     return shown.judged(section, about_findings(source, section))

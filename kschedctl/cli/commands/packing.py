@@ -13,10 +13,8 @@ from kschedctl.cli.progress import bars
 from kschedctl.cli.source import load
 from kschedctl.cli.try_next import about_findings
 from kschedctl.errors import UsageError
-from kschedctl.scheduler.scheduler import Scheduler
-from kschedctl.studies.audit.audited_cluster import AuditedCluster
-from kschedctl.studies.audit.packing import USUAL, packing_section
-from kschedctl.studies.packing.emptying import Limits
+from kschedctl.library import sections as library
+from kschedctl.studies.audit.packing import USUAL
 
 EXAMPLES = (
     "kschedctl packing",
@@ -48,8 +46,7 @@ def packing(
     """
     if nodes < -1:
         raise UsageError(f"--nodes {nodes}: a number of nodes, or 0")
-    limits = USUAL if nodes == -1 else Limits(nodes, pods=0)
     cluster = load(source)
     with bars() as progress:
-        section = packing_section(AuditedCluster(Scheduler(cluster), progress=progress), limits)
+        section = library.packing(cluster, nodes=None if nodes == -1 else nodes, progress=progress)
         return shown.judged(section, about_findings(source, section))

@@ -14,9 +14,7 @@ from kschedctl.cli.progress import bars
 from kschedctl.cli.source import LiveKinds, load
 from kschedctl.cli.try_next import about_findings
 from kschedctl.errors import UsageError
-from kschedctl.scheduler.scheduler import Scheduler
-from kschedctl.studies.audit.audited_cluster import AuditedCluster, Thresholds
-from kschedctl.studies.audit.priorities import priorities_section
+from kschedctl.library import sections as library
 from kschedctl.studies.priorities.growth import PriorityLimits
 
 EXAMPLES = (
@@ -59,10 +57,7 @@ def priorities(
     limits = PriorityLimits(grow, tier, _seconds(starving_after))
     cluster = load(source, live=LiveKinds(("Event",)))
     with bars() as progress:
-        audited = AuditedCluster(
-            Scheduler(cluster), time.moment(source, cluster), Thresholds(priorities=limits), progress=progress
-        )
-        section = priorities_section(audited)
+        section = library.priorities(cluster, limits, now=time.moment(source, cluster), progress=progress)
         return shown.judged(section, about_findings(source, section))
 
 

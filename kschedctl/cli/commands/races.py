@@ -14,11 +14,10 @@ from kschedctl.cli.options import Source, with_options
 from kschedctl.cli.progress import bars
 from kschedctl.cli.source import load
 from kschedctl.errors import InputError, UsageError
-from kschedctl.scheduler.scheduler import Scheduler
-from kschedctl.studies.races.compare import races as simulated
+from kschedctl.library import races as library
 from kschedctl.studies.races.latency import latency_of
-from kschedctl.studies.races.measured import Measures, measures_of
-from kschedctl.studies.races.question import USUAL, GivenFields, RaceQuestion, expiry_of, question_of
+from kschedctl.studies.races.measured import Measures
+from kschedctl.studies.races.question import USUAL, GivenFields, expiry_of
 
 EXAMPLES = (
     "kschedctl races",
@@ -81,7 +80,7 @@ class Simulated:
     seed: Annotated[int, typer.Option("--seed", metavar="NUMBER", help="Random seed.")] = 0
     runs: Annotated[int, typer.Option("--runs", metavar="NUMBER", help="Number of seeds to try; tells the range.")] = 1
 
-    def question(self, measures: Measures | None) -> RaceQuestion:
+    def fields(self, measures: Measures | None) -> GivenFields:
         """Raises UsageError."""
         lags = measures.lags if measures else None
         given = GivenFields(instances=self.instances, seed=self.seed, runs=self.runs)
@@ -101,11 +100,11 @@ class Simulated:
             given["load"] = self.load
         if self.duration is not None:
             given["seconds"] = _seconds(self.duration)
-        return question_of(given, measures)
+        return given
 
 
 @with_options
-def races(*, source: Source, simulated_: Simulated, result: DrawnUnlisted) -> Answer:
+def races(*, source: Source, simulated: Simulated, result: DrawnUnlisted) -> Answer:
     """How many pods would be double-booked?
 
     Simulates pods that are scheduled, assumed, bound and confirmed, and schedulers that give up on an assumed
@@ -114,7 +113,7 @@ def races(*, source: Source, simulated_: Simulated, result: DrawnUnlisted) -> An
     """
     with bars() as progress:
         measures = _measures(source)
-        return result.answer(simulated(simulated_.question(measures), progress))
+        return result.answer(library.races(simulated.fields(measures), measures=measures, progress=progress))
 
 
 def _measures(source: Source) -> Measures | None:
@@ -122,7 +121,7 @@ def _measures(source: Source) -> Measures | None:
     named = source.kubeconfig or source.context or source.cluster or source.user
     if source.live and not named:
         return None
-    return measures_of(Scheduler(load(source)).view)
+    return library.measures_of_cluster(load(source))
 
 
 def _seconds(duration: str) -> float:

@@ -14,9 +14,10 @@ from kschedctl.cli.options import Scope, Source, with_options
 from kschedctl.cli.progress import bars
 from kschedctl.cli.run_options import exit_code
 from kschedctl.errors import UsageError
+from kschedctl.library import sampling as library
 from kschedctl.reports.audit.sampling import SamplingCosts
 from kschedctl.studies.controllers.asked_pod import AskedPod
-from kschedctl.studies.sampled_searches import MAX_LOSS, SamplingLimits, costs_of_named, usual_costs
+from kschedctl.studies.sampled_searches import MAX_LOSS
 
 EXAMPLES = (
     "kschedctl sampling",
@@ -55,16 +56,16 @@ def sampling(
     """
     if kinds < 1:
         raise UsageError(f"--kinds {kinds}: at least one")
-    if not max_loss >= 0:
-        raise UsageError(f"--max-loss {max_loss}: 0 or more")
+    library.limits_of(max_loss)
     inquiry = read_inquiry(source, namespace)
     asked = _asked(inquiry, source, Scope(namespace=namespace), tuple(pods or ()))
     with bars() as progress:
-        limits = SamplingLimits(max_loss=max_loss)
         if asked is None:
-            report = usual_costs(inquiry.scheduler, kinds, namespace, limits=limits, progress=progress)
+            report = library.sampling_costs(
+                inquiry.cluster, namespace=namespace or "", kinds=kinds, max_loss=max_loss, progress=progress
+            )
         else:
-            report = costs_of_named(inquiry.scheduler, asked, limits=limits, progress=progress)
+            report = library.sampling_costs_of_asked(asked, max_loss=max_loss, progress=progress)
     return view.answer(report, _code(report))
 
 

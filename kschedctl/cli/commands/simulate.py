@@ -23,16 +23,16 @@ from kschedctl.cli.source import NOTHING_MORE, LiveKinds, clusters, time_of
 from kschedctl.cli.try_next import STDIN, again
 from kschedctl.cluster import Cluster
 from kschedctl.errors import UsageError
+from kschedctl.library.following import follow_rollout
 from kschedctl.library.new_node import autoscaler_of
 from kschedctl.reports.following import FollowedRollout
 from kschedctl.reports.simulation import SimulationReport
 from kschedctl.scheduler.engine.extenders.extender import CallExtender
 from kschedctl.scheduler.simulation.outcome import UNSCHEDULABLE
-from kschedctl.sources.rollout_events import read_placements
+from kschedctl.sources.read import read_documents
 from kschedctl.studies import simulate as study
 from kschedctl.studies.basics.parallel import Progress, Workers
 from kschedctl.studies.controllers.manifests import in_files
-from kschedctl.studies.following.rollout import follow_rollout
 
 EXAMPLES = (
     "helm template web ./web | kschedctl simulate -f - -n shop",
@@ -205,19 +205,19 @@ def _followed(
     """What is asked about, the question, and whether the answer is good. Raises KschedctlError."""
     if events == STDIN and STDIN in source.filename:
         raise UsageError("standard input cannot be both the manifests and the events")
-    placements = read_placements(events)
+    documents = read_documents(events)
     subjects = _applications(source, namespace, without_files=True)
 
     def ask(application: Application, workers: Workers, progress: Progress) -> FollowedRollout:
-        done = progress.begin("Following", len(placements))
         with in_files(application.places):
             return follow_rollout(
                 application.cluster,
-                placements,
+                documents,
                 application.manifests,
                 sampling=run.sampled_from,
-                done=done,
                 call_extender=call_extender,
+                where=events,
+                progress=progress,
             )
 
     return subjects, ask, lambda report: not report.otherwise

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
 from typing import Annotated
 
 import typer
@@ -12,13 +11,9 @@ from kschedctl.cli.answer import Answer
 from kschedctl.cli.option_groups.judged import Judged
 from kschedctl.cli.options import Source, with_options
 from kschedctl.cli.progress import bars
-from kschedctl.cli.references import Reference, references
+from kschedctl.cli.references import references
 from kschedctl.cli.source import load
-from kschedctl.errors import UsageError
-from kschedctl.scheduler.scheduler import Scheduler
-from kschedctl.studies.audit.audited_cluster import AuditedCluster
-from kschedctl.studies.audit.topology import TopologyScope, topology_section
-from kschedctl.studies.workload_topology import Workloads
+from kschedctl.library import sections as library
 
 EXAMPLES = (
     "kschedctl topology",
@@ -52,33 +47,8 @@ def topology(
     there are others, and the topology spread constraints that no longer hold, counted as kube-scheduler counts. With a
     WORKLOAD: its skew now and after the loss of each domain, and how many pods could not come back.
     """
+    meant = [Owner(*reference) for reference in references(tuple(workloads or ()))]
     cluster = load(source)
     with bars() as progress:
-        audited = AuditedCluster(Scheduler(cluster), progress=progress)
-        chosen = _chosen(audited, tuple(workloads or ()), namespace) if workloads or namespace else frozenset()
-        return shown.judged(topology_section(audited, TopologyScope(tuple(key or ()), chosen)))
-
-
-def _chosen(audited: AuditedCluster, words: Sequence[str], namespace: str | None) -> frozenset[Owner]:
-    """Workloads that the words name, or all of the namespace. Raises UsageError for what is not there."""
-    known = [
-        owner for owner in Workloads.of_view(audited.scheduler.view).owners if namespace in (None, owner.namespace)
-    ]
-    owners = []
-    for reference in references(words):
-        meant = list(_meant(reference, known))
-        if not meant:
-            what = f'no workload "{reference.name}" with two pods on nodes'
-            raise UsageError(what, hint="kschedctl topology looks at all")
-        owners += meant
-    if not known:
-        raise UsageError(f'namespace "{namespace}" has no workload with two pods on nodes')
-    return frozenset(owners if words else known)
-
-
-def _meant(reference: Reference, known: Sequence[Owner]) -> Iterator[Owner]:
-    """A word without a kind means workloads of any."""
-    for owner in known:
-        of_kind = reference.kind in ("Pod", owner.kind)
-        if of_kind and owner.name == reference.name and reference.namespace in ("", owner.namespace):
-            yield owner
+        section = library.topology(cluster, meant, namespace=namespace or "", keys=key or (), progress=progress)
+        return shown.judged(section)

@@ -8,8 +8,7 @@ import typer
 
 from kschedctl.cli.answer import Answer
 from kschedctl.cli.options import Untabled, with_options
-from kschedctl.errors import UsageError
-from kschedctl.studies.version_changes import between, version_changes
+from kschedctl.library.configuration import version_changes
 
 EXAMPLES = (
     "kschedctl versions",
@@ -32,8 +31,4 @@ def versions(
     Rules, messages, plugins and feature gates of scheduling, each before and after, with upstream's change. A minor
     version alone means its newest patch.
     """
-    if first is None:
-        return result.answer(version_changes())
-    if second is None:
-        raise UsageError(f"what is {first} to be compared with?", hint=f"kschedctl versions {first} 1.36")
-    return result.answer(between(first, second))
+    return result.answer(version_changes(first or "", second or ""))

@@ -16,17 +16,13 @@ from kschedctl.cli.options import Scope, Source, Untabled, with_options
 from kschedctl.cli.references import are_pods
 from kschedctl.cli.run_options import exit_code
 from kschedctl.cli.source import in_context, load
+from kschedctl.cluster import Cluster
 from kschedctl.errors import UsageError
+from kschedctl.library import waking as library
 from kschedctl.reports.wakes import WakesOfMany, WakeUps, WakeUpsOfMany
-from kschedctl.scheduler.scheduler import Scheduler
 from kschedctl.sources.documents.files import shown
 from kschedctl.sources.read import read_documents
 from kschedctl.studies.controllers.asked_pod import AskedPod
-from kschedctl.studies.controllers.workload_pods import is_waiting
-from kschedctl.studies.waking.between import wakes_between
-from kschedctl.studies.waking.changes import changes_of
-from kschedctl.studies.waking.many import several, wake_ups_of_many, wakes_of_many, wakes_of_these
-from kschedctl.studies.waking.wake_ups import never_created, wake_ups
 
 EXAMPLES = (
     "kschedctl wakes shop/web-6d4cf56db6-h8s2k",
@@ -100,55 +96,34 @@ def _asked(inquiry: Inquiry, source: Source, scope: Scope, words: tuple[str, ...
 
 def _wake_ups(inquiry: Inquiry, asked: Sequence[AskedPod] | None, scope: Scope) -> WakeUps | WakeUpsOfMany:
     if asked is None:
-        waiting = found_pods.pending(inquiry.cluster, scope)
-        return wake_ups_of_many(inquiry.scheduler, waiting, found_pods.describe(scope))
-    reports = [replace(_of_one(asked_pod), stands_for=asked_pod.note) for asked_pod in asked]
-    return reports[0] if len(reports) == 1 else several(reports)
-
-
-def _of_one(asked: AskedPod) -> WakeUps:
-    if lacking := asked.never_created:
-        return never_created(asked.scheduler, asked.pod, lacking)
-    return wake_ups(asked.scheduler, asked.pod)
+        namespace = found_pods.namespace_of(scope) or ""
+        return library.pending_wake_ups(inquiry.cluster, namespace, selector=scope.selector or "")
+    return library.wake_ups_of_asked(asked)
 
 
 def _of_event(inquiry: Inquiry, asked: Sequence[AskedPod] | None, scope: Scope, file: str) -> WakesOfMany:
-    documents = read_documents(file)
-    scheduler = asked[0].scheduler if asked else inquiry.scheduler
-    changes = changes_of(documents, scheduler.view, where=shown(file))
-    if asked is None:
-        return wakes_of_many(scheduler, found_pods.pending(inquiry.cluster, scope), changes, found_pods.describe(scope))
-    created = [asked_pod.pod for asked_pod in asked if asked_pod.never_created is None]
-    lacking = tuple(found for asked_pod in asked if (found := asked_pod.never_created))
-    return replace(wakes_of_these(scheduler, created, changes), not_created=lacking)
+    documents, where = read_documents(file), shown(file)
+    if asked is not None:
+        return library.wakes_of_asked(asked, documents, where=where)
+    namespace = found_pods.namespace_of(scope) or ""
+    selector = scope.selector or ""
+    return library.wakes_by(inquiry.cluster, documents, namespace=namespace, selector=selector, where=where)
 
 
 def _between(files: tuple[str, str], source: Source, scope: Scope, words: tuple[str, ...], view: Untabled) -> Answer:
-    before, after = (Scheduler(load(replace(source, snapshot=[file]))) for file in files)
-    if (moments := _moments(before, after)) and moments[0] > moments[1]:
-        raise UsageError(f"{files[0]} was read at {moments[0]}, {files[1]} before", hint="name the earlier one first")
+    before, after = (load(replace(source, snapshot=[file])) for file in files)
     keys = _keys(before, scope, words, replace(source, snapshot=[files[0]]))
-    report = wakes_between(before, after, keys, files, ended=bool(words))
+    namespace = found_pods.namespace_of(scope) or ""
+    selector = scope.selector or ""
+    report = library.wakes_between(before, after, keys, namespace=namespace, selector=selector, names=files)
     missed = any(pod.missed for pod in report.pods)
     return view.answer(report, exit_code(not missed, interrupted=False, undecided=report.undecided))
 
 
-def _moments(*several: Scheduler) -> list[str]:
-    """When the live clusters were read; empty where that is not known of some."""
-    pictures = [scheduler.cluster.provenance for scheduler in several]
-    return [provenance.read_at for provenance in pictures if provenance and provenance.read_at] if all(pictures) else []
-
-
-def _keys(before: Scheduler, scope: Scope, words: tuple[str, ...], source: Source) -> frozenset[str]:
-    """The pods that are meant, by their keys. Raises UsageError for one that does not wait in the first snapshot."""
-    inquiry, (file,) = Inquiry(before.cluster), source.snapshot
-    if not words:
-        return frozenset(pod.key for pod in found_pods.pending(before.cluster, scope))
+def _keys(before: Cluster, scope: Scope, words: tuple[str, ...], source: Source) -> list[str]:
+    """The keys of the pods that are named. Raises UsageError for one that is not in the first snapshot."""
+    inquiry, (file,) = Inquiry(before), source.snapshot
     try:
-        named = [asked_pod.pod for asked_pod in subjects.named(inquiry, words, scope, source)]
+        return [asked_pod.pod.key for asked_pod in subjects.named(inquiry, words, scope, source)] if words else []
     except UsageError as error:
         raise UsageError(error.what, where=error.where or file, hint=error.hint) from None
-    for pod in named:
-        if not is_waiting(pod):
-            raise UsageError(f'pod "{pod.key}" is not pending in {file}', hint="only pods that wait can be woken")
-    return frozenset(pod.key for pod in named)

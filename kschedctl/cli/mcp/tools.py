@@ -18,19 +18,21 @@ from kschedctl.library.audit import audit
 from kschedctl.library.consolidating import consolidate
 from kschedctl.library.linting import lint
 from kschedctl.library.making_room import make_room
-from kschedctl.library.remedies import remedies_with_room
-from kschedctl.library.waking import wake_ups
+from kschedctl.library.rebalancing import rebalance
+from kschedctl.library.remedies import pending_remedies, remedies_with_room
+from kschedctl.library.sizing import size
+from kschedctl.library.waking import wake_ups, wakes_by
 from kschedctl.reports.summary import Report
 from kschedctl.studies.audit.audit import SECTIONS
 from kschedctl.studies.basics.parallel import Progress
 from kschedctl.studies.capacity import capacity
 from kschedctl.studies.consolidating.consolidate import ConsolidationWishes
-from kschedctl.studies.explain import as_events
 from kschedctl.studies.simulate import simulate
+from kschedctl.studies.sizing.size import SizingWishes
 from kschedctl.studies.whatif import whatif
 
 MOST_SECONDS = 60.0
-"""In which nodes are tried for consolidation, since somebody waits."""
+"""In which nodes are tried for consolidation, and sets of nodes for sizing, since somebody waits."""
 Arguments = Mapping[str, Any]
 """Arguments as the client sent them, checked against the schema before anybody reads them."""
 
@@ -103,12 +105,17 @@ SECTION: JsonObject = {"type": "array", "items": {"type": "string", "enum": list
 
 def _explain(asked: ToolCall, arguments: Arguments) -> Report:
     pod = _one_of(arguments, "pod", "manifest")
-    return as_events(pods.explain(asked.cluster, pod, remedies=True, now=asked.now))
+    return pods.explain(asked.cluster, pod, remedies=True, now=asked.now, as_written=True)
 
 
 def _remedies(asked: ToolCall, arguments: Arguments) -> Report:
     pod = pods.asked_pod(asked.cluster, _one_of(arguments, "pod", "manifest"))
     return remedies_with_room(pod, tried=asked.progress.begin("trying remedies", 0))
+
+
+def _clear_pending(asked: ToolCall, arguments: Arguments) -> Report:
+    namespace, tried = str(arguments.get("namespace", "")), asked.progress.begin("trying remedies", 0)
+    return pending_remedies(asked.cluster, namespace, now=asked.now, tried=tried)
 
 
 def _one_of(arguments: Arguments, *names: str) -> Any:
@@ -159,6 +166,17 @@ def _consolidate(asked: ToolCall, arguments: Arguments) -> Report:
     return consolidate(asked.cluster, wishes, progress=asked.progress)
 
 
+def _size(asked: ToolCall, arguments: Arguments) -> Report:
+    wishes = SizingWishes(
+        bool(arguments.get("by_nodes")),
+        bool(arguments.get("keep_zone_loss")),
+        float(arguments.get("scale", 1)),
+        MOST_SECONDS,
+    )
+    types, manifests = arguments.get("instance_types") or (), arguments.get("manifests") or ()
+    return size(asked.cluster, manifests, wishes, instance_types=types, progress=asked.progress)
+
+
 def _make_room(asked: ToolCall, arguments: Arguments) -> Report:
     return make_room(asked.cluster, _one_of(arguments, "pod", "manifests"))
 
@@ -187,12 +205,28 @@ TOOLS = (
         _remedies,
     ),
     Tool(
+        "clear_pending_pods",
+        "Which few changes would clear most of what is Pending?",
+        "The changes that let the most waiting pods schedule, each verified by replay. Nothing is executed.",
+        {"namespace": NAMESPACE},
+        _clear_pending,
+    ),
+    Tool(
         "what_wakes_pod",
         "What makes the scheduler retry this pod?",
         "The events for which a refused pod waits, by the plugins that refused it.",
         {"pod": POD},
         lambda asked, a: wake_ups(asked.cluster, str(a["pod"])),
         ("pod",),
+    ),
+    Tool(
+        "changes_that_wake",
+        "Does the scheduler retry waiting pods after these changes?",
+        "Each change by itself: objects as they would be applied, or events {action: Add|Update|Delete, old, new}. Of "
+        "all that wait, or of one pod.",
+        {"changes": {**OBJECTS, "minItems": 1, "description": "Objects or events, as JSON."}, "pod": POD},
+        lambda asked, a: wakes_by(asked.cluster, a["changes"], [a["pod"]] if "pod" in a else ()),
+        ("changes",),
     ),
     Tool(
         "simulate_apply",
@@ -280,6 +314,28 @@ TOOLS = (
             "keep_zone_loss": KEEP_ZONES,
         },
         _consolidate,
+    ),
+    Tool(
+        "size_nodes",
+        "Which nodes would all workloads need, bought anew?",
+        "The cheapest set of nodes that takes all pods, or the smallest where prices are not known, and a lower bound. "
+        "Without instance_types nodes like those of the cluster's pools.",
+        {
+            "manifests": MANIFESTS,
+            "instance_types": TYPES,
+            "scale": {"type": "number", "minimum": 1, "description": "So many times the pods of each workload."},
+            "keep_zone_loss": KEEP_ZONES,
+            "by_nodes": {"type": "boolean", "description": "The fewest nodes, though prices are known."},
+        },
+        _size,
+    ),
+    Tool(
+        "rebalance_pods",
+        "What would the descheduler evict?",
+        "Its rounds, replayed with where each pod goes then; what of it loops, and which budgets stop it. Without "
+        "policy what pods ask for themselves is restored.",
+        {"policy": {"type": "object", "description": "A DeschedulerPolicy of descheduler/v1alpha2."}},
+        lambda asked, a: rebalance(asked.cluster, a.get("policy"), now=asked.now, progress=asked.progress),
     ),
     Tool(
         "scale_up",

@@ -8,7 +8,6 @@ from typing import Annotated
 
 import typer
 
-import kschedctl
 from kschedctl.api.copying import replace
 from kschedctl.cli.answer import DOES_NOT_SCHEDULE, SCHEDULES, UNDECIDED, Answer
 from kschedctl.cli.forms import PICTURES, TABLE, Form, option
@@ -40,15 +39,14 @@ class Judged(Output):
     ] = FailOn.WARNING
 
     def judged(self, report: Audit | Section, commands: Commands = NO_COMMANDS) -> Answer:
-        """With the version of the program that made it; undecided where what is said to be sound lacks its grounds.
+        """Undecided where what is said to be sound lacks its grounds.
 
         ``commands``: what helps with the findings, by their fingerprints.
         """
-        signed: Audit | Section = replace(report, tool_version=kschedctl.__version__)
-        answer = self.answer(signed, commands=commands)
-        if self.fail_on is not FailOn.NEVER and signed.at_least(self.fail_on):
+        answer = self.answer(report, commands=commands)
+        if self.fail_on is not FailOn.NEVER and report.at_least(self.fail_on):
             return replace(answer, exit_code=DOES_NOT_SCHEDULE)
-        return replace(answer, exit_code=UNDECIDED if signed.undecided else SCHEDULES)
+        return replace(answer, exit_code=UNDECIDED if report.undecided else SCHEDULES)
 
 
 @dataclass(frozen=True)

@@ -30,6 +30,7 @@ from kschedctl.render.pages.sections import (
 from kschedctl.render.tables import listed
 from kschedctl.reports.columns import Tone
 from kschedctl.reports.simulation import SimulationReport, WorkloadPlacement
+from kschedctl.text.counts import counted
 
 
 def simulation_page(report: SimulationReport, style: Style) -> Page:
@@ -60,7 +61,20 @@ def _verdict(report: SimulationReport) -> Page:
     unplaced = report.variation.pending.most if report.variation else report.unplaced
     unplaced = report.growth.without if report.growth else unplaced
     line = paragraph(Marked(verdict, Tone.BAD if unplaced or report.not_created else fine), sentence)
-    return (*interruption(report.interrupted), line, *_waiting(report))
+    return (*interruption(report.interrupted), line, *_fitting(report), *_waiting(report))
+
+
+def _fitting(report: SimulationReport) -> Iterator[Paragraph]:
+    """Which of several workloads do not fit, where some do not."""
+    lacking = [workload.workload for workload in report.workloads if workload.pending]
+    lacking += [refused.workload for refused in report.not_created if refused.workload not in lacking]
+    fitting = [workload.workload for workload in report.workloads if workload.workload not in lacking]
+    if report.growth or report.variation or not lacking or len(lacking) + len(fitting) < 2:
+        return
+    kinds = {title.partition(" ")[0] for title in (*lacking, *fitting)}
+    noun = kinds.pop() if len(kinds) == 1 else "workload"
+    fit = f"{counted(len(fitting), noun)} {'fits' if len(fitting) == 1 else 'fit'}"
+    yield paragraph(f"{fit}, {len(lacking):,} {'does' if len(lacking) == 1 else 'do'} not: {names(lacking)}")
 
 
 def _waiting(report: SimulationReport) -> Iterator[Paragraph]:

@@ -59,6 +59,14 @@ class Head(msgspec.Struct, frozen=True):
     metadata: ListMeta = ListMeta()
 
 
+class Page(NamedTuple):
+    """Part of a list; ``items``: None where the structs of the kind cannot be made of the body as it stands."""
+
+    metadata: ListMeta
+    body: bytes
+    items: Sequence[Any] | None
+
+
 class _GroupVersion(msgspec.Struct, frozen=True, rename="camel"):
     group_version: str = ""
 
@@ -170,10 +178,10 @@ def read_path(server: Server, kind: str, path: str, fields: str = "") -> Listing
 def _read_pages(server: Server, kind: str, path: str, fields: str) -> Listing:
     collected = PodCollector() if kind == "Pod" else KindCollector(kind, _version_in(path))
     version, objects = "", 0
-    for head, body in _pages(server, kind, path, fields):
-        version = version or head.metadata.resource_version
+    for page in _pages(server, kind, path, fields):
+        version = version or page.metadata.resource_version
         with _shape(KINDS[kind].plural, server.host):
-            objects += collected.add(body)
+            objects += collected.add(page)
         if objects > MOST_OBJECTS:
             raise ClusterError(
                 f"more than {MOST_OBJECTS:,} {KINDS[kind].plural}: no cluster has so many", where=server.host
@@ -181,32 +189,32 @@ def _read_pages(server: Server, kind: str, path: str, fields: str) -> Listing:
     return Listing(collected.objects(), version, path, fields)
 
 
-def _pages(server: Server, kind: str, path: str, fields: str) -> Iterator[tuple[Head, bytes]]:
-    """The pages in order; the next one is fetched while the caller decodes. Raises ClusterError for endless ones."""
+def _pages(server: Server, kind: str, path: str, fields: str) -> Iterator[Page]:
+    """The pages in order; the next is fetched while the caller looks at one. Raises ClusterError for endless ones."""
     end = End.after(server.list_seconds)
     chosen = {"fieldSelector": fields} if fields else {}
     tokens = {""}
     with ThreadPoolExecutor(1, f"{kind}-pages") as ahead:
-        following: Future[tuple[Head, bytes]] | None = ahead.submit(_page, server, kind, path, chosen, end)
+        following: Future[Page] | None = ahead.submit(_page, server, kind, path, chosen, end)
         while following is not None:
-            head, body = following.result()
-            token = head.metadata.continue_
+            page = following.result()
+            token = page.metadata.continue_
             following = None
             if token:
                 if token in tokens or len(tokens) == MOST_PAGES:
                     raise ClusterError(f"the list of {KINDS[kind].plural} has no end", where=server.host)
                 tokens.add(token)
                 following = ahead.submit(_page, server, kind, path, {**chosen, "continue": token}, end)
-            yield head, body
+            yield page
 
 
-def _page(server: Server, kind: str, path: str, wanted: Mapping[str, str], end: End) -> tuple[Head, bytes]:
+def _page(server: Server, kind: str, path: str, wanted: Mapping[str, str], end: End) -> Page:
     """The page that is ``wanted``, of fewer objects where they are so large that the answer would be too large."""
     limit = PAGE
     while True:
         query = {"limit": str(limit), **wanted}
         try:
-            return server.decoded(path, query, lambda body: (_head(kind, body), body), end)
+            return server.decoded(path, query, lambda body: _page_of(kind, body), end)
         except TooLargeError:
             if limit <= SMALLEST_PAGE:
                 raise
@@ -221,11 +229,11 @@ class KindCollector:
         self._found: list[Struct] = []
         self._images: dict[ContainerImage, ContainerImage] = {}
 
-    def add(self, body: bytes) -> int:
+    def add(self, page: Page) -> int:
         """Take in a page; how many objects it has. Raises ValueError, OverflowError, RecursionError, LeftOutError."""
         if is_newer_kind(self._kind, self._version):
-            _check_fields(self._kind, self._version, from_json(body, _Documents).items or ())
-        objects = _decoded(_page_type(KINDS[self._kind].struct), body).items or ()
+            _check_fields(self._kind, self._version, from_json(page.body, _Documents).items or ())
+        objects = _items(page, KINDS[self._kind].struct)
         check_made(chain.from_iterable(map(key_of, objects)))
         for obj in objects:
             if self._kind in OBSERVED and is_passed_over(obj):
@@ -250,18 +258,20 @@ class PodCollector:
         self._builder = PodTableBuilder()
         self._items = PodItems(self._builder)
 
-    def add(self, body: bytes) -> int:
+    def add(self, page: Page) -> int:
         """Take in a page; how many pods it has. Raises ValueError, OverflowError, RecursionError."""
-        try:
-            items = from_json(body, _page_type(item_type("Pod"))).items or ()
-            rows = self._items.rows(items, None)
-            check_made(chain.from_iterable(rows.keys))
-            self._builder.extend(rows)
-        except msgspec.ValidationError:
-            items = _decoded(_page_type(Pod), body).items or ()
-            check_made(chain.from_iterable(map(key_of, items)))
-            self._builder.add(items)
-        return len(items)
+        if page.items is not None:
+            try:
+                rows = self._items.rows(page.items, None)
+                check_made(chain.from_iterable(rows.keys))
+                self._builder.extend(rows)
+                return len(page.items)
+            except msgspec.ValidationError:
+                pass  # some field that is not looked at before is null
+        pods = _items(page._replace(items=None), Pod)
+        check_made(chain.from_iterable(map(key_of, pods)))
+        self._builder.add(pods)
+        return len(pods)
 
     def objects(self) -> PodTable:
         return self._builder.build()
@@ -302,11 +312,23 @@ def _version_in(path: str) -> str:
     return f"{first}/{second}" if root == "apis" else first
 
 
-def _head(kind: str, body: bytes) -> Head:
-    head = from_json(body, Head)
+def _page_of(kind: str, body: bytes) -> Page:
+    """The body, gone through once. Raises ValueError, RecursionError for what is no list of the kind."""
+    item = item_type("Pod") if kind == "Pod" else KINDS[kind].struct
+    items: Sequence[Any] | None
+    try:
+        head = from_json(body, _page_type(item))
+        items = head.items or ()
+    except msgspec.ValidationError:
+        head, items = from_json(body, Head), None
     if head.kind != (wanted := f"{KINDS[kind].kind}List"):
         raise msgspec.DecodeError(f"{head.kind or 'JSON'} instead of a {wanted}")
-    return head
+    return Page(head.metadata, body, items)
+
+
+def _items(page: Page, item: type[Struct]) -> Sequence[Any]:
+    """The objects of a page. Raises as ``_decoded``."""
+    return _decoded(_page_type(item), page.body).items or () if page.items is None else page.items
 
 
 def decode_object(kind: str, body: bytes, listing: Listing, where: str) -> Struct:
@@ -341,4 +363,4 @@ def _shape(what: str, where: str) -> Iterator[None]:
 @cache
 def _page_type(item: Any) -> Any:
     items = GenericAlias(tuple, (item, ...)) | None
-    return msgspec.defstruct(f"{item.__name__}Page", [("items", items, None)], frozen=True)
+    return msgspec.defstruct(f"{item.__name__}Page", [("items", items, None)], bases=(Head,), frozen=True)

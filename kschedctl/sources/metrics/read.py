@@ -25,13 +25,13 @@ def read_metrics(places: Sequence[str], access: MetricsAccess, window: int | Non
         raise UsageError("more than two readings", where="--metrics", hint="one, or an older and a newer one")
     first = _exposition(places[0], access)
     if len(places) == 2:
-        return _told(between(first, _exposition(places[1], access), None if window is None else float(window)))
+        return told(between(first, _exposition(places[1], access), None if window is None else float(window)))
     if window is None:
-        return _told(since_start(first))
+        return measured_since_start(first)
     if not _is_url(places[0]):
         raise UsageError("--window is of two readings, of a URL or of Prometheus", hint="--metrics OLD --metrics NEW")
     time.sleep(window)
-    return _told(between(first, _exposition(places[0], access)))
+    return told(between(first, _exposition(places[0], access)))
 
 
 def _exposition(place: str, access: MetricsAccess) -> Exposition:
@@ -51,7 +51,12 @@ def _is_url(place: str) -> bool:
     return place.startswith(("http://", "https://"))
 
 
-def _told(measured: Measured) -> Measured:
+def measured_since_start(exposition: Exposition) -> Measured:
+    """What one reading says. Raises InputError."""
+    return told(since_start(exposition))
+
+
+def told(measured: Measured) -> Measured:
     """Raises InputError where nothing in it is of kube-scheduler."""
     if measured.empty:
         raise InputError(NOT_ITS_OWN, where=measured.source, hint="want what kube-scheduler's /metrics says")

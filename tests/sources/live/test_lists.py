@@ -6,6 +6,7 @@ import json
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -287,3 +288,25 @@ def test_a_namespace_does_not_change_the_path(namespace: str) -> None:
     else:
         with pytest.raises(InputError, match="is not an object name"):
             list(paths("Pod", namespace))
+
+
+def test_nobody_has_to_send_who_wrote_what(server_at: ServerAt) -> None:
+    """JSON for servers of all versions: older ones pass over the parameter."""
+    with serving(replayed) as api:
+        read_list(server_at(api.url), "Node")
+    assert api.header("accept") == ["application/json;drop=metadata.managedFields"]
+
+
+def test_what_a_server_drops_changes_no_answer(server_at: ServerAt) -> None:
+    """As one of 1.38 answers, with managed fields for nobody who says so."""
+
+    def dropping(path: str, query: dict[str, str]) -> Response:
+        response = replayed(path, query)
+        document = json.loads(response.body)
+        for item in document.get("items") or ():
+            assert item["metadata"].pop("managedFields")
+        return replace(response, body=json.dumps(document).encode())
+
+    with serving(replayed) as api, serving(dropping) as newer:
+        whole, less = read_list(server_at(api.url), "Pod"), read_list(server_at(newer.url), "Pod")
+    assert list(whole.objects) == list(less.objects)

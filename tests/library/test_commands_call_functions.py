@@ -1,0 +1,81 @@
+"""Commands ask nothing but the library: whoever answers them is a function of kschedctl, or what it is made of."""
+
+from __future__ import annotations
+
+import ast
+import types
+import typing
+from collections.abc import Iterator
+from importlib import import_module
+from pathlib import Path
+
+import pytest
+
+import kschedctl
+from kschedctl.reports.summary import Report
+
+FOLDER = Path(kschedctl.__file__).parent / "cli"
+ANSWERING = ("studies", "lint", "admission", "autoscaling", "descheduling", "scheduler")
+"""The layers where questions are answered."""
+NO_ANSWERS = {"rule_list", "rule_report", "ask_each"}
+"""The rules of lint, which the program tells of itself; and what passes a question on for each of several snapshots."""
+FILES = sorted([*FOLDER.glob("*.py"), *(FOLDER / "commands").glob("*.py"), *(FOLDER / "mcp").glob("*.py")])
+PUBLIC = {id(getattr(kschedctl, name)) for name in kschedctl.WHERE}
+
+
+def used(source: str) -> Iterator[tuple[str, object]]:
+    """Names and values that a module takes from the answering layers; of a module what it asks it for."""
+    tree = ast.parse(source)
+    for node in ast.walk(tree):
+        if not (isinstance(node, ast.ImportFrom) and node.module and node.module.startswith("kschedctl.")):
+            continue
+        if node.module.split(".")[1] not in ANSWERING:
+            continue
+        for alias in node.names:
+            value = getattr(import_module(node.module), alias.name, None)
+            if value is None:
+                value = import_module(f"{node.module}.{alias.name}")
+            if isinstance(value, types.ModuleType):
+                asked = {n.attr for n in ast.walk(tree) if _is_of(n, alias.asname or alias.name)}
+                yield from ((name, getattr(value, name)) for name in sorted(asked))
+            else:
+                yield alias.name, value
+
+
+def _is_of(node: ast.AST, module: str) -> typing.TypeGuard[ast.Attribute]:
+    return isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id == module
+
+
+def is_report(hint: object) -> bool:
+    if isinstance(hint, type):
+        return issubclass(hint, Report)
+    return any(is_report(part) for part in typing.get_args(hint))
+
+
+def answers(value: object) -> bool:
+    return isinstance(value, types.FunctionType) and is_report(typing.get_type_hints(value).get("return"))
+
+
+def faults(source: str) -> list[str]:
+    return [
+        name for name, value in used(source) if answers(value) and id(value) not in PUBLIC and name not in NO_ANSWERS
+    ]
+
+
+@pytest.mark.parametrize("file", FILES, ids=lambda file: str(file.relative_to(FOLDER)))
+def test_a_command_asks_functions_of_the_library(file: Path) -> None:
+    assert faults(file.read_text()) == []
+
+
+@pytest.mark.parametrize(
+    ("source", "found"),
+    [
+        ("from kschedctl.studies.waking.many import wake_ups_of_many", ["wake_ups_of_many"]),
+        ("from kschedctl.studies import capacity as study\nstudy.run_trial()", []),
+        ("from kschedctl.studies.following import rollout\nrollout.follow_rollout()", ["follow_rollout"]),
+        ("from kschedctl.studies.simulate import simulate", []),
+        ("from kschedctl.studies.explain import explain_stand_in", ["explain_stand_in"]),
+    ],
+)
+def test_what_is_found(source: str, found: list[str]) -> None:
+    assert faults(source) == found
