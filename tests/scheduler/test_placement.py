@@ -18,7 +18,7 @@ from kschedctl.api.workloads import decode
 from kschedctl.cluster import Cluster
 from kschedctl.scheduler.engine.cycle import run_cycle
 from kschedctl.scheduler.scheduler import Framework, Scheduler
-from kschedctl.scheduler.simulation import alike_pods
+from kschedctl.scheduler.simulation import alike_pods, grouped_ranking
 from kschedctl.scheduler.simulation.placement import Placements
 from kschedctl.snapshot.pod_info import PodInfo
 from kschedctl.studies.basics.edits import added
@@ -182,3 +182,34 @@ def test_a_snapshot_without_nodes_is_that_of_a_cluster_without_them() -> None:
 
 def best(cycle: Any) -> set[str]:
     return {cycle.view.nodes.names[row] for row in cycle.scores.best.tolist()}
+
+
+@pytest.mark.parametrize("most", [4, 8, 12], ids=["never in groups", "given up", "put in groups again"])
+def test_groups_may_become_too_many(most: int) -> None:
+    """Hosts that hold ever other numbers of such pods, each in a zone of its own: their scores are the full cycle's."""
+    container = {"name": "c", "resources": {"requests": {"cpu": "10m"}}}
+    spread = [
+        {
+            "maxSkew": 1,
+            "topologyKey": key,
+            "whenUnsatisfiable": "ScheduleAnyway",
+            "labelSelector": {"matchLabels": {"app": "p"}},
+        }
+        for key in ("kubernetes.io/hostname", "rack")
+    ]
+    spec = {"containers": [container], "topologySpreadConstraints": spread}
+    pod = {"kind": "Pod", "metadata": {"name": "p", "namespace": "d", "labels": {"app": "p"}}, "spec": spec}
+    nodes = plain(6)
+    for i, node in enumerate(nodes):
+        node["metadata"]["labels"] = {"kubernetes.io/hostname": f"h{i}", "rack": f"r{i // 2}"}
+    scheduler = Scheduler(Cluster.from_objects([*nodes, pod]))
+    view = scheduler.view.fork()
+    placements, random = Placements(view, 1), Random(3)
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(grouped_ranking, "MOST_GROUPS", most)
+        for position in view.clone(0, 60):
+            expected = run_cycle(framework(scheduler), view.pods.infos[0], view)
+            choice = placements.choose(framework(scheduler), position)
+            assert choice is not None
+            assert (choice.feasible, choice.tied.tolist()) == (len(expected.feasible), expected.scores.best.tolist())
+            view.assume(position, random.randrange(6))

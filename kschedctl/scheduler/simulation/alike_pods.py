@@ -110,6 +110,8 @@ class AlikePods:
             scorers = [scorer for scorer, _ in self.moving_scores]
             asked = AskedPlugins(self.framework, self.info, self.local, self.always, fixed, self.moving, scorers)
             self._ranking = GroupedRanking.of(asked)
+        elif self._ranking:
+            self._ranking = self._ranking.in_few_groups()
         return self._ranking
 
     def totals(self, info: PodInfo) -> tuple[Rows, Scores]:

@@ -83,7 +83,7 @@ class GroupedRanking:
         if verdicts is None or scores is None:
             return None
         ranking = cls(asked, verdicts, scores)
-        return None if ranking.too_many else ranking
+        return ranking if len(ranking.groups) <= ranking.most else None
 
     def _grouped(self) -> RankedGroups:
         asked = self.asked
@@ -93,15 +93,20 @@ class GroupedRanking:
         return RankedGroups(local, [fixed.raw for fixed in asked.fixed], distinctions, asked.local.view.trail)
 
     @property
-    def too_many(self) -> bool:
-        """There are so many groups that looking at all nodes is as well."""
-        return len(self.groups) > max(MOST_GROUPS, len(self.groups.score) // 4)
+    def most(self) -> int:
+        """With more groups looking at all nodes is as well."""
+        return max(MOST_GROUPS, len(self.groups.score) // 4)
+
+    def in_few_groups(self) -> GroupedRanking | None:
+        """This ranking, without empty groups where there are many; None where these are not the most part."""
+        if len(self.groups) <= self.most:
+            return self
+        self.groups = self._grouped()
+        return self if len(self.groups) <= self.most // 2 else None
 
     def bring_up(self) -> None:
         """Take in what moved; the local scores are up to date."""
         self.groups.bring_up(self.asked.local.scores, self.asked.always)
-        if self.too_many:  # most are empty by now
-            self.groups = self._grouped()
 
     def rank(self) -> tuple[TiedRows | Rows, int]:
         """The rows that share the highest score, and how many rows fit."""
