@@ -210,6 +210,9 @@ class Objects:
     )
     device_taint_rules: tuple[api.DeviceTaintRule, ...] = _read(api.DeviceTaintRule, *_TAINT_RULES, namespaced=False)
     pod_groups: tuple[api.PodGroup, ...] = _read(api.PodGroup, *_POD_GROUPS, heard=True)
+    composite_pod_groups: tuple[api.CompositePodGroup, ...] = _read(
+        api.CompositePodGroup, ApiVersion(_GROUPS_ALPHA, 37, gate="CompositePodGroup"), heard=True
+    )
     coscheduling_pod_groups: tuple[api.CoschedulingPodGroup, ...] = _read(
         api.CoschedulingPodGroup, _COSCHEDULING, kind="PodGroup", heard=True
     )
@@ -315,7 +318,6 @@ OTHERS: Mapping[str, tuple[ApiVersion, ...]] = {
         ApiVersion("scheduling.k8s.io/v1alpha1", 35, None, 36, "scheduling.k8s.io/v1alpha2", _GROUPS),
         *_POD_GROUPS,
     ),
-    "CompositePodGroup": (ApiVersion(_GROUPS_ALPHA, 37, gate="CompositePodGroup"),),
     "KubeSchedulerConfiguration": OF_SCHEDULER_CONFIGURATION,
 }
 """The versions that come and go of kinds that are not read, oldest first."""

@@ -6,7 +6,7 @@ Quantities, times and IntOrStrings keep the form in which they were printed.
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Annotated, Any, TypeAlias
 
 import msgspec
 
@@ -1204,6 +1204,46 @@ class PodGroup(Struct, frozen=True):
     metadata: ObjectMeta = ObjectMeta()
     spec: PodGroupSpec = PodGroupSpec()
     status: PodGroupStatus = PodGroupStatus()
+
+
+class CompositeGangSchedulingPolicy(Struct, frozen=True):
+    min_group_count: Int64 = 0
+
+
+class CompositePodGroupSchedulingPolicy(Struct, frozen=True):
+    basic: BasicSchedulingPolicy | None = None
+    gang: CompositeGangSchedulingPolicy | None = None
+
+
+class CompositePodGroupSpec(Struct, frozen=True):
+    """A group of groups: which are of it they say themselves, by their parent's name."""
+
+    parent_composite_pod_group_name: str | None = None
+    workload_ref: WorkloadReference | None = None
+    scheduling_policy: CompositePodGroupSchedulingPolicy = CompositePodGroupSchedulingPolicy()
+    scheduling_constraints: PodGroupSchedulingConstraints | None = None
+    disruption_mode: DisruptionMode | None = None
+    priority_class_name: str = ""
+    priority: Int64 | None = None
+    preemption_policy: str | None = None
+
+    @property
+    def disrupted_together(self) -> bool:
+        """Whether all pods of its groups are evicted or none."""
+        return self.disruption_mode is not None and self.disruption_mode.all is not None
+
+
+class CompositePodGroupStatus(Struct, frozen=True):
+    conditions: tuple[Condition, ...] = ()
+
+
+class CompositePodGroup(Struct, frozen=True):
+    metadata: ObjectMeta = ObjectMeta()
+    spec: CompositePodGroupSpec = CompositePodGroupSpec()
+    status: CompositePodGroupStatus = CompositePodGroupStatus()
+
+
+AnyGroup: TypeAlias = PodGroup | CompositePodGroup
 
 
 class CoschedulingPodGroupSpec(Struct, frozen=True):

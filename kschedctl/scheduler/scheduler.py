@@ -274,4 +274,5 @@ def settings(gates: FeatureGates, served: frozenset[str]) -> Settings:
         merge_spread_label_keys=gates.enabled("MatchLabelKeysInPodTopologySpread")
         and gates.enabled("MatchLabelKeysInPodTopologySpreadSelectorMerge"),
         migrates_portworx=gates.enabled("CSIMigrationPortworx"),
+        groups_of_groups=gates.enabled("CompositePodGroup"),
     )

@@ -45,6 +45,7 @@ class Settings(NamedTuple):
     merge_spread_label_keys: bool = True
     migrates_portworx: bool = True
     held_back: Callable[[PodInfo, Any], bool] | None = None
+    groups_of_groups: bool = False
 
     def admitted(self, pod: Pod) -> Pod:
         """The pod with its label keys merged into its selectors, as happens when it is created."""

@@ -27,6 +27,7 @@ NOT_UNROLLED = {
     **dict.fromkeys(("VolumeAttachment", "ResourceSlice"), ""),
     **dict.fromkeys(("CoschedulingPodGroup", "ElasticQuota", "NodeResourceTopology"), ""),
     "PodGroup": "GenericWorkload",
+    "CompositePodGroup": "CompositePodGroup",
 }
 """Kinds that are no part of everything, unless with a feature gate."""
 REFUSING_POINTS = ("preEnqueue", "preFilter", "filter", "reserve", "permit")

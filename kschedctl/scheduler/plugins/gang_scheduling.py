@@ -1,15 +1,16 @@
 """GangScheduling: the pods of a gang wait for each other, before the queue and before they are bound.
 
-Upstream: pkg/scheduler/framework/plugins/gangscheduling (v1.36, and v1.37's as far as it could be read).
+Upstream: pkg/scheduler/framework/plugins/gangscheduling (v1.36, v1.37).
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Self
+from typing import ClassVar
 
 from kschedctl.api.kube_version import ByVersion
-from kschedctl.api.objects import GangSchedulingPolicy, PodGroup
+from kschedctl.api.objects import AnyGroup
+from kschedctl.scheduler.engine.pod_groups.hierarchy import least_of
 from kschedctl.scheduler.engine.pod_groups.since_1_37 import (
     CONDITION,
     LEFT_OVER_AT_ONCE,
@@ -51,11 +52,10 @@ AS_VICTIMS = ByVersion(
     "#137981",
     "1.37",
 )
-COMPOSITE = ByVersion(
-    "what gate CompositePodGroup does",
-    (("", "no such gate"), ("1.37", "not replayed")),
-    "#139407, #139596",
-    "1.37",
+COMPOSITE_GATE = ByVersion(
+    "the gate with which groups of groups are placed together, or not at all",
+    (("", ""), ("1.37", "CompositePodGroup")),
+    "#139407, #139596, #140634, #140638",
 )
 
 
@@ -71,6 +71,7 @@ class GangScheduling(DeclaredPlugin):
     since = 35
     replayed_since = 36
     kinds = ("PodGroup",)
+    gated_kinds: ClassVar = {"CompositePodGroup": COMPOSITE_GATE}
     kinds_matter_to = IS_GROUPED
 
     changed = (
@@ -81,14 +82,18 @@ class GangScheduling(DeclaredPlugin):
         HEARS_OF_LESS,
         QUEUED,
         AS_VICTIMS,
-        COMPOSITE,
+        COMPOSITE_GATE,
     )
 
     def __init__(self, permits: bool = True) -> None:
         self.permits = permits
 
     @classmethod
-    def make(cls, args: object, gates: FeatureGates) -> Self:
+    def make(cls, args: object, gates: FeatureGates) -> GangScheduling:
+        if gates.enabled("CompositePodGroup"):
+            from kschedctl.scheduler.plugins.hierarchical_gangs import HierarchicalGangScheduling  # noqa: PLC0415 - behind a gate
+
+            return HierarchicalGangScheduling(permits=False)
         return cls(permits=not UNTIL_INFEASIBLE.at(gates.release))
 
     @classmethod
@@ -97,7 +102,6 @@ class GangScheduling(DeclaredPlugin):
         return (
             NotedChange(QUEUED, Effect.ORDER, lambda info, view: _is_grouped(info)),
             NotedChange(AS_VICTIMS, Effect.VICTIMS, lambda info, view: not _is_grouped(info) and _has_groups(view)),
-            NotedChange(COMPOSITE, Effect.EITHER, _in_composite, gate="CompositePodGroup"),
         )
 
     def events_to_register(self, gates: FeatureGates) -> Iterator[ClusterEventWithHint]:
@@ -150,13 +154,13 @@ class GangScheduling(DeclaredPlugin):
             return SUCCESS
         return Status(Code.WAIT, (NO_QUORUM,))
 
-    def placement_feasible(self, group: PodGroup, progress: GroupProgress) -> Status:
-        """A group without a policy needs one pod."""
-        gang = group.spec.scheduling_policy.gang or GangSchedulingPolicy(min_count=1)
-        if progress.scheduled + progress.remaining < gang.min_count:
-            return Status(Code.UNSCHEDULABLE, (TOO_FEW_LEFT.format(gang.min_count, *progress),))
-        if progress.scheduled < gang.min_count:
-            return Status(Code.WAIT, (NOT_YET.format(gang.min_count, *progress),))
+    def placement_feasible(self, group: AnyGroup, progress: GroupProgress) -> Status:
+        """A group without a policy needs one pod, or one group."""
+        least = least_of(group)
+        if progress.scheduled + progress.remaining < least:
+            return Status(Code.UNSCHEDULABLE, (TOO_FEW_LEFT.format(least, *progress),))
+        if progress.scheduled < least:
+            return Status(Code.WAIT, (NOT_YET.format(least, *progress),))
         return SUCCESS
 
 
@@ -171,11 +175,13 @@ def _after_group_added(info: PodInfo, change: ChangedObject, view: Fork) -> bool
 
 
 def _after_group_updated(info: PodInfo, change: ChangedObject, view: Fork) -> bool:
+    return _after_group_added(info, change, view) and needs_less(change)
+
+
+def needs_less(change: ChangedObject) -> bool:
     """Fewer pods may be enough."""
-    if not _after_group_added(info, change, view):
-        return False
     old, new = (group.spec.scheduling_policy.gang for group in (change.old, change.new))
-    return old is not None and new is not None and new.min_count < old.min_count
+    return old is not None and new is not None and bool(new.min_count < old.min_count)
 
 
 def _size(info: PodInfo, view: Fork, key: GroupKey) -> int:
@@ -185,13 +191,6 @@ def _size(info: PodInfo, view: Fork, key: GroupKey) -> int:
 
 def _is_grouped(info: PodInfo) -> bool:
     return info.spec.scheduling_group is not None
-
-
-def _in_composite(info: PodInfo, view: Fork) -> bool:
-    """Whether its group is of a group of groups, or may be."""
-    key = group_key(info.pod)
-    group = find_pod_group(view, key) if key else None
-    return group is not None and group.spec.parent_composite_pod_group_name is not None
 
 
 def _has_groups(view: Fork) -> bool:

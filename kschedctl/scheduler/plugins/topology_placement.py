@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from kschedctl.api.objects import PodGroup
+from kschedctl.api.objects import AnyGroup
+from kschedctl.scheduler.engine.pod_groups.hierarchy import scheduled_below
 from kschedctl.scheduler.engine.pod_groups.placement import GroupPlacement
-from kschedctl.scheduler.engine.pod_groups.state import state_of
 from kschedctl.scheduler.framework import PluginError
 from kschedctl.scheduler.framework.declaration import DeclaredPlugin
 from kschedctl.scheduler.framework.pod_traits import IS_GROUPED
@@ -18,7 +18,7 @@ UNKNOWN = "cannot determine domain for already scheduled pods: "
 class TopologyPlacementGenerator(DeclaredPlugin):
     """A placement for each value that the constraint's label has on the nodes; where pods of the group run, theirs.
 
-    Upstream: pkg/scheduler/framework/plugins/topologyaware (v1.36).
+    Upstream: pkg/scheduler/framework/plugins/topologyaware (v1.36, v1.37).
     """
 
     name = "TopologyPlacementGenerator"
@@ -28,7 +28,7 @@ class TopologyPlacementGenerator(DeclaredPlugin):
     kinds = ("PodGroup",)
     kinds_matter_to = IS_GROUPED
 
-    def generate_placements(self, group: PodGroup, view: Fork, parent: GroupPlacement) -> list[GroupPlacement]:
+    def generate_placements(self, group: AnyGroup, view: Fork, parent: GroupPlacement) -> list[GroupPlacement]:
         """Raises PluginError when the pods that run are in no domain, or in several."""
         constraints = group.spec.scheduling_constraints
         if constraints is None or not constraints.topology:
@@ -44,10 +44,10 @@ class TopologyPlacementGenerator(DeclaredPlugin):
         )
 
 
-def _domain_of_scheduled(group: PodGroup, view: Fork, key: str) -> str | None:
+def _domain_of_scheduled(group: AnyGroup, view: Fork, key: str) -> str | None:
     """Where the pods of the group are that have a node, None where none has. Raises PluginError."""
     column, domain = view.nodes.label(key), ""
-    scheduled = state_of(view, (group.metadata.namespace, group.metadata.name)).scheduled.tolist()
+    scheduled = scheduled_below(view, group).tolist()
     for position in scheduled:
         pod, row = view.pods.objects[position], int(view.node[position])
         if row < 0:

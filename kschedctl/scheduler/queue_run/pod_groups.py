@@ -49,7 +49,7 @@ class QueuedPodGroups:
         queued = sorted(_taken(run, key, popped), key=lambda pod: (-pod.priority, pod.initial_attempt))
         release = self._scheduler.gates.release
         infos = {pod.position: run.info(pod.position) for pod in queued}
-        refused = refused_before(key, infos, run.view, release)
+        refused = refused_before(find_pod_group(run.view, key), infos, run.view, release)
         if not refused:
             queued = [pod for pod in queued if not _skipped(run, pod)]
         if queued:

@@ -216,7 +216,7 @@ class Gangs:
         if isinstance(key, GangKey) or not LIKE_ITS_PODS.at(self.scheduler.gates.release):
             return ""
         infos = {position: self.info(position) for position in members}
-        return refused_before(key, infos, self.view, self.scheduler.gates.release)
+        return refused_before(find_pod_group(self.view, key), infos, self.view, self.scheduler.gates.release)
 
     def _cycle(self, framework: Framework, key: AnyGroupKey, members: Sequence[Position]) -> PodGroupCycle:
         infos = {position: self.info(position) for position in members}

@@ -59,7 +59,7 @@ def pod_group_report(scheduler: Scheduler, framework: Framework, pod: Pod) -> Po
     if not members.tried:
         return report(None)
     tried = {position: infos[position] for position in members.tried}
-    if refused := refused_before(key, tried, view, scheduler.gates.release):
+    if refused := refused_before(find_pod_group(view, key), tried, view, scheduler.gates.release):
         return report(GroupResult(Status(Code.ERROR, (refused,))))
     cycle = PodGroupCycle(framework, view, key, members.tried, infos, topology_aware)
     result = cycle.run()

@@ -1,7 +1,8 @@
 """Groups of pods in 1.37, whose source was read in part: upstream's own tables by name, and its rules one by one.
 
 Upstream: plugins/gangscheduling/gangscheduling_test.go and pkg/scheduler/algorithm_podgroup_test.go, transcribed; the
-algorithm's table is of a later commit, with the names and results of 1.37.
+algorithm's table is of a later commit, with the names and results of 1.37. Of the hints with gate CompositePodGroup
+those two are left out whose groups exist only to the test's mock.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from plugin_cases import cases, pod_info, snapshot
 
 from kschedctl.api.arrays import Position
 from kschedctl.api.kube_version import KubeVersion
-from kschedctl.api.objects import GangSchedulingPolicy, PodGroup, PodGroupSchedulingPolicy, PodGroupSpec
+from kschedctl.api.objects import AnyGroup, PodGroup
 from kschedctl.cluster import Cluster, convert
 from kschedctl.scheduler.engine.pod_groups.cycle import PodGroupCycle
 from kschedctl.scheduler.engine.pod_groups.since_1_37 import GroupProgress
@@ -40,6 +41,10 @@ GATES = FeatureGates("1.37", {"GenericWorkload": True})
 ANYBODYS = Settings(served=frozenset(("", "default-scheduler")))
 
 
+def settings_of(gates: FeatureGates) -> Settings:
+    return ANYBODYS._replace(groups_of_groups=gates.enabled("CompositePodGroup"))
+
+
 def of_1_37(*objects: Json, **gates: bool) -> Cluster:
     return Cluster.from_objects(objects, kube_version="1.37", feature_gates={"GenericWorkload": True, **gates})
 
@@ -52,10 +57,16 @@ def cycles(*objects: Json, **gates: bool) -> list[Json]:
 # -- upstream's tables -----------------------------------------------------------------------------------------------
 
 
+def group_of(least: int, *, composite: bool) -> AnyGroup:
+    kind, field = ("CompositePodGroup", "minGroupCount") if composite else ("PodGroup", "minCount")
+    policy = {"gang": {field: least}} if least else {"basic": {}}
+    group: AnyGroup = convert({"kind": kind, "metadata": {"name": "g"}, "spec": {"schedulingPolicy": policy}})
+    return group
+
+
 @cases("podgroups137", "placementfeasible")
 def test_placement_feasible(case: Json) -> None:
-    gang_policy = GangSchedulingPolicy(case["minCount"]) if case["minCount"] else None
-    group = PodGroup(spec=PodGroupSpec(scheduling_policy=PodGroupSchedulingPolicy(gang=gang_policy)))
+    group = group_of(case["minCount"], composite=case.get("composite", False))
     scheduled, codes = case["initialScheduledCount"], []
     for tried, code in enumerate(case["podStatuses"], 1):
         scheduled += code == "Success"
@@ -66,19 +77,21 @@ def test_placement_feasible(case: Json) -> None:
 
 @cases("podgroups137", "preenqueue")
 def test_pre_enqueue(case: Json) -> None:
-    view = snapshot(case, ANYBODYS, more=[case["pod"]])
-    status = GangScheduling.make(None, GATES).pre_enqueue(pod_info(case, view), view)
+    gates = FeatureGates("1.37", case["featureGates"])
+    view = snapshot(case, settings_of(gates), more=[case["pod"]])
+    status = GangScheduling.make(None, gates).pre_enqueue(pod_info(case, view), view)
     assert {"code": status.code, "reasons": list(status.reasons)} == case["want"]["preenqueue"]
 
 
 @cases("podgroups137", "hint")
 def test_hints(case: Json) -> None:
     old, new = (convert(case[part]) if case[part] else None for part in ("old", "new"))
-    view = snapshot({}, ANYBODYS)
-    event = ("Pod" if case["new"]["kind"] == "Pod" else "PodGroup", "Update" if old else "Add")
+    gates = FeatureGates("1.37", case.get("featureGates", GATES.overrides))
+    view = snapshot({"objects": case.get("objects", [])}, settings_of(gates))
+    event = (case["new"]["kind"], "Update" if old else "Add")
     (hint,) = [
         registered.hint
-        for registered in GangScheduling.make(None, GATES).events_to_register(GATES)
+        for registered in GangScheduling.make(None, gates).events_to_register(gates)
         if (registered.kind, registered.action.label) == event
     ]
     assert hint is not None

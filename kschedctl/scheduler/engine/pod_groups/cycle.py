@@ -25,7 +25,7 @@ from kschedctl.scheduler.engine.pod_groups.placement import (
     generate_placements,
     placement_scores,
 )
-from kschedctl.scheduler.engine.pod_groups.since_1_37 import UNTIL_INFEASIBLE, GroupProgress, PlacementFeasiblePlugin
+from kschedctl.scheduler.engine.pod_groups.since_1_37 import UNTIL_INFEASIBLE, GroupProgress, feasible
 from kschedctl.scheduler.engine.pod_groups.state import find_pod_group, is_unread, state_of
 from kschedctl.scheduler.engine.post_filter import PostFilterOutcome, run_post_filter
 from kschedctl.scheduler.engine.preemption.evaluator import Preemption
@@ -33,7 +33,7 @@ from kschedctl.scheduler.engine.profile import FrameworkLike
 from kschedctl.scheduler.engine.rejectors import NONE, Rejectors, rejectors_of
 from kschedctl.scheduler.engine.reserve import reserve, reserving
 from kschedctl.scheduler.engine.sampling import Sampling
-from kschedctl.scheduler.framework import SUCCESS, Code, PluginError, Status, offers
+from kschedctl.scheduler.framework import SUCCESS, Code, PluginError, Status
 from kschedctl.snapshot.fork import Fork
 from kschedctl.snapshot.pod_info import PodInfo
 from kschedctl.snapshot.pods import AnyGroupKey
@@ -91,6 +91,7 @@ class GroupResult:
     is where they were tried, None before there was any. ``waiting_on_preemption``: it would fit once its victims are
     gone. ``victims``: whom the group as a whole preempts. ``promised``: the nodes that its pods are nominated for then,
     None where each keeps the one that it has here. ``before_preemption``: the status before that was looked for.
+    ``after``: what it was tried on with those that are placed assumed, where that is asked for.
     """
 
     status: Status
@@ -102,6 +103,7 @@ class GroupResult:
     scores: Mapping[str, Scores] = field(default_factory=dict)
     promised: Mapping[Position, Row] | None = None
     before_preemption: Status | None = None
+    after: Fork | None = field(default=None, compare=False, repr=False)
 
     @property
     def placed(self) -> bool:
@@ -118,6 +120,7 @@ class PodGroupCycle:
 
     ``members``: the positions of the pods to place, in order, and ``infos``: what is scheduled for each.
     ``topology_aware``: gate TopologyAwareWorkloadScheduling; ``sampling``: where searches for nodes go on.
+    ``within``: the group is of a group of groups, which goes on with what it leaves behind.
     """
 
     framework: FrameworkLike
@@ -128,12 +131,18 @@ class PodGroupCycle:
     topology_aware: bool
     choose: Choose = first_by_name
     sampling: Sampling | None = None
+    within: bool = False
+
+    @property
+    def preemptor(self) -> PodGroup | None:
+        """For whom others go, None where it is not there."""
+        return find_pod_group(self.view, self.key)
 
     def run(self, view: Fork | None = None, post_filter: bool = True) -> GroupResult:
         """Place it, as if ``view`` were how things are; without ``post_filter`` no pod may preempt by itself."""
         view = self.view if view is None else view
         if self.topology_aware and not is_unread(view, self.key):
-            result = self._on_placements(view, post_filter)
+            result = self.on_placements(view, post_filter)
         else:
             result = self._default(view, post_filter)
         nobody = result.placed and not any(member.placed for member in result.members)
@@ -146,7 +155,7 @@ class PodGroupCycle:
 
     # -- placements ----------------------------------------------------------------------------------------------
 
-    def _on_placements(self, view: Fork, post_filter: bool) -> GroupResult:
+    def on_placements(self, view: Fork, post_filter: bool) -> GroupResult:
         """Try all placements and take the best of those on which the group fits."""
         try:
             group = self._group(view)
@@ -163,7 +172,7 @@ class PodGroupCycle:
             results.append(result)
         fitting = [result for result in results if result.placed or result.waiting_on_preemption]
         if not fitting:
-            why = f"0/{len(results)} placements are available, first placement status: {results[0].status.reasons[0]}"
+            why = nowhere(results)
             reasons = (UNSCHEDULABLE_GROUP, why) if self.until_infeasible else (why,)
             return replace(results[0], status=Status(Code.UNSCHEDULABLE, reasons), tried=tuple(results))
         return self._best(group, view, fitting, tuple(results))
@@ -199,7 +208,7 @@ class PodGroupCycle:
     def _default(self, view: Fork, post_filter: bool, placement: GroupPlacement | None = None) -> GroupResult:
         """Try the pods in order, each with those before it assumed; one whose Permit succeeds is enough."""
         assumed = view.fork()
-        assumed.placement = _mask(placement, view)
+        assumed.placement = mask(placement, view)
         if assumed.group_since is None:
             assumed.group_since = len(assumed.trail)
         if self.until_infeasible:
@@ -226,7 +235,7 @@ class PodGroupCycle:
         progress = GroupProgress(self._placed_before(view), len(self.members))
         status = self._feasible(group, progress)
         if status.code in (Code.UNSCHEDULABLE, Code.ERROR):
-            return GroupResult(status if status.code is Code.ERROR else _unschedulable(status), promised={})
+            return GroupResult(status if status.code is Code.ERROR else unschedulable(status), promised={})
         for position in self.members:
             member, view = self._member(view, position, post_filter=False)
             results.append(member)
@@ -237,8 +246,8 @@ class PodGroupCycle:
             status = self._feasible(group, progress)
             if status.code in (Code.UNSCHEDULABLE, Code.ERROR):
                 break
-        status = _unschedulable(status) if status.code is Code.WAIT else status
-        return GroupResult(status, tuple(results), promised={})
+        status = unschedulable(status) if status.code is Code.WAIT else status
+        return GroupResult(status, tuple(results), promised={}, after=view if self.within else None)
 
     def _placed_before(self, view: Fork) -> int:
         assert len(self.key) == 2
@@ -246,9 +255,7 @@ class PodGroupCycle:
 
     def _feasible(self, group: PodGroup | None, progress: GroupProgress) -> Status:
         """What the first plugin says that does not find it feasible, or fails."""
-        plugins = [plugin for plugin in self.framework.at("preEnqueue") if offers(plugin, PlacementFeasiblePlugin)]
-        statuses = (plugin.placement_feasible(group, progress) for plugin in plugins if group is not None)
-        status = next((status for status in statuses if status.code is not Code.SUCCESS), SUCCESS)
+        status = SUCCESS if group is None else feasible(self.framework, group, progress)
         failed = status.code is Code.ERROR
         return Status(Code.ERROR, (NOT_EVALUATED.format(_message(status)),)) if failed else status
 
@@ -281,12 +288,17 @@ class PodGroupCycle:
         return _refused(position, outcome), view
 
 
-def _unschedulable(status: Status) -> Status:
+def nowhere(results: Sequence[GroupResult]) -> str:
+    """What is said of a group that fits on no placement."""
+    return f"0/{len(results)} placements are available, first placement status: {results[0].status.reasons[0]}"
+
+
+def unschedulable(status: Status) -> Status:
     """A refusal with the error that it carries."""
     return Status(Code.UNSCHEDULABLE, (UNSCHEDULABLE_GROUP, *status.reasons))
 
 
-def _mask(placement: GroupPlacement | None, view: Fork) -> Bools | None:
+def mask(placement: GroupPlacement | None, view: Fork) -> Bools | None:
     """(N,): the nodes of a placement that is not all of them."""
     if placement is None or len(placement.rows) == len(view.nodes):
         return None

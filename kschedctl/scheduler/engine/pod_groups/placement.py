@@ -12,7 +12,7 @@ from typing import NamedTuple, Protocol, runtime_checkable
 import numpy as np
 
 from kschedctl.api.arrays import Rows, Scores
-from kschedctl.api.objects import PodGroup
+from kschedctl.api.objects import AnyGroup
 from kschedctl.scheduler.engine.profile import FrameworkLike
 from kschedctl.scheduler.framework import Plugin, PluginError, offers
 from kschedctl.scheduler.framework.scores import MAX_NODE_SCORE
@@ -43,22 +43,23 @@ class PodGroupAssignments(NamedTuple):
 
 @runtime_checkable
 class PlacementGeneratePlugin(Plugin, Protocol):
-    def generate_placements(self, group: PodGroup, view: Fork, parent: GroupPlacement) -> list[GroupPlacement]:
+    def generate_placements(self, group: AnyGroup, view: Fork, parent: GroupPlacement) -> list[GroupPlacement]:
         """The placements to try, all within ``parent``, by name. Raises PluginError."""
 
 
 @runtime_checkable
 class PlacementScorePlugin(Plugin, Protocol):
-    def score_placement(self, group: PodGroup, view: Fork, proposal: PodGroupAssignments) -> int:
+    def score_placement(self, group: AnyGroup, view: Fork, proposal: PodGroupAssignments) -> int:
         """How good a placement is, the more the better. Raises PluginError."""
 
     def normalize_placements(self, scores: Scores) -> Scores:
         """(S,) in 0..100, of all placements. Plugins without upstream's extension return them unchanged."""
 
 
-def generate_placements(framework: FrameworkLike, group: PodGroup, view: Fork) -> list[GroupPlacement]:
-    """What the profile's plugin makes of all nodes; without one the group has all. Raises PluginError."""
-    everywhere = GroupPlacement("", np.arange(len(view.nodes)))
+def generate_placements(framework: FrameworkLike, group: AnyGroup, view: Fork) -> list[GroupPlacement]:
+    """What the profile's plugin makes of all nodes of a placement; without one it stays. Raises PluginError."""
+    parent = np.arange(len(view.nodes)) if view.placement is None else np.flatnonzero(view.placement)
+    everywhere = GroupPlacement("", parent)
     for plugin in framework.at("placementGenerate"):
         if offers(plugin, PlacementGeneratePlugin):
             return plugin.generate_placements(group, view, everywhere)
@@ -66,7 +67,7 @@ def generate_placements(framework: FrameworkLike, group: PodGroup, view: Fork) -
 
 
 def placement_scores(
-    framework: FrameworkLike, group: PodGroup, view: Fork, proposals: Sequence[PodGroupAssignments]
+    framework: FrameworkLike, group: AnyGroup, view: Fork, proposals: Sequence[PodGroupAssignments]
 ) -> dict[str, Scores]:
     """Plugin -> (S,): what it adds to the score of each placement. Raises PluginError, also for one outside 0..100."""
     scores: dict[str, Scores] = {}

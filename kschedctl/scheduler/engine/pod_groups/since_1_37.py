@@ -11,12 +11,13 @@ from typing import NamedTuple, Protocol, runtime_checkable
 
 from kschedctl.api.arrays import Position
 from kschedctl.api.kube_version import ByVersion, KubeVersion
-from kschedctl.api.objects import PodGroup
-from kschedctl.scheduler.engine.pod_groups.state import find_pod_group, group_priority, state_of
-from kschedctl.scheduler.framework import Plugin, Status
+from kschedctl.api.objects import AnyGroup
+from kschedctl.scheduler.engine.pod_groups.hierarchy import scheduled_below
+from kschedctl.scheduler.engine.pod_groups.state import group_priority
+from kschedctl.scheduler.engine.profile import FrameworkLike
+from kschedctl.scheduler.framework import SUCCESS, Code, Plugin, Status, offers
 from kschedctl.snapshot.fork import Fork
 from kschedctl.snapshot.pod_info import PodInfo
-from kschedctl.snapshot.pods import GroupKey
 
 UNTIL_INFEASIBLE = ByVersion(
     "whether PlacementFeasible, not Permit, says if enough pods of a group have a node",
@@ -76,7 +77,7 @@ OTHER_POLICY = NOT_OF_ONE + "preemption policy, got {} and {}"
 
 
 class GroupProgress(NamedTuple):
-    """How many pods of a group have a node, and how many are not tried yet."""
+    """How many pods of a group, or groups of one of groups, have nodes, and how many are not tried yet."""
 
     scheduled: int
     remaining: int
@@ -84,26 +85,35 @@ class GroupProgress(NamedTuple):
 
 @runtime_checkable
 class PlacementFeasiblePlugin(Plugin, Protocol):
-    def placement_feasible(self, group: PodGroup, progress: GroupProgress) -> Status:
+    def placement_feasible(self, group: AnyGroup, progress: GroupProgress) -> Status:
         """Whether the group can be bound: not yet (Wait), not whatever comes (Unschedulable), or it can."""
 
 
-def refused_before(key: GroupKey, waiting: Mapping[Position, PodInfo], view: Fork, release: KubeVersion) -> str:
+def feasible(framework: FrameworkLike, group: AnyGroup, progress: GroupProgress) -> Status:
+    """What the first plugin says that does not find it feasible, or fails."""
+    plugins = [plugin for plugin in framework.at("preEnqueue") if offers(plugin, PlacementFeasiblePlugin)]
+    statuses = (plugin.placement_feasible(group, progress) for plugin in plugins)
+    return next((status for status in statuses if status.code is not Code.SUCCESS), SUCCESS)
+
+
+def refused_before(
+    group: AnyGroup | None, waiting: Mapping[Position, PodInfo], view: Fork, release: KubeVersion
+) -> str:
     """Why no pod of a group is tried, of whom these wait, in order; empty where they are."""
-    return next(_faults(key, waiting, view, release), "")
+    return next(_faults(group, waiting, view, release), "")
 
 
-def _faults(key: GroupKey, waiting: Mapping[Position, PodInfo], view: Fork, release: KubeVersion) -> Iterator[str]:
+def _faults(
+    group: AnyGroup | None, waiting: Mapping[Position, PodInfo], view: Fork, release: KubeVersion
+) -> Iterator[str]:
     infos = list(waiting.values())
     if not LIKE_ITS_PODS.at(release):
         names = dict.fromkeys(info.spec.scheduler_name for info in infos)
         if len(names) > 1:
             yield SEVERAL_SCHEDULERS.format(*names)
-        return
-    group = find_pod_group(view, key)
-    if infos and group is not None:
-        own = group_priority(group, view)
-        yield from _unlike((*infos, *_placed(view, key)), own, infos[0])
+    elif infos and group is not None:
+        placed = (view.pods.infos[view.pods.info[position]] for position in scheduled_below(view, group).tolist())
+        yield from _unlike((*infos, *placed), group_priority(group, view), infos[0])
 
 
 def _unlike(infos: Iterable[PodInfo], priority: int, first: PodInfo) -> Iterator[str]:
@@ -115,10 +125,6 @@ def _unlike(infos: Iterable[PodInfo], priority: int, first: PodInfo) -> Iterator
             yield OTHER_PRIORITY.format(info.priority, priority)
         if _policy(info) != _policy(first):
             yield OTHER_POLICY.format(_policy(info), _policy(first))
-
-
-def _placed(view: Fork, key: GroupKey) -> Iterator[PodInfo]:
-    return (view.pods.infos[view.pods.info[position]] for position in state_of(view, key).scheduled.tolist())
 
 
 def _policy(info: PodInfo) -> str:

@@ -12,7 +12,7 @@ import numpy as np
 
 from kschedctl.api.arrays import Bools, Position, Rows
 from kschedctl.api.kinds import first_minor
-from kschedctl.api.objects import PodGroup
+from kschedctl.api.objects import AnyGroup, PodGroup
 from kschedctl.api.priority import priority_class
 from kschedctl.scheduler.framework.feature_gates import FeatureGates
 from kschedctl.snapshot.fork import Fork
@@ -43,7 +43,7 @@ def find_pod_group(view: Fork, key: AnyGroupKey) -> PodGroup | None:
     return pod_group
 
 
-def group_priority(group: PodGroup, view: Fork) -> int:
+def group_priority(group: AnyGroup, view: Fork) -> int:
     """The group's own; 0 for one that says nothing of it."""
     if group.spec.priority is not None or not group.spec.priority_class_name:
         return group.spec.priority or 0

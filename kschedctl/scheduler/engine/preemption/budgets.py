@@ -103,13 +103,15 @@ class Budgets:
         violating[which[order[over]]] = True
         return violating
 
-    def violated_by(self, units: Iterable[Sequence[Position]]) -> list[bool]:
+    def violated_by(self, units: Iterable[Sequence[Position]], *, whole: bool) -> list[bool]:
         """For pods that are evicted together, unit after unit: whether some budget does not allow that.
 
-        Of a unit that breaks one the rest is not counted, as upstream's filterVictimsWithPDBViolation has it.
+        Of a unit that breaks one the rest is not counted either, as upstream's filterVictimsWithPDBViolation has it,
+        unless they are counted as a ``whole``, as its FilterVictimsWithPDBViolation has it.
         """
         allowed = {name: pdb.status.disruptions_allowed for name, pdb in self._budgets.items()}
-        return [any(self._breaks(position, allowed) for position in unit) for unit in units]
+        breaking = ((self._breaks(position, allowed) for position in unit) for unit in units)
+        return [any(list(broken)) if whole else any(broken) for broken in breaking]
 
     def _breaks(self, position: Position, allowed: dict[str, int]) -> bool:
         name = self.view.pods.objects[position].metadata.name

@@ -11,7 +11,7 @@ import numpy as np
 from kschedctl.api import resource_names as names
 from kschedctl.api.arrays import Rows, Scores
 from kschedctl.api.kube_version import VERIFIED, ByVersion, KubeVersion
-from kschedctl.api.objects import PodGroup
+from kschedctl.api.objects import AnyGroup
 from kschedctl.api.resource_names import is_dra_extended, readable
 from kschedctl.scheduler.engine.pod_groups.placement import PodGroupAssignments
 from kschedctl.scheduler.framework import (
@@ -155,7 +155,7 @@ class NodeResourcesFit(OwnRowPlugin[Mapping[str, int], list[int]]):
             actions = ActionType.ADD | ActionType.UPDATE
             yield ClusterEventWithHint("DeviceClass", actions, hints.after_device_class_event)
 
-    def score_placement(self, group: PodGroup, view: Fork, proposal: PodGroupAssignments) -> int:
+    def score_placement(self, group: AnyGroup, view: Fork, proposal: PodGroupAssignments) -> int:
         """How full the nodes of the placement would be together; devices do not count."""
         resources = self.strategy.resources
         wanted = np.array([self._requests(assignment.info, view) for assignment in proposal.assignments], np.int64)

@@ -16,7 +16,6 @@ from kschedctl.scheduler.framework.declaration import DeclaredPlugin, NextStep
 from kschedctl.scheduler.framework.dependencies import Dependency, Effect
 from kschedctl.scheduler.framework.events import POD, ClusterEventWithHint
 from kschedctl.scheduler.framework.feature_gates import FeatureGates
-from kschedctl.scheduler.framework.noted_changes import NotedChange
 from kschedctl.scheduler.framework.pod_traits import USES_DISKS
 from kschedctl.scheduler.framework.waking import ADD, DELETE, UPDATE, WakeTrigger
 from kschedctl.scheduler.plugins.helper.signing import signed_volumes
@@ -56,12 +55,7 @@ READS_NODES = ByVersion(
 COUNTS_WITHOUT_PODS = ByVersion(
     "whether CSI volumes that are attached for no pod count", (("", False), ("1.32", True)), "#127757"
 )
-SAID_OF_DRIVERS = ByVersion(
-    "what is said of a node that lacks a driver with preventPodSchedulingIfMissing",
-    (("", "{} CSI driver is not installed on the node"), ("1.37", "CSIDriverMissingOnNode or CSINodeMissing")),
-    "#140612, KEP-5030",
-    "1.37",
-)
+NO_DRIVER = "{} CSI driver is not installed on the node"
 OF_OTHER_PODS = ("PersistentVolumeClaim", "PersistentVolume")
 OF_OTHERS = (*OF_OTHER_PODS, "VolumeAttachment")
 """What tells how many volumes a node has."""
@@ -80,7 +74,6 @@ class NodeVolumeLimits(DeclaredPlugin):
         MIGRATABLE,
         READS_NODES,
         COUNTS_WITHOUT_PODS,
-        SAID_OF_DRIVERS,
         hints.HEARS_OF_LIMITS,
         hints.HEARS_OF_ATTACHMENTS,
         hints.HINTS_AT_CLAIMS,
@@ -100,15 +93,6 @@ class NodeVolumeLimits(DeclaredPlugin):
     @classmethod
     def make(cls, args: None, gates: FeatureGates) -> Self:
         return cls(gates.enabled("VolumeLimitScaling"), gates.release)
-
-    @classmethod
-    def noted_changes(cls) -> tuple[NotedChange, ...]:
-        def concerns(info: PodInfo, view: Fork) -> bool:
-            return bool(info.spec.volumes) and any(
-                driver.spec.prevent_pod_scheduling_if_missing for driver in view.objects.of("CSIDriver")
-            )
-
-        return (NotedChange(SAID_OF_DRIVERS, Effect.WORDS, concerns, gate="VolumeLimitScaling"),)
 
     def dependencies(self, info: PodInfo, view: Fork) -> Iterator[Dependency]:
         """Where some node limits a driver, the volumes of its other pods count too."""
@@ -146,7 +130,7 @@ class NodeVolumeLimits(DeclaredPlugin):
             return
         for driver in dict.fromkeys(volume.driver for volume in volumes) if self.limit_scaling else ():
             refused = rows & _requires_driver(driver, storage) & ~storage.csi_nodes.has_driver(driver)
-            yield Rejection(refused, Code.UNSCHEDULABLE, SAID_OF_DRIVERS.steps[0][1].format(driver))
+            yield Rejection(refused, Code.UNSCHEDULABLE, NO_DRIVER.format(driver))
             rows = rows & ~refused
         rows = rows & self._limited(view)
         if not volumes or not rows.any():
