@@ -9,11 +9,10 @@ from msgspec.structs import replace
 from kschedctl.reports.columns import Column
 from kschedctl.reports.document import Document
 from kschedctl.reports.drain import MovedPod
+from kschedctl.reports.pool_change import NO_POOL, PoolChange
 from kschedctl.reports.summary import Report, ShortFix, Summary
 from kschedctl.reports.unknown import UnknownKind, doubt
 from kschedctl.text.counts import counted, first_few
-
-NO_POOL = {"": "(none)"}
 
 
 class RemovableNode(Document, frozen=True):
@@ -63,7 +62,8 @@ class NodeConsolidation(Report, frozen=True):
     many nodes were no candidates, by why.
 
     ``saves``: what the removable nodes offer together, ``price`` what they cost an hour, where that is known.
-    ``zones``: what the loss of each leaves without a node, where that was asked for. ``commands``: in their order.
+    ``zones``: what the loss of each leaves without a node, where that was asked for. ``pools``: before and after.
+    ``commands``: in their order.
     """
 
     removable: tuple[RemovableNode, ...] = ()
@@ -77,6 +77,7 @@ class NodeConsolidation(Report, frozen=True):
     price: float | None = None
     requested: tuple[RequestedShare, ...] = ()
     zones: tuple[UnitLoss, ...] = ()
+    pools: tuple[PoolChange, ...] = ()
     autoscaler: str = ""
     commands: tuple[str, ...] = ()
     not_replayed: tuple[str, ...] = ()

@@ -8,6 +8,7 @@ from msgspec.structs import replace
 
 from kschedctl.reports.columns import Column
 from kschedctl.reports.document import Document
+from kschedctl.reports.pool_change import PoolChange
 from kschedctl.reports.summary import Report, ShortFix, ShortPods, Summary
 from kschedctl.reports.unknown import UnknownKind, doubt
 from kschedctl.text.counts import counted, first_few
@@ -75,7 +76,8 @@ class MakeRoom(Report, frozen=True):
     ``fits``: all the pods do, without moves where there are none. ``placed``: where, in the end; ``missing``: those
     that do not, and kube-scheduler's ``message`` for the first. ``preempts``: whom kube-scheduler itself evicts for
     the first pod as soon as it tries it. ``commands``: to be typed in this order, each once the pod that was evicted
-    before runs again. ``held``: pods that may not be moved. ``searched``: None where nothing had to be.
+    before runs again. ``pools``: before and after. ``held``: pods that may not be moved.
+    ``searched``: None where nothing had to be.
     """
 
     pods: tuple[str, ...]
@@ -86,6 +88,7 @@ class MakeRoom(Report, frozen=True):
     message: str = ""
     preempts: tuple[str, ...] = ()
     commands: tuple[str, ...] = ()
+    pools: tuple[PoolChange, ...] = ()
     fragmented: tuple[FragmentedResource, ...] = ()
     held: tuple[HeldPods, ...] = ()
     searched: SearchedPlans | None = None

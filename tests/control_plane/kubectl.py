@@ -7,6 +7,7 @@ import shlex
 from copy import deepcopy
 from typing import Any
 
+from control_plane import running
 from control_plane.patches import merge_patch
 from control_plane.store import Key, RefusedError, Store, patched
 
@@ -226,6 +227,51 @@ def _scale(store: Store, rest: list[str]) -> None:
     store.patch(key, {"spec": {"replicas": replicas}}, "merge")
 
 
+DRAINED = "kubectl drain waits for as long as a budget allows no eviction"
+
+
+def _drain(store: Store, rest: list[str]) -> None:
+    """Cordon the node and evict one pod after the other, as budgets allow, while controllers and the scheduler run.
+
+    Upstream: RunNodeDrain and the pod filters of k8s.io/kubectl/pkg/drain (v1.36).
+    """
+    arguments = Arguments(rest, flags=("--ignore-daemonsets", "--delete-emptydir-data"))
+    (name,), scratch = arguments.words, "--delete-emptydir-data" in arguments.options
+    if "--ignore-daemonsets" not in arguments.options and any(_of_daemon_set(pod) for pod in _pods_on(store, name)):
+        raise RefusedError("error: cannot delete DaemonSet-managed Pods (use --ignore-daemonsets to ignore)")
+    _set_cordon(store, [name], True)
+    while leaving := [pod for pod in _pods_on(store, name) if not _of_daemon_set(pod)]:
+        for pod in leaving:
+            if not pod["metadata"].get("ownerReferences"):
+                raise RefusedError("error: cannot delete Pods that declare no controller (use --force to override)")
+            if not scratch and any("emptyDir" in volume for volume in pod["spec"].get("volumes") or ()):
+                raise RefusedError("error: cannot delete Pods with local storage (use --delete-emptydir-data)")
+        allowed = next((pod for pod in leaving if _may_be_evicted(store, pod)), None)
+        if allowed is None:
+            raise RefusedError(DRAINED)
+        store.delete(Key.of(allowed))
+        running.run(store)
+
+
+def _pods_on(store: Store, node: str) -> list[Json]:
+    return [pod for pod in store.of_kind("Pod") if pod["spec"].get("nodeName") == node]
+
+
+def _of_daemon_set(pod: Json) -> bool:
+    return any(owner["kind"] == "DaemonSet" for owner in pod["metadata"].get("ownerReferences") or ())
+
+
+def _may_be_evicted(store: Store, pod: Json) -> bool:
+    """Whether every budget that selects it has a pod with a node to spare; budgets with minAvailable as a number."""
+    for budget in store.of_kind("PodDisruptionBudget"):
+        labels = budget["spec"]["selector"]["matchLabels"].items()
+        mine = [other for other in store.of_kind("Pod") if labels <= other["metadata"]["labels"].items()]
+        there = sum(bool(other["spec"].get("nodeName")) for other in mine)
+        if pod in mine and there <= budget["spec"]["minAvailable"]:
+            return False
+    return True
+
+
 VERBS: dict[str, Any] = {
     "get": _get,
     "describe": _watched,
@@ -238,4 +284,5 @@ VERBS: dict[str, Any] = {
     "annotate": _annotate,
     "taint": _taint,
     "scale": _scale,
+    "drain": _drain,
 }

@@ -5,11 +5,17 @@ from __future__ import annotations
 from random import Random
 
 import pytest
+from control_plane import kubectl
+from control_plane.store import Key
+from control_plane.world import control_plane
 from small import Json, budget, node, pod, replica
 
 from kschedctl.cluster import Cluster
 from kschedctl.errors import UsageError
+from kschedctl.render.page import Style
+from kschedctl.render.renderers import RENDERERS
 from kschedctl.reports.consolidation import NodeConsolidation, UnitLoss
+from kschedctl.reports.pool_change import PoolChange
 from kschedctl.studies.consolidating.autoscalers import AutoscalerVerdicts
 from kschedctl.studies.consolidating.consolidate import ConsolidationWishes, consolidate
 from kschedctl.studies.consolidating.safety import gone
@@ -158,3 +164,50 @@ def test_where_all_nodes_can_go_no_zone_is_lost() -> None:
     report = consolidated([node("n1", "a"), node("n2", "b")], keep_zone_loss=True)
     assert names(report) == ["n1", "n2"]
     assert [(loss.before, loss.after) for loss in report.zones] == [(0, 0), (0, 0)]
+
+
+def test_drains_on_a_control_plane() -> None:
+    """The printed lines, one after the other: budgets hold, everybody has a node again, where the plan says."""
+    replicas = [replica(f"web-5f-{i}", f"n{1 + i // 2}", "1") for i in range(4)]
+    kept = {
+        "kind": "PodDisruptionBudget",
+        "metadata": {"name": "web", "namespace": "d"},
+        "spec": {"selector": {"matchLabels": {"app": "web"}}, "minAvailable": 3},
+        "status": {"disruptionsAllowed": 1},
+    }
+    objects = [node("n1"), node("n2"), node("n3", cpu="2"), kept, *replicas]
+    report = consolidated(objects)
+    assert names(report) == ["n3", "n1"]
+    assert {move.target for each in report.removable for move in each.moves} == {"n2"}
+    store = control_plane(objects, "d/web-5f-0")
+    for command in report.commands:
+        kubectl.run(store, command)
+        assert all(pod["spec"].get("nodeName") for pod in store.of_kind("Pod"))
+    assert [pod["spec"]["nodeName"] for pod in store.of_kind("Pod")] == ["n2"] * 4
+    assert all(store.objects[Key("Node", "", name)]["spec"]["unschedulable"] for name in ("n1", "n3"))
+
+
+def test_a_drain_that_a_budget_stops_is_no_command() -> None:
+    """Neither printed, nor carried out on the control plane."""
+    kept = budget(0)
+    kept["spec"]["minAvailable"] = 2
+    objects = [node("n1"), node("n2"), kept, replica("web-5f-0", "n1", "1"), replica("web-5f-1", "n2", "1")]
+    assert consolidated(objects).commands == ()
+    with pytest.raises(Exception, match="waits for as long as a budget allows no eviction"):
+        kubectl.run(control_plane(objects, "d/web-5f-0"), "kubectl drain n1 --ignore-daemonsets --delete-emptydir-data")
+
+
+def test_pools_before_and_after() -> None:
+    """Two nodes of 4 cpus and 8Gi with 1 cpu requested of each: one goes, and the other has both."""
+    objects = [node("n1"), node("n2"), replica("web-5f-a", "n1", "1"), replica("web-5f-b", "n2", "1")]
+    for each in objects[:2]:
+        each["metadata"]["labels"]["example.com/pool"] = "general"
+    report = consolidated(objects)
+    assert report.pools == (PoolChange("general", 2, 1, 2, 2, 25.0, 50.0, 0.0, 0.0),)
+    page = RENDERERS["table"](report, Style())
+    assert "Pools, before and after" in page
+    assert "✓ n" in page
+
+
+def test_no_pools_where_nothing_goes() -> None:
+    assert consolidated([node("n1"), replica("web-5f-a", "n1", "4")]).pools == ()

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from kschedctl.render.page import Bullets, Command, Marked, Page, Style, first_rows, paragraph, section
-from kschedctl.render.pages.sections import caveats, interruption
+from kschedctl.render.pages.sections import caveats, interruption, pools_before_and_after
 from kschedctl.render.tables import listed
 from kschedctl.reports.columns import Tone
-from kschedctl.reports.consolidation import NodeConsolidation
+from kschedctl.reports.consolidation import NodeConsolidation, RemovableNode
 from kschedctl.text.counts import counted
 
 
@@ -22,10 +22,21 @@ def consolidation_page(report: NodeConsolidation, style: Style) -> Page:
         paragraph(Marked(first, tone)),
         *(paragraph(Marked(line, Tone.STRONG)) for line in autoscaler),
         *caveats(report.not_replayed, report.ignored, report.extended, report.unknown),
-        *listed(report.removable, style, numbered="step", title="Could go, in this order", full=False),
+        *_going(report, style),
         *listed(report.staying, style, title="Have to stay", full=False),
         *(section("Not tried", Bullets(left_out)) if left_out else ()),
         *listed(report.requested, style, title="Requested of the workers"),
         *listed(report.zones, style, title="Loss of a zone"),
+        *pools_before_and_after(report.pools, style),
         *(section("Commands", *commands) if report.commands else ()),
     )
+
+
+def _going(report: NodeConsolidation, style: Style) -> Page:
+    title = "Could go, in this order"
+    return listed(report.removable, style, {"node": _replayed}, numbered="step", title=title, full=False)
+
+
+def _replayed(node: RemovableNode) -> Marked:
+    """A node whose drain was replayed on top of those before it."""
+    return Marked(f"✓ {node.node}", Tone.GOOD)

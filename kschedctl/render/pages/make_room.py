@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from kschedctl.api.resource_names import alike
 from kschedctl.render.page import Bullets, Command, Marked, Page, Style, paragraph, section
-from kschedctl.render.pages.sections import caveats, interruption
+from kschedctl.render.pages.sections import caveats, interruption, pools_before_and_after
 from kschedctl.render.tables import listed
 from kschedctl.reports.columns import Tone
-from kschedctl.reports.make_room import FragmentedResource, MakeRoom
+from kschedctl.reports.make_room import FragmentedResource, MakeRoom, PodMove
 from kschedctl.text.counts import counted, first_few
 
 
@@ -24,6 +24,7 @@ def make_room_page(report: MakeRoom, style: Style) -> Page:
         *_fragmented(report),
         *_moves(report, style, "Moves, one after the other"),
         *listed(report.placed, style, title="Fits then") * (len(report.moves) > 0),
+        *pools_before_and_after(report.pools, style),
         *_missing(report),
         *_tried(report, style),
         *_commands(report),
@@ -37,7 +38,12 @@ def moves_sections(report: MakeRoom, style: Style) -> Page:
 
 
 def _moves(report: MakeRoom, style: Style, title: str) -> Page:
-    return listed(report.moves, style, numbered="step", title=title, full=False)
+    return listed(report.moves, style, {"target": _replayed}, numbered="step", title=title, full=False)
+
+
+def _replayed(move: PodMove) -> Marked:
+    """Where the pod goes, in a step that was replayed on top of those before it."""
+    return Marked(f"✓ {move.target}", Tone.GOOD)
 
 
 def _commands(report: MakeRoom) -> Page:

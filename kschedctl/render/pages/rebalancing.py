@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from kschedctl.render.page import Command, Marked, Page, Style, first_rows, paragraph, section
-from kschedctl.render.pages.sections import caveats, interruption
+from kschedctl.render.pages.sections import caveats, interruption, pools_before_and_after
 from kschedctl.render.tables import listed
 from kschedctl.reports.columns import Tone
 from kschedctl.reports.rebalancing import Rebalancing, RebalancingStep
@@ -29,6 +29,7 @@ def rebalancing_page(report: Rebalancing, style: Style) -> Page:
         ),
         *(listed(report.rounds, style, title="Rounds") if len(report.rounds) > 1 else ()),
         *listed(report.held, style, title="Not evicted", full=False),
+        *pools_before_and_after(report.pools, style),
         *listed(report.kept, style, title="Pods that DefaultEvictor keeps"),
         *(section("Commands of the first round", *commands) if report.commands else ()),
     )

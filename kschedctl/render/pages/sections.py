@@ -25,6 +25,7 @@ from kschedctl.reports.capacity import ShapeCapacity
 from kschedctl.reports.columns import Column, Tone
 from kschedctl.reports.failures import Failures
 from kschedctl.reports.not_created import NOT_CREATED
+from kschedctl.reports.pool_change import NO_POOL, PoolChange
 from kschedctl.reports.searches import SearchedNodes, SearchStart
 from kschedctl.reports.simulation import EvictedPod, Headroom, PodCount, RetriedPods, Spread, UnplacedPods, Variation
 from kschedctl.reports.unknown import VERDICT, UnknownKind, reasons
@@ -292,6 +293,25 @@ def room_plots(shape: ShapeCapacity) -> Iterator[Plot]:
         ranked = sorted(counts, key=lambda place: (-counts[place], place))
         amounts = {place: {"new pods": counts[place]} for place in ranked[:MOST_PLACES]}
         yield from bars(f"Room for {shape.shape} by {key}", (key, "new pods"), amounts, len(ranked))
+
+
+def pools_before_and_after(pools: Sequence[PoolChange], style: Style) -> Page:
+    """What a plan makes of pools, as a table and, of the nodes or what is requested of them, as bars."""
+    if not pools:
+        return ()
+    changes: dict[str, dict[str, float]] = {
+        pool.pool or NO_POOL[""]: {"now": pool.nodes_before, "then": pool.nodes_after}
+        for pool in pools
+        if pool.nodes_before != pool.nodes_after
+    }
+    requested: dict[str, dict[str, float]] = {
+        pool.pool or NO_POOL[""]: {"now": pool.cpu_before or 0, "then": pool.cpu_after or 0} for pool in pools
+    }
+    return (
+        *listed(pools, style, title="Pools, before and after"),
+        *bars("Nodes by pool, before and after", ("pool", "nodes"), changes, len(changes)),
+        *bars("Requested cpu by pool, before and after", ("pool", "% of allocatable"), requested, len(requested)),
+    )
 
 
 def losses_plot(report: Failures, style: Style) -> tuple[Plot, ...]:

@@ -6,8 +6,8 @@ from typing import Annotated
 
 from kschedctl.reports.audit.section import Section
 from kschedctl.reports.columns import Column
-from kschedctl.reports.consolidation import NO_POOL
 from kschedctl.reports.document import Document
+from kschedctl.reports.pool_change import NO_POOL
 
 
 class ResourceRoom(Document, frozen=True):

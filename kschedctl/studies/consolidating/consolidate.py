@@ -26,6 +26,7 @@ from kschedctl.studies.basics.unknown import together
 from kschedctl.studies.consolidating.autoscalers import NOBODY, AutoscalerVerdicts
 from kschedctl.studies.consolidating.safety import Reserve, gone, shares, zone_losses
 from kschedctl.studies.packing.emptying import EmptyingOrder, candidates, drained
+from kschedctl.studies.packing.pool_changes import pool_changes
 from kschedctl.studies.packing.pools import Pools, amounts_of
 from kschedctl.studies.what_if.settling import after, pending
 from kschedctl.studies.what_if.shared_cluster import cluster_basis
@@ -173,11 +174,18 @@ class Consolidating:
             price=sum(known) if known else None,
             requested=tuple(shares(view, self.view, self.left, self.pools.workers)),
             zones=tuple(self.zones),
+            pools=pool_changes(view, self.view, self._kept(rows)),
             autoscaler=verdicts.told(),
             commands=tuple(kubectl.run("drain", node.node, *DRAIN) for node in self.removable),
             interrupted=self.interrupted,
             **cluster_basis(together([[*self.found.unknown, *self.unknown]]), self.scheduler),
         )
+
+    def _kept(self, removed: Sequence[Row]) -> Bools:
+        """(N,): the nodes that are there in the end."""
+        kept = np.ones(len(self.left), np.bool_)
+        kept[removed] = False
+        return kept
 
     def _left_out(self) -> dict[str, int]:
         """Nodes that were no candidates, by why."""

@@ -17,6 +17,7 @@ from kschedctl.studies.basics import kubectl
 from kschedctl.studies.basics.unknown import of_simulation
 from kschedctl.studies.making_room.movable import leaves_scratch
 from kschedctl.studies.making_room.room import PlanPart, RoomMaking
+from kschedctl.studies.packing.pool_changes import pool_changes
 from kschedctl.studies.what_if.shared_cluster import cluster_basis
 
 
@@ -35,6 +36,7 @@ def document(room: RoomMaking) -> MakeRoom:
         message=_message(simulation, missing),
         preempts=_preempts(room),
         commands=tuple(command for part in room.parts for command in _commands(room, part)),
+        pools=pool_changes(room.before.view, simulation.view) if room.parts else (),
         fragmented=tuple(_fragmented(room)) if room.searches else (),
         held=tuple(HeldPods(why, count) for why, count in sorted(room.held.items(), key=lambda item: -item[1])),
         searched=_searched(room),

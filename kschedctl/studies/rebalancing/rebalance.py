@@ -22,9 +22,11 @@ from kschedctl.reports.make_room import HeldPods
 from kschedctl.reports.rebalancing import DeschedulerRound, HeldBack, Rebalancing, RebalancingStep
 from kschedctl.scheduler.framework.dependencies import Dependency, Effect
 from kschedctl.scheduler.scheduler import Scheduler
+from kschedctl.snapshot.fork import Fork
 from kschedctl.studies.basics import kubectl
 from kschedctl.studies.basics.parallel import UNSEEN, Progress
 from kschedctl.studies.basics.unknown import of_simulation
+from kschedctl.studies.packing.pool_changes import pool_changes
 from kschedctl.studies.rebalancing.replay import HOMELESS, LOST, EvictionReplay
 from kschedctl.studies.what_if.shared_cluster import cluster_basis
 
@@ -46,16 +48,20 @@ def rebalance(
     Raises InputError.
     """
     scheduler = Scheduler(cluster)
-    rebalancing = Rebalance(EvictionReplay.of(scheduler, seed), policy, microseconds(now))
+    replay = EvictionReplay.of(scheduler, seed)
+    rebalancing = Rebalance(replay, replay.simulation.view.fork(), policy, microseconds(now))
     rebalancing.run(rounds, progress)
     return rebalancing.report(name, scheduler)
 
 
 @dataclass
 class Rebalance:
-    """Rounds as they go. ``refused``: by round; ``placements``: those that were there before."""
+    """Rounds as they go. ``before``: where pods were when they began; ``refused``: by round; ``placements``: those that
+    were there before.
+    """
 
     replay: EvictionReplay
+    before: Fork
     policy: DeschedulerPolicy
     now: int
     refused: list[list[RefusedEviction]] = field(default_factory=list)
@@ -121,6 +127,7 @@ class Rebalance:
             unsafe=sum(group.pods for group in held_back if group.why.startswith((LOST, HOMELESS))),
             kept=tuple(HeldPods(why, count) for why, count in sorted(self.kept.items(), key=lambda item: -item[1])),
             commands=tuple(self._commands()),
+            pools=pool_changes(self.before, self.replay.simulation.view),
             interrupted=self.interrupted,
             **basis,
         )

@@ -33,7 +33,7 @@ from kschedctl.reports.audit.topology import (
     WorkloadDomains,
 )
 from kschedctl.reports.columns import Column, Tone
-from kschedctl.reports.consolidation import NO_POOL
+from kschedctl.reports.pool_change import NO_POOL
 from kschedctl.reports.wakes import RejectorReport
 from kschedctl.text.counts import counted
 
