@@ -19,6 +19,7 @@ from kschedctl.snapshot.gang_history import GangHistory
 from kschedctl.snapshot.indexes import ClusterObjects
 from kschedctl.snapshot.nodes import Domains
 from kschedctl.snapshot.pod_info import PodInfo
+from kschedctl.snapshot.pods_by_node import PodsByNode
 from kschedctl.snapshot.snapshot import Settings, Snapshot
 from kschedctl.snapshot.trail import Tally, Trail
 
@@ -58,7 +59,7 @@ class Fork:
         self.group_since: int | None = None
         self.gang_history: GangHistory | None = None
         self._arrivals: Arrivals | None = None
-        self._by_node: tuple[Counts, Counts] | None = None
+        self._by_node: PodsByNode | None = None
         self._tallies: dict[Hashable, Tally] = {}
         self.preempting: set[str] = set()
         self._ahead: dict[int, Delta] = {}
@@ -80,7 +81,7 @@ class Fork:
         other.requested, other.nonzero_requested = requested.copy(), nonzero_requested.copy()
         other._tallies = {key: tally.copy() for key, tally in self._tallies.items()}
         other._ahead, other.preempting = dict(self._ahead), set(self.preempting)
-        other._promises = None
+        other._promises = other._by_node = None
         other.objects = self.objects.fork()
         return other
 
@@ -302,11 +303,8 @@ class Fork:
     def pods_on(self, row: Row) -> list[Position]:
         """The positions of the pods on a node, in the order of the cluster."""
         if self._by_node is None:
-            order = np.argsort(self.node, kind="stable")
-            self._by_node = order, np.searchsorted(self.node[order], np.arange(len(self.nodes) + 1))
-        order, starts = self._by_node
-        positions: list[Position] = order[starts[row] : starts[row + 1]].tolist()
-        return positions
+            self._by_node = PodsByNode(self.node, len(self.nodes))
+        return self._by_node.on(row)
 
     # -- nominated pods ------------------------------------------------------------------------------------------
 
