@@ -137,11 +137,11 @@ def test_namespaces_that_a_selector_excludes(version: str, verdict: bool) -> Non
         (None, {}, False),
         ("all", {}, False),
         (None, {"CompositePodGroup": True, "TopologyAwareWorkloadScheduling": True}, False),
-        ("all", {"CompositePodGroup": True, "TopologyAwareWorkloadScheduling": True}, True),
+        ("all", {"CompositePodGroup": True, "TopologyAwareWorkloadScheduling": True}, False),
     ],
 )
-def test_groups_of_groups_are_in_doubt(parent: str | None, gates: dict[str, bool], undecided: bool) -> None:
-    """How 1.37 schedules these is not replayed; what is of no such group is not in doubt."""
+def test_groups_of_groups_are_not_in_doubt(parent: str | None, gates: dict[str, bool], undecided: bool) -> None:
+    """More of them in tests/scheduler/pod_groups/test_groups_of_groups.py."""
     spec = {"schedulingPolicy": {"gang": {"minCount": 1}}, "parentCompositePodGroupName": parent}
     group = {"kind": "PodGroup", "metadata": {"name": "g", "namespace": "d"}, "spec": spec}
     grouped = pod("p", 0, schedulingGroup={"podGroupName": "g"})

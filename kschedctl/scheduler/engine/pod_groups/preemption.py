@@ -14,7 +14,7 @@ from typing import NamedTuple, TypeAlias
 from kschedctl.api.arrays import Position, Row
 from kschedctl.scheduler.engine.cycle import run_cycle
 from kschedctl.scheduler.engine.pod_groups.cycle import GroupResult, MemberResult, PodGroupCycle
-from kschedctl.scheduler.engine.pod_groups.hierarchy_cycle import HierarchyCycle, Results
+from kschedctl.scheduler.engine.pod_groups.hierarchy_cycle import HierarchyCycle, Results, completed
 from kschedctl.scheduler.engine.pod_groups.since_1_37 import (
     CONSTRAINED_PREEMPT,
     KEEPS_ITS_NODES,
@@ -61,8 +61,16 @@ def preempt_for_group(cycle: PodGroupCycle, result: GroupResult) -> GroupResult:
     return replace(result, status=Status(result.status.code, reasons))
 
 
-def preempt_for_tree(cycle: HierarchyCycle, results: Results) -> Results:
-    """What all groups of a tree come to whose root does not fit, with what evicting others could do for it.
+def place_tree(cycle: HierarchyCycle, *, workload_aware: bool) -> Results:
+    """What all groups of a tree come to; ``workload_aware``: others may be evicted for it."""
+    results = cycle.results()
+    whole = completed(cycle.tree, results)
+    unplaced = results[cycle.tree.key].status.code is Code.UNSCHEDULABLE
+    return _preempt_for_tree(cycle, whole) if workload_aware and unplaced else whole
+
+
+def _preempt_for_tree(cycle: HierarchyCycle, results: Results) -> Results:
+    """With what evicting others could do for a tree whose root does not fit.
 
     A reason is added to the status of each, and so several times to one that some of them share.
     """
