@@ -21,6 +21,7 @@ from kschedctl.scheduler.engine.pod_groups.since_1_37 import (
     PROMISED,
     SAYS_WHO,
     WAITS_FOR_VICTIMS,
+    never_preempts,
 )
 from kschedctl.scheduler.engine.pod_groups.state import group_priority, is_unread
 from kschedctl.scheduler.engine.pod_groups.victims import AS_GROUPS, Victim, victims_below
@@ -112,7 +113,7 @@ def _preempt(cycle: AnyCycle) -> RoomForGroup:
     constraints = group.spec.scheduling_constraints
     if constraints is not None and constraints.topology and not CONSTRAINED_PREEMPT.at(release):
         return RoomForGroup(Status(Code.UNSCHEDULABLE, (CONSTRAINED,)))
-    if any(cycle.infos[member].spec.preemption_policy == "Never" for member in cycle.members):
+    if never_preempts(group, (cycle.infos[member] for member in cycle.members), cycle.view):
         return RoomForGroup(Status(Code.UNSCHEDULABLE, (NEVER,)))
     potential = victims_below(cycle.view, group_priority(group, cycle.view), release)
     if WAITS_FOR_VICTIMS.at(release) and _victims_leave(cycle, potential):
