@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 from group_clusters import Json, gang, node, pod
+from plugin_cases import cases
 
 from kschedctl.cluster import Cluster
 from kschedctl.studies.explain import explain
@@ -284,3 +285,16 @@ def test_victims_go_by_the_priority_of_their_root() -> None:
     running = [pod("v1-0", "v1", 1, 0, bound="n")]
     (cycle,) = run_queue(cluster(there, running, pods("g", 1), node("n", 1))).cycles
     assert not cycle.victims
+
+
+@cases("grouppreemption137", "grouppreemption")
+def test_whom_groups_preempt(case: Json) -> None:
+    """Upstream's integration tests; the cycle of a group in which all its pods are there."""
+    objects = [*case["objects"], *case["running"], *case["preemptors"]]
+    gates = case["featureGates"]
+    tried = Cluster.from_objects(objects, kube_version="1.37", feature_gates=gates, assume_complete=True)
+    cycle = run_queue(tried).cycles[0]
+    assert sorted(name.removeprefix("default/") for name in cycle.victims) == case["want"]["preempted"]
+    nominated = sorted(name.removeprefix("default/") for name, failed in cycle.failed.items() if failed.nominated)
+    assert case["want"]["nominated"] in (None, nominated)
+    assert not cycle.bound
