@@ -245,6 +245,13 @@ def test_simulations_are_in_doubt() -> None:
     assert kschedctl.whatif(cluster(there, node("n", 4), pods("g", 1)), None).undecided
 
 
+def test_what_is_said_of_a_group_that_would_fit_without_the_others() -> None:
+    there = [composite("root", least=2), group("x", "root", 1), group("y", "root", 2)]
+    tried = cluster(there, node("n", 2), pods("x", 1), pods("y", 2))
+    assert explain(tried, "a/x-0").headline == "its CompositePodGroup root needs nodes for 2 groups at once: fewer fit"
+    assert explain(tried, "a/y-0").headline == "its gang y needs a node for 2 pods at once, and 1 fit"
+
+
 # -- preemption ------------------------------------------------------------------------------------------------------
 
 
@@ -256,6 +263,8 @@ def test_a_tree_preempts_as_one() -> None:
     assert len(cycle.victims) == 1
     assert {failure.nominated for failure in cycle.failed.values()} == {"n"}
     assert cycle.waiting_on_preemption
+    report = explain(cluster(there, node("n", 3), pods("x", 1), pods("y", 1), lower), "a/x-0")
+    assert report.headline == "its CompositePodGroup root fits once 1 pod made room for it"
 
 
 @pytest.mark.parametrize(
