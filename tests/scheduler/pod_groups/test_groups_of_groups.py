@@ -7,10 +7,13 @@ their root, the root has theirs.
 
 from __future__ import annotations
 
-from typing import Any
+from copy import deepcopy
+from typing import Any, NamedTuple
 
 import pytest
 from group_clusters import Json, gang, node, pod
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from plugin_cases import cases
 
 from kschedctl.cluster import Cluster
@@ -19,8 +22,6 @@ from kschedctl.studies.run_queue import run_queue
 
 GATES = {"GenericWorkload": True, "TopologyAwareWorkloadScheduling": True, "CompositePodGroup": True}
 PRIORITY = 100
-Groups = dict[str, tuple[str, int]]
-"""Name -> the parent, and how many pods or groups have to have nodes, 0 without a gang policy."""
 
 
 def composite(name: str, parent: str = "", least: int = 0, **spec: Any) -> Json:
@@ -307,3 +308,79 @@ def test_whom_groups_preempt(case: Json) -> None:
     nominated = sorted(name.removeprefix("default/") for name, failed in cycle.failed.items() if failed.nominated)
     assert case["want"]["nominated"] in (None, nominated)
     assert not cycle.bound
+
+
+# -- against a naive replay ------------------------------------------------------------------------------------------
+
+
+class Naive(NamedTuple):
+    """Groups placed by asking for each pod by itself where it would go; ``waiting``: of each PodGroup its pods."""
+
+    nodes: list[Json]
+    children: dict[str, list[str]]
+    least: dict[str, int]
+    waiting: dict[str, list[Json]]
+
+    def placed(self, name: str, there: list[Json]) -> dict[str, str] | None:
+        """Pod -> node beside the pods that are there, None where too few of the group find one."""
+        found: dict[str, str] = {}
+        if name in self.waiting:
+            for member in self.waiting[name]:
+                alone = deepcopy(member)
+                del alone["spec"]["schedulingGroup"]
+                report = explain(cluster(self.nodes, there, alone), f"a/{alone['metadata']['name']}")
+                if report.feasible:
+                    found[report.pod] = min(report.best) if len(report.feasible) > 1 else report.feasible[0]
+                    there = [*there, {**alone, "spec": {**alone["spec"], "nodeName": found[report.pod]}}]
+            return found if len(found) >= self.least[name] else None
+        fitting = 0
+        for child in self.children[name]:
+            below = self.placed(child, [*there, *self.bound(found)])
+            fitting += below is not None
+            found |= below or {}
+        return found if fitting >= self.least[name] else None
+
+    def bound(self, found: dict[str, str]) -> list[Json]:
+        every = [each for pods_of in self.waiting.values() for each in pods_of]
+        return [
+            {
+                **each,
+                "spec": {**{k: v for k, v in each["spec"].items() if k != "schedulingGroup"}, "nodeName": found[key]},
+            }
+            for each in every
+            if (key := f"a/{each['metadata']['name']}") in found
+        ]
+
+
+@settings(max_examples=40, deadline=None)
+@given(
+    st.lists(st.integers(1, 4), min_size=1, max_size=3),
+    st.lists(st.tuples(st.sampled_from("rst"), st.integers(0, 2), st.lists(st.integers(1, 3), max_size=3)), max_size=4),
+    st.tuples(st.integers(0, 3), st.integers(0, 2), st.integers(0, 2)),
+)
+def test_where_the_groups_of_a_tree_go(cpus: list[int], leaves: list[Any], least: tuple[int, int, int]) -> None:
+    """The root ``r`` has two groups of groups, ``s`` and ``t``, and each PodGroup is of one of the three."""
+    nodes = [node(f"n{i}", cpu) for i, cpu in enumerate(cpus)]
+    composites = [composite("r", least=least[0]), composite("s", "r", least[1]), composite("t", "r", least[2])]
+    groups = [group(f"g{i}", parent, count) for i, (parent, count, _) in enumerate(leaves)]
+    waiting = {
+        f"g{i}": [pod(f"g{i}-{k}", f"g{i}", cpu, PRIORITY) for k, cpu in enumerate(each[2])]
+        for i, each in enumerate(leaves)
+    }
+    children = {name: [f"g{i}" for i, each in enumerate(leaves) if each[0] == name] for name in "rst"}
+    children["r"] += ["s", "t"]
+    needed = {f"g{i}": max(count, 1) for i, (_, count, _) in enumerate(leaves)}
+    needed |= {name: max(count, 1) for name, count in zip("rst", least, strict=True)}
+    cycles = run_queue(cluster(nodes, composites, groups, *waiting.values())).cycles
+    if not cycles:
+        assert not any(waiting.values()) or not ready("r", children, needed, waiting)
+        return
+    turn = {name: place for place, name in enumerate(cycles[0].order)}
+    for of_group in waiting.values():
+        of_group.sort(key=lambda each: turn[f"a/{each['metadata']['name']}"])
+    assert dict(cycles[0].bound) == (Naive(nodes, children, needed, waiting).placed("r", []) or {})
+
+
+def ready(name: str, children: dict[str, list[str]], needed: dict[str, int], waiting: dict[str, list[Json]]) -> bool:
+    there = waiting.get(name, [below for below in children.get(name, []) if ready(below, children, needed, waiting)])
+    return len(there) >= needed[name]
