@@ -44,13 +44,44 @@ class GangTask(Document, frozen=True):
     fitting: int
 
 
+class GroupOfTree(Document, frozen=True):
+    """A PodGroup or CompositePodGroup of a tree: how many of its pods or groups (``least``) have to have nodes.
+
+    ``parent``: the CompositePodGroup that it is of; ``verdict`` and ``message`` are as of a PodGroupReport.
+    """
+
+    kind: str
+    name: str
+    policy: str
+    least: int
+    verdict: str
+    message: str = ""
+    parent: str = ""
+    topology: str = ""
+
+
+class GroupTreeReport(Document, frozen=True):
+    """The tree of CompositePodGroups that a PodGroup is of: all are placed together, as far as their policies say.
+
+    ``groups``: all of them, from the root down. ``by_chance``: kube-scheduler tries the groups of one in an order that
+    is up to chance, and in another one the pod fares otherwise; without ``all_orders`` not all of them were tried here.
+    """
+
+    name: str
+    verdict: str
+    groups: tuple[GroupOfTree, ...] = ()
+    victims: tuple[str, ...] = ()
+    by_chance: bool = False
+    all_orders: bool = True
+
+
 class PodGroupReport(Document, frozen=True):
     """``policy`` is gang or basic, empty when the group does not exist or was not read; of a gang ``min_count`` pods
     have to have a node at once. ``pods`` exist, ``scheduled`` of them have a node, and ``missing`` more have to come
     before any is tried.
 
     ``verdict``: Placed, WaitsForPreemption, Unschedulable, Error or Incomplete (it is not tried); ``message`` is what
-    the scheduler writes into its condition PodGroupScheduled. ``topology``: the label of which its nodes have to share
+    the scheduler writes into its ``condition``. ``topology``: the label of which its nodes have to share
     a value, and ``placements`` those values. ``victims`` would have to go. ``deadlocked_with``: other gangs of which a
     part has nodes; this one, in the same state, would fit if they gave theirs up. ``waits_for``: other groups
     of its pods, for which Permit lets these wait though they fit; ``apart``: groups that these wait for in turn.
@@ -61,7 +92,7 @@ class PodGroupReport(Document, frozen=True):
     ``held_back``: how many of its pods still have gates of Kueue's.
     ``fitting``: how many would have a node then, those that have one among them. ``problem``: why it is not known how
     many have to. ``ended`` pods succeeded; Volcano and Kueue count them as if they had a node.
-    ``queue`` and ``phase`` are what Volcano's object says.
+    ``queue`` and ``phase`` are what Volcano's object says. ``tree``: of a group that is of a CompositePodGroup.
     """
 
     name: str
@@ -72,6 +103,7 @@ class PodGroupReport(Document, frozen=True):
     scheduled: int = 0
     missing: int = 0
     message: str = ""
+    condition: str = "PodGroupScheduled"
     topology: str = ""
     members: tuple[MemberReport, ...] = ()
     placements: tuple[PlacementReport, ...] = ()
@@ -88,6 +120,7 @@ class PodGroupReport(Document, frozen=True):
     tasks: tuple[GangTask, ...] = ()
     queue: str = ""
     phase: str = ""
+    tree: GroupTreeReport | None = None
 
     @property
     def short_name(self) -> str:

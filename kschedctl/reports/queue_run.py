@@ -44,6 +44,13 @@ class GroupCondition(Document, frozen=True):
     message: str = ""
 
 
+class GroupOutcome(Document, frozen=True, omit_defaults=True):
+    """What one PodGroup of a CompositePodGroup comes to."""
+
+    status: GroupStatus
+    condition: GroupCondition | None = None
+
+
 class TriedMember(Document, frozen=True):
     """A pod of a group, after those before it. ``node``: where it fits, or with ``requires_preemption`` would; then
     Permit says Success or Wait. ``feasible`` of the ``evaluated`` nodes fit.
@@ -67,7 +74,7 @@ class QueueCycle(Document, frozen=True, omit_defaults=True):
     they were promised. ``waiting``: the pod, where Permit plugins let it wait on its node; it is ``bound`` or
     ``failed`` after a later cycle, and where it waited in vain in one of its own. Of a pod group: its name, the
     ``order`` in which ``pods`` were tried, the ``status`` that this came to, and the ``condition`` that is written,
-    where that is a new one.
+    where that is a new one. Of a CompositePodGroup it is its root that is named, and ``groups`` are its PodGroups.
     """
 
     popped: str
@@ -85,6 +92,7 @@ class QueueCycle(Document, frozen=True, omit_defaults=True):
     waiting_on_preemption: bool = False
     pods: tuple[TriedMember, ...] = ()
     condition: GroupCondition | None = None
+    groups: dict[str, GroupOutcome] = {}
 
 
 class QueueRun(Report, frozen=True):

@@ -275,4 +275,5 @@ def settings(gates: FeatureGates, served: frozenset[str]) -> Settings:
         and gates.enabled("MatchLabelKeysInPodTopologySpreadSelectorMerge"),
         migrates_portworx=gates.enabled("CSIMigrationPortworx"),
         groups_of_groups=gates.enabled("CompositePodGroup"),
+        policies_of_groups=gates.enabled("PodGroupPreemptionPolicy"),
     )

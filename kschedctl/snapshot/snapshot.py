@@ -37,6 +37,7 @@ class Settings(NamedTuple):
 
     ``served``: the schedulerNames of its profiles; it knows of no nomination of other schedulers' pods.
     ``held_back``: whether a pod of a Fork does not come into the queue, None: all do, or it does not matter.
+    ``groups_of_groups``, ``policies_of_groups``: whether CompositePodGroups count, and preemptionPolicies of groups.
     """
 
     served: frozenset[str] = frozenset((DEFAULT_SCHEDULER_NAME,))
@@ -46,6 +47,7 @@ class Settings(NamedTuple):
     migrates_portworx: bool = True
     held_back: Callable[[PodInfo, Any], bool] | None = None
     groups_of_groups: bool = False
+    policies_of_groups: bool = False
 
     def admitted(self, pod: Pod) -> Pod:
         """The pod with its label keys merged into its selectors, as happens when it is created."""

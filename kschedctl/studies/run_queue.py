@@ -86,21 +86,32 @@ class _GroupFields(TypedDict, total=False):
     waiting_on_preemption: bool
     pods: tuple[reports.TriedMember, ...]
     condition: reports.GroupCondition | None
+    groups: dict[str, reports.GroupOutcome]
 
 
 def _of_group(loop: QueueReplay, record: GroupRecord | None) -> _GroupFields:
     """What a cycle tells of a pod group, nothing in the cycle of a single pod."""
     if record is None:
         return {}
-    key, result, condition = _keys(loop), record.result, record.condition
+    key, result, tried = _keys(loop), record.result, record.below or (record,)
     return {
         "group": "/".join(record.key),
         "order": tuple(map(key, record.order)),
         "status": reports.GroupStatus(result.status.code, result.message),
         "waiting_on_preemption": result.waiting_on_preemption,
-        "pods": tuple(_tried(loop, member) for member in result.members),
-        "condition": reports.GroupCondition(*condition) if condition else None,
+        "pods": tuple(_tried(loop, member) for of in tried for member in of.result.members),
+        "condition": _condition(record),
+        "groups": {"/".join(of.key): _outcome(of) for of in record.below},
     }
+
+
+def _condition(record: GroupRecord) -> reports.GroupCondition | None:
+    return reports.GroupCondition(*record.condition) if record.condition else None
+
+
+def _outcome(record: GroupRecord) -> reports.GroupOutcome:
+    status = record.result.status
+    return reports.GroupOutcome(reports.GroupStatus(status.code, record.result.message), _condition(record))
 
 
 def _tried(loop: QueueReplay, member: MemberResult) -> reports.TriedMember:

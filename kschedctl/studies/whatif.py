@@ -354,6 +354,7 @@ def _with_causes(
 
 def _run(question: Question, seed: int, start: Settled, progress: Progress) -> Run:
     run = Run(start, question.files.__getitem__, question.where, seed, question.sampling, question.call_extender)
+    run.unknown = start.unknown
     run.take_all(question.scenario, progress)
     return run
 

@@ -35,6 +35,19 @@ OF_1_37 = {
             "preemptionPolicy": "Never",
         },
     ),
+    "CompositePodGroup v1alpha3": (
+        "scheduling.k8s.io/v1alpha3",
+        {
+            "workloadRef": {"workloadName": "w", "templateName": "t"},
+            "parentCompositePodGroupName": "above",
+            "schedulingPolicy": {"gang": {"minGroupCount": 2}},
+            "schedulingConstraints": {"topology": [{"key": "zone"}]},
+            "disruptionMode": {"all": {}},
+            "priorityClassName": "high",
+            "priority": 9,
+            "preemptionPolicy": "Never",
+        },
+    ),
 }
 """What clusters of 1.37 hold (staging/src/k8s.io/api, v1.37.0-beta.0): kind and version -> apiVersion, spec."""
 TO_COME = {

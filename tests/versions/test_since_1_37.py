@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -11,7 +12,7 @@ from golden_cases import FAMILIES, answer, differences, family_lines
 
 import kschedctl
 from kschedctl.api.kube_version import VersionMix
-from kschedctl.cluster import Cluster
+from kschedctl.cluster import Cluster, Gap
 from kschedctl.scheduler.framework.events import POD, ChangedObject
 from kschedctl.scheduler.framework.feature_gates import STAGES, stage_at
 from kschedctl.scheduler.plugins.inter_pod_affinity.plugin import InterPodAffinity
@@ -19,6 +20,7 @@ from kschedctl.scheduler.scheduler import Scheduler
 from kschedctl.scheduler.simulation.queued_pods import DELETED
 from kschedctl.studies.version_changes import between
 from kschedctl.studies.what_if.causes import TwoVersions
+from kschedctl.studies.whatif import versions
 
 Json = dict[str, Any]
 ROWS = between("1.36", "1.37").changes
@@ -137,11 +139,11 @@ def test_namespaces_that_a_selector_excludes(version: str, verdict: bool) -> Non
         (None, {}, False),
         ("all", {}, False),
         (None, {"CompositePodGroup": True, "TopologyAwareWorkloadScheduling": True}, False),
-        ("all", {"CompositePodGroup": True, "TopologyAwareWorkloadScheduling": True}, True),
+        ("all", {"CompositePodGroup": True, "TopologyAwareWorkloadScheduling": True}, False),
     ],
 )
-def test_groups_of_groups_are_in_doubt(parent: str | None, gates: dict[str, bool], undecided: bool) -> None:
-    """How 1.37 schedules these is not replayed; what is of no such group is not in doubt."""
+def test_groups_of_groups_are_not_in_doubt(parent: str | None, gates: dict[str, bool], undecided: bool) -> None:
+    """More of them in tests/scheduler/pod_groups/test_groups_of_groups.py."""
     spec = {"schedulingPolicy": {"gang": {"minCount": 1}}, "parentCompositePodGroupName": parent}
     group = {"kind": "PodGroup", "metadata": {"name": "g", "namespace": "d"}, "spec": spec}
     grouped = pod("p", 0, schedulingGroup={"podGroupName": "g"})
@@ -195,3 +197,48 @@ def test_a_pod_that_one_of_two_anti_affinity_terms_is_about_goes(version: str, w
     pods = scheduler.view.pods
     info, gone = (pods.infos[pods.info[pods.index[key]]] for key in ("d/p", "d/other"))
     assert any(ask is None or ask(info, ChangedObject(POD, gone.pod, None), scheduler.view) for ask in hints) is woken
+
+
+CLASS = {
+    "kind": "DeviceClass",
+    "apiVersion": "resource.k8s.io/v1",
+    "metadata": {"name": "gpu"},
+    "spec": {"selectors": [{"cel": {"expression": "true"}}]},
+}
+SLICE = {
+    "kind": "ResourceSlice",
+    "apiVersion": "resource.k8s.io/v1",
+    "metadata": {"name": "s"},
+    "spec": {
+        "driver": "gpu.example.com",
+        "pool": {"name": "n", "generation": 1, "resourceSliceCount": 1},
+        "nodeName": "n",
+        "devices": [{"name": "gpu-0"}],
+    },
+}
+
+
+def claiming(class_name: str) -> list[Json]:
+    """A pod that claims a device of a class."""
+    requests = [{"name": "r", "exactly": {"deviceClassName": class_name}}]
+    metadata = {"name": "c", "namespace": "d", "uid": "c"}
+    claim = {"kind": "ResourceClaim", "apiVersion": "resource.k8s.io/v1", "metadata": metadata}
+    claim |= {"spec": {"devices": {"requests": requests}}}
+    return [claim, pod("p", 0, resourceClaims=[{"name": "c", "resourceClaimName": "c"}])]
+
+
+@pytest.mark.parametrize(
+    ("class_name", "verdict", "undecided"), [("gpu", "Schedulable", True), ("no", "Unschedulable", False)]
+)
+def test_rules_that_were_not_read_only_take_devices_away(class_name: str, verdict: str, undecided: bool) -> None:
+    """A pod whose class does not exist fits nowhere whatever rules there are, and an upgrade does not help it."""
+    cluster = replace(
+        Cluster.from_objects([NODE, CLASS, SLICE, *claiming(class_name)], assume_complete=True),
+        gaps={"DeviceTaintRule": Gap("were not read")},
+    )
+    report = kschedctl.explain(replace(cluster, kube_version="1.37"), "d/p")
+    assert (report.verdict, report.undecided) == (verdict, undecided)
+    assert [each.kind for each in report.unknown] == ["DeviceTaintRule"]
+    upgrade = kschedctl.whatif(cluster, None, versions(("1.36", "1.37")))
+    assert (upgrade.changes, upgrade.undecided) == ((), True)
+    assert [each.kind for each in upgrade.unknown] == ["DeviceTaintRule"]

@@ -17,7 +17,7 @@ from kschedctl.render.page import (
 )
 from kschedctl.render.tables import Row, numbers, table_of
 from kschedctl.reports.columns import Column, Tone
-from kschedctl.reports.pod_group import MemberReport, PlacementReport, PodGroupReport
+from kschedctl.reports.pod_group import GroupOfTree, GroupTreeReport, MemberReport, PlacementReport, PodGroupReport
 
 SHOWN = 10
 TONES = {"Placed": Tone.GOOD, "Preempting": Tone.WARNING, "Gated": Tone.WARNING, "Terminating": Tone.WARNING}
@@ -31,12 +31,35 @@ def pod_group_section(group: PodGroupReport | None, style: Style) -> Page:
         "Pod group",
         paragraph(Marked(group.name, Tone.STRONG), ": ".join((_policy(group), _outcome(group)))),
         *_of_other_project(group),
-        *([paragraph(Marked("condition PodGroupScheduled:", Tone.FAINT), group.message)] if group.message else ()),
+        *([paragraph(Marked(f"condition {group.condition}:", Tone.FAINT), group.message)] if group.message else ()),
         *_placements(group, style),
         *_members(group, style),
+        *(_tree(group.tree, style) if group.tree else ()),
         *([paragraph("deadlocked with:", names(group.deadlocked_with, SHOWN))] if group.deadlocked_with else ()),
         *([paragraph("to go:", names(group.victims, SHOWN))] if group.victims else ()),
     )
+
+
+def _tree(tree: GroupTreeReport, style: Style) -> Page:
+    """The groups with which it is placed, from the root down."""
+    columns = (Column("group", verbatim=True), Column("of"), Column("needs"), Column("tried"), Column("why"))
+    made_room = tree.victims and [paragraph("to go:", names(tree.victims, SHOWN))]
+    chance = tree.by_chance and [paragraph("in which order the groups are tried is up to chance, and decides here")]
+    return (
+        paragraph("placed with the groups of CompositePodGroup", Marked(tree.name, Tone.STRONG)),
+        *table_of(tree.groups, columns, _group, style, limit=SHOWN, full=False, each_node=True),
+        *(made_room or ()),
+        *(chance or ()),
+    )
+
+
+def _group(group: GroupOfTree) -> Row:
+    what = "pod" if group.kind == "PodGroup" else "group"
+    needs = f"{count(group.least, what)}{f' in one {group.topology}' if group.topology else ''}"
+    tone = (
+        Tone.GOOD if group.verdict == "Placed" else Tone.WARNING if group.verdict == "WaitsForPreemption" else Tone.BAD
+    )
+    return (group.name, group.parent, needs, Marked(group.verdict, tone), Marked(group.message, Tone.FAINT))
 
 
 def _policy(group: PodGroupReport) -> str:

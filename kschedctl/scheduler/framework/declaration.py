@@ -71,7 +71,8 @@ class DeclaredPlugin(Generic[ForFilter, ForScore]):
     ``default_weight``: of its scores, in a profile that says nothing of it; None where it does not score by default.
     ``gate``: the feature gate without which it is no default plugin.
     ``kinds``: the kinds of objects that it looks at besides nodes, pods and namespaces; those in ``gated_kinds`` only
-    with the feature gate that a version has for this; ``kinds_matter_to``: only where some pod has this trait.
+    with the feature gate that a version has for this, if it has one; ``kinds_matter_to``: only where some pod has this
+    trait.
     ``args_type``: its arguments; None where it has none.
     ``args_since``: the first minor version in which it has arguments.
     ``replayed_since``: the first minor version of which it is replayed what it does; up to then it is but known.

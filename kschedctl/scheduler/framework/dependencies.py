@@ -22,16 +22,17 @@ class Effect(StrEnum):
     """What objects that nobody read could do: only refuse nodes, only make some fit, either, or only order them.
 
     NARROWS: only refuse nodes that nothing else refuses, as extenders do: of a pod that fits none they are not asked.
-    WORDS: only say otherwise why a pod fits nowhere. ORDER: only have another of several pods tried first.
+    REFUSES_MORE: only refuse more than is refused without them: the plugin can be asked all the same.
+    ORDER: only have another of several pods tried first.
     """
 
     REFUSES = "refuses"
     NARROWS = "narrows"
+    REFUSES_MORE = "refuses more"
     ADMITS = "admits"
     EITHER = "either"
     SCORES = "scores"
     VICTIMS = "victims"
-    WORDS = "words"
     ORDER = "order"
 
 

@@ -20,7 +20,8 @@ def kinds_of(plugins: Iterable[Declaration], gates: FeatureGates) -> tuple[str, 
     kinds = list(ALWAYS)
     for plugin in plugins:
         kinds += plugin.kinds
-        kinds += (kind for kind, gate in plugin.gated_kinds.items() if gates.enabled(gate.at(gates.release)))
+        gated = ((kind, gate.at(gates.release)) for kind, gate in plugin.gated_kinds.items())
+        kinds += (kind for kind, gate in gated if gate and gates.enabled(gate))
     return tuple(dict.fromkeys(kinds))
 
 

@@ -10,6 +10,7 @@ from kschedctl.api.kube_version import ByVersion
 from kschedctl.scheduler.engine.cycle import Cycle
 from kschedctl.scheduler.engine.pod_groups.of_members import not_by_itself, preempting_as
 from kschedctl.scheduler.engine.pod_groups.since_1_37 import IN_PREEMPTION
+from kschedctl.scheduler.engine.pod_groups.victims import AS_GROUPS
 from kschedctl.scheduler.engine.post_filter import PostFilterOutcome
 from kschedctl.scheduler.engine.preemption.evaluator import (
     DEFAULT_PREEMPTION,
@@ -71,6 +72,7 @@ class DefaultPreemption(PreemptionPlugin):
         HEARS_OF_PODS,
         FOUND,
         *IN_PREEMPTION,
+        AS_GROUPS,
     )
     without = "pods of high priority evict nobody"
     takes_less_time = "spare it pods that cannot win, by preemptionPolicy: Never"

@@ -6,14 +6,16 @@ pkg/scheduler/schedule_one_podgroup.go (v1.36).
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 
 from kschedctl.api.arrays import Position
 from kschedctl.scheduler.engine.permit import run_permit
 from kschedctl.scheduler.engine.pod_groups.cycle import GroupResult, PodGroupCycle
+from kschedctl.scheduler.engine.pod_groups.hierarchy import EntityKey, GroupTree, composite_tree, pod_group_key
+from kschedctl.scheduler.engine.pod_groups.hierarchy_cycle import HierarchyCycle, Results
 from kschedctl.scheduler.engine.pod_groups.of_members import preempting_as
-from kschedctl.scheduler.engine.pod_groups.preemption import preempt_for_group
+from kschedctl.scheduler.engine.pod_groups.preemption import place_tree, preempt_for_group
 from kschedctl.scheduler.engine.pod_groups.since_1_37 import LEFT_OVER_AT_ONCE, LIKE_ITS_PODS, refused_before
 from kschedctl.scheduler.engine.pod_groups.state import find_pod_group, placed_in_groups, state_of
 from kschedctl.scheduler.engine.pod_groups.submission import (
@@ -46,26 +48,33 @@ class QueuedPodGroups:
     def schedule(self, run: QueueReplay, popped: QueuedPod) -> None:
         key = group_key(run.exact.object(popped.position))
         assert key is not None
-        queued = sorted(_taken(run, key, popped), key=lambda pod: (-pod.priority, pod.initial_attempt))
+        tree = composite_tree(run.view, key)
+        keys = [leaf.pod_group for leaf in tree.leaves] if tree else [key]
+        queued = {of: _in_order(_taken(run, of, popped)) for of in keys}
         release = self._scheduler.gates.release
-        infos = {pod.position: run.info(pod.position) for pod in queued}
-        refused = refused_before(find_pod_group(run.view, key), infos, run.view, release)
+        infos = {pod.position: run.info(pod.position) for pods in queued.values() for pod in pods}
+        refused = refused_before(tree.group if tree else find_pod_group(run.view, key), infos, run.view, release)
         if not refused:
-            queued = [pod for pod in queued if not _skipped(run, pod)]
-        if queued:
-            attempt = _Attempt(run, key, queued)
-            if refused:
-                result = GroupResult(Status(Code.ERROR, (refused,)))
-                attempt.submit(result, written=LIKE_ITS_PODS.at(release))
-            else:
-                attempt.submit(attempt.result(topology_aware=self.topology_aware, workload_aware=self.workload_aware))
+            queued = {of: [pod for pod in pods if not _skipped(run, pod)] for of, pods in queued.items()}
+        if not any(queued.values()):
+            return
+        attempt = _Attempt(run, key, queued, tree)
+        if refused:
+            attempt.submit(attempt.failed(refused), written=LIKE_ITS_PODS.at(release))
+        else:
+            attempt.submit(attempt.result(topology_aware=self.topology_aware, workload_aware=self.workload_aware))
+
+
+def _in_order(pods: Iterable[QueuedPod]) -> list[QueuedPod]:
+    return sorted(pods, key=lambda pod: (-pod.priority, pod.initial_attempt))
 
 
 def _taken(run: QueueReplay, key: GroupKey, popped: QueuedPod) -> Iterator[QueuedPod]:
-    """The pods of the group that the queue gives away."""
+    """The pods of the group that the queue gives away, and the one that it gave already if it is of it."""
     waiting = [Position(position) for position in state_of(run.view, key).unscheduled.tolist()]
+    own = [popped] if group_key(run.exact.object(popped.position)) == key else []
     others = (run.queue.pop_specific(position) for position in waiting if position != popped.position)
-    return (pod for pod in (popped, *others) if pod is not None)
+    return (pod for pod in (*own, *others) if pod is not None)
 
 
 def _skipped(run: QueueReplay, pod: QueuedPod) -> bool:
@@ -77,34 +86,66 @@ def _skipped(run: QueueReplay, pod: QueuedPod) -> bool:
 
 
 class _Attempt:
-    """One cycle of a group, from the pods that were taken to the record of it."""
+    """One cycle of a group, or of a tree of them, from the pods that were taken to the record of it.
 
-    def __init__(self, run: QueueReplay, key: GroupKey, queued: Sequence[QueuedPod]) -> None:
-        self.run, self.key, self.queued = run, key, queued
-        self.order = [pod.position for pod in queued]
+    ``queued``: those of each group, of a tree in the order in which its groups are tried; ``key``: that of the pod
+    that was popped.
+    """
 
-    def result(self, *, topology_aware: bool, workload_aware: bool) -> GroupResult:
+    def __init__(
+        self, run: QueueReplay, key: GroupKey, queued: Mapping[GroupKey, Sequence[QueuedPod]], tree: GroupTree | None
+    ) -> None:
+        self.run, self.key, self.queued, self.tree = run, key, queued, tree
+        self.order = [pod.position for pods in queued.values() for pod in pods]
+
+    def failed(self, why: str) -> Results:
+        """What all come to of which no pod is tried."""
+        result = GroupResult(Status(Code.ERROR, (why,)), promised={} if self.tree else None)
+        return dict.fromkeys(self._groups(), result)
+
+    def result(self, *, topology_aware: bool, workload_aware: bool) -> Results:
         """What trying them comes to."""
-        framework = self._framework()
+        framework, view = self._framework(), self.run.view
         infos = {position: self.run.info(position) for position in self.order}
         sampling = self.run.exact.sampling
-        cycle = PodGroupCycle(framework, self.run.view, self.key, self.order, infos, topology_aware, sampling=sampling)
+        if self.tree is not None:
+            waiting = {pod_group_key(of): [pod.position for pod in pods] for of, pods in self.queued.items()}
+            tree_cycle = HierarchyCycle(framework, view, self.tree, waiting, infos, sampling=sampling)
+            return place_tree(tree_cycle, workload_aware=workload_aware)
+        cycle = PodGroupCycle(framework, view, self.key, self.order, infos, topology_aware, sampling=sampling)
         result = cycle.run()
         if workload_aware and result.status.code is Code.UNSCHEDULABLE:
-            return preempt_for_group(cycle, result)
-        return result
+            result = preempt_for_group(cycle, result)
+        return {pod_group_key(self.key): result}
 
-    def submit(self, result: GroupResult, *, written: bool = True) -> None:
+    def submit(self, results: Results, *, written: bool = True) -> None:
         """Bind what is placed, and put the rest back; the evictions for members and group are under way meanwhile.
 
         ``written``: what came of it is written into the status of the group.
         """
-        release, group = self.run.scheduler.gates.release, find_pod_group(self.run.view, self.key)
+        records = [self._record(of, results[pod_group_key(of)], written=written) for of in self.queued]
+        below = tuple(records) if self.tree else ()
+        root = results[self.tree.key] if self.tree else records[0].result
+        name = self.tree.pod_group if self.tree else self.key
+        condition = None if self.tree else records[0].condition
+        self.run.record.group = GroupRecord(name, tuple(self.order), root, condition, below)
+        self._evict(root)
+        for record in records:
+            self._bind(record)
+
+    def _groups(self) -> list[EntityKey]:
+        return [node.key for node in self.tree.nodes] if self.tree else [pod_group_key(self.key)]
+
+    def _record(self, of: GroupKey, result: GroupResult, *, written: bool) -> GroupRecord:
+        release, group = self.run.scheduler.gates.release, find_pod_group(self.run.view, of)
         condition = written_condition(result, group, release) if written else None
-        self.run.record.group = GroupRecord(self.key, tuple(self.order), result, condition)
-        self._evict(result)
-        bound, failed = bound_members(result), failed_members(result, self.order, self.run.view)
-        for pod in self.queued:
+        return GroupRecord(of, tuple(pod.position for pod in self.queued[of]), result, condition)
+
+    def _bind(self, record: GroupRecord) -> None:
+        """Bind the pods of a group that are placed, and put the others back."""
+        result = record.result
+        bound, failed = bound_members(result), failed_members(result, record.order, self.run.view)
+        for pod in self.queued[record.key]:
             if pod.position in bound:
                 self.run.pods.bind(pod.position, bound[pod.position])
                 self.run.queue.done(pod.position)
@@ -114,7 +155,7 @@ class _Attempt:
                 failure = failed[pod.position]
                 why = Failed(failure.status.code, failure.message, failure.rejectors, failure.nominated)
                 self.run.put_back(pod.position, why)
-        if bound and LEFT_OVER_AT_ONCE.at(release):
+        if bound and LEFT_OVER_AT_ONCE.at(self.run.scheduler.gates.release):
             self.run.queue.activate(failed)
 
     def _framework(self) -> Framework:

@@ -38,12 +38,16 @@ from kschedctl.snapshot.pods import GroupKey
 
 @dataclass(frozen=True)
 class GroupRecord:
-    """What a cycle tells of a group. ``condition``: what is written into its status, None where that stays."""
+    """What a cycle tells of a group. ``condition``: what is written into its status, None where that stays.
+
+    Of a tree of groups it is the root, and ``below`` are its PodGroups.
+    """
 
     key: GroupKey
     order: tuple[Position, ...]
     result: GroupResult
     condition: PodGroupCondition | None
+    below: tuple[GroupRecord, ...] = ()
 
 
 @dataclass

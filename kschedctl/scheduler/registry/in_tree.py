@@ -13,7 +13,7 @@ from kschedctl.scheduler.framework.declaration import Declaration, PluginClass
 from kschedctl.scheduler.framework.feature_gates import FeatureGates
 from kschedctl.scheduler.plugins.default_preemption import DefaultPreemption
 from kschedctl.scheduler.plugins.dynamic_resources.plugin import DynamicResources
-from kschedctl.scheduler.plugins.gang_scheduling import GangScheduling
+from kschedctl.scheduler.plugins.gang_scheduling.plugin import GangScheduling
 from kschedctl.scheduler.plugins.image_locality import ImageLocality
 from kschedctl.scheduler.plugins.inter_pod_affinity.plugin import InterPodAffinity
 from kschedctl.scheduler.plugins.node_affinity import NodeAffinity

@@ -386,6 +386,7 @@ FIELDS: dict[type, dict[str, Handler]] = {
     api.WorkloadPodGroupTemplateReference: _named("workload_name", "pod_group_template_name"),
     api.WorkloadReference: _named("workload_name", "template_name"),
     api.PodGroupSpec: _named("parent_composite_pod_group_name", "priority_class_name"),
+    api.CompositePodGroupSpec: _named("parent_composite_pod_group_name", "priority_class_name"),
     api.CoschedulingPodGroupSpec: {"min_resources": _resources},
     api.VolcanoPodGroupSpec: {"min_task_member": _keys, "min_resources": _resources, "queue": _name},
     api.ZoneResource: {"name": _resource},

@@ -51,6 +51,7 @@ KEPT: dict[type, str] = {
     api.DeviceTaint: "effect time_added",
     api.NodeAllocatableResourceMapping: "allocation_multiplier",
     api.PodGroupSpec: "disruption_mode preemption_policy",
+    api.CompositePodGroupSpec: "preemption_policy",
     api.ZoneResource: "available",
     api.ZoneCost: "name",
     api.TopologyZone: "name type",

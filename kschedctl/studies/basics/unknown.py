@@ -18,6 +18,7 @@ WEIGHT = {
 
 WHEN_SCHEDULABLE: Mapping[Effect, str] = {
     Effect.REFUSES: VERDICT,
+    Effect.REFUSES_MORE: VERDICT,
     Effect.NARROWS: VERDICT,
     Effect.ADMITS: SCORES,
     Effect.EITHER: VERDICT,
@@ -27,24 +28,24 @@ WHEN_SCHEDULABLE: Mapping[Effect, str] = {
 
 WHEN_UNSCHEDULABLE: Mapping[Effect, str] = {
     Effect.REFUSES: MESSAGE,
+    Effect.REFUSES_MORE: MESSAGE,
     Effect.ADMITS: VERDICT,
     Effect.EITHER: VERDICT,
     Effect.VICTIMS: VICTIMS,
-    Effect.WORDS: MESSAGE,
 }
 """What of the answer about one pod that does not fit could be otherwise."""
 
-WHEN_WOKEN: Mapping[Effect, str] = dict.fromkeys((Effect.REFUSES, Effect.ADMITS, Effect.EITHER), VERDICT)
+WHEN_WOKEN: Mapping[Effect, str] = dict.fromkeys(
+    (Effect.REFUSES, Effect.REFUSES_MORE, Effect.ADMITS, Effect.EITHER), VERDICT
+)
 """What of the answer about what wakes a pod could be otherwise: it hangs on who refused it."""
 
 WHEN_GATED: Mapping[Effect, str] = dict.fromkeys(
-    (Effect.REFUSES, Effect.NARROWS, Effect.ADMITS, Effect.EITHER), MESSAGE
+    (Effect.REFUSES, Effect.REFUSES_MORE, Effect.NARROWS, Effect.ADMITS, Effect.EITHER), MESSAGE
 )
 """What of the answer about a pod that is held back could be otherwise once it is released."""
 
-IN_SIMULATIONS: Mapping[Effect, str] = {
-    effect: VERDICT for effect in Effect if effect not in (Effect.VICTIMS, Effect.WORDS)
-}
+IN_SIMULATIONS: Mapping[Effect, str] = {effect: VERDICT for effect in Effect if effect is not Effect.VICTIMS}
 """What of the answer about several pods could be otherwise: where one goes decides about those after it."""
 
 

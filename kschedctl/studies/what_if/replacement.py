@@ -37,7 +37,7 @@ MOST_ASKED = 2000
 """Where there are more pods, the first of each workload are asked about, then the second, and so on."""
 ASKED_AT_ONCE = 50
 AFFECTED: Mapping[Effect, str] = {
-    effect: REPLACEMENT for effect in Effect if effect not in (Effect.VICTIMS, Effect.WORDS, Effect.ORDER)
+    effect: REPLACEMENT for effect in Effect if effect not in (Effect.VICTIMS, Effect.ORDER)
 }
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from kschedctl.reports.explanation import Explanation
-from kschedctl.reports.pod_group import PodGroupReport
+from kschedctl.reports.pod_group import GroupTreeReport, PodGroupReport
 from kschedctl.text.counts import counted
 
 PLACED, INCOMPLETE, GATED = "Placed", "Incomplete", "Gated"
@@ -70,6 +70,11 @@ def _decided_by_another(group: PodGroupReport) -> str:
 
 
 def _told_of_outcome(group: PodGroupReport) -> str:
+    of_tree = _told_of_tree(group, group.tree) if group.tree else ""
+    return of_tree or _told_of_itself(group)
+
+
+def _told_of_itself(group: PodGroupReport) -> str:
     name = group.short_name
     if group.verdict == "WaitsForPreemption":
         return f"its pod group {name} fits once {counted(len(group.victims), 'pod')} made room for it"
@@ -82,6 +87,20 @@ def _told_of_outcome(group: PodGroupReport) -> str:
     if not group.min_count:  # one that fits is enough
         return f"no pod of its group {name} fits in any {group.topology}" if group.topology else ""
     return _lack(group)
+
+
+def _told_of_tree(group: PodGroupReport, tree: GroupTreeReport) -> str:
+    """What the tree of a group lacks; empty where it is the group itself that does not fit."""
+    root = tree.groups[0]
+    own = next(of_tree for of_tree in tree.groups if (of_tree.kind, of_tree.name) == ("PodGroup", group.short_name))
+    if tree.verdict == "WaitsForPreemption":
+        return f"its CompositePodGroup {root.name} fits once {counted(len(tree.victims), 'pod')} made room for it"
+    if tree.verdict == "Error":
+        return f"scheduling its CompositePodGroup {root.name} fails with an error: {root.message}"
+    if PLACED in (tree.verdict, own.verdict) or own.message != root.message:
+        return ""
+    where = f" in one {root.topology}" if root.topology else ""
+    return f"its CompositePodGroup {root.name} needs nodes for {counted(root.least, 'group')} at once{where}: fewer fit"
 
 
 def _lack(group: PodGroupReport) -> str:

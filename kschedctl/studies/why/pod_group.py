@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from functools import partial
 from typing import NamedTuple, TypedDict
 
 from msgspec.structs import replace
@@ -15,8 +14,9 @@ from kschedctl.reports.pod_group import MemberReport, PlacementReport, PodGroupR
 from kschedctl.scheduler.engine.pod_groups.crossing import crossing
 from kschedctl.scheduler.engine.pod_groups.cycle import GroupResult, PodGroupCycle
 from kschedctl.scheduler.engine.pod_groups.deadlock import deadlocked_with
+from kschedctl.scheduler.engine.pod_groups.hierarchy import composite_tree
 from kschedctl.scheduler.engine.pod_groups.preemption import preempt_for_group
-from kschedctl.scheduler.engine.pod_groups.since_1_37 import refused_before
+from kschedctl.scheduler.engine.pod_groups.since_1_37 import CONDITION, refused_before
 from kschedctl.scheduler.engine.pod_groups.state import (
     NO_MEMBERS,
     PodGroupState,
@@ -27,7 +27,7 @@ from kschedctl.scheduler.engine.pod_groups.state import (
 )
 from kschedctl.scheduler.engine.pod_groups.submission import MemberFailure, failed_members
 from kschedctl.scheduler.framework import Code, PreEnqueuePlugin, Status, offers
-from kschedctl.scheduler.plugins.gang_scheduling import GangScheduling
+from kschedctl.scheduler.plugins.gang_scheduling.plugin import GangScheduling
 from kschedctl.scheduler.scheduler import Framework, Scheduler
 from kschedctl.snapshot.fork import Fork
 from kschedctl.snapshot.pod_info import PodInfo
@@ -37,7 +37,7 @@ PLACED, PREEMPTING, UNSCHEDULABLE, GATED = "Placed", "Preempting", "Unschedulabl
 ERROR, NOT_TRIED, WAITS, INCOMPLETE = "Error", "NotTried", "WaitsForPreemption", "Incomplete"
 
 
-class _Members(NamedTuple):
+class Members(NamedTuple):
     """The pods of the group that wait for a node, in the order in which they are tried, and why others are not."""
 
     tried: list[Position]
@@ -52,10 +52,21 @@ def pod_group_report(scheduler: Scheduler, framework: Framework, pod: Pod) -> Po
     if scheduler.view.pods.position(pod.key) is None:  # a manifest that is asked about
         scheduler = Scheduler(scheduler.cluster.with_objects({"Pod": [pod]}), scheduler.call_extender)
     view = scheduler.view
+    tree = composite_tree(view, key)
+    if tree is not None:
+        from kschedctl.studies.why.group_tree import tree_report  # noqa: PLC0415 - behind a gate
+
+        return tree_report(scheduler, framework, tree, key, pod)
     infos = {position: info_of(view, position, pod) for position in state_of(view, key).unscheduled.tolist()}
-    members = _members(framework, view, infos, _last_to_come(scheduler, key))
+    members = members_of(framework, view, infos, _last_to_come(scheduler, key))
     topology_aware = scheduler.gates.enabled("TopologyAwareWorkloadScheduling")
-    report = partial(_report, view, key, members, topology_aware=topology_aware)
+
+    def report(result: GroupResult | None) -> PodGroupReport:
+        return replace(
+            report_of(view, key, members, result, topology_aware=topology_aware),
+            condition=CONDITION.at(scheduler.gates.release),
+        )
+
     if not members.tried:
         return report(None)
     tried = {position: infos[position] for position in members.tried}
@@ -92,11 +103,11 @@ def info_of(view: Fork, position: Position, asked: Pod) -> PodInfo:
     return PodInfo(asked if pod.key == asked.key else pod, view.settings.requests)
 
 
-def _members(framework: Framework, view: Fork, infos: Mapping[Position, PodInfo], last: Position | None) -> _Members:
+def members_of(framework: Framework, view: Fork, infos: Mapping[Position, PodInfo], last: Position | None) -> Members:
     """By priority, then by age, but first the one that came ``last`` to make a gang; pods that leave are not tried."""
     gated = {position: status for position, info in infos.items() if (status := gate_of(framework, info, view))}
     tried = by_age(infos, (info for info in infos if info not in gated and not infos[info].terminating))
-    return _Members(tried if last is None else sorted(tried, key=lambda p: (-infos[p].priority, p != last)), gated)
+    return Members(tried if last is None else sorted(tried, key=lambda p: (-infos[p].priority, p != last)), gated)
 
 
 def _last_to_come(scheduler: Scheduler, key: GroupKey) -> Position | None:
@@ -123,13 +134,13 @@ def gate_of(framework: Framework, info: PodInfo, view: Fork) -> Status | None:
     return next((status for status in said if status.rejected), None)
 
 
-def _report(
-    view: Fork, key: GroupKey, members: _Members, result: GroupResult | None, *, topology_aware: bool
+def report_of(
+    view: Fork, key: GroupKey, members: Members, result: GroupResult | None, *, topology_aware: bool
 ) -> PodGroupReport:
     group, state = find_pod_group(view, key), state_of(view, key)
     return PodGroupReport(
         name="/".join(key),
-        verdict=_verdict(result),
+        verdict=verdict_of(result),
         **_policy_of(group, state, topology_aware),
         pods=state.size,
         scheduled=len(state.scheduled),
@@ -159,7 +170,7 @@ def _policy_of(group: PodGroup | None, state: PodGroupState, topology_aware: boo
     return {"policy": "gang", "min_count": policy.gang.min_count, "missing": missing, "topology": topology}
 
 
-def _verdict(result: GroupResult | None) -> str:
+def verdict_of(result: GroupResult | None) -> str:
     if result is None:
         return INCOMPLETE
     if result.waiting_on_preemption:
@@ -167,7 +178,7 @@ def _verdict(result: GroupResult | None) -> str:
     return PLACED if result.placed else ERROR if result.status.code is Code.ERROR else UNSCHEDULABLE
 
 
-def _member_reports(view: Fork, members: _Members, result: GroupResult | None) -> Iterator[MemberReport]:
+def _member_reports(view: Fork, members: Members, result: GroupResult | None) -> Iterator[MemberReport]:
     pods = view.pods.objects
     if result:
         yield from tried_members(view, members.tried, result, failed_members(result, members.tried, view))

@@ -27,7 +27,7 @@ from kschedctl.scheduler.engine.pod_groups.since_1_37 import GroupProgress
 from kschedctl.scheduler.framework import Code, Rejection, Status
 from kschedctl.scheduler.framework.events import ChangedObject
 from kschedctl.scheduler.framework.feature_gates import FeatureGates
-from kschedctl.scheduler.plugins.gang_scheduling import GangScheduling
+from kschedctl.scheduler.plugins.gang_scheduling.plugin import GangScheduling
 from kschedctl.scheduler.scheduler import Scheduler
 from kschedctl.scheduler.simulation.simulation import Simulation
 from kschedctl.snapshot.delta import Delta
@@ -247,3 +247,20 @@ def test_explained() -> None:
     assert (report.verdict, report.undecided) == ("Unschedulable", False)
     assert report.pod_group is not None
     assert "minCount (2) cannot be satisfied: " in report.pod_group.message
+
+
+@pytest.mark.parametrize(
+    ("of_group", "of_pods", "on", "said"),
+    [
+        ("Never", "Never", True, "pod group preemption: not eligible due to preemptionPolicy=Never."),
+        ("Never", None, True, "policy as the pod group's preemption policy, got PreemptLowerPriority and Never"),
+        (None, "Never", True, "policy as the pod group's preemption policy, got Never and PreemptLowerPriority"),
+        ("Never", None, False, "pod group preemption: No preemption victims found for incoming preemptor"),
+    ],
+)
+def test_groups_have_a_preemption_policy(of_group: str | None, of_pods: str | None, on: bool, said: str) -> None:
+    """With gate PodGroupPreemptionPolicy that of the group counts, and pods have to have the same."""
+    member = pod("p", "g", 9, **({"preemptionPolicy": of_pods} if of_pods else {}))
+    group = gang("g", 1, **({"preemptionPolicy": of_group} if of_group else {}))
+    (cycle,) = cycles(node("n", 4), group, member, PodGroupPreemptionPolicy=on)
+    assert cycle["status"]["message"].endswith(said)

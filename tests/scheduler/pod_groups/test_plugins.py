@@ -17,7 +17,7 @@ from kschedctl.cluster import convert
 from kschedctl.scheduler.engine.pod_groups.placement import GroupPlacement, PodGroupAssignments, ProposedAssignment
 from kschedctl.scheduler.engine.pod_groups.state import find_pod_group, state_of
 from kschedctl.scheduler.framework import Code, PluginError, Status
-from kschedctl.scheduler.plugins.gang_scheduling import GangScheduling
+from kschedctl.scheduler.plugins.gang_scheduling.plugin import GangScheduling
 from kschedctl.scheduler.plugins.node_resources.fit import NodeResourcesFit
 from kschedctl.scheduler.plugins.node_resources.fit_arguments import NodeResourcesFitArgs
 from kschedctl.scheduler.plugins.pod_group_pods_count import PodGroupPodsCount

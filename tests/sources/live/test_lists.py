@@ -23,7 +23,14 @@ from kschedctl.sources.live.lists import paths, read_list
 
 ServerAt = Callable[..., Server]
 PODS = "/api/v1/pods"
-NOT_RECORDED = {"RuntimeClass", "DeviceTaintRule", "PodGroup", "ElasticQuota", "NodeResourceTopology"}
+NOT_RECORDED = {
+    "RuntimeClass",
+    "DeviceTaintRule",
+    "PodGroup",
+    "CompositePodGroup",
+    "ElasticQuota",
+    "NodeResourceTopology",
+}
 NOT_RECORDED |= {"CoschedulingPodGroup", "VolcanoPodGroup", *OBSERVED, *OF_CREATION}
 
 

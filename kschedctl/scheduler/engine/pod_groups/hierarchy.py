@@ -7,7 +7,8 @@ in plugins/helper (v1.37).
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from itertools import permutations, product
 from typing import NamedTuple
 
 import numpy as np
@@ -149,6 +150,24 @@ def tree_of(view: Fork, key: GroupKey) -> GroupTree:
     if composite is None or parent_of(composite) is not None:
         raise PluginError(NO_COMPOSITE.format(start))
     return _below(view, top, composite)
+
+
+def composite_tree(view: Fork, key: GroupKey) -> GroupTree | None:
+    """The tree of a PodGroup that is of a group of groups, None for any other, and where it cannot be built."""
+    group = find_pod_group(view, key) if view.settings.groups_of_groups else None
+    if group is None or parent_of(group) is None:
+        return None
+    try:
+        return tree_of(view, key)
+    except PluginError:
+        return None
+
+
+def orders(tree: GroupTree) -> Iterator[GroupTree]:
+    """It with its groups in each order, as it is first."""
+    for children in permutations(tree.children):
+        for of_children in product(*map(orders, children)):
+            yield replace(tree, children=of_children)
 
 
 def _top(view: Fork, key: EntityKey) -> EntityKey:

@@ -14,13 +14,14 @@ from typing import NamedTuple, TypeAlias
 from kschedctl.api.arrays import Position, Row
 from kschedctl.scheduler.engine.cycle import run_cycle
 from kschedctl.scheduler.engine.pod_groups.cycle import GroupResult, MemberResult, PodGroupCycle
-from kschedctl.scheduler.engine.pod_groups.hierarchy_cycle import HierarchyCycle, Results
+from kschedctl.scheduler.engine.pod_groups.hierarchy_cycle import HierarchyCycle, Results, completed
 from kschedctl.scheduler.engine.pod_groups.since_1_37 import (
     CONSTRAINED_PREEMPT,
     KEEPS_ITS_NODES,
     PROMISED,
     SAYS_WHO,
     WAITS_FOR_VICTIMS,
+    never_preempts,
 )
 from kschedctl.scheduler.engine.pod_groups.state import group_priority, is_unread
 from kschedctl.scheduler.engine.pod_groups.victims import AS_GROUPS, Victim, victims_below
@@ -61,8 +62,16 @@ def preempt_for_group(cycle: PodGroupCycle, result: GroupResult) -> GroupResult:
     return replace(result, status=Status(result.status.code, reasons))
 
 
-def preempt_for_tree(cycle: HierarchyCycle, results: Results) -> Results:
-    """What all groups of a tree come to whose root does not fit, with what evicting others could do for it.
+def place_tree(cycle: HierarchyCycle, *, workload_aware: bool) -> Results:
+    """What all groups of a tree come to; ``workload_aware``: others may be evicted for it."""
+    results = cycle.results()
+    whole = completed(cycle.tree, results)
+    unplaced = results[cycle.tree.key].status.code is Code.UNSCHEDULABLE
+    return _preempt_for_tree(cycle, whole) if workload_aware and unplaced else whole
+
+
+def _preempt_for_tree(cycle: HierarchyCycle, results: Results) -> Results:
+    """With what evicting others could do for a tree whose root does not fit.
 
     A reason is added to the status of each, and so several times to one that some of them share.
     """
@@ -104,7 +113,7 @@ def _preempt(cycle: AnyCycle) -> RoomForGroup:
     constraints = group.spec.scheduling_constraints
     if constraints is not None and constraints.topology and not CONSTRAINED_PREEMPT.at(release):
         return RoomForGroup(Status(Code.UNSCHEDULABLE, (CONSTRAINED,)))
-    if any(cycle.infos[member].spec.preemption_policy == "Never" for member in cycle.members):
+    if never_preempts(group, (cycle.infos[member] for member in cycle.members), cycle.view):
         return RoomForGroup(Status(Code.UNSCHEDULABLE, (NEVER,)))
     potential = victims_below(cycle.view, group_priority(group, cycle.view), release)
     if WAITS_FOR_VICTIMS.at(release) and _victims_leave(cycle, potential):

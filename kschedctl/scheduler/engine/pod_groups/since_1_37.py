@@ -74,6 +74,8 @@ NOT_OF_ONE = "all pods in a single pod group should have the same "
 SEVERAL_SCHEDULERS = NOT_OF_ONE + '.spec.schedulerName set, got: "{}" and "{}"'
 OTHER_PRIORITY = NOT_OF_ONE + "priority as the pod group's priority, got {} and {}"
 OTHER_POLICY = NOT_OF_ONE + "preemption policy, got {} and {}"
+NOT_ITS_POLICY = NOT_OF_ONE + "preemption policy as the pod group's preemption policy, got {} and {}"
+PREEMPTS, NEVER = "PreemptLowerPriority", "Never"
 
 
 class GroupProgress(NamedTuple):
@@ -113,19 +115,29 @@ def _faults(
             yield SEVERAL_SCHEDULERS.format(*names)
     elif infos and group is not None:
         placed = (view.pods.infos[view.pods.info[position]] for position in scheduled_below(view, group).tolist())
-        yield from _unlike((*infos, *placed), group_priority(group, view), infos[0])
+        yield from _unlike((*infos, *placed), group, infos[0], view)
 
 
-def _unlike(infos: Iterable[PodInfo], priority: int, first: PodInfo) -> Iterator[str]:
+def never_preempts(group: AnyGroup, infos: Iterable[PodInfo], view: Fork) -> bool:
+    """Whether a group, of whose pods these wait, does not preempt: by its own policy where that counts."""
+    if view.settings.policies_of_groups:
+        return group.spec.preemption_policy not in (None, PREEMPTS)
+    return any(info.spec.preemption_policy == NEVER for info in infos)
+
+
+def _unlike(infos: Iterable[PodInfo], group: AnyGroup, first: PodInfo, view: Fork) -> Iterator[str]:
     """Faults of the pods in turn: of each its scheduler, then its priority, then its policy."""
+    priority, policy, other = group_priority(group, view), _policy(first), OTHER_POLICY
+    if view.settings.policies_of_groups:
+        policy, other = group.spec.preemption_policy or PREEMPTS, NOT_ITS_POLICY
     for info in infos:
         if info.spec.scheduler_name != first.spec.scheduler_name:
             yield SEVERAL_SCHEDULERS.format(info.spec.scheduler_name, first.spec.scheduler_name)
         if info.priority != priority:
             yield OTHER_PRIORITY.format(info.priority, priority)
-        if _policy(info) != _policy(first):
-            yield OTHER_POLICY.format(_policy(info), _policy(first))
+        if _policy(info) != policy:
+            yield other.format(_policy(info), policy)
 
 
 def _policy(info: PodInfo) -> str:
-    return info.spec.preemption_policy or "PreemptLowerPriority"
+    return info.spec.preemption_policy or PREEMPTS

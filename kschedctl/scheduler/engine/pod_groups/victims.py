@@ -53,7 +53,7 @@ def victims_below(view: Fork, priority: int, release: KubeVersion) -> list[Victi
     Of a group 1.36 takes the start from the first of its pods that it meets, 1.37 the earliest.
     """
     as_groups = AS_GROUPS.at(release)
-    standings = {key: standing_of(view, key, as_groups) for key in view.pods.by_group}
+    standings = {key: standing_of(view, key, as_groups=as_groups) for key in view.pods.by_group}
     victims: dict[EntityKey | Position, Victim] = {}
     for position in _by_node(view, priorities(view, standings), priority):
         info = view.pods.infos[view.pods.info[position]]
@@ -79,7 +79,7 @@ def priorities(view: Fork, standings: Mapping[GroupKey, Standing]) -> Counts:
     return own
 
 
-def standing_of(view: Fork, key: GroupKey, as_groups: bool) -> Standing:
+def standing_of(view: Fork, key: GroupKey, *, as_groups: bool) -> Standing:
     """Of a group whose object is missing the pods go as if they were of none.
 
     With groups of groups it is the root whose priority counts, and the highest that goes as a whole.

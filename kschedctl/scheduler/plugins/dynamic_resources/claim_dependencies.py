@@ -37,7 +37,8 @@ def claim_dependencies(info: PodInfo, view: Fork, features: Features) -> Iterato
         return
     requests = info.incoming_requests
     if backed(requests, backing_classes(view.objects)):
-        yield from _refusing("ResourceClaim", *_devices(inventory))
+        yield from _refusing("ResourceClaim")
+        yield from _devices(inventory)
     elif any(amount and is_dra_extended(name) for name, amount in requests.items()):
         yield Dependency("DeviceClass", Effect.ADMITS)
 
@@ -46,23 +47,23 @@ def _of_claim(claim: ResourceClaim | None, inventory: Inventory) -> Iterator[Dep
     yield from _refusing("ResourceClaim")
     if claim is None or claim.status.allocation is not None:
         return
-    yield from _refusing(*_devices(inventory))
+    yield from _devices(inventory)
     exact = [r.exactly.device_class_name for r in claim.spec.devices.requests if r.exactly is not None]
     others = [a.device_class_name for r in claim.spec.devices.requests for a in r.first_available]
     if not inventory.classes.keys() >= {*exact, *others}:
         yield from _refusing("DeviceClass")
 
 
-def _devices(inventory: Inventory) -> Iterator[str]:
-    """The kinds that tell which devices there are to be had."""
-    yield "ResourceSlice"
+def _devices(inventory: Inventory) -> Iterator[Dependency]:
+    """The kinds that tell which devices there are to be had; rules only take some away."""
+    yield from _refusing("ResourceSlice")
     if not inventory.features.device_taint_rules:
         return
-    yield "DeviceTaintRule"
+    yield Dependency("DeviceTaintRule", Effect.REFUSES_MORE)
     selectors = [rule.spec.device_selector for rule in inventory.objects.of("DeviceTaintRule")]
     named = {selector.device_class_name for selector in selectors if selector is not None} - {None}
     if SELECTS_BY_CEL.at(inventory.features.release) and not inventory.classes.keys() >= named:
-        yield "DeviceClass"
+        yield from _refusing("DeviceClass")
 
 
 def _refusing(*kinds: str) -> Iterator[Dependency]:

@@ -25,13 +25,13 @@ from kschedctl.scheduler.framework.dependencies import Dependency, Effect, Unkno
 from kschedctl.scheduler.framework.events import POD, ActionType, ChangedObject, ClusterEventWithHint
 from kschedctl.scheduler.framework.feature_gates import FeatureGates
 from kschedctl.scheduler.framework.waking import ADD, UPDATE, WakeTrigger
-from kschedctl.scheduler.plugins.gang_scheduling import TOO_FEW, GangScheduling, needs_less
+from kschedctl.scheduler.plugins.gang_scheduling.plugin import TOO_FEW, GangScheduling, needs_less
 from kschedctl.snapshot.fork import Fork
 from kschedctl.snapshot.pod_info import PodInfo
 from kschedctl.snapshot.pods import GroupKey, group_key
 
 NO_QUORUM = 'waiting for composite pod group "{}" tree to meet quorum'
-ALONE = "are not replayed where pods are placed one after another: each PodGroup is tried by itself"
+ALONE = "try their groups in an order that is up to chance, and simulations try each PodGroup by itself"
 
 
 class HierarchicalGangScheduling(GangScheduling):

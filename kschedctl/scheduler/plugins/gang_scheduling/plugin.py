@@ -6,6 +6,7 @@ Upstream: pkg/scheduler/framework/plugins/gangscheduling (v1.36, v1.37).
 from __future__ import annotations
 
 from collections.abc import Iterator
+from math import inf
 from typing import ClassVar
 
 from kschedctl.api.kube_version import ByVersion
@@ -19,6 +20,7 @@ from kschedctl.scheduler.engine.pod_groups.since_1_37 import (
     GroupProgress,
 )
 from kschedctl.scheduler.engine.pod_groups.state import find_pod_group, state_of
+from kschedctl.scheduler.engine.pod_groups.victims import standing_of
 from kschedctl.scheduler.framework import SUCCESS, Code, PluginError, Status
 from kschedctl.scheduler.framework.declaration import DeclaredPlugin
 from kschedctl.scheduler.framework.dependencies import Dependency, Effect
@@ -91,7 +93,7 @@ class GangScheduling(DeclaredPlugin):
     @classmethod
     def make(cls, args: object, gates: FeatureGates) -> GangScheduling:
         if gates.enabled("CompositePodGroup"):
-            from kschedctl.scheduler.plugins.hierarchical_gangs import HierarchicalGangScheduling  # noqa: PLC0415 - behind a gate
+            from kschedctl.scheduler.plugins.gang_scheduling.hierarchical import HierarchicalGangScheduling  # noqa: PLC0415 - behind a gate
 
             return HierarchicalGangScheduling(permits=False)
         return cls(permits=not UNTIL_INFEASIBLE.at(gates.release))
@@ -101,7 +103,7 @@ class GangScheduling(DeclaredPlugin):
         """Changes that concern other pods, too: of which groups they would evict how many is by these rules."""
         return (
             NotedChange(QUEUED, Effect.ORDER, lambda info, view: _is_grouped(info)),
-            NotedChange(AS_VICTIMS, Effect.VICTIMS, lambda info, view: not _is_grouped(info) and _has_groups(view)),
+            NotedChange(AS_VICTIMS, Effect.VICTIMS, _could_evict_of_groups),
         )
 
     def events_to_register(self, gates: FeatureGates) -> Iterator[ClusterEventWithHint]:
@@ -193,6 +195,19 @@ def _is_grouped(info: PodInfo) -> bool:
     return info.spec.scheduling_group is not None
 
 
-def _has_groups(view: Fork) -> bool:
-    """Whether some pod is of a group."""
-    return view.memo(("noted", "groups"), lambda: bool(view.pods.where(_is_grouped).any()))
+def _could_evict_of_groups(info: PodInfo, view: Fork) -> bool:
+    """Whether a pod that preempts by itself could evict pods of groups, by their own priority or by their group's."""
+    return not _is_grouped(info) and _lowest_of_groups(view) < info.priority
+
+
+def _lowest_of_groups(view: Fork) -> float:
+    """The lowest priority by which a pod of a group could go."""
+    return view.memo(("noted", "lowest of groups"), lambda: min(_of_groups(view), default=inf))
+
+
+def _of_groups(view: Fork) -> Iterator[int]:
+    for key, positions in view.pods.by_group.items():
+        yield int(view.pods.priority[view.pods.info[positions]].min())
+        priority = standing_of(view, key, as_groups=True).priority
+        if priority is not None:
+            yield priority
