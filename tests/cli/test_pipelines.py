@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import re
+import runpy
 import shutil
 import subprocess
 import sys
 import tomllib
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 from xml.etree import ElementTree
 
 import pytest
 import yaml
+from packaging.requirements import Requirement
 
 from kschedctl import demo
 from kschedctl.library.cluster import Cluster
@@ -172,6 +176,52 @@ def test_the_package_has_the_version_of_the_program() -> None:
     found = re.search(project["tool"]["hatch"]["version"]["pattern"], (ROOT / "kschedctl/text/version.py").read_text())
     assert found is not None
     assert found["version"] == VERSION
+
+
+def test_krew_gets_a_manifest_of_what_was_built(tmp_path: Path) -> None:
+    sums = {}
+    for platform in ("linux-amd64", "darwin-arm64"):
+        archive = tmp_path / f"kschedctl-{VERSION}-{platform}.tar.gz"
+        archive.write_text(platform)
+        sums[platform] = hashlib.sha256(platform.encode()).hexdigest()
+    url = f"https://example.com/kschedctl/releases/download/v{VERSION}"
+    done = subprocess.run([CI / "krew", tmp_path, url], capture_output=True, text=True, check=True)
+    manifest = yaml.safe_load(done.stdout)
+    assert (manifest["kind"], manifest["metadata"]["name"]) == ("Plugin", "ksched")
+    assert manifest["apiVersion"] == "krew.googlecontainertools.github.com/v1alpha2"
+    assert manifest["spec"]["version"] == f"v{VERSION}"
+    assert manifest["spec"]["homepage"] == "https://example.com/kschedctl"
+    for platform in manifest["spec"]["platforms"]:
+        name = "{os}-{arch}".format(**platform["selector"]["matchLabels"])
+        assert platform["sha256"] == sums.pop(name)
+        assert platform["uri"] == f"{url}/kschedctl-{VERSION}-{name}.tar.gz"
+        assert platform["bin"] == "kubectl-ksched"
+    assert not sums
+
+
+def test_krew_needs_something_that_was_built(tmp_path: Path) -> None:
+    done = subprocess.run([CI / "krew", tmp_path, "https://e.com"], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (1, f"no archive of version {VERSION} in {tmp_path}\n")
+
+
+def test_a_wheel_says_what_it_is_made_of(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its hook, without the builder that calls it."""
+    for name in ("hatchling", "hatchling.builders", "hatchling.builders.hooks", "hatchling.builders.hooks.plugin"):
+        monkeypatch.setitem(sys.modules, name, ModuleType(name))
+    interface: Any = ModuleType("hatchling.builders.hooks.plugin.interface")
+    interface.BuildHookInterface = object
+    monkeypatch.setitem(sys.modules, interface.__name__, interface)
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())
+    file = project["tool"]["hatch"]["build"]["targets"]["wheel"]["hooks"]["custom"]["path"]
+    make = runpy.run_path(str(ROOT / file))["bill_of_materials"]
+    given = project["project"]
+    document = make(given["name"], VERSION, given["license"], given["dependencies"])
+    assert document["metadata"]["component"]["purl"] == f"pkg:pypi/kschedctl@{VERSION}"
+    needed = {component["name"] for component in document["components"]}
+    assert needed == {
+        requirement.name.lower().replace("_", "-") for requirement in map(Requirement, given["dependencies"])
+    }
+    assert {*document["dependencies"][0]["dependsOn"]} == {component["bom-ref"] for component in document["components"]}
 
 
 def test_nothing_publishes_by_itself() -> None:
