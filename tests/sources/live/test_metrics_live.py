@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import gc
 import json
+import shutil
+import socket
+import subprocess
 import threading
 import time
 import tracemalloc
@@ -17,7 +20,7 @@ from api_server import Answer, Response, kubeconfig, listing, serving, status
 from live_fixtures import nobody  # noqa: F401 - fixtures
 from prometheus_client.parser import text_string_to_metric_families
 
-from kschedctl.cli import serving_metrics
+from kschedctl.cli import monitoring, serving_metrics
 from kschedctl.cli.main import main
 from kschedctl.errors import ClusterError
 from kschedctl.sources.live import follow
@@ -72,11 +75,13 @@ class Feed:
 
 
 class Watch(NamedTuple):
-    """The command at work: what its cluster is fed, the exit code once it ended, its number of rounds, and /metrics."""
+    """The command at work: what its cluster is fed, the exit code once it ended, its number of rounds, and where
+    /metrics is, and what it says."""
 
     feed: Feed
     codes: list[int]
     rounds: Callable[[], int]
+    address: Callable[[], str]
     scraped: Callable[[], str]
 
 
@@ -117,12 +122,15 @@ def start(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Start]:
         threads.append(threading.Thread(target=lambda: codes.append(main(arguments)), daemon=True))
         threads[-1].start()
 
-        def scraped() -> str:
+        def address() -> str:
             wait_until(lambda: bool(servers))
-            with urllib.request.urlopen(f"http://127.0.0.1:{servers[0].port}/metrics", timeout=60) as response:
+            return f"127.0.0.1:{servers[0].port}"
+
+        def scraped() -> str:
+            with urllib.request.urlopen(f"http://{address()}/metrics", timeout=60) as response:
                 return str(response.read().decode())
 
-        return Watch(feed, codes, lambda: len(shown), scraped)
+        return Watch(feed, codes, lambda: len(shown), address, scraped)
 
     yield start
     over.set()
@@ -133,11 +141,11 @@ def start(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Start]:
         end()
 
 
-def wait_until(true: Callable[[], bool]) -> None:
+def wait_until(true: Callable[[], bool], pause: float = 0.005) -> None:
     end = time.monotonic() + PATIENCE_SECONDS
     while not true():
         assert time.monotonic() < end
-        time.sleep(0.005)
+        time.sleep(pause)
 
 
 def value(text: str, name: str) -> float:
@@ -159,6 +167,50 @@ def test_numbers_follow_the_cluster(start: Start) -> None:
     assert 'verdict="Unschedulable"' in text
     assert value(text, "kschedctl_answers_total") >= 3
     assert 0 < time.time() - value(text, "kschedctl_answer_timestamp_seconds") < PATIENCE_SECONDS
+
+
+@pytest.mark.skipif(shutil.which("prometheus") is None, reason="Prometheus is not installed")
+def test_prometheus_scrapes_it_and_evaluates_the_alerts(start: Start, tmp_path: Path) -> None:
+    watch = start(node("n1", "4"))
+    watch.feed.put(event("ADDED", "big", 10, cpu="9"))
+    wait_until(lambda: value(watch.scraped(), "kschedctl_pending_pods") == 1)
+    rules = Path(monitoring.__file__).with_name("rules.yaml")
+    jobs = [{"job_name": "kschedctl", "static_configs": [{"targets": [watch.address()]}]}]
+    every = {"scrape_interval": "1s", "evaluation_interval": "1s"}
+    config = {"global": every, "rule_files": [str(rules)], "scrape_configs": jobs}
+    (tmp_path / "prometheus.yaml").write_text(json.dumps(config))
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        where = f"127.0.0.1:{free.getsockname()[1]}"
+    command = [
+        "prometheus",
+        f"--config.file={tmp_path / 'prometheus.yaml'}",
+        f"--storage.tsdb.path={tmp_path / 'data'}",
+    ]
+    with subprocess.Popen([*command, f"--web.listen-address={where}"], stderr=subprocess.DEVNULL) as prometheus:
+        try:
+            numbers = "/api/v1/query?query=kschedctl_pending_pods"
+            wait_until(lambda: bool(_said(where, numbers).get("result")), pause=0.2)
+            (series,) = _said(where, numbers)["result"]
+            assert (series["value"][1], series["metric"]["verdict"]) == ("1", "Unschedulable")
+            groups = _said(where, "/api/v1/rules")["groups"]
+            wait_until(lambda: {rule["health"] for rule in _alerts(where)} == {"ok"}, pause=0.2)
+            assert len(groups) == 1
+        finally:
+            prometheus.terminate()
+
+
+def _alerts(where: str) -> list[Json]:
+    return [rule for group in _said(where, "/api/v1/rules")["groups"] for rule in group["rules"]]
+
+
+def _said(where: str, path: str) -> Json:
+    """What Prometheus answers; nothing while it begins."""
+    try:
+        with urllib.request.urlopen(f"http://{where}{path}", timeout=60) as response:
+            data: Json = json.load(response)["data"]
+            return data
+    except OSError:
+        return {}
 
 
 def test_before_the_first_answer_nothing_is_claimed(start: Start) -> None:
