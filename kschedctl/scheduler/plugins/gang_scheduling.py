@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from typing import Self
 
 from kschedctl.api.kube_version import ByVersion
-from kschedctl.api.objects import GangSchedulingPolicy, PodGroup
+from kschedctl.api.objects import GangSchedulingPolicy, Pod, PodGroup
 from kschedctl.scheduler.engine.pod_groups.since_1_37 import (
     CONDITION,
     LEFT_OVER_AT_ONCE,
@@ -95,8 +95,8 @@ class GangScheduling(DeclaredPlugin):
     def noted_changes(cls) -> tuple[NotedChange, ...]:
         """Changes that concern other pods, too: of which groups they would evict how many is by these rules."""
         return (
-            NotedChange(QUEUED, Effect.ORDER, lambda info, view: _is_grouped(info)),
-            NotedChange(AS_VICTIMS, Effect.VICTIMS, lambda info, view: not _is_grouped(info) and _has_groups(view)),
+            NotedChange(QUEUED, Effect.ORDER, lambda info, view: _is_grouped(info.pod)),
+            NotedChange(AS_VICTIMS, Effect.VICTIMS, lambda info, view: not _is_grouped(info.pod) and _has_groups(view)),
             NotedChange(COMPOSITE, Effect.EITHER, _in_composite, gate="CompositePodGroup"),
         )
 
@@ -183,8 +183,8 @@ def _size(info: PodInfo, view: Fork, key: GroupKey) -> int:
     return state_of(view, key).size + (view.pods.position(info.pod.key) is None)
 
 
-def _is_grouped(info: PodInfo) -> bool:
-    return info.spec.scheduling_group is not None
+def _is_grouped(pod: Pod) -> bool:
+    return pod.spec.scheduling_group is not None
 
 
 def _in_composite(info: PodInfo, view: Fork) -> bool:
@@ -196,4 +196,4 @@ def _in_composite(info: PodInfo, view: Fork) -> bool:
 
 def _has_groups(view: Fork) -> bool:
     """Whether some pod is of a group."""
-    return view.memo(("noted", "groups"), lambda: bool(view.pods.where(_is_grouped).any()))
+    return view.memo(("noted", "groups"), lambda: bool(view.pods.distinct.where_alike(_is_grouped).any()))
