@@ -239,6 +239,7 @@ class PodTableBuilder:
 
     def __init__(self) -> None:
         self._numbers: dict[bytes, int] = {}
+        self._statuses: dict[bytes, PodStatus] = {}
         self._templates: list[Pod] = []
         self._keys: list[Key] = []
         self._rows = PodRows.none()
@@ -259,7 +260,9 @@ class PodTableBuilder:
         """The number of the template that the pod follows."""
         number = self._numbers.setdefault(_key(pod), len(self._numbers))
         if number == len(self._templates):
-            self._templates.append(template_of(pod))
+            template = template_of(pod)
+            status = self._statuses.setdefault(identity(template.status), template.status)
+            self._templates.append(Pod(template.metadata, template.spec, status))
         return number
 
     def extend(self, rows: PodRows) -> None:

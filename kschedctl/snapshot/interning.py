@@ -2,19 +2,75 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
+from functools import cached_property
+from typing import overload
 
 import numpy as np
 from msgspec.structs import replace
 
-from kschedctl.api.arrays import Ints
+from kschedctl.api.arrays import Ints, Rows
 from kschedctl.api.objects import Pod, PodSpec
 from kschedctl.api.pod_requests import Options
 from kschedctl.api.pod_table import PodTable, identity
 from kschedctl.snapshot.pod_info import PodInfo
 
 
-def interned(pods: PodTable, stored: Callable[[Pod], Pod], options: Options) -> tuple[Ints, list[PodInfo]]:
+class DistinctInfos(Sequence[PodInfo]):
+    """T infos, each of which is made when it is first asked for: many a cluster has one for every other pod.
+
+    ``rows`` (T,): the first of the pods, in their table, that have it. ``stored``: a pod as the API server has it.
+    """
+
+    def __init__(self, pods: PodTable, rows: Rows, stored: Callable[[Pod], Pod], options: Options) -> None:
+        self._pods, self.rows, self._stored, self._options = pods, rows, stored, options
+        self._made: list[PodInfo | None] = [None] * len(rows)
+
+    def __len__(self) -> int:
+        return len(self._made)
+
+    @overload
+    def __getitem__(self, number: int) -> PodInfo: ...
+    @overload
+    def __getitem__(self, number: slice) -> Sequence[PodInfo]: ...
+    def __getitem__(self, number: int | slice) -> PodInfo | Sequence[PodInfo]:
+        if isinstance(number, slice):
+            return [self[i] for i in range(*number.indices(len(self)))]
+        return self._made[number] or self._make(int(number))
+
+    def __iter__(self) -> Iterator[PodInfo]:
+        return map(self.__getitem__, range(len(self)))
+
+    @cached_property
+    def templates(self) -> list[Pod]:
+        """What each info's pods have in common, as the documents have it."""
+        templates = self._pods.templates
+        return [templates[number] for number in self._pods.template[self.rows].tolist()]
+
+    @cached_property
+    def bound(self) -> list[bool]:
+        """Whether each info's pods have a node."""
+        named = [bool(name) for name in self._pods.node.values]
+        return [named[code] for code in self._pods.node.codes[self.rows].tolist()]
+
+    def _make(self, number: int) -> PodInfo:
+        pod = self._pods[int(self.rows[number])]
+        info = PodInfo(self._stored(pod), self._options, number, self._alike.get(number, number))
+        self._made[number] = info
+        return info
+
+    @cached_property
+    def _alike(self) -> dict[int, int]:
+        """Of infos with resource claims: the first that differs from it in nothing but names."""
+        known: dict[bytes, int] = {}
+        with_claims = [number for number, template in enumerate(self.templates) if template.spec.resource_claims]
+        return {
+            number: known.setdefault(identity(_unnamed(self._pods[int(self.rows[number])])), number)
+            for number in with_claims
+        }
+
+
+def interned(pods: PodTable, stored: Callable[[Pod], Pod], options: Options) -> tuple[Ints, DistinctInfos]:
     """(P,): the number of each pod's info, and the infos. ``stored``: a pod as the API server has it.
 
     Pods of one template share one when both are bound or neither is, unless claims were made for them by name.
@@ -27,13 +83,7 @@ def interned(pods: PodTable, stored: Callable[[Pod], Pod], options: Options) -> 
     order = np.argsort(first)
     numbers = np.empty(len(first), np.int32)
     numbers[order] = np.arange(len(first))
-    infos: list[PodInfo] = []
-    known: dict[bytes, int] = {}
-    for number, row in enumerate(first[order].tolist()):
-        pod = pods[row]
-        alike = known.setdefault(identity(_unnamed(pod)), number) if pod.spec.resource_claims else number
-        infos.append(PodInfo(stored(pod), options, number, alike))
-    return numbers[inverse], infos
+    return numbers[inverse], DistinctInfos(pods, first[order], stored, options)
 
 
 def _unnamed(pod: Pod) -> tuple[object, ...]:
@@ -59,8 +109,8 @@ def _unnamed(pod: Pod) -> tuple[object, ...]:
 
 def _is_named(spec: PodSpec) -> bool:
     """Whether claims may have been made for the very pod, by its name."""
-    return bool(spec.resource_claims) or _has_volumes_of_its_own(spec)
+    return bool(spec.resource_claims or (spec.volumes and _has_volumes_of_its_own(spec)))
 
 
 def _has_volumes_of_its_own(spec: PodSpec) -> bool:
-    return any(volume.ephemeral for volume in spec.volumes)
+    return any(volume.ephemeral is not None for volume in spec.volumes)

@@ -202,9 +202,14 @@ class AllNodes(NodeColumns):
     def _held(self, wanted: set[str] | None) -> dict[str, ImageState | None]:
         """The images that nodes hold, of all or of those that are wanted."""
         sizes_by_image: dict[str, tuple[list[int], list[int]]] = {}
+        names_of: dict[int, Collection[str]] = {}  # nodes share the images of a list
         for row in self._by_name:
-            for image in self.objects[row].status.images:
-                for name in image.names if wanted is None else wanted.intersection(image.names):
+            images = self.objects[row].status.images
+            for image, known in zip(images, map(names_of.get, map(id, images)), strict=True):
+                names = known
+                if names is None:
+                    names = names_of[id(image)] = image.names if wanted is None else wanted.intersection(image.names)
+                for name in names:
                     rows, sizes = sizes_by_image.setdefault(name, ([], []))
                     if not rows or rows[-1] != row:
                         rows.append(row)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping
 from functools import cached_property
+from operator import itemgetter
 
 import msgspec
 import numpy as np
@@ -13,6 +14,7 @@ from kschedctl.api.arrays import Bools, Ints
 from kschedctl.api.labels import DOUBLE_EQUALS, EQUALS, IN, Selector
 from kschedctl.api.objects import Pod
 from kschedctl.api.pod_table import identity
+from kschedctl.snapshot.interning import DistinctInfos
 from kschedctl.snapshot.pod_info import AffinityTerm, PodInfo
 
 ONE_OF = (IN, EQUALS, DOUBLE_EQUALS)
@@ -21,29 +23,50 @@ _encode = msgspec.msgpack.Encoder().encode
 
 
 class PodInfos:
-    """T infos; each is known by its number among them. Columns are (T,)."""
+    """T infos; each is known by its number among them. Columns are (T,).
 
-    def __init__(self, infos: Sequence[PodInfo]) -> None:
+    What is the same in a pod's document and in the pod as the API server has it is read of the former.
+    """
+
+    def __init__(self, infos: DistinctInfos) -> None:
         self.infos = infos
         self._terms: dict[str, dict[str | None, list[tuple[AffinityTerm, int]]]] = {}
         self._against: dict[Hashable, list[tuple[AffinityTerm, int]]] = {}
         self._asking: dict[tuple[str, str], bool] = {}
         self._matches: dict[tuple[Selector, frozenset[str] | None], Bools] = {}
+        self._sets_with: dict[str, dict[tuple[str, str], list[int]]] = {}
 
     @cached_property
     def terminating(self) -> Bools:
         """Being deleted."""
-        return np.array([info.terminating for info in self.infos], np.bool_)
+        return self.where_alike(lambda pod: pod.metadata.deletion_timestamp is not None)
 
     @cached_property
     def priority(self) -> npt.NDArray[np.int64]:
-        return np.array([info.priority for info in self.infos], np.int64)
+        given = [template.spec.priority for template in self.infos.templates]
+        priorities = [self.infos[i].priority if own is None else own for i, own in enumerate(given)]
+        return np.array(priorities, np.int64)
 
     @cached_property
-    def with_affinity(self) -> list[int]:
-        """The infos of pods that have affinity to other pods, or against them."""
-        affinities = ((i, info.spec.affinity) for i, info in enumerate(self.infos))
-        return [i for i, a in affinities if a is not None and (a.pod_affinity or a.pod_anti_affinity)]
+    def _with_affinity(self) -> list[tuple[PodInfo, list[int]]]:
+        """The infos of pods that have affinity to other pods, or against them, by one that has the same terms.
+
+        Bound pods of one namespace that share an affinity have the same; of others creation may change it.
+        """
+        groups: dict[tuple[str, int] | int, list[int]] = {}
+        for number, template in enumerate(self.infos.templates):
+            affinity = template.spec.affinity
+            if affinity is not None and (affinity.pod_affinity or affinity.pod_anti_affinity):
+                key = (template.metadata.namespace, id(affinity)) if self.infos.bound[number] else number
+                groups.setdefault(key, []).append(number)
+        return [(self.infos[numbers[0]], numbers) for numbers in groups.values()]
+
+    def with_terms(self, *of: str) -> Bools:
+        """The infos that have any of these terms, which are named as PodInfo does: ``required_anti_affinity``, …"""
+        chosen = np.zeros(len(self.infos), np.bool_)
+        for info, numbers in self._with_affinity:
+            chosen[numbers] = any(getattr(info, name) for name in of)
+        return chosen
 
     def affinity_terms(self, of: str, namespace: str) -> list[tuple[AffinityTerm, int]]:
         """The terms that may be about pods of a namespace, each with the info that has it.
@@ -52,10 +75,12 @@ class PodInfos:
         """
         if of not in self._terms:
             by_namespace: dict[str | None, list[tuple[AffinityTerm, int]]] = {}
-            for position in self.with_affinity:
-                for term in getattr(self.infos[position], of):
+            for info, numbers in self._with_affinity:
+                for term in getattr(info, of):
                     for name in term.namespaces if term.namespace_selector.nothing else (None,):
-                        by_namespace.setdefault(name, []).append((term, position))
+                        by_namespace.setdefault(name, []).extend((term, number) for number in numbers)
+            for terms in by_namespace.values():
+                terms.sort(key=itemgetter(1))
             self._terms[of] = by_namespace
         return self._terms[of].get(namespace, []) + self._terms[of].get(None, [])
 
@@ -82,11 +107,15 @@ class PodInfos:
     @cached_property
     def labelled(self) -> Bools:
         """With labels."""
-        return self.where(lambda info: bool(info.labels))
+        return self.where_alike(lambda pod: bool(pod.metadata.labels))
 
     def where(self, predicate: Callable[[PodInfo], bool]) -> Bools:
         """The infos for which the predicate holds."""
         return np.fromiter(map(predicate, self.infos), np.bool_, len(self.infos))
+
+    def where_alike(self, predicate: Callable[[Pod], bool]) -> Bools:
+        """The infos for which it holds of what their pods have in common, as the documents have it."""
+        return np.fromiter(map(predicate, self.infos.templates), np.bool_, len(self.infos))
 
     def matching(self, selector: Selector, namespaces: frozenset[str] | None) -> Bools:
         """The infos in the namespaces (None: in any) whose labels the selector matches."""
@@ -119,14 +148,13 @@ class PodInfos:
         same: dict[tuple[int, ...], int] = {}
         first: list[PodInfo] = []
         ids = []
-        for info in self.infos:
-            parts = _request_parts(info.pod)
-            key = tuple(map(id, parts))
+        for number, template in enumerate(self.infos.templates):
+            key = _request_ids(template)
             position = same.get(key)
             if position is None:
-                position = same[key] = known.setdefault(_request_key(info.pod), len(first))
+                position = same[key] = known.setdefault(_request_key(template), len(first))
             if position == len(first):
-                first.append(info)
+                first.append(self.infos[number])
             ids.append(position)
         return first, np.array(ids, np.int32)
 
@@ -137,61 +165,62 @@ class PodInfos:
         same: dict[tuple[str, int], int] = {}
         sets: list[tuple[str, Mapping[str, str]]] = []
         ids = []
-        for info in self.infos:
-            key = info.namespace, id(info.labels)
+        for template in self.infos.templates:
+            meta = template.metadata
+            key = meta.namespace, id(meta.labels)
             position = same.get(key)
             if position is None:
-                position = same[key] = known.setdefault(_encode((info.namespace, info.labels)), len(sets))
+                position = same[key] = known.setdefault(_encode((meta.namespace, meta.labels)), len(sets))
             if position == len(sets):
-                sets.append((info.namespace, info.labels))
+                sets.append((meta.namespace, meta.labels))
             ids.append(position)
         return sets, np.array(ids, np.int32)
+
+    @cached_property
+    def _sets_in(self) -> dict[str, list[int]]:
+        """Namespace -> its distinct label sets."""
+        numbers: dict[str, list[int]] = {}
+        for number, (namespace, _) in enumerate(self._label_sets[0]):
+            numbers.setdefault(namespace, []).append(number)
+        return numbers
 
     def _may_match(self, selector: Selector, namespace: str) -> Iterable[int]:
         """The label sets of a namespace, less those that lack the one label value that the selector wants."""
         for requirement in selector.requirements:
             if requirement.operator in ONE_OF and len(requirement.values) == 1:
-                return self._sets_with.get((namespace, requirement.key, requirement.values[0]), ())
-        return self._sets_with.get((namespace, "", ""), ())
+                return self._sets_with_label(requirement.key).get((namespace, requirement.values[0]), ())
+        return self._sets_in.get(namespace, ())
 
-    @cached_property
-    def _sets_with(self) -> dict[tuple[str, str, str], list[int]]:
-        """Namespace, label and value -> the distinct label sets that have it; under the empty label all of them."""
-        numbers: dict[tuple[str, str, str], list[int]] = {}
-        for number, (namespace, labels) in enumerate(self._label_sets[0]):
-            for key, value in (*labels.items(), ("", "")):
-                numbers.setdefault((namespace, key, value), []).append(number)
-        return numbers
+    def _sets_with_label(self, key: str) -> dict[tuple[str, str], list[int]]:
+        """Namespace and value of a label -> the distinct label sets that have it."""
+        if key not in self._sets_with:
+            numbers = self._sets_with[key] = {}
+            for number, (namespace, labels) in enumerate(self._label_sets[0]):
+                if (value := labels.get(key)) is not None:
+                    numbers.setdefault((namespace, value), []).append(number)
+        return self._sets_with[key]
 
 
-def _request_parts(pod: Pod) -> tuple[object, ...]:
-    """The objects in which a pod's requests stand."""
-    spec, status = pod.spec, pod.status
-    return (
-        spec.containers,
-        spec.init_containers,
-        spec.overhead,
-        spec.resources,
-        status.container_statuses,
-        status.init_container_statuses,
-        status.resources,
-        status.allocated_resources,
-        status.node_allocatable_resource_claim_statuses,
-        status.conditions,
-    )
+def _request_ids(pod: Pod) -> tuple[int, ...]:
+    """The same for pods of which the very same objects say what they request."""
+    spec = pod.spec
+    return id(spec.containers), id(spec.init_containers), id(spec.overhead), id(spec.resources), id(pod.status)
 
 
 def _request_key(pod: Pod) -> bytes:
-    """Equal for pods that request the same resources."""
+    """Equal for pods that request the same resources; the names of containers say only whose a status is."""
     spec, status = pod.spec, pod.status
+    statuses = {
+        s.name: (s.resources, s.allocated_resources)
+        for s in (*status.container_statuses, *status.init_container_statuses)
+        if s.resources is not None or s.allocated_resources
+    }
     return identity(
         (
-            [(c.name, c.resources) for c in spec.containers],
-            [(c.name, c.resources, c.restart_policy) for c in spec.init_containers],
+            [(c.resources, statuses.get(c.name)) for c in spec.containers],
+            [(c.resources, statuses.get(c.name), c.restart_policy) for c in spec.init_containers],
             spec.overhead,
             spec.resources,
-            [(s.name, s.resources, s.allocated_resources) for s in status.container_statuses],
-            [(s.name, s.resources, s.allocated_resources) for s in status.init_container_statuses],
             status.resources,
             status.allocated_resources,
             status.node_allocatable_resource_claim_statuses,

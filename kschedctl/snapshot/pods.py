@@ -132,8 +132,8 @@ class PodColumns:
     def by_group(self) -> Mapping[GroupKey, npt.NDArray[np.int64]]:
         """Namespace and name of a PodGroup -> the positions of the pods that say that they are of it, in order."""
         groups: dict[GroupKey, list[int]] = {}
-        for number, info in enumerate(self.infos):
-            if key := group_key(info.pod):
+        for number, template in enumerate(self.distinct.infos.templates):
+            if key := group_key(template):
                 groups.setdefault(key, []).append(number)
         which = np.full(len(self.infos), -1)
         for place, numbers in enumerate(groups.values()):

@@ -25,6 +25,7 @@ from kschedctl.cluster import CLUSTER_SCOPED, FIELDS, NOT_GIVEN, OBSERVED, OF_CR
 from kschedctl.errors import InputError
 from kschedctl.sources.documents.place import Place
 from kschedctl.sources.kinds import without_type
+from kschedctl.sources.node_items import NodeItems
 from kschedctl.sources.object_names import check_names
 from kschedctl.sources.pod_items import PodItems
 from kschedctl.sources.quantities import RESOURCES, check_quantities
@@ -95,6 +96,7 @@ class Collector:
         self._objects: dict[str, list[object]] = {}
         self._pods = PodTableBuilder()
         self._items = PodItems(self._pods)
+        self._nodes = NodeItems()
 
     @property
     def objects(self) -> dict[str, Sequence[Any]]:
@@ -146,7 +148,7 @@ class Collector:
             items = [item for item in items if item.metadata.uid and item.metadata.name]
         for index, item in enumerate(items):
             _check(kind, item, partial(where, index))
-        return [without_type(kind, item) for item in items]
+        return self._nodes.nodes(items) if kind == "Node" else [without_type(kind, item) for item in items]
 
     def add(self, kind: str, objects: list[Any] | PodRows, origin: str) -> None:
         """Add what was checked."""

@@ -12,7 +12,11 @@ import msgspec
 from kschedctl.api.decoding import json_decoder
 from kschedctl.api.kinds import KINDS
 from kschedctl.api.objects import Struct
+from kschedctl.sources.node_items import FIELDS as NODE_FIELDS
 from kschedctl.sources.pod_items import FIELDS as POD_FIELDS
+
+UNDECODED: dict[str, list[tuple[str, Any, Any]]] = {"Pod": POD_FIELDS, "Node": NODE_FIELDS}
+"""The fields of items of which a part stays JSON, since many have the same: see PodItems and NodeItems."""
 
 
 class TypeMeta(Struct, frozen=True):
@@ -26,8 +30,8 @@ class TypeMeta(Struct, frozen=True):
 def items_decoder(kind: str) -> msgspec.json.Decoder[Any]:
     """Decodes a JSON array of objects of this kind, "" for all kinds mixed, to subclasses of their structs.
 
-    Some fields of pods are not decoded: see PodItems. Kinds that share the name of another, or of
-    which only some are read, are not among the mixed.
+    Some fields of pods and nodes are not decoded: see UNDECODED. Kinds that share the name of another, or of which only
+    some are read, are not among the mixed.
 
     Raises ValidationError when an item says that it is of another kind or of a version that is not read.
     """
@@ -49,7 +53,7 @@ def item_decoder(kind: str) -> msgspec.json.Decoder[object]:
 def item_type(kind: str) -> Any:
     versions = KINDS[kind].versions
     fields: list[tuple[str, object, object]] = [("api_version", Literal[versions], versions[0])]
-    fields += POD_FIELDS if kind == "Pod" else []
+    fields += UNDECODED.get(kind, [])
     settings: dict[str, Any] = {
         "tag_field": "kind",
         "tag": KINDS[kind].kind,

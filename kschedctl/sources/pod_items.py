@@ -74,8 +74,8 @@ _meta_decoded, _spec_decoded, _status_decoded = (
 _meta_json, _spec_json = attrgetter(*_META), attrgetter(*_SPEC)
 
 
-Key = tuple[bytes, bytes, bytes, bytes]
-"""The key of a template: what is decoded, the JSON of metadata and spec, the conditions less their times."""
+Key = tuple[bytes, bytes, bytes, bytes, bytes]
+"""The key of a template: what is decoded, the volumes, the JSON of metadata and spec, conditions less their times."""
 
 
 class _Told(NamedTuple):
@@ -106,7 +106,7 @@ class PodItems:
         self._namespaces: dict[str, str] = {}
         self._pods: dict[bytes, Pod] = {}
         self._parts: dict[tuple[str, bytes], object] = {}
-        self._specs: dict[tuple[bytes, bytes], PodSpec] = {}
+        self._specs: dict[tuple[bytes, bytes, bytes], PodSpec] = {}
 
     def rows(self, items: Sequence[Any], where: Callable[[int], Place] | None) -> PodRows:
         """The rows of items; ``where``: the place of an item, or None for what an API server has checked.
@@ -164,7 +164,8 @@ class PodItems:
     def _key(self, meta: object, spec: object, status: object, conditions: bytes) -> Key:
         """Equal for pods of one template."""
         return (
-            _encode((_meta_decoded(meta), _spec_decoded(spec), _volumes(spec), _status_decoded(status))),
+            _encode((_meta_decoded(meta), _spec_decoded(spec), _status_decoded(status))),
+            _encode(_volumes(spec)),
             b",".join(_meta_json(meta)),
             b",".join(_spec_json(spec)),
             conditions,
@@ -172,12 +173,12 @@ class PodItems:
 
     def _new(self, item: Any, key: Key, pieces: int, where: Callable[[], Place] | None) -> tuple[int, _Told, str]:
         """What is to be known of a key not seen before. Raises InputError, msgspec.ValidationError."""
-        decoded, _, spec, text = key
+        decoded, volumes, _, spec, text = key
         common = self._pods.get(decoded) or self._pods.setdefault(decoded, _common(item))
         conditions = self._part(PodStatus, "conditions", text or b"[]")
         pod = Pod(
             replace(common.metadata, **self._undecoded(PodMeta, item.metadata, _META)),
-            self._spec(common.spec, item.spec, (decoded, spec), where),
+            self._spec(common.spec, item.spec, (decoded, volumes, spec), where),
             replace(common.status, conditions=conditions),
         )
         kept: Any = tuple(self._texts.setdefault(text, text) for text in key)
@@ -186,11 +187,11 @@ class PodItems:
         return self._known[kept]
 
     def _spec(
-        self, common: PodSpec, item: object, key: tuple[bytes, bytes], where: Callable[[], Place] | None
+        self, common: PodSpec, item: object, key: tuple[bytes, bytes, bytes], where: Callable[[], Place] | None
     ) -> PodSpec:
         """The spec of an item. Raises InputError, msgspec.ValidationError."""
         if key not in self._specs:
-            pod_spec = replace(common, **self._undecoded(PodSpec, item, _SPEC))
+            pod_spec = replace(common, volumes=tuple(_volumes(item)), **self._undecoded(PodSpec, item, _SPEC))
             if where is not None:
                 check_quantities(pod_resources(pod_spec), where)
             self._specs[key] = pod_spec
@@ -219,11 +220,11 @@ def _volumes(spec: Any) -> list[Volume]:
 
 
 def _common(item: Any) -> Pod:
-    """What pods of one template have in common, as far as it is decoded."""
+    """What pods of one template have in common, as far as it is decoded, without volumes: pods may have their own."""
     meta, spec, status = item.metadata, item.spec, item.status
     return Pod(
         PodMeta(**{name: getattr(meta, name) for name in _META_DECODED}),
-        PodSpec(**{name: getattr(spec, name) for name in _SPEC_DECODED}, volumes=tuple(_volumes(spec))),
+        PodSpec(**{name: getattr(spec, name) for name in _SPEC_DECODED}),
         PodStatus(**{name: getattr(status, name) for name in _STATUS_DECODED}),
     )
 

@@ -102,6 +102,56 @@ def test_pods_alike_share_one_info():
     assert view.pods.info[0] == view.pods.info[1]
 
 
+def running(pod_name, container, request, **status):
+    """A pod with one container, and what its status says of that."""
+    made = pod(pod_name, "n0")
+    made["spec"]["containers"] = [{"name": container, "resources": {"requests": {"cpu": request}}}]
+    made["status"]["containerStatuses"] = [{"name": container, **status}]
+    return made
+
+
+def test_pods_that_request_the_same_share_a_demand_whatever_their_containers_are_called():
+    resized = {"resources": {"requests": {"cpu": "2"}}}
+    of_another = {"name": "gone", **resized}
+    view = snapshot(
+        {
+            "nodes": [node("n0", cpu="32", memory="1Gi")],
+            "pods": [
+                running("p0", "a", "1"),
+                running("p1", "b", "1"),
+                running("p2", "c", "1", **resized),
+                running("p3", "d", "1", **of_another),
+                running("p4", "e", "3"),
+            ],
+        }
+    )
+    by_name = {
+        p.metadata.name: int(view.pods.distinct.demand[view.pods.info[i]]) for i, p in enumerate(view.pods.objects)
+    }
+    assert by_name["p0"] == by_name["p1"] == by_name["p3"]
+    assert len({by_name[name] for name in ("p0", "p2", "p4")}) == 3
+    cpu = view.requests[view.pods.info, view.resources["cpu"]]
+    assert {p.metadata.name: int(cpu[i]) for i, p in enumerate(view.pods.objects)} == {
+        "p0": 1000,
+        "p1": 1000,
+        "p2": 2000,
+        "p3": 1000,
+        "p4": 3000,
+    }
+
+
+def test_an_info_is_made_when_it_is_asked_for():
+    view = snapshot({"nodes": [node("n0")], "pods": [pod(f"p{i}", "n0", i, labels={"i": str(i)}) for i in range(5)]})
+    infos = view.pods.infos
+    assert view.pods.priority.tolist() == [info.priority for info in view.pods.infos[:]]
+    assert infos[3] is infos[3]
+    assert [info.labels["i"] for info in infos] == list("01234")
+    assert infos[-1] is infos[4]
+    other = snapshot({"nodes": [node("n0")], "pods": [pod(f"p{i}", "n0", i, labels={"i": str(i)}) for i in range(5)]})
+    assert other.requested[0, other.resources["pods"]] == 5
+    assert sum(made is not None for made in other.pods.distinct.infos._made) == 1  # they all request nothing
+
+
 def test_ended_pods_do_not_count():
     pods = [pod("a", "n0", phase="Succeeded"), pod("b", "n0", phase="Failed"), pod("c", "n0", phase="Running")]
     view = snapshot({"nodes": [node("n0")], "pods": pods})

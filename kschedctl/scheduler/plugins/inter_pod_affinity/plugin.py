@@ -262,4 +262,4 @@ def _with_terms(view: Fork, *of: str) -> Bools:
     """(T,): the pods that have such terms, or any."""
     names = of or TERMS
     key = _with_terms, names
-    return view.memo_of_pods(key, lambda: view.pods.where(lambda info: any(getattr(info, name) for name in names)))
+    return view.memo_of_pods(key, lambda: view.pods.distinct.with_terms(*names))

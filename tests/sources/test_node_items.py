@@ -1,0 +1,50 @@
+"""Nodes of lists: images that several hold are decoded once, and shared."""
+
+from __future__ import annotations
+
+import io
+import json
+from typing import Any
+
+import pytest
+
+from kschedctl.api import objects as api
+from kschedctl.errors import InputError
+from kschedctl.sources.collector import Collector
+from kschedctl.sources.documents.files import Reader
+from kschedctl.sources.documents.place import Place
+from kschedctl.sources.json_lists import ListReader, big_list
+
+Json = dict[str, Any]
+WEB = {"names": ["registry/web:1", "registry/web@sha256:1"], "sizeBytes": 5}
+
+
+def node(name: str, *images: Json) -> Json:
+    status = {"capacity": {"cpu": "4"}, "declaredFeatures": ["A"], "images": [*images]}
+    return {"metadata": {"name": name, "labels": {"zone": "a"}}, "spec": {"unschedulable": True}, "status": status}
+
+
+def nodes_of(*items: Json) -> list[api.Node]:
+    data = json.dumps({"kind": "NodeList", "apiVersion": "v1", "metadata": {}, "items": items}).encode()
+    head, collector = big_list(data), Collector()
+    assert head is not None
+    ListReader(data, head, Reader("-", io.BytesIO()), collector, Place("-")).read()
+    return list(collector.objects["Node"])
+
+
+def test_nodes_share_the_images_that_they_hold() -> None:
+    first, second, third = nodes_of(node("a", WEB), node("b", {"names": ["other"]}, WEB), node("c"))
+    image = api.ContainerImage(("registry/web:1", "registry/web@sha256:1"), 5)
+    assert first.status.images == (image,)
+    assert second.status.images == (api.ContainerImage(("other",)), image)
+    assert second.status.images[1] is first.status.images[0]
+    assert third == api.Node(
+        api.ObjectMeta("c", labels={"zone": "a"}),
+        api.NodeSpec(unschedulable=True),
+        api.NodeStatus(capacity={"cpu": "4"}, declared_features=("A",)),
+    )
+
+
+def test_an_image_that_is_none_is_named() -> None:
+    with pytest.raises(InputError, match=r"status\.images\[1\]\.sizeBytes"):
+        nodes_of(node("a", WEB), node("b", WEB, {"names": ["x"], "sizeBytes": "large"}))
