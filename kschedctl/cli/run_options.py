@@ -55,19 +55,15 @@ class Sampled:
 
 
 @dataclass(frozen=True)
-class RunOptions(Sampled):
-    """How to run it, how often, and who does."""
+class WorkOptions:
+    """Who works on scenarios that do not depend on each other."""
 
-    seed: Annotated[int, typer.Option("--seed", metavar="NUMBER", help="Decides between nodes that are equal.")] = 0
     jobs: Annotated[
         int, typer.Option("--jobs", metavar="NUMBER", help="Processes for independent scenarios; 0: one for each core.")
     ] = 0
     dask: Annotated[
         str, typer.Option("--dask", metavar="ADDRESS", help="Spread them over the Dask cluster of this scheduler.")
     ] = ""
-    runs: Annotated[
-        int, typer.Option("--runs", metavar="NUMBER", help="Number of seeds to try; tells how the results differ.")
-    ] = 1
 
     @property
     def workers(self) -> Workers:
@@ -75,6 +71,16 @@ class RunOptions(Sampled):
         if self.jobs < 0:
             raise UsageError(f"--jobs {self.jobs}: a number of processes, or 0")
         return Workers(self.jobs, self.dask)
+
+
+@dataclass(frozen=True)
+class RunOptions(WorkOptions, Sampled):
+    """How to run it, how often, and who does."""
+
+    seed: Annotated[int, typer.Option("--seed", metavar="NUMBER", help="Decides between nodes that are equal.")] = 0
+    runs: Annotated[
+        int, typer.Option("--runs", metavar="NUMBER", help="Number of seeds to try; tells how the results differ.")
+    ] = 1
 
     def options(self) -> RunChoices:
         """Options for the studies. Raises UsageError."""

@@ -28,9 +28,10 @@ class SizedShape(Document, frozen=True):
 
 
 class SizingAlternative(Document, frozen=True):
-    """A set of nodes that takes all pods; percent of cpu and memory that is requested."""
+    """A set of nodes, of so many ``kinds``, that takes all pods; percent of cpu and memory that is requested."""
 
     shapes: Annotated[str, Column("nodes", keep=True)]
+    kinds: Annotated[int, Column("shapes")]
     nodes: Annotated[int, Column("number")]
     price: Annotated[float | None, Column("price/h", form=".4f")] = None
     cpu: Annotated[float, Column("cpu, %", form=".0f")] = 0
@@ -47,9 +48,9 @@ class HomelessPods(Document, frozen=True):
 class NodeSizing(Report, frozen=True):
     """``shapes``: the best set of nodes that was found for ``pods`` pods, each of which gets a node in a replay of all;
     ``alternatives``: others, the best first. ``bound``: what is needed at least by what pods request, in money where
-    prices are known, else in nodes. ``never``: pods that got no node of any set. ``tried`` of ``candidates`` shapes
-    were tried; ``complete``: all of them, to the end. ``zone_loss``: all pods get nodes after the loss of any zone,
-    too. ``not_created``: of manifests, pods that the API server refuses.
+    prices are known, else in nodes. ``never``: pods that got no node of any set. Of ``candidates``, sets to begin with,
+    so many were ``tried``; ``complete``: all, to the end. ``solver``: a solver found them. ``zone_loss``: all pods get
+    nodes after the loss of any zone, too. ``not_created``: of manifests, pods that the API server refuses.
     """
 
     pods: int = 0
@@ -63,6 +64,7 @@ class NodeSizing(Report, frozen=True):
     tried: int = 0
     candidates: int = 0
     complete: bool = True
+    solver: bool = False
     zone_loss: bool = False
     scale: float = 1
     doubts: tuple[str, ...] = ()
@@ -96,7 +98,13 @@ class NodeSizing(Report, frozen=True):
         cost = "" if self.price is None else f" for {self.price:.4f} an hour"
         at_least = f"{self.bound:.4f}" if self.price is not None else f"{int(self.bound):,}"
         takes = "takes" if self.nodes == 1 else "take"
-        return f"{counted(self.nodes, 'node')}{cost} {takes} {taken}; at least {at_least} by requests"
+        return f"{counted(self.nodes, 'node')}{cost} {takes} {taken}; at least {at_least} by requests{self._gap()}"
+
+    def _gap(self) -> str:
+        """How far above the bound it is, in percent."""
+        best = self.nodes if self.price is None else self.price
+        gap = 100 * (best / self.bound - 1) if self.bound else 0.0
+        return f" ({gap:.0f} % above it)" if gap >= 0.5 else ""
 
     def _but(self) -> str:
         homeless = f"; {counted(self.homeless, 'pod')} get{'s' * (self.homeless == 1)} no node" if self.never else ""

@@ -12,7 +12,7 @@ from kschedctl.cli.manifests import Application, read_manifests
 from kschedctl.cli.option_groups.karpenter import InstanceTypeInput
 from kschedctl.cli.options import Source, Untabled, with_options
 from kschedctl.cli.progress import bars
-from kschedctl.cli.run_options import exit_code
+from kschedctl.cli.run_options import WorkOptions, exit_code
 from kschedctl.cli.source import LiveKinds, load
 from kschedctl.errors import UsageError
 from kschedctl.library import sizing as library
@@ -22,6 +22,7 @@ from kschedctl.studies.sizing.size import SizingWishes
 EXAMPLES = (
     "kschedctl size",
     "kschedctl size --instance-types types.json --scale 1.5",
+    "kschedctl size --pools --instance-types types.json --jobs 4",
     "kschedctl size -f apps/ --snapshot prod.ksnap --keep-zone-loss",
 )
 DAEMONS = LiveKinds(("DaemonSet",))
@@ -41,32 +42,52 @@ class Sizes:
     pool_label: Annotated[
         str, typer.Option("--pool-label", metavar="KEY", help="The node label that names a node's pool.")
     ] = ""
+    pools: Annotated[
+        bool, typer.Option("--pools", help="Nodes like those of the pools, for what --instance-types says they cost.")
+    ] = False
+    labels: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--node-label", metavar="KEY=VALUE", help="A label that nodes of --instance-types get.", show_default=False
+        ),
+    ] = None
     seconds: Annotated[
         int, typer.Option("--search-seconds", metavar="NUMBER", min=1, help="Longest time to try more sets of nodes.")
     ] = 60
+
+    def node_labels(self) -> dict[str, str]:
+        """Raises UsageError."""
+        pairs = [text.partition("=") for text in self.labels or ()]
+        if wrong := next((key + equals for key, equals, _ in pairs if not (key and equals)), None):
+            raise UsageError(f"--node-label {wrong}: not KEY=VALUE")
+        return {key: value for key, _, value in pairs}
 
     def wishes(self) -> SizingWishes:
         return SizingWishes(self.by_nodes, self.keep_zone_loss, self.scale, self.seconds)
 
 
 @with_options
-def size(*, source: Source, view: Untabled, asked: InstanceTypeInput, sizes: Sizes) -> Answer:
+def size(*, source: Source, view: Untabled, asked: InstanceTypeInput, sizes: Sizes, work: WorkOptions) -> Answer:
     """Which nodes would all workloads need, had they to be bought anew?
 
     Finds the cheapest set of nodes that takes all pods of the cluster, and of the manifests of -f, or the smallest
     where prices are not known, and tells what is needed at least. What can be bought are nodes like those of the
-    cluster's pools, or --instance-types. Every set is replayed with all pods, DaemonSets and volumes included.
+    cluster's pools, or --instance-types. Every set is replayed with all pods, DaemonSets and volumes included. With
+    scipy (pip install 'kschedctl[solver]') a solver proposes the first sets, and tells better what is needed at least.
     """
     given = _given(source)
-    types, wishes, label = asked.types() or (), sizes.wishes(), sizes.pool_label
+    types, wishes, workers = asked.types() or (), sizes.wishes(), work.workers
     with in_files(given.places), bars() as shown:
         report = library.size(
             given.cluster,
             given.manifests,
             wishes,
             instance_types=types,
-            pool_label=label,
+            pool_label=sizes.pool_label,
+            pools=sizes.pools,
+            node_labels=sizes.node_labels(),
             written=given.written,
+            workers=workers,
             progress=shown,
         )
     return view.answer(report, exit_code(report.good, report.interrupted, report.undecided))

@@ -8,6 +8,7 @@ from kschedctl.render.pages.sections import caveats, interruption
 from kschedctl.render.tables import listed
 from kschedctl.reports.columns import Tone
 from kschedctl.reports.sizing import NodeSizing
+from kschedctl.text.counts import counted
 
 
 def sizing_page(report: NodeSizing, style: Style) -> Page:
@@ -15,7 +16,8 @@ def sizing_page(report: NodeSizing, style: Style) -> Page:
     first, *notes = report.first_line()
     tone = Tone.GOOD if report.good and not report.undecided else Tone.WARNING
     ties = "each set was replayed once: where nodes are equally good, another choice may leave a pod without one"
-    partly = f"{report.tried:,} of {report.candidates:,} shapes were tried: there may be a better set"
+    looked = f"{report.tried:,} of {counted(report.candidates, 'set')} to begin with were searched to the end"
+    partly = f"{looked}: there may be a better one (--search-seconds)"
     return (
         *interruption(report.interrupted, "the shapes so far"),
         paragraph(Marked(first, tone), *notes),
@@ -24,7 +26,17 @@ def sizing_page(report: NodeSizing, style: Style) -> Page:
         *caveats(report.not_replayed, report.ignored, report.extended, report.unknown),
         *(not_created_section(report.not_created, style) if report.not_created else ()),
         *listed(report.shapes, style, title="Nodes"),
-        *((paragraph(Marked(ties, Tone.FAINT)),) if report.shapes else ()),
+        *(
+            (paragraph(Marked(ties, Tone.FAINT)), paragraph(Marked(_least(report), Tone.FAINT)))
+            if report.shapes
+            else ()
+        ),
         *(listed(report.alternatives[1:], style, title="Other sets") if len(report.alternatives) > 1 else ()),
         *listed(report.never, style, title="Without a node"),
     )
+
+
+def _least(report: NodeSizing) -> str:
+    """What the bound leaves out."""
+    solver = "" if report.solver else "; pip install 'kschedctl[solver]' for a better one"
+    return f"what is needed at least ignores spreading, affinity and zones, and where kube-scheduler puts pods{solver}"

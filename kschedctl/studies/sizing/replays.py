@@ -5,17 +5,110 @@ Nobody preempts: where all get a node nobody would, and else there will be more 
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import islice
 
+from kschedctl.api.arrays import Position, Row
+from kschedctl.api.copying import replace
+from kschedctl.api.objects import Node
 from kschedctl.cluster import Cluster
+from kschedctl.reports.unknown import UnknownKind
 from kschedctl.scheduler.scheduler import Scheduler
 from kschedctl.scheduler.simulation.outcome import Outcome
 from kschedctl.scheduler.simulation.simulation import Simulation
+from kschedctl.studies.basics.edits import added
+from kschedctl.studies.basics.unknown import of_simulation
+from kschedctl.studies.sizing.program import Counts
+from kschedctl.studies.sizing.shapes import NodeShape
 from kschedctl.studies.what_if.settling import pending, still_waiting
 
+FrozenCounts = tuple[tuple[str, int], ...]
+Waiting = dict[str, tuple[str, ...]]
+"""The pods that get no node, and the shapes of which one more node would take each as things are then."""
 
-def replayed(cluster: Cluster) -> tuple[Simulation, list[Outcome]]:
-    """All pods pass the queue."""
+
+@dataclass(eq=False)
+class NodeSets:
+    """``cluster``: without nodes, with all pods that are to be placed; ``zone_loss``: also on what the loss of any zone
+    leaves. ``unknown``: what the latest replay leans on that was not read.
+    """
+
+    cluster: Cluster
+    shapes: Mapping[str, NodeShape]
+    zone_loss: bool = False
+    unknown: Sequence[UnknownKind] = ()
+    _replayed: dict[FrozenCounts, Waiting] = field(default_factory=dict)
+
+    def bought(self, counts: Counts, without: str = "", cluster: Cluster | None = None) -> Cluster:
+        """The cluster, or another one, with so many nodes of each shape and their daemons, less those of a zone."""
+        some = [(self.shapes[name], number) for name, number in counts.items() if number]
+        named = ((shape, at) for shape, number in some for at in range(number if without else 0))
+        lost = {shape.node_name(at) for shape, at in named if shape.zone(at) == without}
+        nodes = [node for shape, number in some for node in shape.nodes(number) if node.metadata.name not in lost]
+        limits = [limit for shape, number in some for limit in shape.volume_limits(number)]
+        daemons = [p for shape, number in some for p in shape.with_nodes(number) if p.spec.node_name not in lost]
+        return added(replace(cluster or self.cluster, nodes=tuple(nodes), csi_nodes=tuple(limits)), daemons)
+
+    def waiting(self, counts: Counts) -> Waiting:
+        """The pods that get no node of such a set, or none after the loss of some zone. Raises KeyboardInterrupt."""
+        key = tuple(sorted((name, number) for name, number in counts.items() if number))
+        if key not in self._replayed:
+            waiting: Waiting = {}
+            for zone in self._losses(counts):
+                simulation, outcomes = _replayed(self.bought(counts, zone))
+                self.unknown = of_simulation(simulation)
+                still = [outcome.position for outcome in still_waiting(simulation, outcomes)]
+                for pod, takers in self._takers(simulation, still, counts, zone):
+                    waiting[pod] = tuple(dict.fromkeys((*waiting.get(pod, ()), *takers)))
+            self._replayed[key] = waiting
+        return self._replayed[key]
+
+    def _takers(
+        self, simulation: Simulation, waiting: Sequence[Position], counts: Counts, without: str
+    ) -> Iterator[tuple[str, tuple[str, ...]]]:
+        """The pods that wait, and the shapes of which a bare node more, in some zone, would take each now."""
+        view, fresh = simulation.view, list(self._next_nodes(counts, without)) if waiting else []
+        if not len(view.nodes):
+            every = tuple(dict.fromkeys(name for name, _ in fresh))
+            yield from ((view.pods.objects[position].key, every) for position in waiting)
+            return
+        more = view.changed(view.cluster, more=[(Row(0), node) for _, node in fresh])
+        trial, known = Simulation(simulation.scheduler, more, preemption=False), dict[int, tuple[str, ...]]()
+        for position in waiting:
+            number = int(view.pods.info[position])
+            if number not in known and trial.framework(position) is not None:
+                cycle = trial.cycle(position)
+                rows = cycle.passed.rows - len(view.nodes) if cycle.schedulable and not cycle.gated else ()
+                known[number] = tuple(dict.fromkeys(fresh[row][0] for row in rows if row >= 0))
+            yield view.pods.objects[position].key, known.get(number, ())
+
+    def _next_nodes(self, counts: Counts, without: str) -> Iterator[tuple[str, Node]]:
+        """One more of each shape, in each of its zones."""
+        for name, shape in self.shapes.items():
+            number = counts.get(name, 0)
+            nodes = islice(shape.nodes(number + len(shape.zones)), number, None)
+            yield from (
+                (name, node) for at, node in enumerate(nodes, number) if not without or shape.zone(at) != without
+            )
+
+    def why(self, counts: Counts, keys: Iterable[str]) -> dict[str, str]:
+        """What kube-scheduler says of pods that get no node of a set."""
+        said: dict[str, str] = {}
+        for zone in self._losses(counts):
+            lost = f"after the loss of zone {zone}: " if zone else ""
+            for key, message in messages(self.bought(counts, zone)).items():
+                said.setdefault(key, f"{lost}{message}")
+        return {key: said[key] for key in keys if key in said}
+
+    def _losses(self, counts: Counts) -> list[str]:
+        """The zones that may be lost; "" for none."""
+        used = (self.shapes[name] for name, number in counts.items() if number and self.zone_loss)
+        return ["", *sorted({zone for shape in used for zone in shape.zones if zone})]
+
+
+def _replayed(cluster: Cluster) -> tuple[Simulation, list[Outcome]]:
+    """All pods pass the queue. Raises KeyboardInterrupt."""
     simulation = Simulation(Scheduler(cluster))
     simulation.preemption = False
     outcomes = simulation.schedule(pending(simulation))
@@ -24,15 +117,9 @@ def replayed(cluster: Cluster) -> tuple[Simulation, list[Outcome]]:
     return simulation, outcomes
 
 
-def waiting_keys(simulation: Simulation, outcomes: Iterable[Outcome]) -> list[str]:
-    """The pods that wait."""
-    pods = simulation.view.pods.objects
-    return [pods[outcome.position].key for outcome in still_waiting(simulation, outcomes)]
-
-
 def messages(cluster: Cluster) -> dict[str, str]:
     """The pods that wait, and what kube-scheduler says of each."""
-    simulation, outcomes = replayed(cluster)
+    simulation, outcomes = _replayed(cluster)
     pods = simulation.view.pods.objects
     waiting = still_waiting(simulation, simulation.explained(outcomes))
     return {pods[outcome.position].key: outcome.message or outcome.verdict for outcome in waiting}

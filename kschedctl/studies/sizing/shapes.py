@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from math import ceil
+from types import MappingProxyType
 
 from kschedctl.api.copying import replace
 from kschedctl.api.json_values import JsonObject
@@ -13,11 +14,13 @@ from kschedctl.api.node_pools import is_control_plane, pool_of
 from kschedctl.api.objects import CSINode, Node, NodeSpec, NodeStatus, ObjectMeta, Pod, Resources
 from kschedctl.api.ownership import owner_of
 from kschedctl.autoscaling.cluster_autoscaler.templates import daemon_pods
+from kschedctl.autoscaling.karpenter.candidates import price_of
 from kschedctl.autoscaling.karpenter.instance_types import InstanceType, read_instance_types
 from kschedctl.autoscaling.karpenter.labels import CAPACITY_TYPE, INSTANCE_TYPE
 from kschedctl.cluster import Cluster
 from kschedctl.snapshot.node_order import HOSTNAME, ZONE
 
+NO_LABELS: Mapping[str, str] = MappingProxyType({})
 ON_DEMAND, RESERVED = "on-demand", "reserved"
 ON_EVERY_NODE = ("DaemonSet", "Node")
 """Kinds of owners of pods that come with a node."""
@@ -120,13 +123,36 @@ def _of_kind(cluster: Cluster, name: str, nodes: Sequence[Node]) -> NodeShape:
     return NodeShape(name, models, dict.fromkeys(models), daemons, limits, own)
 
 
-def shapes_of_types(cluster: Cluster, instance_types: Sequence[JsonObject]) -> list[NodeShape]:
-    """One for each instance type that is for sale, on demand where it is sold so. Raises InputError."""
+def priced(shapes: Sequence[NodeShape], instance_types: Sequence[JsonObject]) -> list[NodeShape]:
+    """The shapes with what their nodes cost, where a type tells that for a node's zone and capacity type.
+
+    Raises InputError.
+    """
+    types = {sold.name: sold for sold in read_instance_types(instance_types).types}
+    return [
+        replace(
+            shape,
+            prices={
+                zone: price_of(model.metadata.labels, types.get(model.metadata.labels.get(INSTANCE_TYPE, ""))) or None
+                for zone, model in shape.models.items()
+            },
+        )
+        for shape in shapes
+    ]
+
+
+def shapes_of_types(
+    cluster: Cluster, instance_types: Sequence[JsonObject], node_labels: Mapping[str, str] = NO_LABELS
+) -> list[NodeShape]:
+    """One for each instance type that is for sale, on demand where it is sold so. Raises InputError.
+
+    ``node_labels``: what its nodes are labelled with besides the labels of the type.
+    """
     types = read_instance_types(instance_types).types
-    return [shape for sold in types if (shape := _of_type(cluster, sold)) is not None]
+    return [shape for sold in types if (shape := _of_type(cluster, sold, node_labels)) is not None]
 
 
-def _of_type(cluster: Cluster, sold: InstanceType) -> NodeShape | None:
+def _of_type(cluster: Cluster, sold: InstanceType, node_labels: Mapping[str, str]) -> NodeShape | None:
     offerings = [offering for offering in sold.offerings if offering.available and offering.capacity_type != RESERVED]
     offerings = [o for o in offerings if o.capacity_type == ON_DEMAND] or offerings
     prices: dict[str, float | None] = {}
@@ -140,7 +166,7 @@ def _of_type(cluster: Cluster, sold: InstanceType) -> NodeShape | None:
         for key, wanted in sold.requirements.items()
         if not wanted.complement and len(wanted.values) == 1
     }
-    labels = {**single, INSTANCE_TYPE: sold.name, CAPACITY_TYPE: offerings[0].capacity_type}
+    labels = {**single, **node_labels, INSTANCE_TYPE: sold.name, CAPACITY_TYPE: offerings[0].capacity_type}
     allocatable: Resources = {name: str(amount) for name, amount in sold.allocatable.items()}
     model = Node(ObjectMeta(sold.name, labels=labels), NodeSpec(), NodeStatus(allocatable=allocatable))
     return NodeShape(sold.name, dict.fromkeys(prices, model), prices, tuple(daemon_pods(model, cluster.daemon_sets)))
