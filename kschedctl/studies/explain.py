@@ -60,8 +60,9 @@ from kschedctl.studies.why.extenders import extended
 from kschedctl.studies.why.gang import gang_report
 from kschedctl.studies.why.group_tree import chance
 from kschedctl.studies.why.headline import headline
+from kschedctl.studies.why.own_group import own_group_report
 from kschedctl.studies.why.permit import permit_reports, permitted
-from kschedctl.studies.why.pod_group import in_group, pod_group_report
+from kschedctl.studies.why.pod_group import in_group
 from kschedctl.studies.why.preemption import preemption_report
 from kschedctl.studies.why.reach import Obstacle, obstacles
 from kschedctl.studies.why.reservations import devices_by_node, reservations, volumes_by_node
@@ -233,7 +234,7 @@ def explain_pod(scheduler: Scheduler, pod: Pod, *, nodes: bool = True) -> Explan
         cycle = run_cycle(framework, info, scheduler.view, scheduler.sampling())
         report = _document(cycle, scheduler, framework, nodes)
         report = replace(report, searched=searched_nodes(cycle, scheduler.sampled))
-        group = pod_group_report(scheduler, framework, pod) or gang_report(scheduler, framework, pod)
+        group = own_group_report(scheduler, framework, pod) or gang_report(scheduler, framework, pod)
         unknowns = (*unknown, *doubts.of_cycle(cycle, framework), *chance(group))
         report = decided_elsewhere(_with_unknown(in_group(report, group), unknowns))
     report = replace(report, headline=headline(report, pod, scheduler.configuration.profiles))

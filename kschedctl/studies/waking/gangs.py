@@ -13,7 +13,8 @@ from kschedctl.scheduler.engine.pod_groups.submission import MemberFailure
 from kschedctl.scheduler.scheduler import Framework, Scheduler
 from kschedctl.snapshot.pods import GroupKey, group_key
 from kschedctl.studies.why.gang import TriedGang, gang_attempt
-from kschedctl.studies.why.pod_group import PLACED, pod_group_report
+from kschedctl.studies.why.own_group import own_group_report
+from kschedctl.studies.why.pod_group import PLACED
 
 
 @dataclass
@@ -51,7 +52,7 @@ def with_group(scheduler: Scheduler, framework: Framework, pod: Pod, known: Trie
     there = scheduler.view.pods.position(pod.key) is not None
     if key is not None and there and key in known.groups:
         return known.groups[key]
-    report = pod_group_report(scheduler, framework, pod)
+    report = own_group_report(scheduler, framework, pod)
     if report is not None and key is not None and there:
         known.groups[key] = report
     return report

@@ -23,7 +23,7 @@ from kschedctl.scheduler.framework.dependencies import Dependency, Effect, Unkno
 from kschedctl.scheduler.scheduler import Framework, Scheduler
 from kschedctl.snapshot.pod_info import PodInfo
 from kschedctl.snapshot.pods import GroupKey
-from kschedctl.studies.why.pod_group import Members, info_of, keys, members_of, report_of, verdict_of
+from kschedctl.studies.why.pod_group import GroupMembers, info_of, keys, members_of, report_of, verdict_of
 
 MOST_ORDERS = 24
 """In how many orders the groups of a tree are tried."""
@@ -56,7 +56,7 @@ class _TriedTree:
     def __init__(self, scheduler: Scheduler, framework: Framework, tree: GroupTree, pod: Pod) -> None:
         self.scheduler, self.framework, self.tree, self.pod = scheduler, framework, tree, pod
         self.infos: dict[Position, PodInfo] = {}
-        self.members: dict[EntityKey, Members] = {}
+        self.members: dict[EntityKey, GroupMembers] = {}
         for leaf in tree.leaves:
             waiting = [Position(position) for position in state_of(scheduler.view, leaf.pod_group).unscheduled.tolist()]
             infos = {position: info_of(scheduler.view, position, pod) for position in waiting}

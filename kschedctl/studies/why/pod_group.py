@@ -14,7 +14,6 @@ from kschedctl.reports.pod_group import MemberReport, PlacementReport, PodGroupR
 from kschedctl.scheduler.engine.pod_groups.crossing import crossing
 from kschedctl.scheduler.engine.pod_groups.cycle import GroupResult, PodGroupCycle
 from kschedctl.scheduler.engine.pod_groups.deadlock import deadlocked_with
-from kschedctl.scheduler.engine.pod_groups.hierarchy import composite_tree
 from kschedctl.scheduler.engine.pod_groups.preemption import preempt_for_group
 from kschedctl.scheduler.engine.pod_groups.since_1_37 import CONDITION, refused_before
 from kschedctl.scheduler.engine.pod_groups.state import (
@@ -37,7 +36,7 @@ PLACED, PREEMPTING, UNSCHEDULABLE, GATED = "Placed", "Preempting", "Unschedulabl
 ERROR, NOT_TRIED, WAITS, INCOMPLETE = "Error", "NotTried", "WaitsForPreemption", "Incomplete"
 
 
-class Members(NamedTuple):
+class GroupMembers(NamedTuple):
     """The pods of the group that wait for a node, in the order in which they are tried, and why others are not."""
 
     tried: list[Position]
@@ -49,14 +48,8 @@ def pod_group_report(scheduler: Scheduler, framework: Framework, pod: Pod) -> Po
     key = group_key(pod) if placed_in_groups(scheduler.gates) else None
     if key is None:
         return None
-    if scheduler.view.pods.position(pod.key) is None:  # a manifest that is asked about
-        scheduler = Scheduler(scheduler.cluster.with_objects({"Pod": [pod]}), scheduler.call_extender)
+    scheduler = with_pod(scheduler, pod)
     view = scheduler.view
-    tree = composite_tree(view, key)
-    if tree is not None:
-        from kschedctl.studies.why.group_tree import tree_report  # noqa: PLC0415 - behind a gate
-
-        return tree_report(scheduler, framework, tree, key, pod)
     infos = {position: info_of(view, position, pod) for position in state_of(view, key).unscheduled.tolist()}
     members = members_of(framework, view, infos, _last_to_come(scheduler, key))
     topology_aware = scheduler.gates.enabled("TopologyAwareWorkloadScheduling")
@@ -78,6 +71,13 @@ def pod_group_report(scheduler: Scheduler, framework: Framework, pod: Pod) -> Po
         result = preempt_for_group(cycle, result)
     others = () if result.placed else deadlocked_with(cycle)
     return replace(report(result), deadlocked_with=in_words(others), **crossed(cycle, result, own_groups=True))
+
+
+def with_pod(scheduler: Scheduler, pod: Pod) -> Scheduler:
+    """It with the pod in its cluster, where that is a manifest that is asked about."""
+    if scheduler.view.pods.position(pod.key) is not None:
+        return scheduler
+    return Scheduler(scheduler.cluster.with_objects({"Pod": [pod]}), scheduler.call_extender)
 
 
 class OtherGroups(TypedDict, total=False):
@@ -103,11 +103,13 @@ def info_of(view: Fork, position: Position, asked: Pod) -> PodInfo:
     return PodInfo(asked if pod.key == asked.key else pod, view.settings.requests)
 
 
-def members_of(framework: Framework, view: Fork, infos: Mapping[Position, PodInfo], last: Position | None) -> Members:
+def members_of(
+    framework: Framework, view: Fork, infos: Mapping[Position, PodInfo], last: Position | None
+) -> GroupMembers:
     """By priority, then by age, but first the one that came ``last`` to make a gang; pods that leave are not tried."""
     gated = {position: status for position, info in infos.items() if (status := gate_of(framework, info, view))}
     tried = by_age(infos, (info for info in infos if info not in gated and not infos[info].terminating))
-    return Members(tried if last is None else sorted(tried, key=lambda p: (-infos[p].priority, p != last)), gated)
+    return GroupMembers(tried if last is None else sorted(tried, key=lambda p: (-infos[p].priority, p != last)), gated)
 
 
 def _last_to_come(scheduler: Scheduler, key: GroupKey) -> Position | None:
@@ -135,7 +137,7 @@ def gate_of(framework: Framework, info: PodInfo, view: Fork) -> Status | None:
 
 
 def report_of(
-    view: Fork, key: GroupKey, members: Members, result: GroupResult | None, *, topology_aware: bool
+    view: Fork, key: GroupKey, members: GroupMembers, result: GroupResult | None, *, topology_aware: bool
 ) -> PodGroupReport:
     group, state = find_pod_group(view, key), state_of(view, key)
     return PodGroupReport(
@@ -178,7 +180,7 @@ def verdict_of(result: GroupResult | None) -> str:
     return PLACED if result.placed else ERROR if result.status.code is Code.ERROR else UNSCHEDULABLE
 
 
-def _member_reports(view: Fork, members: Members, result: GroupResult | None) -> Iterator[MemberReport]:
+def _member_reports(view: Fork, members: GroupMembers, result: GroupResult | None) -> Iterator[MemberReport]:
     pods = view.pods.objects
     if result:
         yield from tried_members(view, members.tried, result, failed_members(result, members.tried, view))

@@ -40,7 +40,7 @@ class Victim(NamedTuple):
         return (-self.priority, -self.rank, -len(self.pods), self.start)
 
 
-class Standing(NamedTuple):
+class GroupStanding(NamedTuple):
     """What a group is to those that preempt: with whom its pods go, themselves where that is None."""
 
     priority: int | None
@@ -58,7 +58,7 @@ def victims_below(view: Fork, priority: int, release: KubeVersion) -> list[Victi
     for position in _by_node(view, priorities(view, standings), priority):
         info = view.pods.infos[view.pods.info[position]]
         key, start = group_key(info.pod), int(view.pods.start[position])
-        standing = standings[key] if key else Standing(None, None)
+        standing = standings[key] if key else GroupStanding(None, None)
         unit: EntityKey | Position = standing.together or position
         before = victims.get(unit)
         if before is not None:
@@ -70,7 +70,7 @@ def victims_below(view: Fork, priority: int, release: KubeVersion) -> list[Victi
     return list(victims.values())
 
 
-def priorities(view: Fork, standings: Mapping[GroupKey, Standing]) -> Counts:
+def priorities(view: Fork, standings: Mapping[GroupKey, GroupStanding]) -> Counts:
     """(P,): by which the pods go."""
     own: Counts = view.pods.priority[view.pods.info]
     for key, standing in standings.items():
@@ -79,7 +79,7 @@ def priorities(view: Fork, standings: Mapping[GroupKey, Standing]) -> Counts:
     return own
 
 
-def standing_of(view: Fork, key: GroupKey, *, as_groups: bool) -> Standing:
+def standing_of(view: Fork, key: GroupKey, *, as_groups: bool) -> GroupStanding:
     """Of a group whose object is missing the pods go as if they were of none.
 
     With groups of groups it is the root whose priority counts, and the highest that goes as a whole.
@@ -87,11 +87,11 @@ def standing_of(view: Fork, key: GroupKey, *, as_groups: bool) -> Standing:
     above = list(ancestry(view, key))
     together = [at for at, group in above if group.spec.disrupted_together]
     if not above or not (as_groups or together):
-        return Standing(None, None)
-    return Standing(group_priority(above[-1][1], view), together[-1] if together else None)
+        return GroupStanding(None, None)
+    return GroupStanding(group_priority(above[-1][1], view), together[-1] if together else None)
 
 
-def _rank(key: GroupKey | None, standing: Standing) -> int:
+def _rank(key: GroupKey | None, standing: GroupStanding) -> int:
     if standing.together is not None and standing.together.composite:
         return COMPOSITE
     return POD if key is None else POD_GROUP

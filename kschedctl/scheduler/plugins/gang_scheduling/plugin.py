@@ -11,6 +11,7 @@ from typing import ClassVar
 
 from kschedctl.api.kube_version import ByVersion
 from kschedctl.api.objects import AnyGroup
+from kschedctl.cluster import Gap
 from kschedctl.scheduler.engine.pod_groups.hierarchy import least_of
 from kschedctl.scheduler.engine.pod_groups.since_1_37 import (
     CONDITION,
@@ -23,12 +24,13 @@ from kschedctl.scheduler.engine.pod_groups.state import find_pod_group, state_of
 from kschedctl.scheduler.engine.pod_groups.victims import standing_of
 from kschedctl.scheduler.framework import SUCCESS, Code, PluginError, Status
 from kschedctl.scheduler.framework.declaration import DeclaredPlugin
-from kschedctl.scheduler.framework.dependencies import Dependency, Effect
+from kschedctl.scheduler.framework.dependencies import Dependency, Effect, Unknown
 from kschedctl.scheduler.framework.events import POD, ActionType, ChangedObject, ClusterEventWithHint
 from kschedctl.scheduler.framework.feature_gates import FeatureGates
 from kschedctl.scheduler.framework.noted_changes import NotedChange
 from kschedctl.scheduler.framework.pod_traits import IS_GROUPED
 from kschedctl.scheduler.framework.waking import ADD, UPDATE, WakeTrigger
+from kschedctl.scheduler.plugins.gang_scheduling import trees
 from kschedctl.snapshot.fork import Fork
 from kschedctl.snapshot.pod_info import PodInfo
 from kschedctl.snapshot.pods import GroupKey, group_key
@@ -36,6 +38,7 @@ from kschedctl.snapshot.pods import GroupKey, group_key
 NO_GROUP = 'waiting for pods\'s pod group "{}" to appear in scheduling queue'
 TOO_FEW = "waiting for minCount pods from a gang to appear in scheduling queue"
 NO_QUORUM = "waiting for minCount pods from a gang to be scheduled"
+ALONE = "try their groups in an order that is up to chance, and simulations try each PodGroup by itself"
 NOT_FOUND = 'failed to get podGroup {}/{}: podgroup.scheduling.k8s.io "{}" not found'
 TOO_FEW_LEFT = "minCount ({}) cannot be satisfied: {} scheduled, {} remaining"
 NOT_YET = "minCount ({}) is not yet satisfied: {} scheduled, {} remaining"
@@ -93,8 +96,6 @@ class GangScheduling(DeclaredPlugin):
     @classmethod
     def make(cls, args: object, gates: FeatureGates) -> GangScheduling:
         if gates.enabled("CompositePodGroup"):
-            from kschedctl.scheduler.plugins.gang_scheduling.hierarchical import HierarchicalGangScheduling  # noqa: PLC0415 - behind a gate
-
             return HierarchicalGangScheduling(permits=False)
         return cls(permits=not UNTIL_INFEASIBLE.at(gates.release))
 
@@ -166,6 +167,31 @@ class GangScheduling(DeclaredPlugin):
         return SUCCESS
 
 
+class HierarchicalGangScheduling(GangScheduling):
+    """With gate CompositePodGroup: a pod waits until all groups of the tree that its group is of are ready."""
+
+    def doubts(self, info: PodInfo, view: Fork) -> Iterator[Unknown]:
+        """What is said of several pods does not go by trees."""
+        if trees.is_in_tree(info, view):
+            yield Unknown(Dependency("CompositePodGroup", Effect.ORDER), Gap(ALONE), self.name)
+
+    def events_to_register(self, gates: FeatureGates) -> Iterator[ClusterEventWithHint]:
+        return trees.events_of_trees()
+
+    def waking_changes(self, info: PodInfo, view: Fork, gates: FeatureGates) -> Iterator[WakeTrigger]:
+        if trees.is_alone(info, view):
+            return super().waking_changes(info, view, gates)
+        return trees.waking_changes_of_tree(info, view)
+
+    admitting_changes = waking_changes
+
+    def dependencies(self, info: PodInfo, view: Fork) -> Iterator[Dependency]:
+        return trees.dependencies_of_tree(info, view)
+
+    def pre_enqueue(self, info: PodInfo, view: Fork) -> Status:
+        return trees.readiness(info, view, TOO_FEW)
+
+
 def _after_pod_added(info: PodInfo, change: ChangedObject, view: Fork) -> bool:
     """Another pod of the group may complete it."""
     key = group_key(info.pod)
@@ -177,13 +203,7 @@ def _after_group_added(info: PodInfo, change: ChangedObject, view: Fork) -> bool
 
 
 def _after_group_updated(info: PodInfo, change: ChangedObject, view: Fork) -> bool:
-    return _after_group_added(info, change, view) and needs_less(change)
-
-
-def needs_less(change: ChangedObject) -> bool:
-    """Fewer pods may be enough."""
-    old, new = (group.spec.scheduling_policy.gang for group in (change.old, change.new))
-    return old is not None and new is not None and bool(new.min_count < old.min_count)
+    return _after_group_added(info, change, view) and trees.needs_less(change)
 
 
 def _size(info: PodInfo, view: Fork, key: GroupKey) -> int:
