@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 from kschedctl.api.objects import PodSpec
 from kschedctl.scheduler.framework.declaration import Declaration
-from kschedctl.scheduler.framework.feature_gates import FeatureGates
+from kschedctl.scheduler.framework.feature_gates import SPECS, FeatureGates
 
 ALWAYS = ("Node", "Pod", "Namespace", "PriorityClass")
 """Read for every answer. Without nodes and pods there is none."""
@@ -21,7 +21,7 @@ def kinds_of(plugins: Iterable[Declaration], gates: FeatureGates) -> tuple[str, 
     for plugin in plugins:
         kinds += plugin.kinds
         gated = ((kind, gate.at(gates.release)) for kind, gate in plugin.gated_kinds.items())
-        kinds += (kind for kind, gate in gated if gate and gates.enabled(gate))
+        kinds += (kind for kind, gate in gated if gate in SPECS and gates.enabled(gate))
     return tuple(dict.fromkeys(kinds))
 
 

@@ -1,7 +1,7 @@
 """The pod-group cycle: all pods of a group that wait are tried one after another, and placed together or not at all.
 
-Upstream: pkg/scheduler/schedule_one_podgroup.go (v1.36, and v1.37's as far as it could be read). Where upstream takes
-one of equals at random, ``Choose`` decides.
+Upstream: pkg/scheduler/schedule_one_podgroup.go (v1.36, v1.37). Where upstream takes one of equals at random,
+``Choose`` decides.
 """
 
 from __future__ import annotations

@@ -1,7 +1,6 @@
 """What becomes of the pods of a group after its cycle: bound, or put back with a reason and maybe a promised node.
 
-Upstream: submitPodGroupAlgorithmResult in pkg/scheduler/schedule_one_podgroup.go (v1.36, and v1.37's as far as it could
-be read).
+Upstream: submitPodGroupAlgorithmResult in pkg/scheduler/schedule_one_podgroup.go (v1.36, v1.37).
 """
 
 from __future__ import annotations

@@ -59,7 +59,7 @@ AS_VICTIMS = ByVersion(
 )
 COMPOSITE_GATE = ByVersion(
     "the gate with which groups of groups are placed together, or not at all",
-    (("", ""), ("1.37", "CompositePodGroup")),
+    (("", "no such gate"), ("1.37", "CompositePodGroup")),
     "#139407, #139596, #140634, #140638",
 )
 
