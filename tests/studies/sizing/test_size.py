@@ -258,7 +258,7 @@ def gaps(seeds: int, *, solver: bool) -> list[float]:
     found = []
     for seed in range(seeds):
         types, pods = catalogue(seed)
-        report = sized(pods, instance_types=types, seconds=0.4)
+        report = sized(pods, instance_types=types, seconds=60)
         assert (report.homeless, report.solver) == (0, solver), seed
         assert report.price is not None
         assert report.bound <= report.price + 1e-9, seed
@@ -267,10 +267,10 @@ def gaps(seeds: int, *, solver: bool) -> list[float]:
 
 
 def test_most_are_within_five_percent_of_the_bound() -> None:
-    """Of 50; what is left is where kube-scheduler puts pods, which does not pack them."""
-    found = gaps(50, solver=True)
-    assert sum(gap <= 0.05 for gap in found) >= 30
-    assert max(found) < 0.25
+    """Of 20, given their time; what is left is where kube-scheduler puts pods, which does not pack them."""
+    found = gaps(20, solver=True)
+    assert sum(gap <= 0.05 for gap in found) >= 16
+    assert max(found) < 0.1
 
 
 def test_without_a_solver_sets_are_found_too(monkeypatch: pytest.MonkeyPatch) -> None:
