@@ -282,4 +282,4 @@ def _lasting(distinction: Distinction) -> Rows:
 
 def _numbers(rows: array[int]) -> Ints:
     """A view of the rows, which nobody may change meanwhile."""
-    return np.frombuffer(rows, np.int32)
+    return np.frombuffer(rows, np.int32) if rows else np.empty(0, np.int32)
