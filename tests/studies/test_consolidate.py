@@ -5,15 +5,20 @@ from __future__ import annotations
 from random import Random
 
 import pytest
-from small import Json, budget, node, pod, replica
+from small import HOSTNAME, ZONE, Json, budget, node, pod, replica, spread
 
+from kschedctl.api.arrays import Row
 from kschedctl.cluster import Cluster
 from kschedctl.errors import UsageError
 from kschedctl.reports.consolidation import NodeConsolidation, UnitLoss
+from kschedctl.scheduler.scheduler import Scheduler
+from kschedctl.scheduler.simulation.simulation import Simulation
+from kschedctl.studies.basics.edits import cordoned_node
 from kschedctl.studies.consolidating.autoscalers import AutoscalerVerdicts
 from kschedctl.studies.consolidating.consolidate import ConsolidationWishes, consolidate
 from kschedctl.studies.consolidating.safety import gone
-from kschedctl.studies.drain import drain
+from kschedctl.studies.drain import Draining, drain, moved_pods
+from kschedctl.studies.packing.emptying import drained
 
 
 def consolidated(objects: list[Json], **wishes: object) -> NodeConsolidation:
@@ -158,3 +163,61 @@ def test_where_all_nodes_can_go_no_zone_is_lost() -> None:
     report = consolidated([node("n1", "a"), node("n2", "b")], keep_zone_loss=True)
     assert names(report) == ["n1", "n2"]
     assert [(loss.before, loss.after) for loss in report.zones] == [(0, 0), (0, 0)]
+
+
+def constrained(seed: int) -> list[Json]:
+    """Nodes of two zones, and pods with spreading, (anti-)affinity, priorities, host ports, budgets and taints."""
+    random = Random(seed)
+    names = [f"n{number}" for number in range(random.randint(3, 6))]
+    tainted = {"taints": [{"key": "t", "effect": "NoSchedule"}]}
+    objects = [
+        node(name, random.choice("ab"), random.choice(("2", "3", "4")), **(tainted if random.random() < 0.2 else {}))
+        for name in names
+    ]
+    kinds = [shape(app, random) for app in ("a", "b", "c", "d")]
+    for number in range(random.randint(5, 14)):
+        app, cpu, spec = random.choice(kinds)
+        owner = {"kind": "ReplicaSet", "name": app} if random.random() < 0.95 else None
+        placed = pod(f"p{number}", random.choice([*names, *names, ""]), cpu, owner, **spec)
+        placed["metadata"]["labels"] = {"app": app}
+        objects.append(placed)
+    if random.random() < 0.7:
+        objects.append(budget(random.choice((0, 1, 2)), random.choice("abcd")))
+    return objects
+
+
+def shape(app: str, random: Random) -> tuple[str, str, Json]:
+    """A workload: its name, cpu and the rest of its spec."""
+    spec: Json = {}
+    if random.random() < 0.4:
+        spec |= spread(random.choice((ZONE, HOSTNAME)), app)
+    if random.random() < 0.5:
+        kind = random.choice(("podAffinity", "podAntiAffinity"))
+        term = {"labelSelector": {"matchLabels": {"app": random.choice("abcd")}}, "topologyKey": HOSTNAME}
+        spec["affinity"] = {kind: {"requiredDuringSchedulingIgnoredDuringExecution": [term]}}
+    if random.random() < 0.4:
+        spec["priority"] = random.choice((-10, 10, 100))
+    if random.random() < 0.3:
+        spec["tolerations"] = [{"operator": "Exists"}]
+    return app, random.choice(("200m", "500m", "1", "2")), spec
+
+
+@pytest.mark.parametrize("share", range(4))
+def test_a_drain_that_ends_early_decides_as_a_whole_one(share: int) -> None:
+    """Node by node: what ends with the first pod that keeps it keeps it to the end, and pods go to the same nodes."""
+    kept = emptied = 0
+    for seed in range(share * 40, share * 40 + 40):
+        scheduler = Scheduler(Cluster.from_objects(constrained(seed)))
+        for row, name in enumerate(scheduler.view.nodes.names):
+            trial = drained(scheduler, scheduler.view.fork(), Row(row))
+            changed = {Row(row): cordoned_node(scheduler.view.nodes.objects[row])}
+            simulation = Simulation(scheduler, scheduler.view.changed(scheduler.cluster, changed))
+            whole = Draining(simulation, [name])
+            whole.run()
+            unplaced = any(outcome.row < 0 for outcome in whole.outcomes.values())
+            safe = not (whole.blocked() or whole.lost or unplaced or whole.preempting)
+            assert (not trial.why) is safe, (seed, name, trial.why)
+            if safe:
+                assert list(trial.moved) == list(moved_pods(whole)), (seed, name)
+            emptied, kept = emptied + safe, kept + (not safe)
+    assert min(emptied, kept) > 30
