@@ -57,13 +57,26 @@ class RequestedShare(Document, frozen=True):
     after: Annotated[float, Column("then, %", form=".1f")]
 
 
+class PoolShrinkage(Document, frozen=True):
+    """The workers of a pool now and once the nodes have gone, and the percent of them that pods request."""
+
+    pool: Annotated[str, Column(keep=True, words=NO_POOL)]
+    before: Annotated[int, Column("nodes now")]
+    after: Annotated[int, Column("then")]
+    cpu_before: Annotated[float, Column("cpu now, %", form=".0f")] = 0
+    cpu_after: Annotated[float, Column("cpu then, %", form=".0f")] = 0
+    memory_before: Annotated[float, Column("memory now, %", form=".0f")] = 0
+    memory_after: Annotated[float, Column("memory then, %", form=".0f")] = 0
+
+
 class NodeConsolidation(Report, frozen=True):
     """``removable``: nodes that can go in this order, each drained within budgets on top of those before it, with every
     pod placed again. ``staying``: those that were tried in vain; ``tried`` of ``candidates`` were. ``left_out``: how
     many nodes were no candidates, by why.
 
     ``saves``: what the removable nodes offer together, ``price`` what they cost an hour, where that is known.
-    ``zones``: what the loss of each leaves without a node, where that was asked for. ``commands``: in their order.
+    ``pools``: before and after. ``zones``: what the loss of each leaves without a node, where that was asked for.
+    ``commands``: in their order.
     """
 
     removable: tuple[RemovableNode, ...] = ()
@@ -76,6 +89,7 @@ class NodeConsolidation(Report, frozen=True):
     saves: dict[str, int] = {}
     price: float | None = None
     requested: tuple[RequestedShare, ...] = ()
+    pools: tuple[PoolShrinkage, ...] = ()
     zones: tuple[UnitLoss, ...] = ()
     autoscaler: str = ""
     commands: tuple[str, ...] = ()

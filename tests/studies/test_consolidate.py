@@ -134,6 +134,17 @@ def test_one_pool_alone() -> None:
         consolidated(objects, pool="z")
 
 
+def test_pools_before_and_after() -> None:
+    """1 of 12 cpus of two pools is requested; the two nodes that are empty go."""
+    objects = [node("n1"), node("n2"), node("n3"), replica("a", "n1", "1")]
+    for each, pool in zip(objects[:3], ("x", "x", "y"), strict=True):
+        each["metadata"]["labels"]["karpenter.sh/nodepool"] = pool
+    pools = {each.pool: each for each in consolidated(objects).pools}
+    x, y = pools["x"], pools["y"]
+    assert (x.before, x.after, x.cpu_before, x.cpu_after) == (2, 1, 12.5, 25.0)
+    assert (y.before, y.after, y.cpu_before, y.cpu_after) == (1, 0, 0.0, 0.0)
+
+
 def test_prices_and_an_autoscaler_stand_beside_the_nodes() -> None:
     cluster = Cluster.from_objects([node("n1"), node("n2"), replica("a", "n1", "1")])
     said = AutoscalerVerdicts("Karpenter", frozenset(), {"n2": "stays: no budget"})

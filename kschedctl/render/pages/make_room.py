@@ -5,10 +5,13 @@ from __future__ import annotations
 from kschedctl.api.resource_names import alike
 from kschedctl.render.page import Bullets, Command, Marked, Page, Style, paragraph, section
 from kschedctl.render.pages.sections import caveats, interruption
-from kschedctl.render.tables import listed
+from kschedctl.render.tables import Cells, listed
 from kschedctl.reports.columns import Tone
-from kschedctl.reports.make_room import FragmentedResource, MakeRoom
+from kschedctl.reports.make_room import FragmentedResource, MakeRoom, PodMove
 from kschedctl.text.counts import counted, first_few
+
+_STEPS: Cells[PodMove] = {"target": lambda move: Marked(f"✓ {move.target}", Tone.GOOD)}
+"""Each was replayed."""
 
 
 def make_room_page(report: MakeRoom, style: Style) -> Page:
@@ -37,7 +40,7 @@ def moves_sections(report: MakeRoom, style: Style) -> Page:
 
 
 def _moves(report: MakeRoom, style: Style, title: str) -> Page:
-    return listed(report.moves, style, numbered="step", title=title, full=False)
+    return listed(report.moves, style, _STEPS, numbered="step", title=title, full=False)
 
 
 def _commands(report: MakeRoom) -> Page:

@@ -24,7 +24,7 @@ from kschedctl.studies.basics import kubectl
 from kschedctl.studies.basics.parallel import UNSEEN, Progress
 from kschedctl.studies.basics.unknown import together
 from kschedctl.studies.consolidating.autoscalers import NOBODY, AutoscalerVerdicts
-from kschedctl.studies.consolidating.safety import Reserve, gone, shares, zone_losses
+from kschedctl.studies.consolidating.safety import Reserve, by_pool, gone, shares, zone_losses
 from kschedctl.studies.packing.emptying import EmptyingOrder, candidates, drained
 from kschedctl.studies.packing.pools import Pools, amounts_of
 from kschedctl.studies.what_if.settling import after, pending
@@ -172,6 +172,7 @@ class Consolidating:
             saves=amounts_of(view, view.allocatable[rows].sum(axis=0)) if rows else {},
             price=sum(known) if known else None,
             requested=tuple(shares(view, self.view, self.left, self.pools.workers)),
+            pools=tuple(by_pool(view, self.view, self.left, self.pools)),
             zones=tuple(self.zones),
             autoscaler=verdicts.told(),
             commands=tuple(kubectl.run("drain", node.node, *DRAIN) for node in self.removable),

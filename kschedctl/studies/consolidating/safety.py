@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -11,13 +11,14 @@ from kschedctl.api.arrays import Bools, Position
 from kschedctl.api.digits import digits
 from kschedctl.api.resource_names import CPU, MEMORY
 from kschedctl.cluster import Cluster
-from kschedctl.reports.consolidation import RequestedShare, UnitLoss
+from kschedctl.reports.consolidation import PoolShrinkage, RequestedShare, UnitLoss
 from kschedctl.reports.drain import MovedPod
 from kschedctl.scheduler.scheduler import Scheduler
 from kschedctl.scheduler.simulation.simulation import Simulation
 from kschedctl.snapshot.fork import Fork
 from kschedctl.studies.basics.edits import pods_on, with_nodes, with_pods
 from kschedctl.studies.failures import failures
+from kschedctl.studies.packing.pools import Pools
 from kschedctl.studies.what_if.settling import placed_on
 
 
@@ -55,6 +56,24 @@ def shares(before: Fork, after: Fork, left: Bools, workers: Bools | None = None)
         then = _share(before, np.ones_like(left) if workers is None else workers, column)
         shares.append(RequestedShare(name, then, _share(after, left, column)))
     return shares
+
+
+def by_pool(before: Fork, after: Fork, left: Bools, pools: Pools) -> Iterator[PoolShrinkage]:
+    """The pools that have workers, now and with the nodes that are ``left`` (N,)."""
+    cpu, memory = (before.resources[name] for name in (CPU, MEMORY))
+    for number, name in enumerate(pools.names):
+        now = pools.workers & (pools.code == number)
+        then = left & now
+        if now.any():
+            yield PoolShrinkage(
+                name,
+                int(now.sum()),
+                int(then.sum()),
+                _share(before, now, cpu),
+                _share(after, then, cpu),
+                _share(before, now, memory),
+                _share(after, then, memory),
+            )
 
 
 def _share(view: Fork, nodes: Bools, column: int) -> float:
