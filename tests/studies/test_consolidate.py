@@ -5,6 +5,9 @@ from __future__ import annotations
 from random import Random
 
 import pytest
+from control_plane import kubectl
+from control_plane.running import run
+from control_plane.world import control_plane
 from small import HOSTNAME, ZONE, Json, budget, node, pod, replica, spread
 
 from kschedctl.api.arrays import Row
@@ -174,6 +177,27 @@ def test_where_all_nodes_can_go_no_zone_is_lost() -> None:
     report = consolidated([node("n1", "a"), node("n2", "b")], keep_zone_loss=True)
     assert names(report) == ["n1", "n2"]
     assert [(loss.before, loss.after) for loss in report.zones] == [(0, 0), (0, 0)]
+
+
+def test_drains_on_a_control_plane() -> None:
+    """Line by line, with controllers and scheduler running in between: nobody waits, and the nodes are bare."""
+    scratch = {"volumes": [{"name": "scratch", "emptyDir": {}}]}
+    objects = [node(f"n{number}", cpu="4") for number in range(4)]
+    for number in range(4):
+        web = replica(f"web-5f-{number}", f"n{number}", "1", **scratch)
+        agent = pod(f"agent-{number}", f"n{number}", "100m", {"kind": "DaemonSet", "name": "agent"})
+        agent["metadata"]["labels"] = {"app": "agent"}
+        objects += [web, agent]
+    report = consolidated(objects)
+    assert len(report.commands) == 2  # three pods of 1 cpu fit beside an agent, four do not
+    store = control_plane(objects, "d/web-5f-0")
+    for command in report.commands:
+        kubectl.run(store, command)
+        run(store)
+        assert all(found["spec"].get("nodeName") for found in store.of_kind("Pod"))
+    left = {found["spec"]["nodeName"] for found in store.of_kind("Pod") if found["metadata"]["labels"]["app"] == "web"}
+    assert left.isdisjoint(names(report))
+    assert len(store.of_kind("Pod")) == 8
 
 
 def constrained(seed: int) -> list[Json]:
