@@ -269,13 +269,16 @@ class Draining:
         """Whether one of them got a node."""
         moved = False
         for position in self.simulation.queue(self._in_turn(positions)):
-            outcome = self.simulation.attempt(position) or Outcome(position, UNSCHEDULABLE)
+            outcome = self._attempt(position)
             self.outcomes[position] = outcome
             if outcome.row >= 0:
                 moved = True
                 self._evictions.back(position)
                 self._preempted(outcome)
         return moved
+
+    def _attempt(self, position: Position) -> Outcome:
+        return self.simulation.attempt(position) or Outcome(position, UNSCHEDULABLE)
 
     def _preempted(self, outcome: Outcome) -> None:
         """Evicted pods wait for another node, as far as somebody makes them anew."""

@@ -21,6 +21,7 @@ PLOTTED = {
     "simulate": ["simulate", "-f", WEB, "--demo"],
     "capacity": ["capacity", "-f", WEB, "--demo"],
     "drain": ["drain", "general-a1", "--demo"],
+    "consolidate": ["consolidate", "--demo"],
     "failures": ["failures", "--demo"],
     "whatif": ["whatif", '{"steps": [{"drain": {"nodes": ["general-a1"]}}]}', "--demo"],
     "pending": ["explain", "-A", "--demo"],

@@ -6,20 +6,26 @@ from random import Random
 
 import pytest
 from control_plane import kubectl
+from control_plane.running import run
 from control_plane.store import Key
 from control_plane.world import control_plane
-from small import Json, budget, node, pod, replica
+from small import HOSTNAME, ZONE, Json, budget, node, pod, replica, spread
 
+from kschedctl.api.arrays import Row
 from kschedctl.cluster import Cluster
 from kschedctl.errors import UsageError
 from kschedctl.render.page import Style
 from kschedctl.render.renderers import RENDERERS
 from kschedctl.reports.consolidation import NodeConsolidation, UnitLoss
 from kschedctl.reports.pool_change import PoolChange
+from kschedctl.scheduler.scheduler import Scheduler
+from kschedctl.scheduler.simulation.simulation import Simulation
+from kschedctl.studies.basics.edits import cordoned_node
 from kschedctl.studies.consolidating.autoscalers import AutoscalerVerdicts
 from kschedctl.studies.consolidating.consolidate import ConsolidationWishes, consolidate
 from kschedctl.studies.consolidating.safety import gone
-from kschedctl.studies.drain import drain
+from kschedctl.studies.drain import Draining, drain, moved_pods
+from kschedctl.studies.packing.emptying import drained
 
 
 def consolidated(objects: list[Json], **wishes: object) -> NodeConsolidation:
@@ -135,6 +141,17 @@ def test_one_pool_alone() -> None:
         consolidated(objects, pool="z")
 
 
+def test_pools_that_lose_nodes() -> None:
+    """1 of 12 cpus of two pools is requested; the two nodes that are empty go."""
+    objects = [node("n1"), node("n2"), node("n3"), replica("a", "n1", "1")]
+    for each, pool in zip(objects[:3], ("x", "x", "y"), strict=True):
+        each["metadata"]["labels"]["karpenter.sh/nodepool"] = pool
+    pools = {each.pool: each for each in consolidated(objects).pools}
+    x, y = pools["x"], pools["y"]
+    assert (x.nodes_before, x.nodes_after, x.cpu_before, x.cpu_after) == (2, 1, 12.5, 25.0)
+    assert (y.nodes_before, y.nodes_after, y.cpu_before, y.cpu_after) == (1, 0, 0.0, None)
+
+
 def test_prices_and_an_autoscaler_stand_beside_the_nodes() -> None:
     cluster = Cluster.from_objects([node("n1"), node("n2"), replica("a", "n1", "1")])
     said = AutoscalerVerdicts("Karpenter", frozenset(), {"n2": "stays: no budget"})
@@ -167,6 +184,85 @@ def test_where_all_nodes_can_go_no_zone_is_lost() -> None:
 
 
 def test_drains_on_a_control_plane() -> None:
+    """Line by line, with controllers and scheduler running in between: nobody waits, and the nodes are bare."""
+    scratch = {"volumes": [{"name": "scratch", "emptyDir": {}}]}
+    objects = [node(f"n{number}", cpu="4") for number in range(4)]
+    for number in range(4):
+        web = replica(f"web-5f-{number}", f"n{number}", "1", **scratch)
+        agent = pod(f"agent-{number}", f"n{number}", "100m", {"kind": "DaemonSet", "name": "agent"})
+        agent["metadata"]["labels"] = {"app": "agent"}
+        objects += [web, agent]
+    report = consolidated(objects)
+    assert len(report.commands) == 2  # three pods of 1 cpu fit beside an agent, four do not
+    store = control_plane(objects, "d/web-5f-0")
+    for command in report.commands:
+        kubectl.run(store, command)
+        run(store)
+        assert all(found["spec"].get("nodeName") for found in store.of_kind("Pod"))
+    left = {found["spec"]["nodeName"] for found in store.of_kind("Pod") if found["metadata"]["labels"]["app"] == "web"}
+    assert left.isdisjoint(names(report))
+    assert len(store.of_kind("Pod")) == 8
+
+
+def constrained(seed: int) -> list[Json]:
+    """Nodes of two zones, and pods with spreading, (anti-)affinity, priorities, host ports, budgets and taints."""
+    random = Random(seed)
+    names = [f"n{number}" for number in range(random.randint(3, 6))]
+    tainted = {"taints": [{"key": "t", "effect": "NoSchedule"}]}
+    objects = [
+        node(name, random.choice("ab"), random.choice(("2", "3", "4")), **(tainted if random.random() < 0.2 else {}))
+        for name in names
+    ]
+    kinds = [shape(app, random) for app in ("a", "b", "c", "d")]
+    for number in range(random.randint(5, 14)):
+        app, cpu, spec = random.choice(kinds)
+        owner = {"kind": "ReplicaSet", "name": app} if random.random() < 0.95 else None
+        placed = pod(f"p{number}", random.choice([*names, *names, ""]), cpu, owner, **spec)
+        placed["metadata"]["labels"] = {"app": app}
+        objects.append(placed)
+    if random.random() < 0.7:
+        objects.append(budget(random.choice((0, 1, 2)), random.choice("abcd")))
+    return objects
+
+
+def shape(app: str, random: Random) -> tuple[str, str, Json]:
+    """A workload: its name, cpu and the rest of its spec."""
+    spec: Json = {}
+    if random.random() < 0.4:
+        spec |= spread(random.choice((ZONE, HOSTNAME)), app)
+    if random.random() < 0.5:
+        kind = random.choice(("podAffinity", "podAntiAffinity"))
+        term = {"labelSelector": {"matchLabels": {"app": random.choice("abcd")}}, "topologyKey": HOSTNAME}
+        spec["affinity"] = {kind: {"requiredDuringSchedulingIgnoredDuringExecution": [term]}}
+    if random.random() < 0.4:
+        spec["priority"] = random.choice((-10, 10, 100))
+    if random.random() < 0.3:
+        spec["tolerations"] = [{"operator": "Exists"}]
+    return app, random.choice(("200m", "500m", "1", "2")), spec
+
+
+@pytest.mark.parametrize("share", range(4))
+def test_a_drain_that_ends_early_decides_as_a_whole_one(share: int) -> None:
+    """Node by node: what ends with the first pod that keeps it keeps it to the end, and pods go to the same nodes."""
+    kept = emptied = 0
+    for seed in range(share * 40, share * 40 + 40):
+        scheduler = Scheduler(Cluster.from_objects(constrained(seed)))
+        for row, name in enumerate(scheduler.view.nodes.names):
+            trial = drained(scheduler, scheduler.view.fork(), Row(row))
+            changed = {Row(row): cordoned_node(scheduler.view.nodes.objects[row])}
+            simulation = Simulation(scheduler, scheduler.view.changed(scheduler.cluster, changed))
+            whole = Draining(simulation, [name])
+            whole.run()
+            unplaced = any(outcome.row < 0 for outcome in whole.outcomes.values())
+            safe = not (whole.blocked() or whole.lost or unplaced or whole.preempting)
+            assert (not trial.why) is safe, (seed, name, trial.why)
+            if safe:
+                assert list(trial.moved) == list(moved_pods(whole)), (seed, name)
+            emptied, kept = emptied + safe, kept + (not safe)
+    assert min(emptied, kept) > 30
+
+
+def test_drains_with_a_budget_on_a_control_plane() -> None:
     """The printed lines, one after the other: budgets hold, everybody has a node again, where the plan says."""
     replicas = [replica(f"web-5f-{i}", f"n{1 + i // 2}", "1") for i in range(4)]
     kept = {

@@ -11,9 +11,10 @@ import typer
 from kschedctl.api.json_values import JsonObject
 from kschedctl.api.workloads import makes_pods
 from kschedctl.cli.answer import Answer
+from kschedctl.cli.option_groups.drawn import DrawnUntabled
 from kschedctl.cli.option_groups.karpenter import WHAT_KARPENTER_READS, KarpenterInput, check_pools
 from kschedctl.cli.option_groups.node_groups import WHAT_IT_READS, NodeGroupInput
-from kschedctl.cli.options import Source, Untabled, with_options
+from kschedctl.cli.options import Source, with_options
 from kschedctl.cli.progress import bars
 from kschedctl.cli.run_options import exit_code
 from kschedctl.cli.source import NOTHING_MORE, load, time_of
@@ -84,7 +85,7 @@ class Afterwards:
 def consolidate(
     *,
     source: Source,
-    view: Untabled,
+    view: DrawnUntabled,
     afterwards: Afterwards,
     asked: KarpenterInput,
     groups: NodeGroupInput,

@@ -24,7 +24,8 @@ from kschedctl.snapshot.fork import Fork
 from kschedctl.studies.basics.edits import cordoned_node
 from kschedctl.studies.basics.parallel import Progress
 from kschedctl.studies.basics.unknown import of_simulation, together
-from kschedctl.studies.drain import STAYING, Draining, moved_pods
+from kschedctl.studies.drain import STAYING, moved_pods
+from kschedctl.studies.packing.emptying_drain import EmptyingDrain
 from kschedctl.studies.packing.pools import Pools, amounts_of
 
 
@@ -136,29 +137,10 @@ def drained(scheduler: Scheduler, view: Fork, row: Row) -> NodeTrial:
     """The node cordoned and drained, as kschedctl drain does it. Nobody may be lost, evicted or left without a node."""
     node = view.nodes.objects[row]
     simulation = Simulation(scheduler, view.changed(view.cluster, {row: cordoned_node(node)}))
-    draining = Draining(simulation, [node.metadata.name])
+    draining = EmptyingDrain(simulation, [node.metadata.name])
     evictable = len(draining.evictable)
-    draining.run()
+    pod, why = draining.keeping()
     if simulation.interrupted:
         raise KeyboardInterrupt
     unknown = of_simulation(simulation, *draining.dependencies)
-    return NodeTrial(simulation.view, evictable, tuple(moved_pods(draining)), *_why_not(draining), unknown)
-
-
-def _why_not(draining: Draining) -> tuple[str, str]:
-    """The first pod that keeps the node from being emptied, and why it does."""
-    pods = draining.simulation.view.pods.objects
-    if blocked := draining.blocked():
-        return blocked[0].pod, f"{blocked[0].pod}: {blocked[0].why}"
-    if draining.lost:
-        lost = pods[draining.lost[0]].key
-        return lost, f"{lost} would be lost: nothing recreates it"
-    for outcome in draining.simulation.explained(draining.outcomes.values()):
-        if outcome.row < 0:
-            first, _, _ = (outcome.message or outcome.verdict).partition(". ")  # without what preemption could do
-            key = pods[outcome.position].key
-            return key, f"{key}: {first}"
-    if draining.preempting:
-        key = pods[draining.preempting[0].position].key
-        return key, f"{key} would evict others"
-    return "", ""
+    return NodeTrial(simulation.view, evictable, tuple(moved_pods(draining)), pod, why, unknown)

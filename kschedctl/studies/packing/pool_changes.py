@@ -12,15 +12,15 @@ from kschedctl.studies.packing.pools import Pools
 
 
 def pool_changes(before: Fork, after: Fork, left: Bools | None = None) -> tuple[PoolChange, ...]:
-    """Each pool, of the nodes of both forks, of which those that are ``left`` (N,) are there in the end; None for all.
+    """The workers of each pool, of which those that are ``left`` (N,) are there in the end; None for all.
 
-    Nothing where no pool has other pods or nodes then.
+    ``after``: a fork with the same nodes. Nothing where no pool has other pods or nodes then.
     """
     pools = Pools.of(before)
-    there = np.ones(len(before.nodes), np.bool_)
-    left = there if left is None else left
+    there = pools.workers
+    left = there if left is None else left & there
     nodes = _by_pool(pools, there), _by_pool(pools, left)
-    pods = _by_pool(pools, _pods(before)), _by_pool(pools, _pods(after))
+    pods = _by_pool(pools, _pods(before) * there), _by_pool(pools, _pods(after) * left)
     views = (before, there), (after, left)
     shares = [_shares(pools, view, present, name) for name in (CPU, MEMORY) for view, present in views]
     if all(same.tolist() == then.tolist() for same, then in (nodes, pods)):
