@@ -1,4 +1,7 @@
-"""Commands ask nothing but the library: whoever answers them is a function of kschedctl, or what it is made of."""
+"""Commands ask nothing but the library: whoever answers them is a function of kschedctl, or what it is made of.
+
+``browse`` alone asks studies, as it keeps a scheduler between its screens; it writes no document.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +22,7 @@ ANSWERING = ("studies", "lint", "admission", "autoscaling", "descheduling", "sch
 """The layers where questions are answered."""
 NO_ANSWERS = {"rule_list", "rule_report", "ask_each"}
 """The rules of lint, which the program tells of itself; and what passes a question on for each of several snapshots."""
-FILES = sorted([*FOLDER.glob("*.py"), *(FOLDER / "commands").glob("*.py"), *(FOLDER / "mcp").glob("*.py")])
+FILES = sorted(file for file in FOLDER.rglob("*.py") if "browse" not in file.parent.parts)
 PUBLIC = {id(getattr(kschedctl, name)) for name in kschedctl.WHERE}
 
 

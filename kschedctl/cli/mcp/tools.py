@@ -110,7 +110,7 @@ def _explain(asked: ToolCall, arguments: Arguments) -> Report:
 
 def _remedies(asked: ToolCall, arguments: Arguments) -> Report:
     pod = pods.asked_pod(asked.cluster, _one_of(arguments, "pod", "manifest"))
-    return remedies_with_room(pod, tried=asked.progress.begin("trying remedies", 0))
+    return remedies_with_room(pod, tried=asked.progress.begin("trying remedies", 0), now=asked.now)
 
 
 def _clear_pending(asked: ToolCall, arguments: Arguments) -> Report:
