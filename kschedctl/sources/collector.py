@@ -10,7 +10,6 @@ from typing import Any, NamedTuple
 from kschedctl.api.api_versions import is_foreign
 from kschedctl.api.decoding import type_name
 from kschedctl.api.defaults import DEFAULT_NAMESPACE
-from kschedctl.api.field_errors import Path
 from kschedctl.api.json_values import JsonObject, object_at
 from kschedctl.api.kinds import KINDS, fate, is_named, kind_of, known_as
 from kschedctl.api.newer_versions import taken
@@ -25,6 +24,7 @@ from kschedctl.cluster import CLUSTER_SCOPED, FIELDS, NOT_GIVEN, OBSERVED, OF_CR
 from kschedctl.errors import InputError
 from kschedctl.sources.documents.place import Place
 from kschedctl.sources.kinds import without_type
+from kschedctl.sources.new_fields import READ_WHOLE, ToldFields
 from kschedctl.sources.node_items import NodeItems
 from kschedctl.sources.object_names import check_names
 from kschedctl.sources.pod_items import PodItems
@@ -91,7 +91,7 @@ class Collector:
         self.covered: set[str] = set()
         self._cut: set[str] = set()
         self._faulty: set[str] = set()
-        self._new_fields: set[Path] = set()
+        self._told_fields = ToldFields()
         self.left_out: dict[str, Gap] = {}
         self._objects: dict[str, list[object]] = {}
         self._pods = PodTableBuilder()
@@ -219,6 +219,8 @@ class Collector:
             self.skipped[kind] += 1
             return
         obj = typed(document, KINDS[kind].struct, place)
+        if kind in READ_WHOLE:
+            self.look_at_all_fields(kind, document, place)
         if kind in OBSERVED:
             if kept := self._told(kind, [obj]):
                 self.add(kind, kept, place.origin)
@@ -259,11 +261,11 @@ class Collector:
 
     def look_for_new_fields(self, pod: JsonObject, place: Place) -> None:
         """Warn once of each field of a stored pod's spec that only a newer API can know."""
-        for field in unknown_fields({"kind": "Pod", "spec": pod.get("spec")}):
-            path = tuple(step for step in field.path if not isinstance(step, int))
-            if path not in self._new_fields:
-                self._new_fields.add(path)
-                self.warnings.append(f"{place}: {field}: what it does to scheduling is not known here (told once)")
+        self.warnings += self._told_fields.of_pod(pod, place)
+
+    def look_at_all_fields(self, kind: str, document: JsonObject, place: Place) -> None:
+        """The same of an object of a kind that is in READ_WHOLE."""
+        self.warnings += self._told_fields.of(kind, document, place)
 
     def _warn_of_fields(self, document: dict[str, object], place: Place) -> None:
         """Warn of fields that the API does not know: it drops them."""

@@ -28,7 +28,7 @@ from kschedctl.sources.documents.files import Reader
 from kschedctl.sources.documents.json_documents import parse_json, problem
 from kschedctl.sources.documents.place import Place
 from kschedctl.sources.kinds import TypeMeta, item_decoder, items_decoder, kind_of_item
-from kschedctl.sources.new_fields import NewFields
+from kschedctl.sources.new_fields import READ_WHOLE, NewFields
 
 STEP = 128 << 10  # bytes read at a time: few enough to stay in a processor's cache
 LARGEST_ITEM = 64 << 20
@@ -98,7 +98,7 @@ class ListReader:
         try:
             items: list[object] = items_decoder(self._known).decode(array)
             self._typed(items)
-            self._new_fields.look(array, items, self._index)
+            self._look_for_new_fields(array, items)
             self._index += len(items)
         except (msgspec.ValidationError, UnicodeDecodeError, OverflowError):
             self._each([bytes(item) for item in _raw_items.decode(array)])
@@ -112,6 +112,15 @@ class ListReader:
         if collector.api_server is None and API_SERVER in array and any(flag in array for flag in _ITS_FLAGS):
             with suppress(*_UNDECODABLE):
                 collector.api_server = api_server.api_server_in(_container_owners.decode(array), self._kind)
+
+    def _look_for_new_fields(self, array: bytes, items: list[object]) -> None:
+        self._new_fields.look(items, partial(_raw_items.decode, array), self._index)
+        whole = {type(item) for item in items if kind_of_item(item) in READ_WHOLE} if self._known != "Pod" else ()
+        raw = _raw_items.decode(array) if whole else ()
+        for number, (item, document) in enumerate(zip(items, raw, strict=False), self._index):
+            if type(item) in whole:
+                kind = kind_of_item(item)
+                self._collector.look_at_all_fields(kind, msgspec.json.decode(document), self._place.item(number))
 
     def _tell_new_fields(self, pod: JsonObject, number: int) -> None:
         self._collector.look_for_new_fields(pod, self._place.item(number))

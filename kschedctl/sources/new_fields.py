@@ -1,13 +1,14 @@
-"""Fields of stored pods that only a newer API can know, found while the JSON of a big list is read.
+"""Fields of stored objects that only a newer API can know, each told once.
 
-The structs of pods leave out what they do not know. Others are made here of the names that are known, which refuse
-anything else; only what they refuse is looked at field by field. Of pods of one template one is looked at.
+Those of pods are found while the JSON of a big list is read. The structs of pods leave out what they do not know.
+Others are made here of the names that are known, which refuse anything else; only what they refuse is looked at field
+by field. Of pods of one template one is looked at.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from functools import cache
 from typing import Any, Protocol, cast
@@ -15,16 +16,60 @@ from typing import Any, Protocol, cast
 import msgspec
 
 from kschedctl.api.decoding import json_decoder
+from kschedctl.api.field_errors import path_text
 from kschedctl.api.json_values import JsonObject
+from kschedctl.api.newer_versions import unknown_paths
 from kschedctl.api.objects import Pod
 from kschedctl.api.validation.known_fields import fields_by_type
+from kschedctl.api.validation.unknown_fields import unknown_fields
+from kschedctl.cluster import without_nulls
 
 _REVISION = re.compile(rb'"controller-revision-hash"\s*:\s*"([^"]*)"')
 """A label by which the pods of one owner are told apart that are of several templates."""
-_raw_items = json_decoder(list[msgspec.Raw])
 _UNDECODABLE = (msgspec.DecodeError, UnicodeDecodeError, OverflowError)
 _SCALAR = str | int | float | bool | None
 """What is not of the type that it should be is refused elsewhere."""
+
+
+READ_WHOLE = frozenset(
+    {
+        *("PodGroup", "CompositePodGroup", "DeviceTaintRule"),
+        *("ResourceClaim", "ResourceClaimTemplate", "DeviceClass", "ResourceSlice"),
+    }
+)
+"""Kinds of young groups of the API, of which the structs have every field that there is now."""
+
+
+class ToldFields:
+    """What to know of fields that are not known: nothing that was told before."""
+
+    def __init__(self) -> None:
+        self._told: set[tuple[str, str]] = set()
+
+    def of_pod(self, pod: JsonObject, where: object) -> Iterator[str]:
+        """Of the spec of a pod, which is found at ``where``."""
+        fields = unknown_fields({"kind": "Pod", "spec": pod.get("spec")})
+        yield from self._new("Pod", ((str(field), _generic(path_text(field.path))) for field in fields), where)
+
+    def of(self, kind: str, document: JsonObject, where: object) -> Iterator[str]:
+        """Of an object of a kind that is in READ_WHOLE."""
+        paths = (str(path) for path in unknown_paths(kind, without_nulls(document)))
+        fields = ((f'unknown field "{path}" of a {kind}', _generic(path)) for path in paths)
+        yield from self._new(kind, fields, where)
+
+    def _new(self, kind: str, fields: Iterable[tuple[str, str]], where: object) -> Iterator[str]:
+        for shown, path in fields:
+            if (kind, path) not in self._told:
+                self._told.add((kind, path))
+                yield f"{where}: {shown}: what it does to scheduling is not known here (told once)"
+
+
+def _generic(path: str) -> str:
+    """
+    >>> _generic("spec.containers[0].imagee")
+    'spec.containers[].imagee'
+    """
+    return re.sub(r"\[\d+\]", "[]", path)
 
 
 class _Meta(Protocol):
@@ -47,14 +92,14 @@ class NewFields:
         self._tell = tell
         self._templates: set[tuple[str, bytes, bytes]] = set()
 
-    def look(self, array: bytes, items: Sequence[object], start: int) -> None:
-        """Look at the pods among the items of an array, the first of which is number ``start``."""
+    def look(self, items: Sequence[object], raw_items: Callable[[], Sequence[msgspec.Raw]], start: int) -> None:
+        """Look at the pods among some items, the first of which is number ``start``; ``raw_items``: their JSON."""
         numbers = [
             number
             for number, item in enumerate(items)
             if isinstance(item, Pod) and self._is_first(cast(_Meta, item.metadata))
         ]
-        raw = _raw_items.decode(array) if numbers else ()
+        raw = raw_items() if numbers else ()
         for number in numbers:
             with suppress(*_UNDECODABLE):
                 if not self._knows(raw[number]):

@@ -20,7 +20,7 @@ from msgspec.structs import replace
 
 from kschedctl.api.api_versions import age, group_of
 from kschedctl.api.decoding import from_builtins, from_json, json_decoder
-from kschedctl.api.json_values import Json, JsonObject
+from kschedctl.api.json_values import Json, JsonObject, object_at
 from kschedctl.api.kinds import KINDS, ReadFor
 from kschedctl.api.newer_versions import fault, left_out
 from kschedctl.api.objects import ContainerImage, Node, Pod, Struct
@@ -32,6 +32,7 @@ from kschedctl.cluster import OBSERVED, without_nulls
 from kschedctl.errors import ClusterError
 from kschedctl.sources.kinds import item_type
 from kschedctl.sources.live.http import End, RefusedError, Server, TooLargeError, segment, unreadable
+from kschedctl.sources.new_fields import READ_WHOLE, NewFields, ToldFields
 from kschedctl.sources.object_names import check_made
 from kschedctl.sources.pod_items import PodItems
 
@@ -97,12 +98,16 @@ Objects = PodTable | Others
 
 
 class Listing(NamedTuple):
-    """The objects of a kind at one moment, and the path that lists them; ``fields``: only those that it selects."""
+    """The objects of a kind at one moment, and the path that lists them; ``fields``: only those that it selects.
+
+    ``warnings``: fields of them that are not known, while they are listed.
+    """
 
     objects: Objects
     resource_version: str
     path: str
     fields: str = ""
+    warnings: tuple[str, ...] = ()
 
     @property
     def version(self) -> str:
@@ -186,7 +191,7 @@ def _read_pages(server: Server, kind: str, path: str, fields: str) -> Listing:
             raise ClusterError(
                 f"more than {MOST_OBJECTS:,} {KINDS[kind].plural}: no cluster has so many", where=server.host
             )
-    return Listing(collected.objects(), version, path, fields)
+    return Listing(collected.objects(), version, path, fields, tuple(collected.warnings))
 
 
 def _pages(server: Server, kind: str, path: str, fields: str) -> Iterator[Page]:
@@ -227,12 +232,17 @@ class KindCollector:
     def __init__(self, kind: str, version: str) -> None:
         self._kind, self._version = kind, version
         self._found: list[Struct] = []
+        self.warnings: list[str] = []
+        self._told_fields = ToldFields()
         self._images: dict[ContainerImage, ContainerImage] = {}
 
     def add(self, page: Page) -> int:
         """Take in a page; how many objects it has. Raises ValueError, OverflowError, RecursionError, LeftOutError."""
         if is_newer_kind(self._kind, self._version):
             _check_fields(self._kind, self._version, from_json(page.body, _Documents).items or ())
+        elif self._kind in READ_WHOLE:
+            for document in from_json(page.body, _Documents).items or ():
+                self.warnings += self._told_fields.of(self._kind, document, _name_in(self._kind, document))
         objects = _items(page, KINDS[self._kind].struct)
         check_made(chain.from_iterable(map(key_of, objects)))
         for obj in objects:
@@ -257,10 +267,16 @@ class PodCollector:
     def __init__(self) -> None:
         self._builder = PodTableBuilder()
         self._items = PodItems(self._builder)
+        self.warnings: list[str] = []
+        self._told_fields, self._new_fields = ToldFields(), NewFields(self._tell)
+
+    def _tell(self, pod: JsonObject, number: int) -> None:
+        self.warnings += self._told_fields.of_pod(pod, _name_in("Pod", pod))
 
     def add(self, page: Page) -> int:
         """Take in a page; how many pods it has. Raises ValueError, OverflowError, RecursionError."""
         if page.items is not None:
+            self._new_fields.look(page.items, lambda: from_json(page.body, _RawItems).items or (), 0)
             try:
                 rows = self._items.rows(page.items, None)
                 check_made(chain.from_iterable(rows.keys))
@@ -281,6 +297,19 @@ def key_of(obj: Struct) -> Key:
     """Namespace and name."""
     meta = obj.metadata  # type: ignore[attr-defined]
     return meta.namespace, meta.name
+
+
+def _name_in(kind: str, document: JsonObject) -> str:
+    """What is said to have a field."""
+    meta = object_at(document, "metadata")
+    namespace, name = meta.get("namespace"), meta.get("name")
+    return f"{kind} {namespace}/{name}" if namespace else f"{kind} {name}"
+
+
+class _RawItems(msgspec.Struct, frozen=True):
+    """A list whose items stay JSON."""
+
+    items: list[msgspec.Raw] | None = None
 
 
 class _Documents(msgspec.Struct, frozen=True):

@@ -161,7 +161,8 @@ def _read_kinds(
     if "ConfigMap" in wishes.also:
         scheduler = replace(scheduler, autoscaler=read_autoscaler(server))
     newer = (taken(kind, listing.version) for kind, listing in listings.items() if is_newer_kind(kind, listing.version))
-    warnings = (*scheduler.warnings, *warnings, *newer)
+    told = (warning for listing, _ in by_kind.values() if listing for warning in listing.warnings)
+    warnings = (*scheduler.warnings, *warnings, *newer, *told)
     return Reading(listings, replace(scheduler, gaps=gaps, warnings=warnings), changed)
 
 

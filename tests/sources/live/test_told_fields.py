@@ -1,0 +1,78 @@
+"""Fields that only a newer API can know are told once, in files and in lists of a server."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from api_server import Response, serving
+from golden_cases import FAMILIES, family_lines
+from live_fixtures import fixture_server_at  # noqa: F401 - a fixture
+from test_lists import ServerAt
+
+from kschedctl.api.newer_versions import unknown_paths
+from kschedctl.cluster import without_nulls
+from kschedctl.sources.live.lists import read_list
+from kschedctl.sources.new_fields import READ_WHOLE
+from kschedctl.sources.read import read
+
+Json = dict[str, Any]
+TOLD = "what it does to scheduling is not known here (told once)"
+
+
+def group(name: str, **spec: object) -> Json:
+    policy = {"schedulingPolicy": {"basic": {}}}
+    metadata = {"name": name, "namespace": "a"}
+    return {"apiVersion": "scheduling.k8s.io/v1beta1", "kind": "PodGroup", "metadata": metadata, "spec": policy | spec}
+
+
+def pod(name: str, **spec: object) -> Json:
+    metadata = {"name": name, "namespace": "a", "uid": f"uid-{name}"}
+    return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": {"containers": [{"name": "c"}], **spec}}
+
+
+GROUPS = [group("g1"), group("g2", shiny=[{"at": 1}]), group("g3", shiny=[])]
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_golden_objects_have_no_field_that_is_not_known(family: str) -> None:
+    """What is called unknown is so: structs of these kinds have every field that real objects have."""
+    for case in map(json.loads, family_lines(family)):
+        for document in case["objects"]:
+            if document["kind"] in READ_WHOLE:
+                assert list(unknown_paths(document["kind"], without_nulls(document))) == []
+
+
+@pytest.mark.parametrize("form", ["documents", "list", "typed list"])
+def test_a_field_of_a_group_is_told_once(tmp_path: Path, form: str) -> None:
+    file = tmp_path / "groups"
+    if form == "documents":
+        file = file.with_suffix(".yaml")
+        file.write_text(yaml.safe_dump_all(GROUPS))
+    else:
+        kind = "List" if form == "list" else "PodGroupList"
+        version = "v1" if form == "list" else "scheduling.k8s.io/v1beta1"
+        file = file.with_suffix(".json")
+        file.write_text(json.dumps({"apiVersion": version, "kind": kind, "items": GROUPS}))
+    (warning,) = read([str(file)]).warnings
+    assert warning.endswith(f'unknown field "spec.shiny" of a PodGroup: {TOLD}')
+
+
+def test_fields_of_listed_objects_are_told_once(server_at: ServerAt) -> None:
+    pods = [pod("p1"), pod("p2", shiny=True), pod("p3", shiny=False)]
+    items = {"Pod": pods, "PodGroup": GROUPS}
+
+    def answer(path: str, query: dict[str, str]) -> Response:
+        kind = "Pod" if path.endswith("/pods") else "PodGroup"
+        body = {"kind": f"{kind}List", "metadata": {"resourceVersion": "7"}, "items": items[kind]}
+        return Response(body=json.dumps(body).encode())
+
+    with serving(answer) as api:
+        server = server_at(api.url)
+        assert read_list(server, "Pod").warnings == (f'Pod a/p2: unknown field "spec.shiny": {TOLD}',)
+        assert read_list(server, "PodGroup").warnings == (
+            f'PodGroup a/g2: unknown field "spec.shiny" of a PodGroup: {TOLD}',
+        )
