@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from random import Random
 
 import pytest
-from small import node, workload
+from small import node, replica, workload
 from test_failures import random_cluster
 
 from kschedctl.cluster import Cluster
@@ -24,6 +24,8 @@ from kschedctl.studies.drain import drain
 from kschedctl.studies.failures import failures
 from kschedctl.studies.several_clusters import ask_each
 from kschedctl.studies.simulate import simulate
+from kschedctl.studies.sizing.shapes import shapes_of_pools
+from kschedctl.studies.sizing.size import size
 from kschedctl.studies.whatif import whatif
 
 distributed, dask = pytest.importorskip("distributed"), pytest.importorskip("dask")
@@ -39,6 +41,13 @@ def address() -> Iterator[str]:
 def test_failures(address: str) -> None:
     cluster = Cluster.from_objects(random_cluster(Random(3)))
     assert failures(cluster, "node", workers=Workers(dask=address)).to_dict() == failures(cluster, "node").to_dict()
+
+
+def test_sets_of_nodes(address: str) -> None:
+    objects = [node("n1", "a"), node("n2", "b", cpu="2"), *(replica(f"p{number}", "", "1") for number in range(9))]
+    cluster = Cluster.from_objects(objects)
+    shapes = shapes_of_pools(cluster)
+    assert size(cluster, shapes, workers=Workers(dask=address)) == size(cluster, shapes)
 
 
 def test_runs(address: str) -> None:

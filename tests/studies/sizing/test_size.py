@@ -14,6 +14,7 @@ from kschedctl.errors import UsageError
 from kschedctl.studies.basics.parallel import Workers
 from kschedctl.studies.sizing import solved
 from kschedctl.studies.sizing.plain import least
+from kschedctl.studies.sizing.replays import NodeSets
 from kschedctl.studies.sizing.size import SizingWishes
 
 Json = dict[str, Any]
@@ -234,6 +235,21 @@ def test_other_processes_find_the_same() -> None:
     cluster = kschedctl.Cluster.from_objects(objects)
     alone, two = (kschedctl.size(cluster, workers=Workers(number)) for number in (1, 2))
     assert alone == two
+
+
+def test_what_was_found_before_an_interruption_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two nodes take all pods; while one is tried the user interrupts."""
+    whole, replays = NodeSets.waiting, list[int]()
+
+    def waiting(sets: NodeSets, counts: Any) -> Any:
+        replays.append(1)
+        if len(replays) == 2:
+            raise KeyboardInterrupt
+        return whole(sets, counts)
+
+    monkeypatch.setattr(NodeSets, "waiting", waiting)
+    report = sized([node("n1", "small", 4), *(pod(f"p{number}", 1) for number in range(8))])
+    assert (report.interrupted, report.complete, counts(report)) == (True, False, {"small": 2})
 
 
 def catalogue(seed: int) -> tuple[list[Json], list[Json]]:
