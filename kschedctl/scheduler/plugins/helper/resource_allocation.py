@@ -170,7 +170,7 @@ def requested_to_capacity_ratio(strategy: ScoringStrategy, requested: Amounts, a
     )
     scores = broken_linear(points, percent)
     counted = (allocatable != 0) & (scores > 0)
-    weights = np.where(counted, _weights(strategy)[:, None], 0)
+    weights = np.where(counted, np.array([resource.weight for resource in strategy.resources], np.int64)[:, None], 0)
     total, weight = (scores * weights).sum(axis=0), weights.sum(axis=0)
     return np.where(weight == 0, 0, round_half_away(total / np.maximum(weight, 1)))
 
@@ -186,16 +186,11 @@ def _weighted_mean(
     strategy: ScoringStrategy, scores: Amounts, counted: npt.NDArray[np.bool_], ordinary: bool
 ) -> Scores:
     """(F,): of scores (X, F), those that do not count aside."""
-    weights = _weights(strategy)
-    if len(weights) and counted.all():  # the usual case, in fewer steps
-        return _share(weights @ scores, int(weights.sum()), ordinary)
-    counting = counted * weights[:, None]
+    weights = [resource.weight for resource in strategy.resources]
+    if weights and counted.all():  # the usual case, in fewer steps
+        return _share(np.array(weights, np.int64) @ scores, sum(weights), ordinary)
+    counting = counted * np.array(weights, np.int64)[:, None]
     return _share((scores * counting).sum(axis=0), np.maximum(counting.sum(axis=0), 1), ordinary)
-
-
-def _weights(strategy: ScoringStrategy) -> Amounts:
-    """(X,)"""
-    return np.array([resource.weight for resource in strategy.resources], np.int64)
 
 
 def _share(amounts: Amounts, of: Amounts | int, ordinary: bool) -> Scores:
@@ -215,4 +210,4 @@ def _quotients(amounts: Amounts, of: Amounts | int) -> Amounts:
 
 def _are_ordinary(*amounts: Amounts) -> bool:
     """Whether none is below zero, or too large for the quotients of a hundred times as much."""
-    return all(amount.size == 0 or (amount.min() >= 0 and amount.max() < ORDINARY) for amount in amounts)
+    return all(0 <= int(np.bitwise_or.reduce(amount, axis=None)) < ORDINARY for amount in amounts)
