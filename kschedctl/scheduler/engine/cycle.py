@@ -34,6 +34,7 @@ from kschedctl.scheduler.framework import (
     PluginVerdict,
     PreEnqueuePlugin,
     Reads,
+    Rejection,
     Status,
     offers,
     reads_of,
@@ -291,20 +292,39 @@ class Filtering:
 
         Raises PluginError.
         """
-        asked = [plugin for plugin in self.plugins if self.reads(plugin) is Reads.OWN_ROW]
-        refused = [self._verdict(plugin, delta, rows).refused for plugin in asked]
-        return np.any(refused, axis=0) if refused else np.zeros(len(rows.rows), np.bool_)
+        refused = np.zeros(len(rows.rows), np.bool_)
+        for plugin in self._of_own_rows:
+            for rejection in self._rejections(plugin, delta, rows):
+                refused |= rejection.mask
+        return refused
+
+    @cached_property
+    def _of_own_rows(self) -> list[FilterPlugin]:
+        return [plugin for plugin in self.plugins if self.reads(plugin) is Reads.OWN_ROW]
+
+    def refused_anyhow(self, known: Verdicts) -> Bools:
+        """(N,): which nodes the plugins refuse that look at no pods; ``known`` are verdicts of theirs.
+
+        Raises PluginError.
+        """
+        asked = [plugin for plugin in self.plugins if self.reads(plugin) is Reads.NODES]
+        refused = [(known.get(plugin.name) or self._verdict(plugin, NO_CHANGE)).refused for plugin in asked]
+        return np.any(refused, axis=0) if refused else np.zeros(len(self.view.nodes), np.bool_)
 
     def reads(self, plugin: FilterPlugin) -> Reads:
         """What the plugin's verdict about this pod depends on."""
         return reads_of(plugin, self.pre_filter.results.get(plugin.name))
 
-    def _verdict(self, plugin: FilterPlugin, delta: Delta, rows: OwnRows | None = None) -> PluginVerdict:
+    def _verdict(self, plugin: FilterPlugin, delta: Delta) -> PluginVerdict:
+        return PluginVerdict.of(self._rejections(plugin, delta), len(self.view.nodes))
+
+    def _rejections(self, plugin: FilterPlugin, delta: Delta, rows: OwnRows | None = None) -> Iterator[Rejection]:
+        """Raises PluginError."""
         result = self.pre_filter.results.get(plugin.name)
         state = result.state if result else None
+        view: Any = self.view if rows is None else rows  # a plugin that reads OWN_ROW takes either
         try:
-            view: Any = self.view if rows is None else rows  # a plugin that reads OWN_ROW takes either
-            return PluginVerdict.of(plugin.filter(self.info, view, state, delta), len(view.nodes))
+            yield from plugin.filter(self.info, view, state, delta)
         except PluginError as failure:
             raise PluginError(f'running "{plugin.name}" filter plugin: {failure}') from None
 

@@ -19,9 +19,12 @@ from kschedctl.scheduler.framework.events import (
     ClusterEvent,
     ClusterEventWithHint,
     HintFunction,
+    SparedPods,
     pre_checked,
 )
 from kschedctl.scheduler.framework.feature_gates import FeatureGates
+from kschedctl.snapshot.fork import Fork
+from kschedctl.snapshot.pod_info import PodInfo
 
 NOT_UNROLLED = {
     **dict.fromkeys(("VolumeAttachment", "ResourceSlice"), ""),
@@ -55,6 +58,7 @@ class Registrations:
             **{plugin.name: tuple(self._of(plugin)) for plugin in plugins},
         }
         self._told: dict[tuple[str, ClusterEvent], tuple[HintFunction | None, ...]] = {}
+        self._spares: dict[ClusterEvent, tuple[SparedPods, ...] | None] = {}
         self._asking: dict[ClusterEvent, frozenset[str]] = {}
 
     def _of(self, plugin: Plugin) -> Iterator[ClusterEventWithHint]:
@@ -77,6 +81,15 @@ class Registrations:
             asked = self.by_plugin.get(plugin, ())
             self._told[key] = tuple(registration.hint for registration in asked if registration.event.covers(event))
         return self._told[key]
+
+    def spares(self, info: PodInfo, event: ClusterEvent, view: Fork) -> bool:
+        """Whether the hints of all plugins say no for the pod to every change that is such an event."""
+        if event not in self._spares:
+            heard = [r for asked in self.by_plugin.values() for r in asked if r.event.covers(event)]
+            known = tuple(r.spares for r in heard if r.hint is not None and r.spares is not None)
+            self._spares[event] = known if len(known) == len(heard) else None
+        known_spares = self._spares[event]
+        return known_spares is not None and all(spares(info, event.action, view) for spares in known_spares)
 
     def asking(self, event: ClusterEvent) -> frozenset[str]:
         """The plugins that asked for an event."""

@@ -128,12 +128,20 @@ HintFunction = Callable[[PodInfo, ChangedObject, Fork], bool]
 nodes and pods. A PluginError counts as yes. Upstream: QueueingHintFn."""
 
 
+SparedPods = Callable[[PodInfo, ActionType, Fork], bool]
+"""Whether the hint says no for a pod to every change of some actions, whatever object it is of."""
+
+
 class ClusterEventWithHint(NamedTuple):
-    """What a plugin asks for, and what it says then: always Queue without a hint of its own."""
+    """What a plugin asks for, and what it says then: always Queue without a hint of its own.
+
+    ``spares``: which pods need not be asked about, where that can be told without looking at a change.
+    """
 
     kind: str
     action: ActionType
     hint: HintFunction | None = None
+    spares: SparedPods | None = None
 
     @property
     def event(self) -> ClusterEvent:

@@ -79,6 +79,20 @@ def strategy(
     return AFTER_BACKOFF if queued else SKIP
 
 
+def may_queue(registrations: Registrations, info: PodInfo, occurrence: Occurrence, view: Fork) -> bool:
+    """Whether an event could put a pod back into the queue, whichever plugins refused it."""
+    event = occurrence.event
+    asking = registrations.asking(event)
+    if not asking:
+        return False
+    if event.resource in registrations.pre_checked:
+        return strategy(registrations, Rejectors(asking), info, occurrence, view) is not SKIP
+    asked = [registrations.hints(plugin, event) for plugin in asking]
+    return any(None in hints_ for hints_ in asked) or any(
+        _worth(hint, info, occurrence, view) for hints_ in asked for hint in hints_ if hint is not None
+    )
+
+
 def hears(
     registrations: Registrations, rejectors: Rejectors, info: PodInfo, occurrence: Occurrence, gating_plugin: str = ""
 ) -> bool:

@@ -18,7 +18,7 @@ from kschedctl.scheduler.event_handling.event_handlers import Occurrence
 from kschedctl.scheduler.framework.events import ASSIGNED_POD, POD, ActionType, ChangedObject, ClusterEvent
 from kschedctl.scheduler.queueing.queue_order import QueueOrder
 from kschedctl.scheduler.queueing.queue_plugins import QueuePlugins
-from kschedctl.scheduler.queueing.requeueing import QueueingStrategy, strategy
+from kschedctl.scheduler.queueing.requeueing import QueueingStrategy, may_queue
 from kschedctl.scheduler.queueing.scheduling_queue import (
     LONGEST_UNSCHEDULABLE,
     TIMEOUT,
@@ -282,6 +282,7 @@ class _AdviceOfAlikes(QueuePlugins):
         self._strategies: dict[tuple[int, Rejectors, int, bool], QueueingStrategy] = {}
         self._deaf: dict[int, set[int]] = {}
         """The infos to which what happens does not matter."""
+        self._listening: dict[ClusterEvent, tuple[set[int], set[int]]] = {}
         self._told: dict[int, Occurrence] = {}
         """By their ids, which no other object gets as long as they are kept here."""
 
@@ -315,10 +316,21 @@ class _AdviceOfAlikes(QueuePlugins):
 
     def told(self, numbers: Set[int], occurrence: Occurrence) -> list[int]:
         """The infos of which the event could put pods back into the queue, whichever plugins refused them."""
-        deaf = self._deaf.setdefault(self._number(occurrence), set())
-        hearing = [number for number in numbers - deaf if self._matters(number, occurrence)]
-        deaf.update(numbers - set(hearing))
+        deaf, (known, listening) = self._deaf.setdefault(self._number(occurrence), set()), self._of(occurrence.event)
+        listening.update(number for number in numbers - known if not self._is_spared(number, occurrence.event))
+        known.update(numbers)
+        asked = numbers & listening - deaf
+        hearing = [number for number in asked if self._matters(number, occurrence)]
+        deaf.update(asked - set(hearing))
         return sorted(hearing)
+
+    def _of(self, event: ClusterEvent) -> tuple[set[int], set[int]]:
+        """The infos of which is known whether such events may matter to them, and those to which they may."""
+        return self._listening.setdefault(event, (set(), set()))
+
+    def _is_spared(self, number: int, event: ClusterEvent) -> bool:
+        info = self._view.pods.infos[number]
+        return self._scheduler.registrations(info.spec.scheduler_name).spares(info, event, self._view)
 
     def _number(self, occurrence: Occurrence) -> int:
         self._told[id(occurrence)] = occurrence
@@ -329,8 +341,7 @@ class _AdviceOfAlikes(QueuePlugins):
         if not _reaches(occurrence, info.priority):
             return False
         asked = self._scheduler.registrations(info.spec.scheduler_name)
-        anyone = Rejectors(asked.asking(occurrence.event))
-        return bool(anyone.all) and strategy(asked, anyone, info, occurrence, self._view) is not QueueingStrategy.SKIP
+        return may_queue(asked, info, occurrence, self._view)
 
     def gating_plugin(self, pod: QueuedPod) -> str:
         return self._own.gating_plugin(pod) if self._view.preempting else ""

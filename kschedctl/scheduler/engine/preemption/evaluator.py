@@ -7,7 +7,8 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import ClassVar
 
 import numpy as np
@@ -19,7 +20,7 @@ from kschedctl.api.objects import Pod
 from kschedctl.scheduler.engine.cycle import Cycle
 from kschedctl.scheduler.engine.messages import histogram
 from kschedctl.scheduler.engine.preemption.candidates import NO_CANDIDATES, BestCandidates, Candidates, choose
-from kschedctl.scheduler.engine.preemption.dry_run import dry_run
+from kschedctl.scheduler.engine.preemption.dry_run import DryRun, dry_run
 from kschedctl.scheduler.engine.preemption.extenders import call_extenders
 from kschedctl.scheduler.engine.preemption.selection import Selection
 from kschedctl.scheduler.engine.profile import FrameworkLike
@@ -51,19 +52,24 @@ class Preemption:
     ``leaving``: the pods on its nominated node for which it has to wait. ``allowed``: the choice among those that
     extenders leave, None where they leave none, and where none is ``wanted``.
 
-    ``unhelpful``: reason -> nodes that preemption does not help. Of ``potential`` nodes upstream, which starts at a
-    random one, looks at no more than it needs for ``wanted`` candidates; here all are tried.
+    Of ``potential`` nodes upstream, which starts at a random one, looks at no more than it needs for ``wanted``
+    candidates; here all are tried, in the dry ``run``.
     """
 
     eligible: bool
     why: str = ""
     leaving: tuple[Position, ...] = ()
     candidates: Candidates = NO_CANDIDATES
-    unhelpful: Mapping[str, int] = field(default_factory=dict)
+    run: DryRun | None = None
     choice: BestCandidates | None = None
     allowed: BestCandidates | None = None
     potential: int = 0
     wanted: int = 0
+
+    @cached_property
+    def unhelpful(self) -> Mapping[str, int]:
+        """Reason -> nodes that preemption does not help; to be asked for before anything moves."""
+        return self.run.reason_counts(kept=bool(self.wanted)) if self.run else {}
 
 
 def tied_candidates(result: PostFilterResult) -> Candidates:
@@ -126,7 +132,7 @@ class PreemptionPlugin(DeclaredPlugin[ForFilter, ForScore], ABC):
             eligible=True,
             why="" if wanted or best is None else NONE_WANTED.format(int(potential.sum())),
             candidates=helpful,
-            unhelpful=run.reason_counts(kept=bool(wanted)),
+            run=run,
             choice=best,
             allowed=allowed,
             potential=int(potential.sum()),

@@ -108,7 +108,7 @@ class GangScheduling(DeclaredPlugin):
         )
 
     def events_to_register(self, gates: FeatureGates) -> Iterator[ClusterEventWithHint]:
-        yield ClusterEventWithHint(POD, ActionType.ADD, _after_pod_added)
+        yield ClusterEventWithHint(POD, ActionType.ADD, _after_pod_added, _spared)
         yield ClusterEventWithHint("PodGroup", ActionType.ADD, _after_group_added)
         if HEARS_OF_LESS.at(gates.release):
             yield ClusterEventWithHint("PodGroup", ActionType.UPDATE, _after_group_updated)
@@ -196,6 +196,10 @@ def _after_pod_added(info: PodInfo, change: ChangedObject, view: Fork) -> bool:
     """Another pod of the group may complete it."""
     key = group_key(info.pod)
     return key is not None and group_key(change.new) == key
+
+
+def _spared(info: PodInfo, actions: ActionType, view: Fork) -> bool:
+    return group_key(info.pod) is None
 
 
 def _after_group_added(info: PodInfo, change: ChangedObject, view: Fork) -> bool:

@@ -50,6 +50,11 @@ def after_pod_change(info: PodInfo, change: ChangedObject, view: Fork, newer: bo
     return met or (hated(anti_affinity, old) and not hated(anti_affinity, new))
 
 
+def spared(info: PodInfo, actions: ActionType, view: Fork) -> bool:
+    """Whether a pod has no terms that pods could meet that come."""
+    return actions == ActionType.ADD and not (info.affinity_errors or info.required_affinity)
+
+
 def after_node_change(info: PodInfo, change: ChangedObject, view: Fork, compares: bool) -> bool:
     """A node that comes into, or changes, a topology of the terms. Raises PluginError for terms that cannot be read.
 

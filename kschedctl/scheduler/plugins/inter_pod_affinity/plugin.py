@@ -206,7 +206,7 @@ class InterPodAffinity(DeclaredPlugin[FilterState, TopologyCounts]):
     def events_to_register(self, gates: FeatureGates) -> Iterator[ClusterEventWithHint]:
         of_pods = pod_actions(ActionType.ADD | ActionType.UPDATE_POD_LABEL | ActionType.DELETE, gates)
         newer, one = hints.CHECKS_BOTH_WAYS.at(gates.release), hints.ANY_IS_MET.at(gates.release)
-        yield ClusterEventWithHint(POD, of_pods, partial(hints.after_pod_change, newer=newer, one=one))
+        yield ClusterEventWithHint(POD, of_pods, partial(hints.after_pod_change, newer=newer, one=one), hints.spared)
         of_nodes = node_actions(ActionType.ADD | ActionType.UPDATE_NODE_LABEL, gates)
         compares = hints.COMPARES_NODES.at(gates.release)
         yield ClusterEventWithHint(NODE, of_nodes, partial(hints.after_node_change, compares=compares))

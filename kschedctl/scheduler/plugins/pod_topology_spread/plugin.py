@@ -113,12 +113,19 @@ class PodTopologySpread(DeclaredPlugin[list[DomainCounts], tuple[Scores, Bools |
         if gates.enabled(QUEUEING_HINTS) and HEARS_OF_TOLERATIONS.at(gates.release):
             of_pods |= ActionType.UPDATE_POD_TOLERATION
         counts = hints.COUNTS_PROMISED.at(gates.release), hints.COUNTS_ITSELF.at(gates.release)
-        yield ClusterEventWithHint(POD, of_pods, partial(self._after_pod_change, counts=counts))
+        yield ClusterEventWithHint(POD, of_pods, partial(self._after_pod_change, counts=counts), self._spared)
         of_nodes = ActionType.ADD | ActionType.DELETE | ActionType.UPDATE_NODE_LABEL | ActionType.UPDATE_NODE_TAINT
         yield ClusterEventWithHint(NODE, of_nodes, node_hint(self._after_node_change, gates))
 
     def _after_pod_change(self, info: PodInfo, change: ChangedObject, view: Fork, counts: tuple[bool, bool]) -> bool:
         return hints.after_pod_change(info, change, self.hard_constraints(info, view), *counts)
+
+    def _spared(self, info: PodInfo, actions: ActionType, view: Fork) -> bool:
+        """Whether a pod has no hard constraints, so that it does not matter how pods count."""
+        try:
+            return not self.hard_constraints(info, view)
+        except PluginError:
+            return False
 
     def _after_node_change(self, info: PodInfo, change: ChangedObject, view: Fork) -> bool:
         return hints.after_node_change(change, self.hard_constraints(info, view))
