@@ -17,12 +17,16 @@ class NodeSubset(NodeColumns):
 
     def __init__(self, of: NodeColumns, rows: Rows) -> None:
         super().__init__()
-        self._of, self._rows = of, rows
+        self._of, self._rows, self._all = of, rows, np.arange(len(rows))
         self._labels: dict[str, LabelColumn] = {}
         self._images: dict[str, ImageState | None] = {}
 
     def __len__(self) -> int:
         return len(self._rows)
+
+    @property
+    def rows(self) -> Rows:
+        return self._all
 
     @cached_property
     def objects(self) -> tuple[Node, ...]:

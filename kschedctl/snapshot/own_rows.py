@@ -19,8 +19,8 @@ class OwnRows:
     def __init__(self, of: Fork, rows: Rows, more: Counts | None = None, info: int = 0) -> None:
         self.fork, self.rows = of, rows
         self.nodes, self.objects = NodeSubset(of.nodes, rows), of.objects
-        self.allocatable = of.allocatable[rows]
-        self.requested, self.nonzero_requested = of.requested[rows], of.nonzero_requested[rows]
+        self.allocatable = of.allocatable.take(rows, axis=0)
+        self.requested, self.nonzero_requested = (m.take(rows, axis=0) for m in (of.requested, of.nonzero_requested))
         self.resources, self.requests, self.nonzero_requests = of.resources, of.requests, of.nonzero_requests
         if more is not None:
             self.requested += more[:, None] * of.requests[info]
@@ -38,3 +38,8 @@ class OwnRows:
 
 NodeView = Fork | OwnRows
 """What such a plugin is shown."""
+
+
+def of_all_nodes(view: NodeView) -> Fork:
+    """The fork that the view is of, or is."""
+    return view.fork if isinstance(view, OwnRows) else view

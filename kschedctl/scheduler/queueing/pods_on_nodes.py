@@ -57,19 +57,20 @@ class IncomingPods:
 
     def __init__(self, view: Fork) -> None:
         self.view = view
-        self._again: dict[int, PodInfo] = {}
+        self._incoming: dict[int, PodInfo] = {}
         self._backed: dict[int | None, bool] = {}
         self._latest: tuple[int, PodInfo] | None = None
 
     def incoming(self, number: int) -> PodInfo:
         """What pods of this info ask for, without a node."""
-        info = self.view.pods.infos[number]
-        if not info.spec.node_name:
-            return info
-        if number not in self._again:
-            again = len(self.view.pods.infos) + number
-            self._again[number] = PodInfo(made_again(info.pod), info.options, again, info.alike)
-        return self._again[number]
+        info = self._incoming.get(number)
+        if info is None:
+            info = self.view.pods.infos[number]
+            if info.spec.node_name:
+                again = len(self.view.pods.infos) + number
+                info = PodInfo(made_again(info.pod), info.options, again, info.alike)
+            self._incoming[number] = info
+        return info
 
     def arriving(self, position: Position) -> PodInfo:
         """What one pod asks for, by its own name where devices stand for what it requests: a claim is made in it."""

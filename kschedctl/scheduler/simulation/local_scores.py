@@ -192,9 +192,10 @@ class LocalScores:
         refused = np.zeros(len(rows), np.bool_)
         for plugin, state in self.filters:
             refused |= union(plugin, self.info, narrow, state)
-        total = np.zeros(len(rows), np.int64)
+        total, here = np.zeros(len(rows), np.int64), narrow.nodes.rows
         for scorer, state, weight in self.scorers:
-            total += weight * scorer.normalize(state, scorer.score(self.info, narrow, state, narrow.nodes.rows))
+            scores = scorer.normalize(state, scorer.score(self.info, narrow, state, here))
+            total += scores if weight == 1 else weight * scores
         total[refused] = REFUSED
         return total
 

@@ -114,7 +114,7 @@ class RankedGroups:
         new = len(self.trail) - self.seen
         if not new:
             return
-        rows = sorted({move[0] for move in self.trail.recent(new)}) if new <= FEW else self.trail.rows_since(self.seen)
+        rows = self._moved(new)
         self.seen = len(self.trail)
         if len(rows) <= FEW:
             for row in map(int, rows):
@@ -123,6 +123,12 @@ class RankedGroups:
         else:
             chosen = np.asarray(rows)
             self._move_many(chosen, score[chosen] if always is None else score[chosen] + always[chosen])
+
+    def _moved(self, new: int) -> Rows | Sequence[int]:
+        """The rows of the latest moves, so many, each once and in order."""
+        if new == 1:
+            return (self.trail.latest.row,)
+        return sorted({move[0] for move in self.trail.recent(new)}) if new <= FEW else self.trail.rows_since(self.seen)
 
     def _move(self, row: int, group: int, score: int) -> None:
         """One row is in this group now, with this score."""
@@ -143,15 +149,21 @@ class RankedGroups:
 
     def _move_many(self, rows: Rows, now: Scores) -> None:
         """These rows, in order, have these scores now."""
-        regrouped = np.zeros(len(rows), np.bool_)
-        for distinction, values in zip(self._own, self._values, strict=True):
-            regrouped |= distinction.at(rows) != values[rows]
-        for row, score in zip(rows[regrouped].tolist(), now[regrouped].tolist(), strict=True):
-            self._move(row, self._group_now(row), score)
-        before = self.score[rows]
-        changed = (now != before) & ((now >= 0) | (before >= 0))
-        rows, before, now = rows[changed], before[changed], now[changed]
-        groups = self.group[rows]
+        if self._own:
+            regrouped = np.zeros(len(rows), np.bool_)
+            for distinction, values in zip(self._own, self._values, strict=True):
+                regrouped |= distinction.at(rows) != values[rows]
+            for row, score in zip(rows[regrouped].tolist(), now[regrouped].tolist(), strict=True):
+                self._move(row, self._group_now(row), score)
+        before = self.score.take(rows)
+        changed = (now != before).nonzero()[0]
+        if not len(changed):
+            return
+        rows, before, now = rows.take(changed), before.take(changed), now.take(changed)
+        if len(self) == 1:
+            self._move_within(0, rows, before, now)
+            return
+        groups = self.group.take(rows)
         for group in set(groups.tolist()):
             mine = groups == group
             self._move_within(group, rows[mine], before[mine], now[mine])

@@ -13,7 +13,7 @@ import pytest
 
 import kschedctl
 from kschedctl.scheduler.framework.scores import truncating_divide
-from kschedctl.scheduler.plugins.helper.resource_allocation import STRATEGIES
+from kschedctl.scheduler.plugins.helper.resource_allocation import MANY, ORDINARY, STRATEGIES, NodeUsage
 from kschedctl.scheduler.plugins.helper.scoring_strategy import (
     RequestedToCapacityRatioParam,
     ResourceSpec,
@@ -129,13 +129,20 @@ AMOUNTS = [
 ]
 
 
+def scores(strategy: ScoringStrategy, pairs: list[tuple[int, int]], *, plain: bool = False) -> list[int]:
+    """Of nodes on which so much is requested, of so much."""
+    requested, capacity = np.array(pairs, np.int64).T.reshape(2, 1, -1)
+    return STRATEGIES[strategy.type](strategy, NodeUsage(requested, requested, capacity, np.array([1]), plain)).tolist()
+
+
 @pytest.mark.parametrize(("name", "naive"), [("LeastAllocated", least), ("MostAllocated", most)])
 def test_scores_wrap_around(name: str, naive: Any) -> None:
     strategy = ScoringStrategy(type=name, resources=(ResourceSpec("memory", 1),))
     pairs = [(requested, capacity) for requested in AMOUNTS for capacity in AMOUNTS if capacity > 0]
-    requested, capacity = np.array(pairs, np.int64).T.reshape(2, 1, -1)
-    want = [naive(*pair) for pair in pairs]
-    assert STRATEGIES[name](strategy, requested, capacity).tolist() == want
+    assert scores(strategy, pairs) == [naive(*pair) for pair in pairs]
+    for pair in pairs:
+        if pair[1] < ORDINARY:
+            assert scores(strategy, [pair], plain=True) == [naive(*pair)]
 
 
 @pytest.mark.parametrize(("name", "naive"), [("LeastAllocated", least), ("MostAllocated", most)])
@@ -150,8 +157,10 @@ def test_shares_just_below_whole_percents(name: str, naive: Any) -> None:
         for off in (-1, 0, 1)
         if 0 <= capacity * percent // 100 + off <= capacity
     ]
-    requested, capacity = np.array(pairs, np.int64).T.reshape(2, 1, -1)
-    assert STRATEGIES[name](strategy, requested, capacity).tolist() == [naive(*pair) for pair in pairs]
+    want = [naive(*pair) for pair in pairs]
+    assert len(pairs) > MANY
+    assert scores(strategy, pairs, plain=True) == want
+    assert [scores(strategy, [pair], plain=True)[0] for pair in pairs] == want
 
 
 def test_ratios_wrap_around() -> None:
@@ -163,8 +172,7 @@ def test_ratios_wrap_around() -> None:
         requested_to_capacity_ratio=RequestedToCapacityRatioParam(points),
     )
     pairs = [(requested, capacity) for requested in AMOUNTS for capacity in AMOUNTS if capacity > 0]
-    requested, capacity = np.array(pairs, np.int64).T.reshape(2, 1, -1)
-    assert STRATEGIES[name](strategy, requested, capacity).tolist() == [ratio(*pair) for pair in pairs]
+    assert scores(strategy, pairs) == [ratio(*pair) for pair in pairs]
 
 
 def test_division_rounds_towards_zero() -> None:

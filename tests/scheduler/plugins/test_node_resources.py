@@ -6,6 +6,7 @@ Upstream: pkg/scheduler/framework/plugins/noderesources and plugins/helper/shape
 from __future__ import annotations
 
 import math
+from functools import partial
 from itertools import pairwise
 
 import numpy as np
@@ -26,7 +27,7 @@ from small_clusters import (
 from kschedctl.api.pod_requests import Options
 from kschedctl.scheduler.framework.feature_gates import FeatureGates
 from kschedctl.scheduler.plugins.dynamic_resources.device_backed import DeviceBackedResources
-from kschedctl.scheduler.plugins.helper.resource_allocation import Usage, node_usage, pod_amounts
+from kschedctl.scheduler.plugins.helper.resource_allocation import asked_of, node_usage, pod_amounts
 from kschedctl.scheduler.plugins.helper.scoring_strategy import (
     DEFAULT_RESOURCES,
     RequestedToCapacityRatioParam,
@@ -121,10 +122,10 @@ def test_requests(case):
 @cases("noderesources", "allocatable-requested")
 def test_usage_of_a_node(case):
     view = snapshot(case)
-    usage, devices = Usage(view, view.requested, view.requests), fit(case).features
-    resources, rows = [ResourceSpec(case["resource"])], np.arange(1)
-    _, used, allocatable = node_usage(resources, [1], usage, rows, DeviceBackedResources(view, devices))
-    assert {"allocatable": allocatable[0, 0], "requested": used[0, 0]} == case["want"]
+    asked = asked_of([ResourceSpec(case["resource"])], [1], view)
+    devices = partial(DeviceBackedResources, view, fit(case).features)
+    found = node_usage(asked, view, view.requested, np.arange(1), devices)
+    assert {"allocatable": found.allocatable[0, 0], "requested": found.used[0, 0]} == case["want"]
 
 
 @cases("noderesources", "brokenlinear")

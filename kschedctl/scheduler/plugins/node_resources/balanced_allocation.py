@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from functools import partial
 from typing import ClassVar, Self
 
 import numpy as np
@@ -20,7 +21,14 @@ from kschedctl.scheduler.framework.field_errors import duplicate, invalid
 from kschedctl.scheduler.framework.scores import MAX_NODE_SCORE
 from kschedctl.scheduler.plugins.dynamic_resources.device_backed import DeviceBackedResources
 from kschedctl.scheduler.plugins.helper.device_features import DEFAULT_FEATURES, Features
-from kschedctl.scheduler.plugins.helper.resource_allocation import Usage, node_usage, pod_amounts
+from kschedctl.scheduler.plugins.helper.resource_allocation import (
+    AskedAmounts,
+    NodeUsage,
+    Usage,
+    asked_of,
+    node_usage,
+    pod_amounts,
+)
 from kschedctl.scheduler.plugins.helper.scoring_strategy import ResourceSpec, with_weights
 from kschedctl.scheduler.plugins.helper.signing import signed_resources
 from kschedctl.snapshot.fork import Fork
@@ -42,6 +50,7 @@ BEST_EFFORT = ByVersion(
     (("", True), ("1.33", False)),
     "#130260",
 )
+HALF = MAX_NODE_SCORE // 2
 
 
 class NodeResourcesBalancedAllocationArgs(PluginArgs, frozen=True):
@@ -63,7 +72,7 @@ class NodeResourcesBalancedAllocationArgs(PluginArgs, frozen=True):
                 yield invalid(f"resources[{i}].weight", resource.weight, "must be 1")
 
 
-class NodeResourcesBalancedAllocation(OwnRowPlugin[None, list[int]]):
+class NodeResourcesBalancedAllocation(OwnRowPlugin[None, AskedAmounts]):
     """Prefers nodes on which the pod makes the utilizations of the resources more alike: 50 worse, 75 same, 100 better.
 
     Upstream: pkg/scheduler/framework/plugins/noderesources/balanced_allocation.go (v1.36).
@@ -91,22 +100,23 @@ class NodeResourcesBalancedAllocation(OwnRowPlugin[None, list[int]]):
     def make(cls, args: NodeResourcesBalancedAllocationArgs, gates: FeatureGates) -> Self:
         return cls(args, Features.of(gates), gates.release)
 
-    def pre_score(self, info: PodInfo, view: NodeView, rows: Rows) -> PreScoreResult[list[int]]:
+    def pre_score(self, info: PodInfo, view: NodeView, rows: Rows) -> PreScoreResult[AskedAmounts]:
         requests = self._requests(info, view)
-        return PreScoreResult(requests) if any(requests) or self.best_effort else PRE_SCORE_SKIP
-
-    def score(self, info: PodInfo, view: NodeView, state: list[int] | None, rows: Rows) -> Scores:
-        requests = self._requests(info, view) if state is None else state
         if not (any(requests) or self.best_effort):
+            return PRE_SCORE_SKIP
+        return PreScoreResult(asked_of(self.resources, requests, view))
+
+    def score(self, info: PodInfo, view: NodeView, state: AskedAmounts | None, rows: Rows) -> Scores:
+        asked = self.pre_score(info, view, rows).state if state is None else state
+        if asked is None:
             return np.zeros(len(rows), np.int64)
-        usage = Usage(view, view.requested, view.requests)
-        devices = DeviceBackedResources(view, self.features)
-        requested, used, allocatable = node_usage(self.resources, requests, usage, rows, devices)
+        devices = partial(DeviceBackedResources, view, self.features)
+        of_nodes = node_usage(asked, view, view.requested, rows, devices)
+        with_pod, without = _balance(np.array((of_nodes.requested, of_nodes.used)), of_nodes)
         if not self.compares:
-            return _balance(requested, allocatable)
-        half = MAX_NODE_SCORE // 2
-        twice = half + _balance(requested, allocatable) - _balance(used, allocatable)
-        return half + (twice + (twice < 0)) // 2  # Go rounds towards zero
+            return with_pod
+        compared: Scores = HALF + ((HALF + with_pod - without) / 2).astype(np.int64)  # Go rounds towards zero
+        return compared
 
     def upstream_fault(self, cycle: Cycle) -> UpstreamFault | None:
         """Upstream has no cache for the selectors of DeviceClasses here, and crashes when it looks into it."""
@@ -122,7 +132,7 @@ class NodeResourcesBalancedAllocation(OwnRowPlugin[None, list[int]]):
                 return UpstreamFault(CRASH.format(resource.name, selecting), None)
         return None
 
-    def normalize(self, state: list[int] | None, scores: Scores) -> Scores:
+    def normalize(self, state: AskedAmounts | None, scores: Scores) -> Scores:
         return scores
 
     def _requests(self, info: PodInfo, view: NodeView) -> list[int]:
@@ -133,27 +143,33 @@ class NodeResourcesBalancedAllocation(OwnRowPlugin[None, list[int]]):
         return signed_resources(info, view, self.features)
 
 
-def _balance(requested: Amounts, allocatable: Amounts) -> Scores:
-    """(X, F) amounts -> (F,) 0..100: 100 less the standard deviation of the utilizations, in percent.
+def _balance(amounts: Amounts, usage: NodeUsage) -> tuple[Scores, Scores]:
+    """(2, X, F) amounts -> (F,) twice, 0..100: 100 less the standard deviation of the utilizations, in percent."""
+    if usage.plain and amounts.shape[1] == 2:  # the usual case, in fewer steps
+        fractions = np.minimum(amounts / usage.allocatable, 1.0)
+        deviation = np.abs((fractions[:, 0] - fractions[:, 1]) / 2)
+    else:
+        deviation = np.array([_deviation(amount, usage.allocatable) for amount in amounts])
+    with_pod, without = ((1 - deviation) * float(MAX_NODE_SCORE)).astype(np.int64)
+    return with_pod, without
+
+
+def _deviation(amounts: Amounts, allocatable: Amounts) -> npt.NDArray[np.float64]:
+    """(X, F) amounts -> (F,): the standard deviation of the utilizations.
 
     Resources that a node does not offer are left out; the sums run in the order of the resources, as upstream's do.
     """
-    if len(requested) == 2 and allocatable.all():  # the usual case, in fewer steps
-        first, last = np.minimum(requested / allocatable, 1.0)
-        balanced: Scores = ((1 - np.abs((first - last) / 2)) * float(MAX_NODE_SCORE)).astype(np.int64)
-        return balanced
     offered = allocatable != 0
-    fraction = np.where(offered, np.minimum(requested / np.where(offered, allocatable, 1), 1.0), 0.0)
+    fraction = np.where(offered, np.minimum(amounts / np.where(offered, allocatable, 1), 1.0), 0.0)
     count = offered.sum(axis=0)
     mean = _ordered_sum(fraction) / np.maximum(count, 1)
-    deviation = np.where(offered, fraction - mean, 0.0)
-    many = np.sqrt(_ordered_sum(deviation * deviation) / np.maximum(count, 1))
+    differences = np.where(offered, fraction - mean, 0.0)
+    many = np.sqrt(_ordered_sum(differences * differences) / np.maximum(count, 1))
     at = np.arange(fraction.shape[1])
     earliest = np.argmax(offered, axis=0)
     latest = len(offered) - 1 - np.argmax(offered[::-1], axis=0)
     two = np.abs((fraction[earliest, at] - fraction[latest, at]) / 2)
-    std = np.where(count == 2, two, np.where(count > 2, many, 0.0))
-    return ((1 - std) * float(MAX_NODE_SCORE)).astype(np.int64)
+    return np.where(count == 2, two, np.where(count > 2, many, 0.0))
 
 
 def _ordered_sum(values: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:

@@ -40,7 +40,10 @@ from kschedctl.scheduler.plugins.helper.device_features import DEFAULT_FEATURES,
 from kschedctl.scheduler.plugins.helper.placed_pods import FREES_PROMISES
 from kschedctl.scheduler.plugins.helper.resource_allocation import (
     STRATEGIES,
+    AskedAmounts,
+    NodeUsage,
     Usage,
+    asked_of,
     most_allocated,
     node_usage,
     pod_amounts,
@@ -66,7 +69,7 @@ SCORES_DEVICES = ByVersion(
 HEARS_OF_CLASSES = ByVersion("whether NodeResourcesFit asks to be told of DeviceClasses", (("", False), ("1.35", True)))
 
 
-class NodeResourcesFit(OwnRowPlugin[Mapping[str, int], list[int]]):
+class NodeResourcesFit(OwnRowPlugin[Mapping[str, int], AskedAmounts]):
     """Rejects nodes that lack some requested resource, scores them by the profile's strategy.
 
     Upstream: pkg/scheduler/framework/plugins/noderesources/fit.go (v1.36). A request above what the node offers when
@@ -128,17 +131,15 @@ class NodeResourcesFit(OwnRowPlugin[Mapping[str, int], list[int]]):
             if asked and not self._ignored(name):
                 yield from self._insufficient(name, request, usage, devices.backs(name))
 
-    def pre_score(self, info: PodInfo, view: NodeView, rows: Rows) -> PreScoreResult[list[int]]:
-        return PreScoreResult(self._requests(info, view))
+    def pre_score(self, info: PodInfo, view: NodeView, rows: Rows) -> PreScoreResult[AskedAmounts]:
+        return PreScoreResult(self._asked(info, view))
 
-    def score(self, info: PodInfo, view: NodeView, state: list[int] | None, rows: Rows) -> Scores:
-        requests = self._requests(info, view) if state is None else state
-        usage = Usage(view, view.nonzero_requested, view.nonzero_requests)
-        devices = DeviceBackedResources(view, self.scored)
-        requested, _, allocatable = node_usage(self.strategy.resources, requests, usage, rows, devices)
-        return STRATEGIES[self.strategy.type](self.strategy, requested, allocatable)
+    def score(self, info: PodInfo, view: NodeView, state: AskedAmounts | None, rows: Rows) -> Scores:
+        asked = self._asked(info, view) if state is None else state
+        used = node_usage(asked, view, view.nonzero_requested, rows, partial(DeviceBackedResources, view, self.scored))
+        return STRATEGIES[self.strategy.type](self.strategy, used)
 
-    def normalize(self, state: list[int] | None, scores: Scores) -> Scores:
+    def normalize(self, state: AskedAmounts | None, scores: Scores) -> Scores:
         return scores
 
     def events_to_register(self, gates: FeatureGates) -> Iterator[ClusterEventWithHint]:
@@ -160,14 +161,17 @@ class NodeResourcesFit(OwnRowPlugin[Mapping[str, int], list[int]]):
         resources = self.strategy.resources
         wanted = np.array([self._requests(assignment.info, view) for assignment in proposal.assignments], np.int64)
         wanted = wanted.reshape(-1, len(resources)).sum(axis=0)
-        usage = Usage(view, view.nonzero_requested, view.nonzero_requests)
-        devices = DeviceBackedResources(view, self.scored._replace(extended_resource=False))
-        _, used, offered = node_usage(resources, wanted.tolist(), usage, proposal.placement.rows, devices)
-        together = wanted + used.sum(axis=1)
-        return int(most_allocated(self.strategy, together[:, None], offered.sum(axis=1)[:, None])[0])
+        asked = asked_of(resources, wanted.tolist(), view)
+        devices = partial(DeviceBackedResources, view, self.scored._replace(extended_resource=False))
+        of_nodes = node_usage(asked, view, view.nonzero_requested, proposal.placement.rows, devices)
+        used, offered = (amounts.sum(axis=1)[:, None] for amounts in (of_nodes.used, of_nodes.allocatable))
+        return int(most_allocated(self.strategy, NodeUsage(wanted[:, None] + used, used, offered, of_nodes.weights))[0])
 
     def normalize_placements(self, scores: Scores) -> Scores:
         return scores
+
+    def _asked(self, info: PodInfo, view: NodeView) -> AskedAmounts:
+        return asked_of(self.strategy.resources, self._requests(info, view), view)
 
     def _requests(self, info: PodInfo, view: NodeView) -> list[int]:
         """Upstream scores with the containers' requests alone: no pod-level resources, no status."""
