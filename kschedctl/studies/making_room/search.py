@@ -18,11 +18,14 @@ import numpy as np
 from kschedctl.api.arrays import Bools, Position, Row, Rows
 from kschedctl.scheduler.engine.cycle import Cycle
 from kschedctl.scheduler.framework import Reads, reads_of
+from kschedctl.scheduler.plugins.dynamic_resources.plugin import DynamicResources
 from kschedctl.scheduler.plugins.inter_pod_affinity.plugin import InterPodAffinity
 from kschedctl.scheduler.plugins.node_ports import NodePorts
 from kschedctl.scheduler.plugins.node_volume_limits.plugin import NodeVolumeLimits
 from kschedctl.scheduler.plugins.pod_topology_spread.plugin import PodTopologySpread
+from kschedctl.scheduler.simulation.simulation import Simulation
 from kschedctl.snapshot.fork import Fork
+from kschedctl.studies.making_room.giving_back import holds_something
 from kschedctl.studies.making_room.movable import Movable
 from kschedctl.studies.making_room.rehearsal import Rehearsal, play
 from kschedctl.studies.making_room.sets import SetsOnNodes
@@ -44,8 +47,8 @@ class OutOfTimeError(Exception):
 class PlanSearch:
     """Looks for a plan with which ``wanted`` gets a node, on the ``stage`` as it is.
 
-    ``eligible`` (N,): nodes that nothing but other pods keeps from taking it; ``helped`` (N,): those on which it fits
-    without the pods that may move.
+    ``eligible`` (N,): nodes that nothing but other pods keeps from taking it; ``but_for_devices`` (N,): or what devices
+    there are for its claims; ``helped`` (N,): those on which it fits without the pods that may move.
 
     ``accepts``: whether a plan that was played leaves nobody without a node. ``nodes`` (N,): those that may be touched.
     """
@@ -62,6 +65,7 @@ class PlanSearch:
     depends_on_others: bool = False
     helped: Bools | None = None
     eligible: Bools | None = None
+    but_for_devices: Bools | None = None
     _homes: dict[int, Bools | None] = field(default_factory=dict)
 
     def run(self, most: int) -> Plan | None:
@@ -110,13 +114,14 @@ class PlanSearch:
         pods = self.movable.pods[~np.isin(self.movable.pods, (*before, wanted))]
         sets = SetsOnNodes(cycle, self.movable, pods, among)
         if self.helped is None:
-            self.helped, self.eligible = sets.promising, _eligible(cycle)
+            self.helped, self.but_for_devices = sets.promising, _eligible(cycle, but_for=DynamicResources.name)
+            self.eligible = _eligible(cycle) | (self.but_for_devices & self.helped)
             self.depends_on_others = depends_on_others(cycle)
         for here in range(moves, 0, -1):
             for chosen in sets.of(here):
                 self._check_time()
                 yield from self._emptying(stage, chosen, moves - here, before, spared)
-        for position in self._counted(stage.view, cycle, before):
+        for position in self._counted(stage.view, cycle, before, sets.held_elsewhere):
             yield from self._out_of_the_way(stage, wanted, moves, (*before, position), spared)
 
     def _emptying(
@@ -164,11 +169,16 @@ class PlanSearch:
         elif (again := self._cycle(played[0], wanted)) is not None and again.schedulable:
             yield before
 
-    def _counted(self, view: Fork, cycle: Cycle, before: Plan) -> list[Position]:
-        """Movable pods that a plugin counts which refuses the pod for pods anywhere, the most readily moved first."""
-        if not _refusing(cycle) & COUNTING:
+    def _counted(self, view: Fork, cycle: Cycle, before: Plan, held_elsewhere: Bools) -> list[Position]:
+        """Movable pods that a plugin counts which refuses the pod for pods anywhere, the most readily moved first.
+
+        Also those of the infos ``held_elsewhere`` (T,).
+        """
+        counted = held_elsewhere
+        if _refusing(cycle) & COUNTING:
+            counted = counted | _interesting(view, cycle)
+        if not counted.any():
             return []
-        counted = _interesting(view, cycle)
         pods = self.movable.pods[counted[view.pods.info[self.movable.pods]]]
         pods = pods[~np.isin(pods, before) & (view.node[pods] >= 0)]
         order = np.lexsort((pods, *(cost[pods] for cost in self._costs[::-1])))
@@ -184,9 +194,7 @@ class PlanSearch:
             return True
         number = int(stage.view.pods.info[position])
         if number not in self._homes:
-            simulation = stage.simulation()
-            framework = simulation.framework(position)
-            self._homes[number] = None if framework is None else simulation.placements.fitting(framework, position)
+            self._homes[number] = _homes(stage.simulation(), position)
         homes = self._homes[number]
         return homes is None or bool(homes.sum() > homes[row])
 
@@ -199,13 +207,23 @@ class PlanSearch:
             raise OutOfTimeError
 
 
-def _eligible(cycle: Cycle) -> Bools:
-    """(N,): the nodes that no plugin refuses which looks at nodes alone."""
+def _homes(simulation: Simulation, position: Position) -> Bools | None:
+    """(N,): the nodes that take a pod as things are; None where that cannot be told."""
+    framework = simulation.framework(position)
+    if framework is None or holds_something(simulation, position):
+        return None
+    return simulation.placements.fitting(framework, position)
+
+
+def _eligible(cycle: Cycle, but_for: str = "") -> Bools:
+    """(N,): the nodes that no plugin refuses which looks at nodes alone, whatever ``but_for`` one of them says."""
     eligible = cycle.considered.copy()
     results = cycle.pre_filter.results
     for plugin in cycle.framework.at("filter"):
         verdict = cycle.filter.verdicts.get(plugin.name)
-        if verdict is not None and reads_of(plugin, results.get(plugin.name)) is Reads.NODES:
+        if verdict is None or plugin.name == but_for:
+            continue
+        if reads_of(plugin, results.get(plugin.name)) is Reads.NODES:
             eligible &= ~verdict.refused
     return eligible
 

@@ -1,5 +1,7 @@
 """`make-room` against all sequences of up to three moves, each step replayed from scratch, on small random clusters.
 
+Pods that wait are tried at each step, before the pod that is made again and after it.
+
 With KSCHEDCTL_MANY=300 in the environment on so many of them.
 """
 
@@ -17,11 +19,11 @@ from kschedctl.scheduler.scheduler import Scheduler
 from kschedctl.studies.making_room.make_room import RoomWishes, make_room
 
 MOST = 3
-WANTED = "wanted"
+WANTED, OTHER = "wanted", "other"
 
 
 def random_cluster(random: Random) -> list[Json]:
-    """Three or four nodes in two zones, up to nine pods of three workloads, and one that waits."""
+    """Three or four nodes in two zones, up to nine pods of three workloads, and one that waits, or two."""
     names = [f"n{number}" for number in range(random.choice((3, 3, 4)))]
     free = {name: random.choice((3, 4)) for name in names}
     objects = [node(name, random.choice("ab"), cpu=str(cpu)) for name, cpu in free.items()]
@@ -43,7 +45,12 @@ def random_cluster(random: Random) -> list[Json]:
         {"kind": "ReplicaSet", "name": "w"},
         **more,
     )
-    return [*objects, _labelled(waiting, random.choice("aw"))]
+    objects.append(_labelled(waiting, random.choice("aw")))
+    if random.random() < 0.3:
+        cpu, more = str(max(free.values()) + 1), _apart(random, "w") | {"preemptionPolicy": "Never"}
+        other = pod(OTHER, "", cpu, {"kind": "ReplicaSet", "name": "o"}, priority=random.choice((-1, 1)), **more)
+        objects.append(_labelled(other, random.choice("ao")))
+    return objects
 
 
 def _apart(random: Random, app: str) -> Json:
@@ -73,7 +80,7 @@ class Naive:
     """A cluster as objects, changed by one step after the other; every question makes a scheduler of its own."""
 
     def __init__(self, objects: list[Json]) -> None:
-        self.objects = objects
+        self.objects, self.known = objects, dict[object, list[str]]()
         self.pods = {o["metadata"]["name"]: o for o in objects if o["kind"] == "Pod"}
         self.start = {name: found["spec"].get("nodeName", "") for name, found in self.pods.items()}
         mine = self.pods[WANTED]["metadata"]["ownerReferences"]
@@ -91,7 +98,13 @@ class Naive:
         return all(budget["status"]["disruptionsAllowed"] > 0 for budget in budgets)
 
     def targets(self, name: str, places: dict[str, str], cordoned: set[str]) -> list[str]:
-        """The best nodes for a pod that waits, with the others in their places."""
+        """The best nodes for a pod that waits, with the others in their places; each question is asked once."""
+        key = name, tuple(places.items()), frozenset(cordoned)
+        if key not in self.known:
+            self.known[key] = self._targets(name, places, cordoned)
+        return self.known[key]
+
+    def _targets(self, name: str, places: dict[str, str], cordoned: set[str]) -> list[str]:
         objects = []
         for found in self.objects:
             own = found["metadata"]["name"]
@@ -111,16 +124,37 @@ class Naive:
         return [view.nodes.names[row] for row in cycle.scores.best.tolist()] if cycle.schedulable else []
 
     def outcomes(self, plan: list[str], places: dict[str, str], last: str) -> Iterator[bool]:
-        """Whether the wanted pod fits in the end, for each way in which ties may be broken; a step may fail before."""
+        """Whether the wanted pod fits in the end, for each way in which ties may be broken and pods come in turn.
+
+        A step may fail before.
+        """
         if not plan:
-            yield bool(self.targets(WANTED, places, set()))
+            for after in self._tried(places, set()):
+                yield bool(after[WANTED])
             return
         name, *rest = plan
-        targets = self.targets(name, places, {last, places[name]})
-        if not targets:
-            yield False
-        for target in targets:
-            yield from self.outcomes(rest, {**places, name: target}, last)
+        cordoned = {last, self.start[name]}
+        for before in self._tried(places, cordoned):
+            gone = {**before, name: ""}
+            for there in (gone, *(tried for tried in self._tried(gone, cordoned) if tried != gone)):
+                targets = self.targets(name, there, cordoned)
+                if not targets:
+                    yield False
+                for target in targets:
+                    for after in self._tried({**there, name: target}, cordoned):
+                        yield from self.outcomes(rest, after, last)
+
+    def _tried(self, places: dict[str, str], cordoned: set[str]) -> Iterator[dict[str, str]]:
+        """The places once all that wait were tried, until nobody fits any more."""
+        for name in sorted(
+            (name for name in (WANTED, OTHER) if name in places and not places[name]),
+            key=lambda name: -self.pods[name]["spec"].get("priority", 0),
+        ):
+            if targets := self.targets(name, places, cordoned):
+                for target in targets:
+                    yield from self._tried({**places, name: target}, cordoned)
+                return
+        yield places
 
     def fewest(self) -> tuple[int | None, int | None]:
         """The fewest moves that may do, and the fewest that do however ties are broken."""
