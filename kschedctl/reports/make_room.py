@@ -120,7 +120,8 @@ class MakeRoom(Report, frozen=True):
                 subject,
                 f"– of the plans tried none lets {self._whoever} fit{doubt(self.unknown)}",
             )
-        return ("No room can be made:", subject, f"– no {most} let {self._whoever} fit{doubt(self.unknown)}")
+        lets = "single move lets" if self.searched and self.searched.max_moves == 1 else f"{most} let"
+        return ("No room can be made:", subject, f"– no {lets} {self._whoever} fit{doubt(self.unknown)}")
 
     @property
     def _whoever(self) -> str:

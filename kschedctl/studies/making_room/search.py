@@ -2,7 +2,8 @@
 
 A plan for one pod empties one node of as many pods as it has to, each of which may itself need room elsewhere first. A
 pod that is elsewhere may stand in the way, too, by affinity or spreading: its move comes first. Plans of one move are
-tried before plans of two, and among those of a length the cheapest; whatever is found is played from the beginning.
+tried before plans of two; among those of a length the search goes on for one that moves pods of less reluctance, then
+priority. Whatever is found is played from the beginning.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from functools import cached_property
 from itertools import chain, permutations
 from math import perm
 
@@ -63,24 +65,45 @@ class PlanSearch:
     in_time: bool = True
     exhausted: bool = True
     depends_on_others: bool = False
+    best: Plan | None = None
     helped: Bools | None = None
     eligible: Bools | None = None
     but_for_devices: Bools | None = None
     _homes: dict[int, Bools | None] = field(default_factory=dict)
 
     def run(self, most: int) -> Plan | None:
-        """The shortest plan of up to so many moves."""
+        """The shortest plan of up to so many moves, and of these the cheapest."""
         try:
             for moves in range(1, most + 1):
                 likely = self._plans(self.stage, self.wanted, moves, (), frozenset())
                 for plan in chain(likely, self._all(moves)):
                     self._check_time()
+                    if self._is_no_better(plan):
+                        continue
                     self.tried += 1
                     if self.accepts(plan, Row(int(self.stage.view.node[plan[-1]]))):
-                        return plan
+                        self.best = plan
+                        if self._cost(plan) == self._least_cost:
+                            break
+                if self.best is not None:
+                    return self.best
         except OutOfTimeError:
             self.in_time = False
-        return None
+        return self.best
+
+    def _cost(self, plan: Plan) -> tuple[int, int]:
+        """How reluctantly its pods go, and the highest priority of them."""
+        pods = list(plan)
+        return int(self.movable.reluctance[pods].max()), int(self.movable.priority[pods].max())
+
+    @cached_property
+    def _least_cost(self) -> tuple[int, int]:
+        """What no plan is cheaper than."""
+        return min(self._cost((Position(position),)) for position in self.movable.pods.tolist())
+
+    def _is_no_better(self, plan: Plan) -> bool:
+        """Whether a plan, or its beginning, is not cheaper than the best one."""
+        return self.best is not None and bool(plan) and self._cost(plan) >= self._cost(self.best)
 
     @property
     def complete(self) -> bool:
@@ -120,9 +143,12 @@ class PlanSearch:
         for here in range(moves, 0, -1):
             for chosen in sets.of(here):
                 self._check_time()
+                if self._is_no_better(chosen):
+                    break
                 yield from self._emptying(stage, chosen, moves - here, before, spared)
         for position in self._counted(stage.view, cycle, before, sets.held_elsewhere):
-            yield from self._out_of_the_way(stage, wanted, moves, (*before, position), spared)
+            if not self._is_no_better((position,)):
+                yield from self._out_of_the_way(stage, wanted, moves, (*before, position), spared)
 
     def _emptying(
         self, stage: Rehearsal, chosen: Plan, more: int, before: Plan, spared: frozenset[Row]

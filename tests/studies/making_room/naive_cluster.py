@@ -26,7 +26,8 @@ def random_cluster(random: Random) -> list[Json]:
             free[name] -= cpu
             app = random.choice("abc")
             owner = {"kind": "ReplicaSet", "name": app} if random.random() < 0.85 else None
-            objects.append(_labelled(pod(f"p{number}", name, str(cpu), owner, **_apart(random, app)), app))
+            more = _apart(random, app) | {"priority": random.choice((0, 0, 3))}
+            objects.append(_labelled(pod(f"p{number}", name, str(cpu), owner, **more), app))
     for app in "ab":
         if random.random() < 0.3:
             objects.append(_budget(app, random.choice((0, 1))))
@@ -152,17 +153,29 @@ class Naive:
                 return
         yield places
 
-    def fewest(self) -> tuple[int | None, int | None]:
-        """The fewest moves that may do, and the fewest that do however ties are broken."""
+    def fewest(self) -> tuple[int | None, int | None, tuple[int, int] | None]:
+        """The fewest moves that may do, the fewest that do however ties are broken, and the least cost of such."""
         best: list[int | None] = [None, None]
+        cost: tuple[int, int] | None = None
         for plan in self._plans([]):
-            if best[1] is not None and len(plan) >= best[1]:
+            if best[1] is not None and len(plan) > best[1]:
                 break
             outcomes = list(self.outcomes(plan, self.start, self.start[plan[-1]] if plan else ""))
             for place, holds in enumerate((any(outcomes), all(outcomes))):
                 if holds and best[place] is None:
                     best[place] = len(plan)
-        return best[0], best[1]
+            if all(outcomes) and plan:
+                cost = min(cost or self.cost(plan), self.cost(plan))
+        return best[0], best[1], cost
+
+    def cost(self, plan: list[str]) -> tuple[int, int]:
+        """Whether a budget selects one of the pods, and the highest priority of them."""
+        guarded = {o["metadata"]["name"] for o in self.objects if o["kind"] == "PodDisruptionBudget"}
+        found = [self.pods[name] for name in plan]
+        return (
+            max(int(made["metadata"]["labels"]["app"] in guarded) for made in found),
+            max(made["spec"].get("priority", 0) for made in found),
+        )
 
     def _plans(self, _: list[str]) -> Iterator[list[str]]:
         layer: list[list[str]] = [[]]

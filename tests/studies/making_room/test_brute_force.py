@@ -21,7 +21,8 @@ from kschedctl.studies.making_room.room import RoomWishes
 @pytest.mark.parametrize("seed", range(int(os.environ.get("KSCHEDCTL_MANY", "12"))))
 def test_as_few_moves_as_any_sequence_needs(seed: int) -> None:
     objects = random_cluster(Random(seed))
-    possible, certain = Naive(objects).fewest()
+    naive = Naive(objects)
+    possible, certain, cost = naive.fewest()
     report = make_room(Cluster.from_objects(objects), [f"d/{WANTED}"], RoomWishes(MOST))
     if certain is not None:
         assert report.fits, f"{certain} moves do"
@@ -29,3 +30,5 @@ def test_as_few_moves_as_any_sequence_needs(seed: int) -> None:
     if report.fits:
         assert possible is not None
         assert len(report.moves) >= possible
+    if cost is not None and len(report.moves) == certain:
+        assert naive.cost([move.pod.removeprefix("d/") for move in report.moves]) <= cost
