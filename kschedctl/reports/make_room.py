@@ -17,8 +17,9 @@ from kschedctl.text.counts import counted, first_few
 class PodMove(Document, frozen=True):
     """A pod that is evicted, and where kube-scheduler puts the one that its controller makes instead.
 
-    ``tied``: how many nodes are equally good; the plan was replayed with several choices among them. ``budgets``: those
-    that select it, which allow the eviction at this step. ``loses``: what does not come along.
+    ``tied``: how many nodes are equally good; the plan was replayed with several choices among them. ``others``: where
+    it went in other replays, by such a choice or as pods that wait were tried before it. ``budgets``: those that select
+    it, which allow the eviction at this step. ``loses``: what does not come along.
     """
 
     pod: Annotated[str, Column("evict", keep=True)]
@@ -26,6 +27,7 @@ class PodMove(Document, frozen=True):
     source: Annotated[str, Column("from", keep=True, beneath="from")]
     target: Annotated[str, Column("goes to", keep=True, beneath="to")]
     tied: Annotated[int, Column("equally good", above=1, form="")] = 1
+    others: Annotated[tuple[str, ...], Column("or to")] = ()
     priority: Annotated[int, Column("priority", right=True)] = 0
     budgets: Annotated[tuple[str, ...], Column("budgets")] = ()
     loses: Annotated[str, Column("loses")] = ""
@@ -118,7 +120,8 @@ class MakeRoom(Report, frozen=True):
                 subject,
                 f"– of the plans tried none lets {self._whoever} fit{doubt(self.unknown)}",
             )
-        return ("No room can be made:", subject, f"– no {most} let {self._whoever} fit{doubt(self.unknown)}")
+        lets = "single move lets" if self.searched and self.searched.max_moves == 1 else f"{most} let"
+        return ("No room can be made:", subject, f"– no {lets} {self._whoever} fit{doubt(self.unknown)}")
 
     @property
     def _whoever(self) -> str:

@@ -5,16 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
-import numpy as np
-
-from kschedctl.api.arrays import Position
+from kschedctl.api.arrays import Position, Row
 from kschedctl.api.ownership import owner_of
-from kschedctl.api.resource_names import PODS
-from kschedctl.reports.make_room import FragmentedResource, HeldPods, MakeRoom, PlacedPod, PodMove, SearchedPlans
+from kschedctl.reports.make_room import HeldPods, MakeRoom, PlacedPod, PodMove, SearchedPlans
 from kschedctl.scheduler.framework.dependencies import Dependency, Effect
 from kschedctl.scheduler.simulation.simulation import Simulation
 from kschedctl.studies.basics import kubectl
 from kschedctl.studies.basics.unknown import of_simulation
+from kschedctl.studies.making_room.fragmentation import fragmented
 from kschedctl.studies.making_room.movable import leaves_scratch
 from kschedctl.studies.making_room.room import PlanPart, RoomMaking
 from kschedctl.studies.packing.pool_changes import pool_changes
@@ -37,7 +35,7 @@ def document(room: RoomMaking) -> MakeRoom:
         preempts=_preempts(room),
         commands=tuple(command for part in room.parts for command in _commands(room, part)),
         pools=pool_changes(room.before.view, simulation.view) if room.parts else (),
-        fragmented=tuple(_fragmented(room)) if room.searches else (),
+        fragmented=tuple(fragmented(room.searches[0])) if room.searches else (),
         held=tuple(HeldPods(why, count) for why, count in sorted(room.held.items(), key=lambda item: -item[1])),
         searched=_searched(room),
         interrupted=room.interrupted,
@@ -47,7 +45,7 @@ def document(room: RoomMaking) -> MakeRoom:
 
 def _moves(room: RoomMaking, part: PlanPart) -> Iterator[PodMove]:
     view = room.before.view
-    for position, source, target, tied in part.moved:
+    for (position, source, target, tied), targets in zip(part.moved, part.targets, strict=True):
         pod = view.pods.objects[position]
         yield PodMove(
             pod=pod.key,
@@ -55,6 +53,7 @@ def _moves(room: RoomMaking, part: PlanPart) -> Iterator[PodMove]:
             source=view.nodes.names[source],
             target=view.nodes.names[target],
             tied=tied,
+            others=tuple(view.nodes.names[row] for row in sorted(targets - {target})),
             priority=int(view.pods.priority[view.pods.info[position]]),
             budgets=room.simulation.budgets.selecting(position),
             loses="what is in its emptyDir volumes" if leaves_scratch(pod) else "",
@@ -62,21 +61,24 @@ def _moves(room: RoomMaking, part: PlanPart) -> Iterator[PodMove]:
 
 
 def _commands(room: RoomMaking, part: PlanPart) -> Iterator[str]:
-    """What is typed, one line after the other; each eviction is asked of the API server, which heeds budgets."""
-    names, pods = room.before.view.nodes.names, room.before.view.pods.objects
-    emptied = {names[row]: None for row in sorted(part.emptied)}
-    yield from (kubectl.run("cordon", name) for name in emptied)
-    cordoned = ""
+    """What is typed, one line after the other; each eviction is asked of the API server, which heeds budgets.
+
+    Nodes that are cordoned already stay so.
+    """
+    nodes, pods = room.before.view.nodes.objects, room.before.view.pods.objects
+    emptied = [row for row in sorted(part.emptied) if not nodes[row].spec.unschedulable]
+    yield from (kubectl.run("cordon", nodes[row].metadata.name) for row in emptied)
+    cordoned: Row | None = None
     for position, source, _, _ in part.moved:
-        name = names[source]
-        if cordoned not in ("", name):
-            yield kubectl.run("uncordon", cordoned)
-            cordoned = ""
-        if name not in emptied and not cordoned:
-            cordoned = name
-            yield kubectl.run("cordon", name)
+        if cordoned is not None and cordoned != source:
+            yield kubectl.run("uncordon", nodes[cordoned].metadata.name)
+            cordoned = None
+        if cordoned is None and source not in emptied and not nodes[source].spec.unschedulable:
+            cordoned = source
+            yield kubectl.run("cordon", nodes[source].metadata.name)
         yield kubectl.evict(pods[position])
-    yield from (kubectl.run("uncordon", name) for name in ([cordoned] if cordoned else []) + list(emptied))
+    left = emptied if cordoned is None else [cordoned, *emptied]
+    yield from (kubectl.run("uncordon", nodes[row].metadata.name) for row in left)
 
 
 def _preempts(room: RoomMaking) -> tuple[str, ...]:
@@ -95,20 +97,6 @@ def _message(simulation: Simulation, missing: Sequence[str]) -> str:
         return ""
     position = simulation.view.pods.index[missing[0]]
     return simulation.message(Position(position)) if simulation.framework(Position(position)) else ""
-
-
-def _fragmented(room: RoomMaking) -> Iterator[FragmentedResource]:
-    """Resources of which there is enough in all, but on no single node that the pod may use at all."""
-    search = room.searches[0]
-    view, eligible = search.stage.view, search.eligible
-    if eligible is None or not eligible.any():
-        return
-    wanted = view.requests[view.pods.info[search.wanted]]
-    free = np.maximum(view.allocatable - view.requested, 0)[eligible]
-    for name, column in view.resources.items():
-        total, most = int(free[:, column].sum()), int(free[:, column].max())
-        if name != PODS and most < wanted[column] <= total:
-            yield FragmentedResource(name, int(wanted[column]), total, most, int((free[:, column] > 0).sum()))
 
 
 def _searched(room: RoomMaking) -> SearchedPlans | None:

@@ -3,11 +3,14 @@
 The node that a pod leaves is cordoned while pods are evicted from it, and a node that is emptied for the pods that are
 to fit is so from the very beginning: nobody comes back to where room is made, whenever the controller makes the pod
 again. A step is taken only where its budget allows it and the pod gets a node at once, without preemption.
+
+Pods that wait are in the queue meanwhile. What a step changes wakes them, and nobody decides whether they are tried
+before the pod that is made again or after it: plans are played in both orders.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import groupby
 from typing import NamedTuple
@@ -36,6 +39,7 @@ class Rehearsal:
     """``view``: the cluster as it is now, which moves change; ``nodes``: its nodes as they are without the plan.
 
     ``cordoned``: those that the plan keeps cordoned now; ``seed`` decides between nodes that are equally good.
+    ``waiting``: the pods that are tried whenever something has changed, ``first``: before the pod that is made again.
     """
 
     scheduler: Scheduler
@@ -43,6 +47,8 @@ class Rehearsal:
     nodes: Sequence[Node]
     cordoned: frozenset[Row] = frozenset()
     seed: int = 0
+    waiting: tuple[Position, ...] = ()
+    first: bool = False
 
     def cordoning(self, rows: frozenset[Row]) -> Rehearsal:
         """A copy in which these are the nodes that the plan keeps cordoned."""
@@ -64,24 +70,39 @@ class Rehearsal:
         """Evict the pods one after the other, each when the one before it has its node; None where that is not safe."""
         simulation = self.simulation()
         evictions, moved = Evictions(simulation), list[PlayedMove]()
+        self._try_waiting(simulation)
         for position in positions:
             if self.view.node[position] < 0 or evictions.refusal(position):
                 return None
             source = Row(int(self.view.node[position]))
             evictions.evict(position)
+            if self.first:
+                self._try_waiting(simulation)
             outcome = simulation.attempt(position) if come_back(simulation, [position]) else None
             if outcome is None or outcome.row < 0 or outcome.victims:
                 return None
             evictions.back(position)
             moved.append(PlayedMove(position, source, outcome.row, outcome.tied))
+            self._try_waiting(simulation)
         return moved
 
-    def placed(self, positions: Iterable[Position]) -> dict[Position, Row] | None:
-        """Where the pods of a queue go, -1 for nowhere; None where somebody would have to go for one of them."""
-        outcomes = self.simulation().schedule(positions)
+    def _try_waiting(self, simulation: Simulation) -> None:
+        """Whoever waits takes what is free; whom they would preempt is asked in the end."""
+        if idle := self._idle:
+            simulation.preemption = False
+            simulation.schedule(idle)
+            simulation.preemption = True
+
+    @property
+    def _idle(self) -> list[Position]:
+        return [position for position in self.waiting if self.view.node[position] < 0]
+
+    def placed(self) -> dict[Position, Row] | None:
+        """Where all go that wait, -1 for nowhere; None where somebody would have to go for one of them."""
+        outcomes = self.simulation().schedule(self._idle)
         if any(outcome.victims for outcome in outcomes):
             return None
-        return {outcome.position: outcome.row for outcome in outcomes}
+        return {position: Row(int(self.view.node[position])) for position in self.waiting}
 
 
 def play(

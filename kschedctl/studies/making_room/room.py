@@ -2,8 +2,8 @@
 
 What fits as it is comes first. Then each pod gets its plan on top of the plans before it: the fewest moves for one pod,
 not always the fewest for many; the members of a gang get theirs together. A plan is played from its beginning for
-several seeds, as chance decides between nodes that are equally good: with all that waits in the queue, nobody may be
-left without a node, and nobody preempted.
+several seeds, as chance decides between nodes that are equally good, with those that wait tried before the pods that
+are made again, and after them: nobody may be left without a node, and nobody preempted.
 """
 
 from __future__ import annotations
@@ -48,10 +48,21 @@ class RoomWishes:
 
 
 class PlanPart(NamedTuple):
-    """A part of the plan: the moves, and the nodes that are cordoned until they are over."""
+    """A part of the plan: the moves, the nodes that are cordoned until they are over, and where each pod went in any
+    replay.
+    """
 
     moved: list[PlayedMove]
     emptied: frozenset[Row]
+    targets: list[set[Row]]
+
+
+class ReplayedPlan(NamedTuple):
+    """The cluster after a plan, its moves, and where all went that waited, -1 for nowhere."""
+
+    stage: Rehearsal
+    moved: list[PlayedMove]
+    rows: dict[Position, Row]
 
 
 @dataclass
@@ -179,34 +190,46 @@ class RoomMaking:
         return replace(stage, nodes=stage.view.nodes.objects), row
 
     def _holds(self, unit: Unit, plan: Plan, emptied: frozenset[Row]) -> bool:
-        """Whether all of the unit fit with a plan, whatever chance decides."""
-        seeds = (self.stage.seed + number for number in range(SEEDS))
-        return all(self._played(unit, plan, emptied, seed) is not None for seed in seeds)
+        """Whether all of the unit fit with a plan, whatever chance and the queue decide."""
+        return bool(self._replays(unit, plan, emptied))
 
-    def _played(
-        self, unit: Unit, plan: Plan, emptied: frozenset[Row], seed: int
-    ) -> tuple[Rehearsal, PlanPart, dict[Position, Row]] | None:
+    def _replays(self, unit: Unit, plan: Plan, emptied: frozenset[Row]) -> list[ReplayedPlan]:
+        """The plan played with several seeds, in both orders of the queue; none where one of them leaves out a pod."""
+        replays = []
+        for first in (False, True) if plan else (False,):
+            for number in range(SEEDS):
+                replay = self._replayed(unit, plan, emptied, self.stage.seed + number, first=first)
+                if replay is None:
+                    return []
+                replays.append(replay)
+        return replays
+
+    def _replayed(
+        self, unit: Unit, plan: Plan, emptied: frozenset[Row], seed: int, *, first: bool
+    ) -> ReplayedPlan | None:
         """The cluster with a plan, all that waits in the queue; None where one of the unit does not fit."""
-        played = play(replace(self.stage, seed=seed), plan, emptied)
+        played = play(replace(self.stage, seed=seed, waiting=(*self.left, *unit), first=first), plan, emptied)
         if played is None:
             return None
         stage = played[0].cordoning(NOWHERE)
-        rows = stage.placed([*self.left, *unit])
-        if rows is None or any(rows.get(position, -1) < 0 for position in unit):
+        rows = stage.placed()
+        if rows is None or any(rows[position] < 0 for position in unit):
             return None
-        return replace(stage, seed=self.stage.seed), PlanPart(played[1], emptied), rows
+        return ReplayedPlan(replace(stage, seed=self.stage.seed, waiting=()), played[1], rows)
 
     def _advance(self, unit: Unit, plan: Plan, emptied: frozenset[Row]) -> bool:
         """Take the plan, if it holds."""
-        if not self._holds(unit, plan, emptied):
+        replays = self._replays(unit, plan, emptied)
+        if not replays:
             return False
-        played = self._played(unit, plan, emptied, self.stage.seed)
-        assert played is not None, "it holds for all seeds"
-        self.stage, part, rows = played
+        self.stage, moved, rows = replays[0]
         self.rows |= {position: rows[position] for position in unit}
-        self.left = [position for position in self.left if rows.get(position, -1) < 0]
+        self.left = [position for position in self.left if rows[position] < 0]
         if plan:
-            self.parts.append(part)
+            targets = [
+                {move.target for move in moves} for moves in zip(*(replay.moved for replay in replays), strict=True)
+            ]
+            self.parts.append(PlanPart(moved, emptied, targets))
         return True
 
 

@@ -2,7 +2,8 @@
 
 A plan for one pod empties one node of as many pods as it has to, each of which may itself need room elsewhere first. A
 pod that is elsewhere may stand in the way, too, by affinity or spreading: its move comes first. Plans of one move are
-tried before plans of two, and among those of a length the cheapest; whatever is found is played from the beginning.
+tried before plans of two; among those of a length the search goes on for one that moves pods of less reluctance, then
+priority. Whatever is found is played from the beginning.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from functools import cached_property
 from itertools import chain, permutations
 from math import perm
 
@@ -18,11 +20,14 @@ import numpy as np
 from kschedctl.api.arrays import Bools, Position, Row, Rows
 from kschedctl.scheduler.engine.cycle import Cycle
 from kschedctl.scheduler.framework import Reads, reads_of
+from kschedctl.scheduler.plugins.dynamic_resources.plugin import DynamicResources
 from kschedctl.scheduler.plugins.inter_pod_affinity.plugin import InterPodAffinity
 from kschedctl.scheduler.plugins.node_ports import NodePorts
 from kschedctl.scheduler.plugins.node_volume_limits.plugin import NodeVolumeLimits
 from kschedctl.scheduler.plugins.pod_topology_spread.plugin import PodTopologySpread
+from kschedctl.scheduler.simulation.simulation import Simulation
 from kschedctl.snapshot.fork import Fork
+from kschedctl.studies.making_room.giving_back import holds_something
 from kschedctl.studies.making_room.movable import Movable
 from kschedctl.studies.making_room.rehearsal import Rehearsal, play
 from kschedctl.studies.making_room.sets import SetsOnNodes
@@ -44,8 +49,8 @@ class OutOfTimeError(Exception):
 class PlanSearch:
     """Looks for a plan with which ``wanted`` gets a node, on the ``stage`` as it is.
 
-    ``eligible`` (N,): nodes that nothing but other pods keeps from taking it; ``helped`` (N,): those on which it fits
-    without the pods that may move.
+    ``eligible`` (N,): nodes that nothing but other pods keeps from taking it; ``but_for_devices`` (N,): or what devices
+    there are for its claims; ``helped`` (N,): those on which it fits without the pods that may move.
 
     ``accepts``: whether a plan that was played leaves nobody without a node. ``nodes`` (N,): those that may be touched.
     """
@@ -60,23 +65,45 @@ class PlanSearch:
     in_time: bool = True
     exhausted: bool = True
     depends_on_others: bool = False
+    best: Plan | None = None
     helped: Bools | None = None
     eligible: Bools | None = None
+    but_for_devices: Bools | None = None
     _homes: dict[int, Bools | None] = field(default_factory=dict)
 
     def run(self, most: int) -> Plan | None:
-        """The shortest plan of up to so many moves."""
+        """The shortest plan of up to so many moves, and of these the cheapest."""
         try:
             for moves in range(1, most + 1):
                 likely = self._plans(self.stage, self.wanted, moves, (), frozenset())
                 for plan in chain(likely, self._all(moves)):
                     self._check_time()
+                    if self._is_no_better(plan):
+                        continue
                     self.tried += 1
                     if self.accepts(plan, Row(int(self.stage.view.node[plan[-1]]))):
-                        return plan
+                        self.best = plan
+                        if self._cost(plan) == self._least_cost:
+                            break
+                if self.best is not None:
+                    return self.best
         except OutOfTimeError:
             self.in_time = False
-        return None
+        return self.best
+
+    def _cost(self, plan: Plan) -> tuple[int, int]:
+        """How reluctantly its pods go, and the highest priority of them."""
+        pods = list(plan)
+        return int(self.movable.reluctance[pods].max()), int(self.movable.priority[pods].max())
+
+    @cached_property
+    def _least_cost(self) -> tuple[int, int]:
+        """What no plan is cheaper than."""
+        return min(self._cost((Position(position),)) for position in self.movable.pods.tolist())
+
+    def _is_no_better(self, plan: Plan) -> bool:
+        """Whether a plan, or its beginning, is not cheaper than the best one."""
+        return self.best is not None and bool(plan) and self._cost(plan) >= self._cost(self.best)
 
     @property
     def complete(self) -> bool:
@@ -110,14 +137,18 @@ class PlanSearch:
         pods = self.movable.pods[~np.isin(self.movable.pods, (*before, wanted))]
         sets = SetsOnNodes(cycle, self.movable, pods, among)
         if self.helped is None:
-            self.helped, self.eligible = sets.promising, _eligible(cycle)
+            self.helped, self.but_for_devices = sets.promising, _eligible(cycle, but_for=DynamicResources.name)
+            self.eligible = _eligible(cycle) | (self.but_for_devices & self.helped)
             self.depends_on_others = depends_on_others(cycle)
         for here in range(moves, 0, -1):
             for chosen in sets.of(here):
                 self._check_time()
+                if self._is_no_better(chosen):
+                    break
                 yield from self._emptying(stage, chosen, moves - here, before, spared)
-        for position in self._counted(stage.view, cycle, before):
-            yield from self._out_of_the_way(stage, wanted, moves, (*before, position), spared)
+        for position in self._counted(stage.view, cycle, before, sets.held_elsewhere):
+            if not self._is_no_better((position,)):
+                yield from self._out_of_the_way(stage, wanted, moves, (*before, position), spared)
 
     def _emptying(
         self, stage: Rehearsal, chosen: Plan, more: int, before: Plan, spared: frozenset[Row]
@@ -164,11 +195,16 @@ class PlanSearch:
         elif (again := self._cycle(played[0], wanted)) is not None and again.schedulable:
             yield before
 
-    def _counted(self, view: Fork, cycle: Cycle, before: Plan) -> list[Position]:
-        """Movable pods that a plugin counts which refuses the pod for pods anywhere, the most readily moved first."""
-        if not _refusing(cycle) & COUNTING:
+    def _counted(self, view: Fork, cycle: Cycle, before: Plan, held_elsewhere: Bools) -> list[Position]:
+        """Movable pods that a plugin counts which refuses the pod for pods anywhere, the most readily moved first.
+
+        Also those of the infos ``held_elsewhere`` (T,).
+        """
+        counted = held_elsewhere
+        if _refusing(cycle) & COUNTING:
+            counted = counted | _interesting(view, cycle)
+        if not counted.any():
             return []
-        counted = _interesting(view, cycle)
         pods = self.movable.pods[counted[view.pods.info[self.movable.pods]]]
         pods = pods[~np.isin(pods, before) & (view.node[pods] >= 0)]
         order = np.lexsort((pods, *(cost[pods] for cost in self._costs[::-1])))
@@ -184,9 +220,7 @@ class PlanSearch:
             return True
         number = int(stage.view.pods.info[position])
         if number not in self._homes:
-            simulation = stage.simulation()
-            framework = simulation.framework(position)
-            self._homes[number] = None if framework is None else simulation.placements.fitting(framework, position)
+            self._homes[number] = _homes(stage.simulation(), position)
         homes = self._homes[number]
         return homes is None or bool(homes.sum() > homes[row])
 
@@ -199,13 +233,23 @@ class PlanSearch:
             raise OutOfTimeError
 
 
-def _eligible(cycle: Cycle) -> Bools:
-    """(N,): the nodes that no plugin refuses which looks at nodes alone."""
+def _homes(simulation: Simulation, position: Position) -> Bools | None:
+    """(N,): the nodes that take a pod as things are; None where that cannot be told."""
+    framework = simulation.framework(position)
+    if framework is None or holds_something(simulation, position):
+        return None
+    return simulation.placements.fitting(framework, position)
+
+
+def _eligible(cycle: Cycle, but_for: str = "") -> Bools:
+    """(N,): the nodes that no plugin refuses which looks at nodes alone, whatever ``but_for`` one of them says."""
     eligible = cycle.considered.copy()
     results = cycle.pre_filter.results
     for plugin in cycle.framework.at("filter"):
         verdict = cycle.filter.verdicts.get(plugin.name)
-        if verdict is not None and reads_of(plugin, results.get(plugin.name)) is Reads.NODES:
+        if verdict is None or plugin.name == but_for:
+            continue
+        if reads_of(plugin, results.get(plugin.name)) is Reads.NODES:
             eligible &= ~verdict.refused
     return eligible
 

@@ -19,11 +19,12 @@ from kschedctl.scheduler.engine.preemption.candidates import turn
 from kschedctl.scheduler.plugins.node_resources.facts import Insufficient, TooManyPods
 from kschedctl.scheduler.plugins.node_resources.fit import NodeResourcesFit
 from kschedctl.snapshot.delta import Delta
+from kschedctl.studies.making_room.giving_back import GivingBack
 from kschedctl.studies.making_room.movable import Movable
 
 Sets = npt.NDArray[np.int64]
 """(S, K): sets of K pods each, as positions; the pods of one are on one node."""
-JUDGED_AT_ONCE = 2_048
+JUDGED_AT_ONCE, JUDGED_WITH_OBJECTS = 2_048, 256
 MOST_OF_NODE = {1: 256, 2: 96, 3: 24}
 """Size of a set -> of how many distinct pods of a node, the cheapest, it is made."""
 
@@ -31,30 +32,51 @@ MOST_OF_NODE = {1: 256, 2: 96, 3: 24}
 class SetsOnNodes:
     """The sets for one incoming pod, whose ``cycle`` it is, among ``movable`` pods on the nodes ``among`` (N,).
 
-    ``promising`` (N,): where the pod fits without all of them.
+    ``promising`` (N,): where the pod fits without all of them; ``giving``: what pods hold that it lacks.
     """
 
     def __init__(self, cycle: Cycle, movable: Movable, pods: Rows, among: Bools) -> None:
         self.cycle, self.movable, self.view = cycle, movable, cycle.view
         self.filtering = Filtering.of(cycle.framework, cycle.pre_filter, cycle.info, cycle.view)
+        self.giving = GivingBack(cycle)
         pods = pods[self.view.node[pods] >= 0]
         order = np.lexsort((pods, *self._costs(pods[:, None])[::-1], self.view.node[pods]))
         self.pods = pods[order]
         self.promising = self._promising(among & cycle.considered & ~cycle.filter.passing)
-        self.pods = self.pods[self.promising[self.view.node[self.pods]]]
+        self.held_elsewhere = self._held_elsewhere()
+        self.pods = self.pods[self._of_use()]
 
     def _promising(self, among: Bools) -> Bools:
         """(N,): where it fits without all the pods that may go."""
         if not among.any() or not len(self.pods):
             return np.zeros(len(among), np.bool_)
-        occupied = np.zeros(len(among), np.bool_)
-        occupied[self.view.node[self.pods]] = True
-        return among & occupied & self._fits(self.pods, among)
+        return among & self._fits(self.pods, among)
+
+    def _of_use(self) -> Bools:
+        """(M,): the pods on promising nodes, but for those that hold nothing where nothing else is lacking."""
+        node = self.view.node[self.pods]
+        return self.promising[node] & (self._holding | ~(self.giving.alone[node] & bool(self.giving)))
+
+    @property
+    def _holding(self) -> Bools:
+        """(M,): the pods that may hold what the incoming one lacks."""
+        return self.giving.holders[self.view.pods.info[self.pods]]
+
+    def _held_elsewhere(self) -> Bools:
+        """(T,): the pods of which some hold what the incoming one lacks on a node that has none of them."""
+        infos = self.giving.holders.copy()
+        if self.giving:
+            own = np.zeros(len(self.promising), np.bool_)
+            own[self.view.node[self.pods[self._holding]]] = True
+            infos &= bool((self.promising & ~own).any())
+        return infos
 
     def _fits(self, gone: Rows, among: Bools) -> Bools:
         """(N,): where it fits, were these pods gone."""
         info = self.view.pods.info[gone]
         delta = Delta.of(self.view.node[gone], info, np.full(len(gone), -1, np.int64))
+        if self.giving:
+            return self.giving.passing(gone, delta, among)
         return self.filtering.judge(delta, self.cycle.filter.verdicts, among).passing
 
     def _costs(self, sets: Sets) -> tuple[Rows, Rows, Amounts]:
@@ -70,8 +92,9 @@ class SetsOnNodes:
         """Sets of so many pods that are enough, the cheapest first."""
         sets = self._enough(size)
         sets = sets[np.lexsort((sets[:, 0], *self._costs(sets)[::-1]))]
-        for start in range(0, len(sets), JUDGED_AT_ONCE):
-            some = sets[start : start + JUDGED_AT_ONCE]
+        at_once = JUDGED_WITH_OBJECTS if self.giving else JUDGED_AT_ONCE
+        for start in range(0, len(sets), at_once):
+            some = sets[start : start + at_once]
             for chosen in some[self._fitting(some)].tolist():
                 yield tuple(map(Position, chosen))
 

@@ -1,150 +1,28 @@
 """`make-room` against all sequences of up to three moves, each step replayed from scratch, on small random clusters.
 
+Pods that wait are tried at each step, before the pod that is made again and after it.
+
 With KSCHEDCTL_MANY=300 in the environment on so many of them.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
 from random import Random
 
 import pytest
-from small import Json, node, pod, spread
+from naive_cluster import MOST, WANTED, Naive, random_cluster
 
 from kschedctl.cluster import Cluster
-from kschedctl.scheduler.scheduler import Scheduler
-from kschedctl.studies.making_room.make_room import RoomWishes, make_room
-
-MOST = 3
-WANTED = "wanted"
-
-
-def random_cluster(random: Random) -> list[Json]:
-    """Three or four nodes in two zones, up to nine pods of three workloads, and one that waits."""
-    names = [f"n{number}" for number in range(random.choice((3, 3, 4)))]
-    free = {name: random.choice((3, 4)) for name in names}
-    objects = [node(name, random.choice("ab"), cpu=str(cpu)) for name, cpu in free.items()]
-    for number in range(random.randint(5, 9)):
-        name, cpu = random.choice(names), random.choice((1, 1, 2, 3))
-        if free[name] >= cpu:
-            free[name] -= cpu
-            app = random.choice("abc")
-            owner = {"kind": "ReplicaSet", "name": app} if random.random() < 0.85 else None
-            objects.append(_labelled(pod(f"p{number}", name, str(cpu), owner, **_apart(random, app)), app))
-    for app in "ab":
-        if random.random() < 0.3:
-            objects.append(_budget(app, random.choice((0, 1))))
-    more = _apart(random, "w") | (spread(app="a") if random.random() < 0.2 else {})
-    waiting = pod(
-        WANTED,
-        "",
-        str(max(free.values()) + random.choice((0, 1, 1, 1, 2))),
-        {"kind": "ReplicaSet", "name": "w"},
-        **more,
-    )
-    return [*objects, _labelled(waiting, random.choice("aw"))]
-
-
-def _apart(random: Random, app: str) -> Json:
-    """Now and then not in one zone, or on one node, with others of a workload."""
-    if random.random() > 0.15:
-        return {}
-    key = random.choice(("topology.kubernetes.io/zone", "kubernetes.io/hostname"))
-    term = {"labelSelector": {"matchLabels": {"app": random.choice((app, "a"))}}, "topologyKey": key}
-    return {"affinity": {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}}}
-
-
-def _labelled(made: Json, app: str) -> Json:
-    made["metadata"]["labels"] = {"app": app}
-    return made
-
-
-def _budget(app: str, allowed: int) -> Json:
-    return {
-        "kind": "PodDisruptionBudget",
-        "metadata": {"name": app, "namespace": "d", "uid": app},
-        "spec": {"selector": {"matchLabels": {"app": app}}},
-        "status": {"disruptionsAllowed": allowed},
-    }
-
-
-class Naive:
-    """A cluster as objects, changed by one step after the other; every question makes a scheduler of its own."""
-
-    def __init__(self, objects: list[Json]) -> None:
-        self.objects = objects
-        self.pods = {o["metadata"]["name"]: o for o in objects if o["kind"] == "Pod"}
-        self.start = {name: found["spec"].get("nodeName", "") for name, found in self.pods.items()}
-        mine = self.pods[WANTED]["metadata"]["ownerReferences"]
-        self.movable = [
-            name
-            for name, found in self.pods.items()
-            if self.start[name] and found["metadata"].get("ownerReferences") not in (None, mine)
-        ]
-        self.movable = [name for name in self.movable if self._allowed(name)]
-
-    def _allowed(self, name: str) -> bool:
-        """Each eviction ends before the next, so that a budget has what it had at first."""
-        app = self.pods[name]["metadata"]["labels"]["app"]
-        budgets = [o for o in self.objects if o["kind"] == "PodDisruptionBudget" and o["metadata"]["name"] == app]
-        return all(budget["status"]["disruptionsAllowed"] > 0 for budget in budgets)
-
-    def targets(self, name: str, places: dict[str, str], cordoned: set[str]) -> list[str]:
-        """The best nodes for a pod that waits, with the others in their places."""
-        objects = []
-        for found in self.objects:
-            own = found["metadata"]["name"]
-            if found["kind"] == "Node" and own in cordoned:
-                taint = {"key": "node.kubernetes.io/unschedulable", "effect": "NoSchedule"}
-                objects.append({**found, "spec": {"unschedulable": True, "taints": [taint]}})
-            elif found["kind"] == "Pod" and own != name:
-                objects.append({**found, "spec": {**found["spec"], "nodeName": places[own]}})
-            elif found["kind"] != "Pod":
-                objects.append(found)
-        asked = {**self.pods[name], "spec": {**self.pods[name]["spec"], "nodeName": ""}, "status": {}}
-        scheduler = Scheduler(Cluster.from_objects([*objects, asked]))
-        view = scheduler.view
-        framework = scheduler.framework("default-scheduler")
-        assert framework is not None
-        cycle = scheduler.cycle(framework, view.stored(view.pods.objects[view.pods.index[f"d/{name}"]]))
-        return [view.nodes.names[row] for row in cycle.scores.best.tolist()] if cycle.schedulable else []
-
-    def outcomes(self, plan: list[str], places: dict[str, str], last: str) -> Iterator[bool]:
-        """Whether the wanted pod fits in the end, for each way in which ties may be broken; a step may fail before."""
-        if not plan:
-            yield bool(self.targets(WANTED, places, set()))
-            return
-        name, *rest = plan
-        targets = self.targets(name, places, {last, places[name]})
-        if not targets:
-            yield False
-        for target in targets:
-            yield from self.outcomes(rest, {**places, name: target}, last)
-
-    def fewest(self) -> tuple[int | None, int | None]:
-        """The fewest moves that may do, and the fewest that do however ties are broken."""
-        best: list[int | None] = [None, None]
-        for plan in self._plans([]):
-            if best[1] is not None and len(plan) >= best[1]:
-                break
-            outcomes = list(self.outcomes(plan, self.start, self.start[plan[-1]] if plan else ""))
-            for place, holds in enumerate((any(outcomes), all(outcomes))):
-                if holds and best[place] is None:
-                    best[place] = len(plan)
-        return best[0], best[1]
-
-    def _plans(self, _: list[str]) -> Iterator[list[str]]:
-        layer: list[list[str]] = [[]]
-        for _length in range(MOST + 1):
-            yield from layer
-            layer = [[*plan, name] for plan in layer for name in self.movable if name not in plan]
+from kschedctl.studies.making_room.make_room import make_room
+from kschedctl.studies.making_room.room import RoomWishes
 
 
 @pytest.mark.parametrize("seed", range(int(os.environ.get("KSCHEDCTL_MANY", "12"))))
 def test_as_few_moves_as_any_sequence_needs(seed: int) -> None:
     objects = random_cluster(Random(seed))
-    possible, certain = Naive(objects).fewest()
+    naive = Naive(objects)
+    possible, certain, cost = naive.fewest()
     report = make_room(Cluster.from_objects(objects), [f"d/{WANTED}"], RoomWishes(MOST))
     if certain is not None:
         assert report.fits, f"{certain} moves do"
@@ -152,3 +30,5 @@ def test_as_few_moves_as_any_sequence_needs(seed: int) -> None:
     if report.fits:
         assert possible is not None
         assert len(report.moves) >= possible
+    if cost is not None and len(report.moves) == certain:
+        assert naive.cost([move.pod.removeprefix("d/") for move in report.moves]) <= cost

@@ -195,6 +195,32 @@ def test_others_that_wait_do_not_take_the_room() -> None:
     assert not room([*objects, other]).fits
 
 
+def test_whoever_waits_may_take_what_a_step_frees() -> None:
+    """As above y (2) would leave n2 for n3, and a (3) n1 for n2. Another pod waits for 2 cpus on n2: it is tried as
+    soon as n2 takes pods again, before a is evicted, and a fits nowhere then.
+    """
+    owned = pod("a", "n1", "3", {"kind": "ReplicaSet", "name": "a"})
+    moved = pod("y", "n2", "2", {"kind": "ReplicaSet", "name": "y"}, nodeSelector={"disk": "ssd"})
+    nodes = [node("n1"), node("n2"), node("n3", cpu="2")]
+    for each in nodes[1:]:
+        each["metadata"]["labels"]["disk"] = "ssd"
+    objects = [*nodes, owned, moved, pod("z", "n2", "1"), waiting("4")]
+    assert moves(room(objects)) == [("d/y", "n2", "n3"), ("d/a", "n1", "n2")]
+    for priority in (-5, 5):
+        other = {"nodeSelector": {HOSTNAME: "n2"}, "preemptionPolicy": "Never", "priority": priority}
+        assert not room([*objects, pod("other", "", "2", {"kind": "ReplicaSet", "name": "other"}, **other)]).fits
+
+
+def test_a_node_that_was_cordoned_stays_so() -> None:
+    """y leaves a cordoned node for n3, so that new, which tolerates that, fits there."""
+    moved = pod("y", "n2", "2", {"kind": "ReplicaSet", "name": "y"})
+    objects = [node("n2", unschedulable=True), node("n3", cpu="2"), moved]
+    anywhere = {"tolerations": [{"operator": "Exists"}]}
+    report = room([*objects, waiting("4", **anywhere)])
+    assert moves(report) == [("d/y", "n2", "n3")]
+    assert [command.split()[1] for command in report.commands] == ["%s"]
+
+
 def test_commands_on_a_control_plane() -> None:
     """Step by step, with controllers and scheduler running in between, until the pod runs."""
     a, b = replica("web-5f-a", "n1", "2"), pod("other-5f-b", "n1", "1", {"kind": "ReplicaSet", "name": "other-5f"})

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
 
 from msgspec.structs import replace
 
+from kschedctl.scheduler.plugins.dynamic_resources.allocated import DeviceId
 from kschedctl.scheduler.plugins.dynamic_resources.allocator import At, Search
 from kschedctl.scheduler.plugins.dynamic_resources.claims import ALL
 from kschedctl.scheduler.plugins.dynamic_resources.constraints import lookup
@@ -33,6 +35,34 @@ def diagnose(inventory: Inventory, row: int, claims: Sequence[ClaimRequests]) ->
         return DevicesUnfit(tuple(faults), pools=pools)
     constraints = (_constraint(c.match_attribute, c.distinct_attribute) for claim in claims for c in claim.constraints)
     return DevicesUnfit(tuple(fits), together=True, constraints=tuple(constraints), pools=pools)
+
+
+class FreeDevices(NamedTuple):
+    """The free ``devices`` of a node that an alternative of a request could have, each by itself, of so many wanted."""
+
+    claim: str
+    request: str
+    alternative: str
+    wanted: int
+    devices: frozenset[DeviceId]
+
+
+def free_devices(inventory: Inventory, row: int, claims: Sequence[ClaimRequests]) -> Iterator[FreeDevices]:
+    """Those of a node, for each request that says how many it wants; what other requests take of them is left aside."""
+    search = Search(inventory, row, claims)
+    for index, claim in enumerate(claims):
+        for position, alternatives in enumerate(claim.requests):
+            for i, request in enumerate(alternatives):
+                if request.mode != ALL:
+                    devices = _free(search, At(index, position, i), request)
+                    yield FreeDevices(
+                        claim.key, request.parent or request.name, request.full_name, request.count, devices
+                    )
+
+
+def _free(search: Search, at: At, request: Request) -> frozenset[DeviceId]:
+    fitting = [place for place in search.places if not _misfit(search, request, *place)]
+    return frozenset(place[1].id for place in fitting if not _obstacle(search, at, request, *place))
 
 
 def _request(search: Search, at: At) -> tuple[bool, RequestedDevices]:

@@ -22,7 +22,7 @@ from kschedctl.scheduler.framework.extended_resources import device_requests
 from kschedctl.scheduler.framework.facts import Fact
 from kschedctl.scheduler.plugins.dynamic_resources.allocator import InvalidPoolsError, Search
 from kschedctl.scheduler.plugins.dynamic_resources.claims import CANNOT_ALLOCATE, NOT_AVAILABLE, PodClaims
-from kschedctl.scheduler.plugins.dynamic_resources.diagnosis import diagnose
+from kschedctl.scheduler.plugins.dynamic_resources.diagnosis import FreeDevices, diagnose, free_devices
 from kschedctl.scheduler.plugins.dynamic_resources.facts import (
     ClaimsUnusable,
     DeviceSearchFailed,
@@ -196,6 +196,13 @@ class Evaluation:
         if outcome.searched and outcome.code is not Code.ERROR:
             return diagnose(self.inventory, row, claims)
         return DeviceSearchFailed(outcome.reason, outcome.expression)
+
+    def free(self, row: int) -> list[FreeDevices]:
+        """What of a node each request could have; empty where that cannot be told."""
+        try:
+            return list(free_devices(self.inventory, row, self._requests(self._from_devices(row))))
+        except (LookupError, AllocationError, InvalidPoolsError):
+            return []
 
     def outcome(self, row: int, refused: bool) -> DeviceVerdict:
         extended = self.claims.extended

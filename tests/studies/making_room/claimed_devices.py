@@ -1,0 +1,64 @@
+"""Nodes with devices, and pods that claim some, as short as can be."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from small import Json, pod
+
+DRIVER = "gpu.example.com"
+CLASS: Json = {"kind": "DeviceClass", "metadata": {"name": "gpu"}, "spec": {}}
+
+
+def offered(node: str, count: int, everywhere: bool = False) -> Json:
+    """A slice with so many devices of a node, or of one for all nodes: ``NODE-0`` and so on."""
+    where: Json = {"allNodes": True} if everywhere else {"nodeName": node}
+    pool = {"name": node, "generation": 1, "resourceSliceCount": 1}
+    devices = [{"name": f"{node}-{number}"} for number in range(count)]
+    spec = {"driver": DRIVER, "pool": pool, "devices": devices, **where}
+    return {"kind": "ResourceSlice", "metadata": {"name": f"of-{node}"}, "spec": spec}
+
+
+def template(count: int) -> Json:
+    """A template for claims of so many devices."""
+    return {"kind": "ResourceClaimTemplate", "metadata": _meta(f"gpus-{count}"), "spec": {"spec": _wanted(count)}}
+
+
+def claiming(name: str, count: int, held: Sequence[str] = (), on: str = "", **more: object) -> list[Json]:
+    """A pod of a ReplicaSet, and its claim, made of a template, for so many devices; those ``held`` are its own."""
+    made = pod(name, on, "1", {"kind": "ReplicaSet", "name": f"rs-{name}"}, **more)
+    made["metadata"]["labels"] = {"app": name}
+    made["spec"]["resourceClaims"] = [{"name": "gpu", "resourceClaimTemplateName": f"gpus-{count}"}]
+    made["status"]["resourceClaimStatuses"] = [{"name": "gpu", "resourceClaimName": f"{name}-gpu"}]
+    owner = {"kind": "Pod", "apiVersion": "v1", "name": name, "uid": f"uid-{name}", "controller": True}
+    claim = {"kind": "ResourceClaim", "metadata": _meta(f"{name}-gpu", ownerReferences=[owner]), "spec": _wanted(count)}
+    if held:
+        claim["status"] = allocated(held, [made])
+    return [claim, made]
+
+
+def allocated(held: Sequence[str], users: Sequence[Json]) -> Json:
+    """The status of a claim with devices of one pool."""
+    pool = held[0].rpartition("-")[0]
+    results = [{"request": "r", "driver": DRIVER, "pool": pool, "device": device} for device in held]
+    reserved = [{"resource": "pods", "name": u["metadata"]["name"], "uid": u["metadata"]["uid"]} for u in users]
+    term = {"matchFields": [{"key": "metadata.name", "operator": "In", "values": [pool]}]}
+    at_node: Json = {} if pool == "fabric" else {"nodeSelector": {"nodeSelectorTerms": [term]}}
+    return {"allocation": {"devices": {"results": results}, **at_node}, "reservedFor": reserved}
+
+
+def shared_claim(held: Sequence[str], users: Sequence[Json]) -> Json:
+    """One that all of these pods name, for as many devices as it has."""
+    for user in users:
+        user["spec"]["resourceClaims"] = [{"name": "gpu", "resourceClaimName": "common"}]
+    claim = {"kind": "ResourceClaim", "metadata": _meta("common"), "spec": _wanted(len(held))}
+    return {**claim, "status": allocated(held, users)}
+
+
+def _meta(name: str, **more: object) -> Json:
+    return {"name": name, "namespace": "d", "uid": f"uid-{name}", **more}
+
+
+def _wanted(count: int) -> Json:
+    exactly = {"deviceClassName": "gpu", "allocationMode": "ExactCount", "count": count}
+    return {"devices": {"requests": [{"name": "r", "exactly": exactly}]}}

@@ -1,0 +1,184 @@
+"""Small random clusters with pods that wait for room, and all plans for them, looked at one by one."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import cached_property
+from random import Random
+
+from small import Json, node, pod, spread
+
+from kschedctl.cluster import Cluster
+from kschedctl.scheduler.scheduler import Scheduler
+
+MOST = 3
+WANTED, OTHER = "wanted", "other"
+
+
+def random_cluster(random: Random) -> list[Json]:
+    """Three or four nodes in two zones, up to nine pods of three workloads, and one that waits, or two."""
+    names = [f"n{number}" for number in range(random.choice((3, 3, 4)))]
+    free = {name: random.choice((3, 4)) for name in names}
+    objects = [node(name, random.choice("ab"), cpu=str(cpu)) for name, cpu in free.items()]
+    for number in range(random.randint(5, 9)):
+        name, cpu = random.choice(names), random.choice((1, 1, 2, 3))
+        if free[name] >= cpu:
+            free[name] -= cpu
+            app = random.choice("abc")
+            owner = {"kind": "ReplicaSet", "name": app} if random.random() < 0.85 else None
+            more = _apart(random, app) | {"priority": random.choice((0, 0, 3))}
+            objects.append(_labelled(pod(f"p{number}", name, str(cpu), owner, **more), app))
+    for app in "ab":
+        if random.random() < 0.3:
+            objects.append(_budget(app, random.choice((0, 1))))
+    more = _apart(random, "w") | (spread(app="a") if random.random() < 0.2 else {})
+    waiting = pod(
+        WANTED,
+        "",
+        str(max(free.values()) + random.choice((0, 1, 1, 1, 2))),
+        {"kind": "ReplicaSet", "name": "w"},
+        **more,
+    )
+    objects.append(_labelled(waiting, random.choice("aw")))
+    if random.random() < 0.3:
+        cpu, more = str(max(free.values()) + 1), _apart(random, "w") | {"preemptionPolicy": "Never"}
+        other = pod(OTHER, "", cpu, {"kind": "ReplicaSet", "name": "o"}, priority=random.choice((-1, 1)), **more)
+        objects.append(_labelled(other, random.choice("ao")))
+    return objects
+
+
+def _apart(random: Random, app: str) -> Json:
+    """Now and then not in one zone, or on one node, with others of a workload."""
+    if random.random() > 0.15:
+        return {}
+    key = random.choice(("topology.kubernetes.io/zone", "kubernetes.io/hostname"))
+    term = {"labelSelector": {"matchLabels": {"app": random.choice((app, "a"))}}, "topologyKey": key}
+    return {"affinity": {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}}}
+
+
+def _labelled(made: Json, app: str) -> Json:
+    made["metadata"]["labels"] = {"app": app}
+    return made
+
+
+def _budget(app: str, allowed: int) -> Json:
+    return {
+        "kind": "PodDisruptionBudget",
+        "metadata": {"name": app, "namespace": "d", "uid": app},
+        "spec": {"selector": {"matchLabels": {"app": app}}},
+        "status": {"disruptionsAllowed": allowed},
+    }
+
+
+class Naive:
+    """A cluster as objects, changed by one step after the other; every question makes a scheduler of its own."""
+
+    def __init__(self, objects: list[Json]) -> None:
+        self.objects, self.known = objects, dict[object, list[str]]()
+        self.pods = {o["metadata"]["name"]: o for o in objects if o["kind"] == "Pod"}
+        self.start = {name: found["spec"].get("nodeName", "") for name, found in self.pods.items()}
+
+    @cached_property
+    def movable(self) -> list[str]:
+        """Those that somebody makes again, that are no siblings of the wanted one, and that their budgets let go."""
+        mine = self.pods[WANTED]["metadata"]["ownerReferences"]
+        return [
+            name
+            for name, found in self.pods.items()
+            if self.start[name] and found["metadata"].get("ownerReferences") not in (None, mine) and self._allowed(name)
+        ]
+
+    def _allowed(self, name: str) -> bool:
+        """Each eviction ends before the next, so that a budget has what it had at first."""
+        app = self.pods[name]["metadata"]["labels"]["app"]
+        budgets = [o for o in self.objects if o["kind"] == "PodDisruptionBudget" and o["metadata"]["name"] == app]
+        return all(budget["status"]["disruptionsAllowed"] > 0 for budget in budgets)
+
+    def targets(self, name: str, places: dict[str, str], cordoned: set[str]) -> list[str]:
+        """The best nodes for a pod that waits, with the others in their places; each question is asked once."""
+        key = name, tuple(places.items()), frozenset(cordoned)
+        if key not in self.known:
+            self.known[key] = self._targets(name, places, cordoned)
+        return self.known[key]
+
+    def _targets(self, name: str, places: dict[str, str], cordoned: set[str]) -> list[str]:
+        objects = []
+        for found in self.objects:
+            own = found["metadata"]["name"]
+            if found["kind"] == "Node" and own in cordoned:
+                taint = {"key": "node.kubernetes.io/unschedulable", "effect": "NoSchedule"}
+                objects.append({**found, "spec": {"unschedulable": True, "taints": [taint]}})
+            elif found["kind"] == "Pod" and own != name:
+                objects.append({**found, "spec": {**found["spec"], "nodeName": places[own]}})
+            elif found["kind"] != "Pod":
+                objects.append(found)
+        asked = {**self.pods[name], "spec": {**self.pods[name]["spec"], "nodeName": ""}, "status": {}}
+        scheduler = Scheduler(Cluster.from_objects([*objects, asked]))
+        view = scheduler.view
+        framework = scheduler.framework("default-scheduler")
+        assert framework is not None
+        cycle = scheduler.cycle(framework, view.stored(view.pods.objects[view.pods.index[f"d/{name}"]]))
+        return [view.nodes.names[row] for row in cycle.scores.best.tolist()] if cycle.schedulable else []
+
+    def outcomes(self, plan: list[str], places: dict[str, str], last: str) -> Iterator[bool]:
+        """Whether the wanted pod fits in the end, for each way in which ties may be broken and pods come in turn.
+
+        A step may fail before.
+        """
+        if not plan:
+            for after in self._tried(places, set()):
+                yield bool(after[WANTED])
+            return
+        name, *rest = plan
+        cordoned = {last, self.start[name]}
+        for before in self._tried(places, cordoned):
+            gone = {**before, name: ""}
+            for there in (gone, *(tried for tried in self._tried(gone, cordoned) if tried != gone)):
+                targets = self.targets(name, there, cordoned)
+                if not targets:
+                    yield False
+                for target in targets:
+                    for after in self._tried({**there, name: target}, cordoned):
+                        yield from self.outcomes(rest, after, last)
+
+    def _tried(self, places: dict[str, str], cordoned: set[str]) -> Iterator[dict[str, str]]:
+        """The places once all that wait were tried, until nobody fits any more."""
+        for name in sorted(
+            (name for name in (WANTED, OTHER) if name in places and not places[name]),
+            key=lambda name: -self.pods[name]["spec"].get("priority", 0),
+        ):
+            if targets := self.targets(name, places, cordoned):
+                for target in targets:
+                    yield from self._tried({**places, name: target}, cordoned)
+                return
+        yield places
+
+    def fewest(self) -> tuple[int | None, int | None, tuple[int, int] | None]:
+        """The fewest moves that may do, the fewest that do however ties are broken, and the least cost of such."""
+        best: list[int | None] = [None, None]
+        cost: tuple[int, int] | None = None
+        for plan in self._plans([]):
+            if best[1] is not None and len(plan) > best[1]:
+                break
+            outcomes = list(self.outcomes(plan, self.start, self.start[plan[-1]] if plan else ""))
+            for place, holds in enumerate((any(outcomes), all(outcomes))):
+                if holds and best[place] is None:
+                    best[place] = len(plan)
+            if all(outcomes) and plan:
+                cost = min(cost or self.cost(plan), self.cost(plan))
+        return best[0], best[1], cost
+
+    def cost(self, plan: list[str]) -> tuple[int, int]:
+        """Whether a budget selects one of the pods, and the highest priority of them."""
+        guarded = {o["metadata"]["name"] for o in self.objects if o["kind"] == "PodDisruptionBudget"}
+        found = [self.pods[name] for name in plan]
+        return (
+            max(int(made["metadata"]["labels"]["app"] in guarded) for made in found),
+            max(made["spec"].get("priority", 0) for made in found),
+        )
+
+    def _plans(self, _: list[str]) -> Iterator[list[str]]:
+        layer: list[list[str]] = [[]]
+        for _length in range(MOST + 1):
+            yield from layer
+            layer = [[*plan, name] for plan in layer for name in self.movable if name not in plan]
