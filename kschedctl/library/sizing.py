@@ -9,12 +9,17 @@ from kschedctl.api.objects import Struct
 from kschedctl.api.ownership import Owner
 from kschedctl.cluster import Cluster
 from kschedctl.errors import UsageError
+from kschedctl.reports.not_created import NotCreated
+from kschedctl.reports.scenario import Scenario
 from kschedctl.reports.sizing import NodeSizing
 from kschedctl.studies.basics.parallel import ALONE, UNSEEN, Progress, Workers
+from kschedctl.studies.scenarios.scenario import Files, files_of, load_scenario, no_files
 from kschedctl.studies.simulate import prepare
 from kschedctl.studies.sizing import size as study
-from kschedctl.studies.sizing.shapes import NodeShape, priced, shapes_of_pools, shapes_of_types
+from kschedctl.studies.sizing.shapes import NodeShape, priced, shapes_of_pools
 from kschedctl.studies.sizing.size import SizingWishes
+from kschedctl.studies.sizing.steps import after_steps
+from kschedctl.studies.sizing.type_shapes import shapes_of_types
 
 
 def size(
@@ -27,16 +32,20 @@ def size(
     pools: bool = False,
     node_labels: Mapping[str, str] | None = None,
     written: Mapping[Owner, JsonObject] | None = None,
+    scenario: Scenario | JsonObject | None = None,
+    read: Files = no_files,
+    where: str = "",
     workers: Workers = ALONE,
     progress: Progress = UNSEEN,
 ) -> NodeSizing:
     """The cheapest nodes that take all pods of a cluster and of ``manifests``, or the fewest where no price is known.
 
     ``instance_types``: what can be bought, as kwok's instance_types.json has it, with ``node_labels`` besides those of
-    the type; without any, nodes like those of the cluster's pools, which ``pool_label`` may name. With ``pools`` the
-    types only tell what those cost. ``wishes``: more pods, the loss of a zone, how long sets are tried; ``workers``:
-    who searches. Each set is replayed with all pods. ``written``: as for ``simulate``. Raises UsageError where nothing
-    can be bought, InputError.
+    the type, and where there are NodePools of Karpenter as these launch them, with their labels and taints; without
+    any, nodes like those of the cluster's pools, which ``pool_label`` may name. With ``pools`` the types only tell what
+    those cost. ``scenario``: steps that are taken before, with ``read`` and ``where`` as for ``whatif``. ``wishes``:
+    more pods, the loss of a zone, how long sets are tried; ``workers``: who searches. Each set is replayed with all
+    pods. ``written``: as for ``simulate``. Raises UsageError where nothing can be bought, InputError.
 
     >>> import kschedctl
     >>> node = {"kind": "Node", "metadata": {"name": "n1"}, "status": {"allocatable": {"cpu": "2", "pods": "9"}}}
@@ -45,17 +54,32 @@ def size(
     >>> str(size(kschedctl.Cluster.from_objects([node, *pods])))
     '2 nodes take 3 pods; at least 2 by requests'
     """
-    manifests = list(manifests)
-    if instance_types and not pools:
-        shapes = shapes_of_types(cluster, instance_types, node_labels or {})
-    else:
-        shapes = priced(shapes_of_pools(cluster, pool_label), instance_types)
+    cluster, lacking = _with(cluster, list(manifests), written or {})
+    cluster, refused = _after(cluster, scenario, read, where)
+    types = shapes_of_types(cluster, instance_types, node_labels or {}) if instance_types and not pools else None
+    shapes = priced(shapes_of_pools(cluster, pool_label), instance_types) if types is None else types
     _check(shapes, wishes)
+    return study.size(cluster, shapes, wishes, progress, workers=workers, not_created=[*lacking, *refused])
+
+
+def _with(
+    cluster: Cluster, manifests: Sequence[JsonObject | Struct], written: Mapping[Owner, JsonObject]
+) -> tuple[Cluster, Sequence[NotCreated]]:
+    """The cluster with what manifests bring, and what the API server refuses of it."""
     if not manifests:
-        return study.size(cluster, shapes, wishes, progress, workers=workers)
-    prepared = prepare(cluster, manifests, counting=dict(written or {}))
-    lacking = prepared.not_created
-    return study.size(prepared.cluster, shapes, wishes, progress, workers=workers, not_created=lacking)
+        return cluster, ()
+    prepared = prepare(cluster, manifests, counting=written)
+    return prepared.cluster, prepared.not_created
+
+
+def _after(
+    cluster: Cluster, scenario: Scenario | JsonObject | None, read: Files, where: str
+) -> tuple[Cluster, Sequence[NotCreated]]:
+    """The same once the steps of a scenario were taken."""
+    if scenario is None:
+        return cluster, ()
+    steps = scenario if isinstance(scenario, Scenario) else load_scenario(scenario, where)
+    return after_steps(cluster, steps, files_of(steps, read, where), where)
 
 
 def _check(shapes: Sequence[NodeShape], wishes: SizingWishes) -> None:

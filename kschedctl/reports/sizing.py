@@ -48,15 +48,20 @@ class HomelessPods(Document, frozen=True):
 class NodeSizing(Report, frozen=True):
     """``shapes``: the best set of nodes that was found for ``pods`` pods, each of which gets a node in a replay of all;
     ``alternatives``: others, the best first. ``bound``: what is needed at least by what pods request, in money where
-    prices are known, else in nodes. ``never``: pods that got no node of any set. Of ``candidates``, sets to begin with,
-    so many were ``tried``; ``complete``: all, to the end. ``solver``: a solver found them. ``zone_loss``: all pods get
-    nodes after the loss of any zone, too. ``not_created``: of manifests, pods that the API server refuses.
+    prices are known, else in nodes; ``proven``: at least by replays of all that cost less, of which ``refuted`` do not
+    take all pods; ``cheapest``: none does, with nodes of each shape in its zones in turn. ``never``: pods that got no
+    node of any set. Of ``candidates``, sets to begin with, so many were ``tried``; ``complete``: all, to the end.
+    ``solver``: a solver found them. ``zone_loss``: all pods get nodes after the loss of any zone, too. ``not_created``:
+    of manifests, pods that the API server refuses.
     """
 
     pods: int = 0
     nodes: int = 0
     price: float | None = None
     bound: float = 0
+    proven: float = 0
+    cheapest: bool = False
+    refuted: int = 0
     shapes: tuple[SizedShape, ...] = ()
     alternatives: tuple[SizingAlternative, ...] = ()
     never: tuple[HomelessPods, ...] = ()
@@ -104,7 +109,10 @@ class NodeSizing(Report, frozen=True):
         """How far above the bound it is, in percent."""
         best = self.nodes if self.price is None else self.price
         gap = 100 * (best / self.bound - 1) if self.bound else 0.0
-        return f" ({gap:.0f} % above it)" if gap >= 0.5 else ""
+        if gap < 0.5:
+            return ""
+        cheaper = f"; none of {self.refuted:,} cheaper sets does" if self.cheapest and self.refuted else ""
+        return f" ({gap:.0f} % above it{cheaper})"
 
     def _but(self) -> str:
         homeless = f"; {counted(self.homeless, 'pod')} get{'s' * (self.homeless == 1)} no node" if self.never else ""

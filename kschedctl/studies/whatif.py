@@ -124,13 +124,18 @@ class Run:
                 return self._apply(part)
             case parts.SomeNodes() if name == "drain":
                 return self._drain(part)
+        edit = self.edited(name, part)
+        self.rest = settle(edit.result, self.seed, self.sampling, self.call_extender)
+        return edit.displaced, edit.notes
+
+    def edited(self, name: str, part: parts.Part) -> Edit:
+        """The step as an edit, less the pods that the API server does not create. Raises KschedctlError."""
         edit = EDITS[name](part, self.rest.cluster, self.read)
         if isinstance(part, parts.Scale):
             self._scale(part, edit)
         else:
             self._come_again(edit)
-        self.rest = settle(edit.result, self.seed, self.sampling, self.call_extender)
-        return edit.displaced, edit.notes
+        return edit
 
     def _come_again(self, edit: Edit) -> None:
         """Take out of the edit the pods that the API server does not create anew, once those that go are gone."""

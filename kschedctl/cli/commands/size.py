@@ -9,11 +9,12 @@ import typer
 
 from kschedctl.cli.answer import Answer
 from kschedctl.cli.manifests import Application, read_manifests
-from kschedctl.cli.option_groups.karpenter import InstanceTypeInput
+from kschedctl.cli.option_groups.karpenter import WHAT_POOLS_ARE, InstanceTypeInput
 from kschedctl.cli.options import Source, Untabled, with_options
 from kschedctl.cli.progress import bars
 from kschedctl.cli.run_options import WorkOptions, exit_code
-from kschedctl.cli.source import LiveKinds, load
+from kschedctl.cli.scenario_file import ScenarioFile, read_scenario
+from kschedctl.cli.source import WHAT_LIMITS, LiveKinds, load
 from kschedctl.errors import UsageError
 from kschedctl.library import sizing as library
 from kschedctl.studies.controllers.manifests import in_files
@@ -22,10 +23,12 @@ from kschedctl.studies.sizing.size import SizingWishes
 EXAMPLES = (
     "kschedctl size",
     "kschedctl size --instance-types types.json --scale 1.5",
+    "kschedctl size --scenario growth.yaml",
+    "kschedctl size --instance-types types.json -f nodepools.yaml --snapshot prod.ksnap",
     "kschedctl size --pools --instance-types types.json --jobs 4",
     "kschedctl size -f apps/ --snapshot prod.ksnap --keep-zone-loss",
 )
-DAEMONS = LiveKinds(("DaemonSet",))
+WHAT_COUNTS = LiveKinds(("DaemonSet",)).and_also(WHAT_POOLS_ARE).and_also(WHAT_LIMITS)
 
 
 @dataclass(frozen=True)
@@ -35,6 +38,15 @@ class Sizes:
     scale: Annotated[
         float, typer.Option("--scale", metavar="FACTOR", min=1, help="So many times the pods of each workload.")
     ] = 1
+    scenario: Annotated[
+        str,
+        typer.Option(
+            "--scenario",
+            metavar="SCENARIO",
+            help="Steps to take before, as those of whatif: a file, - for stdin, or the JSON itself.",
+            show_default=False,
+        ),
+    ] = ""
     by_nodes: Annotated[bool, typer.Option("--by-nodes", help="The fewest nodes, though prices are known.")] = False
     keep_zone_loss: Annotated[
         bool, typer.Option("--keep-zone-loss", help="All pods get nodes after the loss of any zone, too.")
@@ -72,11 +84,13 @@ def size(*, source: Source, view: Untabled, asked: InstanceTypeInput, sizes: Siz
 
     Finds the cheapest set of nodes that takes all pods of the cluster, and of the manifests of -f, or the smallest
     where prices are not known, and tells what is needed at least. What can be bought are nodes like those of the
-    cluster's pools, or --instance-types. Every set is replayed with all pods, DaemonSets and volumes included. With
-    scipy (pip install 'kschedctl[solver]') a solver proposes the first sets, and tells better what is needed at least.
+    cluster's pools, or --instance-types, by Karpenter's NodePools where there are any. Every set is replayed with all
+    pods, DaemonSets and volumes included. With scipy (pip install 'kschedctl[solver]') a solver proposes the first
+    sets, and tells better what is needed at least.
     """
     given = _given(source)
     types, wishes, workers = asked.types() or (), sizes.wishes(), work.workers
+    steps = read_scenario(sizes.scenario) if sizes.scenario else ScenarioFile()
     with in_files(given.places), bars() as shown:
         report = library.size(
             given.cluster,
@@ -87,6 +101,9 @@ def size(*, source: Source, view: Untabled, asked: InstanceTypeInput, sizes: Siz
             pools=sizes.pools,
             node_labels=sizes.node_labels(),
             written=given.written,
+            scenario=steps.scenario,
+            read=steps.read,
+            where=steps.where,
             workers=workers,
             progress=shown,
         )
@@ -96,8 +113,8 @@ def size(*, source: Source, view: Untabled, asked: InstanceTypeInput, sizes: Siz
 def _given(source: Source) -> Application:
     """One cluster, and the manifests that come to it. Raises KschedctlError."""
     if not source.filename:
-        return Application(source, load(source, live=DAEMONS), [], {})
+        return Application(source, load(source, live=WHAT_COUNTS), [], {})
     if len(source.snapshot) > 1:
         raise UsageError("one cluster is sized", hint="name one --snapshot")
-    (given,) = read_manifests(source, None).values()
+    (given,) = read_manifests(source, None, WHAT_COUNTS).values()
     return given

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -14,25 +13,21 @@ from kschedctl.cli.option_groups.drawn import Drawn
 from kschedctl.cli.option_groups.extending import Extending
 from kschedctl.cli.options import Source, with_options
 from kschedctl.cli.run_options import RunChoices, RunOptions
+from kschedctl.cli.scenario_file import ScenarioFile, read_scenario
 from kschedctl.cli.source import Asked, clusters
-from kschedctl.errors import InputError, UsageError
-from kschedctl.reports.scenario import Scenario
+from kschedctl.errors import UsageError
 from kschedctl.reports.whatif import WhatIf
-from kschedctl.sources.documents.documents import Content, parse
-from kschedctl.sources.read import load_configuration_file, read_documents, read_objects
+from kschedctl.sources.read import load_configuration_file
 from kschedctl.studies import whatif as study
 from kschedctl.studies.basics.parallel import Progress, Workers
 from kschedctl.studies.one_more_node import helps
-from kschedctl.studies.scenarios.scenario import Files, load_scenario
+from kschedctl.studies.scenarios.scenario import Files
 
 EXAMPLES = (
     "kschedctl whatif upgrade.yaml",
     "kschedctl whatif --compare-version 1.33 1.36",
     'kschedctl whatif \'{"steps": [{"drain": {"nodes": ["general-a1"]}}]}\' --demo',
 )
-
-WRITTEN_OUT = "SCENARIO"
-"""What messages call a scenario that stands on the command line."""
 
 
 class WhatIfChoices(RunChoices):
@@ -78,18 +73,18 @@ def whatif(
     Exits with 1 if pods become pending that were not, or are not created.
     """
     _check_use(scenario, compared)
-    steps, folder, where = _scenario(scenario) if scenario else (None, Path(), "")
+    steps = read_scenario(scenario) if scenario else ScenarioFile()
     named = {name: load_configuration_file(name) for name in compared.compare_config or ()}
     under = study.versions(compared.compare_version) if compared.compare_version else study.configurations(named)
     options: WhatIfChoices = {
         **run.options(),
-        "read": lambda name: read_objects(str(folder / name)),
-        "where": where,
+        "read": steps.read,
+        "where": steps.where,
         "in_full": result.in_full,
     }
 
     def ask(asked: Asked, workers: Workers, progress: Progress) -> WhatIf:
-        return study.whatif(asked.cluster, steps, under, workers=workers, progress=progress, **options)
+        return study.whatif(asked.cluster, steps.scenario, under, workers=workers, progress=progress, **options)
 
     with extending.calling() as options["call_extender"]:
         return answer(run, result, clusters(source), ask, helps)
@@ -104,14 +99,3 @@ def _check_use(scenario: str | None, compared: Compared) -> None:
         raise UsageError("--compare-config and --compare-version cannot be combined", hint="leave one of them out")
     if files and files[0] == files[1]:
         raise UsageError("--compare-config compares two different files")
-
-
-def _scenario(name: str) -> tuple[Scenario, Path, str]:
-    """A scenario of a file, or that is written out; the folder where the files that it names are; what it is called."""
-    written_out = name.lstrip().startswith("{")
-    where = WRITTEN_OUT if written_out else name
-    documents = [value for value, *_ in parse(Content(where, name, True))] if written_out else read_documents(name)
-    if len(documents) != 1:
-        raise InputError(f"expected one Scenario, found {len(documents)} documents", where=where)
-    folder = Path() if written_out or name == "-" else Path(name).parent
-    return load_scenario(documents[0], where=where), folder, where

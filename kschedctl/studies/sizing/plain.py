@@ -26,7 +26,7 @@ class PlainPacking:
         mains = (program.names[at] for at in np.flatnonzero(program.undominated(program.takes)).tolist())
         sets = {named(some): some for some in (self.more(program, (name,)) for name in mains)}
         cheapest = sorted(sets.values(), key=program.cost)[:MOST_SHAPES]
-        return Starts(cheapest, self._bound(program))
+        return Starts(cheapest, self._bound(program), program.cuts())
 
     def more(self, program: PackingProgram, among: Iterable[str]) -> Counts:
         """Nodes for the pods of the program, of shapes ``among`` all where those take them."""

@@ -5,8 +5,8 @@ What pods need of each other, such as spreading across zones, is not in it; the 
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import NamedTuple
 
@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from kschedctl.api.arrays import Amounts, Bools
-from kschedctl.api.resource_names import PODS
+from kschedctl.api.resource_names import CPU, MEMORY, PODS
 from kschedctl.snapshot.fork import Fork
 from kschedctl.snapshot.node_order import HOSTNAME
 from kschedctl.snapshot.pod_info import PodInfo
@@ -22,6 +22,8 @@ from kschedctl.snapshot.pod_info import PodInfo
 Table = npt.NDArray[np.float64]
 Counts = Mapping[str, int]
 """Shape -> how many of its nodes."""
+SAFE = 1e-7
+"""A share of a bound that may be rounding."""
 FINEST = 4
 """Up to so many pods that share a node fill it in steps of their own, see ``PackingProgram.measures``."""
 OF_ONE_POD = (
@@ -32,11 +34,26 @@ OF_ONE_POD = (
 """Labels that tell pods of a workload apart."""
 
 
+class Cut(NamedTuple):
+    """Nodes of a set, each worth ``worth`` of its shape (S,), are worth ``least`` together, or it does not take all."""
+
+    worth: Table
+    least: float
+
+    def holds(self, nodes: Table) -> Bools:
+        """(..., S) nodes of each shape -> (...): whether such a set may take all pods."""
+        enough: Bools = nodes @ self.worth >= self.least * (1 - SAFE)
+        return enough
+
+
 class Starts(NamedTuple):
-    """``sets`` to begin with, the most promising first; ``bound``: what any set costs at least."""
+    """``sets`` to begin with, the most promising first; ``bound``: what any set costs at least; ``cuts``: more that
+    holds of any.
+    """
 
     sets: list[Counts]
     bound: float
+    cuts: Sequence[Cut] = ()
 
 
 @dataclass(frozen=True, eq=False)
@@ -45,6 +62,7 @@ class PackingProgram:
 
     ``names`` and ``costs`` (S,), ``offered`` (S, R): what a node has for pods; ``requested`` (G, R); ``takes`` (G, S):
     which shapes take a pod of a group alone; ``apart`` (G,): no two of a group share a node. ``group_of``: by pod.
+    ``shared``: resources, of R, that all pods have a part of, cpu and memory.
     """
 
     names: tuple[str, ...]
@@ -54,6 +72,7 @@ class PackingProgram:
     takes: Bools
     apart: Bools
     group_of: Mapping[str, int]
+    shared: Sequence[int] = ()
 
     @cached_property
     def pods(self) -> Table:
@@ -73,6 +92,18 @@ class PackingProgram:
         """What the nodes of a set cost, each where it is cheapest."""
         return float(sum(self.costs[self.names.index(name)] * number for name, number in counts.items()))
 
+    def with_slack(self, slack: float) -> PackingProgram:
+        """The same, with such a share of what nodes offer of ``shared`` resources left free."""
+        offered = self.offered.copy()
+        offered[:, self.shared] = (offered[:, self.shared] * (1 - slack)).astype(np.int64)
+        return replace(self, offered=offered)
+
+    def cuts(self) -> list[Cut]:
+        """The nodes of a set offer of each resource what all pods request that some shape takes."""
+        asked = self.asked(np.where(self.takes.any(axis=1), self.pods, 0.0))
+        some = np.flatnonzero(asked).tolist()
+        return [Cut(self.offered[:, at].astype(np.float64), float(asked[at])) for at in some]
+
     def among(self, waiting: Mapping[str, tuple[str, ...]]) -> PackingProgram:
         """The same for some of the pods, each of which these shapes take now."""
         groups: dict[tuple[int, tuple[str, ...]], int] = {}
@@ -81,9 +112,7 @@ class PackingProgram:
         }
         kept = [group for group, _ in groups]
         takes = np.array([np.isin(self.names, takers) for _, takers in groups], np.bool_)
-        return PackingProgram(
-            self.names, self.costs, self.offered, self.requested[kept], takes, self.apart[kept], group_of
-        )
+        return replace(self, requested=self.requested[kept], takes=takes, apart=self.apart[kept], group_of=group_of)
 
     def taking(self, names: Iterable[str]) -> Bools:
         """(G, S): which shapes take whom; for pods that shapes of these ``names`` take those alone."""
@@ -112,11 +141,11 @@ class PackingProgram:
         measures = []
         for resource in np.flatnonzero(self.requested.any(axis=0)).tolist():
             asked, offered = self.requested[:, resource, None], np.maximum(self.offered[:, resource], 1)
-            share = np.where(self.takes, asked / offered, 0.0)
+            share = np.where(self.takes, np.minimum(asked / offered, 1.0), 0.0)
             measures.append(share)
             for k in range(1, FINEST + 1):
                 whole, rest = np.divmod((k + 1) * asked, offered)
-                steps = np.where(self.takes, np.where(rest == 0, share, whole / k), 0.0)
+                steps = np.where(self.takes, np.where(rest == 0, share, np.minimum(whole / k, 1.0)), 0.0)
                 if (steps > share).any():
                     measures.append(steps)
         return measures
@@ -155,7 +184,8 @@ def program_of(
     taken = np.array(takes, np.bool_).reshape(len(rows), len(names))
     taken &= (amounts[:, None, :] <= offered[None, :, :]).all(axis=2)  # where other pods may let it in, too
     some = np.array([max(costs[name], 1e-9) for name in names])
-    return PackingProgram(names, some, offered, amounts, taken, np.array(apart, np.bool_), group_of)
+    shared = [view.resources[name] for name in (CPU, MEMORY)]
+    return PackingProgram(names, some, offered, amounts, taken, np.array(apart, np.bool_), group_of, shared)
 
 
 def _likes(view: Fork) -> Iterator[Hashable]:

@@ -40,6 +40,9 @@ class NodeSets:
     unknown: Sequence[UnknownKind] = ()
     _replayed: dict[FrozenCounts, Waiting] = field(default_factory=dict)
 
+    def __post_init__(self) -> None:
+        self._alone = {(shape.of, zone) for shape in self.shapes.values() if shape.of for zone in shape.zones}
+
     def bought(self, counts: Counts, without: str = "", cluster: Cluster | None = None) -> Cluster:
         """The cluster, or another one, with so many nodes of each shape and their daemons, less those of a zone."""
         some = [(self.shapes[name], number) for name, number in counts.items() if number]
@@ -84,13 +87,14 @@ class NodeSets:
             yield view.pods.objects[position].key, known.get(number, ())
 
     def _next_nodes(self, counts: Counts, without: str) -> Iterator[tuple[str, Node]]:
-        """One more of each shape, in each of its zones."""
+        """One more of each shape, in each of its zones; where these are for sale alone only the one that comes next."""
         for name, shape in self.shapes.items():
             number = counts.get(name, 0)
             nodes = islice(shape.nodes(number + len(shape.zones)), number, None)
-            yield from (
-                (name, node) for at, node in enumerate(nodes, number) if not without or shape.zone(at) != without
-            )
+            for at, node in enumerate(nodes, number):
+                alone = at > number and (name, shape.zone(at)) in self._alone
+                if not (alone or (without and shape.zone(at) == without)):
+                    yield name, node
 
     def why(self, counts: Counts, keys: Iterable[str]) -> dict[str, str]:
         """What kube-scheduler says of pods that get no node of a set."""

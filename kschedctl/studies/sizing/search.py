@@ -8,6 +8,7 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping, Set
 from dataclasses import dataclass, field
+from math import ceil
 from typing import NamedTuple
 
 from kschedctl.reports.unknown import UnknownKind
@@ -19,6 +20,9 @@ from kschedctl.studies.sizing.solved import SolvedPacking
 MOST_ROUNDS = 8
 """So often nodes are added, each time four times as many where that helped little."""
 MOST_REFILLS = 3
+SLACK = (0.02, 0.05, 0.1, 0.2, 0.4)
+"""Shares of cpu and memory that a set leaves free."""
+FINEST_SLACK = 0.01
 TOO_LITTLE = 1e-4
 """A share of what a set costs that is not worth a replay."""
 Unknown = tuple[UnknownKind, ...]
@@ -55,31 +59,83 @@ class SearchedSet(NamedTuple):
 
 @dataclass(eq=False)
 class SetSearch:
-    """``best``: what ``improved`` has reached by now, for who interrupts it."""
+    """``best``: what ``improved`` has reached by now, for who interrupts it; ``bound``: no set costs less."""
 
     sets: NodeSets
     program: PackingProgram
     packing: PlainPacking | SolvedPacking
     best: dict[str, Counts] = field(default_factory=dict)
+    bound: float = 0.0
+    _slack: dict[tuple[float, tuple[str, ...]], Counts] = field(default_factory=dict)
+
+    def with_slack(self, slack: float, among: tuple[str, ...]) -> Counts:
+        """The cheapest nodes of some shapes, with such a share of cpu and memory left free."""
+        if (slack, among) not in self._slack:
+            self._slack[slack, among] = self.packing.more(self.program.with_slack(slack), among)
+        return self._slack[slack, among]
 
 
 def grown(search: SetSearch, task: SearchTask) -> SearchedSet:
     """So many nodes, of shapes as the start has them where that does, that all pods get one."""
-    sets, program, counts = search.sets, search.program, dict(task.counts)
-    fewest, step = len(program.group_of) + 1, 1
+    sets, growth = search.sets, _Growth(search, task.counts)
     for _ in range(MOST_ROUNDS):
         if task.late:
-            return SearchedSet(counts, complete=False, unknown=tuple(sets.unknown))
-        waiting = sets.waiting(counts)
+            return SearchedSet(growth.counts, complete=False, unknown=tuple(sets.unknown))
+        waiting = sets.waiting(growth.counts)
         helped = {key: takers for key, takers in waiting.items() if takers}
         if not helped:
             break
-        step = 1 if 2 * len(waiting) < fewest else 4 * step  # others may take what is meant for those that wait
-        fewest, most = min(fewest, len(waiting)), sum(counts.values())
-        for name, number in search.packing.more(program.among(helped), counts).items():
-            counts[name] = counts.get(name, 0) + max(number, min(step * number, most))
-    homeless = sets.why(counts, waiting) if waiting else {}
+        growth.grow(helped, len(waiting))
+    homeless = sets.why(growth.counts, waiting) if waiting else {}
+    counts = growth.tightened(task, waiting.keys())
     return SearchedSet(counts, homeless, True, tuple(sets.unknown), task.counts)
+
+
+class _Growth:
+    """More nodes for those that wait, or that much more of all that the others leave room: the cheaper of both.
+
+    Where nodes have no taints, pods that could run elsewhere take what is meant for those that wait.
+    """
+
+    def __init__(self, search: SetSearch, start: Counts) -> None:
+        self._search, self._start = search, start
+        self.counts = dict(start)
+        self._fewest, self._step = len(search.program.group_of) + 1, 1
+        self._slack: tuple[float, ...] = ()
+
+    def grow(self, helped: Mapping[str, tuple[str, ...]], waiting: int) -> None:
+        """``helped``: the pods that wait, and the shapes of which one more node would take each now."""
+        cost, before = self._search.program.cost, self.counts
+        self._step = 1 if 2 * waiting < self._fewest else 4 * self._step
+        self._fewest = min(self._fewest, waiting)
+        more = self._more(helped)
+        slack = next((at for at in SLACK if cost(self._with(at)) > cost(before)), None)
+        if slack is None or cost(more) <= cost(self._with(slack)):
+            self.counts, self._slack = more, ()
+        else:
+            lower = max((at for at in SLACK if at < slack), default=0.0)
+            self.counts, self._slack = self._with(slack), (lower, slack)
+
+    def _more(self, helped: Mapping[str, tuple[str, ...]]) -> dict[str, int]:
+        search, counts, most = self._search, dict(self.counts), sum(self.counts.values())
+        for name, number in search.packing.more(search.program.among(helped), counts).items():
+            counts[name] = counts.get(name, 0) + max(number, min(self._step * number, most))
+        return counts
+
+    def _with(self, slack: float) -> dict[str, int]:
+        """A set of the same shapes with such a share of it free."""
+        return dict(self._search.with_slack(slack, tuple(self._start)))
+
+    def tightened(self, task: SearchTask, waiting: Set[str]) -> Counts:
+        """With less of it free, as long as that takes all the same pods."""
+        lower, upper = self._slack or (0.0, 0.0)
+        while upper - lower > FINEST_SLACK and not task.late:
+            middle = (lower + upper) / 2
+            if self._search.sets.waiting(self._with(middle)).keys() <= waiting:
+                upper, self.counts = middle, self._with(middle)
+            else:
+                lower = middle
+        return self.counts
 
 
 def improved(search: SetSearch, task: SearchTask) -> SearchedSet:
@@ -91,7 +147,7 @@ def improved(search: SetSearch, task: SearchTask) -> SearchedSet:
     while improves and not task.late:
         improves = False
         for name in sorted(counts, key=lambda name: _dearest(search, task, counts, name), reverse=True):
-            step = max(counts.get(name, 0) // 2, 1)
+            step = max(min(counts.get(name, 0) // 2, _most_less(search, counts, name)), 1)
             while step and counts.get(name) and not task.late:
                 fewer = {**counts, name: max(counts[name] - step, 0)}
                 better = _refilled(search, fewer, search.program.cost(counts), task.homeless)
@@ -101,6 +157,11 @@ def improved(search: SetSearch, task: SearchTask) -> SearchedSet:
                     counts, improves = better, True
                     search.best[start] = counts
     return SearchedSet(counts, {}, not task.late, tuple(search.sets.unknown))
+
+
+def _most_less(search: SetSearch, counts: Counts, name: str) -> int:
+    """How many nodes of a shape cost what the set does above the bound."""
+    return ceil((search.program.cost(counts) - search.bound) / search.program.cost({name: 1}))
 
 
 def _dearest(search: SetSearch, task: SearchTask, counts: Counts, name: str) -> tuple[float, float]:

@@ -6,22 +6,18 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from math import ceil
-from types import MappingProxyType
 
 from kschedctl.api.copying import replace
 from kschedctl.api.json_values import JsonObject
 from kschedctl.api.node_pools import is_control_plane, pool_of
-from kschedctl.api.objects import CSINode, Node, NodeSpec, NodeStatus, ObjectMeta, Pod, Resources
+from kschedctl.api.objects import CSINode, Node, ObjectMeta, Pod
 from kschedctl.api.ownership import owner_of
-from kschedctl.autoscaling.cluster_autoscaler.templates import daemon_pods
 from kschedctl.autoscaling.karpenter.candidates import price_of
-from kschedctl.autoscaling.karpenter.instance_types import InstanceType, read_instance_types
-from kschedctl.autoscaling.karpenter.labels import CAPACITY_TYPE, INSTANCE_TYPE
+from kschedctl.autoscaling.karpenter.instance_types import read_instance_types
+from kschedctl.autoscaling.karpenter.labels import INSTANCE_TYPE
 from kschedctl.cluster import Cluster
 from kschedctl.snapshot.node_order import HOSTNAME, ZONE
 
-NO_LABELS: Mapping[str, str] = MappingProxyType({})
-ON_DEMAND, RESERVED = "on-demand", "reserved"
 ON_EVERY_NODE = ("DaemonSet", "Node")
 """Kinds of owners of pods that come with a node."""
 
@@ -31,7 +27,8 @@ class NodeShape:
     """``models``: what a node is in each of its zones, "" for one that names none; ``prices``: an hour in each of them,
     None where it is not known.
 
-    ``daemons``: the pods that come with a node; ``limits``: of volumes; ``like``: a node of the cluster.
+    ``daemons``: the pods that come with a node; ``limits``: of volumes; ``like``: a node of the cluster; ``of``: the
+    shape of which it is what there is in one zone.
     """
 
     name: str
@@ -40,6 +37,16 @@ class NodeShape:
     daemons: tuple[Pod, ...] = ()
     limits: tuple[CSINode, ...] = ()
     like: str = ""
+    of: str = ""
+
+    def only_in(self, zone: str) -> NodeShape:
+        """Its nodes of one zone."""
+        name, models, prices = f"{self.name}.{zone}", {zone: self.models[zone]}, {zone: self.prices[zone]}
+        return replace(self, name=name, models=models, prices=prices, of=self.name)
+
+    def first_in(self, zone: str) -> str:
+        """The name of the first node of a zone, where nodes go to zones in turn."""
+        return self.node_name(self.zones.index(zone))
 
     @property
     def zones(self) -> tuple[str, ...]:
@@ -139,37 +146,6 @@ def priced(shapes: Sequence[NodeShape], instance_types: Sequence[JsonObject]) ->
         )
         for shape in shapes
     ]
-
-
-def shapes_of_types(
-    cluster: Cluster, instance_types: Sequence[JsonObject], node_labels: Mapping[str, str] = NO_LABELS
-) -> list[NodeShape]:
-    """One for each instance type that is for sale, on demand where it is sold so. Raises InputError.
-
-    ``node_labels``: what its nodes are labelled with besides the labels of the type.
-    """
-    types = read_instance_types(instance_types).types
-    return [shape for sold in types if (shape := _of_type(cluster, sold, node_labels)) is not None]
-
-
-def _of_type(cluster: Cluster, sold: InstanceType, node_labels: Mapping[str, str]) -> NodeShape | None:
-    offerings = [offering for offering in sold.offerings if offering.available and offering.capacity_type != RESERVED]
-    offerings = [o for o in offerings if o.capacity_type == ON_DEMAND] or offerings
-    prices: dict[str, float | None] = {}
-    for offering in sorted(offerings, key=lambda offering: -offering.price):  # the cheapest of a zone comes last
-        prices[offering.zone if ZONE in offering.requirements else ""] = offering.price
-    prices = dict(sorted(prices.items()))
-    if not prices:
-        return None
-    single = {
-        key: wanted.any()
-        for key, wanted in sold.requirements.items()
-        if not wanted.complement and len(wanted.values) == 1
-    }
-    labels = {**single, **node_labels, INSTANCE_TYPE: sold.name, CAPACITY_TYPE: offerings[0].capacity_type}
-    allocatable: Resources = {name: str(amount) for name, amount in sold.allocatable.items()}
-    model = Node(ObjectMeta(sold.name, labels=labels), NodeSpec(), NodeStatus(allocatable=allocatable))
-    return NodeShape(sold.name, dict.fromkeys(prices, model), prices, tuple(daemon_pods(model, cluster.daemon_sets)))
 
 
 def more_of_each(pods: Sequence[Pod], scale: float) -> Iterator[Pod]:

@@ -29,13 +29,15 @@ from kschedctl.scheduler.scheduler import Scheduler
 from kschedctl.studies.basics.edits import added
 from kschedctl.studies.basics.parallel import ALONE, UNSEEN, Progress, Workers, run_all
 from kschedctl.studies.basics.unknown import together
-from kschedctl.studies.sizing import solved
+from kschedctl.studies.sizing import highs
+from kschedctl.studies.sizing.closing import Closing, TriedSet, cheaper_sets, tried
 from kschedctl.studies.sizing.plain import PlainPacking
-from kschedctl.studies.sizing.program import Counts, program_of
+from kschedctl.studies.sizing.program import Counts, Cut, program_of
 from kschedctl.studies.sizing.replays import NodeSets, messages
 from kschedctl.studies.sizing.search import SearchedSet, SearchTask, SetSearch, grown, improved
 from kschedctl.studies.sizing.shapes import ON_EVERY_NODE, NodeShape, has_claims, more_of_each
-from kschedctl.studies.sizing.takers import takers_of
+from kschedctl.studies.sizing.solved import SolvedPacking
+from kschedctl.studies.sizing.takers import places_of, split_by_zone, takers_of
 from kschedctl.studies.what_if.shared_cluster import cluster_basis
 from kschedctl.text.counts import counted
 
@@ -96,7 +98,8 @@ def _is_placed_anew(pod: Pod) -> bool:
 class _Sizing:
     """``cluster``: without nodes, with all pods that are to be placed; ``never``: pod -> why no set takes it.
 
-    ``tried`` of ``starts`` were searched to the end.
+    ``tried`` of ``starts`` were searched to the end. ``bound``: what a set costs at least by requests, ``proven``: by
+    replays of what costs less, ``refuted`` sets; ``closed``: of all.
     """
 
     cluster: Cluster
@@ -106,6 +109,9 @@ class _Sizing:
     sets: list[NodeSet] = field(default_factory=list)
     never: dict[str, str] = field(default_factory=dict)
     bound: float = 0.0
+    proven: float = 0.0
+    closed: bool = False
+    refuted: int = 0
     starts: int = 0
     tried: int = 0
     interrupted: bool = False
@@ -114,11 +120,13 @@ class _Sizing:
     def __post_init__(self) -> None:
         self.all_pods = len(self.cluster.pods)
         self._until = time.time() + self.wishes.seconds
-        self.packing = solved.SolvedPacking() if solved.is_there() else PlainPacking()
+        self.packing = SolvedPacking() if highs.is_there() else PlainPacking()
         one_a_zone = {name: len(shape.zones) for name, shape in self.shapes.items()}
         sets = NodeSets(self.cluster, self.shapes)
         self.view = Scheduler(sets.bought(one_a_zone)).view
-        self.takers = takers_of(self.view, self.shapes)
+        places = places_of(self.view, self.shapes)
+        self.shapes = split_by_zone(self.shapes, places)
+        self.takers = takers_of(places, self.shapes)
         hopeless = {key for key, takers in self.takers.items() if not takers}
         if hopeless:
             alone = replace(self.cluster, pods=PodTable.of(pod for pod in self.cluster.pods if pod.key in hopeless))
@@ -137,17 +145,21 @@ class _Sizing:
         try:
             search = self._search()
             begun = search.packing.starts(search.program)
-            self.bound, self.starts = begun.bound, len(begun.sets)
+            self.bound = self.proven = search.bound = begun.bound
+            self.starts = len(begun.sets)
             done = progress.begin("Sets of nodes", 2 * len(begun.sets))
             good = self._grown(search, begun.sets, done)
             if good and not self.interrupted:
                 self._improve(search, good, done)
+            if self.sets and not self.interrupted:
+                self._close(search, begun.cuts, progress)
         except KeyboardInterrupt:
             self.interrupted = True
 
     def _search(self) -> SetSearch:
         costs = {name: self._cost_of_one(name) for name in self.shapes}
-        rows = {name: self.view.nodes.index[shape.node_name(0)] for name, shape in self.shapes.items()}
+        first = {name: self.shapes[shape.of or name].first_in(shape.zones[0]) for name, shape in self.shapes.items()}
+        rows = {name: self.view.nodes.index[node] for name, node in first.items()}
         sets = NodeSets(self.cluster, self.shapes, self.wishes.keep_zone_loss)
         return SetSearch(sets, program_of(self.view, rows, costs, self.takers), self.packing)
 
@@ -176,6 +188,28 @@ class _Sizing:
         self.unknown += [each.unknown for each in results.known]
         self.tried = sum(each.complete for each in results.known)
 
+    def _close(self, search: SetSearch, cuts: Sequence[Cut], progress: Progress) -> None:
+        """What costs less than the best set, as far as there is time: the cheapest of all where that is enough."""
+        best = self._told()[0].cost
+        cheaper = cheaper_sets(search.program, cuts, self.bound, best)
+        if cheaper is None:
+            return
+        known = ((self._set(counts).cost, counts) for counts in cheaper)
+        costs = sorted((one for one in known if one[0] < best), key=lambda one: one[0])
+        done = progress.begin("Cheaper sets of nodes", len(costs))
+        closing = Closing(costs, lambda some: self._replayed(search, some, done))
+        closing.search()
+        self.closed, self.refuted = closing.closed, len(closing.refuted)
+        if closing.best is not None:
+            self.sets.append(self._set(closing.best))
+        self.proven = max(self.bound, self._told()[0].cost if self.closed else costs[closing.first][0])
+
+    def _replayed(self, search: SetSearch, some: Sequence[Counts], done: Callable[[int], None]) -> list[TriedSet]:
+        tasks = [SearchTask(counts, self._until, frozenset(self.never)) for counts in some]
+        results = run_all(tried, search, tasks, self.workers, done)
+        self.interrupted = results.interrupted
+        return results.known
+
     def _take_out(self, keys: Collection[str], said: Mapping[str, str]) -> None:
         """Pods that get no node, and why."""
         self.never |= {key: said[key] for key in said if key in keys}
@@ -203,13 +237,16 @@ class _Sizing:
             nodes=best.nodes,
             price=best.cost if self.by_price and sets else None,
             bound=self.bound if self.by_price else float(ceil(self.bound - 1e-9)),
-            shapes=tuple(self._shape(name, number) for name, number in best.counts.items()),
+            proven=self.proven,
+            cheapest=self.closed,
+            refuted=self.refuted,
+            shapes=tuple(self._shapes(best)),
             alternatives=tuple(map(self._alternative, sets)),
             never=tuple(_never(self.never)),
             tried=self.tried,
             candidates=self.starts,
             complete=self.tried == self.starts and not self.interrupted,
-            solver=isinstance(self.packing, solved.SolvedPacking),
+            solver=isinstance(self.packing, SolvedPacking),
             zone_loss=self.wishes.keep_zone_loss,
             scale=self.wishes.scale,
             doubts=doubts,
@@ -221,7 +258,7 @@ class _Sizing:
         """The best of each choice of shapes, the best first."""
         best: dict[frozenset[str], NodeSet] = {}
         for some in sorted(self.sets, key=lambda some: (some.cost, some.nodes)):
-            best.setdefault(frozenset(some.counts), some)
+            best.setdefault(frozenset(_by_shape(some, self.shapes)), some)
         return list(best.values())
 
     def _basis(self, doubtful: bool) -> ClusterBasis:
@@ -229,10 +266,16 @@ class _Sizing:
         basis["undecided"] = basis["undecided"] or doubtful
         return basis
 
-    def _shape(self, name: str, number: int) -> SizedShape:
-        shape = self.shapes[name]
-        zones = Counter(shape.zone(at) for at in range(number) if shape.zone(at))
-        return SizedShape(name, number, dict(sorted(zones.items())), shape.price(number), shape.like)
+    def _shapes(self, some: NodeSet) -> Iterator[SizedShape]:
+        """Those that can be had of a shape in one zone alone count with it."""
+        for name, parts in _by_shape(some, self.shapes).items():
+            zones: Counter[str] = Counter()
+            for part, number in parts.items():
+                shape = self.shapes[part]
+                zones.update(shape.zone(at) for at in range(number) if shape.zone(at))
+            prices = [self.shapes[part].price(number) for part, number in parts.items()]
+            price = None if None in prices else sum(known for known in prices if known is not None)
+            yield SizedShape(name, sum(parts.values()), dict(sorted(zones.items())), price, self.shapes[name].like)
 
     def _alternative(self, some: NodeSet) -> SizingAlternative:
         program = self._search().program
@@ -240,10 +283,18 @@ class _Sizing:
         asked, offered = program.asked(program.pods), nodes @ program.offered
         columns = {name: self.view.resources[name] for name in (CPU, MEMORY)}
         shares = {name: float(100 * asked[at] / offered[at]) for name, at in columns.items() if offered[at]}
-        words = ", ".join(f"{number:,} × {name}" for name, number in some.counts.items())
+        bought = {name: sum(parts.values()) for name, parts in _by_shape(some, self.shapes).items()}
+        words = ", ".join(f"{number:,} × {name}" for name, number in bought.items())
         price = some.cost if self.by_price else None
-        kinds = len(some.counts)
-        return SizingAlternative(words, kinds, some.nodes, price, shares.get(CPU, 0.0), shares.get(MEMORY, 0.0))
+        return SizingAlternative(words, len(bought), some.nodes, price, shares.get(CPU, 0.0), shares.get(MEMORY, 0.0))
+
+
+def _by_shape(some: NodeSet, shapes: Mapping[str, NodeShape]) -> dict[str, dict[str, int]]:
+    """Shape -> how many nodes it has, in all zones in turn and in each alone."""
+    by_shape: dict[str, dict[str, int]] = {}
+    for name, number in some.counts.items():
+        by_shape.setdefault(shapes[name].of or name, {})[name] = number
+    return by_shape
 
 
 def _never(waiting: Mapping[str, str]) -> Iterator[HomelessPods]:

@@ -6,10 +6,9 @@ what they offer together. HiGHS solves it, by scipy, which is an extra; without 
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from importlib import import_module
-from importlib.util import find_spec
 from itertools import zip_longest
 from typing import Any, NamedTuple
 
@@ -17,8 +16,10 @@ import numpy as np
 import numpy.typing as npt
 
 from kschedctl.api.arrays import Bools
+from kschedctl.studies.sizing.highs import mixed_program
+from kschedctl.studies.sizing.patterns import cuts_of
 from kschedctl.studies.sizing.plain import PlainPacking
-from kschedctl.studies.sizing.program import Counts, PackingProgram, Starts, Table, named
+from kschedctl.studies.sizing.program import SAFE, Counts, Cut, PackingProgram, Starts, Table, named
 
 GAP, SLACK = 0.002, 1e-6
 """So far from the best a solution may be; so much of a bound may be rounding."""
@@ -35,11 +36,6 @@ class Solution(NamedTuple):
     bound: float
 
 
-def is_there() -> bool:
-    """Whether scipy is installed."""
-    return find_spec("scipy") is not None
-
-
 @dataclass(frozen=True)
 class SolvedPacking:
     """``seconds``: the longest that one program is worked on."""
@@ -51,18 +47,18 @@ class SolvedPacking:
 
         On one main shape every pod finds its place, where kube-scheduler does not put each where it would have to.
         """
-        plain = PlainPacking().starts(program)
-        every = self._solved(program)
+        plain, cuts = PlainPacking().starts(program), cuts_of(program, self.seconds)
+        every = self._solved(program, cuts=cuts)
         if every is None:
             return plain
         few, most = list[Counts](), len(every.counts)
         for kinds in range(1, min(most, FEWEST_KINDS + 1)):
-            if len(few) < MORE_SETS and (limited := self._solved(program, most=kinds)):
+            if len(few) < MORE_SETS and (limited := self._solved(program, most=kinds, cuts=cuts)):
                 few.append(limited.counts)
         mixed = [*few, every.counts]
         pairs = zip_longest(plain.sets, mixed)
         sets = {named(some): some for pair in pairs for some in pair if some}
-        return Starts(list(sets.values()), every.bound)
+        return Starts(list(sets.values()), max(every.bound, plain.bound), (*plain.cuts, *cuts))
 
     def more(self, program: PackingProgram, among: Iterable[str]) -> Counts:
         """Nodes for the pods of the program, of shapes ``among`` all where those take them."""
@@ -76,8 +72,9 @@ class SolvedPacking:
         takes: Bools | None = None,
         *,
         most: int = 0,
+        cuts: Sequence[Cut] = (),
     ) -> Solution | None:
-        """``most``: kinds of shapes, 0 for any number."""
+        """``most``: kinds of shapes, 0 for any number; ``cuts``: what holds of any set that takes all pods."""
         some = np.flatnonzero((program.pods > 0) & program.takes.any(axis=1))
         if not len(some):
             return Solution({}, 0.0)
@@ -85,7 +82,7 @@ class SolvedPacking:
         kept = program.undominated(takes[some])
         if not takes[some][:, kept].any(axis=1).all():
             return None
-        return _Milp(program, some, np.flatnonzero(kept), takes).solution(self.seconds, most)
+        return _Milp(program, some, np.flatnonzero(kept), takes).solution(self.seconds, most, cuts)
 
 
 class _Milp:
@@ -95,40 +92,40 @@ class _Milp:
         self.program, self.groups, self.shapes = program, groups, shapes
         self.group, self.shape = np.nonzero(takes[np.ix_(groups, shapes)])  # (V,) each
         self.sparse: Any = import_module("scipy.sparse")
-        self.optimize: Any = import_module("scipy.optimize")
 
-    def solution(self, seconds: float, most: int) -> Solution | None:
+    def solution(self, seconds: float, most: int, cuts: Sequence[Cut]) -> Solution | None:
         """None where there is none, or none was found in time. ``most``: kinds of shapes, 0 for any number."""
         pairs, shapes = len(self.group), len(self.shapes)
         costs = self.program.costs[self.shapes]
         whole = np.concatenate((np.zeros(pairs), np.ones(shapes), np.ones(shapes)))
-        low, high = np.zeros(len(whole)), np.full(len(whole), np.inf)
+        high = np.full(len(whole), np.inf)
         high[pairs + shapes :] = 1
-        found = self.optimize.milp(
-            np.concatenate((np.zeros(pairs), costs, np.zeros(shapes))),
-            integrality=whole,
-            bounds=self.optimize.Bounds(low, high),
-            constraints=list(self._constraints(most)),
-            options={"time_limit": seconds, "mip_rel_gap": GAP},
-        )
-        if found.x is None:
+        value = np.concatenate((np.zeros(pairs), costs, np.zeros(shapes)))
+        found = mixed_program(value, high, whole, list(self._constraints(most, cuts)), seconds=seconds, gap=GAP)
+        if found is None:
             return None
         nodes = np.rint(found.x[pairs : pairs + shapes]).astype(int).tolist()
         names = [self.program.names[at] for at in self.shapes.tolist()]
-        bound = found.mip_dual_bound if found.mip_dual_bound is not None else found.fun
-        return Solution(
-            {name: number for name, number in zip(names, nodes, strict=True) if number}, bound * (1 - SLACK)
-        )
+        counts = {name: number for name, number in zip(names, nodes, strict=True) if number}
+        return Solution(counts, found.bound * (1 - SLACK))
 
-    def _constraints(self, most: int) -> Any:
+    def _constraints(self, most: int, cuts: Sequence[Cut]) -> Any:
         pods = self.program.pods[self.groups]
         yield self._constraint(self._rows(self.group, len(self.groups), np.ones(len(self.group)), 0), pods, pods)
         for measure in self.program.measures:
             shares = measure[np.ix_(self.groups, self.shapes)][self.group, self.shape]
             yield self._constraint(self._rows(self.shape, len(self.shapes), shares, -1), -np.inf, 0)
         yield from self._apart()
+        yield from self._worth(cuts)
         if most:
             yield from self._kinds(most)
+
+    def _worth(self, cuts: Sequence[Cut]) -> Any:
+        """Nodes that are worth what all pods are."""
+        shapes, pairs = np.arange(len(self.shapes)), len(self.group)
+        for cut in cuts:
+            row = self._matrix(cut.worth[self.shapes] / cut.least, np.zeros(len(shapes)), pairs + shapes, 1)
+            yield self._constraint(row, 1 - SAFE, np.inf)
 
     def _apart(self) -> Any:
         """No more of them than nodes."""
@@ -162,4 +159,4 @@ class _Milp:
         return self.sparse.csr_array((values, (rows, columns)), shape=(number, width))
 
     def _constraint(self, matrix: Any, low: object, high: object) -> Any:
-        return self.optimize.LinearConstraint(matrix, low, high)
+        return import_module("scipy.optimize").LinearConstraint(matrix, low, high)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from itertools import product
 from random import Random
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
@@ -12,7 +12,7 @@ import pytest
 import kschedctl
 from kschedctl.errors import UsageError
 from kschedctl.studies.basics.parallel import Workers
-from kschedctl.studies.sizing import solved
+from kschedctl.studies.sizing import highs
 from kschedctl.studies.sizing.plain import least
 from kschedctl.studies.sizing.replays import NodeSets
 from kschedctl.studies.sizing.size import SizingWishes
@@ -269,29 +269,40 @@ def catalogue(seed: int) -> tuple[list[Json], list[Json]]:
     return types, pods
 
 
-def gaps(seeds: int, *, solver: bool) -> list[float]:
-    """How far above its bound each random instance without constraints is."""
-    found = []
-    for seed in range(seeds):
+class Gap(NamedTuple):
+    """How far above a bound a set is: that of requests, and that of requests and replays."""
+
+    requests: float
+    replays: float
+
+
+def gaps(seeds: range, *, solver: bool) -> list[Gap]:
+    """Of random instances without constraints."""
+    some = []
+    for seed in seeds:
         types, pods = catalogue(seed)
         report = sized(pods, instance_types=types, seconds=60)
         assert (report.homeless, report.solver) == (0, solver), seed
         assert report.price is not None
-        assert report.bound <= report.price + 1e-9, seed
-        found.append(report.price / report.bound - 1)
-    return found
+        assert report.bound <= report.proven <= report.price + 1e-9, seed
+        some.append(Gap(report.price / report.bound - 1, report.price / report.proven - 1))
+    return some
 
 
-def test_most_are_within_five_percent_of_the_bound() -> None:
-    """Of 20, given their time; what is left is where kube-scheduler puts pods, which does not pack them."""
-    found = gaps(20, solver=True)
-    assert sum(gap <= 0.05 for gap in found) >= 16
-    assert max(found) < 0.1
+@pytest.mark.parametrize("share", range(5))
+def test_all_are_within_five_percent_of_what_is_proven(share: int) -> None:
+    """Of 50, given their time. 42 of them are within five percent of what requests alone need; for the others all sets
+    that cost less were replayed, and take not all pods: kube-scheduler does not pack them.
+    """
+    some = gaps(range(10 * share, 10 * share + 10), solver=True)
+    assert max(gap.replays for gap in some) <= 0.05
+    assert sum(gap.requests <= 0.05 for gap in some) >= 7
+    assert max(gap.requests for gap in some) < 0.13
 
 
 def test_without_a_solver_sets_are_found_too(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(solved, "is_there", lambda: False)
-    assert max(gaps(8, solver=False)) < 0.3
+    monkeypatch.setattr(highs, "is_there", lambda: False)
+    assert max(gap.requests for gap in gaps(range(8), solver=False)) < 0.3
 
 
 def world(seed: int) -> list[Json]:
@@ -322,15 +333,18 @@ def fits(objects: list[Json], bought: dict[str, int]) -> bool:
 
 
 @pytest.mark.parametrize("share", range(4))
-def test_the_set_takes_all_pods_and_no_node_less_of_it_does(share: int) -> None:
+def test_the_set_takes_all_pods_and_no_smaller_one_does(share: int) -> None:
     for seed in range(share * 8, share * 8 + 8):
         objects = world(seed)
         report = sized(objects)
         bought = counts(report)
         assert fits(objects, bought), seed
         assert report.bound <= report.nodes, seed
-        for pool in bought:
-            assert not fits(objects, {**bought, pool: bought[pool] - 1}), (seed, pool)
+        assert report.cheapest, seed
+        pools = sorted({found["metadata"]["labels"][POOL] for found in objects if found["kind"] == "Node"})
+        for mix in product(range(report.nodes), repeat=len(pools)):
+            if sum(mix) < report.nodes:
+                assert not fits(objects, dict(zip(pools, mix, strict=True))), (seed, mix)
 
 
 @pytest.mark.parametrize("seed", range(40))
