@@ -133,7 +133,7 @@ class Placements(IncomingPods):
 
     def _alike_pods(self, framework: FrameworkLike, info: PodInfo, number: int) -> AlikePods:
         """What is kept for pods that are like this one but for which claims they have."""
-        key = framework, self.view.pods.infos[number].alike
+        key = framework, info.alike
         alike = self._alike.get(key)
         if alike is None or alike.local.outdated:
             make_room(self._alike, ALIKE_KEPT)
