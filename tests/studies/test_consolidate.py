@@ -25,7 +25,7 @@ from kschedctl.studies.consolidating.autoscalers import AutoscalerVerdicts
 from kschedctl.studies.consolidating.consolidate import ConsolidationWishes, consolidate
 from kschedctl.studies.consolidating.safety import gone
 from kschedctl.studies.drain import Draining, drain, moved_pods
-from kschedctl.studies.packing.emptying import drained
+from kschedctl.studies.packing.drains_in_turn import DrainsInTurn
 
 
 def consolidated(objects: list[Json], **wishes: object) -> NodeConsolidation:
@@ -248,7 +248,7 @@ def test_a_drain_that_ends_early_decides_as_a_whole_one(share: int) -> None:
     for seed in range(share * 40, share * 40 + 40):
         scheduler = Scheduler(Cluster.from_objects(constrained(seed)))
         for row, name in enumerate(scheduler.view.nodes.names):
-            trial = drained(scheduler, scheduler.view.fork(), Row(row))
+            trial = DrainsInTurn(scheduler, scheduler.view).drained(Row(row))
             changed = {Row(row): cordoned_node(scheduler.view.nodes.objects[row])}
             simulation = Simulation(scheduler, scheduler.view.changed(scheduler.cluster, changed))
             whole = Draining(simulation, [name])
