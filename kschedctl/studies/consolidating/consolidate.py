@@ -181,7 +181,7 @@ class Consolidating:
             requested=tuple(shares(view, self.view, self.left, self.pools.workers)),
             zones=tuple(self.zones),
             pools=pool_changes(view, self.view, self._kept(rows)),
-            autoscaler=verdicts.told(),
+            autoscaler=verdicts.told([node.node for node in self.removable]),
             commands=tuple(kubectl.run("drain", node.node, *DRAIN) for node in self.removable),
             interrupted=self.interrupted,
             **cluster_basis(together([self.found.unknown, self.drains.unknown]), self.scheduler),
