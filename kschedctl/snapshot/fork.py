@@ -14,6 +14,7 @@ from kschedctl.api.arrays import NO_ROW, Amounts, Bools, Counts, Position, Row, 
 from kschedctl.api.objects import Node, Pod
 from kschedctl.cluster import Cluster
 from kschedctl.snapshot.arrivals import Arrivals
+from kschedctl.snapshot.closed_nodes import ClosedNodes
 from kschedctl.snapshot.delta import Delta
 from kschedctl.snapshot.gang_history import GangHistory
 from kschedctl.snapshot.indexes import ClusterObjects
@@ -43,6 +44,7 @@ class Fork:
     ``arrivals`` tells who came to a node when; ``time_passes``: the present is later at each look.
     ``absent`` (P,): pods that did not come yet, or are gone for good; None for none.
     ``placement`` (N,): the only nodes that may run pods while a pod group is tried on some, None for all.
+    ``closed``: nodes that take no more pods, besides those cordoned in the snapshot; None for none.
     ``group_since``: in the cycle of a pod group, how long the trail was when it began; else None.
     ``gang_history``: what became of gangs, where a queue is worked off; else None.
     """
@@ -57,6 +59,7 @@ class Fork:
         self.absent: Bools | None = None
         self.placement: Bools | None = None
         self.group_since: int | None = None
+        self.closed: ClosedNodes | None = None
         self.gang_history: GangHistory | None = None
         self._arrivals: Arrivals | None = None
         self._by_node: PodsByNode | None = None

@@ -159,7 +159,7 @@ class Draining:
     ``outcomes``: what became of the successors of the pods that were evicted, also of those that ``preempting`` ones
     drove away. ``abreast``: evictions go on side by side, and it decides the order in which successors come; without it
     one pod goes after the other. ``refused``: pods whose successors the API server does not create, and its words
-    (only with ``admissions``).
+    (only with ``admissions``). ``evictions``: the budgets, where they are known.
     """
 
     simulation: Simulation
@@ -172,10 +172,11 @@ class Draining:
     staying: int = 0
     outcomes: dict[Position, Outcome] = field(default_factory=dict)
     preempting: list[Outcome] = field(default_factory=list)
+    evictions: Evictions | None = None
 
     def __post_init__(self) -> None:
         view = self.simulation.view
-        self._evictions = Evictions(self.simulation)
+        self._evictions = self.evictions or Evictions(self.simulation)
         for name in self.nodes:
             for position in view.pods_on(view.nodes.index[name]):
                 if owner_of(view.pods.objects[position]).kind in STAYING:
@@ -197,7 +198,11 @@ class Draining:
         except KeyboardInterrupt:
             self.simulation.interrupted = True
         else:
-            self.outcomes |= {outcome.position: outcome for outcome in self.simulation.run(self._waiting())}
+            self._settle()
+
+    def _settle(self) -> None:
+        """Those that wait pass the queue in the end."""
+        self.outcomes |= {outcome.position: outcome for outcome in self.simulation.run(self._waiting())}
 
     def _waiting(self) -> list[Position]:
         return [position for position, outcome in self.outcomes.items() if outcome.row < 0]

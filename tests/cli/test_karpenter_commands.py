@@ -91,7 +91,7 @@ def test_what_could_go_beside_what_karpenter_takes(run: Run, tmp_path: Path) -> 
     given = next(each["input"] for each in cases if each["answer"]["single"]["commands"])
     asked = (*files(tmp_path, given), *settings(given))
     alone = json.loads(run("consolidate", "--autoscaler", "karpenter", *asked, "-o", "json").out)
-    both = json.loads(run("consolidate", *asked, "-o", "json").out)
+    both = json.loads(run("consolidate", "--compare", "karpenter", *asked, "-o", "json").out)
     first = next(
         alone[name]["commands"] for name in ("emptiness", "drift", "multi", "single") if alone[name]["commands"]
     )
@@ -106,6 +106,8 @@ def test_what_could_go_beside_what_karpenter_takes(run: Run, tmp_path: Path) -> 
     ("arguments", "message"),
     [
         (("consolidate", "--autoscaler", "karpenter", "--demo"), "--instance-types FILE"),
+        (("consolidate", "--compare", "karpenter", "--demo"), "--instance-types FILE"),
+        (("consolidate", "--compare", "karpenter", "--demo", "--instance-types", "CLUSTER"), "no NodePools"),
         (("consolidate", "--demo", "--headroom", "much"), "not a percentage"),
         (("consolidate", "--demo", "--headroom", "100%"), "not a percentage"),
         (("consolidate", "--demo", "--headroom-for", "nowhere.yaml"), "nowhere.yaml"),

@@ -25,7 +25,7 @@ from kschedctl.studies.consolidating.autoscalers import AutoscalerVerdicts
 from kschedctl.studies.consolidating.consolidate import ConsolidationWishes, consolidate
 from kschedctl.studies.consolidating.safety import gone
 from kschedctl.studies.drain import Draining, drain, moved_pods
-from kschedctl.studies.packing.emptying import drained
+from kschedctl.studies.packing.drains_in_turn import DrainsInTurn
 
 
 def consolidated(objects: list[Json], **wishes: object) -> NodeConsolidation:
@@ -159,8 +159,18 @@ def test_prices_and_an_autoscaler_stand_beside_the_nodes() -> None:
     assert (report.price, report.removable[0].price, report.removable[0].autoscaler) == (0.5, 0.5, "stays: no budget")
     assert report.first_line() == (
         "1 of 2 nodes could go, saving $0.5000 an hour",
-        "Karpenter takes no node in its next round",
+        "Karpenter takes no node in its next round; of those that could go not 1, mostly as: stays: no budget",
     )
+
+
+def test_why_an_autoscaler_takes_fewer() -> None:
+    """Three of four could go; it takes one of them, and says of two that they are too young."""
+    said = AutoscalerVerdicts("Karpenter", frozenset({"n1"}), dict.fromkeys(("n2", "n3"), "stays: too young"), False)
+    assert said.told(["n1", "n2", "n3"]) == (
+        "Karpenter takes 1 node in its next round, which is not certain; "
+        "of those that could go not 2, mostly as: stays: too young"
+    )
+    assert AutoscalerVerdicts("Karpenter", frozenset({"n1"})).told(["n1"]) == "Karpenter takes 1 node in its next round"
 
 
 def test_the_cluster_after_it_has_all_pods_on_nodes() -> None:
@@ -248,7 +258,7 @@ def test_a_drain_that_ends_early_decides_as_a_whole_one(share: int) -> None:
     for seed in range(share * 40, share * 40 + 40):
         scheduler = Scheduler(Cluster.from_objects(constrained(seed)))
         for row, name in enumerate(scheduler.view.nodes.names):
-            trial = drained(scheduler, scheduler.view.fork(), Row(row))
+            trial = DrainsInTurn(scheduler, scheduler.view).drained(Row(row))
             changed = {Row(row): cordoned_node(scheduler.view.nodes.objects[row])}
             simulation = Simulation(scheduler, scheduler.view.changed(scheduler.cluster, changed))
             whole = Draining(simulation, [name])

@@ -32,13 +32,16 @@ EXAMPLES = (
     "kschedctl consolidate --headroom 20% --keep-zone-loss --snapshot prod.ksnap",
     "kschedctl consolidate --pool general --headroom-for surge.yaml",
     "kschedctl consolidate --instance-types types.json",
-    "kschedctl consolidate --autoscaler karpenter --instance-types types/",
+    "kschedctl consolidate --compare karpenter --instance-types types/",
 )
 
 
 class NamedAutoscaler(StrEnum):
     KARPENTER = "karpenter"
     CLUSTER_AUTOSCALER = "cluster-autoscaler"
+
+
+NAMES = "|".join(NamedAutoscaler)
 
 
 @dataclass(frozen=True)
@@ -89,40 +92,46 @@ def consolidate(
     afterwards: Afterwards,
     asked: KarpenterInput,
     groups: NodeGroupInput,
+    compare: Annotated[
+        NamedAutoscaler | None,
+        typer.Option("--compare", metavar=NAMES, help="Tell what that one does with each node, beside what could go."),
+    ] = None,
     autoscaler: Annotated[
         NamedAutoscaler | None,
-        typer.Option(
-            "--autoscaler", metavar="|".join(NamedAutoscaler), help="What that one would do in its next round."
-        ),
+        typer.Option("--autoscaler", metavar=NAMES, help="Only what that one would do in its next round, in full."),
     ] = None,
 ) -> Answer:
     """Which nodes could go with all pods placed again, and what keeps each other node?
 
     Nodes are drained one after the other, as by kschedctl drain, emptiest first, each on top of those that could go.
-    Nobody is lost, evicted or left without a node. With --instance-types, or --node-groups, it also tells what
-    Karpenter (v1.14), or the Cluster Autoscaler (1.36), does with each node; --autoscaler gives that answer alone.
+    Nobody is lost, evicted or left without a node. --compare also tells what Karpenter (v1.14), or the Cluster
+    Autoscaler (1.36), does with each node, as does --instance-types, or --node-groups; --autoscaler tells only that.
     """
-    if autoscaler is NamedAutoscaler.KARPENTER and not asked.instance_types:
+    if NamedAutoscaler.KARPENTER in (autoscaler, compare) and not asked.instance_types:
         raise UsageError("what could replace a node, and for how much, is not known", hint="--instance-types FILE")
     afterwards.check()
     live = WHAT_KARPENTER_READS.and_also(WHAT_IT_READS)
-    cluster = load(source, live=live if asked.instance_types or groups.asked or autoscaler else NOTHING_MORE)
+    named = autoscaler or compare
+    cluster = load(source, live=live if asked.instance_types or groups.asked or named else NOTHING_MORE)
     if autoscaler is not None:
         alone = _of_autoscaler(autoscaler, source, cluster, asked, groups)
         return view.answer(alone, exit_code(good=True, interrupted=False, undecided=alone.undecided))
-    answer = _answer(source, cluster, asked, groups)
+    answer = _answer(compare, source, cluster, asked, groups)
     wishes, pods, types = afterwards.wishes(), afterwards.manifests(), asked.types() or ()
     with bars() as shown:
         report = library.consolidate(
             cluster, wishes, headroom_for=pods, instance_types=types, autoscaler=answer, progress=shown
         )
-    return view.answer(report, exit_code(True, report.interrupted, report.undecided))
+    unsure = report.undecided or (answer is not None and answer.undecided)
+    return view.answer(report, exit_code(True, report.interrupted, unsure))
 
 
 def _answer(
-    source: Source, cluster: Cluster, asked: KarpenterInput, groups: NodeGroupInput
+    compare: NamedAutoscaler | None, source: Source, cluster: Cluster, asked: KarpenterInput, groups: NodeGroupInput
 ) -> Disruption | ScaleDown | None:
-    """What the autoscaler does whose settings somebody gave."""
+    """What the autoscaler does that is named, or whose settings somebody gave. Raises UsageError."""
+    if compare is not None:
+        return _of_autoscaler(compare, source, cluster, asked, groups)
     if asked.instance_types and cluster.karpenter_node_pools:
         return _karpenter(source, cluster, asked)
     return _cluster_autoscaler(source, cluster, groups) if groups.asked else None

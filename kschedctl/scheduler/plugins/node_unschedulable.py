@@ -64,6 +64,9 @@ class NodeUnschedulable(DeclaredPlugin):
         if not self._tolerates(info.spec):
             yield Rejection(view.nodes.unschedulable, Code.UNRESOLVABLE, REASON, lambda row: Cordoned())
 
+    def refuses_cordoned(self, info: PodInfo) -> bool:
+        return not self._tolerates(info.spec)
+
     def events_to_register(self, gates: FeatureGates) -> Iterator[ClusterEventWithHint]:
         actions = node_actions(ActionType.ADD | ActionType.UPDATE_NODE_TAINT, gates, broad=True)
         yield ClusterEventWithHint(NODE, actions, node_hint(self._after_node_change, gates))

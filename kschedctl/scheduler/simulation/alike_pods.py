@@ -104,6 +104,8 @@ class AlikePods:
         """The nodes in groups; None where they are to be looked at one by one. Raises PluginError."""
         if self.view.group_since is not None:  # then plugins count other pods
             return None
+        if self.view.closed is not None:  # then pods of many kinds come in turn, and groups would be outdated each time
+            return None
         self._ranked += 1
         if self._ranked == RANKED_WHOLE:
             fixed = [FixedScores(plugin, state, raw, self._weight(plugin)) for plugin, state, raw in self.fixed_scores]

@@ -156,7 +156,7 @@ class LocalScores:
 
     def _refused_beside(self, nominated: Delta, rows: OwnRows) -> Bools:
         """(M,): whether such a pod is refused on ``rows``, each with the pods that are nominated there."""
-        refused = np.zeros(len(rows.rows), np.bool_)
+        refused = self._closed(rows.rows)
         for plugin, state in self.filters:
             refused |= union(plugin, self.info, rows, state, nominated)
         return refused
@@ -187,9 +187,14 @@ class LocalScores:
     def _set(self, rows: Rows, scores: Scores) -> None:
         self.scores[rows], self.step[rows] = scores, AHEAD
 
+    def _closed(self, rows: Rows) -> Bools:
+        """(M,): the rows that take no more pods."""
+        closed = self.view.closed
+        return np.zeros(len(rows), np.bool_) if closed is None else closed.mask[rows]
+
     def _compute(self, rows: Rows, more: Rows | None = None) -> Scores:
         narrow = OwnRows(self.view, rows, more, self.number)
-        refused = np.zeros(len(rows), np.bool_)
+        refused = self._closed(rows)
         for plugin, state in self.filters:
             refused |= union(plugin, self.info, narrow, state)
         total, here = np.zeros(len(rows), np.int64), narrow.nodes.rows

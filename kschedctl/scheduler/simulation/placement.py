@@ -24,7 +24,7 @@ from kschedctl.scheduler.framework import PluginError, PreFilterResult
 from kschedctl.scheduler.framework.dependencies import Unknown
 from kschedctl.scheduler.queueing.pods_on_nodes import Choice, IncomingPods, Tied
 from kschedctl.scheduler.simulation.alike_pods import AlikePods
-from kschedctl.scheduler.simulation.local_scores import LocalScores
+from kschedctl.scheduler.simulation.local_scores import NOWHERE, LocalScores
 from kschedctl.snapshot.delta import NO_CHANGE
 from kschedctl.snapshot.fork import Fork, make_room
 from kschedctl.snapshot.pod_info import PodInfo
@@ -83,6 +83,12 @@ class Placements(IncomingPods):
         except PluginError:
             return None
 
+    def roomy(self, framework: FrameworkLike, position: Position) -> Bools:
+        """(N,): where nothing refuses a pod that reads no more than the node's own row. Raises PluginError."""
+        local = self._local(framework, self.arriving(position), int(self.view.pods.info[position]))
+        local.bring_up(NOWHERE)
+        return np.asarray(local.scores >= 0)
+
     def totals(self, framework: FrameworkLike, position: Position) -> tuple[Rows, Scores] | None:
         """Where a pod fits now and what it scores there, less what all nodes score; None where others decide, too.
 
@@ -129,6 +135,9 @@ class Placements(IncomingPods):
         info = self.arriving(position)
         if self._nominated or len(self.view.nominations[0]):
             info = info.of(self.waiting(position))
+        closed = self.view.closed
+        if closed and closed.cordoned:
+            return run_cycle(framework, info, self.view.changed(self.view.cluster, closed.cordoned), sampling)
         return replace(run_cycle(framework, info, self.view, sampling), kept_victims=self._kept_victims)
 
     def _alike_pods(self, framework: FrameworkLike, info: PodInfo, number: int) -> AlikePods:

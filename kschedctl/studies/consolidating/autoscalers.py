@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from kschedctl.api.json_values import JsonObject
@@ -19,22 +20,28 @@ from kschedctl.text.counts import counted
 @dataclass(frozen=True)
 class AutoscalerVerdicts:
     """``name`` of the autoscaler, empty for none that was asked; ``takes``: the nodes that its next round takes away;
-    ``said``: node -> what becomes of it, in its words.
+    ``said``: node -> what becomes of it, in its words; ``certain``: it leans on nothing that was not read.
     """
 
     name: str = ""
     takes: frozenset[str] = frozenset()
     said: Mapping[str, str] = field(default_factory=dict)
+    certain: bool = True
 
     def of(self, node: str) -> str:
         if not self.name:
             return ""
         return "takes it" if node in self.takes else self.said.get(node, "not its node")
 
-    def told(self) -> str:
-        """How many nodes it takes."""
+    def told(self, could_go: Collection[str]) -> str:
+        """How many nodes it takes, and what it mostly says of the others that ``could_go``."""
+        if not self.name:
+            return ""
         taken = counted(len(self.takes), "node") if self.takes else "no node"
-        return f"{self.name} takes {taken} in its next round" if self.name else ""
+        answer = f"{self.name} takes {taken} in its next round{'' if self.certain else ', which is not certain'}"
+        for why, number in Counter(self.of(node) for node in could_go if node not in self.takes).most_common(1):
+            return f"{answer}; of those that could go not {number:,}, mostly as: {why}" if why else answer
+        return answer
 
 
 NOBODY = AutoscalerVerdicts()
@@ -45,7 +52,8 @@ def karpenters(report: Disruption) -> AutoscalerVerdicts:
     commands = next((method.commands for method in report.methods.values() if method.commands), ())
     takes = frozenset(name for command in commands for name in command.candidates)
     said = {fate.node: fate.why if fate.fate == STAYS else f"could {fate.fate} it alone" for fate in report.fates}
-    return AutoscalerVerdicts("Karpenter", takes, {node: f"stays: {why}" if why else why for node, why in said.items()})
+    words = {node: f"stays: {why}" if why else why for node, why in said.items()}
+    return AutoscalerVerdicts("Karpenter", takes, words, certain=not report.undecided)
 
 
 def cluster_autoscalers(report: ScaleDown) -> AutoscalerVerdicts:
@@ -54,7 +62,7 @@ def cluster_autoscalers(report: ScaleDown) -> AutoscalerVerdicts:
     for name, node in report.nodes.items():
         pod = f" ({node.blocking_pod.pod})" if node.blocking_pod else ""
         said[name] = f"{node.state}: {node.reason}{pod}" if node.reason else node.state
-    return AutoscalerVerdicts("Cluster Autoscaler", takes, said)
+    return AutoscalerVerdicts("Cluster Autoscaler", takes, said, certain=not report.undecided)
 
 
 def prices_of(nodes: Sequence[Node], instance_types: Sequence[JsonObject]) -> dict[str, float]:

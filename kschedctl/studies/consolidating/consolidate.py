@@ -16,7 +16,6 @@ import numpy as np
 from kschedctl.api.arrays import Bools, Position, Row
 from kschedctl.cluster import Cluster
 from kschedctl.reports.consolidation import NodeConsolidation, RemovableNode, StayingNode, UnitLoss
-from kschedctl.reports.unknown import UnknownKind
 from kschedctl.scheduler.scheduler import Scheduler
 from kschedctl.scheduler.simulation.simulation import Simulation
 from kschedctl.snapshot.fork import Fork
@@ -25,7 +24,8 @@ from kschedctl.studies.basics.parallel import UNSEEN, Progress
 from kschedctl.studies.basics.unknown import together
 from kschedctl.studies.consolidating.autoscalers import NOBODY, AutoscalerVerdicts
 from kschedctl.studies.consolidating.safety import Reserve, gone, shares, zone_losses
-from kschedctl.studies.packing.emptying import EmptyingOrder, candidates, drained
+from kschedctl.studies.packing.drains_in_turn import DrainsInTurn
+from kschedctl.studies.packing.emptying import EmptyingOrder, candidates
 from kschedctl.studies.packing.pool_changes import pool_changes
 from kschedctl.studies.packing.pools import Pools, amounts_of
 from kschedctl.studies.what_if.settling import after, pending
@@ -71,18 +71,17 @@ def consolidate(
 
 @dataclass
 class Consolidating:
-    """The nodes as they go, one after the other; ``view``: the cluster without them, ``left`` (N,): the others."""
+    """The nodes as they go, one after the other, by ``drains``; ``left`` (N,): the others."""
 
     scheduler: Scheduler
     wishes: ConsolidationWishes
     pools: Pools
     found: EmptyingOrder
     reserve: Reserve
-    view: Fork
+    drains: DrainsInTurn
     left: Bools
     removable: list[RemovableNode] = field(default_factory=list)
     staying: list[StayingNode] = field(default_factory=list)
-    unknown: list[UnknownKind] = field(default_factory=list)
     zones: list[UnitLoss] = field(default_factory=list)
     tried: int = 0
     interrupted: bool = False
@@ -96,7 +95,13 @@ class Consolidating:
         movable = candidates(scheduler, pools, waiting)
         reserve = Reserve(scheduler, wishes.headroom, kept_for)
         reserve = reserve._replace(fits_now=not kept_for or reserve.fits(movable.view, pools.workers))
-        return cls(scheduler, wishes, pools, movable, reserve, movable.view, pools.workers.copy())
+        drains = DrainsInTurn(scheduler, movable.view)
+        return cls(scheduler, wishes, pools, movable, reserve, drains, pools.workers.copy())
+
+    @property
+    def view(self) -> Fork:
+        """The cluster without what went so far."""
+        return self.drains.view
 
     @property
     def order(self) -> list[Row]:
@@ -120,16 +125,17 @@ class Consolidating:
 
     def _try(self, row: Row) -> None:
         """Drain one more node, and let it go if everything holds then."""
-        trial = drained(self.scheduler, self.view, row)
-        self.unknown += trial.unknown
+        trial = self.drains.drained(row)
         left = self.left.copy()
         left[row] = False
         name, pool = self.view.nodes.names[row], self.pools.names[self.pools.code[row]]
-        why = trial.why or self.reserve.missing(trial.view, left)
+        why = trial.why
+        if not why and (why := self.reserve.missing(self.view, left)):
+            self.drains.put_back()
         if why:
             self.staying.append(StayingNode(name, pool, why, trial.pod))
             return
-        self.view, self.left = trial.view, left
+        self.left = left
         offers = amounts_of(self.view, self.view.allocatable[row])
         self.removable.append(RemovableNode(name, pool, len(trial.moved), offers, moves=trial.moved))
 
@@ -175,10 +181,10 @@ class Consolidating:
             requested=tuple(shares(view, self.view, self.left, self.pools.workers)),
             zones=tuple(self.zones),
             pools=pool_changes(view, self.view, self._kept(rows)),
-            autoscaler=verdicts.told(),
+            autoscaler=verdicts.told([node.node for node in self.removable]),
             commands=tuple(kubectl.run("drain", node.node, *DRAIN) for node in self.removable),
             interrupted=self.interrupted,
-            **cluster_basis(together([[*self.found.unknown, *self.unknown]]), self.scheduler),
+            **cluster_basis(together([self.found.unknown, self.drains.unknown]), self.scheduler),
         )
 
     def _kept(self, removed: Sequence[Row]) -> Bools:

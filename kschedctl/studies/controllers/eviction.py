@@ -59,6 +59,15 @@ class Evictions:
             self.simulation.budgets.gone([position])
             self.count([position], -1)
 
+    def take_back(self, position: Position, *, runs: bool) -> None:
+        """The pod was never evicted; ``runs``: its successor counts by now."""
+        spent = not self._is_free(position) and _ready(self._pod(position))
+        if spent and not runs:
+            self.back(position)
+        elif runs and not spent:
+            self.simulation.budgets.gone([position])
+            self.count([position], -1)
+
     def back(self, position: Position) -> None:
         """A pod's successor runs."""
         self.simulation.budgets.back([position])

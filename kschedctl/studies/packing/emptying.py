@@ -16,16 +16,14 @@ from kschedctl.api.arrays import Position, Row, Rows
 from kschedctl.api.ownership import owner_of
 from kschedctl.api.resource_names import CPU, MEMORY, PODS
 from kschedctl.reports.audit.packing import EmptiedNode, KeptNode
-from kschedctl.reports.drain import MovedPod
 from kschedctl.reports.unknown import UnknownKind
 from kschedctl.scheduler.scheduler import Scheduler
 from kschedctl.scheduler.simulation.simulation import Simulation
 from kschedctl.snapshot.fork import Fork
-from kschedctl.studies.basics.edits import cordoned_node
 from kschedctl.studies.basics.parallel import Progress
 from kschedctl.studies.basics.unknown import of_simulation, together
-from kschedctl.studies.drain import STAYING, moved_pods
-from kschedctl.studies.packing.emptying_drain import EmptyingDrain
+from kschedctl.studies.drain import STAYING
+from kschedctl.studies.packing.drains_in_turn import DrainsInTurn
 from kschedctl.studies.packing.pools import Pools, amounts_of
 
 
@@ -53,20 +51,6 @@ class Emptying(NamedTuple):
         return len(self.emptied) + len(self.kept)
 
 
-class NodeTrial(NamedTuple):
-    """A drain of one node: what it left, which pods it moved, and why it does not empty the node, if so.
-
-    ``evictable``: how many had to go; ``pod``: the first one that keeps the node, ``namespace/name``.
-    """
-
-    view: Fork
-    evictable: int
-    moved: tuple[MovedPod, ...]
-    pod: str
-    why: str
-    unknown: tuple[UnknownKind, ...]
-
-
 class EmptyingOrder(NamedTuple):
     """``view``: the cluster with pods placed that waited and fit. ``empty``: rows of nodes on which nothing would have
     to move; ``order``: the other rows that could go, those with the least to move first; ``movable`` (N,): how many.
@@ -84,20 +68,21 @@ def emptying(
 ) -> Emptying:
     """What can be emptied of the workers, as far as the limits go; ``pending``: the pods that wait."""
     may_go = candidates(scheduler, pools, pending)
-    view, chosen = may_go.view, list(_within(limits, may_go.order, may_go.movable))
+    drains, chosen = DrainsInTurn(scheduler, may_go.view), list(_within(limits, may_go.order, may_go.movable))
+    view = may_go.view
     done = progress.begin("Emptying nodes", len(chosen))
-    emptied, kept, unknown = list[EmptiedNode](), list[KeptNode](), list(may_go.unknown)
+    emptied, kept = list[EmptiedNode](), list[KeptNode]()
     for row in chosen:
-        trial = drained(scheduler, view, row)
+        trial = drains.drained(row)
         name, pool = view.nodes.names[row], pools.names[pools.code[row]]
-        unknown += trial.unknown
         done(1)
         if trial.why:
             kept.append(KeptNode(name, pool, trial.why))
             continue
-        view = trial.view
         emptied.append(EmptiedNode(name, pool, trial.evictable, amounts_of(view, view.allocatable[row])))
-    return Emptying(tuple(emptied), tuple(kept), may_go.empty, len(may_go.order), together([unknown]))
+    return Emptying(
+        tuple(emptied), tuple(kept), may_go.empty, len(may_go.order), together([may_go.unknown, drains.unknown])
+    )
 
 
 def candidates(scheduler: Scheduler, pools: Pools, pending: Sequence[Position]) -> EmptyingOrder:
@@ -131,16 +116,3 @@ def _within(limits: Limits, order: list[Row], movable: Rows) -> Iterator[Row]:
         if (limits.nodes and place >= limits.nodes) or (limits.pods and place and pods > limits.pods):
             return
         yield row
-
-
-def drained(scheduler: Scheduler, view: Fork, row: Row) -> NodeTrial:
-    """The node cordoned and drained, as kschedctl drain does it. Nobody may be lost, evicted or left without a node."""
-    node = view.nodes.objects[row]
-    simulation = Simulation(scheduler, view.changed(view.cluster, {row: cordoned_node(node)}))
-    draining = EmptyingDrain(simulation, [node.metadata.name])
-    evictable = len(draining.evictable)
-    pod, why = draining.keeping()
-    if simulation.interrupted:
-        raise KeyboardInterrupt
-    unknown = of_simulation(simulation, *draining.dependencies)
-    return NodeTrial(simulation.view, evictable, tuple(moved_pods(draining)), pod, why, unknown)

@@ -31,13 +31,18 @@ class EmptyingDrain(Draining):
 
     def keeping(self) -> tuple[str, str]:
         """Drain the node; a pod that keeps it, and why, both empty where none does."""
-        for pod, why in (*self._held(), *self._bare()):
+        for pod, why in self._at_once():
             return pod, why
         try:
             self.run()
         except _KeptError as kept:
             return kept.pod, kept.why
         return self._left()
+
+    def _at_once(self) -> Iterator[tuple[str, str]]:
+        """Pods that keep the node whatever is tried, and why."""
+        yield from self._held()
+        yield from self._bare()
 
     def _held(self) -> Iterator[tuple[str, str]]:
         """Pods that their budgets hold, none of which goes from this node, so that they stay as they are."""
@@ -69,14 +74,22 @@ class EmptyingDrain(Draining):
         simulation.preemption = True
         if outcome is not None:
             return outcome
-        cycle = simulation.cycle(position)
-        if _for_good(cycle):
-            raise _KeptError(self._key(position), f"{self._key(position)}: {_said(cycle)}")
-        simulation.failures.forget()
+        if why := self._for_good(position):
+            raise _KeptError(self._key(position), why)
+        return self._preempting(position)
+
+    def _preempting(self, position: Position) -> Outcome:
+        """What comes of it where preemption may make room; who is evicted keeps the node, too."""
+        self.simulation.failures.forget()
         outcome = super()._attempt(position)
         if outcome.victims:
             raise _KeptError(self._key(position), f"{self._key(position)} would evict others")
         return outcome
+
+    def _for_good(self, position: Position) -> str:
+        """Why no node ever takes the pod, empty where that is not certain."""
+        cycle = self.simulation.cycle(position)
+        return f"{self._key(position)}: {_said(cycle)}" if _for_good(cycle) else ""
 
     def _left(self) -> tuple[str, str]:
         """What keeps the node when all was tried."""

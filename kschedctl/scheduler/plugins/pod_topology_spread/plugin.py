@@ -137,6 +137,11 @@ class PodTopologySpread(DeclaredPlugin[list[DomainCounts], tuple[Scores, Bools |
         except SelectorError as error:
             raise PluginError(f"get constraints from pod: {error}") from None
 
+    def counts_by_cordons(self, info: PodInfo) -> bool:
+        """A cordon is a taint, and a constraint may leave out what is tainted."""
+        constraints = (*info.spec.topology_spread_constraints, *self.settings.defaults)
+        return any(constraint.node_taints_policy == "Honor" for constraint in constraints)
+
     def pre_filter(self, info: PodInfo, view: Fork) -> PreFilterResult[list[DomainCounts]]:
         constraints = self.hard_constraints(info, view)
         if not constraints:
