@@ -12,7 +12,7 @@ import msgspec
 
 from kschedctl.api.container_states import CONTAINER_STATES
 from kschedctl.api.labels import SelectorError, from_label_selector
-from kschedctl.api.objects import LabelSelector, Struct
+from kschedctl.api.objects import Condition, LabelSelector, Struct
 from kschedctl.api.resource_names import CPU, MEMORY, PODS
 from kschedctl.api.times import seconds_of_duration
 from kschedctl.errors import InputError
@@ -27,6 +27,8 @@ ONLY_THRESHOLDING = "OnlyThresholdingResources"
 PHASES = ("Running", "Pending", "Succeeded", "Failed", "Unknown")
 REASONS = ("NodeAffinity", "NodeLost", "Shutdown", "UnexpectedAdmissionError")
 OF_ENDED_PODS = ("Succeeded", "Failed", *REASONS)
+WHOLE_CONDITIONS = ("DisruptionTarget", "PodResizePending", "PodResizeInProgress")
+"""The conditions of pods of which all is kept but times."""
 
 
 class Fault(NamedTuple):
@@ -277,6 +279,21 @@ class PodConditionFilter(Struct, frozen=True):
     reason: str = ""
     min_time_since_last_transition_seconds: Unsigned | None = None
 
+    @property
+    def is_known(self) -> bool:
+        """Whether it asks for what is kept of pods: of Ready only whether it holds, of others no times."""
+        if self.min_time_since_last_transition_seconds is not None:
+            return False
+        return (self.type == "Ready" and not self.reason) or self.type in WHOLE_CONDITIONS
+
+    def selects(self, condition: Condition) -> bool:
+        """Whether a condition is as the filter says, times aside."""
+        return (
+            self.type in ("", condition.type)
+            and self.status in ("", condition.status)
+            and self.reason in ("", condition.reason)
+        )
+
 
 class PodLifeTimeArgs(SelectingArguments, frozen=True):
     owner_kinds: OwnerKinds | None = None
@@ -304,8 +321,8 @@ class PodLifeTimeArgs(SelectingArguments, frozen=True):
     def not_replayed(self) -> Iterator[str]:
         if any(state in OF_ENDED_PODS for state in self.states):
             yield "states of pods that have ended, which no scheduler counts"
-        if self.conditions:
-            yield "conditions"
+        if not all(condition.is_known for condition in self.conditions):
+            yield f"conditions but for the status of Ready, and {', '.join(WHOLE_CONDITIONS)} without times"
 
 
 class RemovePodsHavingTooManyRestartsArgs(SelectingArguments, frozen=True):
