@@ -53,6 +53,17 @@ def test_a_pod_leaves_a_tainted_node(run: Run, write: Write, tmp_path) -> None:
     assert "/namespaces/default/pods/a/eviction" in answer["commands"][0]
 
 
+def test_whoever_waits_takes_what_an_eviction_frees(run: Run, write: Write, tmp_path) -> None:
+    """a (2) leaves n1 for n2, so that a pod fits on n1 that tolerates its taint and wants 3 of 4."""
+    waits = pod("waits", "3")
+    waits["spec"]["tolerations"] = [{"operator": "Exists"}]
+    objects = [tainted("n1", "4"), node("n2", "2"), owned("a", "n1", "2"), waits]
+    answer = asked(run, write, tmp_path, objects, policy(TAINTS))
+    assert [(step["pod"], step["target"]) for step in answer["steps"]] == [("default/a", "n2")]
+    assert answer["placed"] == [{"pod": "default/waits", "node": "n1"}]
+    assert (answer["code"], answer["quiet"]) == (0, True)
+
+
 def test_the_page(run: Run, write: Write) -> None:
     code, out, _ = run("rebalance", "-f", write(tainted("n1", "4"), node("n2", "4"), owned("a", "n1")))
     assert code == 0

@@ -84,6 +84,18 @@ def test_a_pod_makes_room_for_one_that_moves() -> None:
     assert report.placed[0].node == "n1"
 
 
+@pytest.mark.parametrize("priority", [0, 5])
+def test_the_cheaper_of_two_plans_of_two_moves(priority: int) -> None:
+    """Two pods of n1 go to n4 as they are. Or y leaves n3 for n4, so that b, for which only n3 does, leaves n2."""
+    own = {"nodeSelector": {HOSTNAME: "n3"}}
+    b = pod("b", "n2", "3", {"kind": "ReplicaSet", "name": "b"}, **own)
+    y = pod("y", "n3", "2", {"kind": "ReplicaSet", "name": "y"})
+    pair = [replica(name, "n1", "1", priority=priority) for name in ("a1", "a2")]
+    objects = [node("n1"), node("n2"), node("n3"), node("n4", cpu="2"), b, y, pod("z", "n3", "1"), *pair]
+    found = {move.pod for move in room([*objects, waiting("4")]).moves}
+    assert found == ({"d/y", "d/b"} if priority else {"d/a1", "d/a2"})
+
+
 def test_a_budget_is_kept_at_each_step() -> None:
     """Both have to leave n1; the budget allows one at a time, and has it back when the first runs again."""
     pods = [replica("a", "n1", "2"), replica("b", "n1", "2"), waiting("5")]
