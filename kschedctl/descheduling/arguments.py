@@ -160,6 +160,8 @@ class DefaultEvictorArgs(PluginArguments, frozen=True):
             yield Fault("podProtections", "cannot be combined with the older fields, such as evictLocalStoragePods")
         yield from one_of("podProtections.extraEnabled", said.extra_enabled, EXTRA_PROTECTIONS)
         yield from one_of("podProtections.defaultDisabled", said.default_disabled, DEFAULT_PROTECTIONS)
+        if "PodsWithPVC" in said.extra_enabled and "" in self.storage_classes:
+            yield Fault("podProtections.config.PodsWithPVC.protectedStorageClasses", "a name is missing")
         try:
             self.seconds  # noqa: B018 - read for its error
         except InputError as error:
@@ -220,6 +222,12 @@ class MetricsUtilization(Struct, frozen=True):
     source: str = ""
     prometheus: PrometheusQuery | None = None
 
+    def faults(self) -> Iterator[Fault]:
+        if self.source == "KubernetesMetrics" and (self.metrics_server or self.prometheus is not None):
+            yield Fault("metricsUtilization.source", "KubernetesMetrics excludes metricsServer and prometheus")
+        if self.source == "Prometheus" and not (self.prometheus and self.prometheus.query):
+            yield Fault("metricsUtilization.prometheus.query", "must be set")
+
 
 class UtilizationArguments(PluginArguments, frozen=True):
     """What both plugins have that look at how full nodes are: percent by resource."""
@@ -254,6 +262,7 @@ class LowNodeUtilizationArgs(UtilizationArguments, frozen=True):
             for name, percent in self.thresholds.items():
                 if percent > self.target_thresholds[name]:
                     yield Fault(f"thresholds[{name}]", "is greater than in targetThresholds")
+        yield from self.metrics_utilization.faults() if self.metrics_utilization else ()
 
     def not_replayed(self) -> Iterator[str]:
         if self.metrics_utilization is not None:
